@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Address vectors: fi_addr_t -> address and back. An fi_addr_t is an index, for FI_AV_MAP too. The
+ * data path reads av_addr without a lock: entries never move and are published with release order.
+ * An inserted address costs its own size and about 16 bytes. Source: fi_av(3).
+ */
+#ifndef WEFT_CORE_AV_H
+#define WEFT_CORE_AV_H
+
+#include <rdma/fi_domain.h>
+
+#include "core/fid.h"
+#include "core/list.h"
+
+struct eq;
+
+/* Told of changes; embedded in endpoints. Called with the AV's control lock held, from the thread
+ * that inserts or removes; may not call back into the AV but av_addr and av_find. */
+struct av_listener {
+    struct list link;
+    void (*inserted)(struct av_listener *listener, fi_addr_t addr);
+    void (*removed)(struct av_listener *listener, fi_addr_t addr);
+};
+
+struct av_table;
+
+struct av {
+    struct fid_av fid;
+    struct domain *domain;
+    struct children children; /* endpoints bound */
+    struct eq *eq;            /* for FI_EVENT, or NULL */
+    uint32_t format;          /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... */
+    struct av_table *table;
+};
+
+/* Addresses are of domain->info's addr_format. attr as fi_av_open (TABLE and MAP alike; named or
+ * shared AVs -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID, FI_SYMMETRIC taken). */
+int av_open(struct domain *domain, const struct fi_av_attr *attr, struct fid_av **av,
+            void *context);
+
+/* The address of addr, of its format's length (addr_size), or NULL when it was not inserted. Lock-free. */
+const void *av_addr(const struct av *av, fi_addr_t addr);
+/* The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
+fi_addr_t av_find(struct av *av, const void *addr);
+/* What completions report for addr: addr itself, or the user id (FI_AV_USER_ID). Lock-free. */
+fi_addr_t av_source(const struct av *av, fi_addr_t addr);
+/* How many indices have ever been used: all valid fi_addr_t are below. */
+size_t av_limit(const struct av *av);
+
+void av_attach(struct av *av, struct av_listener *listener);
+void av_detach(struct av *av, struct av_listener *listener);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Counters. Like a CQ: a fid_cntr for the upper, a fid_peer_cntr for lowers, and `sink` says where
+ * an increment goes. Values are atomic and are read without the lock. Source: fi_cntr(3).
+ */
+#ifndef WEFT_CORE_CNTR_H
+#define WEFT_CORE_CNTR_H
+
+#include <stdatomic.h>
+
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_peer.h>
+
+#include "core/fid.h"
+#include "core/unit.h"
+#include "core/wait.h"
+
+struct cntr {
+    struct fid_cntr fid;
+    struct fid_peer_cntr peer;
+    struct fid_peer_cntr *sink;
+    struct domain *domain;
+    struct unit *unit;
+    struct wait wait;
+    struct children children;
+    atomic_uint_fast64_t value, errors;
+};
+
+/* As cq_open, cq_init, ... ; FI_CNTR_EVENTS_COMP only (-FI_ENOSYS for BYTES). */
+int cntr_open(struct domain *domain, const struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+              void *context);
+int cntr_init(struct cntr *cntr, struct domain *domain, const struct fi_cntr_attr *attr,
+              struct fi_ops *fid_ops, void *context);
+void cntr_finish(struct cntr *cntr);
+int cntr_close_check(const struct cntr *cntr);
+int cntr_control(struct fid *fid, int command, void *arg);
+
+/* Unit locked. */
+static inline void cntr_add_one(struct cntr *cntr)
+{
+    cntr->sink->owner_ops->inc(cntr->sink);
+}
+
+static inline void cntr_add_error(struct cntr *cntr)
+{
+    cntr->sink->owner_ops->incerr(cntr->sink);
+}
+
+int cntr_trywait(struct cntr *cntr);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. A struct cq is a fid_cq for the upper and a fid_peer_cq for lowers: whoever
+ * knows that an operation is done calls cq_write, which puts the completion straight where it is
+ * consumed: into this queue's ring, or, when this queue was opened with FI_PEER, into the upper's.
+ * Source: fi_cq(3), fi_peer(3).
+ */
+#ifndef WEFT_CORE_CQ_H
+#define WEFT_CORE_CQ_H
+
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_peer.h>
+
+#include "core/fid.h"
+#include "core/unit.h"
+#include "core/wait.h"
+
+struct cq_entry {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    void *buf;
+    uint64_t data;
+    uint64_t tag;
+    fi_addr_t src;
+};
+
+struct cq_error; /* an error entry, queued in order with the others */
+
+struct cq {
+    struct fid_cq fid;
+    struct fid_peer_cq peer;  /* what lowers write to when this queue is the owner */
+    struct fid_peer_cq *sink; /* &peer, or the upper's when opened with FI_PEER */
+    struct domain *domain;
+    struct unit *unit;
+    struct wait wait;
+    struct children children; /* endpoints bound */
+    enum fi_cq_format format;
+    size_t size;            /* as asked; the ring grows beyond it rather than lose an entry */
+    struct cq_entry *ring;  /* capacity is a power of two */
+    size_t capacity, head, tail;
+    struct cq_error *errors, **errors_end;
+    bool signalled; /* fi_cq_signal */
+};
+
+/* Opens a queue with the default operations; attr and context as in fi_cq_open (context is a
+ * struct fi_peer_cq_context with FI_PEER). -FI_EINVAL, -FI_ENOSYS (wait sets), -FI_ENOMEM. */
+int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **cq,
+            void *context);
+
+/* For a part that adds to a queue: embeds struct cq first, gives its own fid ops whose close calls
+ * cq_close_check, undoes its own, then cq_finish. */
+int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
+            struct fi_ops *fid_ops, void *context);
+void cq_finish(struct cq *cq);
+/* -FI_EBUSY while endpoints are bound. */
+int cq_close_check(const struct cq *cq);
+/* FI_GETWAIT, FI_GETWAITOBJ, FI_ALIAS...: the control of the default ops. */
+int cq_control(struct fid *fid, int command, void *arg);
+
+/* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
+ * grows (after an allocation failure readerr reports FI_EOVERRUN once). Unit locked. */
+static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
+                            uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
+}
+
+/* One error entry; err_data is copied. Unit locked. */
+static inline void cq_write_error(struct cq *cq, const struct fi_cq_err_entry *entry)
+{
+    cq->sink->owner_ops->writeerr(cq->sink, entry);
+}
+
+/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock. */
+int cq_trywait(struct cq *cq);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event queues. Reading drives the fabric's unit. Source: fi_eq(3), fi_cm(3).
+ */
+#ifndef WEFT_CORE_EQ_H
+#define WEFT_CORE_EQ_H
+
+#include <rdma/fi_eq.h>
+
+#include "core/fid.h"
+#include "core/list.h"
+#include "core/unit.h"
+#include "core/wait.h"
+
+struct eq {
+    struct fid_eq fid;
+    struct fabric *fabric;
+    struct unit *unit; /* the fabric's control unit; held */
+    struct wait wait;
+    pthread_mutex_t mutex; /* of the event list only: any thread may write an event */
+    struct list events;    /* errors are in the same list, in order */
+    struct children children;
+    bool writable; /* FI_WRITE: the application may fi_eq_write */
+};
+
+/* unit: the fabric's control unit. Default operations. */
+int eq_open(struct fabric *fabric, struct unit *unit, const struct fi_eq_attr *attr,
+            struct fid_eq **eq, void *context);
+
+/* Queues an event of `len` bytes (struct fi_eq_entry or fi_eq_cm_entry with private data behind it);
+ * a cm entry's info passes to the reader. Any lock state but inside the EQ. -FI_ENOMEM. */
+int eq_write(struct eq *eq, uint32_t event, const void *entry, size_t len);
+/* Queues an error; err_data is copied. */
+int eq_write_error(struct eq *eq, const struct fi_eq_err_entry *entry);
+/* Drops queued events about fid (it is being closed), freeing infos. */
+void eq_forget(struct eq *eq, const struct fid *fid);
+
+int eq_trywait(struct eq *eq);
+
+#endif

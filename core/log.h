@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Logging. FI_LOG_LEVEL (warn, trace, info, debug), FI_LOG_PROV and FI_LOG_SUBSYS (comma lists, `^`
+ * negates) filter; a program may import a logger (fi_import_log, fi_open("logging")). Also implements
+ * the public fi_log_enabled, fi_log, fi_log_ready. Never called on the data path.
+ */
+#ifndef WEFT_CORE_LOG_H
+#define WEFT_CORE_LOG_H
+
+#include <rdma/providers/fi_log.h>
+
+/* True when a line of that part, level and subsystem would be shown. part: "tcp", "core", ... */
+bool log_enabled(const char *part, enum fi_log_level level, enum fi_log_subsys subsys);
+
+/* One line; `fmt` without part prefix or newline: "[3]: cannot connect to 10.0.0.1:7471: ..." */
+void log_line(const char *part, enum fi_log_level level, enum fi_log_subsys subsys,
+              const char *func, int line, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* What a user typed wrong: always shown on stderr, whatever the level (FI_LOG_LEVEL=none, exactly,
+ * silences it); may have several lines; equal text is shown once a process. */
+void log_user(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#define LOG(part, level, subsys, ...)                                                              \
+    do {                                                                                           \
+        if (log_enabled(part, level, subsys))                                                      \
+            log_line(part, level, subsys, __func__, __LINE__, __VA_ARGS__);                        \
+    } while (0)
+#define LOG_WARN(part, subsys, ...)  LOG(part, FI_LOG_WARN, subsys, __VA_ARGS__)
+#define LOG_INFO(part, subsys, ...)  LOG(part, FI_LOG_INFO, subsys, __VA_ARGS__)
+#define LOG_DEBUG(part, subsys, ...) LOG(part, FI_LOG_DEBUG, subsys, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The node's network interfaces, and the user's choice of them: a list ('|' or ',') of names,
+ * addresses, CIDR blocks ("10.0.0.0/8"), and '!' before any of them to exclude. Without a choice container
+ * bridges (docker*, br-*, veth*, virbr*, cni*, flannel*, cali*, podman*, lxc*) are left out.
+ */
+#ifndef WEFT_CORE_NETIF_H
+#define WEFT_CORE_NETIF_H
+
+#include <net/if.h>
+#include <stddef.h>
+
+#include "core/addr.h"
+
+struct netif {
+    char name[IF_NAMESIZE];
+    union addr addr;
+    unsigned prefix; /* bits of the netmask */
+    long speed;      /* Mbit/s from /sys, 0 when unknown; loopback counts as slowest */
+    int mtu;
+};
+
+/*
+ * The addresses of interfaces that are up and chosen, fastest first, loopback last, IPv4 before IPv6
+ * on each; IPv6 link-local addresses last of their interface. `choice` may be NULL. *list is freed by the caller with free().
+ * -FI_EINVAL (why: what does not parse), -FI_ENODATA (why: nothing left, and what there is).
+ */
+int netif_list(const char *choice, struct netif **list, size_t *count, char *why,
+               size_t why_size);
+
+/* Network of an address for fabric names: "10.0.0.0/8". Returns text. */
+char *netif_network_text(const struct netif *netif, char *text, size_t size);
+
+#endif

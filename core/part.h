@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The part table: what a folder under transports/ or layers/ is to the rest of Weft.
+ *
+ * A part's folder has one extern symbol, `const struct part <folder>_part`. compose finds it through
+ * the generated registry, plans with `needs` and `offer`, and opens it with `open_fabric`. From there
+ * on the seam is the OFI API itself: the part gives its upper fid_* objects and calls fi_* on its
+ * lower. See docs/adding-a-part.md.
+ */
+#ifndef WEFT_CORE_PART_H
+#define WEFT_CORE_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+
+#include "core/param.h"
+#include "core/reason.h"
+
+enum part_kind {
+    PART_TRANSPORT, /* the end of a stack: stands on a device or the kernel */
+    PART_LAYER,     /* stands on one lower */
+    PART_JOIN,      /* stands on several lowers */
+};
+
+/* Endpoint types as a set, for part.gives and part.stands_on. */
+#define EP_SET(type) (1u << (type))
+
+/* One question "what can you offer?", as one part of one candidate stack sees it. */
+struct request {
+    uint32_t version;            /* API version that the caller named */
+    const char *node;            /* as in fi_getinfo; NULL when absent */
+    const char *service;         /* as in fi_getinfo; NULL when absent */
+    uint64_t flags;              /* fi_getinfo flags: FI_SOURCE, FI_NUMERICHOST, ... */
+    const struct fi_info *hints; /* never NULL; every nested attr present; 0 or NULL is "any" */
+    const struct params *params; /* this instance's parameters, already checked and typed */
+    struct reasons *reasons;     /* where a refusal is written; may be NULL */
+};
+
+/* A part's hold on the part below it. Made by compose, owned by the layer from open_fabric on. */
+struct lower {
+    struct fid_fabric *fabric; /* opened, of the lower part */
+    bool peer;                 /* speaks our fi_peer.h (FI_PEER of the same fi_version) */
+    /* The lower's offers for hints, as fi_getinfo would list them for this very sub-stack; hints in
+     * the current layout. The caller frees *info with info_free. -FI_ENODATA: nothing fits. */
+    int (*getinfo)(const struct lower *lower, uint32_t version, const char *node,
+                   const char *service, uint64_t flags, const struct fi_info *hints,
+                   struct fi_info **info);
+    /* Closes the fabric and frees the hold. -FI_EBUSY (and nothing happens) while it has children. */
+    int (*close)(struct lower *lower);
+};
+
+/* What open_fabric gets. Everything but `lowers` and `params` is valid during the call only. */
+struct open_args {
+    const struct part *part;
+    struct params *params;             /* owned by the fabric after success; params_destroy */
+    const struct fi_fabric_attr *attr; /* name, prov_name, api_version of the info chosen */
+    uint32_t api_version;              /* that the caller's fi_getinfo named */
+    unsigned abi;                      /* enum abi_level: the struct layouts that the upper has */
+    struct lower **lowers;             /* lower_count of them; owned by the fabric after success */
+    size_t lower_count;                /* 0 for a transport, 1 for a layer */
+};
+
+struct part {
+    const char *name;           /* short name: "rxm" */
+    const char *prov_name;      /* upstream's spelling, as printed: "ofi_rxm" */
+    const char *const *aliases; /* further names taken on input, NULL-terminated; may be NULL */
+    const char *summary;        /* one line, for man pages and fi_info --tree */
+    const char *description;    /* paragraphs for the man page, roff-free text */
+    enum part_kind kind;
+    bool transparent;   /* changes no attribute: what it stands on is what it gives (hooks) */
+    bool hidden;        /* never a candidate unless named (test doubles) */
+    unsigned gives;     /* EP_SET of endpoint types; 0 when transparent */
+    unsigned stands_on; /* EP_SET of lower endpoint types it can use; 0 for a transport */
+    const struct param_def *params; /* ends with key NULL; may be NULL */
+
+    /*
+     * Layers: the hints to put to the lower so that, with what this layer adds, req->hints can be
+     * met. *lower_hints is a list (->next) of alternatives, best first, freed by the caller. Node,
+     * service and flags go to the lower unchanged. Returns 0, or -FI_ENODATA with a reason recorded
+     * when no lower could help. NULL for transports; transparent layers use part_needs_same.
+     */
+    int (*needs)(const struct request *req, struct fi_info **lower_hints);
+
+    /*
+     * The infos this part gives: for a transport (lower NULL) all that it has for node, service and
+     * the addresses of the hints; for a layer those that it makes of one lower info. Each describes
+     * everything the part can do (caps, largest sizes): compose checks them against the hints with
+     * info_check and settles them with info_settle afterwards. A part refuses by itself only what
+     * those cannot know (addresses, parameters against hints), and records why. prov_name is set by
+     * compose. Returns 0 with *info possibly NULL, or a negative error.
+     */
+    int (*offer)(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+    /*
+     * Opens the part's fabric over args->lowers. A failure leaves lowers and params with the caller.
+     * Closing the fabric (fi_close) closes the lowers.
+     */
+    int (*open_fabric)(const struct open_args *args, struct fid_fabric **fabric, void *context);
+};
+
+/* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info. */
+int part_needs_same(const struct request *req, struct fi_info **lower_hints);
+int part_offer_same(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+/*
+ * Seam options: fi_setopt(ep, FI_OPT_ENDPOINT, ...) between our own parts, numbers outside the
+ * public ranges. A part that does not know one answers -FI_ENOPROTOOPT, and the upper goes on.
+ */
+enum {
+    /* uint32_t. Version of the wire that the peer said it speaks (from the upper's own exchange);
+     * until it is set a lower uses only what every peer understands. */
+    OPT_PEER_WIRE_VERSION = -0x57450001,
+};
+
+#endif

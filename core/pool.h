@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Fixed-size objects, cache-line aligned, in chunks that double up to a bound; freed objects are
+ * reused last in, first out. Not locked: the owner's unit lock covers it.
+ */
+#ifndef WEFT_CORE_POOL_H
+#define WEFT_CORE_POOL_H
+
+#include <stddef.h>
+
+struct pool_chunk;
+
+struct pool {
+    size_t item_size; /* rounded up to a multiple of 64 when >= 64, of 16 below */
+    size_t limit;     /* most items ever, 0: no bound */
+    size_t count;     /* items that exist */
+    size_t used;      /* items handed out */
+    void *free;       /* chain through the first word of free items */
+    struct pool_chunk *chunks;
+};
+
+/* Allocates nothing yet. */
+void pool_init(struct pool *pool, size_t item_size, size_t limit);
+/* Frees all chunks; items still out are gone too. Takes a zeroed pool. */
+void pool_finish(struct pool *pool);
+
+/* Out of line: grows by a chunk. NULL at the limit or without memory. */
+void *pool_grow(struct pool *pool);
+
+/* An item with undefined content, or NULL at the limit or without memory. */
+static inline void *pool_get(struct pool *pool)
+{
+    void *item = pool->free;
+
+    if (!item)
+        return pool_grow(pool);
+    pool->free = *(void **)item;
+    pool->used++;
+    return item;
+}
+
+static inline void pool_put(struct pool *pool, void *item)
+{
+    *(void **)item = pool->free;
+    pool->free = item;
+    pool->used--;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ledger of refusals: why a candidate stack gives nothing. fi_getinfo fills one for each call;
+ * `fi_info --explain`, FI_EXPLAIN=1 and the log print it. All functions take a NULL ledger.
+ */
+#ifndef WEFT_CORE_REASON_H
+#define WEFT_CORE_REASON_H
+
+#include <stdio.h>
+
+struct reasons;
+
+/* An empty ledger, NULL without memory. */
+struct reasons *reasons_create(void);
+void reasons_destroy(struct reasons *reasons);
+
+/* Opens a branch of the tree under the open one, named as the user would write it ("rxm;tcp",
+ * "rxm", "tcp on eth0"). Every reason recorded until reasons_leave belongs to it. */
+void reasons_enter(struct reasons *reasons, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Closes the open branch; `infos` is how many infos it gave (0: a dead branch). */
+void reasons_leave(struct reasons *reasons, size_t infos);
+
+/* Records one refusal in the open branch: one sentence, no full stop. */
+void reasons_add(struct reasons *reasons, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The usual shape: "caps: asked FI_ATOMIC, offered FI_MSG, FI_TAGGED". */
+void reasons_refuse(struct reasons *reasons, const char *attr, const char *asked,
+                    const char *offered);
+
+/* Prints the tree, indented, with the reason at each dead branch; a branch whose repeated reasons
+ * are equal prints them once with a count. */
+void reasons_print(const struct reasons *reasons, FILE *out);
+
+/* The most useful single sentence (the reason of the branch that came furthest), or NULL. Valid as
+ * long as the ledger. */
+const char *reasons_summary(const struct reasons *reasons);
+
+#endif

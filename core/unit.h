@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress units: the endpoints that share a completion queue or counter, with their one lock and,
+ * for FI_PROGRESS_AUTO, their one thread (architecture, section 6). Each CQ and counter is opened
+ * with a unit of its own; binding an endpoint to several merges them. A fabric (EQ, passive
+ * endpoints) has a unit of its own, which is locked before any domain unit.
+ *
+ * The lock is elided for FI_THREAD_DOMAIN and FI_THREAD_COMPLETION with FI_PROGRESS_CONTROL_UNIFIED
+ * and no thread, which is how every lower is opened.
+ */
+#ifndef WEFT_CORE_UNIT_H
+#define WEFT_CORE_UNIT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <rdma/fabric.h>
+
+#include "core/list.h"
+
+/* Something that a unit drives. Embedded in its owner, who fills the function fields and fd. */
+struct unit_source {
+    struct list link;
+    /* Makes what progress can be made without blocking. Unit locked. */
+    void (*progress)(struct unit_source *source);
+    /* 0 when it is safe to sleep on fd; -FI_EAGAIN when progress has work now. Unit locked. */
+    int (*trywait)(struct unit_source *source);
+    int fd; /* readable when progress has work; -1: none, a waiting caller polls every millisecond */
+};
+
+struct unit {
+    struct unit *root; /* itself, or the unit that it was merged into */
+    bool locked;       /* false: the lock is elided */
+    pthread_mutex_t mutex;
+    struct unit_impl *impl; /* sources, thread, epoll fd; of the root */
+};
+
+/* info->domain_attr decides lock and thread. References: unit_hold, unit_release; starts with one. */
+int unit_create(const struct fi_domain_attr *attr, const char *part, struct unit **unit);
+/* For fabrics: always locked, no thread until unit_start_thread. */
+int unit_create_control(const char *part, struct unit **unit);
+void unit_hold(struct unit *unit);
+/* The last release stops the thread and frees. Unit unlocked. */
+void unit_release(struct unit *unit);
+
+/* From now on both have one lock, one set of sources, one thread. Both unlocked. -FI_ENOMEM. */
+int unit_merge(struct unit *a, struct unit *b);
+
+/* Starts the progress thread if it is not running (control progress AUTO for a fabric's unit). The
+ * thread blocks all signals. */
+int unit_start_thread(struct unit *unit);
+bool unit_has_thread(const struct unit *unit);
+
+static inline struct unit *unit_root(const struct unit *unit)
+{
+    struct unit *root = __atomic_load_n(&unit->root, __ATOMIC_ACQUIRE);
+
+    while (root != __atomic_load_n(&root->root, __ATOMIC_ACQUIRE))
+        root = __atomic_load_n(&root->root, __ATOMIC_ACQUIRE);
+    return root;
+}
+
+/* Not recursive. The root cannot change while locked. */
+static inline void unit_lock(struct unit *unit)
+{
+    if (!unit->locked)
+        return;
+    for (;;) {
+        struct unit *root = unit_root(unit);
+
+        pthread_mutex_lock(&root->mutex);
+        if (__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root)
+            return;
+        pthread_mutex_unlock(&root->mutex);
+    }
+}
+
+static inline void unit_unlock(struct unit *unit)
+{
+    if (unit->locked)
+        pthread_mutex_unlock(&unit_root(unit)->mutex);
+}
+
+/* Sources join and leave with the unit locked. source->link must be initialised. */
+int unit_attach(struct unit *unit, struct unit_source *source);
+void unit_detach(struct unit *unit, struct unit_source *source);
+
+/* Drives all sources once. Unit locked. */
+void unit_progress(struct unit *unit);
+/* 0 when every source may sleep, else -FI_EAGAIN. Unit locked. */
+int unit_trywait(struct unit *unit);
+/* An epoll fd that holds the fds of all sources (they may come and go); owned by the unit. Negative
+ * error when it cannot be made. */
+int unit_fd(struct unit *unit);
+/* Wakes the unit's thread, for work that no fd shows. Any lock state. */
+void unit_wake(struct unit *unit);
+
+/* True in a process that was forked after the unit was made: its sockets and threads belong to the
+ * parent. Posts and reads answer -FI_EOPBADSTATE, close frees memory and fds and touches no wire. */
+bool unit_forked(const struct unit *unit);
+
+#endif
