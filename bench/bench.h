@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_bench: what the driver and its workers agree on.
+ *
+ * A subject is one thing to measure: the raw socket floor, or a library and a stack. It has two
+ * worker processes, pinned to the two cores given, which hold their connection open for the whole
+ * run and sleep on a pipe unless the driver has them run one short window. So windows of several
+ * subjects interleave (A B C A B C ...), and a machine that slows down slows all of them.
+ */
+#ifndef WEFT_BENCH_H
+#define WEFT_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum bench_kind {
+    BENCH_LATENCY,   /* ping-pong; result: ns of half a round trip */
+    BENCH_BANDWIDTH, /* one way, `window` messages outstanding; result: ns a message */
+    BENCH_MEMORY,    /* no transfer; result: KiB resident, see worker_memory */
+    BENCH_GETINFO,   /* no transfer; result: ns of one fi_getinfo */
+    BENCH_QUIT,
+};
+
+struct bench_window {
+    uint32_t kind;
+    uint32_t window; /* messages outstanding */
+    uint64_t size;   /* bytes a message */
+    uint64_t count;  /* messages, or round trips */
+};
+
+/* Resident KiB at three points of a worker's life. */
+struct bench_memory {
+    long start; /* library loaded, nothing opened */
+    long idle;  /* endpoint enabled */
+    long peer;  /* first message exchanged */
+};
+
+/* What a kind of worker does. Every function runs in the worker; `side` is 0 or 1. */
+struct bench_worker {
+    void *(*open)(const char *library, const char *spec, int side, int pipe);
+    /* Runs the window; ns taken, as seen by this side. */
+    uint64_t (*run)(void *state, const struct bench_window *window);
+    void (*memory)(void *state, struct bench_memory *memory);
+    /* ns of one fi_getinfo, 0 where there is none. */
+    uint64_t (*getinfo)(void *state, uint64_t count);
+    void (*close)(void *state);
+};
+
+extern const struct bench_worker bench_socket_worker;
+extern const struct bench_worker bench_ofi_worker;
+
+/* Whole transfers on a pipe; exits the process with a message when the other end is gone. */
+void pipe_write(int fd, const void *data, size_t len);
+void pipe_read(int fd, void *data, size_t len);
+
+uint64_t bench_now(void); /* ns, monotonic */
+long bench_resident(void); /* KiB */
+_Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ns that a cache line takes one way between the two cores, now. */
+double bench_cache_line(int core_a, int core_b);
+
+/* Layers: `fi_bench --layers SPEC...` in one process over the in-memory transport. */
+int bench_layers(const char *library, char **specs, int count);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The driver: starts two workers for each subject, has them run short windows in turn, and prints
+ * the median of each with its ratio to the first subject. A machine whose cores move apart or are
+ * taken away for milliseconds shows in the cache-line column, not in the ratio.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+enum { SUBJECTS_MAX = 8, SIZES_MAX = 16, ADDRESS_BYTES = 256, WINDOWS_MAX = 501 };
+
+struct subject {
+    char name[64];
+    const char *library; /* NULL: the raw socket */
+    const char *spec;
+    pid_t pid[2];
+    int pipe[2];
+};
+
+struct options {
+    const char *library; /* for the subjects that name none */
+    int windows;         /* of each subject, for each figure */
+    uint64_t window_us;  /* aimed length of a window */
+    int core[2];
+    uint64_t sizes[SIZES_MAX];
+    int size_count;
+    bool latency, bandwidth, rate, memory, getinfo;
+};
+
+static struct subject subjects[SUBJECTS_MAX];
+static int subject_count;
+
+static void usage(FILE *out)
+{
+    fputs("usage: fi_bench [options] SUBJECT...\n"
+          "       fi_bench [-l LIBRARY] --layers SPEC...\n"
+          "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
+          "SUBJECT is `socket` (a raw busy-polling TCP connection) or [NAME=][LIBRARY:]SPEC, SPEC\n"
+          "being the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
+          "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
+          "  -t TESTS     of latency,bandwidth,rate,memory,getinfo (default all)\n"
+          "  -S SIZES     bytes, for latency and bandwidth (default 8,1048576)\n"
+          "  -w COUNT     windows of each subject and figure (default 31)\n"
+          "  -u USEC      length of a window (default 20000)\n"
+          "  -c A,B       cores of the two sides (default 0,1)\n"
+          "  --layers     ns of a send and its completion, in one process, for each SPEC\n",
+          out);
+}
+
+static void pin(int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static _Noreturn void work(const struct subject *subject, int side, int pipe)
+{
+    const struct bench_worker *worker =
+        subject->library ? &bench_ofi_worker : &bench_socket_worker;
+    void *state = worker->open(subject->library, subject->spec, side, pipe);
+    struct bench_window window;
+    struct bench_memory memory;
+    uint64_t result;
+
+    for (;;) {
+        pipe_read(pipe, &window, sizeof window);
+        switch (window.kind) {
+        case BENCH_MEMORY:
+            worker->memory(state, &memory);
+            pipe_write(pipe, &memory, sizeof memory);
+            break;
+        case BENCH_GETINFO:
+            result = worker->getinfo(state, window.count);
+            pipe_write(pipe, &result, sizeof result);
+            break;
+        case BENCH_QUIT: worker->close(state); exit(0);
+        default:
+            result = worker->run(state, &window);
+            pipe_write(pipe, &result, sizeof result);
+        }
+    }
+}
+
+static void start_side(struct subject *subject, int side, int core)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        bench_die("socketpair: %s", strerror(errno));
+    fflush(NULL);
+    subject->pid[side] = fork();
+    if (subject->pid[side] < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (subject->pid[side] == 0) {
+        close(pair[0]);
+        pin(core);
+        work(subject, side, pair[1]);
+    }
+    close(pair[1]);
+    subject->pipe[side] = pair[0];
+}
+
+/* Starts both workers and swaps their addresses; an address record has the size its kind writes. */
+static void start(struct subject *subject, const struct options *options)
+{
+    size_t len = subject->library ? ADDRESS_BYTES : 16;
+    char address[2][ADDRESS_BYTES];
+
+    for (int side = 0; side < 2; side++) {
+        start_side(subject, side, options->core[side]);
+        pipe_read(subject->pipe[side], address[side], len);
+    }
+    pipe_write(subject->pipe[0], address[1], len);
+    pipe_write(subject->pipe[1], address[0], len);
+}
+
+static void stop(struct subject *subject)
+{
+    struct bench_window quit = {.kind = BENCH_QUIT};
+
+    for (int side = 0; side < 2; side++)
+        pipe_write(subject->pipe[side], &quit, sizeof quit);
+    for (int side = 0; side < 2; side++)
+        waitpid(subject->pid[side], NULL, 0);
+}
+
+/* ns for the whole window, as side 1 saw it. */
+static uint64_t run_window(struct subject *subject, const struct bench_window *window)
+{
+    uint64_t ns[2];
+
+    for (int side = 0; side < 2; side++)
+        pipe_write(subject->pipe[side], window, sizeof *window);
+    for (int side = 0; side < 2; side++)
+        pipe_read(subject->pipe[side], &ns[side], sizeof ns[side]);
+    return ns[1];
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[count / 2];
+}
+
+/* Grows the count of a window until it takes about window_us. */
+static void calibrate(struct subject *subject, struct bench_window *window, uint64_t window_us)
+{
+    uint64_t ns;
+
+    window->count = 16;
+    for (int i = 0; i < 12; i++) {
+        ns = run_window(subject, window);
+        if (ns > window_us * 500)
+            break;
+        window->count *= 2;
+    }
+    window->count = window->count * window_us * 1000 / (ns ? ns : 1);
+    if (window->count < 4)
+        window->count = 4;
+}
+
+static void report(const char *what, const struct bench_window *window, double *ns, double line)
+{
+    for (int s = 0; s < subject_count; s++) {
+        double value = ns[s], ratio = ns[s] / ns[0];
+        char shown[48];
+
+        if (window->kind == BENCH_LATENCY) {
+            snprintf(shown, sizeof shown, "%10.3f us", value / 1000);
+        } else {
+            ratio = 1 / ratio;
+            if (window->size < 4096)
+                snprintf(shown, sizeof shown, "%10.3f M/s", 1000 / value);
+            else
+                snprintf(shown, sizeof shown, "%10.3f GB/s", (double)window->size / value);
+        }
+        printf("%-10s %8lu  %-28s %-15s %6.3f  %6.3f\n", what, (unsigned long)window->size,
+               subjects[s].name, shown, ratio, line / 1000);
+    }
+    fflush(stdout);
+}
+
+static void measure(const char *what, const struct options *options, uint32_t kind, uint64_t size,
+                    uint32_t outstanding)
+{
+    struct bench_window windows[SUBJECTS_MAX];
+    static double samples[SUBJECTS_MAX][WINDOWS_MAX];
+    double lines[WINDOWS_MAX], ns[SUBJECTS_MAX];
+
+    for (int s = 0; s < subject_count; s++) {
+        windows[s] = (struct bench_window){.kind = kind, .size = size, .window = outstanding};
+        calibrate(&subjects[s], &windows[s], options->window_us);
+    }
+    for (int w = 0; w < options->windows; w++) {
+        lines[w] = bench_cache_line(options->core[0], options->core[1]);
+        for (int s = 0; s < subject_count; s++)
+            samples[s][w] = (double)run_window(&subjects[s], &windows[s]) /
+                            (double)windows[s].count / (kind == BENCH_LATENCY ? 2 : 1);
+    }
+    for (int s = 0; s < subject_count; s++)
+        ns[s] = median(samples[s], options->windows);
+    report(what, &windows[0], ns, median(lines, options->windows));
+}
+
+static void measure_memory(void)
+{
+    struct bench_window window = {.kind = BENCH_MEMORY};
+    struct bench_memory memory;
+
+    for (int s = 0; s < subject_count; s++) {
+        if (!subjects[s].library)
+            continue;
+        pipe_write(subjects[s].pipe[1], &window, sizeof window);
+        pipe_read(subjects[s].pipe[1], &memory, sizeof memory);
+        printf("%-10s %8s  %-28s idle endpoint %ld KiB, first peer %ld KiB more\n", "memory", "",
+               subjects[s].name, memory.idle - memory.start, memory.peer - memory.idle);
+    }
+}
+
+static void measure_getinfo(const struct options *options)
+{
+    struct bench_window window = {.kind = BENCH_GETINFO, .count = 20};
+    double samples[WINDOWS_MAX];
+    uint64_t ns;
+
+    for (int s = 0; s < subject_count; s++) {
+        if (!subjects[s].library)
+            continue;
+        for (int w = 0; w < options->windows; w++) {
+            pipe_write(subjects[s].pipe[1], &window, sizeof window);
+            pipe_read(subjects[s].pipe[1], &ns, sizeof ns);
+            samples[w] = (double)ns;
+        }
+        printf("%-10s %8s  %-28s %10.3f us\n", "getinfo", "", subjects[s].name,
+               median(samples, options->windows) / 1000);
+    }
+}
+
+/* `socket`, `[NAME=][LIBRARY:]SPEC`; a library is what holds a '/' before the ':'. */
+static void parse_subject(char *text, const struct options *options)
+{
+    struct subject *subject = &subjects[subject_count++];
+    char *name = text, *equal, *colon;
+
+    if (subject_count > SUBJECTS_MAX)
+        bench_die("at most %d subjects", SUBJECTS_MAX);
+    if (!strcmp(text, "socket")) {
+        snprintf(subject->name, sizeof subject->name, "socket");
+        subject->spec = "";
+        return;
+    }
+    equal = strchr(text, '=');
+    if (equal && strcspn(text, "(/;") > (size_t)(equal - text)) {
+        *equal = 0;
+        text = equal + 1;
+    }
+    colon = strchr(text, ':');
+    subject->library = options->library;
+    if (colon && memchr(text, '/', (size_t)(colon - text))) {
+        *colon = 0;
+        subject->library = text;
+        text = colon + 1;
+    }
+    subject->spec = text;
+    snprintf(subject->name, sizeof subject->name, "%s", equal ? name : text);
+}
+
+static void parse_sizes(struct options *options, char *text)
+{
+    options->size_count = 0;
+    for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+        char *end;
+        uint64_t size = strtoull(word, &end, 0);
+
+        if (*end || !size || options->size_count == SIZES_MAX)
+            bench_die("-S: '%s' is not a size in bytes, or there are more than %d", word,
+                      SIZES_MAX);
+        options->sizes[options->size_count++] = size;
+    }
+}
+
+static void parse_tests(struct options *options, const char *text)
+{
+    options->latency = strstr(text, "latency");
+    options->bandwidth = strstr(text, "bandwidth");
+    options->rate = strstr(text, "rate");
+    options->memory = strstr(text, "memory");
+    options->getinfo = strstr(text, "getinfo");
+}
+
+static void run(const struct options *options)
+{
+    for (int s = 0; s < subject_count; s++)
+        start(&subjects[s], options);
+    printf("%-10s %8s  %-28s %-15s %6s  %6s\n", "figure", "bytes", "subject", "median", "ratio",
+           "line us");
+    for (int i = 0; options->latency && i < options->size_count; i++)
+        measure("latency", options, BENCH_LATENCY, options->sizes[i], 1);
+    for (int i = 0; options->bandwidth && i < options->size_count; i++)
+        if (options->sizes[i] >= 4096)
+            measure("bandwidth", options, BENCH_BANDWIDTH, options->sizes[i], 16);
+    if (options->rate)
+        measure("rate", options, BENCH_BANDWIDTH, 8, 64);
+    if (options->memory)
+        measure_memory();
+    if (options->getinfo)
+        measure_getinfo(options);
+    for (int s = 0; s < subject_count; s++)
+        stop(&subjects[s]);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"layers", no_argument, NULL, 'L'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    struct options options = {.library = "libfabric.so.1",
+                              .windows = 31,
+                              .window_us = 20000,
+                              .core = {0, 1},
+                              .sizes = {8, 1048576},
+                              .size_count = 2};
+    bool layers = false;
+    int c;
+
+    parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
+    while ((c = getopt_long(argc, argv, "l:t:S:w:u:c:h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'l': options.library = optarg; break;
+        case 't': parse_tests(&options, optarg); break;
+        case 'S': parse_sizes(&options, optarg); break;
+        case 'w': options.windows = atoi(optarg); break;
+        case 'u': options.window_us = strtoull(optarg, NULL, 0); break;
+        case 'c':
+            if (sscanf(optarg, "%d,%d", &options.core[0], &options.core[1]) != 2)
+                bench_die("-c: '%s' is not two cores, as 0,1", optarg);
+            break;
+        case 'L': layers = true; break;
+        case 'h': usage(stdout); return 0;
+        default: usage(stderr); return 2;
+        }
+    }
+    if (optind == argc || options.windows < 1 || options.windows > WINDOWS_MAX) {
+        usage(stderr);
+        return 2;
+    }
+    if (layers)
+        return bench_layers(options.library, argv + optind, argc - optind);
+    for (int i = optind; i < argc; i++)
+        parse_subject(argv[i], &options);
+    run(&options);
+    return 0;
+}

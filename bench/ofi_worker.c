@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tagged messages between two reliable-datagram endpoints of any libfabric.so.1, by dlopen. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+
+#include "bench/bench.h"
+
+enum { ADDRESS_MAX = 256, WINDOW_MAX = 256, TAG_DATA = 1, TAG_ACK = 2 };
+
+struct ofi_state {
+    struct fi_info *(*dupinfo)(const struct fi_info *info);
+    void (*freeinfo)(struct fi_info *info);
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+                   const struct fi_info *hints, struct fi_info **info);
+    int (*fabric_open)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+    const char *(*strerror)(int err);
+    uint32_t version;
+    struct fi_info *hints;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *tx, *rx;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    fi_addr_t peer;
+    int side;
+    char *buffer;
+    size_t size;
+    struct bench_memory memory;
+    struct fi_context2 contexts[2 * WINDOW_MAX];
+};
+
+static void *symbol(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+
+    if (!found)
+        bench_die("%s: %s", name, dlerror());
+    return found;
+}
+
+static void check(struct ofi_state *state, const char *call, ssize_t rc)
+{
+    if (rc < 0)
+        bench_die("%s: %s", call, state->strerror((int)-rc));
+}
+
+static void load(struct ofi_state *state, const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle)
+        bench_die("%s", dlerror());
+    *(void **)&state->dupinfo = symbol(handle, "fi_dupinfo");
+    *(void **)&state->freeinfo = symbol(handle, "fi_freeinfo");
+    *(void **)&state->getinfo = symbol(handle, "fi_getinfo");
+    *(void **)&state->fabric_open = symbol(handle, "fi_fabric");
+    *(void **)&state->strerror = symbol(handle, "fi_strerror");
+    state->version = FI_VERSION(1, 15);
+}
+
+static void ask(struct ofi_state *state, const char *spec)
+{
+    struct fi_info *hints = state->dupinfo(NULL);
+
+    if (!hints)
+        bench_die("out of memory");
+    hints->caps = FI_MSG | FI_TAGGED;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    if (*spec)
+        setenv("FI_PROVIDER", spec, 1);
+    state->hints = hints;
+}
+
+/* Both sides on the loopback interface, as the floor. */
+static void choose(struct ofi_state *state)
+{
+    check(state, "fi_getinfo",
+          state->getinfo(state->version, "127.0.0.1", NULL, FI_SOURCE, state->hints,
+                         &state->info));
+}
+
+static void open_endpoint(struct ofi_state *state)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4 * WINDOW_MAX};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+    check(state, "fi_fabric", state->fabric_open(state->info->fabric_attr, &state->fabric, NULL));
+    check(state, "fi_domain", fi_domain(state->fabric, state->info, &state->domain, NULL));
+    check(state, "fi_cq_open", fi_cq_open(state->domain, &cq, &state->tx, NULL));
+    check(state, "fi_cq_open", fi_cq_open(state->domain, &cq, &state->rx, NULL));
+    check(state, "fi_av_open", fi_av_open(state->domain, &av, &state->av, NULL));
+    check(state, "fi_endpoint", fi_endpoint(state->domain, state->info, &state->ep, NULL));
+    check(state, "fi_ep_bind", fi_ep_bind(state->ep, &state->tx->fid, FI_TRANSMIT));
+    check(state, "fi_ep_bind", fi_ep_bind(state->ep, &state->rx->fid, FI_RECV));
+    check(state, "fi_ep_bind", fi_ep_bind(state->ep, &state->av->fid, 0));
+    check(state, "fi_enable", fi_enable(state->ep));
+}
+
+static void reap(struct ofi_state *state, struct fid_cq *cq, uint64_t *left)
+{
+    struct fi_cq_tagged_entry entries[16];
+    ssize_t n = fi_cq_read(cq, entries, 16);
+
+    if (n == -FI_EAVAIL) {
+        struct fi_cq_err_entry error = {0};
+
+        fi_cq_readerr(cq, &error, 0);
+        bench_die("completion: %s", state->strerror(error.err));
+    }
+    if (n > 0)
+        *left -= (uint64_t)n;
+    else if (n != -FI_EAGAIN)
+        check(state, "fi_cq_read", n);
+}
+
+static void post_send(struct ofi_state *state, size_t size, uint64_t tag, void *context)
+{
+    ssize_t rc;
+
+    while ((rc = fi_tsend(state->ep, state->buffer, size, NULL, state->peer, tag, context)) ==
+           -FI_EAGAIN) {
+        fi_cq_read(state->tx, NULL, 0);
+        fi_cq_read(state->rx, NULL, 0);
+    }
+    check(state, "fi_tsend", rc);
+}
+
+static void post_recv(struct ofi_state *state, size_t size, uint64_t tag, void *context)
+{
+    ssize_t rc;
+
+    while ((rc = fi_trecv(state->ep, state->buffer, size, NULL, state->peer, tag, 0, context)) ==
+           -FI_EAGAIN)
+        fi_cq_read(state->rx, NULL, 0);
+    check(state, "fi_trecv", rc);
+}
+
+static void finish(struct ofi_state *state, struct fid_cq *cq, uint64_t count)
+{
+    while (count)
+        reap(state, cq, &count);
+}
+
+static void one_send(struct ofi_state *state, size_t size, uint64_t tag)
+{
+    post_send(state, size, tag, &state->contexts[0]);
+    finish(state, state->tx, 1);
+}
+
+static void one_recv(struct ofi_state *state, size_t size, uint64_t tag)
+{
+    post_recv(state, size, tag, &state->contexts[1]);
+    finish(state, state->rx, 1);
+}
+
+static void ping_pong(struct ofi_state *state, size_t size, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t sent = 1, received = 1;
+
+        post_recv(state, size, TAG_DATA, &state->contexts[1]);
+        if (state->side == 1)
+            post_send(state, size, TAG_DATA, &state->contexts[0]);
+        while (received)
+            reap(state, state->rx, &received);
+        if (state->side == 0)
+            post_send(state, size, TAG_DATA, &state->contexts[0]);
+        while (sent)
+            reap(state, state->tx, &sent);
+    }
+}
+
+/* Posts ahead of completion by at most `window`. */
+static void stream(struct ofi_state *state, const struct bench_window *window)
+{
+    uint64_t posted = 0, left = window->count;
+    struct fid_cq *cq = state->side == 1 ? state->tx : state->rx;
+
+    while (left) {
+        while (posted < window->count && posted - (window->count - left) < window->window) {
+            struct fi_context2 *context = &state->contexts[2 + posted % (2 * WINDOW_MAX - 2)];
+
+            if (state->side == 1)
+                post_send(state, window->size, TAG_DATA, context);
+            else
+                post_recv(state, window->size, TAG_DATA, context);
+            posted++;
+        }
+        reap(state, cq, &left);
+    }
+    if (state->side == 1)
+        one_recv(state, 1, TAG_ACK);
+    else
+        one_send(state, 1, TAG_ACK);
+}
+
+static void grow(struct ofi_state *state, size_t size)
+{
+    if (state->size >= size)
+        return;
+    free(state->buffer);
+    state->buffer = malloc(size);
+    if (!state->buffer)
+        bench_die("out of memory");
+    memset(state->buffer, 1, size);
+    state->size = size;
+}
+
+static uint64_t ofi_run(void *opaque, const struct bench_window *window)
+{
+    struct ofi_state *state = opaque;
+    uint64_t start;
+
+    grow(state, window->size + 64);
+    start = bench_now();
+    if (window->kind == BENCH_LATENCY)
+        ping_pong(state, window->size, window->count);
+    else
+        stream(state, window);
+    return bench_now() - start;
+}
+
+static void *ofi_open(const char *library, const char *spec, int side, int pipe)
+{
+    struct ofi_state *state = calloc(1, sizeof *state);
+    char address[ADDRESS_MAX] = {0};
+    size_t len = sizeof address;
+
+    if (!state)
+        bench_die("out of memory");
+    state->side = side;
+    load(state, library);
+    ask(state, spec);
+    state->memory.start = bench_resident();
+    choose(state);
+    open_endpoint(state);
+    state->memory.idle = bench_resident();
+    check(state, "fi_getname", fi_getname(&state->ep->fid, address, &len));
+    pipe_write(pipe, address, sizeof address);
+    pipe_read(pipe, address, sizeof address);
+    if (fi_av_insert(state->av, address, 1, &state->peer, 0, NULL) != 1)
+        bench_die("the peer's address cannot be inserted");
+    grow(state, 64);
+    ofi_run(state, &(struct bench_window){.kind = BENCH_LATENCY, .size = 8, .count = 1});
+    state->memory.peer = bench_resident();
+    return state;
+}
+
+static void ofi_memory(void *opaque, struct bench_memory *memory)
+{
+    *memory = ((struct ofi_state *)opaque)->memory;
+}
+
+static uint64_t ofi_getinfo(void *opaque, uint64_t count)
+{
+    struct ofi_state *state = opaque;
+    uint64_t start = bench_now();
+
+    for (uint64_t i = 0; i < count; i++) {
+        struct fi_info *info = NULL;
+
+        check(state, "fi_getinfo",
+              state->getinfo(state->version, NULL, NULL, 0, state->hints, &info));
+        state->freeinfo(info);
+    }
+    return (bench_now() - start) / count;
+}
+
+static void ofi_close(void *opaque)
+{
+    struct ofi_state *state = opaque;
+
+    fi_close(&state->ep->fid);
+    fi_close(&state->av->fid);
+    fi_close(&state->rx->fid);
+    fi_close(&state->tx->fid);
+    fi_close(&state->domain->fid);
+    fi_close(&state->fabric->fid);
+    state->freeinfo(state->info);
+    state->freeinfo(state->hints);
+    free(state->buffer);
+    free(state);
+}
+
+const struct bench_worker bench_ofi_worker = {
+    .open = ofi_open,
+    .run = ofi_run,
+    .memory = ofi_memory,
+    .getinfo = ofi_getinfo,
+    .close = ofi_close,
+};

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+void pipe_write(int fd, const void *data, size_t len)
+{
+    const char *from = data;
+
+    while (len) {
+        ssize_t n = write(fd, from, len);
+
+        if (n <= 0)
+            bench_die("the other end of a pipe is gone");
+        from += n;
+        len -= (size_t)n;
+    }
+}
+
+void pipe_read(int fd, void *data, size_t len)
+{
+    char *to = data;
+
+    while (len) {
+        ssize_t n = read(fd, to, len);
+
+        if (n <= 0)
+            bench_die("the other end of a pipe is gone");
+        to += n;
+        len -= (size_t)n;
+    }
+}
+
+uint64_t bench_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+long bench_resident(void)
+{
+    long pages = 0, resident = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+
+    if (statm) {
+        if (fscanf(statm, "%ld %ld", &pages, &resident) != 2)
+            resident = 0;
+        fclose(statm);
+    }
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+void bench_die(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fputs("fi_bench: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static struct {
+    _Alignas(64) atomic_uint ping;
+    _Alignas(64) atomic_uint pong;
+} line;
+
+static void pin(int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+enum { LINE_ROUNDS = 20000 };
+
+static void *line_partner(void *core)
+{
+    pin(*(int *)core);
+    for (unsigned i = 1; i <= LINE_ROUNDS; i++) {
+        while (atomic_load_explicit(&line.ping, memory_order_acquire) != i)
+            ;
+        atomic_store_explicit(&line.pong, i, memory_order_release);
+    }
+    return NULL;
+}
+
+double bench_cache_line(int core_a, int core_b)
+{
+    pthread_t partner;
+    uint64_t start;
+
+    pin(core_a);
+    atomic_store(&line.ping, 0);
+    atomic_store(&line.pong, 0);
+    if (pthread_create(&partner, NULL, line_partner, &core_b))
+        bench_die("cannot start a thread");
+    start = bench_now();
+    for (unsigned i = 1; i <= LINE_ROUNDS; i++) {
+        atomic_store_explicit(&line.ping, i, memory_order_release);
+        while (atomic_load_explicit(&line.pong, memory_order_acquire) != i)
+            ;
+    }
+    start = bench_now() - start;
+    pthread_join(partner, NULL);
+    return (double)start / LINE_ROUNDS / 2;
+}
