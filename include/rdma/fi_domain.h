@@ -216,7 +216,7 @@ enum {
     FI_ATOMIC_OP_LAST = FI_MSWAP + 1
 };
 
-/* fi_tostr numbers collectives from here on, beyond the atomic operations. */
+/* Not used by the interface; kept for programs that name it. */
 #define FI_COLLECTIVE_OFFSET 256
 
 enum fi_collective_op {
