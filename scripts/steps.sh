@@ -45,7 +45,7 @@ step() {
 }
 
 step_counted() {
-    local name=$1 started=$SECONDS log rc ok bad skip last
+    local name=$1 started=$SECONDS log rc ok bad skip last label count
     shift
     log=$logs/${name//[^A-Za-z0-9]/_}.log
     "$@" >"$log" 2>&1 </dev/null
@@ -58,7 +58,11 @@ step_counted() {
         skip=0
     else
         ok=$(count_of Ok "$log")
-        bad=$(($(count_of Fail "$log") + $(count_of Timeout "$log") + $(count_of 'Unexpected Pass' "$log")))
+        bad=0
+        for label in Fail Timeout 'Unexpected Pass'; do
+            count=$(count_of "$label" "$log")
+            bad=$((bad + ${count:-0}))
+        done
         skip=$(count_of Skipped "$log")
     fi
     # A command that failed before it could count anything is one failure.
