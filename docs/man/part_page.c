@@ -8,8 +8,8 @@
 #include "core/param.h"
 #include "core/part.h"
 
-/* Text that roff shall print as it stands, without a line end. A dot or quote that starts a line, and
- * every backslash, mean something to roff. */
+/* Text that roff shall print as it stands, without a line end. A dot or quote that starts a line,
+ * and every backslash, mean something to roff. */
 static void print_text(const char *text, size_t length)
 {
     bool line_start = true;
@@ -109,8 +109,9 @@ static void print_place(const struct part *part)
     print_request("Nm", part->name, "");
     printf("is %s.\n", kind_text[part->kind]);
     if (part->transparent)
-        puts("It changes nothing of what its lower offers, so it may stand at any place, any number\n"
-             "of times.");
+        puts(
+            "It changes nothing of what its lower offers, so it may stand at any place, any number\n"
+            "of times.");
     print_endpoint_types("It gives ", part->gives);
     print_endpoint_types("It stands on ", part->stands_on);
     if (part->hidden)
@@ -163,7 +164,8 @@ static void print_params(const struct part *part)
     }
     puts("A parameter is given in the spec");
     printf(".Pq Ql %s(%s=...)\n", part->name, part->params->key);
-    puts("or in the environment; the spec wins, then the environment, then the configuration file.");
+    puts(
+        "or in the environment; the spec wins, then the environment, then the configuration file.");
     puts(".Bl -tag -width Ds");
     for (const struct param_def *def = part->params; def->key; def++)
         print_param(part, def);
