@@ -109,9 +109,8 @@ static void print_place(const struct part *part)
     print_request("Nm", part->name, "");
     printf("is %s.\n", kind_text[part->kind]);
     if (part->transparent)
-        puts(
-            "It changes nothing of what its lower offers, so it may stand at any place, any number\n"
-            "of times.");
+        puts("It changes nothing of what its lower offers, so it may stand anywhere,\n"
+             "any number of times.");
     print_endpoint_types("It gives ", part->gives);
     print_endpoint_types("It stands on ", part->stands_on);
     if (part->hidden)
