@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Sourced by check: runs named steps, counts what they passed, shows the log of one that fails.
+#   step NAME COMMAND...         one check, passed when the command returns 0
+#   step_counted NAME COMMAND... the same, but the command's own count of tests is taken: meson test's
+#                                table, or a last line "N passed, N failed"
+#   finish                       prints the totals; returns non-zero after a failure
+# keep_going=1 goes on after a failure; otherwise the first one ends the run.
+passed=0
+failed=0
+skipped=0
+keep_going=${keep_going:-0}
+logs=${logs:-$(mktemp -d)}
+run_started=$SECONDS
+
+# count_of LABEL FILE: the number behind "LABEL:" in meson test's closing table
+count_of() {
+    sed -n "s/^$1: *\([0-9][0-9]*\) *$/\1/p" "$2" | tail -n 1
+}
+
+report() { # STATE NAME SECONDS [DETAIL]
+    printf '%-7s %-46s %4d s%s\n' "$1" "$2" "$3" "${4:+   $4}"
+}
+
+step_failed() { # NAME SECONDS LOG
+    report FAILED "$1" "$2"
+    echo "---- $3"
+    tail -n 200 "$3"
+    echo "----"
+    [ "$keep_going" = 1 ] && return
+    finish
+    exit 1
+}
+
+step() {
+    local name=$1 started=$SECONDS log
+    shift
+    log=$logs/${name//[^A-Za-z0-9]/_}.log
+    if "$@" >"$log" 2>&1 </dev/null; then
+        passed=$((passed + 1))
+        report ok "$name" $((SECONDS - started))
+    else
+        failed=$((failed + 1))
+        step_failed "$name" $((SECONDS - started)) "$log"
+    fi
+}
+
+step_counted() {
+    local name=$1 started=$SECONDS log rc ok bad skip last label count
+    shift
+    log=$logs/${name//[^A-Za-z0-9]/_}.log
+    "$@" >"$log" 2>&1 </dev/null
+    rc=$?
+    last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
+    if [ -n "$last" ]; then
+        ok=${last%% *}
+        bad=${last##*, }
+        bad=${bad%% *}
+        skip=0
+    else
+        ok=$(count_of Ok "$log")
+        bad=0
+        for label in Fail Timeout 'Unexpected Pass'; do
+            count=$(count_of "$label" "$log")
+            bad=$((bad + ${count:-0}))
+        done
+        skip=$(count_of Skipped "$log")
+    fi
+    # A command that failed before it could count anything is one failure.
+    [ $rc = 0 ] || [ "${bad:-0}" -gt 0 ] || bad=1
+    passed=$((passed + ${ok:-0}))
+    failed=$((failed + ${bad:-0}))
+    skipped=$((skipped + ${skip:-0}))
+    if [ "${bad:-0}" = 0 ]; then
+        report ok "$name" $((SECONDS - started)) \
+            "${ok:-0} passed$([ "${skip:-0}" = 0 ] || echo ", $skip skipped")"
+    else
+        step_failed "$name" $((SECONDS - started)) "$log"
+    fi
+}
+
+finish() {
+    local spent=$((SECONDS - run_started))
+    echo
+    [ "$skipped" = 0 ] || echo "$skipped skipped"
+    echo "took $((spent / 60)) min $((spent % 60)) s"
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
