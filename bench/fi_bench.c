@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 
 enum { SUBJECTS_MAX = 8, SIZES_MAX = 16, ADDRESS_BYTES = 256, WINDOWS_MAX = 501 };
 

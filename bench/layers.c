@@ -15,7 +15,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 
 enum { BATCH = 64, ROUNDS = 400, WINDOWS = 41, STACKS_MAX = 8, KINDS = 3 };
 

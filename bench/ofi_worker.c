@@ -10,7 +10,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 
 enum { ADDRESS_MAX = 256, WINDOW_MAX = 256, TAG_DATA = 1, TAG_ACK = 2 };
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 
 struct socket_state {
     int fd;

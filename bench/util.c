@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 
 void pipe_write(int fd, const void *data, size_t len)
 {
