@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which layout of the public structs a caller was compiled with. fi_info and what hangs from it have
- * symbol versions; structs that arrive through fi_ops tables have none, so their layout is taken
- * from the level at which the application got the fi_fabric_attr that its fabric was opened with.
- * A field that the level lacks is never read or written. Every layout is a prefix of the current
- * one, so results need no conversion. Source: ABI CHANGES in fabric(7).
+ * Which layout of the public structs a caller was compiled with. fi_info and what hangs from it
+ * have symbol versions; structs that arrive through fi_ops tables have none, so their layout is
+ * taken from the level at which the application got the fi_fabric_attr that its fabric was opened
+ * with. A field that the level lacks is never read or written. Every layout is a prefix of the
+ * current one, so results need no conversion. Source: ABI CHANGES in fabric(7).
  */
 #ifndef WEFT_CORE_ABI_H
 #define WEFT_CORE_ABI_H
@@ -26,8 +26,8 @@ enum abi_level {
 };
 
 /* One info in the layout of `level`, as a deep copy in the current layout with the missing fields
- * zero; next is NULL. Nested attrs that are NULL stay NULL. `theirs` may be NULL: the result is then
- * info_alloc's. NULL without memory; free with info_free. */
+ * zero; next is NULL. Nested attrs that are NULL stay NULL. `theirs` may be NULL: the result is
+ * then info_alloc's. NULL without memory; free with info_free. */
 struct fi_info *abi_info_import(const struct fi_info *theirs, enum abi_level level);
 
 /* Makes a list that the library allocated fit to be returned at `level`: what the level has no name
@@ -48,8 +48,8 @@ void abi_mr_attr_import(const struct fi_mr_attr *theirs, enum abi_level level,
                         struct fi_mr_attr *out);
 
 /*
- * Which level an fi_fabric_attr is of. Exact for those noted and not yet forgotten; for others, which
- * the application made, the lowest level that any caller in this process has bound so far
+ * Which level an fi_fabric_attr is of. Exact for those noted and not yet forgotten; for others,
+ * which the application made, the lowest level that any caller in this process has bound so far
  * (ABI_1_9 before any has). All take a lock of their own and do not block otherwise.
  */
 void abi_bound(enum abi_level level);
