@@ -77,9 +77,8 @@ static inline int fi_shutdown(struct fid_ep *ep, uint64_t flags)
 static inline int fi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
                           void *context)
 {
-    return FI_CHECK_OP(ep->cm, struct fi_ops_cm, join)
-               ? ep->cm->join(ep, addr, flags, mc, context)
-               : -FI_ENOSYS;
+    return FI_CHECK_OP(ep->cm, struct fi_ops_cm, join) ? ep->cm->join(ep, addr, flags, mc, context)
+                                                       : -FI_ENOSYS;
 }
 
 static inline fi_addr_t fi_mc_addr(struct fid_mc *mc)

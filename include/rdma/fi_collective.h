@@ -11,15 +11,15 @@ extern "C" {
 #endif
 
 /* fi_av_set_attr::flags: collectives that the set is meant for. */
-#define FI_BARRIER_SET (1ULL << 40)
-#define FI_BROADCAST_SET (1ULL << 41)
-#define FI_ALLTOALL_SET (1ULL << 42)
-#define FI_ALLREDUCE_SET (1ULL << 43)
-#define FI_ALLGATHER_SET (1ULL << 44)
+#define FI_BARRIER_SET        (1ULL << 40)
+#define FI_BROADCAST_SET      (1ULL << 41)
+#define FI_ALLTOALL_SET       (1ULL << 42)
+#define FI_ALLREDUCE_SET      (1ULL << 43)
+#define FI_ALLGATHER_SET      (1ULL << 44)
 #define FI_REDUCE_SCATTER_SET (1ULL << 45)
-#define FI_REDUCE_SET (1ULL << 46)
-#define FI_SCATTER_SET (1ULL << 47)
-#define FI_GATHER_SET (1ULL << 48)
+#define FI_REDUCE_SET         (1ULL << 46)
+#define FI_SCATTER_SET        (1ULL << 47)
+#define FI_GATHER_SET         (1ULL << 48)
 
 struct fi_ops_av_set {
     size_t size;
@@ -71,12 +71,12 @@ struct fi_ops_collective {
     ssize_t (*alltoall)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
                         void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
                         uint64_t flags, void *context);
-    ssize_t (*allreduce)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                         void *result, void *result_desc, fi_addr_t coll_addr,
-                         enum fi_datatype datatype, enum fi_op op, uint64_t flags, void *context);
-    ssize_t (*allgather)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                         void *result, void *result_desc, fi_addr_t coll_addr,
-                         enum fi_datatype datatype, uint64_t flags, void *context);
+    ssize_t (*allreduce)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                         void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
+                         enum fi_op op, uint64_t flags, void *context);
+    ssize_t (*allgather)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                         void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
+                         uint64_t flags, void *context);
     ssize_t (*reduce_scatter)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                               void *result, void *result_desc, fi_addr_t coll_addr,
                               enum fi_datatype datatype, enum fi_op op, uint64_t flags,
@@ -97,12 +97,11 @@ struct fi_ops_collective {
 
 /* ---- AV sets ---- */
 
-static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
-                            struct fid_av_set **set, void *context)
+static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
+                            void *context)
 {
-    return FI_CHECK_OP(av->ops, struct fi_ops_av, av_set)
-               ? av->ops->av_set(av, attr, set, context)
-               : -FI_ENOSYS;
+    return FI_CHECK_OP(av->ops, struct fi_ops_av, av_set) ? av->ops->av_set(av, attr, set, context)
+                                                          : -FI_ENOSYS;
 }
 
 static inline int fi_av_set_union(struct fid_av_set *dst, const struct fid_av_set *src)
@@ -184,16 +183,16 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf, size_t co
                                    enum fi_datatype datatype, enum fi_op op, uint64_t flags,
                                    void *context)
 {
-    return ep->collective->allreduce(ep, buf, count, desc, result, result_desc, coll_addr,
-                                     datatype, op, flags, context);
+    return ep->collective->allreduce(ep, buf, count, desc, result, result_desc, coll_addr, datatype,
+                                     op, flags, context);
 }
 
 static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc,
                                    void *result, void *result_desc, fi_addr_t coll_addr,
                                    enum fi_datatype datatype, uint64_t flags, void *context)
 {
-    return ep->collective->allgather(ep, buf, count, desc, result, result_desc, coll_addr,
-                                     datatype, flags, context);
+    return ep->collective->allgather(ep, buf, count, desc, result, result_desc, coll_addr, datatype,
+                                     flags, context);
 }
 
 static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf, size_t count,

@@ -3,9 +3,9 @@
 #ifndef RDMA_FI_DOMAIN_H
 #define RDMA_FI_DOMAIN_H
 
-#include <string.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_eq.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,7 @@ struct fi_collective_attr;
 
 /* Flags of insertion. */
 #define FI_SYMMETRIC (1ULL << 59)
-#define FI_SYNC_ERR (1ULL << 58)
+#define FI_SYNC_ERR  (1ULL << 58)
 /* fi_av_set_attr::flags: all members of the AV. */
 #define FI_UNIVERSE (1ULL << 57)
 
@@ -71,7 +71,7 @@ struct fid_av {
 /* ---- Memory regions ---- */
 
 /* Flags of registration. */
-#define FI_HMEM_HOST_ALLOC (1ULL << 45)
+#define FI_HMEM_HOST_ALLOC  (1ULL << 45)
 #define FI_HMEM_DEVICE_ONLY (1ULL << 46)
 
 enum fi_hmem_iface {
@@ -208,13 +208,9 @@ enum fi_op {
 };
 
 /* Ends of the original lists, frozen there: values added later lie beyond. */
-enum {
-    FI_DATATYPE_LAST = FI_LONG_DOUBLE_COMPLEX + 1
-};
+enum { FI_DATATYPE_LAST = FI_LONG_DOUBLE_COMPLEX + 1 };
 
-enum {
-    FI_ATOMIC_OP_LAST = FI_MSWAP + 1
-};
+enum { FI_ATOMIC_OP_LAST = FI_MSWAP + 1 };
 
 /* Not used by the interface; kept for programs that name it. */
 #define FI_COLLECTIVE_OFFSET 256
@@ -286,8 +282,8 @@ static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid, uin
     return domain->fid.ops->bind(&domain->fid, fid, flags);
 }
 
-static inline int fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
-                             struct fid_cq **cq, void *context)
+static inline int fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                             void *context)
 {
     return domain->ops->cq_open(domain, attr, cq, context);
 }
@@ -298,16 +294,14 @@ static inline int fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *a
     return domain->ops->cntr_open(domain, attr, cntr, context);
 }
 
-FI_DEPRECATED_FUNC static inline int fi_wait_open(struct fid_fabric *fabric,
-                                                  struct fi_wait_attr *attr,
-                                                  struct fid_wait **waitset)
+FI_DEPRECATED_FUNC static inline int
+fi_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
 {
     return fabric->ops->wait_open(fabric, attr, waitset);
 }
 
-FI_DEPRECATED_FUNC static inline int fi_poll_open(struct fid_domain *domain,
-                                                  struct fi_poll_attr *attr,
-                                                  struct fid_poll **pollset)
+FI_DEPRECATED_FUNC static inline int
+fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset)
 {
     return domain->ops->poll_open(domain, attr, pollset);
 }
@@ -322,8 +316,8 @@ static inline int fi_mr_reg(struct fid_domain *domain, const void *buf, size_t l
 }
 
 static inline int fi_mr_regv(struct fid_domain *domain, const struct iovec *iov, size_t count,
-                             uint64_t acs, uint64_t offset, uint64_t requested_key,
-                             uint64_t flags, struct fid_mr **mr, void *context)
+                             uint64_t acs, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                             struct fid_mr **mr, void *context)
 {
     return domain->mr->regv(&domain->fid, iov, count, acs, offset, requested_key, flags, mr,
                             context);
@@ -405,8 +399,8 @@ static inline int fi_hmem_ze_device(int driver_index, int device_index)
 
 /* ---- Calls on address vectors ---- */
 
-static inline int fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr,
-                             struct fid_av **av, void *context)
+static inline int fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                             void *context)
 {
     return domain->ops->av_open(domain, attr, av, context);
 }
@@ -445,8 +439,7 @@ static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr,
     return av->ops->lookup(av, fi_addr, addr, addrlen);
 }
 
-static inline const char *fi_av_straddr(struct fid_av *av, const void *addr, char *buf,
-                                        size_t *len)
+static inline const char *fi_av_straddr(struct fid_av *av, const void *addr, char *buf, size_t *len)
 {
     return av->ops->straddr(av, addr, buf, len);
 }

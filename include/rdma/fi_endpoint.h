@@ -26,9 +26,7 @@ struct fi_msg {
 };
 
 /* Levels of fi_getopt and fi_setopt. */
-enum {
-    FI_OPT_ENDPOINT
-};
+enum { FI_OPT_ENDPOINT };
 
 /* Options of FI_OPT_ENDPOINT, with the type of their value. */
 enum {
@@ -55,12 +53,7 @@ enum {
     FI_OPT_FIREWALL_ADDR            /* bool */
 };
 
-enum {
-    FI_HMEM_P2P_ENABLED,
-    FI_HMEM_P2P_REQUIRED,
-    FI_HMEM_P2P_PREFERRED,
-    FI_HMEM_P2P_DISABLED
-};
+enum { FI_HMEM_P2P_ENABLED, FI_HMEM_P2P_REQUIRED, FI_HMEM_P2P_PREFERRED, FI_HMEM_P2P_DISABLED };
 
 struct fi_ops_ep {
     size_t size;
@@ -82,8 +75,8 @@ struct fi_ops_msg {
     ssize_t (*recvv)(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                      fi_addr_t src_addr, void *context);
     ssize_t (*recvmsg)(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags);
-    ssize_t (*send)(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-                    fi_addr_t dest_addr, void *context);
+    ssize_t (*send)(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
+                    void *context);
     ssize_t (*sendv)(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                      fi_addr_t dest_addr, void *context);
     ssize_t (*sendmsg)(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags);
@@ -131,8 +124,8 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info, s
     return domain->ops->endpoint(domain, info, ep, context);
 }
 
-static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
-                               struct fid_ep **ep, uint64_t flags, void *context)
+static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                               uint64_t flags, void *context)
 {
     if (!flags)
         return fi_endpoint(domain, info, ep, context);
@@ -268,8 +261,7 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, ui
     return ep->msg->sendmsg(ep, msg, flags);
 }
 
-static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
-                                fi_addr_t dest_addr)
+static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
 {
     return ep->msg->inject(ep, buf, len, dest_addr);
 }

@@ -161,8 +161,8 @@ struct fid_eq {
     struct fi_ops_eq *ops;
 };
 
-static inline int fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
-                             struct fid_eq **eq, void *context)
+static inline int fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                             void *context)
 {
     return fabric->ops->eq_open(fabric, attr, eq, context);
 }
@@ -206,10 +206,7 @@ enum fi_cq_format {
     FI_CQ_FORMAT_TAGGED   /* struct fi_cq_tagged_entry */
 };
 
-enum fi_cq_wait_cond {
-    FI_CQ_COND_NONE,
-    FI_CQ_COND_THRESHOLD
-};
+enum fi_cq_wait_cond { FI_CQ_COND_NONE, FI_CQ_COND_THRESHOLD };
 
 struct fi_cq_attr {
     size_t size;
@@ -322,10 +319,7 @@ static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno, cons
 
 /* ---- Counters ---- */
 
-enum fi_cntr_events {
-    FI_CNTR_EVENTS_COMP,
-    FI_CNTR_EVENTS_BYTES
-};
+enum fi_cntr_events { FI_CNTR_EVENTS_COMP, FI_CNTR_EVENTS_BYTES };
 
 struct fi_cntr_attr {
     enum fi_cntr_events events;

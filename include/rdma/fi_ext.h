@@ -4,10 +4,10 @@
 #ifndef RDMA_FI_EXT_H
 #define RDMA_FI_EXT_H
 
-#include <stdbool.h>
 #include <rdma/fabric.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,10 +76,10 @@ struct fi_ops_log {
     size_t size;
     int (*enabled)(const struct fi_provider *prov, enum fi_log_level level,
                    enum fi_log_subsys subsys, uint64_t flags);
-    int (*ready)(const struct fi_provider *prov, enum fi_log_level level,
-                 enum fi_log_subsys subsys, uint64_t flags, uint64_t *showtime);
-    void (*log)(const struct fi_provider *prov, enum fi_log_level level,
-                enum fi_log_subsys subsys, const char *func, int line, const char *msg);
+    int (*ready)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+                 uint64_t flags, uint64_t *showtime);
+    void (*log)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+                const char *func, int line, const char *msg);
 };
 
 struct fid_logging {

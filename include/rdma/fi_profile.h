@@ -21,15 +21,9 @@ enum {
     FI_VAR_OFI_MEM
 };
 
-enum {
-    FI_EVENT_UNEXP_MSG_RECVD,
-    FI_EVENT_UNEXP_MSG_MATCHED
-};
+enum { FI_EVENT_UNEXP_MSG_RECVD, FI_EVENT_UNEXP_MSG_MATCHED };
 
-enum fi_profile_type {
-    fi_primitive_type,
-    fi_defined_type
-};
+enum fi_profile_type { fi_primitive_type, fi_defined_type };
 
 struct fi_profile_desc {
     uint32_t id;
@@ -55,9 +49,8 @@ struct fi_profile_ops {
                             size_t *count);
     ssize_t (*read_var)(struct fid_profile *prof_fid, uint32_t var_id, void *data, size_t *size);
     int (*reg_callback)(struct fid_profile *prof_fid, uint32_t event_id,
-                        int (*callback)(struct fid_profile *prof_fid,
-                                        struct fi_profile_desc *event, void *param, size_t size,
-                                        void *context),
+                        int (*callback)(struct fid_profile *prof_fid, struct fi_profile_desc *event,
+                                        void *param, size_t size, void *context),
                         void *context);
     void (*start_reads)(struct fid_profile *prof_fid, uint64_t flags);
     void (*end_reads)(struct fid_profile *prof_fid, uint64_t flags);
@@ -109,11 +102,12 @@ static inline ssize_t fi_profile_read_u64(struct fid_profile *prof_fid, uint32_t
     return prof_fid->ops->read_var(prof_fid, var_id, data, &size);
 }
 
-static inline int fi_profile_register_callback(
-    struct fid_profile *prof_fid, uint32_t event_id,
-    int (*callback)(struct fid_profile *prof_fid, struct fi_profile_desc *event, void *param,
-                    size_t size, void *context),
-    void *context)
+static inline int fi_profile_register_callback(struct fid_profile *prof_fid, uint32_t event_id,
+                                               int (*callback)(struct fid_profile *prof_fid,
+                                                               struct fi_profile_desc *event,
+                                                               void *param, size_t size,
+                                                               void *context),
+                                               void *context)
 {
     return prof_fid->ops->reg_callback(prof_fid, event_id, callback, context);
 }

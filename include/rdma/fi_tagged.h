@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* FI_TAG_MPI: ignore bits, and the tag made of its two fields. */
-#define FI_MPI_IGNORE_TAG 0xFFFFFFFFULL
+#define FI_MPI_IGNORE_TAG     0xFFFFFFFFULL
 #define FI_MPI_IGNORE_PAYLOAD (0xFFULL << 32)
 
 static inline uint64_t fi_tag_mpi(int tag, uint8_t payload_id)
@@ -36,8 +36,8 @@ struct fi_ops_tagged {
     ssize_t (*recvv)(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                      fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context);
     ssize_t (*recvmsg)(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags);
-    ssize_t (*send)(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-                    fi_addr_t dest_addr, uint64_t tag, void *context);
+    ssize_t (*send)(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
+                    uint64_t tag, void *context);
     ssize_t (*sendv)(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
                      fi_addr_t dest_addr, uint64_t tag, void *context);
     ssize_t (*sendmsg)(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags);

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define FI_PROV_EXPORT __attribute__((visibility("default")))
+#define FI_PROV_EXPORT             __attribute__((visibility("default")))
 #define FI_PROV_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #else
 #define FI_PROV_EXPORT
@@ -34,8 +34,7 @@ FI_PROV_EXPORT struct fi_provider *fi_prov_ini(void);
 #define FI_EXT_INI FI_PROV_EXPORT struct fi_provider *fi_prov_ini(void)
 
 int fi_param_define(const struct fi_provider *provider, const char *param_name,
-                    enum fi_param_type type, const char *help_string_fmt, ...)
-    FI_PROV_PRINTF(4, 5);
+                    enum fi_param_type type, const char *help_string_fmt, ...) FI_PROV_PRINTF(4, 5);
 
 /* value points to the type of the definition: char *, int, int (bool), size_t. */
 int fi_param_get(struct fi_provider *provider, const char *param_name, void *value);
@@ -46,8 +45,7 @@ static inline int fi_param_get_str(struct fi_provider *provider, const char *par
     return fi_param_get(provider, param_name, value);
 }
 
-static inline int fi_param_get_int(struct fi_provider *provider, const char *param_name,
-                                   int *value)
+static inline int fi_param_get_int(struct fi_provider *provider, const char *param_name, int *value)
 {
     return fi_param_get(provider, param_name, value);
 }

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_eq.h>
+
+#include "core/abi.h"
+#include "core/info.h"
+
+/* The sizes that programs compiled at each level have, as published. At 1.0 api_version is padding.
+ */
+static const struct {
+    size_t info, tx, ep, domain, fabric;
+} published[] = {
+    [ABI_1_0] = {112, 72, 80, 120, 32}, [ABI_1_1] = {112, 72, 96, 184, 32},
+    [ABI_1_2] = {120, 72, 96, 184, 32}, [ABI_1_3] = {120, 80, 96, 192, 32},
+    [ABI_1_7] = {120, 80, 96, 200, 32}, [ABI_1_8] = {120, 80, 96, 208, 32},
+    [ABI_1_9] = {120, 80, 96, 224, 32},
+};
+
+#define LEVELS 7
+#define FENCES 8
+
+/* Structs that end where readable memory ends: one byte too many is a SIGSEGV. */
+struct fences {
+    char *maps[FENCES];
+    size_t used;
+};
+
+static void *fenced(struct fences *fences, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(mprotect(map + page, page, PROT_NONE), 0);
+    assert_true(fences->used < FENCES);
+    fences->maps[fences->used++] = map;
+    return map + page - size;
+}
+
+static void fences_finish(struct fences *fences)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    while (fences->used)
+        munmap(fences->maps[--fences->used], 2 * page);
+}
+
+/* Fills as much of a field as lies within `size` bytes of `base`. */
+#define PUT(base, size, type, field, value)                                                        \
+    do {                                                                                           \
+        if (offsetof(type, field) + sizeof(((type *)0)->field) <= (size))                          \
+            ((type *)(base))->field = (value);                                                     \
+    } while (0)
+
+static uint8_t key[4] = {1, 2, 3, 4};
+static char name[] = "name";
+
+static struct fi_info *make_info(struct fences *fences, enum abi_level level)
+{
+    size_t n;
+    void *attr;
+    struct fi_info *info = fenced(fences, published[level].info);
+
+    info->caps = FI_MSG;
+    info->src_addr = name;
+    info->src_addrlen = sizeof(name);
+
+    n = published[level].tx;
+    attr = fenced(fences, n);
+    PUT(attr, n, struct fi_tx_attr, rma_iov_limit, 7);
+    PUT(attr, n, struct fi_tx_attr, tclass, FI_TC_BULK_DATA);
+    info->tx_attr = attr;
+
+    info->rx_attr = fenced(fences, sizeof(struct fi_rx_attr));
+    info->rx_attr->iov_limit = 3;
+
+    n = published[level].ep;
+    attr = fenced(fences, n);
+    PUT(attr, n, struct fi_ep_attr, rx_ctx_cnt, 5);
+    PUT(attr, n, struct fi_ep_attr, auth_key_size, sizeof(key));
+    PUT(attr, n, struct fi_ep_attr, auth_key, key);
+    info->ep_attr = attr;
+
+    n = published[level].domain;
+    attr = fenced(fences, n);
+    PUT(attr, n, struct fi_domain_attr, name, name);
+    PUT(attr, n, struct fi_domain_attr, max_ep_srx_ctx, 9);
+    PUT(attr, n, struct fi_domain_attr, mr_cnt, 11);
+    PUT(attr, n, struct fi_domain_attr, tclass, FI_TC_LOW_LATENCY);
+    PUT(attr, n, struct fi_domain_attr, max_ep_auth_key, 13);
+    PUT(attr, n, struct fi_domain_attr, max_group_id, 15);
+    PUT(attr, n, struct fi_domain_attr, max_err_cntr_value, 17);
+    info->domain_attr = attr;
+
+    n = published[level].fabric;
+    attr = fenced(fences, n);
+    PUT(attr, n, struct fi_fabric_attr, prov_name, name);
+    PUT(attr, n, struct fi_fabric_attr, prov_version, 19);
+    PUT(attr, n, struct fi_fabric_attr, api_version, FI_VERSION(1, 5));
+    info->fabric_attr = attr;
+    return info;
+}
+
+static void import_reads_only_what_the_level_has(void **state)
+{
+    for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
+        struct fences fences = {{NULL}, 0};
+        struct fi_info *theirs = make_info(&fences, level);
+        struct fi_info *info = abi_info_import(theirs, level);
+
+        assert_non_null(info);
+        fences_finish(&fences);
+        assert_int_equal(info->caps, FI_MSG);
+        assert_string_equal(info->src_addr, name);
+        assert_null(info->next);
+        assert_null(info->nic);
+        assert_int_equal(info->tx_attr->rma_iov_limit, 7);
+        assert_int_equal(info->tx_attr->tclass, level >= ABI_1_3 ? FI_TC_BULK_DATA : 0);
+        assert_int_equal(info->rx_attr->iov_limit, 3);
+        assert_int_equal(info->ep_attr->rx_ctx_cnt, 5);
+        assert_int_equal(info->ep_attr->auth_key_size, level >= ABI_1_1 ? sizeof(key) : 0);
+        if (level >= ABI_1_1)
+            assert_memory_equal(info->ep_attr->auth_key, key, sizeof(key));
+        else
+            assert_null(info->ep_attr->auth_key);
+        assert_string_equal(info->domain_attr->name, name);
+        assert_ptr_not_equal(info->domain_attr->name, name);
+        assert_int_equal(info->domain_attr->max_ep_srx_ctx, 9);
+        assert_int_equal(info->domain_attr->mr_cnt, level >= ABI_1_1 ? 11 : 0);
+        assert_int_equal(info->domain_attr->tclass, level >= ABI_1_3 ? FI_TC_LOW_LATENCY : 0);
+        assert_int_equal(info->domain_attr->max_ep_auth_key, level >= ABI_1_7 ? 13 : 0);
+        assert_int_equal(info->domain_attr->max_group_id, level >= ABI_1_8 ? 15 : 0);
+        assert_int_equal(info->domain_attr->max_err_cntr_value, level >= ABI_1_9 ? 17 : 0);
+        assert_string_equal(info->fabric_attr->prov_name, name);
+        assert_int_equal(info->fabric_attr->prov_version, 19);
+        assert_int_equal(info->fabric_attr->api_version, level >= ABI_1_1 ? FI_VERSION(1, 5) : 0);
+        info_free(info);
+    }
+}
+
+static void import_of_nothing_is_an_empty_info(void **state)
+{
+    struct fi_info *info = abi_info_import(NULL, ABI_1_3);
+
+    assert_non_null(info);
+    assert_non_null(info->domain_attr);
+    assert_int_equal(info->caps, 0);
+    info_free(info);
+}
+
+static void import_keeps_absent_attrs_absent(void **state)
+{
+    struct fi_info theirs = {.caps = FI_TAGGED, .next = (struct fi_info *)name};
+    struct fi_info *info = abi_info_import(&theirs, ABI_1_9);
+
+    assert_non_null(info);
+    assert_int_equal(info->caps, FI_TAGGED);
+    assert_null(info->next);
+    assert_null(info->tx_attr);
+    assert_null(info->fabric_attr);
+    info_free(info);
+}
+
+static void entry_sizes_are_those_of_the_headers(void **state)
+{
+    static const size_t cq[] = {72, 80, 80, 80, 88, 88, 88};
+    static const size_t eq[] = {40, 48, 48, 48, 48, 48, 48};
+    static const size_t mr[] = {48, 64, 64, 80, 88, 112, 112};
+
+    for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
+        assert_int_equal(abi_cq_err_entry_size(level), cq[level]);
+        assert_int_equal(abi_eq_err_entry_size(level), eq[level]);
+        assert_int_equal(abi_mr_attr_size(level), mr[level]);
+    }
+}
+
+static void mr_attr_import_reads_only_what_the_level_has(void **state)
+{
+    struct fi_mr_attr full = {.iov_count = 1,
+                              .context = name,
+                              .auth_key = key,
+                              .iface = FI_HMEM_CUDA,
+                              .hmem_data = name,
+                              .sub_mr_cnt = 2};
+
+    for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
+        struct fences fences = {{NULL}, 0};
+        size_t size = abi_mr_attr_size(level);
+        void *theirs = fenced(&fences, size);
+        struct fi_mr_attr out;
+
+        memcpy(theirs, &full, size);
+        memset(&out, 0xAA, sizeof(out));
+        abi_mr_attr_import(theirs, level, &out);
+        fences_finish(&fences);
+        assert_int_equal(out.iov_count, 1);
+        assert_ptr_equal(out.context, name);
+        assert_ptr_equal(out.auth_key, level >= ABI_1_1 ? key : NULL);
+        assert_int_equal(out.iface, level >= ABI_1_3 ? FI_HMEM_CUDA : FI_HMEM_SYSTEM);
+        assert_ptr_equal(out.hmem_data, level >= ABI_1_7 ? name : NULL);
+        assert_int_equal(out.sub_mr_cnt, level >= ABI_1_8 ? 2 : 0);
+    }
+}
+
+static void noted_attrs_keep_their_level(void **state)
+{
+    struct fi_fabric_attr attrs[100];
+
+    for (size_t i = 0; i < 100; i++)
+        abi_note(&attrs[i], i % LEVELS);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(abi_of(&attrs[i]), i % LEVELS);
+    abi_note(&attrs[1], ABI_1_9);
+    assert_int_equal(abi_of(&attrs[1]), ABI_1_9);
+    for (size_t i = 0; i < 100; i++)
+        abi_forget(&attrs[i]);
+    abi_forget(&attrs[0]);
+    abi_forget(NULL);
+}
+
+/* Runs before anything calls abi_bound: the lowest level only ever falls. */
+static void unknown_attrs_are_of_the_lowest_level_bound(void **state)
+{
+    struct fi_fabric_attr own = {0}, other = {0};
+
+    assert_int_equal(abi_of(&own), ABI_1_9);
+    abi_bound(ABI_1_8);
+    assert_int_equal(abi_of(&own), ABI_1_8);
+    abi_bound(ABI_1_3);
+    abi_bound(ABI_1_9);
+    assert_int_equal(abi_of(&own), ABI_1_3);
+    abi_note(&other, ABI_1_9);
+    assert_int_equal(abi_of(&other), ABI_1_9);
+    abi_forget(&other);
+    assert_int_equal(abi_of(&other), ABI_1_3);
+}
+
+static void exported_lists_are_noted_until_freed(void **state)
+{
+    struct fi_info *list = info_alloc();
+    struct fi_fabric_attr *first, *second;
+
+    assert_non_null(list);
+    list->next = info_alloc();
+    assert_non_null(list->next);
+    first = list->fabric_attr;
+    second = list->next->fabric_attr;
+    abi_info_export(list, ABI_1_8);
+    assert_int_equal(abi_of(first), ABI_1_8);
+    assert_int_equal(abi_of(second), ABI_1_8);
+    abi_info_free(list, ABI_1_8);
+    assert_int_not_equal(abi_of(first), ABI_1_8);
+    assert_int_not_equal(abi_of(second), ABI_1_8);
+    abi_info_free(NULL, ABI_1_0);
+}
+
+static int closed;
+
+static int close_nic(struct fid *fid)
+{
+    closed++;
+    return 0;
+}
+
+static void nic_is_not_given_to_those_who_cannot_free_it(void **state)
+{
+    struct fi_ops ops = {.size = sizeof(ops), .close = close_nic};
+    struct fid_nic nic = {.fid = {.fclass = FI_CLASS_NIC, .ops = &ops}};
+    struct fi_info *info = info_alloc();
+
+    assert_non_null(info);
+    closed = 0;
+    info->nic = &nic;
+    abi_info_export(info, ABI_1_2);
+    assert_ptr_equal(info->nic, &nic);
+    assert_int_equal(closed, 0);
+    abi_info_export(info, ABI_1_1);
+    assert_null(info->nic);
+    assert_int_equal(closed, 1);
+    abi_info_free(info, ABI_1_1);
+}
+
+/* malloc's own padding hides one byte too many here: valgrind and ASan see it. */
+static void freeing_the_applications_own_info_stays_within_its_layout(void **state)
+{
+    for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
+        struct fi_info *info = calloc(1, published[level].info);
+
+        assert_non_null(info);
+        info->tx_attr = calloc(1, published[level].tx);
+        info->ep_attr = calloc(1, published[level].ep);
+        info->domain_attr = calloc(1, published[level].domain);
+        info->fabric_attr = calloc(1, 32);
+        info->domain_attr->name = strdup(name);
+        info->fabric_attr->prov_name = strdup(name);
+        if (level >= ABI_1_1) {
+            info->domain_attr->auth_key = malloc(4);
+            info->ep_attr->auth_key = malloc(4);
+        }
+        abi_info_free(info, level);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_attrs_are_of_the_lowest_level_bound),
+        cmocka_unit_test(noted_attrs_keep_their_level),
+        cmocka_unit_test(import_reads_only_what_the_level_has),
+        cmocka_unit_test(import_of_nothing_is_an_empty_info),
+        cmocka_unit_test(import_keeps_absent_attrs_absent),
+        cmocka_unit_test(entry_sizes_are_those_of_the_headers),
+        cmocka_unit_test(mr_attr_import_reads_only_what_the_level_has),
+        cmocka_unit_test(exported_lists_are_noted_until_freed),
+        cmocka_unit_test(nic_is_not_given_to_those_who_cannot_free_it),
+        cmocka_unit_test(freeing_the_applications_own_info_stays_within_its_layout),
+    };
+
+    return cmocka_run_group_tests_name("abi", tests, NULL, NULL);
+}
