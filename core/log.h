@@ -3,10 +3,19 @@
  * Logging. FI_LOG_LEVEL (warn, trace, info, debug), FI_LOG_PROV and FI_LOG_SUBSYS (comma lists, `^`
  * negates) filter; a program may import a logger (fi_import_log, fi_open("logging")). Also implements
  * the public fi_log_enabled, fi_log, fi_log_ready. Never called on the data path.
+ *
+ * Without FI_LOG_LEVEL only log_user shows anything. Lines have upstream's form, for tools that parse it:
+ * "libfabric:PID:TIME::tcp:ep_ctrl:func():line<warn> text". FI_LOG_LOCATION (stdout, stderr, file,
+ * directory), FI_LOG_LOCATION_MODE and FI_LOG_INTERVAL are those of fabric(7).
  */
 #ifndef WEFT_CORE_LOG_H
 #define WEFT_CORE_LOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
 
 /* True when a line of that part, level and subsystem would be shown. part: "tcp", "core", ... */
@@ -16,6 +25,14 @@ bool log_enabled(const char *part, enum fi_log_level level, enum fi_log_subsys s
 void log_line(const char *part, enum fi_log_level level, enum fi_log_subsys subsys,
               const char *func, int line, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
+
+/*
+ * From now on this logger decides and shows (fi_import_log; fi_open("logging") calls it). It must stay
+ * valid until log_forget. -FI_EINVAL: not a FI_CLASS_LOG fid, or `enabled` or `log` missing.
+ */
+int log_import(struct fid_logging *logging);
+/* Back to our own, if `logging` is the one in use; NULL: whichever is. */
+void log_forget(const struct fid_logging *logging);
 
 /* What a user typed wrong: always shown on stderr, whatever the level (FI_LOG_LEVEL=none, exactly,
  * silences it); may have several lines; equal text is shown once a process. */

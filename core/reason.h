@@ -26,12 +26,25 @@ void reasons_leave(struct reasons *reasons, size_t infos);
 void reasons_add(struct reasons *reasons, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* How far a candidate came before it was refused: decides which sentence reasons_summary gives.
+ * reasons_add and reasons_refuse record REASON_PART. */
+enum reason_progress {
+    REASON_TYPE,  /* wrong endpoint type, wrong name: not what was asked for at all */
+    REASON_CAPS,  /* lacks capabilities */
+    REASON_MODE,  /* needs mode or mr_mode bits that the application does not have */
+    REASON_PART,  /* what only the part itself knows: addresses, parameters */
+    REASON_ATTR,  /* a domain or endpoint attribute */
+    REASON_LIMIT, /* a size or count: all but enough */
+};
+void reasons_add_at(struct reasons *reasons, enum reason_progress progress, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* The usual shape: "caps: asked FI_ATOMIC, offered FI_MSG, FI_TAGGED". */
 void reasons_refuse(struct reasons *reasons, const char *attr, const char *asked,
                     const char *offered);
 
-/* Prints the tree, indented, with the reason at each dead branch; a branch whose repeated reasons
- * are equal prints them once with a count. */
+/* Prints the tree, indented: "rxm;tcp: 0 infos" and its reasons below, "x" at a dead branch, "-" at
+ * one that gave something. Reasons that repeat in a branch are printed once with a count. */
 void reasons_print(const struct reasons *reasons, FILE *out);
 
 /* The most useful single sentence (the reason of the branch that came furthest), or NULL. Valid as
