@@ -43,7 +43,8 @@ size_t addr_to_str(const struct sockaddr *sa, char *text, size_t size);
 int addr_from_str(const char *text, size_t len, union addr *addr);
 
 /*
- * An address of an fi_info or AV call, in `format` (FI_SOCKADDR, _IN, _IN6, _IP, FI_ADDR_STR), checked:
+ * An address of an fi_info or AV call, in `format` (FI_FORMAT_UNSPEC, FI_SOCKADDR, _IN,
+ * _IN6, _IP, FI_ADDR_STR), checked:
  * length, family, termination. -FI_EINVAL.
  */
 int addr_import(uint32_t format, const void *raw, size_t len, union addr *addr);
