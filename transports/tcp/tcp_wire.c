@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_wire.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+enum {
+    WIRE_VERSION = 3,
+    OFF_OP = 1,
+    OFF_FLAGS = 2,
+    OFF_OP_DATA = 4,
+    OFF_IOV_COUNT = 5,
+    OFF_HEADER = 6,
+    OFF_ID = 7,
+    OFF_SIZE = 8,
+    IOV_SIZE = 24,
+};
+
+static uint8_t *put64(uint8_t *at, uint64_t value, bool network)
+{
+    if (network)
+        value = htobe64(value);
+    memcpy(at, &value, sizeof(value));
+    return at + sizeof(value);
+}
+
+static const uint8_t *get64(const uint8_t *at, uint64_t *value, bool network)
+{
+    memcpy(value, at, sizeof(*value));
+    if (network)
+        *value = be64toh(*value);
+    return at + sizeof(*value);
+}
+
+static bool is_ack(const struct tcp_wire *wire)
+{
+    return wire->op == TCP_OP_MSG && wire->op_data == TCP_WIRE_ACK;
+}
+
+static bool has_cq_data(const struct tcp_wire *wire)
+{
+    if (!(wire->flags & TCP_FLAG_CQ_DATA) || is_ack(wire))
+        return false;
+    return wire->op == TCP_OP_MSG || wire->op == TCP_OP_TAG || wire->op == TCP_OP_WRITE ||
+           wire->op == TCP_OP_RTS;
+}
+
+static bool has_iov(const struct tcp_wire *wire)
+{
+    return wire->op == TCP_OP_READ_REQ || wire->op == TCP_OP_WRITE;
+}
+
+static bool has_tag(const struct tcp_wire *wire)
+{
+    return wire->op == TCP_OP_TAG || wire->op == TCP_OP_RTS;
+}
+
+static size_t header_size(const struct tcp_wire *wire)
+{
+    return TCP_WIRE_BASE + (has_cq_data(wire) ? 8u : 0u) + (has_tag(wire) ? 8u : 0u) +
+           (wire->op == TCP_OP_RTS ? 8u : 0u) +
+           (has_iov(wire) ? (size_t)wire->iov_count * IOV_SIZE : 0u);
+}
+
+size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes)
+{
+    size_t header = header_size(wire);
+    uint16_t flags = network ? htobe16(wire->flags) : wire->flags;
+
+    bytes[0] = WIRE_VERSION;
+    bytes[OFF_OP] = wire->op;
+    memcpy(bytes + OFF_FLAGS, &flags, sizeof(flags));
+    bytes[OFF_OP_DATA] = wire->op_data;
+    bytes[OFF_IOV_COUNT] = wire->iov_count;
+    bytes[OFF_HEADER] = (uint8_t)header;
+    bytes[OFF_ID] = wire->id;
+    uint8_t *at = put64(bytes + OFF_SIZE, header + wire->payload, network);
+
+    if (has_cq_data(wire))
+        at = put64(at, wire->cq_data, network);
+    if (has_tag(wire))
+        at = put64(at, wire->tag, network);
+    if (wire->op == TCP_OP_RTS)
+        at = put64(at, wire->msg_size, network);
+    for (unsigned i = 0; has_iov(wire) && i < wire->iov_count; i++) {
+        at = put64(at, wire->iov[i].addr, network);
+        at = put64(at, wire->iov[i].len, network);
+        at = put64(at, wire->iov[i].key, network);
+    }
+    return header;
+}
+
+/* What the base header says, before the rest has arrived. */
+static const char *check_base(const struct tcp_wire *wire, size_t header, uint64_t size)
+{
+    if (wire->op >= TCP_OP_COUNT)
+        return "unknown operation";
+    if (has_iov(wire) && wire->iov_count > TCP_WIRE_IOV_MAX)
+        return "more than 4 remote segments";
+    if (header != header_size(wire))
+        return "header length does not fit the operation";
+    if (size < header)
+        return "record is shorter than its header";
+    if ((wire->op == TCP_OP_RTS || wire->op == TCP_OP_CTS || wire->op == TCP_OP_DATA) &&
+        !wire->op_data)
+        return "rendezvous without a context";
+    if (size != header && (is_ack(wire) || wire->op == TCP_OP_READ_REQ || wire->op == TCP_OP_RTS ||
+                           wire->op == TCP_OP_CTS))
+        return "payload behind an operation that has none";
+    return NULL;
+}
+
+/* The segments must describe exactly the payload of a write, and a sum that a size_t can hold. */
+static const char *check_iov(const struct tcp_wire *wire)
+{
+    uint64_t total = 0;
+
+    if (!has_iov(wire))
+        return NULL;
+    for (unsigned i = 0; i < wire->iov_count; i++) {
+        if (__builtin_add_overflow(total, wire->iov[i].len, &total) || total > INT64_MAX)
+            return "length of the remote segments overflows";
+    }
+    if (wire->op == TCP_OP_WRITE && total != wire->payload)
+        return "payload of a write differs from its remote segments";
+    return NULL;
+}
+
+static int refuse(const char *reason, const char **why)
+{
+    *why = reason;
+    return -FI_EPROTO;
+}
+
+int tcp_wire_decode(const uint8_t *bytes, size_t have, bool network, struct tcp_wire *wire,
+                    const char **why)
+{
+    if (have < TCP_WIRE_BASE)
+        return 0;
+
+    uint16_t flags;
+    uint64_t size;
+    size_t header = bytes[OFF_HEADER];
+    const uint8_t *at = get64(bytes + OFF_SIZE, &size, network);
+
+    memcpy(&flags, bytes + OFF_FLAGS, sizeof(flags));
+    wire->op = bytes[OFF_OP];
+    wire->flags = network ? be16toh(flags) : flags;
+    wire->op_data = bytes[OFF_OP_DATA];
+    wire->iov_count = bytes[OFF_IOV_COUNT];
+    wire->id = bytes[OFF_ID];
+    const char *bad = check_base(wire, header, size);
+    if (bad)
+        return refuse(bad, why);
+    if (have < header)
+        return 0;
+
+    wire->payload = size - header;
+    if (has_cq_data(wire))
+        at = get64(at, &wire->cq_data, network);
+    if (has_tag(wire))
+        at = get64(at, &wire->tag, network);
+    if (wire->op == TCP_OP_RTS)
+        at = get64(at, &wire->msg_size, network);
+    for (unsigned i = 0; has_iov(wire) && i < wire->iov_count; i++) {
+        at = get64(at, &wire->iov[i].addr, network);
+        at = get64(at, &wire->iov[i].len, network);
+        at = get64(at, &wire->iov[i].key, network);
+    }
+    bad = check_iov(wire);
+    return bad ? refuse(bad, why) : (int)header;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Records of the data phase: `header | payload`, back to back on the stream of one connection. The
+ * layout is upstream's tcp provider's, control header version 3. Pure: bytes in, bytes out.
+ *
+ *   0 version  1 op  2 flags u16  4 op_data  5 rma iov count  6 header bytes  7 id  8 size u64
+ *   16 [cq data u64]  [tag u64]  [message size u64]  [rma iov: addr, len, key u64] x n
+ */
+#ifndef WEFT_TCP_WIRE_H
+#define WEFT_TCP_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tcp_op {
+    TCP_OP_MSG,
+    TCP_OP_TAG,
+    TCP_OP_READ_REQ,
+    TCP_OP_READ_RSP,
+    TCP_OP_WRITE,
+    TCP_OP_RTS,
+    TCP_OP_CTS,
+    TCP_OP_DATA,
+    TCP_OP_COUNT,
+};
+
+enum {
+    TCP_FLAG_CQ_DATA = 0x1,
+    TCP_FLAG_DELIVERY = 0x4, /* the target answers with an ack */
+    TCP_FLAG_COMMIT = 0x8,   /* the same, after persistence; writes only */
+};
+
+enum {
+    TCP_WIRE_BASE = 16,
+    TCP_WIRE_MAX = 120, /* bytes of the longest header */
+    TCP_WIRE_IOV_MAX = 4,
+    TCP_WIRE_ACK = 2, /* op_data of a TCP_OP_MSG that is an acknowledgement */
+};
+
+struct tcp_wire_iov {
+    uint64_t addr, len, key;
+};
+
+/* A decoded header. Fields that the op does not carry are not touched by either side. */
+struct tcp_wire {
+    uint8_t op;
+    uint8_t op_data; /* rendezvous context, or TCP_WIRE_ACK */
+    uint8_t id;      /* counts the records of a direction; ignored on receipt */
+    uint8_t iov_count;
+    uint16_t flags;
+    uint64_t payload;  /* bytes behind the header */
+    uint64_t cq_data;  /* with TCP_FLAG_CQ_DATA, but for DATA */
+    uint64_t tag;      /* TAG, RTS */
+    uint64_t msg_size; /* RTS */
+    struct tcp_wire_iov iov[TCP_WIRE_IOV_MAX];
+};
+
+/* Writes the header to bytes (TCP_WIRE_MAX of them) and returns its length. network: the hosts
+ * differ in byte order, so that every field is big-endian on the wire. */
+size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes);
+
+/*
+ * Reads a header from the first `have` bytes of the stream. Returns its length; 0 when more bytes are
+ * needed (a header is complete with TCP_WIRE_MAX bytes at the latest); -FI_EPROTO when no peer that keeps the
+ * protocol sends this, with a sentence in *why.
+ */
+int tcp_wire_decode(const uint8_t *bytes, size_t have, bool network, struct tcp_wire *wire,
+                    const char **why);
+
+#endif
