@@ -259,6 +259,13 @@ size_t abi_mr_attr_size(enum abi_level level)
     return layouts[level].mr;
 }
 
+void abi_fabric_attr_import(const struct fi_fabric_attr *theirs, enum abi_level level,
+                            struct fi_fabric_attr *out)
+{
+    memset(out, 0, sizeof(*out));
+    memcpy(out, theirs, layouts[level].fabric);
+}
+
 void abi_mr_attr_import(const struct fi_mr_attr *theirs, enum abi_level level,
                         struct fi_mr_attr *out)
 {

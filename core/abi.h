@@ -43,7 +43,9 @@ size_t abi_cq_err_entry_size(enum abi_level level);
 size_t abi_eq_err_entry_size(enum abi_level level);
 size_t abi_mr_attr_size(enum abi_level level);
 
-/* attr in the current layout, missing fields zero. Pointers in it are copied as they are. */
+/* An attr in the current layout, missing fields zero. Pointers in it are copied as they are. */
+void abi_fabric_attr_import(const struct fi_fabric_attr *theirs, enum abi_level level,
+                            struct fi_fabric_attr *out);
 void abi_mr_attr_import(const struct fi_mr_attr *theirs, enum abi_level level,
                         struct fi_mr_attr *out);
 
