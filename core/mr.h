@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions and the check of every remote access. Modes by domain_attr->mr_mode: keys chosen by
- * the provider (FI_MR_PROV_KEY: random 64 bits that cannot be guessed) or by the application; addresses virtual
- * (FI_MR_VIRT_ADDR) or offsets from the region's start (requested offset added); FI_MR_ENDPOINT
- * regions are checked after bind and enable only. Source: fi_mr(3).
+ * Memory regions and the check of every remote access. Modes by domain_attr->mr_mode: keys chosen
+ * by the provider (FI_MR_PROV_KEY: random 64 bits that cannot be guessed) or by the application;
+ * addresses virtual (FI_MR_VIRT_ADDR) or offsets from the region's start (requested offset added);
+ * FI_MR_ENDPOINT regions are checked after bind and enable only. Source: fi_mr(3).
  */
 #ifndef WEFT_CORE_MR_H
 #define WEFT_CORE_MR_H
@@ -16,11 +16,13 @@ struct cntr;
 struct mr_map;
 
 struct mr {
-    struct fid_mr fid;
+    struct fid_mr fid; /* fid.key is FI_KEY_NOTAVAIL in FI_MR_RAW mode */
     struct domain *domain;
     struct mr_map *map;
+    struct mr *base; /* a sub-region's, held; or NULL */
+    uint64_t key;
     uint64_t access;
-    uint64_t offset; /* remote address of the first byte when not FI_MR_VIRT_ADDR */
+    uint64_t offset; /* remote address of the first byte */
     uint64_t flags;
     size_t len;
     size_t iov_count;
@@ -28,6 +30,8 @@ struct mr {
     struct cntr *remote_write; /* FI_RMA_EVENT binding, or NULL */
     struct cntr *remote_read;
     bool enabled;
+    bool bound; /* to an endpoint */
+    struct children children; /* sub-regions */
     atomic_int users; /* remote accesses under way, and the application's hold */
 };
 
@@ -35,14 +39,23 @@ struct mr {
 int mr_map_create(struct domain *domain, struct mr_map **map);
 void mr_map_destroy(struct mr_map *map); /* takes NULL */
 
-/* reg, regv, regattr over domain->mrs, which mr_map_create sets. */
+/*
+ * reg, regv, regattr over domain->mrs, which mr_map_create sets. A region of zero length is taken.
+ * Regions without remote access have no key that a peer could use, and may share a requested one.
+ * -FI_ENOKEY: the requested key is in use; -FI_EKEYREJECTED: it does not fit mr_key_size;
+ * -FI_EBADFLAGS, -FI_EINVAL, -FI_ENOSYS (device memory, authorization keys), -FI_ENOMEM.
+ */
 extern struct fi_ops_mr mr_ops;
 
+/* FI_MAP_RAW_MR and FI_UNMAP_KEY, for the fi_control of domains; -FI_ENOSYS for other commands. */
+int mr_domain_control(struct fid *domain, int command, void *arg);
+
 /*
- * Resolves a remote access of len bytes at addr under key to local memory: fills iov (at most *count
- * entries, set to what was used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On success *mr is held
- * (mr_release when the transfer is over; a region closed meanwhile lives until then).
- * -FI_ENOKEY (no such key), -FI_EACCES (access not granted), -FI_EINVAL (out of range).
+ * Resolves a remote access of len bytes at addr under key to local memory: fills iov (at most
+ * *count entries, set to what was used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On success *mr
+ * is held (mr_release when the transfer is over; a region closed meanwhile lives until then).
+ * -FI_ENOKEY (no such key), -FI_EACCES (access not granted), -FI_EINVAL (out of range),
+ * -FI_ETOOSMALL (more than *count pieces; mr_iov_limit always suffices).
  */
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
