@@ -18,12 +18,14 @@
 struct cntr {
     struct fid_cntr fid;
     struct fid_peer_cntr peer;
-    struct fid_peer_cntr *sink;
+    struct fid_peer_cntr *sink; /* &peer, or the upper's when opened with FI_PEER */
     struct domain *domain;
     struct unit *unit;
-    struct wait wait;
-    struct children children;
     atomic_uint_fast64_t value, errors;
+    atomic_uint_fast64_t seen; /* value + errors at the last fi_trywait that let the caller sleep */
+    struct wait wait;
+    struct unit_watch watch;
+    struct children children; /* endpoints and regions bound */
 };
 
 /* As cq_open, cq_init, ... ; FI_CNTR_EVENTS_COMP only (-FI_ENOSYS for BYTES). */
@@ -34,6 +36,9 @@ int cntr_init(struct cntr *cntr, struct domain *domain, const struct fi_cntr_att
 void cntr_finish(struct cntr *cntr);
 int cntr_close_check(const struct cntr *cntr);
 int cntr_control(struct fid *fid, int command, void *arg);
+
+/* The counter that a fid is, or NULL when it is not one of this room's. */
+struct cntr *cntr_of(struct fid *fid);
 
 /* Unit locked. */
 static inline void cntr_add_one(struct cntr *cntr)
@@ -46,6 +51,8 @@ static inline void cntr_add_error(struct cntr *cntr)
     cntr->sink->owner_ops->incerr(cntr->sink);
 }
 
+/* fi_trywait for this counter: -FI_EAGAIN when its values have changed since the last one that
+ * answered 0, or there is progress to make. Takes the lock. */
 int cntr_trywait(struct cntr *cntr);
 
 #endif

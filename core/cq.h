@@ -15,6 +15,7 @@
 #include "core/unit.h"
 #include "core/wait.h"
 
+/* Every public entry format is a prefix of it. */
 struct cq_entry {
     void *context;
     uint64_t flags;
@@ -33,14 +34,22 @@ struct cq {
     struct fid_peer_cq *sink; /* &peer, or the upper's when opened with FI_PEER */
     struct domain *domain;
     struct unit *unit;
+    struct cq_entry *ring; /* capacity is a power of two */
+    size_t capacity;       /* 0 with FI_PEER */
+    size_t head, tail;     /* count up for ever; the place in the ring is modulo capacity */
+    size_t entry_size;     /* of the format */
+    struct cq_error *errors, **errors_end;
+    struct cq_error *shown; /* taken by readerr; its err_data may be in use until the next */
+    bool overrun;           /* a completion was lost, and readerr has not said so yet */
     struct wait wait;
+    struct unit_watch watch;
     struct children children; /* endpoints bound */
     enum fi_cq_format format;
-    size_t size;            /* as asked; the ring grows beyond it rather than lose an entry */
-    struct cq_entry *ring;  /* capacity is a power of two */
-    size_t capacity, head, tail;
-    struct cq_error *errors, **errors_end;
-    bool signalled; /* fi_cq_signal */
+    enum fi_cq_wait_cond wait_cond;
+    size_t size;           /* as asked; the ring grows beyond it rather than lose an entry */
+    atomic_uint sleepers;  /* threads in sread */
+    atomic_uint signals;   /* fi_cq_signal: how many */
+    atomic_bool signalled; /* fi_cq_signal while nobody was in sread */
 };
 
 /* Opens a queue with the default operations; attr and context as in fi_cq_open (context is a
@@ -55,8 +64,11 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
 void cq_finish(struct cq *cq);
 /* -FI_EBUSY while endpoints are bound. */
 int cq_close_check(const struct cq *cq);
-/* FI_GETWAIT, FI_GETWAITOBJ, FI_ALIAS...: the control of the default ops. */
+/* FI_GETWAIT, FI_GETWAITOBJ: the control of the default ops. */
 int cq_control(struct fid *fid, int command, void *arg);
+
+/* The queue that a fid is, or NULL when it is not one of this room's. */
+struct cq *cq_of(struct fid *fid);
 
 /* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
  * grows (after an allocation failure readerr reports FI_EOVERRUN once). Unit locked. */
@@ -72,7 +84,8 @@ static inline void cq_write_error(struct cq *cq, const struct fi_cq_err_entry *e
     cq->sink->owner_ops->writeerr(cq->sink, entry);
 }
 
-/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock. */
+/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock.
+ */
 int cq_trywait(struct cq *cq);
 
 #endif

@@ -12,29 +12,47 @@
 #include "core/unit.h"
 #include "core/wait.h"
 
+struct eq_event; /* an event or an error */
+
 struct eq {
     struct fid_eq fid;
     struct fabric *fabric;
     struct unit *unit; /* the fabric's control unit; held */
     struct wait wait;
-    pthread_mutex_t mutex; /* of the event list only: any thread may write an event */
-    struct list events;    /* errors are in the same list, in order */
+    struct unit_watch watch;
+    pthread_mutex_t mutex;  /* of the event list only: any thread may write an event */
+    struct list events;     /* errors are in the same list, in order */
+    struct eq_event *shown; /* error taken by readerr; its err_data may be in use until the next */
+    atomic_int pending;     /* events in the list */
     struct children children;
     bool writable; /* FI_WRITE: the application may fi_eq_write */
 };
 
-/* unit: the fabric's control unit. Default operations. */
+/* unit: the fabric's control unit. Default operations. attr NULL: defaults. -FI_EINVAL (flags,
+ * FI_PEER among them: that interface has no way to pass an error on), -FI_ENOSYS (wait sets),
+ * -FI_ENOMEM. */
 int eq_open(struct fabric *fabric, struct unit *unit, const struct fi_eq_attr *attr,
             struct fid_eq **eq, void *context);
 
-/* Queues an event of `len` bytes (struct fi_eq_entry or fi_eq_cm_entry with private data behind it);
- * a cm entry's info passes to the reader. Any lock state but inside the EQ. -FI_ENOMEM. */
+/* The queue that a fid is, or NULL when it is not one of this room's. */
+struct eq *eq_of(struct fid *fid);
+
+/* Queues an event of `len` bytes (struct fi_eq_entry or fi_eq_cm_entry with private data behind
+ * it); a cm entry's info passes to the reader. Any lock state but inside the EQ. -FI_ENOMEM. */
 int eq_write(struct eq *eq, uint32_t event, const void *entry, size_t len);
 /* Queues an error; err_data is copied. */
 int eq_write_error(struct eq *eq, const struct fi_eq_err_entry *entry);
 /* Drops queued events about fid (it is being closed), freeing infos. */
 void eq_forget(struct eq *eq, const struct fid *fid);
 
+/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock.
+ */
 int eq_trywait(struct eq *eq);
+
+/*
+ * fi_trywait for queues and counters of core: 0 when the caller may sleep on all of them,
+ * -FI_EAGAIN, -FI_EINVAL for a fid of another kind or maker.
+ */
+int fids_trywait(struct fid **fids, int count);
 
 #endif

@@ -15,7 +15,7 @@
 #include <rdma/fi_domain.h>
 
 /* The object that embeds `member` (a fid or a base) at `ptr`. */
-#define object_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define object_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 struct children {
     atomic_int count;

@@ -29,8 +29,9 @@ struct report {
 
 /* Binds a CQ (flags FI_TRANSMIT, FI_RECV, FI_SELECTIVE_COMPLETION) or counter (FI_SEND, FI_RECV,
  * FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE) that belongs to `domain`, as fi_ep_bind.
- * -FI_EINVAL for a foreign domain, bad flags or a second CQ of the same direction. */
+ * -FI_EINVAL for a foreign domain or fid, bad flags or a second one of the same direction. */
 int report_bind(struct report *report, struct domain *domain, struct fid *fid, uint64_t flags);
+/* Lets go of all of it; the report is then as at the start. */
 void report_finish(struct report *report);
 
 /* Does an operation posted with op_flags (defaults already merged) want a completion? */
@@ -39,10 +40,26 @@ static inline bool report_wanted(bool selective, uint64_t op_flags)
     return !selective || (op_flags & FI_COMPLETION);
 }
 
+/* Where operations of that kind complete; NULL when nothing is bound there. */
+static inline struct cq *report_cq(const struct report *report, enum report_kind kind)
+{
+    return kind == REPORT_SEND || kind == REPORT_READ || kind == REPORT_WRITE ? report->tx
+                                                                              : report->rx;
+}
+
 /* Success: counter of `kind`, and a completion to tx (SEND, READ, WRITE) or rx when `wanted`. */
-void report_done(struct report *report, enum report_kind kind, bool wanted, void *context,
-                 uint64_t flags, size_t len, void *buf, uint64_t data, uint64_t tag,
-                 fi_addr_t src);
+static inline void report_done(struct report *report, enum report_kind kind, bool wanted,
+                               void *context, uint64_t flags, size_t len, void *buf, uint64_t data,
+                               uint64_t tag, fi_addr_t src)
+{
+    struct cq *cq = report_cq(report, kind);
+
+    if (wanted && cq)
+        cq_write(cq, context, flags, len, buf, data, tag, src);
+    if (report->cntr[kind])
+        cntr_add_one(report->cntr[kind]);
+}
+
 /* Error: error counter and an error entry, wanted or not. err is a positive FI_E code. */
 void report_failed(struct report *report, enum report_kind kind,
                    const struct fi_cq_err_entry *entry);

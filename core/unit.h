@@ -21,21 +21,32 @@
 /* Something that a unit drives. Embedded in its owner, who fills the function fields and fd. */
 struct unit_source {
     struct list link;
-    /* Makes what progress can be made without blocking. Unit locked. */
+    /* Makes what progress can be made without blocking. Unit locked. May detach any source. */
     void (*progress)(struct unit_source *source);
     /* 0 when it is safe to sleep on fd; -FI_EAGAIN when progress has work now. Unit locked. */
     int (*trywait)(struct unit_source *source);
-    int fd; /* readable when progress has work; -1: none, a waiting caller polls every millisecond */
+    /* Readable when progress has work; a different one for each source, the same as long as it is
+     * attached. -1: none, a waiting caller polls every millisecond. */
+    int fd;
 };
+
+/* An epoll fd outside of the unit that also holds the fds of all sources. */
+struct unit_watch {
+    struct list link;
+    int epoll_fd;
+};
+
+struct unit_impl;
 
 struct unit {
     struct unit *root; /* itself, or the unit that it was merged into */
     bool locked;       /* false: the lock is elided */
     pthread_mutex_t mutex;
-    struct unit_impl *impl; /* sources, thread, epoll fd; of the root */
+    struct unit_impl *impl; /* sources, watches, thread; those of the root count */
 };
 
-/* info->domain_attr decides lock and thread. References: unit_hold, unit_release; starts with one. */
+/* info->domain_attr decides lock and thread. References: unit_hold, unit_release; starts with one.
+ */
 int unit_create(const struct fi_domain_attr *attr, const char *part, struct unit **unit);
 /* For fabrics: always locked, no thread until unit_start_thread. */
 int unit_create_control(const char *part, struct unit **unit);
@@ -43,21 +54,28 @@ void unit_hold(struct unit *unit);
 /* The last release stops the thread and frees. Unit unlocked. */
 void unit_release(struct unit *unit);
 
-/* From now on both have one lock, one set of sources, one thread. Both unlocked. -FI_ENOMEM. */
+/* From now on both have one lock, one set of sources, one thread. Both unlocked. -FI_EINVAL when
+ * only one of them has a lock; -FI_ENOMEM. */
 int unit_merge(struct unit *a, struct unit *b);
 
 /* Starts the progress thread if it is not running (control progress AUTO for a fabric's unit). The
- * thread blocks all signals. */
+ * thread blocks all signals. Unlocked. Units with FI_PROGRESS_AUTO start theirs at the first
+ * source. */
 int unit_start_thread(struct unit *unit);
+/* There is a thread, or there will be one as soon as there is a source. */
 bool unit_has_thread(const struct unit *unit);
 
 static inline struct unit *unit_root(const struct unit *unit)
 {
     struct unit *root = __atomic_load_n(&unit->root, __ATOMIC_ACQUIRE);
 
-    while (root != __atomic_load_n(&root->root, __ATOMIC_ACQUIRE))
-        root = __atomic_load_n(&root->root, __ATOMIC_ACQUIRE);
-    return root;
+    for (;;) {
+        struct unit *above = __atomic_load_n(&root->root, __ATOMIC_ACQUIRE);
+
+        if (above == root)
+            return root;
+        root = above;
+    }
 }
 
 /* Not recursive. The root cannot change while locked. */
@@ -75,6 +93,9 @@ static inline void unit_lock(struct unit *unit)
     }
 }
 
+/* False, and nothing locked, when somebody else has the lock. */
+bool unit_trylock(struct unit *unit);
+
 static inline void unit_unlock(struct unit *unit)
 {
     if (unit->locked)
@@ -85,18 +106,27 @@ static inline void unit_unlock(struct unit *unit)
 int unit_attach(struct unit *unit, struct unit_source *source);
 void unit_detach(struct unit *unit, struct unit_source *source);
 
+/* The fds of all sources, those to come included, are added to epoll_fd until unit_unwatch: what
+ * unit_fd does with one level of epoll less (the kernel allows five). Unit unlocked. */
+int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd);
+void unit_unwatch(struct unit *unit, struct unit_watch *watch); /* also for one never watched */
+
 /* Drives all sources once. Unit locked. */
 void unit_progress(struct unit *unit);
 /* 0 when every source may sleep, else -FI_EAGAIN. Unit locked. */
 int unit_trywait(struct unit *unit);
+/* The longest sleep that the sources allow, in milliseconds: -1, or 1 when one of them has no fd.
+ * Unit locked. */
+int unit_sleep_ms(const struct unit *unit);
 /* An epoll fd that holds the fds of all sources (they may come and go); owned by the unit. Negative
- * error when it cannot be made. */
+ * error when it cannot be made. Unit unlocked. */
 int unit_fd(struct unit *unit);
 /* Wakes the unit's thread, for work that no fd shows. Any lock state. */
 void unit_wake(struct unit *unit);
 
 /* True in a process that was forked after the unit was made: its sockets and threads belong to the
- * parent. Posts and reads answer -FI_EOPBADSTATE, close frees memory and fds and touches no wire. */
+ * parent. Posts and reads answer -FI_EOPBADSTATE, close frees memory and fds and touches no wire.
+ */
 bool unit_forked(const struct unit *unit);
 
 #endif

@@ -3,6 +3,10 @@
  * Wait objects of CQs, EQs and counters: FI_WAIT_NONE, UNSPEC, FD, POLLFD, MUTEX_COND, YIELD.
  * FD and POLLFD: an epoll fd with an eventfd (completions) and the fds added (unit, lowers).
  * A signal costs one load while nobody waits. Source: fi_cq(3), fi_eq(3), fi_poll(3).
+ *
+ * Who waits arms first, then looks whether there is something to take, then blocks. Who queues
+ * something signals after it. Both look at the queue with its lock held (or with sequentially
+ * consistent atomics), so one of the two always sees the other.
  */
 #ifndef WEFT_CORE_WAIT_H
 #define WEFT_CORE_WAIT_H
@@ -13,18 +17,32 @@
 
 #include <rdma/fi_eq.h>
 
-struct wait {
-    enum fi_wait_obj obj; /* as asked; UNSPEC acts as FD */
-    atomic_int armed;     /* somebody sleeps or is about to */
-    int epoll_fd, event_fd;
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    unsigned generation; /* of signals, for the condition */
+enum wait_state {
+    WAIT_IDLE,
+    WAIT_ARMED,    /* somebody sleeps or is about to */
+    WAIT_SIGNALED, /* the eventfd is readable, the condition was broadcast */
 };
 
-/* -FI_EINVAL for FI_WAIT_SET or an unknown object, -FI_ENOMEM, -FI_EMFILE. */
+struct wait {
+    enum fi_wait_obj obj; /* as asked; UNSPEC acts as FD */
+    atomic_int armed;     /* enum wait_state; changed under `state` */
+    int epoll_fd, event_fd;
+    pthread_mutex_t state;
+    pthread_mutex_t mutex; /* this and cond are what FI_GETWAIT gives for MUTEX_COND */
+    pthread_cond_t cond;
+    unsigned generation; /* of signals, for the condition */
+    unsigned forks;      /* fork_generation at init */
+};
+
+/* -FI_ENOSYS for FI_WAIT_SET, -FI_EINVAL for an unknown object, -FI_ENOMEM, -FI_EMFILE. */
 int wait_init(struct wait *wait, enum fi_wait_obj obj);
 void wait_finish(struct wait *wait);
+
+/* FI_WAIT_UNSPEC, FD, POLLFD: there is an epoll fd. */
+static inline bool wait_has_fd(const struct wait *wait)
+{
+    return wait->epoll_fd >= 0;
+}
 
 /* The wait fd also becomes readable when fd does. FD kinds only; others ignore it (0). */
 int wait_add_fd(struct wait *wait, int fd);
@@ -32,15 +50,26 @@ void wait_remove_fd(struct wait *wait, int fd);
 
 /* Before sleeping: after this, and a last look at the queue, no signal is missed. */
 void wait_arm(struct wait *wait);
+
+/* The part of wait_signal that somebody waits for. */
+void wait_wake(struct wait *wait);
+
 /* After an event was queued. Wakes all sleepers if anybody is armed. */
-void wait_signal(struct wait *wait);
+static inline void wait_signal(struct wait *wait)
+{
+    if (__builtin_expect(atomic_load_explicit(&wait->armed, memory_order_seq_cst) == WAIT_ARMED, 0))
+        wait_wake(wait);
+}
+
 /* Sleeps until a signal, an added fd, or timeout_ms (negative: no limit). 0, -FI_EAGAIN on timeout,
- * -FI_EINTR. YIELD yields once. Caller holds no lock. */
+ * -FI_EINTR. NONE and YIELD yield once. Caller holds no lock and has armed. */
 int wait_block(struct wait *wait, int timeout_ms);
 
 /* fi_control(FI_GETWAIT): int for FD, struct fi_wait_pollfd (with -FI_ETOOSMALL and the count when
  * nfds is too small), struct fi_mutex_cond. -FI_ENODATA for NONE and YIELD. */
 int wait_get(struct wait *wait, void *arg);
+/* fi_control(FI_GETWAITOBJ): the kind that wait_get gives (FD for UNSPEC). */
+enum fi_wait_obj wait_kind(const struct wait *wait);
 
 /* Milliseconds left of a timeout that started at start_ms (clock_ms()); keeps negative as is. */
 int wait_left(int timeout_ms, long long start_ms);

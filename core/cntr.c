@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/cntr.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/no.h"
+
+/* ---- Counting ---- */
+
+static void own_inc(struct fid_peer_cntr *peer)
+{
+    struct cntr *cntr = object_of(peer, struct cntr, peer);
+
+    atomic_fetch_add(&cntr->value, 1);
+    wait_signal(&cntr->wait);
+}
+
+static void own_incerr(struct fid_peer_cntr *peer)
+{
+    struct cntr *cntr = object_of(peer, struct cntr, peer);
+
+    atomic_fetch_add(&cntr->errors, 1);
+    wait_signal(&cntr->wait);
+}
+
+static struct fi_ops_cntr_owner owner_ops = {
+    .size = sizeof(owner_ops),
+    .inc = own_inc,
+    .incerr = own_incerr,
+};
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    atomic_fetch_add(&cntr->value, value);
+    wait_signal(&cntr->wait);
+    return 0;
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    atomic_fetch_add(&cntr->errors, value);
+    wait_signal(&cntr->wait);
+    return 0;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    atomic_store(&cntr->value, value);
+    wait_signal(&cntr->wait);
+    return 0;
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    atomic_store(&cntr->errors, value);
+    wait_signal(&cntr->wait);
+    return 0;
+}
+
+/* ---- Reading and waiting ---- */
+
+static void drive(struct cntr *cntr)
+{
+    if (unit_forked(cntr->unit))
+        return;
+    unit_lock(cntr->unit);
+    unit_progress(cntr->unit);
+    unit_unlock(cntr->unit);
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    drive(cntr);
+    return atomic_load(&cntr->value);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+
+    drive(cntr);
+    return atomic_load(&cntr->errors);
+}
+
+/* Drives, and says how long a waiter may sleep in milliseconds (0: not at all, -1: no limit). */
+static int drive_before_sleep(struct cntr *cntr)
+{
+    int sleep_ms;
+
+    unit_lock(cntr->unit);
+    unit_progress(cntr->unit);
+    if (unit_has_thread(cntr->unit))
+        sleep_ms = -1;
+    else if (unit_trywait(cntr->unit))
+        sleep_ms = 0;
+    else if (wait_has_fd(&cntr->wait))
+        sleep_ms = unit_sleep_ms(cntr->unit);
+    else
+        sleep_ms = 1; /* nobody makes progress while we sleep */
+    unit_unlock(cntr->unit);
+    return sleep_ms;
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid);
+    uint64_t errors = atomic_load(&cntr->errors);
+    long long start = clock_ms();
+
+    if (unit_forked(cntr->unit))
+        return -FI_EOPBADSTATE;
+    for (;;) {
+        int left = wait_left(timeout, start), sleep_ms;
+
+        wait_arm(&cntr->wait);
+        sleep_ms = atomic_load(&cntr->value) >= threshold ? 0 : drive_before_sleep(cntr);
+        if (atomic_load(&cntr->value) >= threshold)
+            break;
+        if (atomic_load(&cntr->errors) != errors)
+            return -FI_EAVAIL;
+        if (left == 0)
+            return -FI_ETIMEDOUT;
+        if (sleep_ms)
+            wait_block(&cntr->wait,
+                       left < 0 || (sleep_ms > 0 && sleep_ms < left) ? sleep_ms : left);
+    }
+    /* Another sleeper may have a lower threshold, and this one took the signal. */
+    wait_signal(&cntr->wait);
+    return 0;
+}
+
+int cntr_trywait(struct cntr *cntr)
+{
+    uint64_t now;
+    int rc = 0;
+
+    wait_arm(&cntr->wait);
+    now = atomic_load(&cntr->value) + atomic_load(&cntr->errors);
+    if (atomic_exchange(&cntr->seen, now) != now)
+        return -FI_EAGAIN;
+    if (unit_has_thread(cntr->unit))
+        return 0;
+    if (!unit_trylock(cntr->unit))
+        return -FI_EAGAIN;
+    if (!wait_has_fd(&cntr->wait) || unit_sleep_ms(cntr->unit) >= 0)
+        rc = -FI_EAGAIN; /* nothing would wake the caller */
+    else
+        rc = unit_trywait(cntr->unit);
+    unit_unlock(cntr->unit);
+    return rc;
+}
+
+static struct fi_ops_cntr own_ops = {
+    .size = sizeof(own_ops),
+    .read = cntr_read,
+    .readerr = cntr_readerr,
+    .add = cntr_add,
+    .set = cntr_set,
+    .wait = cntr_wait,
+    .adderr = cntr_adderr,
+    .seterr = cntr_seterr,
+};
+
+/* Of a counter whose owner is the upper reading drives, and does nothing else: fi_peer(3). */
+static uint64_t peer_read(struct fid_cntr *fid)
+{
+    drive(object_of(fid, struct cntr, fid));
+    return 0;
+}
+
+static struct fi_ops_cntr peer_ops = {
+    .size = sizeof(peer_ops),
+    .read = peer_read,
+    .readerr = no_cntr_readerr,
+    .add = no_cntr_add,
+    .set = no_cntr_set,
+    .wait = no_cntr_wait,
+    .adderr = no_cntr_adderr,
+    .seterr = no_cntr_seterr,
+};
+
+struct cntr *cntr_of(struct fid *fid)
+{
+    struct fid_cntr *cntr = object_of(fid, struct fid_cntr, fid);
+
+    if (fid->fclass != FI_CLASS_CNTR || (cntr->ops != &own_ops && cntr->ops != &peer_ops))
+        return NULL;
+    return object_of(cntr, struct cntr, fid);
+}
+
+/* ---- Opening and closing ---- */
+
+static int check_attr(const struct fi_cntr_attr *attr, void *context)
+{
+    const struct fi_peer_cntr_context *peer = context;
+
+    if (attr->events == FI_CNTR_EVENTS_BYTES)
+        return -FI_ENOSYS;
+    if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags & ~FI_PEER)
+        return -FI_EINVAL;
+    if (attr->flags & FI_PEER && (!peer || peer->size < sizeof(*peer) || !peer->cntr))
+        return -FI_EINVAL;
+    return 0;
+}
+
+static void fill(struct cntr *cntr, struct domain *domain, bool peer, struct fi_ops *fid_ops,
+                 void *context)
+{
+    memset(cntr, 0, sizeof(*cntr));
+    fid_init(&cntr->fid.fid, FI_CLASS_CNTR, peer ? NULL : context, fid_ops);
+    cntr->fid.ops = peer ? &peer_ops : &own_ops;
+    fid_init(&cntr->peer.fid, FI_CLASS_PEER_CNTR, cntr, fid_ops);
+    cntr->peer.owner_ops = &owner_ops;
+    cntr->sink = peer ? ((struct fi_peer_cntr_context *)context)->cntr : &cntr->peer;
+    cntr->domain = domain;
+}
+
+int cntr_init(struct cntr *cntr, struct domain *domain, const struct fi_cntr_attr *attr,
+              struct fi_ops *fid_ops, void *context)
+{
+    static const struct fi_cntr_attr defaults;
+    int rc;
+
+    if (!attr)
+        attr = &defaults;
+    rc = check_attr(attr, context);
+    if (rc)
+        return rc;
+    fill(cntr, domain, attr->flags & FI_PEER, fid_ops, context);
+    rc = wait_init(&cntr->wait, attr->wait_obj);
+    if (rc)
+        return rc;
+    rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cntr->unit);
+    if (rc)
+        goto finish_wait;
+    if (wait_has_fd(&cntr->wait) && !unit_has_thread(cntr->unit)) {
+        rc = unit_watch(cntr->unit, &cntr->watch, cntr->wait.epoll_fd);
+        if (rc)
+            goto release_unit;
+    }
+    children_hold(&domain->children);
+    return 0;
+
+release_unit:
+    unit_release(cntr->unit);
+finish_wait:
+    wait_finish(&cntr->wait);
+    return rc;
+}
+
+void cntr_finish(struct cntr *cntr)
+{
+    unit_unwatch(cntr->unit, &cntr->watch);
+    unit_release(cntr->unit);
+    wait_finish(&cntr->wait);
+    children_release(&cntr->domain->children);
+}
+
+int cntr_close_check(const struct cntr *cntr)
+{
+    return children_any(&cntr->children) ? -FI_EBUSY : 0;
+}
+
+int cntr_control(struct fid *fid, int command, void *arg)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid.fid);
+
+    switch (command) {
+    case FI_GETWAIT: return wait_get(&cntr->wait, arg);
+    case FI_GETWAITOBJ: *(enum fi_wait_obj *)arg = wait_kind(&cntr->wait); return 0;
+    default: return -FI_ENOSYS;
+    }
+}
+
+static int close_default(struct fid *fid)
+{
+    struct cntr *cntr = object_of(fid, struct cntr, fid.fid);
+    int rc = cntr_close_check(cntr);
+
+    if (rc)
+        return rc;
+    cntr_finish(cntr);
+    free(cntr);
+    return 0;
+}
+
+static struct fi_ops fid_ops_default = {
+    .size = sizeof(fid_ops_default),
+    .close = close_default,
+    .bind = no_bind,
+    .control = cntr_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+int cntr_open(struct domain *domain, const struct fi_cntr_attr *attr, struct fid_cntr **ret_cntr,
+              void *context)
+{
+    struct cntr *cntr = malloc(sizeof(*cntr));
+    int rc;
+
+    if (!cntr)
+        return -FI_ENOMEM;
+    rc = cntr_init(cntr, domain, attr, &fid_ops_default, context);
+    if (rc) {
+        free(cntr);
+        return rc;
+    }
+    *ret_cntr = &cntr->fid;
+    return 0;
+}

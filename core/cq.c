@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring holds successes only. An error entry remembers the ring position that it came at
+ * (`before`): reads stop there and answer -FI_EAVAIL until readerr has taken the entry.
+ */
+#include "core/cq.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/abi.h"
+#include "core/pass.h"
+
+#define FIRST_CAPACITY 128
+
+struct cq_error {
+    struct cq_error *next;
+    size_t before; /* cq->tail when it was written */
+    struct fi_cq_err_entry entry;
+    unsigned char data[];
+};
+
+/* ---- Writing ---- */
+
+static bool grow(struct cq *cq)
+{
+    size_t capacity = cq->capacity ? 2 * cq->capacity : FIRST_CAPACITY;
+    struct cq_entry *ring = malloc(capacity * sizeof(*ring));
+
+    if (!ring) {
+        cq->overrun = true;
+        return false;
+    }
+    for (size_t at = cq->head; at != cq->tail; at++)
+        ring[at & (capacity - 1)] = cq->ring[at & (cq->capacity - 1)];
+    free(cq->ring);
+    cq->ring = ring;
+    cq->capacity = capacity;
+    return true;
+}
+
+static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                          void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct cq *cq = object_of(peer, struct cq, peer);
+    struct cq_entry *entry;
+
+    if (__builtin_expect(cq->tail - cq->head == cq->capacity, 0) && !grow(cq))
+        return 0;
+    entry = &cq->ring[cq->tail & (cq->capacity - 1)];
+    entry->context = context;
+    entry->flags = flags;
+    entry->len = len;
+    entry->buf = buf;
+    entry->data = data;
+    entry->tag = tag;
+    entry->src = src;
+    cq->tail++;
+    wait_signal(&cq->wait);
+    return 0;
+}
+
+static ssize_t ring_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *entry)
+{
+    struct cq *cq = object_of(peer, struct cq, peer);
+    size_t size = entry->err_data ? entry->err_data_size : 0;
+    struct cq_error *error = malloc(sizeof(*error) + size);
+
+    if (!error) {
+        cq->overrun = true;
+        wait_signal(&cq->wait);
+        return 0;
+    }
+    error->next = NULL;
+    error->before = cq->tail;
+    error->entry = *entry;
+    error->entry.err_data = size ? error->data : NULL;
+    error->entry.err_data_size = size;
+    if (size)
+        memcpy(error->data, entry->err_data, size);
+    *cq->errors_end = error;
+    cq->errors_end = &error->next;
+    wait_signal(&cq->wait);
+    return 0;
+}
+
+static struct fi_ops_cq_owner ring_ops = {
+    .size = sizeof(ring_ops),
+    .write = ring_write,
+    .writeerr = ring_writeerr,
+};
+
+/* ---- Reading ---- */
+
+/* Entries that may be read before the next error. */
+static size_t readable(const struct cq *cq)
+{
+    if (__builtin_expect(cq->errors != NULL, 0))
+        return cq->errors->before - cq->head;
+    return cq->tail - cq->head;
+}
+
+static bool failed(const struct cq *cq)
+{
+    return cq->errors || cq->overrun;
+}
+
+static inline void copy(const struct cq *cq, void *buf, size_t count, fi_addr_t *src, size_t size)
+{
+    char *out = buf;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct cq_entry *entry = &cq->ring[(cq->head + i) & (cq->capacity - 1)];
+
+        memcpy(out + i * size, entry, size);
+        if (src)
+            src[i] = entry->src;
+    }
+}
+
+/* What fi_cq_read answers for the queue as it is. Unit locked. */
+static inline ssize_t take(struct cq *cq, void *buf, size_t count, fi_addr_t *src)
+{
+    size_t ready = readable(cq);
+
+    if (!ready)
+        return failed(cq) ? -FI_EAVAIL : -FI_EAGAIN;
+    if (count > ready)
+        count = ready;
+    switch (cq->format) {
+    case FI_CQ_FORMAT_MSG: copy(cq, buf, count, src, sizeof(struct fi_cq_msg_entry)); break;
+    case FI_CQ_FORMAT_DATA: copy(cq, buf, count, src, sizeof(struct fi_cq_data_entry)); break;
+    case FI_CQ_FORMAT_TAGGED: copy(cq, buf, count, src, sizeof(struct fi_cq_tagged_entry)); break;
+    default: copy(cq, buf, count, src, sizeof(struct fi_cq_entry)); break;
+    }
+    cq->head += count;
+    return (ssize_t)count;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+    ssize_t rc;
+
+    if (__builtin_expect(unit_forked(cq->unit), 0))
+        return -FI_EOPBADSTATE;
+    unit_lock(cq->unit);
+    if (!count || (!readable(cq) && !failed(cq)))
+        unit_progress(cq->unit);
+    rc = take(cq, buf, count, src);
+    unit_unlock(cq->unit);
+    return rc;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return cq_readfrom(fid, buf, count, NULL);
+}
+
+/* ---- Errors ---- */
+
+/* The first error in the queue, in `entry`. Unit locked. */
+static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
+{
+    struct cq_error *error = cq->errors;
+
+    if (error) {
+        cq->errors = error->next;
+        if (!cq->errors)
+            cq->errors_end = &cq->errors;
+        free(cq->shown);
+        cq->shown = error;
+        *entry = error->entry;
+        return true;
+    }
+    if (!cq->overrun)
+        return false;
+    cq->overrun = false;
+    *entry = (struct fi_cq_err_entry){.err = FI_EOVERRUN, .src_addr = FI_ADDR_NOTAVAIL};
+    return true;
+}
+
+/* The caller's struct may be shorter than ours, and before API 1.5 it had no err_data_size. */
+static void show_error(const struct cq *cq, struct fi_cq_err_entry *entry,
+                       struct fi_cq_err_entry *out)
+{
+    const struct fabric *fabric = cq->domain->fabric;
+    size_t size = abi_cq_err_entry_size(fabric->abi);
+
+    if (FI_VERSION_LT(fabric->api_version, FI_VERSION(1, 5))) {
+        size = offsetof(struct fi_cq_err_entry, err_data_size);
+    } else if (out->err_data_size && out->err_data) {
+        if (entry->err_data_size > out->err_data_size)
+            entry->err_data_size = out->err_data_size;
+        if (entry->err_data_size)
+            memcpy(out->err_data, entry->err_data, entry->err_data_size);
+        entry->err_data = out->err_data;
+    }
+    memcpy(out, entry, size);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+    struct fi_cq_err_entry entry;
+    bool found;
+
+    unit_lock(cq->unit);
+    found = take_error(cq, &entry);
+    if (found)
+        show_error(cq, &entry, out);
+    unit_unlock(cq->unit);
+    return found ? 1 : -FI_EAGAIN;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
+                               size_t len)
+{
+    const char *text = fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno);
+
+    if (!buf || !len)
+        return text;
+    snprintf(buf, len, "%s", text);
+    return buf;
+}
+
+/* ---- Waiting ---- */
+
+static bool taken_signal(struct cq *cq, unsigned signals)
+{
+    return atomic_load(&cq->signals) != signals || atomic_exchange(&cq->signalled, false);
+}
+
+/*
+ * One look at the queue by a thread that has armed: what a read answers, or -FI_EAGAIN and how long
+ * the thread may sleep (0: not at all).
+ */
+static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size_t threshold,
+                    bool last, int *sleep_ms)
+{
+    ssize_t rc = -FI_EAGAIN;
+
+    unit_lock(cq->unit);
+    if (readable(cq) < threshold && !failed(cq))
+        unit_progress(cq->unit);
+    if (readable(cq) >= threshold || failed(cq) || last)
+        rc = take(cq, buf, count, src);
+    if (unit_has_thread(cq->unit))
+        *sleep_ms = -1;
+    else if (unit_trywait(cq->unit))
+        *sleep_ms = 0;
+    else if (wait_has_fd(&cq->wait))
+        *sleep_ms = unit_sleep_ms(cq->unit);
+    else
+        *sleep_ms = 1; /* nothing but a signal would wake us, and nobody makes progress meanwhile */
+    /* Who wakes takes one of several sleepers' signal; the rest of the entries are for the others.
+     */
+    if (rc > 0 && readable(cq))
+        wait_signal(&cq->wait);
+    unit_unlock(cq->unit);
+    return rc;
+}
+
+static int shorter(int a_ms, int b_ms)
+{
+    if (a_ms < 0)
+        return b_ms;
+    return b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;
+}
+
+static ssize_t sleep_and_read(struct cq *cq, void *buf, size_t count, fi_addr_t *src,
+                              size_t threshold, int timeout, unsigned signals)
+{
+    long long start = clock_ms();
+
+    for (;;) {
+        int left = wait_left(timeout, start), sleep_ms;
+        ssize_t rc;
+
+        wait_arm(&cq->wait);
+        rc = look(cq, buf, count, src, threshold, left == 0, &sleep_ms);
+        if (rc != -FI_EAGAIN)
+            return rc;
+        if (taken_signal(cq, signals)) {
+            wait_signal(&cq->wait);
+            return -FI_EAGAIN;
+        }
+        if (left == 0)
+            return -FI_EAGAIN;
+        if (sleep_ms && wait_block(&cq->wait, shorter(left, sleep_ms)) == -FI_EINTR)
+            return -FI_EAGAIN;
+    }
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
+                            const void *cond, int timeout)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+    size_t threshold = cq->wait_cond == FI_CQ_COND_THRESHOLD ? (size_t)(uintptr_t)cond : 1;
+    unsigned signals;
+    ssize_t rc;
+
+    if (threshold <= 1) {
+        rc = cq_readfrom(fid, buf, count, src);
+        if (rc != -FI_EAGAIN)
+            return rc;
+    }
+    /* The count comes first: a signal from here on either changes it or finds nobody asleep. */
+    signals = atomic_load(&cq->signals);
+    atomic_fetch_add(&cq->sleepers, 1);
+    rc = sleep_and_read(cq, buf, count, src, threshold ? threshold : 1, timeout, signals);
+    atomic_fetch_sub(&cq->sleepers, 1);
+    return rc;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+
+    if (atomic_load(&cq->sleepers))
+        atomic_fetch_add(&cq->signals, 1);
+    else
+        atomic_store(&cq->signalled, true);
+    wait_signal(&cq->wait);
+    return 0;
+}
+
+int cq_trywait(struct cq *cq)
+{
+    int rc = 0;
+
+    wait_arm(&cq->wait);
+    /* An application that waits on a condition may hold its mutex, which a signal takes inside the
+     * unit's lock. */
+    if (cq->wait.obj != FI_WAIT_MUTEX_COND)
+        unit_lock(cq->unit);
+    else if (!unit_trylock(cq->unit))
+        return -FI_EAGAIN;
+    if (readable(cq) || failed(cq))
+        rc = -FI_EAGAIN;
+    else if (!unit_has_thread(cq->unit) &&
+             (!wait_has_fd(&cq->wait) || unit_sleep_ms(cq->unit) >= 0))
+        rc = -FI_EAGAIN; /* nothing would wake the caller */
+    else if (!unit_has_thread(cq->unit))
+        rc = unit_trywait(cq->unit);
+    unit_unlock(cq->unit);
+    return rc;
+}
+
+/* ---- Queues of which the upper is the owner: fi_peer(3) ---- */
+
+static ssize_t peer_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+
+    if (count)
+        return -FI_ENOSYS;
+    if (unit_forked(cq->unit))
+        return -FI_EOPBADSTATE;
+    unit_lock(cq->unit);
+    unit_progress(cq->unit);
+    unit_unlock(cq->unit);
+    return 0;
+}
+
+static ssize_t peer_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return peer_readfrom(fid, buf, count, NULL);
+}
+
+static struct fi_ops_cq own_ops = {
+    .size = sizeof(own_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+static struct fi_ops_cq peer_ops = {
+    .size = sizeof(peer_ops),
+    .read = peer_read,
+    .readfrom = peer_readfrom,
+    .readerr = no_cq_readerr,
+    .sread = no_cq_sread,
+    .sreadfrom = no_cq_sreadfrom,
+    .signal = no_cq_signal,
+    .strerror = cq_strerror,
+};
+
+struct cq *cq_of(struct fid *fid)
+{
+    struct fid_cq *cq = object_of(fid, struct fid_cq, fid);
+
+    if (fid->fclass != FI_CLASS_CQ || (cq->ops != &own_ops && cq->ops != &peer_ops))
+        return NULL;
+    return object_of(cq, struct cq, fid);
+}
+
+/* ---- Opening and closing ---- */
+
+static int check_attr(const struct fi_cq_attr *attr, void *context)
+{
+    const struct fi_peer_cq_context *peer = context;
+
+    if (attr->flags & ~(FI_PEER | FI_AFFINITY) || attr->format > FI_CQ_FORMAT_TAGGED ||
+        attr->wait_cond > FI_CQ_COND_THRESHOLD)
+        return -FI_EINVAL;
+    if (attr->flags & FI_PEER && (!peer || peer->size < sizeof(*peer) || !peer->cq))
+        return -FI_EINVAL;
+    return 0;
+}
+
+static void fill(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
+                 struct fi_ops *fid_ops, void *context)
+{
+    bool peer = attr->flags & FI_PEER;
+
+    memset(cq, 0, sizeof(*cq));
+    fid_init(&cq->fid.fid, FI_CLASS_CQ, peer ? NULL : context, fid_ops);
+    cq->fid.ops = peer ? &peer_ops : &own_ops;
+    fid_init(&cq->peer.fid, FI_CLASS_PEER_CQ, cq, fid_ops);
+    cq->peer.owner_ops = &ring_ops;
+    cq->sink = peer ? ((struct fi_peer_cq_context *)context)->cq : &cq->peer;
+    cq->domain = domain;
+    cq->format = attr->format;
+    cq->wait_cond = attr->wait_cond;
+    cq->size = attr->size;
+    cq->errors_end = &cq->errors;
+}
+
+int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
+            struct fi_ops *fid_ops, void *context)
+{
+    static const struct fi_cq_attr defaults;
+    int rc;
+
+    if (!attr)
+        attr = &defaults;
+    rc = check_attr(attr, context);
+    if (rc)
+        return rc;
+    fill(cq, domain, attr, fid_ops, context);
+    if (cq->sink == &cq->peer && !grow(cq))
+        return -FI_ENOMEM;
+    rc = wait_init(&cq->wait, attr->wait_obj);
+    if (rc)
+        goto free_ring;
+    rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cq->unit);
+    if (rc)
+        goto finish_wait;
+    if (wait_has_fd(&cq->wait) && !unit_has_thread(cq->unit)) {
+        rc = unit_watch(cq->unit, &cq->watch, cq->wait.epoll_fd);
+        if (rc)
+            goto release_unit;
+    }
+    children_hold(&domain->children);
+    return 0;
+
+release_unit:
+    unit_release(cq->unit);
+finish_wait:
+    wait_finish(&cq->wait);
+free_ring:
+    free(cq->ring);
+    return rc;
+}
+
+void cq_finish(struct cq *cq)
+{
+    unit_unwatch(cq->unit, &cq->watch);
+    unit_release(cq->unit);
+    wait_finish(&cq->wait);
+    while (cq->errors) {
+        struct cq_error *next = cq->errors->next;
+
+        free(cq->errors);
+        cq->errors = next;
+    }
+    free(cq->shown);
+    free(cq->ring);
+    children_release(&cq->domain->children);
+}
+
+int cq_close_check(const struct cq *cq)
+{
+    return children_any(&cq->children) ? -FI_EBUSY : 0;
+}
+
+int cq_control(struct fid *fid, int command, void *arg)
+{
+    struct cq *cq = object_of(fid, struct cq, fid.fid);
+
+    switch (command) {
+    case FI_GETWAIT: return wait_get(&cq->wait, arg);
+    case FI_GETWAITOBJ: *(enum fi_wait_obj *)arg = wait_kind(&cq->wait); return 0;
+    default: return -FI_ENOSYS;
+    }
+}
+
+static int close_default(struct fid *fid)
+{
+    struct cq *cq = object_of(fid, struct cq, fid.fid);
+    int rc = cq_close_check(cq);
+
+    if (rc)
+        return rc;
+    cq_finish(cq);
+    free(cq);
+    return 0;
+}
+
+static struct fi_ops fid_ops_default = {
+    .size = sizeof(fid_ops_default),
+    .close = close_default,
+    .bind = no_bind,
+    .control = cq_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **ret_cq,
+            void *context)
+{
+    struct cq *cq = malloc(sizeof(*cq));
+    int rc;
+
+    if (!cq)
+        return -FI_ENOMEM;
+    rc = cq_init(cq, domain, attr, &fid_ops_default, context);
+    if (rc) {
+        free(cq);
+        return rc;
+    }
+    *ret_cq = &cq->fid;
+    return 0;
+}

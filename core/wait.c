@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+
+static int open_fds(struct wait *wait)
+{
+    int rc;
+
+    wait->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (wait->epoll_fd < 0)
+        return -errno;
+    wait->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wait->event_fd < 0) {
+        rc = -errno;
+        goto close_epoll;
+    }
+    rc = wait_add_fd(wait, wait->event_fd);
+    if (rc)
+        goto close_event;
+    return 0;
+
+close_event:
+    close(wait->event_fd);
+    wait->event_fd = -1;
+close_epoll:
+    close(wait->epoll_fd);
+    wait->epoll_fd = -1;
+    return rc;
+}
+
+int wait_init(struct wait *wait, enum fi_wait_obj obj)
+{
+    int rc = 0;
+
+    memset(wait, 0, sizeof(*wait));
+    wait->obj = obj;
+    wait->epoll_fd = -1;
+    wait->event_fd = -1;
+    fork_watch();
+    wait->forks = fork_generation;
+    switch (obj) {
+    case FI_WAIT_NONE:
+    case FI_WAIT_YIELD:
+    case FI_WAIT_MUTEX_COND: break;
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_FD:
+    case FI_WAIT_POLLFD: rc = open_fds(wait); break;
+    case FI_WAIT_SET: return -FI_ENOSYS;
+    default: return -FI_EINVAL;
+    }
+    if (rc)
+        return rc;
+    pthread_mutex_init(&wait->state, NULL);
+    pthread_mutex_init(&wait->mutex, NULL);
+    pthread_cond_init(&wait->cond, NULL);
+    return 0;
+}
+
+void wait_finish(struct wait *wait)
+{
+    if (wait->event_fd >= 0)
+        close(wait->event_fd);
+    if (wait->epoll_fd >= 0)
+        close(wait->epoll_fd);
+    wait->event_fd = -1;
+    wait->epoll_fd = -1;
+    /* A sleeper of the parent is still counted in the child's copy, and destroy would wait for it.
+     */
+    if (wait->forks == fork_generation)
+        pthread_cond_destroy(&wait->cond);
+    pthread_mutex_destroy(&wait->mutex);
+    pthread_mutex_destroy(&wait->state);
+}
+
+int wait_add_fd(struct wait *wait, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    if (!wait_has_fd(wait))
+        return 0;
+    return epoll_ctl(wait->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void wait_remove_fd(struct wait *wait, int fd)
+{
+    /* After fork the epoll instance is the parent's. */
+    if (wait_has_fd(wait) && wait->forks == fork_generation)
+        epoll_ctl(wait->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void wait_arm(struct wait *wait)
+{
+    uint64_t count;
+
+    if (wait->obj == FI_WAIT_NONE || wait->obj == FI_WAIT_YIELD)
+        return;
+    pthread_mutex_lock(&wait->state);
+    if (atomic_load_explicit(&wait->armed, memory_order_relaxed) == WAIT_SIGNALED &&
+        wait->event_fd >= 0) {
+        ssize_t got = read(wait->event_fd, &count, sizeof(count));
+
+        (void)got; /* nonblocking: it was readable, or there is nothing to drain */
+    }
+    atomic_store_explicit(&wait->armed, WAIT_ARMED, memory_order_seq_cst);
+    pthread_mutex_unlock(&wait->state);
+}
+
+static void broadcast(struct wait *wait)
+{
+    pthread_mutex_lock(&wait->mutex);
+    wait->generation++;
+    pthread_cond_broadcast(&wait->cond);
+    pthread_mutex_unlock(&wait->mutex);
+}
+
+void wait_wake(struct wait *wait)
+{
+    static const uint64_t one = 1;
+    bool wake = false;
+
+    pthread_mutex_lock(&wait->state);
+    if (atomic_load_explicit(&wait->armed, memory_order_relaxed) == WAIT_ARMED) {
+        atomic_store_explicit(&wait->armed, WAIT_SIGNALED, memory_order_relaxed);
+        wake = true;
+        if (wait->event_fd >= 0) {
+            ssize_t put = write(wait->event_fd, &one, sizeof(one));
+
+            (void)put; /* a full counter is readable too */
+        }
+    }
+    pthread_mutex_unlock(&wait->state);
+    if (wake && wait->obj == FI_WAIT_MUTEX_COND)
+        broadcast(wait);
+}
+
+static int block_cond(struct wait *wait, int timeout_ms)
+{
+    struct timespec until;
+    unsigned generation;
+    int rc = 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&wait->mutex);
+    generation = wait->generation;
+    while (!rc && generation == wait->generation &&
+           atomic_load_explicit(&wait->armed, memory_order_relaxed) == WAIT_ARMED) {
+        if (timeout_ms < 0)
+            rc = pthread_cond_wait(&wait->cond, &wait->mutex);
+        else
+            rc = pthread_cond_clockwait(&wait->cond, &wait->mutex, CLOCK_MONOTONIC, &until);
+    }
+    pthread_mutex_unlock(&wait->mutex);
+    return rc ? -FI_EAGAIN : 0;
+}
+
+int wait_block(struct wait *wait, int timeout_ms)
+{
+    struct epoll_event event;
+    int n;
+
+    if (wait->obj == FI_WAIT_MUTEX_COND)
+        return block_cond(wait, timeout_ms);
+    if (!wait_has_fd(wait)) {
+        sched_yield();
+        return 0;
+    }
+    n = epoll_wait(wait->epoll_fd, &event, 1, timeout_ms);
+    if (n > 0)
+        return 0;
+    return n == 0 ? -FI_EAGAIN : -errno;
+}
+
+static int get_pollfd(struct wait *wait, struct fi_wait_pollfd *arg)
+{
+    size_t room = arg->nfds;
+
+    arg->change_index = 1;
+    arg->nfds = 1;
+    if (room < 1)
+        return -FI_ETOOSMALL;
+    arg->fd[0] = (struct pollfd){.fd = wait->epoll_fd, .events = POLLIN};
+    return 0;
+}
+
+int wait_get(struct wait *wait, void *arg)
+{
+    struct fi_mutex_cond *mutex_cond = arg;
+
+    switch (wait->obj) {
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_FD: *(int *)arg = wait->epoll_fd; return 0;
+    case FI_WAIT_POLLFD: return get_pollfd(wait, arg);
+    case FI_WAIT_MUTEX_COND:
+        mutex_cond->mutex = &wait->mutex;
+        mutex_cond->cond = &wait->cond;
+        return 0;
+    default: return -FI_ENODATA;
+    }
+}
+
+enum fi_wait_obj wait_kind(const struct wait *wait)
+{
+    return wait->obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : wait->obj;
+}
+
+long long clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+int wait_left(int timeout_ms, long long start_ms)
+{
+    long long passed;
+
+    if (timeout_ms < 0)
+        return timeout_ms;
+    passed = clock_ms() - start_ms;
+    return passed >= timeout_ms ? 0 : (int)(timeout_ms - passed);
+}
