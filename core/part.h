@@ -37,6 +37,7 @@ struct request {
     uint64_t flags;              /* fi_getinfo flags: FI_SOURCE, FI_NUMERICHOST, ... */
     const struct fi_info *hints; /* never NULL; every nested attr present; 0 or NULL is "any" */
     const struct params *params; /* this instance's parameters, already checked and typed */
+    const struct part *part;     /* the part that is asked */
     struct reasons *reasons;     /* where a refusal is written; may be NULL */
 };
 
@@ -76,6 +77,10 @@ struct part {
     unsigned gives;     /* EP_SET of endpoint types; 0 when transparent */
     unsigned stands_on; /* EP_SET of lower endpoint types it can use; 0 for a transport */
     const struct param_def *params; /* ends with key NULL; may be NULL */
+    /* Layers: parameters with which it may complete, unseen, a transport that was named bare, as if
+     * it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL; NULL: it is
+     * never unseen. */
+    const struct param_text *unnamed;
 
     /*
      * Layers: the hints to put to the lower so that, with what this layer adds, req->hints can be
