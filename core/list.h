@@ -45,12 +45,12 @@ static inline void list_detach(struct list *item)
 
 #define list_item(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
-#define list_for_each(pos, list)                                                                   \
-    for (struct list *pos = (list)->next; pos != (list); pos = pos->next)
+#define list_for_each(pos, head)                                                                   \
+    for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* The loop body may detach pos. */
-#define list_for_each_safe(pos, after, list)                                                       \
-    for (struct list *pos = (list)->next, *after = pos->next; pos != (list);                       \
+#define list_for_each_safe(pos, after, head)                                                       \
+    for (struct list *pos = (head)->next, *after = pos->next; pos != (head);                       \
          pos = after, after = pos->next)
 
 #endif
