@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conf.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int conf_getinfo(const struct conf_want *want, struct fi_info **info)
+{
+    struct fi_info *hints = fi_allocinfo();
+    int rc;
+
+    conf_check(hints != NULL, "no memory");
+    hints->caps = want->caps ? want->caps : FI_MSG | FI_TAGGED | FI_RMA;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = want->threading ? want->threading : FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode = want->mr_mode;
+    hints->tx_attr->op_flags = want->op_flags;
+    hints->tx_attr->size = want->tx_size;
+    hints->rx_attr->size = want->rx_size;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    rc = fi_getinfo(FI_VERSION(1, 20), want->node ? want->node : "127.0.0.1", NULL, FI_SOURCE,
+                    hints, info);
+    fi_freeinfo(hints);
+    return rc;
+}
+
+static void must(const char *call, ssize_t rc)
+{
+    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
+}
+
+void conf_fabric_open(struct conf_fabric *home, const struct conf_want *want)
+{
+    must("fi_getinfo", conf_getinfo(want, &home->info));
+    must("fi_fabric", fi_fabric(home->info->fabric_attr, &home->fabric, NULL));
+    must("fi_domain", fi_domain(home->fabric, home->info, &home->domain, NULL));
+}
+
+void conf_fabric_close(struct conf_fabric *home)
+{
+    must("fi_close(domain)", fi_close(&home->domain->fid));
+    must("fi_close(fabric)", fi_close(&home->fabric->fid));
+    fi_freeinfo(home->info);
+}
+
+void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct conf_want *want)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = want->wait, .size = 1024};
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+    if (!cq.wait_obj)
+        cq.wait_obj = FI_WAIT_NONE;
+    end->home = home;
+    end->seen_count = 0;
+    must("fi_endpoint", fi_endpoint(home->domain, home->info, &end->ep, NULL));
+    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->tx, NULL));
+    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->rx, NULL));
+    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->sent, NULL));
+    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->received, NULL));
+    must("fi_av_open", fi_av_open(home->domain, &av, &end->av, NULL));
+    must("bind tx", fi_ep_bind(end->ep, &end->tx->fid, FI_TRANSMIT | want->cq_flags));
+    must("bind rx", fi_ep_bind(end->ep, &end->rx->fid, FI_RECV | want->cq_flags));
+    must("bind sent", fi_ep_bind(end->ep, &end->sent->fid, FI_SEND | FI_WRITE | FI_READ));
+    must("bind received", fi_ep_bind(end->ep, &end->received->fid, FI_RECV));
+    must("bind av", fi_ep_bind(end->ep, &end->av->fid, 0));
+    must("fi_enable", fi_enable(end->ep));
+}
+
+void conf_ep_close(struct conf_ep *end)
+{
+    must("fi_close(ep)", fi_close(&end->ep->fid));
+    must("fi_close(tx)", fi_close(&end->tx->fid));
+    must("fi_close(rx)", fi_close(&end->rx->fid));
+    must("fi_close(sent)", fi_close(&end->sent->fid));
+    must("fi_close(received)", fi_close(&end->received->fid));
+    must("fi_close(av)", fi_close(&end->av->fid));
+}
+
+void conf_introduce(struct conf_ep *end, struct conf_ep *to)
+{
+    char address[256];
+    size_t len = sizeof address;
+
+    must("fi_getname", fi_getname(&to->ep->fid, address, &len));
+    conf_check(fi_av_insert(end->av, address, 1, &end->peer, 0, NULL) == 1, "fi_av_insert");
+}
+
+struct conf_pair *conf_pair_open(struct conf_want want)
+{
+    struct conf_pair *pair = calloc(1, sizeof *pair);
+
+    conf_check(pair != NULL, "no memory");
+    pair->want = want;
+    conf_fabric_open(&pair->home, &want);
+    conf_ep_open(&pair->a, &pair->home, &want);
+    conf_ep_open(&pair->b, &pair->home, &want);
+    conf_introduce(&pair->a, &pair->b);
+    conf_introduce(&pair->b, &pair->a);
+    return pair;
+}
+
+void conf_pair_close(struct conf_pair *pair)
+{
+    conf_ep_close(&pair->a);
+    conf_ep_close(&pair->b);
+    conf_fabric_close(&pair->home);
+    free(pair);
+}
+
+static struct conf_seen *seen_next(struct conf_ep *end)
+{
+    conf_check(end->seen_count < CONF_SEEN_MAX, "more completions than any case waits for");
+    return &end->seen[end->seen_count++];
+}
+
+static void drive_cq(struct conf_ep *end, struct fid_cq *cq)
+{
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t src = FI_ADDR_NOTAVAIL;
+    ssize_t n;
+
+    while ((n = fi_cq_readfrom(cq, &entry, 1, &src)) == 1)
+        *seen_next(end) = (struct conf_seen){.context = entry.op_context,
+                                             .flags = entry.flags,
+                                             .len = entry.len,
+                                             .data = entry.data,
+                                             .tag = entry.tag,
+                                             .buf = entry.buf,
+                                             .src = src};
+    if (n == -FI_EAVAIL) {
+        struct fi_cq_err_entry error = {0};
+
+        n = fi_cq_readerr(cq, &error, 0);
+        conf_check(n == 1, "fi_cq_readerr after -FI_EAVAIL: %zd", n);
+        *seen_next(end) = (struct conf_seen){.context = error.op_context,
+                                             .flags = error.flags,
+                                             .len = error.len,
+                                             .data = error.data,
+                                             .tag = error.tag,
+                                             .olen = error.olen,
+                                             .err = error.err};
+    } else {
+        conf_check(n == -FI_EAGAIN, "fi_cq_readfrom: %zd", n);
+    }
+}
+
+void conf_drive(struct conf_ep *end)
+{
+    drive_cq(end, end->tx);
+    drive_cq(end, end->rx);
+}
+
+void conf_drive_pair(struct conf_pair *pair)
+{
+    conf_drive(&pair->a);
+    conf_drive(&pair->b);
+}
+
+bool conf_has(const struct conf_ep *end, const void *context)
+{
+    for (size_t i = 0; i < end->seen_count; i++)
+        if (end->seen[i].context == context)
+            return true;
+    return false;
+}
+
+struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *context)
+{
+    long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
+
+    while (!conf_has(end, context)) {
+        conf_drive_pair(pair);
+        conf_check(conf_now_ms() < deadline, "no completion for %p in %d ms", context,
+                   CONF_TIMEOUT_MS);
+    }
+    for (size_t i = 0;; i++) {
+        if (end->seen[i].context == context) {
+            struct conf_seen found = end->seen[i];
+
+            end->seen_count--;
+            memmove(&end->seen[i], &end->seen[i + 1],
+                    (end->seen_count - i) * sizeof end->seen[0]);
+            return found;
+        }
+    }
+}
+
+void conf_quiet(struct conf_pair *pair, int ms)
+{
+    long long end = conf_now_ms() + ms;
+
+    do
+        conf_drive_pair(pair);
+    while (conf_now_ms() < end);
+    conf_check(pair->a.seen_count == 0 && pair->b.seen_count == 0,
+               "%zu and %zu completions that nothing explains", pair->a.seen_count,
+               pair->b.seen_count);
+}
+
+void conf_fill(void *buffer, size_t len, unsigned seed)
+{
+    unsigned char *bytes = buffer;
+
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (unsigned char)(i * 7 + seed * 131 + (i >> 8) * 3);
+}
+
+bool conf_holds(const void *buffer, size_t len, unsigned seed)
+{
+    const unsigned char *bytes = buffer;
+
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != (unsigned char)(i * 7 + seed * 131 + (i >> 8) * 3))
+            return false;
+    return true;
+}
+
+long long conf_now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (long long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The conformance suite: public API only, any libfabric.so.1, any stack. A case opens what it needs,
+ * posts, and drives both ends itself, so that manual progress in one thread is enough.
+ *
+ *   conformance SPEC [CASE]     FI_PROVIDER text; all cases, or those whose name holds CASE
+ */
+#ifndef WEFT_CONF_H
+#define WEFT_CONF_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+enum { CONF_SEEN_MAX = 4096, CONF_TIMEOUT_MS = 20000 };
+
+/* A completion as read, and whether it was an error. */
+struct conf_seen {
+    void *context;
+    uint64_t flags, len, data, tag;
+    void *buf;
+    fi_addr_t src;
+    int err; /* 0, or the FI_E code of an error entry */
+    size_t olen;
+};
+
+/* What a case may choose before it opens; zero is the usual. */
+struct conf_want {
+    uint64_t caps;               /* 0: FI_MSG | FI_TAGGED | FI_RMA */
+    enum fi_threading threading; /* 0: FI_THREAD_DOMAIN */
+    enum fi_progress progress;   /* 0: manual */
+    enum fi_wait_obj wait;       /* of the CQs; 0: none */
+    uint64_t cq_flags;           /* FI_SELECTIVE_COMPLETION */
+    uint64_t op_flags;           /* default of the transmit side */
+    int mr_mode;
+    const char *node;            /* source address; NULL: 127.0.0.1 */
+    size_t tx_size, rx_size;     /* queue sizes asked; 0: the offer's */
+};
+
+struct conf_fabric {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+};
+
+/* One endpoint with its queues. */
+struct conf_ep {
+    struct conf_fabric *home;
+    struct fid_ep *ep;
+    struct fid_cq *tx, *rx;
+    struct fid_cntr *sent, *received;
+    struct fid_av *av;
+    fi_addr_t peer;
+    struct conf_seen seen[CONF_SEEN_MAX];
+    size_t seen_count;
+};
+
+/* Two endpoints of one process that know each other. */
+struct conf_pair {
+    struct conf_want want;
+    struct conf_fabric home;
+    struct conf_ep a, b;
+};
+
+extern const char *conf_spec;
+
+/* 0, or the negative error of fi_getinfo. */
+int conf_getinfo(const struct conf_want *want, struct fi_info **info);
+void conf_fabric_open(struct conf_fabric *home, const struct conf_want *want);
+void conf_fabric_close(struct conf_fabric *home);
+void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct conf_want *want);
+void conf_ep_close(struct conf_ep *end);
+void conf_introduce(struct conf_ep *end, struct conf_ep *to);
+struct conf_pair *conf_pair_open(struct conf_want want);
+void conf_pair_close(struct conf_pair *pair);
+
+/* Reads whatever the queues of one end, or both, have into `seen`. */
+void conf_drive(struct conf_ep *end);
+void conf_drive_pair(struct conf_pair *pair);
+
+/* Waits, driving both ends, until `end` has seen a completion with context; takes it out. The case
+ * fails when none comes in time. */
+struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *context);
+/* True when end has seen it, without waiting or taking. */
+bool conf_has(const struct conf_ep *end, const void *context);
+/* Drives for some milliseconds, then asserts that nothing is left in either end's list. */
+void conf_quiet(struct conf_pair *pair, int ms);
+
+/* Posts `expr` (an fi_* call) again while it says -FI_EAGAIN, driving both ends. */
+#define conf_post(pair, expr)                                                                      \
+    do {                                                                                           \
+        ssize_t conf_rc_;                                                                          \
+        long conf_tries_ = 0;                                                                      \
+        while ((conf_rc_ = (expr)) == -FI_EAGAIN && conf_tries_++ < 50000000)                      \
+            conf_drive_pair(pair);                                                                 \
+        conf_check(conf_rc_ == 0, "%s: %s", #expr, fi_strerror((int)-conf_rc_));                   \
+    } while (0)
+
+#define conf_check(ok, ...) conf_check_at((ok), __FILE__, __LINE__, __VA_ARGS__)
+void conf_check_at(bool ok, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Ends the case as not offered by this stack. */
+_Noreturn void conf_skip(const char *why);
+
+void conf_fill(void *buffer, size_t len, unsigned seed);
+bool conf_holds(const void *buffer, size_t len, unsigned seed);
+long long conf_now_ms(void);
+
+struct conf_case {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Each file of cases ends with one of these, NULL-terminated. */
+extern const struct conf_case conf_msg_cases[], conf_rma_cases[], conf_cq_cases[], conf_wait_cases[],
+    conf_life_cases[], conf_bad_cases[];
+
+#endif
