@@ -10,6 +10,7 @@
 #include <rdma/fi_eq.h>
 
 #include "core/info.h"
+#include "core/nic.h"
 
 /* Where a struct ends that has `last` as its last field. */
 #define UP_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
@@ -188,12 +189,6 @@ enum abi_level abi_of(const struct fi_fabric_attr *attr)
 }
 
 /* ---- Infos out, and back to be freed ---- */
-
-static void nic_close(struct fid_nic *nic)
-{
-    if (nic)
-        nic->fid.ops->close(&nic->fid);
-}
 
 void abi_info_export(struct fi_info *list, enum abi_level level)
 {

@@ -4,11 +4,11 @@
 #ifndef RDMA_FABRIC_H
 #define RDMA_FABRIC_H
 
-#include <rdma/fi_errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <rdma/fi_errno.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,13 +30,13 @@ extern "C" {
 
 /* ---- Version: fi_version(3) ---- */
 
-#define FI_MAJOR_VERSION         2
-#define FI_MINOR_VERSION         6
-#define FI_REVISION_VERSION      0
+#define FI_MAJOR_VERSION 2
+#define FI_MINOR_VERSION 6
+#define FI_REVISION_VERSION 0
 
 #define FI_VERSION(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
-#define FI_MAJOR(version)        ((version) >> 16)
-#define FI_MINOR(version)        ((version)&0xFFFF)
+#define FI_MAJOR(version) ((version) >> 16)
+#define FI_MINOR(version) ((version)&0xFFFF)
 #define FI_VERSION_GE(v1, v2)                                                                      \
     ((FI_MAJOR(v1) > FI_MAJOR(v2)) ||                                                              \
      ((FI_MAJOR(v1) == FI_MAJOR(v2)) && (FI_MINOR(v1) >= FI_MINOR(v2))))
@@ -66,132 +66,132 @@ struct fi_wait_attr;
 typedef struct fid *fid_t;
 typedef uint64_t fi_addr_t;
 
-#define FI_ADDR_UNSPEC    ((uint64_t)-1)
-#define FI_ADDR_NOTAVAIL  ((uint64_t)-1)
-#define FI_KEY_NOTAVAIL   ((uint64_t)-1)
+#define FI_ADDR_UNSPEC ((uint64_t)-1)
+#define FI_ADDR_NOTAVAIL ((uint64_t)-1)
+#define FI_KEY_NOTAVAIL ((uint64_t)-1)
 #define FI_SHARED_CONTEXT ((size_t)-1)
-#define FI_AV_AUTH_KEY    ((size_t)-1)
+#define FI_AV_AUTH_KEY ((size_t)-1)
 
 /* ---- Capabilities, modes and operation flags: fi_getinfo(3), fi_endpoint(3) ----
  * One 64-bit space, in which a bit may mean different things in caps, in mode and in flags. */
 
 /* Primary capabilities. */
-#define FI_MSG        (1ULL << 1)
-#define FI_RMA        (1ULL << 2)
-#define FI_TAGGED     (1ULL << 3)
-#define FI_ATOMIC     (1ULL << 4)
-#define FI_ATOMICS    FI_ATOMIC
-#define FI_MULTICAST  (1ULL << 5)
+#define FI_MSG (1ULL << 1)
+#define FI_RMA (1ULL << 2)
+#define FI_TAGGED (1ULL << 3)
+#define FI_ATOMIC (1ULL << 4)
+#define FI_ATOMICS FI_ATOMIC
+#define FI_MULTICAST (1ULL << 5)
 #define FI_COLLECTIVE (1ULL << 6)
 
 /* Directions: capability modifiers, memory access rights, completion flags. */
-#define FI_READ         (1ULL << 8)
-#define FI_WRITE        (1ULL << 9)
-#define FI_RECV         (1ULL << 10)
-#define FI_SEND         (1ULL << 11)
-#define FI_TRANSMIT     FI_SEND
-#define FI_REMOTE_READ  (1ULL << 12)
+#define FI_READ (1ULL << 8)
+#define FI_WRITE (1ULL << 9)
+#define FI_RECV (1ULL << 10)
+#define FI_SEND (1ULL << 11)
+#define FI_TRANSMIT FI_SEND
+#define FI_REMOTE_READ (1ULL << 12)
 #define FI_REMOTE_WRITE (1ULL << 13)
 
 /* Operation and completion flags. */
-#define FI_MULTI_RECV           (1ULL << 16)
-#define FI_REMOTE_CQ_DATA       (1ULL << 17)
-#define FI_MORE                 (1ULL << 18)
-#define FI_PEEK                 (1ULL << 19)
-#define FI_TRIGGER              (1ULL << 20)
-#define FI_FENCE                (1ULL << 21)
-#define FI_COMPLETION           (1ULL << 24)
-#define FI_EVENT                FI_COMPLETION
-#define FI_INJECT               (1ULL << 25)
-#define FI_INJECT_COMPLETE      (1ULL << 26)
-#define FI_TRANSMIT_COMPLETE    (1ULL << 27)
-#define FI_DELIVERY_COMPLETE    (1ULL << 28)
-#define FI_AFFINITY             (1ULL << 29)
-#define FI_COMMIT_COMPLETE      (1ULL << 30)
-#define FI_MATCH_COMPLETE       (1ULL << 31)
-#define FI_RESCAN               (1ULL << 35)
-#define FI_PEER_TRANSFER        (1ULL << 36)
-#define FI_MR_DMABUF            (1ULL << 40)
-#define FI_MR_SINGLE_USE        (1ULL << 41)
-#define FI_AV_USER_ID           (1ULL << 41)
-#define FI_FIREWALL_ADDR        (1ULL << 42)
-#define FI_PEER                 (1ULL << 43)
+#define FI_MULTI_RECV (1ULL << 16)
+#define FI_REMOTE_CQ_DATA (1ULL << 17)
+#define FI_MORE (1ULL << 18)
+#define FI_PEEK (1ULL << 19)
+#define FI_TRIGGER (1ULL << 20)
+#define FI_FENCE (1ULL << 21)
+#define FI_COMPLETION (1ULL << 24)
+#define FI_EVENT FI_COMPLETION
+#define FI_INJECT (1ULL << 25)
+#define FI_INJECT_COMPLETE (1ULL << 26)
+#define FI_TRANSMIT_COMPLETE (1ULL << 27)
+#define FI_DELIVERY_COMPLETE (1ULL << 28)
+#define FI_AFFINITY (1ULL << 29)
+#define FI_COMMIT_COMPLETE (1ULL << 30)
+#define FI_MATCH_COMPLETE (1ULL << 31)
+#define FI_RESCAN (1ULL << 35)
+#define FI_PEER_TRANSFER (1ULL << 36)
+#define FI_MR_DMABUF (1ULL << 40)
+#define FI_MR_SINGLE_USE (1ULL << 41)
+#define FI_AV_USER_ID (1ULL << 41)
+#define FI_FIREWALL_ADDR (1ULL << 42)
+#define FI_PEER (1ULL << 43)
 #define FI_TAGGED_DIRECTED_RECV (1ULL << 45)
-#define FI_TAGGED_MULTI_RECV    (1ULL << 46)
-#define FI_HMEM                 (1ULL << 47)
-#define FI_EXACT_DIRECTED_RECV  (1ULL << 48)
-#define FI_RMA_PMEM             (1ULL << 49)
-#define FI_SOURCE_ERR           (1ULL << 50)
-#define FI_LOCAL_COMM           (1ULL << 51)
-#define FI_REMOTE_COMM          (1ULL << 52)
-#define FI_SHARED_AV            (1ULL << 53)
-#define FI_RMA_EVENT            (1ULL << 56)
-#define FI_SOURCE               (1ULL << 57)
-#define FI_NAMED_RX_CTX         (1ULL << 58)
-#define FI_DIRECTED_RECV        (1ULL << 59)
-#define FI_VARIABLE_MSG         0
+#define FI_TAGGED_MULTI_RECV (1ULL << 46)
+#define FI_HMEM (1ULL << 47)
+#define FI_EXACT_DIRECTED_RECV (1ULL << 48)
+#define FI_RMA_PMEM (1ULL << 49)
+#define FI_SOURCE_ERR (1ULL << 50)
+#define FI_LOCAL_COMM (1ULL << 51)
+#define FI_REMOTE_COMM (1ULL << 52)
+#define FI_SHARED_AV (1ULL << 53)
+#define FI_RMA_EVENT (1ULL << 56)
+#define FI_SOURCE (1ULL << 57)
+#define FI_NAMED_RX_CTX (1ULL << 58)
+#define FI_DIRECTED_RECV (1ULL << 59)
+#define FI_VARIABLE_MSG 0
 
 /* fi_getinfo flags. */
 #define FI_PROV_ATTR_ONLY (1ULL << 54)
-#define FI_NUMERICHOST    (1ULL << 55)
+#define FI_NUMERICHOST (1ULL << 55)
 
 /* Flags of receives and of tagged searches. */
 #define FI_DISCARD (1ULL << 58)
-#define FI_CLAIM   (1ULL << 59)
+#define FI_CLAIM (1ULL << 59)
 
 /* Flags of atomic operations and of fi_query_atomic. */
-#define FI_FETCH_ATOMIC   (1ULL << 58)
+#define FI_FETCH_ATOMIC (1ULL << 58)
 #define FI_COMPARE_ATOMIC (1ULL << 59)
 
 /* Flags of fi_ep_bind and fi_domain_bind. */
-#define FI_REG_MR               (1ULL << 59)
+#define FI_REG_MR (1ULL << 59)
 #define FI_SELECTIVE_COMPLETION (1ULL << 59)
 
 /* fi_av_attr flags and authorization. */
 #define FI_AUTH_KEY (1ULL << 57)
 
 /* Modes: what the application must do. */
-#define FI_CONTEXT2          (1ULL << 52)
-#define FI_LOCAL_MR          (1ULL << 55)
-#define FI_RX_CQ_DATA        (1ULL << 56)
-#define FI_ASYNC_IOV         (1ULL << 57)
-#define FI_MSG_PREFIX        (1ULL << 58)
-#define FI_CONTEXT           (1ULL << 59)
+#define FI_CONTEXT2 (1ULL << 52)
+#define FI_LOCAL_MR (1ULL << 55)
+#define FI_RX_CQ_DATA (1ULL << 56)
+#define FI_ASYNC_IOV (1ULL << 57)
+#define FI_MSG_PREFIX (1ULL << 58)
+#define FI_CONTEXT (1ULL << 59)
 #define FI_NOTIFY_FLAGS_ONLY 0
-#define FI_RESTRICTED_COMP   0
+#define FI_RESTRICTED_COMP 0
 
 /* fi_domain_attr::mr_mode; the first three are of before 1.5: fi_mr(3). */
-#define FI_MR_UNSPEC     0
-#define FI_MR_BASIC      (1 << 0)
-#define FI_MR_SCALABLE   (1 << 1)
-#define FI_MR_LOCAL      (1 << 2)
-#define FI_MR_RAW        (1 << 3)
-#define FI_MR_VIRT_ADDR  (1 << 4)
-#define FI_MR_ALLOCATED  (1 << 5)
-#define FI_MR_PROV_KEY   (1 << 6)
+#define FI_MR_UNSPEC 0
+#define FI_MR_BASIC (1 << 0)
+#define FI_MR_SCALABLE (1 << 1)
+#define FI_MR_LOCAL (1 << 2)
+#define FI_MR_RAW (1 << 3)
+#define FI_MR_VIRT_ADDR (1 << 4)
+#define FI_MR_ALLOCATED (1 << 5)
+#define FI_MR_PROV_KEY (1 << 6)
 #define FI_MR_MMU_NOTIFY (1 << 7)
-#define FI_MR_RMA_EVENT  (1 << 8)
-#define FI_MR_ENDPOINT   (1 << 9)
-#define FI_MR_HMEM       (1 << 10)
+#define FI_MR_RMA_EVENT (1 << 8)
+#define FI_MR_ENDPOINT (1 << 9)
+#define FI_MR_HMEM (1 << 10)
 #define FI_MR_COLLECTIVE (1 << 11)
 
 /* Message order: XAY means that X after Y keeps the order; R read, W write, S send. */
-#define FI_ORDER_NONE       0ULL
-#define FI_ORDER_RAR        (1ULL << 0)
-#define FI_ORDER_RAW        (1ULL << 1)
-#define FI_ORDER_RAS        (1ULL << 2)
-#define FI_ORDER_WAR        (1ULL << 3)
-#define FI_ORDER_WAW        (1ULL << 4)
-#define FI_ORDER_WAS        (1ULL << 5)
-#define FI_ORDER_SAR        (1ULL << 6)
-#define FI_ORDER_SAW        (1ULL << 7)
-#define FI_ORDER_SAS        (1ULL << 8)
-#define FI_ORDER_STRICT     0x1FFULL
-#define FI_ORDER_DATA       (1ULL << 16)
-#define FI_ORDER_RMA_RAR    (1ULL << 32)
-#define FI_ORDER_RMA_RAW    (1ULL << 33)
-#define FI_ORDER_RMA_WAR    (1ULL << 34)
-#define FI_ORDER_RMA_WAW    (1ULL << 35)
+#define FI_ORDER_NONE 0ULL
+#define FI_ORDER_RAR (1ULL << 0)
+#define FI_ORDER_RAW (1ULL << 1)
+#define FI_ORDER_RAS (1ULL << 2)
+#define FI_ORDER_WAR (1ULL << 3)
+#define FI_ORDER_WAW (1ULL << 4)
+#define FI_ORDER_WAS (1ULL << 5)
+#define FI_ORDER_SAR (1ULL << 6)
+#define FI_ORDER_SAW (1ULL << 7)
+#define FI_ORDER_SAS (1ULL << 8)
+#define FI_ORDER_STRICT 0x1FFULL
+#define FI_ORDER_DATA (1ULL << 16)
+#define FI_ORDER_RMA_RAR (1ULL << 32)
+#define FI_ORDER_RMA_RAW (1ULL << 33)
+#define FI_ORDER_RMA_WAR (1ULL << 34)
+#define FI_ORDER_RMA_WAW (1ULL << 35)
 #define FI_ORDER_ATOMIC_RAR (1ULL << 36)
 #define FI_ORDER_ATOMIC_RAW (1ULL << 37)
 #define FI_ORDER_ATOMIC_WAR (1ULL << 38)
@@ -221,7 +221,12 @@ enum {
     FI_SOCKADDR_IP
 };
 
-enum fi_ep_type { FI_EP_UNSPEC, FI_EP_MSG, FI_EP_DGRAM, FI_EP_RDM };
+enum fi_ep_type {
+    FI_EP_UNSPEC,
+    FI_EP_MSG,
+    FI_EP_DGRAM,
+    FI_EP_RDM
+};
 
 #define FI_EP_SOCK_STREAM 0
 
@@ -262,7 +267,12 @@ enum {
 };
 
 /* fi_ep_attr::mem_tag_format; from FI_TAG_MAX_FORMAT on, a mask of bit fields. */
-enum { FI_TAG_BITS, FI_TAG_MPI, FI_TAG_CCL, FI_TAG_MAX_FORMAT = 1 << 16 };
+enum {
+    FI_TAG_BITS,
+    FI_TAG_MPI,
+    FI_TAG_CCL,
+    FI_TAG_MAX_FORMAT = 1 << 16
+};
 
 /* Traffic classes: a DSCP value under FI_TC_DSCP, or a label. */
 enum {
@@ -287,7 +297,11 @@ static inline uint8_t fi_tc_dscp_get(uint32_t tclass)
     return (tclass & FI_TC_DSCP) ? (uint8_t)tclass : 0;
 }
 
-enum fi_av_type { FI_AV_UNSPEC, FI_AV_MAP, FI_AV_TABLE };
+enum fi_av_type {
+    FI_AV_UNSPEC,
+    FI_AV_MAP,
+    FI_AV_TABLE
+};
 
 enum fi_threading {
     FI_THREAD_UNSPEC,
@@ -305,11 +319,23 @@ enum fi_progress {
     FI_PROGRESS_CONTROL_UNIFIED
 };
 
-enum fi_resource_mgmt { FI_RM_UNSPEC, FI_RM_DISABLED, FI_RM_ENABLED };
+enum fi_resource_mgmt {
+    FI_RM_UNSPEC,
+    FI_RM_DISABLED,
+    FI_RM_ENABLED
+};
 
-enum fi_bus_type { FI_BUS_UNSPEC, FI_BUS_UNKNOWN = FI_BUS_UNSPEC, FI_BUS_PCI };
+enum fi_bus_type {
+    FI_BUS_UNSPEC,
+    FI_BUS_UNKNOWN = FI_BUS_UNSPEC,
+    FI_BUS_PCI
+};
 
-enum fi_link_state { FI_LINK_UNKNOWN, FI_LINK_DOWN, FI_LINK_UP };
+enum fi_link_state {
+    FI_LINK_UNKNOWN,
+    FI_LINK_DOWN,
+    FI_LINK_UP
+};
 
 /* ---- Attributes ---- */
 
@@ -726,7 +752,12 @@ char *fi_tostr_r(char *buf, size_t len, const void *data, enum fi_type datatype)
 
 /* ---- Configuration variables: fabric(7) ---- */
 
-enum fi_param_type { FI_PARAM_STRING, FI_PARAM_INT, FI_PARAM_BOOL, FI_PARAM_SIZE_T };
+enum fi_param_type {
+    FI_PARAM_STRING,
+    FI_PARAM_INT,
+    FI_PARAM_BOOL,
+    FI_PARAM_SIZE_T
+};
 
 struct fi_param {
     const char *name;
@@ -738,7 +769,9 @@ struct fi_param {
 int fi_getparams(struct fi_param **params, int *count);
 void fi_freeparams(struct fi_param *params);
 
-enum { FI_NAME_MAX = 64 };
+enum {
+    FI_NAME_MAX = 64
+};
 
 #ifdef __cplusplus
 }

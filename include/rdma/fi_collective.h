@@ -11,15 +11,15 @@ extern "C" {
 #endif
 
 /* fi_av_set_attr::flags: collectives that the set is meant for. */
-#define FI_BARRIER_SET        (1ULL << 40)
-#define FI_BROADCAST_SET      (1ULL << 41)
-#define FI_ALLTOALL_SET       (1ULL << 42)
-#define FI_ALLREDUCE_SET      (1ULL << 43)
-#define FI_ALLGATHER_SET      (1ULL << 44)
+#define FI_BARRIER_SET (1ULL << 40)
+#define FI_BROADCAST_SET (1ULL << 41)
+#define FI_ALLTOALL_SET (1ULL << 42)
+#define FI_ALLREDUCE_SET (1ULL << 43)
+#define FI_ALLGATHER_SET (1ULL << 44)
 #define FI_REDUCE_SCATTER_SET (1ULL << 45)
-#define FI_REDUCE_SET         (1ULL << 46)
-#define FI_SCATTER_SET        (1ULL << 47)
-#define FI_GATHER_SET         (1ULL << 48)
+#define FI_REDUCE_SET (1ULL << 46)
+#define FI_SCATTER_SET (1ULL << 47)
+#define FI_GATHER_SET (1ULL << 48)
 
 struct fi_ops_av_set {
     size_t size;

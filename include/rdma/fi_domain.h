@@ -19,7 +19,7 @@ struct fi_collective_attr;
 
 /* Flags of insertion. */
 #define FI_SYMMETRIC (1ULL << 59)
-#define FI_SYNC_ERR  (1ULL << 58)
+#define FI_SYNC_ERR (1ULL << 58)
 /* fi_av_set_attr::flags: all members of the AV. */
 #define FI_UNIVERSE (1ULL << 57)
 
@@ -71,7 +71,7 @@ struct fid_av {
 /* ---- Memory regions ---- */
 
 /* Flags of registration. */
-#define FI_HMEM_HOST_ALLOC  (1ULL << 45)
+#define FI_HMEM_HOST_ALLOC (1ULL << 45)
 #define FI_HMEM_DEVICE_ONLY (1ULL << 46)
 
 enum fi_hmem_iface {
@@ -208,9 +208,13 @@ enum fi_op {
 };
 
 /* Ends of the original lists, frozen there: values added later lie beyond. */
-enum { FI_DATATYPE_LAST = FI_LONG_DOUBLE_COMPLEX + 1 };
+enum {
+    FI_DATATYPE_LAST = FI_LONG_DOUBLE_COMPLEX + 1
+};
 
-enum { FI_ATOMIC_OP_LAST = FI_MSWAP + 1 };
+enum {
+    FI_ATOMIC_OP_LAST = FI_MSWAP + 1
+};
 
 /* Not used by the interface; kept for programs that name it. */
 #define FI_COLLECTIVE_OFFSET 256

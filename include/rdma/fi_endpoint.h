@@ -26,7 +26,9 @@ struct fi_msg {
 };
 
 /* Levels of fi_getopt and fi_setopt. */
-enum { FI_OPT_ENDPOINT };
+enum {
+    FI_OPT_ENDPOINT
+};
 
 /* Options of FI_OPT_ENDPOINT, with the type of their value. */
 enum {
@@ -53,7 +55,12 @@ enum {
     FI_OPT_FIREWALL_ADDR            /* bool */
 };
 
-enum { FI_HMEM_P2P_ENABLED, FI_HMEM_P2P_REQUIRED, FI_HMEM_P2P_PREFERRED, FI_HMEM_P2P_DISABLED };
+enum {
+    FI_HMEM_P2P_ENABLED,
+    FI_HMEM_P2P_REQUIRED,
+    FI_HMEM_P2P_PREFERRED,
+    FI_HMEM_P2P_DISABLED
+};
 
 struct fi_ops_ep {
     size_t size;

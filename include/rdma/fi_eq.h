@@ -206,7 +206,10 @@ enum fi_cq_format {
     FI_CQ_FORMAT_TAGGED   /* struct fi_cq_tagged_entry */
 };
 
-enum fi_cq_wait_cond { FI_CQ_COND_NONE, FI_CQ_COND_THRESHOLD };
+enum fi_cq_wait_cond {
+    FI_CQ_COND_NONE,
+    FI_CQ_COND_THRESHOLD
+};
 
 struct fi_cq_attr {
     size_t size;
@@ -319,7 +322,10 @@ static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno, cons
 
 /* ---- Counters ---- */
 
-enum fi_cntr_events { FI_CNTR_EVENTS_COMP, FI_CNTR_EVENTS_BYTES };
+enum fi_cntr_events {
+    FI_CNTR_EVENTS_COMP,
+    FI_CNTR_EVENTS_BYTES
+};
 
 struct fi_cntr_attr {
     enum fi_cntr_events events;

@@ -21,9 +21,15 @@ enum {
     FI_VAR_OFI_MEM
 };
 
-enum { FI_EVENT_UNEXP_MSG_RECVD, FI_EVENT_UNEXP_MSG_MATCHED };
+enum {
+    FI_EVENT_UNEXP_MSG_RECVD,
+    FI_EVENT_UNEXP_MSG_MATCHED
+};
 
-enum fi_profile_type { fi_primitive_type, fi_defined_type };
+enum fi_profile_type {
+    fi_primitive_type,
+    fi_defined_type
+};
 
 struct fi_profile_desc {
     uint32_t id;

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* FI_TAG_MPI: ignore bits, and the tag made of its two fields. */
-#define FI_MPI_IGNORE_TAG     0xFFFFFFFFULL
+#define FI_MPI_IGNORE_TAG 0xFFFFFFFFULL
 #define FI_MPI_IGNORE_PAYLOAD (0xFFULL << 32)
 
 static inline uint64_t fi_tag_mpi(int tag, uint8_t payload_id)

@@ -14,7 +14,10 @@
 extern "C" {
 #endif
 
-enum fi_trigger_event { FI_TRIGGER_THRESHOLD, FI_TRIGGER_XPU };
+enum fi_trigger_event {
+    FI_TRIGGER_THRESHOLD,
+    FI_TRIGGER_XPU
+};
 
 enum fi_trigger_op {
     FI_OP_RECV,

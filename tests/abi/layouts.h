@@ -2,15 +2,15 @@
 /* Size of every public struct, and offset of every field, as x86-64 programs have them compiled in.
  * Included by check_headers after all public headers. */
 
-#define FIELDS_1(t, f, at)       static_assert(offsetof(struct t, f) == (at), #t "." #f);
-#define FIELDS_2(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_1(t, __VA_ARGS__)
-#define FIELDS_3(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_2(t, __VA_ARGS__)
-#define FIELDS_4(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_3(t, __VA_ARGS__)
-#define FIELDS_5(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_4(t, __VA_ARGS__)
-#define FIELDS_6(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_5(t, __VA_ARGS__)
-#define FIELDS_7(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_6(t, __VA_ARGS__)
-#define FIELDS_8(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_7(t, __VA_ARGS__)
-#define FIELDS_9(t, f, at, ...)  FIELDS_1(t, f, at) FIELDS_8(t, __VA_ARGS__)
+#define FIELDS_1(t, f, at) static_assert(offsetof(struct t, f) == (at), #t "." #f);
+#define FIELDS_2(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_1(t, __VA_ARGS__)
+#define FIELDS_3(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_2(t, __VA_ARGS__)
+#define FIELDS_4(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_3(t, __VA_ARGS__)
+#define FIELDS_5(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_4(t, __VA_ARGS__)
+#define FIELDS_6(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_5(t, __VA_ARGS__)
+#define FIELDS_7(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_6(t, __VA_ARGS__)
+#define FIELDS_8(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_7(t, __VA_ARGS__)
+#define FIELDS_9(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_8(t, __VA_ARGS__)
 #define FIELDS_10(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_9(t, __VA_ARGS__)
 #define FIELDS_11(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_10(t, __VA_ARGS__)
 #define FIELDS_12(t, f, at, ...) FIELDS_1(t, f, at) FIELDS_11(t, __VA_ARGS__)

@@ -25,7 +25,12 @@ enum fi_log_subsys {
     FI_LOG_CNTR
 };
 
-enum fi_log_level { FI_LOG_WARN, FI_LOG_TRACE, FI_LOG_INFO, FI_LOG_DEBUG };
+enum fi_log_level {
+    FI_LOG_WARN,
+    FI_LOG_TRACE,
+    FI_LOG_INFO,
+    FI_LOG_DEBUG
+};
 
 int fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
                    enum fi_log_subsys subsys);
@@ -57,7 +62,7 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
         }                                                                                          \
     } while (0)
 
-#define FI_WARN(prov, subsys, ...)        FI_LOG(prov, FI_LOG_WARN, subsys, __VA_ARGS__)
+#define FI_WARN(prov, subsys, ...) FI_LOG(prov, FI_LOG_WARN, subsys, __VA_ARGS__)
 
 #define FI_WARN_SPARSE(prov, subsys, ...) FI_LOG_SPARSE(prov, FI_LOG_WARN, subsys, __VA_ARGS__)
 
@@ -74,11 +79,11 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
 
 #define FI_TRACE(prov, subsys, ...) FI_LOG(prov, FI_LOG_TRACE, subsys, __VA_ARGS__)
 
-#define FI_INFO(prov, subsys, ...)  FI_LOG(prov, FI_LOG_INFO, subsys, __VA_ARGS__)
+#define FI_INFO(prov, subsys, ...) FI_LOG(prov, FI_LOG_INFO, subsys, __VA_ARGS__)
 
 /* Debug lines are compiled and checked always, kept with ENABLE_DEBUG only. */
 #if defined(ENABLE_DEBUG) && ENABLE_DEBUG
-#define FI_DBG(prov, subsys, ...)       FI_LOG(prov, FI_LOG_DEBUG, subsys, __VA_ARGS__)
+#define FI_DBG(prov, subsys, ...) FI_LOG(prov, FI_LOG_DEBUG, subsys, __VA_ARGS__)
 #define FI_DBG_TRACE(prov, subsys, ...) FI_LOG(prov, FI_LOG_TRACE, subsys, __VA_ARGS__)
 #else
 #define FI_DBG(prov, subsys, ...)                                                                  \

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define FI_PROV_EXPORT             __attribute__((visibility("default")))
+#define FI_PROV_EXPORT __attribute__((visibility("default")))
 #define FI_PROV_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #else
 #define FI_PROV_EXPORT
