@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/abi.h"
 #include "core/nic.h"
 
 struct fi_info *info_alloc(void)
@@ -35,6 +36,7 @@ static void free_one(struct fi_info *info)
         free(info->domain_attr->auth_key);
     }
     if (info->fabric_attr) {
+        abi_forget(info->fabric_attr);
         free(info->fabric_attr->name);
         free(info->fabric_attr->prov_name);
     }

@@ -12,6 +12,8 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include "core/abi.h"
+#include "core/info.h"
 #include "core/names.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -397,7 +399,7 @@ static void put_nic(struct out *out, int depth, const struct fid_nic *nic)
         put_link_attr(out, depth + 1, nic->link_attr);
 }
 
-static void put_info(struct out *out, const struct fi_info *info)
+static void put_whole_info(struct out *out, const struct fi_info *info)
 {
     struct block b = title(out, 0, "fi_info");
 
@@ -420,6 +422,50 @@ static void put_info(struct out *out, const struct fi_info *info)
     if (info->fabric_attr)
         put_fabric_attr(out, 1, info->fabric_attr);
     put_nic(out, 1, info->nic);
+}
+
+/* An info in the layout that its caller has. */
+static void put_info(struct out *out, const struct fi_info *theirs)
+{
+    enum abi_level level = abi_of(theirs->fabric_attr);
+    struct fi_info *info;
+
+    if (level == ABI_1_9) {
+        put_whole_info(out, theirs);
+        return;
+    }
+    info = abi_info_import(theirs, level);
+    if (info)
+        put_whole_info(out, info);
+    info_free(info);
+}
+
+/* One attr alone does not tell its layout: it is taken for the oldest that this process has bound. */
+static void put_attr(struct out *out, const void *data, enum fi_type type)
+{
+    struct fi_info theirs = {0}, *info = &theirs;
+    enum abi_level level = abi_of(type == FI_TYPE_FABRIC_ATTR ? data : NULL);
+
+    switch (type) {
+    case FI_TYPE_TX_ATTR: theirs.tx_attr = (void *)data; break;
+    case FI_TYPE_EP_ATTR: theirs.ep_attr = (void *)data; break;
+    case FI_TYPE_DOMAIN_ATTR: theirs.domain_attr = (void *)data; break;
+    default: theirs.fabric_attr = (void *)data; break;
+    }
+    if (level != ABI_1_9)
+        info = abi_info_import(&theirs, level);
+    if (!info)
+        return;
+    if (info->tx_attr)
+        put_tx_attr(out, 0, info->tx_attr);
+    if (info->ep_attr)
+        put_ep_attr(out, 0, info->ep_attr);
+    if (info->domain_attr)
+        put_domain_attr(out, 0, info->domain_attr);
+    if (info->fabric_attr)
+        put_fabric_attr(out, 0, info->fabric_attr);
+    if (info != &theirs)
+        info_free(info);
 }
 
 /* ---- Attributes of other objects: fields that every caller's header has ---- */
@@ -509,11 +555,11 @@ static bool put_struct(struct out *out, const void *data, enum fi_type type)
 {
     switch (type) {
     case FI_TYPE_INFO: put_info(out, data); return true;
-    case FI_TYPE_TX_ATTR: put_tx_attr(out, 0, data); return true;
     case FI_TYPE_RX_ATTR: put_rx_attr(out, 0, data); return true;
-    case FI_TYPE_EP_ATTR: put_ep_attr(out, 0, data); return true;
-    case FI_TYPE_DOMAIN_ATTR: put_domain_attr(out, 0, data); return true;
-    case FI_TYPE_FABRIC_ATTR: put_fabric_attr(out, 0, data); return true;
+    case FI_TYPE_TX_ATTR:
+    case FI_TYPE_EP_ATTR:
+    case FI_TYPE_DOMAIN_ATTR:
+    case FI_TYPE_FABRIC_ATTR: put_attr(out, data, type); return true;
     case FI_TYPE_AV_ATTR: put_av_attr(out, data); return true;
     case FI_TYPE_CQ_ATTR: put_cq_attr(out, data); return true;
     case FI_TYPE_MR_ATTR: put_mr_attr(out, data); return true;
