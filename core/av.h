@@ -7,6 +7,8 @@
 #ifndef WEFT_CORE_AV_H
 #define WEFT_CORE_AV_H
 
+#include <pthread.h>
+
 #include <rdma/fi_domain.h>
 
 #include "core/fid.h"
@@ -15,7 +17,8 @@
 struct eq;
 
 /* Told of changes; embedded in endpoints. Called with the AV's control lock held, from the thread
- * that inserts or removes; may not call back into the AV but av_addr and av_find. */
+ * that inserts or removes: after the address can be found, before it is taken away. May not call
+ * back into the AV but av_addr, av_find and av_source. */
 struct av_listener {
     struct list link;
     void (*inserted)(struct av_listener *listener, fi_addr_t addr);
@@ -30,15 +33,25 @@ struct av {
     struct children children; /* endpoints bound */
     struct eq *eq;            /* for FI_EVENT, or NULL */
     uint32_t format;          /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... */
+    uint64_t flags;           /* of fi_av_open */
+    pthread_mutex_t mutex;    /* the control lock; recursive, for av_find in listeners */
+    struct list listeners;
     struct av_table *table;
 };
 
-/* Addresses are of domain->info's addr_format. attr as fi_av_open (TABLE and MAP alike; named or
- * shared AVs -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID, FI_SYMMETRIC taken). */
-int av_open(struct domain *domain, const struct fi_av_attr *attr, struct fid_av **av,
-            void *context);
+/*
+ * Addresses are of domain->info's addr_format. attr as fi_av_open: TABLE and MAP alike, UNSPEC is
+ * answered with TABLE; named or shared AVs and other formats -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID,
+ * FI_SYMMETRIC are taken, other flags -FI_EBADFLAGS.
+ *
+ * An address that is inserted twice gets a second fi_addr_t (the table stays what the insertion
+ * order says); av_find, and so the source of messages, knows the lowest. Addresses that no
+ * endpoint can have (port 0, or the any address) are failed insertions.
+ */
+int av_open(struct domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
-/* The address of addr, of its format's length (addr_size), or NULL when it was not inserted. Lock-free. */
+/* The address of addr (a sockaddr of either family, or a string), or NULL when it is not inserted.
+ * Valid until it is removed. Lock-free. */
 const void *av_addr(const struct av *av, fi_addr_t addr);
 /* The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t av_find(struct av *av, const void *addr);

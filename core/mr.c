@@ -409,8 +409,8 @@ static struct mr *make(struct mr_map *map, const struct fi_mr_attr *attr, uint64
     mr->iov_count = attr->iov_count;
     mr->iov = (struct iovec *)(mr + 1);
     memcpy(mr->iov, attr->mr_iov, attr->iov_count * sizeof(struct iovec));
-    mr->enabled = !(map->mode & FI_MR_ENDPOINT) &&
-                  !(map->mode & FI_MR_RMA_EVENT && flags & FI_RMA_EVENT);
+    mr->enabled =
+        !(map->mode & FI_MR_ENDPOINT) && !(map->mode & FI_MR_RMA_EVENT && flags & FI_RMA_EVENT);
     atomic_init(&mr->users, 1);
     return mr;
 }

@@ -30,9 +30,9 @@ struct mr {
     struct cntr *remote_write; /* FI_RMA_EVENT binding, or NULL */
     struct cntr *remote_read;
     bool enabled;
-    bool bound; /* to an endpoint */
+    bool bound;               /* to an endpoint */
     struct children children; /* sub-regions */
-    atomic_int users; /* remote accesses under way, and the application's hold */
+    atomic_int users;         /* remote accesses under way, and the application's hold */
 };
 
 /* One per domain; has a lock of its own, taken for a look-up only. */

@@ -158,7 +158,9 @@ static void keys_in_use_are_refused(void **state)
 /* A thousand keys come and go in random order; the table always knows exactly those that live. */
 static void table_follows_a_model(void **state)
 {
-    enum { KEYS = 1000 };
+    enum {
+        KEYS = 1000
+    };
     static struct fid_mr *mrs[KEYS];
     static char buf[8];
     unsigned seed = 12345;
@@ -278,8 +280,8 @@ static void counters_hold_and_are_held(void **state)
 
     cntr.fid.fid.fclass = FI_CLASS_CNTR;
     lay(FI_MR_RMA_EVENT);
-    assert_int_equal(fi_mr_reg(&bed.domain.fid, buf, 8, FI_REMOTE_WRITE, 0, 1, FI_RMA_EVENT,
-                               &bed.mr, NULL), 0);
+    assert_int_equal(
+        fi_mr_reg(&bed.domain.fid, buf, 8, FI_REMOTE_WRITE, 0, 1, FI_RMA_EVENT, &bed.mr, NULL), 0);
     assert_int_equal(look(1, 0, 8, FI_REMOTE_WRITE, NULL), -FI_ENOKEY);
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, 0), -FI_EBADFLAGS);
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, FI_REMOTE_WRITE), 0);
@@ -320,8 +322,8 @@ static void sub_regions_stay_inside_their_base(void **state)
 {
     static char buf[100];
     struct iovec iov = {buf + 10, 20};
-    struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ,
-                              .requested_key = 2};
+    struct fi_mr_attr attr = {
+        .mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_READ, .requested_key = 2};
     struct fid_mr *sub;
 
     lay(0);
@@ -342,8 +344,8 @@ static void what_is_not_supported_is_refused(void **state)
 {
     static char buf[8];
     struct iovec iov[5] = {{buf, 8}, {buf, 8}, {buf, 8}, {buf, 8}, {buf, 8}};
-    struct fi_mr_attr attr = {.mr_iov = iov, .iov_count = 1, .access = FI_REMOTE_READ,
-                              .iface = FI_HMEM_CUDA};
+    struct fi_mr_attr attr = {
+        .mr_iov = iov, .iov_count = 1, .access = FI_REMOTE_READ, .iface = FI_HMEM_CUDA};
 
     lay(0);
     assert_int_equal(fi_mr_regattr(&bed.domain.fid, &attr, 0, &bed.mr), -FI_ENOSYS);

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Chunk k has 64 << k entries, so an index gives its chunk by its highest bit. What says that an
+ * entry is in use is part of it, and published last: the address family, or the pointer to the
+ * string.
+ *
+ * The hash table (open addressing, linear probing, at most 3/4 full, deletion by moving back) keeps
+ * 32 bits of the hash beside the index, so that growing it touches no entry. It has one slot for an
+ * address, with its lowest index; further entries of equal address (`duplicates`) are only counted.
+ *
+ * Indices that were given back are in a bitmap, allocated on the first removal.
+ */
+#include "core/av_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/addr.h"
+
+enum {
+    FIRST_BITS = 6, /* entries of the first chunk, as a power of two */
+    CHUNKS = 27,    /* 2^32 entries and more */
+    FIRST_SLOTS = 64,
+};
+
+struct slot {
+    uint32_t hash;
+    uint32_t index; /* plus one; 0: free */
+};
+
+struct av_table {
+    uint32_t format;
+    size_t stride;
+    size_t limit; /* indices below have been used */
+    bool ids_required;
+    char *chunks[CHUNKS];
+    fi_addr_t *ids[CHUNKS];
+    struct slot *slots;
+    size_t mask, used;
+    size_t duplicates;
+    uint64_t *unused; /* bitmap of indices below limit */
+    size_t unused_words, unused_count, unused_hint;
+};
+
+static unsigned chunk_of(uint64_t index, size_t *offset)
+{
+    uint64_t shifted = index + (1u << FIRST_BITS);
+    unsigned bit = 63u - (unsigned)__builtin_clzll(shifted);
+
+    *offset = (size_t)(shifted - (1ull << bit));
+    return bit - FIRST_BITS;
+}
+
+static char *entry_at(const struct av_table *table, uint64_t index)
+{
+    size_t offset;
+    unsigned chunk = chunk_of(index, &offset);
+
+    return table->chunks[chunk] + offset * table->stride;
+}
+
+static bool is_text(const struct av_table *table)
+{
+    return table->format == FI_ADDR_STR;
+}
+
+const void *av_table_get(const struct av_table *table, uint64_t index)
+{
+    char *entry;
+
+    if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
+        return NULL;
+    entry = entry_at(table, index);
+    if (is_text(table))
+        return __atomic_load_n((char **)(void *)entry, __ATOMIC_ACQUIRE);
+    return __atomic_load_n((sa_family_t *)(void *)entry, __ATOMIC_ACQUIRE) ? entry : NULL;
+}
+
+size_t av_table_limit(const struct av_table *table)
+{
+    return __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE);
+}
+
+/* ---- The hash table ---- */
+
+static uint32_t hash_of(const struct av_table *table, const void *addr)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+
+    if (!is_text(table)) {
+        hash = addr_hash(addr);
+    } else {
+        for (const unsigned char *c = addr; *c; c++)
+            hash = (hash ^ *c) * 0x100000001b3ull;
+    }
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static bool same(const struct av_table *table, const void *a, const void *b)
+{
+    return is_text(table) ? !strcmp(a, b) : addr_equal(a, b);
+}
+
+/* The slot of an address, or the free one where it would go. */
+static struct slot *find_slot(const struct av_table *table, uint32_t hash, const void *addr)
+{
+    for (size_t i = hash & table->mask;; i = (i + 1) & table->mask) {
+        struct slot *slot = &table->slots[i];
+
+        if (!slot->index ||
+            (slot->hash == hash && same(table, av_table_get(table, slot->index - 1), addr)))
+            return slot;
+    }
+}
+
+static int resize(struct av_table *table, size_t count)
+{
+    struct slot *slots = calloc(count, sizeof(*slots)), *old = table->slots;
+
+    if (!slots)
+        return -FI_ENOMEM;
+    for (size_t i = 0; old && i <= table->mask; i++) {
+        size_t j = old[i].hash & (count - 1);
+
+        if (!old[i].index)
+            continue;
+        while (slots[j].index)
+            j = (j + 1) & (count - 1);
+        slots[j] = old[i];
+    }
+    free(old);
+    table->slots = slots;
+    table->mask = count - 1;
+    return 0;
+}
+
+static void free_slot(struct av_table *table, struct slot *slot)
+{
+    size_t hole = (size_t)(slot - table->slots), i = hole;
+
+    table->used--;
+    for (;;) {
+        table->slots[hole].index = 0;
+        do {
+            i = (i + 1) & table->mask;
+            if (!table->slots[i].index)
+                return;
+        } while (((i - table->slots[i].hash) & table->mask) < ((i - hole) & table->mask));
+        table->slots[hole] = table->slots[i];
+        hole = i;
+    }
+}
+
+uint64_t av_table_find(const struct av_table *table, const void *addr)
+{
+    struct slot *slot = find_slot(table, hash_of(table, addr), addr);
+
+    return slot->index ? slot->index - 1 : FI_ADDR_NOTAVAIL;
+}
+
+/* ---- Entries ---- */
+
+/* The lowest unused index, with memory behind it. */
+static int pick_index(struct av_table *table, uint64_t *index)
+{
+    size_t offset, word = table->unused_hint;
+    unsigned chunk;
+
+    if (table->unused_count) {
+        while (!table->unused[word])
+            word++;
+        table->unused_hint = word;
+        *index = word * 64 + (unsigned)__builtin_ctzll(table->unused[word]);
+        return 0;
+    }
+    if (table->limit >= UINT32_MAX - 1)
+        return -FI_ENOMEM;
+    chunk = chunk_of(table->limit, &offset);
+    if (!table->chunks[chunk]) {
+        table->chunks[chunk] = calloc((size_t)1 << (chunk + FIRST_BITS), table->stride);
+        if (!table->chunks[chunk])
+            return -FI_ENOMEM;
+    }
+    *index = table->limit;
+    return 0;
+}
+
+static int store(struct av_table *table, uint64_t index, const void *addr)
+{
+    const struct sockaddr *sa = addr;
+    char *entry = entry_at(table, index), *copy;
+
+    if (is_text(table)) {
+        copy = strdup(addr);
+        if (!copy)
+            return -FI_ENOMEM;
+        __atomic_store_n((char **)(void *)entry, copy, __ATOMIC_RELEASE);
+        return 0;
+    }
+    memcpy(entry + sizeof(sa_family_t), (const char *)addr + sizeof(sa_family_t),
+           addr_size(sa) - sizeof(sa_family_t));
+    __atomic_store_n((sa_family_t *)(void *)entry, sa->sa_family, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static void take_index(struct av_table *table, uint64_t index)
+{
+    size_t offset;
+    unsigned chunk = chunk_of(index, &offset);
+
+    if (index == table->limit) {
+        __atomic_store_n(&table->limit, (size_t)index + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    table->unused[index / 64] &= ~(1ull << index % 64);
+    table->unused_count--;
+    if (table->ids[chunk])
+        __atomic_store_n(&table->ids[chunk][offset], table->ids_required ? FI_ADDR_NOTAVAIL : index,
+                         __ATOMIC_RELAXED);
+}
+
+int av_table_insert(struct av_table *table, const void *addr, uint64_t *index)
+{
+    uint32_t hash = hash_of(table, addr);
+    struct slot *slot;
+    int rc;
+
+    if (table->used * 4 >= table->mask * 3) {
+        rc = resize(table, (table->mask + 1) * 2);
+        if (rc)
+            return rc;
+    }
+    rc = pick_index(table, index);
+    if (rc)
+        return rc;
+    slot = find_slot(table, hash, addr);
+    rc = store(table, *index, addr);
+    if (rc)
+        return rc;
+    take_index(table, *index);
+    if (!slot->index) {
+        slot->hash = hash;
+        slot->index = (uint32_t)*index + 1;
+        table->used++;
+        return 0;
+    }
+    table->duplicates++;
+    if (slot->index > *index)
+        slot->index = (uint32_t)*index + 1;
+    return 0;
+}
+
+/* The slot's address leaves; another entry of the same address takes its place. */
+static bool promote_duplicate(struct av_table *table, struct slot *slot, const void *addr,
+                              uint64_t leaving)
+{
+    for (uint64_t i = leaving + 1; i < table->limit; i++) {
+        const void *other = av_table_get(table, i);
+
+        if (other && same(table, other, addr)) {
+            slot->index = (uint32_t)i + 1;
+            table->duplicates--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void give_back(struct av_table *table, uint64_t index)
+{
+    size_t word = (size_t)index / 64, words;
+    uint64_t *grown;
+
+    if (word >= table->unused_words) {
+        words = table->limit / 64 + 1;
+        words += words / 2;
+        grown = realloc(table->unused, words * sizeof(*grown));
+        if (!grown)
+            return; /* the index is not used again */
+        memset(grown + table->unused_words, 0, (words - table->unused_words) * sizeof(*grown));
+        table->unused = grown;
+        table->unused_words = words;
+    }
+    table->unused[word] |= 1ull << index % 64;
+    table->unused_count++;
+    if (word < table->unused_hint || table->unused_count == 1)
+        table->unused_hint = word;
+}
+
+void av_table_remove(struct av_table *table, uint64_t index)
+{
+    const void *addr = av_table_get(table, index);
+    struct slot *slot = find_slot(table, hash_of(table, addr), addr);
+    char *entry = entry_at(table, index);
+
+    if (slot->index != index + 1)
+        table->duplicates--;
+    else if (!table->duplicates || !promote_duplicate(table, slot, addr, index))
+        free_slot(table, slot);
+    if (is_text(table)) {
+        __atomic_store_n((char **)(void *)entry, NULL, __ATOMIC_RELEASE);
+        free((void *)(uintptr_t)addr);
+    } else {
+        __atomic_store_n((sa_family_t *)(void *)entry, 0, __ATOMIC_RELEASE);
+    }
+    give_back(table, index);
+}
+
+/* ---- User ids ---- */
+
+void av_table_require_ids(struct av_table *table)
+{
+    table->ids_required = true;
+}
+
+int av_table_set_id(struct av_table *table, uint64_t index, fi_addr_t id)
+{
+    size_t offset, count;
+    unsigned chunk = chunk_of(index, &offset);
+    fi_addr_t *ids = table->ids[chunk];
+
+    if (!ids) {
+        count = (size_t)1 << (chunk + FIRST_BITS);
+        ids = malloc(count * sizeof(*ids));
+        if (!ids)
+            return -FI_ENOMEM;
+        for (size_t i = 0; i < count; i++)
+            ids[i] = table->ids_required ? FI_ADDR_NOTAVAIL : index - offset + i;
+        __atomic_store_n(&table->ids[chunk], ids, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&ids[offset], id, __ATOMIC_RELAXED);
+    return 0;
+}
+
+fi_addr_t av_table_id(const struct av_table *table, uint64_t index)
+{
+    size_t offset;
+    fi_addr_t *ids;
+
+    if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
+        return index;
+    ids = __atomic_load_n(&table->ids[chunk_of(index, &offset)], __ATOMIC_ACQUIRE);
+    if (!ids)
+        return table->ids_required ? FI_ADDR_NOTAVAIL : index;
+    return __atomic_load_n(&ids[offset], __ATOMIC_RELAXED);
+}
+
+/* ---- The table ---- */
+
+static size_t stride_of(uint32_t format)
+{
+    switch (format) {
+    case FI_SOCKADDR_IN: return sizeof(struct sockaddr_in);
+    case FI_SOCKADDR:
+    case FI_SOCKADDR_IP:
+    case FI_SOCKADDR_IN6: return sizeof(struct sockaddr_in6);
+    case FI_ADDR_STR: return sizeof(char *);
+    default: return 0;
+    }
+}
+
+int av_table_create(uint32_t format, size_t expected, struct av_table **table)
+{
+    struct av_table *made;
+    size_t slots = FIRST_SLOTS;
+
+    if (!stride_of(format))
+        return -FI_ENOSYS;
+    made = calloc(1, sizeof(*made));
+    if (!made)
+        return -FI_ENOMEM;
+    made->format = format;
+    made->stride = stride_of(format);
+    while (slots / 4 * 3 < expected && slots < (size_t)1 << 24)
+        slots *= 2;
+    if (resize(made, slots)) {
+        free(made);
+        return -FI_ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void av_table_destroy(struct av_table *table)
+{
+    if (!table)
+        return;
+    for (uint64_t i = 0; is_text(table) && i < table->limit; i++)
+        free(*(char **)(void *)entry_at(table, i));
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        free(table->chunks[i]);
+        free(table->ids[i]);
+    }
+    free(table->unused);
+    free(table->slots);
+    free(table);
+}

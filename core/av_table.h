@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The store of an address vector: index -> address, and address -> lowest index. Entries never move
+ * (chunks that double), so that reading needs no lock; everything else needs the owner's. An entry
+ * costs its address and 8 to 21 bytes of the hash table.
+ */
+#ifndef WEFT_CORE_AV_TABLE_H
+#define WEFT_CORE_AV_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+
+struct av_table;
+
+/* format: FI_SOCKADDR*, or FI_ADDR_STR (entries are private copies of strings). expected: entries
+ * to make room for at once. -FI_ENOSYS for another format, -FI_ENOMEM. */
+int av_table_create(uint32_t format, size_t expected, struct av_table **table);
+void av_table_destroy(struct av_table *table); /* takes NULL */
+
+/* Puts an address (a sockaddr, or a string) at the lowest unused index. -FI_ENOMEM. */
+int av_table_insert(struct av_table *table, const void *addr, uint64_t *index);
+/* The entry must be in use. */
+void av_table_remove(struct av_table *table, uint64_t index);
+/* The lowest index of an address, or FI_ADDR_NOTAVAIL. */
+uint64_t av_table_find(const struct av_table *table, const void *addr);
+
+/* The address at index, or NULL when unused. No lock. */
+const void *av_table_get(const struct av_table *table, uint64_t index);
+/* All indices ever used are below. No lock. */
+size_t av_table_limit(const struct av_table *table);
+
+/*
+ * User ids, in memory of their own from the first use on. An entry without one reports its own
+ * index, or FI_ADDR_NOTAVAIL after av_table_require_ids. -FI_ENOMEM.
+ */
+void av_table_require_ids(struct av_table *table);
+int av_table_set_id(struct av_table *table, uint64_t index, fi_addr_t id);
+/* No lock. */
+fi_addr_t av_table_id(const struct av_table *table, uint64_t index);
+
+#endif
