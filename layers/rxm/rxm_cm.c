@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ *            want            dial             connected
+ *   IDLE ----------> WAITING ------> DIALLING ----------> UP      lost: back to IDLE
+ *                      ^  |              |                ^
+ *                      +--|-- refused ---+   connected    |
+ *                         v                               |
+ *                       FAILED (deadline)    ACCEPTING ---+
+ *
+ * A request of the peer leads from any state to ACCEPTING, if admit() lets it. A connection that
+ * dies young counts as a failed dial, so that a peer which accepts and hangs up is dialled with
+ * pauses too.
+ */
+#include "layers/rxm/rxm_cm.h"
+
+#include <assert.h>
+
+#include <rdma/fi_errno.h>
+
+enum {
+    YOUNG_MS = 1000,    /* a connection that ends younger than this was no success */
+    MEMORY_FACTOR = 20, /* longest pauses without a dial after which failures are forgotten */
+};
+
+void rxm_cm_init(struct rxm_cm *cm, const struct rxm_cm_config *config,
+                 const struct rxm_cm_ops *ops)
+{
+    assert(config->retry_ms > 0 && config->retry_max_ms >= config->retry_ms);
+    assert(config->max_dials > 0);
+    cm->config = *config;
+    cm->ops = ops;
+    list_init(&cm->waiting);
+    list_init(&cm->dialling);
+    list_init(&cm->fresh);
+    cm->fresh_count = 0;
+    cm->accepting = 0;
+    cm->random = config->seed * 0x9e3779b97f4a7c15u + 1;
+}
+
+void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr)
+{
+    *peer = (struct rxm_cm_peer){.addr = *addr, .state = RXM_CM_IDLE};
+    list_init(&peer->due);
+    list_init(&peer->fresh);
+}
+
+static uint64_t random_next(struct rxm_cm *cm)
+{
+    cm->random ^= cm->random << 13;
+    cm->random ^= cm->random >> 7;
+    cm->random ^= cm->random << 17;
+    return cm->random;
+}
+
+static void leave_fresh(struct rxm_cm *cm, struct rxm_cm_peer *peer)
+{
+    if (list_empty(&peer->fresh))
+        return;
+    list_detach(&peer->fresh);
+    cm->fresh_count--;
+}
+
+static void enter(struct rxm_cm *cm, struct rxm_cm_peer *peer, enum rxm_cm_state state)
+{
+    list_detach(&peer->due);
+    leave_fresh(cm, peer);
+    cm->accepting -= peer->state == RXM_CM_ACCEPTING;
+    cm->accepting += state == RXM_CM_ACCEPTING;
+    peer->state = state;
+}
+
+/* Peers with equal times keep their order: the one that waits longest dials first. */
+static void enter_timed(struct rxm_cm *cm, struct rxm_cm_peer *peer, enum rxm_cm_state state,
+                        int64_t due_ms)
+{
+    struct list *list = state == RXM_CM_WAITING ? &cm->waiting : &cm->dialling;
+    struct list *pos = list;
+
+    enter(cm, peer, state);
+    peer->due_ms = due_ms;
+    while (pos->prev != list && list_item(pos->prev, struct rxm_cm_peer, due)->due_ms > due_ms)
+        pos = pos->prev;
+    list_attach_before(&peer->due, pos);
+}
+
+static void close_link(struct rxm_cm *cm, struct rxm_cm_link **slot)
+{
+    struct rxm_cm_link *link = *slot;
+
+    if (!link)
+        return;
+    *slot = NULL;
+    link->peer = NULL;
+    cm->ops->close(cm, link);
+}
+
+static void idle_if_unused(struct rxm_cm *cm, struct rxm_cm_peer *peer)
+{
+    if (peer->state == RXM_CM_IDLE && !peer->link && !peer->self)
+        cm->ops->idle(cm, peer);
+}
+
+void rxm_cm_forget(struct rxm_cm *cm, struct rxm_cm_peer *peer)
+{
+    enter(cm, peer, RXM_CM_IDLE);
+    peer->wanted = false;
+    peer->tries = 0;
+    close_link(cm, &peer->link);
+    close_link(cm, &peer->self);
+}
+
+/* Doubles with each try; the random half keeps two peers, or a thousand, from moving in step. */
+static int64_t pause_ms(struct rxm_cm *cm, const struct rxm_cm_peer *peer)
+{
+    int64_t pause = cm->config.retry_ms;
+
+    for (unsigned i = 1; i < peer->tries && pause < cm->config.retry_max_ms; i++)
+        pause *= 2;
+    if (pause > cm->config.retry_max_ms)
+        pause = cm->config.retry_max_ms;
+    return pause - (int64_t)(random_next(cm) % ((uint64_t)pause / 2 + 1));
+}
+
+static void fail(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign, int64_t now)
+{
+    enter(cm, peer, RXM_CM_FAILED);
+    peer->wanted = false;
+    peer->tries = 0;
+    peer->err = err;
+    peer->due_ms = now;
+    cm->ops->failed(cm, peer, err, foreign);
+}
+
+/* The dial, or what was accepted meanwhile, came to nothing. */
+static void retry(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, int64_t patience_ms,
+                  int64_t now)
+{
+    int64_t limit = peer->first_ms + patience_ms, due;
+
+    peer->err = err;
+    if (peer->tries && now >= limit) {
+        fail(cm, peer, err, false, now);
+        return;
+    }
+    due = now + pause_ms(cm, peer);
+    if (peer->tries && due > limit)
+        due = limit;
+    enter_timed(cm, peer, RXM_CM_WAITING, due);
+}
+
+static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+{
+    struct rxm_wire_hello hello = {
+        .version = RXM_WIRE_VERSION,
+        .port = addr_port(&cm->config.self.sa),
+        .pid = cm->config.pid,
+    };
+    uint8_t data[RXM_WIRE_SIZE];
+    struct rxm_cm_link *link;
+    int rc;
+
+    if (peer->tries++ == 0) {
+        peer->first_ms = now;
+        peer->err = 0;
+    }
+    peer->start_ms = now;
+    rxm_wire_put(&hello, data);
+    rc = cm->ops->dial(cm, peer, data, &link);
+    if (rc) {
+        retry(cm, peer, -rc, cm->config.unreachable_ms, now);
+        return;
+    }
+    link->peer = peer;
+    link->dialled = true;
+    link->version = 0;
+    peer->link = link;
+    enter_timed(cm, peer, RXM_CM_DIALLING, peer->first_ms + cm->config.deadline_ms);
+    list_attach(&peer->fresh, &cm->fresh);
+    cm->fresh_count++;
+}
+
+int rxm_cm_want(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+{
+    if (peer->state == RXM_CM_UP)
+        return 0;
+    if (peer->state == RXM_CM_FAILED) {
+        bool recent = now - peer->due_ms < cm->config.deadline_ms;
+
+        enter(cm, peer, RXM_CM_IDLE);
+        peer->due_ms = now;
+        if (recent)
+            return -peer->err;
+    }
+    if (peer->state == RXM_CM_IDLE && peer->firewalled)
+        return -FI_EFIREWALLADDR;
+    peer->wanted = true;
+    if (peer->state == RXM_CM_IDLE) {
+        if (now - peer->due_ms > MEMORY_FACTOR * cm->config.retry_max_ms)
+            peer->tries = 0;
+        enter_timed(cm, peer, RXM_CM_WAITING, peer->due_ms > now ? peer->due_ms : now);
+    }
+    return -FI_EAGAIN;
+}
+
+/*
+ * A second request over a connection that we dialled, from the same process: left over from both
+ * having dialled at once. But one that keeps asking has lost its end without our knowing.
+ */
+static bool left_over(struct rxm_cm_peer *peer, const struct rxm_wire_hello *hello, int64_t now)
+{
+    if (!peer->link->dialled || hello->pid != peer->pid)
+        return false;
+    return peer->duplicates++ == 0 || now - peer->start_ms < YOUNG_MS;
+}
+
+static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_wire_hello *hello,
+                  int64_t now)
+{
+    int order = addr_compare(&peer->addr.sa, &cm->config.self.sa);
+
+    if (order == 0)
+        return hello->pid == cm->config.pid;
+    if (peer->state == RXM_CM_DIALLING)
+        return order > 0;
+    return peer->state != RXM_CM_UP || !left_over(peer, hello, now);
+}
+
+/* What there is goes only after the new one could be had: the peer may still be able to use it. */
+static void accept_request(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
+                           const struct rxm_wire_hello *hello)
+{
+    bool self = addr_equal(&peer->addr.sa, &cm->config.self.sa);
+    struct rxm_cm_link **slot = self ? &peer->self : &peer->link, *link;
+    struct rxm_wire_hello answer;
+    uint8_t data[RXM_WIRE_SIZE];
+
+    rxm_wire_answer(hello, cm->config.pid, &answer);
+    rxm_wire_put(&answer, data);
+    if (cm->ops->accept(cm, peer, request, data, &link)) {
+        idle_if_unused(cm, peer);
+        return;
+    }
+    close_link(cm, slot);
+    link->peer = peer;
+    link->dialled = false;
+    link->version = rxm_wire_agreed(&answer);
+    *slot = link;
+    if (self)
+        return;
+    enter(cm, peer, RXM_CM_ACCEPTING);
+    peer->firewalled = hello->features & RXM_WIRE_FIREWALL;
+    peer->pid = hello->pid;
+}
+
+void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data, size_t len,
+                    void *request, int64_t now)
+{
+    struct rxm_wire_hello hello;
+    struct rxm_cm_peer *peer;
+    union addr addr = *from;
+
+    if (!rxm_wire_get(data, len, &hello) || !hello.port) {
+        cm->ops->reject(cm, request, rxm_wire_refusal, sizeof(rxm_wire_refusal), true);
+        return;
+    }
+    addr_set_port(&addr.sa, hello.port);
+    peer = cm->ops->peer(cm, &addr);
+    if (!peer) {
+        cm->ops->reject(cm, request, data, len, false);
+    } else if (!admit(cm, peer, &hello, now)) {
+        cm->ops->reject(cm, request, data, len, false);
+        idle_if_unused(cm, peer);
+    } else {
+        accept_request(cm, peer, request, &hello);
+    }
+}
+
+void rxm_cm_connected(struct rxm_cm *cm, struct rxm_cm_link *link, const void *data, size_t len,
+                      int64_t now)
+{
+    struct rxm_cm_peer *peer = link->peer;
+    struct rxm_wire_hello answer;
+
+    if (link->dialled) {
+        if (!rxm_wire_get(data, len, &answer)) {
+            close_link(cm, &peer->link);
+            fail(cm, peer, FI_ECONNREFUSED, true, now);
+            return;
+        }
+        link->version = rxm_wire_agreed(&answer);
+        peer->pid = answer.pid;
+    }
+    if (link == peer->link) {
+        enter(cm, peer, RXM_CM_UP);
+        peer->wanted = false;
+        peer->duplicates = 0;
+        peer->start_ms = now;
+    }
+    cm->ops->up(cm, link);
+}
+
+static void dial_lost(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const void *data,
+                      size_t len, int64_t now)
+{
+    struct rxm_wire_hello echo;
+
+    if (!err)
+        err = FI_ECONNREFUSED;
+    if (len == 0)
+        retry(cm, peer, err, cm->config.unreachable_ms, now);
+    else if (rxm_wire_get(data, len, &echo)) /* the peer's own request has won, or will */
+        retry(cm, peer, err, cm->config.deadline_ms, now);
+    else
+        fail(cm, peer, FI_ECONNREFUSED, true, now);
+}
+
+static void connection_lost(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+{
+    int64_t due = now;
+
+    if (peer->state == RXM_CM_UP && now - peer->start_ms >= YOUNG_MS) {
+        peer->tries = 0;
+    } else {
+        if (peer->tries++ == 0)
+            peer->first_ms = now;
+        due = now + pause_ms(cm, peer);
+    }
+    enter(cm, peer, RXM_CM_IDLE);
+    peer->due_ms = due;
+}
+
+void rxm_cm_lost(struct rxm_cm *cm, struct rxm_cm_link *link, int err, const void *data, size_t len,
+                 int64_t now)
+{
+    struct rxm_cm_peer *peer = link->peer;
+
+    if (link == peer->self) {
+        close_link(cm, &peer->self);
+    } else {
+        close_link(cm, &peer->link);
+        if (peer->state == RXM_CM_DIALLING)
+            dial_lost(cm, peer, err, data, len, now);
+        else if (peer->wanted)
+            retry(cm, peer, err ? err : FI_ECONNRESET, cm->config.deadline_ms, now);
+        else
+            connection_lost(cm, peer, now);
+    }
+    idle_if_unused(cm, peer);
+}
+
+static void expire(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+{
+    close_link(cm, &peer->link);
+    fail(cm, peer, peer->err ? peer->err : FI_ETIMEDOUT, false, now);
+}
+
+void rxm_cm_run(struct rxm_cm *cm, int64_t now)
+{
+    struct rxm_cm_peer *peer;
+
+    while (!list_empty(&cm->fresh)) {
+        peer = list_item(cm->fresh.next, struct rxm_cm_peer, fresh);
+        if (now - peer->start_ms < RXM_CM_FRESH_MS)
+            break;
+        leave_fresh(cm, peer);
+    }
+    while (!list_empty(&cm->dialling)) {
+        peer = list_item(cm->dialling.next, struct rxm_cm_peer, due);
+        if (peer->due_ms > now)
+            break;
+        expire(cm, peer, now);
+    }
+    while (!list_empty(&cm->waiting) && cm->fresh_count < cm->config.max_dials) {
+        peer = list_item(cm->waiting.next, struct rxm_cm_peer, due);
+        if (peer->due_ms > now)
+            break;
+        dial(cm, peer, now);
+    }
+}
+
+int64_t rxm_cm_next(const struct rxm_cm *cm)
+{
+    int64_t next = INT64_MAX, due;
+
+    if (!list_empty(&cm->waiting)) {
+        next = list_item(cm->waiting.next, struct rxm_cm_peer, due)->due_ms;
+        if (cm->fresh_count >= cm->config.max_dials) {
+            due = list_item(cm->fresh.next, struct rxm_cm_peer, fresh)->start_ms + RXM_CM_FRESH_MS;
+            next = due > next ? due : next;
+        }
+    }
+    if (!list_empty(&cm->dialling)) {
+        due = list_item(cm->dialling.next, struct rxm_cm_peer, due)->due_ms;
+        next = due < next ? due : next;
+    }
+    return next;
+}
+
+bool rxm_cm_busy(const struct rxm_cm *cm)
+{
+    return !list_empty(&cm->dialling) || cm->accepting;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection manager: which connections exist between reliable-datagram endpoints, and when
+ * they are dialled. Pure: events and `now` (milliseconds of any clock) go in, calls of struct
+ * rxm_cm_ops come out; no fd, no clock, no lock. docs/design/rxm.md has the rules and their
+ * reasons.
+ *
+ * One connection serves both directions of a pair. When both dial at once, the request of the
+ * higher address wins (facts: xnet native RDM). A peer that cannot be reached is dialled again with
+ * growing, randomized pauses until its deadline; then rxm_cm_want gives the error, once.
+ */
+#ifndef WEFT_LAYERS_RXM_CM_H
+#define WEFT_LAYERS_RXM_CM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/addr.h"
+#include "core/list.h"
+#include "layers/rxm/rxm_wire.h"
+
+enum rxm_cm_state {
+    RXM_CM_IDLE,      /* no connection, none wanted */
+    RXM_CM_WAITING,   /* will be dialled: at due_ms, or when a dial may start */
+    RXM_CM_DIALLING,  /* own request under way */
+    RXM_CM_ACCEPTING, /* the peer's request accepted, not yet reported connected */
+    RXM_CM_UP,        /* link carries operations */
+    RXM_CM_FAILED,    /* the next rxm_cm_want gives err */
+};
+
+struct rxm_cm_peer;
+
+/* One connection of the lower; embedded by the caller, who makes and frees it. */
+struct rxm_cm_link {
+    struct rxm_cm_peer *peer;
+    bool dialled;     /* own request, not the peer's */
+    unsigned version; /* of the wire, as agreed; valid when up */
+};
+
+/* A peer, by the address that it listens on; embedded by the caller. */
+struct rxm_cm_peer {
+    union addr addr;
+    enum rxm_cm_state state;
+    bool wanted;              /* somebody waits for the connection */
+    bool firewalled;          /* it said that it cannot be dialled */
+    struct rxm_cm_link *link; /* of DIALLING, ACCEPTING, UP */
+    struct rxm_cm_link *self; /* the accepted end of a connection to oneself: receives only */
+    uint32_t pid;             /* of the process at the other end of link */
+    unsigned duplicates;      /* requests refused since link came up */
+    unsigned tries;           /* dials since the last good connection */
+    int err;                  /* cause of the last failed dial, positive FI_E code */
+    int64_t first_ms;         /* start of the first of these dials */
+    int64_t start_ms;         /* start of the last dial, or when link came up */
+    int64_t due_ms;           /* next dial (IDLE, WAITING), deadline (DIALLING), failure (FAILED) */
+    struct list due;          /* in cm->waiting or cm->dialling */
+    struct list fresh;        /* in cm->fresh */
+};
+
+struct rxm_cm;
+
+/* None of these may call back into the manager. A link given to close is the callee's alone again.
+ */
+struct rxm_cm_ops {
+    /* The peer of that address, made when it is new; NULL without memory. */
+    struct rxm_cm_peer *(*peer)(struct rxm_cm *cm, const union addr *addr);
+    /* Starts a request with that private data. 0 and *link, or a negative error. */
+    int (*dial)(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+                struct rxm_cm_link **link);
+    /* Accepts, or consumes a request that cannot be. */
+    int (*accept)(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
+                  const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **link);
+    /* foreign: the requester speaks another protocol. */
+    void (*reject)(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign);
+    void (*close)(struct rxm_cm *cm, struct rxm_cm_link *link);
+    void (*up)(struct rxm_cm *cm, struct rxm_cm_link *link);
+    /* Given up: err is positive; foreign: the peer answered with another protocol's refusal. */
+    void (*failed)(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign);
+    /* Nothing is left of the peer; it may be freed. */
+    void (*idle)(struct rxm_cm *cm, struct rxm_cm_peer *peer);
+};
+
+struct rxm_cm_config {
+    union addr self; /* the address that peers know this endpoint by */
+    uint32_t pid;
+    uint32_t seed;
+    int64_t retry_ms, retry_max_ms; /* pause after the first failed dial, and the longest one */
+    int64_t unreachable_ms;         /* how long a peer that cannot be reached is dialled again */
+    int64_t deadline_ms;            /* how long a peer may leave requests without an answer */
+    unsigned max_dials;             /* most that start within RXM_CM_FRESH_MS */
+};
+
+enum {
+    RXM_CM_FRESH_MS = 1000, /* a dial older than this does not keep others from starting */
+};
+
+struct rxm_cm {
+    struct rxm_cm_config config;
+    const struct rxm_cm_ops *ops;
+    struct list waiting, dialling; /* by due_ms */
+    struct list fresh;             /* by start_ms */
+    unsigned fresh_count;
+    unsigned accepting; /* peers in that state */
+    uint64_t random;
+};
+
+void rxm_cm_init(struct rxm_cm *cm, const struct rxm_cm_config *config,
+                 const struct rxm_cm_ops *ops);
+void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr);
+/* Closes what the peer has and forgets it; idle is not called. */
+void rxm_cm_forget(struct rxm_cm *cm, struct rxm_cm_peer *peer);
+
+/*
+ * A connection is wanted. 0: peer->link is up. -FI_EAGAIN: it is being made. Another error: it
+ * could not be made; the caller fails one operation with it, and the next call starts anew. Calls
+ * no ops.
+ */
+int rxm_cm_want(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now);
+
+/* A request came in; from: the address of the connection, whose port means nothing. */
+void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data, size_t len,
+                    void *request, int64_t now);
+/* link is connected; data is the answer to a dial. */
+void rxm_cm_connected(struct rxm_cm *cm, struct rxm_cm_link *link, const void *data, size_t len,
+                      int64_t now);
+/* link was rejected (data of the peer), failed, or ended. err is a positive FI_E code, or 0. */
+void rxm_cm_lost(struct rxm_cm *cm, struct rxm_cm_link *link, int err, const void *data, size_t len,
+                 int64_t now);
+
+/* Does what has become due. */
+void rxm_cm_run(struct rxm_cm *cm, int64_t now);
+/* When rxm_cm_run has something to do; INT64_MAX: never, as things are. */
+int64_t rxm_cm_next(const struct rxm_cm *cm);
+/* Requests, own or accepted ones, are under way: events will come soon. */
+bool rxm_cm_busy(const struct rxm_cm *cm);
+
+#endif
