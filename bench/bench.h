@@ -54,7 +54,7 @@ extern const struct bench_worker bench_ofi_worker;
 void pipe_write(int fd, const void *data, size_t len);
 void pipe_read(int fd, void *data, size_t len);
 
-uint64_t bench_now(void); /* ns, monotonic */
+uint64_t bench_now(void);  /* ns, monotonic */
 long bench_resident(void); /* KiB */
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -16,7 +16,12 @@
 
 #include "bench.h"
 
-enum { SUBJECTS_MAX = 8, SIZES_MAX = 16, ADDRESS_BYTES = 256, WINDOWS_MAX = 501 };
+enum {
+    SUBJECTS_MAX = 8,
+    SIZES_MAX = 16,
+    ADDRESS_BYTES = 256,
+    WINDOWS_MAX = 501
+};
 
 struct subject {
     char name[64];
@@ -67,8 +72,7 @@ static void pin(int core)
 
 static _Noreturn void work(const struct subject *subject, int side, int pipe)
 {
-    const struct bench_worker *worker =
-        subject->library ? &bench_ofi_worker : &bench_socket_worker;
+    const struct bench_worker *worker = subject->library ? &bench_ofi_worker : &bench_socket_worker;
     void *state = worker->open(subject->library, subject->spec, side, pipe);
     struct bench_window window;
     struct bench_memory memory;
@@ -86,9 +90,7 @@ static _Noreturn void work(const struct subject *subject, int side, int pipe)
             pipe_write(pipe, &result, sizeof result);
             break;
         case BENCH_QUIT: worker->close(state); exit(0);
-        default:
-            result = worker->run(state, &window);
-            pipe_write(pipe, &result, sizeof result);
+        default: result = worker->run(state, &window); pipe_write(pipe, &result, sizeof result);
         }
     }
 }
@@ -330,9 +332,8 @@ static void run(const struct options *options)
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"layers", no_argument, NULL, 'L'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"layers", no_argument, NULL, 'L'}, {"help", no_argument, NULL, 'h'}, {0}};
     struct options options = {.library = "libfabric.so.1",
                               .windows = 31,
                               .window_us = 20000,

@@ -17,7 +17,13 @@
 
 #include "bench.h"
 
-enum { BATCH = 64, ROUNDS = 400, WINDOWS = 41, STACKS_MAX = 8, KINDS = 3 };
+enum {
+    BATCH = 64,
+    ROUNDS = 400,
+    WINDOWS = 41,
+    STACKS_MAX = 8,
+    KINDS = 3
+};
 
 static const char *const kind_names[KINDS] = {"fi_trecv", "fi_tsend", "completion"};
 
@@ -67,8 +73,7 @@ static void load(const char *path)
 static void open_ep(struct stack *stack, int i)
 {
     check(stack, "fi_endpoint", fi_endpoint(stack->domain, stack->info, &stack->ep[i], NULL));
-    check(stack, "fi_ep_bind",
-          fi_ep_bind(stack->ep[i], &stack->cq->fid, FI_TRANSMIT | FI_RECV));
+    check(stack, "fi_ep_bind", fi_ep_bind(stack->ep[i], &stack->cq->fid, FI_TRANSMIT | FI_RECV));
     check(stack, "fi_ep_bind", fi_ep_bind(stack->ep[i], &stack->av->fid, 0));
     check(stack, "fi_enable", fi_enable(stack->ep[i]));
 }
@@ -87,8 +92,7 @@ static void open_stack(struct stack *stack, const char *spec)
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->progress = FI_PROGRESS_CONTROL_UNIFIED;
     setenv("FI_PROVIDER", spec, 1);
-    check(stack, "fi_getinfo",
-          lib.getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &stack->info));
+    check(stack, "fi_getinfo", lib.getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &stack->info));
     lib.freeinfo(hints);
     check(stack, "fi_fabric", lib.fabric(stack->info->fabric_attr, &stack->fabric, NULL));
     check(stack, "fi_domain", fi_domain(stack->fabric, stack->info, &stack->domain, NULL));
@@ -172,8 +176,8 @@ int bench_layers(const char *library, char **specs, int count)
     for (int w = 0; w < WINDOWS; w++)
         for (int s = 0; s < count; s++)
             window(&stacks[s], w);
-    printf("%-32s %12s %12s %12s   ns a call (added to the first stack)\n", "stack",
-           kind_names[0], kind_names[1], kind_names[2]);
+    printf("%-32s %12s %12s %12s   ns a call (added to the first stack)\n", "stack", kind_names[0],
+           kind_names[1], kind_names[2]);
     for (int s = 0; s < count; s++) {
         printf("%-32s", stacks[s].spec);
         for (int kind = 0; kind < KINDS; kind++) {

@@ -12,7 +12,12 @@
 
 #include "bench.h"
 
-enum { ADDRESS_MAX = 256, WINDOW_MAX = 256, TAG_DATA = 1, TAG_ACK = 2 };
+enum {
+    ADDRESS_MAX = 256,
+    WINDOW_MAX = 256,
+    TAG_DATA = 1,
+    TAG_ACK = 2
+};
 
 struct ofi_state {
     struct fi_info *(*dupinfo)(const struct fi_info *info);
@@ -90,8 +95,7 @@ static void ask(struct ofi_state *state, const char *spec)
 static void choose(struct ofi_state *state)
 {
     check(state, "fi_getinfo",
-          state->getinfo(state->version, "127.0.0.1", NULL, FI_SOURCE, state->hints,
-                         &state->info));
+          state->getinfo(state->version, "127.0.0.1", NULL, FI_SOURCE, state->hints, &state->info));
 }
 
 static void open_endpoint(struct ofi_state *state)

@@ -86,7 +86,9 @@ static void pin(int core)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-enum { LINE_ROUNDS = 20000 };
+enum {
+    LINE_ROUNDS = 20000
+};
 
 static void *line_partner(void *core)
 {

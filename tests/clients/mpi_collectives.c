@@ -73,7 +73,9 @@ static void test_allreduce(size_t bytes)
 /* Every message is sent before its receive is posted, the last one is received first. */
 static void test_unexpected(char *out, char *in, size_t bytes)
 {
-    enum { MESSAGES = 16 };
+    enum {
+        MESSAGES = 16
+    };
     int next = (rank + 1) % size, previous = (rank + size - 1) % size;
     MPI_Request requests[MESSAGES];
 
@@ -98,7 +100,9 @@ static void test_unexpected(char *out, char *in, size_t bytes)
 /* Many messages of one tag keep their order. */
 static void test_order(void)
 {
-    enum { MESSAGES = 2000 };
+    enum {
+        MESSAGES = 2000
+    };
     static int out[MESSAGES], in[MESSAGES];
     static MPI_Request requests[2 * MESSAGES];
     int next = (rank + 1) % size, previous = (rank + size - 1) % size;

@@ -9,10 +9,10 @@ static void selective(void)
     struct conf_pair *p = conf_pair_open((struct conf_want){.cq_flags = FI_SELECTIVE_COMPLETION});
     char out = 'x', in[2] = {0};
     struct iovec from = {&in[1], 1}, to = {&out, 1};
-    struct fi_msg_tagged recv = {.msg_iov = &from, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
-                                 .tag = 2, .context = &in[1]};
-    struct fi_msg_tagged send = {.msg_iov = &to, .iov_count = 1, .addr = p->a.peer, .tag = 2,
-                                 .context = &out};
+    struct fi_msg_tagged recv = {
+        .msg_iov = &from, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 2, .context = &in[1]};
+    struct fi_msg_tagged send = {
+        .msg_iov = &to, .iov_count = 1, .addr = p->a.peer, .tag = 2, .context = &out};
 
     conf_post(p, fi_trecv(p->b.ep, &in[0], 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in[0]));
     conf_post(p, fi_trecvmsg(p->b.ep, &recv, FI_COMPLETION));

@@ -31,7 +31,9 @@ static void close_order(void)
 /* Whatever is outstanding when an endpoint closes: no completion, no touched buffer afterwards. */
 static void close_with_work(void)
 {
-    enum { BIG = 4 << 20 };
+    enum {
+        BIG = 4 << 20
+    };
     struct conf_want want = {0};
     struct conf_pair *p = conf_pair_open(want);
     char *out = malloc(BIG), *in = malloc(BIG);
@@ -198,7 +200,10 @@ static void one_exchange(struct conf_pair *p, struct conf_ep *end)
  * process can be talked to. */
 static void peer_killed(void)
 {
-    enum { BIG = 1 << 20, OPS = 32 };
+    enum {
+        BIG = 1 << 20,
+        OPS = 32
+    };
     struct conf_want want = {0};
     struct conf_pair *p;
     struct process victim = spawn(want, false), second;
@@ -310,7 +315,9 @@ static void exit_with_thread(void)
 /* Several endpoints, queues and vectors in one domain, all with each other. */
 static void many_endpoints(void)
 {
-    enum { ENDS = 8 };
+    enum {
+        ENDS = 8
+    };
     struct conf_want want = {0};
     struct conf_pair *p = conf_pair_open(want);
     struct conf_ep *ends = calloc(ENDS, sizeof *ends);

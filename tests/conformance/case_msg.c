@@ -4,8 +4,9 @@
 
 #include "conf.h"
 
-static const size_t sizes[] = {0, 1, 8, 63, 64, 127, 128, 129, 4095, 4096, 9000, 16384, 65535,
-                               65536, 65537, 262144, 1048576, 4194304, 16777217};
+static const size_t sizes[] = {0,     1,      8,       63,      64,      127,   128,
+                               129,   4095,   4096,    9000,    16384,   65535, 65536,
+                               65537, 262144, 1048576, 4194304, 16777217};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 static void send_sizes(void)
@@ -97,7 +98,9 @@ static void tagged_matching(void)
 /* Large and small messages nobody waits for must not stop one that somebody does. */
 static void unmatched_never_blocks(void)
 {
-    enum { BIG = 1 << 20 };
+    enum {
+        BIG = 1 << 20
+    };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char *big = malloc(BIG), *big_in = malloc(BIG), small = 'x', in = 0;
 
@@ -165,8 +168,12 @@ static void vectors_and_data(void)
     char out[300], in[300];
     struct iovec to[3] = {{out, 100}, {out + 100, 7}, {out + 107, 193}};
     struct iovec from[2] = {{in, 150}, {in + 150, 150}};
-    struct fi_msg_tagged msg = {.msg_iov = to, .iov_count = 3, .addr = p->a.peer, .tag = 7,
-                                .context = out, .data = 0x1122334455667788ULL};
+    struct fi_msg_tagged msg = {.msg_iov = to,
+                                .iov_count = 3,
+                                .addr = p->a.peer,
+                                .tag = 7,
+                                .context = out,
+                                .data = 0x1122334455667788ULL};
     struct conf_seen seen;
 
     if (p->home.info->tx_attr->iov_limit < 3 || p->home.info->rx_attr->iov_limit < 2)
@@ -214,7 +221,9 @@ static void inject_reuses_at_once(void)
 /* All of a flood arrives in order, whatever is refused with -FI_EAGAIN on the way. */
 static void flood_keeps_order(void)
 {
-    enum { MESSAGES = 20000 };
+    enum {
+        MESSAGES = 20000
+    };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     static unsigned out[MESSAGES];
     unsigned in, sent = 0, got = 0;

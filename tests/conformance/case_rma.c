@@ -4,7 +4,10 @@
 
 #include "conf.h"
 
-enum { REGION = 4 << 20, BASIC = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
+enum {
+    REGION = 4 << 20,
+    BASIC = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY
+};
 
 /* A region of b that a may reach, and how a names a place in it. */
 struct target {
@@ -46,7 +49,8 @@ static void write_read(int mr_mode)
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         conf_fill(local, sizes[i], i);
         memset(back, 0, sizes[i]);
-        conf_post(p, fi_write(p->a.ep, local, sizes[i], NULL, p->a.peer, t.base + 64, t.key, local));
+        conf_post(p,
+                  fi_write(p->a.ep, local, sizes[i], NULL, p->a.peer, t.base + 64, t.key, local));
         seen = conf_wait(p, &p->a, local);
         conf_check(!seen.err && (seen.flags & FI_WRITE) && (seen.flags & FI_RMA), "write: %d, %#lx",
                    seen.err, (unsigned long)seen.flags);
@@ -83,8 +87,8 @@ static void write_data(void)
 
     target_open(p, &t, FI_REMOTE_WRITE);
     conf_fill(local, sizeof local, 1);
-    conf_post(p, fi_writedata(p->a.ep, local, 100, NULL, 0xabcdef, p->a.peer, t.base, t.key,
-                              local));
+    conf_post(p,
+              fi_writedata(p->a.ep, local, 100, NULL, 0xabcdef, p->a.peer, t.base, t.key, local));
     conf_check(!conf_wait(p, &p->a, local).err, "fi_writedata");
     for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !p->b.seen_count;) {
         conf_drive_pair(p);
@@ -97,8 +101,7 @@ static void write_data(void)
                "flags %#lx data %#lx", (unsigned long)seen.flags, (unsigned long)seen.data);
     conf_check(conf_holds(t.memory, 100, 1), "data");
     conf_post(p, fi_inject_write(p->a.ep, local, 8, p->a.peer, t.base + 200, t.key));
-    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS;
-         memcmp(t.memory + 200, local, 8) != 0;) {
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; memcmp(t.memory + 200, local, 8) != 0;) {
         conf_drive_pair(p);
         conf_check(conf_now_ms() < end, "fi_inject_write did not arrive");
     }
@@ -182,7 +185,9 @@ static void bad_range(void)
 /* Writes and reads beside messages, all outstanding together. */
 static void mixed(void)
 {
-    enum { OPS = 200 };
+    enum {
+        OPS = 200
+    };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     static uint64_t out[OPS], in[OPS], got[OPS];
     struct target t;

@@ -41,8 +41,8 @@ static void warm(struct conf_pair *p)
 
 static void sread_with(enum fi_wait_obj wait, enum fi_progress progress)
 {
-    struct conf_pair *p = conf_pair_open((struct conf_want){
-        .wait = wait, .threading = FI_THREAD_SAFE, .progress = progress});
+    struct conf_pair *p = conf_pair_open(
+        (struct conf_want){.wait = wait, .threading = FI_THREAD_SAFE, .progress = progress});
     struct later later = {p, 60, 'z'};
     struct fi_cq_tagged_entry entry;
     char in = 0;
@@ -126,7 +126,9 @@ static void own_poll(void)
 /* Automatic progress: a large message passes while neither application calls anything. */
 static void automatic(void)
 {
-    enum { BIG = 8 << 20 };
+    enum {
+        BIG = 8 << 20
+    };
     struct conf_pair *p = conf_pair_open(
         (struct conf_want){.progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE});
     char *out = malloc(BIG), *in = malloc(BIG);
@@ -147,7 +149,10 @@ static void automatic(void)
     free(in);
 }
 
-enum { THREADS = 4, EACH = 2000 };
+enum {
+    THREADS = 4,
+    EACH = 2000
+};
 
 struct sender {
     struct conf_pair *pair;

@@ -24,7 +24,7 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     hints->tx_attr->size = want->tx_size;
     hints->rx_attr->size = want->rx_size;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-    rc = fi_getinfo(FI_VERSION(1, 20), want->node ? want->node : "127.0.0.1", NULL, FI_SOURCE,
+    rc = fi_getinfo(FI_VERSION(1, 15), want->node ? want->node : "127.0.0.1", NULL, FI_SOURCE,
                     hints, info);
     fi_freeinfo(hints);
     return rc;
@@ -185,8 +185,7 @@ struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *co
             struct conf_seen found = end->seen[i];
 
             end->seen_count--;
-            memmove(&end->seen[i], &end->seen[i + 1],
-                    (end->seen_count - i) * sizeof end->seen[0]);
+            memmove(&end->seen[i], &end->seen[i + 1], (end->seen_count - i) * sizeof end->seen[0]);
             return found;
         }
     }

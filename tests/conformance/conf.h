@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The conformance suite: public API only, any libfabric.so.1, any stack. A case opens what it needs,
- * posts, and drives both ends itself, so that manual progress in one thread is enough.
+ * The conformance suite: public API only, any libfabric.so.1, any stack. A case opens what it
+ * needs, posts, and drives both ends itself, so that manual progress in one thread is enough.
  *
  *   conformance SPEC [CASE]     FI_PROVIDER text; all cases, or those whose name holds CASE
  */
@@ -20,7 +20,10 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-enum { CONF_SEEN_MAX = 4096, CONF_TIMEOUT_MS = 20000 };
+enum {
+    CONF_SEEN_MAX = 4096,
+    CONF_TIMEOUT_MS = 20000
+};
 
 /* A completion as read, and whether it was an error. */
 struct conf_seen {
@@ -41,8 +44,8 @@ struct conf_want {
     uint64_t cq_flags;           /* FI_SELECTIVE_COMPLETION */
     uint64_t op_flags;           /* default of the transmit side */
     int mr_mode;
-    const char *node;            /* source address; NULL: 127.0.0.1 */
-    size_t tx_size, rx_size;     /* queue sizes asked; 0: the offer's */
+    const char *node;        /* source address; NULL: 127.0.0.1 */
+    size_t tx_size, rx_size; /* queue sizes asked; 0: the offer's */
 };
 
 struct conf_fabric {
@@ -120,7 +123,7 @@ struct conf_case {
 };
 
 /* Each file of cases ends with one of these, NULL-terminated. */
-extern const struct conf_case conf_msg_cases[], conf_rma_cases[], conf_cq_cases[], conf_wait_cases[],
-    conf_life_cases[], conf_bad_cases[];
+extern const struct conf_case conf_msg_cases[], conf_rma_cases[], conf_cq_cases[],
+    conf_wait_cases[], conf_life_cases[], conf_bad_cases[];
 
 #endif

@@ -8,13 +8,15 @@
 
 #include "conf.h"
 
-enum { EXIT_SKIP = 77, CASE_SECONDS = 60 };
+enum {
+    EXIT_SKIP = 77,
+    CASE_SECONDS = 60
+};
 
 const char *conf_spec;
 
-static const struct conf_case *const groups[] = {conf_msg_cases,  conf_rma_cases,
-                                                 conf_cq_cases,   conf_wait_cases,
-                                                 conf_life_cases, conf_bad_cases};
+static const struct conf_case *const groups[] = {conf_msg_cases,  conf_rma_cases,  conf_cq_cases,
+                                                 conf_wait_cases, conf_life_cases, conf_bad_cases};
 
 void conf_check_at(bool ok, const char *file, int line, const char *fmt, ...)
 {
