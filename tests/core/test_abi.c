@@ -5,8 +5,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -15,135 +13,19 @@
 #include "core/abi.h"
 #include "core/info.h"
 
-/* The sizes that programs compiled at each level have, as published. At 1.0 api_version is padding.
- */
-static const struct {
-    size_t info, tx, ep, domain, fabric;
-} published[] = {
-    [ABI_1_0] = {112, 72, 80, 120, 32}, [ABI_1_1] = {112, 72, 96, 184, 32},
-    [ABI_1_2] = {120, 72, 96, 184, 32}, [ABI_1_3] = {120, 80, 96, 192, 32},
-    [ABI_1_7] = {120, 80, 96, 200, 32}, [ABI_1_8] = {120, 80, 96, 208, 32},
-    [ABI_1_9] = {120, 80, 96, 224, 32},
-};
-
-#define LEVELS 7
-#define FENCES 8
-
-/* Structs that end where readable memory ends: one byte too many is a SIGSEGV. */
-struct fences {
-    char *maps[FENCES];
-    size_t used;
-};
-
-static void *fenced(struct fences *fences, size_t size)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    assert_true(map != MAP_FAILED);
-    assert_int_equal(mprotect(map + page, page, PROT_NONE), 0);
-    assert_true(fences->used < FENCES);
-    fences->maps[fences->used++] = map;
-    return map + page - size;
-}
-
-static void fences_finish(struct fences *fences)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-    while (fences->used)
-        munmap(fences->maps[--fences->used], 2 * page);
-}
-
-/* Fills as much of a field as lies within `size` bytes of `base`. */
-#define PUT(base, size, type, field, value)                                                        \
-    do {                                                                                           \
-        if (offsetof(type, field) + sizeof(((type *)0)->field) <= (size))                          \
-            ((type *)(base))->field = (value);                                                     \
-    } while (0)
-
-static uint8_t key[4] = {1, 2, 3, 4};
-static char name[] = "name";
-
-static struct fi_info *make_info(struct fences *fences, enum abi_level level)
-{
-    size_t n;
-    void *attr;
-    struct fi_info *info = fenced(fences, published[level].info);
-
-    info->caps = FI_MSG;
-    info->src_addr = name;
-    info->src_addrlen = sizeof(name);
-
-    n = published[level].tx;
-    attr = fenced(fences, n);
-    PUT(attr, n, struct fi_tx_attr, rma_iov_limit, 7);
-    PUT(attr, n, struct fi_tx_attr, tclass, FI_TC_BULK_DATA);
-    info->tx_attr = attr;
-
-    info->rx_attr = fenced(fences, sizeof(struct fi_rx_attr));
-    info->rx_attr->iov_limit = 3;
-
-    n = published[level].ep;
-    attr = fenced(fences, n);
-    PUT(attr, n, struct fi_ep_attr, rx_ctx_cnt, 5);
-    PUT(attr, n, struct fi_ep_attr, auth_key_size, sizeof(key));
-    PUT(attr, n, struct fi_ep_attr, auth_key, key);
-    info->ep_attr = attr;
-
-    n = published[level].domain;
-    attr = fenced(fences, n);
-    PUT(attr, n, struct fi_domain_attr, name, name);
-    PUT(attr, n, struct fi_domain_attr, max_ep_srx_ctx, 9);
-    PUT(attr, n, struct fi_domain_attr, mr_cnt, 11);
-    PUT(attr, n, struct fi_domain_attr, tclass, FI_TC_LOW_LATENCY);
-    PUT(attr, n, struct fi_domain_attr, max_ep_auth_key, 13);
-    PUT(attr, n, struct fi_domain_attr, max_group_id, 15);
-    PUT(attr, n, struct fi_domain_attr, max_err_cntr_value, 17);
-    info->domain_attr = attr;
-
-    n = published[level].fabric;
-    attr = fenced(fences, n);
-    PUT(attr, n, struct fi_fabric_attr, prov_name, name);
-    PUT(attr, n, struct fi_fabric_attr, prov_version, 19);
-    PUT(attr, n, struct fi_fabric_attr, api_version, FI_VERSION(1, 5));
-    info->fabric_attr = attr;
-    return info;
-}
+#include "../abi/old_layouts.h"
 
 static void import_reads_only_what_the_level_has(void **state)
 {
     for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
         struct fences fences = {{NULL}, 0};
-        struct fi_info *theirs = make_info(&fences, level);
+        struct fi_info *theirs = old_info(&fences, level);
         struct fi_info *info = abi_info_import(theirs, level);
 
         assert_non_null(info);
         fences_finish(&fences);
-        assert_int_equal(info->caps, FI_MSG);
-        assert_string_equal(info->src_addr, name);
         assert_null(info->next);
-        assert_null(info->nic);
-        assert_int_equal(info->tx_attr->rma_iov_limit, 7);
-        assert_int_equal(info->tx_attr->tclass, level >= ABI_1_3 ? FI_TC_BULK_DATA : 0);
-        assert_int_equal(info->rx_attr->iov_limit, 3);
-        assert_int_equal(info->ep_attr->rx_ctx_cnt, 5);
-        assert_int_equal(info->ep_attr->auth_key_size, level >= ABI_1_1 ? sizeof(key) : 0);
-        if (level >= ABI_1_1)
-            assert_memory_equal(info->ep_attr->auth_key, key, sizeof(key));
-        else
-            assert_null(info->ep_attr->auth_key);
-        assert_string_equal(info->domain_attr->name, name);
-        assert_ptr_not_equal(info->domain_attr->name, name);
-        assert_int_equal(info->domain_attr->max_ep_srx_ctx, 9);
-        assert_int_equal(info->domain_attr->mr_cnt, level >= ABI_1_1 ? 11 : 0);
-        assert_int_equal(info->domain_attr->tclass, level >= ABI_1_3 ? FI_TC_LOW_LATENCY : 0);
-        assert_int_equal(info->domain_attr->max_ep_auth_key, level >= ABI_1_7 ? 13 : 0);
-        assert_int_equal(info->domain_attr->max_group_id, level >= ABI_1_8 ? 15 : 0);
-        assert_int_equal(info->domain_attr->max_err_cntr_value, level >= ABI_1_9 ? 17 : 0);
-        assert_string_equal(info->fabric_attr->prov_name, name);
-        assert_int_equal(info->fabric_attr->prov_version, 19);
-        assert_int_equal(info->fabric_attr->api_version, level >= ABI_1_1 ? FI_VERSION(1, 5) : 0);
+        old_info_check(info, level);
         info_free(info);
     }
 }
@@ -160,7 +42,7 @@ static void import_of_nothing_is_an_empty_info(void **state)
 
 static void import_keeps_absent_attrs_absent(void **state)
 {
-    struct fi_info theirs = {.caps = FI_TAGGED, .next = (struct fi_info *)name};
+    struct fi_info theirs = {.caps = FI_TAGGED, .next = (struct fi_info *)old_name};
     struct fi_info *info = abi_info_import(&theirs, ABI_1_9);
 
     assert_non_null(info);
@@ -187,10 +69,10 @@ static void entry_sizes_are_those_of_the_headers(void **state)
 static void mr_attr_import_reads_only_what_the_level_has(void **state)
 {
     struct fi_mr_attr full = {.iov_count = 1,
-                              .context = name,
-                              .auth_key = key,
+                              .context = old_name,
+                              .auth_key = old_key,
                               .iface = FI_HMEM_CUDA,
-                              .hmem_data = name,
+                              .hmem_data = old_name,
                               .sub_mr_cnt = 2};
 
     for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
@@ -204,10 +86,10 @@ static void mr_attr_import_reads_only_what_the_level_has(void **state)
         abi_mr_attr_import(theirs, level, &out);
         fences_finish(&fences);
         assert_int_equal(out.iov_count, 1);
-        assert_ptr_equal(out.context, name);
-        assert_ptr_equal(out.auth_key, level >= ABI_1_1 ? key : NULL);
+        assert_ptr_equal(out.context, old_name);
+        assert_ptr_equal(out.auth_key, level >= ABI_1_1 ? old_key : NULL);
         assert_int_equal(out.iface, level >= ABI_1_3 ? FI_HMEM_CUDA : FI_HMEM_SYSTEM);
-        assert_ptr_equal(out.hmem_data, level >= ABI_1_7 ? name : NULL);
+        assert_ptr_equal(out.hmem_data, level >= ABI_1_7 ? old_name : NULL);
         assert_int_equal(out.sub_mr_cnt, level >= ABI_1_8 ? 2 : 0);
     }
 }
@@ -301,8 +183,8 @@ static void freeing_the_applications_own_info_stays_within_its_layout(void **sta
         info->ep_attr = calloc(1, published[level].ep);
         info->domain_attr = calloc(1, published[level].domain);
         info->fabric_attr = calloc(1, 32);
-        info->domain_attr->name = strdup(name);
-        info->fabric_attr->prov_name = strdup(name);
+        info->domain_attr->name = strdup(old_name);
+        info->fabric_attr->prov_name = strdup(old_name);
         if (level >= ABI_1_1) {
             info->domain_attr->auth_key = malloc(4);
             info->ep_attr->auth_key = malloc(4);
