@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* near_name: optimal string alignment, the Damerau-Levenshtein distance without edits inside a swap. */
+/* near_name: optimal string alignment, the Damerau-Levenshtein distance without edits inside a
+ * swap. */
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/param.h"
 
-enum { NAME_LIMIT = 63 };
+enum {
+    NAME_LIMIT = 63
+};
 
 static unsigned least(unsigned a, unsigned b)
 {

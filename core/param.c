@@ -13,7 +13,10 @@
 #include "core/param_env.h"
 #include "core/param_value.h"
 
-enum { NAME_MAX_LEN = 128, WHY_MAX = 512 };
+enum {
+    NAME_MAX_LEN = 128,
+    WHY_MAX = 512
+};
 
 struct value {
     char *text; /* NULL: unset */
@@ -106,9 +109,8 @@ static int set_default(struct value *value, const struct param_def *def)
     if (!def->default_text)
         return 0;
     /* An empty default is a text that is set to nothing. */
-    ret = *def->default_text
-              ? param_value_parse(def, def->default_text, &number, why, sizeof(why))
-              : 0;
+    ret = *def->default_text ? param_value_parse(def, def->default_text, &number, why, sizeof(why))
+                             : 0;
     assert(!ret && "the table's default is a value of its own type");
     return set_value(value, def->default_text, number, false);
 }
@@ -124,9 +126,10 @@ static int set_variable(struct value *value, const struct param_def *def, const 
         return 0;
     if (!param_value_parse(def, text, &number, why, sizeof(why)))
         return set_value(value, text, number, true);
-    log_user("%s: %s (%s%s is used)", name, why,
-             value->given || def->default_text ? "" : "nothing",
-             value->given ? value->text : def->default_text ? def->default_text : "");
+    log_user("%s: %s (%s%s is used)", name, why, value->given || def->default_text ? "" : "nothing",
+             value->given        ? value->text
+             : def->default_text ? def->default_text
+                                 : "");
     return 0;
 }
 

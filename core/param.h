@@ -28,7 +28,7 @@ enum param_type {
 };
 
 struct param_def {
-    const char *key;            /* lower case, as in a spec: "iface"; NULL ends the table */
+    const char *key; /* lower case, as in a spec: "iface"; NULL ends the table */
     enum param_type type;
     bool selects;               /* narrows what is offered (interface, domain, protocol) */
     const char *default_text;   /* NULL: unset */
@@ -48,9 +48,9 @@ struct param_text {
 
 /*
  * Resolves all of `defs` for the part called name/prov_name. On a bad value or unknown key from the
- * spec returns -FI_EINVAL with a sentence in why (naming the key, what is wrong, what would be right,
- * with a near name) and the index in *bad. A bad value in the environment or file is shown to the
- * user once (log_user) and the default is used. -FI_ENOMEM.
+ * spec returns -FI_EINVAL with a sentence in why (naming the key, what is wrong, what would be
+ * right, with a near name) and the index in *bad. A bad value in the environment or file is shown
+ * to the user once (log_user) and the default is used. -FI_ENOMEM.
  */
 int params_resolve(const char *name, const char *prov_name, const struct param_def *defs,
                    const struct param_text *texts, size_t count, struct params **params,

@@ -2,6 +2,7 @@
 #include "core/param_env.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,13 +10,17 @@
 #include <string.h>
 #include <strings.h>
 
+#include <rdma/fi_errno.h>
+
 #include "core/log.h"
 
 #ifndef WEFT_SYSCONFDIR
 #define WEFT_SYSCONFDIR "/etc"
 #endif
 
-enum { LINE_LIMIT = 4096 };
+enum {
+    LINE_LIMIT = 4096
+};
 
 struct setting {
     struct setting *next;
@@ -105,7 +110,7 @@ static void read_file(struct file *file)
 
     if (!stream) {
         if (getenv("FI_CONF_FILE"))
-            log_user("FI_CONF_FILE: cannot read '%s': %m", file->path);
+            log_user("FI_CONF_FILE: cannot read '%s': %s", file->path, fi_strerror(errno));
         return;
     }
     for (unsigned number = 1; fgets(text, sizeof(text), stream); number++)

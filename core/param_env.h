@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Configuration variables: the environment, and the configuration file behind it (in front of it
- * with FI_PREFER_SYSCONFIG). The file is `<sysconfdir>/libfabric.conf` or FI_CONF_FILE, and is read again
- * only when that names another one. Its bad lines are shown to the user once.
+ * with FI_PREFER_SYSCONFIG). The file is `<sysconfdir>/libfabric.conf` or FI_CONF_FILE, and is read
+ * again only when that names another one. Its bad lines are shown to the user once.
  */
 #ifndef WEFT_CORE_PARAM_ENV_H
 #define WEFT_CORE_PARAM_ENV_H

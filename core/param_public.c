@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All variables that there are: the core's, those of the tables that parts published, and those that
- * external providers defined. fi_getparams lists them; what the user set and is none of them is
- * pointed out.
+ * All variables that there are: the core's, those of the tables that parts published, and those
+ * that external providers defined. fi_getparams lists them; what the user set and is none of them
+ * is pointed out.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { NAME_LIMIT = 128, HELP_LIMIT = 2048 };
+enum {
+    NAME_LIMIT = 128,
+    HELP_LIMIT = 2048
+};
 
 struct published {
     struct published *next;
@@ -208,8 +211,7 @@ EXPORT int fi_param_get(struct fi_provider *provider, const char *param_name, vo
         return -FI_ENODATA;
     if (get_typed(entry->type, text, value))
         return 0;
-    log_user("%s: '%s' is not %s (it is not used)", entry->variable, text,
-             type_text(entry->type));
+    log_user("%s: '%s' is not %s (it is not used)", entry->variable, text, type_text(entry->type));
     return -FI_EINVAL;
 }
 
@@ -362,7 +364,8 @@ static struct names known_names(const struct published *part)
 {
     struct names names = {0};
 
-    for (const struct core_variable *core = part ? NULL : core_variables; core && core->name; core++)
+    for (const struct core_variable *core = part ? NULL : core_variables; core && core->name;
+         core++)
         add_name(&names, NULL, core->name + strlen("FI_"));
     for (const struct published *entry = published; entry; entry = entry->next) {
         if (part && part != entry)

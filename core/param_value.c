@@ -139,8 +139,8 @@ char *param_value_expected(const struct param_def *def, char *text, size_t size)
 
     if (def->type == PARAM_CHOICE) {
         for (size_t i = 0; def->choices[i] && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
-                                     def->choices[i]);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", def->choices[i]);
     }
     if (has_range(def) && used < size)
         snprintf(text + used, size - used, " from %" PRId64 " to %" PRId64, def->min, def->max);
