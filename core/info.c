@@ -109,8 +109,7 @@ static bool copy_domain_attr(struct fi_info *copy, const struct fi_info *info)
     copy->domain_attr->name = NULL;
     copy->domain_attr->auth_key = NULL;
     return copy_text(&copy->domain_attr->name, attr->name) &&
-           copy_bytes(&copy->domain_attr->auth_key, attr->auth_key,
-                      key_bytes(attr->auth_key_size));
+           copy_bytes(&copy->domain_attr->auth_key, attr->auth_key, key_bytes(attr->auth_key_size));
 }
 
 static bool copy_fabric_attr(struct fi_info *copy, const struct fi_info *info)
@@ -133,8 +132,7 @@ static bool copy_all(struct fi_info *copy, const struct fi_info *info)
         !copy_bytes(&copy->dest_addr, info->dest_addr, info->dest_addrlen) ||
         !copy_bytes(&copy->tx_attr, info->tx_attr, sizeof(*info->tx_attr)) ||
         !copy_bytes(&copy->rx_attr, info->rx_attr, sizeof(*info->rx_attr)) ||
-        !copy_ep_attr(copy, info) || !copy_domain_attr(copy, info) ||
-        !copy_fabric_attr(copy, info))
+        !copy_ep_attr(copy, info) || !copy_domain_attr(copy, info) || !copy_fabric_attr(copy, info))
         return false;
     if (!info->nic)
         return true;

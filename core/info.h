@@ -22,7 +22,7 @@
      FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE_ERR | FI_RMA_PMEM)
 
 /* Hints of an application that takes whatever modes there are: those of a NULL hints. */
-#define INFO_ANY_MODE    UINT64_MAX
+#define INFO_ANY_MODE UINT64_MAX
 #define INFO_ANY_MR_MODE (~(FI_MR_BASIC | FI_MR_SCALABLE))
 
 /* tclass of an offer that can carry any: sockets, whose DSCP can be set. 0: best effort only. */
@@ -48,20 +48,22 @@ int info_set_src(struct fi_info *info, const void *addr, size_t len);
 int info_set_dest(struct fi_info *info, const void *addr, size_t len);
 
 /* hints with every nested attr present: a copy where those missing are zeroed. hints NULL gives an
- * empty info that takes every mode and mr_mode (INFO_ANY_*), as fi_getinfo(3) has it. NULL without memory. */
+ * empty info that takes every mode and mr_mode (INFO_ANY_*), as fi_getinfo(3) has it. NULL without
+ * memory. */
 struct fi_info *info_complete(const struct fi_info *hints);
 
 /*
- * Does `offer` (all that a part can do) satisfy `hints` at API `version`? Both with all attrs. 0, or
- * -FI_ENODATA with the first and most telling reason recorded (attribute, asked, offered). Checks ep type, names
- * (fabric and domain equal), caps (primary must be offered; a primary without modifiers implies all
- * of its modifiers: FI_MSG implies SEND and RECV), protocol, mode (the offer's required modes must be
- * in hints->mode), mr_mode (same, with BASIC, SCALABLE and FI_LOCAL_MR translation by version),
- * addr_format (FI_SOCKADDR and FI_SOCKADDR_IP take the kinds below them), threading (an offer of
- * FI_THREAD_SAFE takes all), progress (asked AUTO must be offered), resource management, AV type
- * (offered UNSPEC takes both), orders and op_flags (asked must be in offered; FI_COMPLETION always
- * is), tclass, contexts (FI_SHARED_CONTEXT included), auth keys, mem_tag_format, sizes and counts
- * (asked <= offered; a domain's counts offered as 0 are unlimited).
+ * Does `offer` (all that a part can do) satisfy `hints` at API `version`? Both with all attrs. 0,
+ * or -FI_ENODATA with the first and most telling reason recorded (attribute, asked, offered).
+ * Checks ep type, names (fabric and domain equal), caps (primary must be offered; a primary without
+ * modifiers implies all of its modifiers: FI_MSG implies SEND and RECV), protocol, mode (the
+ * offer's required modes must be in hints->mode), mr_mode (same, with BASIC, SCALABLE and
+ * FI_LOCAL_MR translation by version), addr_format (FI_SOCKADDR and FI_SOCKADDR_IP take the kinds
+ * below them), threading (an offer of FI_THREAD_SAFE takes all), progress (asked AUTO must be
+ * offered), resource management, AV type (offered UNSPEC takes both), orders and op_flags (asked
+ * must be in offered; FI_COMPLETION always is), tclass, contexts (FI_SHARED_CONTEXT included), auth
+ * keys, mem_tag_format, sizes and counts (asked <= offered; a domain's counts offered as 0 are
+ * unlimited).
  *
  * In an offer mr_mode holds required bits only: 0 takes BASIC, SCALABLE and everything else.
  * auth_key_size holds the largest size, op_flags all that may be a default. threading, progress and
@@ -73,9 +75,9 @@ int info_check(const struct fi_info *offer, const struct fi_info *hints, uint32_
 
 /*
  * Turns a checked offer into what fi_getinfo returns: caps (those asked with their implied
- * modifiers, plus secondary ones that cost nothing; all when nothing was asked), mode and mr_mode as
- * the version spells them (BASIC or SCALABLE below 1.5 or when asked so; else the required bits), and
- * threading, progress, AV type, orders, resource management as asked: never raised,
+ * modifiers, plus secondary ones that cost nothing; all when nothing was asked), mode and mr_mode
+ * as the version spells them (BASIC or SCALABLE below 1.5 or when asked so; else the required
+ * bits), and threading, progress, AV type, orders, resource management as asked: never raised,
  * never lowered, the offer's own where hints leave them open. op_flags are the default flags of an
  * endpoint: exactly those asked. Queue sizes are as asked, else the offer's; other sizes stay the
  * offer's. api_version becomes `version`. -FI_ENOMEM (auth keys are copied).

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Offer against hints, in the order in which a refusal tells most: what kind of thing it is, what it
- * can do, how the application must behave, then attributes and limits. The first one is recorded.
+ * Offer against hints, in the order in which a refusal tells most: what kind of thing it is, what
+ * it can do, how the application must behave, then attributes and limits. The first one is
+ * recorded.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,9 +17,9 @@
 
 #define MSG_MODIFIERS (FI_SEND | FI_RECV)
 #define RMA_MODIFIERS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define MSG_CAPS      (FI_MSG | FI_TAGGED | FI_MULTICAST | FI_COLLECTIVE)
-#define RMA_CAPS      (FI_RMA | FI_ATOMIC)
-#define MR_OLD        (FI_MR_BASIC | FI_MR_SCALABLE)
+#define MSG_CAPS (FI_MSG | FI_TAGGED | FI_MULTICAST | FI_COLLECTIVE)
+#define RMA_CAPS (FI_RMA | FI_ATOMIC)
+#define MR_OLD (FI_MR_BASIC | FI_MR_SCALABLE)
 #define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
 struct check {
@@ -36,7 +37,8 @@ uint64_t caps_expand(uint64_t caps)
     return caps;
 }
 
-/* What an offer can do beyond what it names: receives directed by source include the narrower kinds. */
+/* What an offer can do beyond what it names: receives directed by source include the narrower
+ * kinds. */
 static uint64_t caps_offered(uint64_t caps)
 {
     if (caps & FI_DIRECTED_RECV)
@@ -223,8 +225,9 @@ static bool format_fits(uint32_t asked, uint32_t offered)
 
     switch (asked) {
     case FI_FORMAT_UNSPEC: return true;
-    case FI_SOCKADDR: return is_ip || offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR_IB ||
-                             offered == FI_SOCKADDR;
+    case FI_SOCKADDR:
+        return is_ip || offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR_IB ||
+               offered == FI_SOCKADDR;
     case FI_SOCKADDR_IP: return is_ip || offered == FI_SOCKADDR_IP;
     default: return asked == offered;
     }
@@ -258,8 +261,8 @@ static int check_progress(const struct check *c, const char *attr, enum fi_progr
 {
     bool known = asked <= FI_PROGRESS_CONTROL_UNIFIED;
 
-    if (known && (asked != FI_PROGRESS_AUTO || offered == FI_PROGRESS_AUTO ||
-                  offered == FI_PROGRESS_UNSPEC))
+    if (known &&
+        (asked != FI_PROGRESS_AUTO || offered == FI_PROGRESS_AUTO || offered == FI_PROGRESS_UNSPEC))
         return 0;
     return refuse_flags(c, REASON_ATTR, attr, FI_TYPE_PROGRESS, asked, offered);
 }
@@ -284,8 +287,8 @@ static int check_models(const struct check *c)
                            "FI_RM_DISABLED");
     if (asked->av_type != FI_AV_UNSPEC && offered->av_type != FI_AV_UNSPEC &&
         asked->av_type != offered->av_type)
-        return refuse_flags(c, REASON_ATTR, "domain_attr->av_type", FI_TYPE_AV_TYPE,
-                            asked->av_type, offered->av_type);
+        return refuse_flags(c, REASON_ATTR, "domain_attr->av_type", FI_TYPE_AV_TYPE, asked->av_type,
+                            offered->av_type);
     return 0;
 }
 
@@ -344,17 +347,22 @@ static int check_limits(const struct check *c, const struct limit *limits, size_
 
 #define LIMIT(attr, field)                                                                         \
     {                                                                                              \
-        #attr "->" #field, c->hints->attr->field, c->offer->attr->field                            \
+#attr "->" #field, c->hints->attr->field, c->offer->attr->field                            \
     }
 
 static int check_endpoint_limits(const struct check *c)
 {
     const struct limit limits[] = {
-        LIMIT(ep_attr, max_msg_size),       LIMIT(tx_attr, inject_size),
-        LIMIT(tx_attr, size),               LIMIT(rx_attr, size),
-        LIMIT(tx_attr, iov_limit),          LIMIT(rx_attr, iov_limit),
-        LIMIT(tx_attr, rma_iov_limit),      LIMIT(ep_attr, max_order_raw_size),
-        LIMIT(ep_attr, max_order_war_size), LIMIT(ep_attr, max_order_waw_size),
+        LIMIT(ep_attr, max_msg_size),
+        LIMIT(tx_attr, inject_size),
+        LIMIT(tx_attr, size),
+        LIMIT(rx_attr, size),
+        LIMIT(tx_attr, iov_limit),
+        LIMIT(rx_attr, iov_limit),
+        LIMIT(tx_attr, rma_iov_limit),
+        LIMIT(ep_attr, max_order_raw_size),
+        LIMIT(ep_attr, max_order_war_size),
+        LIMIT(ep_attr, max_order_waw_size),
     };
 
     return check_limits(c, limits, sizeof(limits) / sizeof(*limits));
@@ -395,7 +403,8 @@ static int check_domain_limits(const struct check *c)
     return check_limits(c, limits, sizeof(limits) / sizeof(*limits));
 }
 
-/* A count of contexts, or FI_SHARED_CONTEXT. An offer that is made for a shared one is only that. */
+/* A count of contexts, or FI_SHARED_CONTEXT. An offer that is made for a shared one is only that.
+ */
 static int check_contexts(const struct check *c, const char *attr, size_t asked, size_t offered,
                           size_t max_own, size_t max_shared)
 {
@@ -475,9 +484,20 @@ int info_check(const struct fi_info *offer, const struct fi_info *hints, uint32_
                struct reasons *reasons)
 {
     static int (*const steps[])(const struct check *) = {
-        check_type,    check_names,  check_caps,         check_protocol, check_mode,
-        check_mr_mode, check_addr_format, check_models,  check_orders,   check_all_contexts,
-        check_tag_format, check_auth_keys, check_endpoint_limits, check_domain_limits,
+        check_type,
+        check_names,
+        check_caps,
+        check_protocol,
+        check_mode,
+        check_mr_mode,
+        check_addr_format,
+        check_models,
+        check_orders,
+        check_all_contexts,
+        check_tag_format,
+        check_auth_keys,
+        check_endpoint_limits,
+        check_domain_limits,
     };
     struct check c = {.offer = offer, .hints = hints, .version = version, .reasons = reasons};
     int ret = 0;

@@ -147,7 +147,8 @@ static void settle_endpoint(struct fi_ep_attr *ep, const struct fi_ep_attr *aske
         ep->mem_tag_format = asked->mem_tag_format;
 }
 
-/* The application's key, where it gave one; what the offer held was the largest size. False: no memory. */
+/* The application's key, where it gave one; what the offer held was the largest size. False: no
+ * memory. */
 static bool settle_key(uint8_t **key, size_t *size, const uint8_t *asked, size_t asked_size)
 {
     uint8_t *copy = NULL;

@@ -24,13 +24,19 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { LINE_LIMIT = 2048, INTERVAL_MS = 2000, FILE_MODE = 0600 };
+enum {
+    LINE_LIMIT = 2048,
+    INTERVAL_MS = 2000,
+    FILE_MODE = 0600
+};
 
 static const char *const level_names[] = {"warn", "trace", "info", "debug"};
 static const char *const subsys_names[] = {"core", "fabric", "domain", "ep_ctrl", "ep_data",
                                            "av",   "cq",     "eq",     "mr",      "cntr"};
 
-enum { SUBSYS_COUNT = sizeof(subsys_names) / sizeof(*subsys_names) };
+enum {
+    SUBSYS_COUNT = sizeof(subsys_names) / sizeof(*subsys_names)
+};
 
 /* The imported logger calls with a fi_provider; our parts have a name only. */
 struct named_provider {
@@ -53,7 +59,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* shown, providers */
 static struct shown {
     struct shown *next;
     char text[];
-} *shown;
+} * shown;
 static struct named_provider *providers;
 static _Atomic(struct fi_ops_log *) imported;
 static struct fid_logging *imported_fid;

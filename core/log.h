@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Logging. FI_LOG_LEVEL (warn, trace, info, debug), FI_LOG_PROV and FI_LOG_SUBSYS (comma lists, `^`
- * negates) filter; a program may import a logger (fi_import_log, fi_open("logging")). Also implements
- * the public fi_log_enabled, fi_log, fi_log_ready. Never called on the data path.
+ * negates) filter; a program may import a logger (fi_import_log, fi_open("logging")). Also
+ * implements the public fi_log_enabled, fi_log, fi_log_ready. Never called on the data path.
  *
- * Without FI_LOG_LEVEL only log_user shows anything. Lines have upstream's form, for tools that parse it:
- * "libfabric:PID:TIME::tcp:ep_ctrl:func():line<warn> text". FI_LOG_LOCATION (stdout, stderr, file,
- * directory), FI_LOG_LOCATION_MODE and FI_LOG_INTERVAL are those of fabric(7).
+ * Without FI_LOG_LEVEL only log_user shows anything. Lines have upstream's form, for tools that
+ * parse it: "libfabric:PID:TIME::tcp:ep_ctrl:func():line<warn> text". FI_LOG_LOCATION (stdout,
+ * stderr, file, directory), FI_LOG_LOCATION_MODE and FI_LOG_INTERVAL are those of fabric(7).
  */
 #ifndef WEFT_CORE_LOG_H
 #define WEFT_CORE_LOG_H
@@ -27,8 +27,8 @@ void log_line(const char *part, enum fi_log_level level, enum fi_log_subsys subs
     __attribute__((format(printf, 6, 7)));
 
 /*
- * From now on this logger decides and shows (fi_import_log; fi_open("logging") calls it). It must stay
- * valid until log_forget. -FI_EINVAL: not a FI_CLASS_LOG fid, or `enabled` or `log` missing.
+ * From now on this logger decides and shows (fi_import_log; fi_open("logging") calls it). It must
+ * stay valid until log_forget. -FI_EINVAL: not a FI_CLASS_LOG fid, or `enabled` or `log` missing.
  */
 int log_import(struct fid_logging *logging);
 /* Back to our own, if `logging` is the one in use; NULL: whichever is. */
@@ -43,8 +43,8 @@ void log_user(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
         if (log_enabled(part, level, subsys))                                                      \
             log_line(part, level, subsys, __func__, __LINE__, __VA_ARGS__);                        \
     } while (0)
-#define LOG_WARN(part, subsys, ...)  LOG(part, FI_LOG_WARN, subsys, __VA_ARGS__)
-#define LOG_INFO(part, subsys, ...)  LOG(part, FI_LOG_INFO, subsys, __VA_ARGS__)
+#define LOG_WARN(part, subsys, ...) LOG(part, FI_LOG_WARN, subsys, __VA_ARGS__)
+#define LOG_INFO(part, subsys, ...) LOG(part, FI_LOG_INFO, subsys, __VA_ARGS__)
 #define LOG_DEBUG(part, subsys, ...) LOG(part, FI_LOG_DEBUG, subsys, __VA_ARGS__)
 
 #endif

@@ -92,8 +92,8 @@ static bool copy_device(struct fi_device_attr *copy, const struct fi_device_attr
 {
     return copy_text(&copy->name, attr->name) && copy_text(&copy->device_id, attr->device_id) &&
            copy_text(&copy->device_version, attr->device_version) &&
-           copy_text(&copy->vendor_id, attr->vendor_id) &&
-           copy_text(&copy->driver, attr->driver) && copy_text(&copy->firmware, attr->firmware);
+           copy_text(&copy->vendor_id, attr->vendor_id) && copy_text(&copy->driver, attr->driver) &&
+           copy_text(&copy->firmware, attr->firmware);
 }
 
 static bool copy_link(struct fi_link_attr *copy, const struct fi_link_attr *attr)

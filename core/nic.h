@@ -8,7 +8,8 @@
 
 #include <rdma/fabric.h>
 
-/* A nic with its device, bus and link attributes zeroed; its strings are malloc'd. NULL: no memory. */
+/* A nic with its device, bus and link attributes zeroed; its strings are malloc'd. NULL: no memory.
+ */
 struct fid_nic *nic_create(void);
 
 /* A deep copy. prov_attr is copied by the provider's own FI_DUP, and left out where it has none. */

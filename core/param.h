@@ -7,7 +7,8 @@
  *
  * This room also implements the public fi_param_define, fi_param_get, fi_getparams, fi_freeparams.
  * Configuration file: `<sysconfdir>/libfabric.conf`, or the path in FI_CONF_FILE: lines
- * `FI_TCP_IFACE = eth0` (or `tcp.iface = eth0`), `#` comments.
+ * `FI_TCP_IFACE = eth0` (or `tcp.iface = eth0`), `#` comments. See core/param_env.h, which also
+ * reads the core's own variables (FI_PROVIDER, ...) from both.
  */
 #ifndef WEFT_CORE_PARAM_H
 #define WEFT_CORE_PARAM_H
@@ -20,14 +21,14 @@ enum param_type {
     PARAM_STRING,
     PARAM_INT,    /* decimal or 0x, within min..max when they differ */
     PARAM_BOOL,   /* 1/0, yes/no, true/false, on/off; a bare key in a spec is true */
-    PARAM_SIZE,   /* bytes: digits with optional k, m, g (1024s); "inf" is SIZE_MAX */
+    PARAM_SIZE,   /* bytes: digits with optional k, m, g (1024s); "inf" and -1 are SIZE_MAX */
     PARAM_TIME,   /* milliseconds inside; text 500ms, 10s, 2m; a bare number is milliseconds */
     PARAM_LIST,   /* '|'- or ','-separated texts (a spec has '|'); kept as one text */
     PARAM_CHOICE, /* one of `choices` */
 };
 
 struct param_def {
-    const char *key;            /* lower case, as in a spec: "iface"; NULL ends the table */
+    const char *key; /* lower case, as in a spec: "iface"; NULL ends the table */
     enum param_type type;
     bool selects;               /* narrows what is offered (interface, domain, protocol) */
     const char *default_text;   /* NULL: unset */
@@ -47,9 +48,9 @@ struct param_text {
 
 /*
  * Resolves all of `defs` for the part called name/prov_name. On a bad value or unknown key from the
- * spec returns -FI_EINVAL with a sentence in why (naming the key, what is wrong, what would be right,
- * with a near name) and the index in *bad. A bad value in the environment or file is shown to the
- * user once (log_user) and the default is used. -FI_ENOMEM.
+ * spec returns -FI_EINVAL with a sentence in why (naming the key, what is wrong, what would be
+ * right, with a near name) and the index in *bad. A bad value in the environment or file is shown
+ * to the user once (log_user) and the default is used. -FI_ENOMEM.
  */
 int params_resolve(const char *name, const char *prov_name, const struct param_def *defs,
                    const struct param_text *texts, size_t count, struct params **params,
@@ -70,9 +71,14 @@ bool params_given(const struct params *params, const char *key);
  * params_warn_unknown. Idempotent; the strings must live as long as the process. */
 void params_publish(const char *name, const char *prov_name, const struct param_def *defs);
 
+/* `load` publishes all tables: fi_getparams calls it first, so that a program need not have called
+ * fi_getinfo. Set once, from a constructor. */
+void params_set_loader(void (*load)(void));
+
 /* Warns once a process (log_user) for each FI_* variable in the environment that looks like ours
  * (its FI_<PART>_ prefix is a known part's, or it is within a small edit distance of a known name)
- * and is none, with the near name. */
+ * and is none, with the near name; for lines of the configuration file too. Variables of upstream's
+ * providers are passed over. Call when all tables are published. */
 void params_warn_unknown(void);
 
 /* Nearest of `names` (NULL-terminated) to text within a sensible edit distance, or NULL. */

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_SIZE = 8192, SENTENCE_MAX = 1024 };
+enum {
+    CHUNK_SIZE = 8192,
+    SENTENCE_MAX = 1024
+};
 
 struct chunk {
     struct chunk *next;

@@ -18,7 +18,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { THREAD_BUFFER = 16384, INDENT = 4 };
+enum {
+    THREAD_BUFFER = 16384,
+    INDENT = 4
+};
 
 struct out {
     char *text;
@@ -183,7 +186,8 @@ static void put_sockaddr(struct out *out, const void *addr, size_t len)
     }
 }
 
-/* Formats of other providers, which an external one may return, in the text forms that programs know. */
+/* Formats of other providers, which an external one may return, in the text forms that programs
+ * know. */
 static void put_foreign_addr(struct out *out, uint32_t format, const void *addr, size_t len)
 {
     char text[INET6_ADDRSTRLEN];
@@ -205,19 +209,13 @@ static void put_foreign_addr(struct out *out, uint32_t format, const void *addr,
         put(out, "fi_addr_efa://[%s]:%u:%u", ipv6_text(addr, len, 0, text),
             (unsigned)field(addr, len, 16, 2), (unsigned)field(addr, len, 20, 4));
         break;
-    case FI_ADDR_PSMX2:
-        put(out, "fi_addr_psmx2://%" PRIx64 ":%" PRIx64, words[0], words[1]);
-        break;
+    case FI_ADDR_PSMX2: put(out, "fi_addr_psmx2://%" PRIx64 ":%" PRIx64, words[0], words[1]); break;
     case FI_ADDR_PSMX3:
-        put(out, "fi_addr_psmx3://%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64, words[0],
-            words[1], words[2], words[3]);
+        put(out, "fi_addr_psmx3://%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64, words[0], words[1],
+            words[2], words[3]);
         break;
-    case FI_ADDR_OPX:
-        put(out, "fi_addr_opx://%016" PRIx64, words[0]);
-        break;
-    case FI_ADDR_CXI:
-        put(out, "fi_addr_cxi://0x%08x", (unsigned)field(addr, len, 0, 4));
-        break;
+    case FI_ADDR_OPX: put(out, "fi_addr_opx://%016" PRIx64, words[0]); break;
+    case FI_ADDR_CXI: put(out, "fi_addr_cxi://0x%08x", (unsigned)field(addr, len, 0, 4)); break;
     default:
         put(out, "%zu bytes: ", len);
         for (size_t i = 0; i < len && i < 64; i++)
@@ -440,7 +438,8 @@ static void put_info(struct out *out, const struct fi_info *theirs)
     info_free(info);
 }
 
-/* One attr alone does not tell its layout: it is taken for the oldest that this process has bound. */
+/* One attr alone does not tell its layout: it is taken for the oldest that this process has bound.
+ */
 static void put_attr(struct out *out, const void *data, enum fi_type type)
 {
     struct fi_info theirs = {0}, *info = &theirs;

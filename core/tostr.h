@@ -12,10 +12,12 @@
 
 #include <rdma/fabric.h>
 
-enum { TOSTR_MAX = 1024 }; /* enough for the text of any set of flags */
+enum {
+    TOSTR_MAX = 1024
+}; /* enough for the text of any set of flags */
 
-/* The text of a value or set of flags: "FI_MSG, FI_RMA"; "none" for no flags; bits and values without
- * a name in hex. Returns text. */
+/* The text of a value or set of flags: "FI_MSG, FI_RMA"; "none" for no flags; bits and values
+ * without a name in hex. Returns text. */
 char *tostr_value(char *text, size_t size, enum fi_type type, uint64_t value);
 
 #endif
