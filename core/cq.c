@@ -186,14 +186,14 @@ static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
 
 /* The caller's struct may be shorter than ours, and before API 1.5 it had no err_data_size. */
 static void show_error(const struct cq *cq, struct fi_cq_err_entry *entry,
-                       struct fi_cq_err_entry *out)
+                       struct fi_cq_err_entry *out, bool own_buffer)
 {
     const struct fabric *fabric = cq->domain->fabric;
     size_t size = abi_cq_err_entry_size(fabric->abi);
 
     if (FI_VERSION_LT(fabric->api_version, FI_VERSION(1, 5))) {
         size = offsetof(struct fi_cq_err_entry, err_data_size);
-    } else if (out->err_data_size && out->err_data) {
+    } else if (out->err_data_size && out->err_data && !own_buffer) {
         if (entry->err_data_size > out->err_data_size)
             entry->err_data_size = out->err_data_size;
         if (entry->err_data_size)
@@ -207,12 +207,14 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 {
     struct cq *cq = object_of(fid, struct cq, fid);
     struct fi_cq_err_entry entry;
-    bool found;
+    bool found, own_buffer;
 
     unit_lock(cq->unit);
+    /* A caller who passes the last entry in again, as it is, gives us no buffer but our own. */
+    own_buffer = cq->shown && out->err_data == cq->shown->data;
     found = take_error(cq, &entry);
     if (found)
-        show_error(cq, &entry, out);
+        show_error(cq, &entry, out, own_buffer);
     unit_unlock(cq->unit);
     return found ? 1 : -FI_EAGAIN;
 }

@@ -128,8 +128,7 @@ void eq_forget(struct eq *eq, const struct fid *fid)
 
     list_init(&dropped);
     pthread_mutex_lock(&eq->mutex);
-    list_for_each_safe(item, after, &eq->events)
-    {
+    list_for_each_safe (item, after, &eq->events) {
         if (!is_about(list_item(item, struct eq_event, link), fid))
             continue;
         list_detach(item);
@@ -137,7 +136,8 @@ void eq_forget(struct eq *eq, const struct fid *fid)
         atomic_fetch_sub(&eq->pending, 1);
     }
     pthread_mutex_unlock(&eq->mutex);
-    list_for_each_safe(item, after, &dropped) discard(list_item(item, struct eq_event, link));
+    list_for_each_safe (item, after, &dropped)
+        discard(list_item(item, struct eq_event, link));
 }
 
 /* ---- Reading ---- */
@@ -215,8 +215,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *number, void *buf, size_t l
 
 static struct eq_event *first_error(const struct eq *eq)
 {
-    list_for_each(item, &eq->events)
-    {
+    list_for_each (item, &eq->events) {
         struct eq_event *event = list_item(item, struct eq_event, link);
 
         if (event->error)
@@ -231,10 +230,13 @@ static void show_error(const struct eq *eq, const struct eq_event *event,
 {
     struct fi_eq_err_entry entry = *(const struct fi_eq_err_entry *)event->data;
     size_t size = abi_eq_err_entry_size(eq->fabric->abi);
+    /* A caller who passes the last entry in again, as it is, gives us no buffer but our own. */
+    bool own_buffer = out->err_data == event->data + sizeof(entry) ||
+                      (eq->shown && out->err_data == eq->shown->data + sizeof(entry));
 
     if (FI_VERSION_LT(eq->fabric->api_version, FI_VERSION(1, 5))) {
         size = offsetof(struct fi_eq_err_entry, err_data_size);
-    } else if (out->err_data_size && out->err_data) {
+    } else if (out->err_data_size && out->err_data && !own_buffer) {
         if (entry.err_data_size > out->err_data_size)
             entry.err_data_size = out->err_data_size;
         if (entry.err_data_size)
@@ -308,7 +310,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
         rc = take(eq, number, buf, len, flags);
         if (rc != -FI_EAGAIN) {
             if (atomic_load(&eq->pending))
-                wait_signal(&eq->wait); /* the rest is for other sleepers */
+                wait_signal(&eq->wait); /* arming took the signal from other sleepers */
             return rc;
         }
         if (left == 0)
@@ -391,7 +393,8 @@ static int eq_close(struct fid *fid)
     unit_unwatch(eq->unit, &eq->watch);
     unit_release(eq->unit);
     wait_finish(&eq->wait);
-    list_for_each_safe(item, after, &eq->events) discard(list_item(item, struct eq_event, link));
+    list_for_each_safe (item, after, &eq->events)
+        discard(list_item(item, struct eq_event, link));
     free(eq->shown);
     pthread_mutex_destroy(&eq->mutex);
     children_release(&eq->fabric->children);

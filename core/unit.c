@@ -77,8 +77,7 @@ static struct list fork_locked = {&fork_locked, &fork_locked};
 static void before_fork(void)
 {
     pthread_mutex_lock(&units_mutex);
-    list_for_each_safe(item, after, &units)
-    {
+    list_for_each_safe (item, after, &units) {
         if (!lock_for_fork(unit_of(item)))
             continue;
         list_detach(item);
@@ -88,13 +87,11 @@ static void before_fork(void)
 
 static void after_fork(bool child)
 {
-    list_for_each(item, &units)
-    {
+    list_for_each (item, &units) {
         if (child)
             pthread_mutex_init(&unit_of(item)->mutex, NULL);
     }
-    list_for_each_safe(item, after, &fork_locked)
-    {
+    list_for_each_safe (item, after, &fork_locked) {
         pthread_mutex_unlock(&unit_of(item)->mutex);
         list_detach(item);
         list_attach(item, &units);
@@ -234,8 +231,7 @@ static void unwatch_all(const struct unit_watch *watch, const struct list *sourc
 /* All or none. */
 static int watch_all(const struct unit_watch *watch, const struct list *sources)
 {
-    list_for_each(pos, sources)
-    {
+    list_for_each (pos, sources) {
         int rc = watch_source(watch, list_item(pos, struct unit_source, link));
 
         if (rc) {
@@ -249,8 +245,7 @@ static int watch_all(const struct unit_watch *watch, const struct list *sources)
 /* Every watch of `watches` gets every source of `sources`; all or none. */
 static int cross(const struct list *watches, const struct list *sources)
 {
-    list_for_each(pos, watches)
-    {
+    list_for_each (pos, watches) {
         int rc = watch_all(list_item(pos, struct unit_watch, link), sources);
 
         if (!rc)
@@ -359,7 +354,7 @@ void unit_detach(struct unit *unit, struct unit_source *source)
     if (list_empty(&source->link))
         return;
     if (!unit_forked(unit)) {
-        list_for_each(pos, &impl->watches)
+        list_for_each (pos, &impl->watches)
             unwatch_source(list_item(pos, struct unit_watch, link), source);
     }
     if (impl->next == &source->link)
@@ -384,8 +379,7 @@ int unit_trywait(struct unit *unit)
 {
     struct unit_impl *impl = unit_root(unit)->impl;
 
-    list_for_each(pos, &impl->sources)
-    {
+    list_for_each (pos, &impl->sources) {
         struct unit_source *source = list_item(pos, struct unit_source, link);
 
         if (source->trywait(source))
@@ -527,8 +521,9 @@ static int link_locked(struct unit *a, struct unit *b)
         return rc;
     rc = cross(&b->impl->watches, &a->impl->sources);
     if (rc) {
-        list_for_each(pos, &a->impl->watches) unwatch_all(list_item(pos, struct unit_watch, link),
-                                                          &b->impl->sources, &b->impl->sources);
+        list_for_each (pos, &a->impl->watches)
+            unwatch_all(list_item(pos, struct unit_watch, link), &b->impl->sources,
+                        &b->impl->sources);
         return rc;
     }
     list_join(&b->impl->sources, &a->impl->sources);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/pool.h"
+
+static void items_are_distinct_aligned_and_writable(void **state)
+{
+    static void *items[1000];
+    struct pool pool;
+
+    pool_init(&pool, 100, 0);
+    for (size_t i = 0; i < 1000; i++) {
+        items[i] = pool_get(&pool);
+        assert_non_null(items[i]);
+        assert_int_equal((uintptr_t)items[i] % 64, 0);
+        memset(items[i], (int)(i & 0xff), 100);
+    }
+    for (size_t i = 0; i < 1000; i++)
+        assert_int_equal(((unsigned char *)items[i])[99], i & 0xff);
+    assert_int_equal(pool.used, 1000);
+    pool_finish(&pool);
+}
+
+static void last_freed_is_first_reused(void **state)
+{
+    struct pool pool;
+    void *a, *b;
+
+    pool_init(&pool, 24, 0);
+    a = pool_get(&pool);
+    b = pool_get(&pool);
+    pool_put(&pool, a);
+    pool_put(&pool, b);
+    assert_ptr_equal(pool_get(&pool), b);
+    assert_ptr_equal(pool_get(&pool), a);
+    assert_int_equal(pool.count, 16);
+    pool_finish(&pool);
+}
+
+static void limit_is_kept(void **state)
+{
+    struct pool pool;
+    void *item = NULL;
+
+    pool_init(&pool, 8, 21);
+    for (int i = 0; i < 21; i++) {
+        item = pool_get(&pool);
+        assert_non_null(item);
+    }
+    assert_null(pool_get(&pool));
+    pool_put(&pool, item);
+    assert_ptr_equal(pool_get(&pool), item);
+    pool_finish(&pool);
+    assert_int_equal(pool.count, 0);
+}
+
+static void finish_takes_a_zeroed_pool(void **state)
+{
+    struct pool pool = {0};
+
+    pool_finish(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_are_distinct_aligned_and_writable),
+        cmocka_unit_test(last_freed_is_first_reused),
+        cmocka_unit_test(limit_is_kept),
+        cmocka_unit_test(finish_takes_a_zeroed_pool),
+    };
+
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}
