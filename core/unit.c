@@ -164,7 +164,8 @@ int unit_create(const struct fi_domain_attr *attr, const char *part, struct unit
 {
     bool threaded = attr->data_progress == FI_PROGRESS_AUTO;
     bool serial = attr->threading == FI_THREAD_DOMAIN || attr->threading == FI_THREAD_COMPLETION;
-    bool unified = attr->control_progress == FI_PROGRESS_CONTROL_UNIFIED;
+    bool unified = attr->control_progress == FI_PROGRESS_CONTROL_UNIFIED ||
+                   attr->progress == FI_PROGRESS_CONTROL_UNIFIED;
 
     return create(part, threaded || !serial || !unified, threaded, unit);
 }
