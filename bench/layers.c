@@ -90,7 +90,8 @@ static void open_stack(struct stack *stack, const char *spec)
     hints->caps = FI_MSG | FI_TAGGED;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->progress = FI_PROGRESS_CONTROL_UNIFIED;
+    hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     setenv("FI_PROVIDER", spec, 1);
     check(stack, "fi_getinfo", lib.getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &stack->info));
     lib.freeinfo(hints);
