@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a bare transport name admits. "tcp" stands for tcp completed by its unnamed layer, and for
+ * each named layer on it ("tcp;ofi_rxm"), as upstream's filter of that name does. A transport right
+ * under a layer that can use it as it is stands for itself alone.
+ */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "compose/stack.h"
+
+/* Several bare transports in one bracket multiply; the rest of so many would never be looked at. */
+#define ADMIT_MAX 64
+
+static int list_add(struct stack ***list, size_t *count, struct stack *stack)
+{
+    struct stack **grown = stack ? realloc(*list, (*count + 1) * sizeof(*grown)) : NULL;
+
+    if (!grown) {
+        stack_release(stack);
+        return -FI_ENOMEM;
+    }
+    *list = grown;
+    grown[(*count)++] = stack;
+    return 0;
+}
+
+static void list_free(struct stack **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        stack_release(list[i]);
+    free(list);
+}
+
+/* layer with default parameters, or with those of its unnamed form, on base. */
+static struct stack *put_on(const struct part *layer, bool unnamed, struct stack *base)
+{
+    struct stack *stack = stack_create(layer, base->span);
+    struct spec_param given[8] = {{0}};
+    struct spec_error error;
+    size_t count = 0;
+
+    if (!stack)
+        return NULL;
+    for (const struct param_text *text = layer->unnamed; unnamed && text->key && count < 8; text++)
+        given[count++] = (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
+    if (stack_set_params(stack, given, count, &error) ||
+        stack_add_lower(stack, stack_hold(base))) {
+        stack_release(stack);
+        return NULL;
+    }
+    return stack;
+}
+
+static struct stack *make_automatic(const struct part *layer, struct stack *base)
+{
+    struct stack *stack = stack_create(base->part, base->span);
+    struct stack *over = put_on(layer, true, base);
+
+    if (!stack || !over || stack_add_lower(stack, stack_hold(base))) {
+        stack_release(stack);
+        stack_release(over);
+        return NULL;
+    }
+    stack->automatic = true;
+    if (stack_add_lower(stack, over)) {
+        stack_release(stack);
+        return NULL;
+    }
+    return stack;
+}
+
+static int admit_transport(const struct parts *parts, struct stack *base, struct stack ***list,
+                           size_t *count)
+{
+    const struct part *unnamed = NULL;
+    int rc;
+
+    for (size_t i = 0; !unnamed && i < parts->count; i++) {
+        const struct part *part = parts->list[i];
+
+        if (part->unnamed && check_admits(part, base->part) && (part->gives & ~base->part->gives))
+            unnamed = part;
+    }
+    rc = list_add(list, count, unnamed ? make_automatic(unnamed, base) : stack_hold(base));
+    for (size_t i = 0; !rc && i < parts->count; i++) {
+        if (check_admits(parts->list[i], base->part))
+            rc = list_add(list, count, put_on(parts->list[i], false, base));
+    }
+    return rc;
+}
+
+static bool stands_on(const struct parts *parts, const struct part *layer,
+                      const struct stack *lower)
+{
+    return layer->transparent || (layer->stands_on & check_gives(parts, lower, false));
+}
+
+static int admit(const struct parts *parts, struct stack *stack, bool bare, struct stack ***list,
+                 size_t *count);
+
+static int admit_layer(const struct parts *parts, struct stack *stack, bool bare,
+                       struct stack ***list, size_t *count)
+{
+    const struct part *part = stack->part;
+    struct stack *lower = stack->lowers[0];
+    struct stack **below = NULL;
+    size_t below_count = 0;
+    int rc;
+
+    if (!part->transparent)
+        bare = !(part->stands_on & check_gives(parts, lower, false));
+    rc = admit(parts, lower, bare, &below, &below_count);
+    for (size_t i = 0; !rc && i < below_count; i++) {
+        if (stands_on(parts, part, below[i]))
+            rc = list_add(list, count, stack_over(stack, stack_hold(below[i])));
+    }
+    list_free(below, below_count);
+    return rc;
+}
+
+/* A copy of join with the lowers that it has so far and one more. */
+static struct stack *join_with(const struct stack *join, struct stack *partial,
+                               struct stack *lower)
+{
+    struct stack *copy = NULL;
+
+    if (!partial)
+        return stack_over(join, stack_hold(lower));
+    copy = stack_over(join, stack_hold(partial->lowers[0]));
+    for (size_t i = 1; copy && i <= partial->lower_count; i++) {
+        if (stack_add_lower(copy, stack_hold(i < partial->lower_count ? partial->lowers[i]
+                                                                      : lower))) {
+            stack_release(copy);
+            copy = NULL;
+        }
+    }
+    return copy;
+}
+
+/* Every partial join by every stack that lower number `index` stands for. */
+static int join_more(const struct parts *parts, struct stack *join, size_t index,
+                     struct stack ***partial, size_t *partial_count)
+{
+    struct stack **below = NULL, **next = NULL;
+    size_t below_count = 0, next_count = 0;
+    size_t rounds = *partial_count ? *partial_count : 1;
+    bool bare = !(join->part->stands_on & check_gives(parts, join->lowers[index], false));
+    int rc = admit(parts, join->lowers[index], bare, &below, &below_count);
+
+    for (size_t i = 0; i < rounds; i++) {
+        for (size_t j = 0; !rc && j < below_count && next_count < ADMIT_MAX; j++) {
+            if (stands_on(parts, join->part, below[j]))
+                rc = list_add(&next, &next_count,
+                              join_with(join, *partial ? (*partial)[i] : NULL, below[j]));
+        }
+    }
+    list_free(below, below_count);
+    list_free(*partial, *partial_count);
+    *partial = next;
+    *partial_count = next_count;
+    return rc;
+}
+
+static int admit_join(const struct parts *parts, struct stack *join, struct stack ***list,
+                      size_t *count)
+{
+    struct stack **partial = NULL;
+    size_t partial_count = 0;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < join->lower_count; i++)
+        rc = join_more(parts, join, i, &partial, &partial_count);
+    for (size_t i = 0; !rc && i < partial_count; i++)
+        rc = list_add(list, count, stack_hold(partial[i]));
+    list_free(partial, partial_count);
+    return rc;
+}
+
+/* bare: no layer above uses a transport at the bottom as it is. */
+static int admit(const struct parts *parts, struct stack *stack, bool bare, struct stack ***list,
+                 size_t *count)
+{
+    if (stack->part->kind == PART_LAYER)
+        return admit_layer(parts, stack, bare, list, count);
+    if (stack->part->kind == PART_JOIN)
+        return admit_join(parts, stack, list, count);
+    if (bare)
+        return admit_transport(parts, stack, list, count);
+    return list_add(list, count, stack_hold(stack));
+}
+
+int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list,
+                size_t *count)
+{
+    return admit(parts, stack, true, list, count);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compose/explain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+
+#include "core/info.h"
+
+enum explain explain_mode(const char *text)
+{
+    if (!text || !*text || !strcmp(text, "0"))
+        return EXPLAIN_OFF;
+    return strcmp(text, "tree") ? EXPLAIN_REASONS : EXPLAIN_TREE;
+}
+
+static void print_value(FILE *out, const char *before, const void *value, enum fi_type type)
+{
+    char text[1024];
+
+    fi_tostr_r(text, sizeof(text), value, type);
+    fprintf(out, "%s%s", before, text);
+}
+
+static size_t count_infos(const struct fi_info *infos)
+{
+    size_t count = 0;
+
+    for (; infos; infos = infos->next)
+        count++;
+    return count;
+}
+
+/* The question in one line: what an application asked for first. */
+static void print_question(FILE *out, const struct query *query, const struct fi_info *hints)
+{
+    fprintf(out, "fi_getinfo %u.%u", FI_MAJOR(query->version), FI_MINOR(query->version));
+    if (query->node)
+        fprintf(out, ", node %s", query->node);
+    if (query->service)
+        fprintf(out, ", service %s", query->service);
+    if (hints->fabric_attr->prov_name)
+        fprintf(out, ", provider %s", hints->fabric_attr->prov_name);
+    if (hints->ep_attr->type != FI_EP_UNSPEC)
+        print_value(out, ", ", &hints->ep_attr->type, FI_TYPE_EP_TYPE);
+    if (hints->caps)
+        print_value(out, ", caps ", &hints->caps, FI_TYPE_CAPS);
+}
+
+void explain_reasons(FILE *out, const struct query *query, const struct fi_info *hints,
+                     const struct reasons *reasons, const struct fi_info *infos)
+{
+    print_question(out, query, hints);
+    fprintf(out, ": %zu infos\n", count_infos(infos));
+    reasons_print(reasons, out);
+}
+
+/* What a sub-stack can do at most: its first offer for endpoints of that type. NULL: nothing. */
+static struct fi_info *best_offer(const struct stack *stack, const struct query *query,
+                                  enum fi_ep_type type)
+{
+    struct query any = {.version = query->version};
+    struct fi_info *hints = info_complete(NULL);
+    struct fi_info *infos = NULL;
+
+    if (!hints)
+        return NULL;
+    hints->ep_attr->type = type;
+    if (plan_offers(stack, &any, hints, NULL, &infos))
+        infos = NULL;
+    info_free(hints);
+    return infos;
+}
+
+/* The part that makes endpoints of `type` of a bare transport. */
+static const struct stack *settle(const struct stack *stack, enum fi_ep_type type)
+{
+    if (!stack->automatic)
+        return stack;
+    return stack->part->gives & EP_SET(type) ? stack->lowers[0] : stack->lowers[1];
+}
+
+static void print_part(FILE *out, const struct query *query, const struct stack *stack,
+                       enum fi_ep_type type, int depth);
+
+static void print_lowers(FILE *out, const struct query *query, const struct stack *stack,
+                         enum fi_ep_type type, int depth)
+{
+    for (size_t i = 0; i < stack->lower_count; i++) {
+        const struct part *part = stack->part;
+        enum fi_ep_type below = part->transparent ? type : FI_EP_UNSPEC;
+
+        /* The one type that both have, when there is only one. */
+        for (unsigned t = FI_EP_MSG; !part->transparent && t <= FI_EP_RDM; t++) {
+            if (part->stands_on == EP_SET(t))
+                below = t;
+        }
+        print_part(out, query, stack->lowers[i], below, depth + 1);
+    }
+}
+
+static void print_gains(FILE *out, const struct fi_info *own, const struct fi_info *lower)
+{
+    uint64_t gained = own->caps & ~(lower ? lower->caps : 0);
+    uint64_t orders = own->tx_attr->msg_order & ~(lower ? lower->tx_attr->msg_order : 0);
+
+    if (!lower || lower->ep_attr->type != own->ep_attr->type)
+        print_value(out, ", ", &own->ep_attr->type, FI_TYPE_EP_TYPE);
+    if (!lower || lower->ep_attr->protocol != own->ep_attr->protocol)
+        print_value(out, ", ", &own->ep_attr->protocol, FI_TYPE_PROTOCOL);
+    fprintf(out, "\n");
+    if (gained)
+        print_value(out, lower ? "      adds " : "      gives ", &gained, FI_TYPE_CAPS);
+    if (orders)
+        print_value(out, gained ? "; orders " : "      orders ", &orders, FI_TYPE_MSG_ORDER);
+    if (gained || orders)
+        fprintf(out, "\n");
+}
+
+static void print_part(FILE *out, const struct query *query, const struct stack *stack,
+                       enum fi_ep_type type, int depth)
+{
+    struct fi_info *own, *lower = NULL;
+
+    stack = settle(stack, type);
+    own = best_offer(stack, query, type);
+    if (stack->lower_count) {
+        const struct stack *below = stack->lowers[0];
+
+        lower = best_offer(below, query, stack->part->transparent ? type : FI_EP_UNSPEC);
+    }
+    fprintf(out, "  %*s%s: %s", 2 * depth, "", stack->part->name,
+            stack->part->summary ? stack->part->summary : "");
+    for (size_t i = 0; i < stack->given_count; i++)
+        fprintf(out, "%s%s%s%s", i ? ", " : " (", stack->given[i].key,
+                stack->given[i].value ? "=" : "", stack->given[i].value ? stack->given[i].value : "");
+    fprintf(out, "%s", stack->given_count ? ")" : "");
+    if (own)
+        print_gains(out, own, lower);
+    else
+        fprintf(out, "\n");
+    info_free(own);
+    info_free(lower);
+    print_lowers(out, query, stack, type, depth);
+}
+
+static size_t count_of(const struct fi_info *infos, const char *name, enum fi_ep_type type)
+{
+    size_t count = 0;
+
+    for (; infos; infos = infos->next)
+        count += infos->ep_attr->type == type && !strcmp(infos->fabric_attr->prov_name, name);
+    return count;
+}
+
+void explain_tree(FILE *out, const struct query *query, const struct candidates *candidates,
+                  const struct fi_info *infos)
+{
+    static const enum fi_ep_type types[] = {FI_EP_RDM, FI_EP_DGRAM, FI_EP_MSG};
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        const struct candidate *candidate = &candidates->list[i];
+
+        for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+            size_t count = count_of(infos, candidate->name, types[t]);
+
+            if (!count)
+                continue;
+            fprintf(out, "%s", candidate->name);
+            print_value(out, " ", &types[t], FI_TYPE_EP_TYPE);
+            fprintf(out, ", %zu infos\n", count);
+            print_part(out, query, candidate->stack, types[t], 0);
+        }
+    }
+}

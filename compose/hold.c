@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compose/hold.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "compose/external.h"
+#include "compose/plan.h"
+#include "core/abi.h"
+#include "core/info.h"
+
+/* An open fabric, by count of holds. */
+struct shared {
+    int refs;
+    struct fid_fabric *fabric;
+};
+
+struct hold {
+    struct lower lower;
+    struct stack *stack;
+    struct shared *shared;
+};
+
+static int hold_getinfo(const struct lower *lower, uint32_t version, const char *node,
+                        const char *service, uint64_t flags, const struct fi_info *hints,
+                        struct fi_info **infos)
+{
+    const struct stack *stack = ((const struct hold *)lower)->stack;
+    const struct query query = {version, node, service, flags};
+    struct fi_info *complete = info_complete(hints);
+    char *name = stack_print_short(stack);
+    int rc = -FI_ENOMEM;
+
+    if (complete && name)
+        rc = plan_getinfo(stack, name, &query, complete, NULL, infos);
+    free(name);
+    info_free(complete);
+    return rc;
+}
+
+static int hold_close(struct lower *lower)
+{
+    struct hold *hold = (struct hold *)lower;
+
+    if (!__atomic_sub_fetch(&hold->shared->refs, 1, __ATOMIC_ACQ_REL)) {
+        int rc = fi_close(&hold->shared->fabric->fid);
+
+        if (rc) {
+            hold->shared->refs = 1;
+            return rc;
+        }
+        free(hold->shared);
+    }
+    stack_release(hold->stack);
+    free(hold);
+    return 0;
+}
+
+/* Parts of ours speak the peer interface, and what passes everything through speaks its lower's. */
+static bool is_peer(const struct stack *stack)
+{
+    while (stack->part->transparent)
+        stack = stack->lowers[0];
+    return !external_is(stack->part) || external_peer(stack->part);
+}
+
+static struct lower *hold_create(struct stack *stack, struct shared *shared)
+{
+    struct hold *hold = calloc(1, sizeof(*hold));
+
+    if (!hold)
+        return NULL;
+    hold->stack = stack_hold(stack);
+    hold->shared = shared;
+    hold->lower.fabric = shared->fabric;
+    hold->lower.peer = is_peer(stack);
+    hold->lower.getinfo = hold_getinfo;
+    hold->lower.close = hold_close;
+    return &hold->lower;
+}
+
+int hold_open(struct stack *stack, const struct opening *opening, unsigned abi,
+              struct lower **lower)
+{
+    struct shared *shared = calloc(1, sizeof(*shared));
+    int rc;
+
+    if (!shared)
+        return -FI_ENOMEM;
+    shared->refs = 1;
+    rc = stack_open(stack, opening, abi, &shared->fabric, NULL);
+    if (rc)
+        goto free_shared;
+    *lower = hold_create(stack, shared);
+    if (*lower)
+        return 0;
+    rc = -FI_ENOMEM;
+    fi_close(&shared->fabric->fid);
+free_shared:
+    free(shared);
+    return rc;
+}
+
+struct lower *hold_share(struct lower *lower)
+{
+    struct hold *hold = (struct hold *)lower;
+    struct lower *other = hold_create(hold->stack, hold->shared);
+
+    if (other)
+        __atomic_fetch_add(&hold->shared->refs, 1, __ATOMIC_RELAXED);
+    return other;
+}
+
+int stack_open_over(struct stack *stack, const struct opening *opening, unsigned abi,
+                    struct lower **lowers, struct fid_fabric **fabric, void *context)
+{
+    char *prov_name = stack_print_short(stack);
+    struct fi_fabric_attr attr = {
+        .name = (char *)opening->name,
+        .prov_name = prov_name,
+        .prov_version = PROV_VERSION,
+        .api_version = opening->api_version,
+    };
+    struct open_args args = {
+        .part = stack->part,
+        .params = params_dup(stack->params),
+        .attr = &attr,
+        .api_version = opening->api_version,
+        .abi = abi,
+        .lowers = lowers,
+        .lower_count = stack->lower_count,
+    };
+    int rc = -FI_ENOMEM;
+
+    if (prov_name && args.params)
+        rc = stack->part->open_fabric(&args, fabric, context);
+    if (rc)
+        params_destroy(args.params);
+    free(prov_name);
+    return rc;
+}
+
+/* The name of the first fabric that stack has: what a join's lower is opened under. */
+static char *first_fabric(const struct stack *stack, uint32_t version)
+{
+    const struct query query = {.version = version};
+    struct fi_info *hints = info_complete(NULL);
+    struct fi_info *infos = NULL;
+    char *name = NULL;
+
+    if (hints && !plan_offers(stack, &query, hints, NULL, &infos) && infos) {
+        name = infos->fabric_attr->name;
+        infos->fabric_attr->name = NULL;
+    }
+    info_free(infos);
+    info_free(hints);
+    return name;
+}
+
+static int open_lower(struct stack *stack, size_t index, const struct opening *opening,
+                      unsigned abi, struct lower **lower)
+{
+    struct opening below = *opening;
+    char *name = NULL;
+    int rc;
+
+    /* A transparent layer hands structs down as the application laid them out. */
+    if (!stack->part->transparent)
+        abi = ABI_1_9;
+    if (stack->part->kind == PART_JOIN) {
+        name = first_fabric(stack->lowers[index], opening->api_version);
+        if (!name)
+            return -FI_ENODATA;
+        below.name = name;
+    }
+    rc = hold_open(stack->lowers[index], &below, abi, lower);
+    free(name);
+    return rc;
+}
+
+int stack_open(struct stack *stack, const struct opening *opening, unsigned abi,
+               struct fid_fabric **fabric, void *context)
+{
+    struct lower **lowers;
+    size_t opened = 0;
+    int rc = 0;
+
+    if (stack->automatic)
+        return automatic_open(stack, opening, abi, fabric, context);
+    lowers = calloc(stack->lower_count ? stack->lower_count : 1, sizeof(struct lower *));
+    if (!lowers)
+        return -FI_ENOMEM;
+    while (!rc && opened < stack->lower_count) {
+        rc = open_lower(stack, opened, opening, abi, &lowers[opened]);
+        opened += !rc;
+    }
+    if (!rc)
+        rc = stack_open_over(stack, opening, abi, lowers, fabric, context);
+    while (rc && opened)
+        lowers[--opened]->close(lowers[opened]);
+    free(lowers);
+    return rc;
+}

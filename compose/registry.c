@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compose/registry.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "compose/external.h"
+#include "compose/plan.h"
+
+static struct parts all_parts;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool is_named(const struct parts *parts, const char *name)
+{
+    for (size_t i = 0; i < parts->count; i++) {
+        if (!strcasecmp(parts->list[i]->name, name))
+            return true;
+    }
+    return false;
+}
+
+/* Built-in parts first; of two with one name only the one that external.h gives the place. */
+static void make(void)
+{
+    struct parts external = external_load();
+    struct parts builtin = {part_registry, part_registry_count};
+    const struct part **list = calloc(builtin.count + external.count + 1, sizeof(*list));
+    size_t count = 0;
+
+    if (!list)
+        return;
+    for (size_t i = 0; i < builtin.count; i++) {
+        if (!external_replaces(builtin.list[i]))
+            list[count++] = builtin.list[i];
+    }
+    for (size_t i = 0; i < external.count; i++) {
+        if (!is_named(&builtin, external.list[i]->name) || external_replaces(external.list[i]))
+            list[count++] = external.list[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (list[i]->params)
+            params_publish(list[i]->name, list[i]->prov_name, list[i]->params);
+    }
+    all_parts = (struct parts){list, count};
+}
+
+const struct parts *registry_parts(void)
+{
+    pthread_once(&once, make);
+    return &all_parts;
+}
+
+const char *part_shown(const struct part *part)
+{
+    return part->prov_name ? part->prov_name : part->name;
+}
+
+uint32_t part_version(const struct part *part)
+{
+    return external_is(part) ? external_version(part) : PROV_VERSION;
+}
+
+static const char *without_prefix(const char *name)
+{
+    if (!strncasecmp(name, "ofi_hook_", 9))
+        return name + 9;
+    return strncasecmp(name, "ofi_", 4) ? name : name + 4;
+}
+
+static bool part_is(const struct part *part, const char *name)
+{
+    if (!strcasecmp(part->name, name) || !strcasecmp(part_shown(part), name))
+        return true;
+    for (const char *const *alias = part->aliases; alias && *alias; alias++) {
+        if (!strcasecmp(*alias, name))
+            return true;
+    }
+    return false;
+}
+
+const struct part *parts_find(const struct parts *parts, const char *name)
+{
+    const char *bare = without_prefix(name);
+
+    for (size_t i = 0; i < parts->count; i++) {
+        if (part_is(parts->list[i], name))
+            return parts->list[i];
+    }
+    for (size_t i = 0; bare != name && i < parts->count; i++) {
+        /* The prefix belongs to layers: `ofi_tcp` is no name of tcp. */
+        if (parts->list[i]->kind != PART_TRANSPORT && part_is(parts->list[i], bare))
+            return parts->list[i];
+    }
+    return NULL;
+}
+
+const char *parts_near(const struct parts *parts, const char *name)
+{
+    const char **names = calloc(parts->count + 1, sizeof(*names));
+    const char *near;
+
+    if (!names)
+        return NULL;
+    for (size_t i = 0; i < parts->count; i++)
+        names[i] = parts->list[i]->name;
+    near = near_name(without_prefix(name), names);
+    free(names);
+    return near;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compose/stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+struct stack *stack_create(const struct part *part, struct span span)
+{
+    struct stack *stack = calloc(1, sizeof(*stack));
+
+    if (stack) {
+        stack->refs = 1;
+        stack->part = part;
+        stack->span = span;
+    }
+    return stack;
+}
+
+struct stack *stack_hold(struct stack *stack)
+{
+    __atomic_fetch_add(&stack->refs, 1, __ATOMIC_RELAXED);
+    return stack;
+}
+
+static void given_free(struct spec_param *given, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(given[i].key);
+        free(given[i].value);
+    }
+    free(given);
+}
+
+void stack_release(struct stack *stack)
+{
+    if (!stack || __atomic_sub_fetch(&stack->refs, 1, __ATOMIC_ACQ_REL))
+        return;
+    for (size_t i = 0; i < stack->lower_count; i++)
+        stack_release(stack->lowers[i]);
+    free(stack->lowers);
+    given_free(stack->given, stack->given_count);
+    params_destroy(stack->params);
+    free(stack);
+}
+
+int stack_add_lower(struct stack *stack, struct stack *lower)
+{
+    struct stack **lowers =
+        realloc(stack->lowers, (stack->lower_count + 1) * sizeof(*stack->lowers));
+
+    if (!lowers) {
+        stack_release(lower);
+        return -FI_ENOMEM;
+    }
+    stack->lowers = lowers;
+    lowers[stack->lower_count++] = lower;
+    return 0;
+}
+
+static struct spec_param *given_dup(const struct spec_param *given, size_t count)
+{
+    struct spec_param *copy = calloc(count ? count : 1, sizeof(*copy));
+
+    for (size_t i = 0; copy && i < count; i++) {
+        copy[i].key = strdup(given[i].key);
+        copy[i].value = given[i].value ? strdup(given[i].value) : NULL;
+        if (!copy[i].key || (given[i].value && !copy[i].value)) {
+            given_free(copy, i + 1);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+int stack_set_params(struct stack *stack, const struct spec_param *given, size_t count,
+                     struct spec_error *error)
+{
+    static const struct param_def none[] = {{.key = NULL}};
+    struct param_text *texts = calloc(count ? count : 1, sizeof(*texts));
+    char why[sizeof(error->why)] = "";
+    size_t bad = 0;
+    int rc = -FI_ENOMEM;
+
+    if (!texts)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        texts[i] = (struct param_text){given[i].key, given[i].value};
+    rc = params_resolve(stack->part->name, part_shown(stack->part),
+                        stack->part->params ? stack->part->params : none, texts, count,
+                        &stack->params, &bad, why, sizeof(why));
+    free(texts);
+    if (rc == -FI_EINVAL)
+        spec_fail(error, bad < count ? given[bad].span : stack->span, "%s", why);
+    if (rc)
+        return rc;
+    stack->given = given_dup(given, count);
+    if (!stack->given)
+        return -FI_ENOMEM;
+    stack->given_count = count;
+    return 0;
+}
+
+struct stack *stack_over(const struct stack *stack, struct stack *lower)
+{
+    struct stack *copy = stack_create(stack->part, stack->span);
+
+    if (!copy) {
+        stack_release(lower);
+        return NULL;
+    }
+    copy->hooked = stack->hooked;
+    copy->params = params_dup(stack->params);
+    copy->given = given_dup(stack->given, stack->given_count);
+    if (copy->given)
+        copy->given_count = stack->given_count;
+    if (stack_add_lower(copy, lower) || !copy->params || !copy->given) {
+        stack_release(copy);
+        return NULL;
+    }
+    return copy;
+}

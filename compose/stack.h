@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A stack that a text stands for, not opened: a tree of parts with their parameters. Nodes are
+ * immutable once bound, and shared by reference count, across threads.
+ */
+#ifndef WEFT_COMPOSE_STACK_H
+#define WEFT_COMPOSE_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "compose/registry.h"
+#include "compose/spec.h"
+
+/*
+ * A part over its lowers; or, when `automatic`, the place of a transport that was named bare and
+ * that an unnamed layer completes: lowers[0] is the transport, lowers[1] the layer over that same
+ * node, and part is the transport's.
+ */
+struct stack {
+    int refs;
+    const struct part *part;
+    bool automatic;
+    bool hooked;             /* put on top by FI_HOOK: never printed */
+    struct params *params;   /* resolved; NULL when automatic */
+    struct spec_param *given; /* as in the text */
+    size_t given_count;
+    struct stack **lowers;
+    size_t lower_count;
+    struct span span; /* of the name, in the text that it came from */
+};
+
+/* A node with one reference, without parameters or lowers. NULL without memory. */
+struct stack *stack_create(const struct part *part, struct span span);
+struct stack *stack_hold(struct stack *stack);
+void stack_release(struct stack *stack); /* takes NULL */
+
+/* Adds lower, whose reference passes to stack also on failure. -FI_ENOMEM. */
+int stack_add_lower(struct stack *stack, struct stack *lower);
+/* Sets the parameters from texts. On -FI_EINVAL *error is filled with the span of the bad one. */
+int stack_set_params(struct stack *stack, const struct spec_param *params, size_t count,
+                     struct spec_error *error);
+/* stack's part and parameters over another lower (lower's reference passes). NULL without memory. */
+struct stack *stack_over(const struct stack *stack, struct stack *lower);
+
+/* bind: one stack of a parsed text to parts, each base at its end. -FI_EINVAL with *error. */
+int bind_stack(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
+               struct spec_error *error);
+/* The part of an item; NULL with *error filled. */
+const struct part *bind_part(const struct parts *parts, const struct spec_item *item,
+                             struct spec_error *error);
+/* bind, of FI_HOOK: puts its transparent layers on top of *stack, whose reference is replaced. */
+int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
+               struct spec_error *error);
+
+/* check: every layer stands on what it can use. -FI_EINVAL with *error. */
+int check_stack(const struct parts *parts, const struct stack *stack, struct spec_error *error);
+/* Endpoint types that a stack gives: the named parts only, or with what a bare transport admits. */
+unsigned check_gives(const struct parts *parts, const struct stack *stack, bool admits);
+/* May `layer` be put, by the planner, on a transport that was named bare? */
+bool check_admits(const struct part *layer, const struct part *base);
+
+/*
+ * admit: the stacks that a checked one stands for, best first: the one with its bare transports
+ * completed by unnamed layers, then those with a named layer on a bare transport. Appends to the
+ * array *list of *count, each with a reference. -FI_ENOMEM.
+ */
+int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list,
+                size_t *count);
+
+/* Text of a stack, transport first, in upstream's spelling, without what FI_HOOK put on top.
+ * Full: parses, binds and admits back to this stack. Short: without transparent layers and
+ * parameters. Heap; NULL without memory. */
+char *stack_print(const struct stack *stack);
+char *stack_print_short(const struct stack *stack);
+
+#endif
