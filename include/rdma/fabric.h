@@ -24,10 +24,6 @@ extern "C" {
 #define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
 #endif
 
-#ifndef count_of
-#define count_of(array) (sizeof(array) / sizeof((array)[0]))
-#endif
-
 /* ---- Version: fi_version(3) ---- */
 
 #define FI_MAJOR_VERSION 2
