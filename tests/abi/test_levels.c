@@ -85,6 +85,12 @@ static void a_duplicate_has_what_the_callers_layout_has(void **state)
 /* Hints in each layout and at each release's version are understood: they ask for nothing odd. */
 static void hints_are_read_in_the_callers_layout(void **state)
 {
+    struct fi_info *any = NULL;
+
+    /* A build with no transport but hidden ones has nothing to ask for. */
+    if (fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &any) == -FI_ENODATA)
+        skip();
+    fi_freeinfo(any);
     for (int level = 0; level < LEVELS; level++) {
         struct fences fences = {{NULL}, 0};
         struct fi_info *hints = old_info(&fences, level), *info = NULL;
