@@ -264,7 +264,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint6
         }
     }
     pthread_mutex_unlock(&eq->mutex);
-    return event ? (ssize_t)sizeof(*out) : -FI_EAGAIN;
+    return event ? (ssize_t)abi_eq_err_entry_size(eq->fabric->abi) : -FI_EAGAIN;
 }
 
 /* ---- Waiting ---- */
