@@ -21,8 +21,8 @@ struct match;
 struct report;
 
 struct match_attr {
-    size_t size;           /* most receives outstanding; then -FI_EAGAIN */
-    size_t iov_limit;      /* iovecs of one receive */
+    size_t size;           /* most receives posted and unmatched; then -FI_EAGAIN; 0: no limit */
+    size_t iov_limit;      /* iovecs of one receive; 0 counts as 1 */
     uint64_t op_flags;     /* default op flags of the receive context (FI_COMPLETION, ...) */
     size_t min_multi_recv; /* bytes below which a multi-receive buffer is released */
     bool directed;         /* FI_DIRECTED_RECV: src_addr of receives counts */
@@ -31,20 +31,29 @@ struct match_attr {
 /*
  * Where messages come from. Embedded in a connection (or endpoint); its `srx` is handed to the lower
  * with fi_srx_context(FI_PEER). What the lower says in attr->addr is ignored: the identity of the
- * source object decides.
+ * source object decides, unless `many` is set (by the embedder, after match_source_init): then one
+ * lower endpoint stands for many peers, and attr->addr says which, FI_ADDR_UNSPEC for unknown ones.
+ *
+ * The lower owns an entry from get (match) or start or discard on, whatever those return, until it
+ * calls free_entry: after it wrote the completion, and also for a discarded entry (at once or
+ * later, but before match_destroy). entry->flags is what the completion reports, FI_COMPLETION
+ * taken off: it already says FI_MULTI_RECV on the last message of a buffer. Before queue_* the
+ * lower may set cq_data and add FI_REMOTE_CQ_DATA to entry->flags; both are reported by FI_PEEK.
+ * entry->iov and entry->desc are private copies, desc an array of count (NULL where none was given).
  */
 struct match_source {
     struct fid_peer_srx srx;
     struct match *match;
-    fi_addr_t addr;        /* reported and matched; FI_ADDR_UNSPEC while unknown */
-    struct list unexpected; /* its queued messages */
+    fi_addr_t addr;         /* reported and matched; FI_ADDR_UNSPEC while unknown */
+    bool many;              /* attr->addr says who, message by message */
+    struct list unexpected; /* its queued messages, claimed ones too */
 };
 
 int match_create(const struct match_attr *attr, struct match **match);
 /* Discards every queued message (peer_ops->discard_*) and forgets receives without completing them
  * (fi_close of the endpoint). Takes NULL. */
 void match_destroy(struct match *match);
-void match_set_min_multi_recv(struct match *match, size_t size);
+void match_set_min_multi_recv(struct match *match, size_t size); /* of receives posted later */
 size_t match_min_multi_recv(const struct match *match);
 
 /* Where the engine itself reports: cancel, peek, discard, release of a multi-receive buffer. Needed
@@ -52,21 +61,24 @@ size_t match_min_multi_recv(const struct match *match);
  * FI_COMPLETION is set when a completion is wanted (selective completion considered). */
 void match_set_report(struct match *match, struct report *report);
 
+/* srx.ep_fid is zeroed but for its class and context (the source); srx.owner_ops is the engine's. */
 void match_source_init(struct match_source *source, struct match *match, fi_addr_t addr);
 /* The source got an address: queued messages of it can now match directed receives (starts them). */
 void match_source_resolve(struct match_source *source, fi_addr_t addr);
 /* The source is gone: its queued messages are discarded. */
 void match_source_finish(struct match_source *source);
 
-/* fi_recvmsg, fi_trecvmsg with all flags merged (op_flags defaults are added by these unless flags
- * came from a *msg call: pass final flags). May start a queued message at once. -FI_EAGAIN at the
- * size limit, -FI_EINVAL. */
+/*
+ * fi_recvmsg, fi_trecvmsg with all flags merged (flags are final: match_op_flags of the context for
+ * calls other than *msg). May start a queued message at once. -FI_EAGAIN at the size limit,
+ * -FI_EINVAL (too many iovecs, FI_CLAIM of what was not claimed), -FI_ENOMEM.
+ */
 ssize_t match_recv(struct match *match, const struct fi_msg *msg, uint64_t flags);
 ssize_t match_trecv(struct match *match, const struct fi_msg_tagged *msg, uint64_t flags);
 uint64_t match_op_flags(const struct match *match);
 
-/* fi_cancel: 0 when a posted receive was cancelled (an FI_ECANCELED error entry is written),
- * -FI_ENOENT when none has the context. */
+/* fi_cancel: 0 when a posted receive was cancelled (an FI_ECANCELED error entry is written; for a
+ * multi-receive buffer after its messages under way), -FI_ENOENT when none has the context. */
 int match_cancel(struct match *match, void *context);
 /* Every posted receive that only `source` (or anyone, when source is NULL) can satisfy ends in an
  * error entry with err (positive). */
