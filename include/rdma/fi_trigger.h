@@ -19,7 +19,7 @@ enum fi_trigger_event {
     FI_TRIGGER_XPU
 };
 
-enum fi_trigger_op {
+enum fi_op_type {
     FI_OP_RECV,
     FI_OP_SEND,
     FI_OP_TRECV,
@@ -134,7 +134,7 @@ struct fi_deferred_work {
     uint64_t threshold;
     struct fid_cntr *triggering_cntr;
     struct fid_cntr *completion_cntr;
-    enum fi_trigger_op op_type;
+    enum fi_op_type op_type;
     union {
         struct fi_op_msg *msg;
         struct fi_op_tagged *tagged;
