@@ -44,9 +44,9 @@ static struct stack *put_on(const struct part *layer, bool unnamed, struct stack
     if (!stack)
         return NULL;
     for (const struct param_text *text = layer->unnamed; unnamed && text->key && count < 8; text++)
-        given[count++] = (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
-    if (stack_set_params(stack, given, count, &error) ||
-        stack_add_lower(stack, stack_hold(base))) {
+        given[count++] =
+            (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
+    if (stack_set_params(stack, given, count, &error) || stack_add_lower(stack, stack_hold(base))) {
         stack_release(stack);
         return NULL;
     }
@@ -121,8 +121,7 @@ static int admit_layer(const struct parts *parts, struct stack *stack, bool bare
 }
 
 /* A copy of join with the lowers that it has so far and one more. */
-static struct stack *join_with(const struct stack *join, struct stack *partial,
-                               struct stack *lower)
+static struct stack *join_with(const struct stack *join, struct stack *partial, struct stack *lower)
 {
     struct stack *copy = NULL;
 
@@ -130,8 +129,8 @@ static struct stack *join_with(const struct stack *join, struct stack *partial,
         return stack_over(join, stack_hold(lower));
     copy = stack_over(join, stack_hold(partial->lowers[0]));
     for (size_t i = 1; copy && i <= partial->lower_count; i++) {
-        if (stack_add_lower(copy, stack_hold(i < partial->lower_count ? partial->lowers[i]
-                                                                      : lower))) {
+        if (stack_add_lower(copy,
+                            stack_hold(i < partial->lower_count ? partial->lowers[i] : lower))) {
             stack_release(copy);
             copy = NULL;
         }
@@ -191,8 +190,7 @@ static int admit(const struct parts *parts, struct stack *stack, bool bare, stru
     return list_add(list, count, stack_hold(stack));
 }
 
-int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list,
-                size_t *count)
+int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list, size_t *count)
 {
     return admit(parts, stack, true, list, count);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fabric of a bare transport name that an unnamed layer completes: "tcp" is tcp for FI_EP_MSG and
- * rxm(tags=pass);tcp for FI_EP_RDM. Event queues and passive endpoints belong to the transport; a
- * domain goes to the transport or to the layer by the type of its info's endpoint. The layer's fabric
- * is opened with the first domain that needs it, over the same transport's fabric, so that an event
- * queue serves both.
+ * The fabric of a bare transport name that an unnamed layer completes: "tcp" is tcp for FI_EP_MSG
+ * and rxm(tags=pass);tcp for FI_EP_RDM. Event queues and passive endpoints belong to the transport;
+ * a domain goes to the transport or to the layer by the type of its info's endpoint. The layer's
+ * fabric is opened with the first domain that needs it, over the same transport's fabric, so that
+ * an event queue serves both.
  *
  * Only an application with the current struct layouts can share that fabric: it was opened for the
- * application's layouts, and a layer has the current ones. For others the layer gets one of its own.
+ * application's layouts, and a layer has the current ones. For others the layer gets one of its
+ * own.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ struct automatic {
     struct stack *stack;
     char *name;
     struct lower *base;
-    pthread_mutex_t mutex;      /* of `layer` being made or closed */
+    pthread_mutex_t mutex;    /* of `layer` being made or closed */
     struct fid_fabric *layer; /* NULL until a domain needs it */
 };
 
@@ -115,7 +116,9 @@ static int automatic_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
 static int automatic_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
                                struct fid_wait **waitset)
 {
-    return fi_wait_open(base_of(fabric), attr, waitset);
+    struct fid_fabric *base = base_of(fabric);
+
+    return base->ops->wait_open(base, attr, waitset);
 }
 
 /* The layer hands down what is not its own, so that it can be asked about everything. */
@@ -189,8 +192,7 @@ static struct fi_ops_fabric fabric_ops = {
 int automatic_open(struct stack *stack, const struct opening *opening, unsigned abi,
                    struct fid_fabric **fabric, void *context)
 {
-    struct open_args args = {
-        .part = stack->part, .api_version = opening->api_version, .abi = abi};
+    struct open_args args = {.part = stack->part, .api_version = opening->api_version, .abi = abi};
     struct automatic *automatic = calloc(1, sizeof(*automatic));
     int rc = -FI_ENOMEM;
 

@@ -45,8 +45,8 @@ static int check_params(const struct spec_item *item, struct spec_error *error)
 }
 
 /* One named item as a node without lowers. */
-static int bind_item(const struct part *part, const struct spec_item *item,
-                     struct stack **result, struct spec_error *error)
+static int bind_item(const struct part *part, const struct spec_item *item, struct stack **result,
+                     struct spec_error *error)
 {
     struct stack *stack;
     int rc = check_params(item, error);
@@ -110,8 +110,8 @@ static int find_base(const struct parts *parts, const struct spec_stack *text,
 }
 
 /* The stacks of a bracket become the lowers of the join beside it. */
-static int bind_join(const struct parts *parts, const struct spec_item *bracket,
-                     struct stack *join, struct spec_error *error)
+static int bind_join(const struct parts *parts, const struct spec_item *bracket, struct stack *join,
+                     struct spec_error *error)
 {
     for (size_t i = 0; i < bracket->member_count; i++) {
         struct stack *lower;

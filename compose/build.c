@@ -11,14 +11,18 @@
 #include "core/abi.h"
 #include "core/info.h"
 #include "core/log.h"
+#include "core/param_env.h"
 
 /* What an application speaks whose fi_fabric_attr says nothing: the newest of its layouts. */
 static uint32_t version_of(const struct fi_fabric_attr *attr, unsigned abi)
 {
     static const uint32_t newest[] = {
-        [ABI_1_0] = FI_VERSION(1, 4),  [ABI_1_1] = FI_VERSION(1, 6),
-        [ABI_1_2] = FI_VERSION(1, 8),  [ABI_1_3] = FI_VERSION(1, 19),
-        [ABI_1_7] = FI_VERSION(1, 22), [ABI_1_8] = FI_VERSION(2, 4),
+        [ABI_1_0] = FI_VERSION(1, 4),
+        [ABI_1_1] = FI_VERSION(1, 6),
+        [ABI_1_2] = FI_VERSION(1, 8),
+        [ABI_1_3] = FI_VERSION(1, 19),
+        [ABI_1_7] = FI_VERSION(1, 22),
+        [ABI_1_8] = FI_VERSION(2, 4),
         [ABI_1_9] = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
     };
 
@@ -70,7 +74,8 @@ static int open_candidate(const struct candidate *candidate, const struct fi_fab
 int fabric_open(const struct fi_fabric_attr *attr, const struct fi_info *info, unsigned abi_level,
                 struct fid_fabric **fabric, void *context)
 {
-    const struct environment environment = {getenv("FI_PROVIDER"), getenv("FI_HOOK")};
+    const struct environment environment = {param_variable("FI_PROVIDER"),
+                                            param_variable("FI_HOOK")};
     const struct candidate *candidate;
     struct candidates candidates;
     int rc;

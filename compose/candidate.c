@@ -205,7 +205,8 @@ static int add_listed(const struct making *making, struct candidates *candidates
         struct spec_error error;
         struct stack *stack;
 
-        /* "verbs,ofi_rxm" is how many write it for upstream, where the layer's name adds nothing. */
+        /* "verbs,ofi_rxm" is how many write it for upstream, where the layer's name adds
+         * nothing. */
         if (provider->stack_count > 1 && lone_layer(making->parts, text))
             continue;
         rc = bind_and_check(making->parts, text, &stack, &error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The stacks that one fi_getinfo or fi_fabric looks at: what FI_PROVIDER lists or leaves, with
- * FI_HOOK on top, narrowed by the provider name of the hints; each with the provider name that leads
- * back to it.
+ * FI_HOOK on top, narrowed by the provider name of the hints; each with the provider name that
+ * leads back to it.
  */
 #ifndef WEFT_COMPOSE_CANDIDATE_H
 #define WEFT_COMPOSE_CANDIDATE_H

@@ -32,9 +32,8 @@ unsigned check_gives(const struct parts *parts, const struct stack *stack, bool 
 
 static const char *type_name(unsigned type)
 {
-    static const char *const names[] = {"FI_EP_UNSPEC",       "FI_EP_MSG",     "FI_EP_DGRAM",
-                                        "FI_EP_RDM",          "FI_EP_SOCK_STREAM",
-                                        "FI_EP_SOCK_DGRAM"};
+    static const char *const names[] = {"FI_EP_UNSPEC", "FI_EP_MSG",         "FI_EP_DGRAM",
+                                        "FI_EP_RDM",    "FI_EP_SOCK_STREAM", "FI_EP_SOCK_DGRAM"};
 
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }
@@ -58,8 +57,8 @@ static void fail_stands_on(const struct parts *parts, const struct stack *stack,
 
     while (lower->part->transparent)
         lower = lower->lowers[0];
-    spec_fail(error, stack->span, "%s needs a lower that gives %s; %s gives %s",
-              stack->part->name, needs ? needs : "?", lower->part->name, gives ? gives : "?");
+    spec_fail(error, stack->span, "%s needs a lower that gives %s; %s gives %s", stack->part->name,
+              needs ? needs : "?", lower->part->name, gives ? gives : "?");
     free(needs);
     free(gives);
 }

@@ -134,7 +134,8 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
             stack->part->summary ? stack->part->summary : "");
     for (size_t i = 0; i < stack->given_count; i++)
         fprintf(out, "%s%s%s%s", i ? ", " : " (", stack->given[i].key,
-                stack->given[i].value ? "=" : "", stack->given[i].value ? stack->given[i].value : "");
+                stack->given[i].value ? "=" : "",
+                stack->given[i].value ? stack->given[i].value : "");
     fprintf(out, "%s", stack->given_count ? ")" : "");
     if (own)
         print_gains(out, own, lower);
@@ -145,7 +146,7 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
     print_lowers(out, query, stack, type, depth);
 }
 
-static size_t count_of(const struct fi_info *infos, const char *name, enum fi_ep_type type)
+static size_t infos_of(const struct fi_info *infos, const char *name, enum fi_ep_type type)
 {
     size_t count = 0;
 
@@ -163,7 +164,7 @@ void explain_tree(FILE *out, const struct query *query, const struct candidates 
         const struct candidate *candidate = &candidates->list[i];
 
         for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
-            size_t count = count_of(infos, candidate->name, types[t]);
+            size_t count = infos_of(infos, candidate->name, types[t]);
 
             if (!count)
                 continue;

@@ -16,6 +16,7 @@
 #include "core/abi.h"
 #include "core/info.h"
 #include "core/log.h"
+#include "core/param_env.h"
 
 #define MR_MODES                                                                                   \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
@@ -104,8 +105,8 @@ static int external_offer(const struct request *req, const struct fi_info *lower
 {
     struct external *external = external_of(req->part);
     const struct fi_provider *provider = external->provider;
-    uint32_t version = FI_VERSION_LT(provider->fi_version, req->version) ? provider->fi_version
-                                                                         : req->version;
+    uint32_t version =
+        FI_VERSION_LT(provider->fi_version, req->version) ? provider->fi_version : req->version;
     struct fi_info *hints = info_dup(req->hints);
     struct fi_info *theirs = NULL, *infos = NULL;
     int rc;
@@ -172,8 +173,7 @@ static struct external *find_loaded(const char *name)
     return NULL;
 }
 
-static struct external *external_create(struct fi_provider *provider, void *library,
-                                        bool preferred)
+static struct external *external_create(struct fi_provider *provider, void *library, bool preferred)
 {
     struct external *external = calloc(1, sizeof(*external));
 
@@ -312,7 +312,7 @@ static void load_path(const char *text)
 
 struct parts external_load(void)
 {
-    load_path(secure_getenv("FI_PROVIDER_PATH"));
+    load_path(param_variable("FI_PROVIDER_PATH"));
     loaded_parts = calloc(loaded_count + 1, sizeof(const struct part *));
     for (size_t i = 0; loaded_parts && i < loaded_count; i++)
         loaded_parts[i] = &loaded[i]->part;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * External providers: upstream's lib*-fi.so with fi_prov_ini (fi_provider(3), fabric(7)), each as a
- * transport that may be the base of any stack. FI_PROVIDER_PATH says where they are:
- * `dir:dir`, `+/path/lib-fi.so` for one that is preferred, and `@` before all.
+ * transport that may be the base of any stack. FI_PROVIDER_PATH says where they are: `dir:dir`,
+ * `+/path/lib-fi.so` for one that is preferred, and `@` before all.
  *
  * Upstream lets the highest version win among providers of one name. Ours and theirs do not count
- * alike, so a part that is built in wins here, unless `@` stands first or the provider is preferred.
+ * alike, so a part that is built in wins here, unless `@` stands first or the provider is
+ * preferred.
  */
 #ifndef WEFT_COMPOSE_EXTERNAL_H
 #define WEFT_COMPOSE_EXTERNAL_H
@@ -14,8 +15,8 @@
 
 #include "compose/registry.h"
 
-/* Loads all that FI_PROVIDER_PATH, or the default folder, has. Once a process. What cannot be used is
- * left out and logged. */
+/* Loads all that FI_PROVIDER_PATH, or the default folder, has. Once a process. What cannot be
+ * used is left out and logged. */
 struct parts external_load(void);
 
 /* After external_load: does a loaded provider stand in the place of this part? */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -10,6 +11,7 @@
 #include "compose/explain.h"
 #include "core/info.h"
 #include "core/log.h"
+#include "core/param_env.h"
 
 /* One call. */
 struct call {
@@ -92,8 +94,32 @@ static struct fi_info *places_take(struct places *places)
     return infos;
 }
 
+/* FI_ADDR_FORMAT leaves infos of one address format only. */
+static struct fi_info *filter_format(struct fi_info *infos, const char *wanted,
+                                     struct reasons *reasons)
+{
+    struct fi_info **link = &infos;
+    char text[64];
+
+    while (wanted && *wanted && *link) {
+        struct fi_info *info = *link;
+
+        fi_tostr_r(text, sizeof(text), &info->addr_format, FI_TYPE_ADDR_FORMAT);
+        if (!strcasecmp(text, wanted)) {
+            link = &info->next;
+            continue;
+        }
+        reasons_add(reasons, "addr_format: FI_ADDR_FORMAT=%s, offered %s", wanted, text);
+        *link = info->next;
+        info->next = NULL;
+        info_free(info);
+    }
+    return infos;
+}
+
 static int plan_all(struct call *call)
 {
+    const char *format = param_variable("FI_ADDR_FORMAT");
     struct places places = {0};
     int rc = 0;
 
@@ -105,6 +131,7 @@ static int plan_all(struct call *call)
         reasons_enter(call->reasons, "%s", candidate->full);
         rc = plan_getinfo(candidate->stack, candidate->name, &call->query, call->hints,
                           call->reasons, &infos);
+        infos = filter_format(infos, format, call->reasons);
         if (!rc)
             rc = places_add(&places, infos, candidate->choice);
         reasons_leave(call->reasons, places.count - before);
@@ -119,8 +146,9 @@ static int plan_all(struct call *call)
     return rc;
 }
 
-/* fi_getinfo(3): an open object in the hints restricts the answer to what belongs to it. Which stack
- * a foreign pointer belongs to is not kept anywhere; programs that try this ask again without. */
+/* fi_getinfo(3): an open object in the hints restricts the answer to what belongs to it. Which
+ * stack a foreign pointer belongs to is not kept anywhere; programs that try this ask again
+ * without. */
 static bool names_objects(struct call *call)
 {
     const char *field = call->hints->fabric_attr->fabric   ? "fabric_attr->fabric"
@@ -181,8 +209,9 @@ static int list_parts(struct fi_info **infos)
 
 static int run(struct call *call)
 {
-    const struct environment environment = {getenv("FI_PROVIDER"), getenv("FI_HOOK")};
-    enum explain mode = explain_mode(getenv("FI_EXPLAIN"));
+    const struct environment environment = {param_variable("FI_PROVIDER"),
+                                            param_variable("FI_HOOK")};
+    enum explain mode = explain_mode(param_variable("FI_EXPLAIN"));
     int rc;
 
     if (mode != EXPLAIN_OFF || log_enabled("core", FI_LOG_WARN, FI_LOG_CORE))

@@ -197,8 +197,10 @@ int stack_open(struct stack *stack, const struct opening *opening, unsigned abi,
     }
     if (!rc)
         rc = stack_open_over(stack, opening, abi, lowers, fabric, context);
-    while (rc && opened)
-        lowers[--opened]->close(lowers[opened]);
+    while (rc && opened) {
+        opened--;
+        lowers[opened]->close(lowers[opened]);
+    }
     free(lowers);
     return rc;
 }

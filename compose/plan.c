@@ -41,8 +41,8 @@ static size_t info_count(const struct fi_info *infos)
     return count;
 }
 
-/* Asks the part for its infos over lower, and appends those that satisfy the hints. An error that is
- * not ours is a refusal: one part out of order must not hide the others. */
+/* Asks the part for its infos over lower, and appends those that satisfy the hints. An error
+ * that is not ours is a refusal: one part out of order must not hide the others. */
 static int ask(const struct planning *planning, const struct stack *stack,
                const struct fi_info *hints, const struct fi_info *lower, struct fi_info **infos)
 {
@@ -67,7 +67,8 @@ static int ask(const struct planning *planning, const struct stack *stack,
     return 0;
 }
 
-/* A join is asked about the first info of each of its lowers, then the second of each, and so on. */
+/* A join is asked about the first info of each of its lowers, then the second of each, and so
+ * on. */
 static int ask_join(const struct planning *planning, const struct stack *stack,
                     const struct fi_info *hints, struct fi_info **lowers, struct fi_info **infos)
 {

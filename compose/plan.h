@@ -10,9 +10,6 @@
 #include "compose/stack.h"
 #include "core/reason.h"
 
-/* Of every part that is built in. */
-#define PROV_VERSION FI_VERSION(0, 1)
-
 /* The arguments of fi_getinfo that every level gets unchanged. */
 struct query {
     uint32_t version;
@@ -21,9 +18,9 @@ struct query {
 };
 
 /*
- * What stack offers that satisfies hints (complete: every nested attr present), each info describing
- * all that it can do: not settled, prov_name not set. *infos is NULL when nothing fits; the reasons
- * are recorded. 0 or -FI_ENOMEM. May block in the resolver.
+ * What stack offers that satisfies hints (complete: every nested attr present), each info
+ * describing all that it can do: not settled, prov_name not set. *infos is NULL when nothing fits;
+ * the reasons are recorded. 0 or -FI_ENOMEM. May block in the resolver.
  */
 int plan_offers(const struct stack *stack, const struct query *query, const struct fi_info *hints,
                 struct reasons *reasons, struct fi_info **infos);

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "compose/external.h"
-#include "compose/plan.h"
 
 static struct parts all_parts;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -50,6 +49,17 @@ const struct parts *registry_parts(void)
 {
     pthread_once(&once, make);
     return &all_parts;
+}
+
+static void load(void)
+{
+    registry_parts();
+}
+
+/* fi_getparams may be the first call of a program. */
+__attribute__((constructor)) static void set_loader(void)
+{
+    params_set_loader(load);
 }
 
 const char *part_shown(const struct part *part)

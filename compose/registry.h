@@ -29,6 +29,9 @@ const char *parts_near(const struct parts *parts, const char *name);
 /* part->prov_name, or its name when it has none of its own. */
 const char *part_shown(const struct part *part);
 
+/* Of every part that is built in. */
+#define PROV_VERSION FI_VERSION(0, 1)
+
 /* Of a loaded provider its own, else ours. */
 uint32_t part_version(const struct part *part);
 

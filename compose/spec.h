@@ -74,8 +74,8 @@ char *spec_print(const struct spec *spec);
 void spec_fail(struct spec_error *error, struct span span, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The error as the user sees it, three lines without the last newline: where (origin is the variable
- * or field that held the text) and why, the text, a caret. Heap; NULL without memory. */
+/* The error as the user sees it, three lines without the last newline: where (origin is the
+ * variable or field that held the text) and why, the text, a caret. Heap; NULL without memory. */
 char *spec_error_text(const char *origin, const char *text, const struct spec_error *error);
 
 /* A text being built, shared by the printers of this folder. data is NULL and failed is set when

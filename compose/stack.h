@@ -21,8 +21,8 @@ struct stack {
     int refs;
     const struct part *part;
     bool automatic;
-    bool hooked;             /* put on top by FI_HOOK: never printed */
-    struct params *params;   /* resolved; NULL when automatic */
+    bool hooked;              /* put on top by FI_HOOK: never printed */
+    struct params *params;    /* resolved; NULL when automatic */
     struct spec_param *given; /* as in the text */
     size_t given_count;
     struct stack **lowers;
@@ -40,7 +40,8 @@ int stack_add_lower(struct stack *stack, struct stack *lower);
 /* Sets the parameters from texts. On -FI_EINVAL *error is filled with the span of the bad one. */
 int stack_set_params(struct stack *stack, const struct spec_param *params, size_t count,
                      struct spec_error *error);
-/* stack's part and parameters over another lower (lower's reference passes). NULL without memory. */
+/* stack's part and parameters over another lower (lower's reference passes). NULL without
+ * memory. */
 struct stack *stack_over(const struct stack *stack, struct stack *lower);
 
 /* bind: one stack of a parsed text to parts, each base at its end. -FI_EINVAL with *error. */

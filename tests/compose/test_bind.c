@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Texts to stacks: what they bind to, what they admit, how they print, and what is wrong with
+ * them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rdma/fi_errno.h>
+
+#include "compose/stack.h"
+#include "fake.h"
+
+/* The first stack of text, or the error as shown. */
+static struct stack *bind(const char *text, char **shown)
+{
+    struct spec_error error = {0};
+    struct stack *stack = NULL;
+    struct spec *spec;
+    int rc = spec_parse(text, &spec, &error);
+
+    *shown = NULL;
+    if (!rc) {
+        rc = bind_stack(&fake_parts, &spec->stacks[0], &stack, &error);
+        if (!rc) {
+            rc = check_stack(&fake_parts, stack, &error);
+            if (rc) {
+                stack_release(stack);
+                stack = NULL;
+            }
+        }
+        spec_destroy(spec);
+    }
+    if (rc)
+        *shown = spec_error_text("FI_PROVIDER", text, &error);
+    return stack;
+}
+
+static const struct {
+    const char *text, *full, *brief;
+} good[] = {
+    {"tcp", "tcp", "tcp"},
+    {"rxm;tcp", "tcp;ofi_rxm", "tcp;ofi_rxm"},
+    {"tcp;ofi_rxm", "tcp;ofi_rxm", "tcp;ofi_rxm"},
+    {"TCP;OFI_RXM", "tcp;ofi_rxm", "tcp;ofi_rxm"},
+    {"noop;rxm;noop;tcp", "tcp;ofi_hook_noop;ofi_rxm;ofi_hook_noop", "tcp;ofi_rxm"},
+    {"tcp;noop;rxm;ofi_hook_noop", "tcp;ofi_hook_noop;ofi_rxm;ofi_hook_noop", "tcp;ofi_rxm"},
+    {"hook;rxm;tcp", "tcp;ofi_rxm;ofi_hook_trace", "tcp;ofi_rxm"},
+    {"ofi_noop;tcp", "tcp;ofi_hook_noop", "tcp"},
+    {"trace(file=\"a b\");rxm(Eager=8k);tcp(iface=lo,nodelay)",
+     "tcp(iface=lo,nodelay);ofi_rxm(eager=8k);ofi_hook_trace(file=\"a b\")", "tcp;ofi_rxm"},
+    {"lnx;[shm+rxm;tcp]", "[shm+tcp;ofi_rxm];ofi_lnx", "[shm+tcp;ofi_rxm];ofi_lnx"},
+    {"[shm+udp];lnx;noop", "[shm+udp];ofi_lnx;ofi_hook_noop", "[shm+udp];ofi_lnx"},
+    {"loop", "loop", "loop"},
+};
+
+static void spec_binds_in_both_orders_and_prints_transport_first(void **state)
+{
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char *shown, *full, *brief, *again;
+        struct stack *stack = bind(good[i].text, &shown), *back;
+
+        if (!stack)
+            fail_msg("%s", shown);
+        full = stack_print(stack);
+        brief = stack_print_short(stack);
+        assert_string_equal(full, good[i].full);
+        assert_string_equal(brief, good[i].brief);
+        back = bind(full, &shown);
+        assert_non_null(back);
+        again = stack_print(back);
+        assert_string_equal(again, full);
+        stack_release(stack);
+        stack_release(back);
+        free(full);
+        free(brief);
+        free(again);
+    }
+}
+
+static const struct {
+    const char *text, *shown;
+} bad[] = {
+    {"tcp;trace;rxn", "FI_PROVIDER:11: unknown part 'rxn'; did you mean 'rxm'?\n"
+                      "  tcp;trace;rxn\n"
+                      "            ^~~"},
+    {"udp;rxm", "FI_PROVIDER:5: rxm needs a lower that gives FI_EP_MSG; udp gives FI_EP_DGRAM\n"
+                "  udp;rxm\n"
+                "      ^~~"},
+    {"rxm;noop;udp",
+     "FI_PROVIDER:1: rxm needs a lower that gives FI_EP_MSG; udp gives FI_EP_DGRAM\n"
+     "  rxm;noop;udp\n"
+     "  ^~~"},
+    {"rxm;rxm;tcp", "FI_PROVIDER:1: rxm needs a lower that gives FI_EP_MSG; rxm gives FI_EP_RDM\n"
+                    "  rxm;rxm;tcp\n"
+                    "  ^~~"},
+    {"zzzzzzzz", "FI_PROVIDER:1: unknown part 'zzzzzzzz'\n"
+                 "  zzzzzzzz\n"
+                 "  ^~~~~~~~"},
+    {"rxm", "FI_PROVIDER:1: rxm is a layer and needs a base, as in 'rxm;tcp'\n"
+            "  rxm\n"
+            "  ^~~"},
+    {"noop;rxd", "FI_PROVIDER:6: rxd is a layer and needs a base, as in 'rxd;udp'\n"
+                 "  noop;rxd\n"
+                 "       ^~~"},
+    {"tcp;udp", "FI_PROVIDER:5: udp cannot stand here: a stack has one base\n"
+                "  tcp;udp\n"
+                "      ^~~"},
+    {"noop;tcp;rxm", "FI_PROVIDER:6: tcp is a base: it stands first or last\n"
+                     "  noop;tcp;rxm\n"
+                     "       ^~~"},
+    {"tcp(ifcae=lo)", "FI_PROVIDER:5: tcp has no parameter 'ifcae'; did you mean 'iface'?\n"
+                      "  tcp(ifcae=lo)\n"
+                      "      ^~~~~~~~"},
+    {"rxm(tags=maybe);tcp", NULL},
+    {"tcp(iface=lo,IFACE=eth0)", "FI_PROVIDER:14: parameter 'IFACE' is given twice\n"
+                                 "  tcp(iface=lo,IFACE=eth0)\n"
+                                 "               ^~~~~~~~~~"},
+    {"shm(a=1)", NULL},
+    {"lnx;tcp", "FI_PROVIDER:1: lnx joins several lowers, which stand in a bracket\n"
+                "  lnx;tcp\n"
+                "  ^~~"},
+    {"rxm;[tcp+shm]", "FI_PROVIDER:1: rxm stands on one lower; a bracket needs a join\n"
+                      "  rxm;[tcp+shm]\n"
+                      "  ^~~"},
+    {"[tcp]", "FI_PROVIDER:1: a bracket needs a join beside it\n"
+              "  [tcp]\n"
+              "  ^"},
+    {"lnx", "FI_PROVIDER:1: lnx needs a bracket under it, as in 'lnx;[shm+...]'\n"
+            "  lnx\n"
+            "  ^~~"},
+    {"lnx;[shm+tpc]", "FI_PROVIDER:10: unknown part 'tpc'; did you mean 'tcp'?\n"
+                      "  lnx;[shm+tpc]\n"
+                      "           ^~~"},
+    {"ofi_tcp", "FI_PROVIDER:1: unknown part 'ofi_tcp'; did you mean 'tcp'?\n"
+                "  ofi_tcp\n"
+                "  ^~~~~~~"},
+};
+
+static void wrong_text_is_answered_with_column_caret_and_near_name(void **state)
+{
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char *shown;
+
+        assert_null(bind(bad[i].text, &shown));
+        if (bad[i].shown)
+            assert_string_equal(shown, bad[i].shown);
+        else
+            print_message("%s\n", shown);
+        free(shown);
+    }
+}
+
+static const struct {
+    const char *text, *admits; /* full texts, each with the number of automatic nodes */
+} admitted[] = {
+    {"tcp", "tcp/1 tcp;ofi_rxm/0 "},
+    {"udp", "udp/0 udp;ofi_rxd/0 "},
+    {"shm", "shm/0 "},
+    {"rxm;tcp", "tcp;ofi_rxm/0 "},
+    {"rxm;noop;tcp", "tcp;ofi_hook_noop;ofi_rxm/0 "},
+    {"noop;tcp", "tcp;ofi_hook_noop/1 tcp;ofi_rxm;ofi_hook_noop/0 "},
+    {"tcp(iface=lo)", "tcp(iface=lo)/1 tcp(iface=lo);ofi_rxm/0 "},
+    {"lnx;[shm+tcp]", "[shm+tcp];ofi_lnx/1 [shm+tcp;ofi_rxm];ofi_lnx/0 "},
+    {"lnx;[shm+rxm;tcp+udp]", "[shm+tcp;ofi_rxm+udp;ofi_rxd];ofi_lnx/0 "},
+};
+
+static unsigned automatics(const struct stack *stack)
+{
+    unsigned count = stack->automatic;
+
+    for (size_t i = 0; i < stack->lower_count; i++)
+        count += automatics(stack->lowers[i]);
+    return count;
+}
+
+static void bare_transport_admits_its_layers(void **state)
+{
+    for (size_t i = 0; i < sizeof(admitted) / sizeof(admitted[0]); i++) {
+        struct stack **list = NULL;
+        struct text text = {0};
+        size_t count = 0;
+        char *shown, *all;
+        struct stack *stack = bind(admitted[i].text, &shown);
+
+        assert_non_null(stack);
+        assert_int_equal(admit_stack(&fake_parts, stack, &list, &count), 0);
+        for (size_t n = 0; n < count; n++) {
+            char *full = stack_print(list[n]);
+
+            text_add(&text, "%s/%u ", full, automatics(list[n]));
+            stack_release(list[n]);
+            free(full);
+        }
+        all = text_take(&text);
+        assert_string_equal(all, admitted[i].admits);
+        free(all);
+        free(list);
+        stack_release(stack);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spec_binds_in_both_orders_and_prints_transport_first),
+        cmocka_unit_test(wrong_text_is_answered_with_column_caret_and_near_name),
+        cmocka_unit_test(bare_transport_admits_its_layers),
+    };
+
+    return cmocka_run_group_tests_name("bind", tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Candidates, their names, plans and opened stacks, over parts without a wire. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "compose/candidate.h"
+#include "compose/hold.h"
+#include "compose/plan.h"
+#include "core/abi.h"
+#include "core/info.h"
+#include "fake.h"
+
+static const struct {
+    const char *provider, *hook, *wanted;
+    const char *names; /* "name=full " of each candidate; only the name when they are equal */
+} cases[] = {
+    /* Unset: every transport that is not hidden, alone and under the layers that it admits. */
+    {NULL, NULL, NULL, "tcp tcp;ofi_rxm udp udp;ofi_rxd shm "},
+    {"", "", "", "tcp tcp;ofi_rxm udp udp;ofi_rxd shm "},
+    {NULL, NULL, "tcp", "tcp tcp;ofi_rxm "},
+    {NULL, NULL, "tcp;ofi_rxm", "tcp;ofi_rxm "},
+    {NULL, NULL, "ofi_rxm;tcp", "tcp;ofi_rxm "},
+    {NULL, NULL, "ofi_rxm", "tcp;ofi_rxm "},
+    {NULL, NULL, "^tcp", "udp udp;ofi_rxd shm "},
+    {NULL, NULL, "loop", "loop "},
+    {NULL, NULL, "rxm(eager=1k);tcp", "tcp;ofi_rxm(eager=1k) "},
+    /* Names in FI_PROVIDER as upstream reads them. */
+    {"tcp", NULL, NULL, "tcp tcp;ofi_rxm "},
+    {"TCP", NULL, "udp", ""},
+    {"shm,tcp", NULL, NULL, "shm tcp tcp;ofi_rxm "},
+    {"tcp,tcp;ofi_rxm", NULL, NULL, "tcp tcp;ofi_rxm "},
+    {"tcp,ofi_rxm", NULL, NULL, "tcp tcp;ofi_rxm "},
+    {"tcp;ofi_rxm", NULL, NULL, "tcp;ofi_rxm "},
+    {"tcp;ofi_rxm", NULL, "tcp", "tcp;ofi_rxm "},
+    {"tcp", NULL, "tcp;ofi_rxm", "tcp;ofi_rxm "},
+    {"udp", NULL, "tcp", ""},
+    {"^ofi_rxm", NULL, NULL, "tcp udp udp;ofi_rxd shm "},
+    {"^tcp,shm", NULL, NULL, "udp udp;ofi_rxd "},
+    {"^udp;ofi_rxd", NULL, NULL, "tcp tcp;ofi_rxm udp shm "},
+    {"tcp,nosuch", NULL, NULL, "tcp tcp;ofi_rxm "},
+    {"nosuch", NULL, NULL, ""},
+    {"tcp;;", NULL, NULL, ""},
+    {"loop", NULL, NULL, "loop "},
+    /* Transparent layers and parameters come back by matching FI_PROVIDER. */
+    {"noop;tcp", NULL, NULL, "tcp=tcp;ofi_hook_noop tcp;ofi_rxm=tcp;ofi_rxm;ofi_hook_noop "},
+    {"noop;rxm(eager=1k);noop;tcp(iface=lo)", NULL, NULL,
+     "tcp;ofi_rxm=tcp(iface=lo);ofi_hook_noop;ofi_rxm(eager=1k);ofi_hook_noop "},
+    {"noop;tcp", NULL, "tcp;ofi_rxm", "tcp;ofi_rxm=tcp;ofi_rxm;ofi_hook_noop "},
+    /* Two choices that shorten alike keep their full texts. */
+    {"rxm(eager=1k);tcp,rxm(eager=2k);tcp", NULL, NULL,
+     "tcp;ofi_rxm(eager=1k) tcp;ofi_rxm(eager=2k) "},
+    {"rxm(eager=1k);tcp,rxm(eager=2k);tcp", NULL, "tcp;ofi_rxm",
+     "tcp;ofi_rxm(eager=1k) tcp;ofi_rxm(eager=2k) "},
+    /* A spec in the hints is used as given, under its full text, where FI_PROVIDER leaves room. */
+    {NULL, NULL, "noop;rxm;tcp", "tcp;ofi_rxm;ofi_hook_noop "},
+    {"tcp", NULL, "noop;rxm(eager=1k);tcp", "tcp;ofi_rxm(eager=1k);ofi_hook_noop "},
+    {"udp", NULL, "noop;rxm;tcp", ""},
+    {"^ofi_rxm", NULL, "noop;rxm;tcp", ""},
+    {"noop;tcp", NULL, "noop;tcp", "tcp;ofi_hook_noop tcp;ofi_rxm;ofi_hook_noop "},
+    {"rxm(eager=1k);tcp", NULL, "rxm(eager=2k);tcp", ""},
+    {NULL, NULL, "tcp(iface=lo)", "tcp(iface=lo) tcp(iface=lo);ofi_rxm "},
+    {NULL, NULL, "lnx;[shm+tcp]", "[shm+tcp];ofi_lnx [shm+tcp;ofi_rxm];ofi_lnx "},
+    /* FI_HOOK goes on top of all, and is never printed. */
+    {NULL, "noop;trace(file=x)", NULL, "tcp tcp;ofi_rxm udp udp;ofi_rxd shm "},
+    {"noop;tcp", "trace", NULL, "tcp=tcp;ofi_hook_noop tcp;ofi_rxm=tcp;ofi_rxm;ofi_hook_noop "},
+    {NULL, "noop", "noop;rxm;tcp", "tcp;ofi_rxm;ofi_hook_noop "},
+    {NULL, "rxm", NULL, ""},
+    {NULL, "nopp", NULL, ""},
+    {NULL, "noop,trace", NULL, ""},
+};
+
+static char *names_of(const struct candidates *candidates)
+{
+    struct text text = {0};
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        const struct candidate *candidate = &candidates->list[i];
+
+        text_add(&text, "%s", candidate->name);
+        if (strcmp(candidate->name, candidate->full))
+            text_add(&text, "=%s", candidate->full);
+        text_add(&text, " ");
+    }
+    return text_take(&text);
+}
+
+static void candidates_are_those_of_the_texts(void **state)
+{
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct environment environment = {cases[i].provider, cases[i].hook};
+        struct candidates candidates;
+        char *names;
+
+        assert_int_equal(
+            candidates_make(&fake_parts, &environment, cases[i].wanted, NULL, &candidates), 0);
+        names = names_of(&candidates);
+        if (strcmp(names, cases[i].names))
+            fail_msg("FI_PROVIDER='%s' FI_HOOK='%s' prov_name='%s': '%s', not '%s'",
+                     cases[i].provider, cases[i].hook, cases[i].wanted, names, cases[i].names);
+        free(names);
+        candidates_finish(&candidates);
+    }
+}
+
+/* plan(print(stack)) == stack */
+static void name_leads_back_to_its_stack(void **state)
+{
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct environment environment = {cases[i].provider, cases[i].hook};
+        struct candidates candidates, again;
+
+        candidates_make(&fake_parts, &environment, cases[i].wanted, NULL, &candidates);
+        for (size_t n = 0; n < candidates.count; n++) {
+            const char *name = candidates.list[n].name;
+            const struct candidate *found;
+
+            assert_int_equal(candidates_make(&fake_parts, &environment, name, NULL, &again), 0);
+            found = candidates_find(&again, name);
+            if (!found)
+                fail_msg("FI_PROVIDER='%s' prov_name='%s': '%s' is not found", cases[i].provider,
+                         cases[i].wanted, name);
+            assert_string_equal(found->full, candidates.list[n].full);
+            assert_int_equal(found->stack->automatic, candidates.list[n].stack->automatic);
+            candidates_finish(&again);
+        }
+        candidates_finish(&candidates);
+    }
+}
+
+/* "name type protocol domain, " of every info that hints get. */
+static char *plan_text(const char *provider, const struct fi_info *hints, struct reasons *reasons)
+{
+    const struct environment environment = {provider, NULL};
+    const struct query query = {.version = FI_VERSION(2, 6)};
+    struct fi_info *complete = info_complete(hints);
+    struct candidates candidates;
+    struct text text = {0};
+
+    candidates_make(&fake_parts, &environment, NULL, reasons, &candidates);
+    for (size_t i = 0; i < candidates.count; i++) {
+        struct fi_info *infos = NULL;
+
+        reasons_enter(reasons, "%s", candidates.list[i].full);
+        plan_getinfo(candidates.list[i].stack, candidates.list[i].name, &query, complete, reasons,
+                     &infos);
+        reasons_leave(reasons, !!infos);
+        for (struct fi_info *info = infos; info; info = info->next) {
+            char type[32], protocol[32];
+
+            fi_tostr_r(type, sizeof(type), &info->ep_attr->type, FI_TYPE_EP_TYPE);
+            fi_tostr_r(protocol, sizeof(protocol), &info->ep_attr->protocol, FI_TYPE_PROTOCOL);
+            text_add(&text, "%s %s %s %s, ", info->fabric_attr->prov_name, type + 6, protocol + 9,
+                     info->domain_attr->name);
+            assert_int_equal(info->fabric_attr->api_version, FI_VERSION(2, 6));
+            assert_int_equal(info->fabric_attr->prov_version, PROV_VERSION);
+        }
+        info_free(infos);
+    }
+    candidates_finish(&candidates);
+    info_free(complete);
+    return text_take(&text);
+}
+
+static void assert_plan(const char *provider, const struct fi_info *hints, const char *expected)
+{
+    char *text = plan_text(provider, hints, NULL);
+
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void hints_go_down_and_offers_come_up(void **state)
+{
+    struct fi_info *hints = info_alloc();
+
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = INFO_ANY_MR_MODE;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_TAGGED;
+    assert_plan("tcp", hints,
+                "tcp RDM XNET eth0, tcp RDM XNET lo, tcp;ofi_rxm RDM RXM eth0, "
+                "tcp;ofi_rxm RDM RXM lo, ");
+    assert_plan("noop;rxm;noop;tcp(iface=lo)", hints, "tcp;ofi_rxm RDM RXM lo, ");
+    hints->ep_attr->protocol = FI_PROTO_XNET;
+    assert_plan("tcp", hints, "tcp RDM XNET eth0, tcp RDM XNET lo, ");
+    hints->ep_attr->protocol = FI_PROTO_UNSPEC;
+    info_set_string(&hints->domain_attr->name, "lo");
+    assert_plan(NULL, hints, "tcp RDM XNET lo, tcp;ofi_rxm RDM RXM lo, ");
+    hints->ep_attr->type = FI_EP_MSG;
+    assert_plan(NULL, hints, "");
+    hints->caps = FI_MSG;
+    assert_plan(NULL, hints, "tcp MSG SOCK_TCP lo, ");
+    assert_plan("rxm;tcp", hints, "");
+    info_set_string(&hints->domain_attr->name, NULL);
+    hints->ep_attr->type = FI_EP_UNSPEC;
+    hints->caps = FI_TAGGED | FI_REMOTE_COMM;
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "");
+    hints->caps = FI_TAGGED | FI_LOCAL_COMM;
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "[shm+tcp;ofi_rxm];ofi_lnx RDM SHM shm, ");
+    info_free(hints);
+}
+
+static void null_hints_list_everything(void **state)
+{
+    assert_plan("tcp", NULL,
+                "tcp MSG SOCK_TCP eth0, tcp MSG SOCK_TCP lo, tcp RDM XNET eth0, tcp RDM XNET lo, "
+                "tcp;ofi_rxm RDM RXM eth0, tcp;ofi_rxm RDM RXM lo, ");
+}
+
+static void dead_end_has_a_reason(void **state)
+{
+    struct reasons *reasons = reasons_create();
+    struct fi_info *hints = info_alloc();
+    char *text;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_ATOMIC;
+    text = plan_text("rxm;tcp", hints, reasons);
+    assert_string_equal(text, "");
+    free(text);
+    assert_non_null(reasons_summary(reasons));
+    assert_non_null(strstr(reasons_summary(reasons), "FI_ATOMIC"));
+    reasons_destroy(reasons);
+    info_free(hints);
+}
+
+/* Opens the first candidate of provider; NULL with *rc. */
+static struct fid_fabric *open_first(const char *provider, unsigned abi, int *rc)
+{
+    const struct environment environment = {provider, NULL};
+    struct opening opening = {"net", FI_VERSION(1, 17)};
+    struct fid_fabric *fabric = NULL;
+    struct candidates candidates;
+
+    candidates_make(&fake_parts, &environment, NULL, NULL, &candidates);
+    *rc = stack_open(candidates.list[0].stack, &opening, abi, &fabric, &fabric);
+    candidates_finish(&candidates);
+    return fabric;
+}
+
+static void stack_opens_upward_and_closes_downward(void **state)
+{
+    struct fid_fabric *fabric;
+    int rc;
+
+    fake_reset();
+    fabric = open_first("noop;rxm;noop;tcp", ABI_1_9, &rc);
+    assert_non_null(fabric);
+    assert_int_equal(fabric->api_version, FI_VERSION(1, 17));
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    assert_string_equal(fake_log, "+tcp +noop +rxm +noop -noop -rxm -noop -tcp ");
+    assert_int_equal(fake_open_now, 0);
+
+    fake_reset();
+    fabric = open_first("lnx;[shm+rxm;tcp]", ABI_1_9, &rc);
+    assert_non_null(fabric);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    assert_string_equal(fake_log, "+shm +tcp +rxm +lnx -lnx -shm -rxm -tcp ");
+}
+
+static void refused_open_leaves_nothing_open(void **state)
+{
+    static const char *const specs[] = {"noop;rxm;noop;tcp", "lnx;[shm+rxm;tcp]", "tcp"};
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct fid_fabric *fabric = NULL;
+        int rc = -1;
+
+        for (int n = 1; rc; n++) {
+            fake_reset();
+            fake_fail_open = n;
+            fabric = open_first(specs[i], ABI_1_9, &rc);
+            if (rc) {
+                assert_int_equal(rc, -FI_EIO);
+                assert_null(fabric);
+                assert_int_equal(fake_open_now, 0);
+            }
+        }
+        assert_int_equal(fi_close(&fabric->fid), 0);
+        assert_int_equal(fake_open_now, 0);
+    }
+}
+
+static void structs_are_laid_out_for_the_application_down_to_the_first_real_part(void **state)
+{
+    struct fid_fabric *fabric;
+    int rc;
+
+    fake_reset();
+    fabric = open_first("noop;rxm;trace;tcp", ABI_1_3, &rc);
+    assert_int_equal(fake_abi("noop"), ABI_1_3);
+    assert_int_equal(fake_abi("rxm"), ABI_1_3);
+    assert_int_equal(fake_abi("trace"), ABI_1_9);
+    assert_int_equal(fake_abi("tcp"), ABI_1_9);
+    fi_close(&fabric->fid);
+}
+
+static void bare_transport_settles_by_the_endpoint_of_each_domain(void **state)
+{
+    struct fi_info *info = info_alloc();
+    struct fid_domain *domain;
+    struct fid_fabric *fabric;
+    struct fid_eq *eq;
+    int rc;
+
+    fake_reset();
+    fabric = open_first("tcp", ABI_1_9, &rc);
+    assert_string_equal(fake_log, "+tcp ");
+    assert_int_equal(fi_eq_open(fabric, NULL, &eq, NULL), 0);
+    info->ep_attr->type = FI_EP_MSG;
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_ptr_equal(domain, eq);
+    assert_string_equal(fake_log, "+tcp ");
+    info->ep_attr->type = FI_EP_RDM;
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_ptr_not_equal(domain, eq);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_string_equal(fake_log, "+tcp +rxm ");
+    assert_int_equal(fi_close(&fabric->fid), -FI_EBUSY);
+    fake_drop_children();
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    assert_string_equal(fake_log, "+tcp +rxm -rxm -tcp ");
+    assert_int_equal(fake_open_now, 0);
+    info_free(info);
+}
+
+static void bare_transport_has_a_fabric_for_each_layout(void **state)
+{
+    struct fi_info *info = info_alloc();
+    struct fid_domain *domain;
+    struct fid_fabric *fabric;
+    int rc;
+
+    fake_reset();
+    fabric = open_first("tcp", ABI_1_3, &rc);
+    assert_int_equal(fake_abi("tcp"), ABI_1_3);
+    info->ep_attr->type = FI_EP_RDM;
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_string_equal(fake_log, "+tcp +tcp +rxm ");
+    assert_int_equal(fake_abi("tcp"), ABI_1_9);
+    assert_int_equal(fake_abi("rxm"), ABI_1_3);
+    fake_drop_children();
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    assert_int_equal(fake_open_now, 0);
+    info_free(info);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(candidates_are_those_of_the_texts),
+        cmocka_unit_test(name_leads_back_to_its_stack),
+        cmocka_unit_test(hints_go_down_and_offers_come_up),
+        cmocka_unit_test(null_hints_list_everything),
+        cmocka_unit_test(dead_end_has_a_reason),
+        cmocka_unit_test(stack_opens_upward_and_closes_downward),
+        cmocka_unit_test(refused_open_leaves_nothing_open),
+        cmocka_unit_test(structs_are_laid_out_for_the_application_down_to_the_first_real_part),
+        cmocka_unit_test(bare_transport_settles_by_the_endpoint_of_each_domain),
+        cmocka_unit_test(bare_transport_has_a_fabric_for_each_layout),
+    };
+
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
