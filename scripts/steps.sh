@@ -4,7 +4,7 @@
 #   step_counted NAME COMMAND... the same, but the command's own count of tests is taken: meson test's
 #                                table, or a last line "N passed, N failed"
 #   finish                       prints the totals; returns non-zero after a failure
-# keep_going=1 goes on after a failure; otherwise the first one ends the run.
+# keep_going=1 goes on after a failure, which step then returns; otherwise the first one ends the run.
 passed=0
 failed=0
 skipped=0
@@ -26,7 +26,7 @@ step_failed() { # NAME SECONDS LOG
     echo "---- $3"
     tail -n 200 "$3"
     echo "----"
-    [ "$keep_going" = 1 ] && return
+    [ "$keep_going" = 1 ] && return 1
     finish
     exit 1
 }
