@@ -137,7 +137,7 @@ static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t t
         if (directed && (!best || list_item(directed, struct rx, key)->seq < best->seq))
             best = list_item(directed, struct rx, key);
     }
-    list_for_each(pos, &side->wild) {
+    list_for_each (pos, &side->wild) {
         struct rx *rx = list_item(pos, struct rx, more);
 
         if (best && best->seq < rx->seq)
@@ -163,11 +163,10 @@ struct rx *match_find_queued(const struct side *side, uint64_t tag, uint64_t ign
         link = key_find(&side->by_source, tag, src);
         return link ? list_item(link, struct rx, from) : NULL;
     }
-    list_for_each(pos, &side->arrived) {
+    list_for_each (pos, &side->arrived) {
         struct rx *rx = list_item(pos, struct rx, all);
 
-        if (!((tag ^ rx->entry.tag) & ~ignore) &&
-            (src == FI_ADDR_UNSPEC || src == rx->entry.addr))
+        if (!((tag ^ rx->entry.tag) & ~ignore) && (src == FI_ADDR_UNSPEC || src == rx->entry.addr))
             return rx;
     }
     return NULL;
@@ -364,7 +363,7 @@ static void set_addr(struct rx *rx, fi_addr_t addr)
 /* The first message of a source, and the receive that it can now have. */
 static struct rx *find_startable(const struct match_source *source, struct rx **posted)
 {
-    list_for_each(pos, &source->unexpected) {
+    list_for_each (pos, &source->unexpected) {
         struct rx *rx = list_item(pos, struct rx, more);
 
         if (rx->is_claimed)
@@ -396,7 +395,7 @@ static void foreach_unspec_addr(struct fid_peer_srx *srx,
 {
     struct match_source *source = source_of(srx);
 
-    list_for_each(pos, &source->unexpected) {
+    list_for_each (pos, &source->unexpected) {
         struct rx *rx = list_item(pos, struct rx, more);
         fi_addr_t addr;
 
@@ -432,7 +431,7 @@ void match_source_init(struct match_source *source, struct match *match, fi_addr
 void match_source_resolve(struct match_source *source, fi_addr_t addr)
 {
     source->addr = addr;
-    list_for_each(pos, &source->unexpected) {
+    list_for_each (pos, &source->unexpected) {
         struct rx *rx = list_item(pos, struct rx, more);
 
         if (rx->entry.addr == FI_ADDR_UNSPEC)

@@ -3,8 +3,8 @@
  * The matching engine: receives posted to one receive context, and messages that came before their
  * receive. Owner side of the peer SRX API (fi_peer(3)): lowers ask for a buffer before they move a
  * payload. Tagged and untagged, ignore bits, directed receive, multi-receive, peek, claim, discard,
- * cancel. A receive with an exact tag is found by hash; receives and messages match in the order of the
- * standard: earliest posted receive, earliest arrived message.
+ * cancel. A receive with an exact tag is found by hash; receives and messages match in the order of
+ * the standard: earliest posted receive, earliest arrived message.
  *
  * Nothing here locks: every call is made with the lock of the owning unit held.
  */
@@ -29,17 +29,19 @@ struct match_attr {
 };
 
 /*
- * Where messages come from. Embedded in a connection (or endpoint); its `srx` is handed to the lower
- * with fi_srx_context(FI_PEER). What the lower says in attr->addr is ignored: the identity of the
- * source object decides, unless `many` is set (by the embedder, after match_source_init): then one
- * lower endpoint stands for many peers, and attr->addr says which, FI_ADDR_UNSPEC for unknown ones.
+ * Where messages come from. Embedded in a connection (or endpoint); its `srx` is handed to the
+ * lower with fi_srx_context(FI_PEER). What the lower says in attr->addr is ignored: the identity of
+ * the source object decides, unless `many` is set (by the embedder, after match_source_init): then
+ * one lower endpoint stands for many peers, and attr->addr says which, FI_ADDR_UNSPEC for unknown
+ * ones.
  *
  * The lower owns an entry from get (match) or start or discard on, whatever those return, until it
  * calls free_entry: after it wrote the completion, and also for a discarded entry (at once or
  * later, but before match_destroy). entry->flags is what the completion reports, FI_COMPLETION
  * taken off: it already says FI_MULTI_RECV on the last message of a buffer. Before queue_* the
  * lower may set cq_data and add FI_REMOTE_CQ_DATA to entry->flags; both are reported by FI_PEEK.
- * entry->iov and entry->desc are private copies, desc an array of count (NULL where none was given).
+ * entry->iov and entry->desc are private copies, desc an array of count (NULL where none was
+ * given).
  */
 struct match_source {
     struct fid_peer_srx srx;
@@ -61,9 +63,11 @@ size_t match_min_multi_recv(const struct match *match);
  * FI_COMPLETION is set when a completion is wanted (selective completion considered). */
 void match_set_report(struct match *match, struct report *report);
 
-/* srx.ep_fid is zeroed but for its class and context (the source); srx.owner_ops is the engine's. */
+/* srx.ep_fid is zeroed but for its class and context (the source); srx.owner_ops is the engine's.
+ */
 void match_source_init(struct match_source *source, struct match *match, fi_addr_t addr);
-/* The source got an address: queued messages of it can now match directed receives (starts them). */
+/* The source got an address: queued messages of it can now match directed receives (starts them).
+ */
 void match_source_resolve(struct match_source *source, fi_addr_t addr);
 /* The source is gone: its queued messages are discarded. */
 void match_source_finish(struct match_source *source);

@@ -5,8 +5,8 @@
  * A struct rx is a receive or a message. Exact receives are in a hash table by (tag, source or
  * any); receives with ignore bits in a list of their own. Which of the two kinds matches first is
  * decided by sequence numbers. Queued messages are in one list in order of arrival, in a table by
- * tag, and, with directed receives, in one by (tag, source). Untagged messages are those of tag 0 on
- * a side of their own.
+ * tag, and, with directed receives, in one by (tag, source). Untagged messages are those of tag 0
+ * on a side of their own.
  *
  * In a table the first of equal keys, the leader, is in the bucket; the others are in its ring, in
  * order. So thousands of equal keys cost other keys nothing.
@@ -18,7 +18,9 @@
 #include "core/pool.h"
 #include "core/report.h"
 
-enum { TABLE_FIRST_BITS = 3 };
+enum {
+    TABLE_FIRST_BITS = 3
+};
 
 struct key_link {
     struct list ring;          /* of equal keys; the leader is the head */
@@ -36,7 +38,7 @@ struct key_table {
 };
 
 struct side {
-    uint64_t flags; /* FI_MSG | FI_RECV, or FI_TAGGED | FI_RECV */
+    uint64_t flags;  /* FI_MSG | FI_RECV, or FI_TAGGED | FI_RECV */
     size_t directed; /* exact directed receives posted */
     struct key_table exact;
     struct list wild;   /* receives with ignore bits, in order (rx.more) */
@@ -61,7 +63,7 @@ struct rx {
     struct list all;
     struct side *side;
     struct match_source *source; /* of a message */
-    struct rx *parent; /* a slice's buffer */
+    struct rx *parent;           /* a slice's buffer */
     bool is_multi, is_claimed;
     struct list more;     /* posted: in wild; queued: in source->unexpected; claimed too */
     struct key_link from; /* queued: by (tag, source) */

@@ -30,9 +30,8 @@ static void report_message(const struct match *match, const struct rx *rx, void 
     const struct fi_peer_rx_entry *entry = &rx->entry;
 
     if (match->report->rx)
-        cq_write(match->report->rx, context,
-                 rx->side->flags | (entry->flags & FI_REMOTE_CQ_DATA), entry->msg_size, NULL,
-                 entry->cq_data, entry->tag, entry->addr);
+        cq_write(match->report->rx, context, rx->side->flags | (entry->flags & FI_REMOTE_CQ_DATA),
+                 entry->msg_size, NULL, entry->cq_data, entry->tag, entry->addr);
 }
 
 static ssize_t peek(struct match *match, const struct want *want)
@@ -67,7 +66,7 @@ static ssize_t claim(struct match *match, const struct want *want)
 {
     struct rx *rx = NULL;
 
-    list_for_each(pos, &match->claimed) {
+    list_for_each (pos, &match->claimed) {
         rx = list_item(pos, struct rx, all);
         if (rx->entry.context == want->context && rx->side == want->side)
             break;
@@ -112,7 +111,7 @@ static void fail(struct match *match, struct rx *rx, int err)
 
 static struct rx *find_context(struct side *side, const void *context)
 {
-    list_for_each(pos, &side->posted) {
+    list_for_each (pos, &side->posted) {
         struct rx *rx = list_item(pos, struct rx, all);
 
         if (rx->entry.context == context)
@@ -136,7 +135,7 @@ int match_cancel(struct match *match, void *context)
 /* The first receive posted before `end` that only source can satisfy. */
 static struct rx *find_bound(struct side *side, const struct match_source *source, uint64_t end)
 {
-    list_for_each(pos, &side->posted) {
+    list_for_each (pos, &side->posted) {
         struct rx *rx = list_item(pos, struct rx, all);
 
         if (rx->seq >= end)

@@ -12,13 +12,14 @@
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
+#include "core/abi.h"
 #include "core/addr.h"
 #include "core/av.h"
 #include "core/av_table.h"
 #include "core/eq.h"
 
 /* A domain by hand: nothing of fabrics is needed here. */
-static struct fabric fabric = {.part = "test"};
+static struct fabric fabric = {.part = "test", .abi = ABI_1_9};
 static struct fi_info info;
 static struct domain domain;
 
