@@ -52,7 +52,7 @@ void explain_reasons(FILE *out, const struct query *query, const struct fi_info 
                      const struct reasons *reasons, const struct fi_info *infos)
 {
     print_question(out, query, hints);
-    fprintf(out, ": %zu infos\n", count_infos(infos));
+    fprintf(out, ": %zu info%s\n", count_infos(infos), count_infos(infos) == 1 ? "" : "s");
     reasons_print(reasons, out);
 }
 
@@ -170,7 +170,7 @@ void explain_tree(FILE *out, const struct query *query, const struct candidates 
                 continue;
             fprintf(out, "%s", candidate->name);
             print_value(out, " ", &types[t], FI_TYPE_EP_TYPE);
-            fprintf(out, ", %zu infos\n", count);
+            fprintf(out, ", %zu info%s\n", count, count == 1 ? "" : "s");
             print_part(out, query, candidate->stack, types[t], 0);
         }
     }
