@@ -131,21 +131,22 @@ static void fail(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool fore
     cm->ops->failed(cm, peer, err, foreign);
 }
 
-/* The dial, or what was accepted meanwhile, came to nothing. */
-static void retry(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, int64_t patience_ms,
+/* The dial, or what was accepted meanwhile, came to nothing; unreachable: nobody answered it. */
+static void retry(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool unreachable,
                   int64_t now)
 {
-    int64_t limit = peer->first_ms + patience_ms, due;
+    int64_t limit = peer->first_ms + cm->config.deadline_ms, due = now + pause_ms(cm, peer);
 
+    if (unreachable && !peer->unreachable)
+        peer->unreachable_ms = now;
+    peer->unreachable = unreachable;
+    if (unreachable && limit > peer->unreachable_ms + cm->config.unreachable_ms)
+        limit = peer->unreachable_ms + cm->config.unreachable_ms;
     peer->err = err;
-    if (peer->tries && now >= limit) {
+    if (peer->tries && now >= limit)
         fail(cm, peer, err, false, now);
-        return;
-    }
-    due = now + pause_ms(cm, peer);
-    if (peer->tries && due > limit)
-        due = limit;
-    enter_timed(cm, peer, RXM_CM_WAITING, due);
+    else
+        enter_timed(cm, peer, RXM_CM_WAITING, peer->tries && due > limit ? limit : due);
 }
 
 static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
@@ -161,13 +162,14 @@ static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
 
     if (peer->tries++ == 0) {
         peer->first_ms = now;
+        peer->unreachable = false;
         peer->err = 0;
     }
     peer->start_ms = now;
     rxm_wire_put(&hello, data);
     rc = cm->ops->dial(cm, peer, data, &link);
     if (rc) {
-        retry(cm, peer, -rc, cm->config.unreachable_ms, now);
+        retry(cm, peer, -rc, true, now);
         return;
     }
     link->peer = peer;
@@ -307,9 +309,9 @@ static void dial_lost(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, cons
     if (!err)
         err = FI_ECONNREFUSED;
     if (len == 0)
-        retry(cm, peer, err, cm->config.unreachable_ms, now);
+        retry(cm, peer, err, true, now);
     else if (rxm_wire_get(data, len, &echo)) /* the peer's own request has won, or will */
-        retry(cm, peer, err, cm->config.deadline_ms, now);
+        retry(cm, peer, err, false, now);
     else
         fail(cm, peer, FI_ECONNREFUSED, true, now);
 }
@@ -341,7 +343,7 @@ void rxm_cm_lost(struct rxm_cm *cm, struct rxm_cm_link *link, int err, const voi
         if (peer->state == RXM_CM_DIALLING)
             dial_lost(cm, peer, err, data, len, now);
         else if (peer->wanted)
-            retry(cm, peer, err ? err : FI_ECONNRESET, cm->config.deadline_ms, now);
+            retry(cm, peer, err ? err : FI_ECONNRESET, false, now);
         else
             connection_lost(cm, peer, now);
     }

@@ -49,11 +49,13 @@ struct rxm_cm_peer {
     unsigned duplicates;      /* requests refused since link came up */
     unsigned tries;           /* dials since the last good connection */
     int err;                  /* cause of the last failed dial, positive FI_E code */
-    int64_t first_ms;         /* start of the first of these dials */
-    int64_t start_ms;         /* start of the last dial, or when link came up */
-    int64_t due_ms;           /* next dial (IDLE, WAITING), deadline (DIALLING), failure (FAILED) */
-    struct list due;          /* in cm->waiting or cm->dialling */
-    struct list fresh;        /* in cm->fresh */
+    bool unreachable;         /* nobody answered the last dial, nor those since unreachable_ms */
+    int64_t unreachable_ms;
+    int64_t first_ms;  /* start of the first of these dials */
+    int64_t start_ms;  /* start of the last dial, or when link came up */
+    int64_t due_ms;    /* next dial (IDLE, WAITING), deadline (DIALLING), failure (FAILED) */
+    struct list due;   /* in cm->waiting or cm->dialling */
+    struct list fresh; /* in cm->fresh */
 };
 
 struct rxm_cm;

@@ -13,7 +13,10 @@
 
 #include "layers/rxm/rxm_cm.h"
 
-enum { OWN_PORT = 5000, OWN_PID = 0x9ae };
+enum {
+    OWN_PORT = 5000,
+    OWN_PID = 0x9ae
+};
 
 /* What the manager did. */
 static struct {

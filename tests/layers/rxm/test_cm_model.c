@@ -22,10 +22,29 @@
 
 #include "layers/rxm/rxm_cm.h"
 
-enum { NODES = 8, OPS = 24, WIRES = 20000 };
-enum { CALM_MS = 120000, END_MS = 600000 };
+enum {
+    NODES = 8,
+    OPS = 24,
+    WIRES = 20000
+};
+enum {
+    CALM_MS = 120000,
+    END_MS = 600000
+};
 
-enum event_type { REQUEST, ANSWER, NACK, REFUSED, ACCEPTED, DATA, FIN, APP, TIMER, CRASH, START };
+enum event_type {
+    REQUEST,
+    ANSWER,
+    NACK,
+    REFUSED,
+    ACCEPTED,
+    DATA,
+    FIN,
+    APP,
+    TIMER,
+    CRASH,
+    START
+};
 
 struct wire;
 

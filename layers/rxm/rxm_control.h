@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The control path of an endpoint: its listener and event queue on the lower, the connection
+ * manager's events and actions, timers, and what the AV changes. Unit locked, but for open, start
+ * and close.
+ */
+#ifndef WEFT_LAYERS_RXM_CONTROL_H
+#define WEFT_LAYERS_RXM_CONTROL_H
+
+#include "layers/rxm/rxm_ep.h"
+
+/* The EQ and the listener, which has its address from then on (if the lower gives it so early). */
+int rxm_control_open(struct rxm_ep *ep);
+/* Listens. Unit unlocked; all of the endpoint is set up but this. */
+int rxm_control_start(struct rxm_ep *ep);
+/* Closes every connection and what open made; takes what was never started, or opened. */
+void rxm_control_close(struct rxm_ep *ep);
+
+/* Takes in the AV's changes and the events, and does what has become due. */
+void rxm_control_run(struct rxm_ep *ep);
+/* Takes in the AV's changes only. */
+void rxm_control_changes(struct rxm_ep *ep);
+
+/* The peer of an address, made on its first use. -FI_EINVAL when it is not in the AV, -FI_ENOMEM.
+ */
+int rxm_control_peer(struct rxm_ep *ep, fi_addr_t addr, struct rxm_peer **peer);
+
+#endif

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/rxm/rxm_ep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "core/no.h"
+#include "layers/rxm/rxm_control.h"
+#include "layers/rxm/rxm_info.h"
+#include "layers/rxm/rxm_link.h"
+
+/* ---- Operations without a connection ---- */
+
+static enum report_kind kind_of(uint64_t flags)
+{
+    if (flags & FI_RMA)
+        return flags & FI_READ ? REPORT_READ : REPORT_WRITE;
+    return REPORT_SEND;
+}
+
+static ssize_t fail_post(struct rxm_ep *ep, const struct rxm_post *post, int err)
+{
+    struct fi_cq_err_entry entry = {
+        .op_context = post->context,
+        .flags = post->flags,
+        .err = err,
+        .prov_errno = err,
+        .src_addr = FI_ADDR_NOTAVAIL,
+    };
+
+    if (post->inject)
+        return -err;
+    report_failed(&ep->report, kind_of(post->flags), &entry);
+    return 0;
+}
+
+/* A poster that does nothing but try again makes progress too. */
+static void drive(struct rxm_ep *ep)
+{
+    ep->skip = 0;
+    unit_progress(ep->unit);
+}
+
+ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post)
+{
+    struct rxm_peer *peer;
+    int rc;
+
+    if (unit_forked(ep->unit))
+        return -FI_EOPBADSTATE;
+    if (atomic_load(&ep->changes.any)) {
+        if (rxm_inside)
+            return -FI_EAGAIN;
+        rxm_control_changes(ep);
+    }
+    rc = rxm_control_peer(ep, dest, &peer);
+    if (rc)
+        return rc;
+    rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
+    if (rc && rc != -FI_EAGAIN)
+        return fail_post(ep, &post, -rc);
+    if (rxm_inside)
+        unit_wake(ep->unit);
+    else
+        drive(ep);
+    return -FI_EAGAIN;
+}
+
+ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
+{
+    switch (rc) {
+    case -FI_ENOTCONN:
+    case -FI_ECONNRESET:
+    case -FI_ESHUTDOWN:
+    case -FI_EOPBADSTATE:
+        if (unit_forked(ep->unit))
+            return rc;
+        ep->skip = 0; /* its end is in the event queue */
+        if (!rxm_inside)
+            drive(ep);
+        return -FI_EAGAIN;
+    default: return rc;
+    }
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+    int rc;
+
+    if (!ep->enabled)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->unit);
+    rc = match_cancel(ep->match, context);
+    unit_unlock(ep->unit);
+    return rc;
+}
+
+/* ---- Options ---- */
+
+static int get_size(size_t value, void *optval, size_t *optlen)
+{
+    if (*optlen < sizeof(value)) {
+        *optlen = sizeof(value);
+        return -FI_ETOOSMALL;
+    }
+    memcpy(optval, &value, sizeof(value));
+    *optlen = sizeof(value);
+    return 0;
+}
+
+static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    if (level != FI_OPT_ENDPOINT)
+        return -FI_ENOPROTOOPT;
+    switch (optname) {
+    case FI_OPT_MIN_MULTI_RECV: return get_size(match_min_multi_recv(ep->match), optval, optlen);
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE: return get_size(ep->info->ep_attr->max_msg_size, optval, optlen);
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE: return get_size(ep->info->tx_attr->inject_size, optval, optlen);
+    default: return -FI_ENOPROTOOPT;
+    }
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+    size_t size;
+
+    if (level != FI_OPT_ENDPOINT || optname != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    if (optlen < sizeof(size))
+        return -FI_EINVAL;
+    memcpy(&size, optval, sizeof(size));
+    match_set_min_multi_recv(ep->match, size);
+    return 0;
+}
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    return fi_setname(&ep->pep->fid, addr, addrlen);
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    return fi_getname(&ep->pep->fid, addr, addrlen);
+}
+
+/* ---- Binding and enabling ---- */
+
+static int bind_av(struct rxm_ep *ep, struct fid *fid)
+{
+    struct av *av = object_of(fid, struct av, fid.fid);
+
+    if (ep->av || av->domain != &ep->domain->base)
+        return -FI_EINVAL;
+    ep->av = av;
+    children_hold(&av->children);
+    return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    switch (other->fclass) {
+    case FI_CLASS_AV: return bind_av(ep, other);
+    case FI_CLASS_EQ: return 0; /* connections report to a queue of their own */
+    case FI_CLASS_CQ:
+    case FI_CLASS_CNTR: return report_bind(&ep->report, &ep->domain->base, other, flags);
+    default: return -FI_EINVAL;
+    }
+}
+
+static ssize_t drop_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                          void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    return 0;
+}
+
+static ssize_t drop_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *entry)
+{
+    return 0;
+}
+
+static struct fi_ops_cq_owner drop_ops = {
+    .size = sizeof(drop_ops),
+    .write = drop_write,
+    .writeerr = drop_writeerr,
+};
+
+/* The lower's queue that drives the connections: of the transmit queue, or of what else there is.
+ */
+static int open_lower_cq(struct rxm_ep *ep)
+{
+    struct cq *cq = ep->report.tx ? ep->report.tx : ep->report.rx;
+    struct rxm_lower_cq *lower = cq ? &rxm_cq_of(cq)->lower : &ep->own_cq;
+    int rc;
+
+    ep->dropped.owner_ops = &drop_ops;
+    fid_init(&ep->dropped.fid, FI_CLASS_PEER_CQ, ep, NULL);
+    rc = rxm_lower_cq_open(lower, ep->domain, cq ? cq->size : 0, cq ? cq->sink : &ep->dropped,
+                           ep->report.unit);
+    if (rc)
+        return rc;
+    ep->tx_lower = lower_cq_fid(lower->cq);
+    ep->rx_sink = ep->report.rx ? ep->report.rx->sink : NULL;
+    return 0;
+}
+
+static void set_ops(struct rxm_ep *ep)
+{
+    if (ep->info->caps & FI_MSG)
+        ep->fid.msg = &rxm_msg_ops;
+    if (ep->info->caps & FI_TAGGED)
+        ep->fid.tagged = &rxm_tagged_ops;
+    if (ep->info->caps & FI_RMA)
+        ep->fid.rma = &rxm_rma_ops;
+}
+
+static int enable(struct rxm_ep *ep)
+{
+    int rc;
+
+    if (ep->enabled)
+        return 0;
+    if (!ep->av)
+        return -FI_ENOAV;
+    if (!ep->report.unit)
+        return -FI_ENOCQ;
+    rc = open_lower_cq(ep);
+    if (rc)
+        return rc;
+    ep->unit = ep->report.unit;
+    ep->user_ids = ep->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
+    match_set_report(ep->match, &ep->report);
+    rc = rxm_control_start(ep);
+    if (!rc)
+        set_ops(ep);
+    return rc;
+}
+
+static int op_flags(struct rxm_ep *ep, int command, uint64_t *flags)
+{
+    uint64_t *which =
+        *flags & FI_TRANSMIT ? &ep->info->tx_attr->op_flags : &ep->info->rx_attr->op_flags;
+
+    if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+        return -FI_EINVAL;
+    if (command == FI_GETOPSFLAG) {
+        *flags = *which;
+        return 0;
+    }
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    *which = *flags & ~(FI_TRANSMIT | FI_RECV);
+    if (which == &ep->info->tx_attr->op_flags)
+        ep->lower_info->tx_attr->op_flags = *which;
+    return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    switch (command) {
+    case FI_ENABLE: return enable(ep);
+    case FI_GETOPSFLAG:
+    case FI_SETOPSFLAG: return op_flags(ep, command, arg);
+    case FI_BACKLOG: return fi_control(&ep->pep->fid, command, arg);
+    default: return -FI_ENOSYS;
+    }
+}
+
+/* ---- Opening and closing ---- */
+
+static int ep_close(struct fid *fid)
+{
+    struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+
+    rxm_control_close(ep);
+    rxm_lower_cq_close(&ep->own_cq, ep->unit);
+    match_destroy(ep->match);
+    report_finish(&ep->report);
+    if (ep->av)
+        children_release(&ep->av->children);
+    children_release(&ep->domain->base.children);
+    pthread_mutex_destroy(&ep->changes.mutex);
+    info_free(ep->lower_info);
+    info_free(ep->info);
+    free(ep);
+    return 0;
+}
+
+static struct fi_ops fid_ops = {
+    .size = sizeof(fid_ops),
+    .close = ep_close,
+    .bind = ep_bind,
+    .control = ep_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(ep_ops),
+    .cancel = ep_cancel,
+    .getopt = ep_getopt,
+    .setopt = ep_setopt,
+    .tx_ctx = no_ep_tx_ctx,
+    .rx_ctx = no_ep_rx_ctx,
+    .rx_size_left = no_ep_rx_size_left,
+    .tx_size_left = no_ep_tx_size_left,
+};
+
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = no_cm_getpeer,
+    .connect = no_cm_connect,
+    .listen = no_cm_listen,
+    .accept = no_cm_accept,
+    .reject = no_cm_reject,
+    .shutdown = no_cm_shutdown,
+    .join = no_cm_join,
+};
+
+static void set_fid(struct rxm_ep *ep, void *context)
+{
+    fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
+    ep->fid.ops = &ep_ops;
+    ep->fid.cm = &cm_ops;
+    ep->fid.msg = &no_msg_ops;
+    ep->fid.tagged = &no_tagged_ops;
+    ep->fid.rma = &no_rma_ops;
+    ep->fid.atomic = &no_atomic_ops;
+    ep->fid.collective = &no_collective_ops;
+}
+
+static int create_match(struct rxm_ep *ep)
+{
+    const struct fi_rx_attr *rx = ep->info->rx_attr;
+    struct match_attr attr = {
+        .size = rx->size ? rx->size : 1024,
+        .iov_limit = rx->iov_limit ? rx->iov_limit : 1,
+        .op_flags = rx->op_flags,
+        .min_multi_recv = 64,
+        .directed =
+            ep->info->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV),
+    };
+
+    return match_create(&attr, &ep->match);
+}
+
+static int open_parts(struct rxm_ep *ep, const struct fi_info *info)
+{
+    struct rxm_fabric *fabric = ep->domain->fabric;
+    int rc;
+
+    ep->info = fabric_info(&fabric->base, info);
+    if (!ep->info)
+        return -FI_ENOMEM;
+    ep->source_err = ep->info->caps & FI_SOURCE_ERR;
+    rc = rxm_lower_info(fabric->lower, fabric->base.api_version, ep->info, &ep->lower_info);
+    if (!rc)
+        rc = create_match(ep);
+    return rc ? rc : rxm_control_open(ep);
+}
+
+int rxm_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep, void *context)
+{
+    struct rxm_ep *ep = calloc(1, sizeof(*ep));
+    int rc;
+
+    if (!ep)
+        return -FI_ENOMEM;
+    ep->domain = rxm_domain_of(fid);
+    ep->timer_source.fd = -1;
+    list_init(&ep->timer_source.link);
+    list_init(&ep->eq_source.link);
+    list_init(&ep->links);
+    list_init(&ep->lingering);
+    pthread_mutex_init(&ep->changes.mutex, NULL);
+    children_hold(&ep->domain->base.children);
+    set_fid(ep, context);
+    rc = open_parts(ep, info);
+    if (rc) {
+        ep_close(&ep->fid.fid);
+        return rc;
+    }
+    *ret_ep = &ep->fid;
+    return 0;
+}

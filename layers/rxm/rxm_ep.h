@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint. Its operations find the connection of their address and are the lower's from there;
+ * its receives are the matching engine's. Everything is guarded by the unit's lock.
+ */
+#ifndef WEFT_LAYERS_RXM_EP_H
+#define WEFT_LAYERS_RXM_EP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/av.h"
+#include "core/match.h"
+#include "core/report.h"
+#include "layers/rxm/rxm_cm.h"
+#include "layers/rxm/rxm_cq.h"
+#include "layers/rxm/rxm_domain.h"
+#include "layers/rxm/rxm_peer.h"
+
+enum {
+    RXM_REMOVED_MAX = 32
+};
+
+/* What an AV listener leaves for the endpoint: it may not take the unit's lock, inside of which
+ * the endpoint asks the AV. */
+struct rxm_av_changes {
+    atomic_bool any;
+    pthread_mutex_t mutex; /* of the rest; nothing is taken inside */
+    bool inserted;
+    size_t removed_count; /* above RXM_REMOVED_MAX: all addresses are to be checked */
+    fi_addr_t removed[RXM_REMOVED_MAX];
+};
+
+struct rxm_ep {
+    struct fid_ep fid;
+    struct unit *unit; /* of report; NULL until enabled */
+    struct rxm_peers peers;
+    struct rxm_av_changes changes;
+    struct match *match;
+    struct rxm_domain *domain;
+    struct fi_info *info;
+    struct fi_info *lower_info; /* every connection, and the listener, is opened with it */
+    struct report report;
+    struct rxm_lower_cq own_cq;  /* where nothing but counters is bound */
+    struct fid_cq *tx_lower;     /* what connections complete their sends to */
+    struct fid_peer_cq *rx_sink; /* where received messages are reported, or NULL */
+    struct fid_peer_cq dropped;  /* sink of own_cq */
+    struct av *av;
+    struct av_listener listener;
+    bool user_ids;   /* sources are reported as FI_AV_USER_ID has them */
+    bool source_err; /* and unknown ones as errors */
+    bool enabled;
+    /* Connections: rxm_control.c */
+    struct rxm_cm cm;
+    struct fid_eq *eq;
+    struct fid_pep *pep;
+    struct unit_source eq_source, timer_source;
+    unsigned skip; /* progress calls that may still leave the EQ alone */
+    bool timer_set;
+    struct list links;     /* struct rxm_link, all of them */
+    struct list lingering; /* those that are done but for queued messages */
+};
+
+int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+/* An operation that found no connection. */
+struct rxm_post {
+    uint64_t flags; /* of its completion */
+    void *context;
+    bool inject; /* has no completion: errors are returned */
+};
+
+/* -FI_EAGAIN while the connection is made. When it could not be: 0, and the error goes to the
+ * queue. */
+ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post);
+/* What an error of the lower's means to the poster: one of a dying connection is -FI_EAGAIN. */
+ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc);
+
+static inline struct rxm_ep *rxm_ep_of(struct fid_ep *fid)
+{
+    return object_of(fid, struct rxm_ep, fid);
+}
+
+/* Locks, and finds the lower's endpoint for dest, or NULL. */
+static inline struct fid_ep *rxm_ep_enter(struct rxm_ep *ep, fi_addr_t dest)
+{
+    struct rxm_peer *peer;
+
+    unit_lock(ep->unit);
+    if (__builtin_expect(atomic_load_explicit(&ep->changes.any, memory_order_relaxed), 0))
+        return NULL;
+    peer = rxm_peers_at(&ep->peers, dest);
+    return peer ? peer->up : NULL;
+}
+
+static inline ssize_t rxm_ep_leave(struct rxm_ep *ep, ssize_t rc)
+{
+    if (__builtin_expect(rc < 0 && rc != -FI_EAGAIN, 0))
+        rc = rxm_ep_refused(ep, rc);
+    unit_unlock(ep->unit);
+    return rc;
+}
+
+extern struct fi_ops_msg rxm_msg_ops;
+extern struct fi_ops_tagged rxm_tagged_ops;
+extern struct fi_ops_rma rxm_rma_ops;
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What rxm asks of its lower, and what it makes of what that offers. */
+#ifndef WEFT_LAYERS_RXM_INFO_H
+#define WEFT_LAYERS_RXM_INFO_H
+
+#include "core/part.h"
+
+/* Of the part table. */
+int rxm_needs(const struct request *req, struct fi_info **lower_hints);
+int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+/* The lower's info under an info of ours with all attrs, as fi_domain or fi_endpoint got it. Freed
+ * with info_free. -FI_ENODATA, -FI_ENOMEM. */
+int rxm_lower_info(const struct lower *lower, uint32_t version, const struct fi_info *info,
+                   struct fi_info **ret_lower_info);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions: the lower's, whose key and descriptor the application uses. Each is wrapped only
+ * because fi_mr_bind names objects of ours.
+ */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/abi.h"
+#include "core/cntr.h"
+#include "core/no.h"
+#include "layers/rxm/rxm_cntr.h"
+#include "layers/rxm/rxm_domain.h"
+
+struct rxm_mr {
+    struct fid_mr fid;
+    struct domain *domain;
+    struct fid_mr *lower;
+    struct cntr *cntr; /* bound, or NULL */
+};
+
+static int mr_close(struct fid *fid)
+{
+    struct rxm_mr *mr = object_of(fid, struct rxm_mr, fid.fid);
+    int rc = fi_close(&mr->lower->fid);
+
+    if (rc)
+        return rc;
+    if (mr->cntr)
+        children_release(&mr->cntr->children);
+    children_release(&mr->domain->children);
+    free(mr);
+    return 0;
+}
+
+/* Regions serve all connections of the domain, so an endpoint adds nothing. */
+static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct rxm_mr *mr = object_of(fid, struct rxm_mr, fid.fid);
+    struct cntr *cntr = cntr_of(other);
+    struct fid_cntr *lower;
+    int rc;
+
+    if (other->fclass == FI_CLASS_EP)
+        return flags ? -FI_EINVAL : 0;
+    if (!cntr || cntr->domain != mr->domain || mr->cntr)
+        return -FI_EINVAL;
+    rc = rxm_cntr_lower(cntr, &lower);
+    if (!rc)
+        rc = fi_mr_bind(mr->lower, &lower->fid, flags);
+    if (rc)
+        return rc;
+    mr->cntr = cntr;
+    children_hold(&cntr->children);
+    return 0;
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+    struct rxm_mr *mr = object_of(fid, struct rxm_mr, fid.fid);
+    int rc = fi_control(&mr->lower->fid, command, arg);
+
+    if (command == FI_ENABLE && rc == -FI_ENOSYS)
+        rc = 0; /* usable from the start */
+    mr->fid.key = fi_mr_key(mr->lower);
+    return rc;
+}
+
+static struct fi_ops mr_fid_ops = {
+    .size = sizeof(mr_fid_ops),
+    .close = mr_close,
+    .bind = mr_bind,
+    .control = mr_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t flags,
+                   struct fid_mr **ret_mr)
+{
+    struct rxm_domain *domain = object_of(fid, struct rxm_domain, base.fid.fid);
+    struct rxm_mr *mr = calloc(1, sizeof(*mr));
+    struct fi_mr_attr attr;
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    abi_mr_attr_import(theirs, domain->base.fabric->abi, &attr);
+    fid_init(&mr->fid.fid, FI_CLASS_MR, attr.context, &mr_fid_ops);
+    rc = fi_mr_regattr(domain->lower, &attr, flags, &mr->lower);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    mr->fid.mem_desc = fi_mr_desc(mr->lower);
+    mr->fid.key = fi_mr_key(mr->lower);
+    mr->domain = &domain->base;
+    children_hold(&domain->base.children);
+    *ret_mr = &mr->fid;
+    return 0;
+}
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                void *context)
+{
+    /* Here the struct is ours, at its full size; regattr reads of it what the application's has. */
+    struct fi_mr_attr attr = {
+        .mr_iov = iov,
+        .iov_count = count,
+        .access = access,
+        .offset = offset,
+        .requested_key = requested_key,
+        .context = context,
+    };
+
+    return regattr(fid, &attr, flags, mr);
+}
+
+static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+
+    return regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr rxm_mr_ops = {
+    .size = sizeof(rxm_mr_ops),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages: fi_msg(3). */
+#include "layers/rxm/rxm_ep.h"
+
+static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+    ssize_t rc;
+
+    unit_lock(ep->unit);
+    rc = match_recv(ep->match, msg, flags);
+    unit_unlock(ep->unit);
+    return rc;
+}
+
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                         fi_addr_t src_addr, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fi_msg msg = {
+        .msg_iov = iov,
+        .desc = desc,
+        .iov_count = count,
+        .addr = src_addr,
+        .context = context,
+    };
+
+    return recv_posted(ep, &msg, match_op_flags(ep->match));
+}
+
+static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+                        void *context)
+{
+    struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+    return msg_recvv(fid, &iov, &desc, 1, src_addr, context);
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    return recv_posted(rxm_ep_of(fid), msg, flags);
+}
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
+                        void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_send(to, buf, len, desc, FI_ADDR_UNSPEC, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                         fi_addr_t dest, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_sendv(to, iov, desc, count, FI_ADDR_UNSPEC, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, msg->addr);
+    ssize_t rc = to ? fi_sendmsg(to, msg, flags)
+                    : rxm_ep_unconnected(ep, msg->addr,
+                                         (struct rxm_post){FI_MSG | FI_SEND, msg->context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc = to ? fi_inject(to, buf, len, FI_ADDR_UNSPEC)
+                    : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, NULL, true});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                            uint64_t data, fi_addr_t dest, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_senddata(to, buf, len, desc, data, FI_ADDR_UNSPEC, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+                              fi_addr_t dest)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc = to ? fi_injectdata(to, buf, len, data, FI_ADDR_UNSPEC)
+                    : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, NULL, true});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+struct fi_ops_msg rxm_msg_ops = {
+    .size = sizeof(rxm_msg_ops),
+    .recv = msg_recv,
+    .recvv = msg_recvv,
+    .recvmsg = msg_recvmsg,
+    .send = msg_send,
+    .sendv = msg_sendv,
+    .sendmsg = msg_sendmsg,
+    .inject = msg_inject,
+    .senddata = msg_senddata,
+    .injectdata = msg_injectdata,
+};

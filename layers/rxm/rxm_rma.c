@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Remote memory: fi_rma(3). Addresses and keys are the lower's, as the regions are. */
+#include "layers/rxm/rxm_ep.h"
+
+static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                        uint64_t addr, uint64_t key, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, src);
+    ssize_t rc =
+        to ? fi_read(to, buf, len, desc, FI_ADDR_UNSPEC, addr, key, context)
+           : rxm_ep_unconnected(ep, src, (struct rxm_post){FI_RMA | FI_READ, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                         fi_addr_t src, uint64_t addr, uint64_t key, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, src);
+    ssize_t rc =
+        to ? fi_readv(to, iov, desc, count, FI_ADDR_UNSPEC, addr, key, context)
+           : rxm_ep_unconnected(ep, src, (struct rxm_post){FI_RMA | FI_READ, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, msg->addr);
+    ssize_t rc = to ? fi_readmsg(to, msg, flags)
+                    : rxm_ep_unconnected(ep, msg->addr,
+                                         (struct rxm_post){FI_RMA | FI_READ, msg->context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                         fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_write(to, buf, len, desc, FI_ADDR_UNSPEC, addr, key, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_RMA | FI_WRITE, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                          fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_writev(to, iov, desc, count, FI_ADDR_UNSPEC, addr, key, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_RMA | FI_WRITE, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, msg->addr);
+    ssize_t rc = to ? fi_writemsg(to, msg, flags)
+                    : rxm_ep_unconnected(ep, msg->addr,
+                                         (struct rxm_post){FI_RMA | FI_WRITE, msg->context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                          uint64_t addr, uint64_t key)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_inject_write(to, buf, len, FI_ADDR_UNSPEC, addr, key)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_RMA | FI_WRITE, NULL, true});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                             uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                             void *context)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_writedata(to, buf, len, desc, data, FI_ADDR_UNSPEC, addr, key, context)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_RMA | FI_WRITE, context, false});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+                              fi_addr_t dest, uint64_t addr, uint64_t key)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct fid_ep *to = rxm_ep_enter(ep, dest);
+    ssize_t rc =
+        to ? fi_inject_writedata(to, buf, len, data, FI_ADDR_UNSPEC, addr, key)
+           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_RMA | FI_WRITE, NULL, true});
+
+    return rxm_ep_leave(ep, rc);
+}
+
+struct fi_ops_rma rxm_rma_ops = {
+    .size = sizeof(rxm_rma_ops),
+    .read = rma_read,
+    .readv = rma_readv,
+    .readmsg = rma_readmsg,
+    .write = rma_write,
+    .writev = rma_writev,
+    .writemsg = rma_writemsg,
+    .inject = rma_inject,
+    .writedata = rma_writedata,
+    .injectdata = rma_injectdata,
+};
