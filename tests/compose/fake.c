@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@ static struct fake_fabric {
     struct fake_fabric *next;
     int domains;
 } * open_fabrics;
+
+/* Of all that is shared between fabrics. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void note(char sign, const char *name)
 {
@@ -77,15 +81,17 @@ static int fake_close(struct fid *fid)
 
     if (fabric->domains)
         return -FI_EBUSY;
+    pthread_mutex_lock(&mutex);
     note('-', fabric->fabric.part);
-    for (size_t i = 0; i < fabric->lower_count; i++)
-        fabric->lowers[i]->close(fabric->lowers[i]);
     while (*link != fabric)
         link = &(*link)->next;
     *link = fabric->next;
+    fake_open_now--;
+    pthread_mutex_unlock(&mutex);
+    for (size_t i = 0; i < fabric->lower_count; i++)
+        fabric->lowers[i]->close(fabric->lowers[i]);
     params_destroy(fabric->params);
     free(fabric);
-    fake_open_now--;
     return 0;
 }
 
@@ -127,17 +133,21 @@ static int fake_open(const struct open_args *args, struct fid_fabric **result, v
     if (fake_fail_open && !--fake_fail_open)
         return -FI_EIO;
     fabric = calloc(1, sizeof(*fabric));
-    if (!fabric || args->lower_count > 8)
+    if (!fabric)
+        return -FI_ENOMEM;
+    if (args->lower_count > 8)
         abort();
     fabric_init(&fabric->fabric, args, &fid_ops, &fabric_ops, context);
     memcpy(fabric->lowers, args->lowers, args->lower_count * sizeof(args->lowers[0]));
     fabric->lower_count = args->lower_count;
     fabric->params = args->params;
+    pthread_mutex_lock(&mutex);
     fabric->next = open_fabrics;
     open_fabrics = fabric;
     fake_open_now++;
     note('+', args->part->name);
     note_abi(args->part->name, args->abi);
+    pthread_mutex_unlock(&mutex);
     *result = &fabric->fabric.fid;
     return 0;
 }
@@ -148,8 +158,10 @@ static struct fi_info *make_info(enum fi_ep_type type, uint64_t caps, uint32_t p
     struct fi_info *info = info_alloc();
 
     if (!info || info_set_string(&info->fabric_attr->name, fabric) ||
-        info_set_string(&info->domain_attr->name, domain))
-        abort();
+        info_set_string(&info->domain_attr->name, domain)) {
+        info_free(info);
+        return NULL;
+    }
     info->caps = info->tx_attr->caps = info->rx_attr->caps = caps;
     info->ep_attr->type = type;
     info->ep_attr->protocol = protocol;
@@ -182,14 +194,14 @@ static int tcp_offer(const struct request *req, const struct fi_info *lower, str
 static int udp_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
 {
     *infos = make_info(FI_EP_DGRAM, BASE_CAPS, FI_PROTO_UDP, "net", "eth0");
-    return 0;
+    return *infos ? 0 : -FI_ENOMEM;
 }
 
 static int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
 {
     *infos = make_info(FI_EP_RDM, FI_MSG | FI_SEND | FI_RECV | FI_TAGGED | FI_LOCAL_COMM,
                        FI_PROTO_SHM, "shm", "shm");
-    return 0;
+    return *infos ? 0 : -FI_ENOMEM;
 }
 
 static int rdm_needs(const struct request *req, struct fi_info **lower_hints)
@@ -240,8 +252,10 @@ static int lnx_offer(const struct request *req, const struct fi_info *lower, str
 {
     struct fi_info *info = info_dup(lower);
 
-    if (!info || info_set_string(&info->fabric_attr->name, "lnx"))
+    if (!info || info_set_string(&info->fabric_attr->name, "lnx")) {
+        info_free(info);
         return -FI_ENOMEM;
+    }
     for (; lower; lower = lower->next)
         info->caps &= lower->caps | FI_REMOTE_COMM;
     info->tx_attr->caps = info->rx_attr->caps = info->caps;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Candidates, their names, plans and opened stacks, over parts without a wire. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -356,6 +357,42 @@ static void bare_transport_has_a_fabric_for_each_layout(void **state)
     info_free(info);
 }
 
+static void *open_often(void *arg)
+{
+    const struct environment environment = {.provider = NULL};
+    struct opening opening = {"net", FI_VERSION(2, 6)};
+
+    for (int i = 0; i < 200; i++) {
+        struct candidates candidates;
+        struct fid_fabric *fabric;
+
+        if (candidates_make(&fake_parts, &environment, arg, NULL, &candidates) ||
+            candidates.count != 1 || strcmp(candidates.list[0].name, arg) ||
+            stack_open(candidates.list[0].stack, &opening, ABI_1_9, &fabric, NULL))
+            return arg;
+        candidates_finish(&candidates);
+        if (fi_close(&fabric->fid))
+            return arg;
+    }
+    return NULL;
+}
+
+static void threads_open_different_stacks_of_the_same_parts(void **state)
+{
+    static char *const specs[] = {"tcp(iface=lo);ofi_rxm(eager=1k)",
+                                  "tcp(iface=eth0);ofi_hook_noop;ofi_rxm(eager=2k)"};
+    pthread_t threads[2];
+    void *failed[2];
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_often, specs[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], &failed[i]);
+    assert_null(failed[0]);
+    assert_null(failed[1]);
+    assert_int_equal(fake_open_now, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +406,7 @@ int main(void)
         cmocka_unit_test(structs_are_laid_out_for_the_application_down_to_the_first_real_part),
         cmocka_unit_test(bare_transport_settles_by_the_endpoint_of_each_domain),
         cmocka_unit_test(bare_transport_has_a_fabric_for_each_layout),
+        cmocka_unit_test(threads_open_different_stacks_of_the_same_parts),
     };
 
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
