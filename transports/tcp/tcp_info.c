@@ -18,6 +18,9 @@ enum {
     OBJECTS_MAX = 65536,
 };
 
+/* Any bit may be a field of its own: fi_endpoint(3). */
+static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
+
 /* What of addresses a request asks for. */
 struct question {
     const struct request *req;
@@ -151,7 +154,7 @@ static void fill_attrs(struct fi_info *info, const struct params *params, bool s
     info->ep_attr->max_msg_size = SIZE_MAX;
     info->ep_attr->max_order_raw_size = SIZE_MAX;
     info->ep_attr->max_order_waw_size = SIZE_MAX;
-    info->ep_attr->mem_tag_format = shared ? FI_TAG_GENERIC : 0;
+    info->ep_attr->mem_tag_format = shared ? TAG_FORMAT : 0;
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 1;
     fill_sizes(info, params, shared);

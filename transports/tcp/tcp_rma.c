@@ -27,7 +27,7 @@ static bool lengths_match(const struct access *access)
     return local == remote;
 }
 
-static ssize_t access_any(struct fid_ep *fid, enum tcp_op op, const struct access *access)
+static ssize_t access_any(struct fid_ep *fid, enum tcp_record op, const struct access *access)
 {
     struct tcp_post post = {
         .wire = {.op = (uint8_t)op, .iov_count = (uint8_t)access->remote_count},
@@ -56,7 +56,7 @@ static uint64_t default_flags(struct fid_ep *fid)
     return tcp_ep_of(fid)->tx_op_flags;
 }
 
-static ssize_t rma_msg(struct fid_ep *fid, enum tcp_op op, const struct fi_msg_rma *msg,
+static ssize_t rma_msg(struct fid_ep *fid, enum tcp_record op, const struct fi_msg_rma *msg,
                        uint64_t flags)
 {
     return access_any(fid, op,
@@ -69,7 +69,7 @@ static ssize_t rma_msg(struct fid_ep *fid, enum tcp_op op, const struct fi_msg_r
                                        .data = msg->data});
 }
 
-static ssize_t rma_vector(struct fid_ep *fid, enum tcp_op op, const struct iovec *iov, size_t count,
+static ssize_t rma_vector(struct fid_ep *fid, enum tcp_record op, const struct iovec *iov, size_t count,
                           uint64_t addr, uint64_t key, void *context)
 {
     struct fi_rma_iov remote = {.addr = addr, .key = key};

@@ -172,7 +172,7 @@ static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
     rx->left = wire->payload;
     rx->done = 0;
     rx->eager = wire->payload < LARGE;
-    switch ((enum tcp_op)wire->op) {
+    switch ((enum tcp_record)wire->op) {
     case TCP_OP_MSG: return begin_plain(ep, wire);
     case TCP_OP_TAG:
     case TCP_OP_RTS: return begin_tagged(ep, wire);
@@ -192,7 +192,7 @@ static int finish_record(struct tcp_ep *ep)
     struct tcp_rx *rx = &ep->rx;
 
     rx->active = false;
-    switch ((enum tcp_op)rx->op) {
+    switch ((enum tcp_record)rx->op) {
     case TCP_OP_MSG:
     case TCP_OP_TAG:
     case TCP_OP_DATA: return tcp_message_finish(ep);
