@@ -71,12 +71,12 @@ static void succeed(struct tcp_handshake *handshake)
     struct tcp_ep *ep = handshake->ep;
     struct tcp_cm *cm = handshake->cm;
     size_t data_len = handshake->message.data_len;
-    struct {
-        struct fi_eq_cm_entry entry;
-        uint8_t data[TCP_CM_DATA_MAX];
-    } event = {.entry = {.fid = &ep->fid.fid}};
+    _Alignas(struct fi_eq_cm_entry) uint8_t event[sizeof(struct fi_eq_cm_entry) + TCP_CM_DATA_MAX];
+    struct fi_eq_cm_entry *entry = (struct fi_eq_cm_entry *)event;
 
-    memcpy(event.entry.data, handshake->bytes + TCP_CM_HEADER, data_len);
+    entry->fid = &ep->fid.fid;
+    entry->info = NULL;
+    memcpy(entry->data, handshake->bytes + TCP_CM_HEADER, data_len);
     set_keepalive(handshake->fd, false);
     tcp_cm_unwatch(cm, handshake->fd);
     int rc = tcp_ep_connected(ep, handshake->fd, handshake->message.network);
@@ -88,7 +88,7 @@ static void succeed(struct tcp_handshake *handshake)
     ep->handshake = NULL;
     tcp_handshake_destroy(handshake);
     tcp_cm_arm(cm);
-    eq_write(ep->eq, FI_CONNECTED, &event, sizeof(event.entry) + data_len);
+    eq_write(ep->eq, FI_CONNECTED, event, sizeof(*entry) + data_len);
 }
 
 static void answered(struct tcp_handshake *handshake)

@@ -102,24 +102,23 @@ static void raise_request(struct tcp_handshake *handshake)
     struct tcp_cm *cm = handshake->cm;
     struct tcp_pep *pep = handshake->pep;
     size_t data_len = handshake->message.data_len;
-    struct {
-        struct fi_eq_cm_entry entry;
-        uint8_t data[TCP_CM_DATA_MAX];
-    } event = {.entry = {.fid = &pep->fid.fid}};
+    _Alignas(struct fi_eq_cm_entry) uint8_t event[sizeof(struct fi_eq_cm_entry) + TCP_CM_DATA_MAX];
+    struct fi_eq_cm_entry *entry = (struct fi_eq_cm_entry *)event;
 
-    event.entry.info = describe(handshake);
-    if (!event.entry.info) {
+    entry->fid = &pep->fid.fid;
+    entry->info = describe(handshake);
+    if (!entry->info) {
         drop(handshake, "out of memory");
         return;
     }
-    memcpy(event.entry.data, handshake->bytes + TCP_CM_HEADER, data_len);
+    memcpy(entry->data, handshake->bytes + TCP_CM_HEADER, data_len);
     settle(handshake);
     tcp_cm_unwatch(cm, handshake->fd);
     handshake->phase = TCP_PHASE_RAISED;
     list_attach(&handshake->link, &cm->raised);
     tcp_cm_arm(cm);
-    if (eq_write(pep->eq, FI_CONNREQ, &event, sizeof(event.entry) + data_len)) {
-        info_free(event.entry.info);
+    if (eq_write(pep->eq, FI_CONNREQ, event, sizeof(*entry) + data_len)) {
+        info_free(entry->info);
         tcp_handshake_destroy(handshake);
     }
 }
