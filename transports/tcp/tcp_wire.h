@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum tcp_op {
+enum tcp_record {
     TCP_OP_MSG,
     TCP_OP_TAG,
     TCP_OP_READ_REQ,

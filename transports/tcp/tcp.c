@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table of tcp. */
+#include "core/part.h"
+#include "transports/tcp/tcp_fabric.h"
+#include "transports/tcp/tcp_info.h"
+
+static const struct param_def tcp_params[] = {
+    {.key = "iface",
+     .type = PARAM_LIST,
+     .selects = true,
+     .help = "Network interfaces to use: names (with * and ?), addresses or CIDR blocks; ! before "
+             "one excludes it. Container bridges are left out unless named."},
+    {.key = "port_low_range",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .max = 65535,
+     .help = "Lowest port of passive endpoints; 0: any port."},
+    {.key = "port_high_range",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .max = 65535,
+     .help = "Highest port of passive endpoints."},
+    {.key = "tx_size",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .max = TCP_SHARED_SIZE,
+     .help = "Operations that an endpoint can have outstanding before a post returns FI_EAGAIN; "
+             "0: 4096, or 65536 with a shared receive context."},
+    {.key = "rx_size",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .max = TCP_SHARED_SIZE,
+     .help = "Receives that can be posted to an endpoint or shared receive context; 0: as tx_size."},
+    {.key = "max_inject",
+     .type = PARAM_SIZE,
+     .default_text = "128",
+     .max = 16384,
+     .help = "Largest message in bytes that fi_inject takes; messages up to this size are copied "
+             "when they must wait."},
+    {.key = "max_saved_size",
+     .type = PARAM_SIZE,
+     .default_text = "16m",
+     .help = "Bytes of unexpected messages that are kept for each connection; beyond, the "
+             "connection is not read until some are received."},
+    {.key = "rndv_size",
+     .type = PARAM_SIZE,
+     .default_text = "256k",
+     .help = "Tagged messages of more bytes wait at the sender for their receive, where the peer "
+             "supports it."},
+    {.key = "connect_timeout",
+     .type = PARAM_TIME,
+     .default_text = "15s",
+     .min = 1,
+     .max = 3600000,
+     .help = "How long a connection may take to be opened, the answer of the peer included."},
+    {.key = "nodelay",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Send small messages at once (TCP_NODELAY)."},
+    {.key = NULL},
+};
+
+const struct part tcp_part = {
+    .name = "tcp",
+    .prov_name = "tcp",
+    .summary = "connected endpoints over TCP sockets",
+    .description =
+        "Messages, remote memory access and remote completion data over TCP, with the wire format "
+        "of libfabric's tcp provider. With a shared receive context also tagged messages. IPv4 "
+        "and IPv6. One info is offered for each address of each interface that is up.",
+    .kind = PART_TRANSPORT,
+    .gives = EP_SET(FI_EP_MSG),
+    .params = tcp_params,
+    .offer = tcp_offer,
+    .open_fabric = tcp_open_fabric,
+};

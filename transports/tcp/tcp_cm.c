@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_cm.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/wait.h"
+
+enum { EVENTS = 64 };
+
+int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item)
+{
+    struct epoll_event event = {.events = events, .data.ptr = item};
+
+    return epoll_ctl(cm->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item)
+{
+    struct epoll_event event = {.events = events, .data.ptr = item};
+
+    return epoll_ctl(cm->epoll_fd, EPOLL_CTL_MOD, fd, &event) ? -errno : 0;
+}
+
+void tcp_cm_unwatch(struct tcp_cm *cm, int fd)
+{
+    /* The epoll fd of a forked process is its parent's, too. */
+    if (!unit_forked(cm->fabric->unit))
+        epoll_ctl(cm->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ---- Deadlines ---- */
+
+static struct tcp_handshake *first_waiting(struct tcp_cm *cm)
+{
+    return list_empty(&cm->waiting) ? NULL
+                                    : list_item(cm->waiting.next, struct tcp_handshake, link);
+}
+
+void tcp_cm_arm(struct tcp_cm *cm)
+{
+    struct tcp_handshake *first = first_waiting(cm);
+    long long next = first ? first->deadline : 0;
+
+    if (list_empty(&cm->resting))
+        cm->retry = 0;
+    else if (!cm->retry)
+        cm->retry = clock_ms() + TCP_CM_RETRY_MS;
+    if (cm->retry && (!next || cm->retry < next))
+        next = cm->retry;
+    if (next == cm->armed)
+        return;
+
+    long long left = next ? next - clock_ms() : 0;
+    struct itimerspec spec = {{0, 0}, {0, 0}};
+    if (next && left < 1)
+        left = 1;
+    spec.it_value.tv_sec = left / 1000;
+    spec.it_value.tv_nsec = left % 1000 * 1000000;
+    timerfd_settime(cm->timer_fd, 0, &spec, NULL);
+    cm->armed = next;
+}
+
+static void expire(struct tcp_cm *cm)
+{
+    uint64_t count;
+    long long now = clock_ms();
+    struct tcp_handshake *first;
+
+    while (read(cm->timer_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+    cm->armed = 0;
+    while ((first = first_waiting(cm)) && first->deadline <= now) {
+        if (first->ep)
+            tcp_connect_expired(first);
+        else
+            tcp_pep_expired(first);
+    }
+    if (cm->retry && cm->retry <= now)
+        tcp_pep_wake(cm);
+    tcp_cm_arm(cm);
+}
+
+/* The timer comes last: it frees what other events of the batch may point to. */
+static void progress(struct unit_source *source)
+{
+    struct tcp_cm *cm = object_of(source, struct tcp_cm, source);
+    struct epoll_event events[EVENTS];
+    bool timer = false;
+
+    if (unit_forked(cm->fabric->unit))
+        return;
+    int count = epoll_wait(cm->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < count; i++) {
+        struct tcp_cm_item *item = events[i].data.ptr;
+
+        if (item == &cm->timer)
+            timer = true;
+        else
+            item->ready(item, events[i].events);
+    }
+    if (timer)
+        expire(cm);
+}
+
+static int trywait(struct unit_source *source)
+{
+    return 0;
+}
+
+int tcp_cm_create(struct tcp_fabric *fabric, struct tcp_cm **result)
+{
+    struct tcp_cm *cm = calloc(1, sizeof(*cm));
+    int rc = -FI_ENOMEM;
+
+    if (!cm)
+        return rc;
+    cm->fabric = fabric;
+    list_init(&cm->waiting);
+    list_init(&cm->raised);
+    list_init(&cm->resting);
+    list_init(&cm->source.link);
+    cm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    cm->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (cm->epoll_fd < 0 || cm->timer_fd < 0) {
+        rc = -errno;
+        goto close_fds;
+    }
+    cm->source.fd = cm->epoll_fd;
+    cm->source.progress = progress;
+    cm->source.trywait = trywait;
+    rc = tcp_cm_watch(cm, cm->timer_fd, EPOLLIN, &cm->timer);
+    if (rc)
+        goto close_fds;
+    unit_lock(fabric->unit);
+    rc = unit_attach(fabric->unit, &cm->source);
+    unit_unlock(fabric->unit);
+    if (rc)
+        goto close_fds;
+    *result = cm;
+    return 0;
+
+close_fds:
+    if (cm->timer_fd >= 0)
+        close(cm->timer_fd);
+    if (cm->epoll_fd >= 0)
+        close(cm->epoll_fd);
+    free(cm);
+    return rc;
+}
+
+void tcp_cm_destroy(struct tcp_cm *cm)
+{
+    if (!cm)
+        return;
+    unit_lock(cm->fabric->unit);
+    list_for_each_safe(pos, after, &cm->raised)
+        tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
+    list_for_each_safe(pos, after, &cm->waiting)
+        tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
+    unit_detach(cm->fabric->unit, &cm->source);
+    unit_unlock(cm->fabric->unit);
+    close(cm->timer_fd);
+    close(cm->epoll_fd);
+    free(cm);
+}
+
+/* ---- One exchange ---- */
+
+void tcp_handshake_destroy(struct tcp_handshake *handshake)
+{
+    if (!handshake)
+        return;
+    list_detach(&handshake->link);
+    if (handshake->fd >= 0) {
+        if (handshake->phase != TCP_PHASE_RAISED)
+            tcp_cm_unwatch(handshake->cm, handshake->fd);
+        close(handshake->fd);
+    }
+    free(handshake);
+}
+
+int tcp_handshake_read(struct tcp_handshake *handshake, const char **why)
+{
+    for (;;) {
+        int want = tcp_cm_decode(handshake->bytes, handshake->have, &handshake->message, why);
+
+        if (want < 0)
+            return want;
+        if (handshake->have == (size_t)want)
+            return 1;
+        ssize_t got = recv(handshake->fd, handshake->bytes + handshake->have,
+                           (size_t)want - handshake->have, MSG_DONTWAIT);
+        if (got == 0) {
+            *why = "closed by the peer";
+            return -FI_ECONNRESET;
+        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return 0;
+        if (got < 0) {
+            int err = errno;
+
+            *why = fi_strerror(err);
+            return -err;
+        }
+        handshake->have += (size_t)got;
+    }
+}
+
+int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t data_len)
+{
+    uint8_t bytes[TCP_CM_MAX];
+    size_t len = tcp_cm_encode(type, data, data_len, bytes);
+    ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (sent < 0)
+        return -errno;
+    return (size_t)sent == len ? 0 : -FI_EIO;
+}
+
+struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle)
+{
+    list_for_each(pos, &cm->raised)
+    {
+        struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
+
+        if (&handshake->fid == handle)
+            return handshake;
+    }
+    return NULL;
+}
+
+/* ---- Sockets ---- */
+
+void tcp_socket_tune(const struct tcp_settings *settings, int fd)
+{
+    const int on = 1;
+
+    if (settings->nodelay)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+int tcp_socket(const struct tcp_settings *settings, sa_family_t family)
+{
+    const int on = 1;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    tcp_socket_tune(settings, fd);
+    return fd;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They live on
+ * the fabric's control unit, which readers of EQs drive. Each wait has a deadline. All with that
+ * unit locked.
+ */
+#ifndef WEFT_TCP_CM_H
+#define WEFT_TCP_CM_H
+
+#include "core/addr.h"
+#include "core/fid.h"
+#include "core/list.h"
+#include "core/unit.h"
+#include "transports/tcp/tcp_cm_wire.h"
+#include "transports/tcp/tcp_fabric.h"
+
+struct tcp_ep;
+struct tcp_pep;
+
+enum {
+    TCP_CM_PENDING_MAX = 1024, /* accepted sockets whose request has not arrived */
+    TCP_CM_RETRY_MS = 100,     /* a listener rests so long when no fd is left */
+};
+
+/* A socket in the epoll fd of the control unit. */
+struct tcp_cm_item {
+    void (*ready)(struct tcp_cm_item *item, uint32_t events);
+};
+
+struct tcp_cm {
+    struct unit_source source; /* its fd: epoll_fd */
+    struct tcp_fabric *fabric;
+    int epoll_fd, timer_fd;
+    struct tcp_cm_item timer;
+    struct list waiting;    /* handshakes by deadline, which is the order of their start */
+    struct list raised;     /* requests that the application has not answered */
+    struct list resting;    /* listeners that wait for fds, or for room */
+    size_t pending;         /* of waiting, those that were accepted */
+    long long retry, armed; /* clock_ms: of resting, and what timer_fd is set to; 0: off */
+};
+
+enum tcp_phase {
+    TCP_PHASE_CONNECT, /* of the socket */
+    TCP_PHASE_ANSWER,  /* active: request sent */
+    TCP_PHASE_REQUEST, /* passive: accepted */
+    TCP_PHASE_RAISED,  /* passive: the application has the request */
+};
+
+/* One socket on its way to a connection. The fid is the handle of a connection request. */
+struct tcp_handshake {
+    struct fid fid;
+    struct tcp_cm_item item;
+    struct list link; /* of waiting or raised */
+    struct tcp_cm *cm;
+    struct tcp_ep *ep;   /* active side */
+    struct tcp_pep *pep; /* passive side, until raised */
+    enum tcp_phase phase;
+    int fd;
+    long long deadline;
+    struct tcp_cm_message message;
+    union addr peer;
+    size_t have;                /* bytes arrived */
+    uint8_t bytes[TCP_CM_MAX];  /* arrived, or, while connecting, to be sent */
+    size_t to_send;
+};
+
+int tcp_cm_create(struct tcp_fabric *fabric, struct tcp_cm **cm);
+void tcp_cm_destroy(struct tcp_cm *cm); /* takes NULL */
+
+/* epoll, with the item as the event's data. Negative errno. */
+int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
+int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
+void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
+/* Sets the timer to the next deadline. */
+void tcp_cm_arm(struct tcp_cm *cm);
+
+/* Closes the socket and frees; takes NULL. */
+void tcp_handshake_destroy(struct tcp_handshake *handshake);
+/* Reads more of the message. 1: it is complete; 0: not yet; negative: over (-FI_ECONNRESET when the
+ * peer hung up, -FI_EPROTO with a sentence in *why). */
+int tcp_handshake_read(struct tcp_handshake *handshake, const char **why);
+/* Sends a whole message at once. */
+int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t data_len);
+/* The request of this handle, if it is one that waits for an answer; else NULL. */
+struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle);
+
+/* A socket for a connection or a listener, non-blocking, options set. The fd or a negative error. */
+int tcp_socket(const struct tcp_settings *settings, sa_family_t family);
+void tcp_socket_tune(const struct tcp_settings *settings, int fd);
+
+/* Active side (tcp_connect.c). A failure after this is an error in the endpoint's EQ. */
+int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *data, size_t data_len);
+/* Its deadline has passed: an error in the EQ; frees the handshake. */
+void tcp_connect_expired(struct tcp_handshake *handshake);
+
+/* Passive side (tcp_pep.c): the deadline of an accepted socket has passed; frees the handshake. */
+void tcp_pep_expired(struct tcp_handshake *handshake);
+/* Lets resting listeners try again. */
+void tcp_pep_wake(struct tcp_cm *cm);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_domain.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/av.h"
+#include "core/cntr.h"
+#include "core/cq.h"
+#include "core/mr.h"
+#include "core/no.h"
+#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_srx.h"
+
+static struct domain *base_of(struct fid_domain *fid)
+{
+    return object_of(fid, struct domain, fid);
+}
+
+static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+                          void *context)
+{
+    return av_open(base_of(fid), attr, av, context);
+}
+
+static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+                          void *context)
+{
+    return cq_open(base_of(fid), attr, cq, context);
+}
+
+static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
+                            struct fid_cntr **cntr, void *context)
+{
+    return cntr_open(base_of(fid), attr, cntr, context);
+}
+
+static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
+                            uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : tcp_ep_open(fid, info, ep, context);
+}
+
+static int domain_close(struct fid *fid)
+{
+    struct tcp_domain *domain = object_of(fid, struct tcp_domain, base.fid.fid);
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    mr_map_destroy(domain->base.mrs);
+    domain_finish(&domain->base);
+    pthread_mutex_destroy(&domain->mutex);
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = no_bind,
+    .control = mr_domain_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = domain_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = tcp_ep_open,
+    .scalable_ep = no_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = no_domain_poll_open,
+    .stx_ctx = no_domain_stx_ctx,
+    .srx_ctx = tcp_srx_open,
+    .query_atomic = no_domain_query_atomic,
+    .query_collective = no_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+/* A domain that progresses by itself needs its connections to be opened by themselves, too. */
+static int start_control(struct tcp_domain *domain)
+{
+    if (domain->base.info->domain_attr->control_progress != FI_PROGRESS_AUTO)
+        return 0;
+    return unit_start_thread(domain->fabric->unit);
+}
+
+int tcp_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **result,
+                    void *context)
+{
+    struct tcp_fabric *fabric = object_of(fid, struct tcp_fabric, base.fid);
+    struct tcp_domain *domain = calloc(1, sizeof(*domain));
+
+    if (!domain)
+        return -FI_ENOMEM;
+    domain->fabric = fabric;
+    list_init(&domain->sets);
+    int rc = domain_init(&domain->base, &fabric->base, info, &fid_ops, &domain_ops, &mr_ops,
+                         context);
+    if (rc)
+        goto free_domain;
+    rc = mr_map_create(&domain->base, &domain->base.mrs);
+    if (rc)
+        goto finish_domain;
+    rc = start_control(domain);
+    if (rc)
+        goto destroy_map;
+    pthread_mutex_init(&domain->mutex, NULL);
+    *result = &domain->base.fid;
+    return 0;
+
+destroy_map:
+    mr_map_destroy(domain->base.mrs);
+finish_domain:
+    domain_finish(&domain->base);
+free_domain:
+    free(domain);
+    return rc;
+}
+
+int tcp_domain_open2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                     uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : tcp_domain_open(fid, info, domain, context);
+}

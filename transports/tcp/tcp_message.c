@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A message that matches at once needs nothing of its own: tcp_rx holds its entry. Any other has a struct
+ * tcp_inbound, which the owner of the receive context gives back with start or discard, perhaps
+ * while the payload is still arriving:
+ *
+ *   saved       complete in memory                       start copies and completes
+ *   arriving    the current record, saved so far         start moves it, the rest follows into place
+ *   paused      the current record, no room to save it   start lets the stream go on
+ *   offered     a request to send                        start answers with a clear-to-send
+ */
+#include "transports/tcp/tcp_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "transports/tcp/tcp_ep.h"
+
+enum { OVERHEAD = 256 }; /* what a message costs besides its payload */
+
+static uint64_t completion_flags(uint8_t op, uint16_t flags)
+{
+    return FI_RECV | (op == TCP_OP_MSG ? FI_MSG : FI_TAGGED) |
+           (flags & TCP_FLAG_CQ_DATA ? FI_REMOTE_CQ_DATA : 0);
+}
+
+static void free_entry(struct fi_peer_rx_entry *entry)
+{
+    entry->srx->owner_ops->free_entry(entry);
+}
+
+/* What a completion says of a message. */
+struct arrival {
+    uint64_t tag, cq_data;
+    size_t len;
+    uint16_t flags;
+    uint8_t op;
+};
+
+static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry, const struct arrival *arrival)
+{
+    uint64_t flags = completion_flags(arrival->op, arrival->flags);
+    uint64_t data = arrival->flags & TCP_FLAG_CQ_DATA ? arrival->cq_data : 0;
+    void *buf = entry->count ? entry->iov[0].iov_base : NULL;
+    size_t room = 0;
+
+    for (size_t i = 0; i < entry->count; i++)
+        room += entry->iov[i].iov_len;
+    if (arrival->len <= room) {
+        report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
+                    arrival->len, buf, data, arrival->tag, entry->addr);
+    } else {
+        struct fi_cq_err_entry error = {
+            .op_context = entry->context,
+            .flags = flags,
+            .len = room,
+            .buf = buf,
+            .data = data,
+            .tag = arrival->tag,
+            .olen = arrival->len - room,
+            .err = FI_ETRUNC,
+            .prov_errno = FI_ETRUNC,
+            .src_addr = entry->addr,
+        };
+        report_failed(&ep->report, REPORT_RECV, &error);
+    }
+    free_entry(entry);
+}
+
+static void fail_entry(struct tcp_ep *ep, struct fi_peer_rx_entry *entry, uint8_t op, int err)
+{
+    struct fi_cq_err_entry error = {
+        .op_context = entry->context,
+        .flags = completion_flags(op, 0),
+        .buf = entry->count ? entry->iov[0].iov_base : NULL,
+        .tag = entry->tag,
+        .err = err,
+        .prov_errno = err,
+        .src_addr = entry->addr,
+    };
+
+    if (err)
+        report_failed(&ep->report, REPORT_RECV, &error);
+    free_entry(entry);
+}
+
+static struct arrival arrival_of_inbound(const struct tcp_inbound *inbound)
+{
+    return (struct arrival){
+        .tag = inbound->tag,
+        .cq_data = inbound->cq_data,
+        .len = inbound->len,
+        .flags = inbound->flags,
+        .op = inbound->op,
+    };
+}
+
+static void resume(struct tcp_ep *ep)
+{
+    ep->rx.paused = false;
+    tcp_set_work(ep->set, ep);
+}
+
+/* An empty record has no byte that could finish it later. */
+static void finish_if_empty(struct tcp_ep *ep)
+{
+    if (ep->rx.left)
+        return;
+    ep->rx.active = false;
+    if (tcp_message_finish(ep))
+        tcp_ep_fail(ep, FI_ENOMEM);
+}
+
+static size_t cost(const struct tcp_inbound *inbound)
+{
+    return OVERHEAD + (inbound->data ? inbound->len : 0);
+}
+
+static bool fits(const struct tcp_ep *ep, size_t len)
+{
+    size_t limit = ep->domain->fabric->settings.saved_size;
+
+    return len <= limit && ep->rx.saved_bytes + OVERHEAD <= limit - len;
+}
+
+/* Memory has become free: the message that waits for it can be saved, and the stream goes on. */
+static void save_paused(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    struct tcp_inbound *inbound = rx->inbound;
+
+    if (!rx->paused || !inbound || !fits(ep, inbound->len))
+        return;
+    inbound->data = malloc(inbound->len + 1);
+    if (!inbound->data)
+        return;
+    rx->saved_bytes += inbound->len;
+    rx->saved = (struct iovec){.iov_base = inbound->data, .iov_len = inbound->len};
+    tcp_dest_set(&rx->dest, &rx->saved, 1);
+    resume(ep);
+    finish_if_empty(ep);
+}
+
+static void free_inbound(struct tcp_inbound *inbound)
+{
+    struct tcp_ep *ep = inbound->ep;
+
+    if (ep)
+        ep->rx.saved_bytes -= cost(inbound);
+    list_detach(&inbound->link);
+    if (inbound->data != inbound->bytes)
+        free(inbound->data);
+    free(inbound);
+    if (ep)
+        save_paused(ep);
+}
+
+static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len,
+                                        bool save)
+{
+    struct tcp_inbound *inbound = malloc(sizeof(*inbound) + (save ? len : 0));
+
+    if (!inbound)
+        return NULL;
+    memset(inbound, 0, sizeof(*inbound));
+    inbound->ep = ep;
+    inbound->len = len;
+    inbound->tag = wire->tag;
+    inbound->cq_data = wire->cq_data;
+    inbound->flags = wire->flags;
+    inbound->op = wire->op;
+    inbound->context = wire->op_data;
+    if (save)
+        inbound->data = inbound->bytes;
+    list_init(&inbound->link);
+    list_attach(&inbound->link, &ep->inbounds);
+    ep->rx.saved_bytes += cost(inbound);
+    return inbound;
+}
+
+/* Gives an unmatched message to the owner of the receive context. */
+static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_rx_entry *entry)
+{
+    inbound->entry = entry;
+    entry->peer_context = inbound;
+    entry->cq_data = inbound->cq_data;
+    if (inbound->flags & TCP_FLAG_CQ_DATA)
+        entry->flags |= FI_REMOTE_CQ_DATA;
+    return inbound->op == TCP_OP_MSG ? ep->srx->owner_ops->queue_msg(entry)
+                                     : ep->srx->owner_ops->queue_tag(entry);
+}
+
+static void say_limit(struct tcp_ep *ep)
+{
+    if (ep->rx.limit_said)
+        return;
+    ep->rx.limit_said = true;
+    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+             "%zu bytes of unexpected messages are saved; the connection waits until some are "
+             "received (saved_size is %zu)",
+             ep->rx.saved_bytes, ep->domain->fabric->settings.saved_size);
+}
+
+static int begin_unexpected(struct tcp_ep *ep, const struct tcp_wire *wire,
+                            struct fi_peer_rx_entry *entry)
+{
+    struct tcp_rx *rx = &ep->rx;
+    bool save = fits(ep, (size_t)wire->payload);
+    struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->payload, save);
+
+    if (!inbound) {
+        free_entry(entry);
+        return -FI_ENOMEM;
+    }
+    rx->inbound = inbound;
+    if (save) {
+        rx->saved = (struct iovec){.iov_base = inbound->bytes, .iov_len = inbound->len};
+        tcp_dest_set(&rx->dest, &rx->saved, 1);
+    } else {
+        rx->paused = true;
+        say_limit(ep);
+    }
+    return queue(ep, inbound, entry);
+}
+
+static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len,
+                      struct fi_peer_rx_entry **entry)
+{
+    struct fi_peer_match_attr attr = {
+        .addr = FI_ADDR_UNSPEC,
+        .msg_size = len,
+        .tag = wire->tag,
+    };
+
+    return wire->op == TCP_OP_MSG ? ep->srx->owner_ops->get_msg(ep->srx, &attr, entry)
+                                  : ep->srx->owner_ops->get_tag(ep->srx, &attr, entry);
+}
+
+int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct fi_peer_rx_entry *entry;
+    int rc = find_entry(ep, wire, (size_t)wire->payload, &entry);
+
+    if (rc == -FI_ENOENT)
+        return begin_unexpected(ep, wire, entry);
+    if (rc)
+        return rc;
+    ep->rx.entry = entry;
+    tcp_dest_set(&ep->rx.dest, entry->iov, entry->count);
+    return 0;
+}
+
+static int clear(struct tcp_ep *ep, struct tcp_inbound *inbound)
+{
+    inbound->started = true;
+    return tcp_tx_cts(ep, inbound->context);
+}
+
+static struct tcp_inbound *find_offer(struct tcp_ep *ep, uint8_t context)
+{
+    list_for_each(pos, &ep->inbounds)
+    {
+        struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
+
+        if (inbound->op == TCP_OP_RTS && inbound->context == context)
+            return inbound;
+    }
+    return NULL;
+}
+
+int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct fi_peer_rx_entry *entry;
+
+    ep->rx.active = false;
+    if (find_offer(ep, wire->op_data))
+        return -FI_EPROTO;
+    int rc = find_entry(ep, wire, (size_t)wire->msg_size, &entry);
+    if (rc && rc != -FI_ENOENT)
+        return rc;
+    struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->msg_size, false);
+    if (!inbound) {
+        free_entry(entry);
+        return -FI_ENOMEM;
+    }
+    if (rc)
+        return queue(ep, inbound, entry);
+    inbound->entry = entry;
+    return clear(ep, inbound);
+}
+
+int tcp_message_data(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_inbound *inbound = find_offer(ep, wire->op_data);
+
+    if (!inbound || !inbound->started || inbound->len != wire->payload)
+        return -FI_EPROTO;
+    ep->rx.inbound = inbound;
+    if (inbound->discarded)
+        tcp_dest_set(&ep->rx.dest, NULL, 0);
+    else
+        tcp_dest_set(&ep->rx.dest, inbound->entry->iov, inbound->entry->count);
+    return 0;
+}
+
+int tcp_message_finish(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    struct fi_peer_rx_entry *entry = rx->entry;
+    struct tcp_inbound *inbound = rx->inbound;
+    struct arrival arrival = {
+        .tag = rx->tag,
+        .cq_data = rx->cq_data,
+        .len = (size_t)rx->done,
+        .flags = rx->flags,
+        .op = rx->op,
+    };
+
+    rx->entry = NULL;
+    rx->inbound = NULL;
+    int rc = rx->flags & TCP_FLAG_DELIVERY ? tcp_tx_ack(ep) : 0;
+    if (rx->op == TCP_OP_DATA) {
+        arrival = arrival_of_inbound(inbound);
+        entry = inbound->discarded ? NULL : inbound->entry;
+        free_inbound(inbound);
+    }
+    if (entry)
+        deliver(ep, entry, &arrival);
+    return rc;
+}
+
+/* ---- From the owner of the receive context ---- */
+
+/* The current record is matched now: what was saved of it moves, the rest goes into place. */
+static void start_current(struct tcp_ep *ep, struct tcp_inbound *inbound,
+                          struct fi_peer_rx_entry *entry)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    rx->inbound = NULL;
+    rx->entry = entry;
+    tcp_dest_set(&rx->dest, entry->iov, entry->count);
+    if (rx->done)
+        tcp_dest_put(&rx->dest, inbound->data, (size_t)rx->done);
+    free_inbound(inbound);
+    if (rx->paused)
+        resume(ep);
+    finish_if_empty(ep);
+}
+
+static void start_saved(struct tcp_ep *ep, struct tcp_inbound *inbound,
+                        struct fi_peer_rx_entry *entry)
+{
+    struct arrival arrival = arrival_of_inbound(inbound);
+    struct tcp_dest dest;
+
+    tcp_dest_set(&dest, entry->iov, entry->count);
+    tcp_dest_put(&dest, inbound->data, inbound->len);
+    free_inbound(inbound);
+    deliver(ep, entry, &arrival);
+}
+
+static int start(struct fi_peer_rx_entry *entry)
+{
+    struct tcp_inbound *inbound = entry->peer_context;
+    struct tcp_ep *ep = inbound->ep;
+
+    inbound->entry = entry;
+    if (!ep) {
+        free_inbound(inbound);
+        free_entry(entry);
+        return -FI_ENOTCONN;
+    }
+    if (inbound->error) {
+        int err = inbound->error;
+        uint8_t op = inbound->op;
+
+        free_inbound(inbound);
+        fail_entry(ep, entry, op, err);
+    } else if (inbound->op == TCP_OP_RTS) {
+        int rc = clear(ep, inbound);
+
+        tcp_tx_flush(ep);
+        return rc;
+    } else if (ep->rx.inbound == inbound) {
+        start_current(ep, inbound, entry);
+    } else {
+        start_saved(ep, inbound, entry);
+    }
+    return 0;
+}
+
+static void discard_current(struct tcp_ep *ep, struct tcp_inbound *inbound)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    rx->inbound = NULL;
+    tcp_dest_set(&rx->dest, NULL, 0);
+    free_inbound(inbound);
+    if (rx->paused)
+        resume(ep);
+    finish_if_empty(ep);
+}
+
+static int discard(struct fi_peer_rx_entry *entry)
+{
+    struct tcp_inbound *inbound = entry->peer_context;
+    struct tcp_ep *ep = inbound->ep;
+
+    inbound->entry = NULL;
+    free_entry(entry);
+    if (!ep || inbound->error || ep->fd < 0) {
+        free_inbound(inbound);
+    } else if (inbound->op == TCP_OP_RTS) {
+        /* The sender cannot be told; it gets its answer, and the data is dropped. */
+        inbound->discarded = true;
+        int rc = clear(ep, inbound);
+        tcp_tx_flush(ep);
+        return rc;
+    } else if (ep->rx.inbound == inbound) {
+        discard_current(ep, inbound);
+    } else {
+        free_inbound(inbound);
+    }
+    return 0;
+}
+
+struct fi_ops_srx_peer tcp_srx_peer_ops = {
+    .size = sizeof(struct fi_ops_srx_peer),
+    .start_msg = start,
+    .start_tag = start,
+    .discard_msg = discard,
+    .discard_tag = discard,
+};
+
+/* ---- The end of the connection ---- */
+
+void tcp_message_fail(struct tcp_ep *ep, int err)
+{
+    struct tcp_rx *rx = &ep->rx;
+    struct fi_peer_rx_entry *entry = rx->entry;
+    struct tcp_inbound *current = rx->inbound;
+    struct list all;
+
+    rx->entry = NULL;
+    rx->inbound = NULL;
+    if (entry)
+        fail_entry(ep, entry, rx->op, err);
+    /* A report may call back and start any of the others. */
+    list_init(&all);
+    if (!list_empty(&ep->inbounds)) {
+        list_attach(&all, &ep->inbounds);
+        list_detach(&ep->inbounds);
+    }
+    while (!list_empty(&all)) {
+        struct tcp_inbound *inbound = list_item(all.next, struct tcp_inbound, link);
+
+        list_detach(&inbound->link);
+        if (inbound->started) {
+            entry = inbound->discarded ? NULL : inbound->entry;
+            free_inbound(inbound);
+            if (entry)
+                fail_entry(ep, entry, TCP_OP_RTS, err);
+            continue;
+        }
+        if (inbound == current || inbound->op == TCP_OP_RTS)
+            inbound->error = err ? err : FI_ECANCELED;
+        list_attach(&inbound->link, &ep->inbounds);
+    }
+}
+
+void tcp_message_finish_all(struct tcp_ep *ep)
+{
+    list_for_each_safe(pos, after, &ep->inbounds)
+    {
+        struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
+
+        inbound->ep = NULL;
+        list_detach(&inbound->link);
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages at the receiver: asking the receive context for a buffer, keeping those that nobody waits for
+ * yet, and the receiver's half of a rendezvous. Called by tcp_rx.c for the record at hand.
+ */
+#ifndef WEFT_TCP_MESSAGE_H
+#define WEFT_TCP_MESSAGE_H
+
+#include <rdma/providers/fi_peer.h>
+
+#include "transports/tcp/tcp_wire.h"
+
+struct tcp_ep;
+
+/* What the owners of receive contexts call. */
+extern struct fi_ops_srx_peer tcp_srx_peer_ops;
+
+/* A message begins: sets where its payload goes, or pauses the connection. */
+int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire);
+/* A request to send. */
+int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire);
+/* The data of one. -FI_EPROTO when none of that context and length was cleared. */
+int tcp_message_data(struct tcp_ep *ep, const struct tcp_wire *wire);
+/* The last byte is in place: completion and ack. */
+int tcp_message_finish(struct tcp_ep *ep);
+
+/* See tcp_rx_fail, tcp_rx_finish. */
+void tcp_message_fail(struct tcp_ep *ep, int err);
+void tcp_message_finish_all(struct tcp_ep *ep);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_pep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "core/log.h"
+#include "core/no.h"
+#include "core/wait.h"
+#include "transports/tcp/tcp_info.h"
+
+enum { ACCEPTS = 64 /* of one event */ };
+
+static struct tcp_pep *pep_of(struct fid_pep *fid)
+{
+    return object_of(fid, struct tcp_pep, fid);
+}
+
+static const char *part_of(const struct tcp_pep *pep)
+{
+    return pep->fabric->base.part;
+}
+
+/* ---- Requests ---- */
+
+static void rest(struct tcp_pep *pep, const char *why)
+{
+    if (!list_empty(&pep->resting))
+        return;
+    LOG_WARN(part_of(pep), FI_LOG_EP_CTRL, "accepts no connections for now: %s", why);
+    tcp_cm_rewatch(pep->fabric->cm, pep->fd, 0, &pep->item);
+    list_attach(&pep->resting, &pep->fabric->cm->resting);
+    tcp_cm_arm(pep->fabric->cm);
+}
+
+void tcp_pep_wake(struct tcp_cm *cm)
+{
+    cm->retry = 0;
+    while (!list_empty(&cm->resting)) {
+        struct tcp_pep *pep = list_item(cm->resting.next, struct tcp_pep, resting);
+
+        list_detach(&pep->resting);
+        tcp_cm_rewatch(cm, pep->fd, EPOLLIN, &pep->item);
+    }
+}
+
+/* An accepted socket leaves those whose request is awaited. */
+static void settle(struct tcp_handshake *handshake)
+{
+    struct tcp_cm *cm = handshake->cm;
+
+    list_detach(&handshake->link);
+    if (cm->pending-- == TCP_CM_PENDING_MAX)
+        tcp_pep_wake(cm);
+}
+
+static void drop(struct tcp_handshake *handshake, const char *why)
+{
+    struct tcp_cm *cm = handshake->cm;
+    char text[ADDR_TEXT_MAX];
+
+    LOG_WARN(part_of(handshake->pep), FI_LOG_EP_CTRL, "connection from %s dropped: %s",
+             addr_text(&handshake->peer.sa, text, sizeof(text)), why);
+    settle(handshake);
+    tcp_handshake_destroy(handshake);
+    tcp_cm_arm(cm);
+}
+
+void tcp_pep_expired(struct tcp_handshake *handshake)
+{
+    drop(handshake, "it sent no request within connect_timeout");
+}
+
+static struct fi_info *describe(struct tcp_handshake *handshake)
+{
+    struct fi_info *info = info_dup(handshake->pep->info);
+    union addr local;
+    socklen_t size = sizeof(local);
+
+    if (!info)
+        return NULL;
+    info->handle = &handshake->fid;
+    if (getsockname(handshake->fd, &local.sa, &size) || tcp_info_set_src(info, &local.sa) ||
+        tcp_info_set_dest(info, &handshake->peer.sa)) {
+        info_free(info);
+        return NULL;
+    }
+    return info;
+}
+
+static void raise_request(struct tcp_handshake *handshake)
+{
+    struct tcp_cm *cm = handshake->cm;
+    struct tcp_pep *pep = handshake->pep;
+    size_t data_len = handshake->message.data_len;
+    _Alignas(struct fi_eq_cm_entry) uint8_t event[sizeof(struct fi_eq_cm_entry) + TCP_CM_DATA_MAX];
+    struct fi_eq_cm_entry *entry = (struct fi_eq_cm_entry *)event;
+
+    entry->fid = &pep->fid.fid;
+    entry->info = describe(handshake);
+    if (!entry->info) {
+        drop(handshake, "out of memory");
+        return;
+    }
+    memcpy(entry->data, handshake->bytes + TCP_CM_HEADER, data_len);
+    settle(handshake);
+    tcp_cm_unwatch(cm, handshake->fd);
+    handshake->phase = TCP_PHASE_RAISED;
+    list_attach(&handshake->link, &cm->raised);
+    tcp_cm_arm(cm);
+    if (eq_write(pep->eq, FI_CONNREQ, event, sizeof(*entry) + data_len)) {
+        info_free(entry->info);
+        tcp_handshake_destroy(handshake);
+    }
+}
+
+static void request_ready(struct tcp_cm_item *item, uint32_t events)
+{
+    struct tcp_handshake *handshake = object_of(item, struct tcp_handshake, item);
+    const char *why = NULL;
+    int rc = tcp_handshake_read(handshake, &why);
+
+    if (!rc)
+        return;
+    if (rc < 0)
+        drop(handshake, why);
+    else if (handshake->message.type != TCP_CM_REQUEST)
+        drop(handshake, "its first message is not a request");
+    else
+        raise_request(handshake);
+}
+
+static int close_request(struct fid *fid)
+{
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops request_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = close_request,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
+{
+    struct tcp_cm *cm = pep->fabric->cm;
+    struct tcp_handshake *handshake = calloc(1, sizeof(*handshake));
+
+    if (!handshake) {
+        close(fd);
+        return;
+    }
+    tcp_socket_tune(&pep->fabric->settings, fd);
+    list_init(&handshake->link);
+    fid_init(&handshake->fid, FI_CLASS_CONNREQ, NULL, &request_ops);
+    handshake->cm = cm;
+    handshake->pep = pep;
+    handshake->phase = TCP_PHASE_REQUEST;
+    handshake->fd = fd;
+    handshake->peer = *peer;
+    handshake->item.ready = request_ready;
+    handshake->deadline = clock_ms() + pep->fabric->settings.connect_ms;
+    if (tcp_cm_watch(cm, fd, EPOLLIN, &handshake->item)) {
+        tcp_handshake_destroy(handshake);
+        return;
+    }
+    list_attach(&handshake->link, &cm->waiting);
+    cm->pending++;
+    tcp_cm_arm(cm);
+    request_ready(&handshake->item, EPOLLIN);
+}
+
+static bool is_exhausted(int err)
+{
+    return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
+static void listener_ready(struct tcp_cm_item *item, uint32_t events)
+{
+    struct tcp_pep *pep = object_of(item, struct tcp_pep, item);
+
+    for (int i = 0; i < ACCEPTS; i++) {
+        union addr peer;
+        socklen_t size = sizeof(peer);
+
+        if (pep->fabric->cm->pending >= TCP_CM_PENDING_MAX) {
+            rest(pep, "too many connections have sent no request yet");
+            return;
+        }
+        int fd = accept4(pep->fd, &peer.sa, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            accepted(pep, fd, &peer);
+        else if (is_exhausted(errno))
+            rest(pep, fi_strerror(errno));
+        if (fd < 0 && errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
+            return;
+    }
+}
+
+/* ---- Operations ---- */
+
+static int bind_range(struct tcp_pep *pep, int fd)
+{
+    const struct tcp_settings *settings = &pep->fabric->settings;
+    unsigned count = (unsigned)(settings->port_high - settings->port_low) + 1;
+    unsigned start = 0;
+
+    if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
+        start = (unsigned)getpid();
+    for (unsigned i = 0; i < count; i++) {
+        union addr addr = pep->src;
+
+        addr_set_port(&addr.sa, (uint16_t)((unsigned)settings->port_low + (start + i) % count));
+        if (!bind(fd, &addr.sa, addr_size(&addr.sa)))
+            return 0;
+        if (errno != EADDRINUSE)
+            return -errno;
+    }
+    return -FI_EADDRINUSE;
+}
+
+/* Gives the endpoint its address and port. Fabric's unit locked. */
+static int bind_listener(struct tcp_pep *pep)
+{
+    socklen_t size = sizeof(pep->src);
+    int rc = 0;
+
+    if (pep->bound)
+        return 0;
+    int fd = tcp_socket(&pep->fabric->settings, pep->src.sa.sa_family);
+    if (fd < 0)
+        return fd;
+    if (!addr_port(&pep->src.sa) && pep->fabric->settings.port_low)
+        rc = bind_range(pep, fd);
+    else if (bind(fd, &pep->src.sa, addr_size(&pep->src.sa)))
+        rc = -errno;
+    if (!rc && getsockname(fd, &pep->src.sa, &size))
+        rc = -errno;
+    if (rc) {
+        char text[ADDR_TEXT_MAX];
+
+        LOG_WARN(part_of(pep), FI_LOG_EP_CTRL, "cannot listen on %s: %s",
+                 addr_text(&pep->src.sa, text, sizeof(text)), fi_strerror(-rc));
+        close(fd);
+        return rc;
+    }
+    pep->fd = fd;
+    pep->bound = true;
+    return 0;
+}
+
+static int listen_locked(struct tcp_pep *pep)
+{
+    if (pep->listening)
+        return -FI_EOPBADSTATE;
+    int rc = bind_listener(pep);
+    if (rc)
+        return rc;
+    if (listen(pep->fd, pep->backlog))
+        return -errno;
+    rc = tcp_cm_watch(pep->fabric->cm, pep->fd, EPOLLIN, &pep->item);
+    pep->listening = !rc;
+    return rc;
+}
+
+static int pep_listen(struct fid_pep *fid)
+{
+    struct tcp_pep *pep = pep_of(fid);
+
+    if (!pep->eq)
+        return -FI_ENOEQ;
+    unit_lock(pep->fabric->unit);
+    int rc = listen_locked(pep);
+    unit_unlock(pep->fabric->unit);
+    return rc;
+}
+
+static int pep_setname(fid_t fid, void *raw, size_t len)
+{
+    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    union addr addr;
+    int rc = addr_import(pep->info->addr_format, raw, len, &addr);
+
+    if (rc)
+        return rc;
+    unit_lock(pep->fabric->unit);
+    if (pep->bound)
+        rc = -FI_EOPBADSTATE;
+    else
+        pep->src = addr;
+    unit_unlock(pep->fabric->unit);
+    return rc;
+}
+
+static int pep_getname(fid_t fid, void *raw, size_t *len)
+{
+    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+
+    unit_lock(pep->fabric->unit);
+    int rc = bind_listener(pep);
+    union addr addr = pep->src;
+    unit_unlock(pep->fabric->unit);
+    return rc ? rc : tcp_addr_export(pep->info->addr_format, &addr.sa, raw, len);
+}
+
+static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t paramlen)
+{
+    struct tcp_pep *pep = pep_of(fid);
+
+    if (paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
+        return -FI_EINVAL;
+    unit_lock(pep->fabric->unit);
+    struct tcp_handshake *handshake = tcp_handshake_find(pep->fabric->cm, handle);
+    if (handshake) {
+        tcp_handshake_send(handshake->fd, TCP_CM_REJECT, param, paramlen);
+        shutdown(handshake->fd, SHUT_RDWR);
+        tcp_handshake_destroy(handshake);
+    }
+    unit_unlock(pep->fabric->unit);
+    return handshake ? 0 : -FI_EINVAL;
+}
+
+static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+    if (level != FI_OPT_ENDPOINT || optname != FI_OPT_CM_DATA_SIZE)
+        return -FI_ENOPROTOOPT;
+    if (*optlen < sizeof(size_t))
+        return -FI_ETOOSMALL;
+    *(size_t *)optval = TCP_CM_DATA_MAX;
+    *optlen = sizeof(size_t);
+    return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    struct eq *eq = bfid->fclass == FI_CLASS_EQ ? eq_of(bfid) : NULL;
+
+    if (!eq || pep->eq || eq->fabric != &pep->fabric->base)
+        return -FI_EINVAL;
+    pep->eq = eq;
+    children_hold(&eq->children);
+    return 0;
+}
+
+static int pep_control(struct fid *fid, int command, void *arg)
+{
+    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+
+    switch (command) {
+    case FI_BACKLOG:
+        if (*(const int *)arg < 0)
+            return -FI_EINVAL;
+        pep->backlog = *(const int *)arg;
+        return 0;
+    case FI_GET_FD:
+        if (!pep->bound)
+            return -FI_EOPBADSTATE;
+        *(int *)arg = pep->fd;
+        return 0;
+    default: return -FI_ENOSYS;
+    }
+}
+
+/* Requests that arrived here and got no answer are closed: nobody will answer them. */
+static void drop_requests(struct tcp_pep *pep)
+{
+    struct tcp_cm *cm = pep->fabric->cm;
+
+    list_for_each_safe(pos, after, &cm->raised)
+    {
+        struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
+
+        if (handshake->pep == pep)
+            tcp_handshake_destroy(handshake);
+    }
+    list_for_each_safe(pos, after, &cm->waiting)
+    {
+        struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
+
+        if (handshake->pep != pep)
+            continue;
+        cm->pending--;
+        tcp_handshake_destroy(handshake);
+    }
+}
+
+static int pep_close(struct fid *fid)
+{
+    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    struct tcp_fabric *fabric = pep->fabric;
+
+    unit_lock(fabric->unit);
+    list_detach(&pep->resting);
+    drop_requests(pep);
+    if (pep->bound) {
+        if (pep->listening)
+            tcp_cm_unwatch(fabric->cm, pep->fd);
+        close(pep->fd);
+    }
+    tcp_cm_arm(fabric->cm);
+    unit_unlock(fabric->unit);
+    if (pep->eq) {
+        eq_forget(pep->eq, fid);
+        children_release(&pep->eq->children);
+    }
+    info_free(pep->info);
+    children_release(&fabric->base.children);
+    free(pep);
+    return 0;
+}
+
+static struct fi_ops pep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = pep_close,
+    .bind = pep_bind,
+    .control = pep_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_ep pep_ep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = no_ep_cancel,
+    .getopt = pep_getopt,
+    .setopt = no_ep_setopt,
+    .tx_ctx = no_ep_tx_ctx,
+    .rx_ctx = no_ep_rx_ctx,
+    .rx_size_left = no_ep_rx_size_left,
+    .tx_size_left = no_ep_tx_size_left,
+};
+
+static struct fi_ops_cm pep_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = pep_setname,
+    .getname = pep_getname,
+    .getpeer = no_cm_getpeer,
+    .connect = no_cm_connect,
+    .listen = pep_listen,
+    .accept = no_cm_accept,
+    .reject = pep_reject,
+    .shutdown = no_cm_shutdown,
+    .join = no_cm_join,
+};
+
+int tcp_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **result,
+                 void *context)
+{
+    struct tcp_fabric *fabric = object_of(fabric_fid, struct tcp_fabric, base.fid);
+    struct tcp_pep *pep = calloc(1, sizeof(*pep));
+    int rc = -FI_ENOMEM;
+
+    if (!pep)
+        return rc;
+    pep->info = fabric_info(&fabric->base, info);
+    if (!pep->info)
+        goto free_pep;
+    rc = -FI_EINVAL;
+    if (pep->info->ep_attr->type != FI_EP_MSG)
+        goto free_info;
+    rc = addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen,
+                     &pep->src);
+    if (rc)
+        goto free_info;
+    pep->info->handle = NULL;
+    fid_init(&pep->fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
+    pep->fid.ops = &pep_ep_ops;
+    pep->fid.cm = &pep_cm_ops;
+    pep->fabric = fabric;
+    pep->item.ready = listener_ready;
+    pep->backlog = SOMAXCONN;
+    pep->fd = -1;
+    list_init(&pep->resting);
+    children_hold(&fabric->base.children);
+    *result = &pep->fid;
+    return 0;
+
+free_info:
+    info_free(pep->info);
+free_pep:
+    free(pep);
+    return rc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Passive endpoints: listening sockets, connection requests, reject. */
+#ifndef WEFT_TCP_PEP_H
+#define WEFT_TCP_PEP_H
+
+#include "core/eq.h"
+#include "transports/tcp/tcp_cm.h"
+#include "transports/tcp/tcp_fabric.h"
+
+struct tcp_pep {
+    struct fid_pep fid;
+    struct tcp_fabric *fabric;
+    struct fi_info *info; /* what requests are described by */
+    struct eq *eq;
+    struct tcp_cm_item item;
+    struct list resting; /* in cm->resting while it does not accept */
+    union addr src;
+    int fd;
+    int backlog;
+    bool bound, listening;
+};
+
+int tcp_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+                 void *context);
+
+#endif

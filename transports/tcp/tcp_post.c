@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_post.h"
+
+#include <rdma/fi_errno.h>
+
+/* Sum of the segments; false when it overflows. */
+static bool total(const struct iovec *iov, size_t count, size_t *sum)
+{
+    *sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (__builtin_add_overflow(*sum, iov[i].iov_len, sum))
+            return false;
+    }
+    return true;
+}
+
+/* Completion when the target says so, if asked; fi_inject never asks. */
+static uint16_t wire_flags(const struct tcp_post *post)
+{
+    uint16_t flags = post->flags & FI_REMOTE_CQ_DATA ? TCP_FLAG_CQ_DATA : 0;
+
+    if (post->silent || post->wire.op == TCP_OP_READ_REQ)
+        return flags;
+    if (post->flags & FI_COMMIT_COMPLETE && post->wire.op == TCP_OP_WRITE)
+        flags |= TCP_FLAG_COMMIT;
+    else if (post->flags & (FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE | FI_COMMIT_COMPLETE))
+        flags |= TCP_FLAG_DELIVERY;
+    return flags;
+}
+
+static enum tcp_op_kind kind_of(uint8_t op)
+{
+    switch (op) {
+    case TCP_OP_READ_REQ: return TCP_KIND_READ;
+    case TCP_OP_WRITE: return TCP_KIND_WRITE;
+    case TCP_OP_RTS: return TCP_KIND_RTS;
+    default: return TCP_KIND_SEND;
+    }
+}
+
+static int check(const struct tcp_ep *ep, const struct tcp_post *post, size_t len)
+{
+    if (ep->state != TCP_CONNECTED || ep->tx.error)
+        return ep->state < TCP_ENABLED ? -FI_EOPBADSTATE : -FI_ENOTCONN;
+    if (unit_forked(ep->set->unit))
+        return -FI_EOPBADSTATE;
+    if (post->flags & FI_INJECT && len > ep->domain->fabric->settings.max_inject)
+        return -FI_EMSGSIZE;
+    return 0;
+}
+
+/* A large tagged message asks first, when the peer is known to understand the question. */
+static bool wants_rndv(const struct tcp_ep *ep, const struct tcp_post *post, size_t len)
+{
+    return post->wire.op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->network &&
+           len > ep->domain->fabric->settings.rndv_size && !(post->flags & FI_INJECT);
+}
+
+static ssize_t queue_locked(struct tcp_ep *ep, struct tcp_post *post, size_t len)
+{
+    struct tcp_wire *wire = &post->wire;
+    struct tcp_op *op = tcp_tx_get(ep);
+
+    if (!op)
+        goto again;
+    wire->flags = wire_flags(post);
+    wire->cq_data = post->data;
+    wire->payload = wire->op == TCP_OP_READ_REQ ? 0 : len;
+    if (wants_rndv(ep, post, len)) {
+        wire->op_data = tcp_tx_rndv_open(ep, op);
+        if (!wire->op_data) {
+            tcp_tx_put(ep, op);
+            goto again;
+        }
+        wire->op = TCP_OP_RTS;
+        wire->msg_size = len;
+        wire->payload = 0;
+    }
+    op->kind = (uint8_t)kind_of(wire->op);
+    op->context = post->context;
+    op->flags = post->done;
+    op->len = len;
+    op->tag = wire->tag;
+    op->wire_flags = wire->flags;
+    op->ack = wire->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT);
+    op->fence = post->flags & FI_FENCE;
+    op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
+    tcp_tx_build(ep, op, wire, post->iov, post->iov_count);
+    tcp_tx_post(ep, op, post->flags & FI_MORE);
+    return 0;
+
+again:
+    /* What FI_MORE held back may be what fills the queue. */
+    tcp_tx_flush(ep);
+    return -FI_EAGAIN;
+}
+
+ssize_t tcp_post(struct tcp_ep *ep, struct tcp_post *post)
+{
+    size_t len;
+
+    if (post->iov_count > TCP_IOV_LIMIT || !total(post->iov, post->iov_count, &len))
+        return -FI_EINVAL;
+    if (ep->state == TCP_IDLE)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->report.unit);
+    ssize_t rc = check(ep, post, len);
+    if (!rc)
+        rc = queue_locked(ep, post, len);
+    unit_unlock(ep->report.unit);
+    return rc;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One buffer for each set takes what arrives; records are cut out of it, and small payloads copied to
+ * where they go. The rest of a large one is received straight into place, with the start of what
+ * follows behind it in the same call. A connection that must not go on (an unexpected message that
+ * may not be saved, answers that do not leave) keeps what was already read in a stash.
+ */
+#include "transports/tcp/tcp_rx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_message.h"
+
+enum {
+    BUDGET = 16,           /* reads of one endpoint before others get their turn */
+    LARGE = 4096,          /* payloads from here on make reads short: most bytes go into place */
+    SHORT_READ = 512,      /* enough for the next header */
+    DIRECT_MIN = 1024,     /* rest of a payload that is worth a segment of its own */
+    DIRECT_SEGMENTS = 20,
+};
+
+void tcp_rx_init(struct tcp_rx *rx)
+{
+    memset(rx, 0, sizeof(*rx));
+    rx->eager = true;
+}
+
+static int protocol_error(struct tcp_ep *ep, const char *why)
+{
+    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, "connection closed: %s", why);
+    return -FI_EPROTO;
+}
+
+/* ---- Remote memory access ---- */
+
+static int refuse_access(struct tcp_ep *ep, const struct tcp_wire_iov *iov, uint64_t access, int rc)
+{
+    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+             "connection closed: remote %s of %zu bytes at 0x%zx with key 0x%zx: %s",
+             access == FI_REMOTE_READ ? "read" : "write", (size_t)iov->len, (size_t)iov->addr,
+             (size_t)iov->key, fi_strerror(-rc));
+    return rc;
+}
+
+static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t access,
+                   struct tcp_target **result)
+{
+    struct tcp_target *target = pool_get(&ep->set->targets);
+
+    if (!target)
+        return -FI_ENOMEM;
+    target->mr_count = 0;
+    target->iov_count = 0;
+    for (unsigned i = 0; i < wire->iov_count; i++) {
+        const struct tcp_wire_iov *iov = &wire->iov[i];
+        size_t count = TCP_MR_IOV_MAX;
+        struct mr *mr;
+
+        if (!iov->len)
+            continue;
+        int rc = ep->caps & access ? mr_resolve(ep->domain->base.mrs, iov->key, iov->addr,
+                                                (size_t)iov->len, access,
+                                                target->iov + target->iov_count, &count, &mr)
+                                   : -FI_EACCES;
+        if (rc) {
+            tcp_target_release(ep, target);
+            return refuse_access(ep, iov, access, rc);
+        }
+        target->mr[target->mr_count++] = mr;
+        target->iov_count += count;
+    }
+    *result = target;
+    return 0;
+}
+
+static int begin_read(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_target *target;
+    int rc = resolve(ep, wire, FI_REMOTE_READ, &target);
+
+    if (rc)
+        return rc;
+    rc = tcp_tx_respond(ep, wire, target);
+    if (rc)
+        tcp_target_release(ep, target);
+    ep->rx.active = false;
+    return rc;
+}
+
+static int begin_write(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_rx *rx = &ep->rx;
+    int rc = resolve(ep, wire, FI_REMOTE_WRITE, &rx->target);
+
+    if (!rc)
+        tcp_dest_set(&rx->dest, rx->target->iov, rx->target->iov_count);
+    return rc;
+}
+
+static int finish_write(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    struct tcp_target *target = rx->target;
+    bool data = rx->flags & TCP_FLAG_CQ_DATA;
+
+    rx->target = NULL;
+    for (unsigned i = 0; i < target->mr_count; i++) {
+        if (target->mr[i]->remote_write)
+            cntr_add_one(target->mr[i]->remote_write);
+    }
+    tcp_target_release(ep, target);
+    int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_tx_ack(ep) : 0;
+    report_done(&ep->report, REPORT_REMOTE_WRITE, data, NULL,
+                FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
+                data ? rx->cq_data : 0, 0, FI_ADDR_NOTAVAIL);
+    return rc;
+}
+
+static int begin_response(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_op *op = tcp_tx_reading(ep);
+
+    if (!op)
+        return protocol_error(ep, "read response without a read");
+    if (wire->payload != op->len)
+        return protocol_error(ep, "read response of another length than the read");
+    tcp_dest_set(&ep->rx.dest, op->iov, op->iov_count);
+    return 0;
+}
+
+/* ---- Records ---- */
+
+static int begin_plain(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    if (wire->op_data != TCP_WIRE_ACK)
+        return tcp_message_begin(ep, wire);
+    ep->rx.active = false;
+    return tcp_tx_acked(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
+}
+
+static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    if (!(ep->caps & FI_TAGGED))
+        return protocol_error(ep, "tagged message for an endpoint without FI_TAGGED");
+    return wire->op == TCP_OP_TAG ? tcp_message_begin(ep, wire) : tcp_message_offer(ep, wire);
+}
+
+static int begin_clear(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    ep->rx.active = false;
+    return tcp_tx_cleared(ep, wire->op_data)
+               ? protocol_error(ep, "clear-to-send for no request of ours")
+               : 0;
+}
+
+static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    rx->active = true;
+    rx->op = wire->op;
+    rx->flags = wire->flags;
+    rx->tag = wire->tag;
+    rx->cq_data = wire->cq_data;
+    rx->left = wire->payload;
+    rx->done = 0;
+    rx->eager = wire->payload < LARGE;
+    switch ((enum tcp_record)wire->op) {
+    case TCP_OP_MSG: return begin_plain(ep, wire);
+    case TCP_OP_TAG:
+    case TCP_OP_RTS: return begin_tagged(ep, wire);
+    case TCP_OP_READ_REQ: return begin_read(ep, wire);
+    case TCP_OP_READ_RSP: return begin_response(ep, wire);
+    case TCP_OP_WRITE: return begin_write(ep, wire);
+    case TCP_OP_CTS: return begin_clear(ep, wire);
+    case TCP_OP_DATA:
+        return tcp_message_data(ep, wire) ? protocol_error(ep, "data that was not asked for") : 0;
+    case TCP_OP_COUNT: break;
+    }
+    return -FI_EPROTO;
+}
+
+static int finish_record(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    rx->active = false;
+    switch ((enum tcp_record)rx->op) {
+    case TCP_OP_MSG:
+    case TCP_OP_TAG:
+    case TCP_OP_DATA: return tcp_message_finish(ep);
+    case TCP_OP_WRITE: return finish_write(ep);
+    case TCP_OP_READ_RSP: tcp_tx_read_done(ep); return 0;
+    default: return 0;
+    }
+}
+
+/* Completes a header that came in pieces, or reads one where it is. Returns the bytes used. */
+static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+{
+    struct tcp_rx *rx = &ep->rx;
+    struct tcp_wire wire = {0};
+    const char *why = NULL;
+    size_t kept = rx->head_len;
+    size_t have = len;
+
+    if (kept || len < TCP_WIRE_BASE) {
+        have = len < TCP_WIRE_MAX - kept ? len : TCP_WIRE_MAX - kept;
+        memcpy(rx->head + kept, bytes, have);
+        bytes = rx->head;
+        have += kept;
+    }
+    int rc = tcp_wire_decode(bytes, have, ep->network, &wire, &why);
+    if (rc < 0)
+        return protocol_error(ep, why);
+    if (rc == 0) {
+        if (bytes != rx->head)
+            memcpy(rx->head, bytes, have);
+        rx->head_len = (uint8_t)have;
+        return (ssize_t)(have - kept);
+    }
+    rx->head_len = 0;
+    size_t used = (size_t)rc - kept;
+    rc = begin_record(ep, &wire);
+    if (!rc && rx->active && !rx->left && !rx->paused)
+        rc = finish_record(ep);
+    return rc ? rc : (ssize_t)used;
+}
+
+static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+{
+    struct tcp_rx *rx = &ep->rx;
+    size_t part = rx->left < len ? (size_t)rx->left : len;
+
+    tcp_dest_put(&rx->dest, bytes, part);
+    rx->left -= part;
+    rx->done += part;
+    int rc = rx->left ? 0 : finish_record(ep);
+    return rc ? rc : (ssize_t)part;
+}
+
+static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
+{
+    rx->stash = malloc(len);
+    if (!rx->stash)
+        return -FI_ENOMEM;
+    memcpy(rx->stash, bytes, len);
+    rx->stash_len = len;
+    return 0;
+}
+
+int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    while (len) {
+        if (rx->paused || (!rx->active && tcp_tx_choked(ep)))
+            return keep(rx, bytes, len);
+        ssize_t used = rx->active ? take_payload(ep, bytes, len) : take_header(ep, bytes, len);
+        if (used < 0)
+            return (int)used;
+        bytes += used;
+        len -= (size_t)used;
+    }
+    return 0;
+}
+
+/* ---- The socket ---- */
+
+/* Receives into place and, behind that, into the buffer. Returns what came; *direct is how much of it is
+ * in place. */
+static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, size_t *direct)
+{
+    struct iovec iov[DIRECT_SEGMENTS + 1];
+    size_t count = tcp_dest_iov(&ep->rx.dest, ep->rx.left, iov, DIRECT_SEGMENTS, direct);
+    struct msghdr message = {.msg_iov = iov};
+
+    *asked = *direct;
+    if (*direct == ep->rx.left || *direct == ep->rx.dest.room) {
+        iov[count].iov_base = ep->set->buffer;
+        iov[count++].iov_len = spare;
+        *asked += spare;
+    }
+    message.msg_iovlen = count;
+    return recvmsg(ep->fd, &message, MSG_DONTWAIT);
+}
+
+/* One system call. Bytes received, 0 at the end of the stream, or a negative error. */
+static ssize_t receive(struct tcp_ep *ep, size_t *asked)
+{
+    struct tcp_rx *rx = &ep->rx;
+    uint64_t spare = rx->eager ? TCP_BUFFER : SHORT_READ;
+    size_t direct = 0;
+    ssize_t got;
+
+    if (rx->active && rx->left >= DIRECT_MIN && rx->dest.room >= DIRECT_MIN) {
+        got = receive_large(ep, (size_t)spare, asked, &direct);
+    } else {
+        if (rx->active)
+            spare += rx->left;
+        *asked = spare < TCP_BUFFER ? (size_t)spare : TCP_BUFFER;
+        got = recv(ep->fd, ep->set->buffer, *asked, MSG_DONTWAIT);
+    }
+    if (got <= 0)
+        return got < 0 ? -errno : 0;
+    if ((size_t)got < direct)
+        direct = (size_t)got;
+    int rc = 0;
+    if (direct) {
+        tcp_dest_skip(&rx->dest, direct);
+        rx->left -= direct;
+        rx->done += direct;
+        rc = rx->left ? 0 : finish_record(ep);
+    }
+    if (!rc)
+        rc = tcp_rx_consume(ep, ep->set->buffer, (size_t)got - direct);
+    return rc ? rc : got;
+}
+
+/* 0: go on; 1: nothing more now; negative: the connection is over. */
+static int receive_once(struct tcp_ep *ep, bool *came)
+{
+    size_t asked = 0;
+    ssize_t got = receive(ep, &asked);
+
+    if (got == -EINTR)
+        return 0;
+    if (got == -EAGAIN || got == -EWOULDBLOCK) {
+        ep->rx.readable = false;
+        return 1;
+    }
+    if (got == 0)
+        return ep->rx.active || ep->rx.head_len ? -FI_ECONNRESET : -FI_ENOTCONN;
+    if (got < 0)
+        return (int)got;
+    *came = true;
+    /* The socket was empty then; what comes later is a new event. */
+    if ((size_t)got < asked && !ep->rx.ended) {
+        ep->rx.readable = false;
+        return 1;
+    }
+    ep->rx.readable = true;
+    return 0;
+}
+
+static int take_stash(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    uint8_t *stash = rx->stash;
+
+    rx->stash = NULL;
+    int rc = tcp_rx_consume(ep, stash, rx->stash_len);
+    free(stash);
+    return rc;
+}
+
+bool tcp_rx_progress(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    bool came = false;
+    int rc = 0;
+
+    if (ep->fd < 0)
+        return false;
+    if (rx->stash && !rx->paused && !tcp_tx_choked(ep))
+        rc = take_stash(ep);
+    for (int budget = BUDGET; !rc && budget && !rx->paused && !rx->stash; budget--)
+        rc = receive_once(ep, &came);
+    if (rc < 0) {
+        tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : -rc);
+        return true;
+    }
+    if (rx->paused && ep->tx.error)
+        tcp_tx_finish(ep, ep->tx.error);
+    else if (rc == 0 && !rx->paused && !rx->stash)
+        tcp_set_work(ep->set, ep);
+    if (ep->tx.urgent.first || ep->tx.normal.first)
+        tcp_tx_flush(ep);
+    return came;
+}
+
+void tcp_rx_fail(struct tcp_ep *ep, int err)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    if (rx->target)
+        tcp_target_release(ep, rx->target);
+    rx->target = NULL;
+    free(rx->stash);
+    rx->stash = NULL;
+    rx->head_len = 0;
+    tcp_message_fail(ep, err);
+    rx->active = false;
+    rx->paused = false;
+}
+
+void tcp_rx_finish(struct tcp_ep *ep)
+{
+    tcp_rx_fail(ep, 0);
+    tcp_message_finish_all(ep);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "transports/tcp/tcp_domain.h"
+#include "transports/tcp/tcp_ep.h"
+
+enum {
+    HOT_MAX = 4,     /* endpoints that are looked at without epoll */
+    HOT_TRIES = 128, /* fruitless looks after which one cools */
+    POLL_EVERY = 16, /* progress calls, while something is hot */
+    EVENTS = 64,     /* of one epoll_wait */
+};
+
+static void cool(struct tcp_set *set, struct tcp_ep *ep)
+{
+    if (list_empty(&ep->hot))
+        return;
+    list_detach(&ep->hot);
+    set->hot_count--;
+}
+
+void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
+{
+    ep->tries = 0;
+    if (!list_empty(&ep->hot) || ep->fd < 0)
+        return;
+    if (set->hot_count == HOT_MAX) {
+        struct tcp_ep *oldest = list_item(set->hot.next, struct tcp_ep, hot);
+
+        if (!oldest->tries)
+            return;
+        cool(set, oldest);
+    }
+    list_attach(&ep->hot, &set->hot);
+    set->hot_count++;
+}
+
+void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep)
+{
+    if (list_empty(&ep->work) && ep->fd >= 0)
+        list_attach(&ep->work, &set->work);
+}
+
+static void do_work(struct tcp_set *set)
+{
+    struct list todo;
+
+    if (list_empty(&set->work))
+        return;
+    list_init(&todo);
+    list_attach(&todo, &set->work);
+    list_detach(&set->work);
+    while (!list_empty(&todo)) {
+        struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
+
+        list_detach(&ep->work);
+        tcp_tx_flush(ep);
+        if (ep->rx.readable || ep->rx.ended || ep->rx.stash)
+            tcp_rx_progress(ep);
+    }
+}
+
+static void look_at_hot(struct tcp_set *set)
+{
+    list_for_each_safe(pos, after, &set->hot)
+    {
+        struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
+
+        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
+            ep->tries = 0;
+        else if (++ep->tries > HOT_TRIES)
+            cool(set, ep);
+    }
+}
+
+static void unblock(struct tcp_ep *ep)
+{
+    if (!ep->tx.blocked)
+        return;
+    ep->tx.blocked = false;
+    ep->set->blocked--;
+    tcp_tx_flush(ep);
+}
+
+/* True when the event was of use to anybody. */
+static bool handle(struct tcp_set *set, struct tcp_ep *ep, uint32_t events)
+{
+    bool useful = ep->tx.blocked && events & EPOLLOUT;
+
+    if (ep->fd < 0)
+        return false;
+    if (events & EPOLLOUT)
+        unblock(ep);
+    if (!(events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+        return useful;
+    ep->rx.readable = true;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        ep->rx.ended = true;
+    if (!ep->rx.paused && !ep->rx.stash) {
+        if (tcp_rx_progress(ep))
+            tcp_set_heat(set, ep);
+    } else if (events & (EPOLLHUP | EPOLLERR)) {
+        /* Nothing can be sent any more; what has arrived waits for its receives. */
+        tcp_tx_finish(ep, FI_ECONNRESET);
+    }
+    return true;
+}
+
+static bool poll_events(struct tcp_set *set)
+{
+    struct epoll_event events[EVENTS];
+    bool useful = false;
+    int count = epoll_wait(set->epoll_fd, events, EVENTS, 0);
+
+    for (int i = 0; i < count; i++)
+        useful |= handle(set, events[i].data.ptr, events[i].events);
+    return useful;
+}
+
+static void progress(struct unit_source *source)
+{
+    struct tcp_set *set = object_of(source, struct tcp_set, source);
+
+    if (unit_forked(set->unit))
+        return;
+    do_work(set);
+    look_at_hot(set);
+    if (!set->hot_count || set->blocked || !set->until_poll) {
+        set->until_poll = POLL_EVERY;
+        poll_events(set);
+    } else {
+        set->until_poll--;
+    }
+}
+
+/* The events that epoll holds must be taken before a sleep: being edges, they would keep the fd readable
+ * for nothing. */
+static int trywait(struct unit_source *source)
+{
+    struct tcp_set *set = object_of(source, struct tcp_set, source);
+
+    if (!list_empty(&set->work))
+        return -FI_EAGAIN;
+    return poll_events(set) || !list_empty(&set->work) ? -FI_EAGAIN : 0;
+}
+
+static void set_destroy(struct tcp_set *set)
+{
+    if (set->epoll_fd >= 0)
+        close(set->epoll_fd);
+    pool_finish(&set->ops);
+    pool_finish(&set->targets);
+    free(set->buffer);
+    free(set);
+}
+
+static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
+{
+    struct tcp_set *set = calloc(1, sizeof(*set));
+
+    if (!set)
+        return NULL;
+    set->domain = domain;
+    set->unit = unit;
+    list_init(&set->link);
+    list_init(&set->hot);
+    list_init(&set->work);
+    pool_init(&set->ops,
+              sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject, 0);
+    pool_init(&set->targets, sizeof(struct tcp_target), 0);
+    set->buffer = malloc(TCP_BUFFER);
+    set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    list_init(&set->source.link);
+    set->source.fd = set->epoll_fd;
+    set->source.progress = progress;
+    set->source.trywait = trywait;
+    if (!set->buffer || set->epoll_fd < 0 || unit_attach(unit, &set->source)) {
+        set_destroy(set);
+        return NULL;
+    }
+    return set;
+}
+
+int tcp_set_join(struct tcp_domain *domain, struct unit *unit, struct tcp_set **result)
+{
+    struct tcp_set *found = NULL;
+
+    pthread_mutex_lock(&domain->mutex);
+    list_for_each(pos, &domain->sets)
+    {
+        struct tcp_set *set = list_item(pos, struct tcp_set, link);
+
+        if (unit_root(set->unit) == unit_root(unit))
+            found = set;
+    }
+    if (!found) {
+        found = set_create(domain, unit);
+        if (found) {
+            unit_hold(unit);
+            list_attach(&found->link, &domain->sets);
+        }
+    }
+    if (found)
+        found->users++;
+    pthread_mutex_unlock(&domain->mutex);
+    *result = found;
+    return found ? 0 : -FI_ENOMEM;
+}
+
+struct unit *tcp_set_leave(struct tcp_set *set)
+{
+    struct tcp_domain *domain = set->domain;
+    struct unit *unit = NULL;
+
+    pthread_mutex_lock(&domain->mutex);
+    if (--set->users == 0) {
+        unit = set->unit;
+        list_detach(&set->link);
+        unit_detach(unit, &set->source);
+        set_destroy(set);
+    }
+    pthread_mutex_unlock(&domain->mutex);
+    return unit;
+}
+
+int tcp_set_add(struct tcp_set *set, struct tcp_ep *ep)
+{
+    struct epoll_event event = {
+        .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+        .data.ptr = ep,
+    };
+
+    return epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, ep->fd, &event) ? -errno : 0;
+}
+
+void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep)
+{
+    /* The epoll fd of a forked process is its parent's, too. */
+    if (!unit_forked(set->unit))
+        epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+    cool(set, ep);
+    list_detach(&ep->work);
+    if (ep->tx.blocked) {
+        ep->tx.blocked = false;
+        set->blocked--;
+    }
+}
