@@ -3,9 +3,11 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_domain.h>
@@ -595,9 +597,35 @@ EXPORT char *fi_tostr_r(char *buf, size_t len, const void *data, enum fi_type da
     return buf;
 }
 
+static pthread_key_t text_key;
+static pthread_once_t text_once = PTHREAD_ONCE_INIT;
+static bool text_key_made;
+
+static void make_text_key(void)
+{
+    text_key_made = !pthread_key_create(&text_key, free);
+}
+
+/* Not _Thread_local: a program that loads the library late has little room for such variables. */
+static char *thread_text(void)
+{
+    char *text;
+
+    pthread_once(&text_once, make_text_key);
+    if (!text_key_made)
+        return NULL;
+    text = pthread_getspecific(text_key);
+    if (text)
+        return text;
+    text = malloc(THREAD_BUFFER);
+    if (text && pthread_setspecific(text_key, text)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 EXPORT char *fi_tostr(const void *data, enum fi_type datatype)
 {
-    static _Thread_local char text[THREAD_BUFFER];
-
-    return fi_tostr_r(text, sizeof(text), data, datatype);
+    return fi_tostr_r(thread_text(), THREAD_BUFFER, data, datatype);
 }

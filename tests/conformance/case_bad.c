@@ -46,8 +46,9 @@ static void spec_is(const char *spec, const char *sentence)
 
 static void specs(void)
 {
-    spec_is("tcp;trace;rxn", "unknown part 'rxn'; did you mean 'rxm'?\n  tcp;trace;rxn\n"
-                             "            ^~~");
+    spec_is("tcp;noop;rxn", "FI_PROVIDER:10: unknown part 'rxn'; did you mean 'rxm'?\n"
+                            "  tcp;noop;rxn\n"
+                            "           ^~~");
     spec_is("noop;tpc", "unknown part 'tpc'; did you mean 'tcp'?");
     spec_is("rxm;tcp;noop", "tcp");
     spec_is("rxm;rxm;tcp", "rxm needs a lower that gives FI_EP_MSG");
