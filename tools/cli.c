@@ -95,7 +95,7 @@ const char *cli_hint(const char *text, const char *const *names)
 {
     static char hint[NAME_MAX_LEN + 32];
     size_t len = strlen(text);
-    unsigned best = len < 4 ? 2 : len < 8 ? 3 : 4;
+    unsigned best = len < 8 ? 3 : 4;
     const char *near = NULL;
 
     for (; len < NAME_MAX_LEN && *names; names++) {
