@@ -186,7 +186,7 @@ static int eq_error(struct pp *pp)
 /* Waits for that very event; *info is its info when it has one. */
 static int wait_event(struct pp *pp, uint32_t wanted, struct fi_info **info)
 {
-    struct fi_eq_cm_entry entry;
+    struct fi_eq_cm_entry entry = {0};
     uint32_t event;
     ssize_t ret = fi_eq_sread(pp->eq, &event, &entry, sizeof(entry), PP_TIMEOUT_MS, 0);
 
