@@ -183,6 +183,10 @@ int info_settle(struct fi_info *info, const struct fi_info *hints, uint32_t vers
     settle_endpoint(info->ep_attr, hints->ep_attr);
     info->domain_attr->tclass = settle_tclass(domain->tclass, info->domain_attr->tclass);
     info->fabric_attr->api_version = version;
+    if (!info->domain_attr->max_cntr_value)
+        info->domain_attr->max_cntr_value = UINT64_MAX;
+    if (!info->domain_attr->max_err_cntr_value)
+        info->domain_attr->max_err_cntr_value = UINT64_MAX;
     keys = settle_key(&info->domain_attr->auth_key, &info->domain_attr->auth_key_size,
                       domain->auth_key, domain->auth_key_size);
     return settle_key(&info->ep_attr->auth_key, &info->ep_attr->auth_key_size,

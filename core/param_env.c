@@ -123,6 +123,7 @@ static struct file *current_file(void)
 {
     const char *path = getenv("FI_CONF_FILE");
     struct file *file;
+    size_t size;
 
     if (!path || !*path)
         path = WEFT_SYSCONFDIR "/libfabric.conf";
@@ -130,10 +131,11 @@ static struct file *current_file(void)
         if (!strcmp(file->path, path))
             return file;
     }
-    file = calloc(1, sizeof(*file) + strlen(path) + 1);
+    size = strlen(path) + 1;
+    file = calloc(1, sizeof(*file) + size);
     if (!file)
         return NULL;
-    strcpy(file->path, path);
+    memcpy(file->path, path, size);
     read_file(file);
     file->next = files;
     files = file;

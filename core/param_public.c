@@ -390,7 +390,7 @@ static void free_names(struct names *names)
 
 static bool has_name(const struct names *names, const char *name)
 {
-    for (size_t i = 0; i < names->count; i++) {
+    for (size_t i = 0; names->names && i < names->count; i++) {
         if (!strcmp(names->names[i], name))
             return true;
     }

@@ -278,100 +278,97 @@ EDIT(both_asked, h->domain_attr->mr_mode = FI_MR_BASIC | FI_MR_SCALABLE)
 EDIT(bits_asked, h->domain_attr->mr_mode = MR_BASIC3)
 EDIT(endpoint_needed, o->domain_attr->mr_mode = FI_MR_ENDPOINT)
 
+static const struct {
+    uint32_t version;
+    edit_fn *edit;
+    const char *sentence;
+} refusals[] = {
+    {V2_6, nothing, NULL},
+    {V2_6, ep_type, "ep_attr->type: asked FI_EP_DGRAM, offered FI_EP_RDM"},
+    {V2_6, domain_name, "domain_attr->name: asked 'ib0', offered 'eth0'"},
+    {V2_6, fabric_name, "fabric_attr->name: asked 'net', offered '10.0.0.0/24'"},
+    {V2_6, same_names, NULL},
+    {V2_6, atomics, "caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
+    {V2_6, atomics_read,
+     "caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
+    {V2_6, send_only, "caps: asked FI_RECV, offered FI_MSG, FI_SEND"},
+    {V2_6, secondary,
+     "caps: asked FI_FENCE, offered FI_MSG, FI_RMA, FI_TAGGED, FI_MULTI_RECV, FI_LOCAL_COMM, "
+     "FI_REMOTE_COMM, FI_RMA_EVENT, FI_SOURCE, FI_DIRECTED_RECV"},
+    {V2_6, all_caps, NULL},
+    {V2_6, tagged_directed, NULL},
+    {V2_6, tx_caps,
+     "tx_attr->caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
+    {V2_6, unknown_cap, "caps: asked 0x1, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
+    {V2_6, protocol, "ep_attr->protocol: asked FI_PROTO_RXM, offered FI_PROTO_XNET"},
+    {V2_6, protocol_version, "ep_attr->protocol_version: asked 2, offered 1"},
+    {V2_6, mode, "mode: needs FI_MSG_PREFIX, which the hints do not allow"},
+    {V2_6, mode_given, NULL},
+    {V2_6, format, "addr_format: asked FI_ADDR_STR, offered FI_SOCKADDR_IN"},
+    {V2_6, format_sockaddr, NULL},
+    {V2_6, format_ip, NULL},
+    {V2_6, format_in6, "addr_format: asked FI_SOCKADDR_IN6, offered FI_SOCKADDR_IN"},
+    {V2_6, threading, "domain_attr->threading: asked FI_THREAD_SAFE, offered FI_THREAD_DOMAIN"},
+    {V2_6, threading_less, NULL},
+    {V2_6, progress, "domain_attr->progress: asked FI_PROGRESS_AUTO, offered FI_PROGRESS_MANUAL"},
+    {V2_6, progress_open, NULL},
+    {V2_6, unified, NULL},
+    {V2_6, resources,
+     "domain_attr->resource_mgmt: asked 'FI_RM_ENABLED', offered 'FI_RM_DISABLED'"},
+    {V2_6, av_type, "domain_attr->av_type: asked FI_AV_TABLE, offered FI_AV_MAP"},
+    {V2_6, av_type_open, NULL},
+    {V2_6, order, "tx_attr->msg_order: asked FI_ORDER_WAR, offered FI_ORDER_RAW, FI_ORDER_SAS"},
+    {V2_6, op_flags,
+     "tx_attr->op_flags: asked FI_COMMIT_COMPLETE, offered FI_INJECT, FI_DELIVERY_COMPLETE"},
+    {V2_6, op_flags_given, NULL},
+    {V2_6, inject, "tx_attr->inject_size: asked 129, offered 128"},
+    {V2_6, iov, "rx_attr->iov_limit: asked 5, offered 4"},
+    {V2_6, max_msg, "ep_attr->max_msg_size: asked 2097152, offered 1048576"},
+    {V2_6, raw_size, "ep_attr->max_order_raw_size: asked 8192, offered 4096"},
+    {V2_6, cq_data, "domain_attr->cq_data_size: asked 9, offered 8"},
+    {V2_6, counts_open, NULL},
+    {V2_6, cq_cnt, "domain_attr->cq_cnt: asked 11, offered 10"},
+    {V2_6, shared_rx, "ep_attr->rx_ctx_cnt: asked 'FI_SHARED_CONTEXT', offered '1'"},
+    {V2_6, shared_rx_given, NULL},
+    {V2_6, own_rx, "ep_attr->rx_ctx_cnt: asked '1', offered 'FI_SHARED_CONTEXT'"},
+    {V2_6, many_tx, "ep_attr->tx_ctx_cnt: asked 2, offered 1"},
+    {V2_6, tag_wide, "ep_attr->mem_tag_format: asked 0x1ffffffff, offered 0xaaaaaaaa"},
+    {V2_6, tag_mpi, NULL},
+    {V2_6, ep_key, "ep_attr->auth_key_size: asked 4, offered 0"},
+    {V1_4, ep_key, NULL},
+    {V2_6, av_key,
+     "domain_attr->auth_key_size: asked 'FI_AV_AUTH_KEY', offered 'no authorization keys'"},
+    {V2_6, tclass, "domain_attr->tclass: asked 0x201, offered 0x0"},
+    {V2_6, tclass_given, NULL},
+    {V2_6, local_needed, "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
+    {V2_6, local_mode, "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
+    {V1_4, local_needed, "mode: needs FI_LOCAL_MR, which the hints do not allow"},
+    {V1_4, local_mode, NULL},
+    {V1_4, basic3_needed, NULL},
+    {V1_5, basic3_needed,
+     "domain_attr->mr_mode: needs FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, FI_MR_PROV_KEY, which the "
+     "hints do not allow"},
+    {V1_5, basic3_given, NULL},
+    {V1_4, basic_asked, NULL},
+    {V1_5, basic_asked, NULL},
+    {V1_4, scalable_asked,
+     "domain_attr->mr_mode: needs FI_MR_PROV_KEY, which the hints and API version do not "
+     "allow"},
+    {V1_5, both_asked,
+     "domain_attr->mr_mode: asked FI_MR_BASIC, FI_MR_SCALABLE; FI_MR_BASIC and FI_MR_SCALABLE "
+     "stand alone, and other bits need API version 1.5"},
+    {V1_4, bits_asked,
+     "domain_attr->mr_mode: asked FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, FI_MR_PROV_KEY; "
+     "FI_MR_BASIC and FI_MR_SCALABLE stand alone, and other bits need API version 1.5"},
+    {V1_4, endpoint_needed,
+     "domain_attr->mr_mode: needs FI_MR_ENDPOINT, which the hints and API version do not "
+     "allow"},
+};
+
 static void a_refusal_names_the_attribute_what_was_asked_and_offered(void **state)
 {
-    static const struct {
-        uint32_t version;
-        edit_fn *edit;
-        const char *sentence;
-    } cases[] = {
-        {V2_6, nothing, NULL},
-        {V2_6, ep_type, "ep_attr->type: asked FI_EP_DGRAM, offered FI_EP_RDM"},
-        {V2_6, domain_name, "domain_attr->name: asked 'ib0', offered 'eth0'"},
-        {V2_6, fabric_name, "fabric_attr->name: asked 'net', offered '10.0.0.0/24'"},
-        {V2_6, same_names, NULL},
-        {V2_6, atomics,
-         "caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
-        {V2_6, atomics_read,
-         "caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
-        {V2_6, send_only, "caps: asked FI_RECV, offered FI_MSG, FI_SEND"},
-        {V2_6, secondary,
-         "caps: asked FI_FENCE, offered FI_MSG, FI_RMA, FI_TAGGED, FI_MULTI_RECV, FI_LOCAL_COMM, "
-         "FI_REMOTE_COMM, FI_RMA_EVENT, FI_SOURCE, FI_DIRECTED_RECV"},
-        {V2_6, all_caps, NULL},
-        {V2_6, tagged_directed, NULL},
-        {V2_6, tx_caps,
-         "tx_attr->caps: asked FI_ATOMIC, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
-        {V2_6, unknown_cap, "caps: asked 0x1, offered FI_MSG, FI_RMA, FI_TAGGED, FI_DIRECTED_RECV"},
-        {V2_6, protocol, "ep_attr->protocol: asked FI_PROTO_RXM, offered FI_PROTO_XNET"},
-        {V2_6, protocol_version, "ep_attr->protocol_version: asked 2, offered 1"},
-        {V2_6, mode, "mode: needs FI_MSG_PREFIX, which the hints do not allow"},
-        {V2_6, mode_given, NULL},
-        {V2_6, format, "addr_format: asked FI_ADDR_STR, offered FI_SOCKADDR_IN"},
-        {V2_6, format_sockaddr, NULL},
-        {V2_6, format_ip, NULL},
-        {V2_6, format_in6, "addr_format: asked FI_SOCKADDR_IN6, offered FI_SOCKADDR_IN"},
-        {V2_6, threading, "domain_attr->threading: asked FI_THREAD_SAFE, offered FI_THREAD_DOMAIN"},
-        {V2_6, threading_less, NULL},
-        {V2_6, progress,
-         "domain_attr->progress: asked FI_PROGRESS_AUTO, offered FI_PROGRESS_MANUAL"},
-        {V2_6, progress_open, NULL},
-        {V2_6, unified, NULL},
-        {V2_6, resources,
-         "domain_attr->resource_mgmt: asked 'FI_RM_ENABLED', offered 'FI_RM_DISABLED'"},
-        {V2_6, av_type, "domain_attr->av_type: asked FI_AV_TABLE, offered FI_AV_MAP"},
-        {V2_6, av_type_open, NULL},
-        {V2_6, order, "tx_attr->msg_order: asked FI_ORDER_WAR, offered FI_ORDER_RAW, FI_ORDER_SAS"},
-        {V2_6, op_flags,
-         "tx_attr->op_flags: asked FI_COMMIT_COMPLETE, offered FI_INJECT, FI_DELIVERY_COMPLETE"},
-        {V2_6, op_flags_given, NULL},
-        {V2_6, inject, "tx_attr->inject_size: asked 129, offered 128"},
-        {V2_6, iov, "rx_attr->iov_limit: asked 5, offered 4"},
-        {V2_6, max_msg, "ep_attr->max_msg_size: asked 2097152, offered 1048576"},
-        {V2_6, raw_size, "ep_attr->max_order_raw_size: asked 8192, offered 4096"},
-        {V2_6, cq_data, "domain_attr->cq_data_size: asked 9, offered 8"},
-        {V2_6, counts_open, NULL},
-        {V2_6, cq_cnt, "domain_attr->cq_cnt: asked 11, offered 10"},
-        {V2_6, shared_rx, "ep_attr->rx_ctx_cnt: asked 'FI_SHARED_CONTEXT', offered '1'"},
-        {V2_6, shared_rx_given, NULL},
-        {V2_6, own_rx, "ep_attr->rx_ctx_cnt: asked '1', offered 'FI_SHARED_CONTEXT'"},
-        {V2_6, many_tx, "ep_attr->tx_ctx_cnt: asked 2, offered 1"},
-        {V2_6, tag_wide, "ep_attr->mem_tag_format: asked 0x1ffffffff, offered 0xaaaaaaaa"},
-        {V2_6, tag_mpi, NULL},
-        {V2_6, ep_key, "ep_attr->auth_key_size: asked 4, offered 0"},
-        {V1_4, ep_key, NULL},
-        {V2_6, av_key,
-         "domain_attr->auth_key_size: asked 'FI_AV_AUTH_KEY', offered 'no authorization keys'"},
-        {V2_6, tclass, "domain_attr->tclass: asked 0x201, offered 0x0"},
-        {V2_6, tclass_given, NULL},
-        {V2_6, local_needed,
-         "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
-        {V2_6, local_mode, "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
-        {V1_4, local_needed, "mode: needs FI_LOCAL_MR, which the hints do not allow"},
-        {V1_4, local_mode, NULL},
-        {V1_4, basic3_needed, NULL},
-        {V1_5, basic3_needed,
-         "domain_attr->mr_mode: needs FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, FI_MR_PROV_KEY, which the "
-         "hints do not allow"},
-        {V1_5, basic3_given, NULL},
-        {V1_4, basic_asked, NULL},
-        {V1_5, basic_asked, NULL},
-        {V1_4, scalable_asked,
-         "domain_attr->mr_mode: needs FI_MR_PROV_KEY, which the hints and API version do not "
-         "allow"},
-        {V1_5, both_asked,
-         "domain_attr->mr_mode: asked FI_MR_BASIC, FI_MR_SCALABLE; FI_MR_BASIC and FI_MR_SCALABLE "
-         "stand alone, and other bits need API version 1.5"},
-        {V1_4, bits_asked,
-         "domain_attr->mr_mode: asked FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, FI_MR_PROV_KEY; "
-         "FI_MR_BASIC and FI_MR_SCALABLE stand alone, and other bits need API version 1.5"},
-        {V1_4, endpoint_needed,
-         "domain_attr->mr_mode: needs FI_MR_ENDPOINT, which the hints and API version do not "
-         "allow"},
-    };
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-        assert_check(cases[i].version, cases[i].edit, cases[i].sentence);
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
+        assert_check(refusals[i].version, refusals[i].edit, refusals[i].sentence);
 }
 
 static void null_hints_take_every_mode(void **state)
