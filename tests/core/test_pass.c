@@ -382,7 +382,7 @@ static void infos_name_the_lowers_objects(void **state)
 
 static void endpoints_bind_the_lowers_objects(void **state)
 {
-    struct fid_ep *ep = open_upper_ep(), *alias;
+    struct fid_ep *ep = open_upper_ep(), *alias = NULL;
     struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_FD};
     struct fid_cntr *cntr;
     struct fid_cq *cq;
