@@ -259,9 +259,8 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
         *sleep_ms = unit_sleep_ms(cq->unit);
     else
         *sleep_ms = 1; /* nothing but a signal would wake us, and nobody makes progress meanwhile */
-    /* Who wakes takes one of several sleepers' signal; the rest of the entries are for the others.
-     */
-    if (rc > 0 && readable(cq))
+    /* Arming took the signal from other sleepers; what this thread leaves is for them. */
+    if (rc != -FI_EAGAIN && (readable(cq) || failed(cq)))
         wait_signal(&cq->wait);
     unit_unlock(cq->unit);
     return rc;

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Domains and memory regions. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/abi.h"
+#include "core/info.h"
+#include "core/pass.h"
+
+/* ---- Domains ---- */
+
+int pass_domain_open(struct pass_fabric *fabric, struct fi_info *info,
+                     struct fid_domain **ret_domain, uint64_t flags, void *context)
+{
+    struct fi_info *down = pass_info_down(fabric, info);
+    struct pass_domain *domain = calloc(1, sizeof(*domain));
+    int rc = -FI_ENOMEM;
+
+    if (!down || !domain)
+        goto fail;
+    fid_init(&domain->fid.fid, FI_CLASS_DOMAIN, context, fabric->ops.domain_fid);
+    domain->fid.ops = fabric->ops.domain;
+    domain->fid.mr = fabric->ops.mr;
+    domain->fabric = fabric;
+    /* With FI_PEER the context is the upper's own domain, which is no object of ours. */
+    rc = fi_domain2(fabric->lower, down, &domain->lower, flags, flags & FI_PEER ? context : domain);
+    if (rc)
+        goto fail;
+    info_free(down);
+    children_hold(&fabric->base.children);
+    pthread_mutex_lock(&fabric->mutex);
+    list_attach(&domain->link, &fabric->domains);
+    pthread_mutex_unlock(&fabric->mutex);
+    *ret_domain = &domain->fid;
+    return 0;
+
+fail:
+    info_free(down);
+    free(domain);
+    return rc;
+}
+
+static struct pass_domain *domain_of(struct fid *fid)
+{
+    return object_of(fid, struct pass_domain, fid.fid);
+}
+
+static int domain_close(struct fid *fid)
+{
+    struct pass_domain *domain = domain_of(fid);
+    struct pass_fabric *fabric = domain->fabric;
+    int rc;
+
+    if (children_any(&domain->children))
+        return -FI_EBUSY;
+    rc = fi_close(&domain->lower->fid);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&fabric->mutex);
+    list_detach(&domain->link);
+    pthread_mutex_unlock(&fabric->mutex);
+    children_release(&fabric->base.children);
+    free(domain);
+    return 0;
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    switch (command) {
+    case FI_QUEUE_WORK: /* deferred work names endpoints and counters in memory of the user's */
+    case FI_CANCEL_WORK:
+    case FI_FLUSH_WORK: return -FI_ENOSYS;
+    default: return pass_control(fid, command, arg);
+    }
+}
+
+struct fi_ops pass_domain_fid_ops = {
+    .size = sizeof(pass_domain_fid_ops),
+    .close = domain_close,
+    .bind = pass_bind,
+    .control = domain_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = pass_ops_set,
+};
+
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    return fi_query_atomic(pass_domain_of(fid)->lower, datatype, op, attr, flags);
+}
+
+static int domain_query_collective(struct fid_domain *fid, enum fi_collective_op coll,
+                                   struct fi_collective_attr *attr, uint64_t flags)
+{
+    return fi_query_collective(pass_domain_of(fid)->lower, coll, attr, flags);
+}
+
+struct fi_ops_domain pass_domain_ops = {
+    .size = sizeof(pass_domain_ops),
+    .av_open = pass_av_open,
+    .cq_open = pass_cq_open,
+    .endpoint = pass_ep_open,
+    .scalable_ep = pass_sep_open,
+    .cntr_open = pass_cntr_open,
+    .poll_open = no_domain_poll_open,
+    .stx_ctx = pass_stx_open,
+    .srx_ctx = pass_srx_open,
+    .query_atomic = domain_query_atomic,
+    .query_collective = domain_query_collective,
+    .endpoint2 = pass_ep_open2,
+};
+
+/* ---- Memory regions ---- */
+
+static struct pass_mr *mr_of(struct fid *fid)
+{
+    return object_of(fid, struct pass_mr, fid.fid);
+}
+
+/* Read inline by the application: fi_mr_desc, fi_mr_key. */
+static void copy_desc_and_key(struct pass_mr *mr)
+{
+    mr->fid.mem_desc = fi_mr_desc(mr->lower);
+    mr->fid.key = fi_mr_key(mr->lower);
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **ret_mr)
+{
+    struct pass_domain *domain = domain_of(fid);
+    struct pass_mr *mr = calloc(1, sizeof(*mr));
+    struct fi_mr_attr down;
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    abi_mr_attr_import(attr, domain->fabric->base.abi, &down);
+    fid_init(&mr->fid.fid, FI_CLASS_MR, down.context, domain->fabric->ops.mr_fid);
+    mr->domain = domain;
+    down.context = mr;
+    if (down.base_mr)
+        down.base_mr = object_of(down.base_mr, struct pass_mr, fid)->lower;
+    rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    copy_desc_and_key(mr);
+    children_hold(&domain->children);
+    *ret_mr = &mr->fid;
+    return 0;
+}
+
+/* reg and regv go down as what they are: not every lower treats all three alike. */
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **ret_mr,
+                   void *context)
+{
+    struct pass_domain *domain = domain_of(fid);
+    struct pass_mr *mr = calloc(1, sizeof(*mr));
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    fid_init(&mr->fid.fid, FI_CLASS_MR, context, domain->fabric->ops.mr_fid);
+    mr->domain = domain;
+    rc = count == 1 ? fi_mr_reg(domain->lower, iov->iov_base, iov->iov_len, access, offset,
+                                requested_key, flags, &mr->lower, mr)
+                    : fi_mr_regv(domain->lower, iov, count, access, offset, requested_key, flags,
+                                 &mr->lower, mr);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    copy_desc_and_key(mr);
+    children_hold(&domain->children);
+    *ret_mr = &mr->fid;
+    return 0;
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+                  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+    return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr pass_mr_ops = {
+    .size = sizeof(pass_mr_ops),
+    .reg = mr_reg,
+    .regv = mr_regv,
+    .regattr = mr_regattr,
+};
+
+static int mr_close(struct fid *fid)
+{
+    struct pass_mr *mr = mr_of(fid);
+    int rc = fi_close(&mr->lower->fid);
+
+    if (rc)
+        return rc;
+    children_release(&mr->domain->children);
+    free(mr);
+    return 0;
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+    struct pass_mr *mr = mr_of(fid);
+    int rc = pass_control(fid, command, arg);
+
+    copy_desc_and_key(mr); /* FI_ENABLE and FI_REFRESH may have given new ones */
+    return rc;
+}
+
+struct fi_ops pass_mr_fid_ops = {
+    .size = sizeof(pass_mr_fid_ops),
+    .close = mr_close,
+    .bind = pass_bind,
+    .control = mr_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = pass_ops_set,
+};
