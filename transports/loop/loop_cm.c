@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections: made and broken at once, under the world's mutex; each side learns of it from its
+ * EQ. Only the end of one takes its turn: what the peer sent before it is received first.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "core/no.h"
+#include "transports/loop/loop.h"
+
+/* A CM event with its private data. */
+union event {
+    struct fi_eq_cm_entry entry;
+    uint8_t room[sizeof(struct fi_eq_cm_entry) + LOOP_CM_DATA];
+};
+
+static int write_event(struct eq *eq, uint32_t type, struct fid *fid, struct fi_info *info,
+                       const void *param, size_t paramlen)
+{
+    union event event = {.entry = {.fid = fid, .info = info}};
+
+    if (paramlen)
+        memcpy(event.entry.data, param, paramlen);
+    return eq_write(eq, type, &event, sizeof(event.entry) + paramlen);
+}
+
+static void write_refused(struct loop_ep *ep, int err, const void *param, size_t paramlen)
+{
+    struct fi_eq_err_entry entry = {
+        .fid = &ep->fid.fid,
+        .context = ep->fid.fid.context,
+        .err = err,
+        .prov_errno = err,
+        .err_data = (void *)(uintptr_t)param,
+        .err_data_size = paramlen,
+    };
+
+    eq_write_error(ep->eq, &entry);
+}
+
+/* ---- Requests ---- */
+
+static int close_request(struct fid *fid)
+{
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops request_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = close_request,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct loop_request *find_request(const struct fid *handle)
+{
+    list_for_each (pos, &loop_requests) {
+        struct loop_request *request = list_item(pos, struct loop_request, link);
+
+        if (&request->fid == handle)
+            return request;
+    }
+    return NULL;
+}
+
+/* Nobody will answer it. */
+static void drop_request(struct loop_request *request, int err, const void *param, size_t paramlen)
+{
+    struct loop_ep *from = request->from;
+
+    if (from) {
+        from->request = NULL;
+        atomic_store(&from->state, LOOP_DOWN);
+        write_refused(from, err, param, paramlen);
+    }
+    list_detach(&request->link);
+    free(request);
+}
+
+int loop_cm_claim(struct loop_ep *ep, const struct fid *handle)
+{
+    struct loop_request *request;
+
+    loop_world_lock();
+    request = find_request(handle);
+    if (request) {
+        list_detach(&request->link);
+        request->pep = NULL;
+        ep->request = request;
+    }
+    loop_world_unlock();
+    return request ? 0 : -FI_EINVAL;
+}
+
+static struct fi_info *describe(const struct loop_pep *pep, const struct loop_ep *from,
+                                struct loop_request *request)
+{
+    struct fi_info *info = info_dup(pep->info);
+    char raw[LOOP_ADDR_MAX];
+    size_t len;
+
+    if (!info)
+        return NULL;
+    info->handle = &request->fid;
+    len = loop_addr_export(info->addr_format, false, &from->port->addr, raw);
+    if (info_set_dest(info, raw, len)) {
+        info_free(info);
+        return NULL;
+    }
+    return info;
+}
+
+static int raise_request(struct loop_ep *ep, struct loop_pep *pep, const void *param,
+                         size_t paramlen)
+{
+    struct loop_request *request = calloc(1, sizeof(*request));
+    struct fi_info *info = request ? describe(pep, ep, request) : NULL;
+
+    if (!info || write_event(pep->eq, FI_CONNREQ, &pep->fid.fid, info, param, paramlen)) {
+        info_free(info);
+        free(request);
+        return -FI_ENOMEM;
+    }
+    fid_init(&request->fid, FI_CLASS_CONNREQ, NULL, &request_ops);
+    request->pep = pep;
+    request->from = ep;
+    ep->request = request;
+    list_attach(&request->link, &loop_requests);
+    return 0;
+}
+
+/* ---- Active side ---- */
+
+static struct loop_pep *find_listener(const union addr *addr)
+{
+    struct loop_port *port = loop_port_look(addr);
+
+    return port ? port->pep : NULL;
+}
+
+static int connect_to(struct loop_ep *ep, const union addr *addr, const void *param,
+                      size_t paramlen)
+{
+    enum loop_state state = atomic_load(&ep->state);
+    struct loop_pep *pep;
+    int rc = 0;
+
+    if (state != LOOP_ENABLED || ep->request)
+        return state == LOOP_CONNECTED ? -FI_EISCONN : -FI_EOPBADSTATE;
+    loop_world_lock();
+    pep = find_listener(addr);
+    atomic_store(&ep->state, LOOP_CONNECTING);
+    if (pep)
+        rc = raise_request(ep, pep, param, paramlen);
+    else
+        write_refused(ep, FI_ECONNREFUSED, NULL, 0);
+    if (rc || !pep)
+        atomic_store(&ep->state, rc ? LOOP_ENABLED : LOOP_DOWN);
+    loop_world_unlock();
+    return rc;
+}
+
+static int cm_connect(struct fid_ep *fid, const void *raw, const void *param, size_t paramlen)
+{
+    struct loop_ep *ep = loop_ep_of(fid);
+    struct unit *control = ep->domain->fabric->unit;
+    union addr addr;
+    int rc;
+
+    loop_count(LOOP_CALL_CM);
+    if (!raw || paramlen > LOOP_CM_DATA || (paramlen && !param))
+        return -FI_EINVAL;
+    rc = loop_addr_import(ep->addr_format, raw, LOOP_ADDR_MAX, &addr);
+    if (!rc)
+        rc = loop_ep_enable(ep);
+    if (rc)
+        return rc;
+    unit_lock(control);
+    rc = connect_to(ep, &addr, param, paramlen);
+    unit_unlock(control);
+    return rc;
+}
+
+static void join(struct loop_ep *ep, struct loop_ep *other)
+{
+    ep->peer = loop_port_hold(other->port);
+    atomic_store(&ep->state, LOOP_CONNECTED);
+}
+
+static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
+{
+    struct loop_ep *ep = loop_ep_of(fid), *from = NULL;
+    int rc;
+
+    loop_count(LOOP_CALL_CM);
+    if (paramlen > LOOP_CM_DATA || (paramlen && !param))
+        return -FI_EINVAL;
+    rc = loop_ep_enable(ep);
+    if (rc)
+        return rc;
+    loop_world_lock();
+    if (ep->request && atomic_load(&ep->state) == LOOP_ENABLED) {
+        from = ep->request->from;
+        free(ep->request);
+        ep->request = NULL;
+        rc = from ? 0 : -FI_ECONNABORTED;
+    } else {
+        rc = -FI_EOPBADSTATE;
+    }
+    if (from) {
+        from->request = NULL;
+        join(ep, from);
+        join(from, ep);
+        write_event(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, NULL, 0);
+        write_event(from->eq, FI_CONNECTED, &from->fid.fid, NULL, param, paramlen);
+    }
+    loop_world_unlock();
+    return rc;
+}
+
+/* ---- The end ---- */
+
+static void wake_fabric(struct loop_fabric *fabric)
+{
+    uint64_t one = 1;
+
+    if (write(fabric->source.fd, &one, sizeof(one)) < 0)
+        return; /* full: it is readable already */
+}
+
+/* The one to tell that the connection has ended. With the port of the peer locked it cannot go, and
+ * one that is being closed is no longer connected. */
+static struct loop_ep *peer_to_end(const struct loop_ep *ep)
+{
+    struct loop_ep *other = ep->peer->ep;
+
+    if (!other || other->peer != ep->port || atomic_load(&other->ended) ||
+        atomic_load(&other->state) != LOOP_CONNECTED)
+        return NULL;
+    return other;
+}
+
+/* World locked. */
+static void end_peer(struct loop_ep *ep)
+{
+    struct loop_ep *other;
+
+    loop_port_lock(ep->peer);
+    other = peer_to_end(ep);
+    if (other) {
+        atomic_store(&other->ended, true);
+        list_attach(&other->ended_link, &other->domain->fabric->ended);
+        loop_port_wake(other->port);
+        wake_fabric(other->domain->fabric);
+    }
+    loop_port_unlock(ep->peer);
+}
+
+static void fail_receives(struct loop_ep *ep, int err)
+{
+    if (ep->match)
+        match_fail(ep->match, NULL, err);
+}
+
+void loop_cm_finish(struct loop_ep *ep)
+{
+    loop_world_lock();
+    list_detach(&ep->ended_link);
+    atomic_store(&ep->ended, false);
+    loop_world_unlock();
+    if (atomic_load(&ep->state) != LOOP_CONNECTED)
+        return;
+    atomic_store(&ep->state, LOOP_DOWN);
+    fail_receives(ep, FI_ECONNRESET);
+    write_event(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
+}
+
+static struct loop_ep *next_ended(struct loop_fabric *fabric)
+{
+    struct loop_ep *ep = NULL;
+
+    loop_world_lock();
+    if (!list_empty(&fabric->ended)) {
+        ep = list_item(fabric->ended.next, struct loop_ep, ended_link);
+        list_detach(&ep->ended_link);
+    }
+    loop_world_unlock();
+    return ep;
+}
+
+void loop_cm_progress(struct unit_source *source)
+{
+    struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
+    struct loop_ep *ep;
+    uint64_t count;
+
+    while ((ep = next_ended(fabric))) {
+        unit_lock(ep->report.unit);
+        while (atomic_load(&ep->ended))
+            loop_progress(&ep->source);
+        unit_unlock(ep->report.unit);
+    }
+    if (read(source->fd, &count, sizeof(count)) < 0)
+        return; /* nothing new */
+}
+
+int loop_cm_trywait(struct unit_source *source)
+{
+    struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
+    bool none;
+
+    loop_world_lock();
+    none = list_empty(&fabric->ended);
+    loop_world_unlock();
+    return none ? 0 : -FI_EAGAIN;
+}
+
+static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+    struct loop_ep *ep = loop_ep_of(fid);
+    enum loop_state state = atomic_load(&ep->state);
+
+    loop_count(LOOP_CALL_CM);
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (state != LOOP_CONNECTED)
+        return state == LOOP_DOWN ? 0 : -FI_ENOTCONN;
+    unit_lock(ep->report.unit);
+    loop_world_lock();
+    atomic_store(&ep->state, LOOP_DOWN);
+    end_peer(ep);
+    loop_world_unlock();
+    fail_receives(ep, FI_ECANCELED);
+    unit_unlock(ep->report.unit);
+    return 0;
+}
+
+void loop_cm_close(struct loop_ep *ep)
+{
+    loop_world_lock();
+    if (ep->request && ep->request->from != ep) {
+        drop_request(ep->request, FI_ECONNREFUSED, NULL, 0);
+    } else if (ep->request) {
+        ep->request->from = NULL;
+    }
+    ep->request = NULL;
+    if (atomic_load(&ep->state) == LOOP_CONNECTED)
+        end_peer(ep);
+    atomic_store(&ep->state, LOOP_DOWN);
+    list_detach(&ep->ended_link);
+    loop_world_unlock();
+}
+
+/* ---- Names ---- */
+
+static int cm_getname(fid_t fid, void *raw, size_t *len)
+{
+    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
+
+    loop_count(LOOP_CALL_OTHER);
+    return loop_addr_give(ep->addr_format, ep->rdm, &ep->port->addr, raw, len);
+}
+
+static int cm_setname(fid_t fid, void *raw, size_t len)
+{
+    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
+    union addr addr;
+    int rc = loop_addr_import(ep->addr_format, raw, len, &addr);
+
+    loop_count(LOOP_CALL_OTHER);
+    if (rc)
+        return rc;
+    return atomic_load(&ep->state) == LOOP_IDLE ? loop_port_rename(ep->port, &addr)
+                                                : -FI_EOPBADSTATE;
+}
+
+static int cm_getpeer(struct fid_ep *fid, void *raw, size_t *len)
+{
+    struct loop_ep *ep = loop_ep_of(fid);
+
+    loop_count(LOOP_CALL_OTHER);
+    if (atomic_load(&ep->state) != LOOP_CONNECTED)
+        return -FI_ENOTCONN;
+    return loop_addr_give(ep->addr_format, false, &ep->peer->addr, raw, len);
+}
+
+struct fi_ops_cm loop_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = cm_setname,
+    .getname = cm_getname,
+    .getpeer = cm_getpeer,
+    .connect = cm_connect,
+    .listen = no_cm_listen,
+    .accept = cm_accept,
+    .reject = no_cm_reject,
+    .shutdown = cm_shutdown,
+    .join = no_cm_join,
+};
+
+struct fi_ops_cm loop_rdm_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = cm_setname,
+    .getname = cm_getname,
+    .getpeer = no_cm_getpeer,
+    .connect = no_cm_connect,
+    .listen = no_cm_listen,
+    .accept = no_cm_accept,
+    .reject = no_cm_reject,
+    .shutdown = no_cm_shutdown,
+    .join = no_cm_join,
+};
+
+/* ---- Passive endpoints ---- */
+
+static struct loop_pep *pep_of(fid_t fid)
+{
+    return object_of(fid, struct loop_pep, fid.fid);
+}
+
+static int pep_listen(struct fid_pep *fid)
+{
+    struct loop_pep *pep = pep_of(&fid->fid);
+
+    loop_count(LOOP_CALL_CM);
+    if (!pep->eq)
+        return -FI_ENOEQ;
+    if (pep->listening)
+        return -FI_EOPBADSTATE;
+    loop_world_lock();
+    pep->port->pep = pep;
+    pep->listening = true;
+    loop_world_unlock();
+    return 0;
+}
+
+static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t paramlen)
+{
+    struct loop_request *request;
+
+    loop_count(LOOP_CALL_CM);
+    if (paramlen > LOOP_CM_DATA || (paramlen && !param))
+        return -FI_EINVAL;
+    loop_world_lock();
+    request = find_request(handle);
+    if (request)
+        drop_request(request, FI_ECONNREFUSED, param, paramlen);
+    loop_world_unlock();
+    return request ? 0 : -FI_EINVAL;
+}
+
+static int pep_getname(fid_t fid, void *raw, size_t *len)
+{
+    struct loop_pep *pep = pep_of(fid);
+
+    loop_count(LOOP_CALL_OTHER);
+    return loop_addr_give(pep->info->addr_format, false, &pep->port->addr, raw, len);
+}
+
+static int pep_setname(fid_t fid, void *raw, size_t len)
+{
+    struct loop_pep *pep = pep_of(fid);
+    union addr addr;
+    int rc = loop_addr_import(pep->info->addr_format, raw, len, &addr);
+
+    loop_count(LOOP_CALL_OTHER);
+    if (rc)
+        return rc;
+    return pep->listening ? -FI_EOPBADSTATE : loop_port_rename(pep->port, &addr);
+}
+
+static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
+        return -FI_ENOPROTOOPT;
+    if (*len < sizeof(size_t))
+        return -FI_ETOOSMALL;
+    *len = sizeof(size_t);
+    *(size_t *)value = LOOP_CM_DATA;
+    return 0;
+}
+
+static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct loop_pep *pep = pep_of(fid);
+    struct eq *eq = bfid->fclass == FI_CLASS_EQ ? eq_of(bfid) : NULL;
+
+    if (!eq || pep->eq || eq->fabric != &pep->fabric->base)
+        return -FI_EINVAL;
+    pep->eq = eq;
+    children_hold(&eq->children);
+    return 0;
+}
+
+static int pep_control(struct fid *fid, int command, void *arg)
+{
+    if (command != FI_BACKLOG)
+        return -FI_ENOSYS;
+    return *(const int *)arg < 0 ? -FI_EINVAL : 0;
+}
+
+static int pep_close(struct fid *fid)
+{
+    struct loop_pep *pep = pep_of(fid);
+
+    loop_world_lock();
+    pep->port->pep = NULL;
+    list_for_each_safe (pos, after, &loop_requests) {
+        struct loop_request *request = list_item(pos, struct loop_request, link);
+
+        if (request->pep == pep)
+            drop_request(request, FI_ECONNREFUSED, NULL, 0);
+    }
+    loop_world_unlock();
+    loop_port_close(pep->port);
+    if (pep->eq) {
+        eq_forget(pep->eq, fid);
+        children_release(&pep->eq->children);
+    }
+    info_free(pep->info);
+    children_release(&pep->fabric->base.children);
+    free(pep);
+    return 0;
+}
+
+static struct fi_ops pep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = pep_close,
+    .bind = pep_bind,
+    .control = pep_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_ep pep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = no_ep_cancel,
+    .getopt = pep_getopt,
+    .setopt = no_ep_setopt,
+    .tx_ctx = no_ep_tx_ctx,
+    .rx_ctx = no_ep_rx_ctx,
+    .rx_size_left = no_ep_rx_size_left,
+    .tx_size_left = no_ep_tx_size_left,
+};
+
+static struct fi_ops_cm pep_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = pep_setname,
+    .getname = pep_getname,
+    .getpeer = no_cm_getpeer,
+    .connect = no_cm_connect,
+    .listen = pep_listen,
+    .accept = no_cm_accept,
+    .reject = pep_reject,
+    .shutdown = no_cm_shutdown,
+    .join = no_cm_join,
+};
+
+int loop_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **ret_pep,
+                  void *context)
+{
+    struct loop_fabric *fabric = object_of(fabric_fid, struct loop_fabric, base.fid);
+    struct loop_pep *pep = calloc(1, sizeof(*pep));
+    union addr src;
+    int rc = addr_from_str("127.0.0.1:0", SIZE_MAX, &src);
+
+    loop_count(LOOP_CALL_OPEN);
+    if (!pep)
+        return -FI_ENOMEM;
+    pep->fabric = fabric;
+    pep->info = fabric_info(&fabric->base, info);
+    if (!pep->info)
+        rc = -FI_ENOMEM;
+    else if (pep->info->ep_attr->type != FI_EP_MSG)
+        rc = -FI_EINVAL;
+    else if (pep->info->src_addr)
+        rc = loop_addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen,
+                              &src);
+    if (!rc)
+        rc = loop_port_open(&src, &pep->port);
+    if (rc) {
+        info_free(pep->info);
+        free(pep);
+        return rc;
+    }
+    fid_init(&pep->fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
+    pep->fid.ops = &pep_ops;
+    pep->fid.cm = &pep_cm_ops;
+    children_hold(&fabric->base.children);
+    *ret_pep = &pep->fid;
+    return 0;
+}

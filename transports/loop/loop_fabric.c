@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric and domain. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/no.h"
+#include "transports/loop/loop.h"
+
+/* ---- Domain ---- */
+
+static struct domain *base_of(struct fid_domain *fid)
+{
+    return object_of(fid, struct domain, fid);
+}
+
+static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+                          void *context)
+{
+    loop_count(LOOP_CALL_OPEN);
+    return av_open(base_of(fid), attr, av, context);
+}
+
+static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+                          void *context)
+{
+    loop_count(LOOP_CALL_OPEN);
+    return cq_open(base_of(fid), attr, cq, context);
+}
+
+static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
+                            struct fid_cntr **cntr, void *context)
+{
+    loop_count(LOOP_CALL_OPEN);
+    return cntr_open(base_of(fid), attr, cntr, context);
+}
+
+static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
+                            uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : loop_ep_open(fid, info, ep, context);
+}
+
+static int domain_close(struct fid *fid)
+{
+    struct loop_domain *domain = object_of(fid, struct loop_domain, base.fid.fid);
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    mr_map_destroy(domain->base.mrs);
+    domain_finish(&domain->base);
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = no_bind,
+    .control = mr_domain_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = domain_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = loop_ep_open,
+    .scalable_ep = no_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = no_domain_poll_open,
+    .stx_ctx = no_domain_stx_ctx,
+    .srx_ctx = loop_srx_open,
+    .query_atomic = no_domain_query_atomic,
+    .query_collective = no_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+int loop_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret_domain,
+                     void *context)
+{
+    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
+    struct loop_domain *domain = calloc(1, sizeof(*domain));
+    int rc;
+
+    loop_count(LOOP_CALL_OPEN);
+    if (!domain)
+        return -FI_ENOMEM;
+    domain->fabric = fabric;
+    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops, &mr_ops,
+                     context);
+    if (rc)
+        goto free_domain;
+    rc = mr_map_create(&domain->base, &domain->base.mrs);
+    if (rc)
+        goto finish_domain;
+    *ret_domain = &domain->base.fid;
+    return 0;
+
+finish_domain:
+    domain_finish(&domain->base);
+free_domain:
+    free(domain);
+    return rc;
+}
+
+int loop_domain_open2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                      uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : loop_domain_open(fid, info, domain, context);
+}
+
+/* ---- Fabric ---- */
+
+static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq,
+                          void *context)
+{
+    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
+
+    loop_count(LOOP_CALL_OPEN);
+    return eq_open(&fabric->base, fabric->unit, attr, eq, context);
+}
+
+static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+    return fids_trywait(fids, count);
+}
+
+static int fabric_close(struct fid *fid)
+{
+    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid.fid);
+
+    if (children_any(&fabric->base.children))
+        return -FI_EBUSY;
+    unit_lock(fabric->unit);
+    unit_detach(fabric->unit, &fabric->source);
+    unit_unlock(fabric->unit);
+    unit_release(fabric->unit);
+    close(fabric->source.fd);
+    params_destroy(fabric->params);
+    free(fabric);
+    return 0;
+}
+
+static struct fi_ops fabric_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = fabric_close,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+    .size = sizeof(struct fi_ops_fabric),
+    .domain = loop_domain_open,
+    .passive_ep = loop_pep_open,
+    .eq_open = fabric_eq_open,
+    .wait_open = no_fabric_wait_open,
+    .trywait = fabric_trywait,
+    .domain2 = loop_domain_open2,
+};
+
+int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
+{
+    struct loop_fabric *fabric = calloc(1, sizeof(*fabric));
+    int rc;
+
+    loop_count(LOOP_CALL_OPEN);
+    if (!fabric)
+        return -FI_ENOMEM;
+    fabric_init(&fabric->base, args, &fabric_fid_ops, &fabric_ops, context);
+    fabric->direct = args->params && !strcmp(params_string(args->params, "deliver"), "post");
+    list_init(&fabric->ended);
+    list_init(&fabric->source.link);
+    fabric->source.progress = loop_cm_progress;
+    fabric->source.trywait = loop_cm_trywait;
+    fabric->source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    rc = unit_create_control(fabric->base.part, &fabric->unit);
+    if (rc)
+        goto free_fabric;
+    unit_lock(fabric->unit);
+    rc = unit_attach(fabric->unit, &fabric->source);
+    unit_unlock(fabric->unit);
+    if (rc)
+        goto release_unit;
+    fabric->params = args->params;
+    *ret_fabric = &fabric->base.fid;
+    return 0;
+
+release_unit:
+    unit_release(fabric->unit);
+free_fabric:
+    close(fabric->source.fd);
+    free(fabric);
+    return rc;
+}

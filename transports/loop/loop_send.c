@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The way of an operation: from the post to its receiver, and back. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/loop/loop.h"
+
+enum {
+    TAKES = 256, /* of one round of progress */
+};
+
+/* Inside of a receiver: what is sent from there is queued, so that answers do not recurse. */
+static _Thread_local unsigned depth;
+
+/* ---- The end of an operation, at its sender ---- */
+
+static const struct {
+    enum report_kind kind;
+    uint64_t flags;
+} ends[] = {
+    [LOOP_MSG] = {REPORT_SEND, FI_SEND | FI_MSG},
+    [LOOP_TAGGED] = {REPORT_SEND, FI_SEND | FI_TAGGED},
+    [LOOP_WRITE] = {REPORT_WRITE, FI_WRITE | FI_RMA},
+    [LOOP_READ] = {REPORT_READ, FI_READ | FI_RMA},
+};
+
+static void report_end(struct loop_ep *ep, const struct loop_op *op)
+{
+    struct fi_cq_err_entry entry;
+
+    if (__builtin_expect(!op->err, 1)) {
+        report_done(&ep->report, ends[op->kind].kind, op->wanted, op->context, ends[op->kind].flags,
+                    0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        return;
+    }
+    memset(&entry, 0, sizeof(entry));
+    entry.op_context = op->context;
+    entry.flags = ends[op->kind].flags;
+    entry.err = op->err;
+    entry.prov_errno = op->err;
+    entry.src_addr = FI_ADDR_NOTAVAIL;
+    report_failed(&ep->report, ends[op->kind].kind, &entry);
+}
+
+static void push(struct loop_port *port, struct list *queue, struct loop_op *op,
+                 enum loop_where where)
+{
+    atomic_store_explicit(&op->where, where, memory_order_release);
+    list_attach(&op->queue, queue);
+    atomic_store(&port->work, true);
+}
+
+/* The receiver is done with an operation that was queued. */
+static void give_back(struct loop_op *op)
+{
+    struct loop_port *from = op->from;
+
+    loop_port_lock(from);
+    push(from, &from->done, op, LOOP_DONE);
+    loop_port_unlock(from);
+    loop_port_wake(from);
+    loop_port_release(from);
+}
+
+static void retire(struct loop_ep *ep, struct loop_op *op)
+{
+    list_detach(&op->outstanding);
+    ep->outstanding_count--;
+    loop_port_release(op->to);
+    pool_put(&ep->pool, op);
+}
+
+/* ---- The start, at the sender ---- */
+
+void loop_forget_peers(struct loop_ep *ep)
+{
+    for (size_t i = 0; i < ep->peer_count; i++)
+        loop_port_release(ep->peers[i]);
+    free(ep->peers);
+    ep->peers = NULL;
+    ep->peer_count = 0;
+}
+
+static int grow_peers(struct loop_ep *ep, fi_addr_t dest)
+{
+    size_t count = av_limit(ep->av);
+    struct loop_port **peers;
+
+    if (dest < ep->peer_count)
+        return 0;
+    peers = realloc(ep->peers, count * sizeof(struct loop_port *));
+    if (!peers)
+        return -FI_ENOMEM;
+    memset(peers + ep->peer_count, 0, (count - ep->peer_count) * sizeof(struct loop_port *));
+    ep->peers = peers;
+    ep->peer_count = count;
+    return 0;
+}
+
+/* *port stays NULL when the AV has the address, and nobody in the world does. */
+static int look_up(struct loop_ep *ep, fi_addr_t dest, struct loop_port **port)
+{
+    const void *raw = ep->av ? av_addr(ep->av, dest) : NULL;
+    union addr addr;
+    int rc;
+
+    if (!raw)
+        return -FI_EINVAL;
+    rc = loop_addr_import(ep->av->format, raw, LOOP_ADDR_MAX, &addr);
+    if (rc)
+        return rc;
+    rc = grow_peers(ep, dest);
+    if (rc)
+        return rc;
+    loop_port_release(ep->peers[dest]);
+    ep->peers[dest] = *port = loop_port_find(&addr);
+    return 0;
+}
+
+static inline int find_target(struct loop_ep *ep, fi_addr_t dest, struct loop_port **port)
+{
+    if (!ep->rdm) {
+        *port = ep->peer;
+        return atomic_load(&ep->state) == LOOP_CONNECTED ? 0 : -FI_ENOTCONN;
+    }
+    if (__builtin_expect(atomic_load_explicit(&ep->stale_peers, memory_order_acquire), 0)) {
+        atomic_store(&ep->stale_peers, false);
+        loop_forget_peers(ep);
+    }
+    if (__builtin_expect(dest < ep->peer_count && ep->peers[dest] && ep->peers[dest]->ep, 1)) {
+        *port = ep->peers[dest];
+        return 0;
+    }
+    *port = NULL;
+    return look_up(ep, dest, port);
+}
+
+static void copy_inject(struct loop_queued_op *queued)
+{
+    struct loop_op *op = &queued->op;
+    size_t at = 0;
+
+    for (size_t i = 0; i < op->count; i++) {
+        if (op->iov[i].iov_len)
+            memcpy(queued->bytes + at, op->iov[i].iov_base, op->iov[i].iov_len);
+        at += op->iov[i].iov_len;
+    }
+    op->iov[0].iov_base = queued->bytes;
+    op->iov[0].iov_len = at;
+    op->count = 1;
+}
+
+static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_port *to, bool inject)
+{
+    struct loop_queued_op *queued;
+    bool open = false;
+
+    if (ep->outstanding_count == ep->tx_size)
+        return -FI_EAGAIN;
+    queued = pool_get(&ep->pool);
+    if (!queued)
+        return -FI_ENOMEM;
+    queued->op = *op;
+    if (inject)
+        copy_inject(queued);
+    list_attach(&queued->op.outstanding, &ep->outstanding);
+    ep->outstanding_count++;
+    queued->op.to = to ? loop_port_hold(to) : NULL;
+    loop_port_hold(ep->port);
+    if (to) {
+        loop_port_lock(to);
+        open = to->ep != NULL;
+        if (open)
+            push(to, &to->inbox, &queued->op, LOOP_QUEUED);
+        loop_port_unlock(to);
+        loop_port_wake(to);
+    }
+    if (!open) {
+        queued->op.err = ep->rdm ? FI_EHOSTUNREACH : FI_ECONNRESET;
+        give_back(&queued->op);
+    }
+    return 0;
+}
+
+static int check(const struct loop_ep *ep, struct loop_op *op, uint64_t flags)
+{
+    size_t len = 0, remote = 0;
+
+    for (size_t i = 0; i < op->count; i++)
+        len += op->iov[i].iov_len;
+    op->len = len;
+    if (flags & FI_INJECT && len > LOOP_INJECT)
+        return -FI_EMSGSIZE;
+    for (size_t i = 0; i < op->rma_count; i++)
+        remote += op->rma[i].len;
+    return op->rma_count && remote != len ? -FI_EINVAL : 0;
+}
+
+/* Sender's unit locked, and again when it returns; not in between. */
+static void hand_over(struct loop_ep *ep, struct loop_op *op, struct loop_ep *to)
+{
+    unit_unlock(ep->report.unit);
+    depth++;
+    unit_lock(to->report.unit);
+    loop_receive(to, op);
+    unit_unlock(to->report.unit);
+    unit_lock(ep->report.unit);
+    report_end(ep, op);
+    depth--;
+}
+
+static ssize_t send_locked(struct loop_ep *ep, struct loop_op *op, fi_addr_t dest, uint64_t flags)
+{
+    struct loop_port *to;
+    int rc = find_target(ep, dest, &to);
+
+    if (rc)
+        return rc;
+    if (ep->domain->fabric->direct && !depth && to && to->ep &&
+        !atomic_load_explicit(&to->work, memory_order_relaxed)) {
+        hand_over(ep, op, to->ep);
+        return 0;
+    }
+    return enqueue(ep, op, to, flags & FI_INJECT);
+}
+
+ssize_t loop_send(struct loop_ep *ep, struct loop_op *op, fi_addr_t dest, uint64_t flags,
+                  bool silent)
+{
+    ssize_t rc = check(ep, op, flags);
+
+    if (rc)
+        return rc;
+    if (atomic_load_explicit(&ep->state, memory_order_relaxed) == LOOP_IDLE)
+        return -FI_EOPBADSTATE;
+    op->from = ep->port;
+    op->to = NULL;
+    op->err = 0;
+    op->has_data = flags & FI_REMOTE_CQ_DATA;
+    op->wanted = !silent && report_wanted(ep->report.tx_selective, flags);
+    unit_lock(ep->report.unit);
+    rc = send_locked(ep, op, dest, flags);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
+/* ---- Progress ---- */
+
+static struct loop_op *pop(struct loop_port *port, struct list *queue)
+{
+    struct loop_op *op = NULL;
+
+    loop_port_lock(port);
+    if (!list_empty(queue)) {
+        op = list_item(queue->next, struct loop_op, queue);
+        list_detach(&op->queue);
+        if (queue == &port->inbox)
+            atomic_store_explicit(&op->where, LOOP_TAKEN, memory_order_relaxed);
+    } else if (list_empty(&port->inbox) && list_empty(&port->done)) {
+        atomic_store(&port->work, false);
+    }
+    loop_port_unlock(port);
+    return op;
+}
+
+static void take_all(struct loop_ep *ep)
+{
+    struct loop_op *op;
+
+    for (int i = 0; i < TAKES && (op = pop(ep->port, &ep->port->done)); i++) {
+        struct loop_op copy = *op;
+
+        retire(ep, op);
+        report_end(ep, &copy);
+    }
+    for (int i = 0; i < TAKES && (op = pop(ep->port, &ep->port->inbox)); i++) {
+        loop_receive(ep, op);
+        give_back(op);
+    }
+}
+
+void loop_progress(struct unit_source *source)
+{
+    struct loop_ep *ep = object_of(source, struct loop_ep, source);
+    struct loop_port *port = ep->port;
+    uint64_t count;
+
+    loop_count(LOOP_CALL_PROGRESS);
+    if (atomic_load_explicit(&port->armed, memory_order_relaxed)) {
+        atomic_store(&port->armed, false);
+        if (read(port->fd, &count, sizeof(count)) < 0)
+            count = 0;
+    }
+    if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_acquire), 0)) {
+        atomic_store(&ep->stale_sources, false);
+        loop_resolve_saved(ep);
+    }
+    if (atomic_load_explicit(&port->work, memory_order_acquire)) {
+        depth++;
+        take_all(ep);
+        depth--;
+    }
+    if (__builtin_expect(atomic_load_explicit(&ep->ended, memory_order_acquire), 0) &&
+        !atomic_load(&port->work))
+        loop_cm_finish(ep);
+}
+
+int loop_trywait(struct unit_source *source)
+{
+    struct loop_ep *ep = object_of(source, struct loop_ep, source);
+
+    atomic_store(&ep->port->armed, true);
+    return atomic_load(&ep->port->work) || atomic_load(&ep->ended) ||
+                   atomic_load(&ep->stale_sources)
+               ? -FI_EAGAIN
+               : 0;
+}
+
+/* ---- Closing ---- */
+
+static void refuse_inbox(struct loop_port *port)
+{
+    struct loop_op *op;
+
+    loop_port_lock(port);
+    port->ep = NULL;
+    loop_port_unlock(port);
+    while ((op = pop(port, &port->inbox))) {
+        op->err = FI_ECONNRESET;
+        give_back(op);
+    }
+}
+
+/* Takes an operation back, wherever it is; its receiver may be at it just now. */
+static void withdraw(struct loop_op *op)
+{
+    struct loop_port *to = op->to;
+
+    if (to) {
+        loop_port_lock(to);
+        if (atomic_load(&op->where) == LOOP_QUEUED) {
+            list_detach(&op->queue);
+            atomic_store(&op->where, LOOP_DONE);
+            loop_port_release(op->from);
+        }
+        loop_port_unlock(to);
+    }
+    while (atomic_load_explicit(&op->where, memory_order_acquire) != LOOP_DONE)
+        ;
+}
+
+void loop_abort(struct loop_ep *ep)
+{
+    struct loop_port *port = ep->port;
+
+    refuse_inbox(port);
+    list_for_each (pos, &ep->outstanding)
+        withdraw(list_item(pos, struct loop_op, outstanding));
+    while (pop(port, &port->done))
+        ;
+    while (!list_empty(&ep->outstanding))
+        retire(ep, list_item(ep->outstanding.next, struct loop_op, outstanding));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What tests see of loop: how many calls it got. Process-wide, counted without a lock (exact as
+ * long as one thread calls). Completions and receives through queues and contexts of core are not
+ * calls of loop.
+ */
+#ifndef WEFT_LOOP_TEST_H
+#define WEFT_LOOP_TEST_H
+
+#include <stdint.h>
+
+enum loop_call {
+    LOOP_CALL_SEND, /* fi_send, fi_inject, ... */
+    LOOP_CALL_TSEND,
+    LOOP_CALL_RECV,
+    LOOP_CALL_TRECV,
+    LOOP_CALL_READ,
+    LOOP_CALL_WRITE,
+    LOOP_CALL_CANCEL,
+    LOOP_CALL_PROGRESS, /* of one endpoint */
+    LOOP_CALL_OPEN,     /* fi_domain, fi_endpoint, fi_cq_open, fi_av_open, ... */
+    LOOP_CALL_CM,       /* connect, listen, accept, reject, shutdown */
+    LOOP_CALL_OTHER,    /* bind, enable, getname, getopt, ... */
+    LOOP_CALLS,
+};
+
+extern uint64_t loop_calls[LOOP_CALLS];
+
+#endif
