@@ -326,12 +326,11 @@ bool external_replaces(const struct part *part)
     return external && (external->preferred || first_wins);
 }
 
-/* The library is unloaded, or the process ends. */
-__attribute__((destructor)) static void unload(void)
+/* The process ends. Nothing is unloaded or freed: other threads may be in a provider's code. */
+__attribute__((destructor)) static void cleanup(void)
 {
-    for (size_t i = 0; i < loaded_count; i++)
-        discard(loaded[i]);
-    free(loaded);
-    free(loaded_parts);
-    loaded_count = 0;
+    for (size_t i = 0; i < loaded_count; i++) {
+        if (loaded[i]->provider->cleanup)
+            loaded[i]->provider->cleanup();
+    }
 }
