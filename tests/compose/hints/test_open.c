@@ -4,6 +4,7 @@
  * domain, endpoint, enable), and is found again under its own provider name. The hints are drawn;
  * HINTS_SEED repeats a run, HINTS_ROUNDS makes it longer.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -266,11 +267,44 @@ static void null_hints_open(void **state)
     fi_freeinfo(infos);
 }
 
+/* Plans and opens one spec, over and over. */
+static void *open_spec(void *spec)
+{
+    for (int i = 0; i < 20; i++) {
+        struct fi_info *hints = fi_allocinfo(), *infos = NULL;
+
+        hints->mode = ~0ull;
+        hints->fabric_attr->prov_name = strdup(spec);
+        hints->ep_attr->type = FI_EP_RDM;
+        if (fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &infos))
+            return spec;
+        assert_opens(infos);
+        fi_freeinfo(infos);
+        fi_freeinfo(hints);
+    }
+    return NULL;
+}
+
+static void threads_open_different_stacks_of_the_same_parts(void **state)
+{
+    static char *const specs[] = {"tcp(iface=lo)", "rxm(retry_pause=20ms);tcp", "tcp;ofi_rxm"};
+    pthread_t threads[3];
+    void *failed;
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_spec, specs[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_hints_open),
         cmocka_unit_test(every_info_opens_as_returned),
+        cmocka_unit_test(threads_open_different_stacks_of_the_same_parts),
     };
 
     return cmocka_run_group_tests_name("open", tests, NULL, NULL);
