@@ -100,7 +100,8 @@ static void print_lowers(FILE *out, const struct query *query, const struct stac
     }
 }
 
-static void print_gains(FILE *out, const struct fi_info *own, const struct fi_info *lower)
+static void print_gains(FILE *out, const struct fi_info *own, const struct fi_info *lower,
+                        int depth)
 {
     uint64_t gained = own->caps & ~(lower ? lower->caps : 0);
     uint64_t orders = own->tx_attr->msg_order & ~(lower ? lower->tx_attr->msg_order : 0);
@@ -110,12 +111,14 @@ static void print_gains(FILE *out, const struct fi_info *own, const struct fi_in
     if (!lower || lower->ep_attr->protocol != own->ep_attr->protocol)
         print_value(out, ", ", &own->ep_attr->protocol, FI_TYPE_PROTOCOL);
     fprintf(out, "\n");
+    if (!gained && !orders)
+        return;
+    fprintf(out, "      %*s", 2 * depth, "");
     if (gained)
-        print_value(out, lower ? "      adds " : "      gives ", &gained, FI_TYPE_CAPS);
+        print_value(out, lower ? "adds " : "gives ", &gained, FI_TYPE_CAPS);
     if (orders)
-        print_value(out, gained ? "; orders " : "      orders ", &orders, FI_TYPE_MSG_ORDER);
-    if (gained || orders)
-        fprintf(out, "\n");
+        print_value(out, gained ? "; orders " : "orders ", &orders, FI_TYPE_MSG_ORDER);
+    fprintf(out, "\n");
 }
 
 static void print_part(FILE *out, const struct query *query, const struct stack *stack,
@@ -138,7 +141,7 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
                 stack->given[i].value ? stack->given[i].value : "");
     fprintf(out, "%s", stack->given_count ? ")" : "");
     if (own)
-        print_gains(out, own, lower);
+        print_gains(out, own, lower, depth);
     else
         fprintf(out, "\n");
     info_free(own);

@@ -31,7 +31,6 @@ struct external {
 };
 
 static struct external **loaded;
-static const struct part **loaded_parts;
 static size_t loaded_count;
 static bool first_wins; /* FI_PROVIDER_PATH began with @ */
 
@@ -273,10 +272,16 @@ static int is_provider_file(const struct dirent *entry)
     return len > 6 && !strcmp(entry->d_name + len - 6, "-fi.so");
 }
 
+/* The same order in every locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
 static void load_dir(const char *dir)
 {
     struct dirent **entries;
-    int count = scandir(dir, &entries, is_provider_file, alphasort);
+    int count = scandir(dir, &entries, is_provider_file, by_name);
     char path[4096];
 
     for (int i = 0; i < count; i++) {
@@ -312,11 +317,13 @@ static void load_path(const char *text)
 
 struct parts external_load(void)
 {
+    const struct part **list;
+
     load_path(param_variable("FI_PROVIDER_PATH"));
-    loaded_parts = calloc(loaded_count + 1, sizeof(const struct part *));
-    for (size_t i = 0; loaded_parts && i < loaded_count; i++)
-        loaded_parts[i] = &loaded[i]->part;
-    return (struct parts){loaded_parts, loaded_parts ? loaded_count : 0};
+    list = calloc(loaded_count + 1, sizeof(const struct part *));
+    for (size_t i = 0; list && i < loaded_count; i++)
+        list[i] = &loaded[i]->part;
+    return (struct parts){list, list ? loaded_count : 0};
 }
 
 bool external_replaces(const struct part *part)
@@ -326,12 +333,11 @@ bool external_replaces(const struct part *part)
     return external && (external->preferred || first_wins);
 }
 
-/* The library is unloaded, or the process ends. */
-__attribute__((destructor)) static void unload(void)
+/* The process ends. Nothing is unloaded or freed: other threads may be in a provider's code. */
+__attribute__((destructor)) static void cleanup(void)
 {
-    for (size_t i = 0; i < loaded_count; i++)
-        discard(loaded[i]);
-    free(loaded);
-    free(loaded_parts);
-    loaded_count = 0;
+    for (size_t i = 0; i < loaded_count; i++) {
+        if (loaded[i]->provider->cleanup)
+            loaded[i]->provider->cleanup();
+    }
 }

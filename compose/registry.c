@@ -29,7 +29,7 @@ static void make(void)
     size_t count = 0;
 
     if (!list)
-        return;
+        goto free_external;
     for (size_t i = 0; i < builtin.count; i++) {
         if (!external_replaces(builtin.list[i]))
             list[count++] = builtin.list[i];
@@ -43,6 +43,8 @@ static void make(void)
             params_publish(list[i]->name, list[i]->prov_name, list[i]->params);
     }
     all_parts = (struct parts){list, count};
+free_external:
+    free((void *)external.list);
 }
 
 const struct parts *registry_parts(void)

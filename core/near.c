@@ -46,7 +46,7 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
 const char *near_name(const char *text, const char *const *names)
 {
     size_t len = strlen(text);
-    unsigned best = len <= 2 ? 1 : len <= 5 ? 2 : 3;
+    unsigned best = len <= 3 ? 1 : len <= 5 ? 2 : 3;
     const char *near = NULL;
 
     for (; *names; names++) {

@@ -15,7 +15,11 @@
 
 #include <cmocka.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
 
 static char ext[4000];
 
@@ -56,7 +60,7 @@ static int lists(const void *expected)
 {
     char text[512];
 
-    list_providers("toy dummy ancient old none ofi_layer tcp", text, sizeof(text));
+    list_providers("toy peer dummy ancient old none ofi_layer tcp", text, sizeof(text));
     if (!strcmp(text, expected))
         return 0;
     printf("'%s', not '%s'\n", text, (const char *)expected);
@@ -73,10 +77,10 @@ static void path_says_what_is_loaded(void **state)
         {"/nonexistent", "tcp 0.1, "},
         /* The whole folder: what is too old, gives nothing or is a layer is left out; of two with
          * one name the newer is taken. */
-        {EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, "},
-        {"/nonexistent:" EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, "},
-        {"+" EXT "/libdummy-fi.so:" EXT, "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, "},
-        {EXT ":+" EXT "/libdummy-fi.so", "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, "},
+        {EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
+        {"/nonexistent:" EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
+        {"+" EXT "/libdummy-fi.so:" EXT, "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
+        {EXT ":+" EXT "/libdummy-fi.so", "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
         {"+" EXT "/libtoy-fi.so:/nonexistent", "tcp 0.1, toy 3.1, "},
         {"@+" EXT "/libtoy-fi.so", "tcp 0.1, toy 3.1, "},
         {"+" EXT "/libancient-fi.so", "tcp 0.1, "},
@@ -85,7 +89,7 @@ static void path_says_what_is_loaded(void **state)
         {"@", "tcp 0.1, "},
         /* A built-in part gives way to what is preferred, or comes first where that wins. */
         {"+" EXT "/libtcp-fi.so", "tcp 3.1, "},
-        {"@" EXT, "dummy 1.0, old 3.1, tcp 3.1, toy 3.1, "},
+        {"@" EXT, "dummy 1.0, old 3.1, tcp 3.1, toy 3.1, peer 3.1, "},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -123,11 +127,85 @@ static void loaded_provider_is_asked_and_opened(void **state)
     assert_int_equal(in_child(dummy_is_found, NULL, path), 0);
 }
 
+/* The first info of a spec in the hints; NULL when there is none. */
+static struct fi_info *info_of(const char *spec, enum fi_ep_type type)
+{
+    struct fi_info *hints = fi_allocinfo(), *infos = NULL;
+
+    hints->mode = ~0ull;
+    hints->ep_attr->type = type;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    hints->domain_attr->name = strdup("lo");
+    hints->fabric_attr->prov_name = strdup(spec);
+    fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &infos);
+    fi_freeinfo(hints);
+    return infos;
+}
+
+/* Sends itself one tagged message over a reliable-datagram endpoint of info. */
+static int talk_to_itself(struct fi_info *info)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {.type = info->domain_attr->av_type};
+    struct fi_cq_tagged_entry done;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    char name[64], in[8] = "", out[8] = "message";
+    size_t len = sizeof(name);
+    fi_addr_t self;
+    int completed = 0;
+
+    if (fi_fabric(info->fabric_attr, &fabric, NULL) || fi_domain(fabric, info, &domain, NULL) ||
+        fi_cq_open(domain, &cq_attr, &cq, NULL) || fi_av_open(domain, &av_attr, &av, NULL) ||
+        fi_endpoint(domain, info, &ep, NULL) || fi_ep_bind(ep, &av->fid, 0) ||
+        fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) || fi_enable(ep) ||
+        fi_getname(&ep->fid, name, &len) || fi_av_insert(av, name, 1, &self, 0, NULL) != 1 ||
+        fi_trecv(ep, in, sizeof(in), NULL, self, 7, 0, NULL))
+        return 10;
+    while (fi_tsend(ep, out, sizeof(out), NULL, self, 7, NULL) == -FI_EAGAIN)
+        completed += fi_cq_read(cq, &done, 1) == 1;
+    while (completed < 2)
+        completed += fi_cq_read(cq, &done, 1) == 1;
+    if (fi_close(&ep->fid) || fi_close(&av->fid) || fi_close(&cq->fid) || fi_close(&domain->fid) ||
+        fi_close(&fabric->fid))
+        return 11;
+    return strcmp(in, "message") ? 12 : 0;
+}
+
+static int carries_a_stack(const void *arg)
+{
+    struct fi_info *info;
+    int rc;
+
+    alarm(20);
+    /* Without the peer interface rxm refuses, and nothing is pretended. */
+    if (info_of("rxm;toy", FI_EP_RDM))
+        return 1;
+    info = info_of("rxm;peer", FI_EP_RDM);
+    if (!info || strcmp(info->fabric_attr->prov_name, "peer;ofi_rxm"))
+        return 2;
+    rc = talk_to_itself(info);
+    fi_freeinfo(info);
+    return rc;
+}
+
+static void external_provider_carries_a_layer(void **state)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s", ext);
+    assert_int_equal(in_child(carries_a_stack, NULL, path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_says_what_is_loaded),
         cmocka_unit_test(loaded_provider_is_asked_and_opened),
+        cmocka_unit_test(external_provider_carries_a_layer),
     };
 
     snprintf(ext, sizeof(ext), "%s/tests/compose/ext", getenv("WEFT_BUILD"));

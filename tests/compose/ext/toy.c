@@ -22,6 +22,12 @@
 #define TOY_FI_VERSION FI_VERSION(2, 6)
 #endif
 
+#ifdef TOY_PEER
+#define HIDDEN_CAPS 0
+#else
+#define HIDDEN_CAPS FI_PEER
+#endif
+
 #ifdef TOY_DUMMY
 static int toy_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                        const struct fi_info *hints, struct fi_info **info)
@@ -58,7 +64,7 @@ static int toy_getinfo(uint32_t version, const char *node, const char *service, 
         return -FI_ENODATA;
     }
     below->ep_attr->type = FI_EP_MSG;
-    below->caps &= ~FI_PEER;
+    below->caps &= ~HIDDEN_CAPS;
     free(below->fabric_attr->prov_name);
     below->fabric_attr->prov_name = strdup("tcp");
     rc = fi_getinfo(version, node, service, flags, below, info);
@@ -67,9 +73,9 @@ static int toy_getinfo(uint32_t version, const char *node, const char *service, 
         free(made->fabric_attr->prov_name);
         made->fabric_attr->prov_name = strdup(TOY_NAME);
         made->fabric_attr->prov_version = TOY_VERSION;
-        made->caps &= ~FI_PEER;
-        made->tx_attr->caps &= ~FI_PEER;
-        made->rx_attr->caps &= ~FI_PEER;
+        made->caps &= ~HIDDEN_CAPS;
+        made->tx_attr->caps &= ~HIDDEN_CAPS;
+        made->rx_attr->caps &= ~HIDDEN_CAPS;
     }
     return rc;
 }

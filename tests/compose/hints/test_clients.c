@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What programs of others ask for, and the families that they get: provider and endpoint type, in
+ * order, equal ones that follow each other once. `want` is what the parts that are here must give;
+ * `lacks` says what a program that gets nothing, or less than elsewhere, waits for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#define RMA_ALL (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define COMM (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define CONTEXTS (FI_CONTEXT | FI_CONTEXT2)
+#define MR_BASIC3 (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define DELIVERED (FI_COMPLETION | FI_DELIVERY_COMPLETE)
+
+#define NOTHING ""
+#define BOTH "tcp FI_EP_RDM, tcp;ofi_rxm FI_EP_RDM, "
+
+struct client {
+    const char *name;
+    uint32_t version;
+    uint64_t caps, mode, order, op_flags;
+    int mr_mode;
+    enum fi_threading threading;
+    enum fi_progress progress; /* data and control */
+    enum fi_av_type av_type;
+    enum fi_resource_mgmt resource_mgmt;
+    size_t cq_data_size, inject_size;
+    uint32_t protocol, addr_format;
+    uint64_t domain_mode;
+    const char *provider, *domain, *node;
+    const char *want, *lacks;
+    int want_mr_mode; /* of the first info, when not 0 */
+};
+
+static const struct client clients[] = {
+    {.name = "MPICH, full set",
+     .version = FI_VERSION(2, 6),
+     .caps = FI_MSG | RMA_ALL | FI_TAGGED | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_ATOMIC,
+     .mode = CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA,
+     .order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
+              FI_ORDER_ATOMIC_WAW,
+     .op_flags = DELIVERED,
+     .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_DOMAIN,
+     .progress = FI_PROGRESS_MANUAL,
+     .av_type = FI_AV_TABLE,
+     .resource_mgmt = FI_RM_ENABLED,
+     .domain_mode = FI_RESTRICTED_COMP,
+     .want = NOTHING,
+     .lacks = "atomics"},
+    {.name = "MPICH, without atomics",
+     .version = FI_VERSION(2, 6),
+     .caps = FI_MSG | RMA_ALL | FI_TAGGED | FI_DIRECTED_RECV | FI_MULTI_RECV,
+     .mode = CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA,
+     .order = FI_ORDER_SAS,
+     .op_flags = DELIVERED,
+     .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_DOMAIN,
+     .progress = FI_PROGRESS_MANUAL,
+     .av_type = FI_AV_TABLE,
+     .resource_mgmt = FI_RM_ENABLED,
+     .domain_mode = FI_RESTRICTED_COMP,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm"},
+    {.name = "MPICH, minimal set",
+     .version = FI_VERSION(2, 6),
+     .caps = FI_MSG | FI_MULTI_RECV | FI_RMA,
+     .mode = CONTEXTS | FI_ASYNC_IOV | FI_RX_CQ_DATA,
+     .order = FI_ORDER_SAS,
+     .op_flags = FI_COMPLETION,
+     .mr_mode = FI_MR_ENDPOINT,
+     .threading = FI_THREAD_DOMAIN,
+     .progress = FI_PROGRESS_MANUAL,
+     .av_type = FI_AV_TABLE,
+     .resource_mgmt = FI_RM_ENABLED,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm"},
+    {.name = "Open MPI mtl/ofi",
+     .version = FI_VERSION(1, 9),
+     .caps = FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV,
+     .mode = CONTEXTS,
+     .order = FI_ORDER_SAS,
+     .op_flags = FI_COMPLETION,
+     .threading = FI_THREAD_DOMAIN,
+     .av_type = FI_AV_MAP,
+     .resource_mgmt = FI_RM_ENABLED,
+     .cq_data_size = 4,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd"},
+    {.name = "Open MPI mtl/ofi, device memory",
+     .version = FI_VERSION(1, 9),
+     .caps = FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV | FI_HMEM,
+     .mode = CONTEXTS,
+     .order = FI_ORDER_SAS,
+     .op_flags = FI_COMPLETION,
+     .mr_mode = FI_MR_HMEM | FI_MR_ALLOCATED,
+     .threading = FI_THREAD_DOMAIN,
+     .av_type = FI_AV_MAP,
+     .resource_mgmt = FI_RM_ENABLED,
+     .want = NOTHING,
+     .lacks = "device memory; the client asks again without"},
+    {.name = "Open MPI btl/ofi",
+     .version = FI_VERSION(1, 18),
+     .caps = FI_RMA | FI_ATOMIC,
+     .mode = CONTEXTS,
+     .op_flags = DELIVERED,
+     .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_DOMAIN,
+     .av_type = FI_AV_MAP,
+     .want = NOTHING,
+     .lacks = "atomics"},
+    {.name = "Sandia OpenSHMEM, scalable",
+     .version = FI_VERSION(1, 5),
+     .caps = FI_RMA | FI_ATOMIC,
+     .op_flags = FI_DELIVERY_COMPLETE,
+     .threading = FI_THREAD_SAFE,
+     .progress = FI_PROGRESS_AUTO,
+     .inject_size = 16,
+     .want = NOTHING,
+     .lacks = "atomics"},
+    {.name = "Sandia OpenSHMEM, basic",
+     .version = FI_VERSION(1, 5),
+     .caps = FI_RMA | FI_ATOMIC,
+     .op_flags = FI_DELIVERY_COMPLETE,
+     .mr_mode = MR_BASIC3,
+     .threading = FI_THREAD_SAFE,
+     .progress = FI_PROGRESS_AUTO,
+     .inject_size = 16,
+     .want = NOTHING,
+     .lacks = "atomics"},
+    {.name = "Mercury tcp",
+     .version = FI_VERSION(1, 20),
+     .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
+     .mode = FI_ASYNC_IOV | FI_CONTEXT,
+     .op_flags = FI_INJECT_COMPLETE,
+     .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
+     .progress = FI_PROGRESS_MANUAL,
+     .resource_mgmt = FI_RM_ENABLED,
+     .protocol = FI_PROTO_XNET,
+     .addr_format = FI_SOCKADDR_IN,
+     .provider = "tcp",
+     .node = "127.0.0.1",
+     .want = BOTH},
+    {.name = "Mercury tcp;ofi_rxm",
+     .version = FI_VERSION(1, 20),
+     .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
+     .mode = FI_ASYNC_IOV | FI_CONTEXT,
+     .op_flags = FI_INJECT_COMPLETE,
+     .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
+     .progress = FI_PROGRESS_MANUAL,
+     .resource_mgmt = FI_RM_ENABLED,
+     .protocol = FI_PROTO_RXM,
+     .addr_format = FI_SOCKADDR_IN,
+     .provider = "tcp;ofi_rxm",
+     .node = "127.0.0.1",
+     .want = NOTHING,
+     .lacks = "rxm's own packets: it passes tags, which is FI_PROTO_XNET"},
+    {.name = "Mercury shm",
+     .version = FI_VERSION(1, 20),
+     .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
+     .mode = FI_ASYNC_IOV | FI_CONTEXT,
+     .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
+     .protocol = FI_PROTO_SHM,
+     .provider = "shm",
+     .want = NOTHING,
+     .lacks = "shm"},
+    {.name = "aws-ofi-nccl RDMA",
+     .version = FI_VERSION(1, 20),
+     .caps = FI_MSG | FI_RMA | FI_HMEM | COMM,
+     .mode = CONTEXTS,
+     .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_HMEM | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_COMPLETION,
+     .cq_data_size = 4,
+     .want = NOTHING,
+     .lacks = "device memory"},
+    {.name = "aws-ofi-nccl SENDRECV",
+     .version = FI_VERSION(1, 6),
+     .caps = FI_TAGGED | FI_MSG | COMM,
+     .mode = CONTEXTS,
+     .order = FI_ORDER_SAS,
+     .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_SAFE,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd"},
+    {.name = "NIXL discovery",
+     .version = FI_VERSION(1, 18),
+     .caps = FI_MSG | FI_RMA | COMM,
+     .mode = FI_CONTEXT,
+     .mr_mode = ~3,
+     .threading = FI_THREAD_COMPLETION,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd"},
+    {.name = "NIXL rail",
+     .version = FI_VERSION(1, 18),
+     .caps = FI_MSG | FI_RMA | COMM,
+     .mode = FI_CONTEXT,
+     .mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED,
+     .threading = FI_THREAD_COMPLETION,
+     .domain = "lo",
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd"},
+    {.name = "NVSHMEM",
+     .version = FI_VERSION(2, 6),
+     .caps = FI_RMA | FI_HMEM | FI_ATOMIC,
+     .mode = FI_CONTEXT2,
+     .op_flags = FI_DELIVERY_COMPLETE,
+     .mr_mode = ~3,
+     .threading = FI_THREAD_SAFE,
+     .want = NOTHING,
+     .lacks = "device memory, atomics"},
+    {.name = "oneCCL",
+     .version = FI_VERSION(1, 17),
+     .caps = FI_TAGGED,
+     .mode = FI_CONTEXT,
+     .progress = FI_PROGRESS_MANUAL,
+     .resource_mgmt = FI_RM_ENABLED,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm"},
+    {.name = "Charm++",
+     .version = FI_VERSION(1, 0),
+     .caps = FI_TAGGED | FI_RMA | FI_REMOTE_READ,
+     .mode = FI_CONTEXT,
+     .threading = FI_THREAD_SAFE,
+     .progress = FI_PROGRESS_MANUAL,
+     .resource_mgmt = FI_RM_ENABLED,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm",
+     .want_mr_mode = FI_MR_BASIC},
+    {.name = "GASNet, mr_mode 0",
+     .version = FI_VERSION(1, 5),
+     .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
+     .threading = FI_THREAD_SAFE,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm"},
+    {.name = "GASNet, all of mr_mode",
+     .version = FI_VERSION(1, 5),
+     .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
+     .mr_mode = MR_BASIC3,
+     .threading = FI_THREAD_DOMAIN,
+     .want = BOTH,
+     .lacks = "udp;ofi_rxd, shm"},
+};
+
+static struct fi_info *hints_of(const struct client *client)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_domain_attr *domain = hints->domain_attr;
+
+    hints->caps = client->caps;
+    hints->mode = client->mode;
+    hints->addr_format = client->addr_format;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->protocol = client->protocol;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = client->order;
+    hints->tx_attr->op_flags = client->op_flags;
+    hints->tx_attr->inject_size = client->inject_size;
+    domain->mode = client->domain_mode;
+    domain->mr_mode = client->mr_mode;
+    domain->threading = client->threading;
+    domain->data_progress = domain->control_progress = client->progress;
+    domain->av_type = client->av_type;
+    domain->resource_mgmt = client->resource_mgmt;
+    domain->cq_data_size = client->cq_data_size;
+    if (client->provider)
+        hints->fabric_attr->prov_name = strdup(client->provider);
+    if (client->domain)
+        domain->name = strdup(client->domain);
+    return hints;
+}
+
+static void families_of(const struct fi_info *infos, char *text, size_t size)
+{
+    char last[256] = "";
+
+    text[0] = 0;
+    for (; infos; infos = infos->next) {
+        char type[64], family[256];
+
+        fi_tostr_r(type, sizeof(type), &infos->ep_attr->type, FI_TYPE_EP_TYPE);
+        snprintf(family, sizeof(family), "%s %s, ", infos->fabric_attr->prov_name, type);
+        if (strcmp(family, last))
+            strncat(text, family, size - strlen(text) - 1);
+        strcpy(last, family);
+    }
+}
+
+static void clients_get_their_families(void **state)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        const struct client *client = &clients[i];
+        struct fi_info *hints = hints_of(client), *infos = NULL;
+        uint64_t flags = client->node ? FI_SOURCE | FI_NUMERICHOST : 0;
+        char families[1024];
+        int rc = fi_getinfo(client->version, client->node, NULL, flags, hints, &infos);
+
+        families_of(infos, families, sizeof(families));
+        if (strcmp(families, client->want) || (rc && rc != -FI_ENODATA)) {
+            print_message("%s: %d '%s', not '%s'\n", client->name, rc, families, client->want);
+            setenv("FI_EXPLAIN", "1", 1);
+            fi_getinfo(client->version, client->node, NULL, flags, hints, &infos);
+            unsetenv("FI_EXPLAIN");
+            wrong++;
+        } else if (client->want_mr_mode) {
+            assert_int_equal(infos->domain_attr->mr_mode, client->want_mr_mode);
+        }
+        fi_freeinfo(infos);
+        fi_freeinfo(hints);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* MPICH's first call, fi_info without options. */
+static void null_hints_list_rdm_before_connections(void **state)
+{
+    struct fi_info *infos = NULL;
+    char families[1024];
+
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos), 0);
+    families_of(infos, families, sizeof(families));
+    assert_string_equal(families, BOTH "tcp FI_EP_MSG, ");
+    fi_freeinfo(infos);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(null_hints_list_rdm_before_connections),
+        cmocka_unit_test(clients_get_their_families),
+    };
+
+    return cmocka_run_group_tests_name("clients", tests, NULL, NULL);
+}
