@@ -38,11 +38,17 @@ static ssize_t fail_post(struct rxm_ep *ep, const struct rxm_post *post, int err
     return 0;
 }
 
-/* A poster that does nothing but try again makes progress too. */
-static void drive(struct rxm_ep *ep)
+/*
+ * A poster that does nothing but try again makes progress too. An upper may post from inside of a
+ * completion, where nothing may be driven; it reads its queues after every -FI_EAGAIN.
+ */
+static ssize_t try_again(struct rxm_ep *ep)
 {
     ep->skip = 0;
-    unit_progress(ep->unit);
+    if (ep->top)
+        unit_progress(ep->unit);
+    unit_wake(ep->unit);
+    return -FI_EAGAIN;
 }
 
 ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post)
@@ -52,22 +58,15 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
 
     if (unit_forked(ep->unit))
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any)) {
-        if (rxm_inside)
-            return -FI_EAGAIN;
-        rxm_control_changes(ep);
-    }
+    if (atomic_load(&ep->changes.any))
+        return try_again(ep);
     rc = rxm_control_peer(ep, dest, &peer);
     if (rc)
         return rc;
     rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
     if (rc && rc != -FI_EAGAIN)
         return fail_post(ep, &post, -rc);
-    if (rxm_inside)
-        unit_wake(ep->unit);
-    else
-        drive(ep);
-    return -FI_EAGAIN;
+    return try_again(ep);
 }
 
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
@@ -79,10 +78,7 @@ ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
     case -FI_EOPBADSTATE:
         if (unit_forked(ep->unit))
             return rc;
-        ep->skip = 0; /* its end is in the event queue */
-        if (!rxm_inside)
-            drive(ep);
-        return -FI_EAGAIN;
+        return try_again(ep); /* its end is in the event queue */
     default: return rc;
     }
 }
@@ -233,6 +229,17 @@ static void set_ops(struct rxm_ep *ep)
         ep->fid.rma = &rxm_rma_ops;
 }
 
+/* Completions and counts end here, not in an upper. */
+static bool is_top(const struct report *report)
+{
+    for (int kind = 0; kind < REPORT_KINDS; kind++) {
+        if (report->cntr[kind] && report->cntr[kind]->sink != &report->cntr[kind]->peer)
+            return false;
+    }
+    return (!report->tx || report->tx->sink == &report->tx->peer) &&
+           (!report->rx || report->rx->sink == &report->rx->peer);
+}
+
 static int enable(struct rxm_ep *ep)
 {
     int rc;
@@ -247,6 +254,7 @@ static int enable(struct rxm_ep *ep)
     if (rc)
         return rc;
     ep->unit = ep->report.unit;
+    ep->top = is_top(&ep->report);
     ep->user_ids = ep->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
     match_set_report(ep->match, &ep->report);
     rc = rxm_control_start(ep);

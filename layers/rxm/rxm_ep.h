@@ -50,6 +50,7 @@ struct rxm_ep {
     bool user_ids;   /* sources are reported as FI_AV_USER_ID has them */
     bool source_err; /* and unknown ones as errors */
     bool enabled;
+    bool top; /* no upper sees what happens before the application does */
     /* Connections: rxm_control.c */
     struct rxm_cm cm;
     struct fid_eq *eq;
