@@ -583,8 +583,7 @@ void rxm_control_close(struct rxm_ep *ep)
         av_detach(ep->av, &ep->listener);
     if (ep->pep)
         fi_close(&ep->pep->fid);
-    if (ep->unit)
-        close_links(ep);
+    close_links(ep);
     if (ep->timer_source.fd >= 0)
         close(ep->timer_source.fd);
     if (ep->eq)

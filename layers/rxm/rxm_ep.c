@@ -56,10 +56,13 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
     struct rxm_peer *peer;
     int rc;
 
-    if (unit_forked(ep->unit))
+    if (!ep->enabled || unit_forked(ep->unit))
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any))
-        return try_again(ep);
+    if (atomic_load(&ep->changes.any)) {
+        rc = (int)try_again(ep);
+        if (!ep->top)
+            return rc;
+    }
     rc = rxm_control_peer(ep, dest, &peer);
     if (rc)
         return rc;
@@ -76,7 +79,7 @@ ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
     case -FI_ECONNRESET:
     case -FI_ESHUTDOWN:
     case -FI_EOPBADSTATE:
-        if (unit_forked(ep->unit))
+        if (!ep->enabled || unit_forked(ep->unit))
             return rc;
         return try_again(ep); /* its end is in the event queue */
     default: return rc;
@@ -219,16 +222,6 @@ static int open_lower_cq(struct rxm_ep *ep)
     return 0;
 }
 
-static void set_ops(struct rxm_ep *ep)
-{
-    if (ep->info->caps & FI_MSG)
-        ep->fid.msg = &rxm_msg_ops;
-    if (ep->info->caps & FI_TAGGED)
-        ep->fid.tagged = &rxm_tagged_ops;
-    if (ep->info->caps & FI_RMA)
-        ep->fid.rma = &rxm_rma_ops;
-}
-
 /* Completions and counts end here, not in an upper. */
 static bool is_top(const struct report *report)
 {
@@ -257,10 +250,7 @@ static int enable(struct rxm_ep *ep)
     ep->top = is_top(&ep->report);
     ep->user_ids = ep->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
     match_set_report(ep->match, &ep->report);
-    rc = rxm_control_start(ep);
-    if (!rc)
-        set_ops(ep);
-    return rc;
+    return rxm_control_start(ep);
 }
 
 static int op_flags(struct rxm_ep *ep, int command, uint64_t *flags)
@@ -302,7 +292,7 @@ static int ep_close(struct fid *fid)
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
 
     rxm_control_close(ep);
-    rxm_lower_cq_close(&ep->own_cq, ep->unit);
+    rxm_lower_cq_close(&ep->own_cq, ep->report.unit);
     match_destroy(ep->match);
     report_finish(&ep->report);
     if (ep->av)
@@ -349,8 +339,22 @@ static struct fi_ops_cm cm_ops = {
     .join = no_cm_join,
 };
 
+static void set_ops(struct rxm_ep *ep)
+{
+    if (ep->info->caps & FI_MSG)
+        ep->fid.msg = &rxm_msg_ops;
+    if (ep->info->caps & FI_TAGGED)
+        ep->fid.tagged = &rxm_tagged_ops;
+    if (ep->info->caps & FI_RMA)
+        ep->fid.rma = &rxm_rma_ops;
+}
+
+/* Never locked: of endpoints that are not enabled, so that posts need not ask. */
+static struct unit no_unit = {.root = &no_unit};
+
 static void set_fid(struct rxm_ep *ep, void *context)
 {
+    ep->unit = &no_unit;
     fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
     ep->fid.ops = &ep_ops;
     ep->fid.cm = &cm_ops;
@@ -384,6 +388,7 @@ static int open_parts(struct rxm_ep *ep, const struct fi_info *info)
     ep->info = fabric_info(&fabric->base, info);
     if (!ep->info)
         return -FI_ENOMEM;
+    set_ops(ep);
     ep->source_err = ep->info->caps & FI_SOURCE_ERR;
     rc = rxm_lower_info(fabric->lower, fabric->base.api_version, ep->info, &ep->lower_info);
     if (!rc)

@@ -33,7 +33,7 @@ struct rxm_av_changes {
 
 struct rxm_ep {
     struct fid_ep fid;
-    struct unit *unit; /* of report; NULL until enabled */
+    struct unit *unit; /* of report, once enabled; before that one without a lock */
     struct rxm_peers peers;
     struct rxm_av_changes changes;
     struct match *match;
