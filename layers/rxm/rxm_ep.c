@@ -51,6 +51,16 @@ static ssize_t try_again(struct rxm_ep *ep)
     return -FI_EAGAIN;
 }
 
+struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest)
+{
+    struct rxm_peer *peer;
+
+    try_again(ep);
+    if (atomic_load(&ep->changes.any) || rxm_control_peer(ep, dest, &peer))
+        return NULL;
+    return peer->up;
+}
+
 ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post)
 {
     struct rxm_peer *peer;
@@ -58,11 +68,8 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
 
     if (!ep->enabled || unit_forked(ep->unit))
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any)) {
-        rc = (int)try_again(ep);
-        if (!ep->top)
-            return rc;
-    }
+    if (atomic_load(&ep->changes.any))
+        return try_again(ep);
     rc = rxm_control_peer(ep, dest, &peer);
     if (rc)
         return rc;

@@ -77,6 +77,9 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
 /* What an error of the lower's means to the poster: one of a dying connection is -FI_EAGAIN. */
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc);
 
+/* The lower's endpoint for dest, or NULL, after the AV has changed. */
+struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest);
+
 static inline struct rxm_ep *rxm_ep_of(struct fid_ep *fid)
 {
     return object_of(fid, struct rxm_ep, fid);
@@ -89,7 +92,7 @@ static inline struct fid_ep *rxm_ep_enter(struct rxm_ep *ep, fi_addr_t dest)
 
     unit_lock(ep->unit);
     if (__builtin_expect(atomic_load_explicit(&ep->changes.any, memory_order_relaxed), 0))
-        return NULL;
+        return rxm_ep_find_changed(ep, dest);
     peer = rxm_peers_at(&ep->peers, dest);
     return peer ? peer->up : NULL;
 }
