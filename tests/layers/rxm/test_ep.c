@@ -296,7 +296,7 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
 /* What an upstream rxm answers to us. */
 static void foreign_refusal_ends_at_once(void **state)
 {
-    uint8_t answer[34];
+    uint8_t answer[64];
     struct rdm_net net;
     struct rdm a;
     struct rdm *const *only = RDM_ENDS(&a);
@@ -312,8 +312,7 @@ static void foreign_refusal_ends_at_once(void **state)
     rdm_drive(only, 10);
     conn = accept(fd, NULL, NULL);
     rdm_drive(only, 20);
-    assert_int_equal(recv(conn, answer, sizeof(answer), MSG_PEEK), 34);
-    assert_int_equal(recv(conn, answer, 40, MSG_TRUNC | MSG_PEEK), 40);
+    assert_int_equal(recv(conn, answer, sizeof(answer), 0), 40); /* a request of 8 bytes */
     put_header(answer, 6, 2);
     answer[32] = answer[33] = 1;
     assert_int_equal(send(conn, answer, 34, 0), 34);
