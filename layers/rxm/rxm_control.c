@@ -71,8 +71,7 @@ static void set_addr(struct rxm_ep *ep, struct rxm_peer *peer, fi_addr_t addr)
     if (addr != FI_ADDR_UNSPEC && rxm_peers_lead(&ep->peers, addr, peer))
         addr = FI_ADDR_UNSPEC; /* no memory: as if it were not there */
     peer->addr = addr;
-    list_for_each(item, &ep->links)
-    {
+    list_for_each (item, &ep->links) {
         struct rxm_link *link = list_item(item, struct rxm_link, all);
 
         if (!addr_equal(&link->addr.sa, &peer->cm.addr.sa))
@@ -120,8 +119,7 @@ static void take_away_all_missing(struct rxm_ep *ep)
 /* Connections of peers that were not in the AV when they came. */
 static void resolve_unknown(struct rxm_ep *ep)
 {
-    list_for_each(item, &ep->links)
-    {
+    list_for_each (item, &ep->links) {
         struct rxm_link *link = list_item(item, struct rxm_link, all);
         struct rxm_peer *peer;
         fi_addr_t addr;
@@ -139,7 +137,7 @@ static void resolve_unknown(struct rxm_ep *ep)
     }
 }
 
-void rxm_control_changes(struct rxm_ep *ep)
+static void take_changes(struct rxm_ep *ep)
 {
     struct rxm_av_changes *changes = &ep->changes;
     fi_addr_t removed[RXM_REMOVED_MAX];
@@ -435,10 +433,9 @@ void rxm_control_run(struct rxm_ep *ep)
 {
     int64_t now;
 
-    rxm_inside++;
     ep->skip = SKIP;
     if (atomic_load(&ep->changes.any))
-        rxm_control_changes(ep);
+        take_changes(ep);
     read_events(ep);
     if (!list_empty(&ep->lingering))
         rxm_link_reap(ep);
@@ -449,7 +446,6 @@ void rxm_control_run(struct rxm_ep *ep)
         if (rxm_cm_next(&ep->cm) <= now)
             rxm_cm_run(&ep->cm, now);
     }
-    rxm_inside--;
 }
 
 static void eq_progress(struct unit_source *source)
@@ -575,7 +571,7 @@ static void close_links(struct rxm_ep *ep)
     unit_lock(ep->unit);
     unit_detach(ep->unit, &ep->eq_source);
     unit_detach(ep->unit, &ep->timer_source);
-    list_for_each_safe(item, after, &ep->links)
+    list_for_each_safe (item, after, &ep->links)
         rxm_link_close(list_item(item, struct rxm_link, all));
     rxm_peers_finish(&ep->peers);
     unit_unlock(ep->unit);
@@ -587,8 +583,7 @@ void rxm_control_close(struct rxm_ep *ep)
         av_detach(ep->av, &ep->listener);
     if (ep->pep)
         fi_close(&ep->pep->fid);
-    if (ep->unit)
-        close_links(ep);
+    close_links(ep);
     if (ep->timer_source.fd >= 0)
         close(ep->timer_source.fd);
     if (ep->eq)

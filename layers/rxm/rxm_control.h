@@ -18,8 +18,6 @@ void rxm_control_close(struct rxm_ep *ep);
 
 /* Takes in the AV's changes and the events, and does what has become due. */
 void rxm_control_run(struct rxm_ep *ep);
-/* Takes in the AV's changes only. */
-void rxm_control_changes(struct rxm_ep *ep);
 
 /* The peer of an address, made on its first use. -FI_EINVAL when it is not in the AV, -FI_ENOMEM.
  */

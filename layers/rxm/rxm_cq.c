@@ -7,11 +7,9 @@
 
 #include "core/no.h"
 
-_Thread_local unsigned rxm_inside __attribute__((tls_model("initial-exec")));
-
 static void source_progress(struct unit_source *source)
 {
-    rxm_lower_cq_progress(object_of(source, struct rxm_lower_cq, source));
+    lower_cq_progress(object_of(source, struct rxm_lower_cq, source)->cq);
 }
 
 static int source_trywait(struct unit_source *source)

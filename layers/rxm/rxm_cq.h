@@ -37,14 +37,4 @@ int rxm_lower_cq_open(struct rxm_lower_cq *lower_cq, struct rxm_domain *domain, 
 /* Unit unlocked; may be one never opened. */
 int rxm_lower_cq_close(struct rxm_lower_cq *lower_cq, struct unit *unit);
 
-/* The calling thread is inside of a lower: it must not be driven, or opened anything on, again. */
-extern _Thread_local unsigned rxm_inside __attribute__((tls_model("initial-exec")));
-
-static inline void rxm_lower_cq_progress(struct rxm_lower_cq *lower_cq)
-{
-    rxm_inside++;
-    lower_cq_progress(lower_cq->cq);
-    rxm_inside--;
-}
-
 #endif

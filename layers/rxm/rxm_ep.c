@@ -38,11 +38,27 @@ static ssize_t fail_post(struct rxm_ep *ep, const struct rxm_post *post, int err
     return 0;
 }
 
-/* A poster that does nothing but try again makes progress too. */
-static void drive(struct rxm_ep *ep)
+/*
+ * A poster that does nothing but try again makes progress too. An upper may post from inside of a
+ * completion, where nothing may be driven; it reads its queues after every -FI_EAGAIN.
+ */
+static ssize_t try_again(struct rxm_ep *ep)
 {
     ep->skip = 0;
-    unit_progress(ep->unit);
+    if (ep->top)
+        unit_progress(ep->unit);
+    unit_wake(ep->unit);
+    return -FI_EAGAIN;
+}
+
+struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest)
+{
+    struct rxm_peer *peer;
+
+    try_again(ep);
+    if (atomic_load(&ep->changes.any) || rxm_control_peer(ep, dest, &peer))
+        return NULL;
+    return peer->up;
 }
 
 ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post)
@@ -50,24 +66,17 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
     struct rxm_peer *peer;
     int rc;
 
-    if (unit_forked(ep->unit))
+    if (!ep->enabled || unit_forked(ep->unit))
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any)) {
-        if (rxm_inside)
-            return -FI_EAGAIN;
-        rxm_control_changes(ep);
-    }
+    if (atomic_load(&ep->changes.any))
+        return try_again(ep);
     rc = rxm_control_peer(ep, dest, &peer);
     if (rc)
         return rc;
     rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
     if (rc && rc != -FI_EAGAIN)
         return fail_post(ep, &post, -rc);
-    if (rxm_inside)
-        unit_wake(ep->unit);
-    else
-        drive(ep);
-    return -FI_EAGAIN;
+    return try_again(ep);
 }
 
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
@@ -77,12 +86,9 @@ ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
     case -FI_ECONNRESET:
     case -FI_ESHUTDOWN:
     case -FI_EOPBADSTATE:
-        if (unit_forked(ep->unit))
+        if (!ep->enabled || unit_forked(ep->unit))
             return rc;
-        ep->skip = 0; /* its end is in the event queue */
-        if (!rxm_inside)
-            drive(ep);
-        return -FI_EAGAIN;
+        return try_again(ep); /* its end is in the event queue */
     default: return rc;
     }
 }
@@ -223,14 +229,15 @@ static int open_lower_cq(struct rxm_ep *ep)
     return 0;
 }
 
-static void set_ops(struct rxm_ep *ep)
+/* Completions and counts end here, not in an upper. */
+static bool is_top(const struct report *report)
 {
-    if (ep->info->caps & FI_MSG)
-        ep->fid.msg = &rxm_msg_ops;
-    if (ep->info->caps & FI_TAGGED)
-        ep->fid.tagged = &rxm_tagged_ops;
-    if (ep->info->caps & FI_RMA)
-        ep->fid.rma = &rxm_rma_ops;
+    for (int kind = 0; kind < REPORT_KINDS; kind++) {
+        if (report->cntr[kind] && report->cntr[kind]->sink != &report->cntr[kind]->peer)
+            return false;
+    }
+    return (!report->tx || report->tx->sink == &report->tx->peer) &&
+           (!report->rx || report->rx->sink == &report->rx->peer);
 }
 
 static int enable(struct rxm_ep *ep)
@@ -247,12 +254,10 @@ static int enable(struct rxm_ep *ep)
     if (rc)
         return rc;
     ep->unit = ep->report.unit;
+    ep->top = is_top(&ep->report);
     ep->user_ids = ep->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
     match_set_report(ep->match, &ep->report);
-    rc = rxm_control_start(ep);
-    if (!rc)
-        set_ops(ep);
-    return rc;
+    return rxm_control_start(ep);
 }
 
 static int op_flags(struct rxm_ep *ep, int command, uint64_t *flags)
@@ -294,7 +299,7 @@ static int ep_close(struct fid *fid)
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
 
     rxm_control_close(ep);
-    rxm_lower_cq_close(&ep->own_cq, ep->unit);
+    rxm_lower_cq_close(&ep->own_cq, ep->report.unit);
     match_destroy(ep->match);
     report_finish(&ep->report);
     if (ep->av)
@@ -341,8 +346,22 @@ static struct fi_ops_cm cm_ops = {
     .join = no_cm_join,
 };
 
+static void set_ops(struct rxm_ep *ep)
+{
+    if (ep->info->caps & FI_MSG)
+        ep->fid.msg = &rxm_msg_ops;
+    if (ep->info->caps & FI_TAGGED)
+        ep->fid.tagged = &rxm_tagged_ops;
+    if (ep->info->caps & FI_RMA)
+        ep->fid.rma = &rxm_rma_ops;
+}
+
+/* Never locked: of endpoints that are not enabled, so that posts need not ask. */
+static struct unit no_unit = {.root = &no_unit};
+
 static void set_fid(struct rxm_ep *ep, void *context)
 {
+    ep->unit = &no_unit;
     fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
     ep->fid.ops = &ep_ops;
     ep->fid.cm = &cm_ops;
@@ -376,6 +395,7 @@ static int open_parts(struct rxm_ep *ep, const struct fi_info *info)
     ep->info = fabric_info(&fabric->base, info);
     if (!ep->info)
         return -FI_ENOMEM;
+    set_ops(ep);
     ep->source_err = ep->info->caps & FI_SOURCE_ERR;
     rc = rxm_lower_info(fabric->lower, fabric->base.api_version, ep->info, &ep->lower_info);
     if (!rc)

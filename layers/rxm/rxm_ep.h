@@ -33,7 +33,7 @@ struct rxm_av_changes {
 
 struct rxm_ep {
     struct fid_ep fid;
-    struct unit *unit; /* of report; NULL until enabled */
+    struct unit *unit; /* of report, once enabled; before that one without a lock */
     struct rxm_peers peers;
     struct rxm_av_changes changes;
     struct match *match;
@@ -50,6 +50,7 @@ struct rxm_ep {
     bool user_ids;   /* sources are reported as FI_AV_USER_ID has them */
     bool source_err; /* and unknown ones as errors */
     bool enabled;
+    bool top; /* no upper sees what happens before the application does */
     /* Connections: rxm_control.c */
     struct rxm_cm cm;
     struct fid_eq *eq;
@@ -76,6 +77,9 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
 /* What an error of the lower's means to the poster: one of a dying connection is -FI_EAGAIN. */
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc);
 
+/* The lower's endpoint for dest, or NULL, after the AV has changed. */
+struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest);
+
 static inline struct rxm_ep *rxm_ep_of(struct fid_ep *fid)
 {
     return object_of(fid, struct rxm_ep, fid);
@@ -88,7 +92,7 @@ static inline struct fid_ep *rxm_ep_enter(struct rxm_ep *ep, fi_addr_t dest)
 
     unit_lock(ep->unit);
     if (__builtin_expect(atomic_load_explicit(&ep->changes.any, memory_order_relaxed), 0))
-        return NULL;
+        return rxm_ep_find_changed(ep, dest);
     peer = rxm_peers_at(&ep->peers, dest);
     return peer ? peer->up : NULL;
 }

@@ -206,8 +206,7 @@ void rxm_link_end(struct rxm_link *link)
 
 void rxm_link_reap(struct rxm_ep *owner)
 {
-    list_for_each_safe(item, after, &owner->lingering)
-    {
+    list_for_each_safe (item, after, &owner->lingering) {
         struct rxm_link *link = list_item(item, struct rxm_link, lingering);
 
         if (list_empty(&link->source.unexpected))

@@ -4,10 +4,11 @@
 
 static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-    ssize_t rc;
+    ssize_t rc = -FI_EOPBADSTATE;
 
     unit_lock(ep->unit);
-    rc = match_recv(ep->match, msg, flags);
+    if (__builtin_expect(ep->enabled, 1))
+        rc = match_recv(ep->match, msg, flags);
     unit_unlock(ep->unit);
     return rc;
 }

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What rxm adds to its connections: addressing, connections on demand, and their ends. */
+#include "rdm.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SPEC "rxm(unreachable_timeout=300ms,retry_pause=2ms,connect_timeout=2s);tcp"
+
+static char buffer[64];
+
+static void receive(struct rdm *rdm, fi_addr_t from, uint64_t tag, void *context)
+{
+    assert_int_equal(fi_trecv(rdm->ep, buffer, sizeof(buffer), NULL, from, tag, 0, context), 0);
+}
+
+static void unknown_peer_is_nobody_until_inserted(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t to_b, from_a, src = 0;
+    int first, second, third;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+
+    receive(&b, FI_ADDR_UNSPEC, 1, &first);
+    rdm_send(&a, to_b, both, 1, NULL);
+    assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
+    assert_true(src == FI_ADDR_NOTAVAIL);
+
+    /* Came from nobody, and is found by its address as soon as there is one. */
+    rdm_send(&a, to_b, both, 2, NULL);
+    rdm_drive(both, 20);
+    assert_int_equal(fi_cq_read(b.cq, &entry, 1), -FI_EAGAIN);
+    from_a = rdm_insert(&b, &a.name);
+    receive(&b, from_a, 2, &second);
+    assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
+    assert_true(src == from_a);
+
+    receive(&b, from_a, 3, &third);
+    rdm_send(&a, to_b, both, 3, NULL);
+    assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
+    assert_true(src == from_a);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void unknown_source_is_an_error_where_asked(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct sockaddr_in from;
+    struct fi_cq_err_entry error = {.err_data = &from, .err_data_size = sizeof(from)};
+    fi_addr_t to_b, back;
+    int context;
+
+    rdm_net_open(&net, SPEC, FI_MSG | FI_TAGGED | FI_SOURCE | FI_SOURCE_ERR);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+    receive(&b, FI_ADDR_UNSPEC, 1, &context);
+    rdm_send(&a, to_b, both, 1, NULL);
+    assert_int_equal(rdm_next(&b, both, NULL, NULL, &error), FI_EADDRNOTAVAIL);
+    assert_ptr_equal(error.op_context, &context);
+    assert_int_equal(error.err_data_size, sizeof(from));
+    assert_memory_equal(&from, &a.name, sizeof(from));
+    /* An answer to it uses the connection that there is. */
+    back = rdm_insert(&b, &from);
+    assert_int_equal(fi_tinject(b.ep, "x", 1, back, 5), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void messages_outlive_their_connection(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct rdm *const *rest = RDM_ENDS(&b);
+    fi_addr_t to_b, from_a, src;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+    from_a = rdm_insert(&b, &a.name);
+    for (uint64_t tag = 0; tag < 20; tag++)
+        rdm_send(&a, to_b, both, tag, NULL);
+    rdm_drive(both, 20);
+    rdm_close(&a);
+    rdm_drive(rest, 50);
+    for (uint64_t tag = 20; tag-- > 0;) {
+        receive(&b, from_a, tag, NULL);
+        assert_int_equal(rdm_next(&b, rest, NULL, &src, NULL), 0);
+        assert_true(src == from_a);
+    }
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void restarted_peer_is_dialled_again(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct rdm *const *rest = RDM_ENDS(&a);
+    fi_addr_t to_b;
+    uint16_t port;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+    for (int life = 0; life < 4; life++) {
+        int posted, sent;
+
+        receive(&b, FI_ADDR_UNSPEC, 7, &posted);
+        rdm_send(&a, to_b, both, 7, &sent);
+        assert_int_equal(rdm_next(&b, both, NULL, NULL, NULL), 0);
+        assert_int_equal(rdm_next(&a, both, NULL, NULL, NULL), 0);
+        port = ntohs(b.name.sin_port);
+        rdm_close(&b);
+        rdm_drive(rest, life * 10); /* noticed, or not */
+        rdm_open(&b, &net, port);
+    }
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void removed_address_leads_nowhere_and_its_number_elsewhere(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b, c;
+    struct rdm *const *all = RDM_ENDS(&a, &b, &c);
+    fi_addr_t addr, again;
+    int at_b, at_c;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    rdm_open(&c, &net, 0);
+    addr = rdm_insert(&a, &b.name);
+    receive(&b, FI_ADDR_UNSPEC, 1, &at_b);
+    rdm_send(&a, addr, all, 1, NULL);
+    assert_int_equal(rdm_next(&b, all, NULL, NULL, NULL), 0);
+    assert_int_equal(rdm_next(&a, all, NULL, NULL, NULL), 0);
+
+    assert_int_equal(fi_av_remove(a.av, &addr, 1, 0), 0);
+    assert_int_equal(fi_tinject(a.ep, "x", 1, addr, 1), -FI_EINVAL);
+    again = rdm_insert(&a, &c.name);
+    assert_true(again == addr);
+    receive(&c, FI_ADDR_UNSPEC, 1, &at_c);
+    rdm_send(&a, again, all, 1, NULL);
+    assert_int_equal(rdm_next(&c, all, NULL, NULL, NULL), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_close(&c);
+    rdm_net_close(&net);
+}
+
+static void same_address_twice_is_one_connection(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    fi_addr_t one, two, src, from_a;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    one = rdm_insert(&a, &b.name);
+    two = rdm_insert(&a, &b.name);
+    from_a = rdm_insert(&b, &a.name);
+    rdm_insert(&b, &a.name);
+    receive(&b, FI_ADDR_UNSPEC, 1, NULL);
+    rdm_send(&a, two, both, 1, NULL);
+    assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
+    assert_true(src == from_a);
+    receive(&b, FI_ADDR_UNSPEC, 2, NULL);
+    assert_int_equal(fi_av_remove(a.av, &two, 1, 0), 0);
+    rdm_send(&a, one, both, 2, NULL);
+    assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+/* Everybody sends to everybody, himself included, before anybody has made progress. */
+static void all_connect_to_all_at_once(void **state)
+{
+    enum {
+        ENDS = 6,
+        ROUNDS = 3
+    };
+    struct rdm_net net;
+    struct rdm ends[ENDS];
+    struct rdm *list[ENDS + 1] = {NULL};
+    fi_addr_t addrs[ENDS][ENDS];
+
+    rdm_net_open(&net, SPEC, 0);
+    for (int i = 0; i < ENDS; i++) {
+        rdm_open(&ends[i], &net, 0);
+        list[i] = &ends[i];
+    }
+    for (int i = 0; i < ENDS; i++)
+        for (int j = 0; j < ENDS; j++) {
+            addrs[i][j] = rdm_insert(&ends[i], &ends[j].name);
+            for (int round = 0; round < ROUNDS; round++)
+                receive(&ends[i], FI_ADDR_UNSPEC, (uint64_t)j, NULL);
+            fi_tinject(ends[i].ep, "x", 1, addrs[i][j] + 0, 99); /* starts the dial */
+        }
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < ENDS; i++)
+            for (int j = 0; j < ENDS; j++)
+                rdm_send(&ends[i], addrs[i][j], list, (uint64_t)i, NULL);
+    for (int i = 0; i < ENDS; i++)
+        for (int n = 0; n < 2 * ENDS * ROUNDS; n++)
+            assert_int_equal(rdm_next(&ends[i], list, NULL, NULL, NULL), 0);
+    for (int i = 0; i < ENDS; i++)
+        rdm_close(&ends[i]);
+    rdm_net_close(&net);
+}
+
+/* ---- Peers that are none ---- */
+
+static int listen_at(struct sockaddr_in *name)
+{
+    socklen_t len = sizeof(*name);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    *name = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(fd, (struct sockaddr *)name, len), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)name, &len), 0);
+    return fd;
+}
+
+static void put_header(uint8_t *bytes, uint8_t type, uint16_t len)
+{
+    memset(bytes, 0, 32);
+    bytes[0] = 3;
+    bytes[1] = type;
+    bytes[3] = (uint8_t)len;
+    if (type != 6)
+        bytes[24] = 1;
+}
+
+/* Posts until one is accepted, and returns the error that it ends in. */
+static int error_of_a_post(struct rdm *a, fi_addr_t to)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    struct rdm *const *only = RDM_ENDS(a);
+    int context, rc;
+
+    rdm_send(a, to, only, 1, &context);
+    rc = rdm_next(a, only, NULL, NULL, &error);
+    assert_ptr_equal(error.op_context, &context);
+    assert_true(error.flags & FI_SEND);
+    return rc;
+}
+
+static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
+{
+    struct rdm_net net;
+    struct rdm a;
+    struct sockaddr_in name;
+    fi_addr_t to;
+    int fd = listen_at(&name);
+    long long start;
+
+    close(fd);
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    to = rdm_insert(&a, &name);
+    for (int i = 0; i < 2; i++) {
+        start = rdm_now_ms();
+        assert_int_equal(error_of_a_post(&a, to), FI_ECONNREFUSED);
+        assert_in_range(rdm_now_ms() - start, 250, 3000);
+    }
+    rdm_close(&a);
+    rdm_net_close(&net);
+}
+
+/* What an upstream rxm answers to us. */
+static void foreign_refusal_ends_at_once(void **state)
+{
+    uint8_t answer[64];
+    struct rdm_net net;
+    struct rdm a;
+    struct rdm *const *only = RDM_ENDS(&a);
+    struct sockaddr_in name;
+    fi_addr_t to;
+    int fd = listen_at(&name), conn;
+    long long start = rdm_now_ms();
+
+    rdm_net_open(&net, "rxm(unreachable_timeout=60m);tcp", 0);
+    rdm_open(&a, &net, 0);
+    to = rdm_insert(&a, &name);
+    assert_int_equal(fi_tinject(a.ep, "x", 1, to, 1), -FI_EAGAIN);
+    rdm_drive(only, 10);
+    conn = accept(fd, NULL, NULL);
+    rdm_drive(only, 20);
+    assert_int_equal(recv(conn, answer, sizeof(answer), 0), 40); /* a request of 8 bytes */
+    put_header(answer, 6, 2);
+    answer[32] = answer[33] = 1;
+    assert_int_equal(send(conn, answer, 34, 0), 34);
+    assert_int_equal(error_of_a_post(&a, to), FI_ECONNREFUSED);
+    assert_in_range(rdm_now_ms() - start, 0, 3000);
+    close(conn);
+    close(fd);
+    rdm_close(&a);
+    rdm_net_close(&net);
+}
+
+/* What an upstream rxm asks of us: 24 bytes, of which the first 8 would do as a native request. */
+static void foreign_request_is_refused_in_its_own_words(void **state)
+{
+    static const uint8_t refused[] = {3, 6, 0, 2};
+    uint8_t request[56], answer[64];
+    struct rdm_net net;
+    struct rdm a;
+    struct rdm *const *only = RDM_ENDS(&a);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a.name, sizeof(a.name)), 0);
+    put_header(request, 0, 24);
+    memset(request + 32, 0, 24);
+    memcpy(request + 32, "\x01\x02\x04\x03\xfa\x4e\x02\x00\x00\x40", 10);
+    assert_int_equal(send(fd, request, sizeof(request), 0), sizeof(request));
+    rdm_drive(only, 50);
+    assert_int_equal(recv(fd, answer, sizeof(answer), MSG_DONTWAIT), 34);
+    assert_memory_equal(answer, refused, sizeof(refused));
+    assert_memory_equal(answer + 32, "\x01\x01", 2);
+    close(fd);
+    rdm_close(&a);
+    rdm_net_close(&net);
+}
+
+/* ---- Queues and counters ---- */
+
+static void remote_write_counts_at_a_region(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    static char target[4096];
+    struct fid_mr *mr;
+    fi_addr_t to_b;
+    long long limit;
+
+    rdm_net_open(&net, SPEC, FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT);
+    rdm_open(&a, &net, 0);
+    rdm_open_counted(&b, &net, FI_REMOTE_WRITE, true);
+    to_b = rdm_insert(&a, &b.name);
+    assert_int_equal(
+        fi_mr_reg(net.domain, target, sizeof(target), FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &b.ep->fid, 0), 0);
+    fi_mr_enable(mr);
+    while (fi_inject_write(a.ep, "hello", 5, to_b, 0, fi_mr_key(mr)) == -FI_EAGAIN)
+        rdm_drive(both, 0);
+    for (limit = rdm_now_ms() + 5000; fi_cntr_read(b.cntr) < 1;) {
+        rdm_drive(both, 0);
+        assert_true(rdm_now_ms() < limit);
+    }
+    assert_memory_equal(target, "hello", 5);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void endpoint_with_counters_only(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    fi_addr_t to_b;
+    long long limit = rdm_now_ms() + 5000;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open_counted(&a, &net, FI_SEND | FI_RECV, false);
+    rdm_open_counted(&b, &net, FI_SEND | FI_RECV, false);
+    to_b = rdm_insert(&a, &b.name);
+    receive(&b, FI_ADDR_UNSPEC, 1, NULL);
+    rdm_send(&a, to_b, both, 1, NULL);
+    while (fi_cntr_read(b.cntr) < 1 || fi_cntr_read(a.cntr) < 1)
+        assert_true(rdm_now_ms() < limit);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
+static void what_is_not_there_says_so(void **state)
+{
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("rxm(tags=emulate);tcp");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+    free(hints->fabric_attr->prov_name);
+    hints->fabric_attr->prov_name = strdup("rxm;tcp");
+    hints->caps = FI_ATOMIC;
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+    fi_freeinfo(hints);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_peer_is_nobody_until_inserted),
+        cmocka_unit_test(unknown_source_is_an_error_where_asked),
+        cmocka_unit_test(messages_outlive_their_connection),
+        cmocka_unit_test(restarted_peer_is_dialled_again),
+        cmocka_unit_test(removed_address_leads_nowhere_and_its_number_elsewhere),
+        cmocka_unit_test(same_address_twice_is_one_connection),
+        cmocka_unit_test(all_connect_to_all_at_once),
+        cmocka_unit_test(nobody_there_is_an_error_once_and_then_tried_again),
+        cmocka_unit_test(foreign_refusal_ends_at_once),
+        cmocka_unit_test(foreign_request_is_refused_in_its_own_words),
+        cmocka_unit_test(remote_write_counts_at_a_region),
+        cmocka_unit_test(endpoint_with_counters_only),
+        cmocka_unit_test(what_is_not_there_says_so),
+    };
+
+    return cmocka_run_group_tests_name("rxm_ep", tests, NULL, NULL);
+}
