@@ -108,6 +108,7 @@ static bool handle(struct tcp_set *set, struct tcp_ep *ep, uint32_t events)
             tcp_set_heat(set, ep);
     } else if (events & (EPOLLHUP | EPOLLERR)) {
         /* Nothing can be sent any more; what has arrived waits for its receives. */
+        ep->tx.error = FI_ECONNRESET;
         tcp_tx_finish(ep, FI_ECONNRESET);
     }
     return true;
