@@ -30,7 +30,8 @@ static const struct param_def tcp_params[] = {
      .type = PARAM_INT,
      .default_text = "0",
      .max = TCP_SHARED_SIZE,
-     .help = "Receives that can be posted to an endpoint or shared receive context; 0: as tx_size."},
+     .help =
+         "Receives that can be posted to an endpoint or shared receive context; 0: as tx_size."},
     {.key = "max_inject",
      .type = PARAM_SIZE,
      .default_text = "128",

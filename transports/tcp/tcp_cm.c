@@ -12,7 +12,9 @@
 
 #include "core/wait.h"
 
-enum { EVENTS = 64 };
+enum {
+    EVENTS = 64
+};
 
 int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item)
 {
@@ -160,9 +162,9 @@ void tcp_cm_destroy(struct tcp_cm *cm)
     if (!cm)
         return;
     unit_lock(cm->fabric->unit);
-    list_for_each_safe(pos, after, &cm->raised)
+    list_for_each_safe (pos, after, &cm->raised)
         tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
-    list_for_each_safe(pos, after, &cm->waiting)
+    list_for_each_safe (pos, after, &cm->waiting)
         tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
     unit_detach(cm->fabric->unit, &cm->source);
     unit_unlock(cm->fabric->unit);
@@ -228,8 +230,7 @@ int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t d
 
 struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle)
 {
-    list_for_each(pos, &cm->raised)
-    {
+    list_for_each (pos, &cm->raised) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
         if (&handshake->fid == handle)

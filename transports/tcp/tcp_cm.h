@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They live on
- * the fabric's control unit, which readers of EQs drive. Each wait has a deadline. All with that
- * unit locked.
+ * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They
+ * live on the fabric's control unit, which readers of EQs drive. Each wait has a deadline. All with
+ * that unit locked.
  */
 #ifndef WEFT_TCP_CM_H
 #define WEFT_TCP_CM_H
@@ -59,8 +59,8 @@ struct tcp_handshake {
     long long deadline;
     struct tcp_cm_message message;
     union addr peer;
-    size_t have;                /* bytes arrived */
-    uint8_t bytes[TCP_CM_MAX];  /* arrived, or, while connecting, to be sent */
+    size_t have;               /* bytes arrived */
+    uint8_t bytes[TCP_CM_MAX]; /* arrived, or, while connecting, to be sent */
     size_t to_send;
 };
 
@@ -84,7 +84,8 @@ int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t d
 /* The request of this handle, if it is one that waits for an answer; else NULL. */
 struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle);
 
-/* A socket for a connection or a listener, non-blocking, options set. The fd or a negative error. */
+/* A socket for a connection or a listener, non-blocking, options set. The fd or a negative error.
+ */
 int tcp_socket(const struct tcp_settings *settings, sa_family_t family);
 void tcp_socket_tune(const struct tcp_settings *settings, int fd);
 

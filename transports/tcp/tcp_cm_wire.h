@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The exchange that opens a connection: one message each way, 32 bytes and up to 256 bytes of private
- * data. Pure.
+ * The exchange that opens a connection: one message each way, 32 bytes and up to 256 bytes of
+ * private data. Pure.
  *
  *   0 version 3  1 type  2 data length u16 big-endian  4 zero  24 conn_data u64
  *
@@ -37,9 +37,9 @@ struct tcp_cm_message {
 size_t tcp_cm_encode(enum tcp_cm_type type, const void *data, size_t data_len, uint8_t *bytes);
 
 /*
- * Reads a message from its first `have` bytes; the data starts at bytes + TCP_CM_HEADER. Returns the
- * bytes that the message has in all once its header is complete (which may be more than `have`: call
- * again with them), TCP_CM_HEADER before that, or -FI_EPROTO with a sentence in *why.
+ * Reads a message from its first `have` bytes; the data starts at bytes + TCP_CM_HEADER. Returns
+ * the bytes that the message has in all once its header is complete (which may be more than `have`:
+ * call again with them), TCP_CM_HEADER before that, or -FI_EPROTO with a sentence in *why.
  */
 int tcp_cm_decode(const uint8_t *bytes, size_t have, struct tcp_cm_message *message,
                   const char **why);

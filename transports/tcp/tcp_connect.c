@@ -117,8 +117,8 @@ static void connected(struct tcp_handshake *handshake)
     if (getsockopt(handshake->fd, SOL_SOCKET, SO_ERROR, &err, &size))
         err = errno;
     if (!err) {
-        ssize_t sent = send(handshake->fd, handshake->bytes, handshake->to_send,
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent =
+            send(handshake->fd, handshake->bytes, handshake->to_send, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent != (ssize_t)handshake->to_send)
             err = sent < 0 ? errno : FI_EIO;
     }

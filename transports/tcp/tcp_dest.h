@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a payload goes: a cursor over the segments of a receive, a region or a read. Bytes beyond its end
- * are dropped. */
+/* Where a payload goes: a cursor over the segments of a receive, a region or a read. Bytes beyond
+ * its end are dropped. */
 #ifndef WEFT_TCP_DEST_H
 #define WEFT_TCP_DEST_H
 

@@ -98,8 +98,8 @@ int tcp_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
         return -FI_ENOMEM;
     domain->fabric = fabric;
     list_init(&domain->sets);
-    int rc = domain_init(&domain->base, &fabric->base, info, &fid_ops, &domain_ops, &mr_ops,
-                         context);
+    int rc =
+        domain_init(&domain->base, &fabric->base, info, &fid_ops, &domain_ops, &mr_ops, context);
     if (rc)
         goto free_domain;
     rc = mr_map_create(&domain->base, &domain->base.mrs);

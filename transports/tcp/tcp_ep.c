@@ -26,8 +26,8 @@ enum {
 
 /* ---- The connection ---- */
 
-/* Unread input would make close() reset the connection, and with it destroy what the peer has not read of
- * our data yet. */
+/* Unread input would make close() reset the connection, and with it destroy what the peer has not
+ * read of our data yet. */
 static void drain(struct tcp_ep *ep)
 {
     for (int i = 0; i < DRAIN_READS; i++) {

@@ -44,10 +44,10 @@ struct tcp_ep {
     uint32_t addr_format;
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     enum tcp_state state;
-    bool needs_srx; /* receives come through a bound context */
-    bool network; /* the peer's byte order is not ours */
-    int fd;       /* of the connection, -1 */
-    unsigned tries; /* fruitless looks since it was hot */
+    bool needs_srx;        /* receives come through a bound context */
+    bool network;          /* the peer's byte order is not ours */
+    int fd;                /* of the connection, -1 */
+    unsigned tries;        /* fruitless looks since it was hot */
     struct list hot, work; /* links of the set */
     struct list inbounds;
     struct tcp_tx tx;
@@ -57,8 +57,7 @@ struct tcp_ep {
     union addr src;
 };
 
-int tcp_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                void *context);
+int tcp_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int tcp_ep_enable(struct tcp_ep *ep);
 
 /* The exchange has ended well: takes over the socket. Fabric's unit locked, the endpoint's not. */

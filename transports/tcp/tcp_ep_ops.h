@@ -9,7 +9,9 @@
 
 struct tcp_ep;
 
-enum { TCP_MIN_MULTI_RECV = 64 };
+enum {
+    TCP_MIN_MULTI_RECV = 64
+};
 
 /* Fills in the fid. */
 void tcp_ep_ops_init(struct tcp_ep *ep, void *context);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fabric object: parameters, and the control unit with the sockets that are not connected yet. */
+/* The fabric object: parameters, and the control unit with the sockets that are not connected yet.
+ */
 #ifndef WEFT_TCP_FABRIC_H
 #define WEFT_TCP_FABRIC_H
 

@@ -24,26 +24,25 @@ static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
 /* What of addresses a request asks for. */
 struct question {
     const struct request *req;
-    bool text;     /* FI_ADDR_STR */
-    bool has_src;  /* src is of use: an address, or a port only */
+    bool text;       /* FI_ADDR_STR */
+    bool has_src;    /* src is of use: an address, or a port only */
     bool any_family; /* only the port of src counts */
     union addr src;
     size_t dest_count;
     union addr dest[ADDRS_MAX];
 };
 
-static const uint64_t common_caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE |
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
-                                    FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM |
-                                    FI_PEER;
-static const uint64_t tx_caps = FI_MSG | FI_RMA | FI_TAGGED | FI_SEND | FI_READ | FI_WRITE |
-                                FI_FENCE;
+static const uint64_t common_caps =
+    FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
+    FI_MULTI_RECV | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_PEER;
+static const uint64_t tx_caps =
+    FI_MSG | FI_RMA | FI_TAGGED | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
 static const uint64_t rx_caps = FI_MSG | FI_RMA | FI_TAGGED | FI_RECV | FI_REMOTE_READ |
                                 FI_REMOTE_WRITE | FI_MULTI_RECV | FI_RMA_EVENT;
-static const uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
-                                    FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-/* A response to a read is sent from the region while later writes and sends are already taken: neither
- * stays behind a read. */
+static const uint64_t tx_op_flags =
+    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+/* A response to a read is sent from the region while later writes and sends are already taken:
+ * neither stays behind a read. */
 static const uint64_t msg_order = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
                                   FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
                                   FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
@@ -170,8 +169,7 @@ static int fill_names(struct fi_info *info, const struct netif *netif)
     info->nic = describe_nic(netif);
     if (!info->nic || info_set_string(&info->domain_attr->name, netif->name))
         return -FI_ENOMEM;
-    return info_set_string(&info->fabric_attr->name,
-                           netif_network_text(netif, text, sizeof(text)));
+    return info_set_string(&info->fabric_attr->name, netif_network_text(netif, text, sizeof(text)));
 }
 
 static struct fi_info *make(const struct question *question, const struct netif *netif,

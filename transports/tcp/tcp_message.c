@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message that matches at once needs nothing of its own: tcp_rx holds its entry. Any other has a struct
- * tcp_inbound, which the owner of the receive context gives back with start or discard, perhaps
- * while the payload is still arriving:
+ * A message that matches at once needs nothing of its own: tcp_rx holds its entry. Any other has a
+ * struct tcp_inbound, which the owner of the receive context gives back with start or discard,
+ * perhaps while the payload is still arriving:
  *
  *   saved       complete in memory                       start copies and completes
- *   arriving    the current record, saved so far         start moves it, the rest follows into place
- *   paused      the current record, no room to save it   start lets the stream go on
- *   offered     a request to send                        start answers with a clear-to-send
+ *   arriving    the current record, saved so far         start moves it, the rest follows into
+ * place paused      the current record, no room to save it   start lets the stream go on offered a
+ * request to send                        start answers with a clear-to-send
  */
 #include "transports/tcp/tcp_message.h"
 
@@ -19,7 +19,9 @@
 #include "core/log.h"
 #include "transports/tcp/tcp_ep.h"
 
-enum { OVERHEAD = 256 }; /* what a message costs besides its payload */
+enum {
+    OVERHEAD = 256
+}; /* what a message costs besides its payload */
 
 static uint64_t completion_flags(uint8_t op, uint16_t flags)
 {
@@ -40,9 +42,11 @@ struct arrival {
     uint8_t op;
 };
 
-static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry, const struct arrival *arrival)
+static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry,
+                    const struct arrival *arrival)
 {
-    uint64_t flags = completion_flags(arrival->op, arrival->flags);
+    /* The owner may have more to say: that this was the last message of a buffer. */
+    uint64_t flags = (entry->flags & ~FI_COMPLETION) | completion_flags(arrival->op, arrival->flags);
     uint64_t data = arrival->flags & TCP_FLAG_CQ_DATA ? arrival->cq_data : 0;
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
     size_t room = 0;
@@ -261,8 +265,7 @@ static int clear(struct tcp_ep *ep, struct tcp_inbound *inbound)
 
 static struct tcp_inbound *find_offer(struct tcp_ep *ep, uint8_t context)
 {
-    list_for_each(pos, &ep->inbounds)
-    {
+    list_for_each (pos, &ep->inbounds) {
         struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
 
         if (inbound->op == TCP_OP_RTS && inbound->context == context)
@@ -474,8 +477,7 @@ void tcp_message_fail(struct tcp_ep *ep, int err)
 
 void tcp_message_finish_all(struct tcp_ep *ep)
 {
-    list_for_each_safe(pos, after, &ep->inbounds)
-    {
+    list_for_each_safe (pos, after, &ep->inbounds) {
         struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
 
         inbound->ep = NULL;

@@ -50,10 +50,9 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
                          fi_addr_t dest_addr, void *context)
 {
-    return send_any(fid, &(struct send){.iov = iov,
-                                        .count = count,
-                                        .context = context,
-                                        .flags = default_flags(fid)});
+    return send_any(
+        fid, &(struct send){
+                 .iov = iov, .count = count, .context = context, .flags = default_flags(fid)});
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -80,8 +79,8 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 {
     const struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
 
-    return send_any(
-        fid, &(struct send){.iov = &iov, .count = 1, .flags = FI_INJECT, .silent = true});
+    return send_any(fid,
+                    &(struct send){.iov = &iov, .count = 1, .flags = FI_INJECT, .silent = true});
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,

@@ -18,7 +18,9 @@
 #include "core/wait.h"
 #include "transports/tcp/tcp_info.h"
 
-enum { ACCEPTS = 64 /* of one event */ };
+enum {
+    ACCEPTS = 64 /* of one event */
+};
 
 static struct tcp_pep *pep_of(struct fid_pep *fid)
 {
@@ -380,15 +382,13 @@ static void drop_requests(struct tcp_pep *pep)
 {
     struct tcp_cm *cm = pep->fabric->cm;
 
-    list_for_each_safe(pos, after, &cm->raised)
-    {
+    list_for_each_safe (pos, after, &cm->raised) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
         if (handshake->pep == pep)
             tcp_handshake_destroy(handshake);
     }
-    list_for_each_safe(pos, after, &cm->waiting)
-    {
+    list_for_each_safe (pos, after, &cm->waiting) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
         if (handshake->pep != pep)
@@ -472,8 +472,8 @@ int tcp_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
     rc = -FI_EINVAL;
     if (pep->info->ep_attr->type != FI_EP_MSG)
         goto free_info;
-    rc = addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen,
-                     &pep->src);
+    rc =
+        addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen, &pep->src);
     if (rc)
         goto free_info;
     pep->info->handle = NULL;

@@ -17,8 +17,8 @@ struct tcp_post {
     bool silent;    /* fi_inject: success is not reported */
 };
 
-/* Checks, queues, sends what can be sent. 0, -FI_EAGAIN, -FI_ENOTCONN, -FI_EINVAL, -FI_EMSGSIZE. Takes
- * the lock. */
+/* Checks, queues, sends what can be sent. 0, -FI_EAGAIN, -FI_ENOTCONN, -FI_EINVAL, -FI_EMSGSIZE.
+ * Takes the lock. */
 ssize_t tcp_post(struct tcp_ep *ep, struct tcp_post *post);
 
 #endif

@@ -44,8 +44,8 @@ static ssize_t access_any(struct fid_ep *fid, enum tcp_record op, const struct a
         !lengths_match(access))
         return -FI_EINVAL;
     for (size_t i = 0; i < access->remote_count; i++)
-        post.wire.iov[i] = (struct tcp_wire_iov){
-            access->remote[i].addr, access->remote[i].len, access->remote[i].key};
+        post.wire.iov[i] = (struct tcp_wire_iov){access->remote[i].addr, access->remote[i].len,
+                                                 access->remote[i].key};
     if (op == TCP_OP_READ_REQ)
         post.flags &= ~(FI_REMOTE_CQ_DATA | FI_INJECT);
     return tcp_post(tcp_ep_of(fid), &post);
@@ -69,8 +69,8 @@ static ssize_t rma_msg(struct fid_ep *fid, enum tcp_record op, const struct fi_m
                                        .data = msg->data});
 }
 
-static ssize_t rma_vector(struct fid_ep *fid, enum tcp_record op, const struct iovec *iov, size_t count,
-                          uint64_t addr, uint64_t key, void *context)
+static ssize_t rma_vector(struct fid_ep *fid, enum tcp_record op, const struct iovec *iov,
+                          size_t count, uint64_t addr, uint64_t key, void *context)
 {
     struct fi_rma_iov remote = {.addr = addr, .key = key};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One buffer for each set takes what arrives; records are cut out of it, and small payloads copied to
- * where they go. The rest of a large one is received straight into place, with the start of what
+ * One buffer for each set takes what arrives; records are cut out of it, and small payloads copied
+ * to where they go. The rest of a large one is received straight into place, with the start of what
  * follows behind it in the same call. A connection that must not go on (an unexpected message that
  * may not be saved, answers that do not leave) keeps what was already read in a stash.
  */
@@ -19,10 +19,10 @@
 #include "transports/tcp/tcp_message.h"
 
 enum {
-    BUDGET = 16,           /* reads of one endpoint before others get their turn */
-    LARGE = 4096,          /* payloads from here on make reads short: most bytes go into place */
-    SHORT_READ = 512,      /* enough for the next header */
-    DIRECT_MIN = 1024,     /* rest of a payload that is worth a segment of its own */
+    BUDGET = 16,       /* reads of one endpoint before others get their turn */
+    LARGE = 4096,      /* payloads from here on make reads short: most bytes go into place */
+    SHORT_READ = 512,  /* enough for the next header */
+    DIRECT_MIN = 1024, /* rest of a payload that is worth a segment of its own */
     DIRECT_SEGMENTS = 20,
 };
 
@@ -65,10 +65,10 @@ static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t acce
 
         if (!iov->len)
             continue;
-        int rc = ep->caps & access ? mr_resolve(ep->domain->base.mrs, iov->key, iov->addr,
-                                                (size_t)iov->len, access,
-                                                target->iov + target->iov_count, &count, &mr)
-                                   : -FI_EACCES;
+        int rc = ep->caps & access
+                     ? mr_resolve(ep->domain->base.mrs, iov->key, iov->addr, (size_t)iov->len,
+                                  access, target->iov + target->iov_count, &count, &mr)
+                     : -FI_EACCES;
         if (rc) {
             tcp_target_release(ep, target);
             return refuse_access(ep, iov, access, rc);
@@ -274,8 +274,8 @@ int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 
 /* ---- The socket ---- */
 
-/* Receives into place and, behind that, into the buffer. Returns what came; *direct is how much of it is
- * in place. */
+/* Receives into place and, behind that, into the buffer. Returns what came; *direct is how much of
+ * it is in place. */
 static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, size_t *direct)
 {
     struct iovec iov[DIRECT_SEGMENTS + 1];

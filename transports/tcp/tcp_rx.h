@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receiving side of a connection: cuts the stream into records, finds where each payload goes before
- * it is read, and reports. All with the unit locked.
+ * The receiving side of a connection: cuts the stream into records, finds where each payload goes
+ * before it is read, and reports. All with the unit locked.
  */
 #ifndef WEFT_TCP_RX_H
 #define WEFT_TCP_RX_H
@@ -18,19 +18,19 @@ struct tcp_ep;
 /* A message that is not received in one go: unexpected, or offered by a rendezvous. It is the
  * peer_context of its entry while the owner of the receive context has that. */
 struct tcp_inbound {
-    struct list link;   /* of ep->inbounds */
-    struct tcp_ep *ep;  /* NULL: the endpoint was closed */
+    struct list link;  /* of ep->inbounds */
+    struct tcp_ep *ep; /* NULL: the endpoint was closed */
     struct fi_peer_rx_entry *entry;
-    uint8_t *data;      /* the payload saved so far, len bytes of room; NULL: none is saved */
+    uint8_t *data; /* the payload saved so far, len bytes of room; NULL: none is saved */
     size_t len;
     uint64_t tag, cq_data;
-    uint16_t flags;     /* of the record */
-    uint8_t op;         /* TCP_OP_MSG, TCP_OP_TAG, TCP_OP_RTS */
-    uint8_t context;    /* of the rendezvous */
-    bool started;       /* matched; entry is ours again */
-    bool discarded;     /* nobody wants it; what still arrives is dropped */
-    int error;          /* positive: the connection broke before all had arrived */
-    uint8_t bytes[];    /* what data points to, unless room for it was found later */
+    uint16_t flags;  /* of the record */
+    uint8_t op;      /* TCP_OP_MSG, TCP_OP_TAG, TCP_OP_RTS */
+    uint8_t context; /* of the rendezvous */
+    bool started;    /* matched; entry is ours again */
+    bool discarded;  /* nobody wants it; what still arrives is dropped */
+    int error;       /* positive: the connection broke before all had arrived */
+    uint8_t bytes[]; /* what data points to, unless room for it was found later */
 };
 
 struct tcp_rx {
@@ -44,8 +44,8 @@ struct tcp_rx {
     uint64_t tag, cq_data;
     uint16_t flags;
     uint8_t op;
-    bool active;   /* between header and last byte of a record */
-    bool paused;   /* the current message waits for its receive: nothing is read */
+    bool active; /* between header and last byte of a record */
+    bool paused; /* the current message waits for its receive: nothing is read */
     bool limit_said;
     bool eager;    /* records are short: read many at once */
     bool readable; /* the socket may have more: no event will say so again */
@@ -66,8 +66,8 @@ bool tcp_rx_progress(struct tcp_ep *ep);
  * connection is of no use. */
 int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len);
 
-/* Ends what is half received: error entries for what was matched (err positive), or silently (0). What
- * has arrived whole stays with the owner of the receive context. */
+/* Ends what is half received: error entries for what was matched (err positive), or silently (0).
+ * What has arrived whole stays with the owner of the receive context. */
 void tcp_rx_fail(struct tcp_ep *ep, int err);
 /* The endpoint is closed: messages still with their owner lose it. */
 void tcp_rx_finish(struct tcp_ep *ep);

@@ -70,8 +70,7 @@ static void do_work(struct tcp_set *set)
 
 static void look_at_hot(struct tcp_set *set)
 {
-    list_for_each_safe(pos, after, &set->hot)
-    {
+    list_for_each_safe (pos, after, &set->hot) {
         struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
 
         if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
@@ -109,6 +108,7 @@ static bool handle(struct tcp_set *set, struct tcp_ep *ep, uint32_t events)
             tcp_set_heat(set, ep);
     } else if (events & (EPOLLHUP | EPOLLERR)) {
         /* Nothing can be sent any more; what has arrived waits for its receives. */
+        ep->tx.error = FI_ECONNRESET;
         tcp_tx_finish(ep, FI_ECONNRESET);
     }
     return true;
@@ -141,8 +141,8 @@ static void progress(struct unit_source *source)
     }
 }
 
-/* The events that epoll holds must be taken before a sleep: being edges, they would keep the fd readable
- * for nothing. */
+/* The events that epoll holds must be taken before a sleep: being edges, they would keep the fd
+ * readable for nothing. */
 static int trywait(struct unit_source *source)
 {
     struct tcp_set *set = object_of(source, struct tcp_set, source);
@@ -173,8 +173,8 @@ static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
     list_init(&set->link);
     list_init(&set->hot);
     list_init(&set->work);
-    pool_init(&set->ops,
-              sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject, 0);
+    pool_init(&set->ops, sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject,
+              0);
     pool_init(&set->targets, sizeof(struct tcp_target), 0);
     set->buffer = malloc(TCP_BUFFER);
     set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -194,8 +194,7 @@ int tcp_set_join(struct tcp_domain *domain, struct unit *unit, struct tcp_set **
     struct tcp_set *found = NULL;
 
     pthread_mutex_lock(&domain->mutex);
-    list_for_each(pos, &domain->sets)
-    {
+    list_for_each (pos, &domain->sets) {
         struct tcp_set *set = list_item(pos, struct tcp_set, link);
 
         if (unit_root(set->unit) == unit_root(unit))

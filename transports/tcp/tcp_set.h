@@ -15,7 +15,9 @@
 struct tcp_domain;
 struct tcp_ep;
 
-enum { TCP_BUFFER = 64 * 1024 };
+enum {
+    TCP_BUFFER = 64 * 1024
+};
 
 struct tcp_set {
     struct unit_source source;
@@ -28,10 +30,10 @@ struct tcp_set {
     unsigned blocked;    /* endpoints whose socket is full */
     unsigned until_poll; /* progress calls that may still skip epoll */
     struct list hot;
-    struct list work;      /* endpoints that can go on without an event */
-    struct pool ops;       /* struct tcp_op */
-    struct pool targets;   /* struct tcp_target */
-    uint8_t *buffer;       /* TCP_BUFFER bytes: whatever arrives, of whatever endpoint */
+    struct list work;    /* endpoints that can go on without an event */
+    struct pool ops;     /* struct tcp_op */
+    struct pool targets; /* struct tcp_target */
+    uint8_t *buffer;     /* TCP_BUFFER bytes: whatever arrives, of whatever endpoint */
 };
 
 /* The set of `unit`, made if it has none; users counts one more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive contexts: the domain's own (a matching engine of core), or the upper's, opened with
- * FI_PEER, of which only the callbacks are filled in.
+ * Shared receive contexts: the domain's own (a matching engine of core), or the upper's, opened
+ * with FI_PEER, of which only the callbacks are filled in.
  */
 #ifndef WEFT_TCP_SRX_H
 #define WEFT_TCP_SRX_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending side of a connection: records in the order of their posts, an urgent queue for answers
- * (acks, read responses, clear-to-send) that goes between records and never splits one, and the lists of
- * those that wait for the peer. All with the unit locked.
+ * The sending side of a connection: records in the order of their posts, an urgent queue for
+ * answers (acks, read responses, clear-to-send) that goes between records and never splits one, and
+ * the lists of those that wait for the peer. All with the unit locked.
  */
 #ifndef WEFT_TCP_TX_H
 #define WEFT_TCP_TX_H

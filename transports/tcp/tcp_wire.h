@@ -61,9 +61,9 @@ struct tcp_wire {
 size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes);
 
 /*
- * Reads a header from the first `have` bytes of the stream. Returns its length; 0 when more bytes are
- * needed (a header is complete with TCP_WIRE_MAX bytes at the latest); -FI_EPROTO when no peer that keeps the
- * protocol sends this, with a sentence in *why.
+ * Reads a header from the first `have` bytes of the stream. Returns its length; 0 when more bytes
+ * are needed (a header is complete with TCP_WIRE_MAX bytes at the latest); -FI_EPROTO when no peer
+ * that keeps the protocol sends this, with a sentence in *why.
  */
 int tcp_wire_decode(const uint8_t *bytes, size_t have, bool network, struct tcp_wire *wire,
                     const char **why);

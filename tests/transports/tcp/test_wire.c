@@ -213,8 +213,7 @@ static const struct broken broken[] = {
     {"payload behind", "03 00 0000 02 00 10 00 1100000000000000"},
     {"payload behind", "03 02 0000 00 00 10 00 1100000000000000"},
     {"payload behind", "03 06 0000 01 00 10 00 1100000000000000"},
-    {"payload behind",
-     "03 05 0000 01 00 20 00 2100000000000000 0000000000000000 0000000000000000"},
+    {"payload behind", "03 05 0000 01 00 20 00 2100000000000000 0000000000000000 0000000000000000"},
     {"without a context", "03 05 0000 00 00 20 00 2000000000000000"},
     {"without a context", "03 06 0000 00 00 10 00 1000000000000000"},
     {"without a context", "03 07 0000 00 00 10 00 1000000000000000"},
@@ -269,8 +268,8 @@ static void cm_messages_match_the_captures(void **state)
                       want);
     assert_int_equal(tcp_cm_encode(TCP_CM_REJECT, reject, 2, got), length);
     assert_memory_equal(got, want, length);
-    length = from_hex("03 00 0000 00000000 0000000000000000 0000000000000000 0100000000000000",
-                      want);
+    length =
+        from_hex("03 00 0000 00000000 0000000000000000 0000000000000000 0100000000000000", want);
     assert_int_equal(tcp_cm_encode(TCP_CM_REQUEST, NULL, 0, got), length);
     assert_memory_equal(got, want, length);
 }
