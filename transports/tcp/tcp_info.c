@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info.h"
+#include "core/log.h"
 #include "core/netif.h"
 #include "core/nic.h"
 
@@ -379,6 +380,8 @@ int tcp_offer(const struct request *req, const struct fi_info *lower, struct fi_
     int rc = netif_list(params_string(req->params, "iface"), &netifs, &count, why, sizeof(why));
     if (rc) {
         reasons_add(req->reasons, "%s", why);
+        if (params_given(req->params, "iface"))
+            log_user("tcp(iface=%s): %s", params_string(req->params, "iface"), why);
         return rc == -FI_ENOMEM ? rc : 0;
     }
     for (size_t i = 0; !rc && i < question.dest_count; i++)
