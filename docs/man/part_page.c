@@ -138,7 +138,8 @@ static void print_param(const struct part *part, const struct param_def *def)
             printf("%s %s", choice == def->choices ? "" : ",", *choice);
     }
     if (def->min != def->max)
-        printf(", from %lld to %lld", (long long)def->min, (long long)def->max);
+        printf(", from %lld to %lld%s", (long long)def->min, (long long)def->max,
+               def->type == PARAM_TIME ? " milliseconds" : "");
     puts(".");
     if (def->default_text && *def->default_text) {
         puts("Default:");
