@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A layer's completion queue on its lower: a peer CQ where the lower speaks our fi_peer.h, else an
- * ordinary CQ that is polled with fi_cq_readfrom and fed into the same fid_peer_cq. One adaptor, so that
- * no layer knows which it has.
+ * ordinary CQ that is polled with fi_cq_readfrom and fed into the same fid_peer_cq. One adaptor, so
+ * that no layer knows which it has.
  */
 #ifndef WEFT_CORE_LOWER_H
 #define WEFT_CORE_LOWER_H
