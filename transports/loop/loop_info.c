@@ -148,8 +148,7 @@ static int add(struct fi_info **list, uint32_t format, bool rdm, bool shared, co
     if (!info)
         return -FI_ENOMEM;
     fill(info, rdm, shared);
-    info->addr_format =
-        format == FI_ADDR_STR || (rdm && format == FI_FORMAT_UNSPEC) ? FI_ADDR_STR : FI_SOCKADDR_IN;
+    info->addr_format = format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
     if (info_set_string(&info->domain_attr->name, "loop") ||
         info_set_string(&info->fabric_attr->name, "loop") || set_addrs(info, src, dest)) {
         info_free(info);

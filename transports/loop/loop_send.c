@@ -179,7 +179,7 @@ static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_por
         loop_port_wake(to);
     }
     if (!open) {
-        queued->op.err = ep->rdm ? FI_EHOSTUNREACH : FI_ECONNRESET;
+        queued->op.err = ep->rdm ? FI_ECONNREFUSED : FI_ECONNRESET;
         give_back(&queued->op);
     }
     return 0;
