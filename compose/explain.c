@@ -42,6 +42,10 @@ static void print_question(FILE *out, const struct query *query, const struct fi
         fprintf(out, ", service %s", query->service);
     if (hints->fabric_attr->prov_name)
         fprintf(out, ", provider %s", hints->fabric_attr->prov_name);
+    if (hints->fabric_attr->name)
+        fprintf(out, ", fabric %s", hints->fabric_attr->name);
+    if (hints->domain_attr->name)
+        fprintf(out, ", domain %s", hints->domain_attr->name);
     if (hints->ep_attr->type != FI_EP_UNSPEC)
         print_value(out, ", ", &hints->ep_attr->type, FI_TYPE_EP_TYPE);
     if (hints->caps)
