@@ -3,6 +3,7 @@
  * Names to parts, and a text's line of items to a tree: the base may stand at either end, and that
  * end is the bottom.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -100,6 +101,7 @@ static int find_base(const struct parts *parts, const struct spec_stack *text,
     if (!found) {
         const struct part *part = bound[last];
 
+        assert(part); /* a bracket would have been the base */
         spec_fail(error, text->items[last].name_span,
                   part->kind == PART_JOIN ? "%s needs a bracket under it, as in '%s;[%s+...]'"
                                           : "%s is a layer and needs a base, as in '%s;%s'",
@@ -133,6 +135,7 @@ static int bind_above(const struct parts *parts, const struct part *part,
     struct stack *node;
     int rc;
 
+    assert(part); /* find_base let no second bracket pass */
     if (bracket && part->kind != PART_JOIN) {
         spec_fail(error, item->name_span, "%s stands on one lower; a bracket needs a join",
                   part->name);

@@ -341,7 +341,7 @@ static int pick_spelled(const struct making *making, const struct candidates *al
             rc = pick(candidate, true, choice, picked);
         else
             reasons_add(making->reasons, "%s: FI_PROVIDER=%s does not admit it", candidate->full,
-                        making->provider->text);
+                        making->environment->provider);
     }
     candidates_finish(&spelled);
     return rc;

@@ -42,6 +42,10 @@ static void print_question(FILE *out, const struct query *query, const struct fi
         fprintf(out, ", service %s", query->service);
     if (hints->fabric_attr->prov_name)
         fprintf(out, ", provider %s", hints->fabric_attr->prov_name);
+    if (hints->fabric_attr->name)
+        fprintf(out, ", fabric %s", hints->fabric_attr->name);
+    if (hints->domain_attr->name)
+        fprintf(out, ", domain %s", hints->domain_attr->name);
     if (hints->ep_attr->type != FI_EP_UNSPEC)
         print_value(out, ", ", &hints->ep_attr->type, FI_TYPE_EP_TYPE);
     if (hints->caps)
@@ -100,17 +104,26 @@ static void print_lowers(FILE *out, const struct query *query, const struct stac
     }
 }
 
+/* What a line need not say: modifiers that the capabilities imply anyway. */
+static uint64_t without_implied(uint64_t caps)
+{
+    uint64_t named = caps & ~INFO_CAPS_MODIFIERS;
+
+    return (caps_expand(named) & caps) == caps ? named : caps;
+}
+
 static void print_gains(FILE *out, const struct fi_info *own, const struct fi_info *lower,
                         int depth)
 {
     uint64_t gained = own->caps & ~(lower ? lower->caps : 0);
-    uint64_t orders = own->tx_attr->msg_order & ~(lower ? lower->tx_attr->msg_order : 0);
+    uint64_t orders = lower ? own->tx_attr->msg_order & ~lower->tx_attr->msg_order : 0;
 
     if (!lower || lower->ep_attr->type != own->ep_attr->type)
         print_value(out, ", ", &own->ep_attr->type, FI_TYPE_EP_TYPE);
     if (!lower || lower->ep_attr->protocol != own->ep_attr->protocol)
         print_value(out, ", ", &own->ep_attr->protocol, FI_TYPE_PROTOCOL);
     fprintf(out, "\n");
+    gained = without_implied(gained);
     if (!gained && !orders)
         return;
     fprintf(out, "      %*s", 2 * depth, "");

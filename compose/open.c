@@ -67,5 +67,5 @@ EXPORT int fi_open(uint32_t version, const char *name, void *attr, size_t attr_l
     if (!strcmp(name, "mr_cache"))
         return -FI_ENOSYS;
     LOG_WARN("core", FI_LOG_CORE, "fi_open: there is no object '%s'", name);
-    return -FI_ENOENT;
+    return -FI_ENOSYS;
 }

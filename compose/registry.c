@@ -21,15 +21,13 @@ static bool is_named(const struct parts *parts, const char *name)
 }
 
 /* Built-in parts first; of two with one name only the one that external.h gives the place. */
-static void make(void)
+static struct parts merge(struct parts builtin, struct parts external)
 {
-    struct parts external = external_load();
-    struct parts builtin = {part_registry, part_registry_count};
-    const struct part **list = calloc(builtin.count + external.count + 1, sizeof(*list));
+    const struct part **list = calloc(builtin.count + external.count, sizeof(*list));
     size_t count = 0;
 
     if (!list)
-        goto free_external;
+        return builtin;
     for (size_t i = 0; i < builtin.count; i++) {
         if (!external_replaces(builtin.list[i]))
             list[count++] = builtin.list[i];
@@ -38,13 +36,25 @@ static void make(void)
         if (!is_named(&builtin, external.list[i]->name) || external_replaces(external.list[i]))
             list[count++] = external.list[i];
     }
-    for (size_t i = 0; i < count; i++) {
-        if (list[i]->params)
-            params_publish(list[i]->name, list[i]->prov_name, list[i]->params);
-    }
-    all_parts = (struct parts){list, count};
-free_external:
+    return (struct parts){list, count};
+}
+
+/* Without external providers, which keep the library loaded, nothing is allocated that dlclose
+ * would lose. */
+static void make(void)
+{
+    struct parts external = external_load();
+
+    all_parts = (struct parts){part_registry, part_registry_count};
+    if (external.count)
+        all_parts = merge(all_parts, external);
     free((void *)external.list);
+    for (size_t i = 0; i < all_parts.count; i++) {
+        const struct part *part = all_parts.list[i];
+
+        if (part->params)
+            params_publish(part->name, part->prov_name, part->params);
+    }
 }
 
 const struct parts *registry_parts(void)

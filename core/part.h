@@ -2,10 +2,10 @@
 /*
  * The part table: what a folder under transports/ or layers/ is to the rest of Weft.
  *
- * A part's folder has one extern symbol, `const struct part <folder>_part`. compose finds it through
- * the generated registry, plans with `needs` and `offer`, and opens it with `open_fabric`. From there
- * on the seam is the OFI API itself: the part gives its upper fid_* objects and calls fi_* on its
- * lower. See docs/adding-a-part.md.
+ * A part's folder has one extern symbol, `const struct part <folder>_part`. compose finds it
+ * through the generated registry, plans with `needs` and `offer`, and opens it with `open_fabric`.
+ * From there on the seam is the OFI API itself: the part gives its upper fid_* objects and calls
+ * fi_* on its lower. See docs/adding-a-part.md.
  */
 #ifndef WEFT_CORE_PART_H
 #define WEFT_CORE_PART_H
@@ -50,7 +50,8 @@ struct lower {
     int (*getinfo)(const struct lower *lower, uint32_t version, const char *node,
                    const char *service, uint64_t flags, const struct fi_info *hints,
                    struct fi_info **info);
-    /* Closes the fabric and frees the hold. -FI_EBUSY (and nothing happens) while it has children. */
+    /* Closes the fabric and frees the hold. -FI_EBUSY (and nothing happens) while it has
+     * children. */
     int (*close)(struct lower *lower);
 };
 
@@ -77,9 +78,9 @@ struct part {
     unsigned gives;     /* EP_SET of endpoint types; 0 when transparent */
     unsigned stands_on; /* EP_SET of lower endpoint types it can use; 0 for a transport */
     const struct param_def *params; /* ends with key NULL; may be NULL */
-    /* Layers: parameters with which it may complete, unseen, a transport that was named bare, as if
-     * it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL; NULL: it is
-     * never unseen. */
+    /* Layers: parameters with which it may complete, unseen, a transport that was named bare, as
+     * if it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL;
+     * NULL: it is never unseen. */
     const struct param_text *unnamed;
 
     /*
@@ -101,8 +102,8 @@ struct part {
     int (*offer)(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 
     /*
-     * Opens the part's fabric over args->lowers. A failure leaves lowers and params with the caller.
-     * Closing the fabric (fi_close) closes the lowers.
+     * Opens the part's fabric over args->lowers. A failure leaves lowers and params with the
+     * caller. Closing the fabric (fi_close) closes the lowers.
      */
     int (*open_fabric)(const struct open_args *args, struct fid_fabric **fabric, void *context);
 };

@@ -114,29 +114,109 @@ static void candidates_are_those_of_the_texts(void **state)
     }
 }
 
-/* plan(print(stack)) == stack */
+/* plan(print(stack)) == stack for every candidate; returns how many there are. */
+static size_t assert_names_lead_back(const struct environment *environment, const char *wanted)
+{
+    struct candidates candidates, again;
+    size_t count;
+
+    assert_int_equal(candidates_make(&fake_parts, environment, wanted, NULL, &candidates), 0);
+    for (size_t n = 0; n < candidates.count; n++) {
+        const char *name = candidates.list[n].name;
+        const struct candidate *found;
+
+        assert_int_equal(candidates_make(&fake_parts, environment, name, NULL, &again), 0);
+        found = candidates_find(&again, name);
+        if (!found || strcmp(found->full, candidates.list[n].full) ||
+            found->stack->automatic != candidates.list[n].stack->automatic)
+            fail_msg("FI_PROVIDER='%s' FI_HOOK='%s' prov_name='%s': '%s' means '%s'",
+                     environment->provider, environment->hook, wanted, name,
+                     found ? found->full : "nothing");
+        candidates_finish(&again);
+    }
+    count = candidates.count;
+    candidates_finish(&candidates);
+    return count;
+}
+
 static void name_leads_back_to_its_stack(void **state)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct environment environment = {cases[i].provider, cases[i].hook};
-        struct candidates candidates, again;
 
-        candidates_make(&fake_parts, &environment, cases[i].wanted, NULL, &candidates);
-        for (size_t n = 0; n < candidates.count; n++) {
-            const char *name = candidates.list[n].name;
-            const struct candidate *found;
-
-            assert_int_equal(candidates_make(&fake_parts, &environment, name, NULL, &again), 0);
-            found = candidates_find(&again, name);
-            if (!found)
-                fail_msg("FI_PROVIDER='%s' prov_name='%s': '%s' is not found", cases[i].provider,
-                         cases[i].wanted, name);
-            assert_string_equal(found->full, candidates.list[n].full);
-            assert_int_equal(found->stack->automatic, candidates.list[n].stack->automatic);
-            candidates_finish(&again);
-        }
-        candidates_finish(&candidates);
+        assert_names_lead_back(&environment, cases[i].wanted);
     }
+}
+
+static uint32_t seed;
+
+static uint32_t draw(uint32_t below)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % below;
+}
+
+static void draw_hooks(struct text *text)
+{
+    static const char *const hooks[] = {"noop;", "trace;", "trace(file=\"a;b\");", "hook;"};
+
+    while (!draw(3))
+        text_add(text, "%s", hooks[draw(4)]);
+}
+
+static void draw_stack(struct text *text, bool in_join)
+{
+    static const char *const layers[] = {"", "", "rxm;", "rxm(eager=1k);", "rxm(tags=own);"};
+    static const char *const tcps[] = {"tcp", "tcp(iface=lo)", "tcp(nodelay)"};
+
+    draw_hooks(text);
+    switch (draw(in_join ? 4 : 5)) {
+    case 0: text_add(text, "shm"); break;
+    case 1: text_add(text, "%sudp", draw(2) ? "rxd;" : ""); break;
+    case 4:
+        text_add(text, "lnx;[");
+        draw_stack(text, true);
+        text_add(text, "+");
+        draw_stack(text, true);
+        text_add(text, "]");
+        break;
+    default:
+        text_add(text, "%s", layers[draw(5)]);
+        draw_hooks(text);
+        text_add(text, "%s", tcps[draw(3)]);
+    }
+}
+
+static char *draw_spec(void)
+{
+    struct text text = {0};
+
+    draw_stack(&text, false);
+    while (!draw(2)) {
+        text_add(&text, ",");
+        draw_stack(&text, false);
+    }
+    return text_take(&text);
+}
+
+static void names_of_drawn_specs_lead_back(void **state)
+{
+    static const char *const hooks[] = {NULL, NULL, "noop", "trace(file=x);noop"};
+    size_t count = 0;
+
+    seed = getenv("PLAN_SEED") ? (uint32_t)strtoul(getenv("PLAN_SEED"), NULL, 0) : 1;
+    print_message("PLAN_SEED=%u\n", seed);
+    for (int i = 0; i < 500; i++) {
+        char *provider = draw(4) ? draw_spec() : NULL;
+        char *wanted = draw(2) ? draw_spec() : NULL;
+        struct environment environment = {provider, hooks[draw(4)]};
+
+        count += assert_names_lead_back(&environment, wanted);
+        free(provider);
+        free(wanted);
+    }
+    print_message("%zu stacks\n", count);
+    assert_true(count > 500);
 }
 
 /* "name type protocol domain, " of every info that hints get. */
@@ -398,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidates_are_those_of_the_texts),
         cmocka_unit_test(name_leads_back_to_its_stack),
+        cmocka_unit_test(names_of_drawn_specs_lead_back),
         cmocka_unit_test(hints_go_down_and_offers_come_up),
         cmocka_unit_test(null_hints_list_everything),
         cmocka_unit_test(dead_end_has_a_reason),
