@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/wait.h"
+#include "transports/tcp/tcp_ep.h"
 
 enum {
     EVENTS = 64
@@ -35,6 +36,49 @@ void tcp_cm_unwatch(struct tcp_cm *cm, int fd)
     /* The epoll fd of a forked process is its parent's, too. */
     if (!unit_forked(cm->fabric->unit))
         epoll_ctl(cm->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ---- Connected endpoints ---- */
+
+void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep)
+{
+    pthread_mutex_lock(&cm->watch_mutex);
+    list_attach(&ep->unwatched, &cm->unwatched);
+    pthread_mutex_unlock(&cm->watch_mutex);
+}
+
+void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep)
+{
+    pthread_mutex_lock(&cm->watch_mutex);
+    if (ep->watched) {
+        ep->watched = false;
+        tcp_cm_unwatch(cm, ep->fd);
+        list_attach(&ep->unwatched, &cm->unwatched);
+    }
+    pthread_mutex_unlock(&cm->watch_mutex);
+}
+
+void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep)
+{
+    pthread_mutex_lock(&cm->watch_mutex);
+    list_detach(&ep->unwatched);
+    if (ep->watched)
+        tcp_cm_unwatch(cm, ep->fd);
+    ep->watched = false;
+    pthread_mutex_unlock(&cm->watch_mutex);
+}
+
+/* Somebody reads the EQ. What has happened meanwhile is an event at once. */
+static void watch_all(struct tcp_cm *cm)
+{
+    pthread_mutex_lock(&cm->watch_mutex);
+    while (!list_empty(&cm->unwatched)) {
+        struct tcp_ep *ep = list_item(cm->unwatched.next, struct tcp_ep, unwatched);
+
+        list_detach(&ep->unwatched);
+        ep->watched = !tcp_cm_watch(cm, ep->fd, EPOLLRDHUP | EPOLLET, &ep->watch);
+    }
+    pthread_mutex_unlock(&cm->watch_mutex);
 }
 
 /* ---- Deadlines ---- */
@@ -98,6 +142,7 @@ static void progress(struct unit_source *source)
 
     if (unit_forked(cm->fabric->unit))
         return;
+    watch_all(cm);
     int count = epoll_wait(cm->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < count; i++) {
         struct tcp_cm_item *item = events[i].data.ptr;
@@ -113,6 +158,7 @@ static void progress(struct unit_source *source)
 
 static int trywait(struct unit_source *source)
 {
+    watch_all(object_of(source, struct tcp_cm, source));
     return 0;
 }
 
@@ -127,6 +173,8 @@ int tcp_cm_create(struct tcp_fabric *fabric, struct tcp_cm **result)
     list_init(&cm->waiting);
     list_init(&cm->raised);
     list_init(&cm->resting);
+    list_init(&cm->unwatched);
+    pthread_mutex_init(&cm->watch_mutex, NULL);
     list_init(&cm->source.link);
     cm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     cm->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -170,6 +218,7 @@ void tcp_cm_destroy(struct tcp_cm *cm)
     unit_unlock(cm->fabric->unit);
     close(cm->timer_fd);
     close(cm->epoll_fd);
+    pthread_mutex_destroy(&cm->watch_mutex);
     free(cm);
 }
 

@@ -7,6 +7,8 @@
 #ifndef WEFT_TCP_CM_H
 #define WEFT_TCP_CM_H
 
+#include <pthread.h>
+
 #include "core/addr.h"
 #include "core/fid.h"
 #include "core/list.h"
@@ -32,11 +34,13 @@ struct tcp_cm {
     struct tcp_fabric *fabric;
     int epoll_fd, timer_fd;
     struct tcp_cm_item timer;
-    struct list waiting;    /* handshakes by deadline, which is the order of their start */
-    struct list raised;     /* requests that the application has not answered */
-    struct list resting;    /* listeners that wait for fds, or for room */
-    size_t pending;         /* of waiting, those that were accepted */
-    long long retry, armed; /* clock_ms: of resting, and what timer_fd is set to; 0: off */
+    struct list waiting;         /* handshakes by deadline, which is the order of their start */
+    struct list raised;          /* requests that the application has not answered */
+    struct list resting;         /* listeners that wait for fds, or for room */
+    size_t pending;              /* of waiting, those that were accepted */
+    long long retry, armed;      /* clock_ms: of resting, and what timer_fd is set to; 0: off */
+    pthread_mutex_t watch_mutex; /* of unwatched; taken last */
+    struct list unwatched; /* connected endpoints whose end the reader of the EQ would not see */
 };
 
 enum tcp_phase {
@@ -71,6 +75,15 @@ void tcp_cm_destroy(struct tcp_cm *cm); /* takes NULL */
 int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
+/*
+ * A connected endpoint whose CQ nobody reads any more must still tell the EQ that the peer hung up:
+ * its socket is in this epoll fd, too. That costs each message a little, so a busy endpoint leaves
+ * (tcp_cm_lull) until the EQ is read again. Endpoint's unit locked.
+ */
+void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep);
+void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep);
+void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep);
+
 /* Sets the timer to the next deadline. */
 void tcp_cm_arm(struct tcp_cm *cm);
 

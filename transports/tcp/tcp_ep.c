@@ -41,7 +41,7 @@ static void close_socket(struct tcp_ep *ep)
     if (ep->fd < 0)
         return;
     tcp_set_remove(ep->set, ep);
-    tcp_cm_unwatch(ep->domain->fabric->cm, ep->fd);
+    tcp_cm_unguard(ep->domain->fabric->cm, ep);
     if (!unit_forked(ep->set->unit))
         shutdown(ep->fd, SHUT_RDWR);
     close(ep->fd);
@@ -97,13 +97,11 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
     ep->fd = fd;
     ep->network = network;
     int rc = tcp_set_add(ep->set, ep);
-    if (!rc)
-        rc = tcp_cm_watch(ep->domain->fabric->cm, fd, EPOLLRDHUP | EPOLLET, &ep->watch);
     if (rc) {
-        tcp_set_remove(ep->set, ep);
         ep->fd = -1;
     } else {
         ep->state = TCP_CONNECTED;
+        tcp_cm_guard(ep->domain->fabric->cm, ep);
     }
     unit_unlock(ep->report.unit);
     return rc;
@@ -370,6 +368,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     ep->min_multi_recv = TCP_MIN_MULTI_RECV;
     list_init(&ep->hot);
     list_init(&ep->work);
+    list_init(&ep->unwatched);
     list_init(&ep->inbounds);
     list_init(&ep->shared_link);
     tcp_rx_init(&ep->rx);

@@ -52,7 +52,9 @@ struct tcp_ep {
     struct list inbounds;
     struct tcp_tx tx;
     struct tcp_rx rx;
-    struct tcp_cm_item watch;        /* tells the EQ's reader that the peer hung up */
+    struct tcp_cm_item watch; /* tells the EQ's reader that the peer hung up */
+    struct list unwatched;    /* link of the control unit while it does not */
+    bool watched;
     struct tcp_handshake *handshake; /* opening the connection */
     union addr src;
 };

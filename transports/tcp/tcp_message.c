@@ -46,7 +46,8 @@ static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry,
                     const struct arrival *arrival)
 {
     /* The owner may have more to say: that this was the last message of a buffer. */
-    uint64_t flags = (entry->flags & ~FI_COMPLETION) | completion_flags(arrival->op, arrival->flags);
+    uint64_t flags =
+        (entry->flags & ~FI_COMPLETION) | completion_flags(arrival->op, arrival->flags);
     uint64_t data = arrival->flags & TCP_FLAG_CQ_DATA ? arrival->cq_data : 0;
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
     size_t room = 0;

@@ -14,8 +14,8 @@
 
 enum {
     HOT_MAX = 4,     /* endpoints that are looked at without epoll */
-    HOT_TRIES = 128, /* fruitless looks after which one cools */
-    POLL_EVERY = 16, /* progress calls, while something is hot */
+    HOT_TRIES = 512, /* fruitless looks after which one cools */
+    POLL_EVERY = 32, /* progress calls, while something is hot */
     EVENTS = 64,     /* of one epoll_wait */
 };
 
@@ -41,6 +41,7 @@ void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
     }
     list_attach(&ep->hot, &set->hot);
     set->hot_count++;
+    tcp_cm_lull(set->domain->fabric->cm, ep);
 }
 
 void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep)
