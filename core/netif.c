@@ -88,15 +88,22 @@ static bool rule_matches(const struct rule *rule, const struct netif *netif)
     return same_prefix(bytes, rule->bytes, rule->prefix);
 }
 
-static bool is_bridge(const char *name)
+static bool is_link_local(const union addr *addr)
 {
-    static const char *const patterns[] = {"docker*",  "br-*",  "veth*",   "virbr*", "cni*",
+    return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
+}
+
+/* The host's end of a container's veth pair has no address but the link-local one that every
+ * interface gets; an end that somebody gave an address is a way to other hosts. */
+static bool is_container_only(const struct netif *netif)
+{
+    static const char *const patterns[] = {"docker*",  "br-*",  "virbr*",  "cni*",
                                            "flannel*", "cali*", "podman*", "lxc*"};
 
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-        if (!fnmatch(patterns[i], name, 0))
+        if (!fnmatch(patterns[i], netif->name, 0))
             return true;
-    return false;
+    return !fnmatch("veth*", netif->name, 0) && is_link_local(&netif->addr);
 }
 
 /* Parses the whole choice; *rules is malloc'ed, NULL when there is none. */
@@ -153,7 +160,7 @@ static bool chosen(const struct rule *rules, size_t count, const struct netif *n
         any_include |= !rules[i].exclude;
         included |= !rules[i].exclude && matches;
     }
-    return any_include ? included : !is_bridge(netif->name);
+    return any_include ? included : !is_container_only(netif);
 }
 
 static void say_nothing_left(const char *choice, const struct netif *list, size_t count, char *why,
@@ -199,11 +206,6 @@ int netif_filter(const char *choice, struct netif *list, size_t *count, char *wh
     free(rules);
     *count = kept;
     return 0;
-}
-
-static bool is_link_local(const union addr *addr)
-{
-    return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
 }
 
 static int order(const void *left, const void *right)

@@ -2,8 +2,8 @@
 /*
  * The node's network interfaces, and the user's choice of them: a list ('|' or ',') of names (with
  * the shell's wildcards), addresses, CIDR blocks ("10.0.0.0/8"), and '!' before any of them to
- * exclude. Unless named, container bridges (docker*, br-*, veth*, virbr*, cni*, flannel*, cali*,
- * podman*, lxc*) are left out.
+ * exclude. Unless named, container bridges (docker*, br-*, virbr*, cni*, flannel*, cali*, podman*,
+ * lxc*) and link-local addresses of veth* are left out.
  */
 #ifndef WEFT_CORE_NETIF_H
 #define WEFT_CORE_NETIF_H

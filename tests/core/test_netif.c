@@ -22,7 +22,8 @@ static const struct {
     {"lo", "127.0.0.1", 8, 1, true, 0},           {"lo", "::1", 128, 1, true, 0},
     {"eth0", "fe80::10%1", 64, 2, false, 1000},   {"eth0", "2001:db8::10", 64, 2, false, 1000},
     {"eth0", "192.168.1.10", 24, 2, false, 1000}, {"docker0", "172.17.0.1", 16, 3, false, 100000},
-    {"ib0", "10.1.0.10", 13, 4, false, 100000},
+    {"ib0", "10.1.0.10", 13, 4, false, 100000},   {"veth7a1", "fe80::7a%5", 64, 5, false, 10000},
+    {"veth-a", "10.77.0.1", 24, 6, false, 10000},
 };
 
 enum { MACHINE = sizeof(machine) / sizeof(machine[0]) };
@@ -67,7 +68,7 @@ static const char *pick(const char *choice)
 
 static void bridges_are_left_out_and_fast_ones_first(void **state)
 {
-    assert_string_equal(pick(NULL), "ib0/4 eth0/4 eth0/6 eth0/ll lo/4 lo/6");
+    assert_string_equal(pick(NULL), "ib0/4 veth-a/4 eth0/4 eth0/6 eth0/ll lo/4 lo/6");
     assert_string_equal(pick(""), pick(NULL));
 }
 
@@ -78,7 +79,7 @@ static void choice_is_by_name_address_or_block(void **state)
     assert_string_equal(pick("lo, ib0"), "ib0/4 lo/4 lo/6");
     assert_string_equal(pick("docker0"), "docker0/4");
     assert_string_equal(pick("docker*"), "docker0/4");
-    assert_string_equal(pick("10.0.0.0/8"), "ib0/4");
+    assert_string_equal(pick("10.0.0.0/8"), "ib0/4 veth-a/4");
     assert_string_equal(pick("192.168.1.10"), "eth0/4");
     assert_string_equal(pick("2001:db8::/32"), "eth0/6");
     assert_string_equal(pick("172.16.0.0/12"), "docker0/4");
@@ -86,16 +87,16 @@ static void choice_is_by_name_address_or_block(void **state)
 
 static void exclusion_wins(void **state)
 {
-    assert_string_equal(pick("!lo"), "ib0/4 eth0/4 eth0/6 eth0/ll");
+    assert_string_equal(pick("!lo"), "ib0/4 veth-a/4 eth0/4 eth0/6 eth0/ll");
     assert_string_equal(pick("eth0|!fe80::/10"), "eth0/4 eth0/6");
-    assert_string_equal(pick("!lo|!eth0"), "ib0/4");
+    assert_string_equal(pick("!lo|!eth0|!veth*"), "ib0/4");
 }
 
 static void nothing_left_says_what_there_is(void **state)
 {
     assert_string_equal(pick("eth7"), "none");
     assert_non_null(strstr(why, "no interface matches 'eth7'; there are lo (127.0.0.1), "));
-    assert_string_equal(pick("!lo|!eth0|!ib0"), "none");
+    assert_string_equal(pick("!lo|!*eth*|!ib0"), "none");
 }
 
 static void bad_choices_are_refused(void **state)
