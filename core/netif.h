@@ -24,12 +24,16 @@ struct netif {
     int mtu;
 };
 
+enum {
+    NETIF_FRESH_MS = 100
+};
+
 /*
  * The addresses of interfaces that are up, running and chosen, fastest first, loopback last, IPv4
  * before IPv6 on each; IPv6 link-local addresses last of their interface. `choice` may be NULL.
- * *list is freed by the caller with free().
- * -FI_EINVAL (why: what does not parse), -FI_ENODATA (why: nothing left, and what there is),
- * -FI_ENOMEM.
+ * *list is freed by the caller with free(). What the node has is read anew when it was last read
+ * more than NETIF_FRESH_MS ago. -FI_EINVAL (why: what does not parse), -FI_ENODATA (why: nothing
+ * left, and what there is), -FI_ENOMEM.
  */
 int netif_list(const char *choice, struct netif **list, size_t *count, char *why, size_t why_size);
 

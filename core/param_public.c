@@ -307,6 +307,17 @@ static void add_all(struct list *list)
     pthread_mutex_unlock(&lock);
 }
 
+/* Any text of them may be missing. */
+static void free_params(struct fi_param *params, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((char *)params[i].name);
+        free((char *)params[i].help_string);
+        free((char *)params[i].value);
+    }
+    free(params);
+}
+
 EXPORT int fi_getparams(struct fi_param **params, int *count)
 {
     struct list list = {0};
@@ -317,7 +328,7 @@ EXPORT int fi_getparams(struct fi_param **params, int *count)
         loader();
     add_all(&list);
     if (list.failed) {
-        fi_freeparams(list.params);
+        free_params(list.params, list.count);
         return -FI_ENOMEM;
     }
     *params = list.params;
@@ -327,12 +338,11 @@ EXPORT int fi_getparams(struct fi_param **params, int *count)
 
 EXPORT void fi_freeparams(struct fi_param *params)
 {
-    for (struct fi_param *param = params; param && param->name; param++) {
-        free((char *)param->name);
-        free((char *)param->help_string);
-        free((char *)param->value);
-    }
-    free(params);
+    size_t count = 0;
+
+    while (params && params[count].name)
+        count++;
+    free_params(params, count);
 }
 
 /* ---- Variables that are none ---- */
