@@ -32,7 +32,7 @@ struct tcp_cm {
     struct tcp_fabric *fabric;
     int epoll_fd, timer_fd;
     struct tcp_cm_item timer;
-    struct list waiting;    /* handshakes by deadline, which is the order of their start */
+    struct list waiting;    /* handshakes by deadline */
     struct list raised;     /* requests that the application has not answered */
     struct list resting;    /* listeners that wait for fds, or for room */
     size_t pending;         /* of waiting, those that were accepted */
@@ -71,6 +71,8 @@ void tcp_cm_destroy(struct tcp_cm *cm); /* takes NULL */
 int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
+/* Puts a handshake among those waiting, where its deadline belongs. */
+void tcp_cm_wait(struct tcp_cm *cm, struct tcp_handshake *handshake);
 /* Sets the timer to the next deadline. */
 void tcp_cm_arm(struct tcp_cm *cm);
 
