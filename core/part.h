@@ -120,6 +120,9 @@ enum {
     /* uint32_t. Version of the wire that the peer said it speaks (from the upper's own exchange);
      * until it is set a lower uses only what every peer understands. */
     OPT_PEER_WIRE_VERSION = -0x57450001,
+    /* uint32_t, milliseconds, before fi_connect. How long the peer may leave the request without an
+     * answer, where the upper knows better than the lower's own limit. */
+    OPT_ANSWER_TIMEOUT = -0x57450002,
 };
 
 #endif

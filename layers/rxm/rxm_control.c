@@ -251,6 +251,7 @@ static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t da
 {
     struct rxm_ep *ep = ep_of(cm);
     struct fi_info *info = dial_info(ep, &peer->addr);
+    uint32_t answer_ms = (uint32_t)cm->config.deadline_ms;
     struct rxm_link *link;
     int rc;
 
@@ -258,6 +259,9 @@ static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t da
         return -FI_ENOMEM;
     rc = rxm_link_open(ep, peer_of(peer), info, &link);
     if (!rc) {
+        /* The manager has its own deadline; a lower that does not know the option has its own. */
+        fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_ANSWER_TIMEOUT, &answer_ms,
+                  sizeof(answer_ms));
         rc = fi_connect(link->ep, info->dest_addr, data, RXM_WIRE_SIZE);
         if (rc)
             rxm_link_close(link);

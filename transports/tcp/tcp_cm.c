@@ -89,6 +89,17 @@ static struct tcp_handshake *first_waiting(struct tcp_cm *cm)
                                     : list_item(cm->waiting.next, struct tcp_handshake, link);
 }
 
+void tcp_cm_wait(struct tcp_cm *cm, struct tcp_handshake *handshake)
+{
+    struct list *pos = &cm->waiting;
+
+    while (pos->prev != &cm->waiting &&
+           list_item(pos->prev, struct tcp_handshake, link)->deadline > handshake->deadline)
+        pos = pos->prev;
+    list_detach(&handshake->link);
+    list_attach_before(&handshake->link, pos);
+}
+
 void tcp_cm_arm(struct tcp_cm *cm)
 {
     struct tcp_handshake *first = first_waiting(cm);

@@ -34,7 +34,7 @@ struct tcp_cm {
     struct tcp_fabric *fabric;
     int epoll_fd, timer_fd;
     struct tcp_cm_item timer;
-    struct list waiting;         /* handshakes by deadline, which is the order of their start */
+    struct list waiting;         /* handshakes by deadline */
     struct list raised;          /* requests that the application has not answered */
     struct list resting;         /* listeners that wait for fds, or for room */
     size_t pending;              /* of waiting, those that were accepted */
@@ -84,6 +84,8 @@ void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep);
 void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep);
 void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep);
 
+/* Puts a handshake among those waiting, where its deadline belongs. */
+void tcp_cm_wait(struct tcp_cm *cm, struct tcp_handshake *handshake);
 /* Sets the timer to the next deadline. */
 void tcp_cm_arm(struct tcp_cm *cm);
 

@@ -123,6 +123,11 @@ static void connected(struct tcp_handshake *handshake)
             err = sent < 0 ? errno : FI_EIO;
     }
     handshake->phase = TCP_PHASE_ANSWER;
+    if (handshake->ep->answer_ms) {
+        handshake->deadline = clock_ms() + handshake->ep->answer_ms;
+        tcp_cm_wait(handshake->cm, handshake);
+        tcp_cm_arm(handshake->cm);
+    }
     if (!err)
         err = -tcp_cm_rewatch(handshake->cm, handshake->fd, EPOLLIN, &handshake->item);
     if (err)
@@ -187,7 +192,7 @@ int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *dat
     if (!err)
         err = -tcp_cm_watch(cm, handshake->fd, EPOLLOUT, &handshake->item);
     handshake->deadline = clock_ms() + ep->domain->fabric->settings.connect_ms;
-    list_attach(&handshake->link, &cm->waiting);
+    tcp_cm_wait(cm, handshake);
     ep->handshake = handshake;
     if (err)
         fail_errno(handshake, err);

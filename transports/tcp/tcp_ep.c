@@ -91,16 +91,25 @@ static void watch_ready(struct tcp_cm_item *item, uint32_t events)
     unit_unlock(ep->report.unit);
 }
 
+/* A layer that lends its receive context drives the CQ, and may drive the EQ from another thread
+ * than the one that this endpoint's unit belongs to. */
+static bool upper_drives(const struct tcp_ep *ep)
+{
+    return ep->bound_srx && !ep->shared;
+}
+
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
 {
     unit_lock(ep->report.unit);
     ep->fd = fd;
     ep->network = network;
+    /* From tcp_set_add on another thread, which drives the unit, may have events of it. */
+    ep->state = TCP_CONNECTED;
     int rc = tcp_set_add(ep->set, ep);
     if (rc) {
         ep->fd = -1;
-    } else {
-        ep->state = TCP_CONNECTED;
+        ep->state = TCP_CONNECTING;
+    } else if (!upper_drives(ep)) {
         tcp_cm_guard(ep->domain->fabric->cm, ep);
     }
     unit_unlock(ep->report.unit);

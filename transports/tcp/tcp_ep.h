@@ -42,6 +42,7 @@ struct tcp_ep {
     uint64_t tx_op_flags, rx_op_flags;
     size_t rx_size, min_multi_recv;
     uint32_t addr_format;
+    uint32_t answer_ms;    /* for the peer to answer a request; 0: what connect_timeout leaves */
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     enum tcp_state state;
     bool needs_srx;        /* receives come through a bound context */

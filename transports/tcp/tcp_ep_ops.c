@@ -97,6 +97,14 @@ static int ep_connect(struct fid_ep *fid, const void *raw, const void *param, si
     return rc;
 }
 
+/* The peer gave up, and dials again perhaps: what would be sent on this connection were lost. */
+static bool hung_up(int fd)
+{
+    uint8_t byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
 {
     struct tcp_handshake *handshake = ep->handshake;
@@ -104,6 +112,8 @@ static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
 
     if (!handshake || handshake->phase != TCP_PHASE_RAISED)
         return -FI_EOPBADSTATE;
+    if (hung_up(handshake->fd))
+        return -FI_ECONNABORTED;
     int rc = tcp_handshake_send(handshake->fd, TCP_CM_ACCEPT, param, paramlen);
     if (!rc)
         rc = tcp_ep_connected(ep, handshake->fd, handshake->message.network);
@@ -217,10 +227,12 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
 
     if (level != FI_OPT_ENDPOINT)
         return -FI_ENOPROTOOPT;
-    if (optname == OPT_PEER_WIRE_VERSION) {
-        if (optlen != sizeof(uint32_t))
+    if (optname == OPT_PEER_WIRE_VERSION || optname == OPT_ANSWER_TIMEOUT) {
+        uint32_t *option = optname == OPT_ANSWER_TIMEOUT ? &ep->answer_ms : &ep->peer_version;
+
+        if (optlen != sizeof(*option))
             return -FI_EINVAL;
-        ep->peer_version = *(const uint32_t *)optval;
+        *option = *(const uint32_t *)optval;
         return 0;
     }
     if (optname != FI_OPT_MIN_MULTI_RECV && optname != FI_OPT_TX_SIZE && optname != FI_OPT_RX_SIZE)

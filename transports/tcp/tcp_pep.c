@@ -179,7 +179,7 @@ static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
         tcp_handshake_destroy(handshake);
         return;
     }
-    list_attach(&handshake->link, &cm->waiting);
+    tcp_cm_wait(cm, handshake);
     cm->pending++;
     tcp_cm_arm(cm);
     request_ready(&handshake->item, EPOLLIN);

@@ -50,7 +50,8 @@ static inline long long rdm_now_ms(void)
 }
 
 /* spec: what goes into prov_name; caps 0: MSG, TAGGED, RMA, DIRECTED_RECV, SOURCE. */
-static inline void rdm_net_open(struct rdm_net *net, const char *spec, uint64_t caps)
+static inline void rdm_net_open_with(struct rdm_net *net, const char *spec, uint64_t caps,
+                                     enum fi_threading threading)
 {
     struct fi_info *hints = fi_allocinfo();
 
@@ -58,7 +59,7 @@ static inline void rdm_net_open(struct rdm_net *net, const char *spec, uint64_t 
     hints->caps = caps ? caps : FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE;
     hints->mode = FI_CONTEXT;
     hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->threading = threading;
     hints->domain_attr->mr_mode = FI_MR_ENDPOINT;
     hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     hints->addr_format = FI_SOCKADDR_IN;
@@ -68,6 +69,11 @@ static inline void rdm_net_open(struct rdm_net *net, const char *spec, uint64_t 
     fi_freeinfo(hints);
     assert_int_equal(fi_fabric(net->info->fabric_attr, &net->fabric, NULL), 0);
     assert_int_equal(fi_domain(net->fabric, net->info, &net->domain, NULL), 0);
+}
+
+static inline void rdm_net_open(struct rdm_net *net, const char *spec, uint64_t caps)
+{
+    rdm_net_open_with(net, spec, caps, FI_THREAD_DOMAIN);
 }
 
 static inline void rdm_net_close(struct rdm_net *net)

@@ -357,7 +357,7 @@ static void node_start(struct node *node)
         .seed = (uint32_t)rnd(1u << 30),
         .retry_ms = 4,
         .retry_max_ms = 400,
-        .unreachable_ms = 3000,
+        .unreachable_ms = 10000, /* more than anybody is busy */
         .deadline_ms = 60000,
         .max_dials = sim.max_dials,
     };

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread for each endpoint, all connecting to all and exchanging messages, with manual progress.
+ * The locks are there (FI_THREAD_SAFE, one domain) or elided (FI_THREAD_DOMAIN, a domain for each
+ * thread); the fabric below, where connections are opened, is everybody's in both.
+ */
+#include "rdm.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    THREADS = 4,
+    ROUNDS = 200
+};
+
+struct worker {
+    struct rdm end;
+    fi_addr_t peers[THREADS];
+    pthread_t thread;
+    pthread_barrier_t *barrier;
+    atomic_int *working;
+    char in[ROUNDS * THREADS][8];
+};
+
+static void work(struct worker *worker)
+{
+    struct fi_cq_tagged_entry entry;
+    int sent = 0, done = 0, total = ROUNDS * THREADS;
+    ssize_t rc;
+
+    for (int i = 0; i < total; i++)
+        if (fi_trecv(worker->end.ep, worker->in[i], 8, NULL, FI_ADDR_UNSPEC, 0, 0, NULL))
+            abort();
+    while (done < 2 * total) {
+        if (sent < total) {
+            rc = fi_tsend(worker->end.ep, "payload", 8, NULL, worker->peers[sent % THREADS], 0,
+                          NULL);
+            if (rc && rc != -FI_EAGAIN)
+                abort();
+            sent += !rc;
+        }
+        rc = fi_cq_read(worker->end.cq, &entry, 1);
+        if (rc != 1 && rc != -FI_EAGAIN)
+            abort();
+        done += rc == 1;
+    }
+}
+
+static void *run(void *opaque)
+{
+    struct worker *worker = opaque;
+
+    pthread_barrier_wait(worker->barrier);
+    work(worker);
+    atomic_fetch_sub(worker->working, 1);
+    while (atomic_load(worker->working)) /* others still need our progress */
+        fi_cq_read(worker->end.cq, NULL, 0);
+    return NULL;
+}
+
+static void exchange(struct worker *workers)
+{
+    pthread_barrier_t barrier;
+    atomic_int working = THREADS;
+
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        for (int j = 0; j < THREADS; j++)
+            workers[i].peers[j] = rdm_insert(&workers[i].end, &workers[j].end.name);
+        workers[i].barrier = &barrier;
+        workers[i].working = &working;
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(workers[i].thread, NULL);
+    pthread_barrier_destroy(&barrier);
+    for (int i = 0; i < THREADS; i++)
+        for (int n = 0; n < ROUNDS * THREADS; n++)
+            assert_string_equal(workers[i].in[n], "payload");
+}
+
+static void endpoints_of_one_domain(void **state)
+{
+    struct worker *workers = calloc(THREADS, sizeof(*workers));
+    struct rdm_net net;
+
+    rdm_net_open_with(&net, "rxm;tcp", 0, FI_THREAD_SAFE);
+    for (int i = 0; i < THREADS; i++)
+        rdm_open(&workers[i].end, &net, 0);
+    exchange(workers);
+    for (int i = 0; i < THREADS; i++)
+        rdm_close(&workers[i].end);
+    rdm_net_close(&net);
+    free(workers);
+}
+
+static void domains_of_one_fabric(void **state)
+{
+    struct worker *workers = calloc(THREADS, sizeof(*workers));
+    struct rdm_net nets[THREADS];
+
+    rdm_net_open_with(&nets[0], "rxm;tcp", 0, FI_THREAD_DOMAIN);
+    for (int i = 1; i < THREADS; i++) {
+        nets[i] = nets[0];
+        assert_int_equal(fi_domain(nets[0].fabric, nets[0].info, &nets[i].domain, NULL), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        rdm_open(&workers[i].end, &nets[i], 0);
+    exchange(workers);
+    for (int i = 0; i < THREADS; i++)
+        rdm_close(&workers[i].end);
+    for (int i = 1; i < THREADS; i++)
+        assert_int_equal(fi_close(&nets[i].domain->fid), 0);
+    rdm_net_close(&nets[0]);
+    free(workers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(endpoints_of_one_domain),
+        cmocka_unit_test(domains_of_one_fabric),
+    };
+
+    return cmocka_run_group_tests_name("rxm_threads", tests, NULL, NULL);
+}
