@@ -152,7 +152,7 @@ static void silent_peer(void)
     fi_addr_t to;
     int fd, err;
 
-    setenv("FI_TCP_CONNECT_TIMEOUT", "1s", 1);
+    setenv("FI_RXM_CONNECT_TIMEOUT", "1s", 1);
     p = conf_pair_open((struct conf_want){0});
     if (!over_sockets(p))
         conf_skip("addresses are not sockets");
