@@ -93,7 +93,7 @@ bad() { # TEXT FILE...
 # pingpong LABEL "SERVER SIDE" "CLIENT SIDE" OPTION...
 # A side is "ours SPEC" or "theirs PROVIDER". Passes when both end well, with data checked.
 pingpong() {
-    local label=$1 server_side server_what client_side client_what port server rc
+    local label=$1 server_side server_what client_side client_what port server rc server_rc=0
     read -r server_side server_what <<<"$2"
     read -r client_side client_what <<<"$3"
     shift 3
@@ -107,12 +107,12 @@ pingpong() {
         >"$work/client" 2>&1
     rc=$?
     [ $rc = 0 ] || kill "$server" 2>/dev/null
-    wait "$server" || rc=1
+    wait "$server" || server_rc=$?
     # One line for each size, at both sides, under the head line.
-    if [ $rc = 0 ] && grep -q '^bytes' "$work/client" && grep -q '^bytes' "$work/server"; then
+    if [ "$rc$server_rc" = 00 ] && grep -q '^bytes' "$work/client" && grep -q '^bytes' "$work/server"; then
         ok "$label"
     else
-        bad "$label (client exit code $rc)" "$work/client" "$work/server"
+        bad "$label (exit codes: client $rc, server $server_rc)" "$work/client" "$work/server"
     fi
 }
 
