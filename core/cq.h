@@ -37,7 +37,6 @@ struct cq {
     struct cq_entry *ring; /* capacity is a power of two */
     size_t capacity;       /* 0 with FI_PEER */
     size_t head, tail;     /* count up for ever; the place in the ring is modulo capacity */
-    size_t entry_size;     /* of the format */
     struct cq_error *errors, **errors_end;
     struct cq_error *shown; /* taken by readerr; its err_data may be in use until the next */
     bool overrun;           /* a completion was lost, and readerr has not said so yet */
