@@ -290,6 +290,7 @@ static bool format_takes(uint32_t format, sa_family_t family)
 int addr_import(uint32_t format, const void *raw, size_t len, union addr *addr)
 {
     union addr copy = {.sa.sa_family = AF_UNSPEC};
+    socklen_t size;
 
     if (!raw)
         return -FI_EINVAL;
@@ -297,11 +298,13 @@ int addr_import(uint32_t format, const void *raw, size_t len, union addr *addr)
         return addr_from_str(raw, len, addr);
     if (len < sizeof(sa_family_t))
         return -FI_EINVAL;
-    memcpy(&copy, raw, len < sizeof(copy) ? len : sizeof(copy));
-    if (!format_takes(format, copy.sa.sa_family) || len < addr_size(&copy.sa))
+    /* No byte behind the address is touched, whatever len says. */
+    memcpy(&copy.sa.sa_family, raw, sizeof(sa_family_t));
+    size = addr_size(&copy.sa);
+    if (!format_takes(format, copy.sa.sa_family) || len < size)
         return -FI_EINVAL;
     memset(addr, 0, sizeof(*addr));
-    memcpy(addr, &copy, addr_size(&copy.sa));
+    memcpy(addr, raw, size);
     return 0;
 }
 

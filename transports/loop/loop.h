@@ -258,8 +258,10 @@ static inline void loop_port_unlock(struct loop_port *port)
 {
     atomic_store_explicit(&port->taken, false, memory_order_release);
 }
-/* Wakes who sleeps on it. */
+/* Wakes who sleeps on fd: one write, then none until somebody is about to sleep again. */
 void loop_port_wake(struct loop_port *port);
+/* Before sleeping, and before the last look at `work`. */
+void loop_port_arm(struct loop_port *port);
 
 /* ---- the rest ---- */
 

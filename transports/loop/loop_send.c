@@ -2,7 +2,6 @@
 /* The way of an operation: from the post to its receiver, and back. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -286,14 +285,8 @@ void loop_progress(struct unit_source *source)
 {
     struct loop_ep *ep = object_of(source, struct loop_ep, source);
     struct loop_port *port = ep->port;
-    uint64_t count;
 
     loop_count(LOOP_CALL_PROGRESS);
-    if (atomic_load_explicit(&port->armed, memory_order_relaxed)) {
-        atomic_store(&port->armed, false);
-        if (read(port->fd, &count, sizeof(count)) < 0)
-            count = 0;
-    }
     if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_acquire), 0)) {
         atomic_store(&ep->stale_sources, false);
         loop_resolve_saved(ep);
@@ -312,7 +305,7 @@ int loop_trywait(struct unit_source *source)
 {
     struct loop_ep *ep = object_of(source, struct loop_ep, source);
 
-    atomic_store(&ep->port->armed, true);
+    loop_port_arm(ep->port);
     return atomic_load(&ep->port->work) || atomic_load(&ep->ended) ||
                    atomic_load(&ep->stale_sources)
                ? -FI_EAGAIN

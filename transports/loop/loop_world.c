@@ -83,6 +83,7 @@ int loop_port_open(const union addr *addr, struct loop_port **ret_port)
     list_init(&port->inbox);
     list_init(&port->done);
     atomic_init(&port->refs, 1);
+    atomic_init(&port->armed, true);
     port->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     loop_world_lock();
     rc = name_locked(port, addr);
@@ -142,6 +143,19 @@ void loop_port_wake(struct loop_port *port)
 {
     uint64_t one = 1;
 
-    if (atomic_load(&port->armed) && port->fd >= 0 && write(port->fd, &one, sizeof(one)) < 0)
+    if (!atomic_load(&port->armed) || !atomic_exchange(&port->armed, false))
+        return;
+    if (write(port->fd, &one, sizeof(one)) < 0)
         return; /* full: it is readable already */
+}
+
+void loop_port_arm(struct loop_port *port)
+{
+    uint64_t count;
+
+    if (atomic_load(&port->armed))
+        return;
+    if (read(port->fd, &count, sizeof(count)) < 0)
+        count = 0; /* who disarmed it has not written yet: then it wakes us for nothing */
+    atomic_store(&port->armed, true);
 }
