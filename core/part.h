@@ -121,7 +121,7 @@ enum {
      * until it is set a lower uses only what every peer understands. */
     OPT_PEER_WIRE_VERSION = -0x57450001,
     /* uint32_t, milliseconds, before fi_connect. How long the peer may leave the request without an
-     * answer, where the upper knows better than the lower's own limit. */
+     * answer, where the upper knows better than the default of the lower. */
     OPT_ANSWER_TIMEOUT = -0x57450002,
 };
 

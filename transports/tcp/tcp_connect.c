@@ -123,7 +123,7 @@ static void connected(struct tcp_handshake *handshake)
             err = sent < 0 ? errno : FI_EIO;
     }
     handshake->phase = TCP_PHASE_ANSWER;
-    if (handshake->ep->answer_ms) {
+    if (handshake->ep->answer_ms && !handshake->ep->domain->fabric->settings.connect_given) {
         handshake->deadline = clock_ms() + handshake->ep->answer_ms;
         tcp_cm_wait(handshake->cm, handshake);
         tcp_cm_arm(handshake->cm);

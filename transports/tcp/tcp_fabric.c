@@ -68,6 +68,7 @@ void tcp_settings_read(struct tcp_settings *settings, const struct params *param
     settings->rndv_size = params_size(params, "rndv_size");
     settings->max_inject = params_size(params, "max_inject");
     settings->connect_ms = params_time_ms(params, "connect_timeout");
+    settings->connect_given = params_given(params, "connect_timeout");
     settings->port_low = (int)params_int(params, "port_low_range");
     settings->port_high = (int)params_int(params, "port_high_range");
     settings->nodelay = params_bool(params, "nodelay");

@@ -16,6 +16,7 @@ struct tcp_settings {
     size_t rndv_size;   /* tagged messages above this wait at the sender */
     size_t max_inject;  /* bytes that a post can copy */
     int64_t connect_ms; /* deadline of an exchange that opens a connection */
+    bool connect_given; /* the user's word, which uppers do not change */
     int port_low, port_high;
     bool nodelay;
 };
