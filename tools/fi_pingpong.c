@@ -175,8 +175,10 @@ static int run_all(struct pp *pp, const size_t *sizes, size_t count)
 static int run(struct pp *pp)
 {
     size_t sizes[PP_SIZES_MAX], count = run_sizes(&pp->options, sizes);
-    int ret = control_open(pp);
+    int ret = fabric_check(pp);
 
+    if (!ret)
+        ret = control_open(pp);
     if (!ret)
         ret = fabric_start(pp, sizes[count - 1]);
     if (!ret)

@@ -82,6 +82,9 @@ int control_exchange_count(struct pp *pp, unsigned long mine, unsigned long *the
 
 /* ---- Endpoint ---- */
 
+/* Is there anything that fits the options? Asked before the other side is. */
+int fabric_check(struct pp *pp);
+
 /* Opens everything, connects or exchanges names, and posts the first receive. */
 int fabric_start(struct pp *pp, size_t max_size);
 void fabric_stop(struct pp *pp);

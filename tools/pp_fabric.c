@@ -41,6 +41,15 @@ static int get_info(struct pp *pp, const char *node, uint64_t flags)
     return ret ? pp_failed("fi_getinfo", ret) : 0;
 }
 
+int fabric_check(struct pp *pp)
+{
+    int ret = get_info(pp, NULL, 0);
+
+    fi_freeinfo(pp->info);
+    pp->info = NULL;
+    return ret;
+}
+
 static int open_fabric(struct pp *pp)
 {
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
