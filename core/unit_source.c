@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sources, and the epoll fds that watch them. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/unit_impl.h"
+
+static int watch_source(const struct unit_watch *watch, const struct unit_source *source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = source->fd};
+
+    if (source->fd < 0)
+        return 0;
+    return epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) ? -errno : 0;
+}
+
+static void unwatch_source(const struct unit_watch *watch, const struct unit_source *source)
+{
+    if (source->fd >= 0)
+        epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
+static void unwatch_all(const struct unit_watch *watch, const struct list *sources,
+                        const struct list *end)
+{
+    for (struct list *pos = sources->next; pos != end; pos = pos->next)
+        unwatch_source(watch, list_item(pos, struct unit_source, link));
+}
+
+/* All or none. */
+static int watch_all(const struct unit_watch *watch, const struct list *sources)
+{
+    list_for_each (pos, sources) {
+        int rc = watch_source(watch, list_item(pos, struct unit_source, link));
+
+        if (rc) {
+            unwatch_all(watch, sources, pos);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int unit_cross(const struct list *watches, const struct list *sources)
+{
+    list_for_each (pos, watches) {
+        int rc = watch_all(list_item(pos, struct unit_watch, link), sources);
+
+        if (!rc)
+            continue;
+        for (struct list *done = watches->next; done != pos; done = done->next)
+            unwatch_all(list_item(done, struct unit_watch, link), sources, sources);
+        return rc;
+    }
+    return 0;
+}
+
+void unit_uncross(const struct list *watches, const struct list *sources)
+{
+    list_for_each (pos, watches)
+        unwatch_all(list_item(pos, struct unit_watch, link), sources, sources);
+}
+
+static int add_watch_locked(struct unit_impl *impl, struct unit_watch *watch, int epoll_fd)
+{
+    int rc;
+
+    watch->epoll_fd = epoll_fd;
+    rc = watch_all(watch, &impl->sources);
+    if (!rc)
+        list_attach(&watch->link, &impl->watches);
+    return rc;
+}
+
+int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd)
+{
+    int rc;
+
+    list_init(&watch->link);
+    unit_lock(unit);
+    rc = add_watch_locked(unit_root(unit)->impl, watch, epoll_fd);
+    unit_unlock(unit);
+    return rc;
+}
+
+void unit_unwatch(struct unit *unit, struct unit_watch *watch)
+{
+    if (!watch->link.next)
+        return;
+    unit_lock(unit);
+    /* After fork the epoll instance is the parent's. */
+    if (!list_empty(&watch->link) && !unit_forked(unit)) {
+        struct list *sources = &unit_root(unit)->impl->sources;
+
+        unwatch_all(watch, sources, sources);
+    }
+    list_detach(&watch->link);
+    unit_unlock(unit);
+}
+
+int unit_own_fd_locked(struct unit *root)
+{
+    struct unit_impl *impl = root->impl;
+    int fd, rc;
+
+    if (impl->own.epoll_fd >= 0)
+        return impl->own.epoll_fd;
+    fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    rc = add_watch_locked(impl, &impl->own, fd);
+    if (rc) {
+        impl->own.epoll_fd = -1;
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int unit_fd(struct unit *unit)
+{
+    int fd;
+
+    unit_lock(unit);
+    fd = unit_own_fd_locked(unit_root(unit));
+    unit_unlock(unit);
+    return fd;
+}
+
+int unit_attach(struct unit *unit, struct unit_source *source)
+{
+    struct unit *root = unit_root(unit);
+    struct unit_impl *impl = root->impl;
+    struct list one;
+    int rc;
+
+    list_init(&one);
+    list_attach(&source->link, &one);
+    rc = unit_cross(&impl->watches, &one);
+    list_detach(&source->link);
+    if (rc)
+        return rc;
+    list_attach(&source->link, &impl->sources);
+    impl->blind += source->fd < 0;
+    if (atomic_load_explicit(&impl->threaded, memory_order_relaxed))
+        rc = unit_thread_start_locked(root);
+    if (rc)
+        unit_detach(unit, source);
+    return rc;
+}
+
+void unit_detach(struct unit *unit, struct unit_source *source)
+{
+    struct unit_impl *impl = unit_root(unit)->impl;
+
+    if (list_empty(&source->link))
+        return;
+    if (!unit_forked(unit)) {
+        list_for_each (pos, &impl->watches)
+            unwatch_source(list_item(pos, struct unit_watch, link), source);
+    }
+    if (impl->next == &source->link)
+        impl->next = source->link.next;
+    list_detach(&source->link);
+    impl->blind -= source->fd < 0;
+}
+
+void unit_progress(struct unit *unit)
+{
+    struct unit_impl *impl = unit_root(unit)->impl;
+
+    for (struct list *pos = impl->sources.next; pos != &impl->sources; pos = impl->next) {
+        struct unit_source *source = list_item(pos, struct unit_source, link);
+
+        impl->next = pos->next;
+        source->progress(source);
+    }
+}
+
+int unit_trywait(struct unit *unit)
+{
+    struct unit_impl *impl = unit_root(unit)->impl;
+
+    list_for_each (pos, &impl->sources) {
+        struct unit_source *source = list_item(pos, struct unit_source, link);
+
+        if (source->trywait(source))
+            return -FI_EAGAIN;
+    }
+    return 0;
+}
+
+int unit_sleep_ms(const struct unit *unit)
+{
+    return unit_root(unit)->impl->blind ? 1 : -1;
+}
