@@ -84,6 +84,14 @@ bool unit_has_thread(const struct unit *unit)
     return atomic_load_explicit(&unit_root(unit)->impl->threaded, memory_order_relaxed);
 }
 
+bool unit_watched(const struct unit *unit)
+{
+    const struct unit_impl *impl = unit_root(unit)->impl;
+
+    return !list_empty(&impl->watches) ||
+           atomic_load_explicit(&impl->threaded, memory_order_relaxed);
+}
+
 bool unit_trylock(struct unit *unit)
 {
     if (!unit->locked)

@@ -121,6 +121,9 @@ int unit_sleep_ms(const struct unit *unit);
 /* An epoll fd that holds the fds of all sources (they may come and go); owned by the unit. Negative
  * error when it cannot be made. Unit unlocked. */
 int unit_fd(struct unit *unit);
+/* True when somebody may sleep on the fds of the sources: a wait object, the unit's own fd, a
+ * thread. Otherwise a busy source may leave its fd unarmed until trywait. Unit locked. */
+bool unit_watched(const struct unit *unit);
 /* Wakes the unit's thread, for work that no fd shows. Any lock state. */
 void unit_wake(struct unit *unit);
 
