@@ -313,8 +313,10 @@ static void cm_close(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
     struct rxm_link *link = link_of(cm_link);
     struct rxm_peer *peer = rxm_peers_find(&ep_of(cm)->peers, &link->addr);
 
-    if (peer && peer->up == link->ep)
+    if (peer && peer->up == link->ep) {
         peer->up = NULL;
+        lower_cq_progress(ep_of(cm)->tx_lower); /* what the peer had sent before it restarted */
+    }
     rxm_link_end(link);
 }
 

@@ -224,7 +224,7 @@ static int open_lower_cq(struct rxm_ep *ep)
                            ep->report.unit);
     if (rc)
         return rc;
-    ep->tx_lower = lower_cq_fid(lower->cq);
+    ep->tx_lower = lower->cq;
     ep->rx_sink = ep->report.rx ? ep->report.rx->sink : NULL;
     return 0;
 }

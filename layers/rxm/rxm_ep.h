@@ -42,7 +42,7 @@ struct rxm_ep {
     struct fi_info *lower_info; /* every connection, and the listener, is opened with it */
     struct report report;
     struct rxm_lower_cq own_cq;  /* where nothing but counters is bound */
-    struct fid_cq *tx_lower;     /* what connections complete their sends to */
+    struct lower_cq *tx_lower;   /* what connections complete their sends to, and are driven by */
     struct fid_peer_cq *rx_sink; /* where received messages are reported, or NULL */
     struct fid_peer_cq dropped;  /* sink of own_cq */
     struct av *av;

@@ -131,7 +131,7 @@ static int bind_all(struct rxm_link *link)
         rx |= FI_SELECTIVE_COMPLETION;
     rc = fi_ep_bind(link->ep, &owner->eq->fid, 0);
     if (!rc)
-        rc = fi_ep_bind(link->ep, &owner->tx_lower->fid, tx);
+        rc = fi_ep_bind(link->ep, &lower_cq_fid(owner->tx_lower)->fid, tx);
     if (!rc)
         rc = fi_ep_bind(link->ep, &link->rx_cq->fid, rx);
     if (!rc)

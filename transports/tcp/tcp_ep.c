@@ -150,7 +150,10 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
         return rc;
     unit_lock(ep->report.unit);
     if (ep->state == TCP_CONNECTED) {
-        flush_all(ep);
+        if (upper_drives(ep))
+            tcp_tx_flush(ep); /* it must not wait inside of its progress */
+        else
+            flush_all(ep);
         drain(ep);
         disconnect(ep, FI_ECANCELED);
         rc = 0;

@@ -350,6 +350,113 @@ static void foreign_request_is_refused_in_its_own_words(void **state)
     rdm_net_close(&net);
 }
 
+/* ---- Addresses ---- */
+
+struct plain {
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    char name[128];
+    size_t name_len;
+};
+
+static void plain_open(struct plain *end, struct fi_info *info, struct fid_domain *domain)
+{
+    struct fi_av_attr av_attr = {.type = FI_AV_MAP};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+
+    end->name_len = sizeof(end->name);
+    assert_int_equal(fi_endpoint(domain, info, &end->ep, NULL), 0);
+    assert_int_equal(fi_av_open(domain, &av_attr, &end->av, NULL), 0);
+    assert_int_equal(fi_cq_open(domain, &cq_attr, &end->cq, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
+}
+
+static void plain_close(struct plain *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+}
+
+/* a sends to b; returns the source that b sees. */
+static fi_addr_t pass_one(struct plain *a, struct plain *b, fi_addr_t to)
+{
+    struct fi_cq_tagged_entry entry;
+    long long limit = rdm_now_ms() + 5000;
+    fi_addr_t src = 0;
+    ssize_t rc;
+
+    assert_int_equal(fi_recv(b->ep, buffer, sizeof(buffer), NULL, FI_ADDR_UNSPEC, NULL), 0);
+    while ((rc = fi_inject(a->ep, "hello", 5, to)) == -FI_EAGAIN) {
+        assert_true(rdm_now_ms() < limit);
+        fi_cq_read(b->cq, NULL, 0);
+    }
+    assert_int_equal(rc, 0);
+    while (fi_cq_readfrom(b->cq, &entry, 1, &src) != 1) {
+        assert_true(rdm_now_ms() < limit);
+        fi_cq_read(a->cq, NULL, 0);
+    }
+    assert_int_equal(entry.len, 5);
+    return src;
+}
+
+static int plain_insert(struct plain *end, struct plain *other, uint32_t format, fi_addr_t *addr,
+                        uint64_t flags)
+{
+    const char *texts[] = {other->name};
+
+    return fi_av_insert(end->av, format == FI_ADDR_STR ? (const void *)texts : other->name, 1, addr,
+                        flags, NULL);
+}
+
+static void in_format(uint32_t format, const char *node, uint64_t caps, uint64_t id)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct plain a, b;
+    fi_addr_t to_b, from_a;
+
+    hints->caps = FI_MSG | FI_SOURCE | caps;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->addr_format = format;
+    hints->fabric_attr->prov_name = strdup(SPEC);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), node, NULL, FI_SOURCE, hints, &info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    plain_open(&a, info, domain);
+    plain_open(&b, info, domain);
+    from_a = id;
+    assert_int_equal(plain_insert(&a, &b, format, &to_b, 0), 1);
+    assert_int_equal(plain_insert(&b, &a, format, &from_a, id ? FI_AV_USER_ID : 0), 1);
+    assert_true(pass_one(&a, &b, to_b) == (id ? id : from_a));
+    plain_close(&a);
+    plain_close(&b);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    fi_freeinfo(info);
+}
+
+static void addresses_may_be_texts(void **state)
+{
+    in_format(FI_ADDR_STR, "127.0.0.1", 0, 0);
+}
+
+static void addresses_may_be_long(void **state)
+{
+    in_format(FI_SOCKADDR_IN6, "::1", 0, 0);
+}
+
+static void sources_may_be_numbers_of_the_user(void **state)
+{
+    in_format(FI_SOCKADDR_IN, "127.0.0.1", FI_AV_USER_ID, 4711);
+}
+
 /* ---- Queues and counters ---- */
 
 static void remote_write_counts_at_a_region(void **state)
@@ -431,6 +538,9 @@ int main(void)
         cmocka_unit_test(nobody_there_is_an_error_once_and_then_tried_again),
         cmocka_unit_test(foreign_refusal_ends_at_once),
         cmocka_unit_test(foreign_request_is_refused_in_its_own_words),
+        cmocka_unit_test(addresses_may_be_texts),
+        cmocka_unit_test(addresses_may_be_long),
+        cmocka_unit_test(sources_may_be_numbers_of_the_user),
         cmocka_unit_test(remote_write_counts_at_a_region),
         cmocka_unit_test(endpoint_with_counters_only),
         cmocka_unit_test(what_is_not_there_says_so),
