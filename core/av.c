@@ -130,8 +130,7 @@ static bool usable(const struct av *av, const void *addr)
 
 static void tell(struct av *av, fi_addr_t addr)
 {
-    list_for_each_safe(pos, after, &av->listeners)
-    {
+    list_for_each_safe (pos, after, &av->listeners) {
         struct av_listener *listener = list_item(pos, struct av_listener, link);
 
         if (listener->inserted)
@@ -381,8 +380,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
             rc = -FI_EINVAL;
             continue;
         }
-        list_for_each_safe(pos, after, &av->listeners)
-        {
+        list_for_each_safe (pos, after, &av->listeners) {
             struct av_listener *listener = list_item(pos, struct av_listener, link);
 
             if (listener->removed)

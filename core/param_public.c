@@ -358,11 +358,13 @@ static void add_name(struct names *names, const char *part, const char *key)
     const char **grown;
 
     if (names->count + 1 >= names->room) {
-        names->room = names->room ? names->room * 2 : 64;
-        grown = realloc(names->names, names->room * sizeof(*grown));
+        size_t room = names->room ? names->room * 2 : 64;
+
+        grown = realloc(names->names, room * sizeof(*grown));
         if (!grown)
             return;
         names->names = grown;
+        names->room = room;
     }
     names->names[names->count] = strdup(param_variable_name(part, key, text, sizeof(text)));
     if (names->names[names->count])

@@ -234,7 +234,7 @@ static int start_listening(struct pp *pp)
 
 static int accept_connection(struct pp *pp, size_t max_size)
 {
-    struct fi_info *info;
+    struct fi_info *info = NULL;
     int ret = start_listening(pp);
 
     if (!ret)

@@ -5,7 +5,9 @@
 
 int main(int argc, char **argv)
 {
-    enum { ROUNDS = 1000 };
+    enum {
+        ROUNDS = 1000
+    };
     int rank, size;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

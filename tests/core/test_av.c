@@ -343,7 +343,7 @@ static void events_report_asynchronous_insertion(void **state)
 
     assert_int_equal(unit_create_control("test", &unit), 0);
     assert_int_equal(eq_open(&fabric, unit, &attr, &eq, NULL), 0);
-    assert_int_equal(fi_av_bind(av, &eq->fid, 0), 0);
+    assert_int_equal(av->fid.ops->bind(&av->fid, &eq->fid, 0), 0);
     assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
     assert_int_equal(fi_av_insert(av, list, 2, NULL, 0, &list), 0);
     assert_int_equal(fi_eq_read(eq, &event, &entry, sizeof(entry), 0), -FI_EAVAIL);

@@ -26,7 +26,9 @@ static const struct {
     {"veth-a", "10.77.0.1", 24, 6, false, 10000},
 };
 
-enum { MACHINE = sizeof(machine) / sizeof(machine[0]) };
+enum {
+    MACHINE = sizeof(machine) / sizeof(machine[0])
+};
 
 static char why[400];
 

@@ -6,6 +6,7 @@
  */
 #include "transports/tcp/tcp_tx.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,8 @@ static void advance(struct tcp_tx *tx, const struct gather *gather, size_t sent,
 {
     for (size_t i = 0; i < gather->op_count && sent; i++) {
         struct tcp_op *op = gather->ops[i];
+
+        assert(op);
         size_t already = op == tx->current ? tx->sent : 0;
         size_t rest = op_size(op) - already;
 
