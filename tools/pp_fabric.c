@@ -239,7 +239,7 @@ static int accept_connection(struct pp *pp, size_t max_size)
 
     if (!ret)
         ret = wait_event(pp, FI_CONNREQ, &info);
-    if (ret)
+    if (ret || !info)
         return ret;
     fi_freeinfo(pp->info);
     pp->info = info;
