@@ -74,8 +74,8 @@ const struct part rxm_part = {
     .prov_name = "ofi_rxm",
     .summary = "reliable datagrams over connections",
     .description =
-        "Gives endpoints of type FI_EP_RDM over a lower that has FI_EP_MSG: it finds the connection "
-        "of an address, makes it on the first use, and hands the operation to it.\n\n"
+        "Gives endpoints of type FI_EP_RDM over a lower that has FI_EP_MSG: it finds the "
+        "connection of an address, makes it on the first use, and hands the operation to it.\n\n"
         "Where the lower carries tags and shares receive contexts, nothing else is added: payloads "
         "land in the buffers of the application and completions in its queues, and the peer may be "
         "any that speaks FI_PROTO_XNET, libfabric's own reliable datagrams over tcp among them.\n\n"
