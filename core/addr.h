@@ -52,9 +52,9 @@ int addr_import(uint32_t format, const void *raw, size_t len, union addr *addr);
 /*
  * Resolves node and service (names or numbers; node may be an FI_ADDR_STR) for `format`
  * (FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR). FI_NUMERICHOST in
- * flags forbids the resolver. Fills at most *count addresses and sets it. why gets a sentence on
- * failure ("cannot resolve 'nosuch': Name or service not known"). -FI_ENODATA. May block in the
- * resolver.
+ * flags forbids the resolver; FI_SOURCE makes no node the any address. Fills at most *count
+ * addresses and sets it. why gets a sentence on failure ("cannot resolve 'nosuch': Name or service
+ * not known"). -FI_ENODATA. May block in the resolver.
  */
 int addr_resolve(const char *node, const char *service, uint64_t flags, uint32_t format,
                  union addr *addrs, size_t *count, char *why, size_t why_size);

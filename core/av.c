@@ -13,7 +13,7 @@
 #include "core/av_table.h"
 #include "core/eq.h"
 #include "core/log.h"
-#include "core/pass.h"
+#include "core/no.h"
 
 enum {
     STR_MAX = 512
@@ -436,24 +436,6 @@ static int av_set_user_id(struct fid_av *fid, fi_addr_t fi_addr, fi_addr_t user_
     return rc;
 }
 
-static int no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
-                     void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,
-                              fi_addr_t *fi_addr, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_lookup_auth_key(struct fid_av *av, fi_addr_t addr, void *auth_key,
-                              size_t *auth_key_size)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops_av av_ops = {
     .size = sizeof(struct fi_ops_av),
     .insert = av_insert,
@@ -462,9 +444,9 @@ static struct fi_ops_av av_ops = {
     .remove = av_remove,
     .lookup = av_lookup,
     .straddr = av_straddr,
-    .av_set = no_av_set,
-    .insert_auth_key = no_insert_auth_key,
-    .lookup_auth_key = no_lookup_auth_key,
+    .av_set = no_av_av_set,
+    .insert_auth_key = no_av_insert_auth_key,
+    .lookup_auth_key = no_av_lookup_auth_key,
     .set_user_id = av_set_user_id,
 };
 
@@ -489,9 +471,9 @@ static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (bfid->fclass != FI_CLASS_EQ || !(av->flags & FI_EVENT) || av->eq)
+    if (bfid->fclass != FI_CLASS_EQ || !eq_of(bfid) || !(av->flags & FI_EVENT) || av->eq)
         return -FI_EINVAL;
-    av->eq = object_of(bfid, struct eq, fid.fid);
+    av->eq = eq_of(bfid);
     children_hold(&av->eq->children);
     return 0;
 }
@@ -502,6 +484,7 @@ static struct fi_ops av_fid_ops = {
     .bind = av_bind,
     .control = no_control,
     .ops_open = no_ops_open,
+    .tostr = no_tostr,
     .ops_set = no_ops_set,
 };
 

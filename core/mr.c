@@ -17,7 +17,7 @@
 #include "core/abi.h"
 #include "core/cntr.h"
 #include "core/log.h"
-#include "core/pass.h"
+#include "core/no.h"
 
 enum {
     KEY_BATCH = 32, /* random keys for each getrandom */
@@ -317,6 +317,7 @@ static struct fi_ops mr_fid_ops = {
     .bind = mr_bind,
     .control = mr_control,
     .ops_open = no_ops_open,
+    .tostr = no_tostr,
     .ops_set = no_ops_set,
 };
 

@@ -8,33 +8,42 @@
 #include "transports/loop/loop.h"
 
 /* Of an operation only what counts is set: most of the struct is room. */
+static inline void fill(struct loop_op *op, enum loop_kind kind, size_t count, uint64_t data,
+                        uint64_t tag, void *context)
+{
+    loop_count(kind == LOOP_TAGGED ? LOOP_CALL_TSEND : LOOP_CALL_SEND);
+    op->kind = kind;
+    op->data = data;
+    op->tag = tag;
+    op->context = context;
+    op->count = count;
+    op->rma_count = 0;
+}
+
 static inline ssize_t send_any(struct fid_ep *fid, enum loop_kind kind, const struct iovec *iov,
                                size_t count, fi_addr_t dest, uint64_t flags, uint64_t data,
-                               uint64_t tag, void *context, bool silent)
+                               uint64_t tag, void *context)
 {
     struct loop_op op;
 
-    loop_count(kind == LOOP_TAGGED ? LOOP_CALL_TSEND : LOOP_CALL_SEND);
     if (count > LOOP_IOV_LIMIT)
         return -FI_EINVAL;
-    op.kind = kind;
-    op.data = data;
-    op.tag = tag;
-    op.context = context;
-    op.count = count;
-    op.rma_count = 0;
+    fill(&op, kind, count, data, tag, context);
     for (size_t i = 0; i < count; i++)
         op.iov[i] = iov[i];
-    return loop_send(loop_ep_of(fid), &op, dest, flags, silent);
+    return loop_send(loop_ep_of(fid), &op, dest, flags, false);
 }
 
 static inline ssize_t send_one(struct fid_ep *fid, enum loop_kind kind, const void *buf, size_t len,
                                fi_addr_t dest, uint64_t flags, uint64_t data, uint64_t tag,
                                void *context, bool silent)
 {
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+    struct loop_op op;
 
-    return send_any(fid, kind, &iov, 1, dest, flags, data, tag, context, silent);
+    fill(&op, kind, 1, data, tag, context);
+    op.iov[0].iov_base = (void *)(uintptr_t)buf;
+    op.iov[0].iov_len = len;
+    return loop_send(loop_ep_of(fid), &op, dest, flags, silent);
 }
 
 static inline uint64_t tx_flags(struct fid_ep *fid)
@@ -47,13 +56,13 @@ static inline uint64_t tx_flags(struct fid_ep *fid)
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
     return send_any(fid, LOOP_MSG, msg->msg_iov, msg->iov_count, msg->addr, flags, msg->data, 0,
-                    msg->context, false);
+                    msg->context);
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
                          fi_addr_t dest, void *context)
 {
-    return send_any(fid, LOOP_MSG, iov, count, dest, tx_flags(fid), 0, 0, context, false);
+    return send_any(fid, LOOP_MSG, iov, count, dest, tx_flags(fid), 0, 0, context);
 }
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
@@ -148,13 +157,13 @@ struct fi_ops_msg loop_msg_shared_ops = {
 static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     return send_any(fid, LOOP_TAGGED, msg->msg_iov, msg->iov_count, msg->addr, flags, msg->data,
-                    msg->tag, msg->context, false);
+                    msg->tag, msg->context);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
                             fi_addr_t dest, uint64_t tag, void *context)
 {
-    return send_any(fid, LOOP_TAGGED, iov, count, dest, tx_flags(fid), 0, tag, context, false);
+    return send_any(fid, LOOP_TAGGED, iov, count, dest, tx_flags(fid), 0, tag, context);
 }
 
 static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
