@@ -81,19 +81,33 @@ static void received(struct tcp_set *set, struct tcp_ep *ep)
         disarm(set, ep);
 }
 
+/* The one that has been looked at in vain for longest; NULL when all have just received. */
+static struct tcp_ep *coldest(struct tcp_set *set)
+{
+    struct tcp_ep *found = NULL;
+
+    list_for_each (pos, &set->hot) {
+        struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
+
+        if (ep->tries > (found ? found->tries : 0))
+            found = ep;
+    }
+    return found;
+}
+
 void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
 {
-    ep->tries = 0;
-    ep->streak = 0;
     if (!list_empty(&ep->hot) || ep->fd < 0)
         return;
     if (set->hot_count == HOT_MAX) {
-        struct tcp_ep *oldest = list_item(set->hot.next, struct tcp_ep, hot);
+        struct tcp_ep *other = coldest(set);
 
-        if (!oldest->tries)
+        if (!other)
             return;
-        cool(set, oldest);
+        cool(set, other);
     }
+    ep->tries = 0;
+    ep->streak = 0;
     list_attach(&ep->hot, &set->hot);
     set->hot_count++;
     tcp_cm_lull(set->domain->fabric->cm, ep);
@@ -124,18 +138,6 @@ static void do_work(struct tcp_set *set)
     }
 }
 
-static void look_at_hot(struct tcp_set *set)
-{
-    list_for_each_safe (pos, after, &set->hot) {
-        struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
-
-        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
-            received(set, ep);
-        else if (++ep->tries > HOT_TRIES)
-            cool(set, ep);
-    }
-}
-
 static void unblock(struct tcp_ep *ep)
 {
     if (!ep->tx.blocked)
@@ -143,6 +145,23 @@ static void unblock(struct tcp_ep *ep)
     ep->tx.blocked = false;
     ep->set->blocked--;
     tcp_tx_flush(ep);
+}
+
+/* A report may call back and change who is hot: each turn takes the first and puts it last. */
+static void look_at_hot(struct tcp_set *set)
+{
+    for (unsigned left = set->hot_count; left && !list_empty(&set->hot); left--) {
+        struct tcp_ep *ep = list_item(set->hot.next, struct tcp_ep, hot);
+
+        list_detach(&ep->hot);
+        list_attach(&ep->hot, &set->hot);
+        /* epoll tells of room only when a third of the socket buffer is free. */
+        unblock(ep);
+        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
+            received(set, ep);
+        else if (++ep->tries > HOT_TRIES)
+            cool(set, ep);
+    }
 }
 
 /* True when the event was of use to anybody. */
@@ -160,8 +179,10 @@ static bool handle(struct tcp_set *set, struct tcp_ep *ep, uint32_t events)
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         ep->rx.ended = true;
     if (!ep->rx.paused && !ep->rx.stash) {
-        if (tcp_rx_progress(ep))
+        if (tcp_rx_progress(ep)) {
+            ep->tries = 0;
             tcp_set_heat(set, ep);
+        }
     } else if (events & (EPOLLHUP | EPOLLERR)) {
         /* Nothing can be sent any more; what has arrived waits for its receives. */
         ep->tx.error = FI_ECONNRESET;
@@ -189,7 +210,7 @@ static void progress(struct unit_source *source)
         return;
     do_work(set);
     look_at_hot(set);
-    if (!set->hot_count || set->blocked || !set->until_poll) {
+    if (!set->hot_count || set->blocked > HOT_MAX || !set->until_poll) {
         set->until_poll = POLL_EVERY;
         poll_events(set);
     } else {
