@@ -2,8 +2,11 @@
 /* Messages, tagged messages, remote access and their completions between two endpoints. */
 #include "pair.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* core/part.h: the upper tells what the peer's wire knows. */
 enum {
@@ -588,6 +591,74 @@ static void a_thread_makes_progress(void **state)
     pair_close(&pair);
 }
 
+/* ---- Sleeping ---- */
+
+struct sender {
+    struct pair *pair;
+    int count;
+};
+
+/* Sends now in bursts, so that the receiver is busy, now after a pause, so that it sleeps. */
+static void *send_at_times(void *arg)
+{
+    struct sender *sender = arg;
+
+    for (int i = 0; i < sender->count; i++) {
+        struct fi_cq_tagged_entry done;
+
+        if (i % 50 >= 40)
+            usleep(2000);
+        while (fi_send(sender->pair->a.ep, out, 100, NULL, 0, NULL) == -FI_EAGAIN)
+            ;
+        while (fi_cq_read(sender->pair->a.tx, &done, 1) == -FI_EAGAIN)
+            ;
+    }
+    return NULL;
+}
+
+static void sleep_on_fd(struct pair *pair, int fd)
+{
+    struct fid *fid = &pair->b.rx->fid;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    if (fi_trywait(pair->fabric, &fid, 1) == 0)
+        assert_int_equal(poll(&wait, 1, 5000), 1);
+}
+
+static void a_sleeping_reader_wakes(void **state)
+{
+    enum {
+        COUNT = 300
+    };
+    struct pair pair;
+
+    for (int by_fd = 0; by_fd < 2; by_fd++) {
+        struct sender sender = {.pair = &pair, .count = COUNT};
+        struct fi_cq_tagged_entry done;
+        pthread_t thread;
+        int fd = -1;
+
+        pair_open(&pair, &(struct options){0});
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(fi_recv(pair.b.ep, in, 100, NULL, 0, NULL), 0);
+        assert_int_equal(fi_control(&pair.b.rx->fid, FI_GETWAIT, &fd), 0);
+        assert_int_equal(pthread_create(&thread, NULL, send_at_times, &sender), 0);
+        for (int i = 0; i < COUNT;) {
+            ssize_t rc = by_fd ? fi_cq_read(pair.b.rx, &done, 1)
+                               : fi_cq_sread(pair.b.rx, &done, 1, NULL, 5000);
+
+            if (rc == 1)
+                i++;
+            else if (by_fd && rc == -FI_EAGAIN)
+                sleep_on_fd(&pair, fd);
+            else
+                fail_msg("read: %s", fi_strerror((int)-rc));
+        }
+        pthread_join(thread, NULL);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -609,6 +680,7 @@ int main(void)
         cmocka_unit_test(a_fence_waits),
         cmocka_unit_test(traffic_both_ways_stays_in_order),
         cmocka_unit_test(a_thread_makes_progress),
+        cmocka_unit_test(a_sleeping_reader_wakes),
     };
     return cmocka_run_group_tests_name("tcp data", tests, make_buffers, free_buffers);
 }
