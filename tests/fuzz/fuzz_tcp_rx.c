@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 2)
         return 0;
-    if (!fabric)
+    if (!anchor)
         set_up();
     memset(region, GUARD, sizeof(region));
     memset(rooms, GUARD, sizeof(rooms));

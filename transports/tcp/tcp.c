@@ -45,7 +45,7 @@ static const struct param_def tcp_params[] = {
              "connection is not read until some are received."},
     {.key = "rndv_size",
      .type = PARAM_SIZE,
-     .default_text = "256k",
+     .default_text = "1m",
      .help = "Tagged messages of more bytes wait at the sender for their receive, where the peer "
              "supports it."},
     {.key = "connect_timeout",

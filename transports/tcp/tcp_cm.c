@@ -105,6 +105,9 @@ void tcp_cm_arm(struct tcp_cm *cm)
     struct tcp_handshake *first = first_waiting(cm);
     long long next = first ? first->deadline : 0;
 
+    /* The timer of a forked process is its parent's, too. */
+    if (unit_forked(cm->fabric->unit))
+        return;
     if (list_empty(&cm->resting))
         cm->retry = 0;
     else if (!cm->retry)

@@ -48,7 +48,9 @@ struct tcp_ep {
     bool needs_srx;        /* receives come through a bound context */
     bool network;          /* the peer's byte order is not ours */
     int fd;                /* of the connection, -1 */
-    unsigned tries;        /* fruitless looks since it was hot */
+    unsigned tries;        /* fruitless looks since it last received */
+    unsigned streak;       /* looks that were not, since it is hot */
+    bool armed;            /* in the set's epoll fd */
     struct list hot, work; /* links of the set */
     struct list inbounds;
     struct tcp_tx tx;

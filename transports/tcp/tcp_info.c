@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/tcp/tcp_info.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,14 +92,16 @@ int tcp_addr_export(uint32_t format, const struct sockaddr *addr, void *raw, siz
 static struct fid_nic *describe_nic(const struct netif *netif)
 {
     struct fid_nic *nic = nic_create();
-    union addr addr = netif->addr;
-    char text[ADDR_TEXT_MAX];
+    char text[INET6_ADDRSTRLEN] = "";
+    const void *host = netif->addr.sa.sa_family == AF_INET6
+                           ? (const void *)&netif->addr.in6.sin6_addr
+                           : (const void *)&netif->addr.in.sin_addr;
 
     if (!nic)
         return NULL;
-    addr_set_port(&addr.sa, 0);
+    inet_ntop(netif->addr.sa.sa_family, host, text, sizeof(text));
     nic->device_attr->name = strdup(netif->name);
-    nic->link_attr->address = strdup(addr_text(&addr.sa, text, sizeof(text)));
+    nic->link_attr->address = strdup(text);
     nic->link_attr->network_type = strdup("Ethernet");
     nic->link_attr->mtu = (size_t)netif->mtu;
     nic->link_attr->speed = (size_t)netif->speed * 1000000;

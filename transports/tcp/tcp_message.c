@@ -194,8 +194,15 @@ static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_
     entry->cq_data = inbound->cq_data;
     if (inbound->flags & TCP_FLAG_CQ_DATA)
         entry->flags |= FI_REMOTE_CQ_DATA;
-    return inbound->op == TCP_OP_MSG ? ep->srx->owner_ops->queue_msg(entry)
-                                     : ep->srx->owner_ops->queue_tag(entry);
+    int rc = inbound->op == TCP_OP_MSG ? ep->srx->owner_ops->queue_msg(entry)
+                                       : ep->srx->owner_ops->queue_tag(entry);
+    if (rc) {
+        if (ep->rx.inbound == inbound)
+            ep->rx.inbound = NULL;
+        free_inbound(inbound);
+        free_entry(entry);
+    }
+    return rc;
 }
 
 static void say_limit(struct tcp_ep *ep)

@@ -17,9 +17,47 @@ enum {
     HOT_TRIES = 512, /* fruitless looks after which one cools */
     POLL_EVERY = 32, /* progress calls, while something is hot */
     EVENTS = 64,     /* of one epoll_wait */
+    STREAK = 16,     /* messages after which a hot one leaves epoll */
 };
 
-static void cool(struct tcp_set *set, struct tcp_ep *ep)
+/* ---- epoll ---- */
+
+static int arm(struct tcp_set *set, struct tcp_ep *ep)
+{
+    struct epoll_event event = {
+        .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+        .data.ptr = ep,
+    };
+
+    if (ep->armed || ep->fd < 0)
+        return 0;
+    if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, ep->fd, &event))
+        return -errno;
+    ep->armed = true;
+    return 0;
+}
+
+static void disarm(struct tcp_set *set, struct tcp_ep *ep)
+{
+    /* The epoll fd of a forked process is its parent's, too. */
+    if (ep->armed && !unit_forked(set->unit))
+        epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+    ep->armed = false;
+}
+
+/* Adding a socket tells at once what has happened to it meanwhile. */
+void tcp_set_arm(struct tcp_set *set, struct tcp_ep *ep)
+{
+    if (arm(set, ep)) {
+        /* Without epoll it stays a matter of looking. */
+        ep->rx.readable = true;
+        tcp_set_work(set, ep);
+    }
+}
+
+/* ---- Hot endpoints ---- */
+
+static void leave_hot(struct tcp_set *set, struct tcp_ep *ep)
 {
     if (list_empty(&ep->hot))
         return;
@@ -27,18 +65,49 @@ static void cool(struct tcp_set *set, struct tcp_ep *ep)
     set->hot_count--;
 }
 
-void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
+static void cool(struct tcp_set *set, struct tcp_ep *ep)
+{
+    leave_hot(set, ep);
+    tcp_set_arm(set, ep);
+}
+
+/* epoll calls back for every message. Where one follows the other, and nobody sleeps on the fd, a
+ * look costs less. */
+static void received(struct tcp_set *set, struct tcp_ep *ep)
 {
     ep->tries = 0;
+    if (ep->streak < STREAK && ++ep->streak == STREAK && !unit_watched(set->unit) &&
+        !ep->tx.blocked && !list_empty(&ep->hot))
+        disarm(set, ep);
+}
+
+/* The one that has been looked at in vain for longest; NULL when all have just received. */
+static struct tcp_ep *coldest(struct tcp_set *set)
+{
+    struct tcp_ep *found = NULL;
+
+    list_for_each (pos, &set->hot) {
+        struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
+
+        if (ep->tries > (found ? found->tries : 0))
+            found = ep;
+    }
+    return found;
+}
+
+void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
+{
     if (!list_empty(&ep->hot) || ep->fd < 0)
         return;
     if (set->hot_count == HOT_MAX) {
-        struct tcp_ep *oldest = list_item(set->hot.next, struct tcp_ep, hot);
+        struct tcp_ep *other = coldest(set);
 
-        if (!oldest->tries)
+        if (!other)
             return;
-        cool(set, oldest);
+        cool(set, other);
     }
+    ep->tries = 0;
+    ep->streak = 0;
     list_attach(&ep->hot, &set->hot);
     set->hot_count++;
     tcp_cm_lull(set->domain->fabric->cm, ep);
@@ -69,18 +138,6 @@ static void do_work(struct tcp_set *set)
     }
 }
 
-static void look_at_hot(struct tcp_set *set)
-{
-    list_for_each_safe (pos, after, &set->hot) {
-        struct tcp_ep *ep = list_item(pos, struct tcp_ep, hot);
-
-        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
-            ep->tries = 0;
-        else if (++ep->tries > HOT_TRIES)
-            cool(set, ep);
-    }
-}
-
 static void unblock(struct tcp_ep *ep)
 {
     if (!ep->tx.blocked)
@@ -88,6 +145,23 @@ static void unblock(struct tcp_ep *ep)
     ep->tx.blocked = false;
     ep->set->blocked--;
     tcp_tx_flush(ep);
+}
+
+/* A report may call back and change who is hot: each turn takes the first and puts it last. */
+static void look_at_hot(struct tcp_set *set)
+{
+    for (unsigned left = set->hot_count; left && !list_empty(&set->hot); left--) {
+        struct tcp_ep *ep = list_item(set->hot.next, struct tcp_ep, hot);
+
+        list_detach(&ep->hot);
+        list_attach(&ep->hot, &set->hot);
+        /* epoll tells of room only when a third of the socket buffer is free. */
+        unblock(ep);
+        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
+            received(set, ep);
+        else if (++ep->tries > HOT_TRIES)
+            cool(set, ep);
+    }
 }
 
 /* True when the event was of use to anybody. */
@@ -105,8 +179,10 @@ static bool handle(struct tcp_set *set, struct tcp_ep *ep, uint32_t events)
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         ep->rx.ended = true;
     if (!ep->rx.paused && !ep->rx.stash) {
-        if (tcp_rx_progress(ep))
+        if (tcp_rx_progress(ep)) {
+            ep->tries = 0;
             tcp_set_heat(set, ep);
+        }
     } else if (events & (EPOLLHUP | EPOLLERR)) {
         /* Nothing can be sent any more; what has arrived waits for its receives. */
         ep->tx.error = FI_ECONNRESET;
@@ -134,7 +210,7 @@ static void progress(struct unit_source *source)
         return;
     do_work(set);
     look_at_hot(set);
-    if (!set->hot_count || set->blocked || !set->until_poll) {
+    if (!set->hot_count || set->blocked > HOT_MAX || !set->until_poll) {
         set->until_poll = POLL_EVERY;
         poll_events(set);
     } else {
@@ -148,6 +224,8 @@ static int trywait(struct unit_source *source)
 {
     struct tcp_set *set = object_of(source, struct tcp_set, source);
 
+    list_for_each (pos, &set->hot)
+        tcp_set_arm(set, list_item(pos, struct tcp_ep, hot));
     if (!list_empty(&set->work))
         return -FI_EAGAIN;
     return poll_events(set) || !list_empty(&set->work) ? -FI_EAGAIN : 0;
@@ -233,20 +311,13 @@ struct unit *tcp_set_leave(struct tcp_set *set)
 
 int tcp_set_add(struct tcp_set *set, struct tcp_ep *ep)
 {
-    struct epoll_event event = {
-        .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-        .data.ptr = ep,
-    };
-
-    return epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, ep->fd, &event) ? -errno : 0;
+    return arm(set, ep);
 }
 
 void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep)
 {
-    /* The epoll fd of a forked process is its parent's, too. */
-    if (!unit_forked(set->unit))
-        epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
-    cool(set, ep);
+    leave_hot(set, ep);
+    disarm(set, ep);
     list_detach(&ep->work);
     if (ep->tx.blocked) {
         ep->tx.blocked = false;

@@ -46,6 +46,9 @@ struct unit *tcp_set_leave(struct tcp_set *set);
 int tcp_set_add(struct tcp_set *set, struct tcp_ep *ep);
 void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep);
 
+/* An event will tell when the socket of ep has room again. */
+void tcp_set_arm(struct tcp_set *set, struct tcp_ep *ep);
+
 /* ep can go on at the next progress call. */
 void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep);
 /* ep has received: look at it again soon. */

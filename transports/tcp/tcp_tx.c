@@ -312,6 +312,8 @@ static void set_blocked(struct tcp_ep *ep)
 {
     ep->tx.blocked = true;
     ep->set->blocked++;
+    tcp_set_heat(ep->set, ep);
+    tcp_set_arm(ep->set, ep);
 }
 
 /* The socket takes no more. What the peer sent before it broke still counts: read it first. */

@@ -2,8 +2,11 @@
 /* Messages, tagged messages, remote access and their completions between two endpoints. */
 #include "pair.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* core/part.h: the upper tells what the peer's wire knows. */
 enum {
@@ -588,6 +591,148 @@ static void a_thread_makes_progress(void **state)
     pair_close(&pair);
 }
 
+/* ---- Many connections ---- */
+
+enum {
+    MANY = 24
+};
+
+/* One more endpoint of side's domain, on its queues and its shared context. */
+static struct fid_ep *another(struct pair *pair, struct side *side, struct fi_info *info)
+{
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(side->domain, info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &pair->eq->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &side->tx->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_ep_bind(ep, &side->rx->fid, FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(ep, &side->srx->fid, 0), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    return ep;
+}
+
+static void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b)
+{
+    struct fi_eq_cm_entry entry;
+
+    *a = another(pair, &pair->a, pair->info);
+    assert_int_equal(fi_connect(*a, &pair->address, NULL, 0), 0);
+    expect_event(pair, FI_CONNREQ, &entry);
+    *b = another(pair, &pair->b, entry.info);
+    fi_freeinfo(entry.info);
+    assert_int_equal(fi_accept(*b, NULL, 0), 0);
+    expect_event(pair, FI_CONNECTED, &entry);
+    expect_event(pair, FI_CONNECTED, &entry);
+}
+
+/* All of them busy in turn: none is forgotten when others are hot. */
+static void many_connections_share_queues_and_a_context(void **state)
+{
+    struct pair pair;
+    struct fid_ep *a[MANY], *b[MANY];
+    struct fi_cq_tagged_entry done;
+
+    pair_open(&pair, &(struct options){.shared = true});
+    for (int i = 0; i < MANY; i++)
+        connect_another(&pair, &a[i], &b[i]);
+    for (unsigned round = 0; round < 60; round++) {
+        uint64_t seen = 0;
+
+        for (unsigned i = 0; i < MANY; i++) {
+            struct fid_ep *from = round % 2 ? a[i] : b[i];
+
+            for (unsigned again = 0; again < (i < 3 ? 20 : 1); again++)
+                assert_int_equal(fi_tinject(from, out, i, 0, again ? 99 : i), 0);
+        }
+        struct side *to = round % 2 ? &pair.b : &pair.a;
+        for (unsigned i = 0; i < MANY; i++)
+            assert_int_equal(fi_trecv(to->srx, in, 100, NULL, 0, i, 0, NULL), 0);
+        for (unsigned i = 0; i < 3 * 19; i++)
+            assert_int_equal(fi_trecv(to->srx, in, 100, NULL, 0, 99, 0, NULL), 0);
+        for (unsigned i = 0; i < MANY + 3 * 19; i++) {
+            expect_completion(&pair, to->rx, &done);
+            if (done.tag == 99)
+                continue;
+            assert_int_equal(done.len, done.tag);
+            seen |= 1u << done.tag;
+        }
+        assert_int_equal(seen, (1u << MANY) - 1);
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(fi_close(&a[i]->fid), 0);
+        assert_int_equal(fi_close(&b[i]->fid), 0);
+    }
+    pair_close(&pair);
+}
+
+/* ---- Sleeping ---- */
+
+struct sender {
+    struct pair *pair;
+    int count;
+};
+
+/* Sends now in bursts, so that the receiver is busy, now after a pause, so that it sleeps. */
+static void *send_at_times(void *arg)
+{
+    struct sender *sender = arg;
+
+    for (int i = 0; i < sender->count; i++) {
+        struct fi_cq_tagged_entry done;
+
+        if (i % 50 >= 40)
+            usleep(2000);
+        while (fi_send(sender->pair->a.ep, out, 100, NULL, 0, NULL) == -FI_EAGAIN)
+            ;
+        while (fi_cq_read(sender->pair->a.tx, &done, 1) == -FI_EAGAIN)
+            ;
+    }
+    return NULL;
+}
+
+static void sleep_on_fd(struct pair *pair, int fd)
+{
+    struct fid *fid = &pair->b.rx->fid;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    if (fi_trywait(pair->fabric, &fid, 1) == 0)
+        assert_int_equal(poll(&wait, 1, 5000), 1);
+}
+
+static void a_sleeping_reader_wakes(void **state)
+{
+    enum {
+        COUNT = 300
+    };
+    struct pair pair;
+
+    for (int by_fd = 0; by_fd < 2; by_fd++) {
+        struct sender sender = {.pair = &pair, .count = COUNT};
+        struct fi_cq_tagged_entry done;
+        pthread_t thread;
+        int fd = -1;
+
+        pair_open(&pair, &(struct options){0});
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(fi_recv(pair.b.ep, in, 100, NULL, 0, NULL), 0);
+        assert_int_equal(fi_control(&pair.b.rx->fid, FI_GETWAIT, &fd), 0);
+        assert_int_equal(pthread_create(&thread, NULL, send_at_times, &sender), 0);
+        for (int i = 0; i < COUNT;) {
+            ssize_t rc = by_fd ? fi_cq_read(pair.b.rx, &done, 1)
+                               : fi_cq_sread(pair.b.rx, &done, 1, NULL, 5000);
+
+            if (rc == 1)
+                i++;
+            else if (by_fd && rc == -FI_EAGAIN)
+                sleep_on_fd(&pair, fd);
+            else
+                fail_msg("read: %s", fi_strerror((int)-rc));
+        }
+        pthread_join(thread, NULL);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,7 +753,9 @@ int main(void)
         cmocka_unit_test(access_out_of_bounds_ends_the_connection),
         cmocka_unit_test(a_fence_waits),
         cmocka_unit_test(traffic_both_ways_stays_in_order),
+        cmocka_unit_test(many_connections_share_queues_and_a_context),
         cmocka_unit_test(a_thread_makes_progress),
+        cmocka_unit_test(a_sleeping_reader_wakes),
     };
     return cmocka_run_group_tests_name("tcp data", tests, make_buffers, free_buffers);
 }
