@@ -425,14 +425,41 @@ static void read_events(struct rxm_ep *ep)
     }
 }
 
-static void set_timer(struct rxm_ep *ep, int64_t delay_ms)
+/* The timer only wakes: what it is for is done with the events. */
+static void timer_progress(struct unit_source *source)
+{
+}
+
+static int timer_trywait(struct unit_source *source)
+{
+    return 0;
+}
+
+/* It is a source only while it runs: idle endpoints pay for the EQ alone. */
+static int start_timer(struct rxm_ep *ep, int64_t delay_ms)
 {
     struct itimerspec spec = {
         .it_value = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000},
     };
 
+    if (ep->timer_source.fd < 0)
+        ep->timer_source.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (ep->timer_source.fd < 0)
+        return -FI_EMFILE;
     timerfd_settime(ep->timer_source.fd, 0, &spec, NULL);
-    ep->timer_set = delay_ms != 0;
+    if (!list_empty(&ep->timer_source.link))
+        return 0;
+    ep->timer_source.progress = timer_progress;
+    ep->timer_source.trywait = timer_trywait;
+    return unit_attach(ep->unit, &ep->timer_source);
+}
+
+static void stop_timer(struct rxm_ep *ep)
+{
+    static const struct itimerspec never;
+
+    timerfd_settime(ep->timer_source.fd, 0, &never, NULL);
+    unit_detach(ep->unit, &ep->timer_source);
 }
 
 void rxm_control_run(struct rxm_ep *ep)
@@ -445,8 +472,8 @@ void rxm_control_run(struct rxm_ep *ep)
     read_events(ep);
     if (!list_empty(&ep->lingering))
         rxm_link_reap(ep);
-    if (ep->timer_set)
-        set_timer(ep, 0);
+    if (!list_empty(&ep->timer_source.link))
+        stop_timer(ep);
     if (rxm_cm_next(&ep->cm) != INT64_MAX) {
         now = clock_ms();
         if (rxm_cm_next(&ep->cm) <= now)
@@ -473,19 +500,9 @@ static int eq_trywait(struct unit_source *source)
     ep->skip = 0;
     if (atomic_load(&ep->changes.any) || next <= now)
         return -FI_EAGAIN;
-    if (next != INT64_MAX)
-        set_timer(ep, next - now);
+    if (next != INT64_MAX && start_timer(ep, next - now))
+        return -FI_EAGAIN;
     return fi_trywait(ep->domain->fabric->lower->fabric, &fid, 1) ? -FI_EAGAIN : 0;
-}
-
-/* The timer only wakes: what it is for is done with the events. */
-static void timer_progress(struct unit_source *source)
-{
-}
-
-static int timer_trywait(struct unit_source *source)
-{
-    return 0;
 }
 
 /* ---- Opening and closing ---- */
@@ -533,24 +550,17 @@ static int init_cm(struct rxm_ep *ep)
     return 0;
 }
 
-static int attach_sources(struct rxm_ep *ep)
+static int attach_source(struct rxm_ep *ep)
 {
     int rc;
 
     ep->eq_source.progress = eq_progress;
     ep->eq_source.trywait = eq_trywait;
-    ep->timer_source.progress = timer_progress;
-    ep->timer_source.trywait = timer_trywait;
     rc = fi_control(&ep->eq->fid, FI_GETWAIT, &ep->eq_source.fd);
     if (rc)
         return rc;
-    ep->timer_source.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (ep->timer_source.fd < 0)
-        return -FI_EMFILE;
     unit_lock(ep->unit);
     rc = unit_attach(ep->unit, &ep->eq_source);
-    if (!rc)
-        rc = unit_attach(ep->unit, &ep->timer_source);
     unit_unlock(ep->unit);
     return rc;
 }
@@ -562,7 +572,7 @@ int rxm_control_start(struct rxm_ep *ep)
     if (!rc)
         rc = init_cm(ep);
     if (!rc)
-        rc = attach_sources(ep);
+        rc = attach_source(ep);
     if (rc)
         return rc;
     ep->listener.inserted = on_inserted;
