@@ -9,6 +9,7 @@
 
 #include "core/info.h"
 #include "core/no.h"
+#include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_control.h"
 #include "layers/rxm/rxm_info.h"
 #include "layers/rxm/rxm_link.h"
@@ -60,7 +61,7 @@ struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest)
     struct rxm_peer *peer;
 
     try_again(ep);
-    if (atomic_load(&ep->changes.any) || rxm_control_peer(ep, dest, &peer))
+    if (atomic_load(&ep->changes.any) || rxm_av_peer(ep, dest, &peer))
         return NULL;
     return peer->up;
 }
@@ -74,7 +75,7 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
         return -FI_EOPBADSTATE;
     if (atomic_load(&ep->changes.any))
         return try_again(ep);
-    rc = rxm_control_peer(ep, dest, &peer);
+    rc = rxm_av_peer(ep, dest, &peer);
     if (rc)
         return rc;
     rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());

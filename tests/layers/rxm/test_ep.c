@@ -539,6 +539,37 @@ static void endpoint_with_counters_only(void **state)
     rdm_net_close(&net);
 }
 
+static void alias_differs_by_its_flags(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct fi_cq_tagged_entry entry;
+    struct fid_ep *alias;
+    uint64_t flags = FI_TRANSMIT;
+    fi_addr_t to_b;
+    int sent;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+    assert_int_equal(fi_ep_alias(a.ep, &alias, FI_TRANSMIT | FI_DELIVERY_COMPLETE), 0);
+    assert_int_equal(fi_close(&a.ep->fid), -FI_EBUSY);
+    assert_int_equal(fi_control(&alias->fid, FI_GETOPSFLAG, &flags), 0);
+    assert_int_equal(flags, FI_DELIVERY_COMPLETE);
+    receive(&b, FI_ADDR_UNSPEC, 1, NULL);
+    while (fi_tsend(alias, "x", 1, NULL, to_b, 1, &sent) == -FI_EAGAIN)
+        rdm_drive(both, 0);
+    assert_int_equal(rdm_next(&a, both, &entry, NULL, NULL), 0);
+    assert_ptr_equal(entry.op_context, &sent);
+    assert_int_equal(rdm_next(&b, both, NULL, NULL, NULL), 0);
+    assert_int_equal(fi_close(&alias->fid), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
 static void what_is_not_there_says_so(void **state)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -572,6 +603,7 @@ int main(void)
         cmocka_unit_test(sources_may_be_numbers_of_the_user),
         cmocka_unit_test(remote_write_counts_at_a_region),
         cmocka_unit_test(endpoint_with_counters_only),
+        cmocka_unit_test(alias_differs_by_its_flags),
         cmocka_unit_test(what_is_not_there_says_so),
     };
 
