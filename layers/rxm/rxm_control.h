@@ -19,8 +19,4 @@ void rxm_control_close(struct rxm_ep *ep);
 /* Takes in the AV's changes and the events, and does what has become due. */
 void rxm_control_run(struct rxm_ep *ep);
 
-/* The peer of an address, made on its first use. -FI_EINVAL when it is not in the AV, -FI_ENOMEM.
- */
-int rxm_control_peer(struct rxm_ep *ep, fi_addr_t addr, struct rxm_peer **peer);
-
 #endif

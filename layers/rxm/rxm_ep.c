@@ -9,9 +9,14 @@
 
 #include "core/info.h"
 #include "core/no.h"
+#include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_control.h"
 #include "layers/rxm/rxm_info.h"
 #include "layers/rxm/rxm_link.h"
+
+enum {
+    MIN_MULTI_RECV = 64
+};
 
 /* ---- Operations without a connection ---- */
 
@@ -56,7 +61,7 @@ struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest)
     struct rxm_peer *peer;
 
     try_again(ep);
-    if (atomic_load(&ep->changes.any) || rxm_control_peer(ep, dest, &peer))
+    if (atomic_load(&ep->changes.any) || rxm_av_peer(ep, dest, &peer))
         return NULL;
     return peer->up;
 }
@@ -70,7 +75,7 @@ ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post po
         return -FI_EOPBADSTATE;
     if (atomic_load(&ep->changes.any))
         return try_again(ep);
-    rc = rxm_control_peer(ep, dest, &peer);
+    rc = rxm_av_peer(ep, dest, &peer);
     if (rc)
         return rc;
     rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
@@ -126,7 +131,7 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
     if (level != FI_OPT_ENDPOINT)
         return -FI_ENOPROTOOPT;
     switch (optname) {
-    case FI_OPT_MIN_MULTI_RECV: return get_size(match_min_multi_recv(ep->match), optval, optlen);
+    case FI_OPT_MIN_MULTI_RECV: return get_size(ep->min_multi_recv, optval, optlen);
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
     case FI_OPT_MAX_RMA_SIZE: return get_size(ep->info->ep_attr->max_msg_size, optval, optlen);
@@ -147,7 +152,12 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
     if (optlen < sizeof(size))
         return -FI_EINVAL;
     memcpy(&size, optval, sizeof(size));
-    match_set_min_multi_recv(ep->match, size);
+    ep->min_multi_recv = size;
+    if (ep->enabled) {
+        unit_lock(ep->unit);
+        match_set_min_multi_recv(ep->match, size);
+        unit_unlock(ep->unit);
+    }
     return 0;
 }
 
@@ -240,6 +250,21 @@ static bool is_top(const struct report *report)
            (!report->rx || report->rx->sink == &report->rx->peer);
 }
 
+static int create_match(struct rxm_ep *ep)
+{
+    const struct fi_rx_attr *rx = ep->info->rx_attr;
+    struct match_attr attr = {
+        .size = rx->size ? rx->size : 1024,
+        .iov_limit = rx->iov_limit ? rx->iov_limit : 1,
+        .op_flags = rx->op_flags,
+        .min_multi_recv = ep->min_multi_recv,
+        .directed =
+            ep->info->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV),
+    };
+
+    return match_create(&attr, &ep->match);
+}
+
 static int enable(struct rxm_ep *ep)
 {
     int rc;
@@ -251,6 +276,8 @@ static int enable(struct rxm_ep *ep)
     if (!ep->report.unit)
         return -FI_ENOCQ;
     rc = open_lower_cq(ep);
+    if (!rc && !ep->match)
+        rc = create_match(ep);
     if (rc)
         return rc;
     ep->unit = ep->report.unit;
@@ -260,22 +287,38 @@ static int enable(struct rxm_ep *ep)
     return rxm_control_start(ep);
 }
 
+static int set_tx_flags(struct rxm_ep *ep, uint64_t flags)
+{
+    int rc = 0;
+
+    ep->info->tx_attr->op_flags = flags;
+    ep->lower_info->tx_attr->op_flags = flags;
+    unit_lock(ep->unit);
+    list_for_each (item, &ep->links) {
+        uint64_t arg = flags | FI_TRANSMIT;
+
+        if (!rc)
+            rc = fi_control(&list_item(item, struct rxm_link, all)->ep->fid, FI_SETOPSFLAG, &arg);
+    }
+    unit_unlock(ep->unit);
+    return rc;
+}
+
 static int op_flags(struct rxm_ep *ep, int command, uint64_t *flags)
 {
-    uint64_t *which =
-        *flags & FI_TRANSMIT ? &ep->info->tx_attr->op_flags : &ep->info->rx_attr->op_flags;
+    bool tx = *flags & FI_TRANSMIT;
 
-    if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+    if (tx == !!(*flags & FI_RECV))
         return -FI_EINVAL;
     if (command == FI_GETOPSFLAG) {
-        *flags = *which;
+        *flags = tx ? ep->info->tx_attr->op_flags : ep->info->rx_attr->op_flags;
         return 0;
     }
+    if (tx)
+        return set_tx_flags(ep, *flags & ~FI_TRANSMIT);
     if (ep->enabled)
-        return -FI_EOPBADSTATE;
-    *which = *flags & ~(FI_TRANSMIT | FI_RECV);
-    if (which == &ep->info->tx_attr->op_flags)
-        ep->lower_info->tx_attr->op_flags = *which;
+        return -FI_EOPBADSTATE; /* the matching engine has them */
+    ep->info->rx_attr->op_flags = *flags & ~FI_RECV;
     return 0;
 }
 
@@ -287,6 +330,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
     case FI_ENABLE: return enable(ep);
     case FI_GETOPSFLAG:
     case FI_SETOPSFLAG: return op_flags(ep, command, arg);
+    case FI_ALIAS: return rxm_alias_open(ep, arg);
     case FI_BACKLOG: return fi_control(&ep->pep->fid, command, arg);
     default: return -FI_ENOSYS;
     }
@@ -298,6 +342,8 @@ static int ep_close(struct fid *fid)
 {
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
 
+    if (children_any(&ep->aliases))
+        return -FI_EBUSY;
     rxm_control_close(ep);
     rxm_lower_cq_close(&ep->own_cq, ep->report.unit);
     match_destroy(ep->match);
@@ -372,21 +418,6 @@ static void set_fid(struct rxm_ep *ep, void *context)
     ep->fid.collective = &no_collective_ops;
 }
 
-static int create_match(struct rxm_ep *ep)
-{
-    const struct fi_rx_attr *rx = ep->info->rx_attr;
-    struct match_attr attr = {
-        .size = rx->size ? rx->size : 1024,
-        .iov_limit = rx->iov_limit ? rx->iov_limit : 1,
-        .op_flags = rx->op_flags,
-        .min_multi_recv = 64,
-        .directed =
-            ep->info->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV),
-    };
-
-    return match_create(&attr, &ep->match);
-}
-
 static int open_parts(struct rxm_ep *ep, const struct fi_info *info)
 {
     struct rxm_fabric *fabric = ep->domain->fabric;
@@ -398,8 +429,6 @@ static int open_parts(struct rxm_ep *ep, const struct fi_info *info)
     set_ops(ep);
     ep->source_err = ep->info->caps & FI_SOURCE_ERR;
     rc = rxm_lower_info(fabric->lower, fabric->base.api_version, ep->info, &ep->lower_info);
-    if (!rc)
-        rc = create_match(ep);
     return rc ? rc : rxm_control_open(ep);
 }
 
@@ -411,6 +440,7 @@ int rxm_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     if (!ep)
         return -FI_ENOMEM;
     ep->domain = rxm_domain_of(fid);
+    ep->min_multi_recv = MIN_MULTI_RECV;
     ep->timer_source.fd = -1;
     list_init(&ep->timer_source.link);
     list_init(&ep->eq_source.link);

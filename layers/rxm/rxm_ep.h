@@ -36,7 +36,7 @@ struct rxm_ep {
     struct unit *unit; /* of report, once enabled; before that one without a lock */
     struct rxm_peers peers;
     struct rxm_av_changes changes;
-    struct match *match;
+    struct match *match; /* NULL until enabled */
     struct rxm_domain *domain;
     struct fi_info *info;
     struct fi_info *lower_info; /* every connection, and the listener, is opened with it */
@@ -47,6 +47,8 @@ struct rxm_ep {
     struct fid_peer_cq dropped;  /* sink of own_cq */
     struct av *av;
     struct av_listener listener;
+    struct children aliases;
+    size_t min_multi_recv;
     bool user_ids;   /* sources are reported as FI_AV_USER_ID has them */
     bool source_err; /* and unknown ones as errors */
     bool enabled;
@@ -56,8 +58,7 @@ struct rxm_ep {
     struct fid_eq *eq;
     struct fid_pep *pep;
     struct unit_source eq_source, timer_source;
-    unsigned skip; /* progress calls that may still leave the EQ alone */
-    bool timer_set;
+    unsigned skip;         /* progress calls that may still leave the EQ alone */
     struct list links;     /* struct rxm_link, all of them */
     struct list lingering; /* those that are done but for queued messages */
 };
@@ -104,6 +105,9 @@ static inline ssize_t rxm_ep_leave(struct rxm_ep *ep, ssize_t rc)
     unit_unlock(ep->unit);
     return rc;
 }
+
+/* fi_ep_alias (rxm_alias.c). */
+int rxm_alias_open(struct rxm_ep *ep, struct fi_alias *request);
 
 extern struct fi_ops_msg rxm_msg_ops;
 extern struct fi_ops_tagged rxm_tagged_ops;

@@ -25,7 +25,7 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
         .context = context,
     };
 
-    return recv_posted(ep, &msg, match_op_flags(ep->match));
+    return recv_posted(ep, &msg, ep->info->rx_attr->op_flags);
 }
 
 static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,

@@ -27,7 +27,7 @@ static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **
         .context = context,
     };
 
-    return recv_posted(ep, &msg, match_op_flags(ep->match));
+    return recv_posted(ep, &msg, ep->info->rx_attr->op_flags);
 }
 
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,

@@ -34,7 +34,7 @@ int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_ite
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd)
 {
     /* The epoll fd of a forked process is its parent's, too. */
-    if (!unit_forked(cm->fabric->unit))
+    if (!unit_forked(cm->unit))
         epoll_ctl(cm->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
@@ -154,7 +154,7 @@ static void progress(struct unit_source *source)
     struct epoll_event events[EVENTS];
     bool timer = false;
 
-    if (unit_forked(cm->fabric->unit))
+    if (unit_forked(cm->unit))
         return;
     watch_all(cm);
     int count = epoll_wait(cm->epoll_fd, events, EVENTS, 0);
@@ -176,64 +176,123 @@ static int trywait(struct unit_source *source)
     return 0;
 }
 
-int tcp_cm_create(struct tcp_fabric *fabric, struct tcp_cm **result)
+static int open_fds(struct tcp_cm *cm)
 {
-    struct tcp_cm *cm = calloc(1, sizeof(*cm));
-    int rc = -FI_ENOMEM;
-
-    if (!cm)
-        return rc;
-    cm->fabric = fabric;
-    list_init(&cm->waiting);
-    list_init(&cm->raised);
-    list_init(&cm->resting);
-    list_init(&cm->unwatched);
-    pthread_mutex_init(&cm->watch_mutex, NULL);
-    list_init(&cm->source.link);
     cm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     cm->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (cm->epoll_fd < 0 || cm->timer_fd < 0) {
-        rc = -errno;
-        goto close_fds;
-    }
-    cm->source.fd = cm->epoll_fd;
-    cm->source.progress = progress;
-    cm->source.trywait = trywait;
-    rc = tcp_cm_watch(cm, cm->timer_fd, EPOLLIN, &cm->timer);
-    if (rc)
-        goto close_fds;
-    unit_lock(fabric->unit);
-    rc = unit_attach(fabric->unit, &cm->source);
-    unit_unlock(fabric->unit);
-    if (rc)
-        goto close_fds;
-    *result = cm;
-    return 0;
+    if (cm->epoll_fd < 0 || cm->timer_fd < 0)
+        return -errno;
+    return tcp_cm_watch(cm, cm->timer_fd, EPOLLIN, &cm->timer);
+}
 
-close_fds:
+/* Also of one half made. */
+static void destroy(struct tcp_cm *cm)
+{
+    if (cm->unit) {
+        unit_lock(cm->unit);
+        unit_detach(cm->unit, &cm->source);
+        unit_unlock(cm->unit);
+        unit_release(cm->unit);
+    }
     if (cm->timer_fd >= 0)
         close(cm->timer_fd);
     if (cm->epoll_fd >= 0)
         close(cm->epoll_fd);
+    pthread_mutex_destroy(&cm->watch_mutex);
     free(cm);
+}
+
+static int create(struct tcp_fabric *fabric, struct tcp_cm **result)
+{
+    struct tcp_cm *cm = calloc(1, sizeof(*cm));
+
+    if (!cm)
+        return -FI_ENOMEM;
+    cm->fabric = fabric;
+    cm->epoll_fd = cm->timer_fd = -1;
+    list_init(&cm->link);
+    list_init(&cm->waiting);
+    list_init(&cm->resting);
+    list_init(&cm->unwatched);
+    pthread_mutex_init(&cm->watch_mutex, NULL);
+    list_init(&cm->source.link);
+    int rc = open_fds(cm);
+    if (!rc)
+        rc = unit_create_control(fabric->base.part, &cm->unit);
+    if (rc) {
+        destroy(cm);
+        return rc;
+    }
+    cm->source.fd = cm->epoll_fd;
+    cm->source.progress = progress;
+    cm->source.trywait = trywait;
+    unit_lock(cm->unit);
+    rc = unit_attach(cm->unit, &cm->source);
+    unit_unlock(cm->unit);
+    if (rc)
+        destroy(cm);
+    else
+        *result = cm;
     return rc;
 }
 
-void tcp_cm_destroy(struct tcp_cm *cm)
+/* ---- The EQ ---- */
+
+static int eq_close(struct fid *fid)
 {
-    if (!cm)
-        return;
-    unit_lock(cm->fabric->unit);
-    list_for_each_safe (pos, after, &cm->raised)
-        tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
-    list_for_each_safe (pos, after, &cm->waiting)
-        tcp_handshake_destroy(list_item(pos, struct tcp_handshake, link));
-    unit_detach(cm->fabric->unit, &cm->source);
-    unit_unlock(cm->fabric->unit);
-    close(cm->timer_fd);
-    close(cm->epoll_fd);
-    pthread_mutex_destroy(&cm->watch_mutex);
-    free(cm);
+    struct tcp_cm *cm = object_of(fid->ops, struct tcp_cm, ops);
+    struct tcp_fabric *fabric = cm->fabric;
+
+    /* The fabric must outlive this. */
+    children_hold(&fabric->base.children);
+    int rc = cm->eq_ops->close(fid);
+    if (!rc) {
+        pthread_mutex_lock(&fabric->cms_mutex);
+        list_detach(&cm->link);
+        pthread_mutex_unlock(&fabric->cms_mutex);
+        destroy(cm);
+    }
+    children_release(&fabric->base.children);
+    return rc;
+}
+
+static int join_fabric(struct tcp_fabric *fabric, struct tcp_cm *cm)
+{
+    pthread_mutex_lock(&fabric->cms_mutex);
+    int rc = fabric->control_auto ? unit_start_thread(cm->unit) : 0;
+    if (!rc)
+        list_attach(&cm->link, &fabric->cms);
+    pthread_mutex_unlock(&fabric->cms_mutex);
+    return rc;
+}
+
+int tcp_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq, void *context)
+{
+    struct tcp_fabric *fabric = object_of(fid, struct tcp_fabric, base.fid);
+    struct tcp_cm *cm;
+    int rc = create(fabric, &cm);
+
+    if (rc)
+        return rc;
+    rc = join_fabric(fabric, cm);
+    if (rc)
+        goto destroy_cm;
+    rc = eq_open(&fabric->base, cm->unit, attr, eq, context);
+    if (rc)
+        goto leave_fabric;
+    cm->eq_ops = (*eq)->fid.ops;
+    cm->ops = *cm->eq_ops;
+    cm->ops.close = eq_close;
+    (*eq)->fid.ops = &cm->ops;
+    return 0;
+
+leave_fabric:
+    pthread_mutex_lock(&fabric->cms_mutex);
+    list_detach(&cm->link);
+    pthread_mutex_unlock(&fabric->cms_mutex);
+destroy_cm:
+    destroy(cm);
+    return rc;
 }
 
 /* ---- One exchange ---- */
@@ -291,15 +350,23 @@ int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t d
     return (size_t)sent == len ? 0 : -FI_EIO;
 }
 
-struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle)
+struct tcp_handshake *tcp_handshake_claim(struct tcp_fabric *fabric, const struct fid *handle)
 {
-    list_for_each (pos, &cm->raised) {
+    struct tcp_handshake *found = NULL;
+
+    pthread_mutex_lock(&fabric->raised_mutex);
+    list_for_each (pos, &fabric->raised) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
         if (&handshake->fid == handle)
-            return handshake;
+            found = handshake;
     }
-    return NULL;
+    if (found) {
+        list_detach(&found->link);
+        found->pep = NULL;
+    }
+    pthread_mutex_unlock(&fabric->raised_mutex);
+    return found;
 }
 
 /* ---- Sockets ---- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They
- * live on the fabric's control unit, which readers of EQs drive. Each wait has a deadline. All with
- * that unit locked.
+ * live on the control unit of the EQ that they report to, which its readers drive: who reads one EQ
+ * touches nobody else's endpoints. Each wait has a deadline. All with that unit locked, which is
+ * locked before any unit of a domain.
  */
 #ifndef WEFT_TCP_CM_H
 #define WEFT_TCP_CM_H
@@ -10,6 +11,7 @@
 #include <pthread.h>
 
 #include "core/addr.h"
+#include "core/eq.h"
 #include "core/fid.h"
 #include "core/list.h"
 #include "core/unit.h"
@@ -31,11 +33,14 @@ struct tcp_cm_item {
 
 struct tcp_cm {
     struct unit_source source; /* its fd: epoll_fd */
+    struct unit *unit;
     struct tcp_fabric *fabric;
+    struct list link;      /* of the fabric */
+    struct fi_ops ops;     /* of the EQ's fid: core's, with a close of our own */
+    struct fi_ops *eq_ops; /* core's */
     int epoll_fd, timer_fd;
     struct tcp_cm_item timer;
     struct list waiting;         /* handshakes by deadline */
-    struct list raised;          /* requests that the application has not answered */
     struct list resting;         /* listeners that wait for fds, or for room */
     size_t pending;              /* of waiting, those that were accepted */
     long long retry, armed;      /* clock_ms: of resting, and what timer_fd is set to; 0: off */
@@ -54,7 +59,7 @@ enum tcp_phase {
 struct tcp_handshake {
     struct fid fid;
     struct tcp_cm_item item;
-    struct list link; /* of waiting or raised */
+    struct list link; /* of waiting, or the fabric's raised */
     struct tcp_cm *cm;
     struct tcp_ep *ep;   /* active side */
     struct tcp_pep *pep; /* passive side, until raised */
@@ -68,8 +73,15 @@ struct tcp_handshake {
     size_t to_send;
 };
 
-int tcp_cm_create(struct tcp_fabric *fabric, struct tcp_cm **cm);
-void tcp_cm_destroy(struct tcp_cm *cm); /* takes NULL */
+/* fi_eq_open: an EQ with the control unit and sockets of its own, which close with it. */
+int tcp_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                void *context);
+
+/* Of an EQ of a tcp fabric. */
+static inline struct tcp_cm *tcp_cm_of(struct eq *eq)
+{
+    return object_of(eq->fid.fid.ops, struct tcp_cm, ops);
+}
 
 /* epoll, with the item as the event's data. Negative errno. */
 int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
@@ -96,8 +108,9 @@ void tcp_handshake_destroy(struct tcp_handshake *handshake);
 int tcp_handshake_read(struct tcp_handshake *handshake, const char **why);
 /* Sends a whole message at once. */
 int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t data_len);
-/* The request of this handle, if it is one that waits for an answer; else NULL. */
-struct tcp_handshake *tcp_handshake_find(struct tcp_cm *cm, const struct fid *handle);
+/* The request of this handle, if it is one that waits for an answer, which is the caller's from
+ * then on; else NULL. Any lock state. */
+struct tcp_handshake *tcp_handshake_claim(struct tcp_fabric *fabric, const struct fid *handle);
 
 /* A socket for a connection or a listener, non-blocking, options set. The fd or a negative error.
  */

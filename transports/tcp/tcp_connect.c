@@ -168,7 +168,7 @@ static int open_socket(struct tcp_ep *ep, const union addr *dest)
 
 int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *data, size_t data_len)
 {
-    struct tcp_cm *cm = ep->domain->fabric->cm;
+    struct tcp_cm *cm = ep->cm;
     struct tcp_handshake *handshake = calloc(1, sizeof(*handshake));
 
     if (!handshake)

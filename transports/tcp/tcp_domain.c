@@ -85,7 +85,7 @@ static int start_control(struct tcp_domain *domain)
 {
     if (domain->base.info->domain_attr->control_progress != FI_PROGRESS_AUTO)
         return 0;
-    return unit_start_thread(domain->fabric->unit);
+    return tcp_fabric_start_control(domain->fabric);
 }
 
 int tcp_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **result,

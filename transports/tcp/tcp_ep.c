@@ -41,7 +41,7 @@ static void close_socket(struct tcp_ep *ep)
     if (ep->fd < 0)
         return;
     tcp_set_remove(ep->set, ep);
-    tcp_cm_unguard(ep->domain->fabric->cm, ep);
+    tcp_cm_unguard(ep->cm, ep);
     if (!unit_forked(ep->set->unit))
         shutdown(ep->fd, SHUT_RDWR);
     close(ep->fd);
@@ -110,7 +110,7 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
         ep->fd = -1;
         ep->state = TCP_CONNECTING;
     } else if (!upper_drives(ep)) {
-        tcp_cm_guard(ep->domain->fabric->cm, ep);
+        tcp_cm_guard(ep->cm, ep);
     }
     unit_unlock(ep->report.unit);
     return rc;
@@ -230,7 +230,8 @@ static struct unit *close_locked(struct tcp_ep *ep)
 
     tcp_handshake_destroy(ep->handshake);
     ep->handshake = NULL;
-    tcp_cm_arm(ep->domain->fabric->cm);
+    if (ep->cm)
+        tcp_cm_arm(ep->cm);
     if (!ep->set)
         return NULL;
     if (ep->fd >= 0 && !unit_forked(ep->set->unit)) {
@@ -250,16 +251,17 @@ static struct unit *close_locked(struct tcp_ep *ep)
 int tcp_ep_close(struct fid *fid)
 {
     struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-    struct unit *control = ep->domain->fabric->unit;
     struct unit *set_unit;
 
-    unit_lock(control);
+    if (ep->cm)
+        unit_lock(ep->cm->unit);
     if (ep->report.unit)
         unit_lock(ep->report.unit);
     set_unit = close_locked(ep);
     if (ep->report.unit)
         unit_unlock(ep->report.unit);
-    unit_unlock(control);
+    if (ep->cm)
+        unit_unlock(ep->cm->unit);
     if (set_unit)
         unit_release(set_unit);
     report_finish(&ep->report);
@@ -296,6 +298,7 @@ static int bind_eq(struct tcp_ep *ep, struct fid *fid)
     if (!eq || ep->eq || eq->fabric != &ep->domain->fabric->base)
         return -FI_EINVAL;
     ep->eq = eq;
+    ep->cm = tcp_cm_of(eq);
     children_hold(&eq->children);
     return 0;
 }
@@ -316,17 +319,8 @@ int tcp_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 /* An endpoint for a connection request takes the request over. */
 static int claim_request(struct tcp_ep *ep, const struct fid *handle)
 {
-    struct tcp_fabric *fabric = ep->domain->fabric;
-
-    unit_lock(fabric->unit);
-    struct tcp_handshake *handshake = tcp_handshake_find(fabric->cm, handle);
-    if (handshake) {
-        list_detach(&handshake->link);
-        handshake->pep = NULL;
-        ep->handshake = handshake;
-    }
-    unit_unlock(fabric->unit);
-    return handshake ? 0 : -FI_EINVAL;
+    ep->handshake = tcp_handshake_claim(ep->domain->fabric, handle);
+    return ep->handshake ? 0 : -FI_EINVAL;
 }
 
 /* An endpoint for the address of a passive one: its host; the port is taken. */

@@ -31,6 +31,7 @@ struct tcp_ep {
     struct tcp_domain *domain;
     struct tcp_set *set; /* from enable on */
     struct eq *eq;
+    struct tcp_cm *cm;          /* of eq; NULL until bound */
     struct fid_peer_srx *srx;   /* where receive buffers come from */
     struct tcp_srx *bound_srx;  /* the receive context that was bound */
     struct tcp_srx *shared;     /* it, when it is the domain's own, or NULL */

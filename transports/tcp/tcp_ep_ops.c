@@ -79,21 +79,20 @@ static int connect_locked(struct tcp_ep *ep, const union addr *dest, const void 
 static int ep_connect(struct fid_ep *fid, const void *raw, const void *param, size_t paramlen)
 {
     struct tcp_ep *ep = tcp_ep_of(fid);
-    struct unit *control = ep->domain->fabric->unit;
     union addr dest;
 
     if (!raw || paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
         return -FI_EINVAL;
-    if (unit_forked(control))
-        return -FI_EOPBADSTATE;
     int rc = import_dest(ep, raw, &dest);
     if (!rc)
         rc = tcp_ep_enable(ep);
     if (rc)
         return rc;
-    unit_lock(control);
+    if (unit_forked(ep->cm->unit))
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->cm->unit);
     rc = connect_locked(ep, &dest, param, paramlen);
-    unit_unlock(control);
+    unit_unlock(ep->cm->unit);
     return rc;
 }
 
@@ -129,16 +128,15 @@ static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
 static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 {
     struct tcp_ep *ep = tcp_ep_of(fid);
-    struct unit *control = ep->domain->fabric->unit;
 
     if (paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
         return -FI_EINVAL;
     int rc = tcp_ep_enable(ep);
     if (rc)
         return rc;
-    unit_lock(control);
+    unit_lock(ep->cm->unit);
     rc = accept_locked(ep, param, paramlen);
-    unit_unlock(control);
+    unit_unlock(ep->cm->unit);
     return rc;
 }
 

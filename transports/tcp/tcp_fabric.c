@@ -11,19 +11,6 @@
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_pep.h"
 
-static struct tcp_fabric *fabric_of(struct fid_fabric *fid)
-{
-    return object_of(fid, struct tcp_fabric, base.fid);
-}
-
-static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq,
-                          void *context)
-{
-    struct tcp_fabric *fabric = fabric_of(fid);
-
-    return eq_open(&fabric->base, fabric->unit, attr, eq, context);
-}
-
 static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     return fids_trywait(fids, count);
@@ -35,8 +22,8 @@ static int fabric_close(struct fid *fid)
 
     if (children_any(&fabric->base.children))
         return -FI_EBUSY;
-    tcp_cm_destroy(fabric->cm);
-    unit_release(fabric->unit);
+    pthread_mutex_destroy(&fabric->cms_mutex);
+    pthread_mutex_destroy(&fabric->raised_mutex);
     params_destroy(fabric->params);
     free(fabric);
     return 0;
@@ -56,7 +43,7 @@ static struct fi_ops_fabric fabric_ops = {
     .size = sizeof(struct fi_ops_fabric),
     .domain = tcp_domain_open,
     .passive_ep = tcp_pep_open,
-    .eq_open = fabric_eq_open,
+    .eq_open = tcp_eq_open,
     .wait_open = no_fabric_wait_open,
     .trywait = fabric_trywait,
     .domain2 = tcp_domain_open2,
@@ -76,6 +63,20 @@ void tcp_settings_read(struct tcp_settings *settings, const struct params *param
         settings->port_high = settings->port_low;
 }
 
+int tcp_fabric_start_control(struct tcp_fabric *fabric)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&fabric->cms_mutex);
+    list_for_each (pos, &fabric->cms) {
+        if (!rc)
+            rc = unit_start_thread(list_item(pos, struct tcp_cm, link)->unit);
+    }
+    fabric->control_auto = !rc;
+    pthread_mutex_unlock(&fabric->cms_mutex);
+    return rc;
+}
+
 int tcp_open_fabric(const struct open_args *args, struct fid_fabric **result, void *context)
 {
     struct tcp_fabric *fabric = calloc(1, sizeof(*fabric));
@@ -84,19 +85,11 @@ int tcp_open_fabric(const struct open_args *args, struct fid_fabric **result, vo
         return -FI_ENOMEM;
     fabric_init(&fabric->base, args, &fid_ops, &fabric_ops, context);
     tcp_settings_read(&fabric->settings, args->params);
-    int rc = unit_create_control(fabric->base.part, &fabric->unit);
-    if (rc)
-        goto free_fabric;
-    rc = tcp_cm_create(fabric, &fabric->cm);
-    if (rc)
-        goto release_unit;
+    pthread_mutex_init(&fabric->cms_mutex, NULL);
+    pthread_mutex_init(&fabric->raised_mutex, NULL);
+    list_init(&fabric->cms);
+    list_init(&fabric->raised);
     fabric->params = args->params;
     *result = &fabric->base.fid;
     return 0;
-
-release_unit:
-    unit_release(fabric->unit);
-free_fabric:
-    free(fabric);
-    return rc;
 }

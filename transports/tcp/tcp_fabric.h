@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fabric object: parameters, and the control unit with the sockets that are not connected yet.
- */
+/* The fabric object: parameters, and what its event queues share. */
 #ifndef WEFT_TCP_FABRIC_H
 #define WEFT_TCP_FABRIC_H
 
+#include <pthread.h>
+
 #include "core/fid.h"
+#include "core/list.h"
 #include "core/part.h"
 #include "core/unit.h"
-
-struct tcp_cm;
 
 /* Values of the part's parameters, read once. */
 struct tcp_settings {
@@ -25,9 +25,15 @@ struct tcp_fabric {
     struct fabric base;
     struct params *params;
     struct tcp_settings settings;
-    struct unit *unit; /* locked before any unit of a domain */
-    struct tcp_cm *cm;
+    pthread_mutex_t cms_mutex;    /* of cms and control_auto; taken before the unit of any */
+    struct list cms;              /* struct tcp_cm, one for each event queue */
+    bool control_auto;            /* a domain's connections are opened without calls */
+    pthread_mutex_t raised_mutex; /* of raised; taken last */
+    struct list raised;           /* requests that the application has not answered */
 };
+
+/* Connections are opened by threads from now on. */
+int tcp_fabric_start_control(struct tcp_fabric *fabric);
 
 /* From the parameters of tcp_params (tcp.c). */
 void tcp_settings_read(struct tcp_settings *settings, const struct params *params);

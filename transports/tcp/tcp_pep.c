@@ -27,6 +27,22 @@ static struct tcp_pep *pep_of(struct fid_pep *fid)
     return object_of(fid, struct tcp_pep, fid);
 }
 
+static void pep_lock(struct tcp_pep *pep)
+{
+    if (pep->cm)
+        unit_lock(pep->cm->unit);
+    else
+        pthread_mutex_lock(&pep->fabric->cms_mutex);
+}
+
+static void pep_unlock(struct tcp_pep *pep)
+{
+    if (pep->cm)
+        unit_unlock(pep->cm->unit);
+    else
+        pthread_mutex_unlock(&pep->fabric->cms_mutex);
+}
+
 static const char *part_of(const struct tcp_pep *pep)
 {
     return pep->fabric->base.part;
@@ -39,9 +55,9 @@ static void rest(struct tcp_pep *pep, const char *why)
     if (!list_empty(&pep->resting))
         return;
     LOG_WARN(part_of(pep), FI_LOG_EP_CTRL, "accepts no connections for now: %s", why);
-    tcp_cm_rewatch(pep->fabric->cm, pep->fd, 0, &pep->item);
-    list_attach(&pep->resting, &pep->fabric->cm->resting);
-    tcp_cm_arm(pep->fabric->cm);
+    tcp_cm_rewatch(pep->cm, pep->fd, 0, &pep->item);
+    list_attach(&pep->resting, &pep->cm->resting);
+    tcp_cm_arm(pep->cm);
 }
 
 void tcp_pep_wake(struct tcp_cm *cm)
@@ -117,11 +133,13 @@ static void raise_request(struct tcp_handshake *handshake)
     settle(handshake);
     tcp_cm_unwatch(cm, handshake->fd);
     handshake->phase = TCP_PHASE_RAISED;
-    list_attach(&handshake->link, &cm->raised);
+    pthread_mutex_lock(&pep->fabric->raised_mutex);
+    list_attach(&handshake->link, &pep->fabric->raised);
+    pthread_mutex_unlock(&pep->fabric->raised_mutex);
     tcp_cm_arm(cm);
     if (eq_write(pep->eq, FI_CONNREQ, event, sizeof(*entry) + data_len)) {
         info_free(entry->info);
-        tcp_handshake_destroy(handshake);
+        tcp_handshake_destroy(tcp_handshake_claim(pep->fabric, &handshake->fid));
     }
 }
 
@@ -158,7 +176,7 @@ static struct fi_ops request_ops = {
 
 static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
 {
-    struct tcp_cm *cm = pep->fabric->cm;
+    struct tcp_cm *cm = pep->cm;
     struct tcp_handshake *handshake = calloc(1, sizeof(*handshake));
 
     if (!handshake) {
@@ -198,7 +216,7 @@ static void listener_ready(struct tcp_cm_item *item, uint32_t events)
         union addr peer;
         socklen_t size = sizeof(peer);
 
-        if (pep->fabric->cm->pending >= TCP_CM_PENDING_MAX) {
+        if (pep->cm->pending >= TCP_CM_PENDING_MAX) {
             rest(pep, "too many connections have sent no request yet");
             return;
         }
@@ -234,7 +252,7 @@ static int bind_range(struct tcp_pep *pep, int fd)
     return -FI_EADDRINUSE;
 }
 
-/* Gives the endpoint its address and port. Fabric's unit locked. */
+/* Gives the endpoint its address and port. Locked. */
 static int bind_listener(struct tcp_pep *pep)
 {
     socklen_t size = sizeof(pep->src);
@@ -273,7 +291,7 @@ static int listen_locked(struct tcp_pep *pep)
         return rc;
     if (listen(pep->fd, pep->backlog))
         return -errno;
-    rc = tcp_cm_watch(pep->fabric->cm, pep->fd, EPOLLIN, &pep->item);
+    rc = tcp_cm_watch(pep->cm, pep->fd, EPOLLIN, &pep->item);
     pep->listening = !rc;
     return rc;
 }
@@ -284,9 +302,9 @@ static int pep_listen(struct fid_pep *fid)
 
     if (!pep->eq)
         return -FI_ENOEQ;
-    unit_lock(pep->fabric->unit);
+    pep_lock(pep);
     int rc = listen_locked(pep);
-    unit_unlock(pep->fabric->unit);
+    pep_unlock(pep);
     return rc;
 }
 
@@ -298,12 +316,12 @@ static int pep_setname(fid_t fid, void *raw, size_t len)
 
     if (rc)
         return rc;
-    unit_lock(pep->fabric->unit);
+    pep_lock(pep);
     if (pep->bound)
         rc = -FI_EOPBADSTATE;
     else
         pep->src = addr;
-    unit_unlock(pep->fabric->unit);
+    pep_unlock(pep);
     return rc;
 }
 
@@ -311,10 +329,10 @@ static int pep_getname(fid_t fid, void *raw, size_t *len)
 {
     struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
 
-    unit_lock(pep->fabric->unit);
+    pep_lock(pep);
     int rc = bind_listener(pep);
     union addr addr = pep->src;
-    unit_unlock(pep->fabric->unit);
+    pep_unlock(pep);
     return rc ? rc : tcp_addr_export(pep->info->addr_format, &addr.sa, raw, len);
 }
 
@@ -324,15 +342,13 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
 
     if (paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
         return -FI_EINVAL;
-    unit_lock(pep->fabric->unit);
-    struct tcp_handshake *handshake = tcp_handshake_find(pep->fabric->cm, handle);
-    if (handshake) {
-        tcp_handshake_send(handshake->fd, TCP_CM_REJECT, param, paramlen);
-        shutdown(handshake->fd, SHUT_RDWR);
-        tcp_handshake_destroy(handshake);
-    }
-    unit_unlock(pep->fabric->unit);
-    return handshake ? 0 : -FI_EINVAL;
+    struct tcp_handshake *handshake = tcp_handshake_claim(pep->fabric, handle);
+    if (!handshake)
+        return -FI_EINVAL;
+    tcp_handshake_send(handshake->fd, TCP_CM_REJECT, param, paramlen);
+    shutdown(handshake->fd, SHUT_RDWR);
+    tcp_handshake_destroy(handshake);
+    return 0;
 }
 
 static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
@@ -354,6 +370,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     if (!eq || pep->eq || eq->fabric != &pep->fabric->base)
         return -FI_EINVAL;
     pep->eq = eq;
+    pep->cm = tcp_cm_of(eq);
     children_hold(&eq->children);
     return 0;
 }
@@ -380,14 +397,16 @@ static int pep_control(struct fid *fid, int command, void *arg)
 /* Requests that arrived here and got no answer are closed: nobody will answer them. */
 static void drop_requests(struct tcp_pep *pep)
 {
-    struct tcp_cm *cm = pep->fabric->cm;
+    struct tcp_cm *cm = pep->cm;
 
-    list_for_each_safe (pos, after, &cm->raised) {
+    pthread_mutex_lock(&pep->fabric->raised_mutex);
+    list_for_each_safe (pos, after, &pep->fabric->raised) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
         if (handshake->pep == pep)
             tcp_handshake_destroy(handshake);
     }
+    pthread_mutex_unlock(&pep->fabric->raised_mutex);
     list_for_each_safe (pos, after, &cm->waiting) {
         struct tcp_handshake *handshake = list_item(pos, struct tcp_handshake, link);
 
@@ -398,21 +417,27 @@ static void drop_requests(struct tcp_pep *pep)
     }
 }
 
+/* Of a listener that is bound to its EQ. */
+static void close_locked(struct tcp_pep *pep)
+{
+    list_detach(&pep->resting);
+    drop_requests(pep);
+    if (pep->listening)
+        tcp_cm_unwatch(pep->cm, pep->fd);
+    tcp_cm_arm(pep->cm);
+}
+
 static int pep_close(struct fid *fid)
 {
     struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
     struct tcp_fabric *fabric = pep->fabric;
 
-    unit_lock(fabric->unit);
-    list_detach(&pep->resting);
-    drop_requests(pep);
-    if (pep->bound) {
-        if (pep->listening)
-            tcp_cm_unwatch(fabric->cm, pep->fd);
+    pep_lock(pep);
+    if (pep->cm)
+        close_locked(pep);
+    if (pep->bound)
         close(pep->fd);
-    }
-    tcp_cm_arm(fabric->cm);
-    unit_unlock(fabric->unit);
+    pep_unlock(pep);
     if (pep->eq) {
         eq_forget(pep->eq, fid);
         children_release(&pep->eq->children);

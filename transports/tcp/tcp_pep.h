@@ -12,6 +12,7 @@ struct tcp_pep {
     struct tcp_fabric *fabric;
     struct fi_info *info; /* what requests are described by */
     struct eq *eq;
+    struct tcp_cm *cm; /* of eq; NULL until bound */
     struct tcp_cm_item item;
     struct list resting; /* in cm->resting while it does not accept */
     union addr src;

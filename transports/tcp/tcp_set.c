@@ -110,7 +110,7 @@ void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep)
     ep->streak = 0;
     list_attach(&ep->hot, &set->hot);
     set->hot_count++;
-    tcp_cm_lull(set->domain->fabric->cm, ep);
+    tcp_cm_lull(ep->cm, ep);
 }
 
 void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep)

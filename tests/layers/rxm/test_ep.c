@@ -293,6 +293,34 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
     rdm_net_close(&net);
 }
 
+/* The peer comes up while everybody sleeps: the thread dials again by its timer. */
+static void automatic_progress_dials_again_by_itself(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct sockaddr_in name;
+    fi_addr_t to;
+    int fd = listen_at(&name);
+
+    close(fd);
+    rdm_net_open(&net, "rxm(retry_pause=50ms);tcp", 0);
+    assert_int_equal(fi_close(&net.domain->fid), 0);
+    net.info->domain_attr->threading = FI_THREAD_SAFE;
+    net.info->domain_attr->progress = FI_PROGRESS_AUTO;
+    net.info->domain_attr->control_progress = FI_PROGRESS_AUTO;
+    assert_int_equal(fi_domain(net.fabric, net.info, &net.domain, NULL), 0);
+    rdm_open(&a, &net, 0);
+    to = rdm_insert(&a, &name);
+    assert_int_equal(fi_tinject(a.ep, "x", 1, to, 1), -FI_EAGAIN);
+    usleep(60000);
+    rdm_open(&b, &net, ntohs(name.sin_port));
+    usleep(1000000);
+    assert_int_equal(fi_tinject(a.ep, "x", 1, to, 1), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
 /* What an upstream rxm answers to us. */
 static void foreign_refusal_ends_at_once(void **state)
 {
@@ -511,6 +539,37 @@ static void endpoint_with_counters_only(void **state)
     rdm_net_close(&net);
 }
 
+static void alias_differs_by_its_flags(void **state)
+{
+    struct rdm_net net;
+    struct rdm a, b;
+    struct rdm *const *both = RDM_ENDS(&a, &b);
+    struct fi_cq_tagged_entry entry;
+    struct fid_ep *alias;
+    uint64_t flags = FI_TRANSMIT;
+    fi_addr_t to_b;
+    int sent;
+
+    rdm_net_open(&net, SPEC, 0);
+    rdm_open(&a, &net, 0);
+    rdm_open(&b, &net, 0);
+    to_b = rdm_insert(&a, &b.name);
+    assert_int_equal(fi_ep_alias(a.ep, &alias, FI_TRANSMIT | FI_DELIVERY_COMPLETE), 0);
+    assert_int_equal(fi_close(&a.ep->fid), -FI_EBUSY);
+    assert_int_equal(fi_control(&alias->fid, FI_GETOPSFLAG, &flags), 0);
+    assert_int_equal(flags, FI_DELIVERY_COMPLETE);
+    receive(&b, FI_ADDR_UNSPEC, 1, NULL);
+    while (fi_tsend(alias, "x", 1, NULL, to_b, 1, &sent) == -FI_EAGAIN)
+        rdm_drive(both, 0);
+    assert_int_equal(rdm_next(&a, both, &entry, NULL, NULL), 0);
+    assert_ptr_equal(entry.op_context, &sent);
+    assert_int_equal(rdm_next(&b, both, NULL, NULL, NULL), 0);
+    assert_int_equal(fi_close(&alias->fid), 0);
+    rdm_close(&a);
+    rdm_close(&b);
+    rdm_net_close(&net);
+}
+
 static void what_is_not_there_says_so(void **state)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -536,6 +595,7 @@ int main(void)
         cmocka_unit_test(same_address_twice_is_one_connection),
         cmocka_unit_test(all_connect_to_all_at_once),
         cmocka_unit_test(nobody_there_is_an_error_once_and_then_tried_again),
+        cmocka_unit_test(automatic_progress_dials_again_by_itself),
         cmocka_unit_test(foreign_refusal_ends_at_once),
         cmocka_unit_test(foreign_request_is_refused_in_its_own_words),
         cmocka_unit_test(addresses_may_be_texts),
@@ -543,6 +603,7 @@ int main(void)
         cmocka_unit_test(sources_may_be_numbers_of_the_user),
         cmocka_unit_test(remote_write_counts_at_a_region),
         cmocka_unit_test(endpoint_with_counters_only),
+        cmocka_unit_test(alias_differs_by_its_flags),
         cmocka_unit_test(what_is_not_there_says_so),
     };
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/rxm/rxm_actions.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "core/log.h"
+#include "layers/rxm/rxm_av.h"
+#include "layers/rxm/rxm_link.h"
+
+static struct rxm_ep *ep_of(struct rxm_cm *cm)
+{
+    return object_of(cm, struct rxm_ep, cm);
+}
+
+static struct rxm_peer *peer_of(struct rxm_cm_peer *cm)
+{
+    return object_of(cm, struct rxm_peer, cm);
+}
+
+static struct rxm_link *link_of(struct rxm_cm_link *cm)
+{
+    return object_of(cm, struct rxm_link, cm);
+}
+
+static struct rxm_cm_peer *cm_peer(struct rxm_cm *cm, const union addr *addr)
+{
+    struct rxm_peer *peer = rxm_av_peer_of(ep_of(cm), addr);
+
+    return peer ? &peer->cm : NULL;
+}
+
+/* The lower's info for a connection to addr, from this endpoint's own address: the exchange carries
+ * only a port, so the peer knows us by where we come from. */
+static struct fi_info *dial_info(struct rxm_ep *ep, const union addr *addr)
+{
+    struct fi_info *info = info_dup(ep->lower_info);
+    union addr from = ep->cm.config.self;
+    _Alignas(union addr) char raw[ADDR_TEXT_MAX];
+    size_t len;
+
+    if (!info)
+        return NULL;
+    addr_set_port(&from.sa, 0);
+    len = rxm_addr_export(info->addr_format, &from, raw);
+    if (!info_set_src(info, raw, len)) {
+        len = rxm_addr_export(info->addr_format, addr, raw);
+        if (!info_set_dest(info, raw, len))
+            return info;
+    }
+    info_free(info);
+    return NULL;
+}
+
+static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+                   struct rxm_cm_link **ret_link)
+{
+    struct rxm_ep *ep = ep_of(cm);
+    struct fi_info *info = dial_info(ep, &peer->addr);
+    uint32_t answer_ms = (uint32_t)cm->config.deadline_ms;
+    struct rxm_link *link;
+    int rc;
+
+    if (!info)
+        return -FI_ENOMEM;
+    rc = rxm_link_open(ep, peer_of(peer), info, &link);
+    if (!rc) {
+        /* The manager has its own deadline; a lower that does not know the option has its own. */
+        fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_ANSWER_TIMEOUT, &answer_ms,
+                  sizeof(answer_ms));
+        rc = fi_connect(link->ep, info->dest_addr, data, RXM_WIRE_SIZE);
+        if (rc)
+            rxm_link_close(link);
+        else
+            *ret_link = &link->cm;
+    }
+    info_free(info);
+    return rc;
+}
+
+static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
+                     const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **ret_link)
+{
+    struct rxm_ep *ep = ep_of(cm);
+    struct fi_info *info = request;
+    struct rxm_link *link;
+    int rc = rxm_link_open(ep, peer_of(peer), info, &link);
+
+    if (rc) {
+        if (info->handle)
+            fi_reject(ep->pep, info->handle, NULL, 0);
+    } else {
+        rc = fi_accept(link->ep, data, RXM_WIRE_SIZE);
+        if (rc)
+            rxm_link_close(link);
+        else
+            *ret_link = &link->cm;
+    }
+    info_free(info);
+    return rc;
+}
+
+static void cm_reject(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign)
+{
+    struct rxm_ep *ep = ep_of(cm);
+    struct fi_info *info = request;
+    char text[ADDR_TEXT_MAX];
+    union addr from;
+
+    if (foreign && !rxm_addr_import(info->addr_format, info->dest_addr, &from))
+        LOG_INFO("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks another protocol",
+                 addr_text(&from.sa, text, sizeof(text)));
+    fi_reject(ep->pep, info->handle, data, len);
+    info_free(info);
+}
+
+static void cm_close(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
+{
+    struct rxm_link *link = link_of(cm_link);
+    struct rxm_peer *peer = rxm_peers_find(&ep_of(cm)->peers, &link->addr);
+
+    if (peer && peer->up == link->ep) {
+        peer->up = NULL;
+        lower_cq_progress(ep_of(cm)->tx_lower); /* what the peer had sent before it restarted */
+    }
+    rxm_link_end(link);
+}
+
+static void cm_up(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
+{
+    struct rxm_link *link = link_of(cm_link);
+    struct rxm_cm_peer *peer = cm_link->peer;
+    uint32_t version = cm_link->version;
+    int rc = fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_PEER_WIRE_VERSION, &version,
+                       sizeof(version));
+
+    if (rc && rc != -FI_ENOPROTOOPT)
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": the lower refuses wire version %u: %s", version,
+                 fi_strerror(-rc));
+    if (cm_link == peer->link)
+        peer_of(peer)->up = link->ep;
+}
+
+static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign)
+{
+    char text[ADDR_TEXT_MAX];
+
+    addr_text(&peer->addr.sa, text, sizeof(text));
+    if (foreign)
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": %s speaks another protocol (not FI_PROTO_XNET)", text);
+    else
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, fi_strerror(err));
+}
+
+/* Peers in the AV stay, so that what they did is remembered. */
+static void cm_idle(struct rxm_cm *cm, struct rxm_cm_peer *peer)
+{
+    if (!peer_of(peer)->slots)
+        rxm_peers_remove(&ep_of(cm)->peers, peer_of(peer));
+}
+
+const struct rxm_cm_ops rxm_actions = {
+    .peer = cm_peer,
+    .dial = cm_dial,
+    .accept = cm_accept,
+    .reject = cm_reject,
+    .close = cm_close,
+    .up = cm_up,
+    .failed = cm_failed,
+    .idle = cm_idle,
+};

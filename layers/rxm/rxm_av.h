@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From the AV's addresses to peers, and what the AV changes. Unit locked, but for attach. Names of
+ * peers are union addr; the AV and infos have them in their formats.
+ */
+#ifndef WEFT_LAYERS_RXM_AV_H
+#define WEFT_LAYERS_RXM_AV_H
+
+#include "layers/rxm/rxm_ep.h"
+
+/* An address in `format` (sockaddr or text), and its length; and back (-FI_EINVAL). */
+size_t rxm_addr_export(uint32_t format, const union addr *addr, char raw[ADDR_TEXT_MAX]);
+int rxm_addr_import(uint32_t format, const void *raw, union addr *addr);
+
+/* The AV notes its changes for the endpoint from now on. Unit unlocked. */
+void rxm_av_attach(struct rxm_ep *ep);
+/* Takes them in: closes the connections of what was removed, finds the numbers of who was unknown.
+ */
+void rxm_av_take_changes(struct rxm_ep *ep);
+
+/* The peer of a number, made on its first use. -FI_EINVAL when it is not in the AV, -FI_ENOMEM. */
+int rxm_av_peer(struct rxm_ep *ep, fi_addr_t addr, struct rxm_peer **peer);
+/* The peer of an address, in the AV or not; NULL without memory. */
+struct rxm_peer *rxm_av_peer_of(struct rxm_ep *ep, const union addr *addr);
+
+#endif
