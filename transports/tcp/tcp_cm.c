@@ -106,7 +106,7 @@ void tcp_cm_arm(struct tcp_cm *cm)
     long long next = first ? first->deadline : 0;
 
     /* The timer of a forked process is its parent's, too. */
-    if (unit_forked(cm->fabric->unit))
+    if (unit_forked(cm->unit))
         return;
     if (list_empty(&cm->resting))
         cm->retry = 0;
