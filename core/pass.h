@@ -60,11 +60,13 @@ struct pass_ops {
     struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
 };
 
-/* The fid is the first member of each: a fid of ours and its object have one address. */
+/* The fid is the first member of each: a fid of ours and its object have one address. `hook` is the
+ * hook's own: NULL when the object is opened, never read here; it frees it when it closes. */
 
 struct pass_fabric {
     struct fabric base;
     struct fid_fabric *lower;
+    void *hook;
     struct lower *hold;
     struct params *params; /* the part's; owned */
     struct pass_ops ops;   /* complete */
@@ -76,6 +78,7 @@ struct pass_fabric {
 struct pass_domain {
     struct fid_domain fid;
     struct fid_domain *lower;
+    void *hook;
     struct pass_fabric *fabric;
     struct children children;
     struct list link;
@@ -85,6 +88,7 @@ struct pass_domain {
 struct pass_ep {
     struct fid_ep fid;
     struct fid_ep *lower;
+    void *hook;
     struct pass_domain *domain;
     /* A shared receive context opened with FI_PEER: what the lower holds, what the upper gave, and
      * the table that is set in the upper's: its address leads from there to this object. */
@@ -96,19 +100,23 @@ struct pass_ep {
 struct pass_pep {
     struct fid_pep fid;
     struct fid_pep *lower;
+    void *hook;
     struct pass_fabric *fabric;
 };
 
 struct pass_stx {
     struct fid_stx fid;
     struct fid_stx *lower;
+    void *hook;
     struct pass_domain *domain;
 };
 
 struct pass_cq {
     struct fid_cq fid;
     struct fid_cq *lower;
+    void *hook;
     struct pass_domain *domain;
+    enum fi_cq_format format;  /* of the entries that are read */
     struct fid_peer_cq peer;   /* FI_PEER: what the lower writes to */
     struct fid_peer_cq *owner; /* the upper's */
 };
@@ -116,6 +124,7 @@ struct pass_cq {
 struct pass_cntr {
     struct fid_cntr fid;
     struct fid_cntr *lower;
+    void *hook;
     struct pass_domain *domain;
     struct fid_peer_cntr peer;
     struct fid_peer_cntr *owner;
@@ -124,6 +133,7 @@ struct pass_cntr {
 struct pass_eq {
     struct fid_eq fid;
     struct fid_eq *lower;
+    void *hook;
     struct pass_fabric *fabric;
     struct fid_eq peer; /* FI_PEER: what the lower writes to */
     struct fid_eq *owner;
@@ -132,6 +142,7 @@ struct pass_eq {
 struct pass_av {
     struct fid_av fid;
     struct fid_av *lower;
+    void *hook;
     struct pass_domain *domain;
     struct fid_peer_av peer;
     struct fid_peer_av *owner;
@@ -140,6 +151,7 @@ struct pass_av {
 struct pass_av_set {
     struct fid_av_set fid;
     struct fid_av_set *lower;
+    void *hook;
     struct pass_domain *domain;
     struct fid_peer_av_set peer;
     struct fid_peer_av_set *owner;
@@ -148,12 +160,14 @@ struct pass_av_set {
 struct pass_mr {
     struct fid_mr fid;
     struct fid_mr *lower;
+    void *hook;
     struct pass_domain *domain;
 };
 
 struct pass_mc {
     struct fid_mc fid;
     struct fid_mc *lower;
+    void *hook;
     struct pass_domain *domain;
 };
 
@@ -199,6 +213,9 @@ static inline struct fid_cq *pass_lower_cq(struct fid_cq *cq)
 struct fid *pass_down(struct fid *fid);
 /* Ours for a fid of the lower that was opened with ours as its context. NULL for NULL. */
 struct fid *pass_up(const struct fid *lower);
+
+/* Where the hook's own is kept in one of our objects. */
+void **pass_hook(struct fid *fid);
 
 /* A copy of an info as the lower should see it, or NULL without memory; info_free. */
 struct fi_info *pass_info_down(struct pass_fabric *fabric, const struct fi_info *info);

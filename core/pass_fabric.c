@@ -42,6 +42,24 @@ struct fid *pass_up(const struct fid *lower)
     return lower ? lower->context : NULL;
 }
 
+void **pass_hook(struct fid *fid)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_FABRIC: return &object_of(fid, struct pass_fabric, base.fid.fid)->hook;
+    case FI_CLASS_DOMAIN: return &object_of(fid, struct pass_domain, fid.fid)->hook;
+    case FI_CLASS_STX_CTX: return &object_of(fid, struct pass_stx, fid.fid)->hook;
+    case FI_CLASS_PEP: return &object_of(fid, struct pass_pep, fid.fid)->hook;
+    case FI_CLASS_AV: return &object_of(fid, struct pass_av, fid.fid)->hook;
+    case FI_CLASS_AV_SET: return &object_of(fid, struct pass_av_set, fid.fid)->hook;
+    case FI_CLASS_MR: return &object_of(fid, struct pass_mr, fid.fid)->hook;
+    case FI_CLASS_EQ: return &object_of(fid, struct pass_eq, fid.fid)->hook;
+    case FI_CLASS_CQ: return &object_of(fid, struct pass_cq, fid.fid)->hook;
+    case FI_CLASS_CNTR: return &object_of(fid, struct pass_cntr, fid.fid)->hook;
+    case FI_CLASS_MC: return &object_of(fid, struct pass_mc, fid.fid)->hook;
+    default: return &object_of(fid, struct pass_ep, fid.fid)->hook;
+    }
+}
+
 int pass_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
     struct fid *lower = pass_down(fid);

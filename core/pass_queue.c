@@ -70,6 +70,7 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     fid_init(&cq->fid.fid, FI_CLASS_CQ, peer ? NULL : context, domain->fabric->ops.cq_fid);
     cq->fid.ops = domain->fabric->ops.cq;
     cq->domain = domain;
+    cq->format = attr ? attr->format : FI_CQ_FORMAT_UNSPEC;
     if (peer)
         rc = pass_peer_cq(cq, context, &down);
     if (!rc)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The file that the layer `trace` writes and fi_trace reads: a header, then rings of records, one
+ * for each thread. It is mapped by its writer and may be read at any time, also after a crash.
+ * Numbers are in the byte order of the machine. Version 1.
+ */
+#ifndef WEFT_TRACE_H
+#define WEFT_TRACE_H
+
+#include <stdint.h>
+
+#define WEFT_TRACE_MAGIC "WEFTTRC" /* 8 bytes with the zero */
+
+enum {
+    WEFT_TRACE_VERSION = 1,
+    WEFT_TRACE_LAYERS = 32,
+    WEFT_TRACE_OBJECTS = 8192, /* those after are numbered, but not described */
+    WEFT_TRACE_NAMES = 128,
+    WEFT_TRACE_RING_HEAD = 4096, /* bytes before the records of a ring */
+};
+
+/* What a record is. From WEFT_TRACE_CALL on: a call, whose name is in the header. */
+enum weft_trace_kind {
+    WEFT_TRACE_NONE,
+    WEFT_TRACE_MORE,       /* further arguments of the record before */
+    WEFT_TRACE_COMPLETION, /* an entry that the upper reads from a completion queue */
+    WEFT_TRACE_WRITTEN,    /* the same, written by the lower into the queue of the upper */
+    WEFT_TRACE_EVENT,      /* an entry of an event queue */
+    WEFT_TRACE_READ,       /* a read of a completion queue that gave something */
+    WEFT_TRACE_CALL,
+};
+
+enum weft_trace_clock {
+    WEFT_TRACE_CLOCK_MONOTONIC, /* ticks are nanoseconds */
+    WEFT_TRACE_CLOCK_TSC,       /* ticks of the processor; see `clocks` */
+};
+
+/* The result of a call that has not returned (yet). */
+#define WEFT_TRACE_PENDING INT32_MIN
+
+/*
+ *              a call          MORE            COMPLETION          EVENT           READ
+ * inside       records made inside of it  -    flags, low 32 bits  event           entries
+ * result       result          -               0 or -error         0 or -error     result
+ */
+struct weft_trace_record {
+    uint64_t time; /* ticks: when it was called, or came */
+    uint16_t kind;
+    uint16_t layer;
+    uint32_t object;
+    int32_t result;
+    uint32_t inside;
+    uint64_t context;
+    uint64_t buf;  /* MORE: flags */
+    uint64_t len;  /* bytes; elements of atomics. MORE: remote CQ data. READ: empty reads before */
+    uint64_t peer; /* fi_addr_t. MORE: remote key, or the bits to ignore of a tag */
+    uint64_t tag;  /* remote address of RMA and atomics */
+};
+
+struct weft_trace_ring {
+    uint64_t head;     /* records ever made; record n is at n % capacity */
+    uint64_t capacity; /* a power of two */
+    uint64_t thread;   /* as gettid(2) */
+};
+
+struct weft_trace_object {
+    uint16_t layer;
+    uint16_t fclass; /* FI_CLASS_EP, ... */
+    uint32_t parent; /* the object that it was opened from */
+};
+
+struct weft_trace_clocks {
+    uint64_t ticks, monotonic_ns, realtime_ns; /* read at one moment */
+};
+
+struct weft_trace_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t record_size;
+    uint64_t header_size; /* where the first ring is */
+    uint64_t ring_size;   /* from one ring to the next */
+    uint32_t rings;
+    uint32_t clock;
+    uint32_t pid;
+    uint32_t layer_count;
+    uint32_t object_count;              /* ever opened; object n is objects[n - 1] */
+    uint32_t rings_refused;             /* threads that got none */
+    uint32_t rings_reused;              /* taken over from threads that had ended */
+    uint32_t boot;                      /* the same in all files of one boot of one machine */
+    struct weft_trace_clocks clocks[2]; /* the first and the latest reading */
+    char host[64];
+    char program[64];
+    char layers[WEFT_TRACE_LAYERS][64]; /* what the layer stands on */
+    char names[WEFT_TRACE_NAMES][24];   /* of calls, from WEFT_TRACE_CALL on */
+    struct weft_trace_object objects[WEFT_TRACE_OBJECTS];
+};
+
+#endif

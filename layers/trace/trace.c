@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "core/part.h"
+#include "layers/trace/trace.h"
+
+static struct pass_ops ops;
+
+static void fill_ops(void)
+{
+    trace_data_ops(&ops);
+    trace_control_ops(&ops);
+    trace_peer_ops(&ops);
+    trace_object_ops(&ops);
+}
+
+static struct trace_object *fabric_object(struct trace_file *file, const struct open_args *args)
+{
+    const char *below = args->attr && args->attr->prov_name ? args->attr->prov_name : "?";
+    struct trace_object *object = calloc(1, sizeof(*object));
+
+    if (!object)
+        return NULL;
+    object->file = file;
+    object->layer = (uint16_t)trace_file_layer(file, below);
+    object->number = trace_file_object(file, object->layer, FI_CLASS_FABRIC, 0);
+    return object;
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct trace_object *object;
+    struct trace_file *file;
+    char why[4200];
+    int rc;
+
+    pthread_once(&once, fill_ops);
+    rc = trace_file_open(params_string(args->params, "file"), params_size(args->params, "size"),
+                         (unsigned)params_int(args->params, "threads"), &file, why, sizeof(why));
+    if (rc) {
+        log_user("trace: %s", why);
+        return rc;
+    }
+    object = fabric_object(file, args);
+    rc = object ? pass_open_fabric(args, fabric, context, &ops) : -FI_ENOMEM;
+    if (!rc) {
+        *pass_hook(&(*fabric)->fid) = object;
+    } else if (object) {
+        trace_file_layer_done(file, object->layer);
+        free(object);
+    }
+    return rc;
+}
+
+static const char *const aliases[] = {"hook", "hook_trace", NULL};
+
+static const struct param_def params[] = {
+    {
+        .key = "file",
+        .type = PARAM_STRING,
+        .default_text = "weft-trace.%p",
+        .help = "Where to record: %p is the process, %h the host. A file that is there is "
+                "replaced. /dev/shm keeps disks out of the times.",
+    },
+    {
+        .key = "size",
+        .type = PARAM_SIZE,
+        .default_text = "4m",
+        .min = 4096,
+        .max = 1ll << 32,
+        .help = "Bytes for each thread, rounded up to a power of two; a record has 64. The newest "
+                "stay. Of layers with the same file, the first that is opened decides.",
+    },
+    {
+        .key = "threads",
+        .type = PARAM_INT,
+        .default_text = "64",
+        .min = 1,
+        .max = 4096,
+        .help = "The most threads that have records in the file. Those after take the place of "
+                "threads that have ended, or are not recorded.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part trace_part;
+
+const struct part trace_part = {
+    .name = "trace",
+    .prov_name = "ofi_hook_trace",
+    .aliases = aliases,
+    .summary = "records every call, completion and event into a file",
+    .description =
+        "Writes what goes through its place in the stack into a ring in a mapped file, one for "
+        "each thread, with a time stamp: calls with their arguments and result, completions, "
+        "events. fi_trace(1) shows the file as text, as a table of where the time went, as a "
+        "picture, or for a trace viewer. What was recorded can be read after a crash.\n\n"
+        "It may stand at several places of a stack at once; layers with the same file then show "
+        "what each part between them made of an operation.\n\n"
+        "Reads of a completion queue that give nothing are counted and not recorded, reads of "
+        "counters are not recorded. Nothing on the path locks, allocates or makes a system call, "
+        "except for the first record of a thread. A file that cannot be written is an error of "
+        "fi_fabric; a disk that is full later leaves the threads that come later unrecorded, and "
+        "says so once. The child of a fork is not recorded.",
+    .kind = PART_LAYER,
+    .transparent = true,
+    .params = params,
+    .needs = part_needs_same,
+    .offer = part_offer_same,
+    .open_fabric = open_fabric,
+};

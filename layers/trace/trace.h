@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How the tables of this layer record. A call takes its record when it begins, so that one that
+ * never returns is in the file, and its result and the number of records that were made inside of
+ * it are added when it has ended.
+ */
+#ifndef WEFT_TRACE_LAYER_H
+#define WEFT_TRACE_LAYER_H
+
+#include "core/pass.h"
+#include "layers/trace/trace_file.h"
+#include "layers/trace/trace_names.h"
+
+/* Behind `hook` of each object. */
+struct trace_object {
+    struct trace_file *file;
+    uint16_t layer;
+    uint32_t number;
+    uint64_t empty_reads; /* of a queue, since one that gave something */
+};
+
+/* Arguments, for those who have few. */
+struct trace_args {
+    uint64_t context, buf, len, peer, tag;
+};
+
+static inline uint64_t trace_word(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+/* A ring is full of older records: the slot is written as a whole. */
+static inline struct weft_trace_record *trace_begin(struct trace_ring *ring,
+                                                    const struct trace_object *object,
+                                                    unsigned kind, uint64_t time)
+{
+    struct weft_trace_record *record = trace_ring_next(ring);
+
+    record->time = time;
+    record->kind = (uint16_t)kind;
+    record->layer = object->layer;
+    record->object = object->number;
+    record->result = 0;
+    record->inside = 0;
+    return record;
+}
+
+#define TRACE_NOWHERE UINT64_MAX
+
+/* Where the record of a call is; TRACE_NOWHERE when this thread is not recorded. */
+static inline uint64_t trace_enter(const struct trace_object *object, unsigned call,
+                                   const struct trace_args *args)
+{
+    struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
+    struct weft_trace_record *record;
+
+    if (!ring)
+        return TRACE_NOWHERE;
+    record = trace_begin(ring, object, WEFT_TRACE_CALL + call, trace_ticks(ring->tsc));
+    record->result = WEFT_TRACE_PENDING;
+    record->context = args->context;
+    record->buf = args->buf;
+    record->len = args->len;
+    record->peer = args->peer;
+    record->tag = args->tag;
+    trace_ring_publish(ring);
+    return ring->head - 1;
+}
+
+/* Nothing is added to a record that was overwritten meanwhile. */
+static inline void trace_leave(struct trace_file *file, uint64_t place, ssize_t rc)
+{
+    struct trace_ring *ring;
+    uint64_t inside;
+
+    if (place == TRACE_NOWHERE)
+        return;
+    ring = trace_ring_of(file);
+    inside = ring->head - place - 1;
+    if (inside > ring->mask)
+        return;
+    ring->records[place & ring->mask].inside = (uint32_t)inside;
+    ring->records[place & ring->mask].result = (int32_t)rc;
+}
+
+static inline struct trace_object *trace_of(struct fid *fid)
+{
+    return *pass_hook(fid);
+}
+
+/* Numbers an object that has been opened from `parent`. Without memory it is not recorded. */
+void trace_opened(struct fid *fid, const struct fid *parent);
+/* close, bind, control of objects of every class. */
+extern struct fi_ops trace_fid_ops;
+
+/* Each sets the tables of its file, once a process; trace_object_ops, the last of them, adds to
+ * tables of the others. */
+void trace_data_ops(struct pass_ops *ops);
+void trace_control_ops(struct pass_ops *ops);
+void trace_peer_ops(struct pass_ops *ops);
+void trace_object_ops(struct pass_ops *ops);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options, connections, addresses, counters, event queues. */
+#include <rdma/fi_errno.h>
+
+#include "layers/trace/trace.h"
+
+static uint64_t enter(struct fid *fid, enum trace_call call, uint64_t len, uint64_t tag)
+{
+    const struct trace_args args = {.len = len, .tag = tag, .peer = FI_ADDR_NOTAVAIL};
+
+    return trace_enter(trace_of(fid), call, &args);
+}
+
+static ssize_t leave(struct fid *fid, uint64_t place, ssize_t rc)
+{
+    const struct trace_object *object = trace_of(fid);
+
+    if (object)
+        trace_leave(object->file, place, rc);
+    return rc;
+}
+
+/* ---- Endpoints ---- */
+
+static ssize_t cancel(fid_t fid, void *context)
+{
+    const struct trace_args args = {.context = trace_word(context), .peer = FI_ADDR_NOTAVAIL};
+    uint64_t place = trace_enter(trace_of(fid), TRACE_CANCEL, &args);
+
+    return leave(fid, place, pass_ep_ops.cancel(fid, context));
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    uint64_t place = enter(fid, TRACE_GETOPT, len ? *len : 0, (uint64_t)name);
+
+    return (int)leave(fid, place, pass_ep_ops.getopt(fid, level, name, value, len));
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    uint64_t place = enter(fid, TRACE_SETOPT, len, (uint64_t)name);
+
+    return (int)leave(fid, place, pass_ep_ops.setopt(fid, level, name, value, len));
+}
+
+static struct fi_ops_ep ep_ops;
+
+static int ep_setname(fid_t fid, void *addr, size_t len)
+{
+    uint64_t place = enter(fid, TRACE_SETNAME, len, 0);
+
+    return (int)leave(fid, place, pass_cm_ops.setname(fid, addr, len));
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *len)
+{
+    uint64_t place = enter(fid, TRACE_GETNAME, *len, 0);
+
+    return (int)leave(fid, place, pass_cm_ops.getname(fid, addr, len));
+}
+
+static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *len)
+{
+    uint64_t place = enter(&ep->fid, TRACE_GETPEER, *len, 0);
+
+    return (int)leave(&ep->fid, place, pass_cm_ops.getpeer(ep, addr, len));
+}
+
+static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
+{
+    uint64_t place = enter(&ep->fid, TRACE_CONNECT, len, 0);
+
+    return (int)leave(&ep->fid, place, pass_cm_ops.connect(ep, addr, param, len));
+}
+
+static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
+{
+    uint64_t place = enter(&ep->fid, TRACE_ACCEPT, len, 0);
+
+    return (int)leave(&ep->fid, place, pass_cm_ops.accept(ep, param, len));
+}
+
+static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+    uint64_t place = enter(&ep->fid, TRACE_SHUTDOWN, 0, flags);
+
+    return (int)leave(&ep->fid, place, pass_cm_ops.shutdown(ep, flags));
+}
+
+static struct fi_ops_cm cm_ops;
+
+static int pep_listen(struct fid_pep *pep)
+{
+    uint64_t place = enter(&pep->fid, TRACE_LISTEN, 0, 0);
+
+    return (int)leave(&pep->fid, place, pass_pep_cm_ops.listen(pep));
+}
+
+static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
+{
+    uint64_t place = enter(&pep->fid, TRACE_REJECT, len, trace_word(handle));
+
+    return (int)leave(&pep->fid, place, pass_pep_cm_ops.reject(pep, handle, param, len));
+}
+
+static struct fi_ops_cm pep_cm_ops;
+
+/* ---- Address vectors: peer is the first address that an insert gave ---- */
+
+static int av_leave(struct fid_av *av, uint64_t place, int rc, const fi_addr_t *addr)
+{
+    const struct trace_object *object = trace_of(&av->fid);
+    struct trace_ring *ring;
+
+    if (place == TRACE_NOWHERE)
+        return rc;
+    trace_leave(object->file, place, rc);
+    ring = trace_ring_of(object->file);
+    if (addr && rc > 0 && ring->head - place <= ring->mask)
+        ring->records[place & ring->mask].peer = *addr;
+    return rc;
+}
+
+static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
+                     uint64_t flags, void *context)
+{
+    uint64_t place = enter(&av->fid, TRACE_AV_INSERT, count, flags);
+
+    return av_leave(av, place, pass_av_ops.insert(av, addr, count, fi_addr, flags, context),
+                    fi_addr);
+}
+
+static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
+                        fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    uint64_t place = enter(&av->fid, TRACE_AV_INSERTSVC, 1, flags);
+
+    return av_leave(av, place, pass_av_ops.insertsvc(av, node, service, fi_addr, flags, context),
+                    fi_addr);
+}
+
+static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
+                        size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    uint64_t place = enter(&av->fid, TRACE_AV_INSERTSYM, nodecnt * svccnt, flags);
+    int rc = pass_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
+
+    return av_leave(av, place, rc, fi_addr);
+}
+
+static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+    const struct trace_args args = {
+        .len = count, .tag = flags, .peer = count ? *fi_addr : FI_ADDR_NOTAVAIL};
+    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_REMOVE, &args);
+
+    return (int)leave(&av->fid, place, pass_av_ops.remove(av, fi_addr, count, flags));
+}
+
+static struct fi_ops_av av_ops;
+
+/* ---- Counters; reading one is no event ---- */
+
+static int cntr_add(struct fid_cntr *cntr, uint64_t value)
+{
+    uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADD, 0, value);
+
+    return (int)leave(&cntr->fid, place, pass_cntr_ops.add(cntr, value));
+}
+
+static int cntr_set(struct fid_cntr *cntr, uint64_t value)
+{
+    uint64_t place = enter(&cntr->fid, TRACE_CNTR_SET, 0, value);
+
+    return (int)leave(&cntr->fid, place, pass_cntr_ops.set(cntr, value));
+}
+
+static int cntr_adderr(struct fid_cntr *cntr, uint64_t value)
+{
+    uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADDERR, 0, value);
+
+    return (int)leave(&cntr->fid, place, pass_cntr_ops.adderr(cntr, value));
+}
+
+static int cntr_seterr(struct fid_cntr *cntr, uint64_t value)
+{
+    uint64_t place = enter(&cntr->fid, TRACE_CNTR_SETERR, 0, value);
+
+    return (int)leave(&cntr->fid, place, pass_cntr_ops.seterr(cntr, value));
+}
+
+static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+{
+    uint64_t place = enter(&cntr->fid, TRACE_CNTR_WAIT, 0, threshold);
+
+    return (int)leave(&cntr->fid, place, pass_cntr_ops.wait(cntr, threshold, timeout));
+}
+
+static struct fi_ops_cntr cntr_ops;
+
+/* ---- Event queues ---- */
+
+static void record_event(struct fid_eq *eq, const struct fid *about, uint32_t event, int32_t result)
+{
+    const struct trace_object *object = trace_of(&eq->fid);
+    struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
+    struct weft_trace_record *record;
+
+    if (!ring)
+        return;
+    record = trace_begin(ring, object, WEFT_TRACE_EVENT, trace_ticks(ring->tsc));
+    record->result = result;
+    record->inside = event;
+    record->context = trace_word(about ? about->context : NULL);
+    record->buf = trace_word(about);
+    record->len = record->tag = 0;
+    record->peer = FI_ADDR_NOTAVAIL;
+    trace_ring_publish(ring);
+}
+
+/* Events of the library begin with a fid, those of the application need not. */
+static ssize_t event_read(struct fid_eq *eq, ssize_t rc, const uint32_t *event, const void *buf)
+{
+    const struct fi_eq_entry *entry = buf;
+    bool ours = *event >= FI_CONNREQ && *event <= FI_JOIN_COMPLETE;
+
+    if (rc > 0)
+        record_event(eq, ours && (size_t)rc >= sizeof(struct fid *) ? entry->fid : NULL, *event, 0);
+    return rc;
+}
+
+static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+    uint32_t own, *which = event ? event : &own;
+
+    return event_read(eq, pass_eq_ops.read(eq, which, buf, len, flags), which, buf);
+}
+
+static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
+                        uint64_t flags)
+{
+    uint32_t own, *which = event ? event : &own;
+
+    return event_read(eq, pass_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
+}
+
+static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+    ssize_t rc = pass_eq_ops.readerr(eq, entry, flags);
+
+    if (rc > 0)
+        record_event(eq, entry->fid, 0, -entry->err);
+    return rc;
+}
+
+static struct fi_ops_eq eq_ops;
+
+static void connection_tables(void)
+{
+    cm_ops = pass_cm_ops;
+    cm_ops.setname = ep_setname;
+    cm_ops.getname = ep_getname;
+    cm_ops.getpeer = ep_getpeer;
+    cm_ops.connect = ep_connect;
+    cm_ops.accept = ep_accept;
+    cm_ops.shutdown = ep_shutdown;
+    pep_cm_ops = pass_pep_cm_ops;
+    pep_cm_ops.listen = pep_listen;
+    pep_cm_ops.reject = pep_reject;
+}
+
+void trace_control_ops(struct pass_ops *ops)
+{
+    connection_tables();
+    ep_ops = pass_ep_ops;
+    ep_ops.cancel = cancel;
+    ep_ops.getopt = ep_getopt;
+    ep_ops.setopt = ep_setopt;
+    av_ops = pass_av_ops;
+    av_ops.insert = av_insert;
+    av_ops.insertsvc = av_insertsvc;
+    av_ops.insertsym = av_insertsym;
+    av_ops.remove = av_remove;
+    cntr_ops = pass_cntr_ops;
+    cntr_ops.add = cntr_add;
+    cntr_ops.set = cntr_set;
+    cntr_ops.adderr = cntr_adderr;
+    cntr_ops.seterr = cntr_seterr;
+    cntr_ops.wait = cntr_wait;
+    eq_ops = pass_eq_ops;
+    eq_ops.read = eq_read;
+    eq_ops.sread = eq_sread;
+    eq_ops.readerr = eq_readerr;
+    ops->ep = &ep_ops;
+    ops->cm = &cm_ops;
+    ops->pep_cm = &pep_cm_ops;
+    ops->av = &av_ops;
+    ops->cntr = &cntr_ops;
+    ops->eq = &eq_ops;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Files of rings (weft/trace.h). One for each path and process: layers that name the same path
+ * write into the same file, which stays open until the library is unloaded, so that a fabric that
+ * is opened later goes on where another has ended.
+ *
+ * A record is one cache line, written by its thread alone: no lock, no atomic instruction, no call.
+ * The ring of a thread is made at its first record, and that may lock, allocate and block.
+ */
+#ifndef WEFT_TRACE_FILE_H
+#define WEFT_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <weft/trace.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+struct trace_file;
+
+/* A thread's ring, mapped. */
+struct trace_ring {
+    struct trace_file *file;
+    struct weft_trace_record *records;
+    struct weft_trace_ring *shared;
+    uint64_t head, mask;
+    bool tsc;
+    /* Not on the path. */
+    struct trace_ring *next; /* of the thread, or of the file's that are free */
+    size_t size;
+};
+
+/* The ring that this thread wrote to last; NULL at first, and in the child of a fork. */
+extern _Thread_local struct trace_ring *trace_ring_last __attribute__((tls_model("initial-exec")));
+
+/* Opens, or joins, the file for `path`, in which %p is the process and %h the host. bytes: of the
+ * records of one thread. On an error the sentence that says what is wrong is in why. */
+int trace_file_open(const char *path, size_t bytes, unsigned threads, struct trace_file **file,
+                    char *why, size_t why_size);
+/* The number of a layer that stands on `below`: one that no open layer has, while there are any. */
+unsigned trace_file_layer(struct trace_file *file, const char *below);
+void trace_file_layer_done(struct trace_file *file, unsigned layer);
+/* Another object; its number. Any thread. */
+uint32_t trace_file_object(struct trace_file *file, unsigned layer, size_t fclass, uint32_t parent);
+
+/* The slow way to a ring: NULL when this thread has none. */
+struct trace_ring *trace_ring_find(struct trace_file *file);
+
+static inline struct trace_ring *trace_ring_of(struct trace_file *file)
+{
+    struct trace_ring *ring = trace_ring_last;
+
+    return __builtin_expect(ring && ring->file == file, 1) ? ring : trace_ring_find(file);
+}
+
+static inline uint64_t trace_monotonic(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t trace_ticks(bool tsc)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(tsc, 1))
+        return __rdtsc();
+#endif
+    return trace_monotonic();
+}
+
+/* The next record, to be filled; trace_ring_publish makes it part of the file. */
+static inline struct weft_trace_record *trace_ring_next(struct trace_ring *ring)
+{
+    return &ring->records[ring->head & ring->mask];
+}
+
+static inline void trace_ring_publish(struct trace_ring *ring)
+{
+    ring->head++;
+    __atomic_store_n(&ring->shared->head, ring->head, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Objects: opening, binding, controlling, closing them. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/trace/trace.h"
+
+void trace_opened(struct fid *fid, const struct fid *parent)
+{
+    const struct trace_object *above = *pass_hook((struct fid *)parent);
+    struct trace_object *object = above ? calloc(1, sizeof(*object)) : NULL;
+
+    if (!object)
+        return;
+    *object = *above;
+    object->empty_reads = 0;
+    object->number = trace_file_object(above->file, above->layer, fid->fclass, above->number);
+    *pass_hook(fid) = object;
+}
+
+/* ---- The end of a function that opens an object ---- */
+
+/* The record of the call also gets the new object's number. */
+static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
+{
+    const struct trace_object *above = trace_of(parent);
+    struct trace_ring *ring;
+
+    if (!rc)
+        trace_opened(fid, parent);
+    if (place == TRACE_NOWHERE)
+        return rc;
+    trace_leave(above->file, place, rc);
+    ring = trace_ring_of(above->file);
+    if (!rc && trace_of(fid) && ring->head - place <= ring->mask)
+        ring->records[place & ring->mask].buf = trace_of(fid)->number;
+    return rc;
+}
+
+static uint64_t opening(struct fid *parent, enum trace_call call, const void *context, uint64_t len,
+                        uint64_t tag)
+{
+    const struct trace_args args = {.context = trace_word(context), .len = len, .tag = tag};
+
+    return trace_enter(trace_of(parent), call, &args);
+}
+
+/* ---- Fabric and domain ---- */
+
+static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                       void *context)
+{
+    uint64_t place = opening(&fabric->fid, TRACE_DOMAIN, context, 0, 0);
+    int rc = pass_domain_open(pass_fabric_of(fabric), info, domain, 0, context);
+
+    return opened(&fabric->fid, place, rc, rc ? NULL : &(*domain)->fid);
+}
+
+static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                        uint64_t flags, void *context)
+{
+    uint64_t place = opening(&fabric->fid, TRACE_DOMAIN, context, 0, flags);
+    int rc = pass_domain_open(pass_fabric_of(fabric), info, domain, flags, context);
+
+    return opened(&fabric->fid, place, rc, rc ? NULL : &(*domain)->fid);
+}
+
+static int open_pep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+                    void *context)
+{
+    uint64_t place = opening(&fabric->fid, TRACE_PASSIVE_EP, context, 0, 0);
+    int rc = pass_pep_open(fabric, info, pep, context);
+
+    return opened(&fabric->fid, place, rc, rc ? NULL : &(*pep)->fid);
+}
+
+static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                   void *context)
+{
+    uint64_t place = opening(&fabric->fid, TRACE_EQ_OPEN, context, attr ? attr->size : 0, 0);
+    int rc = pass_eq_open(fabric, attr, eq, context);
+
+    return opened(&fabric->fid, place, rc, rc ? NULL : &(*eq)->fid);
+}
+
+static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                   void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_CQ_OPEN, context, attr ? attr->size : 0,
+                             attr ? attr->format : 0);
+    int rc = pass_cq_open(domain, attr, cq, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*cq)->fid);
+}
+
+static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                     void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_CNTR_OPEN, context, 0, 0);
+    int rc = pass_cntr_open(domain, attr, cntr, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*cntr)->fid);
+}
+
+static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                   void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_AV_OPEN, context, attr ? attr->count : 0, 0);
+    int rc = pass_av_open(domain, attr, av, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*av)->fid);
+}
+
+static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                   void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_ENDPOINT, context, 0, 0);
+    int rc = pass_ep_open(domain, info, ep, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*ep)->fid);
+}
+
+static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    uint64_t flags, void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_ENDPOINT, context, 0, flags);
+    int rc = pass_ep_open2(domain, info, ep, flags, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*ep)->fid);
+}
+
+static int open_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                    void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_SCALABLE_EP, context, 0, 0);
+    int rc = pass_sep_open(domain, info, sep, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*sep)->fid);
+}
+
+static int open_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+                    void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_STX_CONTEXT, context, 0, 0);
+    int rc = pass_stx_open(domain, attr, stx, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*stx)->fid);
+}
+
+static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                    void *context)
+{
+    uint64_t place = opening(&domain->fid, TRACE_SRX_CONTEXT, context, 0, 0);
+    int rc = pass_srx_open(domain, attr, srx, context);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*srx)->fid);
+}
+
+static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    uint64_t place = opening(&sep->fid, TRACE_TX_CONTEXT, context, 0, (uint64_t)index);
+    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
+
+    return opened(&sep->fid, place, rc, rc ? NULL : &(*ep)->fid);
+}
+
+static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    uint64_t place = opening(&sep->fid, TRACE_RX_CONTEXT, context, 0, (uint64_t)index);
+    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
+
+    return opened(&sep->fid, place, rc, rc ? NULL : &(*ep)->fid);
+}
+
+static int join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+                void *context)
+{
+    uint64_t place = opening(&ep->fid, TRACE_JOIN, context, 0, flags);
+    int rc = pass_cm_ops.join(ep, addr, flags, mc, context);
+
+    return opened(&ep->fid, place, rc, rc ? NULL : &(*mc)->fid);
+}
+
+/* ---- Memory regions ---- */
+
+static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    uint64_t place = opening(domain, TRACE_MR_REG, context, len, requested_key);
+    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, requested_key, flags, mr, context);
+
+    return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
+}
+
+static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                void *context)
+{
+    uint64_t place =
+        opening(domain, TRACE_MR_REGV, context, call_total_len(iov, count), requested_key);
+    int rc =
+        pass_mr_ops.regv(domain, iov, count, access, offset, requested_key, flags, mr, context);
+
+    return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
+}
+
+static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    size_t len = flags & FI_MR_DMABUF ? 0 : call_total_len(attr->mr_iov, attr->iov_count);
+    uint64_t place = opening(domain, TRACE_MR_REGATTR, attr->context, len, attr->requested_key);
+    int rc = pass_mr_ops.regattr(domain, attr, flags, mr);
+
+    return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
+}
+
+/* ---- Of every class ---- */
+
+static const struct fi_ops *untraced(size_t fclass)
+{
+    switch (fclass) {
+    case FI_CLASS_FABRIC: return &pass_fabric_fid_ops;
+    case FI_CLASS_DOMAIN: return &pass_domain_fid_ops;
+    case FI_CLASS_STX_CTX: return &pass_stx_fid_ops;
+    case FI_CLASS_PEP: return &pass_pep_fid_ops;
+    case FI_CLASS_AV: return &pass_av_fid_ops;
+    case FI_CLASS_AV_SET: return &pass_av_set_fid_ops;
+    case FI_CLASS_MR: return &pass_mr_fid_ops;
+    case FI_CLASS_EQ: return &pass_eq_fid_ops;
+    case FI_CLASS_CQ: return &pass_cq_fid_ops;
+    case FI_CLASS_CNTR: return &pass_cntr_fid_ops;
+    case FI_CLASS_MC: return &pass_mc_fid_ops;
+    default: return &pass_ep_fid_ops;
+    }
+}
+
+static int close_traced(struct fid *fid)
+{
+    struct trace_object *object = trace_of(fid);
+    uint64_t place = trace_enter(object, TRACE_CLOSE, &(struct trace_args){0});
+    bool fabric = fid->fclass == FI_CLASS_FABRIC;
+    int rc = untraced(fid->fclass)->close(fid);
+
+    if (!object)
+        return rc;
+    trace_leave(object->file, place, rc);
+    if (!rc && fabric)
+        trace_file_layer_done(object->file, object->layer);
+    if (!rc)
+        free(object);
+    return rc;
+}
+
+static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
+{
+    const struct trace_object *object = trace_of(fid);
+    const struct trace_object *other = target ? trace_of(target) : NULL;
+    const struct trace_args args = {.buf = other ? other->number : 0, .tag = flags};
+    uint64_t place = trace_enter(object, TRACE_BIND, &args);
+    int rc = untraced(fid->fclass)->bind(fid, target, flags);
+
+    if (object)
+        trace_leave(object->file, place, rc);
+    return rc;
+}
+
+static int control_traced(struct fid *fid, int command, void *arg)
+{
+    const struct trace_object *object = trace_of(fid);
+    const struct trace_args args = {.tag = (uint64_t)command};
+    uint64_t place = trace_enter(object, TRACE_CONTROL, &args);
+    int rc = untraced(fid->fclass)->control(fid, command, arg);
+
+    if (!rc && command == FI_ALIAS)
+        trace_opened(*((struct fi_alias *)arg)->fid, fid);
+    if (object)
+        trace_leave(object->file, place, rc);
+    return rc;
+}
+
+struct fi_ops trace_fid_ops = {
+    .size = sizeof(trace_fid_ops),
+    .close = close_traced,
+    .bind = bind_traced,
+    .control = control_traced,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = pass_ops_set,
+};
+
+static struct fi_ops_fabric fabric_ops;
+static struct fi_ops_domain domain_ops;
+static struct fi_ops_mr mr_ops = {
+    .size = sizeof(mr_ops),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+
+void trace_object_ops(struct pass_ops *ops)
+{
+    fabric_ops = pass_fabric_ops;
+    fabric_ops.domain = open_domain;
+    fabric_ops.domain2 = open_domain2;
+    fabric_ops.passive_ep = open_pep;
+    fabric_ops.eq_open = open_eq;
+    domain_ops = pass_domain_ops;
+    domain_ops.av_open = open_av;
+    domain_ops.cq_open = open_cq;
+    domain_ops.endpoint = open_ep;
+    domain_ops.endpoint2 = open_ep2;
+    domain_ops.scalable_ep = open_sep;
+    domain_ops.cntr_open = open_cntr;
+    domain_ops.stx_ctx = open_stx;
+    domain_ops.srx_ctx = open_srx;
+    ops->fabric = &fabric_ops;
+    ops->domain = &domain_ops;
+    ops->mr = &mr_ops;
+    ops->ep->tx_ctx = open_tx;
+    ops->ep->rx_ctx = open_rx;
+    ops->cm->join = join;
+    ops->fabric_fid = ops->domain_fid = ops->ep_fid = ops->pep_fid = ops->stx_fid = ops->cq_fid =
+        ops->cntr_fid = ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid =
+            &trace_fid_ops;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the lower asks of receive contexts and counters of the upper, and the upper of the lower. */
+#include <rdma/fi_errno.h>
+
+#include "layers/trace/trace.h"
+
+static void cntr_seen(struct fid_peer_cntr *peer, enum trace_call call)
+{
+    static const struct trace_args none = {.peer = FI_ADDR_NOTAVAIL};
+    const struct trace_object *object = object_of(peer, struct pass_cntr, peer)->hook;
+    uint64_t place = trace_enter(object, call, &none);
+
+    if (object)
+        trace_leave(object->file, place, 0);
+}
+
+static void cntr_inc(struct fid_peer_cntr *peer)
+{
+    cntr_seen(peer, TRACE_CNTR_INC);
+    pass_cntr_owner_ops.inc(peer);
+}
+
+static void cntr_incerr(struct fid_peer_cntr *peer)
+{
+    cntr_seen(peer, TRACE_CNTR_INCERR);
+    pass_cntr_owner_ops.incerr(peer);
+}
+
+static struct fi_ops_cntr_owner cntr_owner_ops = {
+    .size = sizeof(cntr_owner_ops),
+    .inc = cntr_inc,
+    .incerr = cntr_incerr,
+};
+
+/* ---- Receive contexts ---- */
+
+/* An entry that was found carries the receive: -FI_ENOENT is a message that nobody waits for. */
+static int get(struct fid_peer_srx *peer, enum trace_call call, struct fi_peer_match_attr *attr,
+               struct fi_peer_rx_entry **entry)
+{
+    const struct trace_object *object = object_of(peer, struct pass_ep, peer)->hook;
+    const struct trace_args args = {.len = attr->msg_size, .peer = attr->addr, .tag = attr->tag};
+    uint64_t place = trace_enter(object, call, &args);
+    int rc = call == TRACE_GET_TAG ? pass_srx_owner_ops.get_tag(peer, attr, entry)
+                                   : pass_srx_owner_ops.get_msg(peer, attr, entry);
+    struct trace_ring *ring;
+
+    if (place == TRACE_NOWHERE)
+        return rc;
+    trace_leave(object->file, place, rc);
+    ring = trace_ring_of(object->file);
+    if (!rc && ring->head - place <= ring->mask)
+        ring->records[place & ring->mask].context = trace_word((*entry)->context);
+    return rc;
+}
+
+static int get_msg(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
+                   struct fi_peer_rx_entry **entry)
+{
+    return get(peer, TRACE_GET_MSG, attr, entry);
+}
+
+static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
+                   struct fi_peer_rx_entry **entry)
+{
+    return get(peer, TRACE_GET_TAG, attr, entry);
+}
+
+/* Before the call: the other side may release the entry. */
+static uint64_t entry_enter(const struct trace_object *object, enum trace_call call,
+                            const struct fi_peer_rx_entry *entry)
+{
+    const struct trace_args args = {.context = trace_word(entry->context),
+                                    .len = entry->msg_size,
+                                    .peer = entry->addr,
+                                    .tag = entry->tag};
+
+    return trace_enter(object, call, &args);
+}
+
+static int leave(const struct trace_object *object, uint64_t place, int rc)
+{
+    if (object)
+        trace_leave(object->file, place, rc);
+    return rc;
+}
+
+static const struct trace_object *below(const struct fi_peer_rx_entry *entry)
+{
+    return object_of(entry->srx, struct pass_ep, peer)->hook;
+}
+
+static int queue_msg(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = below(entry);
+    uint64_t place = entry_enter(object, TRACE_QUEUE_MSG, entry);
+
+    return leave(object, place, pass_srx_owner_ops.queue_msg(entry));
+}
+
+static int queue_tag(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = below(entry);
+    uint64_t place = entry_enter(object, TRACE_QUEUE_TAG, entry);
+
+    return leave(object, place, pass_srx_owner_ops.queue_tag(entry));
+}
+
+static struct fi_ops_srx_owner srx_owner_ops;
+
+/* The upper's context leads to ours through the table that is set in it. */
+static const struct trace_object *above(const struct fi_peer_rx_entry *entry)
+{
+    return object_of(entry->srx->peer_ops, struct pass_ep, peer_ops)->hook;
+}
+
+static int start_msg(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = above(entry);
+    uint64_t place = entry_enter(object, TRACE_START_MSG, entry);
+
+    return leave(object, place, pass_srx_peer_ops.start_msg(entry));
+}
+
+static int start_tag(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = above(entry);
+    uint64_t place = entry_enter(object, TRACE_START_TAG, entry);
+
+    return leave(object, place, pass_srx_peer_ops.start_tag(entry));
+}
+
+static int discard_msg(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = above(entry);
+    uint64_t place = entry_enter(object, TRACE_DISCARD_MSG, entry);
+
+    return leave(object, place, pass_srx_peer_ops.discard_msg(entry));
+}
+
+static int discard_tag(struct fi_peer_rx_entry *entry)
+{
+    const struct trace_object *object = above(entry);
+    uint64_t place = entry_enter(object, TRACE_DISCARD_TAG, entry);
+
+    return leave(object, place, pass_srx_peer_ops.discard_tag(entry));
+}
+
+static struct fi_ops_srx_peer srx_peer_ops = {
+    .size = sizeof(srx_peer_ops),
+    .start_msg = start_msg,
+    .start_tag = start_tag,
+    .discard_msg = discard_msg,
+    .discard_tag = discard_tag,
+};
+
+void trace_peer_ops(struct pass_ops *ops)
+{
+    srx_owner_ops = pass_srx_owner_ops;
+    srx_owner_ops.get_msg = get_msg;
+    srx_owner_ops.get_tag = get_tag;
+    srx_owner_ops.queue_msg = queue_msg;
+    srx_owner_ops.queue_tag = queue_tag;
+    ops->cntr_owner = &cntr_owner_ops;
+    ops->srx_owner = &srx_owner_ops;
+    ops->srx_peer = &srx_peer_ops;
+}

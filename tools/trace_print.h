@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What fi_trace makes of a linked model. Times are shown in microseconds from the first event. */
+#ifndef WEFT_TRACE_PRINT_H
+#define WEFT_TRACE_PRINT_H
+
+#include <stdio.h>
+
+#include "trace_model.h"
+
+/* Events and operations of which something is in from..to, ns. */
+struct trace_range {
+    int64_t from, to;
+};
+
+void trace_print_text(const struct trace_model *model, struct trace_range range, FILE *out);
+void trace_print_csv(const struct trace_model *model, struct trace_range range, FILE *out);
+/* False without memory. */
+bool trace_print_summary(const struct trace_model *model, struct trace_range range, FILE *out);
+/* The trace event format of Chrome, which Perfetto reads too. */
+bool trace_print_json(const struct trace_model *model, struct trace_range range, FILE *out);
+bool trace_print_svg(const struct trace_model *model, struct trace_range range, FILE *out);
+
+/* ---- Between the printers ---- */
+
+/* Rows of spans: those of one endpoint that overlap stand in several lanes. */
+struct trace_lanes {
+    int *lane;       /* of each operation; TRACE_NONE: out of range */
+    int *track;      /* of each operation */
+    int track_count; /* of layers and endpoints, by process */
+    struct trace_track {
+        int file;
+        unsigned layer;
+        uint32_t object;
+        int lanes;
+    } * tracks;
+};
+
+bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model,
+                      struct trace_range range);
+void trace_lanes_finish(struct trace_lanes *lanes);
+
+/* When an operation ended: its completion, or its call when it has none. */
+int64_t trace_op_end(const struct trace_model *model, const struct trace_op *op);
+
+#endif
