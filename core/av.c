@@ -219,6 +219,28 @@ static void insert_sockaddrs(struct insertion *in, const char *next, size_t coun
     }
 }
 
+/*
+ * fi_av(3) has an array of pointers to strings. What fi_getname gave, passed as it is, is also
+ * understood, since programs do that (strings one behind the other): the first bytes of a pointer
+ * are never eight printable characters.
+ */
+static bool is_plain_text(const char *addr)
+{
+    for (size_t i = 0; i < sizeof(char *); i++) {
+        if (!isgraph((unsigned char)addr[i]))
+            return false;
+    }
+    return true;
+}
+
+static void insert_texts(struct insertion *in, const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        insert_one(in, text);
+        text += strnlen(text, STR_MAX) + 1;
+    }
+}
+
 static void insert_strings(struct insertion *in, const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -237,7 +259,9 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
     rc = begin(&in, av, fi_addr, flags, context);
     if (rc)
         return rc;
-    if (av->format == FI_ADDR_STR)
+    if (av->format == FI_ADDR_STR && count && is_plain_text(addr))
+        insert_texts(&in, addr, count);
+    else if (av->format == FI_ADDR_STR)
         insert_strings(&in, addr, count);
     else
         insert_sockaddrs(&in, addr, count);

@@ -6,9 +6,16 @@
 #include <string.h>
 #include <time.h>
 
+/* Where the endpoints are: on the loopback interface, if the stack is one of hosts. */
+static const char *conf_host(void)
+{
+    return strstr(conf_spec, "shm") ? NULL : "127.0.0.1";
+}
+
 int conf_getinfo(const struct conf_want *want, struct fi_info **info)
 {
     struct fi_info *hints = fi_allocinfo();
+    const char *node;
     int rc;
 
     conf_check(hints != NULL, "no memory");
@@ -24,8 +31,8 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     hints->tx_attr->size = want->tx_size;
     hints->rx_attr->size = want->rx_size;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-    rc = fi_getinfo(FI_VERSION(1, 15), want->node ? want->node : "127.0.0.1", NULL, FI_SOURCE,
-                    hints, info);
+    node = want->node ? want->node : conf_host();
+    rc = fi_getinfo(FI_VERSION(1, 15), node, NULL, node ? FI_SOURCE : 0, hints, info);
     fi_freeinfo(hints);
     return rc;
 }

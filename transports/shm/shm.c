@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table of shm. */
+#include "core/part.h"
+#include "transports/shm/shm_domain.h"
+#include "transports/shm/shm_info.h"
+
+static const char *const cma_choices[] = {"auto", "on", "off", NULL};
+
+static const struct param_def shm_params[] = {
+    {.key = "single_node",
+     .type = PARAM_BOOL,
+     .selects = true,
+     .default_text = "no",
+     .help = "The user's promise that all peers are on this node: FI_REMOTE_COMM is offered too, "
+             "for applications that insist on it."},
+    {.key = "cma",
+     .type = PARAM_CHOICE,
+     .choices = cma_choices,
+     .default_text = "auto",
+     .help = "Large transfers by cross-memory attach (process_vm_readv): where a measurement says "
+             "that it is faster than copying through shared memory, always, or never."},
+    {.key = "connect_timeout",
+     .type = PARAM_TIME,
+     .default_text = "5s",
+     .min = 1,
+     .max = 3600000,
+     .help = "How long an operation to an address where nobody listens is to be tried again before "
+             "it ends in an error."},
+    {.key = "max_saved_size",
+     .type = PARAM_SIZE,
+     .default_text = "64m",
+     .help = "Bytes of unexpected messages that an endpoint keeps; beyond, the peer that sends more "
+             "is not read until some are received."},
+    {.key = "tx_size",
+     .type = PARAM_INT,
+     .default_text = "4096",
+     .min = 1,
+     .max = 65536,
+     .help = "Operations that an endpoint can have outstanding before a post returns FI_EAGAIN."},
+    {.key = "rx_size",
+     .type = PARAM_INT,
+     .default_text = "4096",
+     .min = 1,
+     .max = 1048576,
+     .help = "Receives that can be posted to an endpoint."},
+    {.key = NULL},
+};
+
+const struct part shm_part = {
+    .name = "shm",
+    .prov_name = "shm",
+    .summary = "endpoints of one node over shared memory",
+    .description =
+        "Reliable-datagram endpoints of processes of one node and user: messages, tagged messages "
+        "and remote memory access through shared memory. Addresses are texts (FI_ADDR_STR): "
+        "fi_shm://NAME gets the user and a number added to be unique, any other scheme is used as "
+        "it is. All processes must share a network namespace.",
+    .kind = PART_TRANSPORT,
+    .gives = EP_SET(FI_EP_RDM),
+    .params = shm_params,
+    .offer = shm_offer,
+    .open_fabric = shm_open_fabric,
+};

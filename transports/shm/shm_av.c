@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the AV says of peers. Its listener may not take the unit's lock, and leaves a note. */
+#include "transports/shm/shm_ep.h"
+
+static void inserted(struct av_listener *listener, fi_addr_t addr)
+{
+    struct shm_ep *ep = object_of(listener, struct shm_ep, watch);
+
+    atomic_store(&ep->stale_sources, true);
+    if (ep->report.unit)
+        unit_wake(ep->report.unit);
+}
+
+static void removed(struct av_listener *listener, fi_addr_t addr)
+{
+    atomic_store(&object_of(listener, struct shm_ep, watch)->stale_peers, true);
+    inserted(listener, addr);
+}
+
+void shm_av_watch(struct shm_ep *ep)
+{
+    ep->watch.inserted = inserted;
+    ep->watch.removed = removed;
+    av_attach(ep->av, &ep->watch);
+}
+
+void shm_av_resolve(struct shm_link *link)
+{
+    link->addr = link->ep->knows_sources ? av_find(link->ep->av, link->name) : FI_ADDR_UNSPEC;
+}
+
+void shm_av_catch_up(struct shm_ep *ep)
+{
+    if (atomic_exchange(&ep->stale_peers, false)) {
+        for (size_t i = 0; i < ep->peer_count; i++)
+            ep->peers[i] = NULL;
+        shm_absent_forget(ep, FI_ADDR_UNSPEC);
+    }
+    if (!atomic_exchange(&ep->stale_sources, false) || !ep->knows_sources)
+        return;
+    list_for_each (pos, &ep->links) {
+        struct shm_link *link = list_item(pos, struct shm_link, all);
+
+        if (link->name)
+            shm_av_resolve(link);
+    }
+    ep->in->owner_ops->foreach_unspec_addr(ep->in, shm_saved_source);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/shm/shm_bell.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct shm_bell) <= SHM_PAGE, "a bell is a page");
+
+static bool available;
+
+static void ask(void)
+{
+    long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+    available =
+        known > 0 && known & MEMBARRIER_CMD_GLOBAL_EXPEDITED &&
+        !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+bool shm_fence_available(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, ask);
+    return available;
+}
+
+void shm_fence_all(void)
+{
+    if (available)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    atomic_thread_fence(memory_order_seq_cst);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The bell: a page of a receiver's that its senders ring when it does not poll their rings. Links
+ * share the bits of 4096 numbers. Also the fence that lets senders do without one
+ * (docs/design/shm.md, "No message is missed").
+ */
+#ifndef WEFT_SHM_BELL_H
+#define WEFT_SHM_BELL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SHM_BELL_WORDS = 64,
+    SHM_BELL_BITS = SHM_BELL_WORDS * 64,
+    SHM_PAGE = 4096,
+};
+
+struct shm_bell {
+    _Atomic uint64_t summary;  /* words that have bits */
+    _Atomic uint32_t sleeping; /* a write to the socket is needed, too */
+    char pad[48];
+    _Atomic uint64_t words[SHM_BELL_WORDS];
+};
+
+/* Rings it for a link number. True when the receiver sleeps, and the caller is to wake it. */
+static inline bool shm_bell_ring(struct shm_bell *bell, uint32_t number)
+{
+    uint32_t bit = number % SHM_BELL_BITS;
+
+    atomic_fetch_or(&bell->words[bit / 64], 1ull << bit % 64);
+    atomic_fetch_or(&bell->summary, 1ull << bit / 64);
+    return atomic_load(&bell->sleeping) && atomic_exchange(&bell->sleeping, 0);
+}
+
+/* This process lets others fence it, and may fence others. Any thread, any number of times. */
+bool shm_fence_available(void);
+/* Every running thread of processes that did the above executes a full fence. */
+void shm_fence_all(void);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/shm/shm_domain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/cntr.h"
+#include "core/cq.h"
+#include "core/eq.h"
+#include "core/mr.h"
+#include "core/no.h"
+#include "transports/shm/shm_ep.h"
+
+/* ---- Domain ---- */
+
+static struct domain *base_of(struct fid_domain *fid)
+{
+    return object_of(fid, struct domain, fid);
+}
+
+static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+                          void *context)
+{
+    return av_open(base_of(fid), attr, av, context);
+}
+
+static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+                          void *context)
+{
+    return cq_open(base_of(fid), attr, cq, context);
+}
+
+static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
+                            struct fid_cntr **cntr, void *context)
+{
+    return cntr_open(base_of(fid), attr, cntr, context);
+}
+
+static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
+                            uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : shm_ep_open(fid, info, ep, context);
+}
+
+static int domain_close(struct fid *fid)
+{
+    struct shm_domain *domain = object_of(fid, struct shm_domain, base.fid.fid);
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    mr_map_destroy(domain->base.mrs);
+    domain_finish(&domain->base);
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = no_bind,
+    .control = mr_domain_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = domain_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = shm_ep_open,
+    .scalable_ep = no_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = no_domain_poll_open,
+    .stx_ctx = no_domain_stx_ctx,
+    .srx_ctx = shm_srx_open,
+    .query_atomic = no_domain_query_atomic,
+    .query_collective = no_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
+                         struct fid_domain **ret_domain, void *context)
+{
+    struct shm_fabric *fabric = object_of(fid, struct shm_fabric, base.fid);
+    struct shm_domain *domain = calloc(1, sizeof(*domain));
+    int rc;
+
+    if (!domain)
+        return -FI_ENOMEM;
+    domain->fabric = fabric;
+    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops, &mr_ops,
+                     context);
+    if (rc)
+        goto free_domain;
+    rc = mr_map_create(&domain->base, &domain->base.mrs);
+    if (rc)
+        goto finish_domain;
+    *ret_domain = &domain->base.fid;
+    return 0;
+
+finish_domain:
+    domain_finish(&domain->base);
+free_domain:
+    free(domain);
+    return rc;
+}
+
+static int fabric_domain2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                          uint64_t flags, void *context)
+{
+    return flags ? -FI_EBADFLAGS : fabric_domain(fid, info, domain, context);
+}
+
+/* ---- Fabric ---- */
+
+static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq,
+                          void *context)
+{
+    struct shm_fabric *fabric = object_of(fid, struct shm_fabric, base.fid);
+
+    return eq_open(&fabric->base, fabric->unit, attr, eq, context);
+}
+
+static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+    return fids_trywait(fids, count);
+}
+
+static int fabric_close(struct fid *fid)
+{
+    struct shm_fabric *fabric = object_of(fid, struct shm_fabric, base.fid.fid);
+
+    if (children_any(&fabric->base.children))
+        return -FI_EBUSY;
+    unit_release(fabric->unit);
+    params_destroy(fabric->params);
+    free(fabric);
+    return 0;
+}
+
+static struct fi_ops fabric_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = fabric_close,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+    .size = sizeof(struct fi_ops_fabric),
+    .domain = fabric_domain,
+    .passive_ep = no_fabric_passive_ep,
+    .eq_open = fabric_eq_open,
+    .wait_open = no_fabric_wait_open,
+    .trywait = fabric_trywait,
+    .domain2 = fabric_domain2,
+};
+
+static enum shm_cma read_cma(const struct params *params)
+{
+    const char *text = params_string(params, "cma");
+
+    if (!strcmp(text, "on"))
+        return SHM_CMA_ON;
+    return strcmp(text, "off") ? SHM_CMA_AUTO : SHM_CMA_OFF;
+}
+
+int shm_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
+{
+    struct shm_fabric *fabric = calloc(1, sizeof(*fabric));
+    int rc;
+
+    if (!fabric)
+        return -FI_ENOMEM;
+    fabric_init(&fabric->base, args, &fabric_fid_ops, &fabric_ops, context);
+    fabric->cma = read_cma(args->params);
+    fabric->connect_ms = params_time_ms(args->params, "connect_timeout");
+    fabric->max_saved = params_size(args->params, "max_saved_size");
+    rc = unit_create_control(fabric->base.part, &fabric->unit);
+    if (rc) {
+        free(fabric);
+        return rc;
+    }
+    fabric->params = args->params;
+    *ret_fabric = &fabric->base.fid;
+    return 0;
+}

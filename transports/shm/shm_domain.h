@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric and domain. */
+#ifndef WEFT_SHM_DOMAIN_H
+#define WEFT_SHM_DOMAIN_H
+
+#include "core/fid.h"
+#include "core/part.h"
+#include "core/unit.h"
+
+enum shm_cma {
+    SHM_CMA_AUTO,
+    SHM_CMA_ON,
+    SHM_CMA_OFF,
+};
+
+struct shm_fabric {
+    struct fabric base;
+    struct unit *unit; /* of event queues */
+    struct params *params;
+    enum shm_cma cma;
+    int64_t connect_ms;
+    size_t max_saved;
+};
+
+struct shm_domain {
+    struct domain base;
+    struct shm_fabric *fabric;
+};
+
+int shm_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
+int shm_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                 void *context);
+
+#endif

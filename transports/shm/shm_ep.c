@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of endpoints. */
+#include "transports/shm/shm_ep.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+#include "core/info.h"
+#include "core/log.h"
+#include "core/no.h"
+#include "transports/shm/shm_op.h"
+#include "transports/shm/shm_srx.h"
+
+/* ---- fork: a child's copies of the sockets would keep a dead parent alive ---- */
+
+static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct list all_eps = {&all_eps, &all_eps};
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all_mutex);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&all_mutex);
+}
+
+static void drop_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void in_child(void)
+{
+    list_for_each (pos, &all_eps) {
+        struct shm_ep *ep = list_item(pos, struct shm_ep, all);
+
+        drop_fd(&ep->listener);
+        for (uint32_t i = 0; i < ep->number_count; i++) {
+            if (ep->numbers[i])
+                drop_fd(&ep->numbers[i]->fd);
+        }
+    }
+    pthread_mutex_unlock(&all_mutex);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static void enlist(struct shm_ep *ep)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    fork_watch();
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&all_mutex);
+    list_attach(&ep->all, &all_eps);
+    pthread_mutex_unlock(&all_mutex);
+    ep->forks = fork_generation;
+}
+
+static void delist(struct shm_ep *ep)
+{
+    pthread_mutex_lock(&all_mutex);
+    list_detach(&ep->all);
+    pthread_mutex_unlock(&all_mutex);
+}
+
+/* ---- Enabling ---- */
+
+static int open_receive(struct shm_ep *ep)
+{
+    struct match_attr attr = {
+        .size = ep->rx_size,
+        .iov_limit = SHM_IOV_LIMIT,
+        .op_flags = ep->rx_op_flags,
+        .min_multi_recv = ep->min_multi_recv,
+        .directed = ep->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV),
+    };
+    int rc;
+
+    if (ep->srx) {
+        ep->in = ep->srx->peer;
+        return 0;
+    }
+    rc = match_create(&attr, &ep->match);
+    if (rc)
+        return rc;
+    match_set_report(ep->match, &ep->report);
+    match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
+    ep->match_source.many = true;
+    ep->match_source.srx.peer_ops = &shm_srx_peer_ops;
+    ep->in = &ep->match_source.srx;
+    return 0;
+}
+
+/* Completions and counts end here, not in an upper. */
+static bool is_top(const struct report *report)
+{
+    for (int kind = 0; kind < REPORT_KINDS; kind++) {
+        if (report->cntr[kind] && report->cntr[kind]->sink != &report->cntr[kind]->peer)
+            return false;
+    }
+    return (!report->tx || report->tx->sink == &report->tx->peer) &&
+           (!report->rx || report->rx->sink == &report->rx->peer);
+}
+
+int shm_ep_enable(struct shm_ep *ep)
+{
+    int rc;
+
+    if (ep->enabled)
+        return 0;
+    if (!ep->av)
+        return -FI_ENOAV;
+    if (!ep->report.unit)
+        return -FI_ENOCQ;
+    rc = ep->bell ? 0 : shm_link_start(ep);
+    if (rc)
+        return rc;
+    rc = ep->in ? 0 : open_receive(ep);
+    if (rc)
+        return rc;
+    ep->top = is_top(&ep->report) && !ep->srx;
+    ep->knows_sources = ep->srx || ep->caps & (FI_SOURCE | FI_DIRECTED_RECV |
+                                               FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
+    shm_av_watch(ep);
+    unit_lock(ep->report.unit);
+    rc = unit_attach(ep->report.unit, &ep->source);
+    ep->enabled = !rc;
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
+/* ---- Binding ---- */
+
+static int bind_av(struct shm_ep *ep, struct fid *fid)
+{
+    struct av *av = object_of(fid, struct av, fid.fid);
+
+    if (ep->av || av->domain != &ep->domain->base)
+        return -FI_EINVAL;
+    ep->av = av;
+    children_hold(&av->children);
+    return 0;
+}
+
+static int bind_srx(struct shm_ep *ep, struct fid *fid)
+{
+    struct shm_srx *srx = object_of(fid, struct shm_srx, fid.fid);
+
+    if (srx->domain != ep->domain || ep->srx)
+        return -FI_EINVAL;
+    ep->srx = srx;
+    children_hold(&srx->children);
+    return 0;
+}
+
+int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct shm_ep *ep = object_of(fid, struct shm_ep, fid.fid);
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    switch (bfid->fclass) {
+    case FI_CLASS_AV: return bind_av(ep, bfid);
+    case FI_CLASS_EQ: return 0; /* nothing is reported to it */
+    case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
+    default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
+    }
+}
+
+/* ---- Closing ---- */
+
+static void close_receive(struct shm_ep *ep)
+{
+    shm_saved_close(ep);
+    if (!ep->match)
+        return;
+    match_source_finish(&ep->match_source);
+    match_destroy(ep->match);
+}
+
+static void let_go(struct shm_ep *ep)
+{
+    report_finish(&ep->report);
+    if (ep->srx)
+        children_release(&ep->srx->children);
+    if (ep->av)
+        children_release(&ep->av->children);
+    children_release(&ep->domain->base.children);
+    shm_ops_finish(ep);
+    pool_finish(&ep->controls);
+    free(ep->peers);
+    free(ep->numbers);
+    free(ep);
+}
+
+int shm_ep_close(struct fid *fid)
+{
+    struct shm_ep *ep = object_of(fid, struct shm_ep, fid.fid);
+    struct unit *unit = ep->report.unit;
+
+    delist(ep);
+    if (ep->watch.inserted)
+        av_detach(ep->av, &ep->watch);
+    if (unit)
+        unit_lock(unit);
+    if (ep->enabled)
+        unit_detach(unit, &ep->source);
+    ep->in_progress = true;
+    shm_link_close_all(ep);
+    close_receive(ep);
+    if (unit)
+        unit_unlock(unit);
+    let_go(ep);
+    return 0;
+}
+
+/* ---- Opening ---- */
+
+static int read_info(struct shm_ep *ep, const struct fi_info *info)
+{
+    int rc;
+
+    if (info->ep_attr->type != FI_EP_RDM)
+        return -FI_EINVAL;
+    ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_TAGGED | FI_RMA);
+    ep->tx_op_flags = info->tx_attr->op_flags;
+    ep->rx_op_flags = info->rx_attr->op_flags;
+    ep->order = info->tx_attr->msg_order;
+    ep->tx_size = info->tx_attr->size ? info->tx_attr->size : SHM_SIZE;
+    ep->rx_size = info->rx_attr->size ? info->rx_attr->size : SHM_SIZE;
+    if (info->src_addr)
+        rc = shm_name_import(info->src_addr, info->src_addrlen, ep->name);
+    else
+        rc = shm_name_make(NULL, NULL, ep->name);
+    if (!rc)
+        rc = shm_listener_open(ep);
+    if (rc)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL, ": cannot listen at %s: %s",
+                 ep->name, fi_strerror(-rc));
+    return rc;
+}
+
+int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct fid_ep **ret_ep,
+                void *context)
+{
+    struct shm_domain *domain = object_of(domain_fid, struct shm_domain, base.fid);
+    struct fi_info *info = fabric_info(domain->base.fabric, user_info);
+    struct shm_ep *ep = calloc(1, sizeof(*ep));
+    int rc = -FI_ENOMEM;
+
+    if (!info || !ep)
+        goto free_ep;
+    ep->domain = domain;
+    ep->min_multi_recv = SHM_MIN_MULTI_RECV;
+    ep->listener = ep->bell_fd = ep->source.fd = -1;
+    ep->source.progress = shm_progress;
+    ep->source.trywait = shm_trywait;
+    list_init(&ep->source.link);
+    list_init(&ep->watch.link);
+    list_init(&ep->busy);
+    list_init(&ep->crosses);
+    list_init(&ep->saved);
+    list_init(&ep->links);
+    list_init(&ep->dead);
+    list_init(&ep->absent);
+    shm_ops_init(ep);
+    shm_controls_init(ep);
+    rc = read_info(ep, info);
+    if (rc)
+        goto free_ep;
+    shm_ep_ops_init(ep, context);
+    enlist(ep);
+    children_hold(&domain->base.children);
+    info_free(info);
+    *ret_ep = &ep->fid;
+    return 0;
+
+free_ep:
+    free(ep);
+    info_free(info);
+    return rc;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint and what its files share. Everything is guarded by the lock of the endpoint's unit,
+ * but what the AV tells (stale_*). See docs/design/shm.md.
+ */
+#ifndef WEFT_SHM_EP_H
+#define WEFT_SHM_EP_H
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/providers/fi_peer.h>
+
+#include "core/av.h"
+#include "core/match.h"
+#include "core/pool.h"
+#include "core/report.h"
+#include "transports/shm/shm_bell.h"
+#include "transports/shm/shm_domain.h"
+#include "transports/shm/shm_link.h"
+#include "transports/shm/shm_name.h"
+
+enum {
+    SHM_HOT = 8, /* rings that are polled */
+};
+
+struct shm_srx;
+struct shm_slot;
+struct shm_op;
+
+/* What a user's post must say of its operation, whatever its form. */
+struct shm_post {
+    const struct iovec *iov;
+    size_t count;
+    const struct fi_rma_iov *rma;
+    size_t rma_count;
+    fi_addr_t peer;
+    uint64_t flags; /* final: FI_REMOTE_CQ_DATA, FI_INJECT, FI_COMPLETION, FI_FENCE, ... */
+    uint64_t data, tag;
+    void *context;
+    uint64_t done; /* flags of the completion */
+    enum report_kind kind;
+    bool tagged, silent; /* silent: success is not reported */
+};
+
+struct shm_ep {
+    struct fid_ep fid;
+    struct report report;
+    struct shm_link **peers; /* by fi_addr_t; NULL: not known yet */
+    size_t peer_count;
+    struct fid_peer_srx *in; /* where receives come from */
+    struct shm_link *hot[SHM_HOT];
+    unsigned hot_count;
+    bool enabled, top, in_progress, knows_sources, look_now;
+    unsigned forks;    /* fork_generation when it was opened */
+    unsigned tx_used;  /* operations that wait for the peer */
+    struct shm_bell *bell;
+    struct list busy;    /* links that have something to write */
+    struct list crosses; /* operations that attach to the peer's memory */
+    struct av *av;
+    uint64_t tx_op_flags, rx_op_flags, caps, order;
+    size_t tx_size, rx_size, min_multi_recv;
+    /* Receives */
+    struct match *match;
+    struct match_source match_source;
+    struct shm_srx *srx;
+    struct list saved; /* struct shm_saved */
+    size_t saved_bytes;
+    bool saved_full; /* and it was said */
+    /* Operations */
+    struct pool ops;
+    struct shm_slot *slots;
+    uint32_t slot_count, slot_free;
+    /* Links */
+    struct shm_domain *domain;
+    struct list links, dead, absent;
+    struct shm_link **numbers;
+    uint32_t number_count;
+    struct pool controls;
+    struct unit_source source; /* its fd: an epoll fd of listener and links */
+    int listener, bell_fd;
+    unsigned idle, rounds;
+    uint64_t looked; /* ticks */
+    uint32_t sweep;
+    struct av_listener watch;
+    atomic_bool stale_peers, stale_sources;
+    uint32_t addr_format;
+    char name[SHM_NAME_MAX];
+    struct list all; /* of the process, for fork */
+};
+
+static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
+{
+    return object_of(fid, struct shm_ep, fid);
+}
+
+/* ---- shm_ep.c, shm_ep_ops.c ---- */
+
+int shm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+int shm_ep_enable(struct shm_ep *ep);
+int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+void shm_ep_ops_init(struct shm_ep *ep, void *context);
+int shm_ep_close(struct fid *fid);
+
+extern struct fi_ops_msg shm_msg_ops;
+extern struct fi_ops_tagged shm_tagged_ops;
+extern struct fi_ops_rma shm_rma_ops;
+extern struct fi_ops_srx_peer shm_srx_peer_ops;
+
+/* ---- shm_post.c: 0, -FI_EAGAIN, -FI_EINVAL, -FI_EMSGSIZE, ... Take the lock. ---- */
+
+ssize_t shm_post_message(struct shm_ep *ep, const struct shm_post *post);
+ssize_t shm_post_write(struct shm_ep *ep, const struct shm_post *post);
+ssize_t shm_post_read(struct shm_ep *ep, const struct shm_post *post);
+
+/* ---- shm_progress.c ---- */
+
+void shm_progress(struct unit_source *source);
+int shm_trywait(struct unit_source *source);
+void shm_progress_ep(struct shm_ep *ep);
+/* A link is polled, or is not any more (without the fence that this takes). */
+void shm_heat(struct shm_link *link);
+void shm_cool(struct shm_link *link);
+
+/* ---- shm_av.c ---- */
+
+void shm_av_watch(struct shm_ep *ep);
+/* What the AV has changed since the last time. */
+void shm_av_catch_up(struct shm_ep *ep);
+void shm_av_resolve(struct shm_link *link);
+
+/* ---- shm_message.c, shm_remote.c: what arrives. false: it must wait in the ring. ---- */
+
+bool shm_take_message(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_announced(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body);
+/* An announced message is here; positive err: it is not. */
+void shm_message_done(struct shm_ep *ep, struct shm_op *op, int err);
+void shm_remote_done(struct shm_ep *ep, struct shm_op *op);
+/* All saved messages go; unit locked. */
+void shm_saved_close(struct shm_ep *ep);
+fi_addr_t shm_saved_source(struct fi_peer_rx_entry *entry);
+
+#endif

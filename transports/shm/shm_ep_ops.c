@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options, names, and the tables of an endpoint. */
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/no.h"
+#include "transports/shm/shm_op.h"
+
+static struct shm_ep *ep_of(fid_t fid)
+{
+    return object_of(fid, struct shm_ep, fid.fid);
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    struct shm_ep *ep = ep_of(fid);
+    ssize_t rc;
+
+    if (!ep->match)
+        return -FI_ENOSYS;
+    unit_lock(ep->report.unit);
+    rc = match_cancel(ep->match, context);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    struct shm_ep *ep = ep_of(fid);
+    size_t answer;
+
+    if (level != FI_OPT_ENDPOINT)
+        return -FI_ENOPROTOOPT;
+    switch (name) {
+    case FI_OPT_MIN_MULTI_RECV: answer = ep->min_multi_recv; break;
+    case FI_OPT_TX_SIZE: answer = ep->tx_size; break;
+    case FI_OPT_RX_SIZE: answer = ep->rx_size; break;
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE: answer = SIZE_MAX; break;
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE: answer = SHM_INJECT; break;
+    default: return -FI_ENOPROTOOPT;
+    }
+    if (*len < sizeof(answer)) {
+        *len = sizeof(answer);
+        return -FI_ETOOSMALL;
+    }
+    *len = sizeof(answer);
+    memcpy(value, &answer, sizeof(answer));
+    return 0;
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    struct shm_ep *ep = ep_of(fid);
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    if (len != sizeof(size_t))
+        return -FI_EINVAL;
+    memcpy(&ep->min_multi_recv, value, sizeof(size_t));
+    if (ep->match) {
+        unit_lock(ep->report.unit);
+        match_set_min_multi_recv(ep->match, ep->min_multi_recv);
+        unit_unlock(ep->report.unit);
+    }
+    return 0;
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+    struct shm_ep *ep = shm_ep_of(fid);
+
+    return ep->match ? (ssize_t)(ep->rx_size - match_posted(ep->match)) : -FI_EOPBADSTATE;
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+    struct shm_ep *ep = shm_ep_of(fid);
+
+    return (ssize_t)(ep->tx_size - ep->tx_used);
+}
+
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = ep_cancel,
+    .getopt = ep_getopt,
+    .setopt = ep_setopt,
+    .tx_ctx = no_ep_tx_ctx,
+    .rx_ctx = no_ep_rx_ctx,
+    .rx_size_left = ep_rx_size_left,
+    .tx_size_left = ep_tx_size_left,
+};
+
+/* ---- Names ---- */
+
+static int ep_getname(fid_t fid, void *addr, size_t *len)
+{
+    struct shm_ep *ep = ep_of(fid);
+    size_t need = strlen(ep->name) + 1, room = *len;
+
+    *len = need;
+    if (addr && room)
+        memcpy(addr, ep->name, room < need ? room : need);
+    return room < need ? -FI_ETOOSMALL : 0;
+}
+
+static int ep_setname(fid_t fid, void *addr, size_t len)
+{
+    struct shm_ep *ep = ep_of(fid);
+    char name[SHM_NAME_MAX], before[SHM_NAME_MAX];
+    int rc;
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    rc = addr ? shm_name_import(addr, len, name) : -FI_EINVAL;
+    if (rc)
+        return rc;
+    strcpy(before, ep->name);
+    strcpy(ep->name, name);
+    rc = shm_listener_open(ep);
+    if (rc)
+        strcpy(ep->name, before);
+    return rc;
+}
+
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = no_cm_getpeer,
+    .connect = no_cm_connect,
+    .listen = no_cm_listen,
+    .accept = no_cm_accept,
+    .reject = no_cm_reject,
+    .shutdown = no_cm_shutdown,
+    .join = no_cm_join,
+};
+
+/* ---- The object ---- */
+
+static int op_flags(struct shm_ep *ep, int command, uint64_t *flags)
+{
+    uint64_t *which = *flags & FI_TRANSMIT ? &ep->tx_op_flags : &ep->rx_op_flags;
+
+    if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+        return -FI_EINVAL;
+    if (command == FI_GETOPSFLAG) {
+        *flags = *which;
+        return 0;
+    }
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    *which = *flags & ~(FI_TRANSMIT | FI_RECV);
+    return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    switch (command) {
+    case FI_ENABLE: return shm_ep_enable(ep_of(fid));
+    case FI_GETOPSFLAG:
+    case FI_SETOPSFLAG: return op_flags(ep_of(fid), command, arg);
+    default: return -FI_ENOSYS;
+    }
+}
+
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = shm_ep_close,
+    .bind = shm_ep_bind,
+    .control = ep_control,
+    .ops_open = no_ops_open,
+    .tostr = no_tostr,
+    .ops_set = no_ops_set,
+};
+
+void shm_ep_ops_init(struct shm_ep *ep, void *context)
+{
+    fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
+    ep->fid.ops = &ep_ops;
+    ep->fid.cm = &cm_ops;
+    ep->fid.msg = ep->caps & FI_MSG ? &shm_msg_ops : &no_msg_ops;
+    ep->fid.tagged = ep->caps & FI_TAGGED ? &shm_tagged_ops : &no_tagged_ops;
+    ep->fid.rma = ep->caps & FI_RMA ? &shm_rma_ops : &no_rma_ops;
+    ep->fid.atomic = &no_atomic_ops;
+    ep->fid.collective = &no_collective_ops;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/shm/shm_info.h"
+
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "transports/shm/shm_op.h"
+
+enum {
+    OBJECTS = 65536,
+};
+
+static const uint64_t all_caps =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ |
+    FI_REMOTE_WRITE | FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV |
+    FI_TAGGED_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_PEER |
+    FI_AV_USER_ID;
+/* Reads are answered while others are streamed: no order between two of them. */
+static const uint64_t orders = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
+                               FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+/* Alternating bits: a tag without structure. */
+static const uint64_t tag_format = 0xaaaaaaaaaaaaaaaaull;
+
+static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
+{
+    attr->mr_key_size = sizeof(uint64_t);
+    attr->cq_data_size = sizeof(uint64_t);
+    attr->cq_cnt = OBJECTS;
+    attr->ep_cnt = OBJECTS;
+    attr->tx_ctx_cnt = OBJECTS;
+    attr->rx_ctx_cnt = OBJECTS;
+    attr->max_ep_tx_ctx = 1;
+    attr->max_ep_rx_ctx = 1;
+    attr->max_ep_srx_ctx = OBJECTS;
+    attr->cntr_cnt = OBJECTS;
+    attr->mr_cnt = OBJECTS;
+    attr->mr_iov_limit = SHM_IOV_LIMIT;
+    attr->caps = caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID);
+}
+
+static void fill(struct fi_info *info, const struct params *params)
+{
+    info->caps = all_caps | (params_bool(params, "single_node") ? FI_REMOTE_COMM : 0);
+    info->addr_format = FI_ADDR_STR;
+    info->tx_attr->caps = info->caps;
+    info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
+                              FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+    info->tx_attr->msg_order = orders;
+    info->tx_attr->inject_size = SHM_INJECT;
+    info->tx_attr->size = (size_t)params_int(params, "tx_size");
+    info->tx_attr->iov_limit = SHM_IOV_LIMIT;
+    info->tx_attr->rma_iov_limit = SHM_IOV_LIMIT;
+    info->rx_attr->caps = info->caps;
+    info->rx_attr->op_flags = FI_COMPLETION | FI_MULTI_RECV;
+    info->rx_attr->msg_order = orders;
+    info->rx_attr->size = (size_t)params_int(params, "rx_size");
+    info->rx_attr->iov_limit = SHM_IOV_LIMIT;
+    info->ep_attr->type = FI_EP_RDM;
+    info->ep_attr->protocol = FI_PROTO_SHM;
+    info->ep_attr->protocol_version = 1;
+    info->ep_attr->max_msg_size = SIZE_MAX;
+    info->ep_attr->max_order_raw_size = SIZE_MAX;
+    info->ep_attr->max_order_waw_size = SIZE_MAX;
+    info->ep_attr->mem_tag_format = tag_format;
+    info->ep_attr->tx_ctx_cnt = 1;
+    info->ep_attr->rx_ctx_cnt = 1;
+    fill_domain(info->domain_attr, info->caps);
+}
+
+/* ---- The question ---- */
+
+static int from_hint(const struct request *req, const char *which, const void *raw, size_t len,
+                     char *name)
+{
+    int rc = req->hints->addr_format && req->hints->addr_format != FI_ADDR_STR
+                 ? -FI_EINVAL
+                 : shm_name_import(raw, len, name);
+
+    if (rc)
+        reasons_add(req->reasons, "%s of the hints is not a text address, as fi_shm://name", which);
+    return rc;
+}
+
+static int from_text(const struct request *req, char *name)
+{
+    int rc = shm_name_make(req->node, req->service, name);
+
+    if (rc)
+        reasons_add(req->reasons, "'%s' cannot be made an address of shared memory",
+                    req->node ? req->node : req->service);
+    return rc;
+}
+
+static int read_names(const struct request *req, char *src, char *dest)
+{
+    const struct fi_info *hints = req->hints;
+    bool named = req->node || req->service, source = req->flags & FI_SOURCE;
+    int rc;
+
+    dest[0] = 0;
+    if (named && source)
+        rc = from_text(req, src);
+    else if (hints->src_addr)
+        rc = from_hint(req, "src_addr", hints->src_addr, hints->src_addrlen, src);
+    else
+        rc = shm_name_make(NULL, NULL, src);
+    if (!rc && named && !source)
+        rc = from_text(req, dest);
+    else if (!rc && hints->dest_addr)
+        rc = from_hint(req, "dest_addr", hints->dest_addr, hints->dest_addrlen, dest);
+    return rc;
+}
+
+int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **ret_info)
+{
+    char src[SHM_NAME_MAX], dest[SHM_NAME_MAX];
+    struct fi_info *info;
+
+    *ret_info = NULL;
+    if (read_names(req, src, dest))
+        return 0;
+    info = info_alloc();
+    if (!info)
+        return -FI_ENOMEM;
+    fill(info, req->params);
+    if (info_set_string(&info->domain_attr->name, "shm") ||
+        info_set_string(&info->fabric_attr->name, "shm") ||
+        info_set_src(info, src, strlen(src) + 1) ||
+        (dest[0] && info_set_dest(info, dest, strlen(dest) + 1))) {
+        info_free(info);
+        return -FI_ENOMEM;
+    }
+    *ret_info = info;
+    return 0;
+}

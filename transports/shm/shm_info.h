@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What shm offers. */
+#ifndef WEFT_SHM_INFO_H
+#define WEFT_SHM_INFO_H
+
+#include "core/part.h"
+
+int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+#endif

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Introduction. The side that has something to send makes the memory, connects, and sends a HELLO
+ * with it and with its bell; from then on it may write. The other side answers a WELCOME with its
+ * bell. Messages of one byte wake a sleeper. All that comes from the socket is checked.
+ */
+#include "transports/shm/shm_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+#include "core/log.h"
+#include "core/wait.h"
+#include "transports/shm/shm_op.h"
+
+enum {
+    VERSION = 1,
+    BACKLOG = 4096,
+    EVENTS = 64,
+    HELLO_FDS = 2,
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+};
+
+static const uint32_t magic = 0x57534d31; /* "WSM1" */
+
+struct hello {
+    uint32_t magic, version;
+    uint32_t region; /* bytes; 0 in a WELCOME */
+    uint32_t number; /* of the link in the bell that comes with it */
+    uint32_t barrier; /* the sender of this can fence and be fenced */
+    char name[SHM_NAME_MAX];
+};
+
+/* An address where nobody was. */
+struct absent {
+    struct list list;
+    fi_addr_t addr;
+    long long until; /* ms; later operations end in errors */
+};
+
+/* ---- Memory ---- */
+
+static int make_memory(const char *what, size_t size, int *fd, void **memory)
+{
+    int rc;
+
+    *fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
+        return -errno;
+    *memory = MAP_FAILED;
+    if (!ftruncate(*fd, (off_t)size) && !fcntl(*fd, F_ADD_SEALS, SEALS))
+        *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (*memory != MAP_FAILED)
+        return 0;
+    rc = -errno;
+    close(*fd);
+    return rc;
+}
+
+/* Memory of the peer's: of the size that it must have, and that nobody can cut off. */
+static void *map_memory(int fd, size_t size)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat st;
+    void *memory;
+
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size != (off_t)size)
+        return NULL;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* ---- The listener ---- */
+
+static int bind_name(struct shm_ep *ep, const char *name)
+{
+    struct sockaddr_un sun;
+    socklen_t len = shm_name_socket(name, &sun);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&sun, len)) {
+        int rc = -errno;
+
+        close(fd);
+        return rc;
+    }
+    if (ep->listener >= 0)
+        close(ep->listener);
+    ep->listener = fd;
+    if (name != ep->name)
+        strcpy(ep->name, name);
+    return 0;
+}
+
+int shm_listener_open(struct shm_ep *ep)
+{
+    static atomic_uint counter;
+    char name[SHM_NAME_MAX];
+    int rc = -EADDRINUSE;
+
+    if (!shm_name_is_open(ep->name))
+        return bind_name(ep, ep->name);
+    for (int tries = 0; rc == -EADDRINUSE && tries < 65536; tries++) {
+        rc = shm_name_complete(ep->name, atomic_fetch_add(&counter, 1), name);
+        if (!rc)
+            rc = bind_name(ep, name);
+    }
+    return rc;
+}
+
+int shm_link_start(struct shm_ep *ep)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    void *memory;
+    int rc;
+
+    ep->source.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (ep->source.fd < 0)
+        return -errno;
+    rc = make_memory("weft-shm-bell", SHM_PAGE, &ep->bell_fd, &memory);
+    if (rc)
+        return rc;
+    ep->bell = memory;
+    if (listen(ep->listener, BACKLOG) ||
+        epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event))
+        return -errno;
+    return 0;
+}
+
+/* ---- Making and freeing ---- */
+
+static uint32_t free_number(struct shm_ep *ep)
+{
+    uint32_t old = ep->number_count, count = old ? 2 * old : 16;
+    struct shm_link **numbers;
+
+    for (uint32_t i = 0; i < ep->number_count; i++) {
+        if (!ep->numbers[i])
+            return i;
+    }
+    numbers = realloc(ep->numbers, count * sizeof(struct shm_link *));
+    if (!numbers)
+        return UINT32_MAX;
+    memset(numbers + old, 0, (count - old) * sizeof(struct shm_link *));
+    ep->numbers = numbers;
+    ep->number_count = count;
+    return old;
+}
+
+static struct shm_link *new_link(struct shm_ep *ep, int fd)
+{
+    struct shm_link *link = aligned_alloc(64, (sizeof(*link) + 63) & ~(size_t)63);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
+    struct ucred cred = {.pid = 0};
+    socklen_t len = sizeof(cred);
+
+    if (!link)
+        return NULL;
+    memset(link, 0, sizeof(*link));
+    link->ep = ep;
+    link->fd = fd;
+    link->addr = FI_ADDR_UNSPEC;
+    link->fence = true;
+    link->cross_read = link->cross_write = true;
+    link->refs = 1;
+    link->number = free_number(ep);
+    list_init(&link->busy);
+    list_init(&link->controls);
+    list_init(&link->streams);
+    list_init(&link->ops);
+    list_init(&link->all);
+    if (link->number == UINT32_MAX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
+        cred.uid != geteuid() || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, fd, &event)) {
+        free(link);
+        return NULL;
+    }
+    link->pid = cred.pid;
+    ep->numbers[link->number] = link;
+    list_attach(&link->all, &ep->links);
+    return link;
+}
+
+static bool set_region(struct shm_link *link, void *region, int half, const char *name)
+{
+    link->region = region;
+    shm_tx_init(&link->tx, region, half);
+    shm_rx_init(&link->rx, region, !half);
+    link->name = strndup(name, SHM_NAME_MAX - 1);
+    if (link->name)
+        shm_av_resolve(link);
+    return link->name;
+}
+
+void shm_link_release(struct shm_link *link)
+{
+    if (--link->refs)
+        return;
+    free(link->name);
+    free(link);
+}
+
+/* The socket and the memory go; the struct stays for those who refer to it. */
+static void tear_down(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
+
+    if (link->hot)
+        shm_cool(link);
+    for (size_t i = 0; i < ep->peer_count; i++) {
+        if (ep->peers[i] == link)
+            ep->peers[i] = NULL;
+    }
+    while (!list_empty(&link->controls)) {
+        struct list *first = link->controls.next;
+
+        list_detach(first);
+        pool_put(&ep->controls, first);
+    }
+    list_detach(&link->busy);
+    list_detach(&link->all);
+    ep->numbers[link->number] = NULL;
+    if (link->fd >= 0) {
+        if (ep->forks == fork_generation) {
+            epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);
+            shutdown(link->fd, SHUT_RDWR);
+        }
+        close(link->fd);
+    }
+    if (link->region)
+        munmap(link->region, SHM_REGION);
+    if (link->bell)
+        munmap(link->bell, SHM_PAGE);
+    link->region = NULL;
+    link->bell = NULL;
+    link->fd = -1;
+}
+
+void shm_link_fail(struct shm_link *link, int err)
+{
+    struct shm_ep *ep = link->ep;
+
+    if (link->dead)
+        return;
+    if (err == FI_EIO)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+                 ": %s: what %s (pid %d) wrote makes no sense; it is cut off", ep->name,
+                 link->name ? link->name : "a peer", (int)link->pid);
+    link->dead = true;
+    link->err = err;
+    list_detach(&link->all);
+    list_attach(&link->all, &ep->dead);
+    for (size_t i = 0; i < ep->peer_count; i++) {
+        if (ep->peers[i] == link)
+            ep->peers[i] = NULL;
+    }
+}
+
+void shm_link_bury(struct shm_ep *ep)
+{
+    while (!list_empty(&ep->dead)) {
+        struct shm_link *link = list_item(ep->dead.next, struct shm_link, all);
+
+        tear_down(link);
+        while (!list_empty(&link->ops))
+            shm_op_abort(list_item(link->ops.next, struct shm_op, link_ops), link->err);
+        shm_link_release(link);
+    }
+}
+
+static void drop_ops(struct shm_link *link)
+{
+    while (!list_empty(&link->ops)) {
+        struct shm_op *op = list_item(link->ops.next, struct shm_op, link_ops);
+
+        if (op->entry)
+            op->entry->srx->owner_ops->free_entry(op->entry);
+        shm_op_put(op);
+    }
+}
+
+void shm_link_close_all(struct shm_ep *ep)
+{
+    list_join(&ep->dead, &ep->links);
+    while (!list_empty(&ep->links)) {
+        struct shm_link *link = list_item(ep->links.next, struct shm_link, all);
+
+        if (ep->forks == fork_generation && link->region && !link->dead)
+            shm_control_flush(link);
+        drop_ops(link);
+        tear_down(link);
+        shm_link_release(link);
+    }
+    while (!list_empty(&ep->absent)) {
+        struct absent *absent = list_item(ep->absent.next, struct absent, list);
+
+        list_detach(&absent->list);
+        free(absent);
+    }
+    if (ep->listener >= 0)
+        close(ep->listener);
+    if (ep->source.fd >= 0)
+        close(ep->source.fd);
+    if (ep->bell_fd >= 0)
+        close(ep->bell_fd);
+    if (ep->bell)
+        munmap(ep->bell, SHM_PAGE);
+    ep->listener = ep->source.fd = ep->bell_fd = -1;
+    ep->bell = NULL;
+}
+
+/* ---- Words on the socket ---- */
+
+static int say(struct shm_link *link, const struct hello *hello, int region_fd)
+{
+    char space[CMSG_SPACE(HELLO_FDS * sizeof(int))] = {0};
+    int fds[HELLO_FDS] = {link->ep->bell_fd, region_fd};
+    size_t count = region_fd >= 0 ? 2 : 1;
+    struct iovec iov = {(void *)(uintptr_t)hello, sizeof(*hello)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = space,
+                         .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+    cmsg->cmsg_level = SOL_SOCKET;
+    cmsg->cmsg_type = SCM_RIGHTS;
+    cmsg->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
+    return sendmsg(link->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*hello) ? 0 : -errno;
+}
+
+static struct hello make_hello(struct shm_link *link, uint32_t region)
+{
+    struct hello hello = {.magic = magic,
+                          .version = VERSION,
+                          .region = region,
+                          .number = link->number,
+                          .barrier = shm_fence_available()};
+
+    memcpy(hello.name, link->ep->name, sizeof(hello.name));
+    return hello;
+}
+
+/* Bytes of the next message on the socket, 0 at its end, negative: nothing. Descriptors go to fds,
+ * -1 where there are none. */
+static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
+{
+    char space[CMSG_SPACE(HELLO_FDS * sizeof(int))];
+    struct iovec iov = {hello, sizeof(*hello)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = space,
+                         .msg_controllen = sizeof(space)};
+    struct cmsghdr *cmsg;
+    ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    for (int i = 0; i < HELLO_FDS; i++)
+        fds[i] = -1;
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? -1 : 0;
+    for (cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
+        if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+            memcpy(fds, CMSG_DATA(cmsg),
+                   cmsg->cmsg_len - CMSG_LEN(0) < HELLO_FDS * sizeof(int)
+                       ? cmsg->cmsg_len - CMSG_LEN(0)
+                       : HELLO_FDS * sizeof(int));
+    }
+    return n;
+}
+
+static bool introduce(struct shm_link *link, const struct hello *hello, const int *fds)
+{
+    bool first = !link->region;
+    struct hello welcome;
+    void *region;
+
+    if (hello->magic != magic || hello->version != VERSION || link->bell ||
+        hello->name[SHM_NAME_MAX - 1] || (first && hello->region != SHM_REGION))
+        return false;
+    link->bell = map_memory(fds[0], SHM_PAGE);
+    if (!link->bell)
+        return false;
+    link->bell_number = hello->number;
+    link->barrier = hello->barrier && shm_fence_available();
+    link->fence = !link->barrier;
+    if (!first)
+        return true;
+    region = map_memory(fds[1], SHM_REGION);
+    if (!region || !set_region(link, region, 1, hello->name))
+        return false;
+    welcome = make_hello(link, 0);
+    if (say(link, &welcome, -1))
+        return false;
+    shm_heat(link);
+    return true;
+}
+
+/* Reads the socket to its end. */
+static void listen_to(struct shm_link *link)
+{
+    struct hello hello;
+    int fds[HELLO_FDS];
+    ssize_t n;
+
+    while (!link->dead && (n = hear(link, &hello, fds)) >= 0) {
+        if (n == 0) {
+            link->ended = true;
+            return;
+        }
+        if (n != 1 && (n != sizeof(hello) || !introduce(link, &hello, fds)))
+            shm_link_fail(link, FI_EIO);
+        for (int i = 0; i < HELLO_FDS; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+        }
+    }
+}
+
+static void take_requests(struct shm_ep *ep)
+{
+    int fd;
+
+    while ((fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        struct shm_link *link = new_link(ep, fd);
+
+        if (link)
+            listen_to(link);
+        else
+            close(fd);
+    }
+}
+
+void shm_link_look(struct shm_ep *ep)
+{
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(ep->source.fd, events, EVENTS, 0);
+
+    for (int i = 0; i < count; i++) {
+        struct shm_link *link = events[i].data.ptr;
+
+        if (!link)
+            take_requests(ep);
+        else if (!link->dead)
+            listen_to(link);
+        if (link && link->ended && !link->dead && shm_link_is_empty(link))
+            shm_link_fail(link, FI_ECONNRESET);
+    }
+}
+
+void shm_link_ring(struct shm_link *link)
+{
+    if (!link->bell)
+        listen_to(link);
+    if (link->bell && shm_bell_ring(link->bell, link->bell_number))
+        send(link->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- Finding and connecting ---- */
+
+void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
+{
+    list_for_each_safe(pos, after, &ep->absent)
+    {
+        struct absent *absent = list_item(pos, struct absent, list);
+
+        if (dest != FI_ADDR_UNSPEC && absent->addr != dest)
+            continue;
+        list_detach(&absent->list);
+        free(absent);
+    }
+}
+
+/* Nobody is there: is there hope? */
+static int missing(struct shm_ep *ep, fi_addr_t dest, const char *name)
+{
+    pid_t pid = shm_name_pid(name);
+    struct absent *absent = NULL;
+    long long now = clock_ms();
+
+    list_for_each (pos, &ep->absent) {
+        if (list_item(pos, struct absent, list)->addr == dest)
+            absent = list_item(pos, struct absent, list);
+    }
+    if (!absent) {
+        absent = malloc(sizeof(*absent));
+        if (!absent)
+            return -FI_ENOMEM;
+        absent->addr = dest;
+        absent->until = now + ep->domain->fabric->connect_ms;
+        list_attach(&absent->list, &ep->absent);
+    }
+    if (now >= absent->until || (pid && kill(pid, 0) && errno == ESRCH))
+        return FI_ECONNREFUSED;
+    return -FI_EAGAIN;
+}
+
+static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret_link)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), region_fd;
+    struct sockaddr_un sun;
+    socklen_t len = shm_name_socket(name, &sun);
+    struct shm_link *link;
+    struct hello hello;
+    void *region;
+    int rc;
+
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&sun, len)) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
+    link = new_link(ep, fd);
+    if (!link) {
+        close(fd);
+        return -FI_EACCES;
+    }
+    rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
+    if (!rc) {
+        if (!set_region(link, region, 0, name))
+            rc = -FI_ENOMEM;
+        hello = make_hello(link, SHM_REGION);
+        if (!rc)
+            rc = say(link, &hello, region_fd);
+        close(region_fd);
+    }
+    if (rc) {
+        tear_down(link);
+        shm_link_release(link);
+        return rc;
+    }
+    shm_heat(link);
+    *ret_link = link;
+    return 0;
+}
+
+static int remember(struct shm_ep *ep, fi_addr_t dest, struct shm_link *link)
+{
+    if (dest >= ep->peer_count) {
+        size_t count = av_limit(ep->av);
+        struct shm_link **peers = realloc(ep->peers, count * sizeof(struct shm_link *));
+
+        if (!peers)
+            return -FI_ENOMEM;
+        memset(peers + ep->peer_count, 0, (count - ep->peer_count) * sizeof(struct shm_link *));
+        ep->peers = peers;
+        ep->peer_count = count;
+    }
+    ep->peers[dest] = link;
+    return 0;
+}
+
+int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
+{
+    const char *name = av_addr(ep->av, dest);
+    struct shm_link *link = NULL;
+    int rc = 0;
+
+    if (!name)
+        return -FI_EINVAL;
+    if (dest < ep->peer_count && ep->peers[dest]) {
+        *ret_link = ep->peers[dest];
+        return 0;
+    }
+    list_for_each (pos, &ep->links) {
+        struct shm_link *other = list_item(pos, struct shm_link, all);
+
+        if (!link && other->region && !other->ended && shm_name_equal(other->name, name))
+            link = other;
+    }
+    if (!link)
+        rc = connect_to(ep, name, &link);
+    if (rc == -ECONNREFUSED)
+        return missing(ep, dest, name);
+    if (rc)
+        return rc;
+    shm_absent_forget(ep, dest);
+    rc = remember(ep, dest, link);
+    if (!rc)
+        *ret_link = link;
+    return rc;
+}

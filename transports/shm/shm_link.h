@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Links: the memory that two endpoints share, and the socket that introduces, wakes, and tells of
+ * death. Unit of the endpoint locked.
+ */
+#ifndef WEFT_SHM_LINK_H
+#define WEFT_SHM_LINK_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <rdma/fi_domain.h>
+
+#include "core/list.h"
+#include "transports/shm/shm_bell.h"
+#include "transports/shm/shm_ring.h"
+
+struct shm_ep;
+
+enum {
+    SHM_FINS = 14, /* in one line */
+};
+
+struct shm_link {
+    struct shm_tx tx;
+    struct shm_rx rx;
+    struct shm_ep *ep;
+    struct shm_bell *bell; /* the peer's, or NULL: not introduced yet */
+    uint32_t bell_number;  /* this link's in there */
+    uint32_t number;       /* and in the endpoint's own */
+    fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
+    bool fence;            /* publishing takes a fence */
+    bool hot, dead;
+    bool cross_read, cross_write; /* not refused yet */
+    bool inside;                  /* its messages are being taken */
+    unsigned taken;               /* messages, since the last look at who is silent */
+    unsigned fin_count;
+    unsigned big_writes; /* that the peer has not fetched yet */
+    uint32_t fins[SHM_FINS];
+    struct list busy;     /* of the endpoint */
+    struct list controls; /* answers that found no room */
+    struct list streams;  /* operations that send data */
+    struct list ops;      /* all of its operations */
+    struct list all;      /* of the endpoint: links, or dead */
+    unsigned refs;        /* itself, and saved messages */
+    void *region;         /* NULL: accepted, not introduced yet */
+    int fd;
+    pid_t pid; /* 0: of another pid namespace */
+    bool barrier; /* cooling it takes the fence of this side only */
+    bool ended;   /* the peer has gone; what it sent may still be here */
+    int err;      /* positive: why it is dead */
+    char *name; /* the peer's address; NULL as long as region is */
+};
+
+/* Binds the socket that peers find to the endpoint's name, which becomes complete. -FI_EADDRINUSE,
+ * ... Again: under another name. */
+int shm_listener_open(struct shm_ep *ep);
+/* From now on it listens; the bell is made. */
+int shm_link_start(struct shm_ep *ep);
+
+/*
+ * The link to an address: an existing one, or a new one that can be written to at once. -FI_EAGAIN:
+ * nobody there, yet; -FI_EINVAL: not in the AV; positive FI_E code: nobody there, and that is final.
+ */
+int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link);
+/* Takes what the sockets have: requests, introductions, wake-ups, ends. */
+void shm_link_look(struct shm_ep *ep);
+/* Takes the messages that are there, at most a batch; how many. */
+unsigned shm_link_take(struct shm_link *link);
+/* There is no message. */
+bool shm_link_quiet(struct shm_link *link);
+/* There is no message, after taking a batch. */
+bool shm_link_is_empty(struct shm_link *link);
+/* The receiver does not poll: rings, wakes. */
+void shm_link_ring(struct shm_link *link);
+/* The link is of no use any more: everything on it ends with err (positive). It is freed by
+ * shm_link_bury. */
+void shm_link_fail(struct shm_link *link, int err);
+void shm_link_bury(struct shm_ep *ep);
+void shm_link_release(struct shm_link *link);
+/* All links go, and the listener; nothing is reported. */
+void shm_link_close_all(struct shm_ep *ep);
+/* An address is another one now. */
+void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest);
+
+/* After a message was published. */
+static inline void shm_link_notify(struct shm_link *link)
+{
+    if (__builtin_expect(link->fence, 0))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(
+            !atomic_load_explicit(&link->tx.credits->polled, memory_order_relaxed), 0))
+        shm_link_ring(link);
+}
+
+#endif

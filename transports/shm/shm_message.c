@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages that arrive: matched before the payload moves, or saved, or left at the sender. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "transports/shm/shm_op.h"
+
+/* A message without a receive: all of it, or where it waits. */
+struct shm_saved {
+    struct list list; /* of the endpoint */
+    struct shm_ep *ep; /* NULL: closed */
+    struct shm_link *link;
+    size_t len;
+    bool tagged, has_data, announced;
+    uint32_t remote; /* number to answer to; with announced, or asked for */
+    bool answer;
+    size_t there_count;
+    struct iovec there[SHM_IOV_LIMIT];
+    uint64_t data;
+    char bytes[];
+};
+
+static void free_entry(struct fi_peer_rx_entry *entry)
+{
+    entry->srx->owner_ops->free_entry(entry);
+}
+
+/* ---- The end of a receive ---- */
+
+static void report_error(struct shm_ep *ep, const struct fi_peer_rx_entry *entry, uint64_t flags,
+                         size_t copied, size_t len, uint64_t data, int err)
+{
+    struct fi_cq_err_entry error = {
+        .op_context = entry->context,
+        .flags = flags,
+        .len = copied,
+        .buf = entry->count ? entry->iov[0].iov_base : NULL,
+        .data = data,
+        .tag = entry->tag,
+        .olen = len - copied,
+        .err = err,
+        .prov_errno = err,
+        .src_addr = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr,
+    };
+
+    report_failed(&ep->report, REPORT_RECV, &error);
+}
+
+static inline void finish(struct shm_ep *ep, struct fi_peer_rx_entry *entry, size_t copied,
+                          size_t len, bool has_data, uint64_t data, int err)
+{
+    uint64_t flags = (entry->flags & ~FI_COMPLETION) | (has_data ? FI_REMOTE_CQ_DATA : 0);
+    fi_addr_t src = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr;
+
+    if (__builtin_expect(copied == len && !err, 1))
+        report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
+                    len, entry->count ? entry->iov[0].iov_base : NULL, data, entry->tag, src);
+    else
+        report_error(ep, entry, flags, copied, len, data, err ? err : FI_ETRUNC);
+    free_entry(entry);
+}
+
+static inline size_t copy_out(struct fi_peer_rx_entry *entry, const char *bytes, size_t len)
+{
+    struct iovec from = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+
+    if (__builtin_expect(entry->count != 1 || len > entry->iov[0].iov_len, 0))
+        return shm_copy(entry->iov, entry->count, &from, 1);
+    if (len == sizeof(uint64_t))
+        memcpy(entry->iov[0].iov_base, bytes, sizeof(uint64_t));
+    else if (len)
+        memcpy(entry->iov[0].iov_base, bytes, len);
+    return len;
+}
+
+void shm_message_done(struct shm_ep *ep, struct shm_op *op, int err)
+{
+    struct fi_peer_rx_entry *entry = op->entry;
+    size_t copied = err ? op->at : op->len, total = op->total;
+    bool has_data = op->has_data;
+    uint64_t data = op->data;
+
+    shm_op_put(op);
+    finish(ep, entry, copied, total, has_data, data, err);
+}
+
+/* ---- Saving ---- */
+
+static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
+                 const struct shm_saved *what, const char *bytes)
+{
+    size_t kept = what->announced ? 0 : what->len;
+    struct shm_ep *ep = link->ep;
+    struct shm_saved *saved = NULL;
+
+    if (ep->saved_bytes + kept <= ep->domain->fabric->max_saved)
+        saved = malloc(sizeof(*saved) + kept);
+    if (!saved) {
+        if (!ep->saved_full)
+            LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+                     ": %s has %zu bytes of messages that nobody receives; no more are taken",
+                     ep->name, ep->saved_bytes);
+        ep->saved_full = true;
+        free_entry(entry);
+        return false;
+    }
+    *saved = *what;
+    saved->ep = ep;
+    saved->link = link;
+    link->refs++;
+    if (kept)
+        memcpy(saved->bytes, bytes, kept);
+    ep->saved_bytes += kept;
+    list_attach(&saved->list, &ep->saved);
+    entry->peer_context = saved;
+    entry->cq_data = saved->data;
+    if (saved->has_data)
+        entry->flags |= FI_REMOTE_CQ_DATA;
+    return true;
+}
+
+static void queue(struct fi_peer_rx_entry *entry, bool tagged)
+{
+    struct fi_ops_srx_owner *ops = entry->srx->owner_ops;
+
+    if (tagged)
+        ops->queue_tag(entry);
+    else
+        ops->queue_msg(entry);
+}
+
+static void free_saved(struct shm_saved *saved)
+{
+    list_detach(&saved->list);
+    if (saved->ep) {
+        saved->ep->saved_bytes -= saved->announced ? 0 : saved->len;
+        shm_link_release(saved->link);
+    }
+    free(saved);
+}
+
+fi_addr_t shm_saved_source(struct fi_peer_rx_entry *entry)
+{
+    const struct shm_saved *saved = entry->peer_context;
+
+    return saved->ep ? saved->link->addr : FI_ADDR_UNSPEC;
+}
+
+void shm_saved_close(struct shm_ep *ep)
+{
+    list_for_each_safe(pos, after, &ep->saved)
+    {
+        struct shm_saved *saved = list_item(pos, struct shm_saved, list);
+
+        list_detach(&saved->list);
+        shm_link_release(saved->link);
+        saved->ep = NULL;
+    }
+}
+
+/* ---- Announced messages ---- */
+
+static void fetch(struct shm_link *link, struct fi_peer_rx_entry *entry,
+                  const struct shm_saved *what)
+{
+    struct shm_op *op = link->dead ? NULL : shm_op_get(link, SHM_FETCHER);
+    size_t room = 0;
+
+    if (!op) {
+        if (!link->dead)
+            shm_link_fail(link, FI_ENOMEM);
+        finish(link->ep, entry, 0, what->len, what->has_data, what->data, FI_ECONNRESET);
+        return;
+    }
+    op->message = true;
+    op->entry = entry;
+    op->remote = what->remote;
+    op->has_data = what->has_data;
+    op->data = what->data;
+    op->total = what->len;
+    op->count = entry->count < SHM_PIECES ? entry->count : SHM_PIECES;
+    for (size_t i = 0; i < op->count; i++) {
+        op->iov[i] = entry->iov[i];
+        room += entry->iov[i].iov_len;
+    }
+    op->len = what->len < room ? what->len : room;
+    op->there_count = what->there_count;
+    memcpy(op->there, what->there, sizeof(op->there));
+    shm_fetch(op);
+}
+
+static int start(struct fi_peer_rx_entry *entry)
+{
+    struct shm_saved *saved = entry->peer_context;
+    struct shm_ep *ep = saved->ep;
+
+    if (!ep) {
+        free_entry(entry);
+    } else if (saved->announced) {
+        fetch(saved->link, entry, saved);
+    } else {
+        size_t copied = copy_out(entry, saved->bytes, saved->len);
+
+        if (saved->answer)
+            shm_control_fin(saved->link, saved->remote);
+        ep->saved_full = false;
+        finish(ep, entry, copied, saved->len, saved->has_data, saved->data, 0);
+    }
+    free_saved(saved);
+    return 0;
+}
+
+static int discard(struct fi_peer_rx_entry *entry)
+{
+    struct shm_saved *saved = entry->peer_context;
+
+    free_entry(entry);
+    /* To the sender it is a message that was taken. */
+    if (saved->ep && (saved->announced || saved->answer))
+        shm_control_fin(saved->link, saved->remote);
+    free_saved(saved);
+    return 0;
+}
+
+struct fi_ops_srx_peer shm_srx_peer_ops = {
+    .size = sizeof(struct fi_ops_srx_peer),
+    .start_msg = start,
+    .start_tag = start,
+    .discard_msg = discard,
+    .discard_tag = discard,
+};
+
+/* ---- Arrival ---- */
+
+static inline int match(struct shm_link *link, bool tagged, uint64_t tag, size_t len,
+                        struct fi_peer_rx_entry **entry)
+{
+    struct fid_peer_srx *in = link->ep->in;
+    struct fi_peer_match_attr attr = {.addr = link->addr, .msg_size = len, .tag = tag};
+
+    return tagged ? in->owner_ops->get_tag(in, &attr, entry)
+                  : in->owner_ops->get_msg(in, &attr, entry);
+}
+
+static bool broken(struct shm_link *link)
+{
+    shm_link_fail(link, FI_EIO);
+    return false;
+}
+
+bool shm_take_message(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    bool tagged = head.flags & SHM_TAGGED, has_data = head.flags & SHM_CQ_DATA;
+    bool answer = head.flags & SHM_ANSWER;
+    uint64_t tag = tagged ? shm_get(&words) : 0;
+    uint64_t data = has_data ? shm_get(&words) : 0;
+    uint32_t remote = answer ? (uint32_t)shm_get(&words) : 0;
+    struct fi_peer_rx_entry *entry;
+    struct shm_payload payload;
+    size_t copied;
+    int rc;
+
+    if (__builtin_expect(!shm_payload(link, head, &words, &payload), 0))
+        return broken(link);
+    rc = match(link, tagged, tag, payload.len, &entry);
+    if (__builtin_expect(!rc, 1)) {
+        copied = copy_out(entry, payload.bytes, payload.len);
+        shm_taken(link, head, &payload);
+        if (answer)
+            shm_control_fin(link, remote);
+        finish(link->ep, entry, copied, payload.len, has_data, data, 0);
+        return true;
+    }
+    if (rc != -FI_ENOENT)
+        return false;
+    if (!save(link, entry,
+              &(struct shm_saved){.len = payload.len,
+                                  .tagged = tagged,
+                                  .has_data = has_data,
+                                  .data = data,
+                                  .answer = answer,
+                                  .remote = remote},
+              payload.bytes))
+        return false;
+    shm_taken(link, head, &payload);
+    queue(entry, tagged);
+    return true;
+}
+
+bool shm_take_announced(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    struct shm_saved what = {.announced = true,
+                             .tagged = head.flags & SHM_TAGGED,
+                             .has_data = head.flags & SHM_CQ_DATA};
+    struct fi_peer_rx_entry *entry;
+    uint64_t tag = what.tagged ? shm_get(&words) : 0, number;
+    int rc;
+
+    what.data = what.has_data ? shm_get(&words) : 0;
+    number = shm_get(&words);
+    what.remote = (uint32_t)number;
+    what.there_count = number >> 32;
+    what.len = shm_get(&words);
+    if (what.there_count > SHM_IOV_LIMIT)
+        return broken(link);
+    for (size_t i = 0; i < what.there_count; i++) {
+        what.there[i].iov_base = (void *)(uintptr_t)shm_get(&words);
+        what.there[i].iov_len = shm_get(&words);
+    }
+    if (words.bad)
+        return broken(link);
+    rc = match(link, what.tagged, tag, what.len, &entry);
+    if (rc == -FI_ENOENT) {
+        if (!save(link, entry, &what, NULL))
+            return false;
+        shm_rx_consume(&link->rx, head);
+        queue(entry, what.tagged);
+        return true;
+    }
+    if (rc)
+        return false;
+    shm_rx_consume(&link->rx, head);
+    fetch(link, entry, &what);
+    return true;
+}

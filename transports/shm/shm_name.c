@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/shm/shm_name.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+static const char open_scheme[] = "fi_shm://";
+
+enum {
+    SOCKET_NAME_MAX = 80 /* longer ones are hashed: sun_path has 108 bytes */
+};
+
+static int check(int written, const char *name)
+{
+    if (written <= 0 || written >= SHM_NAME_MAX)
+        return -FI_EINVAL;
+    for (const char *c = name; *c; c++) {
+        if (!isgraph((unsigned char)*c))
+            return -FI_EINVAL;
+    }
+    return 0;
+}
+
+int shm_name_make(const char *node, const char *service, char *name)
+{
+    int written;
+
+    if (node && strstr(node, "://"))
+        written = snprintf(name, SHM_NAME_MAX, "%s", node);
+    else if (node && service)
+        written = snprintf(name, SHM_NAME_MAX, "fi_ns://%s:%s", node, service);
+    else if (service)
+        written = snprintf(name, SHM_NAME_MAX, "fi_ns://%s", service);
+    else if (node)
+        written = snprintf(name, SHM_NAME_MAX, "%s%s", open_scheme, node);
+    else
+        written = snprintf(name, SHM_NAME_MAX, "%s%d", open_scheme, (int)getpid());
+    return check(written, name);
+}
+
+int shm_name_import(const void *raw, size_t len, char *name)
+{
+    size_t used = strnlen(raw, len);
+
+    if (!used || used >= SHM_NAME_MAX)
+        return -FI_EINVAL;
+    char text[SHM_NAME_MAX];
+    memcpy(text, raw, used);
+    text[used] = 0;
+    if (strstr(text, "://"))
+        return check(snprintf(name, SHM_NAME_MAX, "%s", text), name);
+    return check(snprintf(name, SHM_NAME_MAX, "fi_ns://%.200s", text), name);
+}
+
+bool shm_name_is_open(const char *name)
+{
+    return !strncmp(name, open_scheme, sizeof(open_scheme) - 1);
+}
+
+int shm_name_complete(const char *open, unsigned number, char *name)
+{
+    return check(snprintf(name, SHM_NAME_MAX, "%s:%u:%u", open, (unsigned)geteuid(), number), name);
+}
+
+static const char *bare(const char *name)
+{
+    const char *scheme = strstr(name, "://");
+
+    return scheme ? scheme + 3 : name;
+}
+
+bool shm_name_equal(const char *a, const char *b)
+{
+    return !strcmp(bare(a), bare(b));
+}
+
+static uint64_t hash(const char *text, uint64_t seed)
+{
+    for (; *text; text++)
+        seed = (seed ^ (unsigned char)*text) * 0x100000001b3ull;
+    return seed;
+}
+
+socklen_t shm_name_socket(const char *name, struct sockaddr_un *sun)
+{
+    const char *text = bare(name);
+    char *path = sun->sun_path + 1;
+    size_t room = sizeof(sun->sun_path) - 1;
+    int written;
+
+    memset(sun, 0, sizeof(*sun));
+    sun->sun_family = AF_UNIX;
+    if (strlen(text) <= SOCKET_NAME_MAX)
+        written = snprintf(path, room, "weft-shm/%u/%s", (unsigned)geteuid(), text);
+    else
+        written = snprintf(path, room, "weft-shm/%u#%016llx%016llx", (unsigned)geteuid(),
+                           (unsigned long long)hash(text, 0xcbf29ce484222325ull),
+                           (unsigned long long)hash(text, 0x9ae16a3b2f90404full));
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)written);
+}
+
+pid_t shm_name_pid(const char *name)
+{
+    unsigned long pid, user, number;
+    int end = 0;
+
+    if (!shm_name_is_open(name) ||
+        sscanf(bare(name), "%lu:%lu:%lu%n", &pid, &user, &number, &end) != 3 || bare(name)[end])
+        return 0;
+    return (pid_t)pid;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbers are an index and how often it was used before, so that a late answer finds nobody. */
+#include "transports/shm/shm_op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/mr.h"
+
+enum {
+    INDEX_BITS = 20,
+    FIRST_SLOTS = 64,
+};
+
+struct shm_slot {
+    struct shm_op *op; /* NULL: free */
+    uint32_t uses;
+    uint32_t next; /* free one */
+};
+
+static const uint32_t none = UINT32_MAX;
+
+void shm_ops_init(struct shm_ep *ep)
+{
+    pool_init(&ep->ops, sizeof(struct shm_op), 0);
+    ep->slot_free = none;
+}
+
+void shm_ops_finish(struct shm_ep *ep)
+{
+    pool_finish(&ep->ops);
+    free(ep->slots);
+}
+
+static bool grow(struct shm_ep *ep)
+{
+    uint32_t count = ep->slot_count ? 2 * ep->slot_count : FIRST_SLOTS;
+    struct shm_slot *slots;
+
+    if (count > 1u << INDEX_BITS)
+        return false;
+    slots = realloc(ep->slots, count * sizeof(*slots));
+    if (!slots)
+        return false;
+    for (uint32_t i = count; i-- > ep->slot_count;) {
+        slots[i] = (struct shm_slot){.next = ep->slot_free};
+        ep->slot_free = i;
+    }
+    ep->slots = slots;
+    ep->slot_count = count;
+    return true;
+}
+
+struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
+{
+    struct shm_ep *ep = link->ep;
+    struct shm_slot *slot;
+    struct shm_op *op;
+
+    if (ep->slot_free == none && !grow(ep))
+        return NULL;
+    op = pool_get(&ep->ops);
+    if (!op)
+        return NULL;
+    slot = &ep->slots[ep->slot_free];
+    op->id = slot->uses << INDEX_BITS | ep->slot_free;
+    ep->slot_free = slot->next;
+    slot->op = op;
+    list_init(&op->work);
+    list_attach(&op->link_ops, &link->ops);
+    op->link = link;
+    op->role = role;
+    op->streaming = op->message = op->has_data = op->wanted = op->big = false;
+    op->count = op->index = op->offset = op->at = op->len = 0;
+    op->there_count = op->mr_count = 0;
+    op->entry = NULL;
+    ep->tx_used += role == SHM_OUT || role == SHM_IN;
+    return op;
+}
+
+void shm_op_put(struct shm_op *op)
+{
+    struct shm_ep *ep = op->link->ep;
+    uint32_t index = op->id & ((1u << INDEX_BITS) - 1);
+    struct shm_slot *slot = &ep->slots[index];
+
+    slot->op = NULL;
+    slot->uses++;
+    slot->next = ep->slot_free;
+    ep->slot_free = index;
+    op->link->big_writes -= op->big;
+    ep->tx_used -= op->role == SHM_OUT || op->role == SHM_IN;
+    list_detach(&op->link_ops);
+    list_detach(&op->work);
+    for (size_t i = 0; i < op->mr_count; i++)
+        mr_release(op->mrs[i]);
+    pool_put(&ep->ops, op);
+}
+
+struct shm_op *shm_op_find(struct shm_link *link, uint32_t id, enum shm_role role,
+                           enum shm_role other)
+{
+    struct shm_ep *ep = link->ep;
+    uint32_t index = id & ((1u << INDEX_BITS) - 1);
+    struct shm_op *op = index < ep->slot_count ? ep->slots[index].op : NULL;
+
+    if (!op || op->id != id || op->link != link || (op->role != role && op->role != other))
+        return NULL;
+    return op;
+}
+
+void shm_op_end(struct shm_op *op, int err)
+{
+    struct shm_ep *ep = op->link->ep;
+    struct fi_cq_err_entry entry;
+    enum report_kind kind = op->kind;
+    bool wanted = op->wanted;
+    void *context = op->context;
+    uint64_t flags = op->flags;
+
+    shm_op_put(op);
+    if (__builtin_expect(!err, 1)) {
+        report_done(&ep->report, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        return;
+    }
+    memset(&entry, 0, sizeof(entry));
+    entry.op_context = context;
+    entry.flags = flags;
+    entry.err = err;
+    entry.prov_errno = err;
+    entry.src_addr = FI_ADDR_NOTAVAIL;
+    report_failed(&ep->report, kind, &entry);
+}
+
+void shm_op_abort(struct shm_op *op, int err)
+{
+    switch (op->role) {
+    case SHM_OUT:
+    case SHM_IN: shm_op_end(op, err); return;
+    case SHM_FETCHER:
+        if (op->message) {
+            shm_message_done(op->link->ep, op, err);
+            return;
+        }
+        /* fall through */
+    case SHM_GIVER: shm_op_put(op); return;
+    }
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Operations that take more than one message, with the numbers that stand for them on the wire, and
+ * the formats of messages. Unit locked.
+ */
+#ifndef WEFT_SHM_OP_H
+#define WEFT_SHM_OP_H
+
+#include "transports/shm/shm_ep.h"
+
+enum {
+    SHM_IOV_LIMIT = 4,
+    SHM_PIECES = SHM_IOV_LIMIT * SHM_IOV_LIMIT, /* of memory regions with several segments */
+    SHM_SIZE = 4096,
+    SHM_INJECT = 4096,
+    SHM_INLINE = 1024,
+    SHM_MIN_MULTI_RECV = 16384,
+};
+
+/*
+ * Bodies are 64-bit words in the order given, then payload. With SHM_IN_BULK the payload is
+ * instead the words pos, len. Segments are (addr, len) of the sender's memory, for attaching.
+ */
+enum shm_wire {
+    SHM_MSG = 1, /* [tag] [data] [number] payload */
+    SHM_RTS,     /* [tag] [data] number|segments<<32 len segments...: a message waits there */
+    SHM_CTS,     /* your number, my number, len: stream it */
+    SHM_DATA,    /* your number, payload */
+    SHM_FIN,     /* 32-bit numbers: these operations are done */
+    SHM_ERROR,   /* your number, err */
+    SHM_WRITE,   /* number|remote<<32 [data] (addr, len, key)... payload */
+    SHM_FETCH,   /* number|remote<<32|segments<<40 [data] (addr, len, key)... segments...: a write
+                    waits there */
+    SHM_READ,    /* number|remote<<32|segments<<40 (addr, len, key)... segments... */
+};
+
+enum {
+    SHM_TAGGED = 1,  /* has a tag */
+    SHM_CQ_DATA = 2, /* has data */
+    SHM_IN_BULK = 4,
+    SHM_ANSWER = 8, /* has a number, and wants a FIN */
+};
+
+enum shm_role {
+    SHM_OUT,     /* a send or write; ends with the peer's FIN; may be asked to stream */
+    SHM_IN,      /* a read: data comes, or the peer puts it there and says FIN */
+    SHM_FETCHER, /* gets an announced message or write */
+    SHM_GIVER,   /* answers a read */
+};
+
+struct shm_op {
+    struct list link_ops, work;
+    struct shm_link *link;
+    uint32_t id, remote;
+    enum shm_role role;
+    enum report_kind kind;
+    bool wanted, message, has_data, streaming, big;
+    struct iovec iov[SHM_PIECES]; /* own memory */
+    size_t count;
+    size_t index, offset; /* where in it the next byte is */
+    size_t at, len;       /* bytes moved, to move */
+    struct iovec there[SHM_IOV_LIMIT]; /* the peer's memory */
+    size_t there_count;
+    void *context;
+    uint64_t flags, data;
+    struct fi_peer_rx_entry *entry; /* of a message that is fetched */
+    size_t total;                   /* its full length */
+    struct mr *mrs[SHM_IOV_LIMIT];
+    size_t mr_count;
+};
+
+void shm_ops_init(struct shm_ep *ep);
+void shm_ops_finish(struct shm_ep *ep);
+/* NULL without memory. */
+struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role);
+void shm_op_put(struct shm_op *op);
+/* By number, when it is one of this link's and in one of two roles; else NULL. */
+struct shm_op *shm_op_find(struct shm_link *link, uint32_t id, enum shm_role role,
+                           enum shm_role other);
+/* An operation of the user's ends; err positive or 0. Frees it. */
+void shm_op_end(struct shm_op *op, int err);
+/* Whatever it was: it cannot go on. Frees it. */
+void shm_op_abort(struct shm_op *op, int err);
+
+/* ---- shm_transfer.c: moving bytes ---- */
+
+/* The next len bytes of op's memory, from or to a buffer. */
+void shm_op_fill(struct shm_op *op, const char *from, size_t len);
+void shm_op_drain(struct shm_op *op, char *to, size_t len);
+/* Copies between two lists of segments what fits in both; returns how much. */
+size_t shm_copy(const struct iovec *to, size_t to_count, const struct iovec *from,
+                size_t from_count);
+/* A fetcher has its memory, a giver its data: attaches, or asks, or streams. */
+void shm_fetch(struct shm_op *op);
+void shm_give(struct shm_op *op);
+/* A fetcher has everything. */
+void shm_fetched(struct shm_op *op);
+/* Sends what there is room for; false when something is left. */
+bool shm_stream(struct shm_link *link);
+bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body);
+
+/* ---- shm_cross.c ---- */
+
+/* Attaching is worth while on this host, and was not refused on this link. */
+bool shm_cross_wanted(struct shm_link *link, bool write);
+/* A step of each operation that attaches. */
+void shm_cross_step(struct shm_ep *ep);
+
+/* ---- shm_control.c: answers ---- */
+
+void shm_controls_init(struct shm_ep *ep);
+void shm_control_cts(struct shm_op *op);
+void shm_control_fin(struct shm_link *link, uint32_t remote);
+void shm_control_error(struct shm_link *link, uint32_t remote, int err);
+/* Sends the gathered FINs and queued answers; false when something is left. */
+bool shm_control_flush(struct shm_link *link);
+bool shm_take_fin(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_error(struct shm_link *link, struct shm_head head, const char *body);
+/* The link has something to write: progress sees to it. */
+void shm_link_busy(struct shm_link *link);
+
+/* ---- Words of a body. Each shared word is read once. ---- */
+
+struct shm_words {
+    const char *at, *end;
+    bool bad; /* the body was shorter than it must be */
+};
+
+static inline struct shm_words shm_words(const char *body, struct shm_head head)
+{
+    return (struct shm_words){.at = body, .end = body + head.bytes};
+}
+
+static inline uint64_t shm_get(struct shm_words *words)
+{
+    uint64_t value;
+
+    if (__builtin_expect((size_t)(words->end - words->at) < sizeof(value), 0)) {
+        words->bad = true;
+        return 0;
+    }
+    value = __atomic_load_n((const uint64_t *)(const void *)words->at, __ATOMIC_RELAXED);
+    words->at += sizeof(value);
+    return value;
+}
+
+static inline char *shm_put(char *body, uint64_t value)
+{
+    __builtin_memcpy(body, &value, sizeof(value));
+    return body + sizeof(value);
+}
+
+/* Where the payload of a message is; NULL: the message is wrong. */
+struct shm_payload {
+    const char *bytes;
+    uint64_t len, pos;
+    bool bulk;
+};
+
+static inline bool shm_payload(const struct shm_link *link, struct shm_head head,
+                               struct shm_words *words, struct shm_payload *payload)
+{
+    payload->bulk = head.flags & SHM_IN_BULK;
+    if (!payload->bulk) {
+        payload->bytes = words->at;
+        payload->len = (uint64_t)(words->end - words->at);
+        return !words->bad;
+    }
+    payload->pos = shm_get(words);
+    payload->len = shm_get(words);
+    payload->bytes = shm_rx_bulk(&link->rx, payload->pos, payload->len);
+    return !words->bad && payload->bytes;
+}
+
+/* The message and its payload are copied. */
+static inline void shm_taken(struct shm_link *link, struct shm_head head,
+                             const struct shm_payload *payload)
+{
+    if (payload->bulk)
+        shm_rx_bulk_done(&link->rx, payload->pos, payload->len);
+    shm_rx_consume(&link->rx, head);
+}
+
+#endif

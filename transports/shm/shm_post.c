@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the user posts goes into the ring at once, or is refused with -FI_EAGAIN. */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+#include "transports/shm/shm_op.h"
+
+/* A post in the making. */
+struct making {
+    struct shm_ep *ep;
+    const struct shm_post *post;
+    struct shm_link *link;
+    size_t len;
+};
+
+/* ---- Where to ---- */
+
+/* Accepted, and at its end: nobody is there. */
+static ssize_t unreachable(struct shm_ep *ep, const struct shm_post *post, int err)
+{
+    struct fi_cq_err_entry entry = {
+        .op_context = post->context,
+        .flags = post->done,
+        .err = err,
+        .prov_errno = err,
+        .src_addr = FI_ADDR_NOTAVAIL,
+    };
+
+    if (post->silent)
+        return -err;
+    report_failed(&ep->report, post->kind, &entry);
+    return 0;
+}
+
+/* A poster that does nothing but try again makes progress too. An upper may post from inside of a
+ * completion, where nothing may be driven. */
+static ssize_t try_again(struct shm_ep *ep)
+{
+    if (ep->top && !ep->in_progress)
+        shm_progress_ep(ep);
+    return -FI_EAGAIN;
+}
+
+static ssize_t find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link)
+{
+    if (!ep->enabled || ep->forks != fork_generation)
+        return -FI_EOPBADSTATE;
+    if (atomic_load(&ep->stale_peers) && !ep->in_progress)
+        shm_av_catch_up(ep);
+    return shm_link_find(ep, dest, link);
+}
+
+static inline struct shm_link *known(const struct shm_ep *ep, fi_addr_t dest)
+{
+    if (__builtin_expect(dest >= ep->peer_count || ep->forks != fork_generation, 0))
+        return NULL;
+    return ep->peers[dest];
+}
+
+static bool total(const struct iovec *iov, size_t count, size_t *len)
+{
+    *len = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (__builtin_add_overflow(*len, iov[i].iov_len, len))
+            return false;
+    }
+    return count <= SHM_IOV_LIMIT;
+}
+
+/* 0: there is a link. Positive: done, the operation has ended in an error. Negative: refused. */
+static ssize_t begin(struct making *making)
+{
+    struct shm_ep *ep = making->ep;
+    const struct shm_post *post = making->post;
+    ssize_t rc;
+
+    if (post->flags & FI_INJECT && making->len > SHM_INJECT)
+        return -FI_EMSGSIZE;
+    making->link = known(ep, post->peer);
+    if (__builtin_expect(!making->link || atomic_load_explicit(&ep->stale_peers,
+                                                               memory_order_relaxed), 0)) {
+        rc = find(ep, post->peer, &making->link);
+        if (rc > 0)
+            return (rc = unreachable(ep, post, (int)rc)) ? rc : 1;
+        if (rc)
+            return rc == -FI_EAGAIN ? try_again(ep) : rc;
+    }
+    if (__builtin_expect(post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
+        return try_again(ep);
+    if (__builtin_expect(making->link->big_writes && ep->order & (FI_ORDER_SAW | FI_ORDER_WAW |
+            FI_ORDER_RAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW), 0))
+        return try_again(ep);
+    return 0;
+}
+
+static ssize_t full(const struct making *making)
+{
+    if (making->link->tx.broken)
+        shm_link_fail(making->link, FI_EIO);
+    return try_again(making->ep);
+}
+
+/* ---- Payload ---- */
+
+static inline void gather(char *to, const struct shm_post *post, size_t len)
+{
+    if (__builtin_expect(post->count == 1 && len == sizeof(uint64_t), 1)) {
+        memcpy(to, post->iov[0].iov_base, sizeof(uint64_t));
+        return;
+    }
+    for (size_t i = 0; i < post->count; i++) {
+        if (post->iov[i].iov_len)
+            memcpy(to, post->iov[i].iov_base, post->iov[i].iov_len);
+        to += post->iov[i].iov_len;
+    }
+}
+
+static bool fits_inline(size_t header, size_t len)
+{
+    return len <= SHM_INLINE && header + len <= SHM_BODY_MAX;
+}
+
+/* Room for a body with `header` bytes before the payload; *bulk where a large payload goes, after
+ * being written there. NULL: full. */
+static char *reserve(struct making *making, size_t header, struct shm_head *head, uint64_t *pos)
+{
+    struct shm_tx *tx = &making->link->tx;
+    bool in_line = fits_inline(header, making->len);
+    char *body, *bulk;
+
+    if (!in_line)
+        head->flags |= SHM_IN_BULK;
+    head->bytes = (uint16_t)(header + (in_line ? making->len : 2 * sizeof(uint64_t)));
+    body = shm_tx_reserve(tx, head->bytes);
+    if (!body || in_line)
+        return body;
+    bulk = shm_tx_bulk(tx, making->len, pos);
+    if (!bulk)
+        return NULL;
+    gather(bulk, making->post, making->len);
+    shm_tx_bulk_commit(tx, *pos, making->len);
+    return body;
+}
+
+static inline void publish(struct making *making, char *body, struct shm_head head, uint64_t pos)
+{
+    if (head.flags & SHM_IN_BULK) {
+        body = shm_put(body, pos);
+        shm_put(body, making->len);
+    } else {
+        gather(body, making->post, making->len);
+    }
+    shm_tx_publish(&making->link->tx, head);
+    shm_link_notify(making->link);
+}
+
+/* The operation that waits for the peer's answer. *op NULL: -FI_EAGAIN. */
+static struct shm_op *new_op(struct making *making, enum shm_role role)
+{
+    const struct shm_post *post = making->post;
+    struct shm_op *op;
+
+    if (making->ep->tx_used >= making->ep->tx_size)
+        return NULL;
+    op = shm_op_get(making->link, role);
+    if (!op)
+        return NULL;
+    op->kind = post->kind;
+    op->context = post->context;
+    op->flags = post->done;
+    op->wanted = !post->silent && report_wanted(making->ep->report.tx_selective, post->flags);
+    return op;
+}
+
+static void keep_memory(struct shm_op *op, const struct making *making)
+{
+    op->count = making->post->count;
+    for (size_t i = 0; i < op->count; i++)
+        op->iov[i] = making->post->iov[i];
+    op->len = op->total = making->len;
+}
+
+static char *put_segments(char *body, const struct shm_post *post)
+{
+    for (size_t i = 0; i < post->count; i++) {
+        body = shm_put(body, (uint64_t)(uintptr_t)post->iov[i].iov_base);
+        body = shm_put(body, post->iov[i].iov_len);
+    }
+    return body;
+}
+
+/* ---- Messages ---- */
+
+static ssize_t announce(struct making *making, struct shm_head head)
+{
+    const struct shm_post *post = making->post;
+    struct shm_op *op;
+    char *body;
+
+    head.op = SHM_RTS;
+    head.bytes = (uint16_t)(sizeof(uint64_t) * (2 + (head.flags & SHM_TAGGED ? 1u : 0) +
+                                                (head.flags & SHM_CQ_DATA ? 1u : 0) +
+                                                2 * post->count));
+    body = shm_tx_reserve(&making->link->tx, head.bytes);
+    op = body ? new_op(making, SHM_OUT) : NULL;
+    if (!op)
+        return full(making);
+    keep_memory(op, making);
+    if (head.flags & SHM_TAGGED)
+        body = shm_put(body, post->tag);
+    if (head.flags & SHM_CQ_DATA)
+        body = shm_put(body, post->data);
+    body = shm_put(body, op->id | (uint64_t)post->count << 32);
+    body = shm_put(body, making->len);
+    put_segments(body, post);
+    shm_tx_publish(&making->link->tx, head);
+    shm_link_notify(making->link);
+    return 0;
+}
+
+/* A message that the peer is to say it has received. */
+static ssize_t send_answered(struct making *making, struct shm_head head)
+{
+    const struct shm_post *post = making->post;
+    size_t header = sizeof(uint64_t) * (1 + (head.flags & SHM_TAGGED ? 1u : 0) +
+                                        (head.flags & SHM_CQ_DATA ? 1u : 0));
+    struct shm_op *op;
+    uint64_t pos = 0;
+    char *body;
+
+    if (making->ep->tx_used >= making->ep->tx_size)
+        return full(making);
+    head.flags |= SHM_ANSWER;
+    body = reserve(making, header, &head, &pos);
+    op = body ? new_op(making, SHM_OUT) : NULL;
+    if (!op)
+        return full(making);
+    if (head.flags & SHM_TAGGED)
+        body = shm_put(body, post->tag);
+    if (head.flags & SHM_CQ_DATA)
+        body = shm_put(body, post->data);
+    body = shm_put(body, op->id);
+    publish(making, body, head, pos);
+    return 0;
+}
+
+static inline ssize_t send_now(struct making *making, struct shm_head head)
+{
+    const struct shm_post *post = making->post;
+    struct report *report = &making->ep->report;
+    size_t header = sizeof(uint64_t) * ((head.flags & SHM_TAGGED ? 1u : 0) +
+                                        (head.flags & SHM_CQ_DATA ? 1u : 0));
+    uint64_t pos = 0;
+    char *body = reserve(making, header, &head, &pos);
+
+    if (__builtin_expect(!body, 0))
+        return full(making);
+    if (head.flags & SHM_TAGGED)
+        body = shm_put(body, post->tag);
+    if (head.flags & SHM_CQ_DATA)
+        body = shm_put(body, post->data);
+    publish(making, body, head, pos);
+    report_done(report, REPORT_SEND,
+                !post->silent && report_wanted(report->tx_selective, post->flags), post->context,
+                post->done, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    return 0;
+}
+
+static inline ssize_t send_locked(struct making *making)
+{
+    const struct shm_post *post = making->post;
+    struct shm_head head = {.op = SHM_MSG,
+                            .flags = (post->tagged ? SHM_TAGGED : 0) |
+                                     (post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0)};
+    ssize_t rc = begin(making);
+
+    if (__builtin_expect(rc != 0, 0))
+        return rc > 0 ? 0 : rc;
+    if (__builtin_expect(making->len > SHM_CHUNK, 0))
+        return announce(making, head);
+    if (__builtin_expect(post->flags & FI_DELIVERY_COMPLETE && !post->silent, 0))
+        return send_answered(making, head);
+    return send_now(making, head);
+}
+
+ssize_t shm_post_message(struct shm_ep *ep, const struct shm_post *post)
+{
+    struct making making = {.ep = ep, .post = post};
+    ssize_t rc;
+
+    if (!total(post->iov, post->count, &making.len))
+        return -FI_EINVAL;
+    if (!ep->report.unit)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->report.unit);
+    rc = send_locked(&making);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
+/* ---- Remote memory access ---- */
+
+static bool remote_fits(const struct shm_post *post, size_t len)
+{
+    size_t there = 0;
+
+    for (size_t i = 0; i < post->rma_count; i++)
+        there += post->rma[i].len;
+    return post->rma_count && post->rma_count <= SHM_IOV_LIMIT && there == len;
+}
+
+static char *put_remote(char *body, const struct shm_post *post)
+{
+    for (size_t i = 0; i < post->rma_count; i++) {
+        body = shm_put(body, post->rma[i].addr);
+        body = shm_put(body, post->rma[i].len);
+        body = shm_put(body, post->rma[i].key);
+    }
+    return body;
+}
+
+static size_t remote_words(const struct shm_post *post)
+{
+    return 1 + (post->flags & FI_REMOTE_CQ_DATA ? 1u : 0) + 3 * post->rma_count;
+}
+
+static uint64_t numbers(const struct shm_op *op, const struct shm_post *post, bool segments)
+{
+    return op->id | (uint64_t)post->rma_count << 32 | (segments ? (uint64_t)post->count << 40 : 0);
+}
+
+/* A write that the target fetches. */
+static ssize_t announce_write(struct making *making)
+{
+    const struct shm_post *post = making->post;
+    struct shm_head head = {.op = SHM_FETCH,
+                            .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
+    struct shm_op *op;
+    char *body;
+
+    head.bytes = (uint16_t)(sizeof(uint64_t) * (remote_words(post) + 2 * post->count));
+    body = shm_tx_reserve(&making->link->tx, head.bytes);
+    op = body ? new_op(making, SHM_OUT) : NULL;
+    if (!op)
+        return full(making);
+    keep_memory(op, making);
+    op->big = true;
+    making->link->big_writes++;
+    body = shm_put(body, numbers(op, post, true));
+    if (head.flags & SHM_CQ_DATA)
+        body = shm_put(body, post->data);
+    put_segments(put_remote(body, post), post);
+    shm_tx_publish(&making->link->tx, head);
+    shm_link_notify(making->link);
+    return 0;
+}
+
+static ssize_t write_locked(struct making *making)
+{
+    const struct shm_post *post = making->post;
+    struct shm_head head = {.op = SHM_WRITE,
+                            .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
+    ssize_t rc = begin(making);
+    struct shm_op *op;
+    uint64_t pos = 0;
+    char *body;
+
+    if (rc)
+        return rc > 0 ? 0 : rc;
+    if (making->len > SHM_CHUNK)
+        return announce_write(making);
+    if (making->ep->tx_used >= making->ep->tx_size)
+        return full(making);
+    body = reserve(making, sizeof(uint64_t) * remote_words(post), &head, &pos);
+    op = body ? new_op(making, SHM_OUT) : NULL;
+    if (!op)
+        return full(making);
+    body = shm_put(body, numbers(op, post, false));
+    if (head.flags & SHM_CQ_DATA)
+        body = shm_put(body, post->data);
+    publish(making, put_remote(body, post), head, pos);
+    return 0;
+}
+
+static ssize_t read_locked(struct making *making)
+{
+    const struct shm_post *post = making->post;
+    bool large = making->len > SHM_CHUNK;
+    struct shm_head head = {.op = SHM_READ};
+    ssize_t rc = begin(making);
+    struct shm_op *op;
+    char *body;
+
+    if (rc)
+        return rc > 0 ? 0 : rc;
+    head.bytes = (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count +
+                                                (large ? 2 * post->count : 0)));
+    body = shm_tx_reserve(&making->link->tx, head.bytes);
+    op = body ? new_op(making, SHM_IN) : NULL;
+    if (!op)
+        return full(making);
+    keep_memory(op, making);
+    body = put_remote(shm_put(body, numbers(op, post, large)), post);
+    if (large)
+        put_segments(body, post);
+    shm_tx_publish(&making->link->tx, head);
+    shm_link_notify(making->link);
+    return 0;
+}
+
+static ssize_t post_access(struct shm_ep *ep, const struct shm_post *post,
+                           ssize_t (*post_locked)(struct making *making))
+{
+    struct making making = {.ep = ep, .post = post};
+    ssize_t rc;
+
+    if (!total(post->iov, post->count, &making.len) || !remote_fits(post, making.len))
+        return -FI_EINVAL;
+    if (!ep->report.unit)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->report.unit);
+    rc = post_locked(&making);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
+ssize_t shm_post_write(struct shm_ep *ep, const struct shm_post *post)
+{
+    return post_access(ep, post, write_locked);
+}
+
+ssize_t shm_post_read(struct shm_ep *ep, const struct shm_post *post)
+{
+    return post_access(ep, post, read_locked);
+}

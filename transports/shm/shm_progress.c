@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A round of progress: hot rings, the bell, what waits to be written, now and then the sockets. */
+#include <time.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+#include "transports/shm/shm_op.h"
+
+enum {
+    BATCH = 64,         /* messages of a link in a round */
+    IDLE_LOOKS = 8,     /* idle rounds between looks at the clock */
+    ROUND_LOOKS = 1024, /* rounds between looks at the sockets, whatever happens */
+    SWEEPS = 64,        /* rounds between looks at a cold ring */
+    LOOK_TICKS = 40000, /* about 20 us of a clock of 2 GHz */
+};
+
+static inline uint64_t ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_ia32_rdtsc();
+#else
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return 2 * ((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec);
+#endif
+}
+
+/* ---- Hot and cold ---- */
+
+void shm_heat(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
+
+    if (link->hot)
+        return;
+    if (ep->hot_count < SHM_HOT) {
+        link->hot = true;
+        link->taken = 1;
+        ep->hot[ep->hot_count++] = link;
+        atomic_store_explicit(&link->rx.credits->polled, 1, memory_order_relaxed);
+    } else {
+        shm_bell_ring(ep->bell, link->number);
+    }
+}
+
+void shm_cool(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
+
+    for (unsigned i = 0; i < ep->hot_count; i++) {
+        if (ep->hot[i] == link)
+            ep->hot[i] = ep->hot[--ep->hot_count];
+    }
+    link->hot = false;
+    if (ep->forks == fork_generation)
+        atomic_store_explicit(&link->rx.credits->polled, 0, memory_order_relaxed);
+}
+
+/* After this nothing that was sent while a ring was hot goes unseen: it is in the ring by now. */
+static void look_once_more(struct shm_ep *ep, struct shm_link *const *links, unsigned count)
+{
+    shm_fence_all();
+    for (unsigned i = 0; i < count; i++) {
+        if (!shm_link_quiet(links[i]))
+            shm_bell_ring(ep->bell, links[i]->number);
+    }
+}
+
+/* Those that have been silent make room for others. */
+static void cool_silent(struct shm_ep *ep)
+{
+    struct shm_link *cooled[SHM_HOT];
+    unsigned count = 0;
+
+    for (unsigned i = ep->hot_count; i-- > 0;) {
+        struct shm_link *link = ep->hot[i];
+
+        if (!link->taken) {
+            cooled[count++] = link;
+            shm_cool(link);
+        } else {
+            link->taken = 0;
+        }
+    }
+    if (count)
+        look_once_more(ep, cooled, count);
+}
+
+static void cool_all(struct shm_ep *ep)
+{
+    struct shm_link *cooled[SHM_HOT];
+    unsigned count = ep->hot_count;
+
+    for (unsigned i = 0; i < count; i++)
+        cooled[i] = ep->hot[i];
+    for (unsigned i = 0; i < count; i++)
+        shm_cool(cooled[i]);
+    look_once_more(ep, cooled, count);
+}
+
+/* ---- Taking messages ---- */
+
+static bool take_one(struct shm_link *link, struct shm_head head, const char *body)
+{
+    switch (head.op) {
+    case SHM_MSG: return shm_take_message(link, head, body);
+    case SHM_RTS: return shm_take_announced(link, head, body);
+    case SHM_CTS: return shm_take_cts(link, head, body);
+    case SHM_DATA: return shm_take_data(link, head, body);
+    case SHM_FIN: return shm_take_fin(link, head, body);
+    case SHM_ERROR: return shm_take_error(link, head, body);
+    case SHM_WRITE: return shm_take_write(link, head, body);
+    case SHM_FETCH: return shm_take_fetch(link, head, body);
+    case SHM_READ: return shm_take_read(link, head, body);
+    case SHM_PAD: shm_rx_consume(&link->rx, head); return true;
+    default: shm_link_fail(link, FI_EIO); return false;
+    }
+}
+
+unsigned shm_link_take(struct shm_link *link)
+{
+    struct shm_head head;
+    const char *body;
+    unsigned count = 0;
+
+    while (count < BATCH && !link->dead) {
+        enum shm_look look = shm_rx_look(&link->rx, &head, &body);
+
+        if (look == SHM_NONE)
+            break;
+        if (look == SHM_BROKEN)
+            shm_link_fail(link, FI_EIO);
+        else if (take_one(link, head, body))
+            count++;
+        else
+            break;
+    }
+    link->taken += count;
+    return count;
+}
+
+bool shm_link_quiet(struct shm_link *link)
+{
+    struct shm_head head;
+    const char *body;
+
+    return !link->region || shm_rx_look(&link->rx, &head, &body) == SHM_NONE;
+}
+
+bool shm_link_is_empty(struct shm_link *link)
+{
+    if (link->region)
+        shm_link_take(link);
+    return shm_link_quiet(link);
+}
+
+/* One that may have spoken through the bell. */
+static unsigned take_cold(struct shm_ep *ep, struct shm_link *link)
+{
+    unsigned count;
+
+    if (!link || !link->region || link->dead)
+        return 0;
+    count = shm_link_take(link);
+    if (link->dead)
+        return count;
+    if (count && !link->hot && ep->hot_count < SHM_HOT)
+        shm_heat(link);
+    /* The rest of a batch is announced by nobody. */
+    if (!link->hot && !shm_link_quiet(link))
+        shm_bell_ring(ep->bell, link->number);
+    return count;
+}
+
+static unsigned answer_bell(struct shm_ep *ep)
+{
+    uint64_t summary = atomic_exchange(&ep->bell->summary, 0);
+    unsigned count = 0;
+
+    for (; summary; summary &= summary - 1) {
+        unsigned word = (unsigned)__builtin_ctzll(summary);
+        uint64_t bits = atomic_exchange(&ep->bell->words[word], 0);
+
+        for (; bits; bits &= bits - 1) {
+            uint32_t number = word * 64 + (unsigned)__builtin_ctzll(bits);
+
+            for (; number < ep->number_count; number += SHM_BELL_BITS)
+                count += take_cold(ep, ep->numbers[number]);
+        }
+    }
+    return count;
+}
+
+/* A cold ring at a time, in case that its bell was lost. */
+static unsigned sweep(struct shm_ep *ep)
+{
+    if (!ep->number_count)
+        return 0;
+    ep->sweep = (ep->sweep + 1) % ep->number_count;
+    return take_cold(ep, ep->numbers[ep->sweep]);
+}
+
+/* ---- Writing ---- */
+
+static void write_busy(struct shm_ep *ep)
+{
+    list_for_each_safe(pos, after, &ep->busy)
+    {
+        struct shm_link *link = list_item(pos, struct shm_link, busy);
+
+        if (link->dead) {
+            list_detach(&link->busy);
+            continue;
+        }
+        if (shm_control_flush(link) && shm_stream(link))
+            list_detach(&link->busy);
+        if (link->tx.broken)
+            shm_link_fail(link, FI_EIO);
+    }
+}
+
+/* ---- The round ---- */
+
+static void now_and_then(struct shm_ep *ep, unsigned taken)
+{
+    bool look = ep->look_now;
+
+    ep->rounds++;
+    if (taken) {
+        ep->idle = 0;
+    } else if (++ep->idle % IDLE_LOOKS == 0) {
+        uint64_t now = ticks();
+
+        look |= now - ep->looked > LOOK_TICKS;
+        if (look)
+            ep->looked = now;
+    }
+    if (ep->rounds % SWEEPS == 0)
+        sweep(ep);
+    if (ep->rounds % ROUND_LOOKS == 0) {
+        look = true;
+        cool_silent(ep);
+    }
+    if (!look)
+        return;
+    if (ep->look_now)
+        atomic_store_explicit(&ep->bell->sleeping, 0, memory_order_relaxed);
+    ep->look_now = false;
+    shm_link_look(ep);
+}
+
+void shm_progress_ep(struct shm_ep *ep)
+{
+    unsigned taken = 0;
+
+    if (__builtin_expect(ep->in_progress || ep->forks != fork_generation, 0))
+        return;
+    ep->in_progress = true;
+    if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_relaxed), 0))
+        shm_av_catch_up(ep);
+    for (unsigned i = 0; i < ep->hot_count; i++)
+        taken += shm_link_take(ep->hot[i]);
+    if (atomic_load_explicit(&ep->bell->summary, memory_order_relaxed))
+        taken += answer_bell(ep);
+    if (!list_empty(&ep->busy))
+        write_busy(ep);
+    if (!list_empty(&ep->crosses))
+        shm_cross_step(ep);
+    now_and_then(ep, taken);
+    if (!list_empty(&ep->dead))
+        shm_link_bury(ep);
+    ep->in_progress = false;
+}
+
+void shm_progress(struct unit_source *source)
+{
+    shm_progress_ep(object_of(source, struct shm_ep, source));
+}
+
+/* Work that only this side can see. */
+static bool has_work(const struct shm_ep *ep)
+{
+    return !list_empty(&ep->crosses) || !list_empty(&ep->dead) ||
+           atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
+}
+
+int shm_trywait(struct unit_source *source)
+{
+    struct shm_ep *ep = object_of(source, struct shm_ep, source);
+
+    if (ep->forks != fork_generation)
+        return 0;
+    ep->look_now = true;
+    if (has_work(ep))
+        return -FI_EAGAIN;
+    cool_all(ep);
+    atomic_store(&ep->bell->sleeping, 1);
+    /* Rings that are full, and streams: their room comes back without a bell. */
+    if (!list_empty(&ep->busy) || has_work(ep))
+        return -FI_EAGAIN;
+    return 0;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Remote memory access, at the target: it alone checks keys, bounds, and access. */
+#include <rdma/fi_errno.h>
+
+#include "core/mr.h"
+#include "transports/shm/shm_op.h"
+
+/* One access as it arrived, with the memory that it means. */
+struct access {
+    uint32_t remote;
+    bool has_data;
+    uint64_t data, len;
+    struct fi_rma_iov rma[SHM_IOV_LIMIT];
+    size_t rma_count;
+    struct iovec there[SHM_IOV_LIMIT];
+    size_t there_count;
+    struct iovec iov[SHM_PIECES];
+    size_t count;
+    struct mr *mrs[SHM_IOV_LIMIT];
+    size_t mr_count;
+};
+
+static bool broken(struct shm_link *link)
+{
+    shm_link_fail(link, FI_EIO);
+    return false;
+}
+
+static bool get_rma(struct shm_words *words, struct access *access)
+{
+    if (!access->rma_count || access->rma_count > SHM_IOV_LIMIT)
+        return false;
+    access->len = 0;
+    for (size_t i = 0; i < access->rma_count; i++) {
+        struct fi_rma_iov *rma = &access->rma[i];
+
+        rma->addr = shm_get(words);
+        rma->len = shm_get(words);
+        rma->key = shm_get(words);
+        if (__builtin_add_overflow(access->len, rma->len, &access->len))
+            return false;
+    }
+    return !words->bad;
+}
+
+static bool get_there(struct shm_words *words, struct access *access)
+{
+    if (access->there_count > SHM_IOV_LIMIT)
+        return false;
+    for (size_t i = 0; i < access->there_count; i++) {
+        access->there[i].iov_base = (void *)(uintptr_t)shm_get(words);
+        access->there[i].iov_len = shm_get(words);
+    }
+    return !words->bad;
+}
+
+static void release(struct access *access)
+{
+    while (access->mr_count)
+        mr_release(access->mrs[--access->mr_count]);
+}
+
+static int resolve(struct shm_ep *ep, struct access *access, uint64_t right)
+{
+    for (size_t i = 0; i < access->rma_count; i++) {
+        const struct fi_rma_iov *rma = &access->rma[i];
+        size_t count = SHM_IOV_LIMIT;
+        int rc = mr_resolve(ep->domain->base.mrs, rma->key, rma->addr, rma->len, right,
+                            access->iov + access->count, &count, &access->mrs[i]);
+
+        if (rc) {
+            release(access);
+            return -rc;
+        }
+        access->mr_count++;
+        access->count += count;
+    }
+    return 0;
+}
+
+/* ---- What the target learns of it ---- */
+
+static void tell(struct shm_link *link, bool write, struct mr *const *mrs, size_t mr_count,
+                 size_t len, bool has_data, uint64_t data)
+{
+    struct shm_ep *ep = link->ep;
+
+    for (size_t i = 0; i < mr_count; i++) {
+        struct cntr *cntr = write ? mrs[i]->remote_write : mrs[i]->remote_read;
+
+        if (cntr)
+            cntr_add_one(cntr);
+    }
+    report_done(&ep->report, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, write && has_data,
+                NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
+                ep->knows_sources ? av_source(ep->av, link->addr) : FI_ADDR_NOTAVAIL);
+}
+
+void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
+{
+    tell(op->link, op->role == SHM_FETCHER, op->mrs, op->mr_count, op->total, op->has_data,
+         op->data);
+    shm_op_put(op);
+}
+
+/* The access becomes an operation, which owns the regions. NULL: the link has failed. */
+static struct shm_op *begin(struct shm_link *link, struct access *access, enum shm_role role)
+{
+    struct shm_op *op = shm_op_get(link, role);
+
+    if (!op) {
+        release(access);
+        shm_link_fail(link, FI_ENOMEM);
+        return NULL;
+    }
+    op->remote = access->remote;
+    op->has_data = access->has_data;
+    op->data = access->data;
+    op->len = op->total = access->len;
+    op->count = access->count;
+    for (size_t i = 0; i < access->count; i++)
+        op->iov[i] = access->iov[i];
+    op->there_count = access->there_count;
+    for (size_t i = 0; i < access->there_count; i++)
+        op->there[i] = access->there[i];
+    op->mr_count = access->mr_count;
+    for (size_t i = 0; i < access->mr_count; i++)
+        op->mrs[i] = access->mrs[i];
+    return op;
+}
+
+/* ---- Arrival ---- */
+
+static void get_numbers(struct shm_words *words, struct access *access)
+{
+    uint64_t numbers = shm_get(words);
+
+    access->remote = (uint32_t)numbers;
+    access->rma_count = numbers >> 32 & 0xff;
+    access->there_count = numbers >> 40 & 0xff;
+    access->count = access->mr_count = 0;
+}
+
+bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    struct shm_payload payload;
+    struct access access;
+    struct iovec from;
+    int err;
+
+    get_numbers(&words, &access);
+    access.has_data = head.flags & SHM_CQ_DATA;
+    access.data = access.has_data ? shm_get(&words) : 0;
+    if (!get_rma(&words, &access) || !shm_payload(link, head, &words, &payload) ||
+        payload.len != access.len)
+        return broken(link);
+    err = resolve(link->ep, &access, FI_REMOTE_WRITE);
+    if (!err) {
+        from = (struct iovec){(void *)(uintptr_t)payload.bytes, payload.len};
+        shm_copy(access.iov, access.count, &from, 1);
+    }
+    shm_taken(link, head, &payload);
+    if (err) {
+        shm_control_error(link, access.remote, err);
+        return true;
+    }
+    shm_control_fin(link, access.remote);
+    tell(link, true, access.mrs, access.mr_count, access.len, access.has_data, access.data);
+    release(&access);
+    return true;
+}
+
+bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    struct access access;
+    struct shm_op *op;
+    int err;
+
+    get_numbers(&words, &access);
+    access.has_data = head.flags & SHM_CQ_DATA;
+    access.data = access.has_data ? shm_get(&words) : 0;
+    if (!get_rma(&words, &access) || !get_there(&words, &access))
+        return broken(link);
+    shm_rx_consume(&link->rx, head);
+    err = resolve(link->ep, &access, FI_REMOTE_WRITE);
+    if (err) {
+        shm_control_error(link, access.remote, err);
+        return true;
+    }
+    op = begin(link, &access, SHM_FETCHER);
+    if (op)
+        shm_fetch(op);
+    return op;
+}
+
+bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    struct access access = {.has_data = false};
+    struct shm_op *op;
+    int err;
+
+    get_numbers(&words, &access);
+    if (!get_rma(&words, &access) || !get_there(&words, &access))
+        return broken(link);
+    shm_rx_consume(&link->rx, head);
+    err = resolve(link->ep, &access, FI_REMOTE_READ);
+    if (err) {
+        shm_control_error(link, access.remote, err);
+        return true;
+    }
+    op = begin(link, &access, SHM_GIVER);
+    if (op)
+        shm_give(op);
+    return op;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/shm/shm_ring.h"
+
+enum {
+    CREDITS_AT = 2 * SHM_LINE, /* in a pair of lines of its own: neighbours are fetched too */
+    LINES_AT = 4 * SHM_LINE,
+};
+
+_Static_assert(LINES_AT + SHM_LINES * SHM_LINE == SHM_HALF, "a half is full");
+_Static_assert(SHM_LINES - SHM_QUARTER >= 2 * SHM_MESSAGE_LINES, "room comes back in time");
+_Static_assert(SHM_BULK - SHM_BULK / 4 >= 2 * SHM_CHUNK, "and in bulk");
+
+static char *half_of(void *region, int half)
+{
+    return (char *)region + half * SHM_HALF;
+}
+
+static char *bulk_of(void *region, int half)
+{
+    return (char *)region + 2 * SHM_HALF + half * SHM_BULK;
+}
+
+static size_t rounded(size_t len)
+{
+    return (len + SHM_LINE - 1) & ~(size_t)(SHM_LINE - 1);
+}
+
+void shm_tx_init(struct shm_tx *tx, void *region, int half)
+{
+    *tx = (struct shm_tx){
+        .lines = half_of(region, half) + LINES_AT,
+        .bulk = bulk_of(region, half),
+        .credits = (void *)(half_of(region, half) + CREDITS_AT),
+        .limit = SHM_LINES,
+        .bulk_limit = SHM_BULK,
+        .lap = 1,
+    };
+}
+
+void shm_rx_init(struct shm_rx *rx, void *region, int half)
+{
+    *rx = (struct shm_rx){
+        .lines = half_of(region, half) + LINES_AT,
+        .bulk = bulk_of(region, half),
+        .credits = (void *)(half_of(region, half) + CREDITS_AT),
+        .lap = 1,
+    };
+}
+
+/* What the receiver says that it has consumed, if that can be. */
+static bool refresh(struct shm_tx *tx)
+{
+    uint64_t lines = atomic_load_explicit(&tx->credits->lines, memory_order_acquire);
+    uint64_t bulk = atomic_load_explicit(&tx->credits->bulk, memory_order_acquire);
+
+    if (tx->pos - lines > SHM_LINES || tx->bulk_pos - bulk > SHM_BULK ||
+        lines + SHM_LINES < tx->limit || bulk + SHM_BULK < tx->bulk_limit) {
+        tx->broken = true;
+        return false;
+    }
+    tx->limit = lines + SHM_LINES;
+    tx->bulk_limit = bulk + SHM_BULK;
+    return true;
+}
+
+char *shm_tx_reserve_more(struct shm_tx *tx, unsigned lines)
+{
+    unsigned rest = SHM_LINES - tx->at;
+
+    if (!refresh(tx))
+        return NULL;
+    if (rest < lines) {
+        if (tx->limit - tx->pos < rest + lines)
+            return NULL;
+        shm_tx_publish(
+            tx, (struct shm_head){.op = SHM_PAD, .bytes = (uint16_t)(rest * SHM_LINE - SHM_WORD)});
+    }
+    if (tx->limit - tx->pos < lines)
+        return NULL;
+    return tx->lines + tx->at * SHM_LINE + SHM_WORD;
+}
+
+char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos)
+{
+    size_t at = tx->bulk_pos % SHM_BULK, skip = at + len > SHM_BULK ? SHM_BULK - at : 0;
+    size_t need = skip + rounded(len);
+
+    if (tx->bulk_limit - tx->bulk_pos < need && !refresh(tx))
+        return NULL;
+    if (tx->bulk_limit - tx->bulk_pos < need)
+        return NULL;
+    *pos = tx->bulk_pos + skip;
+    return tx->bulk + *pos % SHM_BULK;
+}
+
+void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len)
+{
+    tx->bulk_pos = pos + rounded(len);
+}
+
+void shm_rx_clear(struct shm_rx *rx, unsigned lines)
+{
+    for (unsigned i = 1; i < lines; i++)
+        atomic_store_explicit((_Atomic uint64_t *)(void *)(rx->lines + (rx->at + i) * SHM_LINE), 0,
+                              memory_order_relaxed);
+}
+
+const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len)
+{
+    if (len > SHM_CHUNK || pos - rx->bulk_pos >= SHM_BULK || pos % SHM_BULK + len > SHM_BULK)
+        return NULL;
+    return rx->bulk + pos % SHM_BULK;
+}
+
+void shm_rx_bulk_done(struct shm_rx *rx, uint64_t pos, uint64_t len)
+{
+    rx->bulk_pos = pos + rounded(len);
+    if (rx->bulk_pos - rx->bulk_told >= SHM_BULK / 4) {
+        rx->bulk_told = rx->bulk_pos;
+        atomic_store_explicit(&rx->credits->bulk, rx->bulk_pos, memory_order_release);
+    }
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One direction of a link: a ring of cache lines with messages, and a ring of bytes for payload
+ * that is too large for lines. One sender, one receiver. Pure: works on memory that it is given,
+ * and never trusts what the other side writes there. See docs/design/shm.md.
+ */
+#ifndef WEFT_SHM_RING_H
+#define WEFT_SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SHM_LINE = 64,
+    SHM_LINES = 124,
+    SHM_QUARTER = SHM_LINES / 4,
+    SHM_MESSAGE_LINES = 17, /* of one message, at most */
+    SHM_HALF = 8192,        /* bytes of lines and credits for one direction */
+    SHM_BULK = 256 << 10,   /* bytes of bulk for one direction */
+    SHM_CHUNK = 32 << 10,   /* of one message, at most */
+    SHM_REGION = 2 * (SHM_HALF + SHM_BULK),
+    SHM_WORD = 8,
+    SHM_BODY_MAX = SHM_MESSAGE_LINES * SHM_LINE - SHM_WORD,
+};
+
+/* Written by the receiver, read by the sender when it runs out. */
+struct shm_credits {
+    _Atomic uint64_t lines;  /* consumed since the start */
+    _Atomic uint64_t bulk;   /* bytes, likewise */
+    _Atomic uint32_t polled; /* the receiver looks at the ring by itself */
+};
+
+struct shm_tx {
+    char *lines, *bulk;
+    struct shm_credits *credits;
+    uint64_t pos, limit; /* lines produced since the start; may be produced */
+    uint64_t bulk_pos, bulk_limit;
+    uint32_t at, lap;
+    bool broken; /* the credits are nonsense */
+};
+
+struct shm_rx {
+    char *lines, *bulk;
+    struct shm_credits *credits;
+    uint64_t pos, told; /* lines consumed; as published */
+    uint64_t bulk_pos, bulk_told;
+    uint32_t at, lap;
+};
+
+/* The first word of a message: what the mark is made of. */
+struct shm_head {
+    uint8_t op, flags;
+    uint16_t bytes; /* of the body, which starts behind the first word */
+};
+
+enum {
+    SHM_PAD = 0 /* op of a message that fills the ring up to its end; parts use 1 to 255 */
+};
+
+/* The two ends of direction `half` (0, 1) in a zeroed region of SHM_REGION bytes. */
+void shm_tx_init(struct shm_tx *tx, void *region, int half);
+void shm_rx_init(struct shm_rx *rx, void *region, int half);
+
+static inline unsigned shm_lines_of(size_t body)
+{
+    return (unsigned)((SHM_WORD + body + SHM_LINE - 1) / SHM_LINE);
+}
+
+/* Out of line: looks at the credits, skips to the start of the ring. */
+char *shm_tx_reserve_more(struct shm_tx *tx, unsigned lines);
+
+/* Room for a body of that many bytes (at most SHM_BODY_MAX), or NULL: full, or broken. */
+static inline char *shm_tx_reserve(struct shm_tx *tx, size_t body)
+{
+    unsigned lines = shm_lines_of(body);
+
+    if (__builtin_expect(tx->at + lines <= SHM_LINES && tx->limit - tx->pos >= lines, 1))
+        return tx->lines + tx->at * SHM_LINE + SHM_WORD;
+    return shm_tx_reserve_more(tx, lines);
+}
+
+/* The body is written: shows the message to the receiver. */
+static inline void shm_tx_publish(struct shm_tx *tx, struct shm_head head)
+{
+    unsigned lines = shm_lines_of(head.bytes);
+    uint64_t word = (uint64_t)tx->lap << 32 | (uint64_t)head.bytes << 16 |
+                    (uint64_t)head.flags << 8 | head.op;
+
+    atomic_store_explicit((_Atomic uint64_t *)(void *)(tx->lines + tx->at * SHM_LINE), word,
+                          memory_order_release);
+    tx->pos += lines;
+    tx->at += lines;
+    if (__builtin_expect(tx->at == SHM_LINES, 0)) {
+        tx->at = 0;
+        tx->lap += tx->lap == UINT32_MAX ? 2 : 1;
+    }
+}
+
+/* Room for len bytes (at most SHM_CHUNK) in one piece, or NULL. *pos is what the message says. */
+char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos);
+/* They are written; to be called before the message that mentions them is published. */
+void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len);
+
+enum shm_look {
+    SHM_NONE,
+    SHM_MESSAGE,
+    SHM_BROKEN
+};
+
+/* Looks at the next line. With SHM_MESSAGE *head is private and *body valid until consumed. */
+static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head *head,
+                                        const char **body)
+{
+    char *line = rx->lines + rx->at * SHM_LINE;
+    uint64_t word =
+        atomic_load_explicit((_Atomic uint64_t *)(void *)line, memory_order_acquire);
+    unsigned lines;
+
+    if ((uint32_t)(word >> 32) != rx->lap)
+        return SHM_NONE;
+    head->op = (uint8_t)word;
+    head->flags = (uint8_t)(word >> 8);
+    head->bytes = (uint16_t)(word >> 16);
+    *body = line + SHM_WORD;
+    lines = shm_lines_of(head->bytes);
+    if (__builtin_expect(lines > SHM_MESSAGE_LINES || rx->at + lines > SHM_LINES, 0))
+        return SHM_BROKEN;
+    return SHM_MESSAGE;
+}
+
+/* Out of line: clears the inner lines of a long message. */
+void shm_rx_clear(struct shm_rx *rx, unsigned lines);
+
+/* The message is read: its lines go back. */
+static inline void shm_rx_consume(struct shm_rx *rx, struct shm_head head)
+{
+    unsigned lines = shm_lines_of(head.bytes);
+
+    if (lines > 1)
+        shm_rx_clear(rx, lines);
+    rx->pos += lines;
+    rx->at += lines;
+    if (__builtin_expect(rx->at == SHM_LINES, 0)) {
+        rx->at = 0;
+        rx->lap += rx->lap == UINT32_MAX ? 2 : 1;
+    }
+    if (rx->pos - rx->told >= SHM_QUARTER) {
+        rx->told = rx->pos;
+        atomic_store_explicit(&rx->credits->lines, rx->pos, memory_order_release);
+    }
+}
+
+/* Where the len bytes at pos are; NULL when a message must not say so. */
+const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len);
+/* They are copied: the room goes back. */
+void shm_rx_bulk_done(struct shm_rx *rx, uint64_t pos, uint64_t len);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bytes between user memory and the rings. */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/shm/shm_op.h"
+
+enum {
+    STREAM_CHUNKS = 2, /* of a link in one round of progress */
+};
+
+size_t shm_copy(const struct iovec *to, size_t to_count, const struct iovec *from,
+                size_t from_count)
+{
+    size_t i = 0, j = 0, to_at = 0, from_at = 0, done = 0;
+
+    while (i < to_count && j < from_count) {
+        size_t room = to[i].iov_len - to_at, left = from[j].iov_len - from_at;
+        size_t len = room < left ? room : left;
+
+        if (len)
+            memcpy((char *)to[i].iov_base + to_at, (const char *)from[j].iov_base + from_at, len);
+        done += len;
+        to_at += len;
+        from_at += len;
+        if (to_at == to[i].iov_len) {
+            i++;
+            to_at = 0;
+        }
+        if (from_at == from[j].iov_len) {
+            j++;
+            from_at = 0;
+        }
+    }
+    return done;
+}
+
+/* The next piece of op's memory, of at most len bytes; moves on. */
+static char *next_piece(struct shm_op *op, size_t *len)
+{
+    struct iovec *iov = &op->iov[op->index];
+    char *piece = (char *)iov->iov_base + op->offset;
+
+    if (*len > iov->iov_len - op->offset)
+        *len = iov->iov_len - op->offset;
+    op->offset += *len;
+    if (op->offset == iov->iov_len) {
+        op->index++;
+        op->offset = 0;
+    }
+    return piece;
+}
+
+void shm_op_fill(struct shm_op *op, const char *from, size_t len)
+{
+    op->at += len;
+    while (len) {
+        size_t piece = len;
+        char *to = next_piece(op, &piece);
+
+        memcpy(to, from, piece);
+        from += piece;
+        len -= piece;
+    }
+}
+
+void shm_op_drain(struct shm_op *op, char *to, size_t len)
+{
+    op->at += len;
+    while (len) {
+        size_t piece = len;
+        const char *from = next_piece(op, &piece);
+
+        memcpy(to, from, piece);
+        to += piece;
+        len -= piece;
+    }
+}
+
+/* ---- Getting ---- */
+
+void shm_fetched(struct shm_op *op)
+{
+    struct shm_link *link = op->link;
+
+    shm_control_fin(link, op->remote);
+    if (op->message)
+        shm_message_done(link->ep, op, 0);
+    else
+        shm_remote_done(link->ep, op);
+}
+
+void shm_fetch(struct shm_op *op)
+{
+    struct shm_link *link = op->link;
+
+    if (!op->len)
+        shm_fetched(op);
+    else if (op->there_count && shm_cross_wanted(link, false))
+        list_attach(&op->work, &link->ep->crosses);
+    else
+        shm_control_cts(op);
+}
+
+bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    uint32_t id = (uint32_t)shm_get(&words);
+    struct shm_op *op = shm_op_find(link, id, SHM_FETCHER, SHM_IN);
+    struct shm_payload payload;
+
+    if (!shm_payload(link, head, &words, &payload) || !op || payload.len > op->len - op->at) {
+        shm_link_fail(link, FI_EIO);
+        return false;
+    }
+    shm_op_fill(op, payload.bytes, payload.len);
+    shm_taken(link, head, &payload);
+    if (op->at < op->len)
+        return true;
+    if (op->role == SHM_IN)
+        shm_op_end(op, 0);
+    else
+        shm_fetched(op);
+    return true;
+}
+
+/* ---- Giving ---- */
+
+void shm_give(struct shm_op *op)
+{
+    struct shm_link *link = op->link;
+
+    if (!op->len) {
+        shm_control_fin(link, op->remote);
+        shm_remote_done(link->ep, op);
+    } else if (op->len > SHM_CHUNK && op->there_count && shm_cross_wanted(link, true)) {
+        list_attach(&op->work, &link->ep->crosses);
+    } else {
+        op->streaming = true;
+        list_attach(&op->work, &link->streams);
+        shm_link_busy(link);
+    }
+}
+
+bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    uint32_t id = (uint32_t)shm_get(&words), remote = (uint32_t)shm_get(&words);
+    uint64_t len = shm_get(&words);
+    struct shm_op *op = shm_op_find(link, id, SHM_OUT, SHM_OUT);
+
+    if (words.bad || !op || op->streaming || op->at || !op->count || len > op->total) {
+        shm_link_fail(link, FI_EIO);
+        return false;
+    }
+    shm_rx_consume(&link->rx, head);
+    op->remote = remote;
+    op->len = len;
+    op->streaming = true;
+    list_attach(&op->work, &link->streams);
+    shm_link_busy(link);
+    return true;
+}
+
+/* One message of data; false when there is no room. */
+static bool send_data(struct shm_link *link, struct shm_op *op)
+{
+    size_t left = op->len - op->at, len = left < SHM_CHUNK ? left : SHM_CHUNK;
+    bool bulk = len > SHM_INLINE;
+    struct shm_head head = {
+        .op = SHM_DATA,
+        .flags = bulk ? SHM_IN_BULK : 0,
+        .bytes = (uint16_t)(bulk ? 3 * sizeof(uint64_t) : sizeof(uint64_t) + len),
+    };
+    char *body = shm_tx_reserve(&link->tx, head.bytes), *to;
+    uint64_t pos;
+
+    if (!body)
+        return false;
+    body = shm_put(body, op->remote);
+    if (bulk) {
+        to = shm_tx_bulk(&link->tx, len, &pos);
+        if (!to)
+            return false;
+        shm_op_drain(op, to, len);
+        shm_tx_bulk_commit(&link->tx, pos, len);
+        body = shm_put(body, pos);
+        shm_put(body, len);
+    } else {
+        shm_op_drain(op, body, len);
+    }
+    shm_tx_publish(&link->tx, head);
+    shm_link_notify(link);
+    return true;
+}
+
+bool shm_stream(struct shm_link *link)
+{
+    for (int i = 0; i < STREAM_CHUNKS && !list_empty(&link->streams); i++) {
+        struct shm_op *op = list_item(link->streams.next, struct shm_op, work);
+
+        if (!send_data(link, op))
+            return false;
+        if (op->at < op->len)
+            continue;
+        list_detach(&op->work);
+        if (op->role == SHM_GIVER)
+            shm_remote_done(link->ep, op);
+    }
+    return list_empty(&link->streams);
+}
