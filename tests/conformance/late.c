@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that loads the library with dlopen, as MPI libraries load theirs, and lets it go while
- * its progress thread runs: late LIBRARY SPEC. Unloads with everything open, then after closing all,
- * then leaves with a thread alive. Any of them may crash, none may.
+ * late LIBRARY SPEC: a program that loads the library with dlopen, as MPI libraries load theirs. It
+ * lets the library go after closing everything, then with everything open and a progress thread
+ * running, then exits with another thread alive.
  */
 #include <dlfcn.h>
 #include <stdio.h>
