@@ -545,7 +545,7 @@ static void alias_differs_by_its_flags(void **state)
     struct rdm a, b;
     struct rdm *const *both = RDM_ENDS(&a, &b);
     struct fi_cq_tagged_entry entry;
-    struct fid_ep *alias;
+    struct fid_ep *alias = NULL;
     uint64_t flags = FI_TRANSMIT;
     fi_addr_t to_b;
     int sent;
