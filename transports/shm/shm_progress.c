@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A round of progress: hot rings, the bell, what waits to be written, now and then the sockets. */
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -250,6 +251,9 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
         return;
     ep->look_now = false;
     shm_link_look(ep);
+    /* More processes than cores: the one that is waited for may need this one. */
+    if (ep->idle >= IDLE_LOOKS)
+        sched_yield();
 }
 
 /*
