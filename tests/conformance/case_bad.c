@@ -21,7 +21,7 @@ static int asked(const char *spec, char *said, size_t size)
     setenv("FI_PROVIDER", spec, 1);
     fflush(stderr);
     dup2(fileno(catch), 2);
-    rc = conf_getinfo(&(struct conf_want){0}, &info);
+    rc = conf_getinfo(&(struct conf_want){.node = "127.0.0.1"}, &info);
     fflush(stderr);
     dup2(saved, 2);
     close(saved);
@@ -72,8 +72,13 @@ static void name_does_not_resolve(void)
 {
     struct conf_want want = {.node = "no-such-host.invalid"};
     struct fi_info *info = NULL;
-    int rc = conf_getinfo(&want, &info);
+    int rc = conf_getinfo(&(struct conf_want){0}, &info);
 
+    conf_check(!rc, "%s", fi_strerror(-rc));
+    if (info->addr_format == FI_ADDR_STR)
+        conf_skip("names are not resolved");
+    fi_freeinfo(info);
+    rc = conf_getinfo(&want, &info);
     conf_check(rc == -FI_ENODATA, "%s", fi_strerror(-rc));
 }
 

@@ -24,13 +24,19 @@ struct shm_bell {
     _Atomic uint64_t words[SHM_BELL_WORDS];
 };
 
-/* Rings it for a link number. True when the receiver sleeps, and the caller is to wake it. */
-static inline bool shm_bell_ring(struct shm_bell *bell, uint32_t number)
+/* Rings it for a link number. */
+static inline void shm_bell_set(struct shm_bell *bell, uint32_t number)
 {
     uint32_t bit = number % SHM_BELL_BITS;
 
     atomic_fetch_or(&bell->words[bit / 64], 1ull << bit % 64);
     atomic_fetch_or(&bell->summary, 1ull << bit / 64);
+}
+
+/* The same. True when the receiver sleeps, and the caller is to wake it. */
+static inline bool shm_bell_ring(struct shm_bell *bell, uint32_t number)
+{
+    shm_bell_set(bell, number);
     return atomic_load(&bell->sleeping) && atomic_exchange(&bell->sleeping, 0);
 }
 

@@ -19,6 +19,8 @@ void shm_link_busy(struct shm_link *link)
 {
     if (list_empty(&link->busy))
         list_attach(&link->busy, &link->ep->busy);
+    if (!link->ep->in_progress)
+        shm_wake(link->ep);
 }
 
 static bool write_now(struct shm_link *link, struct shm_head head, const uint64_t *words)

@@ -81,6 +81,15 @@ bool shm_cross_wanted(struct shm_link *link, bool write)
 
 /* ---- Doing it ---- */
 
+void shm_cross_start(struct shm_op *op)
+{
+    struct shm_ep *ep = op->link->ep;
+
+    list_attach(&op->work, &ep->crosses);
+    if (!ep->in_progress)
+        shm_wake(ep);
+}
+
 /* What is left of a list of segments behind `at` bytes, at most STEP bytes of it. */
 static size_t rest(const struct iovec *all, size_t count, size_t at, size_t most, struct iovec *left)
 {

@@ -265,7 +265,7 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
         goto free_ep;
     ep->domain = domain;
     ep->min_multi_recv = SHM_MIN_MULTI_RECV;
-    ep->listener = ep->bell_fd = ep->source.fd = -1;
+    ep->listener = ep->bell_fd = ep->wake_fd = ep->source.fd = -1;
     ep->source.progress = shm_progress;
     ep->source.trywait = shm_trywait;
     list_init(&ep->source.link);

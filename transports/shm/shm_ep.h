@@ -51,6 +51,8 @@ struct shm_ep {
     struct shm_link *hot[SHM_HOT];
     unsigned hot_count;
     bool enabled, top, in_progress, knows_sources, look_now;
+    bool armed, woken; /* somebody may sleep; wake_fd is readable */
+    unsigned armed_rounds;
     unsigned forks;    /* fork_generation when it was opened */
     unsigned tx_used;  /* operations that wait for the peer */
     struct shm_bell *bell;
@@ -77,7 +79,7 @@ struct shm_ep {
     uint32_t number_count;
     struct pool controls;
     struct unit_source source; /* its fd: an epoll fd of listener and links */
-    int listener, bell_fd;
+    int listener, bell_fd, wake_fd;
     unsigned idle, rounds;
     uint64_t looked; /* ticks */
     uint32_t sweep;
@@ -120,6 +122,8 @@ void shm_progress_ep(struct shm_ep *ep);
 /* A link is polled, or is not any more (without the fence that this takes). */
 void shm_heat(struct shm_link *link);
 void shm_cool(struct shm_link *link);
+/* There is work for who sleeps. */
+void shm_wake(struct shm_ep *ep);
 
 /* ---- shm_av.c ---- */
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -123,7 +124,7 @@ int shm_listener_open(struct shm_ep *ep)
 
 int shm_link_start(struct shm_ep *ep)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN}, wake = event;
     void *memory;
     int rc;
 
@@ -134,7 +135,10 @@ int shm_link_start(struct shm_ep *ep)
     if (rc)
         return rc;
     ep->bell = memory;
-    if (listen(ep->listener, BACKLOG) ||
+    ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    wake.data.ptr = ep;
+    if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake) ||
+        listen(ep->listener, BACKLOG) ||
         epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event))
         return -errno;
     return 0;
@@ -317,7 +321,9 @@ void shm_link_close_all(struct shm_ep *ep)
         close(ep->bell_fd);
     if (ep->bell)
         munmap(ep->bell, SHM_PAGE);
-    ep->listener = ep->source.fd = ep->bell_fd = -1;
+    if (ep->wake_fd >= 0)
+        close(ep->wake_fd);
+    ep->listener = ep->source.fd = ep->bell_fd = ep->wake_fd = -1;
     ep->bell = NULL;
 }
 
@@ -451,6 +457,8 @@ void shm_link_look(struct shm_ep *ep)
     for (int i = 0; i < count; i++) {
         struct shm_link *link = events[i].data.ptr;
 
+        if (events[i].data.ptr == ep)
+            continue; /* for sleepers; trywait takes it back */
         if (!link)
             take_requests(ep);
         else if (!link->dead)

@@ -104,6 +104,7 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
 
 /* Attaching is worth while on this host, and was not refused on this link. */
 bool shm_cross_wanted(struct shm_link *link, bool write);
+void shm_cross_start(struct shm_op *op);
 /* A step of each operation that attaches. */
 void shm_cross_step(struct shm_ep *ep);
 

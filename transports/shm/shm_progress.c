@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A round of progress: hot rings, the bell, what waits to be written, now and then the sockets. */
+#include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
+#include "core/log.h"
 #include "transports/shm/shm_op.h"
 
 enum {
@@ -13,6 +16,7 @@ enum {
     ROUND_LOOKS = 1024, /* rounds between looks at the sockets, whatever happens */
     SWEEPS = 64,        /* rounds between looks at a cold ring */
     LOOK_TICKS = 40000, /* about 20 us of a clock of 2 GHz */
+    ARMED_ROUNDS = 4096,
 };
 
 static inline uint64_t ticks(void)
@@ -35,13 +39,13 @@ void shm_heat(struct shm_link *link)
 
     if (link->hot)
         return;
-    if (ep->hot_count < SHM_HOT) {
+    if (ep->hot_count < SHM_HOT && !ep->armed) {
         link->hot = true;
         link->taken = 1;
         ep->hot[ep->hot_count++] = link;
         atomic_store_explicit(&link->rx.credits->polled, 1, memory_order_relaxed);
     } else {
-        shm_bell_ring(ep->bell, link->number);
+        shm_bell_set(ep->bell, link->number);
     }
 }
 
@@ -64,7 +68,7 @@ static void look_once_more(struct shm_ep *ep, struct shm_link *const *links, uns
     shm_fence_all();
     for (unsigned i = 0; i < count; i++) {
         if (!shm_link_quiet(links[i]))
-            shm_bell_ring(ep->bell, links[i]->number);
+            shm_bell_set(ep->bell, links[i]->number);
     }
 }
 
@@ -166,11 +170,11 @@ static unsigned take_cold(struct shm_ep *ep, struct shm_link *link)
     count = shm_link_take(link);
     if (link->dead)
         return count;
-    if (count && !link->hot && ep->hot_count < SHM_HOT)
+    if (count && !link->hot && ep->hot_count < SHM_HOT && !ep->armed)
         shm_heat(link);
     /* The rest of a batch is announced by nobody. */
     if (!link->hot && !shm_link_quiet(link))
-        shm_bell_ring(ep->bell, link->number);
+        shm_bell_set(ep->bell, link->number);
     return count;
 }
 
@@ -245,11 +249,76 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
     }
     if (!look)
         return;
-    if (ep->look_now)
-        atomic_store_explicit(&ep->bell->sleeping, 0, memory_order_relaxed);
     ep->look_now = false;
     shm_link_look(ep);
+    /* More processes than cores: the one that is waited for may need this one. */
+    if (ep->idle >= IDLE_LOOKS)
+        sched_yield();
 }
+
+/*
+ * ---- Sleeping ----
+ *
+ * From trywait on the endpoint is armed: all rings are cold, and who rings the bell also writes to
+ * the socket. Nobody says that he has woken up, and another thread may make progress while one
+ * sleeps; so it stays armed, until that has gone on for so long that it is to be disarmed, which
+ * wakes all sleepers: they arm it again.
+ */
+
+void shm_wake(struct shm_ep *ep)
+{
+    static const uint64_t one = 1;
+
+    if (!ep->armed)
+        return;
+    ep->armed = false;
+    atomic_store_explicit(&ep->bell->sleeping, 0, memory_order_relaxed);
+    /* A full counter is readable already. */
+    ep->woken = write(ep->wake_fd, &one, sizeof(one)) == sizeof(one) || ep->woken;
+}
+
+static void stay_armed(struct shm_ep *ep)
+{
+    if (++ep->armed_rounds > ARMED_ROUNDS)
+        shm_wake(ep);
+    else
+        atomic_store(&ep->bell->sleeping, 1);
+}
+
+/* Work that only this side can see, full rings and streams: their room comes back without a bell. */
+static bool has_work(const struct shm_ep *ep)
+{
+    return !list_empty(&ep->crosses) || !list_empty(&ep->busy) || !list_empty(&ep->dead) ||
+           atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
+}
+
+static void arm(struct shm_ep *ep)
+{
+    uint64_t count;
+
+    if (ep->woken && read(ep->wake_fd, &count, sizeof(count)) < 0)
+        LOG_DEBUG(ep->domain->base.fabric->part, FI_LOG_EP_CTRL, ": nobody had been woken");
+    ep->woken = false;
+    ep->armed = true;
+    ep->armed_rounds = 0;
+    cool_all(ep);
+    atomic_store(&ep->bell->sleeping, 1);
+}
+
+int shm_trywait(struct unit_source *source)
+{
+    struct shm_ep *ep = object_of(source, struct shm_ep, source);
+
+    if (ep->forks != fork_generation)
+        return 0;
+    ep->look_now = true;
+    if (has_work(ep))
+        return -FI_EAGAIN;
+    arm(ep);
+    return has_work(ep) ? -FI_EAGAIN : 0;
+}
+
+/* ---- The whole ---- */
 
 void shm_progress_ep(struct shm_ep *ep)
 {
@@ -258,6 +327,8 @@ void shm_progress_ep(struct shm_ep *ep)
     if (__builtin_expect(ep->in_progress || ep->forks != fork_generation, 0))
         return;
     ep->in_progress = true;
+    if (__builtin_expect(ep->armed, 0))
+        stay_armed(ep);
     if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_relaxed), 0))
         shm_av_catch_up(ep);
     for (unsigned i = 0; i < ep->hot_count; i++)
@@ -271,34 +342,12 @@ void shm_progress_ep(struct shm_ep *ep)
     now_and_then(ep, taken);
     if (!list_empty(&ep->dead))
         shm_link_bury(ep);
+    if (__builtin_expect(ep->armed, 0) && has_work(ep))
+        shm_wake(ep);
     ep->in_progress = false;
 }
 
 void shm_progress(struct unit_source *source)
 {
     shm_progress_ep(object_of(source, struct shm_ep, source));
-}
-
-/* Work that only this side can see. */
-static bool has_work(const struct shm_ep *ep)
-{
-    return !list_empty(&ep->crosses) || !list_empty(&ep->dead) ||
-           atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
-}
-
-int shm_trywait(struct unit_source *source)
-{
-    struct shm_ep *ep = object_of(source, struct shm_ep, source);
-
-    if (ep->forks != fork_generation)
-        return 0;
-    ep->look_now = true;
-    if (has_work(ep))
-        return -FI_EAGAIN;
-    cool_all(ep);
-    atomic_store(&ep->bell->sleeping, 1);
-    /* Rings that are full, and streams: their room comes back without a bell. */
-    if (!list_empty(&ep->busy) || has_work(ep))
-        return -FI_EAGAIN;
-    return 0;
 }

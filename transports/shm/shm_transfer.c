@@ -98,7 +98,7 @@ void shm_fetch(struct shm_op *op)
     if (!op->len)
         shm_fetched(op);
     else if (op->there_count && shm_cross_wanted(link, false))
-        list_attach(&op->work, &link->ep->crosses);
+        shm_cross_start(op);
     else
         shm_control_cts(op);
 }
@@ -135,7 +135,7 @@ void shm_give(struct shm_op *op)
         shm_control_fin(link, op->remote);
         shm_remote_done(link->ep, op);
     } else if (op->len > SHM_CHUNK && op->there_count && shm_cross_wanted(link, true)) {
-        list_attach(&op->work, &link->ep->crosses);
+        shm_cross_start(op);
     } else {
         op->streaming = true;
         list_attach(&op->work, &link->streams);
