@@ -111,7 +111,7 @@ void unit_detach(struct unit *unit, struct unit_source *source);
 int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd);
 void unit_unwatch(struct unit *unit, struct unit_watch *watch); /* also for one never watched */
 
-/* Drives all sources once. Unit locked. */
+/* Drives all sources once; does nothing when called from inside itself. Unit locked. */
 void unit_progress(struct unit *unit);
 /* 0 when every source may sleep, else -FI_EAGAIN. Unit locked. */
 int unit_trywait(struct unit *unit);

@@ -16,6 +16,7 @@ struct unit_impl {
     struct list all; /* in units, when locked */
     struct list sources;
     struct list *next; /* of the progress loop: who leaves moves it on */
+    bool driving;      /* in that loop: what it calls out to does not drive again */
     size_t blind;      /* sources without an fd */
     struct list watches;
     struct unit_watch own; /* for unit_fd and the thread; epoll_fd -1 until then */

@@ -172,12 +172,16 @@ void unit_progress(struct unit *unit)
 {
     struct unit_impl *impl = unit_root(unit)->impl;
 
+    if (impl->driving)
+        return;
+    impl->driving = true;
     for (struct list *pos = impl->sources.next; pos != &impl->sources; pos = impl->next) {
         struct unit_source *source = list_item(pos, struct unit_source, link);
 
         impl->next = pos->next;
         source->progress(source);
     }
+    impl->driving = false;
 }
 
 int unit_trywait(struct unit *unit)

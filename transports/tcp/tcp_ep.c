@@ -66,14 +66,19 @@ static void disconnect(struct tcp_ep *ep, int err)
     tcp_ep_fail_receives(ep, err);
 }
 
-void tcp_ep_fail(struct tcp_ep *ep, int err)
+static void tell_shutdown(struct tcp_ep *ep)
 {
     struct fi_eq_cm_entry event = {.fid = &ep->fid.fid};
 
+    eq_write(ep->eq, FI_SHUTDOWN, &event, sizeof(event));
+}
+
+void tcp_ep_fail(struct tcp_ep *ep, int err)
+{
     if (ep->state != TCP_CONNECTED)
         return;
     disconnect(ep, err);
-    eq_write(ep->eq, FI_SHUTDOWN, &event, sizeof(event));
+    tell_shutdown(ep);
 }
 
 /* The reader of the EQ learns that the peer hung up even when nobody reads the CQ. */
@@ -156,6 +161,8 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
             flush_all(ep);
         drain(ep);
         disconnect(ep, FI_ECANCELED);
+        /* Two ends that shut down at once would else both wait for the other's. */
+        tell_shutdown(ep);
         rc = 0;
     } else if (ep->state == TCP_DOWN) {
         rc = 0;

@@ -97,16 +97,16 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 
 /* ---- Receives of an endpoint's own ---- */
 
-/* After the end of a connection only what has arrived can be received. */
+/* After the end of a connection only what has arrived can be received; other receives end in error,
+ * as those do that were posted before it. */
 static ssize_t post_recv(struct tcp_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
-    ssize_t rc = unit_forked(ep->report.unit) ? -FI_EOPBADSTATE
-                 : ep->state == TCP_DOWN && !match_queued(ep->match)
-                     ? -FI_ENOTCONN
-                     : match_recv(ep->match, msg, flags);
+    ssize_t rc = unit_forked(ep->report.unit) ? -FI_EOPBADSTATE : match_recv(ep->match, msg, flags);
+    if (!rc && ep->state == TCP_DOWN)
+        match_fail(ep->match, NULL, FI_ENOTCONN);
     unit_unlock(ep->report.unit);
     return rc;
 }
