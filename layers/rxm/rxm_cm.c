@@ -400,5 +400,5 @@ int64_t rxm_cm_next(const struct rxm_cm *cm)
 
 bool rxm_cm_busy(const struct rxm_cm *cm)
 {
-    return !list_empty(&cm->dialling) || cm->accepting;
+    return cm->fresh_count || cm->accepting;
 }

@@ -132,7 +132,8 @@ void rxm_cm_lost(struct rxm_cm *cm, struct rxm_cm_link *link, int err, const voi
 void rxm_cm_run(struct rxm_cm *cm, int64_t now);
 /* When rxm_cm_run has something to do; INT64_MAX: never, as things are. */
 int64_t rxm_cm_next(const struct rxm_cm *cm);
-/* Requests, own or accepted ones, are under way: events will come soon. */
+/* Requests, own ones not older than RXM_CM_FRESH_MS at the last run, or accepted ones, are under
+ * way: events will come soon. */
 bool rxm_cm_busy(const struct rxm_cm *cm);
 
 #endif

@@ -94,18 +94,23 @@ static int timer_trywait(struct unit_source *source)
 }
 
 /* It is a source only while it runs: idle endpoints pay for the EQ alone. */
-static int start_timer(struct rxm_ep *ep, int64_t delay_ms)
+static int start_timer(struct rxm_ep *ep, int64_t now)
 {
+    int64_t delay_ms = rxm_cm_next(&ep->cm) - now;
     struct itimerspec spec = {
         .it_value = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000},
     };
+    bool running = !list_empty(&ep->timer_source.link);
 
+    if (running && ep->timer_ms == now + delay_ms)
+        return 0;
     if (ep->timer_source.fd < 0)
         ep->timer_source.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (ep->timer_source.fd < 0)
         return -FI_EMFILE;
     timerfd_settime(ep->timer_source.fd, 0, &spec, NULL);
-    if (!list_empty(&ep->timer_source.link))
+    ep->timer_ms = now + delay_ms;
+    if (running)
         return 0;
     ep->timer_source.progress = timer_progress;
     ep->timer_source.trywait = timer_trywait;
@@ -122,21 +127,16 @@ static void stop_timer(struct rxm_ep *ep)
 
 void rxm_control_run(struct rxm_ep *ep)
 {
-    int64_t now;
-
     ep->skip = SKIP;
     if (atomic_load(&ep->changes.any))
         rxm_av_take_changes(ep);
     read_events(ep);
     if (!list_empty(&ep->lingering))
         rxm_link_reap(ep);
-    if (!list_empty(&ep->timer_source.link))
+    if (rxm_cm_busy(&ep->cm) || rxm_cm_next(&ep->cm) != INT64_MAX)
+        rxm_cm_run(&ep->cm, clock_ms());
+    if (!list_empty(&ep->timer_source.link) && ep->timer_ms != rxm_cm_next(&ep->cm))
         stop_timer(ep);
-    if (rxm_cm_next(&ep->cm) != INT64_MAX) {
-        now = clock_ms();
-        if (rxm_cm_next(&ep->cm) <= now)
-            rxm_cm_run(&ep->cm, now);
-    }
 }
 
 static void eq_progress(struct unit_source *source)
@@ -158,7 +158,7 @@ static int eq_trywait(struct unit_source *source)
     ep->skip = 0;
     if (atomic_load(&ep->changes.any) || next <= now)
         return -FI_EAGAIN;
-    if (next != INT64_MAX && start_timer(ep, next - now))
+    if (next != INT64_MAX && start_timer(ep, now))
         return -FI_EAGAIN;
     return fi_trywait(ep->domain->fabric->lower->fabric, &fid, 1) ? -FI_EAGAIN : 0;
 }

@@ -58,6 +58,7 @@ struct rxm_ep {
     struct fid_eq *eq;
     struct fid_pep *pep;
     struct unit_source eq_source, timer_source;
+    int64_t timer_ms;      /* what the timer is set to, while it is a source */
     unsigned skip;         /* progress calls that may still leave the EQ alone */
     struct list links;     /* struct rxm_link, all of them */
     struct list lingering; /* those that are done but for queued messages */
