@@ -23,11 +23,13 @@ struct call {
 };
 
 /* Position in the answer: the user's choice, then the kind of endpoint that asks least of a program
- * (as upstream has it: RDM over everything before datagrams before connections), then as found. */
+ * (as upstream has it: RDM over everything before datagrams before connections), those that reach
+ * other nodes before those that do not, then as found. */
 struct place {
     struct fi_info *info;
     size_t choice, index;
     int kind;
+    bool local;
 };
 
 static int kind_of(enum fi_ep_type type)
@@ -48,6 +50,8 @@ static int compare_places(const void *a, const void *b)
         return x->choice < y->choice ? -1 : 1;
     if (x->kind != y->kind)
         return x->kind - y->kind;
+    if (x->local != y->local)
+        return x->local - y->local;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -72,7 +76,8 @@ static int places_add(struct places *places, struct fi_info *infos, size_t choic
         grown[places->count] = (struct place){.info = info,
                                               .choice = choice,
                                               .index = places->count,
-                                              .kind = kind_of(info->ep_attr->type)};
+                                              .kind = kind_of(info->ep_attr->type),
+                                              .local = !(info->caps & FI_REMOTE_COMM)};
         places->count++;
     }
     return 0;

@@ -26,6 +26,7 @@
 
 #define NOTHING ""
 #define BOTH "tcp FI_EP_RDM, tcp;ofi_rxm FI_EP_RDM, "
+#define SHM "shm FI_EP_RDM, " /* last: it does not reach other nodes */
 
 struct client {
     const char *name;
@@ -72,8 +73,8 @@ static const struct client clients[] = {
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
      .domain_mode = FI_RESTRICTED_COMP,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm"},
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd"},
     {.name = "MPICH, minimal set",
      .version = FI_VERSION(2, 6),
      .caps = FI_MSG | FI_MULTI_RECV | FI_RMA,
@@ -85,8 +86,8 @@ static const struct client clients[] = {
      .progress = FI_PROGRESS_MANUAL,
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm"},
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd"},
     {.name = "Open MPI mtl/ofi",
      .version = FI_VERSION(1, 9),
      .caps = FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV,
@@ -174,8 +175,7 @@ static const struct client clients[] = {
      .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
      .protocol = FI_PROTO_SHM,
      .provider = "shm",
-     .want = NOTHING,
-     .lacks = "shm"},
+     .want = SHM},
     {.name = "aws-ofi-nccl RDMA",
      .version = FI_VERSION(1, 20),
      .caps = FI_MSG | FI_RMA | FI_HMEM | COMM,
@@ -226,8 +226,8 @@ static const struct client clients[] = {
      .mode = FI_CONTEXT,
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm"},
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd"},
     {.name = "Charm++",
      .version = FI_VERSION(1, 0),
      .caps = FI_TAGGED | FI_RMA | FI_REMOTE_READ,
@@ -235,22 +235,22 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm",
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd",
      .want_mr_mode = FI_MR_BASIC},
     {.name = "GASNet, mr_mode 0",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .threading = FI_THREAD_SAFE,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm"},
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd"},
     {.name = "GASNet, all of mr_mode",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .mr_mode = MR_BASIC3,
      .threading = FI_THREAD_DOMAIN,
-     .want = BOTH,
-     .lacks = "udp;ofi_rxd, shm"},
+     .want = BOTH SHM,
+     .lacks = "udp;ofi_rxd"},
 };
 
 static struct fi_info *hints_of(const struct client *client)
@@ -331,7 +331,7 @@ static void null_hints_list_rdm_before_connections(void **state)
 
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos), 0);
     families_of(infos, families, sizeof(families));
-    assert_string_equal(families, BOTH "tcp FI_EP_MSG, ");
+    assert_string_equal(families, BOTH SHM "tcp FI_EP_MSG, ");
     fi_freeinfo(infos);
 }
 

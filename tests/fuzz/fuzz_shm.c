@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer that scribbles over the shared memory while messages flow: whatever it does, nothing is
+ * touched that should not be, every operation of the victim ends at most once, and none is left when
+ * the link is gone. The input is a list of commands, see `act`.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "core/abi.h"
+#include "core/info.h"
+#include "core/part.h"
+#include "transports/shm/shm_op.h"
+
+extern const struct part shm_part;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    OPS = 24,
+    ROOM = 64,
+    REGION = 256,
+    LARGE = 100000,
+    BODY = 160,
+    GUARD = 0x5a
+};
+
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fi_info *info;
+static struct fid_mr *mr;
+static struct fid_av *av;
+static struct fid_cq *cq;
+static struct shm_ep *victim;
+static fi_addr_t peer;
+static char *memory; /* of a link: behind it a page that nobody may touch */
+static uint8_t region[REGION + 2 * ROOM];
+static uint8_t rooms[OPS][3 * ROOM];
+static uint8_t large[LARGE + 2 * ROOM];
+
+struct game {
+    struct shm_link *link; /* the victim's */
+    struct shm_tx tx;      /* the peer's end */
+    struct shm_rx rx;
+    uintptr_t posted;
+    unsigned ended[OPS];
+};
+
+static void must(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static struct params *resolve_params(void)
+{
+    /* Peer and victim are one process: attaching would really write to what the peer names. */
+    const struct param_text texts[] = {
+        {"cma", "off"}, {"max_saved_size", "64k"}, {"connect_timeout", "1ms"}};
+    struct params *params = NULL;
+    size_t bad;
+    char why[256];
+
+    must(!params_resolve("shm", "shm", shm_part.params, texts, 3, &params, &bad, why, sizeof(why)));
+    return params;
+}
+
+static void open_victim(void)
+{
+    const char *name = "fi_ns://peer";
+    struct fid_ep *ep;
+
+    must(!fi_endpoint(domain, info, &ep, NULL));
+    must(!fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+    must(!fi_ep_bind(ep, &av->fid, 0));
+    must(!fi_enable(ep));
+    must(fi_av_insert(av, &name, 1, &peer, 0, NULL) == 1);
+    victim = shm_ep_of(ep);
+    victim->number_count = 16;
+    victim->numbers = calloc(16, sizeof(struct shm_link *));
+    victim->peer_count = 1;
+    victim->peers = calloc(1, sizeof(struct shm_link *));
+    must(victim->numbers && victim->peers);
+}
+
+static void set_up(void)
+{
+    struct params *params = resolve_params();
+    struct fi_info *hints = info_complete(NULL);
+    struct request request = {.version = FI_VERSION(2, 6), .hints = hints, .params = params};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+
+    must(!shm_part.offer(&request, NULL, &info) && info);
+    info->tx_attr->op_flags = info->rx_attr->op_flags = 0;
+    struct open_args args = {.part = &shm_part,
+                             .params = params,
+                             .attr = info->fabric_attr,
+                             .api_version = FI_VERSION(2, 6),
+                             .abi = ABI_1_9};
+    must(!shm_part.open_fabric(&args, &fabric, NULL));
+    must(!fi_domain(fabric, info, &domain, NULL));
+    must(!fi_cq_open(domain, &cq_attr, &cq, NULL));
+    must(!fi_av_open(domain, &av_attr, &av, NULL));
+    must(!fi_mr_reg(domain, region + ROOM, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, &mr,
+                    NULL));
+    info_free(hints);
+    memory = mmap(NULL, SHM_REGION + SHM_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED);
+    open_victim();
+}
+
+static void drain(struct game *game)
+{
+    struct fi_cq_tagged_entry done;
+    struct fi_cq_err_entry error;
+    ssize_t rc;
+
+    while ((rc = fi_cq_read(cq, &done, 1)) != -FI_EAGAIN) {
+        uintptr_t context = (uintptr_t)done.op_context;
+
+        if (rc != 1) {
+            memset(&error, 0, sizeof(error));
+            must(fi_cq_readerr(cq, &error, 0) == 1);
+            context = (uintptr_t)error.op_context;
+        }
+#ifdef FUZZ_PLANTED
+        /* As if a message with an odd tag were never told to be complete. */
+        must(rc != 1 || !(done.flags & FI_RECV) || !(done.flags & FI_TAGGED) || !(done.tag & 1));
+#endif
+        must(context < OPS);
+        if (context)
+            must(++game->ended[context] == 1);
+    }
+}
+
+/* ---- The commands ---- */
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static unsigned next(struct input *input)
+{
+    return input->at < input->end ? *input->at++ : 0;
+}
+
+/* A message of any kind and content. */
+static void forge(struct game *game, struct input *input)
+{
+    struct shm_head head = {.op = (uint8_t)(next(input) % 12), .flags = (uint8_t)next(input)};
+    char *body;
+
+    head.bytes = (uint16_t)(next(input) % BODY);
+    body = shm_tx_reserve(&game->tx, head.bytes);
+    if (!body)
+        return;
+    for (unsigned i = 0; i < head.bytes; i++)
+        body[i] = (char)next(input);
+    shm_tx_publish(&game->tx, head);
+}
+
+static void scribble(struct game *game, struct input *input)
+{
+    unsigned at = next(input) << 8;
+    
+    at |= next(input);
+    memory[at % (2 * SHM_HALF)] = (char)next(input);
+}
+
+static void victim_posts(struct game *game, struct input *input)
+{
+    struct fid_ep *ep = &victim->fid;
+    uintptr_t op = game->posted + 1;
+    uint8_t *room;
+    unsigned what = next(input);
+
+    if (op >= OPS)
+        return;
+    game->posted++;
+    room = rooms[op] + ROOM;
+    switch (what % 8) {
+    case 0: fi_recv(ep, room, ROOM, NULL, FI_ADDR_UNSPEC, (void *)op); break;
+    case 1:
+        fi_trecv(ep, room, ROOM, NULL, FI_ADDR_UNSPEC, what >> 3, what & 128 ? UINT64_MAX : 0,
+                 (void *)op);
+        break;
+    case 2: fi_send(ep, room, ROOM, NULL, peer, (void *)op); break;
+    case 3: fi_tsend(ep, large + ROOM, LARGE, NULL, peer, 7, (void *)op); break;
+    case 4: fi_write(ep, room, ROOM, NULL, peer, 0, 1, (void *)op); break;
+    case 5: fi_read(ep, room, ROOM, NULL, peer, 0, 1, (void *)op); break;
+    case 6: {
+        struct iovec iov = {room, ROOM};
+        struct fi_msg msg = {
+            .msg_iov = &iov, .iov_count = 1, .addr = peer, .context = (void *)op};
+
+        fi_sendmsg(ep, &msg, FI_DELIVERY_COMPLETE);
+        break;
+    }
+    default: fi_cancel(&ep->fid, (void *)(uintptr_t)(what >> 3)); break;
+    }
+}
+
+/* Behaves: takes all that the victim sends, and says so. */
+static void peer_reads(struct game *game)
+{
+    struct shm_head head;
+    const char *body;
+
+    while (shm_rx_look(&game->rx, &head, &body) == SHM_MESSAGE) {
+        if (head.flags & SHM_IN_BULK) {
+            game->rx.bulk_pos = game->link->tx.bulk_pos;
+            atomic_store(&game->rx.credits->bulk, game->rx.bulk_pos);
+        }
+        shm_rx_consume(&game->rx, head);
+    }
+}
+
+static void act(struct game *game, struct input *input)
+{
+    struct shm_credits *credits = game->rx.credits;
+
+    switch (next(input) % 8) {
+    case 0:
+    case 1: forge(game, input); break;
+    case 2: scribble(game, input); break;
+    case 3: victim_posts(game, input); break;
+    case 4: drain(game); break;
+    case 5: peer_reads(game); break;
+    case 6: atomic_store(&credits->lines, atomic_load(&credits->lines) + next(input)); break;
+    default: atomic_store(&credits->bulk, atomic_load(&credits->bulk) + 64 * next(input)); break;
+    }
+}
+
+/* ---- One game ---- */
+
+static struct shm_link *make_link(void)
+{
+    struct shm_link *link = aligned_alloc(64, (sizeof(*link) + 63) & ~(size_t)63);
+    void *bell = mmap(NULL, SHM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    must(link && bell != MAP_FAILED);
+    must(mmap(memory, SHM_REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+              -1, 0) == memory);
+    memset(link, 0, sizeof(*link));
+    link->ep = victim;
+    link->bell = bell;
+    link->fd = -1;
+    link->addr = FI_ADDR_UNSPEC;
+    link->refs = 1;
+    link->name = strdup("fi_ns://peer");
+    link->region = memory;
+    list_init(&link->busy);
+    list_init(&link->controls);
+    list_init(&link->streams);
+    list_init(&link->ops);
+    list_attach(&link->all, &victim->links);
+    shm_tx_init(&link->tx, memory, 1);
+    shm_rx_init(&link->rx, memory, 0);
+    victim->numbers[0] = victim->peers[0] = link;
+    shm_heat(link);
+    return link;
+}
+
+/* As if the endpoint were new. */
+static void reset(void)
+{
+    struct match_attr attr = {.size = 1024, .iov_limit = SHM_IOV_LIMIT};
+
+    match_source_finish(&victim->match_source);
+    match_destroy(victim->match);
+    must(!match_create(&attr, &victim->match));
+    match_set_report(victim->match, &victim->report);
+    match_source_init(&victim->match_source, victim->match, FI_ADDR_NOTAVAIL);
+    victim->match_source.many = true;
+    victim->match_source.srx.peer_ops = &shm_srx_peer_ops;
+    must(list_empty(&victim->saved) && !victim->saved_bytes && !victim->tx_used);
+    must(list_empty(&victim->crosses) && list_empty(&victim->busy) && !victim->hot_count);
+    shm_ops_finish(victim);
+    victim->slots = NULL;
+    victim->slot_count = 0;
+    shm_ops_init(victim);
+}
+
+static void check_guards(void)
+{
+    for (size_t i = 0; i < ROOM; i++) {
+        must(region[i] == GUARD && region[ROOM + REGION + i] == GUARD);
+        must(large[i] == GUARD && large[ROOM + LARGE + i] == GUARD);
+        for (size_t op = 0; op < OPS; op++)
+            must(rooms[op][i] == GUARD && rooms[op][2 * ROOM + i] == GUARD);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, data + size};
+    struct game game = {.posted = 0};
+
+    if (!fabric)
+        set_up();
+    memset(region, GUARD, sizeof(region));
+    memset(rooms, GUARD, sizeof(rooms));
+    memset(large, GUARD, sizeof(large));
+    game.link = make_link();
+    shm_tx_init(&game.tx, memory, 0);
+    shm_rx_init(&game.rx, memory, 1);
+    while (input.at < input.end && !list_empty(&victim->links))
+        act(&game, &input);
+    drain(&game);
+    if (!list_empty(&victim->links))
+        shm_link_fail(game.link, FI_ECONNRESET);
+    drain(&game);
+    must(list_empty(&victim->links) && list_empty(&victim->dead));
+    reset();
+    drain(&game);
+    check_guards();
+    return 0;
+}
