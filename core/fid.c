@@ -5,6 +5,7 @@
 
 #include "core/abi.h"
 #include "core/info.h"
+#include "core/mr.h"
 #include "core/part.h"
 
 void fabric_init(struct fabric *fabric, const struct open_args *args, struct fi_ops *fid_ops,
@@ -32,7 +33,7 @@ struct fi_info *fabric_info(const struct fabric *fabric, const struct fi_info *i
 }
 
 int domain_init(struct domain *domain, struct fabric *fabric, const struct fi_info *info,
-                struct fi_ops *fid_ops, struct fi_ops_domain *ops, struct fi_ops_mr *mr_ops,
+                struct fi_ops *fid_ops, struct fi_ops_domain *ops, struct fi_ops_mr *regions,
                 void *context)
 {
     struct fi_info *own = fabric_info(fabric, info);
@@ -41,7 +42,7 @@ int domain_init(struct domain *domain, struct fabric *fabric, const struct fi_in
         return -FI_ENOMEM;
     fid_init(&domain->fid.fid, FI_CLASS_DOMAIN, context, fid_ops);
     domain->fid.ops = ops;
-    domain->fid.mr = mr_ops;
+    domain->fid.mr = regions;
     domain->fabric = fabric;
     atomic_init(&domain->children.count, 0);
     domain->info = own;
@@ -52,6 +53,7 @@ int domain_init(struct domain *domain, struct fabric *fabric, const struct fi_in
 
 void domain_finish(struct domain *domain)
 {
+    mr_map_destroy(domain->mrs);
     info_free(domain->info);
     domain->info = NULL;
     children_release(&domain->fabric->children);

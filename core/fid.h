@@ -73,7 +73,7 @@ void fabric_init(struct fabric *fabric, const struct open_args *args, struct fi_
 int domain_init(struct domain *domain, struct fabric *fabric, const struct fi_info *info,
                 struct fi_ops *fid_ops, struct fi_ops_domain *ops, struct fi_ops_mr *mr_ops,
                 void *context);
-/* Frees the info and releases the fabric. */
+/* Frees the info and the map of regions, releases the fabric. */
 void domain_finish(struct domain *domain);
 
 /* `info` as given to fi_endpoint, fi_passive_ep, ... in the current layout with all attrs: a copy

@@ -20,58 +20,9 @@
 #include "core/abi.h"
 #include "core/info.h"
 #include "fake.h"
+#include "nomem.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAVE_SWEEP 0
-#else
-#define HAVE_SWEEP 1
-
-/* The C library's own, beside which these stand. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *ptr, size_t size);
-void __libc_free(void *ptr);
-
-static long fail_at;
-static long live; /* allocations that were not freed */
-
-static int fails(void)
-{
-    return fail_at && !--fail_at;
-}
-
-void *malloc(size_t size)
-{
-    if (fails())
-        return NULL;
-    live++;
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    if (fails())
-        return NULL;
-    live++;
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *ptr, size_t size)
-{
-    if (fails())
-        return NULL;
-    live += !ptr;
-    return __libc_realloc(ptr, size);
-}
-
-void free(void *ptr)
-{
-    live -= !!ptr;
-    __libc_free(ptr);
-}
-#endif
-
-#if HAVE_SWEEP
+#if NOMEM_WORKS
 /* All that one fi_getinfo and one fi_fabric do. */
 static int plan_and_open(const struct environment *environment, const char *wanted)
 {
@@ -106,7 +57,7 @@ static int plan_and_open(const struct environment *environment, const char *want
 
 static void every_allocation_may_fail(void **state)
 {
-#if HAVE_SWEEP
+#if NOMEM_WORKS
     static const struct {
         const char *provider, *hook, *wanted;
     } cases[] = {
@@ -119,23 +70,23 @@ static void every_allocation_may_fail(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct environment environment = {cases[i].provider, cases[i].hook};
         int rc = plan_and_open(&environment, cases[i].wanted);
-        long n, before = live;
+        long n, before = nomem_live;
 
         assert_int_equal(rc, 0);
         rc = -1;
         for (n = 1; rc && n < 100000; n++) {
-            fail_at = n;
+            nomem_at = n;
             rc = plan_and_open(&environment, cases[i].wanted);
-            if (fail_at && rc) {
-                fail_at = 0;
+            if (nomem_at && rc) {
+                nomem_at = 0;
                 fail_msg("allocation %ld: %d", n, rc);
             }
             /* What is still to fail was never reached. */
-            if (!fail_at)
+            if (!nomem_at)
                 rc = -1;
-            fail_at = 0;
+            nomem_at = 0;
             assert_int_equal(fake_open_now, 0);
-            assert_int_equal(live, before);
+            assert_int_equal(nomem_live, before);
         }
         assert_int_equal(rc, 0);
         print_message("%ld allocations\n", n - 1);

@@ -21,48 +21,8 @@
 #include "core/cq.h"
 #include "core/eq.h"
 #include "core/report.h"
+#include "nomem.h"
 #include "tests/core/objects.h"
-
-static long fail_at; /* the allocation that fails, counted down; 0: none */
-static long live;    /* allocations that were not freed */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAVE_SWEEP 0
-#else
-#define HAVE_SWEEP 1
-
-/* The C library's own, beside which these stand. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void __libc_free(void *ptr);
-
-static int fails(void)
-{
-    return fail_at && !--fail_at;
-}
-
-void *malloc(size_t size)
-{
-    if (fails())
-        return NULL;
-    live++;
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    if (fails())
-        return NULL;
-    live++;
-    return __libc_calloc(count, size);
-}
-
-void free(void *ptr)
-{
-    live -= !!ptr;
-    __libc_free(ptr);
-}
-#endif
 
 static int idle(struct unit_source *source)
 {
@@ -149,19 +109,19 @@ static void every_allocation_may_fail(void **state)
     long before, n;
     bool reached = true;
 
-    if (!HAVE_SWEEP)
+    if (!NOMEM_WORKS)
         skip();
     assert_int_equal(use_everything(FI_PROGRESS_MANUAL), 0);
-    before = live;
+    before = nomem_live;
     for (n = 1; reached; n++) {
         int rc;
 
-        fail_at = n;
+        nomem_at = n;
         rc = use_everything(FI_PROGRESS_MANUAL);
-        reached = fail_at == 0;
-        fail_at = 0;
+        reached = nomem_at == 0;
+        nomem_at = 0;
         assert_int_equal(rc, reached ? -FI_ENOMEM : 0);
-        assert_int_equal(live, before);
+        assert_int_equal(nomem_live, before);
     }
     assert_true(n > 8);
     assert_int_equal(open_fds(), before_fds);
@@ -203,7 +163,7 @@ static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
     struct fid_cq *fid;
     struct cq *cq;
 
-    if (!HAVE_SWEEP)
+    if (!NOMEM_WORKS)
         skip();
     bare_init(&bare, true);
     assert_int_equal(cq_open(&bare.domain, &attr, &fid, NULL), 0);
@@ -211,13 +171,13 @@ static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
     for (uintptr_t i = 0; i < cq->capacity; i++)
         cq_write(cq, (void *)i, 0, 0, NULL, 0, 0, 0);
     for (int i = 0; i < 3; i++) {
-        fail_at = 1;
+        nomem_at = 1;
         cq_write(cq, (void *)1000, 0, 0, NULL, 0, 0, 0);
     }
-    fail_at = 1;
+    nomem_at = 1;
     error.err = FI_EIO;
     cq_write_error(cq, &error);
-    fail_at = 0;
+    nomem_at = 0;
     assert_int_equal(fi_cq_read(fid, entries, 256), 128);
     assert_int_equal((uintptr_t)entries[127].op_context, 127);
     assert_int_equal(fi_cq_read(fid, entries, 256), -FI_EAVAIL);

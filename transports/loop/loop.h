@@ -266,10 +266,6 @@ void loop_port_arm(struct loop_port *port);
 /* ---- the rest ---- */
 
 int loop_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
-int loop_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                     void *context);
-int loop_domain_open2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                      uint64_t flags, void *context);
 int loop_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
 int loop_ep_enable(struct loop_ep *ep);

@@ -7,64 +7,11 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/domain.h"
 #include "core/no.h"
 #include "transports/loop/loop.h"
 
 /* ---- Domain ---- */
-
-static struct domain *base_of(struct fid_domain *fid)
-{
-    return object_of(fid, struct domain, fid);
-}
-
-static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
-                          void *context)
-{
-    loop_count(LOOP_CALL_OPEN);
-    return av_open(base_of(fid), attr, av, context);
-}
-
-static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
-                          void *context)
-{
-    loop_count(LOOP_CALL_OPEN);
-    return cq_open(base_of(fid), attr, cq, context);
-}
-
-static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
-                            struct fid_cntr **cntr, void *context)
-{
-    loop_count(LOOP_CALL_OPEN);
-    return cntr_open(base_of(fid), attr, cntr, context);
-}
-
-static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
-                            uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : loop_ep_open(fid, info, ep, context);
-}
-
-static int domain_close(struct fid *fid)
-{
-    struct loop_domain *domain = object_of(fid, struct loop_domain, base.fid.fid);
-
-    if (children_any(&domain->base.children))
-        return -FI_EBUSY;
-    mr_map_destroy(domain->base.mrs);
-    domain_finish(&domain->base);
-    free(domain);
-    return 0;
-}
-
-static struct fi_ops domain_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = domain_close,
-    .bind = no_bind,
-    .control = mr_domain_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
@@ -81,8 +28,8 @@ static struct fi_ops_domain domain_ops = {
     .endpoint2 = domain_endpoint2,
 };
 
-int loop_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret_domain,
-                     void *context)
+static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
+                         struct fid_domain **ret_domain, void *context)
 {
     struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
     struct loop_domain *domain = calloc(1, sizeof(*domain));
@@ -92,27 +39,14 @@ int loop_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_do
     if (!domain)
         return -FI_ENOMEM;
     domain->fabric = fabric;
-    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops, &mr_ops,
-                     context);
-    if (rc)
-        goto free_domain;
-    rc = mr_map_create(&domain->base, &domain->base.mrs);
-    if (rc)
-        goto finish_domain;
+    rc = domain_init_mapped(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops,
+                            context);
+    if (rc) {
+        free(domain);
+        return rc;
+    }
     *ret_domain = &domain->base.fid;
     return 0;
-
-finish_domain:
-    domain_finish(&domain->base);
-free_domain:
-    free(domain);
-    return rc;
-}
-
-int loop_domain_open2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
-                      uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : loop_domain_open(fid, info, domain, context);
 }
 
 /* ---- Fabric ---- */
@@ -124,11 +58,6 @@ static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struc
 
     loop_count(LOOP_CALL_OPEN);
     return eq_open(&fabric->base, fabric->unit, attr, eq, context);
-}
-
-static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
-{
-    return fids_trywait(fids, count);
 }
 
 static int fabric_close(struct fid *fid)
@@ -159,12 +88,12 @@ static struct fi_ops fabric_fid_ops = {
 
 static struct fi_ops_fabric fabric_ops = {
     .size = sizeof(struct fi_ops_fabric),
-    .domain = loop_domain_open,
+    .domain = fabric_domain,
     .passive_ep = loop_pep_open,
     .eq_open = fabric_eq_open,
     .wait_open = no_fabric_wait_open,
     .trywait = fabric_trywait,
-    .domain2 = loop_domain_open2,
+    .domain2 = fabric_domain2,
 };
 
 int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What tests see of loop: how many calls it got. Process-wide, counted without a lock (exact as
- * long as one thread calls). Completions and receives through queues and contexts of core are not
- * calls of loop.
+ * long as one thread calls). What core does by itself (queues, counters, address vectors,
+ * completions, receives through a context) is not a call of loop.
  */
 #ifndef WEFT_LOOP_TEST_H
 #define WEFT_LOOP_TEST_H
@@ -18,7 +18,7 @@ enum loop_call {
     LOOP_CALL_WRITE,
     LOOP_CALL_CANCEL,
     LOOP_CALL_PROGRESS, /* of one endpoint */
-    LOOP_CALL_OPEN,     /* fi_domain, fi_endpoint, fi_cq_open, fi_av_open, ... */
+    LOOP_CALL_OPEN,     /* fi_fabric, fi_domain, fi_endpoint, fi_eq_open, ... */
     LOOP_CALL_CM,       /* connect, listen, accept, reject, shutdown */
     LOOP_CALL_OTHER,    /* bind, enable, getname, getopt, ... */
     LOOP_CALLS,

@@ -5,42 +5,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/av.h"
-#include "core/cntr.h"
-#include "core/cq.h"
+#include "core/domain.h"
 #include "core/mr.h"
 #include "core/no.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_srx.h"
-
-static struct domain *base_of(struct fid_domain *fid)
-{
-    return object_of(fid, struct domain, fid);
-}
-
-static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
-                          void *context)
-{
-    return av_open(base_of(fid), attr, av, context);
-}
-
-static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
-                          void *context)
-{
-    return cq_open(base_of(fid), attr, cq, context);
-}
-
-static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
-                            struct fid_cntr **cntr, void *context)
-{
-    return cntr_open(base_of(fid), attr, cntr, context);
-}
-
-static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
-                            uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : tcp_ep_open(fid, info, ep, context);
-}
 
 static int domain_close(struct fid *fid)
 {
@@ -48,7 +17,6 @@ static int domain_close(struct fid *fid)
 
     if (children_any(&domain->base.children))
         return -FI_EBUSY;
-    mr_map_destroy(domain->base.mrs);
     domain_finish(&domain->base);
     pthread_mutex_destroy(&domain->mutex);
     free(domain);
@@ -98,31 +66,19 @@ int tcp_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
         return -FI_ENOMEM;
     domain->fabric = fabric;
     list_init(&domain->sets);
-    int rc =
-        domain_init(&domain->base, &fabric->base, info, &fid_ops, &domain_ops, &mr_ops, context);
+    int rc = domain_init_mapped(&domain->base, &fabric->base, info, &fid_ops, &domain_ops, context);
     if (rc)
         goto free_domain;
-    rc = mr_map_create(&domain->base, &domain->base.mrs);
-    if (rc)
-        goto finish_domain;
     rc = start_control(domain);
     if (rc)
-        goto destroy_map;
+        goto finish_domain;
     pthread_mutex_init(&domain->mutex, NULL);
     *result = &domain->base.fid;
     return 0;
 
-destroy_map:
-    mr_map_destroy(domain->base.mrs);
 finish_domain:
     domain_finish(&domain->base);
 free_domain:
     free(domain);
     return rc;
-}
-
-int tcp_domain_open2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
-                     uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : tcp_domain_open(fid, info, domain, context);
 }

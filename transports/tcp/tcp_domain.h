@@ -18,7 +18,5 @@ struct tcp_domain {
 
 int tcp_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
                     void *context);
-int tcp_domain_open2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                     uint64_t flags, void *context);
 
 #endif

@@ -5,16 +5,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/eq.h"
+#include "core/domain.h"
 #include "core/no.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_pep.h"
-
-static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
-{
-    return fids_trywait(fids, count);
-}
 
 static int fabric_close(struct fid *fid)
 {
@@ -46,7 +41,7 @@ static struct fi_ops_fabric fabric_ops = {
     .eq_open = tcp_eq_open,
     .wait_open = no_fabric_wait_open,
     .trywait = fabric_trywait,
-    .domain2 = tcp_domain_open2,
+    .domain2 = fabric_domain2,
 };
 
 void tcp_settings_read(struct tcp_settings *settings, const struct params *params)

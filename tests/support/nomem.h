@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Allocations that fail when a test says so. A program named in `sweeps` of its meson.build has its
+ * own malloc, calloc, realloc and free, with which this counts; not beside a sanitizer, which has
+ * them already.
+ */
+#ifndef WEFT_TESTS_SUPPORT_NOMEM_H
+#define WEFT_TESTS_SUPPORT_NOMEM_H
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NOMEM_WORKS 0
+#else
+#define NOMEM_WORKS 1
+#endif
+
+extern long nomem_at;   /* the allocation that fails, counted down; 0: none, or it has failed */
+extern long nomem_live; /* allocations that were not freed */
+
+#endif
