@@ -72,14 +72,13 @@ static bool overlaps(const struct trace_model *model, const struct trace_op *op,
 bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model,
                       struct trace_range range)
 {
-    int64_t(*busy)[LANES] = calloc(TRACKS, sizeof(*busy));
+    int64_t(*busy)[LANES];
 
     memset(lanes, 0, sizeof(*lanes));
     lanes->lane = malloc((size_t)(model->op_count + 1) * sizeof(int));
     lanes->track = malloc((size_t)(model->op_count + 1) * sizeof(int));
     lanes->tracks = malloc(TRACKS * sizeof(*lanes->tracks));
-    if (!busy || !lanes->lane || !lanes->track || !lanes->tracks) {
-        free(busy);
+    if (!lanes->lane || !lanes->track || !lanes->tracks) {
         trace_lanes_finish(lanes);
         return false;
     }
@@ -88,6 +87,11 @@ bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model
         if (overlaps(model, &model->ops[i], range) && lanes->track_count < TRACKS - 1)
             find_track(lanes, &model->events[model->ops[i].call]);
     qsort(lanes->tracks, (size_t)lanes->track_count, sizeof(*lanes->tracks), by_place);
+    busy = calloc((size_t)lanes->track_count + 1, sizeof(*busy));
+    if (!busy) {
+        trace_lanes_finish(lanes);
+        return false;
+    }
     for (int i = 0; i < model->op_count; i++) {
         lanes->lane[i] = TRACE_NONE;
         if (overlaps(model, &model->ops[i], range) && lanes->track_count < TRACKS - 1)

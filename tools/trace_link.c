@@ -19,26 +19,33 @@
 
 /* ---- Times ---- */
 
+/* How far a clock is ahead of that of the first file; nothing that adds up to an overflow. */
+static int64_t ahead(uint64_t clock, uint64_t first)
+{
+    int64_t difference = (int64_t)(clock - first);
+
+    return difference < 1000000000000000000 && difference > -1000000000000000000 ? difference : 0;
+}
+
 /* Machines that were booted apart agree on the time of day only. */
 static void align_clocks(struct trace_model *model)
 {
     const struct weft_trace_header *first = &model->files[0]->header;
-    bool same = true;
     int64_t zero = INT64_MAX;
+    bool same = true;
 
     for (int i = 1; i < model->file_count; i++)
         same = same && model->files[i]->header.boot == first->boot;
     for (int i = 0; i < model->event_count; i++) {
         struct trace_event *event = &model->events[i];
         const struct weft_trace_clocks *clocks = &model->files[event->file]->header.clocks[0];
-        uint64_t offset = same ? clocks->monotonic_ns - first->clocks[0].monotonic_ns
-                               : clocks->realtime_ns - first->clocks[0].realtime_ns;
 
-        event->ns = (int64_t)((uint64_t)event->ns + offset);
+        event->ns += same ? ahead(clocks->monotonic_ns, first->clocks[0].monotonic_ns)
+                          : ahead(clocks->realtime_ns, first->clocks[0].realtime_ns);
         zero = event->ns < zero ? event->ns : zero;
     }
     for (int i = 0; i < model->event_count; i++)
-        model->events[i].ns = (int64_t)((uint64_t)model->events[i].ns - (uint64_t)zero);
+        model->events[i].ns -= zero;
 }
 
 static const struct trace_event *sorted; /* for by_time, which takes no argument */

@@ -151,9 +151,7 @@ static int64_t to_ns(const struct weft_trace_header *header, uint64_t ticks)
         rate = (double)(last->monotonic_ns - first->monotonic_ns) /
                (double)(last->ticks - first->ticks);
     ns = (double)(int64_t)(ticks - first->ticks) * rate;
-    if (ns > 4e18 || ns < -4e18)
-        return 0;
-    return (int64_t)ns;
+    return ns < 1e18 && ns > -1e18 ? (int64_t)ns : 0;
 }
 
 static struct trace_event *new_event(struct trace_model *model)

@@ -69,6 +69,10 @@ static void fit_range(struct picture *picture)
         from = start < from ? start : from;
         to = end > to ? end : to;
     }
+    if (from > to) { /* nothing at all */
+        picture->range = (struct trace_range){0, 1000};
+        return;
+    }
     if (from > picture->range.from)
         picture->range.from = from;
     if (to < picture->range.to)

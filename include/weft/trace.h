@@ -26,7 +26,7 @@ enum weft_trace_kind {
     WEFT_TRACE_COMPLETION, /* an entry that the upper reads from a completion queue */
     WEFT_TRACE_WRITTEN,    /* the same, written by the lower into the queue of the upper */
     WEFT_TRACE_EVENT,      /* an entry of an event queue */
-    WEFT_TRACE_READ,       /* a read of a completion queue that gave something */
+    WEFT_TRACE_READ, /* a read of a completion queue; left out for one entry at the first try */
     WEFT_TRACE_CALL,
 };
 

@@ -49,11 +49,13 @@ static inline void count_empty(struct trace_object *object)
     __atomic_store_n(&object->empty_reads, count + 1, __ATOMIC_RELAXED);
 }
 
+/* One entry at the first try says all of its read. */
 static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
 {
     struct trace_object *object = cq->hook;
     struct weft_trace_record *record;
     struct trace_ring *ring;
+    uint64_t empty;
 
     if (!object)
         return;
@@ -64,21 +66,17 @@ static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
     ring = trace_ring_of(object->file);
     if (!ring)
         return;
-    record = trace_begin(ring, object, WEFT_TRACE_READ, trace_ticks(ring->tsc));
+    ring->read_time = trace_ticks(ring->tsc);
+    empty = __atomic_load_n(&object->empty_reads, __ATOMIC_RELAXED);
+    if (rc == 1 && !empty)
+        return;
+    __atomic_store_n(&object->empty_reads, 0, __ATOMIC_RELAXED);
+    record = trace_begin(ring, object, WEFT_TRACE_READ, ring->read_time);
     record->result = (int32_t)rc;
     record->inside = rc > 0 ? (uint32_t)rc : 0;
     record->context = record->buf = record->peer = record->tag = 0;
-    record->len = __atomic_load_n(&object->empty_reads, __ATOMIC_RELAXED);
-    __atomic_store_n(&object->empty_reads, 0, __ATOMIC_RELAXED);
+    record->len = empty;
     trace_ring_publish(ring);
-}
-
-/* Entries of one read come at one time: that of the record before them. */
-static inline uint64_t completion_time(struct trace_ring *ring, enum completion_way way)
-{
-    if (way == COMPLETION_READ && ring->head)
-        return ring->records[(ring->head - 1) & ring->mask].time;
-    return trace_ticks(ring->tsc);
 }
 
 static inline void completion_seen(struct pass_cq *cq, const struct completion *completion,
@@ -91,7 +89,8 @@ static inline void completion_seen(struct pass_cq *cq, const struct completion *
 
     if (!ring)
         return;
-    record = trace_begin(ring, object, kind, completion_time(ring, way));
+    record = trace_begin(ring, object, kind,
+                         way == COMPLETION_READ ? ring->read_time : trace_ticks(ring->tsc));
     record->result = -completion->err;
     record->inside = (uint32_t)completion->flags;
     record->context = trace_word(completion->context);

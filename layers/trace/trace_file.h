@@ -27,6 +27,7 @@ struct trace_ring {
     struct weft_trace_record *records;
     struct weft_trace_ring *shared;
     uint64_t head, mask;
+    uint64_t read_time; /* of the read that the entries which are recorded now came by */
     bool tsc;
     /* Not on the path. */
     struct trace_ring *next; /* of the thread, or of the file's that are free */

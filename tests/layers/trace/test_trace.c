@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is in the file, after what, and what recording costs: no lock, allocation, system call. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <weft/trace.h>
+
+#include "../pair.h"
+
+static char path[64];
+
+/* A disk that is full after so many reservations. */
+static int reservations_left = 1000;
+
+static int reserve(int fd, off_t offset, off_t len)
+{
+    return reservations_left-- > 0 ? ftruncate(fd, offset + len), 0 : ENOSPC;
+}
+
+/* Under the name that it has for files of any size. */
+int posix_fallocate(int fd, off_t offset, off_t len)
+{
+    return reserve(fd, offset, len);
+}
+
+static const char *stack(const char *format)
+{
+    static char spec[300];
+    char part[128];
+    const char *rest;
+    size_t used = 0;
+
+    snprintf(part, sizeof(part), "trace(file=%s,size=65536,threads=2)", path);
+    for (rest = format; *rest; rest++) {
+        if (*rest == '@')
+            used += (size_t)snprintf(spec + used, sizeof(spec) - used, "%s", part);
+        else
+            spec[used++] = *rest;
+    }
+    spec[used] = 0;
+    return spec;
+}
+
+/* ---- The file ---- */
+
+struct view {
+    const struct weft_trace_header *header;
+    size_t len;
+};
+
+static void look(struct view *view)
+{
+    int fd = open(path, O_RDONLY);
+    struct stat info;
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &info), 0);
+    view->len = (size_t)info.st_size;
+    view->header = mmap(NULL, view->len, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(view->header != MAP_FAILED);
+    close(fd);
+    assert_string_equal(view->header->magic, WEFT_TRACE_MAGIC);
+}
+
+static void look_away(struct view *view)
+{
+    munmap((void *)view->header, view->len);
+}
+
+static const struct weft_trace_ring *ring_of(const struct view *view, unsigned index)
+{
+    return (const void *)((const char *)view->header + view->header->header_size +
+                          index * view->header->ring_size);
+}
+
+static const struct weft_trace_record *record_of(const struct view *view, unsigned ring, uint64_t n)
+{
+    const struct weft_trace_ring *head = ring_of(view, ring);
+
+    return (const struct weft_trace_record *)((const char *)head + WEFT_TRACE_RING_HEAD) +
+           n % head->capacity;
+}
+
+static bool is(const struct view *view, const struct weft_trace_record *record, const char *name)
+{
+    return record->kind >= WEFT_TRACE_CALL &&
+           !strcmp(view->header->names[record->kind - WEFT_TRACE_CALL], name);
+}
+
+/* The newest record of a call with that name, or of a kind (name NULL). */
+static const struct weft_trace_record *newest(const struct view *view, const char *name,
+                                              unsigned kind, unsigned layer)
+{
+    for (uint64_t n = ring_of(view, 0)->head; n--;) {
+        const struct weft_trace_record *record = record_of(view, 0, n);
+
+        if (record->layer == layer && (name ? is(view, record, name) : record->kind == kind))
+            return record;
+    }
+    return NULL;
+}
+
+static int setup(void **state)
+{
+    static int number;
+
+    snprintf(path, sizeof(path), "/tmp/weft-test-trace.%d.%d", (int)getpid(), number++);
+    reservations_left = 1000;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(path);
+    return 0;
+}
+
+/* ---- What is recorded ---- */
+
+static void a_message_is_recorded(void **state)
+{
+    const struct weft_trace_record *send, *receive, *done;
+    char from[64] = "", to[64];
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    assert_true(pair_message(&pair, from, to, 11, 77, &from, &to));
+    look(&view);
+    send = newest(&view, "fi_tsend", 0, 0);
+    assert_non_null(send);
+    assert_int_equal(send->len, 11);
+    assert_int_equal(send->tag, 77);
+    assert_int_equal(send->peer, pair.to[1]);
+    assert_int_equal(send->buf, (uintptr_t)from);
+    assert_int_equal(send->context, (uintptr_t)&from);
+    assert_int_equal(send->result, 0);
+    receive = newest(&view, "fi_trecv", 0, 0);
+    assert_non_null(receive);
+    assert_true(receive->time <= send->time);
+    assert_int_equal(receive->peer, FI_ADDR_UNSPEC);
+    done = newest(&view, NULL, WEFT_TRACE_COMPLETION, 0);
+    assert_non_null(done);
+    while (!(done->inside & FI_RECV))
+        done--;
+    assert_int_equal(done->context, (uintptr_t)&to);
+    assert_true(done->time >= send->time);
+    assert_int_equal(done->len, 11);
+    assert_string_equal(view.header->layers[0], "loop");
+    look_away(&view);
+    pair_close(&pair);
+}
+
+static void objects_are_described(void **state)
+{
+    const struct weft_trace_record *record;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    look(&view);
+    record = newest(&view, "fi_endpoint", 0, 0);
+    assert_non_null(record);
+    assert_int_equal(view.header->objects[record->buf - 1].fclass, FI_CLASS_EP);
+    assert_int_equal(view.header->objects[record->object - 1].fclass, FI_CLASS_DOMAIN);
+    assert_int_equal(view.header->objects[record->buf - 1].parent, record->object);
+    pair_close(&pair);
+    assert_non_null(newest(&view, "fi_close", 0, 0));
+    look_away(&view);
+}
+
+static void an_error_is_recorded(void **state)
+{
+    const struct weft_trace_record *record;
+    struct view view;
+    struct pair pair;
+    char byte = 0;
+
+    pair_open(&pair, stack("@;loop"));
+    assert_true(fi_tinject(pair.ep[0], &byte, (size_t)1 << 40, pair.to[1], 1) < 0);
+    look(&view);
+    record = newest(&view, "fi_tinject", 0, 0);
+    assert_non_null(record);
+    assert_true(record->result < 0 && record->result != WEFT_TRACE_PENDING);
+    look_away(&view);
+    pair_close(&pair);
+}
+
+/* The lower's call is one record inside of the upper's. */
+static void layers_with_one_file_nest(void **state)
+{
+    const struct weft_trace_record *upper, *lower;
+    char from[64] = "", to[64];
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;noop;@;loop"));
+    assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    look(&view);
+    assert_int_equal(view.header->layer_count, 2);
+    upper = newest(&view, "fi_tsend", 0, 1);
+    lower = newest(&view, "fi_tsend", 0, 0);
+    assert_non_null(upper);
+    assert_ptr_equal(lower, upper + 1);
+    assert_int_equal(upper->inside, 1);
+    assert_int_equal(lower->inside, 0);
+    look_away(&view);
+    pair_close(&pair);
+}
+
+static void the_newest_stay(void **state)
+{
+    char from[64] = "", to[64];
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    for (uint64_t tag = 0; tag < 1000; tag++)
+        assert_true(pair_message(&pair, from, to, 8, tag, &from, &to));
+    look(&view);
+    assert_true(ring_of(&view, 0)->head > ring_of(&view, 0)->capacity);
+    assert_int_equal(newest(&view, "fi_tsend", 0, 0)->tag, 999);
+    look_away(&view);
+    pair_close(&pair);
+}
+
+static int messages_and_a_kill(const char *spec)
+{
+    char from[64] = "", to[64];
+    struct pair pair;
+
+    pair_open(&pair, spec);
+    for (uint64_t tag = 0; tag < 10; tag++)
+        pair_message(&pair, from, to, 8, tag, &from, &to);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void a_killed_process_leaves_its_records(void **state)
+{
+    struct view view;
+
+    assert_int_equal(pair_child(messages_and_a_kill, stack("@;loop")), 256 + SIGKILL);
+    look(&view);
+    assert_int_equal(newest(&view, "fi_tsend", 0, 0)->tag, 9);
+    look_away(&view);
+}
+
+static struct pair shared;
+
+static int send_in_child(const char *spec)
+{
+    char byte = 0;
+
+    fi_tinject(shared.ep[0], &byte, 1, shared.to[1], 4711);
+    return 0;
+}
+
+static void the_child_of_a_fork_is_not_recorded(void **state)
+{
+    char from[64] = "", to[64];
+    struct view view;
+
+    pair_open(&shared, stack("@;loop"));
+    assert_true(pair_message(&shared, from, to, 8, 1, &from, &to));
+    assert_int_equal(pair_child(send_in_child, NULL), 0);
+    look(&view);
+    assert_null(newest(&view, "fi_tinject", 0, 0));
+    look_away(&view);
+    pair_close(&shared);
+}
+
+static void *send_in_thread(void *arg)
+{
+    char byte = 0;
+
+    fi_tinject(shared.ep[0], &byte, 1, shared.to[1], 1);
+    return NULL;
+}
+
+static void a_thread_that_ended_leaves_its_ring(void **state)
+{
+    struct view view;
+
+    pair_open(&shared, stack("@;loop"));
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, send_in_thread, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    look(&view);
+    assert_int_equal(view.header->rings, 2);
+    assert_int_equal(view.header->rings_reused, 2);
+    assert_int_equal(view.header->rings_refused, 0);
+    look_away(&view);
+    pair_close(&shared);
+}
+
+/* ---- Mistakes ---- */
+
+static int fabric_rc(const char *spec)
+{
+    struct fi_info *info = pair_info(spec);
+    struct fid_fabric *fabric;
+    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
+
+    if (!rc)
+        fi_close(&fabric->fid);
+    fi_freeinfo(info);
+    return rc;
+}
+
+static void a_file_that_cannot_be_written_is_an_error(void **state)
+{
+    assert_int_equal(fabric_rc("trace(file=\"/nonexistent/x\");loop"), -ENOENT);
+    assert_int_equal(fabric_rc("trace(file=\"/tmp\");loop"), -EEXIST);
+    assert_int_equal(fabric_rc("trace(file=\"/tmp/%z\");loop"), -FI_EINVAL);
+}
+
+static void a_full_disk_is_an_error_at_once(void **state)
+{
+    reservations_left = 0;
+    assert_int_equal(fabric_rc(stack("@;loop")), -ENOSPC);
+}
+
+static void a_disk_that_fills_later_leaves_threads_out(void **state)
+{
+    struct view view;
+    pthread_t thread;
+
+    pair_open(&shared, stack("@;loop"));
+    reservations_left = 0;
+    send_in_thread(NULL); /* has its ring */
+    assert_int_equal(pthread_create(&thread, NULL, send_in_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    look(&view);
+    assert_int_equal(view.header->rings, 1);
+    assert_int_equal(view.header->rings_refused, 1);
+    look_away(&view);
+    pair_close(&shared);
+}
+
+/* ---- The path ---- */
+
+static void no_system_call_is_made(void **state)
+{
+    assert_int_equal(pair_child(pair_without_system_calls, "loop"), 0);
+    assert_int_equal(pair_child(pair_without_system_calls, stack("@;loop")), 0);
+    assert_int_equal(pair_child(pair_without_system_calls, stack("@;noop;@;loop")), 0);
+}
+
+static void no_lock_is_taken_and_nothing_allocated(void **state)
+{
+    bool same_heap;
+    int without = pair_locks_of("loop", &same_heap);
+
+    assert_int_equal(pair_locks_of(stack("@;@;loop"), &same_heap), without);
+    assert_true(same_heap);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_message_is_recorded),
+        TEST(objects_are_described),
+        TEST(an_error_is_recorded),
+        TEST(layers_with_one_file_nest),
+        TEST(the_newest_stay),
+        TEST(a_killed_process_leaves_its_records),
+        TEST(the_child_of_a_fork_is_not_recorded),
+        TEST(a_thread_that_ended_leaves_its_ring),
+        TEST(a_file_that_cannot_be_written_is_an_error),
+        TEST(a_full_disk_is_an_error_at_once),
+        TEST(a_disk_that_fills_later_leaves_threads_out),
+        TEST(no_system_call_is_made),
+        TEST(no_lock_is_taken_and_nothing_allocated),
+    };
+
+    return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
+}

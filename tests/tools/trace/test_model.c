@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files as trace writes them, and damaged ones: what fi_trace finds in them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include "tools/trace_print.h"
+
+enum {
+    CAPACITY = 64,
+    TSEND = WEFT_TRACE_CALL,
+    TRECV,
+    GET_TAG,
+    CLOSE
+};
+
+struct file {
+    struct weft_trace_header header;
+    struct ring {
+        union {
+            struct weft_trace_ring head;
+            char pad[WEFT_TRACE_RING_HEAD];
+        };
+        struct weft_trace_record records[CAPACITY];
+    } rings[2];
+};
+
+static struct file file, other;
+
+static void init_file(struct file *it)
+{
+    struct weft_trace_header *header = &it->header;
+
+    memset(it, 0, sizeof(*it));
+    memcpy(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic));
+    header->version = WEFT_TRACE_VERSION;
+    header->record_size = sizeof(struct weft_trace_record);
+    header->header_size = sizeof(*header);
+    header->ring_size = sizeof(struct ring);
+    header->rings = 2;
+    header->clock = WEFT_TRACE_CLOCK_TSC;
+    header->layer_count = 2;
+    header->clocks[1].ticks = 2000; /* two ticks a ns */
+    header->clocks[1].monotonic_ns = 1000;
+    strcpy(header->layers[0], "tcp");
+    strcpy(header->layers[1], "tcp;ofi_rxm");
+    strcpy(header->names[0], "fi_tsend");
+    strcpy(header->names[1], "fi_trecv");
+    strcpy(header->names[2], "peer get_tag");
+    strcpy(header->names[3], "fi_close");
+    it->rings[0].head.capacity = it->rings[1].head.capacity = CAPACITY;
+}
+
+static struct weft_trace_record *put(struct file *it, int ring, unsigned kind, uint64_t time,
+                                     int layer, uint64_t context)
+{
+    struct weft_trace_ring *head = &it->rings[ring].head;
+    struct weft_trace_record *record = &it->rings[ring].records[head->head++ % CAPACITY];
+
+    memset(record, 0, sizeof(*record));
+    record->time = time;
+    record->kind = (uint16_t)kind;
+    record->layer = (uint16_t)layer;
+    record->object = (uint32_t)layer + 1;
+    record->context = context;
+    return record;
+}
+
+static struct trace_model model;
+
+static void load(size_t len)
+{
+    char why[256] = "";
+
+    assert_true(trace_add(&model, "one", &file, len, why, sizeof(why)));
+    assert_true(trace_link(&model));
+}
+
+static int setup(void **state)
+{
+    init_file(&file);
+    init_file(&other);
+    other.header.pid = 1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    trace_free(&model);
+    return 0;
+}
+
+static void a_send_and_its_completion_are_one_operation(void **state)
+{
+    put(&file, 0, TSEND, 100, 0, 0x10);
+    put(&file, 0, TSEND, 110, 0, 0x20);
+    put(&file, 0, WEFT_TRACE_COMPLETION, 300, 0, 0x20)->inside = FI_SEND;
+    load(sizeof(file));
+    assert_int_equal(model.op_count, 2);
+    assert_int_equal(model.ops[0].done, TRACE_NONE);
+    assert_int_equal(model.ops[1].done, 2);
+    assert_int_equal(trace_op_end(&model, &model.ops[1]) - model.events[1].ns, 95);
+}
+
+static void a_receive_is_not_ended_by_a_send(void **state)
+{
+    put(&file, 0, TRECV, 100, 0, 0x10);
+    put(&file, 0, WEFT_TRACE_COMPLETION, 300, 0, 0x10)->inside = FI_SEND;
+    put(&file, 0, WEFT_TRACE_COMPLETION, 400, 0, 0x10)->inside = FI_RECV;
+    load(sizeof(file));
+    assert_int_equal(model.ops[0].done, 2);
+}
+
+static void a_refused_call_is_no_operation(void **state)
+{
+    put(&file, 0, TSEND, 100, 0, 0x10)->result = -11;
+    load(sizeof(file));
+    assert_int_equal(model.op_count, 0);
+}
+
+static void calls_inside_of_calls_are_their_causes(void **state)
+{
+    put(&file, 0, TSEND, 100, 1, 0x10)->inside = 2;
+    put(&file, 0, TSEND, 110, 0, 0x99);
+    put(&file, 0, WEFT_TRACE_MORE, 110, 0, 0x99)->buf = FI_COMPLETION;
+    put(&file, 0, CLOSE, 120, 0, 0);
+    load(sizeof(file));
+    assert_int_equal(model.event_count, 3);
+    assert_int_equal(model.events[1].parent, 0);
+    assert_int_equal(model.events[1].flags, FI_COMPLETION);
+    assert_int_equal(model.events[2].parent, TRACE_NONE);
+    assert_int_equal(model.ops[1].cause, 0);
+}
+
+static void a_context_that_goes_down_is_a_cause(void **state)
+{
+    put(&file, 0, TRECV, 100, 1, 0x10);
+    put(&file, 1, GET_TAG, 500, 0, 0x10);
+    put(&file, 1, WEFT_TRACE_WRITTEN, 600, 0, 0x10)->inside = FI_RECV;
+    put(&file, 0, WEFT_TRACE_COMPLETION, 700, 1, 0x10)->inside = FI_RECV;
+    load(sizeof(file));
+    assert_int_equal(model.op_count, 2);
+    assert_int_equal(model.ops[1].cause, 0);
+    assert_int_equal(model.ops[1].done, 3); /* events are by ring */
+    assert_int_equal(model.ops[0].done, 1);
+}
+
+static void a_call_that_never_returned_holds_the_rest(void **state)
+{
+    put(&file, 0, CLOSE, 100, 1, 0)->result = WEFT_TRACE_PENDING;
+    put(&file, 0, CLOSE, 110, 0, 0)->result = WEFT_TRACE_PENDING;
+    load(sizeof(file));
+    assert_int_equal(model.events[1].parent, 0);
+    assert_int_equal(model.events[1].depth, 1);
+}
+
+static void a_full_ring_keeps_the_newest(void **state)
+{
+    for (unsigned i = 0; i < CAPACITY + 10; i++)
+        put(&file, 0, CLOSE, i, 0, i);
+    load(sizeof(file));
+    assert_int_equal(model.event_count, CAPACITY);
+    assert_int_equal(model.events[0].record.context, 10);
+    assert_int_equal(model.files[0]->lost, 10);
+}
+
+static void a_message_is_followed_to_the_other_process(void **state)
+{
+    char why[256];
+
+    put(&file, 0, TSEND, 100, 1, 0x10)->tag = 7;
+    put(&other, 0, TRECV, 90, 1, 0x20)->tag = 7;
+    put(&other, 0, WEFT_TRACE_COMPLETION, 900, 1, 0x20)->inside = FI_RECV;
+    other.rings[0].records[1].tag = 7;
+    assert_true(trace_add(&model, "two", &other, sizeof(other), why, sizeof(why)));
+    load(sizeof(file));
+    assert_int_equal(model.op_count, 2);
+    assert_int_equal(model.ops[1].arrived, 0);
+}
+
+static void a_file_cut_short_gives_what_is_whole(void **state)
+{
+    put(&file, 0, CLOSE, 100, 0, 0);
+    put(&file, 1, CLOSE, 100, 0, 0);
+    load(sizeof(file) - 1);
+    assert_int_equal(model.event_count, 1);
+    assert_int_equal(model.files[0]->truncated, 1);
+}
+
+/* Not a trace file, of another version, with sizes that cannot be: a sentence, and nothing else. */
+static void a_damaged_header_is_refused(void **state)
+{
+    char why[256];
+
+    for (int i = 0; i < 6; i++) {
+        size_t len = sizeof(file);
+
+        init_file(&file);
+        switch (i) {
+        case 0: len = sizeof(file.header) - 1; break;
+        case 1: file.header.magic[0] = 'X'; break;
+        case 2: file.header.version = 99; break;
+        case 3: file.header.record_size = 0; break;
+        case 4: file.header.header_size = len + 1; break;
+        default: file.header.ring_size = 0; break;
+        }
+        why[0] = 0;
+        assert_false(trace_add(&model, "name", &file, len, why, sizeof(why)));
+        assert_int_equal(strncmp(why, "name: ", 6), 0);
+        assert_int_equal(model.file_count, 0);
+    }
+}
+
+static void a_damaged_ring_is_left_out(void **state)
+{
+    put(&file, 0, CLOSE, 100, 0, 0);
+    put(&file, 1, CLOSE, 100, 0, 0);
+    file.rings[0].head.capacity = 3;
+    load(sizeof(file));
+    assert_int_equal(model.event_count, 1);
+    assert_int_equal(model.files[0]->truncated, 1);
+}
+
+/* Each form, of a model with some of everything, has something to show. */
+static void every_form_prints(void **state)
+{
+    const struct trace_range all = {0, INT64_MAX};
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    put(&file, 0, TSEND, 100, 1, 0x10)->inside = 1;
+    put(&file, 0, TSEND, 110, 0, 0x10);
+    put(&file, 0, WEFT_TRACE_READ, 300, 1, 0)->result = 1;
+    put(&file, 0, WEFT_TRACE_COMPLETION, 300, 1, 0x10)->inside = FI_SEND;
+    put(&file, 0, WEFT_TRACE_EVENT, 310, 1, 0)->inside = FI_CONNECTED;
+    put(&file, 0, 60000, 320, 60000, 0);
+    load(sizeof(file));
+    trace_print_text(&model, all, out);
+    fflush(out);
+    assert_non_null(strstr(text, "fi_tsend(len 0"));
+    assert_non_null(strstr(text, "FI_CONNECTED"));
+    trace_print_csv(&model, all, out);
+    assert_true(trace_print_summary(&model, all, out));
+    assert_true(trace_print_json(&model, all, out));
+    assert_true(trace_print_svg(&model, all, out));
+    fclose(out);
+    assert_non_null(strstr(text, "\"ph\":\"s\""));
+    assert_non_null(strstr(text, "class=\"cause\""));
+    free(text);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_send_and_its_completion_are_one_operation),
+        TEST(a_receive_is_not_ended_by_a_send),
+        TEST(a_refused_call_is_no_operation),
+        TEST(calls_inside_of_calls_are_their_causes),
+        TEST(a_context_that_goes_down_is_a_cause),
+        TEST(a_call_that_never_returned_holds_the_rest),
+        TEST(a_full_ring_keeps_the_newest),
+        TEST(a_message_is_followed_to_the_other_process),
+        TEST(a_file_cut_short_gives_what_is_whole),
+        TEST(a_damaged_header_is_refused),
+        TEST(a_damaged_ring_is_left_out),
+        TEST(every_form_prints),
+    };
+
+    return cmocka_run_group_tests_name("fi_trace", tests, NULL, NULL);
+}
