@@ -7,6 +7,7 @@
 #include "core/info.h"
 #include "core/mr.h"
 #include "core/part.h"
+#include "core/unit.h"
 
 void fabric_init(struct fabric *fabric, const struct open_args *args, struct fi_ops *fid_ops,
                  struct fi_ops_fabric *ops, void *context)
@@ -47,12 +48,18 @@ int domain_init(struct domain *domain, struct fabric *fabric, const struct fi_in
     atomic_init(&domain->children.count, 0);
     domain->info = own;
     domain->mrs = NULL;
+    pthread_mutex_init(&domain->reports.mutex, NULL);
+    list_init(&domain->reports.list);
+    domain->reports.common = NULL;
     children_hold(&fabric->children);
     return 0;
 }
 
 void domain_finish(struct domain *domain)
 {
+    if (domain->reports.common)
+        unit_release(domain->reports.common);
+    pthread_mutex_destroy(&domain->reports.mutex);
     mr_map_destroy(domain->mrs);
     info_free(domain->info);
     domain->info = NULL;

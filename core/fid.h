@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_FID_H
 #define WEFT_CORE_FID_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
+
+#include "core/list.h"
 
 /* The object that embeds `member` (a fid or a base) at `ptr`. */
 #define object_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -54,6 +57,15 @@ struct fabric {
 
 struct mr_map;
 
+struct unit;
+
+/* What the endpoints of a domain report to (core/report.h), for what any of them may change. */
+struct domain_reports {
+    pthread_mutex_t mutex;
+    struct list list;    /* struct report */
+    struct unit *common; /* the unit that all belong to once one must drive all; held; or NULL */
+};
+
 /* Base of a part's domain object; first member of it. */
 struct domain {
     struct fid_domain fid;
@@ -61,6 +73,7 @@ struct domain {
     struct children children;
     struct fi_info *info; /* current layout, all attrs present; what fi_domain was given */
     struct mr_map *mrs;   /* of parts that check remote access themselves; else NULL */
+    struct domain_reports reports;
 };
 
 struct open_args;

@@ -18,6 +18,7 @@
 #include "core/cntr.h"
 #include "core/log.h"
 #include "core/no.h"
+#include "core/report.h"
 
 enum {
     KEY_BATCH = 32, /* random keys for each getrandom */
@@ -214,6 +215,7 @@ static int mr_close(struct fid *fid)
 static int bind_cntr(struct mr *mr, struct fid *fid, uint64_t flags)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid.fid);
+    int rc;
 
     if (!(mr->domain->info->caps & FI_RMA_EVENT))
         return -FI_ENOSYS;
@@ -224,6 +226,9 @@ static int bind_cntr(struct mr *mr, struct fid *fid, uint64_t flags)
         return -FI_EINVAL;
     if (mr->map->mode & FI_MR_RMA_EVENT && (mr->enabled || !(mr->flags & FI_RMA_EVENT)))
         return -FI_EOPBADSTATE;
+    rc = report_share(mr->domain, cntr->unit);
+    if (rc)
+        return rc;
     if (flags & FI_REMOTE_WRITE) {
         children_hold(&cntr->children);
         mr->remote_write = cntr;

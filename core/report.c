@@ -15,13 +15,44 @@ static const uint64_t kind_flags[REPORT_KINDS] = {
 };
 
 /* The report's unit and the object's become one. */
-static int join_unit(struct report *report, struct unit *unit)
+static int join_unit(struct report *report, struct domain *domain, struct unit *unit)
 {
+    struct domain_reports *reports = &domain->reports;
+    int rc = 0;
+
     if (report->unit)
         return unit_merge(report->unit, unit);
-    unit_hold(unit);
-    report->unit = unit;
-    return 0;
+    pthread_mutex_lock(&reports->mutex);
+    if (reports->common)
+        rc = unit_merge(reports->common, unit);
+    if (!rc) {
+        unit_hold(unit);
+        report->unit = unit;
+        report->domain = domain;
+        list_attach(&report->link, &reports->list);
+    }
+    pthread_mutex_unlock(&reports->mutex);
+    return rc;
+}
+
+int report_share(struct domain *domain, struct unit *unit)
+{
+    struct domain_reports *reports = &domain->reports;
+    int rc = 0;
+
+    pthread_mutex_lock(&reports->mutex);
+    if (reports->common) {
+        rc = unit_merge(reports->common, unit);
+    } else {
+        unit_hold(unit);
+        reports->common = unit;
+        list_for_each (pos, &reports->list) {
+            if (!rc)
+                rc = unit_merge(unit, list_item(pos, struct report, link)->unit);
+        }
+    }
+    pthread_mutex_unlock(&reports->mutex);
+    return rc;
 }
 
 static int bind_cq(struct report *report, struct domain *domain, struct cq *cq, uint64_t flags)
@@ -33,7 +64,7 @@ static int bind_cq(struct report *report, struct domain *domain, struct cq *cq, 
         flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) ||
         (flags & FI_TRANSMIT && report->tx) || (flags & FI_RECV && report->rx))
         return -FI_EINVAL;
-    rc = join_unit(report, cq->unit);
+    rc = join_unit(report, domain, cq->unit);
     if (rc)
         return rc;
     if (flags & FI_TRANSMIT) {
@@ -62,7 +93,7 @@ static int bind_cntr(struct report *report, struct domain *domain, struct cntr *
     }
     if (!cntr || cntr->domain != domain || !flags || flags & ~known)
         return -FI_EINVAL;
-    rc = join_unit(report, cntr->unit);
+    rc = join_unit(report, domain, cntr->unit);
     if (rc)
         return rc;
     for (int kind = 0; kind < REPORT_KINDS; kind++) {
@@ -93,8 +124,12 @@ void report_finish(struct report *report)
         if (report->cntr[kind])
             children_release(&report->cntr[kind]->children);
     }
-    if (report->unit)
+    if (report->unit) {
+        pthread_mutex_lock(&report->domain->reports.mutex);
+        list_detach(&report->link);
+        pthread_mutex_unlock(&report->domain->reports.mutex);
         unit_release(report->unit);
+    }
     memset(report, 0, sizeof(*report));
 }
 

@@ -25,6 +25,8 @@ struct report {
     bool tx_selective, rx_selective;
     struct cntr *cntr[REPORT_KINDS];
     struct unit *unit; /* NULL until something is bound; holds a reference */
+    struct domain *domain;
+    struct list link; /* in domain->reports, while unit is set */
 };
 
 /* Binds a CQ (flags FI_TRANSMIT, FI_RECV, FI_SELECTIVE_COMPLETION) or counter (FI_SEND, FI_RECV,
@@ -33,6 +35,9 @@ struct report {
 int report_bind(struct report *report, struct domain *domain, struct fid *fid, uint64_t flags);
 /* Lets go of all of it; the report is then as at the start. */
 void report_finish(struct report *report);
+/* Who drives unit drives every endpoint of the domain, those to come too: unit has a counter that is
+ * bound to a memory region, which any of them may change. Units unlocked. -FI_ENOMEM. */
+int report_share(struct domain *domain, struct unit *unit);
 
 /* Does an operation posted with op_flags (defaults already merged) want a completion? */
 static inline bool report_wanted(bool selective, uint64_t op_flags)

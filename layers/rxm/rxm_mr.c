@@ -10,6 +10,7 @@
 #include "core/abi.h"
 #include "core/cntr.h"
 #include "core/no.h"
+#include "core/report.h"
 #include "layers/rxm/rxm_cntr.h"
 #include "layers/rxm/rxm_domain.h"
 
@@ -46,7 +47,9 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
         return flags ? -FI_EINVAL : 0;
     if (!cntr || cntr->domain != mr->domain || mr->cntr)
         return -FI_EINVAL;
-    rc = rxm_cntr_lower(cntr, &lower);
+    rc = report_share(mr->domain, cntr->unit);
+    if (!rc)
+        rc = rxm_cntr_lower(cntr, &lower);
     if (!rc)
         rc = fi_mr_bind(mr->lower, &lower->fid, flags);
     if (rc)

@@ -26,6 +26,7 @@ static inline void bare_init(struct bare *bare, bool elided)
     bare->info.domain_attr = &bare->domain_attr;
     bare->domain.fabric = &bare->fabric;
     bare->domain.info = &bare->info;
+    list_init(&bare->domain.reports.list);
 }
 
 #endif

@@ -40,12 +40,15 @@ static void lay(int mode)
     bed.domain.fabric = &bed.fabric;
     bed.domain.info = &bed.info;
     bed.domain.fid.mr = &mr_ops;
+    list_init(&bed.domain.reports.list);
     assert_int_equal(mr_map_create(&bed.domain, &bed.map), 0);
 }
 
 static void clear(void)
 {
     assert_false(children_any(&bed.domain.children));
+    if (bed.domain.reports.common)
+        unit_release(bed.domain.reports.common);
     mr_map_destroy(bed.map);
 }
 
@@ -280,6 +283,7 @@ static void counters_hold_and_are_held(void **state)
 
     cntr.fid.fid.fclass = FI_CLASS_CNTR;
     lay(FI_MR_RMA_EVENT);
+    assert_int_equal(unit_create_control("test", &cntr.unit), 0);
     assert_int_equal(
         fi_mr_reg(&bed.domain.fid, buf, 8, FI_REMOTE_WRITE, 0, 1, FI_RMA_EVENT, &bed.mr, NULL), 0);
     assert_int_equal(look(1, 0, 8, FI_REMOTE_WRITE, NULL), -FI_ENOKEY);
@@ -292,6 +296,7 @@ static void counters_hold_and_are_held(void **state)
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, FI_REMOTE_READ), -FI_EOPBADSTATE);
     fi_close(&bed.mr->fid);
     assert_false(children_any(&cntr.children));
+    unit_release(cntr.unit);
     clear();
 }
 
