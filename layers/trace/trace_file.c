@@ -26,6 +26,7 @@
 #include "core/call.h"
 #include "core/fork.h"
 #include "core/log.h"
+#include "core/path.h"
 #include "layers/trace/trace_names.h"
 
 struct trace_file {
@@ -245,45 +246,6 @@ struct trace_ring *trace_ring_find(struct trace_file *file)
 
 /* ---- Files ---- */
 
-/* Puts the text of what a %-sequence stands for at *out; the length, or -1 for an unknown one. */
-static int expand_one(char what, char *out, size_t size)
-{
-    char host[64] = "";
-
-    switch (what) {
-    case 'p': return snprintf(out, size, "%d", (int)getpid());
-    case 'h': gethostname(host, sizeof(host) - 1); return snprintf(out, size, "%s", host);
-    case '%': return snprintf(out, size, "%%");
-    default: return -1;
-    }
-}
-
-static int expand(const char *path, char *out, size_t size, char *why, size_t why_size)
-{
-    size_t used = 0;
-
-    for (const char *c = path; *c; c++) {
-        int len = 1;
-
-        if (used + 1 >= size) {
-            snprintf(why, why_size, "file: the name is too long");
-            return -ENAMETOOLONG;
-        }
-        if (*c == '%')
-            len = expand_one(*++c, out + used, size - used);
-        else
-            out[used] = *c;
-        if (len < 0) {
-            snprintf(why, why_size, "file: '%s' has a %% that is not %%p, %%h or %%%%", path);
-            return -FI_EINVAL;
-        }
-        used += (size_t)len;
-        used = used < size ? used : size - 1;
-    }
-    out[used] = 0;
-    return 0;
-}
-
 static void read_text(const char *path, char *out, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -400,7 +362,7 @@ int trace_file_open(const char *path, size_t bytes, unsigned threads, struct tra
 {
     char name[4096];
     struct trace_file *file;
-    int rc = expand(path, name, sizeof(name), why, why_size);
+    int rc = path_expand(path, name, sizeof(name), why, why_size);
 
     if (rc)
         return rc;

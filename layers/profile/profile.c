@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/profile/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/fork.h"
+#include "core/log.h"
+#include "core/part.h"
+#include "core/path.h"
+
+/* ---- Reports ---- */
+
+static void report(struct profile_layer *layer)
+{
+    int rc = profile_report(layer);
+
+    if (rc)
+        log_user("profile: cannot write the report to '%s': %s",
+                 layer->path ? layer->path : "standard error", strerror(-rc));
+}
+
+static void *report_often(void *arg)
+{
+    struct profile_layer *layer = arg;
+    struct timespec next;
+
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    pthread_mutex_lock(&layer->mutex);
+    while (!layer->ending) {
+        int64_t ns = next.tv_nsec + layer->every_ms % 1000 * 1000000;
+
+        next.tv_sec += (time_t)(layer->every_ms / 1000 + ns / 1000000000);
+        next.tv_nsec = ns % 1000000000;
+        while (!layer->ending &&
+               pthread_cond_timedwait(&layer->wake, &layer->mutex, &next) != ETIMEDOUT)
+            ;
+        if (!layer->ending)
+            report(layer);
+    }
+    pthread_mutex_unlock(&layer->mutex);
+    return NULL;
+}
+
+/* Signals are the application's. */
+static int start_thread(struct profile_layer *layer)
+{
+    sigset_t all, old;
+    int rc;
+
+    if (!layer->every_ms)
+        return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&layer->thread, NULL, report_often, layer);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -rc;
+}
+
+static void stop_thread(struct profile_layer *layer)
+{
+    if (!layer->every_ms)
+        return;
+    pthread_mutex_lock(&layer->mutex);
+    layer->ending = true;
+    pthread_cond_signal(&layer->wake);
+    pthread_mutex_unlock(&layer->mutex);
+    pthread_join(layer->thread, NULL);
+}
+
+/* ---- The fabric ---- */
+
+static void layer_destroy(struct profile_layer *layer)
+{
+    profile_destroy(layer->profile);
+    pthread_cond_destroy(&layer->wake);
+    pthread_mutex_destroy(&layer->mutex);
+    free(layer->below);
+    free(layer->path);
+    free(layer);
+}
+
+/* That it can be written is found out now. */
+static int open_path(const char *path, char **ret_path)
+{
+    char name[4096], why[4200];
+    int rc = path_expand(path, name, sizeof(name), why, sizeof(why)), fd;
+
+    if (rc) {
+        log_user("profile: %s", why);
+        return rc;
+    }
+    fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        rc = -errno;
+        log_user("profile: cannot write the file '%s': %s (parameter file)", name, strerror(-rc));
+        return rc;
+    }
+    close(fd);
+    *ret_path = strdup(name);
+    return *ret_path ? 0 : -FI_ENOMEM;
+}
+
+static enum profile_format format_of(const char *text)
+{
+    if (!strcmp(text, "json"))
+        return PROFILE_JSON;
+    return strcmp(text, "prometheus") ? PROFILE_TABLE : PROFILE_PROMETHEUS;
+}
+
+static int layer_create(const struct open_args *args, struct profile_layer **ret_layer)
+{
+    const char *path = params_string(args->params, "file");
+    struct profile_layer *layer = calloc(1, sizeof(*layer));
+    pthread_condattr_t attr;
+    int rc = 0;
+
+    if (!layer)
+        return -FI_ENOMEM;
+    pthread_mutex_init(&layer->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&layer->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    layer->format = format_of(params_string(args->params, "format"));
+    layer->every_ms = params_time_ms(args->params, "every");
+    layer->profile = profile_create((uint32_t)params_int(args->params, "sample"));
+    layer->below = strdup(args->attr && args->attr->prov_name ? args->attr->prov_name : "?");
+    if (!layer->profile || !layer->below)
+        rc = -FI_ENOMEM;
+    if (!rc && path)
+        rc = open_path(path, &layer->path);
+    if (rc)
+        layer_destroy(layer);
+    else
+        *ret_layer = layer;
+    return rc;
+}
+
+/* The child of a fork has its parent's counts and no thread of it: it says nothing. */
+static int close_fabric(struct fid *fid)
+{
+    struct profile_layer *layer = *pass_hook(fid);
+    int rc = pass_fabric_fid_ops.close(fid);
+
+    if (rc || !layer || layer->profile->generation != fork_generation)
+        return rc;
+    stop_thread(layer);
+    report(layer);
+    layer_destroy(layer);
+    return 0;
+}
+
+static struct pass_ops ops;
+static struct fi_ops fabric_fid_ops;
+
+static void fill_ops(void)
+{
+    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops.close = close_fabric;
+    profile_data_ops(&ops);
+    ops.fabric_fid = &fabric_fid_ops;
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct profile_layer *layer;
+    int rc = layer_create(args, &layer);
+
+    if (rc)
+        return rc;
+    pthread_once(&once, fill_ops);
+    rc = start_thread(layer);
+    if (rc) {
+        layer_destroy(layer);
+        return rc;
+    }
+    rc = pass_open_fabric(args, ret_fabric, context, &ops);
+    if (rc) {
+        stop_thread(layer);
+        layer_destroy(layer);
+        return rc;
+    }
+    *pass_hook(&(*ret_fabric)->fid) = layer;
+    return 0;
+}
+
+static const char *const aliases[] = {"hook_profile", NULL};
+static const char *const formats[] = {"table", "json", "prometheus", NULL};
+
+static const struct param_def params[] = {
+    {
+        .key = "file",
+        .type = PARAM_STRING,
+        .help =
+            "Where reports go: %p is the process, %h the host. Tables and JSON are added at the "
+            "end, for Prometheus the file is replaced. Without it: standard error.",
+    },
+    {
+        .key = "format",
+        .type = PARAM_CHOICE,
+        .default_text = "table",
+        .choices = formats,
+        .help = "A table to read, JSON (one line for each report), or Prometheus text.",
+    },
+    {
+        .key = "every",
+        .type = PARAM_TIME,
+        .default_text = "0",
+        .min = 0,
+        .max = 86400000,
+        .help = "Time from one report to the next, 0: a report only when the fabric is closed.",
+    },
+    {
+        .key = "sample",
+        .type = PARAM_INT,
+        .default_text = "64",
+        .min = 0,
+        .max = 1000000000,
+        .help = "The time to the completion is taken of one in so many operations of a thread; 0: "
+                "of none.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part profile_part;
+
+const struct part profile_part = {
+    .name = "profile",
+    .prov_name = "ofi_hook_profile",
+    .aliases = aliases,
+    .summary = "counts calls, bytes, sizes and times",
+    .description =
+        "Counts, for each function that transfers data, calls, bytes, sizes, -FI_EAGAIN and errors; "
+        "completions, reads of queues that gave something and that did not, and messages that came "
+        "before their receive (where it stands below the layer that matches). Of some operations it "
+        "takes the time from the call to the completion. It reports when the fabric is closed, and "
+        "at intervals if asked to.\n\n"
+        "Percentiles of times come from buckets, and are too large by at most 1/32 (3.2 %). An "
+        "operation is recognized by its context: those with a null context, or none, are not timed, "
+        "nor is one of which the context is used again before it completes.",
+    .kind = PART_LAYER,
+    .transparent = true,
+    .params = params,
+    .needs = part_needs_same,
+    .offer = part_offer_same,
+    .open_fabric = open_fabric,
+};

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Buckets of times, and blocks of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "layers/profile/profile.h"
+
+static void a_bucket_is_off_by_one_in_32_at_most(void **state)
+{
+    unsigned last = 0;
+
+    for (uint64_t ns = 1; ns < (uint64_t)1 << 40; ns += ns / 100 + 1) {
+        unsigned bucket = profile_bucket(ns);
+
+        assert_true(bucket >= last);
+        assert_true(profile_bucket_end(bucket) >= ns);
+        assert_true(profile_bucket_end(bucket) - ns <= ns / 32);
+        assert_int_equal(profile_bucket(profile_bucket_end(bucket)), bucket);
+        assert_int_equal(profile_bucket(profile_bucket_end(bucket) + 1), bucket + 1);
+        last = bucket;
+    }
+    assert_true(profile_bucket(UINT64_MAX) < PROFILE_BUCKETS);
+}
+
+static void quantiles_are_of_what_was_counted(void **state)
+{
+    static struct profile_times times;
+
+    assert_int_equal(profile_quantile(&times, 0.5), 0);
+    for (uint64_t ns = 1; ns <= 1000; ns++) {
+        times.buckets[profile_bucket(ns * 1000)]++;
+        times.count++;
+    }
+    assert_in_range(profile_quantile(&times, 0.5), 500000, 516000);
+    assert_in_range(profile_quantile(&times, 0.99), 990000, 1022000);
+    assert_in_range(profile_quantile(&times, 1), 1000000, 1032000);
+}
+
+static void *count_some(void *arg)
+{
+    struct profile_block *block = profile_block_of(arg);
+
+    for (int i = 0; i < 1000; i++)
+        profile_add(&block->counts.calls[CALL_SEND], 1);
+    return NULL;
+}
+
+static void no_count_of_a_thread_is_lost(void **state)
+{
+    struct profile *profile = profile_create(1);
+    struct profile_counts sum;
+    pthread_t threads[4];
+
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count_some, profile), 0);
+    profile_sum(profile, &sum);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    profile_sum(profile, &sum);
+    assert_int_equal(sum.calls[CALL_SEND], 4000);
+    profile_destroy(profile);
+}
+
+static void blocks_of_ended_threads_are_used_again(void **state)
+{
+    struct profile *profile = profile_create(1);
+    struct profile_counts sum;
+    int blocks = 0;
+
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, count_some, profile), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    for (struct profile_block *block = profile->blocks; block; block = block->next)
+        blocks++;
+    assert_int_equal(blocks, 1);
+    profile_sum(profile, &sum);
+    assert_int_equal(sum.calls[CALL_SEND], 100000);
+    profile_destroy(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bucket_is_off_by_one_in_32_at_most),
+        cmocka_unit_test(quantiles_are_of_what_was_counted),
+        cmocka_unit_test(no_count_of_a_thread_is_lost),
+        cmocka_unit_test(blocks_of_ended_threads_are_used_again),
+    };
+
+    return cmocka_run_group_tests_name("profile counts", tests, NULL, NULL);
+}
