@@ -15,13 +15,13 @@ static bool total(const struct iovec *iov, size_t count, size_t *sum)
 }
 
 /* Completion when the target says so, if asked; fi_inject never asks. */
-static uint16_t wire_flags(const struct tcp_post *post)
+static uint16_t wire_flags(const struct post *post, uint8_t op)
 {
     uint16_t flags = post->flags & FI_REMOTE_CQ_DATA ? TCP_FLAG_CQ_DATA : 0;
 
-    if (post->silent || post->wire.op == TCP_OP_READ_REQ)
+    if (post->silent || op == TCP_OP_READ_REQ)
         return flags;
-    if (post->flags & FI_COMMIT_COMPLETE && post->wire.op == TCP_OP_WRITE)
+    if (post->flags & FI_COMMIT_COMPLETE && op == TCP_OP_WRITE)
         flags |= TCP_FLAG_COMMIT;
     else if (post->flags & (FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE | FI_COMMIT_COMPLETE))
         flags |= TCP_FLAG_DELIVERY;
@@ -38,7 +38,7 @@ static enum tcp_op_kind kind_of(uint8_t op)
     }
 }
 
-static int check(const struct tcp_ep *ep, const struct tcp_post *post, size_t len)
+static int check(const struct tcp_ep *ep, const struct post *post, size_t len)
 {
     if (ep->state != TCP_CONNECTED || ep->tx.error)
         return ep->state < TCP_ENABLED ? -FI_EOPBADSTATE : -FI_ENOTCONN;
@@ -50,23 +50,23 @@ static int check(const struct tcp_ep *ep, const struct tcp_post *post, size_t le
 }
 
 /* A large tagged message asks first, when the peer is known to understand the question. */
-static bool wants_rndv(const struct tcp_ep *ep, const struct tcp_post *post, size_t len)
+static bool wants_rndv(const struct tcp_ep *ep, const struct post *post, uint8_t op, size_t len)
 {
-    return post->wire.op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->network &&
+    return op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->network &&
            len > ep->domain->fabric->settings.rndv_size && !(post->flags & FI_INJECT);
 }
 
-static ssize_t queue_locked(struct tcp_ep *ep, struct tcp_post *post, size_t len)
+static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire,
+                            size_t len)
 {
-    struct tcp_wire *wire = &post->wire;
     struct tcp_op *op = tcp_tx_get(ep);
 
     if (!op)
         goto again;
-    wire->flags = wire_flags(post);
+    wire->flags = wire_flags(post, wire->op);
     wire->cq_data = post->data;
     wire->payload = wire->op == TCP_OP_READ_REQ ? 0 : len;
-    if (wants_rndv(ep, post, len)) {
+    if (wants_rndv(ep, post, wire->op, len)) {
         wire->op_data = tcp_tx_rndv_open(ep, op);
         if (!wire->op_data) {
             tcp_tx_put(ep, op);
@@ -78,14 +78,14 @@ static ssize_t queue_locked(struct tcp_ep *ep, struct tcp_post *post, size_t len
     }
     op->kind = (uint8_t)kind_of(wire->op);
     op->context = post->context;
-    op->flags = post->done;
+    op->flags = post->kind;
     op->len = len;
     op->tag = wire->tag;
     op->wire_flags = wire->flags;
     op->ack = wire->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT);
     op->fence = post->flags & FI_FENCE;
     op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
-    tcp_tx_build(ep, op, wire, post->iov, post->iov_count);
+    tcp_tx_build(ep, op, wire, post->iov, post->count);
     tcp_tx_post(ep, op, post->flags & FI_MORE);
     return 0;
 
@@ -95,18 +95,18 @@ again:
     return -FI_EAGAIN;
 }
 
-ssize_t tcp_post(struct tcp_ep *ep, struct tcp_post *post)
+ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
 {
     size_t len;
 
-    if (post->iov_count > TCP_IOV_LIMIT || !total(post->iov, post->iov_count, &len))
+    if (post->count > TCP_IOV_LIMIT || !total(post->iov, post->count, &len))
         return -FI_EINVAL;
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
     ssize_t rc = check(ep, post, len);
     if (!rc)
-        rc = queue_locked(ep, post, len);
+        rc = queue_locked(ep, post, wire, len);
     unit_unlock(ep->report.unit);
     return rc;
 }
