@@ -9,9 +9,18 @@
 #include "core/domain.h"
 #include "core/eq.h"
 #include "core/no.h"
+#include "core/srx.h"
 #include "transports/shm/shm_ep.h"
 
 /* ---- Domain ---- */
+
+/* The upper's only: there is none of the domain's own. */
+static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
+                          void *context)
+{
+    return srx_open(object_of(fid, struct domain, fid), NULL, &shm_srx_peer_ops, attr, srx,
+                    context);
+}
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
@@ -22,7 +31,7 @@ static struct fi_ops_domain domain_ops = {
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
-    .srx_ctx = shm_srx_open,
+    .srx_ctx = domain_srx_ctx,
     .query_atomic = no_domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,

@@ -23,7 +23,7 @@ enum {
     SHM_HOT = 8, /* rings that are polled */
 };
 
-struct shm_srx;
+struct srx;
 struct shm_slot;
 struct shm_op;
 
@@ -64,7 +64,7 @@ struct shm_ep {
     /* Receives */
     struct match *match;
     struct match_source match_source;
-    struct shm_srx *srx;
+    struct srx *srx;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
     bool saved_full; /* and it was said */
