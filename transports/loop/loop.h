@@ -34,6 +34,7 @@
 #include "core/part.h"
 #include "core/pool.h"
 #include "core/report.h"
+#include "core/srx.h"
 #include "transports/loop/loop_test.h"
 
 enum {
@@ -145,17 +146,6 @@ struct loop_request {
     struct loop_ep *from; /* NULL: given up */
 };
 
-struct loop_srx {
-    struct fid_ep fid;
-    struct loop_domain *domain;
-    struct children children;
-    struct fid_peer_srx *peer; /* the upper's, or NULL */
-    struct match *match;       /* its own, or NULL */
-    struct unit *unit;
-    struct list endpoints; /* enabled; the first one's report is match's */
-    struct report unbound;
-};
-
 /* What address a port has in an AV. */
 struct loop_known {
     uint64_t serial; /* of the port; another: to be looked up */
@@ -175,10 +165,10 @@ struct loop_ep {
     size_t tx_size, rx_size, min_multi_recv;
     /* Receiving: by the upper's context, a shared one, or its own. */
     struct fid_peer_srx *in;
-    struct loop_srx *srx;
+    struct srx *srx;
     struct match *match;
     struct match_source match_source;
-    struct list shared_link;
+    struct srx_user srx_use;
     struct list saved;
     bool needs_srx;
     /* Sending. */
@@ -271,10 +261,6 @@ int loop_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 int loop_ep_enable(struct loop_ep *ep);
 int loop_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
                   void *context);
-int loop_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                  void *context);
-int loop_srx_attach(struct loop_srx *srx, struct loop_ep *ep);
-void loop_srx_detach(struct loop_srx *srx, struct loop_ep *ep); /* unit locked */
 
 extern struct fi_ops_cm loop_cm_ops, loop_rdm_cm_ops;
 extern struct fi_ops_msg loop_msg_ops, loop_msg_shared_ops;

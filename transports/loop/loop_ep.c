@@ -26,15 +26,16 @@ static int open_receive(struct loop_ep *ep)
         ep->in = ep->srx->peer;
         return 0;
     }
-    if (ep->srx)
-        return loop_srx_attach(ep->srx, ep);
-    rc = match_create(&attr, &ep->match);
+    rc = ep->srx ? srx_attach(ep->srx, &ep->srx_use, &ep->match_source, &ep->report)
+                 : match_create(&attr, &ep->match);
     if (rc)
         return rc;
-    match_set_report(ep->match, &ep->report);
-    match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
-    ep->match_source.many = ep->rdm;
-    ep->match_source.srx.peer_ops = &loop_srx_peer_ops;
+    if (!ep->srx) {
+        match_set_report(ep->match, &ep->report);
+        match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
+        ep->match_source.many = ep->rdm;
+        ep->match_source.srx.peer_ops = &loop_srx_peer_ops;
+    }
     ep->in = &ep->match_source.srx;
     return 0;
 }
@@ -42,7 +43,7 @@ static int open_receive(struct loop_ep *ep)
 static void close_receive(struct loop_ep *ep)
 {
     if (ep->srx && ep->srx->match)
-        loop_srx_detach(ep->srx, ep);
+        srx_detach(ep->srx, &ep->srx_use);
     if (ep->match) {
         match_source_finish(&ep->match_source);
         match_destroy(ep->match);
@@ -138,11 +139,11 @@ static int bind_eq(struct loop_ep *ep, struct fid *fid)
 
 static int bind_srx(struct loop_ep *ep, struct fid *fid)
 {
-    struct loop_srx *srx = object_of(fid, struct loop_srx, fid.fid);
+    struct srx *srx = object_of(fid, struct srx, fid.fid);
 
     /* A context of loop's own knows no sources; with many peers the upper's must tell them apart.
      */
-    if (srx->domain != ep->domain || ep->srx || (ep->rdm && !srx->peer))
+    if (srx->domain != &ep->domain->base || ep->srx || (ep->rdm && !srx->peer))
         return -FI_EINVAL;
     ep->srx = srx;
     children_hold(&srx->children);
@@ -376,7 +377,7 @@ int loop_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struc
         goto free_ep;
     ep->domain = domain;
     ep->min_multi_recv = LOOP_MIN_MULTI_RECV;
-    list_init(&ep->shared_link);
+    list_init(&ep->srx_use.link);
     list_init(&ep->saved);
     list_init(&ep->outstanding);
     list_init(&ep->ended_link);

@@ -13,6 +13,20 @@
 
 /* ---- Domain ---- */
 
+static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
+                          void *context)
+{
+    static const struct match_attr own = {
+        .size = LOOP_SIZE,
+        .iov_limit = LOOP_IOV_LIMIT,
+        .min_multi_recv = LOOP_MIN_MULTI_RECV,
+    };
+
+    loop_count(LOOP_CALL_OPEN);
+    return srx_open(object_of(fid, struct domain, fid), &own, &loop_srx_peer_ops, attr, srx,
+                    context);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
@@ -22,7 +36,7 @@ static struct fi_ops_domain domain_ops = {
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
-    .srx_ctx = loop_srx_open,
+    .srx_ctx = domain_srx_ctx,
     .query_atomic = no_domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,

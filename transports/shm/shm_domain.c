@@ -6,65 +6,21 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/cntr.h"
-#include "core/cq.h"
+#include "core/domain.h"
 #include "core/eq.h"
-#include "core/mr.h"
 #include "core/no.h"
+#include "core/srx.h"
 #include "transports/shm/shm_ep.h"
 
 /* ---- Domain ---- */
 
-static struct domain *base_of(struct fid_domain *fid)
-{
-    return object_of(fid, struct domain, fid);
-}
-
-static int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+/* The upper's only: there is none of the domain's own. */
+static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                           void *context)
 {
-    return av_open(base_of(fid), attr, av, context);
+    return srx_open(object_of(fid, struct domain, fid), NULL, &shm_srx_peer_ops, attr, srx,
+                    context);
 }
-
-static int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
-                          void *context)
-{
-    return cq_open(base_of(fid), attr, cq, context);
-}
-
-static int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr,
-                            struct fid_cntr **cntr, void *context)
-{
-    return cntr_open(base_of(fid), attr, cntr, context);
-}
-
-static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
-                            uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : shm_ep_open(fid, info, ep, context);
-}
-
-static int domain_close(struct fid *fid)
-{
-    struct shm_domain *domain = object_of(fid, struct shm_domain, base.fid.fid);
-
-    if (children_any(&domain->base.children))
-        return -FI_EBUSY;
-    mr_map_destroy(domain->base.mrs);
-    domain_finish(&domain->base);
-    free(domain);
-    return 0;
-}
-
-static struct fi_ops domain_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = domain_close,
-    .bind = no_bind,
-    .control = mr_domain_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
@@ -75,7 +31,7 @@ static struct fi_ops_domain domain_ops = {
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
-    .srx_ctx = shm_srx_open,
+    .srx_ctx = domain_srx_ctx,
     .query_atomic = no_domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,
@@ -91,27 +47,14 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (!domain)
         return -FI_ENOMEM;
     domain->fabric = fabric;
-    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops, &mr_ops,
-                     context);
-    if (rc)
-        goto free_domain;
-    rc = mr_map_create(&domain->base, &domain->base.mrs);
-    if (rc)
-        goto finish_domain;
+    rc = domain_init_mapped(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops,
+                            context);
+    if (rc) {
+        free(domain);
+        return rc;
+    }
     *ret_domain = &domain->base.fid;
     return 0;
-
-finish_domain:
-    domain_finish(&domain->base);
-free_domain:
-    free(domain);
-    return rc;
-}
-
-static int fabric_domain2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
-                          uint64_t flags, void *context)
-{
-    return flags ? -FI_EBADFLAGS : fabric_domain(fid, info, domain, context);
 }
 
 /* ---- Fabric ---- */
@@ -122,11 +65,6 @@ static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struc
     struct shm_fabric *fabric = object_of(fid, struct shm_fabric, base.fid);
 
     return eq_open(&fabric->base, fabric->unit, attr, eq, context);
-}
-
-static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
-{
-    return fids_trywait(fids, count);
 }
 
 static int fabric_close(struct fid *fid)

@@ -28,7 +28,5 @@ struct shm_domain {
 };
 
 int shm_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
-int shm_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                 void *context);
 
 #endif

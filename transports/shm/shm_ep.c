@@ -13,8 +13,8 @@
 #include "core/info.h"
 #include "core/log.h"
 #include "core/no.h"
+#include "core/srx.h"
 #include "transports/shm/shm_op.h"
-#include "transports/shm/shm_srx.h"
 
 /* ---- fork: a child's copies of the sockets would keep a dead parent alive ---- */
 
@@ -157,9 +157,9 @@ static int bind_av(struct shm_ep *ep, struct fid *fid)
 
 static int bind_srx(struct shm_ep *ep, struct fid *fid)
 {
-    struct shm_srx *srx = object_of(fid, struct shm_srx, fid.fid);
+    struct srx *srx = object_of(fid, struct srx, fid.fid);
 
-    if (srx->domain != ep->domain || ep->srx)
+    if (srx->domain != &ep->domain->base || ep->srx)
         return -FI_EINVAL;
     ep->srx = srx;
     children_hold(&srx->children);

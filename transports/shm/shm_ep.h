@@ -23,24 +23,10 @@ enum {
     SHM_HOT = 8, /* rings that are polled */
 };
 
-struct shm_srx;
+struct post;
+struct srx;
 struct shm_slot;
 struct shm_op;
-
-/* What a user's post must say of its operation, whatever its form. */
-struct shm_post {
-    const struct iovec *iov;
-    size_t count;
-    const struct fi_rma_iov *rma;
-    size_t rma_count;
-    fi_addr_t peer;
-    uint64_t flags; /* final: FI_REMOTE_CQ_DATA, FI_INJECT, FI_COMPLETION, FI_FENCE, ... */
-    uint64_t data, tag;
-    void *context;
-    uint64_t done; /* flags of the completion */
-    enum report_kind kind;
-    bool tagged, silent; /* silent: success is not reported */
-};
 
 struct shm_ep {
     struct fid_ep fid;
@@ -64,7 +50,7 @@ struct shm_ep {
     /* Receives */
     struct match *match;
     struct match_source match_source;
-    struct shm_srx *srx;
+    struct srx *srx;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
     bool saved_full; /* and it was said */
@@ -110,9 +96,9 @@ extern struct fi_ops_srx_peer shm_srx_peer_ops;
 
 /* ---- shm_post.c: 0, -FI_EAGAIN, -FI_EINVAL, -FI_EMSGSIZE, ... Take the lock. ---- */
 
-ssize_t shm_post_message(struct shm_ep *ep, const struct shm_post *post);
-ssize_t shm_post_write(struct shm_ep *ep, const struct shm_post *post);
-ssize_t shm_post_read(struct shm_ep *ep, const struct shm_post *post);
+ssize_t shm_post_message(struct shm_ep *ep, const struct post *post);
+ssize_t shm_post_write(struct shm_ep *ep, const struct post *post);
+ssize_t shm_post_read(struct shm_ep *ep, const struct post *post);
 
 /* ---- shm_progress.c ---- */
 

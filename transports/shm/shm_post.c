@@ -5,24 +5,32 @@
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
+#include "core/post.h"
 #include "transports/shm/shm_op.h"
 
 /* A post in the making. */
 struct making {
     struct shm_ep *ep;
-    const struct shm_post *post;
+    const struct post *post;
     struct shm_link *link;
     size_t len;
 };
 
+static inline enum report_kind report_kind(const struct post *post)
+{
+    if (post->kind & FI_SEND)
+        return REPORT_SEND;
+    return post->kind & FI_WRITE ? REPORT_WRITE : REPORT_READ;
+}
+
 /* ---- Where to ---- */
 
 /* Accepted, and at its end: nobody is there. */
-static ssize_t unreachable(struct shm_ep *ep, const struct shm_post *post, int err)
+static ssize_t unreachable(struct shm_ep *ep, const struct post *post, int err)
 {
     struct fi_cq_err_entry entry = {
         .op_context = post->context,
-        .flags = post->done,
+        .flags = post->kind,
         .err = err,
         .prov_errno = err,
         .src_addr = FI_ADDR_NOTAVAIL,
@@ -30,7 +38,7 @@ static ssize_t unreachable(struct shm_ep *ep, const struct shm_post *post, int e
 
     if (post->silent)
         return -err;
-    report_failed(&ep->report, post->kind, &entry);
+    report_failed(&ep->report, report_kind(post), &entry);
     return 0;
 }
 
@@ -73,7 +81,7 @@ static bool total(const struct iovec *iov, size_t count, size_t *len)
 static ssize_t begin(struct making *making)
 {
     struct shm_ep *ep = making->ep;
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     ssize_t rc;
 
     if (post->flags & FI_INJECT && making->len > SHM_INJECT)
@@ -104,7 +112,7 @@ static ssize_t full(const struct making *making)
 
 /* ---- Payload ---- */
 
-static inline void gather(char *to, const struct shm_post *post, size_t len)
+static inline void gather(char *to, const struct post *post, size_t len)
 {
     if (__builtin_expect(post->count == 1 && len == sizeof(uint64_t), 1)) {
         memcpy(to, post->iov[0].iov_base, sizeof(uint64_t));
@@ -159,7 +167,7 @@ static inline void publish(struct making *making, char *body, struct shm_head he
 /* The operation that waits for the peer's answer. *op NULL: -FI_EAGAIN. */
 static struct shm_op *new_op(struct making *making, enum shm_role role)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct shm_op *op;
 
     if (making->ep->tx_used >= making->ep->tx_size)
@@ -167,9 +175,9 @@ static struct shm_op *new_op(struct making *making, enum shm_role role)
     op = shm_op_get(making->link, role);
     if (!op)
         return NULL;
-    op->kind = post->kind;
+    op->kind = report_kind(post);
     op->context = post->context;
-    op->flags = post->done;
+    op->flags = post->kind;
     op->wanted = !post->silent && report_wanted(making->ep->report.tx_selective, post->flags);
     return op;
 }
@@ -182,7 +190,7 @@ static void keep_memory(struct shm_op *op, const struct making *making)
     op->len = op->total = making->len;
 }
 
-static char *put_segments(char *body, const struct shm_post *post)
+static char *put_segments(char *body, const struct post *post)
 {
     for (size_t i = 0; i < post->count; i++) {
         body = shm_put(body, (uint64_t)(uintptr_t)post->iov[i].iov_base);
@@ -195,7 +203,7 @@ static char *put_segments(char *body, const struct shm_post *post)
 
 static ssize_t announce(struct making *making, struct shm_head head)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct shm_op *op;
     char *body;
 
@@ -223,7 +231,7 @@ static ssize_t announce(struct making *making, struct shm_head head)
 /* A message that the peer is to say it has received. */
 static ssize_t send_answered(struct making *making, struct shm_head head)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     size_t header = sizeof(uint64_t) * (1 + (head.flags & SHM_TAGGED ? 1u : 0) +
                                         (head.flags & SHM_CQ_DATA ? 1u : 0));
     struct shm_op *op;
@@ -248,7 +256,7 @@ static ssize_t send_answered(struct making *making, struct shm_head head)
 
 static inline ssize_t send_now(struct making *making, struct shm_head head)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct report *report = &making->ep->report;
     size_t header = sizeof(uint64_t) * ((head.flags & SHM_TAGGED ? 1u : 0) +
                                         (head.flags & SHM_CQ_DATA ? 1u : 0));
@@ -264,15 +272,15 @@ static inline ssize_t send_now(struct making *making, struct shm_head head)
     publish(making, body, head, pos);
     report_done(report, REPORT_SEND,
                 !post->silent && report_wanted(report->tx_selective, post->flags), post->context,
-                post->done, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+                post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
     return 0;
 }
 
 static inline ssize_t send_locked(struct making *making)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct shm_head head = {.op = SHM_MSG,
-                            .flags = (post->tagged ? SHM_TAGGED : 0) |
+                            .flags = (post->kind & FI_TAGGED ? SHM_TAGGED : 0) |
                                      (post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0)};
     ssize_t rc = begin(making);
 
@@ -285,7 +293,7 @@ static inline ssize_t send_locked(struct making *making)
     return send_now(making, head);
 }
 
-ssize_t shm_post_message(struct shm_ep *ep, const struct shm_post *post)
+ssize_t shm_post_message(struct shm_ep *ep, const struct post *post)
 {
     struct making making = {.ep = ep, .post = post};
     ssize_t rc;
@@ -302,7 +310,7 @@ ssize_t shm_post_message(struct shm_ep *ep, const struct shm_post *post)
 
 /* ---- Remote memory access ---- */
 
-static bool remote_fits(const struct shm_post *post, size_t len)
+static bool remote_fits(const struct post *post, size_t len)
 {
     size_t there = 0;
 
@@ -311,7 +319,7 @@ static bool remote_fits(const struct shm_post *post, size_t len)
     return post->rma_count && post->rma_count <= SHM_IOV_LIMIT && there == len;
 }
 
-static char *put_remote(char *body, const struct shm_post *post)
+static char *put_remote(char *body, const struct post *post)
 {
     for (size_t i = 0; i < post->rma_count; i++) {
         body = shm_put(body, post->rma[i].addr);
@@ -321,12 +329,12 @@ static char *put_remote(char *body, const struct shm_post *post)
     return body;
 }
 
-static size_t remote_words(const struct shm_post *post)
+static size_t remote_words(const struct post *post)
 {
     return 1 + (post->flags & FI_REMOTE_CQ_DATA ? 1u : 0) + 3 * post->rma_count;
 }
 
-static uint64_t numbers(const struct shm_op *op, const struct shm_post *post, bool segments)
+static uint64_t numbers(const struct shm_op *op, const struct post *post, bool segments)
 {
     return op->id | (uint64_t)post->rma_count << 32 | (segments ? (uint64_t)post->count << 40 : 0);
 }
@@ -334,7 +342,7 @@ static uint64_t numbers(const struct shm_op *op, const struct shm_post *post, bo
 /* A write that the target fetches. */
 static ssize_t announce_write(struct making *making)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct shm_head head = {.op = SHM_FETCH,
                             .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
     struct shm_op *op;
@@ -359,7 +367,7 @@ static ssize_t announce_write(struct making *making)
 
 static ssize_t write_locked(struct making *making)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     struct shm_head head = {.op = SHM_WRITE,
                             .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
     ssize_t rc = begin(making);
@@ -386,7 +394,7 @@ static ssize_t write_locked(struct making *making)
 
 static ssize_t read_locked(struct making *making)
 {
-    const struct shm_post *post = making->post;
+    const struct post *post = making->post;
     bool large = making->len > SHM_CHUNK;
     struct shm_head head = {.op = SHM_READ};
     ssize_t rc = begin(making);
@@ -410,7 +418,7 @@ static ssize_t read_locked(struct making *making)
     return 0;
 }
 
-static ssize_t post_access(struct shm_ep *ep, const struct shm_post *post,
+static ssize_t post_access(struct shm_ep *ep, const struct post *post,
                            ssize_t (*post_locked)(struct making *making))
 {
     struct making making = {.ep = ep, .post = post};
@@ -426,12 +434,12 @@ static ssize_t post_access(struct shm_ep *ep, const struct shm_post *post,
     return rc;
 }
 
-ssize_t shm_post_write(struct shm_ep *ep, const struct shm_post *post)
+ssize_t shm_post_write(struct shm_ep *ep, const struct post *post)
 {
     return post_access(ep, post, write_locked);
 }
 
-ssize_t shm_post_read(struct shm_ep *ep, const struct shm_post *post)
+ssize_t shm_post_read(struct shm_ep *ep, const struct post *post)
 {
     return post_access(ep, post, read_locked);
 }

@@ -9,7 +9,8 @@
 #include "core/mr.h"
 #include "core/no.h"
 #include "transports/tcp/tcp_ep.h"
-#include "transports/tcp/tcp_srx.h"
+#include "transports/tcp/tcp_ep_ops.h"
+#include "transports/tcp/tcp_message.h"
 
 static int domain_close(struct fid *fid)
 {
@@ -33,6 +34,19 @@ static struct fi_ops fid_ops = {
     .ops_set = no_ops_set,
 };
 
+static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
+                          void *context)
+{
+    static const struct match_attr own = {
+        .size = TCP_SHARED_SIZE,
+        .iov_limit = TCP_IOV_LIMIT,
+        .min_multi_recv = TCP_MIN_MULTI_RECV,
+    };
+
+    return srx_open(object_of(fid, struct domain, fid), &own, &tcp_srx_peer_ops, attr, srx,
+                    context);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
@@ -42,7 +56,7 @@ static struct fi_ops_domain domain_ops = {
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
-    .srx_ctx = tcp_srx_open,
+    .srx_ctx = domain_srx_ctx,
     .query_atomic = no_domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,

@@ -17,7 +17,6 @@
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
 #include "transports/tcp/tcp_pep.h"
-#include "transports/tcp/tcp_srx.h"
 
 enum {
     SHUTDOWN_MS = 2000, /* how long fi_shutdown waits for a slow peer */
@@ -181,17 +180,19 @@ static int enable_receive(struct tcp_ep *ep)
         .op_flags = ep->rx_op_flags,
         .min_multi_recv = ep->min_multi_recv,
     };
+    int rc;
 
-    if (ep->shared)
-        return tcp_srx_attach(ep->shared, ep);
-    if (ep->srx)
+    if (ep->srx && !ep->shared)
         return 0;
-    int rc = match_create(&attr, &ep->match);
+    rc = ep->shared ? srx_attach(ep->shared, &ep->shared_use, &ep->source, &ep->report)
+                    : match_create(&attr, &ep->match);
     if (rc)
         return rc;
-    match_set_report(ep->match, &ep->report);
-    match_source_init(&ep->source, ep->match, FI_ADDR_NOTAVAIL);
-    ep->source.srx.peer_ops = &tcp_srx_peer_ops;
+    if (!ep->shared) {
+        match_set_report(ep->match, &ep->report);
+        match_source_init(&ep->source, ep->match, FI_ADDR_NOTAVAIL);
+        ep->source.srx.peer_ops = &tcp_srx_peer_ops;
+    }
     ep->srx = &ep->source.srx;
     return 0;
 }
@@ -199,7 +200,7 @@ static int enable_receive(struct tcp_ep *ep)
 static void disable_receive(struct tcp_ep *ep)
 {
     if (ep->shared)
-        tcp_srx_detach(ep->shared, ep);
+        srx_detach(ep->shared, &ep->shared_use);
     if (ep->match) {
         match_source_finish(&ep->source);
         match_destroy(ep->match);
@@ -285,9 +286,9 @@ int tcp_ep_close(struct fid *fid)
 
 static int bind_srx(struct tcp_ep *ep, struct fid *fid)
 {
-    struct tcp_srx *srx = object_of(fid, struct tcp_srx, fid.fid);
+    struct srx *srx = object_of(fid, struct srx, fid.fid);
 
-    if (srx->domain != ep->domain || ep->bound_srx || !ep->needs_srx)
+    if (srx->domain != &ep->domain->base || ep->bound_srx || !ep->needs_srx)
         return -FI_EINVAL;
     ep->bound_srx = srx;
     if (srx->peer)
@@ -383,7 +384,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->work);
     list_init(&ep->unwatched);
     list_init(&ep->inbounds);
-    list_init(&ep->shared_link);
+    list_init(&ep->shared_use.link);
     tcp_rx_init(&ep->rx);
     rc = read_info(ep, info);
     if (rc)

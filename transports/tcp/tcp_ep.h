@@ -10,13 +10,12 @@
 #include "core/eq.h"
 #include "core/match.h"
 #include "core/report.h"
+#include "core/srx.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_rx.h"
 #include "transports/tcp/tcp_set.h"
 #include "transports/tcp/tcp_tx.h"
-
-struct tcp_srx;
 
 enum tcp_state {
     TCP_IDLE,       /* not enabled */
@@ -33,9 +32,9 @@ struct tcp_ep {
     struct eq *eq;
     struct tcp_cm *cm;          /* of eq; NULL until bound */
     struct fid_peer_srx *srx;   /* where receive buffers come from */
-    struct tcp_srx *bound_srx;  /* the receive context that was bound */
-    struct tcp_srx *shared;     /* it, when it is the domain's own, or NULL */
-    struct list shared_link;    /* of shared->endpoints */
+    struct srx *bound_srx;      /* the receive context that was bound */
+    struct srx *shared;         /* it, when it is the domain's own, or NULL */
+    struct srx_user shared_use; /* of shared */
     struct match *match;        /* its own receives, or NULL */
     struct match_source source; /* of match or shared */
     struct report report;
