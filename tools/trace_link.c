@@ -220,7 +220,7 @@ static bool link_ops(struct trace_model *model)
     struct table table = {0};
     bool ok;
 
-    model->ops = malloc((size_t)(model->event_count + 1) * sizeof(*model->ops));
+    model->ops = calloc((size_t)model->event_count + 1, sizeof(*model->ops));
     ok = model->ops && table_init(&table, model->event_count);
     for (int i = 0; ok && i < model->event_count; i++) {
         int index = model->order[i], op = model->op_count;

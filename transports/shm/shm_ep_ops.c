@@ -120,11 +120,11 @@ static int ep_setname(fid_t fid, void *addr, size_t len)
     rc = addr ? shm_name_import(addr, len, name) : -FI_EINVAL;
     if (rc)
         return rc;
-    strcpy(before, ep->name);
-    strcpy(ep->name, name);
+    memcpy(before, ep->name, sizeof(before));
+    memcpy(ep->name, name, sizeof(ep->name));
     rc = shm_listener_open(ep);
     if (rc)
-        strcpy(ep->name, before);
+        memcpy(ep->name, before, sizeof(ep->name));
     return rc;
 }
 

@@ -102,7 +102,7 @@ static int bind_name(struct shm_ep *ep, const char *name)
         close(ep->listener);
     ep->listener = fd;
     if (name != ep->name)
-        strcpy(ep->name, name);
+        snprintf(ep->name, sizeof(ep->name), "%s", name);
     return 0;
 }
 
@@ -125,7 +125,7 @@ int shm_listener_open(struct shm_ep *ep)
 int shm_link_start(struct shm_ep *ep)
 {
     struct epoll_event event = {.events = EPOLLIN}, wake = event;
-    void *memory;
+    void *memory = NULL;
     int rc;
 
     ep->source.fd = epoll_create1(EPOLL_CLOEXEC);
@@ -391,7 +391,7 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
 {
     bool first = !link->region;
     struct hello welcome;
-    void *region;
+    void *region = NULL;
 
     if (hello->magic != magic || hello->version != VERSION || link->bell ||
         hello->name[SHM_NAME_MAX - 1] || (first && hello->region != SHM_REGION))
@@ -522,7 +522,7 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
     socklen_t len = shm_name_socket(name, &sun);
     struct shm_link *link;
     struct hello hello;
-    void *region;
+    void *region = NULL;
     int rc;
 
     if (fd < 0)
