@@ -67,7 +67,7 @@ struct shm_ep {
     struct unit_source source; /* its fd: an epoll fd of listener and links */
     int listener, bell_fd, wake_fd;
     unsigned idle, rounds;
-    uint64_t looked; /* ticks */
+    uint64_t looked, silent_since; /* ticks */
     uint32_t sweep;
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;

@@ -15,7 +15,8 @@ enum {
     IDLE_LOOKS = 8,     /* idle rounds between looks at the clock */
     ROUND_LOOKS = 1024, /* rounds between looks at the sockets, whatever happens */
     SWEEPS = 64,        /* rounds between looks at a cold ring */
-    LOOK_TICKS = 40000, /* about 20 us of a clock of 2 GHz */
+    LOOK_TICKS = 100000,  /* about 50 us of a clock of 2 GHz */
+    YIELD_TICKS = 200000, /* of silence, before the core is offered to others */
     ARMED_ROUNDS = 4096,
 };
 
@@ -227,20 +228,30 @@ static void write_busy(struct shm_ep *ep)
 
 /* ---- The round ---- */
 
+static bool time_to_look(struct shm_ep *ep)
+{
+    uint64_t now = ticks();
+
+    if (ep->idle == IDLE_LOOKS)
+        ep->silent_since = now;
+    if (now - ep->looked <= LOOK_TICKS)
+        return false;
+    ep->looked = now;
+    /* More processes than cores: the one that is waited for may need this one. */
+    if (now - ep->silent_since > YIELD_TICKS)
+        sched_yield();
+    return true;
+}
+
 static void now_and_then(struct shm_ep *ep, unsigned taken)
 {
     bool look = ep->look_now;
 
     ep->rounds++;
-    if (taken) {
+    if (taken)
         ep->idle = 0;
-    } else if (++ep->idle % IDLE_LOOKS == 0) {
-        uint64_t now = ticks();
-
-        look |= now - ep->looked > LOOK_TICKS;
-        if (look)
-            ep->looked = now;
-    }
+    else if (++ep->idle % IDLE_LOOKS == 0)
+        look |= time_to_look(ep);
     if (ep->rounds % SWEEPS == 0)
         sweep(ep);
     if (ep->rounds % ROUND_LOOKS == 0) {
@@ -251,9 +262,6 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
         return;
     ep->look_now = false;
     shm_link_look(ep);
-    /* More processes than cores: the one that is waited for may need this one. */
-    if (ep->idle >= IDLE_LOOKS)
-        sched_yield();
 }
 
 /*

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm through the public interface: absent peers, many peers, a kernel that forbids attaching. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+enum {
+    MANY = 40, /* more than are polled */
+    LARGE = 1 << 20,
+};
+
+struct end {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+};
+
+static void open_end(struct end *end, const char *spec)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+    hints->caps = FI_MSG | FI_TAGGED;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->fabric_attr->prov_name = strdup(spec);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
+    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
+    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av, &end->av, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+}
+
+static void close_end(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    assert_int_equal(fi_close(&end->domain->fid), 0);
+    assert_int_equal(fi_close(&end->fabric->fid), 0);
+    fi_freeinfo(end->info);
+}
+
+static fi_addr_t know(struct end *end, const char *name)
+{
+    fi_addr_t addr;
+
+    assert_int_equal(fi_av_insert(end->av, &name, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+static fi_addr_t introduce(struct end *end, struct end *to)
+{
+    char name[256];
+    size_t len = sizeof(name);
+
+    assert_int_equal(fi_getname(&to->ep->fid, name, &len), 0);
+    return know(end, name);
+}
+
+static double seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* Sends until it is accepted, and returns how it ended. */
+static int send_to_nobody(struct end *end, fi_addr_t addr)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc;
+
+    while ((rc = fi_send(end->ep, "x", 1, NULL, addr, end)) == -FI_EAGAIN)
+        assert_int_equal(fi_cq_read(end->cq, &entry, 1), -FI_EAGAIN);
+    assert_int_equal(rc, 0);
+    while ((rc = fi_cq_read(end->cq, &entry, 1)) == -FI_EAGAIN)
+        ;
+    if (rc == 1)
+        return 0;
+    assert_int_equal(fi_cq_readerr(end->cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, end);
+    return error.err;
+}
+
+static void nobody_listens(void **state)
+{
+    struct end end;
+    double start;
+
+    open_end(&end, "shm(connect_timeout=200ms)");
+    start = seconds();
+    assert_int_equal(send_to_nobody(&end, know(&end, "fi_ns://no-such-endpoint")),
+                     FI_ECONNREFUSED);
+    assert_true(seconds() - start >= 0.19);
+    close_end(&end);
+}
+
+static void the_process_is_dead(void **state)
+{
+    pid_t pid = fork();
+    char name[64];
+    struct end end;
+    double start;
+
+    if (!pid)
+        _exit(0);
+    waitpid(pid, NULL, 0);
+    snprintf(name, sizeof(name), "fi_shm://%d:%u:0", (int)pid, (unsigned)geteuid());
+    open_end(&end, "shm(connect_timeout=30s)");
+    start = seconds();
+    assert_int_equal(send_to_nobody(&end, know(&end, name)), FI_ECONNREFUSED);
+    assert_true(seconds() - start < 10);
+    close_end(&end);
+}
+
+static void somebody_comes_late(void **state)
+{
+    struct end early, late;
+    fi_addr_t addr;
+    char in = 0;
+    struct fi_cq_tagged_entry entry;
+
+    open_end(&early, "shm");
+    addr = know(&early, "fi_ns://late-endpoint");
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(fi_tinject(early.ep, "y", 1, addr, 1), -FI_EAGAIN);
+    open_end(&late, "shm");
+    close_end(&late);
+    open_end(&late, "shm");
+    assert_int_equal(fi_close(&late.ep->fid), 0);
+    free(late.info->src_addr);
+    late.info->src_addr = strdup("fi_ns://late-endpoint");
+    late.info->src_addrlen = strlen(late.info->src_addr) + 1;
+    assert_int_equal(fi_endpoint(late.domain, late.info, &late.ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(late.ep, &late.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(late.ep, &late.av->fid, 0), 0);
+    assert_int_equal(fi_enable(late.ep), 0);
+    while (fi_tinject(early.ep, "y", 1, addr, 1) == -FI_EAGAIN)
+        ;
+    assert_int_equal(fi_trecv(late.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    while (fi_cq_read(late.cq, &entry, 1) != 1)
+        ;
+    assert_int_equal(in, 'y');
+    close_end(&early);
+    close_end(&late);
+}
+
+/* What a process sent before it closed is received. */
+static void the_last_words_arrive(void **state)
+{
+    struct end from, to;
+    fi_addr_t addr;
+    char in[4] = {0};
+    struct fi_cq_tagged_entry entry;
+
+    open_end(&from, "shm");
+    open_end(&to, "shm");
+    addr = introduce(&from, &to);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(fi_inject(from.ep, &"abcd"[i], 1, addr), 0);
+    close_end(&from);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(fi_recv(to.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+        while (fi_cq_read(to.cq, &entry, 1) != 1)
+            ;
+    }
+    assert_memory_equal(in, "abcd", 4);
+    close_end(&to);
+}
+
+/* Most rings are cold: each message of a round comes through the bell, or is swept up. */
+static void many_peers(void **state)
+{
+    struct end *ends = calloc(MANY, sizeof(*ends)), to;
+    fi_addr_t addrs[MANY];
+    struct fi_cq_tagged_entry entry;
+    uint64_t in, seen;
+
+    open_end(&to, "shm");
+    for (int i = 0; i < MANY; i++) {
+        open_end(&ends[i], "shm");
+        addrs[i] = introduce(&ends[i], &to);
+    }
+    for (int round = 0; round < 50; round++) {
+        for (uint64_t i = 0; i < MANY; i++)
+            assert_int_equal(fi_tinject(ends[i].ep, &i, sizeof(i), addrs[i], 1), 0);
+        seen = 0;
+        for (int i = 0; i < MANY; i++) {
+            assert_int_equal(fi_trecv(to.ep, &in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+            while (fi_cq_read(to.cq, &entry, 1) != 1)
+                ;
+            seen |= 1ull << in;
+        }
+        assert_int_equal(seen, (1ull << MANY) - 1);
+    }
+    for (int i = 0; i < MANY; i++)
+        close_end(&ends[i]);
+    close_end(&to);
+    free(ends);
+}
+
+static void forbid_attaching(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(77);
+    if (process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) != -1 || errno != EPERM)
+        _exit(77);
+}
+
+static int large_without_attaching(void)
+{
+    struct end from, to;
+    char *out = malloc(LARGE), *in = calloc(1, LARGE);
+    struct fi_cq_tagged_entry entry;
+
+    forbid_attaching();
+    open_end(&from, "shm(cma=on)");
+    open_end(&to, "shm(cma=on)");
+    memset(out, 'q', LARGE);
+    if (fi_trecv(to.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 3, 0, NULL) ||
+        fi_tsend(from.ep, out, LARGE, NULL, introduce(&from, &to), 3, NULL))
+        return 2;
+    while (fi_cq_read(to.cq, &entry, 1) != 1)
+        fi_cq_read(from.cq, NULL, 0);
+    while (fi_cq_read(from.cq, &entry, 1) != 1)
+        fi_cq_read(to.cq, NULL, 0);
+    return memcmp(in, out, LARGE) ? 3 : 0;
+}
+
+static void attaching_is_forbidden(void **state)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (!pid) {
+        alarm(20);
+        _exit(large_without_attaching());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(the_process_is_dead),
+        cmocka_unit_test(somebody_comes_late),
+        cmocka_unit_test(the_last_words_arrive),
+        cmocka_unit_test(many_peers),
+        cmocka_unit_test(attaching_is_forbidden),
+    };
+
+    alarm(50);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_ring, shm_name: order and content through many laps, credits, and what a peer may write. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/shm/shm_name.h"
+#include "transports/shm/shm_ring.h"
+
+struct ends {
+    void *region;
+    struct shm_tx tx;
+    struct shm_rx rx;
+};
+
+static int open_ends(void **state)
+{
+    struct ends *ends = calloc(1, sizeof(*ends));
+
+    ends->region = aligned_alloc(4096, SHM_REGION);
+    memset(ends->region, 0, SHM_REGION);
+    shm_tx_init(&ends->tx, ends->region, 1);
+    shm_rx_init(&ends->rx, ends->region, 1);
+    *state = ends;
+    return 0;
+}
+
+static int close_ends(void **state)
+{
+    struct ends *ends = *state;
+
+    free(ends->region);
+    free(ends);
+    return 0;
+}
+
+static bool put(struct ends *ends, unsigned number, size_t size)
+{
+    char *body = shm_tx_reserve(&ends->tx, size);
+
+    if (!body)
+        return false;
+    memset(body, (int)(number % 251), size);
+    shm_tx_publish(&ends->tx,
+                   (struct shm_head){.op = 1, .flags = (uint8_t)number, .bytes = (uint16_t)size});
+    return true;
+}
+
+static bool take(struct ends *ends, unsigned number, size_t size)
+{
+    struct shm_head head;
+    const char *body;
+
+    for (;;) {
+        enum shm_look look = shm_rx_look(&ends->rx, &head, &body);
+
+        assert_int_not_equal(look, SHM_BROKEN);
+        if (look == SHM_NONE)
+            return false;
+        if (head.op != SHM_PAD)
+            break;
+        shm_rx_consume(&ends->rx, head);
+    }
+    assert_int_equal(head.flags, (uint8_t)number);
+    assert_int_equal(head.bytes, size);
+    for (size_t i = 0; i < size; i++)
+        assert_int_equal((uint8_t)body[i], number % 251);
+    shm_rx_consume(&ends->rx, head);
+    return true;
+}
+
+/* Payload that looks like marks must not be taken for messages. */
+static size_t size_of(unsigned number)
+{
+    return number * 2654435761u % (SHM_BODY_MAX + 1);
+}
+
+static void all_sizes_arrive_in_order(void **state)
+{
+    struct ends *ends = *state;
+    unsigned sent = 0, taken = 0;
+
+    srand(7);
+    while (taken < 50000) {
+        for (int burst = rand() % 40; burst && put(ends, sent, size_of(sent)); burst--)
+            sent++;
+        for (int burst = rand() % 40; burst && take(ends, taken, size_of(taken)); burst--)
+            taken++;
+        assert_false(ends->tx.broken);
+    }
+}
+
+static void old_payload_is_no_message(void **state)
+{
+    struct ends *ends = *state;
+
+    for (uint32_t lap = 1; lap < 20; lap++) {
+        for (int i = 0; i < SHM_LINES / 2; i++) {
+            uint64_t mark = (uint64_t)(ends->tx.lap + 1) << 32 | 56 << 16 | 1;
+            char *body = shm_tx_reserve(&ends->tx, 64);
+
+            assert_non_null(body);
+            for (int word = 0; word < 8; word++)
+                memcpy(body + word * 8, &mark, 8);
+            shm_tx_publish(&ends->tx, (struct shm_head){.op = 1, .bytes = 64});
+            struct shm_head head;
+            const char *seen;
+            assert_int_equal(shm_rx_look(&ends->rx, &head, &seen), SHM_MESSAGE);
+            shm_rx_consume(&ends->rx, head);
+            assert_int_equal(shm_rx_look(&ends->rx, &head, &seen), SHM_NONE);
+        }
+    }
+}
+
+static void a_full_ring_takes_nothing_until_room_is_told(void **state)
+{
+    struct ends *ends = *state;
+    unsigned sent = 0;
+
+    while (put(ends, sent, 8))
+        sent++;
+    assert_int_equal(sent, SHM_LINES);
+    for (unsigned i = 0; i < SHM_QUARTER - 1; i++)
+        assert_true(take(ends, i, 8));
+    assert_false(put(ends, sent, 8));
+    assert_true(take(ends, SHM_QUARTER - 1, 8));
+    assert_true(put(ends, sent, 8));
+    assert_false(ends->tx.broken);
+}
+
+static void impossible_credits_break_the_sender(void **state)
+{
+    struct ends *ends = *state;
+
+    while (put(ends, 0, 8))
+        ;
+    atomic_store(&ends->tx.credits->lines, 1000);
+    assert_false(put(ends, 0, 8));
+    assert_true(ends->tx.broken);
+}
+
+static void impossible_lengths_break_the_receiver(void **state)
+{
+    struct ends *ends = *state;
+    _Atomic uint64_t *line = (void *)ends->rx.lines;
+    struct shm_head head;
+    const char *body;
+
+    atomic_store(line, 1ull << 32 | 0xffffull << 16 | 1);
+    assert_int_equal(shm_rx_look(&ends->rx, &head, &body), SHM_BROKEN);
+    for (int i = 0; i < SHM_LINES - 1; i++) {
+        assert_true(put(ends, 0, 8));
+        assert_true(take(ends, 0, 8));
+    }
+    line = (void *)(ends->rx.lines + (SHM_LINES - 1) * SHM_LINE);
+    atomic_store(line, 1ull << 32 | 100ull << 16 | 1);
+    assert_int_equal(shm_rx_look(&ends->rx, &head, &body), SHM_BROKEN);
+}
+
+static void bulk_goes_round(void **state)
+{
+    struct ends *ends = *state;
+    static const size_t sizes[] = {SHM_CHUNK, 1, 1025, 20000, SHM_CHUNK - 1};
+
+    for (int i = 0; i < 1000; i++) {
+        size_t size = sizes[i % 5];
+        uint64_t pos;
+        char *to = shm_tx_bulk(&ends->tx, size, &pos);
+
+        assert_non_null(to);
+        to[0] = (char)i;
+        to[size - 1] = (char)i;
+        shm_tx_bulk_commit(&ends->tx, pos, size);
+        const char *from = shm_rx_bulk(&ends->rx, pos, size);
+        assert_ptr_equal(from, to);
+        shm_rx_bulk_done(&ends->rx, pos, size);
+    }
+}
+
+static void bulk_outside_is_refused(void **state)
+{
+    struct ends *ends = *state;
+
+    assert_null(shm_rx_bulk(&ends->rx, 0, SHM_CHUNK + 1));
+    assert_null(shm_rx_bulk(&ends->rx, SHM_BULK, 1));
+    assert_null(shm_rx_bulk(&ends->rx, SHM_BULK - 1, 2));
+    assert_null(shm_rx_bulk(&ends->rx, UINT64_MAX, 1));
+    assert_non_null(shm_rx_bulk(&ends->rx, SHM_BULK - 1, 1));
+}
+
+static void names_follow_the_manual(void **state)
+{
+    char name[SHM_NAME_MAX], long_name[600];
+
+    assert_int_equal(shm_name_make("node", "svc", name), 0);
+    assert_string_equal(name, "fi_ns://node:svc");
+    assert_int_equal(shm_name_make(NULL, "svc", name), 0);
+    assert_string_equal(name, "fi_ns://svc");
+    assert_int_equal(shm_name_make("node", NULL, name), 0);
+    assert_string_equal(name, "fi_shm://node");
+    assert_int_equal(shm_name_make("x://y", NULL, name), 0);
+    assert_string_equal(name, "x://y");
+    assert_true(shm_name_equal("fi_a://n", "fi_b://n"));
+    assert_false(shm_name_equal("fi_a://n", "fi_a://m"));
+    memset(long_name, 'a', sizeof(long_name));
+    long_name[sizeof(long_name) - 1] = 0;
+    assert_int_equal(shm_name_make(long_name, NULL, name), -FI_EINVAL);
+    assert_int_equal(shm_name_make("a b", NULL, name), -FI_EINVAL);
+    assert_int_equal(shm_name_import(long_name, sizeof(long_name), name), -FI_EINVAL);
+}
+
+int main(void)
+{
+#define WITH_ENDS(test) cmocka_unit_test_setup_teardown(test, open_ends, close_ends)
+    const struct CMUnitTest tests[] = {
+        WITH_ENDS(all_sizes_arrive_in_order),
+        WITH_ENDS(old_payload_is_no_message),
+        WITH_ENDS(a_full_ring_takes_nothing_until_room_is_told),
+        WITH_ENDS(impossible_credits_break_the_sender),
+        WITH_ENDS(impossible_lengths_break_the_receiver),
+        WITH_ENDS(bulk_goes_round),
+        WITH_ENDS(bulk_outside_is_refused),
+        cmocka_unit_test(names_follow_the_manual),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
