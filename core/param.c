@@ -242,6 +242,12 @@ int64_t params_time_ms(const struct params *params, const char *key)
     return value_of(params, key)->number;
 }
 
+uint32_t params_millionths(const struct params *params, const char *key)
+{
+    assert(params->defs[def_index(params->defs, key)].type == PARAM_PERCENT);
+    return (uint32_t)value_of(params, key)->number;
+}
+
 bool params_given(const struct params *params, const char *key)
 {
     return value_of(params, key)->given;

@@ -19,12 +19,13 @@
 
 enum param_type {
     PARAM_STRING,
-    PARAM_INT,    /* decimal or 0x, within min..max when they differ */
-    PARAM_BOOL,   /* 1/0, yes/no, true/false, on/off; a bare key in a spec is true */
-    PARAM_SIZE,   /* bytes: digits with optional k, m, g (1024s); "inf" and -1 are SIZE_MAX */
-    PARAM_TIME,   /* milliseconds inside; text 500ms, 10s, 2m; a bare number is milliseconds */
-    PARAM_LIST,   /* '|'- or ','-separated texts (a spec has '|'); kept as one text */
-    PARAM_CHOICE, /* one of `choices` */
+    PARAM_INT,     /* decimal or 0x, within min..max when they differ */
+    PARAM_BOOL,    /* 1/0, yes/no, true/false, on/off; a bare key in a spec is true */
+    PARAM_SIZE,    /* bytes: digits with optional k, m, g (1024s); "inf" and -1 are SIZE_MAX */
+    PARAM_TIME,    /* milliseconds inside; text 500ms, 10s, 2m; a bare number is milliseconds */
+    PARAM_PERCENT, /* millionths inside; text 5%, 0.25%; a bare number is percent; to 100 */
+    PARAM_LIST,    /* '|'- or ','-separated texts (a spec has '|'); kept as one text */
+    PARAM_CHOICE,  /* one of `choices` */
 };
 
 struct param_def {
@@ -64,6 +65,7 @@ int64_t params_int(const struct params *params, const char *key);
 bool params_bool(const struct params *params, const char *key);
 size_t params_size(const struct params *params, const char *key);
 int64_t params_time_ms(const struct params *params, const char *key);
+uint32_t params_millionths(const struct params *params, const char *key);
 /* True when the user set it (spec, environment or file), false for the table's default. */
 bool params_given(const struct params *params, const char *key);
 

@@ -78,6 +78,27 @@ static bool parse_time(const char *text, int64_t *number)
     return parse_scaled(text, units, factors, number) && *number >= 0;
 }
 
+/* Decimals beyond a millionth do not count. */
+static bool parse_percent(const char *text, int64_t *number)
+{
+    int64_t value = 0, unit = 10000;
+
+    if (!isdigit((unsigned char)*text))
+        return false;
+    for (; isdigit((unsigned char)*text) && value <= 1000000; text++)
+        value = value * 10 + (*text - '0') * unit;
+    if (*text == '.') {
+        for (text++; isdigit((unsigned char)*text); text++) {
+            unit /= 10;
+            value += (*text - '0') * unit;
+        }
+    }
+    if (*text == '%')
+        text++;
+    *number = value;
+    return !*text && value <= 1000000;
+}
+
 static bool parse_choice(const struct param_def *def, const char *text, int64_t *number)
 {
     for (int64_t i = 0; def->choices[i]; i++) {
@@ -96,6 +117,7 @@ static bool parse(const struct param_def *def, const char *text, int64_t *number
     case PARAM_BOOL: return parse_bool(text, number);
     case PARAM_SIZE: return parse_size(text, number);
     case PARAM_TIME: return parse_time(text, number);
+    case PARAM_PERCENT: return parse_percent(text, number);
     case PARAM_CHOICE: return parse_choice(def, text, number);
     case PARAM_STRING:
     case PARAM_LIST: break;
@@ -126,6 +148,7 @@ static const char *kind(enum param_type type)
     case PARAM_BOOL: return "yes or no (1/0, true/false, on/off)";
     case PARAM_SIZE: return "bytes (digits with k, m or g, or inf)";
     case PARAM_TIME: return "a time (500ms, 10s, 2m; a bare number is milliseconds)";
+    case PARAM_PERCENT: return "a percentage from 0 to 100 (5%, 0.25%)";
     case PARAM_CHOICE: return "one of ";
     case PARAM_LIST: return "a list";
     case PARAM_STRING: break;

@@ -78,6 +78,7 @@ static const char *const type_text[] = {
     [PARAM_BOOL] = "yes or no",
     [PARAM_SIZE] = "size in bytes, with k, m or g",
     [PARAM_TIME] = "time: 500ms, 10s, 2m",
+    [PARAM_PERCENT] = "percentage: 5%, 0.25%",
     [PARAM_LIST] = "list, separated by '|'",
     [PARAM_CHOICE] = "one of",
 };

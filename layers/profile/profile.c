@@ -238,14 +238,14 @@ const struct part profile_part = {
     .aliases = aliases,
     .summary = "counts calls, bytes, sizes and times",
     .description =
-        "Counts, for each function that transfers data, calls, bytes, sizes, -FI_EAGAIN and errors; "
-        "completions, reads of queues that gave something and that did not, and messages that came "
-        "before their receive (where it stands below the layer that matches). Of some operations it "
-        "takes the time from the call to the completion. It reports when the fabric is closed, and "
-        "at intervals if asked to.\n\n"
+        "Counts, for each function that transfers data, calls, bytes, sizes, -FI_EAGAIN and "
+        "errors; completions, reads of queues that gave something and that did not, and messages "
+        "that came before their receive (where it stands below the layer that matches). Of some "
+        "operations it takes the time from the call to the completion. It reports when the fabric "
+        "is closed, and at intervals if asked to.\n\n"
         "Percentiles of times come from buckets, and are too large by at most 1/32 (3.2 %). An "
-        "operation is recognized by its context: those with a null context, or none, are not timed, "
-        "nor is one of which the context is used again before it completes.",
+        "operation is recognized by its context: those with a null context, or none, are not "
+        "timed, nor is one of which the context is used again before it completes.",
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,

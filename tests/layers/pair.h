@@ -159,7 +159,7 @@ static inline bool pair_forbid_system_calls(void)
 }
 
 /* In a child: messages with a kernel that ends the process at the first system call. */
-static int pair_without_system_calls(const char *spec)
+static inline int pair_without_system_calls(const char *spec)
 {
     char from[64] = "", to[64];
     struct pair pair;

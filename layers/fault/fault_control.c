@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Objects that cannot be opened, connections that cannot be made, and what endpoints and queues
+ * keep. */
+#include <stdlib.h>
+
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "layers/fault/fault.h"
+
+static bool fails(struct fault_plan *plan, enum fault_call call)
+{
+    return plan && fault_plan_fails(plan, call);
+}
+
+/* ---- Fabric ---- */
+
+static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                       void *context)
+{
+    if (fails(pass_fabric_of(fabric)->hook, FAULT_DOMAIN))
+        return -FI_ENOMEM;
+    return pass_fabric_ops.domain(fabric, info, domain, context);
+}
+
+static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                        uint64_t flags, void *context)
+{
+    if (fails(pass_fabric_of(fabric)->hook, FAULT_DOMAIN))
+        return -FI_ENOMEM;
+    return pass_fabric_ops.domain2(fabric, info, domain, flags, context);
+}
+
+static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                   void *context)
+{
+    const struct fault_plan *plan = pass_fabric_of(fabric)->hook;
+    struct fi_eq_attr writable = attr ? *attr : (struct fi_eq_attr){0};
+
+    if (fails(pass_fabric_of(fabric)->hook, FAULT_EQ))
+        return -FI_ENOMEM;
+    if (plan && plan->kill_conn)
+        writable.flags |= FI_WRITE;
+    return pass_eq_open(fabric, attr ? &writable : NULL, eq, context);
+}
+
+/* The end of a connection, told as its lower would. */
+static ssize_t event_read(struct fid_eq *eq, ssize_t rc, uint32_t *event, void *buf)
+{
+    struct fault_plan *plan = object_of(eq, struct pass_eq, fid)->fabric->hook;
+    struct fi_eq_cm_entry *entry = buf;
+
+    if (rc < (ssize_t)sizeof(*entry) || *event != FAULT_ENDED || !plan)
+        return rc;
+    if (!plan->ended)
+        return -FI_EAGAIN;
+    *event = FI_SHUTDOWN;
+    entry->fid = &plan->ended->fid;
+    return rc;
+}
+
+static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+    uint32_t own, *which = event ? event : &own;
+
+    return event_read(eq, pass_eq_ops.read(eq, which, buf, len, flags), which, buf);
+}
+
+static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
+                        uint64_t flags)
+{
+    uint32_t own, *which = event ? event : &own;
+
+    return event_read(eq, pass_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
+}
+
+static struct fi_ops_eq eq_ops;
+
+static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (fids[i]->fclass == FI_CLASS_CQ && fault_cq_is_silent(fids[i]))
+            return -FI_EAGAIN;
+    return pass_fabric_ops.trywait(fabric, fids, count);
+}
+
+/* ---- Domain ---- */
+
+/* Without memory the queue has no faults. */
+static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                   void *context)
+{
+    struct fault_cq *own;
+    int rc =
+        fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : pass_cq_open(domain, attr, cq, context);
+
+    own = rc ? NULL : calloc(1, sizeof(*own));
+    if (own) {
+        own->plan = fault_of(domain);
+        *pass_hook(&(*cq)->fid) = own;
+    }
+    return rc;
+}
+
+static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                     void *context)
+{
+    return fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
+                                               : pass_cntr_open(domain, attr, cntr, context);
+}
+
+static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                   void *context)
+{
+    return fails(fault_of(domain), FAULT_AV) ? -FI_ENOMEM : pass_av_open(domain, attr, av, context);
+}
+
+static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
+        return -FI_ENOMEM;
+    return pass_mr_ops.reg(fid, buf, len, access, offset, key, flags, mr, context);
+}
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
+        return -FI_ENOMEM;
+    return pass_mr_ops.regv(fid, iov, count, access, offset, key, flags, mr, context);
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
+        return -FI_ENOMEM;
+    return pass_mr_ops.regattr(fid, attr, flags, mr);
+}
+
+/* ---- Endpoints ---- */
+
+/* A connection can be ended only where there is one. */
+static int check_type(const struct fault_plan *plan, const struct fi_info *info)
+{
+    if (!plan || !plan->kill_conn || !info || !info->ep_attr || info->ep_attr->type == FI_EP_MSG)
+        return 0;
+    log_user("fault: kill_conn needs endpoints with connections (FI_EP_MSG)");
+    return -FI_EINVAL;
+}
+
+static int ep_opened(struct fault_plan *plan, int rc, struct fid_ep **ep)
+{
+    struct fault_ep *own = rc || !plan ? NULL : calloc(1, sizeof(*own));
+
+    if (own) {
+        own->plan = plan;
+        own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
+        *pass_hook(&(*ep)->fid) = own;
+    }
+    return rc;
+}
+
+static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    uint64_t flags, void *context)
+{
+    struct fault_plan *plan = fault_of(domain);
+    int rc = check_type(plan, info);
+
+    if (rc)
+        return rc;
+    if (fails(plan, FAULT_ENDPOINT))
+        return -FI_ENOMEM;
+    return ep_opened(plan, pass_ep_open2(domain, info, ep, flags, context), ep);
+}
+
+static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                   void *context)
+{
+    return open_ep2(domain, info, ep, 0, context);
+}
+
+static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                    void *context)
+{
+    struct fault_plan *plan = fault_of(domain);
+
+    if (fails(plan, FAULT_ENDPOINT))
+        return -FI_ENOMEM;
+    return ep_opened(plan, pass_srx_open(domain, attr, srx, context), srx);
+}
+
+static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
+
+    return ep_opened(domain->fabric->hook, pass_ep_ops.tx_ctx(sep, index, attr, ep, context), ep);
+}
+
+static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
+
+    return ep_opened(domain->fabric->hook, pass_ep_ops.rx_ctx(sep, index, attr, ep, context), ep);
+}
+
+static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
+{
+    struct fault_ep *own = *pass_hook(fid);
+    int rc = pass_ep_fid_ops.bind(fid, target, flags);
+
+    if (!rc && own && target && target->fclass == FI_CLASS_EQ)
+        own->eq = object_of(target, struct fid_eq, fid);
+    return rc;
+}
+
+static int connect_ep(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+    struct pass_domain *domain = object_of(ep, struct pass_ep, fid)->domain;
+
+    if (fails(domain->fabric->hook, FAULT_CONNECT))
+        return -FI_ENETUNREACH;
+    return pass_cm_ops.connect(ep, addr, param, paramlen);
+}
+
+/* ---- Closing ---- */
+
+static int close_with(struct fid *fid, const struct fi_ops *passed)
+{
+    void *own = *pass_hook(fid);
+    int rc = passed->close(fid);
+
+    if (!rc)
+        free(own);
+    return rc;
+}
+
+static int close_fabric(struct fid *fid)
+{
+    return close_with(fid, &pass_fabric_fid_ops);
+}
+
+static int close_ep(struct fid *fid)
+{
+    struct fault_plan *plan = object_of(fid, struct pass_ep, fid.fid)->domain->fabric->hook;
+    int rc = close_with(fid, &pass_ep_fid_ops);
+
+    if (!rc && plan && plan->ended == (void *)fid)
+        plan->ended = NULL;
+    return rc;
+}
+
+static int close_cq(struct fid *fid)
+{
+    return close_with(fid, &pass_cq_fid_ops);
+}
+
+static struct fi_ops fabric_fid_ops, ep_fid_ops, cq_fid_ops;
+static struct fi_ops_fabric fabric_ops;
+static struct fi_ops_domain domain_ops;
+static struct fi_ops_mr mr_ops = {
+    .size = sizeof(mr_ops),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+static struct fi_ops_ep ep_ops;
+static struct fi_ops_cm cm_ops;
+
+static void fill_tables(void)
+{
+    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops.close = close_fabric;
+    ep_fid_ops = pass_ep_fid_ops;
+    ep_fid_ops.close = close_ep;
+    ep_fid_ops.bind = bind_ep;
+    cq_fid_ops = pass_cq_fid_ops;
+    cq_fid_ops.close = close_cq;
+    fabric_ops = pass_fabric_ops;
+    fabric_ops.domain = open_domain;
+    fabric_ops.domain2 = open_domain2;
+    fabric_ops.eq_open = open_eq;
+    fabric_ops.trywait = trywait;
+    domain_ops = pass_domain_ops;
+    domain_ops.cq_open = open_cq;
+    domain_ops.cntr_open = open_cntr;
+    domain_ops.av_open = open_av;
+    domain_ops.endpoint = open_ep;
+    domain_ops.endpoint2 = open_ep2;
+    domain_ops.srx_ctx = open_srx;
+    eq_ops = pass_eq_ops;
+    eq_ops.read = eq_read;
+    eq_ops.sread = eq_sread;
+    ep_ops = pass_ep_ops;
+    ep_ops.tx_ctx = open_tx;
+    ep_ops.rx_ctx = open_rx;
+    cm_ops = pass_cm_ops;
+    cm_ops.connect = connect_ep;
+}
+
+void fault_control_ops(struct pass_ops *ops)
+{
+    fill_tables();
+    ops->fabric_fid = &fabric_fid_ops;
+    ops->ep_fid = &ep_fid_ops;
+    ops->cq_fid = &cq_fid_ops;
+    ops->fabric = &fabric_ops;
+    ops->domain = &domain_ops;
+    ops->mr = &mr_ops;
+    ops->ep = &ep_ops;
+    ops->cm = &cm_ops;
+    ops->eq = &eq_ops;
+}

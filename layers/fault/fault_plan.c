@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/fault/fault_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+static const char *const names[] = {
+    [FAULT_SEND] = "send",     [FAULT_RECV] = "recv",
+    [FAULT_READ] = "read",     [FAULT_WRITE] = "write",
+    [FAULT_ATOMIC] = "atomic", [FAULT_COLLECTIVE] = "collective",
+    [FAULT_DOMAIN] = "domain", [FAULT_ENDPOINT] = "endpoint",
+    [FAULT_CQ] = "cq",         [FAULT_CNTR] = "cntr",
+    [FAULT_AV] = "av",         [FAULT_MR] = "mr",
+    [FAULT_EQ] = "eq",         [FAULT_CONNECT] = "connect",
+    [FAULT_CALLS] = NULL,
+};
+
+static int find_call(const char *name)
+{
+    for (int i = 0; i < FAULT_CALLS; i++)
+        if (!strcmp(names[i], name))
+            return i;
+    return -1;
+}
+
+static int parse_item(struct fault_plan *plan, char *item, char *why, size_t why_size)
+{
+    char *colon = strchr(item, ':'), *end;
+    unsigned long long number;
+    const char *near;
+    int call;
+
+    if (colon)
+        *colon = 0;
+    call = find_call(item);
+    if (call < 0) {
+        near = near_name(item, names);
+        snprintf(why, why_size, "fail: there is no call '%.40s'%s%s%s", item,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return -FI_EINVAL;
+    }
+    number = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoull(colon + 1, &end, 10) : 0;
+    if (!number || *end) {
+        snprintf(why, why_size, "fail: '%s' needs the number of the call, as in %s:17", item, item);
+        return -FI_EINVAL;
+    }
+    plan->fail[call] = number;
+    return 0;
+}
+
+static int parse_fail(struct fault_plan *plan, const char *text, char *why, size_t why_size)
+{
+    char *copy = strdup(text), *rest = copy, *item;
+    int rc = copy ? 0 : -FI_ENOMEM;
+
+    while (!rc && (item = strsep(&rest, "|,")))
+        rc = parse_item(plan, item, why, why_size);
+    free(copy);
+    return rc;
+}
+
+int fault_plan_init(struct fault_plan *plan, const struct params *params, char *why,
+                    size_t why_size)
+{
+    const char *fail = params_string(params, "fail");
+
+    memset(plan, 0, sizeof(*plan));
+    plan->seed = (uint64_t)params_int(params, "seed");
+    plan->eagain = params_millionths(params, "eagain");
+    plan->delay_ns = (uint64_t)params_time_ms(params, "delay") * 1000000;
+    plan->kill_conn = (uint64_t)params_int(params, "kill_conn");
+    return fail ? parse_fail(plan, fail, why, why_size) : 0;
+}
+
+bool fault_plan_fails(struct fault_plan *plan, enum fault_call call)
+{
+    if (!plan->fail[call])
+        return false;
+    return atomic_fetch_add_explicit(&plan->calls[call], 1, memory_order_relaxed) + 1 ==
+           plan->fail[call];
+}
+
+/* The finalizer of splitmix64. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+bool fault_plan_refuses(const struct fault_plan *plan, uint64_t ep, uint64_t n)
+{
+    uint64_t random = mix(mix(plan->seed + ep * 0x9e3779b97f4a7c15u) + n * 0x9e3779b97f4a7c15u);
+
+    return random % 1000000 < plan->eagain;
+}
+
+bool fault_plan_kills(struct fault_plan *plan)
+{
+    if (!plan->kill_conn)
+        return false;
+    return atomic_fetch_add_explicit(&plan->sends, 1, memory_order_relaxed) + 1 == plan->kill_conn;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which calls go wrong. Chances are decided by the seed, the number of the endpoint and that of the
+ * call on it: one seed, one course, as long as each endpoint sees the same calls.
+ */
+#ifndef WEFT_FAULT_PLAN_H
+#define WEFT_FAULT_PLAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fi_endpoint.h>
+
+#include "core/param.h"
+
+/* What `fail` can name. */
+enum fault_call {
+    FAULT_SEND,
+    FAULT_RECV,
+    FAULT_READ,
+    FAULT_WRITE,
+    FAULT_ATOMIC,
+    FAULT_COLLECTIVE,
+    FAULT_DOMAIN,
+    FAULT_ENDPOINT,
+    FAULT_CQ,
+    FAULT_CNTR,
+    FAULT_AV,
+    FAULT_MR,
+    FAULT_EQ,
+    FAULT_CONNECT,
+    FAULT_CALLS,
+};
+
+struct fault_plan {
+    uint64_t seed;
+    uint32_t eagain; /* millionths */
+    uint64_t delay_ns;
+    uint64_t kill_conn;             /* number of the send; 0: none */
+    uint64_t fail[FAULT_CALLS];     /* number of the call; 0: none */
+    _Atomic(struct fid_ep *) ended; /* by kill_conn, and open */
+    atomic_uint_fast64_t calls[FAULT_CALLS], sends, endpoints;
+};
+
+/* -FI_EINVAL with a sentence in why. */
+int fault_plan_init(struct fault_plan *plan, const struct params *params, char *why,
+                    size_t why_size);
+
+/* Counts a call, and says whether it is the one that fails. */
+bool fault_plan_fails(struct fault_plan *plan, enum fault_call call);
+/* Whether this call, number `n` of endpoint `ep`, is answered -FI_EAGAIN. */
+bool fault_plan_refuses(const struct fault_plan *plan, uint64_t ep, uint64_t n);
+/* Counts an accepted send, and says whether its connection is to be ended. */
+bool fault_plan_kills(struct fault_plan *plan);
+
+#endif
