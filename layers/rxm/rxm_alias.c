@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/no.h"
+#include "core/post.h"
 #include "layers/rxm/rxm_ep.h"
 
 struct rxm_alias {
@@ -21,65 +22,16 @@ static struct rxm_alias *alias_of(struct fid_ep *fid)
     return object_of(fid, struct rxm_alias, fid);
 }
 
-/* ---- Messages ---- */
+/* ---- Transfers ---- */
 
-static ssize_t send_one(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                        fi_addr_t dest, uint64_t data, void *context, uint64_t more)
+static uint64_t tx_flags(struct fid_ep *fid)
 {
-    struct rxm_alias *alias = alias_of(fid);
-    struct fi_msg msg = {.msg_iov = iov,
-                         .desc = desc,
-                         .iov_count = count,
-                         .addr = dest,
-                         .context = context,
-                         .data = data};
-
-    return rxm_msg_ops.sendmsg(&alias->ep->fid, &msg, alias->tx_flags | more);
+    return alias_of(fid)->tx_flags;
 }
 
-static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                         fi_addr_t dest, void *context)
+static uint64_t rx_flags(struct fid_ep *fid)
 {
-    return send_one(fid, iov, desc, count, dest, 0, context, 0);
-}
-
-static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
-                        void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return send_one(fid, &iov, &desc, 1, dest, 0, context, 0);
-}
-
-static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                            uint64_t data, fi_addr_t dest, void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return send_one(fid, &iov, &desc, 1, dest, data, context, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                         fi_addr_t src, void *context)
-{
-    struct rxm_alias *alias = alias_of(fid);
-    struct fi_msg msg = {
-        .msg_iov = iov, .desc = desc, .iov_count = count, .addr = src, .context = context};
-
-    return rxm_msg_ops.recvmsg(&alias->ep->fid, &msg, alias->rx_flags);
-}
-
-static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
-                        void *context)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-    return msg_recvv(fid, &iov, &desc, 1, src, context);
-}
-
-static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-    return rxm_msg_ops.sendmsg(&alias_of(fid)->ep->fid, msg, flags);
+    return alias_of(fid)->rx_flags;
 }
 
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
@@ -87,227 +39,91 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
     return rxm_msg_ops.recvmsg(&alias_of(fid)->ep->fid, msg, flags);
 }
 
-static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
-{
-    return rxm_msg_ops.inject(&alias_of(fid)->ep->fid, buf, len, dest);
-}
-
-static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
-                              fi_addr_t dest)
-{
-    return rxm_msg_ops.injectdata(&alias_of(fid)->ep->fid, buf, len, data, dest);
-}
-
-static struct fi_ops_msg msg_ops = {
-    .size = sizeof(msg_ops),
-    .recv = msg_recv,
-    .recvv = msg_recvv,
-    .recvmsg = msg_recvmsg,
-    .send = msg_send,
-    .sendv = msg_sendv,
-    .sendmsg = msg_sendmsg,
-    .inject = msg_inject,
-    .senddata = msg_senddata,
-    .injectdata = msg_injectdata,
-};
-
-/* ---- Tagged messages ---- */
-
-static ssize_t tsend_one(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                         fi_addr_t dest, uint64_t tag, uint64_t data, void *context, uint64_t more)
-{
-    struct rxm_alias *alias = alias_of(fid);
-    struct fi_msg_tagged msg = {.msg_iov = iov,
-                                .desc = desc,
-                                .iov_count = count,
-                                .addr = dest,
-                                .tag = tag,
-                                .context = context,
-                                .data = data};
-
-    return rxm_tagged_ops.sendmsg(&alias->ep->fid, &msg, alias->tx_flags | more);
-}
-
-static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                            fi_addr_t dest, uint64_t tag, void *context)
-{
-    return tsend_one(fid, iov, desc, count, dest, tag, 0, context, 0);
-}
-
-static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                           fi_addr_t dest, uint64_t tag, void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return tsend_one(fid, &iov, &desc, 1, dest, tag, 0, context, 0);
-}
-
-static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                               uint64_t data, fi_addr_t dest, uint64_t tag, void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return tsend_one(fid, &iov, &desc, 1, dest, tag, data, context, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                            fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
-{
-    struct rxm_alias *alias = alias_of(fid);
-    struct fi_msg_tagged msg = {.msg_iov = iov,
-                                .desc = desc,
-                                .iov_count = count,
-                                .addr = src,
-                                .tag = tag,
-                                .ignore = ignore,
-                                .context = context};
-
-    return rxm_tagged_ops.recvmsg(&alias->ep->fid, &msg, alias->rx_flags);
-}
-
-static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
-                           uint64_t tag, uint64_t ignore, void *context)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-    return tagged_recvv(fid, &iov, &desc, 1, src, tag, ignore, context);
-}
-
-static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-    return rxm_tagged_ops.sendmsg(&alias_of(fid)->ep->fid, msg, flags);
-}
-
 static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     return rxm_tagged_ops.recvmsg(&alias_of(fid)->ep->fid, msg, flags);
 }
 
-static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
-                             uint64_t tag)
+static ssize_t inject(struct fid_ep *ep, const struct post *post)
 {
-    return rxm_tagged_ops.inject(&alias_of(fid)->ep->fid, buf, len, dest, tag);
+    const void *buf = post->iov->iov_base;
+    size_t len = post->iov->iov_len;
+    bool tagged = post->kind & FI_TAGGED;
+
+    if (!(post->flags & FI_REMOTE_CQ_DATA))
+        return tagged ? rxm_tagged_ops.inject(ep, buf, len, post->peer, post->tag)
+                      : rxm_msg_ops.inject(ep, buf, len, post->peer);
+    return tagged ? rxm_tagged_ops.injectdata(ep, buf, len, post->data, post->peer, post->tag)
+                  : rxm_msg_ops.injectdata(ep, buf, len, post->data, post->peer);
 }
 
-static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
-                                 fi_addr_t dest, uint64_t tag)
+static ssize_t send_tagged(struct fid_ep *ep, const struct post *post)
 {
-    return rxm_tagged_ops.injectdata(&alias_of(fid)->ep->fid, buf, len, data, dest, tag);
+    const struct fi_msg_tagged msg = {.msg_iov = post->iov,
+                                      .desc = post->desc,
+                                      .iov_count = post->count,
+                                      .addr = post->peer,
+                                      .tag = post->tag,
+                                      .context = post->context,
+                                      .data = post->data};
+
+    return rxm_tagged_ops.sendmsg(ep, &msg, post->flags);
 }
 
-static struct fi_ops_tagged tagged_ops = {
-    .size = sizeof(tagged_ops),
-    .recv = tagged_recv,
-    .recvv = tagged_recvv,
-    .recvmsg = tagged_recvmsg,
-    .send = tagged_send,
-    .sendv = tagged_sendv,
-    .sendmsg = tagged_sendmsg,
-    .inject = tagged_inject,
-    .senddata = tagged_senddata,
-    .injectdata = tagged_injectdata,
-};
-
-/* ---- Remote memory ---- */
-
-static ssize_t rma_one(struct fid_ep *fid,
-                       ssize_t (*op)(struct fid_ep *, const struct fi_msg_rma *, uint64_t),
-                       const struct fi_msg_rma *msg, uint64_t addr, uint64_t key, uint64_t more)
+static ssize_t post_send(struct fid_ep *fid, const struct post *post)
 {
-    struct rxm_alias *alias = alias_of(fid);
-    struct fi_msg_rma whole = *msg;
-    struct fi_rma_iov remote = {.addr = addr, .key = key};
+    struct fid_ep *ep = &alias_of(fid)->ep->fid;
+    const struct fi_msg msg = {.msg_iov = post->iov,
+                               .desc = post->desc,
+                               .iov_count = post->count,
+                               .addr = post->peer,
+                               .context = post->context,
+                               .data = post->data};
 
-    for (size_t i = 0; i < msg->iov_count; i++)
-        remote.len += msg->msg_iov[i].iov_len;
-    whole.rma_iov = &remote;
-    whole.rma_iov_count = 1;
-    return op(&alias->ep->fid, &whole, alias->tx_flags | more);
+    if (post->silent)
+        return inject(ep, post);
+    return post->kind & FI_TAGGED ? send_tagged(ep, post)
+                                  : rxm_msg_ops.sendmsg(ep, &msg, post->flags);
 }
 
-static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                         fi_addr_t src, uint64_t addr, uint64_t key, void *context)
+static ssize_t inject_write(struct fid_ep *ep, const struct post *post)
 {
-    struct fi_msg_rma msg = {
-        .msg_iov = iov, .desc = desc, .iov_count = count, .addr = src, .context = context};
+    const void *buf = post->iov->iov_base;
+    size_t len = post->iov->iov_len;
 
-    return rma_one(fid, rxm_rma_ops.readmsg, &msg, addr, key, 0);
+    return post->flags & FI_REMOTE_CQ_DATA
+               ? rxm_rma_ops.injectdata(ep, buf, len, post->data, post->peer, post->rma->addr,
+                                        post->rma->key)
+               : rxm_rma_ops.inject(ep, buf, len, post->peer, post->rma->addr, post->rma->key);
 }
 
-static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
-                        uint64_t addr, uint64_t key, void *context)
+static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
 {
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
+    struct fid_ep *ep = &alias_of(fid)->ep->fid;
+    const struct fi_msg_rma msg = {.msg_iov = post->iov,
+                                   .desc = post->desc,
+                                   .iov_count = post->count,
+                                   .addr = post->peer,
+                                   .rma_iov = post->rma,
+                                   .rma_iov_count = post->rma_count,
+                                   .context = post->context,
+                                   .data = post->data};
 
-    return rma_readv(fid, &iov, &desc, 1, src, addr, key, context);
+    if (post->silent)
+        return inject_write(ep, post);
+    return post->kind & FI_READ ? rxm_rma_ops.readmsg(ep, &msg, post->flags)
+                                : rxm_rma_ops.writemsg(ep, &msg, post->flags);
 }
 
-static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                          fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
-{
-    struct fi_msg_rma msg = {
-        .msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest, .context = context};
+#include "core/post_recv.inc"
+#include "core/post_rma.inc"
+#include "core/post_send.inc"
+#include "core/post_trecv.inc"
+#include "core/post_tsend.inc"
 
-    return rma_one(fid, rxm_rma_ops.writemsg, &msg, addr, key, 0);
-}
-
-static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                         fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return rma_writev(fid, &iov, &desc, 1, dest, addr, key, context);
-}
-
-static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                             uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-                             void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-    struct fi_msg_rma msg = {.msg_iov = &iov,
-                             .desc = &desc,
-                             .iov_count = 1,
-                             .addr = dest,
-                             .context = context,
-                             .data = data};
-
-    return rma_one(fid, rxm_rma_ops.writemsg, &msg, addr, key, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-    return rxm_rma_ops.readmsg(&alias_of(fid)->ep->fid, msg, flags);
-}
-
-static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-    return rxm_rma_ops.writemsg(&alias_of(fid)->ep->fid, msg, flags);
-}
-
-static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
-                          uint64_t addr, uint64_t key)
-{
-    return rxm_rma_ops.inject(&alias_of(fid)->ep->fid, buf, len, dest, addr, key);
-}
-
-static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
-                              fi_addr_t dest, uint64_t addr, uint64_t key)
-{
-    return rxm_rma_ops.injectdata(&alias_of(fid)->ep->fid, buf, len, data, dest, addr, key);
-}
-
-static struct fi_ops_rma rma_ops = {
-    .size = sizeof(rma_ops),
-    .read = rma_read,
-    .readv = rma_readv,
-    .readmsg = rma_readmsg,
-    .write = rma_write,
-    .writev = rma_writev,
-    .writemsg = rma_writemsg,
-    .inject = rma_inject,
-    .writedata = rma_writedata,
-    .injectdata = rma_injectdata,
-};
+static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), POST_RECV, POST_SEND};
+static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops), POST_TRECV, POST_TSEND};
+static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops), POST_RMA};
 
 /* ---- The fid ---- */
 

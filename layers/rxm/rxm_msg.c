@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages: fi_msg(3). */
+#include "core/post.h"
 #include "layers/rxm/rxm_ep.h"
 
-static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg *msg, uint64_t flags)
+static uint64_t rx_flags(struct fid_ep *fid)
 {
+    return rxm_ep_of(fid)->info->rx_attr->op_flags;
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
     ssize_t rc = -FI_EOPBADSTATE;
 
     unit_lock(ep->unit);
@@ -13,33 +20,7 @@ static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg *msg, uint64_t
     return rc;
 }
 
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                         fi_addr_t src_addr, void *context)
-{
-    struct rxm_ep *ep = rxm_ep_of(fid);
-    struct fi_msg msg = {
-        .msg_iov = iov,
-        .desc = desc,
-        .iov_count = count,
-        .addr = src_addr,
-        .context = context,
-    };
-
-    return recv_posted(ep, &msg, ep->info->rx_attr->op_flags);
-}
-
-static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr,
-                        void *context)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-    return msg_recvv(fid, &iov, &desc, 1, src_addr, context);
-}
-
-static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-    return recv_posted(rxm_ep_of(fid), msg, flags);
-}
+#include "core/post_recv.inc"
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
                         void *context)
@@ -111,13 +92,6 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
 
 struct fi_ops_msg rxm_msg_ops = {
     .size = sizeof(rxm_msg_ops),
-    .recv = msg_recv,
-    .recvv = msg_recvv,
-    .recvmsg = msg_recvmsg,
-    .send = msg_send,
-    .sendv = msg_sendv,
-    .sendmsg = msg_sendmsg,
-    .inject = msg_inject,
-    .senddata = msg_senddata,
-    .injectdata = msg_injectdata,
+    POST_RECV,
+    POST_SEND,
 };

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tagged messages: fi_tagged(3). */
+#include "core/post.h"
 #include "layers/rxm/rxm_ep.h"
 
-static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+static uint64_t rx_flags(struct fid_ep *fid)
 {
+    return rxm_ep_of(fid)->info->rx_attr->op_flags;
+}
+
+static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    struct rxm_ep *ep = rxm_ep_of(fid);
     ssize_t rc = -FI_EOPBADSTATE;
 
     unit_lock(ep->unit);
@@ -13,35 +20,7 @@ static ssize_t recv_posted(struct rxm_ep *ep, const struct fi_msg_tagged *msg, u
     return rc;
 }
 
-static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-                            fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context)
-{
-    struct rxm_ep *ep = rxm_ep_of(fid);
-    struct fi_msg_tagged msg = {
-        .msg_iov = iov,
-        .desc = desc,
-        .iov_count = count,
-        .addr = src_addr,
-        .tag = tag,
-        .ignore = ignore,
-        .context = context,
-    };
-
-    return recv_posted(ep, &msg, ep->info->rx_attr->op_flags);
-}
-
-static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
-                           fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context)
-{
-    struct iovec iov = {.iov_base = buf, .iov_len = len};
-
-    return tagged_recvv(fid, &iov, &desc, 1, src_addr, tag, ignore, context);
-}
-
-static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-    return recv_posted(rxm_ep_of(fid), msg, flags);
-}
+#include "core/post_trecv.inc"
 
 static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                            fi_addr_t dest, uint64_t tag, void *context)
@@ -117,13 +96,6 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len
 
 struct fi_ops_tagged rxm_tagged_ops = {
     .size = sizeof(rxm_tagged_ops),
-    .recv = tagged_recv,
-    .recvv = tagged_recvv,
-    .recvmsg = tagged_recvmsg,
-    .send = tagged_send,
-    .sendv = tagged_sendv,
-    .sendmsg = tagged_sendmsg,
-    .inject = tagged_inject,
-    .senddata = tagged_senddata,
-    .injectdata = tagged_injectdata,
+    POST_TRECV,
+    POST_TSEND,
 };
