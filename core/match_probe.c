@@ -38,7 +38,8 @@ static ssize_t peek(struct match *match, const struct want *want)
 {
     struct rx *rx = match_find_queued(want->side, want->tag, want->ignore, want->src);
 
-    /* Who peeks in a loop reads an error each time, and a queue that is not empty drives nothing. */
+    /* Who peeks in a loop reads an error each time, and a queue that is not empty drives nothing.
+     */
     if (!rx && match->report->unit) {
         unit_progress(match->report->unit);
         rx = match_find_queued(want->side, want->tag, want->ignore, want->src);

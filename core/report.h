@@ -35,8 +35,8 @@ struct report {
 int report_bind(struct report *report, struct domain *domain, struct fid *fid, uint64_t flags);
 /* Lets go of all of it; the report is then as at the start. */
 void report_finish(struct report *report);
-/* Who drives unit drives every endpoint of the domain, those to come too: unit has a counter that is
- * bound to a memory region, which any of them may change. Units unlocked. -FI_ENOMEM. */
+/* Who drives unit drives every endpoint of the domain, those to come too: unit has a counter that
+ * is bound to a memory region, which any of them may change. Units unlocked. -FI_ENOMEM. */
 int report_share(struct domain *domain, struct unit *unit);
 
 /* Does an operation posted with op_flags (defaults already merged) want a completion? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer that scribbles over the shared memory while messages flow: whatever it does, nothing is
- * touched that should not be, every operation of the victim ends at most once, and none is left when
- * the link is gone. The input is a list of commands, see `act`.
+ * touched that should not be, every operation of the victim ends at most once, and none is left
+ * when the link is gone. The input is a list of commands, see `act`.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -169,7 +169,7 @@ static void forge(struct game *game, struct input *input)
 static void scribble(struct game *game, struct input *input)
 {
     unsigned at = next(input) << 8;
-    
+
     at |= next(input);
     memory[at % (2 * SHM_HALF)] = (char)next(input);
 }
@@ -197,8 +197,7 @@ static void victim_posts(struct game *game, struct input *input)
     case 5: fi_read(ep, room, ROOM, NULL, peer, 0, 1, (void *)op); break;
     case 6: {
         struct iovec iov = {room, ROOM};
-        struct fi_msg msg = {
-            .msg_iov = &iov, .iov_count = 1, .addr = peer, .context = (void *)op};
+        struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = peer, .context = (void *)op};
 
         fi_sendmsg(ep, &msg, FI_DELIVERY_COMPLETE);
         break;

@@ -29,8 +29,9 @@ static const struct param_def shm_params[] = {
     {.key = "max_saved_size",
      .type = PARAM_SIZE,
      .default_text = "64m",
-     .help = "Bytes of unexpected messages that an endpoint keeps; beyond, the peer that sends more "
-             "is not read until some are received."},
+     .help =
+         "Bytes of unexpected messages that an endpoint keeps; beyond, the peer that sends more "
+         "is not read until some are received."},
     {.key = "tx_size",
      .type = PARAM_INT,
      .default_text = "4096",

@@ -14,9 +14,8 @@ static void ask(void)
 {
     long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
 
-    available =
-        known > 0 && known & MEMBARRIER_CMD_GLOBAL_EXPEDITED &&
-        !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+    available = known > 0 && known & MEMBARRIER_CMD_GLOBAL_EXPEDITED &&
+                !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
 bool shm_fence_available(void)

@@ -6,7 +6,7 @@
 
 struct control {
     struct list list;
-    struct shm_head head;
+    struct shm_head head = {0};
     uint64_t words[3];
 };
 

@@ -91,7 +91,8 @@ void shm_cross_start(struct shm_op *op)
 }
 
 /* What is left of a list of segments behind `at` bytes, at most STEP bytes of it. */
-static size_t rest(const struct iovec *all, size_t count, size_t at, size_t most, struct iovec *left)
+static size_t rest(const struct iovec *all, size_t count, size_t at, size_t most,
+                   struct iovec *left)
 {
     size_t used = 0;
 
@@ -139,8 +140,7 @@ static void refused(struct shm_op *op)
 
 void shm_cross_step(struct shm_ep *ep)
 {
-    list_for_each_safe(pos, after, &ep->crosses)
-    {
+    list_for_each_safe (pos, after, &ep->crosses) {
         struct shm_op *op = list_item(pos, struct shm_op, work);
         ssize_t n = attach(op);
 

@@ -39,8 +39,8 @@ struct shm_ep {
     bool enabled, top, in_progress, knows_sources, look_now;
     bool armed, woken; /* somebody may sleep; wake_fd is readable */
     unsigned armed_rounds;
-    unsigned forks;    /* fork_generation when it was opened */
-    unsigned tx_used;  /* operations that wait for the peer */
+    unsigned forks;   /* fork_generation when it was opened */
+    unsigned tx_used; /* operations that wait for the peer */
     struct shm_bell *bell;
     struct list busy;    /* links that have something to write */
     struct list crosses; /* operations that attach to the peer's memory */

@@ -12,11 +12,11 @@ enum {
     OBJECTS = 65536,
 };
 
-static const uint64_t all_caps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ |
-    FI_REMOTE_WRITE | FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV |
-    FI_TAGGED_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_PEER |
-    FI_AV_USER_ID;
+static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_RECV | FI_READ |
+                                 FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
+                                 FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV |
+                                 FI_SOURCE | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_PEER |
+                                 FI_AV_USER_ID;
 /* Reads are answered while others are streamed: no order between two of them. */
 static const uint64_t orders = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
                                FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;

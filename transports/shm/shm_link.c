@@ -37,8 +37,8 @@ static const uint32_t magic = 0x57534d31; /* "WSM1" */
 
 struct hello {
     uint32_t magic, version;
-    uint32_t region; /* bytes; 0 in a WELCOME */
-    uint32_t number; /* of the link in the bell that comes with it */
+    uint32_t region;  /* bytes; 0 in a WELCOME */
+    uint32_t number;  /* of the link in the bell that comes with it */
     uint32_t barrier; /* the sender of this can fence and be fenced */
     char name[SHM_NAME_MAX];
 };
@@ -366,10 +366,8 @@ static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
 {
     char space[CMSG_SPACE(HELLO_FDS * sizeof(int))];
     struct iovec iov = {hello, sizeof(*hello)};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = space,
-                         .msg_controllen = sizeof(space)};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
     struct cmsghdr *cmsg;
     ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -480,8 +478,7 @@ void shm_link_ring(struct shm_link *link)
 
 void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
 {
-    list_for_each_safe(pos, after, &ep->absent)
-    {
+    list_for_each_safe (pos, after, &ep->absent) {
         struct absent *absent = list_item(pos, struct absent, list);
 
         if (dest != FI_ADDR_UNSPEC && absent->addr != dest)

@@ -45,11 +45,11 @@ struct shm_link {
     unsigned refs;        /* itself, and saved messages */
     void *region;         /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid; /* 0: of another pid namespace */
+    pid_t pid;    /* 0: of another pid namespace */
     bool barrier; /* cooling it takes the fence of this side only */
     bool ended;   /* the peer has gone; what it sent may still be here */
     int err;      /* positive: why it is dead */
-    char *name; /* the peer's address; NULL as long as region is */
+    char *name;   /* the peer's address; NULL as long as region is */
 };
 
 /* Binds the socket that peers find to the endpoint's name, which becomes complete. -FI_EADDRINUSE,
@@ -60,7 +60,8 @@ int shm_link_start(struct shm_ep *ep);
 
 /*
  * The link to an address: an existing one, or a new one that can be written to at once. -FI_EAGAIN:
- * nobody there, yet; -FI_EINVAL: not in the AV; positive FI_E code: nobody there, and that is final.
+ * nobody there, yet; -FI_EINVAL: not in the AV; positive FI_E code: nobody there, and that is
+ * final.
  */
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link);
 /* Takes what the sockets have: requests, introductions, wake-ups, ends. */
@@ -90,8 +91,7 @@ static inline void shm_link_notify(struct shm_link *link)
         atomic_thread_fence(memory_order_seq_cst);
     else
         atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(
-            !atomic_load_explicit(&link->tx.credits->polled, memory_order_relaxed), 0))
+    if (__builtin_expect(!atomic_load_explicit(&link->tx.credits->polled, memory_order_relaxed), 0))
         shm_link_ring(link);
 }
 

@@ -10,7 +10,7 @@
 
 /* A message without a receive: all of it, or where it waits. */
 struct shm_saved {
-    struct list list; /* of the endpoint */
+    struct list list;  /* of the endpoint */
     struct shm_ep *ep; /* NULL: closed */
     struct shm_link *link;
     size_t len;
@@ -151,8 +151,7 @@ fi_addr_t shm_saved_source(struct fi_peer_rx_entry *entry)
 
 void shm_saved_close(struct shm_ep *ep)
 {
-    list_for_each_safe(pos, after, &ep->saved)
-    {
+    list_for_each_safe (pos, after, &ep->saved) {
         struct shm_saved *saved = list_item(pos, struct shm_saved, list);
 
         list_detach(&saved->list);
@@ -294,9 +293,8 @@ bool shm_take_message(struct shm_link *link, struct shm_head head, const char *b
 bool shm_take_announced(struct shm_link *link, struct shm_head head, const char *body)
 {
     struct shm_words words = shm_words(body, head);
-    struct shm_saved what = {.announced = true,
-                             .tagged = head.flags & SHM_TAGGED,
-                             .has_data = head.flags & SHM_CQ_DATA};
+    struct shm_saved what = {
+        .announced = true, .tagged = head.flags & SHM_TAGGED, .has_data = head.flags & SHM_CQ_DATA};
     struct fi_peer_rx_entry *entry;
     uint64_t tag = what.tagged ? shm_get(&words) : 0, number;
     int rc;

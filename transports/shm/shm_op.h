@@ -57,8 +57,8 @@ struct shm_op {
     bool wanted, message, has_data, streaming, big;
     struct iovec iov[SHM_PIECES]; /* own memory */
     size_t count;
-    size_t index, offset; /* where in it the next byte is */
-    size_t at, len;       /* bytes moved, to move */
+    size_t index, offset;              /* where in it the next byte is */
+    size_t at, len;                    /* bytes moved, to move */
     struct iovec there[SHM_IOV_LIMIT]; /* the peer's memory */
     size_t there_count;
     void *context;

@@ -87,8 +87,8 @@ static ssize_t begin(struct making *making)
     if (post->flags & FI_INJECT && making->len > SHM_INJECT)
         return -FI_EMSGSIZE;
     making->link = known(ep, post->peer);
-    if (__builtin_expect(!making->link || atomic_load_explicit(&ep->stale_peers,
-                                                               memory_order_relaxed), 0)) {
+    if (__builtin_expect(
+            !making->link || atomic_load_explicit(&ep->stale_peers, memory_order_relaxed), 0)) {
         rc = find(ep, post->peer, &making->link);
         if (rc > 0)
             return (rc = unreachable(ep, post, (int)rc)) ? rc : 1;
@@ -97,8 +97,10 @@ static ssize_t begin(struct making *making)
     }
     if (__builtin_expect(post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
         return try_again(ep);
-    if (__builtin_expect(making->link->big_writes && ep->order & (FI_ORDER_SAW | FI_ORDER_WAW |
-            FI_ORDER_RAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW), 0))
+    if (__builtin_expect(making->link->big_writes &&
+                             ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
+                                          FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW),
+                         0))
         return try_again(ep);
     return 0;
 }
@@ -208,9 +210,9 @@ static ssize_t announce(struct making *making, struct shm_head head)
     char *body;
 
     head.op = SHM_RTS;
-    head.bytes = (uint16_t)(sizeof(uint64_t) * (2 + (head.flags & SHM_TAGGED ? 1u : 0) +
-                                                (head.flags & SHM_CQ_DATA ? 1u : 0) +
-                                                2 * post->count));
+    head.bytes =
+        (uint16_t)(sizeof(uint64_t) * (2 + (head.flags & SHM_TAGGED ? 1u : 0) +
+                                       (head.flags & SHM_CQ_DATA ? 1u : 0) + 2 * post->count));
     body = shm_tx_reserve(&making->link->tx, head.bytes);
     op = body ? new_op(making, SHM_OUT) : NULL;
     if (!op)
@@ -232,8 +234,8 @@ static ssize_t announce(struct making *making, struct shm_head head)
 static ssize_t send_answered(struct making *making, struct shm_head head)
 {
     const struct post *post = making->post;
-    size_t header = sizeof(uint64_t) * (1 + (head.flags & SHM_TAGGED ? 1u : 0) +
-                                        (head.flags & SHM_CQ_DATA ? 1u : 0));
+    size_t header = sizeof(uint64_t) *
+                    (1 + (head.flags & SHM_TAGGED ? 1u : 0) + (head.flags & SHM_CQ_DATA ? 1u : 0));
     struct shm_op *op;
     uint64_t pos = 0;
     char *body;
@@ -258,8 +260,8 @@ static inline ssize_t send_now(struct making *making, struct shm_head head)
 {
     const struct post *post = making->post;
     struct report *report = &making->ep->report;
-    size_t header = sizeof(uint64_t) * ((head.flags & SHM_TAGGED ? 1u : 0) +
-                                        (head.flags & SHM_CQ_DATA ? 1u : 0));
+    size_t header = sizeof(uint64_t) *
+                    ((head.flags & SHM_TAGGED ? 1u : 0) + (head.flags & SHM_CQ_DATA ? 1u : 0));
     uint64_t pos = 0;
     char *body = reserve(making, header, &head, &pos);
 
@@ -403,8 +405,8 @@ static ssize_t read_locked(struct making *making)
 
     if (rc)
         return rc > 0 ? 0 : rc;
-    head.bytes = (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count +
-                                                (large ? 2 * post->count : 0)));
+    head.bytes =
+        (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count + (large ? 2 * post->count : 0)));
     body = shm_tx_reserve(&making->link->tx, head.bytes);
     op = body ? new_op(making, SHM_IN) : NULL;
     if (!op)

@@ -11,10 +11,10 @@
 #include "transports/shm/shm_op.h"
 
 enum {
-    BATCH = 64,         /* messages of a link in a round */
-    IDLE_LOOKS = 8,     /* idle rounds between looks at the clock */
-    ROUND_LOOKS = 1024, /* rounds between looks at the sockets, whatever happens */
-    SWEEPS = 64,        /* rounds between looks at a cold ring */
+    BATCH = 64,           /* messages of a link in a round */
+    IDLE_LOOKS = 8,       /* idle rounds between looks at the clock */
+    ROUND_LOOKS = 1024,   /* rounds between looks at the sockets, whatever happens */
+    SWEEPS = 64,          /* rounds between looks at a cold ring */
     LOOK_TICKS = 100000,  /* about 50 us of a clock of 2 GHz */
     YIELD_TICKS = 200000, /* of silence, before the core is offered to others */
     ARMED_ROUNDS = 4096,
@@ -126,7 +126,7 @@ static bool take_one(struct shm_link *link, struct shm_head head, const char *bo
 
 unsigned shm_link_take(struct shm_link *link)
 {
-    struct shm_head head;
+    struct shm_head head = {0};
     const char *body;
     unsigned count = 0;
 
@@ -148,7 +148,7 @@ unsigned shm_link_take(struct shm_link *link)
 
 bool shm_link_quiet(struct shm_link *link)
 {
-    struct shm_head head;
+    struct shm_head head = {0};
     const char *body;
 
     return !link->region || shm_rx_look(&link->rx, &head, &body) == SHM_NONE;
@@ -211,8 +211,7 @@ static unsigned sweep(struct shm_ep *ep)
 
 static void write_busy(struct shm_ep *ep)
 {
-    list_for_each_safe(pos, after, &ep->busy)
-    {
+    list_for_each_safe (pos, after, &ep->busy) {
         struct shm_link *link = list_item(pos, struct shm_link, busy);
 
         if (link->dead) {
@@ -293,7 +292,8 @@ static void stay_armed(struct shm_ep *ep)
         atomic_store(&ep->bell->sleeping, 1);
 }
 
-/* Work that only this side can see, full rings and streams: their room comes back without a bell. */
+/* Work that only this side can see, full rings and streams: their room comes back without a bell.
+ */
 static bool has_work(const struct shm_ep *ep)
 {
     return !list_empty(&ep->crosses) || !list_empty(&ep->busy) || !list_empty(&ep->dead) ||

@@ -85,8 +85,8 @@ static inline char *shm_tx_reserve(struct shm_tx *tx, size_t body)
 static inline void shm_tx_publish(struct shm_tx *tx, struct shm_head head)
 {
     unsigned lines = shm_lines_of(head.bytes);
-    uint64_t word = (uint64_t)tx->lap << 32 | (uint64_t)head.bytes << 16 |
-                    (uint64_t)head.flags << 8 | head.op;
+    uint64_t word =
+        (uint64_t)tx->lap << 32 | (uint64_t)head.bytes << 16 | (uint64_t)head.flags << 8 | head.op;
 
     atomic_store_explicit((_Atomic uint64_t *)(void *)(tx->lines + tx->at * SHM_LINE), word,
                           memory_order_release);
@@ -114,8 +114,7 @@ static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head
                                         const char **body)
 {
     char *line = rx->lines + rx->at * SHM_LINE;
-    uint64_t word =
-        atomic_load_explicit((_Atomic uint64_t *)(void *)line, memory_order_acquire);
+    uint64_t word = atomic_load_explicit((_Atomic uint64_t *)(void *)line, memory_order_acquire);
     unsigned lines;
 
     if ((uint32_t)(word >> 32) != rx->lap)

@@ -33,8 +33,7 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
-    ssize_t rc = unit_forked(ep->report.unit) ? -FI_EOPBADSTATE
-                                              : match_recv(ep->match, msg, flags);
+    ssize_t rc = unit_forked(ep->report.unit) ? -FI_EOPBADSTATE : match_recv(ep->match, msg, flags);
     if (!rc && ep->state == TCP_DOWN)
         match_fail(ep->match, NULL, FI_ENOTCONN);
     unit_unlock(ep->report.unit);

@@ -121,8 +121,7 @@ static void nobody_listens(void **state)
 
     open_end(&end, "shm(connect_timeout=200ms)");
     start = seconds();
-    assert_int_equal(send_to_nobody(&end, know(&end, "fi_ns://no-such-endpoint")),
-                     FI_ECONNREFUSED);
+    assert_int_equal(send_to_nobody(&end, know(&end, "fi_ns://no-such-endpoint")), FI_ECONNREFUSED);
     assert_true(seconds() - start >= 0.19);
     close_end(&end);
 }
@@ -242,7 +241,8 @@ static void forbid_attaching(void)
     };
     struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         _exit(77);
     if (process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) != -1 || errno != EPERM)
         _exit(77);
@@ -287,12 +287,9 @@ static void attaching_is_forbidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(the_process_is_dead),
-        cmocka_unit_test(somebody_comes_late),
-        cmocka_unit_test(the_last_words_arrive),
-        cmocka_unit_test(many_peers),
-        cmocka_unit_test(attaching_is_forbidden),
+        cmocka_unit_test(nobody_listens),      cmocka_unit_test(the_process_is_dead),
+        cmocka_unit_test(somebody_comes_late), cmocka_unit_test(the_last_words_arrive),
+        cmocka_unit_test(many_peers),          cmocka_unit_test(attaching_is_forbidden),
     };
 
     alarm(50);
