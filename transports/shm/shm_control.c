@@ -6,7 +6,7 @@
 
 struct control {
     struct list list;
-    struct shm_head head = {0};
+    struct shm_head head;
     uint64_t words[3];
 };
 
