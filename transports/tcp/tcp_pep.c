@@ -482,6 +482,17 @@ static struct fi_ops_cm pep_cm_ops = {
     .join = no_cm_join,
 };
 
+/* Without an address it listens on all, unless fi_setname gives it one. */
+static int take_source(struct tcp_pep *pep)
+{
+    const struct fi_info *info = pep->info;
+
+    if (info->src_addr)
+        return addr_import(info->addr_format, info->src_addr, info->src_addrlen, &pep->src);
+    pep->src.sa.sa_family = info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+    return 0;
+}
+
 int tcp_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **result,
                  void *context)
 {
@@ -497,8 +508,7 @@ int tcp_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
     rc = -FI_EINVAL;
     if (pep->info->ep_attr->type != FI_EP_MSG)
         goto free_info;
-    rc =
-        addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen, &pep->src);
+    rc = take_source(pep);
     if (rc)
         goto free_info;
     pep->info->handle = NULL;
