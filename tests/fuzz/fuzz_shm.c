@@ -209,7 +209,7 @@ static void victim_posts(struct game *game, struct input *input)
 /* Behaves: takes all that the victim sends, and says so. */
 static void peer_reads(struct game *game)
 {
-    struct shm_head head;
+    struct shm_head head = {0};
     const char *body;
 
     while (shm_rx_look(&game->rx, &head, &body) == SHM_MESSAGE) {
