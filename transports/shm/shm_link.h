@@ -32,7 +32,7 @@ struct shm_link {
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
     bool cross_read, cross_write; /* not refused yet */
-    bool inside;                  /* its messages are being taken */
+    bool pause; /* a large message was saved: who receives may get ahead of the next */
     unsigned taken;               /* messages, since the last look at who is silent */
     unsigned fin_count;
     unsigned big_writes; /* that the peer has not fetched yet */

@@ -287,6 +287,7 @@ bool shm_take_message(struct shm_link *link, struct shm_head head, const char *b
         return false;
     shm_taken(link, head, &payload);
     queue(entry, tagged);
+    link->pause = payload.bulk;
     return true;
 }
 

@@ -162,6 +162,7 @@ static inline void publish(struct making *making, char *body, struct shm_head he
     } else {
         gather(body, making->post, making->len);
     }
+    making->ep->idle = 0;
     shm_tx_publish(&making->link->tx, head);
     shm_link_notify(making->link);
 }

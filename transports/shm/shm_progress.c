@@ -130,7 +130,8 @@ unsigned shm_link_take(struct shm_link *link)
     const char *body;
     unsigned count = 0;
 
-    while (count < BATCH && !link->dead) {
+    link->pause = false;
+    while (count < BATCH && !link->dead && !link->pause) {
         enum shm_look look = shm_rx_look(&link->rx, &head, &body);
 
         if (look == SHM_NONE)

@@ -190,6 +190,7 @@ static bool send_data(struct shm_link *link, struct shm_op *op)
     } else {
         shm_op_drain(op, body, len);
     }
+    link->ep->idle = 0;
     shm_tx_publish(&link->tx, head);
     shm_link_notify(link);
     return true;
