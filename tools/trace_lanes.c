@@ -77,7 +77,7 @@ bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model
     memset(lanes, 0, sizeof(*lanes));
     lanes->lane = malloc((size_t)(model->op_count + 1) * sizeof(int));
     lanes->track = malloc((size_t)(model->op_count + 1) * sizeof(int));
-    lanes->tracks = malloc(TRACKS * sizeof(*lanes->tracks));
+    lanes->tracks = calloc(TRACKS, sizeof(*lanes->tracks));
     if (!lanes->lane || !lanes->track || !lanes->tracks) {
         trace_lanes_finish(lanes);
         return false;

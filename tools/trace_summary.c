@@ -50,6 +50,11 @@ static void print_size(int class, char *text, size_t size)
         snprintf(text, size, "%u%s..", 1u << (low % 10), units[low / 10]);
 }
 
+static double us_at(const struct sample *samples, int index)
+{
+    return (double)samples[index].ns / 1000;
+}
+
 /* Samples of one group are sorted: first those that never completed, then by time. */
 static void print_group(const struct sample *samples, int count, FILE *out)
 {
@@ -70,10 +75,9 @@ static void print_group(const struct sample *samples, int count, FILE *out)
             size, count - refused, refused);
     samples += count - timed;
     if (timed)
-        fprintf(out, " %10.3f %10.3f %10.3f %10.3f %12.3f\n", (double)samples[0].ns / 1000,
-                (double)samples[timed / 2].ns / 1000,
-                (double)samples[(int)((double)timed * 0.99)].ns / 1000,
-                (double)samples[timed - 1].ns / 1000, total);
+        fprintf(out, " %10.3f %10.3f %10.3f %10.3f %12.3f\n", us_at(samples, 0),
+                us_at(samples, timed / 2), us_at(samples, (int)((double)timed * 0.99)),
+                us_at(samples, timed - 1), total);
     else
         fprintf(out, " %10s %10s %10s %10s %12s\n", "-", "-", "-", "-", "-");
 }
