@@ -129,7 +129,7 @@ static bool table_init(struct table *table, int entries)
     table->mask = size - 1;
     table->heads = malloc(size * sizeof(int));
     table->tails = malloc(size * sizeof(int));
-    table->next = malloc((size_t)(entries + 1) * sizeof(int));
+    table->next = calloc((size_t)entries + 1, sizeof(int));
     if (!table->heads || !table->tails || !table->next)
         return false;
     for (unsigned i = 0; i < size; i++)

@@ -50,10 +50,15 @@ static void print_size(int class, char *text, size_t size)
         snprintf(text, size, "%u%s..", 1u << (low % 10), units[low / 10]);
 }
 
+static double us_at(const struct sample *samples, int index)
+{
+    return (double)samples[index].ns / 1000;
+}
+
 /* Samples of one group are sorted: first those that never completed, then by time. */
 static void print_group(const struct sample *samples, int count, FILE *out)
 {
-    int open = 0, refused = 0, timed, middle;
+    int open = 0, refused = 0, timed;
     double total = 0;
     char size[16];
 
@@ -69,12 +74,10 @@ static void print_group(const struct sample *samples, int count, FILE *out)
     fprintf(out, "%d %-22s %-18s %8s %8d %8d", (int)samples->layer, samples->below, samples->what,
             size, count - refused, refused);
     samples += count - timed;
-    middle = timed / 2;
     if (timed)
-        fprintf(out, " %10.3f %10.3f %10.3f %10.3f %12.3f\n", (double)samples[0].ns / 1000,
-                (double)samples[middle].ns / 1000,
-                (double)samples[(int)((double)timed * 0.99)].ns / 1000,
-                (double)samples[timed - 1].ns / 1000, total);
+        fprintf(out, " %10.3f %10.3f %10.3f %10.3f %12.3f\n", us_at(samples, 0),
+                us_at(samples, timed / 2), us_at(samples, (int)((double)timed * 0.99)),
+                us_at(samples, timed - 1), total);
     else
         fprintf(out, " %10s %10s %10s %10s %12s\n", "-", "-", "-", "-", "-");
 }
