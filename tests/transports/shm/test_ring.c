@@ -108,7 +108,7 @@ static void old_payload_is_no_message(void **state)
             for (int word = 0; word < 8; word++)
                 memcpy(body + word * 8, &mark, 8);
             shm_tx_publish(&ends->tx, (struct shm_head){.op = 1, .bytes = 64});
-            struct shm_head head;
+            struct shm_head head = {.op = 0};
             const char *seen;
             assert_int_equal(shm_rx_look(&ends->rx, &head, &seen), SHM_MESSAGE);
             shm_rx_consume(&ends->rx, head);
