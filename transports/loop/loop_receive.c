@@ -5,36 +5,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/iov.h"
 #include "transports/loop/loop.h"
-
-/* ---- Copies ---- */
-
-/* As much as fits; returns how much. */
-static size_t copy(const struct iovec *to, size_t to_count, const struct iovec *from,
-                   size_t from_count)
-{
-    size_t i = 0, j = 0, to_at = 0, from_at = 0, done = 0;
-
-    while (i < to_count && j < from_count) {
-        size_t room = to[i].iov_len - to_at, left = from[j].iov_len - from_at;
-        size_t len = room < left ? room : left;
-
-        if (len)
-            memcpy((char *)to[i].iov_base + to_at, (const char *)from[j].iov_base + from_at, len);
-        done += len;
-        to_at += len;
-        from_at += len;
-        if (to_at == to[i].iov_len) {
-            i++;
-            to_at = 0;
-        }
-        if (from_at == from[j].iov_len) {
-            j++;
-            from_at = 0;
-        }
-    }
-    return done;
-}
 
 /* ---- Who sent it ---- */
 
@@ -124,7 +96,7 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
         if (len)
             memcpy(buf, iov[0].iov_base, len);
     } else {
-        copied = copy(entry->iov, entry->count, iov, count);
+        copied = iov_copy(entry->iov, entry->count, iov, count);
     }
     if (__builtin_expect(copied == len, 1))
         report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
@@ -150,7 +122,7 @@ static void save(struct loop_ep *ep, struct fi_peer_rx_entry *entry, struct loop
     saved->has_data = op->has_data;
     saved->data = op->data;
     to.iov_base = saved->bytes;
-    copy(&to, 1, op->iov, op->count);
+    iov_copy(&to, 1, op->iov, op->count);
     list_attach(&saved->link, &ep->saved);
     entry->peer_context = saved;
     entry->cq_data = op->data;
@@ -272,9 +244,9 @@ static void access_memory(struct loop_ep *ep, struct loop_op *op)
     if (rc)
         op->err = -rc;
     else if (write)
-        copy(target.iov, target.count, op->iov, op->count);
+        iov_copy(target.iov, target.count, op->iov, op->count);
     else
-        copy(op->iov, op->count, target.iov, target.count);
+        iov_copy(op->iov, op->count, target.iov, target.count);
     if (!rc)
         count_access(ep, op, &target);
     for (size_t i = 0; i < target.mr_count; i++)

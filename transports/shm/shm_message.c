@@ -5,6 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/iov.h"
 #include "core/log.h"
 #include "transports/shm/shm_op.h"
 
@@ -68,7 +69,7 @@ static inline size_t copy_out(struct fi_peer_rx_entry *entry, const char *bytes,
     struct iovec from = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
 
     if (__builtin_expect(entry->count != 1 || len > entry->iov[0].iov_len, 0))
-        return shm_copy(entry->iov, entry->count, &from, 1);
+        return iov_copy(entry->iov, entry->count, &from, 1);
     if (len == sizeof(uint64_t))
         memcpy(entry->iov[0].iov_base, bytes, sizeof(uint64_t));
     else if (len)

@@ -87,9 +87,6 @@ void shm_op_abort(struct shm_op *op, int err);
 /* The next len bytes of op's memory, from or to a buffer. */
 void shm_op_fill(struct shm_op *op, const char *from, size_t len);
 void shm_op_drain(struct shm_op *op, char *to, size_t len);
-/* Copies between two lists of segments what fits in both; returns how much. */
-size_t shm_copy(const struct iovec *to, size_t to_count, const struct iovec *from,
-                size_t from_count);
 /* A fetcher has its memory, a giver its data: attaches, or asks, or streams. */
 void shm_fetch(struct shm_op *op);
 void shm_give(struct shm_op *op);

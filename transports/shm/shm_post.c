@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
+#include "core/iov.h"
 #include "core/post.h"
 #include "transports/shm/shm_op.h"
 
@@ -65,16 +66,6 @@ static inline struct shm_link *known(const struct shm_ep *ep, fi_addr_t dest)
     if (__builtin_expect(dest >= ep->peer_count || ep->forks != fork_generation, 0))
         return NULL;
     return ep->peers[dest];
-}
-
-static bool total(const struct iovec *iov, size_t count, size_t *len)
-{
-    *len = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (__builtin_add_overflow(*len, iov[i].iov_len, len))
-            return false;
-    }
-    return count <= SHM_IOV_LIMIT;
 }
 
 /* 0: there is a link. Positive: done, the operation has ended in an error. Negative: refused. */
@@ -301,7 +292,7 @@ ssize_t shm_post_message(struct shm_ep *ep, const struct post *post)
     struct making making = {.ep = ep, .post = post};
     ssize_t rc;
 
-    if (!total(post->iov, post->count, &making.len))
+    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len))
         return -FI_EINVAL;
     if (!ep->report.unit)
         return -FI_EOPBADSTATE;
@@ -427,7 +418,7 @@ static ssize_t post_access(struct shm_ep *ep, const struct post *post,
     struct making making = {.ep = ep, .post = post};
     ssize_t rc;
 
-    if (!total(post->iov, post->count, &making.len) || !remote_fits(post, making.len))
+    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len) || !remote_fits(post, making.len))
         return -FI_EINVAL;
     if (!ep->report.unit)
         return -FI_EOPBADSTATE;

@@ -2,6 +2,7 @@
 /* Remote memory access, at the target: it alone checks keys, bounds, and access. */
 #include <rdma/fi_errno.h>
 
+#include "core/iov.h"
 #include "core/mr.h"
 #include "transports/shm/shm_op.h"
 
@@ -158,7 +159,7 @@ bool shm_take_write(struct shm_link *link, struct shm_head head, const char *bod
     err = resolve(link->ep, &access, FI_REMOTE_WRITE);
     if (!err) {
         from = (struct iovec){(void *)(uintptr_t)payload.bytes, payload.len};
-        shm_copy(access.iov, access.count, &from, 1);
+        iov_copy(access.iov, access.count, &from, 1);
     }
     shm_taken(link, head, &payload);
     if (err) {

@@ -10,32 +10,6 @@ enum {
     STREAM_CHUNKS = 2, /* of a link in one round of progress */
 };
 
-size_t shm_copy(const struct iovec *to, size_t to_count, const struct iovec *from,
-                size_t from_count)
-{
-    size_t i = 0, j = 0, to_at = 0, from_at = 0, done = 0;
-
-    while (i < to_count && j < from_count) {
-        size_t room = to[i].iov_len - to_at, left = from[j].iov_len - from_at;
-        size_t len = room < left ? room : left;
-
-        if (len)
-            memcpy((char *)to[i].iov_base + to_at, (const char *)from[j].iov_base + from_at, len);
-        done += len;
-        to_at += len;
-        from_at += len;
-        if (to_at == to[i].iov_len) {
-            i++;
-            to_at = 0;
-        }
-        if (from_at == from[j].iov_len) {
-            j++;
-            from_at = 0;
-        }
-    }
-    return done;
-}
-
 /* The next piece of op's memory, of at most len bytes; moves on. */
 static char *next_piece(struct shm_op *op, size_t *len)
 {

@@ -3,16 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
-/* Sum of the segments; false when it overflows. */
-static bool total(const struct iovec *iov, size_t count, size_t *sum)
-{
-    *sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (__builtin_add_overflow(*sum, iov[i].iov_len, sum))
-            return false;
-    }
-    return true;
-}
+#include "core/iov.h"
 
 /* Completion when the target says so, if asked; fi_inject never asks. */
 static uint16_t wire_flags(const struct post *post, uint8_t op)
@@ -99,7 +90,7 @@ ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wi
 {
     size_t len;
 
-    if (post->count > TCP_IOV_LIMIT || !total(post->iov, post->count, &len))
+    if (post->count > TCP_IOV_LIMIT || !iov_total(post->iov, post->count, &len))
         return -FI_EINVAL;
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;

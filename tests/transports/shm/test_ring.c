@@ -53,7 +53,7 @@ static bool put(struct ends *ends, unsigned number, size_t size)
 
 static bool take(struct ends *ends, unsigned number, size_t size)
 {
-    struct shm_head head = {0};
+    struct shm_head head;
     const char *body;
 
     for (;;) {
@@ -108,7 +108,7 @@ static void old_payload_is_no_message(void **state)
             for (int word = 0; word < 8; word++)
                 memcpy(body + word * 8, &mark, 8);
             shm_tx_publish(&ends->tx, (struct shm_head){.op = 1, .bytes = 64});
-            struct shm_head head = {0};
+            struct shm_head head = {.op = 0};
             const char *seen;
             assert_int_equal(shm_rx_look(&ends->rx, &head, &seen), SHM_MESSAGE);
             shm_rx_consume(&ends->rx, head);
@@ -148,7 +148,7 @@ static void impossible_lengths_break_the_receiver(void **state)
 {
     struct ends *ends = *state;
     _Atomic uint64_t *line = (void *)ends->rx.lines;
-    struct shm_head head = {0};
+    struct shm_head head;
     const char *body;
 
     atomic_store(line, 1ull << 32 | 0xffffull << 16 | 1);
