@@ -32,8 +32,8 @@ struct shm_link {
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
     bool cross_read, cross_write; /* not refused yet */
-    bool pause; /* a large message was saved: who receives may get ahead of the next */
-    unsigned taken;               /* messages, since the last look at who is silent */
+    bool pause;     /* a large message was saved: who receives may get ahead of the next */
+    unsigned taken; /* messages, since the last look at who is silent */
     unsigned fin_count;
     unsigned big_writes; /* that the peer has not fetched yet */
     uint32_t fins[SHM_FINS];
