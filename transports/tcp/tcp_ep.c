@@ -335,7 +335,8 @@ static int claim_request(struct tcp_ep *ep, const struct fid *handle)
 static int inherit_address(struct tcp_ep *ep, const struct tcp_pep *pep)
 {
     ep->src = pep->src;
-    addr_set_port(&ep->src.sa, 0);
+    if (pep->listening) /* its port stays with it */
+        addr_set_port(&ep->src.sa, 0);
     return 0;
 }
 
