@@ -472,6 +472,37 @@ static void shutdown_is_seen_by_who_reads_the_eq_only(void **state)
     pair_close(&pair);
 }
 
+/* A passive endpoint that was bound, and never listened, gives its address to an active one. */
+static void an_endpoint_takes_over_a_bound_address(void **state)
+{
+    struct pair pair;
+    struct fid_pep *bound;
+    struct fi_info *info;
+    struct sockaddr_in want, got;
+    size_t len = sizeof(want);
+
+    pair_listen(&pair, &(struct options){0});
+    info = fi_dupinfo(pair.info);
+    assert_non_null(info);
+    free(info->src_addr);
+    info->src_addr = NULL;
+    info->src_addrlen = 0;
+    assert_int_equal(fi_passive_ep(pair.fabric, info, &bound, NULL), 0);
+    want = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(fi_setname(&bound->fid, &want, sizeof(want)), 0);
+    assert_int_equal(fi_getname(&bound->fid, &want, &len), 0);
+    assert_int_not_equal(want.sin_port, 0);
+    info->handle = &bound->fid;
+    side_open(&pair, &pair.a, info);
+    assert_int_equal(fi_getname(&pair.a.ep->fid, &got, &len), 0);
+    assert_int_equal(got.sin_port, want.sin_port);
+    assert_int_equal(got.sin_addr.s_addr, want.sin_addr.s_addr);
+    side_close(&pair.a);
+    fi_close(&bound->fid);
+    fi_freeinfo(info);
+    pair_close(&pair);
+}
+
 /* The peer dies in the middle of everything: each operation ends exactly once. */
 static void death_in_mid_transfer_ends_every_operation_once(void **state)
 {
@@ -676,6 +707,7 @@ int main(void)
         cmocka_unit_test(records_may_come_in_any_pieces),
         cmocka_unit_test(a_host_of_the_other_byte_order_is_understood),
         cmocka_unit_test(shutdown_is_seen_by_who_reads_the_eq_only),
+        cmocka_unit_test(an_endpoint_takes_over_a_bound_address),
         cmocka_unit_test(death_in_mid_transfer_ends_every_operation_once),
         cmocka_unit_test(a_killed_process_is_noticed),
         cmocka_unit_test(a_forked_child_disturbs_nothing),
