@@ -132,8 +132,8 @@ static bool table_init(struct table *table, int entries)
     table->next = calloc((size_t)entries + 1, sizeof(int));
     if (!table->heads || !table->tails || !table->next)
         return false;
-    for (unsigned i = 0; i < size; i++)
-        table->heads[i] = table->tails[i] = TRACE_NONE;
+    memset(table->heads, 0xff, size * sizeof(int)); /* TRACE_NONE */
+    memset(table->tails, 0xff, size * sizeof(int));
     return true;
 }
 
@@ -260,10 +260,9 @@ static bool under_way(const struct trace_model *model, const struct trace_op *op
 static bool link_causes(struct trace_model *model)
 {
     struct table table = {0};
+    bool ok = table_init(&table, model->op_count);
 
-    if (!table_init(&table, model->op_count))
-        return false;
-    for (int i = 0; i < model->op_count; i++) {
+    for (int i = 0; ok && i < model->op_count; i++) {
         struct trace_op *op = &model->ops[i];
         const struct trace_event *call = &model->events[op->call];
         unsigned slot = hash(&table, call->record.context, (uint64_t)call->file);
@@ -284,7 +283,7 @@ static bool link_causes(struct trace_model *model)
         table.heads[slot] = i;
     }
     table_finish(&table);
-    return true;
+    return ok;
 }
 
 /* ---- Messages between processes ---- */
@@ -327,12 +326,12 @@ static void arrive(struct trace_model *model, struct table *table, int receive)
 static bool link_messages(struct trace_model *model)
 {
     struct table table = {0};
+    bool ok;
 
     if (model->file_count < 2)
         return true;
-    if (!table_init(&table, model->op_count))
-        return false;
-    for (int i = 0; i < model->event_count; i++) {
+    ok = table_init(&table, model->op_count);
+    for (int i = 0; ok && i < model->event_count; i++) {
         const struct trace_event *event = &model->events[model->order[i]];
 
         if (event->op == TRACE_NONE)
@@ -345,7 +344,7 @@ static bool link_messages(struct trace_model *model)
             arrive(model, &table, event->op);
     }
     table_finish(&table);
-    return true;
+    return ok;
 }
 
 bool trace_link(struct trace_model *model)

@@ -36,8 +36,8 @@ struct trace_file {
     size_t header_size, ring_bytes;
     unsigned threads, generation;
     struct weft_trace_header *header;
-    struct trace_ring *free; /* of threads that have ended, oldest first */
-    bool refused;            /* it has been said */
+    struct trace_ring *all, *free; /* free: of threads that have ended, oldest first */
+    bool refused;                  /* it has been said */
     unsigned layer_users[WEFT_TRACE_LAYERS];
 };
 
@@ -172,6 +172,10 @@ static struct trace_ring *ring_create(struct trace_file *file)
             refuse(file, strerror(-rc));
         else
             header->rings++;
+    }
+    if (ring && !ring->shared->thread) {
+        ring->sibling = file->all;
+        file->all = ring;
     }
     if (ring)
         ring->shared->thread = (uint64_t)gettid();
@@ -439,7 +443,19 @@ uint32_t trace_file_object(struct trace_file *file, unsigned layer, size_t fclas
     return number;
 }
 
-/* Of threads that still run, the rings stay mapped: they may be writing. */
+/* The threads that still run may be writing to their rings; in the child of a fork there are none
+ * of them. */
+static void unmap_rings(struct trace_file *file)
+{
+    bool child = file->generation != fork_generation;
+    struct trace_ring *ring = child ? file->all : file->free, *next;
+
+    for (; ring; ring = next) {
+        next = child ? ring->sibling : ring->next;
+        ring_unmap(ring);
+    }
+}
+
 __attribute__((destructor)) static void unload(void)
 {
     if (key_made)
@@ -448,12 +464,7 @@ __attribute__((destructor)) static void unload(void)
         struct trace_file *file = files;
 
         files = file->next;
-        while (file->free) {
-            struct trace_ring *ring = file->free;
-
-            file->free = ring->next;
-            ring_unmap(ring);
-        }
+        unmap_rings(file);
         if (file->generation == fork_generation)
             read_clocks(file->header, &file->header->clocks[1]);
         file_destroy(file);

@@ -30,7 +30,8 @@ struct trace_ring {
     uint64_t read_time; /* of the read that the entries which are recorded now came by */
     bool tsc;
     /* Not on the path. */
-    struct trace_ring *next; /* of the thread, or of the file's that are free */
+    struct trace_ring *next;    /* of the thread, or of the file's that are free */
+    struct trace_ring *sibling; /* all of the file's */
     size_t size;
 };
 
