@@ -417,7 +417,8 @@ static ssize_t post_access(struct shm_ep *ep, const struct post *post,
     struct making making = {.ep = ep, .post = post};
     ssize_t rc;
 
-    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len) || !remote_fits(post, making.len))
+    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len) ||
+        !remote_fits(post, making.len))
         return -FI_EINVAL;
     if (!ep->report.unit)
         return -FI_EOPBADSTATE;
