@@ -81,6 +81,7 @@ int main(int argc, char **argv)
     }
     conf_spec = argv[1];
     setenv("FI_PROVIDER", conf_spec, 1);
+    setenv("FI_TRACE_FILE", "/tmp/weft-trace.conformance", 0); /* not one for each case, here */
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         for (const struct conf_case *one = groups[g]; one->name; one++) {
             int result;
