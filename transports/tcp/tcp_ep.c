@@ -182,7 +182,7 @@ static int enable_receive(struct tcp_ep *ep)
     };
     int rc;
 
-    if (ep->srx && !ep->shared)
+    if (ep->bound_srx && !ep->shared)
         return 0;
     rc = ep->shared ? srx_attach(ep->shared, &ep->shared_use, &ep->source, &ep->report)
                     : match_create(&attr, &ep->match);
