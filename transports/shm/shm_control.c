@@ -102,7 +102,8 @@ void shm_control_fin(struct shm_link *link, uint32_t remote)
         link->fin_count = 0;
     }
     link->fins[link->fin_count++] = remote;
-    shm_link_busy(link);
+    if (link->ep->in_progress || !shm_control_flush(link))
+        shm_link_busy(link);
 }
 
 bool shm_control_flush(struct shm_link *link)

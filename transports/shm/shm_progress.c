@@ -344,10 +344,12 @@ void shm_progress_ep(struct shm_ep *ep)
         taken += shm_link_take(ep->hot[i]);
     if (atomic_load_explicit(&ep->bell->summary, memory_order_relaxed))
         taken += answer_bell(ep);
-    if (!list_empty(&ep->busy))
-        write_busy(ep);
     if (!list_empty(&ep->crosses))
         shm_cross_step(ep);
+    /* Last, since who reads the completion of a receive may never come back, and the sender waits for
+     * its FIN. */
+    if (!list_empty(&ep->busy))
+        write_busy(ep);
     now_and_then(ep, taken);
     if (!list_empty(&ep->dead))
         shm_link_bury(ep);
