@@ -346,8 +346,8 @@ void shm_progress_ep(struct shm_ep *ep)
         taken += answer_bell(ep);
     if (!list_empty(&ep->crosses))
         shm_cross_step(ep);
-    /* Last, since who reads the completion of a receive may never come back, and the sender waits for
-     * its FIN. */
+    /* Last, since who reads the completion of a receive may never come back, and the sender waits
+     * for its FIN. */
     if (!list_empty(&ep->busy))
         write_busy(ep);
     now_and_then(ep, taken);
