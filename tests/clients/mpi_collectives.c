@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        size_t room = sizes[s] * 16 + 1;
+        size_t room = sizes[s] * (size_t)(size > 16 ? size : 16) + 1;
         char *out = malloc(room), *in = malloc(room);
 
         test_broadcast(in, sizes[s]);
