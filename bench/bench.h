@@ -17,8 +17,10 @@
 enum bench_kind {
     BENCH_LATENCY,   /* ping-pong; result: ns of half a round trip */
     BENCH_BANDWIDTH, /* one way, `window` messages outstanding; result: ns a message */
-    BENCH_MEMORY,    /* no transfer; result: KiB resident, see worker_memory */
-    BENCH_GETINFO,   /* no transfer; result: ns of one fi_getinfo */
+    BENCH_WRITE,     /* the same with remote writes, and with reads */
+    BENCH_READ,
+    BENCH_MEMORY,  /* no transfer; result: KiB resident, see worker_memory */
+    BENCH_GETINFO, /* no transfer; result: ns of one fi_getinfo */
     BENCH_QUIT,
 };
 
@@ -63,5 +65,10 @@ double bench_cache_line(int core_a, int core_b);
 
 /* Layers: `fi_bench --layers SPEC...` in one process over the in-memory transport. */
 int bench_layers(const char *library, char **specs, int count);
+
+/* `fi_bench --threads SPEC...`, `--av SPEC...`, `--peers SPEC...`: see threads.c, av.c, peers.c. */
+int bench_peers(const char *library, const int core[2], char **specs, int count);
+int bench_threads(const char *library, const int core[2], char **specs, int count);
+int bench_av(const char *library, char **specs, int count);
 
 #endif

@@ -4,18 +4,14 @@
  * sends and completion reads, timed call by kind. Windows of the stacks interleave; the figure of
  * a stack is the median, and its difference to the first stack is what its layers add.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_tagged.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
-#include "bench.h"
+#include "stack.h"
 
 enum {
     BATCH = 64,
@@ -28,84 +24,23 @@ enum {
 static const char *const kind_names[KINDS] = {"fi_trecv", "fi_tsend", "completion"};
 
 struct stack {
-    const char *spec;
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
+    struct bench_stack base;
     struct fid_ep *ep[2];
     fi_addr_t to;
     double ns[KINDS][WINDOWS];
     char data[2][64];
 };
 
-static struct {
-    struct fi_info *(*dupinfo)(const struct fi_info *info);
-    void (*freeinfo)(struct fi_info *info);
-    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
-                   const struct fi_info *hints, struct fi_info **info);
-    int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
-    const char *(*strerror)(int err);
-} lib;
-
-static void check(const struct stack *stack, const char *call, ssize_t rc)
-{
-    if (rc < 0)
-        bench_die("%s: %s: %s", stack->spec, call, lib.strerror((int)-rc));
-}
-
-static void load(const char *path)
-{
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-    if (!handle)
-        bench_die("%s", dlerror());
-    *(void **)&lib.dupinfo = dlsym(handle, "fi_dupinfo");
-    *(void **)&lib.freeinfo = dlsym(handle, "fi_freeinfo");
-    *(void **)&lib.getinfo = dlsym(handle, "fi_getinfo");
-    *(void **)&lib.fabric = dlsym(handle, "fi_fabric");
-    *(void **)&lib.strerror = dlsym(handle, "fi_strerror");
-    if (!lib.dupinfo || !lib.freeinfo || !lib.getinfo || !lib.fabric || !lib.strerror)
-        bench_die("%s is not a libfabric", path);
-}
-
-static void open_ep(struct stack *stack, int i)
-{
-    check(stack, "fi_endpoint", fi_endpoint(stack->domain, stack->info, &stack->ep[i], NULL));
-    check(stack, "fi_ep_bind", fi_ep_bind(stack->ep[i], &stack->cq->fid, FI_TRANSMIT | FI_RECV));
-    check(stack, "fi_ep_bind", fi_ep_bind(stack->ep[i], &stack->av->fid, 0));
-    check(stack, "fi_enable", fi_enable(stack->ep[i]));
-}
-
 static void open_stack(struct stack *stack, const char *spec)
 {
-    struct fi_info *hints = lib.dupinfo(NULL);
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4 * BATCH};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
     char address[256];
     size_t len = sizeof address;
 
-    stack->spec = spec;
-    hints->caps = FI_MSG | FI_TAGGED;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
-    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-    setenv("FI_PROVIDER", spec, 1);
-    check(stack, "fi_getinfo", lib.getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &stack->info));
-    lib.freeinfo(hints);
-    check(stack, "fi_fabric", lib.fabric(stack->info->fabric_attr, &stack->fabric, NULL));
-    check(stack, "fi_domain", fi_domain(stack->fabric, stack->info, &stack->domain, NULL));
-    check(stack, "fi_cq_open", fi_cq_open(stack->domain, &cq, &stack->cq, NULL));
-    check(stack, "fi_av_open", fi_av_open(stack->domain, &av, &stack->av, NULL));
-    free(stack->info->src_addr);
-    stack->info->src_addr = NULL;
-    stack->info->src_addrlen = 0;
-    open_ep(stack, 0);
-    open_ep(stack, 1);
-    check(stack, "fi_getname", fi_getname(&stack->ep[1]->fid, address, &len));
-    if (fi_av_insert(stack->av, address, 1, &stack->to, 0, NULL) != 1)
+    bench_stack_open(&stack->base, spec, NULL);
+    stack->ep[0] = bench_stack_ep(&stack->base, NULL);
+    stack->ep[1] = bench_stack_ep(&stack->base, NULL);
+    bench_check(&stack->base, "fi_getname", fi_getname(&stack->ep[1]->fid, address, &len));
+    if (fi_av_insert(stack->base.av, address, 1, &stack->to, 0, NULL) != 1)
         bench_die("%s: fi_av_insert fails", spec);
 }
 
@@ -114,12 +49,12 @@ static void reap(struct stack *stack, int count)
     struct fi_cq_tagged_entry entry;
 
     while (count) {
-        ssize_t n = fi_cq_read(stack->cq, &entry, 1);
+        ssize_t n = fi_cq_read(stack->base.cq, &entry, 1);
 
         if (n == 1)
             count--;
         else if (n != -FI_EAGAIN)
-            check(stack, "fi_cq_read", n);
+            bench_check(&stack->base, "fi_cq_read", n);
     }
 }
 
@@ -133,7 +68,7 @@ static void post(struct stack *stack, int kind)
         else
             rc = fi_tsend(stack->ep[0], stack->data[0], 8, NULL, stack->to, 1, NULL);
     }
-    check(stack, kind_names[kind], rc);
+    bench_check(&stack->base, kind_names[kind], rc);
 }
 
 static void window(struct stack *stack, int w)
@@ -165,13 +100,32 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* ns of reading the clock of the processor once, the least of some tries; what takes times takes
+ * it. */
+static double tick_ns(void)
+{
+    double best = 0;
+#if defined(__x86_64__)
+    for (int try = 0; try < WINDOWS; try++) {
+        uint64_t start = bench_now();
+        double ns;
+
+        for (int i = 0; i < 1000; i++)
+            (void)*(volatile uint64_t *)&(uint64_t){__rdtsc()};
+        ns = (double)(bench_now() - start) / 1000;
+        best = best == 0 || ns < best ? ns : best;
+    }
+#endif
+    return best;
+}
+
 int bench_layers(const char *library, char **specs, int count)
 {
     static struct stack stacks[STACKS_MAX];
 
     if (count > STACKS_MAX)
         bench_die("at most %d stacks", STACKS_MAX);
-    load(library);
+    bench_load(library);
     for (int s = 0; s < count; s++)
         open_stack(&stacks[s], specs[s]);
     for (int w = 0; w < WINDOWS; w++)
@@ -180,7 +134,7 @@ int bench_layers(const char *library, char **specs, int count)
     printf("%-32s %12s %12s %12s   ns a call (added to the first stack)\n", "stack", kind_names[0],
            kind_names[1], kind_names[2]);
     for (int s = 0; s < count; s++) {
-        printf("%-32s", stacks[s].spec);
+        printf("%-32s", stacks[s].base.spec);
         for (int kind = 0; kind < KINDS; kind++) {
             qsort(stacks[s].ns[kind], WINDOWS, sizeof(double), ascending);
             printf(" %5.1f (%+4.1f)", stacks[s].ns[kind][WINDOWS / 2],
@@ -188,5 +142,6 @@ int bench_layers(const char *library, char **specs, int count)
         }
         printf("\n");
     }
+    printf("%-32s %5.1f\n", "one rdtsc", tick_ns());
     return 0;
 }

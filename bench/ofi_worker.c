@@ -8,15 +8,23 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include "bench.h"
 
 enum {
     ADDRESS_MAX = 256,
+    REGION_BYTES = 4 << 20, /* for remote access */
     WINDOW_MAX = 256,
     TAG_DATA = 1,
     TAG_ACK = 2
+};
+
+/* What a side tells the other; in all ADDRESS_MAX bytes, as the driver copies them. */
+struct contact {
+    char name[ADDRESS_MAX - 16];
+    uint64_t base, key; /* of the region */
 };
 
 struct ofi_state {
@@ -27,6 +35,7 @@ struct ofi_state {
     int (*fabric_open)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int err);
     uint32_t version;
+    bool unified;
     struct fi_info *hints;
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -35,6 +44,9 @@ struct ofi_state {
     struct fid_av *av;
     struct fid_ep *ep;
     fi_addr_t peer;
+    struct fid_mr *mr; /* or NULL: no remote access */
+    char *region;
+    struct contact remote;
     int side;
     char *buffer;
     size_t size;
@@ -60,6 +72,7 @@ static void check(struct ofi_state *state, const char *call, ssize_t rc)
 static void load(struct ofi_state *state, const char *library)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    uint32_t (*version)(void);
 
     if (!handle)
         bench_die("%s", dlerror());
@@ -68,7 +81,10 @@ static void load(struct ofi_state *state, const char *library)
     *(void **)&state->getinfo = symbol(handle, "fi_getinfo");
     *(void **)&state->fabric_open = symbol(handle, "fi_fabric");
     *(void **)&state->strerror = symbol(handle, "fi_strerror");
-    state->version = FI_VERSION(1, 15);
+    *(void **)&version = symbol(handle, "fi_version");
+    /* Libraries before 2.0 know no unified progress, which spares a lock for each call. */
+    state->unified = version() >= FI_VERSION(2, 0);
+    state->version = state->unified ? FI_VERSION(2, 0) : FI_VERSION(1, 15);
 }
 
 static void ask(struct ofi_state *state, const char *spec)
@@ -77,12 +93,14 @@ static void ask(struct ofi_state *state, const char *spec)
 
     if (!hints)
         bench_die("out of memory");
-    hints->caps = FI_MSG | FI_TAGGED;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->control_progress =
+        state->unified ? FI_PROGRESS_CONTROL_UNIFIED : FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
@@ -96,10 +114,13 @@ static void choose(struct ofi_state *state)
 {
     const char *spec = getenv("FI_PROVIDER");
     const char *node = spec && strstr(spec, "shm") ? NULL : "127.0.0.1";
+    uint64_t flags = node ? FI_SOURCE : 0;
 
+    if (!state->getinfo(state->version, node, NULL, flags, state->hints, &state->info))
+        return;
+    state->hints->caps = FI_MSG | FI_TAGGED;
     check(state, "fi_getinfo",
-          state->getinfo(state->version, node, NULL, node ? FI_SOURCE : 0, state->hints,
-                         &state->info));
+          state->getinfo(state->version, node, NULL, flags, state->hints, &state->info));
 }
 
 static void open_endpoint(struct ofi_state *state)
@@ -117,6 +138,23 @@ static void open_endpoint(struct ofi_state *state)
     check(state, "fi_ep_bind", fi_ep_bind(state->ep, &state->rx->fid, FI_RECV));
     check(state, "fi_ep_bind", fi_ep_bind(state->ep, &state->av->fid, 0));
     check(state, "fi_enable", fi_enable(state->ep));
+}
+
+/* A region of ours for the other side, where the stack has remote access. */
+static void expose(struct ofi_state *state, struct contact *contact)
+{
+    bool virtual = state->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+
+    if (!(state->hints->caps & FI_RMA))
+        return;
+    state->region = calloc(1, REGION_BYTES);
+    if (!state->region)
+        bench_die("out of memory");
+    check(state, "fi_mr_reg",
+          fi_mr_reg(state->domain, state->region, REGION_BYTES, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                    1, 0, &state->mr, NULL));
+    contact->key = fi_mr_key(state->mr);
+    contact->base = virtual ? (uint64_t)(uintptr_t)state->region : 0;
 }
 
 static void reap(struct ofi_state *state, struct fid_cq *cq, uint64_t *left)
@@ -156,6 +194,22 @@ static void post_recv(struct ofi_state *state, size_t size, uint64_t tag, void *
            -FI_EAGAIN)
         fi_cq_read(state->rx, NULL, 0);
     check(state, "fi_trecv", rc);
+}
+
+static void post_remote(struct ofi_state *state, const struct bench_window *window, void *context)
+{
+    const struct contact *to = &state->remote;
+    ssize_t rc;
+
+    do {
+        rc = window->kind == BENCH_WRITE ? fi_write(state->ep, state->buffer, window->size, NULL,
+                                                    state->peer, to->base, to->key, context)
+                                         : fi_read(state->ep, state->buffer, window->size, NULL,
+                                                   state->peer, to->base, to->key, context);
+        if (rc == -FI_EAGAIN)
+            fi_cq_read(state->tx, NULL, 0);
+    } while (rc == -FI_EAGAIN);
+    check(state, "fi_write or fi_read", rc);
 }
 
 static void finish(struct ofi_state *state, struct fid_cq *cq, uint64_t count)
@@ -217,6 +271,25 @@ static void stream(struct ofi_state *state, const struct bench_window *window)
         one_send(state, 1, TAG_ACK);
 }
 
+/* Side 1 acts; side 0 makes progress until it is told that all is done. */
+static void access_remote(struct ofi_state *state, const struct bench_window *window)
+{
+    uint64_t posted = 0, left = window->count;
+
+    if (!state->mr)
+        bench_die("this stack has no remote access: leave out -t rma");
+    if (state->side == 0) {
+        one_recv(state, 1, TAG_ACK);
+        return;
+    }
+    while (left) {
+        while (posted < window->count && posted - (window->count - left) < window->window)
+            post_remote(state, window, &state->contexts[2 + posted++ % (2 * WINDOW_MAX - 2)]);
+        reap(state, state->tx, &left);
+    }
+    one_send(state, 1, TAG_ACK);
+}
+
 static void grow(struct ofi_state *state, size_t size)
 {
     if (state->size >= size)
@@ -238,6 +311,8 @@ static uint64_t ofi_run(void *opaque, const struct bench_window *window)
     start = bench_now();
     if (window->kind == BENCH_LATENCY)
         ping_pong(state, window->size, window->count);
+    else if (window->kind == BENCH_WRITE || window->kind == BENCH_READ)
+        access_remote(state, window);
     else
         stream(state, window);
     return bench_now() - start;
@@ -246,8 +321,8 @@ static uint64_t ofi_run(void *opaque, const struct bench_window *window)
 static void *ofi_open(const char *library, const char *spec, int side, int pipe)
 {
     struct ofi_state *state = calloc(1, sizeof *state);
-    char address[ADDRESS_MAX] = {0};
-    size_t len = sizeof address;
+    struct contact mine = {.key = 0};
+    size_t len = sizeof mine.name;
 
     if (!state)
         bench_die("out of memory");
@@ -258,10 +333,11 @@ static void *ofi_open(const char *library, const char *spec, int side, int pipe)
     choose(state);
     open_endpoint(state);
     state->memory.idle = bench_resident();
-    check(state, "fi_getname", fi_getname(&state->ep->fid, address, &len));
-    pipe_write(pipe, address, sizeof address);
-    pipe_read(pipe, address, sizeof address);
-    if (fi_av_insert(state->av, address, 1, &state->peer, 0, NULL) != 1)
+    check(state, "fi_getname", fi_getname(&state->ep->fid, mine.name, &len));
+    expose(state, &mine);
+    pipe_write(pipe, &mine, sizeof mine);
+    pipe_read(pipe, &state->remote, sizeof state->remote);
+    if (fi_av_insert(state->av, state->remote.name, 1, &state->peer, 0, NULL) != 1)
         bench_die("the peer's address cannot be inserted");
     grow(state, 64);
     ofi_run(state, &(struct bench_window){.kind = BENCH_LATENCY, .size = 8, .count = 1});
@@ -294,6 +370,9 @@ static void ofi_close(void *opaque)
     struct ofi_state *state = opaque;
 
     fi_close(&state->ep->fid);
+    if (state->mr)
+        fi_close(&state->mr->fid);
+    free(state->region);
     fi_close(&state->av->fid);
     fi_close(&state->rx->fid);
     fi_close(&state->tx->fid);

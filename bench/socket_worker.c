@@ -111,7 +111,7 @@ static uint64_t socket_run(void *opaque, const struct bench_window *window)
                 send_all(state->fd, state->buffer, window->size);
         }
     }
-    if (window->kind == BENCH_BANDWIDTH) {
+    if (window->kind != BENCH_LATENCY) {
         if (state->side == 1)
             recv_all(state->fd, &ack, 1);
         else

@@ -217,6 +217,19 @@ int bind_stack(const struct parts *parts, const struct spec_stack *text, struct 
     return rc;
 }
 
+/* On top of all but parts that have to be there. The reference of stack passes. */
+static struct stack *put_hook(struct stack *hook, struct stack *stack)
+{
+    struct stack *lower, *put;
+
+    if (!stack->part->topmost || stack->automatic)
+        return stack_over(hook, stack);
+    lower = put_hook(hook, stack_hold(stack->lowers[0]));
+    put = lower ? stack_over(stack, lower) : NULL;
+    stack_release(stack);
+    return put;
+}
+
 int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error)
 {
@@ -237,11 +250,11 @@ int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct 
         rc = bind_item(part, item, &hook, error);
         if (rc)
             return rc;
-        rc = stack_add_lower(hook, *stack);
         hook->hooked = true;
-        *stack = hook;
-        if (rc)
-            return rc;
+        *stack = put_hook(hook, *stack);
+        stack_release(hook);
+        if (!*stack)
+            return -FI_ENOMEM;
     }
     return 0;
 }

@@ -82,7 +82,7 @@ int fabric_open(const struct fi_fabric_attr *attr, const struct fi_info *info, u
 
     if (!attr->prov_name)
         return -FI_EINVAL;
-    rc = candidates_make(registry_parts(), &environment, attr->prov_name, NULL, &candidates);
+    rc = candidates_make(registry_parts(), &environment, 0, attr->prov_name, NULL, &candidates);
     if (rc)
         return rc;
     candidate = candidates_find(&candidates, attr->prov_name);

@@ -263,6 +263,143 @@ static int add_all(const struct making *making, struct candidates *candidates)
     return rc;
 }
 
+/* ---- Layers that hints ask for ---- */
+
+enum {
+    ASKED_MAX = 8
+};
+
+static bool stack_has(const struct stack *stack, const struct part *part)
+{
+    bool has = !stack->automatic && stack->part == part;
+
+    for (size_t i = 0; !has && i < stack->lower_count; i++)
+        has = stack_has(stack->lowers[i], part);
+    return has;
+}
+
+/* What the user put on top stays there, unless the layer has to be. */
+static struct stack *put_asked(const struct stack *stack, const struct part *layer)
+{
+    struct spec_error error;
+    struct stack *put;
+
+    if (!layer->topmost && !stack->automatic &&
+        (stack->part->transparent || stack->part->topmost)) {
+        put = put_asked(stack->lowers[0], layer);
+        return put ? stack_over(stack, put) : NULL;
+    }
+    put = stack_create(layer, stack->span);
+    if (!put)
+        return NULL;
+    if (stack_set_params(put, NULL, 0, &error) ||
+        stack_add_lower(put, stack_hold((struct stack *)stack))) {
+        stack_release(put);
+        return NULL;
+    }
+    return put;
+}
+
+/* Those of layers that are in the set, the first lowest, on the stack of a candidate. */
+static int add_asked(const struct making *making, const struct candidate *candidate,
+                     const struct part *const *layers, unsigned set, struct candidates *candidates)
+{
+    struct stack *stack = stack_hold(candidate->stack), *next;
+    size_t choice = candidate->choice, before;
+    int rc;
+
+    for (unsigned i = 0; set >> i; i++) {
+        if (!(set >> i & 1))
+            continue;
+        if (stack_has(stack, layers[i]) ||
+            !(layers[i]->stands_on & check_gives(making->parts, stack, false))) {
+            stack_release(stack);
+            return 0;
+        }
+        next = put_asked(stack, layers[i]);
+        stack_release(stack);
+        if (!next)
+            return -FI_ENOMEM;
+        stack = next;
+    }
+    before = candidates->count;
+    rc = candidates_add(candidates, stack, choice);
+    for (unsigned i = 0; !rc && before < candidates->count && set >> i; i++)
+        candidates->list[before].asked |= set >> i & 1 ? layers[i]->adds : 0;
+    return rc;
+}
+
+/* What the layers add that a provider name spells out: it has to be among the candidates. */
+static uint64_t caps_named(const struct making *making, const char *wanted)
+{
+    struct spec_error error;
+    struct spec *spec;
+    uint64_t caps = 0;
+
+    if (!wanted || !*wanted || spec_parse(wanted, &spec, &error))
+        return 0;
+    for (size_t i = 0; i < spec->stack_count; i++) {
+        for (size_t j = 0; j < spec->stacks[i].item_count; j++) {
+            const char *name = spec->stacks[i].items[j].name;
+            const struct part *part = name ? parts_find(making->parts, name) : NULL;
+
+            caps |= part ? part->adds : 0;
+        }
+    }
+    spec_destroy(spec);
+    return caps;
+}
+
+/* What the layers of the user's stacks add. */
+static uint64_t caps_listed(const struct making *making, const struct candidates *candidates)
+{
+    uint64_t caps = 0;
+
+    for (size_t i = 0; i < making->parts->count; i++) {
+        const struct part *part = making->parts->list[i];
+
+        for (size_t j = 0; part->adds & ~caps && j < candidates->count; j++)
+            caps |= stack_has(candidates->list[j].stack, part) ? part->adds : 0;
+    }
+    return caps;
+}
+
+/* Those that nobody has asked for were there for the names only: a name is the same whatever the
+ * hints are. */
+static void drop_unasked(struct candidates *candidates, uint64_t caps)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (candidates->list[i].asked & ~caps)
+            candidate_finish(&candidates->list[i]);
+        else
+            candidates->list[kept++] = candidates->list[i];
+    }
+    candidates->count = kept;
+}
+
+/* Native first: each set of layers goes behind the stacks without it. */
+static int add_all_asked(const struct making *making, uint64_t caps, struct candidates *candidates)
+{
+    const struct part *layers[ASKED_MAX];
+    size_t count = candidates->count;
+    unsigned layer_count = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < making->parts->count && layer_count < ASKED_MAX; i++) {
+        if (making->parts->list[i]->adds & caps)
+            layers[layer_count++] = making->parts->list[i];
+    }
+    for (unsigned set = 1; !rc && set < 1u << layer_count; set++) {
+        for (size_t i = 0; !rc && i < count; i++)
+            rc = add_asked(making, &candidates->list[i], layers, set, candidates);
+    }
+    if (!rc && layer_count && making->provider && making->provider->deny)
+        drop_denied(making, making->provider, "FI_PROVIDER", candidates);
+    return rc;
+}
+
 static void name_all(struct candidates *candidates)
 {
     for (size_t i = 0; i < candidates->count; i++) {
@@ -442,7 +579,7 @@ static int parse_variables(struct making *making)
     return rc;
 }
 
-int candidates_make(const struct parts *parts, const struct environment *environment,
+int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *result)
 {
     struct making making = {.parts = parts, .environment = environment, .reasons = reasons};
@@ -452,8 +589,12 @@ int candidates_make(const struct parts *parts, const struct environment *environ
     if (!rc)
         rc = making.provider && !making.provider->deny ? add_listed(&making, &candidates)
                                                        : add_all(&making, &candidates);
+    caps |= caps_named(&making, wanted);
+    if (!rc)
+        rc = add_all_asked(&making, caps | caps_listed(&making, &candidates), &candidates);
     if (!rc) {
         name_all(&candidates);
+        drop_unasked(&candidates, caps);
         if (wanted && *wanted)
             rc = narrow(&making, wanted, &candidates);
     }

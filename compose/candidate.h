@@ -20,6 +20,7 @@ struct candidate {
     struct stack *stack;
     char *full, *brief; /* stack_print, stack_print_short */
     const char *name;   /* one of the two: what prov_name says */
+    uint64_t asked;     /* capabilities for which the planner has put layers on it */
     size_t choice;      /* index of the user's choice that it came from; 0 without choices */
 };
 
@@ -29,12 +30,13 @@ struct candidates {
 };
 
 /*
+ * caps: what the hints ask for; layers that add some of it are put on every stack (part.adds).
  * wanted: hints->fabric_attr->prov_name, a plain name or a spec; NULL for none. Errors in the texts
  * are shown to the user, and leave out the choice that they are in; a name in the hints of a part
  * that there is not is only shown when it looks like a slip, since programs probe. What is left out
  * is also recorded in reasons. 0 with possibly no candidate, or -FI_ENOMEM.
  */
-int candidates_make(const struct parts *parts, const struct environment *environment,
+int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *candidates);
 void candidates_finish(struct candidates *candidates);
 

@@ -9,7 +9,7 @@
 
 bool check_admits(const struct part *layer, const struct part *base)
 {
-    return layer->kind == PART_LAYER && !layer->transparent && !layer->hidden &&
+    return layer->kind == PART_LAYER && !layer->transparent && !layer->hidden && !layer->adds &&
            (layer->stands_on & base->gives);
 }
 

@@ -169,11 +169,14 @@ static bool names_objects(struct call *call)
 static int plan_call(struct call *call, const struct environment *environment)
 {
     const char *wanted = call->hints->fabric_attr->prov_name;
+    uint64_t caps = call->hints->caps | call->hints->tx_attr->caps | call->hints->rx_attr->caps |
+                    call->hints->domain_attr->caps;
     int rc;
 
     if (names_objects(call))
         return 0;
-    rc = candidates_make(registry_parts(), environment, wanted, call->reasons, &call->candidates);
+    rc = candidates_make(registry_parts(), environment, caps, wanted, call->reasons,
+                         &call->candidates);
     return rc ? rc : plan_all(call);
 }
 

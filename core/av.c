@@ -259,6 +259,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
     rc = begin(&in, av, fi_addr, flags, context);
     if (rc)
         return rc;
+    av_table_reserve(av->table, count);
     if (av->format == FI_ADDR_STR && count && is_plain_text(addr))
         insert_texts(&in, addr, count);
     else if (av->format == FI_ADDR_STR)
@@ -522,6 +523,11 @@ static int check_attr(const struct domain *domain, const struct fi_av_attr *attr
         LOG_WARN(domain->fabric->part, FI_LOG_AV, "fi_av_open: no named (shared) address vectors");
         return -FI_ENOSYS;
     }
+    if (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CONTEXT_BITS) {
+        LOG_WARN(domain->fabric->part, FI_LOG_AV, "fi_av_open: rx_ctx_bits %d, not 0 to %d",
+                 attr->rx_ctx_bits, AV_CONTEXT_BITS);
+        return -FI_EINVAL;
+    }
     return attr->flags & ~known ? -FI_EBADFLAGS : 0;
 }
 
@@ -546,6 +552,7 @@ int av_open(struct domain *domain, struct fi_av_attr *attr, struct fid_av **fid,
     av->domain = domain;
     av->format = domain->info->addr_format;
     av->flags = attr->flags;
+    av->rx_ctx_bits = (unsigned)attr->rx_ctx_bits;
     if (av->flags & FI_AV_USER_ID)
         av_table_require_ids(av->table);
     list_init(&av->listeners);

@@ -14,6 +14,10 @@
 #include "core/fid.h"
 #include "core/list.h"
 
+enum {
+    AV_CONTEXT_BITS = 8
+};
+
 struct eq;
 
 /* Told of changes; embedded in endpoints. Called with the AV's control lock held, from the thread
@@ -34,6 +38,7 @@ struct av {
     struct eq *eq;            /* for FI_EVENT, or NULL */
     uint32_t format;          /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... */
     uint64_t flags;           /* of fi_av_open */
+    unsigned rx_ctx_bits;     /* upper bits of an fi_addr_t that name a receive context; 0: none */
     pthread_mutex_t mutex;    /* the control lock; recursive, for av_find in listeners */
     struct list listeners;
     struct av_table *table;
@@ -42,7 +47,8 @@ struct av {
 /*
  * Addresses are of domain->info's addr_format. attr as fi_av_open: TABLE and MAP alike, UNSPEC is
  * answered with TABLE; named or shared AVs and other formats -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID,
- * FI_SYMMETRIC are taken, other flags -FI_EBADFLAGS.
+ * FI_SYMMETRIC are taken, other flags -FI_EBADFLAGS. rx_ctx_bits is 0 to AV_CONTEXT_BITS,
+ * else -FI_EINVAL; all calls but those of endpoints take fi_addr_t without those bits.
  *
  * An address that is inserted twice gets a second fi_addr_t (the table stays what the insertion
  * order says); av_find, and so the source of messages, knows the lowest. Addresses that no

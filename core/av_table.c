@@ -23,6 +23,7 @@ enum {
     FIRST_BITS = 6, /* entries of the first chunk, as a power of two */
     CHUNKS = 27,    /* 2^32 entries and more */
     FIRST_SLOTS = 64,
+    MOST_SLOT_BITS = 24, /* of what is made at once */
 };
 
 struct slot {
@@ -134,6 +135,16 @@ static int resize(struct av_table *table, size_t count)
     table->slots = slots;
     table->mask = count - 1;
     return 0;
+}
+
+void av_table_reserve(struct av_table *table, size_t count)
+{
+    size_t slots = table->mask + 1;
+
+    while (slots / 4 * 3 <= table->used + count && slots < (size_t)1 << MOST_SLOT_BITS)
+        slots *= 2;
+    if (slots > table->mask + 1)
+        (void)resize(table, slots);
 }
 
 static void free_slot(struct av_table *table, struct slot *slot)
@@ -373,7 +384,7 @@ int av_table_create(uint32_t format, size_t expected, struct av_table **table)
         return -FI_ENOMEM;
     made->format = format;
     made->stride = stride_of(format);
-    while (slots / 4 * 3 < expected && slots < (size_t)1 << 24)
+    while (slots / 4 * 3 < expected && slots < (size_t)1 << MOST_SLOT_BITS)
         slots *= 2;
     if (resize(made, slots)) {
         free(made);

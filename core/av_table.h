@@ -22,6 +22,9 @@ void av_table_destroy(struct av_table *table); /* takes NULL */
 
 /* Puts an address (a sockaddr, or a string) at the lowest unused index. -FI_ENOMEM. */
 int av_table_insert(struct av_table *table, const void *addr, uint64_t *index);
+/* Makes room in the hash table for count further addresses; without memory it grows step by step.
+ */
+void av_table_reserve(struct av_table *table, size_t count);
 /* The entry must be in use. */
 void av_table_remove(struct av_table *table, uint64_t index);
 /* The lowest index of an address, or FI_ADDR_NOTAVAIL. */

@@ -89,7 +89,12 @@ struct call {
     uint64_t key; /* remote key; bits to ignore of a tagged receive */
     uint64_t data, flags;
     void *context;
-    uint64_t note; /* the hook's own, from call_enter to call_leave */
+    const struct iovec *iov; /* all buffers; NULL: there is one, buf, or they are of elements */
+    void **descs;            /* of them; may be NULL. All three: not of collectives */
+    size_t count;
+    size_t rma_count;          /* remote segments */
+    enum fi_datatype datatype; /* of atomics */
+    uint64_t note;             /* the hook's own, from call_enter to call_leave */
 };
 
 /* What ended: an entry of a completion queue. */
@@ -143,7 +148,10 @@ static inline struct call call_message(enum call_kind kind, const struct fi_msg 
                          .peer = msg->addr,
                          .data = msg->data,
                          .flags = flags,
-                         .context = msg->context};
+                         .context = msg->context,
+                         .iov = msg->msg_iov,
+                         .descs = msg->desc,
+                         .count = msg->iov_count};
 }
 
 static inline struct call call_tagged_message(enum call_kind kind, const struct fi_msg_tagged *msg,
@@ -157,7 +165,10 @@ static inline struct call call_tagged_message(enum call_kind kind, const struct 
                          .key = msg->ignore,
                          .data = msg->data,
                          .flags = flags,
-                         .context = msg->context};
+                         .context = msg->context,
+                         .iov = msg->msg_iov,
+                         .descs = msg->desc,
+                         .count = msg->iov_count};
 }
 
 static inline struct call call_rma_message(enum call_kind kind, const struct fi_msg_rma *msg,
@@ -171,7 +182,11 @@ static inline struct call call_rma_message(enum call_kind kind, const struct fi_
                          .key = msg->rma_iov_count ? msg->rma_iov->key : 0,
                          .data = msg->data,
                          .flags = flags,
-                         .context = msg->context};
+                         .context = msg->context,
+                         .iov = msg->msg_iov,
+                         .descs = msg->desc,
+                         .count = msg->iov_count,
+                         .rma_count = msg->rma_iov_count};
 }
 
 static inline struct call call_atomic_message(enum call_kind kind, const struct fi_msg_atomic *msg,
@@ -185,7 +200,11 @@ static inline struct call call_atomic_message(enum call_kind kind, const struct 
                          .key = msg->rma_iov_count ? msg->rma_iov->key : 0,
                          .data = msg->data,
                          .flags = flags,
-                         .context = msg->context};
+                         .context = msg->context,
+                         .descs = msg->desc,
+                         .count = msg->iov_count,
+                         .rma_count = msg->rma_iov_count,
+                         .datatype = msg->datatype};
 }
 
 static inline struct call

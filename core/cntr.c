@@ -32,12 +32,20 @@ static struct fi_ops_cntr_owner owner_ops = {
     .incerr = own_incerr,
 };
 
+/* The application changed the values. */
+static void announce(struct cntr *cntr)
+{
+    wait_signal(&cntr->wait);
+    if (cntr->changed)
+        cntr->changed(cntr);
+}
+
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
     atomic_fetch_add(&cntr->value, value);
-    wait_signal(&cntr->wait);
+    announce(cntr);
     return 0;
 }
 
@@ -46,7 +54,7 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
     atomic_fetch_add(&cntr->errors, value);
-    wait_signal(&cntr->wait);
+    announce(cntr);
     return 0;
 }
 
@@ -55,7 +63,7 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
     atomic_store(&cntr->value, value);
-    wait_signal(&cntr->wait);
+    announce(cntr);
     return 0;
 }
 
@@ -64,7 +72,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
     atomic_store(&cntr->errors, value);
-    wait_signal(&cntr->wait);
+    announce(cntr);
     return 0;
 }
 
@@ -95,18 +103,28 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
     return atomic_load(&cntr->errors);
 }
 
+/* As for queues: the fds that drive wake sleepers from the first sleep on. Unit locked. */
+static bool watch(struct cntr *cntr)
+{
+    if (!wait_has_fd(&cntr->wait) || unit_forked(cntr->unit))
+        return false;
+    return unit_has_thread(cntr->unit) ||
+           !unit_watch_locked(cntr->unit, &cntr->watch, cntr->wait.epoll_fd);
+}
+
 /* Drives, and says how long a waiter may sleep in milliseconds (0: not at all, -1: no limit). */
 static int drive_before_sleep(struct cntr *cntr)
 {
     int sleep_ms;
 
     unit_lock(cntr->unit);
+    bool watched = watch(cntr);
     unit_progress(cntr->unit);
     if (unit_has_thread(cntr->unit))
         sleep_ms = -1;
     else if (unit_trywait(cntr->unit))
         sleep_ms = 0;
-    else if (wait_has_fd(&cntr->wait))
+    else if (watched)
         sleep_ms = unit_sleep_ms(cntr->unit);
     else
         sleep_ms = 1; /* nobody makes progress while we sleep */
@@ -155,7 +173,7 @@ int cntr_trywait(struct cntr *cntr)
         return 0;
     if (!unit_trylock(cntr->unit))
         return -FI_EAGAIN;
-    if (!wait_has_fd(&cntr->wait) || unit_sleep_ms(cntr->unit) >= 0)
+    if (!watch(cntr) || unit_sleep_ms(cntr->unit) >= 0)
         rc = -FI_EAGAIN; /* nothing would wake the caller */
     else
         rc = unit_trywait(cntr->unit);
@@ -246,16 +264,9 @@ int cntr_init(struct cntr *cntr, struct domain *domain, const struct fi_cntr_att
     rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cntr->unit);
     if (rc)
         goto finish_wait;
-    if (wait_has_fd(&cntr->wait) && !unit_has_thread(cntr->unit)) {
-        rc = unit_watch(cntr->unit, &cntr->watch, cntr->wait.epoll_fd);
-        if (rc)
-            goto release_unit;
-    }
     children_hold(&domain->children);
     return 0;
 
-release_unit:
-    unit_release(cntr->unit);
 finish_wait:
     wait_finish(&cntr->wait);
     return rc;

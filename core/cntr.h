@@ -26,6 +26,9 @@ struct cntr {
     struct wait wait;
     struct unit_watch watch;
     struct children children; /* endpoints and regions bound */
+    /* Called after the application has set or added to the values, by its thread, no lock held;
+     * NULL: not called. Of the part that has the counter. */
+    void (*changed)(struct cntr *cntr);
 };
 
 /* As cq_open, cq_init, ... ; FI_CNTR_EVENTS_COMP only (-FI_ENOSYS for BYTES). */

@@ -237,6 +237,15 @@ static bool taken_signal(struct cq *cq, unsigned signals)
     return atomic_load(&cq->signals) != signals || atomic_exchange(&cq->signalled, false);
 }
 
+/* The fds of what drives the queue wake its sleepers from the first sleep on: until then nobody
+ * need arm them. False when they cannot. Unit locked. */
+static bool watch(struct cq *cq)
+{
+    if (!wait_has_fd(&cq->wait) || unit_forked(cq->unit))
+        return false;
+    return unit_has_thread(cq->unit) || !unit_watch_locked(cq->unit, &cq->watch, cq->wait.epoll_fd);
+}
+
 /*
  * One look at the queue by a thread that has armed: what a read answers, or -FI_EAGAIN and how long
  * the thread may sleep (0: not at all).
@@ -247,6 +256,7 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
     ssize_t rc = -FI_EAGAIN;
 
     unit_lock(cq->unit);
+    bool watched = watch(cq);
     if (readable(cq) < threshold && !failed(cq))
         unit_progress(cq->unit);
     if (readable(cq) >= threshold || failed(cq) || last)
@@ -255,7 +265,7 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
         *sleep_ms = -1;
     else if (unit_trywait(cq->unit))
         *sleep_ms = 0;
-    else if (wait_has_fd(&cq->wait))
+    else if (watched)
         *sleep_ms = unit_sleep_ms(cq->unit);
     else
         *sleep_ms = 1; /* nothing but a signal would wake us, and nobody makes progress meanwhile */
@@ -348,8 +358,7 @@ int cq_trywait(struct cq *cq)
         return -FI_EAGAIN;
     if (readable(cq) || failed(cq))
         rc = -FI_EAGAIN;
-    else if (!unit_has_thread(cq->unit) &&
-             (!wait_has_fd(&cq->wait) || unit_sleep_ms(cq->unit) >= 0))
+    else if (!unit_has_thread(cq->unit) && (!watch(cq) || unit_sleep_ms(cq->unit) >= 0))
         rc = -FI_EAGAIN; /* nothing would wake the caller */
     else if (!unit_has_thread(cq->unit))
         rc = unit_trywait(cq->unit);
@@ -461,16 +470,9 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
     rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cq->unit);
     if (rc)
         goto finish_wait;
-    if (wait_has_fd(&cq->wait) && !unit_has_thread(cq->unit)) {
-        rc = unit_watch(cq->unit, &cq->watch, cq->wait.epoll_fd);
-        if (rc)
-            goto release_unit;
-    }
     children_hold(&domain->children);
     return 0;
 
-release_unit:
-    unit_release(cq->unit);
 finish_wait:
     wait_finish(&cq->wait);
 free_ring:

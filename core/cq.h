@@ -74,7 +74,23 @@ struct cq *cq_of(struct fid *fid);
 static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
                             uint64_t data, uint64_t tag, fi_addr_t src)
 {
-    cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
+    struct cq_entry *entry;
+
+    /* Full, which the queue of an upper always is here. */
+    if (__builtin_expect(cq->tail - cq->head == cq->capacity, 0)) {
+        cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
+        return;
+    }
+    entry = &cq->ring[cq->tail & (cq->capacity - 1)];
+    entry->context = context;
+    entry->flags = flags;
+    entry->len = len;
+    entry->buf = buf;
+    entry->data = data;
+    entry->tag = tag;
+    entry->src = src;
+    cq->tail++;
+    wait_signal(&cq->wait);
 }
 
 /* One error entry; err_data is copied. Unit locked. */

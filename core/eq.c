@@ -13,11 +13,16 @@
 #include "core/info.h"
 #include "core/no.h"
 
+enum {
+    SPARE_SIZE = 256 /* of data, private data of a connection too */
+};
+
 struct eq_event {
     struct list link;
     uint32_t event;
     bool error;   /* data holds a struct fi_eq_err_entry, and err_data behind it */
     bool foreign; /* written by the application: nothing in it is ours */
+    bool spare;   /* goes back to the queue, not to the heap */
     size_t len;   /* of data, without err_data */
     _Alignas(max_align_t) unsigned char data[];
 };
@@ -29,20 +34,48 @@ static bool is_cm(const struct eq_event *event)
             event->event == FI_SHUTDOWN);
 }
 
+static void release(struct eq *eq, struct eq_event *event)
+{
+    if (!event || !event->spare) {
+        free(event);
+        return;
+    }
+    pthread_mutex_lock(&eq->mutex);
+    eq->spare = event;
+    pthread_mutex_unlock(&eq->mutex);
+}
+
 /* An event that nobody will read. */
-static void discard(struct eq_event *event)
+static void discard(struct eq *eq, struct eq_event *event)
 {
     if (is_cm(event))
         info_free(((struct fi_eq_cm_entry *)event->data)->info);
-    free(event);
+    release(eq, event);
 }
 
 /* ---- Writing ---- */
 
-static struct eq_event *make(const void *data, size_t len, size_t more)
+static struct eq_event *take_spare(struct eq *eq, size_t size)
+{
+    struct eq_event *event;
+
+    if (size > SPARE_SIZE)
+        return NULL;
+    pthread_mutex_lock(&eq->mutex);
+    event = eq->spare;
+    eq->spare = NULL;
+    pthread_mutex_unlock(&eq->mutex);
+    return event;
+}
+
+static struct eq_event *make(struct eq *eq, const void *data, size_t len, size_t more)
 {
     struct eq_event *event = malloc(sizeof(*event) + len + more);
 
+    if (event)
+        event->spare = false;
+    else
+        event = take_spare(eq, len + more);
     if (!event)
         return NULL;
     list_init(&event->link);
@@ -66,7 +99,7 @@ static void queue(struct eq *eq, struct eq_event *event)
 
 int eq_write(struct eq *eq, uint32_t number, const void *entry, size_t len)
 {
-    struct eq_event *event = make(entry, len, 0);
+    struct eq_event *event = make(eq, entry, len, 0);
 
     if (!event)
         return -FI_ENOMEM;
@@ -78,7 +111,7 @@ int eq_write(struct eq *eq, uint32_t number, const void *entry, size_t len)
 int eq_write_error(struct eq *eq, const struct fi_eq_err_entry *entry)
 {
     size_t size = entry->err_data ? entry->err_data_size : 0;
-    struct eq_event *event = make(entry, sizeof(*entry), size);
+    struct eq_event *event = make(eq, entry, sizeof(*entry), size);
     struct fi_eq_err_entry *error;
 
     if (!event)
@@ -102,7 +135,7 @@ static ssize_t user_write(struct fid_eq *fid, uint32_t number, const void *buf, 
 
     if (!eq->writable || flags || (len && !buf))
         return -FI_EINVAL;
-    event = make(buf, len, 0);
+    event = make(eq, buf, len, 0);
     if (!event)
         return -FI_ENOMEM;
     event->event = number;
@@ -137,7 +170,7 @@ void eq_forget(struct eq *eq, const struct fid *fid)
     }
     pthread_mutex_unlock(&eq->mutex);
     list_for_each_safe (item, after, &dropped)
-        discard(list_item(item, struct eq_event, link));
+        discard(eq, list_item(item, struct eq_event, link));
 }
 
 /* ---- Reading ---- */
@@ -189,7 +222,7 @@ static ssize_t take(struct eq *eq, uint32_t *number, void *buf, size_t len, uint
         }
     }
     pthread_mutex_unlock(&eq->mutex);
-    free(done);
+    release(eq, done);
     return rc;
 }
 
@@ -249,7 +282,7 @@ static void show_error(const struct eq *eq, const struct eq_event *event,
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint64_t flags)
 {
     struct eq *eq = object_of(fid, struct eq, fid);
-    struct eq_event *event;
+    struct eq_event *event, *before = NULL;
 
     if (flags & ~FI_PEEK)
         return -FI_EINVAL;
@@ -259,11 +292,12 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint6
         show_error(eq, event, out);
         if (!(flags & FI_PEEK)) {
             remove_locked(eq, event);
-            free(eq->shown);
+            before = eq->shown;
             eq->shown = event;
         }
     }
     pthread_mutex_unlock(&eq->mutex);
+    release(eq, before);
     return event ? (ssize_t)abi_eq_err_entry_size(eq->fabric->abi) : -FI_EAGAIN;
 }
 
@@ -394,8 +428,9 @@ static int eq_close(struct fid *fid)
     unit_release(eq->unit);
     wait_finish(&eq->wait);
     list_for_each_safe (item, after, &eq->events)
-        discard(list_item(item, struct eq_event, link));
-    free(eq->shown);
+        discard(eq, list_item(item, struct eq_event, link));
+    release(eq, eq->shown);
+    free(eq->spare);
     pthread_mutex_destroy(&eq->mutex);
     children_release(&eq->fabric->children);
     free(eq);
@@ -464,11 +499,14 @@ int eq_open(struct fabric *fabric, struct unit *unit, const struct fi_eq_attr *a
     eq = calloc(1, sizeof(*eq));
     if (!eq)
         return -FI_ENOMEM;
-    rc = init(eq, fabric, unit, attr, context);
+    eq->spare = calloc(1, sizeof(*eq->spare) + SPARE_SIZE);
+    rc = eq->spare ? init(eq, fabric, unit, attr, context) : -FI_ENOMEM;
     if (rc) {
+        free(eq->spare);
         free(eq);
         return rc;
     }
+    eq->spare->spare = true;
     *ret_eq = &eq->fid;
     return 0;
 }

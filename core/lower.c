@@ -6,15 +6,25 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include "core/cq.h"
+
 #define BATCH 32
 #define ROUNDS 16 /* most batches of one call, lest a busy lower keeps its upper for ever */
 
 struct lower_cq {
     struct fid_cq *cq;
     struct fid_peer_cq *sink;
-    bool peer; /* the lower writes to sink by itself; reading only drives it */
+    struct unit *unit; /* that drives it, where it is a queue of ours without a lock, or NULL */
+    bool peer;         /* the lower writes to sink by itself; reading only drives it */
     int fd;
 };
+
+static struct unit *unit_of(struct fid_cq *fid)
+{
+    struct cq *cq = cq_of(&fid->fid);
+
+    return cq && !cq->unit->locked ? cq->unit : NULL;
+}
 
 int lower_cq_open(const struct lower *lower, struct fid_domain *domain,
                   const struct fi_cq_attr *attr, bool want_fd, struct fid_peer_cq *sink,
@@ -39,6 +49,8 @@ int lower_cq_open(const struct lower *lower, struct fid_domain *domain,
     rc = fi_cq_open(domain, &own, &lower_cq->cq, lower->peer ? &context : NULL);
     if (rc)
         goto free_lower_cq;
+    if (lower->peer)
+        lower_cq->unit = unit_of(lower_cq->cq);
     if (want_fd) {
         rc = fi_control(&lower_cq->cq->fid, FI_GETWAIT, &lower_cq->fd);
         if (rc)
@@ -108,6 +120,12 @@ static bool forward(struct lower_cq *lower_cq)
 
 void lower_cq_progress(struct lower_cq *lower_cq)
 {
+    if (lower_cq->unit) {
+        /* What the read would do; one frame less to return through on the way to a completion. */
+        if (!unit_forked(lower_cq->unit))
+            unit_progress(lower_cq->unit);
+        return;
+    }
     if (lower_cq->peer) {
         fi_cq_read(lower_cq->cq, NULL, 0);
         return;

@@ -82,6 +82,14 @@ struct part {
      * if it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL;
      * NULL: it is never unseen. */
     const struct param_text *unnamed;
+    /* Layers: capabilities that it adds to a lower without them. Where hints ask for one of them
+     * the planner offers the layer on each stack that it can stand on, under what is transparent;
+     * else it is there only when it is named. */
+    uint64_t adds;
+    /* Of such a layer: its operations name objects in memory of the application's, which
+     * transparent layers on top of it could not exchange: it goes on top of these, and they do not
+     * offer `adds` over it. */
+    bool topmost;
 
     /*
      * Layers: the hints to put to the lower so that, with what this layer adds, req->hints can be
@@ -108,7 +116,8 @@ struct part {
     int (*open_fabric)(const struct open_args *args, struct fid_fabric **fabric, void *context);
 };
 
-/* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info. */
+/* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info
+ * (but FI_TRIGGER, which cannot be passed on). */
 int part_needs_same(const struct request *req, struct fi_info **lower_hints);
 int part_offer_same(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 
@@ -123,6 +132,17 @@ enum {
     /* uint32_t, milliseconds, before fi_connect. How long the peer may leave the request without an
      * answer, where the upper knows better than the default of the lower. */
     OPT_ANSWER_TIMEOUT = -0x57450002,
+    /* uint32_t, OPT_FEATURE_ bits. What the peer said (in the upper's own exchange) it understands
+     * beyond its wire version. Until it is set, what needs such a feature is accepted and completes
+     * with FI_EOPNOTSUPP (of calls without a completion: is returned), and nothing is sent. */
+    OPT_PEER_FEATURES = -0x57450003,
+    /* size_t, fi_getopt. Messages that have come and wait for their receive, where the part matches
+     * by itself. */
+    OPT_UNEXPECTED = -0x57450004,
+};
+
+enum {
+    OPT_FEATURE_ATOMICS = 1,
 };
 
 #endif

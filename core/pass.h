@@ -237,6 +237,9 @@ static inline struct pass_domain *pass_domain_of(struct fid_domain *fid)
 /* bind, control and ops_set of objects of every class. FI_ALIAS is for endpoints alone. */
 int pass_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int pass_control(struct fid *fid, int command, void *arg);
+/* ops_open. What a lower gives there takes the lower's fids, which nobody above has: only what is
+ * complete in itself passes, "fi_profile_ops" (fi_profile(3)). */
+int pass_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int pass_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
 int pass_domain_open(struct pass_fabric *fabric, struct fi_info *info, struct fid_domain **domain,

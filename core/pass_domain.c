@@ -80,7 +80,7 @@ struct fi_ops pass_domain_fid_ops = {
     .close = domain_close,
     .bind = pass_bind,
     .control = domain_control,
-    .ops_open = no_ops_open,
+    .ops_open = pass_ops_open,
     .tostr = no_tostr,
     .ops_set = pass_ops_set,
 };

@@ -176,7 +176,7 @@ struct fi_ops pass_ep_fid_ops = {
     .close = ep_close,
     .bind = pass_bind,
     .control = ep_control,
-    .ops_open = no_ops_open,
+    .ops_open = pass_ops_open,
     .tostr = no_tostr,
     .ops_set = pass_ops_set,
 };

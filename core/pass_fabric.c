@@ -72,6 +72,13 @@ int pass_control(struct fid *fid, int command, void *arg)
     return command == FI_ALIAS ? -FI_ENOSYS : fi_control(pass_down(fid), command, arg);
 }
 
+int pass_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+    if (!name || strcmp(name, "fi_profile_ops") != 0)
+        return -FI_ENOSYS;
+    return fi_open_ops(pass_down(fid), name, flags, ops, context);
+}
+
 int pass_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
 {
     return fi_set_ops(pass_down(fid), name, flags, ops, context);
@@ -195,7 +202,6 @@ static int fabric_close(struct fid *fid)
     return 0;
 }
 
-/* ops_open: what a lower gives there takes the lower's fids, which nobody above has. */
 struct fi_ops pass_fabric_fid_ops = {
     .size = sizeof(pass_fabric_fid_ops),
     .close = fabric_close,

@@ -10,6 +10,7 @@
 
 struct pool_chunk {
     struct pool_chunk *next;
+    size_t bytes; /* of the items, which follow at the next cache line */
 };
 
 void pool_init(struct pool *pool, size_t item_size, size_t limit)
@@ -64,6 +65,7 @@ void *pool_grow(struct pool *pool)
     if (!chunk)
         return NULL;
     chunk->next = pool->chunks;
+    chunk->bytes = items * pool->item_size;
     pool->chunks = chunk;
     first = (char *)chunk + CACHE_LINE;
     for (size_t i = items; i > 0; i--) {
@@ -74,4 +76,17 @@ void *pool_grow(struct pool *pool)
     }
     pool->count += items;
     return pool_get(pool);
+}
+
+bool pool_owns(const struct pool *pool, const void *item)
+{
+    uintptr_t at = (uintptr_t)item;
+
+    for (const struct pool_chunk *chunk = pool->chunks; chunk; chunk = chunk->next) {
+        uintptr_t first = (uintptr_t)chunk + CACHE_LINE;
+
+        if (at >= first && at - first < chunk->bytes)
+            return (at - first) % pool->item_size == 0;
+    }
+    return false;
 }

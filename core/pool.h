@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_POOL_H
 #define WEFT_CORE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct pool_chunk;
@@ -23,6 +24,9 @@ struct pool {
 void pool_init(struct pool *pool, size_t item_size, size_t limit);
 /* Frees all chunks; items still out are gone too. Takes a zeroed pool. */
 void pool_finish(struct pool *pool);
+
+/* Is item, any pointer, one of the pool's, handed out or not? Costs a step for each chunk. */
+bool pool_owns(const struct pool *pool, const void *item);
 
 /* Out of line: grows by a chunk. NULL at the limit or without memory. */
 void *pool_grow(struct pool *pool);

@@ -9,9 +9,13 @@
  *   core/post_send.inc    post_send and tx_flags
  *   core/post_tsend.inc   post_send and tx_flags
  *   core/post_rma.inc     post_rma and tx_flags
+ *   core/post_atomic.inc  post_atomic, count_atomic and tx_flags
  *
  *   uint64_t rx_flags(struct fid_ep *), tx_flags(struct fid_ep *): the defaults
  *   ssize_t post_send(struct fid_ep *, const struct post *), post_rma: posts one
+ *   ssize_t post_atomic(struct fid_ep *, const struct post_atomic *): the same
+ *   int count_atomic(struct fid_ep *, enum fi_datatype, enum fi_op, uint64_t kind, size_t *count):
+ *       as atomic_count with the part's limit
  */
 #ifndef WEFT_CORE_POST_H
 #define WEFT_CORE_POST_H
@@ -19,6 +23,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -39,6 +44,30 @@ struct post {
     uint64_t flags; /* final. Reads: without FI_INJECT and FI_REMOTE_CQ_DATA */
     void *context;
     bool silent; /* fi_inject and the like: success is not reported */
+};
+
+/* An atomic operation; atomic_check (core/atomic.h) tells whether it is sound. */
+struct post_atomic {
+    uint64_t kind;     /* as its completion says: FI_ATOMIC | FI_WRITE, or FI_READ if it fetches */
+    uint64_t function; /* 0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC: as atomic_valid takes it */
+    const struct fi_ioc *iov; /* none with FI_ATOMIC_READ */
+    void **desc;
+    size_t count;
+    const struct fi_ioc *compare; /* FI_COMPARE_ATOMIC */
+    void **compare_desc;
+    size_t compare_count;
+    struct fi_ioc *result; /* FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC */
+    void **result_desc;
+    size_t result_count;
+    const struct fi_rma_ioc *rma;
+    size_t rma_count;
+    enum fi_datatype datatype;
+    enum fi_op op;
+    fi_addr_t peer;
+    uint64_t data;  /* of a *msg call, passed on */
+    uint64_t flags; /* final */
+    void *context;
+    bool silent; /* fi_inject_atomic */
 };
 
 /* What the templates give, for the initializer of a table; and nothing in its place. */
@@ -62,5 +91,12 @@ struct post {
     .read = rma_read, .readv = rma_readv, .readmsg = rma_readmsg, .write = rma_write,              \
     .writev = rma_writev, .writemsg = rma_writemsg, .inject = rma_inject,                          \
     .writedata = rma_writedata, .injectdata = rma_injectdata
+#define POST_ATOMIC                                                                                \
+    .write = atomic_write, .writev = atomic_writev, .writemsg = atomic_writemsg,                   \
+    .inject = atomic_inject, .readwrite = atomic_readwrite, .readwritev = atomic_readwritev,       \
+    .readwritemsg = atomic_readwritemsg, .compwrite = atomic_compwrite,                            \
+    .compwritev = atomic_compwritev, .compwritemsg = atomic_compwritemsg,                          \
+    .writevalid = atomic_writevalid, .readwritevalid = atomic_readwritevalid,                      \
+    .compwritevalid = atomic_compwritevalid
 
 #endif

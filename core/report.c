@@ -35,6 +35,11 @@ static int join_unit(struct report *report, struct domain *domain, struct unit *
     return rc;
 }
 
+int report_bind_unit(struct report *report, struct domain *domain, struct unit *unit)
+{
+    return join_unit(report, domain, unit);
+}
+
 int report_share(struct domain *domain, struct unit *unit)
 {
     struct domain_reports *reports = &domain->reports;

@@ -33,6 +33,8 @@ struct report {
  * FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE) that belongs to `domain`, as fi_ep_bind.
  * -FI_EINVAL for a foreign domain or fid, bad flags or a second one of the same direction. */
 int report_bind(struct report *report, struct domain *domain, struct fid *fid, uint64_t flags);
+/* Nothing that is reported, only who drives: for what has neither queue nor counter. */
+int report_bind_unit(struct report *report, struct domain *domain, struct unit *unit);
 /* Lets go of all of it; the report is then as at the start. */
 void report_finish(struct report *report);
 /* Who drives unit drives every endpoint of the domain, those to come too: unit has a counter that

@@ -12,6 +12,26 @@ static struct srx *srx_of(struct fid_ep *fid)
     return object_of(fid, struct srx, fid);
 }
 
+static void add_user(struct srx *srx, struct srx_user *user, struct report *report)
+{
+    user->report = report;
+    if (list_empty(&srx->users))
+        match_set_report(srx->match, report);
+    list_attach(&user->link, &srx->users);
+}
+
+int srx_join(struct srx *srx, struct srx_user *user, struct report *report)
+{
+    int rc = unit_merge(srx->unit, report->unit);
+
+    if (rc)
+        return rc;
+    unit_lock(srx->unit);
+    add_user(srx, user, report);
+    unit_unlock(srx->unit);
+    return 0;
+}
+
 int srx_attach(struct srx *srx, struct srx_user *user, struct match_source *source,
                struct report *report)
 {
@@ -23,10 +43,7 @@ int srx_attach(struct srx *srx, struct srx_user *user, struct match_source *sour
     match_source_init(source, srx->match, FI_ADDR_NOTAVAIL);
     source->srx.peer_ops = srx->peer_ops;
     user->source = source;
-    user->report = report;
-    if (list_empty(&srx->users))
-        match_set_report(srx->match, report);
-    list_attach(&user->link, &srx->users);
+    add_user(srx, user, report);
     unit_unlock(srx->unit);
     return 0;
 }
@@ -35,7 +52,8 @@ void srx_detach(struct srx *srx, struct srx_user *user)
 {
     if (list_empty(&user->link))
         return;
-    match_source_finish(user->source);
+    if (user->source)
+        match_source_finish(user->source);
     list_detach(&user->link);
     match_set_report(srx->match, list_empty(&srx->users)
                                      ? &srx->unbound

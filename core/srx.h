@@ -26,7 +26,7 @@ struct srx {
 /* An endpoint that receives through an own context; embedded in it, with an empty link. */
 struct srx_user {
     struct list link;
-    struct match_source *source; /* the endpoint's */
+    struct match_source *source; /* the endpoint's only one; NULL: it minds its sources itself */
     struct report *report;
 };
 
@@ -38,7 +38,10 @@ int srx_open(struct domain *domain, const struct match_attr *own, struct fi_ops_
 /* Makes source the endpoint's in the context's engine; merges report's unit. Units unlocked. */
 int srx_attach(struct srx *srx, struct srx_user *user, struct match_source *source,
                struct report *report);
-/* Takes one that is not attached. Unit locked. */
+/* The same for an endpoint whose messages have many sources, each made with srx->match. */
+int srx_join(struct srx *srx, struct srx_user *user, struct report *report);
+/* Takes one that is not attached. Sources of the endpoint's own are finished before. Unit locked.
+ */
 void srx_detach(struct srx *srx, struct srx_user *user);
 
 #endif

@@ -109,6 +109,8 @@ void unit_detach(struct unit *unit, struct unit_source *source);
 /* The fds of all sources, those to come included, are added to epoll_fd until unit_unwatch: what
  * unit_fd does with one level of epoll less (the kernel allows five). Unit unlocked. */
 int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd);
+/* The same with the unit locked, for who is about to sleep: a zeroed watch joins once. */
+int unit_watch_locked(struct unit *unit, struct unit_watch *watch, int epoll_fd);
 void unit_unwatch(struct unit *unit, struct unit_watch *watch); /* also for one never watched */
 
 /* Drives all sources once; does nothing when called from inside itself. Unit locked. */

@@ -86,6 +86,13 @@ int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd)
     return rc;
 }
 
+int unit_watch_locked(struct unit *unit, struct unit_watch *watch, int epoll_fd)
+{
+    if (!watch->link.next)
+        list_init(&watch->link);
+    return list_empty(&watch->link) ? add_watch_locked(unit_root(unit)->impl, watch, epoll_fd) : 0;
+}
+
 void unit_unwatch(struct unit *unit, struct unit_watch *watch)
 {
     if (!watch->link.next)

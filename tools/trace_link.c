@@ -4,7 +4,8 @@
  *
  * Calls inside of calls: a record says how many records were made inside of it, by its thread.
  * Operations: an accepted data transfer and the next completion in its layer and direction that has
- * its context; of several with one context the oldest.
+ * its context, and does not say that it is of another kind or tag; of several with one context the
+ * oldest.
  * Causes: the operation whose call a lower's call was made inside of; else an operation of another
  * layer that is under way and has the same context.
  * Messages between processes: the oldest send with the tag and length of a receive that completed
@@ -195,6 +196,25 @@ static bool is_inject(const struct trace_model *model, const struct trace_event 
     return strstr(trace_what(model, event), "inject") != NULL;
 }
 
+/* Programs may give all operations one context: what else a completion says must not contradict. */
+static bool may_end(const struct trace_model *model, const struct trace_event *call,
+                    const struct trace_event *done)
+{
+    const uint64_t flags = done->record.inside;
+    const uint64_t kinds = flags & (FI_SEND | FI_READ | FI_WRITE | FI_ATOMIC);
+
+    switch (trace_class_of(model, call)) {
+    case TRACE_RECV:
+        return !(flags & FI_TAGGED) || !done->record.tag ||
+               !((call->record.tag ^ done->record.tag) & ~call->key) ||
+               trace_what(model, call)[0] != 'f'; /* peer get_tag: the tag that came */
+    case TRACE_SEND: return !kinds || kinds & FI_SEND;
+    case TRACE_READING: return !kinds || kinds & (FI_READ | FI_ATOMIC);
+    case TRACE_WRITING: return !kinds || kinds & (FI_WRITE | FI_ATOMIC);
+    default: return true;
+    }
+}
+
 static void complete(struct trace_model *model, struct table *table, int index)
 {
     struct trace_event *event = &model->events[index];
@@ -206,7 +226,8 @@ static void complete(struct trace_model *model, struct table *table, int index)
          before = op, op = table->next[op]) {
         const struct trace_event *call = &model->events[model->ops[op].call];
 
-        if (call->record.context != event->record.context || side(model, call) != key)
+        if (call->record.context != event->record.context || side(model, call) != key ||
+            !may_end(model, call, event))
             continue;
         table_remove(table, slot, op, before);
         model->ops[op].done = index;

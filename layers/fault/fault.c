@@ -8,12 +8,15 @@
 #include "core/log.h"
 #include "core/part.h"
 
-static struct pass_ops ops;
+static struct pass_ops ops, losing_ops;
 
 static void fill_ops(void)
 {
     fault_data_ops(&ops);
+    fault_queue_ops(&ops);
     fault_control_ops(&ops);
+    losing_ops = ops;
+    fault_wire_ops(&losing_ops);
 }
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
@@ -28,12 +31,35 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     if (why[0])
         log_user("fault: %s", why);
     if (!rc)
-        rc = pass_open_fabric(args, fabric, context, &ops);
+        rc = pass_open_fabric(args, fabric, context, fault_plan_loses(plan) ? &losing_ops : &ops);
+    if (rc && plan)
+        fault_plan_finish(plan);
     if (rc)
         free(plan);
     else
         *pass_hook(&(*fabric)->fid) = plan;
     return rc;
+}
+
+/* What a lower never does by its contract is refused here, so that the application is told why. */
+static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
+{
+    struct fault_plan plan;
+    const char *objection;
+    char why[256] = "";
+    int rc = fault_plan_init(&plan, req->params, why, sizeof(why));
+
+    *info = NULL;
+    if (rc) { /* fi_fabric says so */
+        fault_plan_finish(&plan);
+        return part_offer_same(req, lower, info);
+    }
+    objection = fault_plan_objection(&plan, lower);
+    fault_plan_finish(&plan);
+    if (!objection)
+        return part_offer_same(req, lower, info);
+    reasons_add(req->reasons, "%s", objection);
+    return 0;
 }
 
 static const char *const aliases[] = {"hook_fault", NULL};
@@ -72,6 +98,38 @@ static const struct param_def params[] = {
                 "Only over FI_EP_MSG.",
     },
     {
+        .key = "drop",
+        .type = PARAM_PERCENT,
+        .default_text = "0",
+        .help = "How many of the messages that are sent get lost; their sends succeed.",
+    },
+    {
+        .key = "dup",
+        .type = PARAM_PERCENT,
+        .default_text = "0",
+        .help = "How many of the messages that are sent arrive twice.",
+    },
+    {
+        .key = "reorder",
+        .type = PARAM_PERCENT,
+        .default_text = "0",
+        .help = "How many of the messages that are sent wait until the next of their endpoint has "
+                "overtaken them, or until somebody waits for a completion.",
+    },
+    {
+        .key = "corrupt",
+        .type = PARAM_PERCENT,
+        .default_text = "0",
+        .help = "How many of the messages that are sent arrive with one bit changed.",
+    },
+    {
+        .key = "force",
+        .type = PARAM_BOOL,
+        .default_text = "0",
+        .help = "Do also what the lower may not do by its contract: lose, double, reorder messages "
+                "over FI_EP_MSG and FI_EP_RDM, change them over any.",
+    },
+    {
         .key = "seed",
         .type = PARAM_INT,
         .default_text = "1",
@@ -89,15 +147,21 @@ const struct part fault_part = {
     .name = "fault",
     .prov_name = "ofi_hook_fault",
     .aliases = aliases,
-    .summary = "makes calls fail and completions come late",
+    .summary = "makes calls fail, messages get lost and completions come late",
     .description =
-        "What stands on it sees its lower at its worst, as far as the contract of a reliable lower "
-        "goes: calls to be tried again, late completions, calls that fail, connections that end. "
-        "It loses, doubles, reorders and changes no message. Without parameters it does nothing.",
+        "What stands on it sees its lower at its worst, as far as the lower's contract goes: calls "
+        "to be tried again, late completions, calls that fail, connections that end; over "
+        "FI_EP_DGRAM messages that are lost, doubled and overtaken. What the lower may not do by "
+        "its contract is refused by fi_getinfo with its reason, unless 'force' is set. Messages "
+        "are those of fi_msg(3) and fi_tagged(3). What happens to which is decided by the seed, "
+        "the number of the endpoint and that of the message. Without parameters it does "
+        "nothing.\n\n"
+        "Doubled, overtaken and changed messages are copies: an endpoint without a completion "
+        "queue for its sends has none of them, nor have messages of more than 16 MiB.",
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,
     .needs = part_needs_same,
-    .offer = part_offer_same,
+    .offer = offer,
     .open_fabric = open_fabric,
 };

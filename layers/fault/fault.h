@@ -3,6 +3,7 @@
 #ifndef WEFT_FAULT_H
 #define WEFT_FAULT_H
 
+#include "core/call.h"
 #include "core/pass.h"
 #include "layers/fault/fault_plan.h"
 
@@ -12,6 +13,15 @@ struct fault_ep {
     uint64_t number;
     atomic_uint_fast64_t calls;
     struct fid_eq *eq; /* bound to it; ours */
+    /* What becomes of its messages: fault_wire.c. */
+    atomic_uint_fast64_t messages; /* that were accepted */
+    uint64_t tx_op_flags;
+    bool registers; /* the lower wants FI_MR_LOCAL */
+    bool selective;
+    struct pass_cq *tx;     /* bound for FI_TRANSMIT; or NULL */
+    struct pass_cntr *sent; /* bound for FI_SEND; or NULL */
+    int busy;               /* sends of copies that are under way; under the plan's mutex */
+    bool closing;
 };
 
 /* The event that stands in the lower's queue for the FI_SHUTDOWN of the connection that was ended:
@@ -20,9 +30,24 @@ enum {
     FAULT_ENDED = 0x46415554
 };
 
+/* The end of a message that was lost, for a queue that is read. */
+struct fault_end {
+    void *context;
+    uint64_t flags;
+};
+
 struct fault_cq {
     struct fault_plan *plan;
     atomic_uint_fast64_t silent_until; /* CLOCK_MONOTONIC, ns: until then nothing comes */
+    atomic_uint empty_reads;           /* since something came; may be off by some */
+    /* Under the plan's mutex: a ring of `room`. */
+    struct fault_end *ends;
+    size_t first, room;
+    atomic_size_t count;
+};
+
+struct fault_cntr {
+    atomic_uint_fast64_t extra; /* copies that the lower counts and nobody sent */
 };
 
 static inline struct fault_plan *fault_of(struct fid_domain *domain)
@@ -30,10 +55,29 @@ static inline struct fault_plan *fault_of(struct fid_domain *domain)
     return pass_domain_of(domain)->fabric->hook;
 }
 
+/* Each sets the tables of its file; fault_wire_ops, the last, replaces some of the others'. */
 void fault_data_ops(struct pass_ops *ops);
+void fault_queue_ops(struct pass_ops *ops);
 void fault_control_ops(struct pass_ops *ops);
+void fault_wire_ops(struct pass_ops *ops);
 
 /* Does fi_trywait have to say no? */
 bool fault_cq_is_silent(const struct fid *fid);
+/* A message ended that the lower has never seen. -FI_EAGAIN: there is no room for that. */
+int fault_cq_end(struct pass_cq *cq, void *context, uint64_t flags);
+
+/* Before and after a data transfer: 0 or the error that it has instead. */
+ssize_t fault_call_enter(struct pass_ep *ep, enum call_class class);
+void fault_call_accepted(struct pass_ep *ep, enum call_class class);
+
+/* Sends what waits to be overtaken, where nothing comes to overtake it. */
+void fault_wire_flush(struct fault_plan *plan);
+/* Is this the context of a copy that we sent? Then it is done: *context becomes that of the user,
+ * and *wanted says whether he has to see it; errors are always seen, but for those of doubles. */
+bool fault_wire_done(struct fault_plan *plan, void **context, bool failed, bool *wanted);
+/* Before the lower's endpoint closes (and false when it did not): nothing more is sent on it. */
+void fault_wire_closing(struct fault_ep *own, bool closing);
+/* It is closed: what is left of its copies goes. */
+void fault_wire_closed(const struct fault_ep *own);
 
 #endif

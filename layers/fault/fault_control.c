@@ -6,6 +6,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include "core/info.h"
 #include "core/log.h"
 #include "layers/fault/fault.h"
 
@@ -106,8 +107,12 @@ static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                      void *context)
 {
-    return fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
-                                               : pass_cntr_open(domain, attr, cntr, context);
+    int rc = fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
+                                                 : pass_cntr_open(domain, attr, cntr, context);
+
+    if (!rc)
+        *pass_hook(&(*cntr)->fid) = calloc(1, sizeof(struct fault_cntr));
+    return rc;
 }
 
 static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -142,21 +147,26 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
 
 /* ---- Endpoints ---- */
 
-/* A connection can be ended only where there is one. */
+/* fi_getinfo has asked the same; the application may have made the info by itself. */
 static int check_type(const struct fault_plan *plan, const struct fi_info *info)
 {
-    if (!plan || !plan->kill_conn || !info || !info->ep_attr || info->ep_attr->type == FI_EP_MSG)
+    const char *why = plan && info && info->ep_attr ? fault_plan_objection(plan, info) : NULL;
+
+    if (!why)
         return 0;
-    log_user("fault: kill_conn needs endpoints with connections (FI_EP_MSG)");
+    log_user("fault: %s", why);
     return -FI_EINVAL;
 }
 
-static int ep_opened(struct fault_plan *plan, int rc, struct fid_ep **ep)
+static int ep_opened(struct fault_plan *plan, int rc, struct fid_ep **ep,
+                     const struct fi_tx_attr *attr, bool registers)
 {
     struct fault_ep *own = rc || !plan ? NULL : calloc(1, sizeof(*own));
 
     if (own) {
         own->plan = plan;
+        own->tx_op_flags = attr ? attr->op_flags : 0;
+        own->registers = registers;
         own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
         *pass_hook(&(*ep)->fid) = own;
     }
@@ -173,7 +183,9 @@ static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_
         return rc;
     if (fails(plan, FAULT_ENDPOINT))
         return -FI_ENOMEM;
-    return ep_opened(plan, pass_ep_open2(domain, info, ep, flags, context), ep);
+    rc = pass_ep_open2(domain, info, ep, flags, context);
+    return ep_opened(plan, rc, ep, info ? info->tx_attr : NULL,
+                     info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL);
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -189,7 +201,7 @@ static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct f
 
     if (fails(plan, FAULT_ENDPOINT))
         return -FI_ENOMEM;
-    return ep_opened(plan, pass_srx_open(domain, attr, srx, context), srx);
+    return ep_opened(plan, pass_srx_open(domain, attr, srx, context), srx, NULL, false);
 }
 
 static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
@@ -197,7 +209,8 @@ static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struc
 {
     struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
 
-    return ep_opened(domain->fabric->hook, pass_ep_ops.tx_ctx(sep, index, attr, ep, context), ep);
+    return ep_opened(domain->fabric->hook, pass_ep_ops.tx_ctx(sep, index, attr, ep, context), ep,
+                     attr, false);
 }
 
 static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
@@ -205,7 +218,26 @@ static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struc
 {
     struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
 
-    return ep_opened(domain->fabric->hook, pass_ep_ops.rx_ctx(sep, index, attr, ep, context), ep);
+    return ep_opened(domain->fabric->hook, pass_ep_ops.rx_ctx(sep, index, attr, ep, context), ep,
+                     NULL, false);
+}
+
+static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
+{
+    switch (target->fclass) {
+    case FI_CLASS_EQ: own->eq = object_of(target, struct fid_eq, fid); break;
+    case FI_CLASS_CQ:
+        if (!(flags & FI_TRANSMIT))
+            break;
+        own->tx = object_of(target, struct pass_cq, fid.fid);
+        own->selective = flags & FI_SELECTIVE_COMPLETION;
+        break;
+    case FI_CLASS_CNTR:
+        if (flags & FI_SEND)
+            own->sent = object_of(target, struct pass_cntr, fid.fid);
+        break;
+    default: break;
+    }
 }
 
 static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
@@ -213,8 +245,18 @@ static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
     struct fault_ep *own = *pass_hook(fid);
     int rc = pass_ep_fid_ops.bind(fid, target, flags);
 
-    if (!rc && own && target && target->fclass == FI_CLASS_EQ)
-        own->eq = object_of(target, struct fid_eq, fid);
+    if (!rc && own && target)
+        bound(own, target, flags);
+    return rc;
+}
+
+static int control_ep(struct fid *fid, int command, void *arg)
+{
+    struct fault_ep *own = *pass_hook(fid);
+    int rc = pass_ep_fid_ops.control(fid, command, arg);
+
+    if (!rc && own && command == FI_SETOPSFLAG && *(const uint64_t *)arg & FI_TRANSMIT)
+        own->tx_op_flags = *(const uint64_t *)arg & ~(FI_TRANSMIT | FI_RECV);
     return rc;
 }
 
@@ -241,25 +283,54 @@ static int close_with(struct fid *fid, const struct fi_ops *passed)
 
 static int close_fabric(struct fid *fid)
 {
-    return close_with(fid, &pass_fabric_fid_ops);
+    struct fault_plan *plan = *pass_hook(fid);
+    int rc = pass_fabric_fid_ops.close(fid);
+
+    if (rc || !plan)
+        return rc;
+    fault_plan_finish(plan);
+    free(plan);
+    return 0;
 }
 
 static int close_ep(struct fid *fid)
 {
-    struct fault_plan *plan = object_of(fid, struct pass_ep, fid.fid)->domain->fabric->hook;
-    int rc = close_with(fid, &pass_ep_fid_ops);
+    struct fault_ep *own = *pass_hook(fid);
+    int rc;
 
-    if (!rc && plan && plan->ended == (void *)fid)
-        plan->ended = NULL;
-    return rc;
+    if (!own)
+        return pass_ep_fid_ops.close(fid);
+    fault_wire_closing(own, true);
+    rc = pass_ep_fid_ops.close(fid);
+    if (rc) {
+        fault_wire_closing(own, false);
+        return rc;
+    }
+    fault_wire_closed(own);
+    if (own->plan->ended == (void *)fid)
+        own->plan->ended = NULL;
+    free(own);
+    return 0;
 }
 
 static int close_cq(struct fid *fid)
 {
-    return close_with(fid, &pass_cq_fid_ops);
+    struct fault_cq *own = *pass_hook(fid);
+    int rc = pass_cq_fid_ops.close(fid);
+
+    if (rc || !own)
+        return rc;
+    free(own->ends);
+    free(own);
+    return 0;
 }
 
-static struct fi_ops fabric_fid_ops, ep_fid_ops, cq_fid_ops;
+static int close_cntr(struct fid *fid)
+{
+    return close_with(fid, &pass_cntr_fid_ops);
+}
+
+static struct fi_ops fabric_fid_ops, ep_fid_ops, cq_fid_ops, cntr_fid_ops;
 static struct fi_ops_fabric fabric_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_mr mr_ops = {
@@ -278,8 +349,11 @@ static void fill_tables(void)
     ep_fid_ops = pass_ep_fid_ops;
     ep_fid_ops.close = close_ep;
     ep_fid_ops.bind = bind_ep;
+    ep_fid_ops.control = control_ep;
     cq_fid_ops = pass_cq_fid_ops;
     cq_fid_ops.close = close_cq;
+    cntr_fid_ops = pass_cntr_fid_ops;
+    cntr_fid_ops.close = close_cntr;
     fabric_ops = pass_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_ops.domain2 = open_domain2;
@@ -308,6 +382,7 @@ void fault_control_ops(struct pass_ops *ops)
     ops->fabric_fid = &fabric_fid_ops;
     ops->ep_fid = &ep_fid_ops;
     ops->cq_fid = &cq_fid_ops;
+    ops->cntr_fid = &cntr_fid_ops;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;
     ops->mr = &mr_ops;

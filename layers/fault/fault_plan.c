@@ -68,11 +68,25 @@ int fault_plan_init(struct fault_plan *plan, const struct params *params, char *
     const char *fail = params_string(params, "fail");
 
     memset(plan, 0, sizeof(*plan));
+    pthread_mutex_init(&plan->mutex, NULL);
+    list_init(&plan->copies);
+    list_init(&plan->held);
+    list_init(&plan->done);
     plan->seed = (uint64_t)params_int(params, "seed");
-    plan->eagain = params_millionths(params, "eagain");
+    plan->chance[FAULT_REFUSE] = params_millionths(params, "eagain");
+    plan->chance[FAULT_DROP] = params_millionths(params, "drop");
+    plan->chance[FAULT_DUP] = params_millionths(params, "dup");
+    plan->chance[FAULT_REORDER] = params_millionths(params, "reorder");
+    plan->chance[FAULT_CORRUPT] = params_millionths(params, "corrupt");
+    plan->force = params_bool(params, "force");
     plan->delay_ns = (uint64_t)params_time_ms(params, "delay") * 1000000;
     plan->kill_conn = (uint64_t)params_int(params, "kill_conn");
     return fail ? parse_fail(plan, fail, why, why_size) : 0;
+}
+
+void fault_plan_finish(struct fault_plan *plan)
+{
+    pthread_mutex_destroy(&plan->mutex);
 }
 
 bool fault_plan_fails(struct fault_plan *plan, enum fault_call call)
@@ -91,11 +105,51 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-bool fault_plan_refuses(const struct fault_plan *plan, uint64_t ep, uint64_t n)
+static uint64_t draw(const struct fault_plan *plan, uint64_t salt, uint64_t ep, uint64_t n)
 {
-    uint64_t random = mix(mix(plan->seed + ep * 0x9e3779b97f4a7c15u) + n * 0x9e3779b97f4a7c15u);
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
 
-    return random % 1000000 < plan->eagain;
+    return mix(mix(plan->seed + salt * 0xd1342543de82ef95u + ep * golden) + n * golden);
+}
+
+bool fault_plan_happens(const struct fault_plan *plan, enum fault_chance chance, uint64_t ep,
+                        uint64_t n)
+{
+    return draw(plan, chance, ep, n) % 1000000 < plan->chance[chance];
+}
+
+uint64_t fault_plan_random(const struct fault_plan *plan, uint64_t ep, uint64_t n)
+{
+    return draw(plan, FAULT_CHANCES, ep, n);
+}
+
+bool fault_plan_loses(const struct fault_plan *plan)
+{
+    return plan->chance[FAULT_DROP] || plan->chance[FAULT_DUP] || plan->chance[FAULT_REORDER] ||
+           plan->chance[FAULT_CORRUPT];
+}
+
+/* fi_endpoint(3): only FI_EP_DGRAM is unreliable; no endpoint changes what it carries. */
+const char *fault_plan_objection(const struct fault_plan *plan, const struct fi_info *info)
+{
+    bool dgram = info->ep_attr->type == FI_EP_DGRAM;
+    bool ordered = info->tx_attr && info->tx_attr->msg_order & FI_ORDER_SAS;
+
+    if (plan->kill_conn && info->ep_attr->type != FI_EP_MSG)
+        return "kill_conn needs endpoints with connections (FI_EP_MSG)";
+    if (plan->force)
+        return NULL;
+    if (plan->chance[FAULT_CORRUPT])
+        return "corrupt: no lower may change a message by its contract; it is done with 'force'";
+    if (plan->chance[FAULT_DROP] && !dgram)
+        return "drop: only FI_EP_DGRAM may lose messages by its contract; it is done with 'force'";
+    if (plan->chance[FAULT_DUP] && !dgram)
+        return "dup: only FI_EP_DGRAM may double messages by its contract; it is done with "
+               "'force'";
+    if (plan->chance[FAULT_REORDER] && !dgram && ordered)
+        return "reorder: the lower offers FI_ORDER_SAS, so it may not do that by its contract; it "
+               "is done with 'force'";
+    return NULL;
 }
 
 bool fault_plan_kills(struct fault_plan *plan)

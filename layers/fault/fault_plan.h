@@ -6,6 +6,7 @@
 #ifndef WEFT_FAULT_PLAN_H
 #define WEFT_FAULT_PLAN_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +14,18 @@
 
 #include <rdma/fi_endpoint.h>
 
+#include "core/list.h"
 #include "core/param.h"
+
+/* What can happen to a message, as far as chance decides. */
+enum fault_chance {
+    FAULT_REFUSE, /* by the number of the call; the others by that of the accepted message */
+    FAULT_DROP,
+    FAULT_DUP,
+    FAULT_REORDER,
+    FAULT_CORRUPT,
+    FAULT_CHANCES,
+};
 
 /* What `fail` can name. */
 enum fault_call {
@@ -36,22 +48,36 @@ enum fault_call {
 
 struct fault_plan {
     uint64_t seed;
-    uint32_t eagain; /* millionths */
+    uint32_t chance[FAULT_CHANCES]; /* millionths */
+    bool force;
     uint64_t delay_ns;
     uint64_t kill_conn;             /* number of the send; 0: none */
     uint64_t fail[FAULT_CALLS];     /* number of the call; 0: none */
     _Atomic(struct fid_ep *) ended; /* by kill_conn, and open */
     atomic_uint_fast64_t calls[FAULT_CALLS], sends, endpoints;
+    /* Of what becomes of messages (fault_wire.c): sent, waiting, done with. */
+    pthread_mutex_t mutex;
+    struct list copies, held, done;
+    unsigned copy_count;
 };
 
 /* -FI_EINVAL with a sentence in why. */
 int fault_plan_init(struct fault_plan *plan, const struct params *params, char *why,
                     size_t why_size);
+void fault_plan_finish(struct fault_plan *plan);
 
 /* Counts a call, and says whether it is the one that fails. */
 bool fault_plan_fails(struct fault_plan *plan, enum fault_call call);
-/* Whether this call, number `n` of endpoint `ep`, is answered -FI_EAGAIN. */
-bool fault_plan_refuses(const struct fault_plan *plan, uint64_t ep, uint64_t n);
+/* Whether that happens to number `n` of endpoint `ep`. */
+bool fault_plan_happens(const struct fault_plan *plan, enum fault_chance chance, uint64_t ep,
+                        uint64_t n);
+/* Any number, the same for the same message. */
+uint64_t fault_plan_random(const struct fault_plan *plan, uint64_t ep, uint64_t n);
+/* Does it change which messages arrive, or how? */
+bool fault_plan_loses(const struct fault_plan *plan);
+/* Why endpoints as in info cannot be under this plan, or NULL. The lower's contract decides, unless
+ * `force` is set. */
+const char *fault_plan_objection(const struct fault_plan *plan, const struct fi_info *info);
 /* Counts an accepted send, and says whether its connection is to be ended. */
 bool fault_plan_kills(struct fault_plan *plan);
 

@@ -2,18 +2,17 @@
 #include "layers/profile/profile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
 #include "core/log.h"
+#include "core/output.h"
 #include "core/part.h"
-#include "core/path.h"
+#include "layers/profile/profile_signal.h"
 
 /* ---- Reports ---- */
 
@@ -26,52 +25,72 @@ static void report(struct profile_layer *layer)
                  layer->path ? layer->path : "standard error", strerror(-rc));
 }
 
+static struct timespec later(struct timespec time, int64_t ms)
+{
+    int64_t ns = time.tv_nsec + ms % 1000 * 1000000;
+
+    time.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
+    time.tv_nsec = ns % 1000000000;
+    return time;
+}
+
+/* A signal is a report, and each end of an interval is. */
 static void *report_often(void *arg)
 {
     struct profile_layer *layer = arg;
     struct timespec next;
+    int rc;
 
     clock_gettime(CLOCK_MONOTONIC, &next);
-    pthread_mutex_lock(&layer->mutex);
-    while (!layer->ending) {
-        int64_t ns = next.tv_nsec + layer->every_ms % 1000 * 1000000;
-
-        next.tv_sec += (time_t)(layer->every_ms / 1000 + ns / 1000000000);
-        next.tv_nsec = ns % 1000000000;
-        while (!layer->ending &&
-               pthread_cond_timedwait(&layer->wake, &layer->mutex, &next) != ETIMEDOUT)
-            ;
-        if (!layer->ending)
+    next = later(next, layer->every_ms);
+    while (!atomic_load(&layer->ending)) {
+        rc = layer->every_ms ? sem_clockwait(layer->wake, CLOCK_MONOTONIC, &next)
+                             : sem_wait(layer->wake);
+        if (rc && errno == EINTR)
+            continue;
+        if (rc)
+            next = later(next, layer->every_ms);
+        if (!atomic_load(&layer->ending))
             report(layer);
     }
-    pthread_mutex_unlock(&layer->mutex);
     return NULL;
 }
 
-/* Signals are the application's. */
+/* Signals are the application's: its threads get them. */
 static int start_thread(struct profile_layer *layer)
 {
     sigset_t all, old;
-    int rc;
+    int rc = 0;
 
-    if (!layer->every_ms)
+    layer->wake = &layer->own_wake;
+    if (!layer->every_ms && !layer->signo)
         return 0;
+    if (layer->signo)
+        rc = profile_signal_take(layer->signo, &layer->wake);
+    if (rc) {
+        log_user("profile: cannot wait for the signal: %s (parameter signal)", fi_strerror(-rc));
+        return rc;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     rc = pthread_create(&layer->thread, NULL, report_often, layer);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    layer->threaded = !rc;
+    if (rc && layer->signo)
+        profile_signal_release(layer->wake);
     return -rc;
 }
 
 static void stop_thread(struct profile_layer *layer)
 {
-    if (!layer->every_ms)
+    if (!layer->threaded)
         return;
-    pthread_mutex_lock(&layer->mutex);
-    layer->ending = true;
-    pthread_cond_signal(&layer->wake);
-    pthread_mutex_unlock(&layer->mutex);
+    atomic_store(&layer->ending, true);
+    sem_post(layer->wake);
     pthread_join(layer->thread, NULL);
+    if (layer->signo)
+        profile_signal_release(layer->wake);
+    layer->threaded = false;
 }
 
 /* ---- The fabric ---- */
@@ -79,32 +98,10 @@ static void stop_thread(struct profile_layer *layer)
 static void layer_destroy(struct profile_layer *layer)
 {
     profile_destroy(layer->profile);
-    pthread_cond_destroy(&layer->wake);
-    pthread_mutex_destroy(&layer->mutex);
+    sem_destroy(&layer->own_wake);
     free(layer->below);
     free(layer->path);
     free(layer);
-}
-
-/* That it can be written is found out now. */
-static int open_path(const char *path, char **ret_path)
-{
-    char name[4096], why[4200];
-    int rc = path_expand(path, name, sizeof(name), why, sizeof(why)), fd;
-
-    if (rc) {
-        log_user("profile: %s", why);
-        return rc;
-    }
-    fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        rc = -errno;
-        log_user("profile: cannot write the file '%s': %s (parameter file)", name, strerror(-rc));
-        return rc;
-    }
-    close(fd);
-    *ret_path = strdup(name);
-    return *ret_path ? 0 : -FI_ENOMEM;
 }
 
 static enum profile_format format_of(const char *text)
@@ -118,24 +115,20 @@ static int layer_create(const struct open_args *args, struct profile_layer **ret
 {
     const char *path = params_string(args->params, "file");
     struct profile_layer *layer = calloc(1, sizeof(*layer));
-    pthread_condattr_t attr;
     int rc = 0;
 
     if (!layer)
         return -FI_ENOMEM;
-    pthread_mutex_init(&layer->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&layer->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sem_init(&layer->own_wake, 0, 0);
     layer->format = format_of(params_string(args->params, "format"));
     layer->every_ms = params_time_ms(args->params, "every");
+    layer->signo = profile_signal_number(params_string(args->params, "signal"));
     layer->profile = profile_create((uint32_t)params_int(args->params, "sample"));
     layer->below = strdup(args->attr && args->attr->prov_name ? args->attr->prov_name : "?");
     if (!layer->profile || !layer->below)
         rc = -FI_ENOMEM;
     if (!rc && path)
-        rc = open_path(path, &layer->path);
+        rc = output_open("profile", path, &layer->path);
     if (rc)
         layer_destroy(layer);
     else
@@ -149,7 +142,7 @@ static int close_fabric(struct fid *fid)
     struct profile_layer *layer = *pass_hook(fid);
     int rc = pass_fabric_fid_ops.close(fid);
 
-    if (rc || !layer || layer->profile->generation != fork_generation)
+    if (rc || !layer || layer->profile->blocks.generation != fork_generation)
         return rc;
     stop_thread(layer);
     report(layer);
@@ -193,6 +186,7 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fab
 }
 
 static const char *const aliases[] = {"hook_profile", NULL};
+static const char *const signals[] = {"USR1", "USR2", "HUP", NULL};
 static const char *const formats[] = {"table", "json", "prometheus", NULL};
 
 static const struct param_def params[] = {
@@ -217,6 +211,14 @@ static const struct param_def params[] = {
         .min = 0,
         .max = 86400000,
         .help = "Time from one report to the next, 0: a report only when the fabric is closed.",
+    },
+    {
+        .key = "signal",
+        .type = PARAM_CHOICE,
+        .choices = signals,
+        .help = "A report at each such signal: USR1, USR2 or HUP. A handler that the application "
+                "has installed before is called as well; one that it installs later takes the "
+                "place of this.",
     },
     {
         .key = "sample",

@@ -4,6 +4,7 @@
 #define WEFT_PROFILE_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "core/pass.h"
@@ -21,11 +22,12 @@ struct profile_layer {
     char *below;             /* what it stands on */
     char *path;              /* NULL: standard error */
     enum profile_format format;
-    int64_t every_ms; /* 0: at the end only */
+    int64_t every_ms; /* 0: not by time */
+    int signo;        /* 0: not by a signal */
+    bool threaded;
     pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    bool ending;
+    sem_t own_wake, *wake; /* posted by a signal, or when it ends */
+    atomic_bool ending;
 };
 
 void profile_data_ops(struct pass_ops *ops);

@@ -1,100 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/profile/profile_count.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "core/fork.h"
-
-_Thread_local struct profile_last profile_last;
-static _Thread_local uint64_t own_thread; /* 0: not named yet */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of lists of blocks */
-static struct list profiles = {&profiles, &profiles};
-static uint64_t numbers, threads;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
-static bool key_made;
-
-/* ---- Threads ---- */
-
-static void thread_ends(void *unused)
+static void sample_first(struct blocks *blocks, struct block *block)
 {
-    pthread_mutex_lock(&mutex);
-    list_for_each (item, &profiles) {
-        struct profile *profile = list_item(item, struct profile, link);
-
-        for (struct profile_block *block = profile->blocks; block; block = block->next)
-            if (block->thread == own_thread)
-                block->thread = 0;
-    }
-    pthread_mutex_unlock(&mutex);
-    profile_last = (struct profile_last){0, NULL};
-    own_thread = 0;
+    ((struct profile_block *)block)->until_sample = 1;
 }
-
-static void lock(void)
-{
-    pthread_mutex_lock(&mutex);
-}
-
-static void unlock(void)
-{
-    pthread_mutex_unlock(&mutex);
-}
-
-static void start(void)
-{
-    fork_watch();
-    pthread_atfork(lock, unlock, unlock);
-    key_made = !pthread_key_create(&key, thread_ends);
-}
-
-static struct profile_block *block_take(struct profile *profile)
-{
-    struct profile_block *block;
-
-    for (block = profile->blocks; block; block = block->next)
-        if (block->thread == own_thread)
-            return block;
-    for (block = profile->blocks; block && block->thread; block = block->next)
-        ;
-    if (!block) {
-        block = calloc(1, sizeof(*block));
-        if (!block)
-            return NULL;
-        block->until_sample = 1;
-        block->next = profile->blocks;
-        profile->blocks = block;
-    }
-    block->thread = own_thread;
-    return block;
-}
-
-struct profile_block *profile_block_find(struct profile *profile)
-{
-    struct profile_block *block;
-
-    pthread_mutex_lock(&mutex);
-    if (!own_thread)
-        own_thread = ++threads;
-    block = block_take(profile);
-    pthread_mutex_unlock(&mutex);
-    if (!block)
-        return NULL;
-    if (key_made)
-        pthread_setspecific(key, &profiles);
-    profile_last = (struct profile_last){profile->number, block};
-    return block;
-}
-
-__attribute__((destructor)) static void unload(void)
-{
-    if (key_made)
-        pthread_key_delete(key);
-}
-
-/* ---- Profiles ---- */
 
 struct profile *profile_create(uint32_t sample)
 {
@@ -102,13 +14,10 @@ struct profile *profile_create(uint32_t sample)
 
     if (!profile)
         return NULL;
-    pthread_once(&once, start);
-    pthread_mutex_lock(&mutex);
-    profile->number = ++numbers;
-    profile->generation = fork_generation;
     profile->sample = sample;
-    list_attach(&profile->link, &profiles);
-    pthread_mutex_unlock(&mutex);
+    profile_depth_init(&profile->depth);
+    profile_handles_init(&profile->handles);
+    blocks_init(&profile->blocks, sizeof(struct profile_block), sample_first, NULL);
     return profile;
 }
 
@@ -116,15 +25,9 @@ void profile_destroy(struct profile *profile)
 {
     if (!profile)
         return;
-    pthread_mutex_lock(&mutex);
-    list_detach(&profile->link);
-    pthread_mutex_unlock(&mutex);
-    while (profile->blocks) {
-        struct profile_block *block = profile->blocks;
-
-        profile->blocks = block->next;
-        free(block);
-    }
+    blocks_finish(&profile->blocks);
+    profile_handles_finish(&profile->handles);
+    profile_depth_finish(&profile->depth);
     free(profile);
 }
 
@@ -135,11 +38,14 @@ void profile_sum(struct profile *profile, struct profile_counts *sum)
 
     for (size_t i = 0; i < sizeof(*sum) / sizeof(*total); i++)
         total[i] = 0;
-    pthread_mutex_lock(&mutex);
-    for (struct profile_block *block = profile->blocks; block; block = block->next)
+    blocks_lock();
+    for (struct block *block = profile->blocks.first; block; block = block->next) {
+        uint64_t *counts = (uint64_t *)&((struct profile_block *)block)->counts;
+
         for (size_t i = 0; i < sizeof(*sum) / sizeof(*total); i++)
-            total[i] += __atomic_load_n((uint64_t *)&block->counts + i, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&mutex);
+            total[i] += __atomic_load_n(counts + i, __ATOMIC_RELAXED);
+    }
+    blocks_unlock();
 }
 
 /* ---- Times ---- */

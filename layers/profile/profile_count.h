@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one layer counts. Each thread counts in a block of its own: no lock and no atomic
- * instruction; a report adds the blocks up while they go on. Blocks of threads that have ended are
- * used by those that come later.
+ * What one layer counts. Each thread counts in a block of its own (core/blocks.h); a report adds
+ * the blocks up while they go on.
  *
  * Times are taken of one operation of `sample`, from its call to its completion, which is found by
  * the operation's context in a small table: without a context there is no time.
@@ -15,8 +14,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "core/blocks.h"
 #include "core/call.h"
-#include "core/list.h"
+#include "layers/profile/profile_depth.h"
+#include "layers/profile/profile_vars.h"
 
 enum {
     PROFILE_SIZES = 65, /* 0: no byte; n: 2^(n-1) to 2^n - 1 */
@@ -27,15 +28,19 @@ enum {
 
 struct profile_counts {
     uint64_t calls[CALL_KINDS], again[CALL_KINDS], failed[CALL_KINDS], bytes[CALL_KINDS];
+    uint64_t retried[CALL_KINDS]; /* accepted, after the thread's call before was refused */
     uint64_t sizes[CALL_CLASSES][PROFILE_SIZES];
     uint64_t completions, errors, reads, empty_reads, unexpected;
+    uint64_t connects, accepts, rejects;
 };
 
+_Static_assert(CALL_KINDS <= 64, "a bit for each kind");
+
 struct profile_block {
+    struct block block;
+    uint32_t until_sample, until_asked;
+    uint64_t refused; /* a bit for each kind: the last call of that was */
     struct profile_counts counts;
-    uint32_t until_sample;
-    struct profile_block *next;
-    uint64_t thread; /* 0: free */
 };
 
 /* ns, in buckets of equal relative width. */
@@ -51,40 +56,22 @@ struct profile_open_op {
 };
 
 struct profile {
-    uint64_t number; /* never that of another one */
+    struct blocks blocks;
     uint32_t sample; /* 0: no times */
-    unsigned generation;
-    struct list link;
-    struct profile_block *blocks;
+    struct profile_depth depth;
+    struct profile_handles handles;
     struct profile_times times[CALL_CLASSES];
     struct profile_open_op open[PROFILE_OPEN];
 };
-
-/* The block that this thread counted in last, and whose it is. */
-struct profile_last {
-    uint64_t number;
-    struct profile_block *block;
-};
-extern _Thread_local struct profile_last profile_last __attribute__((tls_model("initial-exec")));
 
 /* NULL without memory. */
 struct profile *profile_create(uint32_t sample);
 void profile_destroy(struct profile *profile);
 
-/* The slow way; NULL without memory. */
-struct profile_block *profile_block_find(struct profile *profile);
-
+/* NULL without memory. */
 static inline struct profile_block *profile_block_of(struct profile *profile)
 {
-    if (__builtin_expect(profile_last.number == profile->number, 1))
-        return profile_last.block;
-    return profile_block_find(profile);
-}
-
-/* Of a thread's own counts: reports may read them meanwhile. */
-static inline void profile_add(uint64_t *count, uint64_t more)
-{
-    __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+    return (struct profile_block *)block_of(&profile->blocks);
 }
 
 static inline unsigned profile_size_class(uint64_t len)

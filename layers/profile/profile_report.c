@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reports: a table to read, JSON (one line each), Prometheus text. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/output.h"
 #include "layers/profile/profile.h"
 
 static const char *const class_names[CALL_CLASSES] = {
@@ -24,6 +24,16 @@ static uint64_t timed(struct profile *profile, int class)
     return atomic_load_explicit(&profile->times[class].count, memory_order_relaxed);
 }
 
+static uint64_t waiting(struct profile *profile)
+{
+    return atomic_load(&profile->depth.asked) + atomic_load(&profile->depth.passed);
+}
+
+static uint64_t most_waiting(struct profile *profile)
+{
+    return atomic_load(&profile->depth.most);
+}
+
 /* ---- A table ---- */
 
 static void print_size(unsigned class, FILE *out)
@@ -38,12 +48,14 @@ static void print_size(unsigned class, FILE *out)
 
 static void table_calls(const struct profile_counts *counts, FILE *out)
 {
-    fprintf(out, "%-22s %14s %14s %14s %18s\n", "call", "accepted", "FI_EAGAIN", "failed", "bytes");
+    fprintf(out, "%-22s %14s %14s %14s %14s %18s\n", "call", "accepted", "FI_EAGAIN", "retried",
+            "failed", "bytes");
     for (int i = 0; i < CALL_KINDS; i++)
         if (counts->calls[i])
-            fprintf(out, "%-22s %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %18" PRIu64 "\n",
+            fprintf(out,
+                    "%-22s %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %18" PRIu64 "\n",
                     call_name(i), counts->calls[i] - counts->again[i] - counts->failed[i],
-                    counts->again[i], counts->failed[i], counts->bytes[i]);
+                    counts->again[i], counts->retried[i], counts->failed[i], counts->bytes[i]);
 }
 
 static void table_sizes(const struct profile_counts *counts, FILE *out)
@@ -93,9 +105,12 @@ static void print_table(struct profile *profile, const struct profile_counts *co
     table_calls(counts, out);
     fprintf(out,
             "completions: %" PRIu64 ", errors: %" PRIu64 ", reads: %" PRIu64 " and %" PRIu64
-            " empty, unexpected messages: %" PRIu64 "\n",
-            counts->completions, counts->errors, counts->reads, counts->empty_reads,
-            counts->unexpected);
+            " empty\n",
+            counts->completions, counts->errors, counts->reads, counts->empty_reads);
+    fprintf(out,
+            "unexpected messages: %" PRIu64 " came by, %" PRIu64 " wait, %" PRIu64
+            " at most were seen to wait\n",
+            counts->unexpected, waiting(profile), most_waiting(profile));
     table_sizes(counts, out);
     table_times(profile, out);
     fputc('\n', out);
@@ -153,16 +168,17 @@ static void print_json(struct profile *profile, const struct profile_counts *cou
             continue;
         fprintf(out,
                 "%s\"%s\":{\"calls\":%" PRIu64 ",\"again\":%" PRIu64 ",\"failed\":%" PRIu64
-                ",\"bytes\":%" PRIu64 "}",
+                ",\"bytes\":%" PRIu64 ",\"retried\":%" PRIu64 "}",
                 comma, call_name(i), counts->calls[i], counts->again[i], counts->failed[i],
-                counts->bytes[i]);
+                counts->bytes[i], counts->retried[i]);
         comma = ",";
     }
     fprintf(out,
             "},\"completions\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"reads\":%" PRIu64
-            ",\"empty_reads\":%" PRIu64 ",\"unexpected\":%" PRIu64 ",\"classes\":{",
+            ",\"empty_reads\":%" PRIu64 ",\"unexpected\":%" PRIu64 ",\"waiting\":%" PRIu64
+            ",\"most_waiting\":%" PRIu64 ",\"classes\":{",
             counts->completions, counts->errors, counts->reads, counts->empty_reads,
-            counts->unexpected);
+            counts->unexpected, waiting(profile), most_waiting(profile));
     for (int class = 0; class < CALL_CLASSES; class ++) {
         fputs(class ? "," : "", out);
         json_class(profile, counts, class, out);
@@ -204,9 +220,10 @@ static void by_call(const struct metrics *metrics, const char *name, const uint6
     }
 }
 
-static void single(const struct metrics *metrics, const char *name, uint64_t count)
+static void single(const struct metrics *metrics, const char *name, const char *kind,
+                   uint64_t count)
 {
-    type(metrics, name, "counter");
+    type(metrics, name, kind);
     metric(metrics, name, NULL, NULL);
     fprintf(metrics->out, "} %" PRIu64 "\n", count);
 }
@@ -240,12 +257,15 @@ static void print_prometheus(struct profile *profile, const struct profile_count
     by_call(&metrics, "calls_total", counts->calls, counts->calls);
     by_call(&metrics, "again_total", counts->again, counts->calls);
     by_call(&metrics, "failed_total", counts->failed, counts->calls);
+    by_call(&metrics, "retried_total", counts->retried, counts->calls);
     by_call(&metrics, "bytes_total", counts->bytes, counts->calls);
-    single(&metrics, "completions_total", counts->completions);
-    single(&metrics, "errors_total", counts->errors);
-    single(&metrics, "cq_reads_total", counts->reads);
-    single(&metrics, "cq_empty_reads_total", counts->empty_reads);
-    single(&metrics, "unexpected_total", counts->unexpected);
+    single(&metrics, "completions_total", "counter", counts->completions);
+    single(&metrics, "errors_total", "counter", counts->errors);
+    single(&metrics, "cq_reads_total", "counter", counts->reads);
+    single(&metrics, "cq_empty_reads_total", "counter", counts->empty_reads);
+    single(&metrics, "unexpected_total", "counter", counts->unexpected);
+    single(&metrics, "unexpected_waiting", "gauge", waiting(profile));
+    single(&metrics, "unexpected_waiting_most", "gauge", most_waiting(profile));
     latencies(&metrics, profile);
 }
 
@@ -264,53 +284,6 @@ void profile_print(struct profile *profile, const char *below, enum profile_form
 
 /* ---- Where it goes ---- */
 
-/* In one write, so that reports of several processes do not mix. */
-static int write_all(int fd, const char *text, size_t len)
-{
-    while (len) {
-        ssize_t rc = write(fd, text, len);
-
-        if (rc < 0 && errno != EINTR)
-            return -errno;
-        if (rc > 0) {
-            text += rc;
-            len -= (size_t)rc;
-        }
-    }
-    return 0;
-}
-
-/* A scraper of Prometheus never sees half a file. */
-static int replace_file(const char *path, const char *text, size_t len)
-{
-    char new_path[4200];
-    int fd, rc;
-
-    snprintf(new_path, sizeof(new_path), "%s.new", path);
-    fd = open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return -errno;
-    rc = write_all(fd, text, len);
-    close(fd);
-    if (!rc && rename(new_path, path))
-        rc = -errno;
-    if (rc)
-        unlink(new_path);
-    return rc;
-}
-
-static int append_file(const char *path, const char *text, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    int rc;
-
-    if (fd < 0)
-        return -errno;
-    rc = write_all(fd, text, len);
-    close(fd);
-    return rc;
-}
-
 int profile_report(struct profile_layer *layer)
 {
     char *text = NULL;
@@ -323,12 +296,10 @@ int profile_report(struct profile_layer *layer)
     profile_print(layer->profile, layer->below, layer->format, out);
     if (fclose(out))
         rc = -ENOMEM;
-    else if (!layer->path)
-        rc = write_all(STDERR_FILENO, text, len);
-    else if (layer->format == PROFILE_PROMETHEUS)
-        rc = replace_file(layer->path, text, len);
+    else if (layer->path && layer->format == PROFILE_PROMETHEUS)
+        rc = output_replace(layer->path, text, len);
     else
-        rc = append_file(layer->path, text, len);
+        rc = output_append(layer->path, text, len);
     free(text);
     return rc;
 }

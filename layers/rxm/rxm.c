@@ -4,19 +4,67 @@
 #include "layers/rxm/rxm_domain.h"
 #include "layers/rxm/rxm_info.h"
 
-static const char *const tags_choices[] = {"pass", "emulate", NULL};
+static const char *const tags_choices[] = {"any", "pass", "emulate", NULL};
 
 static const struct param_def params[] = {
     {
         .key = "tags",
         .type = PARAM_CHOICE,
         .selects = true,
-        .default_text = "pass",
+        .default_text = "any",
         .choices = tags_choices,
-        .help =
-            "Who carries tags: 'pass' leaves them to the lower, whose peers speak FI_PROTO_XNET; "
-            "'emulate' is rxm's own packets for lowers without tags, which this release does "
-            "not have yet.",
+        .help = "Who carries tags: 'pass' leaves them to the lower, whose peers speak "
+                "FI_PROTO_XNET; 'emulate' puts them into rxm's own packets (FI_PROTO_RXM), which "
+                "any lower can carry; 'any' offers both, packets first, and the protocol of the "
+                "info that an endpoint is opened with decides.",
+    },
+    {
+        .key = "buffer_size",
+        .type = PARAM_SIZE,
+        .default_text = "16k",
+        .min = 512,
+        .max = 1 << 20,
+        .help = "tags=emulate: bytes of the largest message that is sent as one packet (eager). "
+                "Peers must have the same.",
+    },
+    {
+        .key = "sar_limit",
+        .type = PARAM_SIZE,
+        .default_text = "0",
+        .help = "tags=emulate: bytes of the largest message that is sent in pieces of buffer_size "
+                "without asking; larger ones wait at the sender until they are received. 0 is 8 "
+                "times buffer_size.",
+    },
+    {
+        .key = "use_rndv_write",
+        .type = PARAM_BOOL,
+        .default_text = "no",
+        .help = "tags=emulate: the sender writes large messages, instead of the receiver reading "
+                "them. Peers must have the same, unless they are of this library.",
+    },
+    {
+        .key = "use_srx",
+        .type = PARAM_BOOL,
+        .default_text = "yes",
+        .help = "tags=emulate: receive buffers are shared by all connections where the lower can "
+                "do that; else each connection has msg_rx_size of them, and senders count.",
+    },
+    {
+        .key = "msg_rx_size",
+        .type = PARAM_INT,
+        .default_text = "128",
+        .min = 8,
+        .max = 1024,
+        .help = "tags=emulate: receive buffers of a connection, where they are not shared.",
+    },
+    {
+        .key = "saved_size",
+        .type = PARAM_SIZE,
+        .default_text = "64m",
+        .min = 65536,
+        .max = INT64_MAX,
+        .help = "tags=emulate: bytes of messages without a receive that an endpoint keeps; beyond "
+                "them it takes no more packets until some are received.",
     },
     {
         .key = "retry_pause",

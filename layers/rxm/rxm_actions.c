@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_link.h"
+#include "layers/rxm/rxm_wire.h"
 
 static struct rxm_ep *ep_of(struct rxm_cm *cm)
 {
@@ -24,9 +25,9 @@ static struct rxm_link *link_of(struct rxm_cm_link *cm)
     return object_of(cm, struct rxm_link, cm);
 }
 
-static struct rxm_cm_peer *cm_peer(struct rxm_cm *cm, const union addr *addr)
+static struct rxm_cm_peer *cm_peer(struct rxm_cm *cm, const union addr *addr, unsigned context)
 {
-    struct rxm_peer *peer = rxm_av_peer_of(ep_of(cm), addr);
+    struct rxm_peer *peer = rxm_av_peer_of(ep_of(cm), addr, context);
 
     return peer ? &peer->cm : NULL;
 }
@@ -53,7 +54,7 @@ static struct fi_info *dial_info(struct rxm_ep *ep, const union addr *addr)
     return NULL;
 }
 
-static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
                    struct rxm_cm_link **ret_link)
 {
     struct rxm_ep *ep = ep_of(cm);
@@ -69,7 +70,7 @@ static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t da
         /* The manager has its own deadline; a lower that does not know the option has its own. */
         fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_ANSWER_TIMEOUT, &answer_ms,
                   sizeof(answer_ms));
-        rc = fi_connect(link->ep, info->dest_addr, data, RXM_WIRE_SIZE);
+        rc = fi_connect(link->ep, info->dest_addr, data, len);
         if (rc)
             rxm_link_close(link);
         else
@@ -79,8 +80,8 @@ static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t da
     return rc;
 }
 
-static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                     const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **ret_link)
+static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
+                     size_t len, struct rxm_cm_link **ret_link)
 {
     struct rxm_ep *ep = ep_of(cm);
     struct fi_info *info = request;
@@ -91,7 +92,7 @@ static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
         if (info->handle)
             fi_reject(ep->pep, info->handle, NULL, 0);
     } else {
-        rc = fi_accept(link->ep, data, RXM_WIRE_SIZE);
+        rc = fi_accept(link->ep, data, len);
         if (rc)
             rxm_link_close(link);
         else
@@ -101,16 +102,17 @@ static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
     return rc;
 }
 
-static void cm_reject(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign)
+static void cm_reject(struct rxm_cm *cm, void *request, const void *data, size_t len,
+                      const char *why)
 {
     struct rxm_ep *ep = ep_of(cm);
     struct fi_info *info = request;
     char text[ADDR_TEXT_MAX];
     union addr from;
 
-    if (foreign && !rxm_addr_import(info->addr_format, info->dest_addr, &from))
-        LOG_INFO("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks another protocol",
-                 addr_text(&from.sa, text, sizeof(text)));
+    if (why && !rxm_addr_import(info->addr_format, info->dest_addr, &from))
+        LOG_INFO("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks %s",
+                 addr_text(&from.sa, text, sizeof(text)), why);
     fi_reject(ep->pep, info->handle, data, len);
     info_free(info);
 }
@@ -118,7 +120,7 @@ static void cm_reject(struct rxm_cm *cm, void *request, const void *data, size_t
 static void cm_close(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
 {
     struct rxm_link *link = link_of(cm_link);
-    struct rxm_peer *peer = rxm_peers_find(&ep_of(cm)->peers, &link->addr);
+    struct rxm_peer *peer = rxm_peers_find(&ep_of(cm)->peers, &link->addr, link->context);
 
     if (peer && peer->up == link->ep) {
         peer->up = NULL;
@@ -127,28 +129,43 @@ static void cm_close(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
     rxm_link_end(link);
 }
 
+/* Lowers that have all features natively, or know no peers without them, do not know the option. */
+static void tell_features(struct rxm_link *link)
+{
+    uint32_t features = link->cm.other.extensions & RXM_WIRE_ATOMICS ? OPT_FEATURE_ATOMICS : 0;
+    int rc =
+        fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_PEER_FEATURES, &features, sizeof(features));
+
+    if (rc && rc != -FI_ENOPROTOOPT)
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": the lower refuses the features of a peer: %s",
+                 fi_strerror(-rc));
+}
+
 static void cm_up(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
 {
     struct rxm_link *link = link_of(cm_link);
     struct rxm_cm_peer *peer = cm_link->peer;
-    uint32_t version = cm_link->version;
+    uint32_t version = cm_link->other.version;
     int rc = fi_setopt(&link->ep->fid, FI_OPT_ENDPOINT, OPT_PEER_WIRE_VERSION, &version,
                        sizeof(version));
 
     if (rc && rc != -FI_ENOPROTOOPT)
         LOG_WARN("rxm", FI_LOG_EP_CTRL, ": the lower refuses wire version %u: %s", version,
                  fi_strerror(-rc));
+    tell_features(link);
     if (cm_link == peer->link)
         peer_of(peer)->up = link->ep;
+    if (link->owner->emu)
+        rxm_emu_link_up(link);
 }
 
-static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign)
+static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why)
 {
     char text[ADDR_TEXT_MAX];
 
     addr_text(&peer->addr.sa, text, sizeof(text));
-    if (foreign)
-        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": %s speaks another protocol (not FI_PROTO_XNET)", text);
+    if (why)
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, why);
     else
         LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, fi_strerror(err));
 }

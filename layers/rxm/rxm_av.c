@@ -38,18 +38,15 @@ static fi_addr_t find_addr(struct rxm_ep *ep, const union addr *addr)
 /* The AV has the peer's address at addr, or has it no more. */
 static void set_addr(struct rxm_ep *ep, struct rxm_peer *peer, fi_addr_t addr)
 {
-    if (addr != FI_ADDR_UNSPEC && rxm_peers_lead(&ep->peers, addr, peer))
+    if (addr != FI_ADDR_UNSPEC && !(peer->cm.context & RXM_CM_SOURCE) &&
+        rxm_peers_lead(&ep->peers, addr, peer))
         addr = FI_ADDR_UNSPEC; /* no memory: as if it were not there */
     peer->addr = addr;
     list_for_each (item, &ep->links) {
         struct rxm_link *link = list_item(item, struct rxm_link, all);
 
-        if (!addr_equal(&link->addr.sa, &peer->cm.addr.sa))
-            continue;
-        if (addr == FI_ADDR_UNSPEC)
-            link->source.addr = addr;
-        else
-            match_source_resolve(&link->source, addr);
+        if (addr_equal(&link->addr.sa, &peer->cm.addr.sa))
+            rxm_link_resolve(link, addr);
     }
 }
 
@@ -59,9 +56,9 @@ static void drop_peer(struct rxm_ep *ep, struct rxm_peer *peer)
     rxm_peers_remove(&ep->peers, peer);
 }
 
-static void take_away(struct rxm_ep *ep, fi_addr_t addr)
+static void take_away_from(struct rxm_ep *ep, fi_addr_t addr, unsigned context)
 {
-    struct rxm_peer *peer = rxm_peers_mislead(&ep->peers, addr);
+    struct rxm_peer *peer = rxm_peers_mislead(&ep->peers, addr, context);
 
     if (!peer)
         return;
@@ -71,6 +68,20 @@ static void take_away(struct rxm_ep *ep, fi_addr_t addr)
         drop_peer(ep, peer);
 }
 
+static void take_away(struct rxm_ep *ep, fi_addr_t addr)
+{
+    take_away_from(ep, addr, 0);
+    for (unsigned context = 1; ep->peers.more && context < RXM_CONTEXTS; context++)
+        take_away_from(ep, addr, context);
+    /* Connections of transmit contexts: no address leads there. */
+    list_for_each (item, &ep->links) {
+        struct rxm_link *link = list_item(item, struct rxm_link, all);
+
+        if (link->source.addr == addr)
+            rxm_link_resolve(link, find_addr(ep, &link->addr));
+    }
+}
+
 /* Too many were removed to remember which. */
 static void take_away_all_missing(struct rxm_ep *ep)
 {
@@ -78,10 +89,13 @@ static void take_away_all_missing(struct rxm_ep *ep)
 
     for (; addr != FI_ADDR_NOTAVAIL; addr = rxm_peers_next(&ep->peers, addr + 1)) {
         const void *raw = av_addr(ep->av, addr);
+        struct rxm_peer *peer = NULL;
         union addr now;
 
+        for (unsigned context = 0; !peer; context++)
+            peer = rxm_peers_of(&ep->peers, addr, context);
         if (!raw || rxm_addr_import(ep->av->format, raw, &now) ||
-            !addr_equal(&now.sa, &rxm_peers_at(&ep->peers, addr)->cm.addr.sa))
+            !addr_equal(&now.sa, &peer->cm.addr.sa))
             take_away(ep, addr);
     }
 }
@@ -99,11 +113,11 @@ static void resolve_unknown(struct rxm_ep *ep)
         addr = find_addr(ep, &link->addr);
         if (addr == FI_ADDR_NOTAVAIL)
             continue;
-        peer = rxm_peers_find(&ep->peers, &link->addr);
+        peer = rxm_peers_find(&ep->peers, &link->addr, link->context);
         if (peer)
             set_addr(ep, peer, addr);
         else
-            match_source_resolve(&link->source, addr);
+            rxm_link_resolve(link, addr);
     }
 }
 
@@ -155,29 +169,41 @@ static void on_removed(struct av_listener *listener, fi_addr_t addr)
     av_changed(object_of(listener, struct rxm_ep, listener), false, addr);
 }
 
-struct rxm_peer *rxm_av_peer_of(struct rxm_ep *ep, const union addr *addr)
+struct rxm_peer *rxm_av_peer_of(struct rxm_ep *ep, const union addr *addr, unsigned context)
 {
-    struct rxm_peer *peer = rxm_peers_find(&ep->peers, addr);
+    struct rxm_peer *peer = rxm_peers_find(&ep->peers, addr, context);
 
     if (peer)
         return peer;
-    peer = rxm_peers_add(&ep->peers, addr);
+    peer = rxm_peers_add(&ep->peers, addr, context);
     if (peer)
         set_addr(ep, peer, find_addr(ep, addr));
     return peer;
 }
 
+fi_addr_t rxm_av_split(const struct rxm_ep *ep, fi_addr_t addr, unsigned *context)
+{
+    unsigned bits = ep->av->rx_ctx_bits;
+
+    *context = bits ? (unsigned)(addr >> (64 - bits)) : 0;
+    return bits ? addr & UINT64_MAX >> bits : addr;
+}
+
 int rxm_av_peer(struct rxm_ep *ep, fi_addr_t addr, struct rxm_peer **ret_peer)
 {
-    struct rxm_peer *peer = rxm_peers_at(&ep->peers, addr);
-    const void *raw = av_addr(ep->av, addr);
+    struct rxm_peer *peer;
+    const void *raw;
+    unsigned context;
     union addr key;
     int rc = 0;
 
+    addr = rxm_av_split(ep, addr, &context);
+    peer = rxm_peers_of(&ep->peers, addr, context);
     if (!peer) {
-        if (!raw || rxm_addr_import(ep->av->format, raw, &key))
+        raw = av_addr(ep->av, addr);
+        if (context >= RXM_CONTEXTS || !raw || rxm_addr_import(ep->av->format, raw, &key))
             return -FI_EINVAL;
-        peer = rxm_av_peer_of(ep, &key);
+        peer = rxm_av_peer_of(ep, &key, context);
         rc = peer ? rxm_peers_lead(&ep->peers, addr, peer) : -FI_ENOMEM;
     }
     if (!rc)

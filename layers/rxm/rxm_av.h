@@ -18,9 +18,13 @@ void rxm_av_attach(struct rxm_ep *ep);
  */
 void rxm_av_take_changes(struct rxm_ep *ep);
 
-/* The peer of a number, made on its first use. -FI_EINVAL when it is not in the AV, -FI_ENOMEM. */
+/* A number as operations have it is that of the AV, and in the upper rx_ctx_bits the receive
+ * context. Returns the former. */
+fi_addr_t rxm_av_split(const struct rxm_ep *ep, fi_addr_t addr, unsigned *context);
+/* The peer of a number, made on its first use. -FI_EINVAL when it is not in the AV, or names a
+ * receive context that no endpoint can have; -FI_ENOMEM. */
 int rxm_av_peer(struct rxm_ep *ep, fi_addr_t addr, struct rxm_peer **peer);
-/* The peer of an address, in the AV or not; NULL without memory. */
-struct rxm_peer *rxm_av_peer_of(struct rxm_ep *ep, const union addr *addr);
+/* The peer of an address and context, in the AV or not; NULL without memory. */
+struct rxm_peer *rxm_av_peer_of(struct rxm_ep *ep, const union addr *addr, unsigned context);
 
 #endif

@@ -34,12 +34,13 @@ void rxm_cm_init(struct rxm_cm *cm, const struct rxm_cm_config *config,
     list_init(&cm->fresh);
     cm->fresh_count = 0;
     cm->accepting = 0;
+    cm->next_id = 0;
     cm->random = config->seed * 0x9e3779b97f4a7c15u + 1;
 }
 
-void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr)
+void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr, unsigned context)
 {
-    *peer = (struct rxm_cm_peer){.addr = *addr, .state = RXM_CM_IDLE};
+    *peer = (struct rxm_cm_peer){.addr = *addr, .context = context, .state = RXM_CM_IDLE};
     list_init(&peer->due);
     list_init(&peer->fresh);
 }
@@ -121,14 +122,15 @@ static int64_t pause_ms(struct rxm_cm *cm, const struct rxm_cm_peer *peer)
     return pause - (int64_t)(random_next(cm) % ((uint64_t)pause / 2 + 1));
 }
 
-static void fail(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign, int64_t now)
+static void fail(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why, int64_t now)
 {
     enter(cm, peer, RXM_CM_FAILED);
     peer->wanted = false;
     peer->tries = 0;
     peer->err = err;
+    peer->why = why;
     peer->due_ms = now;
-    cm->ops->failed(cm, peer, err, foreign);
+    cm->ops->failed(cm, peer, err, why);
 }
 
 /* The dial, or what was accepted meanwhile, came to nothing; unreachable: nobody answered it. */
@@ -144,19 +146,31 @@ static void retry(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool unr
         limit = peer->unreachable_ms + cm->config.unreachable_ms;
     peer->err = err;
     if (peer->tries && now >= limit)
-        fail(cm, peer, err, false, now);
+        fail(cm, peer, err, NULL, now);
     else
         enter_timed(cm, peer, RXM_CM_WAITING, peer->tries && due > limit ? limit : due);
 }
 
-static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+/* What is said about a connection to be made. */
+static struct rxm_self self_for(struct rxm_cm *cm, const struct rxm_cm_peer *peer)
 {
-    struct rxm_wire_hello hello = {
-        .version = RXM_WIRE_VERSION,
+    return (struct rxm_self){
         .port = addr_port(&cm->config.self.sa),
         .pid = cm->config.pid,
+        .id = cm->next_id++,
+        .eager_limit = cm->config.eager_limit,
+        .rx_size = cm->config.rx_size,
+        .flow = cm->config.flow,
+        .extensions = cm->config.extensions,
+        .source = cm->config.source,
+        .target = peer->context & RXM_CM_SOURCE ? 0 : (uint8_t)peer->context,
     };
-    uint8_t data[RXM_WIRE_SIZE];
+}
+
+static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
+{
+    struct rxm_self self = self_for(cm, peer);
+    uint8_t data[RXM_PROTO_MAX];
     struct rxm_cm_link *link;
     int rc;
 
@@ -166,15 +180,16 @@ static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
         peer->err = 0;
     }
     peer->start_ms = now;
-    rxm_wire_put(&hello, data);
-    rc = cm->ops->dial(cm, peer, data, &link);
+    rc = cm->ops->dial(cm, peer, data, cm->config.proto->request(&self, data), &link);
     if (rc) {
         retry(cm, peer, -rc, true, now);
         return;
     }
     link->peer = peer;
     link->dialled = true;
-    link->version = 0;
+    link->known = false;
+    link->id = self.id;
+    link->other = (struct rxm_hello){.version = 0};
     peer->link = link;
     enter_timed(cm, peer, RXM_CM_DIALLING, peer->first_ms + cm->config.deadline_ms);
     list_attach(&peer->fresh, &cm->fresh);
@@ -208,14 +223,14 @@ int rxm_cm_want(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
  * A second request over a connection that we dialled, from the same process: left over from both
  * having dialled at once. But one that keeps asking has lost its end without our knowing.
  */
-static bool left_over(struct rxm_cm_peer *peer, const struct rxm_wire_hello *hello, int64_t now)
+static bool left_over(struct rxm_cm_peer *peer, const struct rxm_hello *hello, int64_t now)
 {
     if (!peer->link->dialled || hello->pid != peer->pid)
         return false;
     return peer->duplicates++ == 0 || now - peer->start_ms < YOUNG_MS;
 }
 
-static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_wire_hello *hello,
+static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_hello *hello,
                   int64_t now)
 {
     int order = addr_compare(&peer->addr.sa, &cm->config.self.sa);
@@ -229,68 +244,94 @@ static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_
 
 /* What there is goes only after the new one could be had: the peer may still be able to use it. */
 static void accept_request(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                           const struct rxm_wire_hello *hello)
+                           const void *asked, size_t asked_len, struct rxm_hello *hello)
 {
-    bool self = addr_equal(&peer->addr.sa, &cm->config.self.sa);
-    struct rxm_cm_link **slot = self ? &peer->self : &peer->link, *link;
-    struct rxm_wire_hello answer;
-    uint8_t data[RXM_WIRE_SIZE];
+    bool own = addr_equal(&peer->addr.sa, &cm->config.self.sa);
+    struct rxm_cm_link **slot = own ? &peer->self : &peer->link, *link;
+    struct rxm_self self = self_for(cm, peer);
+    uint8_t data[RXM_PROTO_MAX];
+    size_t len = cm->config.proto->answer(&self, asked, asked_len, hello, data);
 
-    rxm_wire_answer(hello, cm->config.pid, &answer);
-    rxm_wire_put(&answer, data);
-    if (cm->ops->accept(cm, peer, request, data, &link)) {
+    if (cm->ops->accept(cm, peer, request, data, len, &link)) {
         idle_if_unused(cm, peer);
         return;
     }
     close_link(cm, slot);
     link->peer = peer;
     link->dialled = false;
-    link->version = rxm_wire_agreed(&answer);
+    link->known = true;
+    link->id = self.id;
+    link->other = *hello;
     *slot = link;
-    if (self)
+    if (own)
         return;
     enter(cm, peer, RXM_CM_ACCEPTING);
-    peer->firewalled = hello->features & RXM_WIRE_FIREWALL;
+    peer->firewalled = hello->firewalled;
     peer->pid = hello->pid;
+}
+
+static void refuse(struct rxm_cm *cm, void *request, const void *asked, size_t len, const char *why)
+{
+    uint8_t data[RXM_PROTO_MAX];
+
+    len = cm->config.proto->refusal(!why, asked, len, data);
+    cm->ops->reject(cm, request, data, len, why);
 }
 
 void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data, size_t len,
                     void *request, int64_t now)
 {
-    struct rxm_wire_hello hello;
+    struct rxm_self self = {
+        .eager_limit = cm->config.eager_limit,
+        .extensions = cm->config.extensions,
+    };
+    struct rxm_hello hello;
     struct rxm_cm_peer *peer;
     union addr addr = *from;
+    const char *why = cm->config.proto->take_request(&self, data, len, &hello);
 
-    if (!rxm_wire_get(data, len, &hello) || !hello.port) {
-        cm->ops->reject(cm, request, rxm_wire_refusal, sizeof(rxm_wire_refusal), true);
+    if (!why && hello.target != cm->config.target)
+        why = "a receive context that this endpoint has not";
+    if (why) {
+        refuse(cm, request, data, len, why);
         return;
     }
     addr_set_port(&addr.sa, hello.port);
-    peer = cm->ops->peer(cm, &addr);
+    peer = cm->ops->peer(cm, &addr, hello.source ? RXM_CM_SOURCE | hello.source : 0);
     if (!peer) {
-        cm->ops->reject(cm, request, data, len, false);
+        refuse(cm, request, data, len, NULL);
     } else if (!admit(cm, peer, &hello, now)) {
-        cm->ops->reject(cm, request, data, len, false);
+        refuse(cm, request, data, len, NULL);
         idle_if_unused(cm, peer);
     } else {
-        accept_request(cm, peer, request, &hello);
+        accept_request(cm, peer, request, data, len, &hello);
     }
+}
+
+/* The answer to a dial. */
+static const char *take_answer(struct rxm_cm *cm, struct rxm_cm_link *link, const void *data,
+                               size_t len)
+{
+    struct rxm_self self = self_for(cm, link->peer);
+    const char *why = cm->config.proto->take_answer(&self, data, len, &link->other);
+
+    if (!why) {
+        link->known = true;
+        link->peer->pid = link->other.pid;
+    }
+    return why;
 }
 
 void rxm_cm_connected(struct rxm_cm *cm, struct rxm_cm_link *link, const void *data, size_t len,
                       int64_t now)
 {
     struct rxm_cm_peer *peer = link->peer;
-    struct rxm_wire_hello answer;
+    const char *why = link->dialled ? take_answer(cm, link, data, len) : NULL;
 
-    if (link->dialled) {
-        if (!rxm_wire_get(data, len, &answer)) {
-            close_link(cm, &peer->link);
-            fail(cm, peer, FI_ECONNREFUSED, true, now);
-            return;
-        }
-        link->version = rxm_wire_agreed(&answer);
-        peer->pid = answer.pid;
+    if (why) {
+        close_link(cm, &peer->link);
+        fail(cm, peer, FI_ECONNREFUSED, why, now);
+        return;
     }
     if (link == peer->link) {
         enter(cm, peer, RXM_CM_UP);
@@ -304,16 +345,14 @@ void rxm_cm_connected(struct rxm_cm *cm, struct rxm_cm_link *link, const void *d
 static void dial_lost(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const void *data,
                       size_t len, int64_t now)
 {
-    struct rxm_wire_hello echo;
+    const char *why = len ? cm->config.proto->take_refusal(data, len) : NULL;
 
     if (!err)
         err = FI_ECONNREFUSED;
-    if (len == 0)
-        retry(cm, peer, err, true, now);
-    else if (rxm_wire_get(data, len, &echo)) /* the peer's own request has won, or will */
-        retry(cm, peer, err, false, now);
+    if (why)
+        fail(cm, peer, FI_ECONNREFUSED, why, now);
     else
-        fail(cm, peer, FI_ECONNREFUSED, true, now);
+        retry(cm, peer, err, len == 0, now); /* or the peer's own request has won, or will */
 }
 
 static void connection_lost(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
@@ -353,7 +392,7 @@ void rxm_cm_lost(struct rxm_cm *cm, struct rxm_cm_link *link, int err, const voi
 static void expire(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
 {
     close_link(cm, &peer->link);
-    fail(cm, peer, peer->err ? peer->err : FI_ETIMEDOUT, false, now);
+    fail(cm, peer, peer->err ? peer->err : FI_ETIMEDOUT, NULL, now);
 }
 
 void rxm_cm_run(struct rxm_cm *cm, int64_t now)

@@ -6,7 +6,7 @@
  * reasons.
  *
  * One connection serves both directions of a pair. When both dial at once, the request of the
- * higher address wins (facts: xnet native RDM). A peer that cannot be reached is dialled again with
+ * higher address wins, in both wires. A peer that cannot be reached is dialled again with
  * growing, randomized pauses until its deadline; then rxm_cm_want gives the error, once.
  */
 #ifndef WEFT_LAYERS_RXM_CM_H
@@ -17,7 +17,7 @@
 
 #include "core/addr.h"
 #include "core/list.h"
-#include "layers/rxm/rxm_wire.h"
+#include "layers/rxm/rxm_proto.h"
 
 enum rxm_cm_state {
     RXM_CM_IDLE,      /* no connection, none wanted */
@@ -33,13 +33,22 @@ struct rxm_cm_peer;
 /* One connection of the lower; embedded by the caller, who makes and frees it. */
 struct rxm_cm_link {
     struct rxm_cm_peer *peer;
-    bool dialled;     /* own request, not the peer's */
-    unsigned version; /* of the wire, as agreed; valid when up */
+    bool dialled;           /* own request, not the peer's */
+    bool known;             /* other is set */
+    uint32_t id;            /* what we call it; unique among those of the manager */
+    struct rxm_hello other; /* what the other side said */
 };
 
-/* A peer, by the address that it listens on; embedded by the caller. */
+enum {
+    RXM_CM_SOURCE = 0x100 /* of rxm_cm_peer.context */
+};
+
+/* A peer, by the address that it listens on and its context; embedded by the caller. */
 struct rxm_cm_peer {
     union addr addr;
+    /* The receive context that is dialled, 0 that of any endpoint; or RXM_CM_SOURCE | i + 1 for
+     * transmit context i of a scalable endpoint, which only dials. */
+    unsigned context;
     enum rxm_cm_state state;
     bool wanted;              /* somebody waits for the connection */
     bool firewalled;          /* it said that it cannot be dialled */
@@ -49,6 +58,7 @@ struct rxm_cm_peer {
     unsigned duplicates;      /* requests refused since link came up */
     unsigned tries;           /* dials since the last good connection */
     int err;                  /* cause of the last failed dial, positive FI_E code */
+    const char *why;          /* what the peer said to it, a static sentence, or NULL */
     bool unreachable;         /* nobody answered the last dial, nor those since unreachable_ms */
     int64_t unreachable_ms;
     int64_t first_ms;  /* start of the first of these dials */
@@ -63,27 +73,33 @@ struct rxm_cm;
 /* None of these may call back into the manager. A link given to close is the callee's alone again.
  */
 struct rxm_cm_ops {
-    /* The peer of that address, made when it is new; NULL without memory. */
-    struct rxm_cm_peer *(*peer)(struct rxm_cm *cm, const union addr *addr);
+    /* The peer of that address and context, made when it is new; NULL without memory. */
+    struct rxm_cm_peer *(*peer)(struct rxm_cm *cm, const union addr *addr, unsigned context);
     /* Starts a request with that private data. 0 and *link, or a negative error. */
-    int (*dial)(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+    int (*dial)(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
                 struct rxm_cm_link **link);
     /* Accepts, or consumes a request that cannot be. */
-    int (*accept)(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                  const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **link);
-    /* foreign: the requester speaks another protocol. */
-    void (*reject)(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign);
+    int (*accept)(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
+                  size_t len, struct rxm_cm_link **link);
+    /* why: the request can never be accepted; NULL: there is, or will be, a connection. */
+    void (*reject)(struct rxm_cm *cm, void *request, const void *data, size_t len, const char *why);
     void (*close)(struct rxm_cm *cm, struct rxm_cm_link *link);
     void (*up)(struct rxm_cm *cm, struct rxm_cm_link *link);
-    /* Given up: err is positive; foreign: the peer answered with another protocol's refusal. */
-    void (*failed)(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign);
+    /* Given up: err is positive; why: the peer has refused for ever, or NULL. */
+    void (*failed)(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why);
     /* Nothing is left of the peer; it may be freed. */
     void (*idle)(struct rxm_cm *cm, struct rxm_cm_peer *peer);
 };
 
 struct rxm_cm_config {
     union addr self; /* the address that peers know this endpoint by */
+    const struct rxm_proto *proto;
     uint32_t pid;
+    uint16_t extensions; /* of FI_PROTO_XNET: enum rxm_wire_extension */
+    uint8_t source;      /* 0, or i + 1: this is transmit context i of a scalable endpoint */
+    uint8_t target;      /* this is that receive context; 0 that of any endpoint */
+    uint32_t eager_limit, rx_size; /* said to peers, with flow, in FI_PROTO_RXM */
+    uint8_t flow;
     uint32_t seed;
     int64_t retry_ms, retry_max_ms; /* pause after the first failed dial, and the longest one */
     int64_t unreachable_ms;         /* how long a peer that cannot be reached is dialled again */
@@ -102,12 +118,13 @@ struct rxm_cm {
     struct list fresh;             /* by start_ms */
     unsigned fresh_count;
     unsigned accepting; /* peers in that state */
+    uint32_t next_id;
     uint64_t random;
 };
 
 void rxm_cm_init(struct rxm_cm *cm, const struct rxm_cm_config *config,
                  const struct rxm_cm_ops *ops);
-void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr);
+void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr, unsigned context);
 /* Closes what the peer has and forgets it; idle is not called. */
 void rxm_cm_forget(struct rxm_cm *cm, struct rxm_cm_peer *peer);
 

@@ -15,16 +15,18 @@
 #include "core/info.h"
 #include "layers/rxm/rxm_actions.h"
 #include "layers/rxm/rxm_av.h"
+#include "layers/rxm/rxm_emu.h"
 #include "layers/rxm/rxm_link.h"
+#include "layers/rxm/rxm_sep.h"
+#include "layers/rxm/rxm_wire.h"
 
 enum {
-    SKIP = 63,
-    PRIVATE_DATA_MAX = 256
+    SKIP = 63
 };
 
 /* ---- Events ---- */
 
-static void on_request(struct rxm_ep *ep, struct fi_eq_cm_entry *entry, size_t len)
+void rxm_control_request(struct rxm_ep *ep, struct fi_eq_cm_entry *entry, size_t len)
 {
     struct fi_info *info = entry->info;
     union addr from;
@@ -42,7 +44,7 @@ static void on_event(struct rxm_ep *ep, uint32_t event, struct fi_eq_cm_entry *e
     struct rxm_link *link = entry->fid == &ep->pep->fid ? NULL : entry->fid->context;
 
     if (event == FI_CONNREQ)
-        on_request(ep, entry, len);
+        rxm_control_request(ep, entry, len);
     else if (!link || !link->cm.peer)
         return; /* ended meanwhile */
     else if (event == FI_CONNECTED)
@@ -67,7 +69,7 @@ static void read_events(struct rxm_ep *ep)
 {
     union {
         struct fi_eq_cm_entry entry;
-        char bytes[sizeof(struct fi_eq_cm_entry) + PRIVATE_DATA_MAX];
+        char bytes[sizeof(struct fi_eq_cm_entry) + RXM_PRIVATE_DATA_MAX];
     } buf;
     uint32_t event;
     ssize_t len;
@@ -143,10 +145,21 @@ static void eq_progress(struct unit_source *source)
 {
     struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
 
-    if (ep->skip && !rxm_cm_busy(&ep->cm))
+    if (ep->skip && !rxm_cm_busy(&ep->cm) &&
+        !atomic_load_explicit(&ep->changes.any, memory_order_relaxed))
         ep->skip--;
     else
         rxm_control_run(ep);
+}
+
+/* With packets of ours there may be something to go on with. */
+static void emu_progress(struct unit_source *source)
+{
+    struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
+
+    if (__builtin_expect(rxm_emu_busy(ep->emu), 0))
+        rxm_emu_run(ep->emu);
+    eq_progress(source);
 }
 
 static int eq_trywait(struct unit_source *source)
@@ -156,6 +169,8 @@ static int eq_trywait(struct unit_source *source)
     int64_t next = rxm_cm_next(&ep->cm), now = next == INT64_MAX ? 0 : clock_ms();
 
     ep->skip = 0;
+    if (ep->emu && rxm_emu_trywait(ep->emu))
+        return -FI_EAGAIN;
     if (atomic_load(&ep->changes.any) || next <= now)
         return -FI_EAGAIN;
     if (next != INT64_MAX && start_timer(ep, now))
@@ -171,6 +186,10 @@ int rxm_control_open(struct rxm_ep *ep)
     struct fid_fabric *fabric = ep->domain->fabric->lower->fabric;
     int rc = fi_eq_open(fabric, &attr, &ep->eq, ep);
 
+    if (!rc && ep->sep) {
+        ep->pep = ep->sep->pep;
+        return 0;
+    }
     if (!rc)
         rc = fi_passive_ep(fabric, ep->lower_info, &ep->pep, ep);
     return rc ? rc : fi_pep_bind(ep->pep, &ep->eq->fid, 0);
@@ -189,7 +208,11 @@ static int init_cm(struct rxm_ep *ep)
 {
     const struct params *params = ep->domain->fabric->params;
     struct rxm_cm_config config = {
+        .proto = ep->emu ? &rxm_proto_rxm : &rxm_proto_xnet,
         .pid = (uint32_t)getpid(),
+        .extensions = RXM_WIRE_ATOMICS | RXM_WIRE_CONTEXTS,
+        .source = ep->source,
+        .target = ep->target,
         .seed = (uint32_t)(getpid() ^ clock_ms()),
         .retry_ms = params_time_ms(params, "retry_pause"),
         .retry_max_ms = params_time_ms(params, "retry_pause_max"),
@@ -201,6 +224,11 @@ static int init_cm(struct rxm_ep *ep)
 
     if (rc)
         return rc;
+    if (ep->emu) {
+        config.eager_limit = (uint32_t)ep->emu->eager_limit;
+        config.rx_size = ep->emu->queue;
+        config.flow = ep->emu->flow;
+    }
     if (config.retry_max_ms < config.retry_ms)
         config.retry_max_ms = config.retry_ms;
     config.seed ^= (uint32_t)addr_hash(&config.self.sa);
@@ -212,7 +240,7 @@ static int attach_source(struct rxm_ep *ep)
 {
     int rc;
 
-    ep->eq_source.progress = eq_progress;
+    ep->eq_source.progress = ep->emu ? emu_progress : eq_progress;
     ep->eq_source.trywait = eq_trywait;
     rc = fi_control(&ep->eq->fid, FI_GETWAIT, &ep->eq_source.fd);
     if (rc)
@@ -225,7 +253,7 @@ static int attach_source(struct rxm_ep *ep)
 
 int rxm_control_start(struct rxm_ep *ep)
 {
-    int rc = fi_listen(ep->pep);
+    int rc = ep->sep ? 0 : fi_listen(ep->pep);
 
     if (!rc)
         rc = init_cm(ep);
@@ -253,7 +281,7 @@ void rxm_control_close(struct rxm_ep *ep)
 {
     if (ep->enabled)
         av_detach(ep->av, &ep->listener);
-    if (ep->pep)
+    if (ep->pep && !ep->sep)
         fi_close(&ep->pep->fid);
     close_links(ep);
     if (ep->timer_source.fd >= 0)

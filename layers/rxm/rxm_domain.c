@@ -3,17 +3,23 @@
 
 #include <stdlib.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 
 #include "core/av.h"
 #include "core/eq.h"
 #include "core/info.h"
 #include "core/no.h"
+#include "core/srx.h"
+#include "core/stx.h"
 #include "core/unit.h"
 #include "layers/rxm/rxm_cntr.h"
 #include "layers/rxm/rxm_cq.h"
+#include "layers/rxm/rxm_emu.h"
 #include "layers/rxm/rxm_ep.h"
+#include "layers/rxm/rxm_forward.h"
 #include "layers/rxm/rxm_info.h"
+#include "layers/rxm/rxm_sep.h"
 
 /* ---- Domain ---- */
 
@@ -28,6 +34,7 @@ static int domain_close(struct fid *fid)
     if (rc)
         return rc;
     domain_finish(&domain->base);
+    rxm_regions_finish(&domain->regions);
     free(domain);
     return 0;
 }
@@ -44,6 +51,29 @@ static int domain_endpoint2(struct fid_domain *fid, struct fi_info *info, struct
     return flags ? -FI_EINVAL : rxm_ep_open(fid, info, ep, context);
 }
 
+static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+                          void *context)
+{
+    return stx_open(&rxm_domain_of(fid)->base, stx, context);
+}
+
+/* The upper's (FI_PEER), or one of our own: it decides by source, as that of an endpoint does. */
+static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
+                          void *context)
+{
+    struct domain *domain = &rxm_domain_of(fid)->base;
+    const struct fi_rx_attr *usual = domain->info->rx_attr;
+    struct match_attr own = {
+        .size = usual->size,
+        .iov_limit = usual->iov_limit,
+        .op_flags = usual->op_flags,
+        .min_multi_recv = RXM_MIN_MULTI_RECV,
+        .directed = true,
+    };
+
+    return srx_open(domain, &own, &rxm_forward_peer_ops, attr, srx, context);
+}
+
 static struct fi_ops domain_fid_ops = {
     .size = sizeof(domain_fid_ops),
     .close = domain_close,
@@ -54,17 +84,28 @@ static struct fi_ops domain_fid_ops = {
     .ops_set = no_ops_set,
 };
 
+/* Those in packets of ours, for a domain of endpoints that speak them. */
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    struct rxm_domain *domain = rxm_domain_of(fid);
+
+    if (rxm_emulates(domain->fabric->params, domain->base.info))
+        return rxm_emu_query_atomic(domain->fabric->params, datatype, op, attr, flags);
+    return fi_query_atomic(domain->lower, datatype, op, attr, flags);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
     .av_open = domain_av_open,
     .cq_open = rxm_cq_open,
     .endpoint = rxm_ep_open,
-    .scalable_ep = no_domain_scalable_ep,
+    .scalable_ep = rxm_sep_open,
     .cntr_open = rxm_cntr_open,
     .poll_open = no_domain_poll_open,
-    .stx_ctx = no_domain_stx_ctx,
-    .srx_ctx = no_domain_srx_ctx,
-    .query_atomic = no_domain_query_atomic,
+    .stx_ctx = domain_stx_ctx,
+    .srx_ctx = domain_srx_ctx,
+    .query_atomic = domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };
@@ -73,7 +114,8 @@ static int open_lower(struct rxm_domain *domain)
 {
     struct rxm_fabric *fabric = domain->fabric;
     struct fi_info *info;
-    int rc = rxm_lower_info(fabric->lower, fabric->base.api_version, domain->base.info, &info);
+    int rc = rxm_lower_info(fabric->lower, fabric->base.api_version, fabric->params,
+                            domain->base.info, &info);
 
     if (rc)
         return rc;
@@ -92,6 +134,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
     if (!domain)
         return -FI_ENOMEM;
     domain->fabric = fabric;
+    rxm_regions_init(&domain->regions);
     rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops, &rxm_mr_ops,
                      context);
     if (rc)
@@ -105,6 +148,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
 finish_base:
     domain_finish(&domain->base);
 free_domain:
+    rxm_regions_finish(&domain->regions);
     free(domain);
     return rc;
 }

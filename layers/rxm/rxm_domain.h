@@ -6,6 +6,7 @@
 
 #include "core/fid.h"
 #include "core/part.h"
+#include "layers/rxm/rxm_region.h"
 
 struct unit;
 
@@ -20,6 +21,7 @@ struct rxm_domain {
     struct domain base;
     struct rxm_fabric *fabric;
     struct fid_domain *lower;
+    struct rxm_regions regions;
 };
 
 /* Of the part table. */
@@ -27,6 +29,8 @@ int rxm_open_fabric(const struct open_args *args, struct fid_fabric **fabric, vo
 
 /* fi_mr_reg and its kind (rxm_mr.c). */
 extern struct fi_ops_mr rxm_mr_ops;
+/* A peer has read or written a region (struct rxm_region.owner): counts it. Units locked. */
+void rxm_mr_accessed(void *mr, bool read);
 
 static inline struct rxm_domain *rxm_domain_of(struct fid_domain *fid)
 {

@@ -11,14 +11,18 @@
 
 #include "core/av.h"
 #include "core/match.h"
+#include "core/post.h"
 #include "core/report.h"
+#include "core/srx.h"
+#include "core/stx.h"
 #include "layers/rxm/rxm_cm.h"
 #include "layers/rxm/rxm_cq.h"
 #include "layers/rxm/rxm_domain.h"
 #include "layers/rxm/rxm_peer.h"
 
 enum {
-    RXM_REMOVED_MAX = 32
+    RXM_REMOVED_MAX = 32,
+    RXM_MIN_MULTI_RECV = 64 /* bytes, until FI_OPT_MIN_MULTI_RECV says otherwise */
 };
 
 /* What an AV listener leaves for the endpoint: it may not take the unit's lock, inside of which
@@ -31,13 +35,22 @@ struct rxm_av_changes {
     fi_addr_t removed[RXM_REMOVED_MAX];
 };
 
+struct rxm_sep;
+struct rxm_emu;
+
 struct rxm_ep {
     struct fid_ep fid;
     struct unit *unit; /* of report, once enabled; before that one without a lock */
     struct rxm_peers peers;
     struct rxm_av_changes changes;
-    struct match *match; /* NULL until enabled */
+    struct match *match; /* its own or srx's; NULL until enabled, and with an upper's */
+    struct srx *srx;     /* the shared receive context bound, or NULL */
+    struct srx_user srx_use;
+    struct stx *stx;     /* the shared transmit context bound, or NULL */
+    struct rxm_emu *emu; /* tags=emulate; or NULL */
     struct rxm_domain *domain;
+    struct rxm_sep *sep;    /* whose context it is, or NULL */
+    uint8_t source, target; /* which one: as in rxm_cm_config */
     struct fi_info *info;
     struct fi_info *lower_info; /* every connection, and the listener, is opened with it */
     struct report report;
@@ -52,11 +65,12 @@ struct rxm_ep {
     bool user_ids;   /* sources are reported as FI_AV_USER_ID has them */
     bool source_err; /* and unknown ones as errors */
     bool enabled;
-    bool top; /* no upper sees what happens before the application does */
+    bool shares_tx, shares_rx; /* opened for shared contexts, and of no use without */
+    bool top;                  /* no upper sees what happens before the application does */
     /* Connections: rxm_control.c */
     struct rxm_cm cm;
     struct fid_eq *eq;
-    struct fid_pep *pep;
+    struct fid_pep *pep; /* its own, or sep's */
     struct unit_source eq_source, timer_source;
     int64_t timer_ms;      /* what the timer is set to, while it is a source */
     unsigned skip;         /* progress calls that may still leave the EQ alone */
@@ -65,6 +79,11 @@ struct rxm_ep {
 };
 
 int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+/* Contexts of a scalable endpoint; attr may be NULL, and is set to what it is then. */
+int rxm_ep_open_tx(struct rxm_sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context);
+int rxm_ep_open_rx(struct rxm_sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context);
 
 /* An operation that found no connection. */
 struct rxm_post {
@@ -76,11 +95,15 @@ struct rxm_post {
 /* -FI_EAGAIN while the connection is made. When it could not be: 0, and the error goes to the
  * queue. */
 ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post);
+/* -FI_EAGAIN, after some progress: a loop of posts alone gets there. */
+ssize_t rxm_ep_try_again(struct rxm_ep *ep);
 /* What an error of the lower's means to the poster: one of a dying connection is -FI_EAGAIN. */
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc);
 
-/* The lower's endpoint for dest, or NULL, after the AV has changed. */
+/* The lower's endpoint for dest, or NULL: after the AV has changed; where dest names a receive
+ * context of a scalable endpoint. */
 struct fid_ep *rxm_ep_find_changed(struct rxm_ep *ep, fi_addr_t dest);
+struct fid_ep *rxm_ep_find_context(struct rxm_ep *ep, fi_addr_t dest);
 
 static inline struct rxm_ep *rxm_ep_of(struct fid_ep *fid)
 {
@@ -96,7 +119,9 @@ static inline struct fid_ep *rxm_ep_enter(struct rxm_ep *ep, fi_addr_t dest)
     if (__builtin_expect(atomic_load_explicit(&ep->changes.any, memory_order_relaxed), 0))
         return rxm_ep_find_changed(ep, dest);
     peer = rxm_peers_at(&ep->peers, dest);
-    return peer ? peer->up : NULL;
+    if (__builtin_expect(!peer, 0))
+        return rxm_ep_find_context(ep, dest);
+    return peer->up;
 }
 
 static inline ssize_t rxm_ep_leave(struct rxm_ep *ep, ssize_t rc)
@@ -107,11 +132,16 @@ static inline ssize_t rxm_ep_leave(struct rxm_ep *ep, ssize_t rc)
     return rc;
 }
 
-/* fi_ep_alias (rxm_alias.c). */
-int rxm_alias_open(struct rxm_ep *ep, struct fi_alias *request);
-
-extern struct fi_ops_msg rxm_msg_ops;
-extern struct fi_ops_tagged rxm_tagged_ops;
+/* _tx only send: where receives are posted to a shared context, or to another one. */
+extern struct fi_ops_msg rxm_msg_ops, rxm_msg_tx_ops, rxm_msg_rx_ops;
+extern struct fi_ops_tagged rxm_tagged_ops, rxm_tagged_tx_ops, rxm_tagged_rx_ops;
 extern struct fi_ops_rma rxm_rma_ops;
+extern struct fi_ops_atomic rxm_atomic_ops;
+
+/* Posts an atomic with its own flags, whatever the defaults of the endpoint are. */
+ssize_t rxm_atomic_post(struct rxm_ep *ep, const struct post_atomic *post);
+/* Elements of an operation, as the lower has it. */
+int rxm_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op, uint64_t kind,
+                     size_t *count);
 
 #endif

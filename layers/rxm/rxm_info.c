@@ -7,24 +7,37 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info.h"
+#include "layers/rxm/rxm_emu.h"
+#include "layers/rxm/rxm_peer.h"
 #include "layers/rxm/rxm_wire.h"
 
 /* What the connections themselves must be able to do; SEND and RECV they always are. */
 #define PASSED_CAPS                                                                                \
-    (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_RMA_PMEM | \
-     FI_HMEM | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define NEEDED_CAPS (FI_MSG | FI_TAGGED | FI_PEER)
+    (FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT |   \
+     FI_RMA_PMEM | FI_HMEM | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
+/* What large messages need of the connections. */
+#define RNDV_CAPS (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define PASS_CAPS (FI_MSG | FI_TAGGED | FI_PEER)
 #define ADDED_CAPS                                                                                 \
     (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |       \
-     FI_PEER)
+     FI_NAMED_RX_CTX | FI_PEER)
 /* What an application gets only when it asks, because it changes what its queues say. */
 #define ASKED_CAPS (FI_SOURCE_ERR | FI_AV_USER_ID)
 
 enum {
-    RX_SIZE = 65536
+    RX_SIZE = 65536,
+    SHARED_MAX = 1024 /* shared contexts of a domain; any number, applications want to hear one */
 };
 
-/* hints or an info of ours, as the lower should see it. */
+/* Any bit may be a field of its own: fi_endpoint(3). */
+static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
+
+/* Atomics are packets, done as they come. */
+#define ATOMIC_ORDERS                                                                              \
+    ((uint64_t)(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |                  \
+                FI_ORDER_ATOMIC_WAW))
+
+/* hints or an info of ours, as the lower should see it in either mode. */
 static struct fi_info *to_lower(const struct fi_info *hints)
 {
     struct fi_info *need = info_dup(hints);
@@ -38,7 +51,7 @@ static struct fi_info *to_lower(const struct fi_info *hints)
     need->handle = NULL;
     need->fabric_attr->fabric = NULL;
     need->domain_attr->domain = NULL;
-    need->caps = (hints->caps & PASSED_CAPS) | NEEDED_CAPS;
+    need->caps = (hints->caps & PASSED_CAPS) | PASS_CAPS;
     need->tx_attr->caps = 0;
     need->rx_attr->caps = 0;
     need->rx_attr->op_flags = 0;
@@ -61,19 +74,69 @@ static struct fi_info *to_lower(const struct fi_info *hints)
     return need;
 }
 
+/* With packets of ours only the connection counts: what a message can be is our affair. */
+static struct fi_info *to_plain_lower(const struct fi_info *hints, bool shared)
+{
+    struct fi_info *need = to_lower(hints);
+
+    if (!need)
+        return NULL;
+    need->caps = (hints->caps & PASSED_CAPS & ~FI_ATOMIC) | FI_MSG | RNDV_CAPS;
+    need->caps |= shared ? FI_PEER : 0;
+    need->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 0;
+    need->ep_attr->mem_tag_format = 0;
+    need->tx_attr->inject_size = 0;
+    need->tx_attr->iov_limit = 0;
+    need->tx_attr->msg_order &= ~ATOMIC_ORDERS;
+    need->rx_attr->msg_order &= ~ATOMIC_ORDERS;
+    need->tx_attr->msg_order |= FI_ORDER_SAS; /* packets come in their order */
+    need->tx_attr->comp_order = 0;
+    need->rx_attr->msg_order |= FI_ORDER_SAS;
+    need->rx_attr->comp_order = 0;
+    need->rx_attr->iov_limit = 0;
+    return need;
+}
+
+static bool tags_are(const struct params *params, const char *choice)
+{
+    return !strcmp(params_string(params, "tags"), choice);
+}
+
+bool rxm_emulates(const struct params *params, const struct fi_info *info)
+{
+    switch (info->ep_attr->protocol) {
+    case FI_PROTO_RXM: return true;
+    case FI_PROTO_XNET: return false;
+    default: return !tags_are(params, "pass");
+    }
+}
+
+/* A lower that asks for buffers is best: memory follows who is talking. */
+static struct fi_info *emulated_needs(const struct params *params, const struct fi_info *hints)
+{
+    struct fi_info *list = NULL, *need;
+
+    for (int shared = params_bool(params, "use_srx"); shared >= 0; shared--) {
+        need = to_plain_lower(hints, shared);
+        if (!need) {
+            info_free(list);
+            return NULL;
+        }
+        info_append(&list, need);
+    }
+    return list;
+}
+
 int rxm_needs(const struct request *req, struct fi_info **lower_hints)
 {
     struct fi_info *need;
 
-    if (strcmp(params_string(req->params, "tags"), "pass")) {
-        reasons_add(req->reasons, "tags: 'emulate' is not there yet, use tags=pass");
+    if (req->hints->caps & (FI_COLLECTIVE | FI_MULTICAST)) {
+        reasons_add(req->reasons, "caps: collectives and multicast are not offered");
         return -FI_ENODATA;
     }
-    if (req->hints->caps & (FI_ATOMIC | FI_COLLECTIVE | FI_MULTICAST)) {
-        reasons_add(req->reasons, "caps: atomics, collectives and multicast are not offered");
-        return -FI_ENODATA;
-    }
-    need = to_lower(req->hints);
+    need = tags_are(req->params, "pass") ? to_lower(req->hints)
+                                         : emulated_needs(req->params, req->hints);
     if (!need)
         return -FI_ENOMEM;
     *lower_hints = need;
@@ -104,20 +167,76 @@ static void describe(struct fi_info *info, uint64_t asked)
     info->domain_attr->progress = FI_PROGRESS_UNSPEC;
     info->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
     info->domain_attr->av_type = FI_AV_UNSPEC;
-    info->domain_attr->max_ep_tx_ctx = 1;
-    info->domain_attr->max_ep_rx_ctx = 1;
-    info->domain_attr->max_ep_stx_ctx = 0;
-    info->domain_attr->max_ep_srx_ctx = 0;
+    info->domain_attr->max_ep_tx_ctx = RXM_CONTEXTS;
+    info->domain_attr->max_ep_rx_ctx = RXM_CONTEXTS;
+    info->domain_attr->max_ep_stx_ctx = SHARED_MAX;
+    info->domain_attr->max_ep_srx_ctx = SHARED_MAX;
     info->domain_attr->caps |= asked & FI_AV_USER_ID;
     info->fabric_attr->fabric = NULL;
 }
 
+/* Packets of ours have no place for the contexts of scalable endpoints. */
+static void describe_emulated(struct fi_info *info, uint64_t asked)
+{
+    describe(info, asked);
+    info->caps &= ~(uint64_t)FI_NAMED_RX_CTX;
+    info->caps |= FI_ATOMIC;
+    info->tx_attr->caps = info->caps;
+    info->rx_attr->caps = info->caps;
+    info->domain_attr->max_ep_tx_ctx = 1;
+    info->domain_attr->max_ep_rx_ctx = 1;
+    info->ep_attr->protocol = FI_PROTO_RXM;
+    info->ep_attr->protocol_version = 1;
+    info->ep_attr->mem_tag_format = TAG_FORMAT;
+    info->tx_attr->inject_size = RXM_EMU_INJECT;
+    info->tx_attr->iov_limit = RXM_EMU_IOV;
+    info->rx_attr->iov_limit = RXM_EMU_IOV;
+    /* A large message is fetched when it has matched: what follows it may overtake its payload. */
+    info->tx_attr->msg_order &= ~(uint64_t)(FI_ORDER_RAS | FI_ORDER_WAS);
+    info->rx_attr->msg_order &= ~(uint64_t)(FI_ORDER_RAS | FI_ORDER_WAS);
+    info->tx_attr->msg_order |= ATOMIC_ORDERS;
+    info->rx_attr->msg_order |= ATOMIC_ORDERS;
+    info->tx_attr->comp_order = FI_ORDER_NONE;
+    info->rx_attr->comp_order = FI_ORDER_NONE;
+}
+
+static int add(struct fi_info **list, const struct fi_info *lower, uint64_t asked,
+               void (*describe_it)(struct fi_info *info, uint64_t asked))
+{
+    struct fi_info *mine = info_dup(lower);
+
+    if (!mine)
+        return -FI_ENOMEM;
+    describe_it(mine, asked);
+    info_append(list, mine);
+    return 0;
+}
+
+static bool can_pass(const struct fi_info *lower)
+{
+    return (lower->caps & PASS_CAPS) == PASS_CAPS &&
+           lower->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+}
+
+/* Of a lower that offers both, that which asks us for buffers, unless it is not to be used; else
+ * they are posted to each connection. */
+static bool can_emulate(const struct params *params, const struct fi_info *lower)
+{
+    bool asks = params_bool(params, "use_srx") && lower->caps & FI_PEER &&
+                lower->domain_attr->max_ep_srx_ctx;
+
+    return lower->caps & FI_MSG && asks == (lower->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT);
+}
+
 int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    struct fi_info *mine;
+    bool emulate = !tags_are(req->params, "pass") && can_emulate(req->params, lower);
+    bool pass = !tags_are(req->params, "emulate") && can_pass(lower);
+    uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
+    int rc = 0;
 
-    if ((lower->caps & NEEDED_CAPS) != NEEDED_CAPS ||
-        lower->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT) {
+    *info = NULL;
+    if (!emulate && !pass) {
         reasons_add(req->reasons, "tags=pass needs a lower that carries tags into a shared receive "
                                   "context of ours (FI_TAGGED, FI_PEER, FI_SHARED_CONTEXT)");
         return -FI_ENODATA;
@@ -126,18 +245,22 @@ int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_
         reasons_add(req->reasons, "addr_format: the lower's is neither an IP address nor a text");
         return -FI_ENODATA;
     }
-    mine = info_dup(lower);
-    if (!mine)
-        return -FI_ENOMEM;
-    describe(mine, req->hints->caps | req->hints->domain_attr->caps);
-    *info = mine;
-    return 0;
+    if (emulate)
+        rc = add(info, lower, asked, describe_emulated);
+    if (!rc && pass)
+        rc = add(info, lower, asked, describe);
+    if (rc) {
+        info_free(*info);
+        *info = NULL;
+    }
+    return rc;
 }
 
-int rxm_lower_info(const struct lower *lower, uint32_t version, const struct fi_info *info,
-                   struct fi_info **ret_lower_info)
+/* Takes need. */
+static int find_lower(const struct lower *lower, uint32_t version, const struct params *params,
+                      struct fi_info *need, bool emulate, struct fi_info **ret_lower_info)
 {
-    struct fi_info *need = to_lower(info), *list = NULL;
+    struct fi_info *list = NULL, **pos = &list, *found;
     int rc;
 
     if (!need || info_set_dest(need, NULL, 0)) {
@@ -148,8 +271,37 @@ int rxm_lower_info(const struct lower *lower, uint32_t version, const struct fi_
     info_free(need);
     if (rc)
         return rc;
-    info_free(list->next);
-    list->next = NULL;
-    *ret_lower_info = list;
-    return 0;
+    while (*pos && !(emulate ? can_emulate(params, *pos) : can_pass(*pos)))
+        pos = &(*pos)->next;
+    found = *pos;
+    if (found) {
+        *pos = found->next;
+        found->next = NULL;
+        *ret_lower_info = found;
+    }
+    info_free(list);
+    return found ? 0 : -FI_ENODATA;
+}
+
+static struct fi_info *with_tags(struct fi_info *need)
+{
+    if (need)
+        need->caps |= FI_TAGGED;
+    return need;
+}
+
+int rxm_lower_info(const struct lower *lower, uint32_t version, const struct params *params,
+                   const struct fi_info *info, struct fi_info **ret_lower_info)
+{
+    int rc = -FI_ENODATA;
+
+    if (!rxm_emulates(params, info))
+        return find_lower(lower, version, params, to_lower(info), false, ret_lower_info);
+    /* Tags of the lower's own are of use where there are any: 1.17 sends small messages in them. */
+    if (params_bool(params, "use_srx"))
+        rc = find_lower(lower, version, params, with_tags(to_plain_lower(info, true)), true,
+                        ret_lower_info);
+    for (int shared = params_bool(params, "use_srx"); rc == -FI_ENODATA && shared >= 0; shared--)
+        rc = find_lower(lower, version, params, to_plain_lower(info, shared), true, ret_lower_info);
+    return rc;
 }

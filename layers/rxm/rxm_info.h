@@ -11,7 +11,11 @@ int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_
 
 /* The lower's info under an info of ours with all attrs, as fi_domain or fi_endpoint got it. Freed
  * with info_free. -FI_ENODATA, -FI_ENOMEM. */
-int rxm_lower_info(const struct lower *lower, uint32_t version, const struct fi_info *info,
-                   struct fi_info **ret_lower_info);
+int rxm_lower_info(const struct lower *lower, uint32_t version, const struct params *params,
+                   const struct fi_info *info, struct fi_info **ret_lower_info);
+
+/* Does an endpoint of that info speak in packets of ours (tags=emulate)? Its protocol says so, else
+ * the parameters do. */
+bool rxm_emulates(const struct params *params, const struct fi_info *info);
 
 #endif

@@ -4,11 +4,13 @@
  * because fi_mr_bind names objects of ours.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/abi.h"
 #include "core/cntr.h"
+#include "core/info.h"
 #include "core/no.h"
 #include "core/report.h"
 #include "layers/rxm/rxm_cntr.h"
@@ -18,8 +20,58 @@ struct rxm_mr {
     struct fid_mr fid;
     struct domain *domain;
     struct fid_mr *lower;
-    struct cntr *cntr; /* bound, or NULL */
+    struct {
+        struct cntr *cntr;
+        uint64_t flags; /* what it counts */
+    } bound[2];
+    size_t bound_count;
+    struct rxm_region region; /* for atomics that we do */
 };
+
+static struct rxm_regions *regions_of(struct rxm_mr *mr)
+{
+    return &object_of(mr->domain, struct rxm_domain, base)->regions;
+}
+
+/* Peers reach it from now on, if they may at all. */
+static int add_region(struct rxm_mr *mr, const struct fi_mr_attr *attr)
+{
+    bool virt = info_mr_bits(mr->domain->info) & FI_MR_VIRT_ADDR;
+    struct rxm_region *region = &mr->region;
+
+    if (!(attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) || !attr->iov_count)
+        return 0;
+    region->iov = malloc(attr->iov_count * sizeof(*region->iov));
+    if (!region->iov)
+        return -FI_ENOMEM;
+    memcpy(region->iov, attr->mr_iov, attr->iov_count * sizeof(*region->iov));
+    region->iov_count = attr->iov_count;
+    for (size_t i = 0; i < attr->iov_count; i++)
+        region->len += attr->mr_iov[i].iov_len;
+    region->addr = attr->offset + (virt ? (uintptr_t)attr->mr_iov[0].iov_base : 0);
+    region->access = attr->access;
+    region->key = fi_mr_key(mr->lower);
+    region->owner = mr;
+    rxm_regions_add(regions_of(mr), region);
+    return 0;
+}
+
+static void remove_region(struct rxm_mr *mr)
+{
+    if (!mr->region.iov)
+        return;
+    rxm_regions_remove(regions_of(mr), &mr->region);
+    free(mr->region.iov);
+}
+
+void rxm_mr_accessed(void *owner, bool read)
+{
+    struct rxm_mr *mr = owner;
+
+    for (size_t i = 0; i < mr->bound_count; i++)
+        if (mr->bound[i].flags & (read ? FI_REMOTE_READ : FI_REMOTE_WRITE))
+            cntr_add_one(mr->bound[i].cntr);
+}
 
 static int mr_close(struct fid *fid)
 {
@@ -28,8 +80,9 @@ static int mr_close(struct fid *fid)
 
     if (rc)
         return rc;
-    if (mr->cntr)
-        children_release(&mr->cntr->children);
+    remove_region(mr);
+    for (size_t i = 0; i < mr->bound_count; i++)
+        children_release(&mr->bound[i].cntr->children);
     children_release(&mr->domain->children);
     free(mr);
     return 0;
@@ -45,7 +98,8 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (other->fclass == FI_CLASS_EP)
         return flags ? -FI_EINVAL : 0;
-    if (!cntr || cntr->domain != mr->domain || mr->cntr)
+    if (!cntr || cntr->domain != mr->domain ||
+        mr->bound_count == sizeof(mr->bound) / sizeof(mr->bound[0]))
         return -FI_EINVAL;
     rc = report_share(mr->domain, cntr->unit);
     if (!rc)
@@ -54,7 +108,8 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
         rc = fi_mr_bind(mr->lower, &lower->fid, flags);
     if (rc)
         return rc;
-    mr->cntr = cntr;
+    mr->bound[mr->bound_count].cntr = cntr;
+    mr->bound[mr->bound_count++].flags = flags;
     children_hold(&cntr->children);
     return 0;
 }
@@ -97,9 +152,15 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
         free(mr);
         return rc;
     }
+    mr->domain = &domain->base;
+    rc = add_region(mr, &attr);
+    if (rc) {
+        fi_close(&mr->lower->fid);
+        free(mr);
+        return rc;
+    }
     mr->fid.mem_desc = fi_mr_desc(mr->lower);
     mr->fid.key = fi_mr_key(mr->lower);
-    mr->domain = &domain->base;
     children_hold(&domain->base.children);
     *ret_mr = &mr->fid;
     return 0;

@@ -95,3 +95,15 @@ struct fi_ops_msg rxm_msg_ops = {
     POST_RECV,
     POST_SEND,
 };
+
+struct fi_ops_msg rxm_msg_tx_ops = {
+    .size = sizeof(rxm_msg_tx_ops),
+    NO_RECV,
+    POST_SEND,
+};
+
+struct fi_ops_msg rxm_msg_rx_ops = {
+    .size = sizeof(rxm_msg_rx_ops),
+    POST_RECV,
+    NO_SEND,
+};

@@ -11,9 +11,17 @@ enum {
     FIRST_BUCKETS = 16
 };
 
-static struct rxm_peer **bucket(const struct rxm_peers *peers, const union addr *addr)
+static struct rxm_peer **bucket(const struct rxm_peers *peers, const union addr *addr,
+                                unsigned context)
 {
-    return &peers->buckets[addr_hash(&addr->sa) & (peers->bucket_count - 1)];
+    return &peers->buckets[(addr_hash(&addr->sa) + context) & (peers->bucket_count - 1)];
+}
+
+static void finish_map(struct rxm_peer_map *map)
+{
+    for (size_t i = 0; i < map->chunk_count; i++)
+        free(map->chunks[i]);
+    free(map->chunks);
 }
 
 void rxm_peers_finish(struct rxm_peers *peers)
@@ -26,17 +34,19 @@ void rxm_peers_finish(struct rxm_peers *peers)
             free(peer);
         }
     free(peers->buckets);
-    for (size_t i = 0; i < peers->chunk_count; i++)
-        free(peers->chunks[i]);
-    free(peers->chunks);
+    finish_map(&peers->map);
+    for (unsigned i = 1; peers->more && i < RXM_CONTEXTS; i++)
+        finish_map(&peers->more[i - 1]);
+    free(peers->more);
     memset(peers, 0, sizeof(*peers));
 }
 
-struct rxm_peer *rxm_peers_find(const struct rxm_peers *peers, const union addr *addr)
+struct rxm_peer *rxm_peers_find(const struct rxm_peers *peers, const union addr *addr,
+                                unsigned context)
 {
-    struct rxm_peer *peer = peers->bucket_count ? *bucket(peers, addr) : NULL;
+    struct rxm_peer *peer = peers->bucket_count ? *bucket(peers, addr, context) : NULL;
 
-    while (peer && !addr_equal(&peer->cm.addr.sa, &addr->sa))
+    while (peer && (peer->cm.context != context || !addr_equal(&peer->cm.addr.sa, &addr->sa)))
         peer = peer->next;
     return peer;
 }
@@ -52,7 +62,8 @@ static bool grow(struct rxm_peers *peers)
     peers->bucket_count = count;
     for (size_t i = 0; i < old; i++)
         while (from[i]) {
-            struct rxm_peer *peer = from[i], **head = bucket(peers, &peer->cm.addr);
+            struct rxm_peer *peer = from[i],
+                            **head = bucket(peers, &peer->cm.addr, peer->cm.context);
 
             from[i] = peer->next;
             peer->next = *head;
@@ -62,7 +73,7 @@ static bool grow(struct rxm_peers *peers)
     return true;
 }
 
-struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr)
+struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr, unsigned context)
 {
     struct rxm_peer *peer, **head;
 
@@ -72,8 +83,8 @@ struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr)
     if (!peer)
         return NULL;
     peer->addr = FI_ADDR_UNSPEC;
-    rxm_cm_peer_init(&peer->cm, addr);
-    head = bucket(peers, addr);
+    rxm_cm_peer_init(&peer->cm, addr, context);
+    head = bucket(peers, addr, context);
     peer->next = *head;
     *head = peer;
     peers->count++;
@@ -82,7 +93,7 @@ struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr)
 
 void rxm_peers_remove(struct rxm_peers *peers, struct rxm_peer *peer)
 {
-    struct rxm_peer **pos = bucket(peers, &peer->cm.addr);
+    struct rxm_peer **pos = bucket(peers, &peer->cm.addr, peer->cm.context);
 
     assert(!peer->slots);
     while (*pos != peer)
@@ -92,30 +103,54 @@ void rxm_peers_remove(struct rxm_peers *peers, struct rxm_peer *peer)
     free(peer);
 }
 
-static struct rxm_peer_chunk *chunk_of(struct rxm_peers *peers, fi_addr_t addr)
+static struct rxm_peer_chunk *chunk_of(struct rxm_peer_map *map, fi_addr_t addr)
 {
     size_t index = addr / RXM_PEER_CHUNK;
 
-    if (index >= peers->chunk_count) {
+    if (index >= map->chunk_count) {
         size_t count = index + 1;
-        struct rxm_peer_chunk **chunks = realloc(peers->chunks, count * sizeof(*chunks));
+        struct rxm_peer_chunk **chunks = realloc(map->chunks, count * sizeof(*chunks));
 
         if (!chunks)
             return NULL;
-        memset(chunks + peers->chunk_count, 0, (count - peers->chunk_count) * sizeof(*chunks));
-        peers->chunks = chunks;
-        peers->chunk_count = count;
+        memset(chunks + map->chunk_count, 0, (count - map->chunk_count) * sizeof(*chunks));
+        map->chunks = chunks;
+        map->chunk_count = count;
     }
-    if (!peers->chunks[index])
-        peers->chunks[index] = calloc(1, sizeof(struct rxm_peer_chunk));
-    return peers->chunks[index];
+    if (!map->chunks[index])
+        map->chunks[index] = calloc(1, sizeof(struct rxm_peer_chunk));
+    return map->chunks[index];
+}
+
+static const struct rxm_peer_map *map_of(const struct rxm_peers *peers, unsigned context)
+{
+    if (!context)
+        return &peers->map;
+    return peers->more && context < RXM_CONTEXTS ? &peers->more[context - 1] : NULL;
+}
+
+struct rxm_peer *rxm_peers_of(const struct rxm_peers *peers, fi_addr_t addr, unsigned context)
+{
+    const struct rxm_peer_map *map = map_of(peers, context);
+
+    return map ? rxm_peer_map_at(map, addr) : NULL;
 }
 
 int rxm_peers_lead(struct rxm_peers *peers, fi_addr_t addr, struct rxm_peer *peer)
 {
-    struct rxm_peer_chunk *chunk = chunk_of(peers, addr);
+    struct rxm_peer_map *map = &peers->map;
+    struct rxm_peer_chunk *chunk;
     struct rxm_peer **slot;
 
+    assert(peer->cm.context < RXM_CONTEXTS);
+    if (peer->cm.context) {
+        if (!peers->more)
+            peers->more = calloc(RXM_CONTEXTS - 1, sizeof(*peers->more));
+        if (!peers->more)
+            return -FI_ENOMEM;
+        map = &peers->more[peer->cm.context - 1];
+    }
+    chunk = chunk_of(map, addr);
     if (!chunk)
         return -FI_ENOMEM;
     slot = &chunk->peers[addr % RXM_PEER_CHUNK];
@@ -125,22 +160,35 @@ int rxm_peers_lead(struct rxm_peers *peers, fi_addr_t addr, struct rxm_peer *pee
     return 0;
 }
 
-struct rxm_peer *rxm_peers_mislead(struct rxm_peers *peers, fi_addr_t addr)
+struct rxm_peer *rxm_peers_mislead(struct rxm_peers *peers, fi_addr_t addr, unsigned context)
 {
-    struct rxm_peer *peer = rxm_peers_at(peers, addr);
+    const struct rxm_peer_map *map = map_of(peers, context);
+    struct rxm_peer *peer = map ? rxm_peer_map_at(map, addr) : NULL;
 
     if (peer) {
-        peers->chunks[addr / RXM_PEER_CHUNK]->peers[addr % RXM_PEER_CHUNK] = NULL;
+        map->chunks[addr / RXM_PEER_CHUNK]->peers[addr % RXM_PEER_CHUNK] = NULL;
         peer->slots--;
     }
     return peer;
 }
 
-fi_addr_t rxm_peers_next(const struct rxm_peers *peers, fi_addr_t addr)
+static fi_addr_t next_in(const struct rxm_peer_map *map, fi_addr_t addr)
 {
-    for (; addr / RXM_PEER_CHUNK < peers->chunk_count; addr++) {
-        if (rxm_peers_at(peers, addr))
+    for (; addr / RXM_PEER_CHUNK < map->chunk_count; addr++) {
+        if (rxm_peer_map_at(map, addr))
             return addr;
     }
     return FI_ADDR_NOTAVAIL;
+}
+
+fi_addr_t rxm_peers_next(const struct rxm_peers *peers, fi_addr_t addr)
+{
+    fi_addr_t next = next_in(&peers->map, addr);
+
+    for (unsigned i = 1; peers->more && i < RXM_CONTEXTS; i++) {
+        fi_addr_t other = next_in(&peers->more[i - 1], addr);
+
+        next = other < next ? other : next;
+    }
+    return next;
 }

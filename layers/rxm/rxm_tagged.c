@@ -99,3 +99,15 @@ struct fi_ops_tagged rxm_tagged_ops = {
     POST_TRECV,
     POST_TSEND,
 };
+
+struct fi_ops_tagged rxm_tagged_tx_ops = {
+    .size = sizeof(rxm_tagged_tx_ops),
+    NO_TRECV,
+    POST_TSEND,
+};
+
+struct fi_ops_tagged rxm_tagged_rx_ops = {
+    .size = sizeof(rxm_tagged_rx_ops),
+    POST_TRECV,
+    NO_TSEND,
+};

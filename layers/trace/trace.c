@@ -25,6 +25,7 @@ static struct trace_object *fabric_object(struct trace_file *file, const struct 
     if (!object)
         return NULL;
     object->file = file;
+    object->log = params_bool(args->params, "log");
     object->layer = (uint16_t)trace_file_layer(file, below);
     object->number = trace_file_object(file, object->layer, FI_CLASS_FABRIC, 0);
     return object;
@@ -45,6 +46,8 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
         log_user("trace: %s", why);
         return rc;
     }
+    if (params_bool(args->params, "log") && !log_enabled("trace", FI_LOG_TRACE, FI_LOG_EP_DATA))
+        log_user("trace: the lines that 'log' asks for are shown with FI_LOG_LEVEL=trace");
     object = fabric_object(file, args);
     rc = object ? pass_open_fabric(args, fabric, context, &ops) : -FI_ENOMEM;
     if (!rc) {
@@ -74,6 +77,13 @@ static const struct param_def params[] = {
         .max = 1ll << 32,
         .help = "Bytes for each thread, rounded up to a power of two; a record has 64. The newest "
                 "stay. Of layers with the same file, the first that is opened decides.",
+    },
+    {
+        .key = "log",
+        .type = PARAM_BOOL,
+        .default_text = "0",
+        .help = "Calls, completions and events as lines of the log, too, when they have ended "
+                "(FI_LOG_LEVEL=trace shows them). That takes its time.",
     },
     {
         .key = "threads",

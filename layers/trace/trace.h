@@ -16,6 +16,7 @@ struct trace_object {
     struct trace_file *file;
     uint16_t layer;
     uint32_t number;
+    bool log;             /* text lines, too */
     uint64_t empty_reads; /* of a queue, since one that gave something */
 };
 
@@ -68,19 +69,24 @@ static inline uint64_t trace_enter(const struct trace_object *object, unsigned c
 }
 
 /* Nothing is added to a record that was overwritten meanwhile. */
-static inline void trace_leave(struct trace_file *file, uint64_t place, ssize_t rc)
+/* trace_log.c: a record as a line of the log. `place` is where it is in the ring. */
+void trace_log(const struct trace_object *object, const struct trace_ring *ring, uint64_t place);
+
+static inline void trace_leave(const struct trace_object *object, uint64_t place, ssize_t rc)
 {
     struct trace_ring *ring;
     uint64_t inside;
 
     if (place == TRACE_NOWHERE)
         return;
-    ring = trace_ring_of(file);
+    ring = trace_ring_of(object->file);
     inside = ring->head - place - 1;
     if (inside > ring->mask)
         return;
     ring->records[place & ring->mask].inside = (uint32_t)inside;
     ring->records[place & ring->mask].result = (int32_t)rc;
+    if (__builtin_expect(object->log, 0))
+        trace_log(object, ring, place);
 }
 
 static inline struct trace_object *trace_of(struct fid *fid)

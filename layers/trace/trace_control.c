@@ -16,7 +16,7 @@ static ssize_t leave(struct fid *fid, uint64_t place, ssize_t rc)
     const struct trace_object *object = trace_of(fid);
 
     if (object)
-        trace_leave(object->file, place, rc);
+        trace_leave(object, place, rc);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static int av_leave(struct fid_av *av, uint64_t place, int rc, const fi_addr_t *
 
     if (place == TRACE_NOWHERE)
         return rc;
-    trace_leave(object->file, place, rc);
+    trace_leave(object, place, rc);
     ring = trace_ring_of(object->file);
     if (addr && rc > 0 && ring->head - place <= ring->mask)
         ring->records[place & ring->mask].peer = *addr;
@@ -217,6 +217,8 @@ static void record_event(struct fid_eq *eq, const struct fid *about, uint32_t ev
     record->len = record->tag = 0;
     record->peer = FI_ADDR_NOTAVAIL;
     trace_ring_publish(ring);
+    if (object->log)
+        trace_log(object, ring, ring->head - 1);
 }
 
 /* Events of the library begin with a fid, those of the application need not. */

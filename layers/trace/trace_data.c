@@ -37,7 +37,7 @@ static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ss
     const struct trace_object *object = ep->hook;
 
     if (object)
-        trace_leave(object->file, call->note, rc);
+        trace_leave(object, call->note, rc);
     return rc;
 }
 
@@ -99,6 +99,8 @@ static inline void completion_seen(struct pass_cq *cq, const struct completion *
     record->peer = completion->src;
     record->tag = completion->tag;
     trace_ring_publish(ring);
+    if (__builtin_expect(object->log, 0))
+        trace_log(object, ring, ring->head - 1);
     if (!completion->data)
         return;
     record = trace_begin(ring, object, WEFT_TRACE_MORE, record->time);

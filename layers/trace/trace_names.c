@@ -58,6 +58,11 @@ static const char *const names[] = {
     [TRACE_DISCARD_TAG - CALL_KINDS] = "peer discard_tag",
 };
 
+const char *trace_call_name(unsigned call)
+{
+    return call < CALL_KINDS ? call_name((enum call_kind)call) : names[call - CALL_KINDS];
+}
+
 void trace_names(struct weft_trace_header *header)
 {
     for (int i = CALL_KINDS; i < TRACE_CALLS; i++)

@@ -60,6 +60,8 @@ enum trace_call {
     TRACE_CALLS,
 };
 
+/* "fi_tsend", "fi_close"; call < TRACE_CALLS. */
+const char *trace_call_name(unsigned call);
 /* Writes their names into header->names. */
 void trace_names(struct weft_trace_header *header);
 

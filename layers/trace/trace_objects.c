@@ -31,7 +31,7 @@ static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
         trace_opened(fid, parent);
     if (place == TRACE_NOWHERE)
         return rc;
-    trace_leave(above->file, place, rc);
+    trace_leave(above, place, rc);
     ring = trace_ring_of(above->file);
     if (!rc && trace_of(fid) && ring->head - place <= ring->mask)
         ring->records[place & ring->mask].buf = trace_of(fid)->number;
@@ -246,7 +246,7 @@ static int close_traced(struct fid *fid)
 
     if (!object)
         return rc;
-    trace_leave(object->file, place, rc);
+    trace_leave(object, place, rc);
     if (!rc && fabric)
         trace_file_layer_done(object->file, object->layer);
     if (!rc)
@@ -263,7 +263,7 @@ static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
     int rc = untraced(fid->fclass)->bind(fid, target, flags);
 
     if (object)
-        trace_leave(object->file, place, rc);
+        trace_leave(object, place, rc);
     return rc;
 }
 
@@ -277,7 +277,7 @@ static int control_traced(struct fid *fid, int command, void *arg)
     if (!rc && command == FI_ALIAS)
         trace_opened(*((struct fi_alias *)arg)->fid, fid);
     if (object)
-        trace_leave(object->file, place, rc);
+        trace_leave(object, place, rc);
     return rc;
 }
 
@@ -286,7 +286,7 @@ struct fi_ops trace_fid_ops = {
     .close = close_traced,
     .bind = bind_traced,
     .control = control_traced,
-    .ops_open = no_ops_open,
+    .ops_open = pass_ops_open,
     .tostr = no_tostr,
     .ops_set = pass_ops_set,
 };

@@ -11,7 +11,7 @@ static void cntr_seen(struct fid_peer_cntr *peer, enum trace_call call)
     uint64_t place = trace_enter(object, call, &none);
 
     if (object)
-        trace_leave(object->file, place, 0);
+        trace_leave(object, place, 0);
 }
 
 static void cntr_inc(struct fid_peer_cntr *peer)
@@ -47,7 +47,7 @@ static int get(struct fid_peer_srx *peer, enum trace_call call, struct fi_peer_m
 
     if (place == TRACE_NOWHERE)
         return rc;
-    trace_leave(object->file, place, rc);
+    trace_leave(object, place, rc);
     ring = trace_ring_of(object->file);
     if (!rc && ring->head - place <= ring->mask)
         ring->records[place & ring->mask].context = trace_word((*entry)->context);
@@ -81,7 +81,7 @@ static uint64_t entry_enter(const struct trace_object *object, enum trace_call c
 static int leave(const struct trace_object *object, uint64_t place, int rc)
 {
     if (object)
-        trace_leave(object->file, place, rc);
+        trace_leave(object, place, rc);
     return rc;
 }
 

@@ -14,7 +14,7 @@ need() { # COMMAND: skip the test when it is not there
 mpi() {
     local spec=$1 ranks=$2
     shift 2
-    timeout --kill-after=5 120 env LD_LIBRARY_PATH="$build" FI_PROVIDER="$spec" \
+    timeout --kill-after=5 "${mpi_seconds:-120}" env LD_LIBRARY_PATH="$build" FI_PROVIDER="$spec" \
         mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
         -x LD_LIBRARY_PATH -x FI_PROVIDER \
         --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "${mpi_include:-tcp}" \

@@ -275,6 +275,29 @@ static int same_offer(const struct request *req, const struct fi_info *lower, st
     return *info ? 0 : -FI_ENOMEM;
 }
 
+static int adding_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    struct fi_info *hints = info_dup(req->hints);
+
+    if (!hints)
+        return -FI_ENOMEM;
+    hints->caps &= ~req->part->adds;
+    *lower_hints = hints;
+    return 0;
+}
+
+static int adding_offer(const struct request *req, const struct fi_info *lower,
+                        struct fi_info **infos)
+{
+    struct fi_info *info = info_dup(lower);
+
+    if (!info)
+        return -FI_ENOMEM;
+    info->caps |= req->part->adds;
+    *infos = info;
+    return 0;
+}
+
 static const char *const tag_choices[] = {"auto", "pass", "own", NULL};
 static const char *const trace_aliases[] = {"hook", NULL};
 static const struct param_text rxm_unnamed[] = {{"tags", "pass"}, {NULL, NULL}};
@@ -389,6 +412,33 @@ static const struct part lnx = {
     .open_fabric = fake_open,
 };
 
-static const struct part *const list[] = {&tcp, &udp, &shm, &loop, &rxm, &rxd, &noop, &trace, &lnx};
+static const struct part coll = {
+    .name = "coll",
+    .prov_name = "ofi_coll",
+    .kind = PART_LAYER,
+    .gives = EP_SET(FI_EP_RDM),
+    .stands_on = EP_SET(FI_EP_RDM),
+    .adds = FI_COLLECTIVE,
+    .summary = "collectives",
+    .needs = adding_needs,
+    .offer = adding_offer,
+    .open_fabric = fake_open,
+};
+static const struct part trigger = {
+    .name = "trigger",
+    .prov_name = "ofi_trigger",
+    .kind = PART_LAYER,
+    .gives = EP_SET(FI_EP_RDM),
+    .stands_on = EP_SET(FI_EP_RDM),
+    .adds = FI_TRIGGER,
+    .topmost = true,
+    .summary = "deferred work",
+    .needs = adding_needs,
+    .offer = adding_offer,
+    .open_fabric = fake_open,
+};
+
+static const struct part *const list[] = {&tcp,  &udp,   &shm, &loop, &rxm,    &rxd,
+                                          &noop, &trace, &lnx, &coll, &trigger};
 
 const struct parts fake_parts = {list, sizeof(list) / sizeof(list[0])};

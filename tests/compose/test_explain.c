@@ -52,7 +52,7 @@ static void tree_draws_what_each_part_adds(void **state)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    candidates_make(&fake_parts, &environment, NULL, NULL, &candidates);
+    candidates_make(&fake_parts, &environment, 0, NULL, NULL, &candidates);
     infos = plan_all(&candidates, hints, NULL);
     explain_tree(out, &query, &candidates, infos);
     fclose(out);
@@ -80,7 +80,7 @@ static void reasons_name_the_question_and_each_dead_end(void **state)
 
     hints->ep_attr->type = FI_EP_MSG;
     hints->caps = FI_TAGGED;
-    candidates_make(&fake_parts, &environment, NULL, reasons, &candidates);
+    candidates_make(&fake_parts, &environment, 0, NULL, reasons, &candidates);
     infos = plan_all(&candidates, hints, reasons);
     explain_reasons(out, &query, hints, reasons, infos);
     fclose(out);

@@ -35,7 +35,7 @@ static int plan_and_open(const struct environment *environment, const char *want
     int rc = -FI_ENOMEM;
 
     if (hints)
-        rc = candidates_make(&fake_parts, environment, wanted, NULL, &candidates);
+        rc = candidates_make(&fake_parts, environment, 0, wanted, NULL, &candidates);
     for (size_t i = 0; !rc && i < candidates.count; i++) {
         rc = plan_getinfo(candidates.list[i].stack, candidates.list[i].name, &query, hints, NULL,
                           &infos);

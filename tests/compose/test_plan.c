@@ -25,6 +25,7 @@
 static const struct {
     const char *provider, *hook, *wanted;
     const char *names; /* "name=full " of each candidate; only the name when they are equal */
+    uint64_t caps;     /* of the hints */
 } cases[] = {
     /* Unset: every transport that is not hidden, alone and under the layers that it admits. */
     {NULL, NULL, NULL, "tcp tcp;ofi_rxm udp udp;ofi_rxd shm "},
@@ -79,6 +80,31 @@ static const struct {
     {NULL, "rxm", NULL, ""},
     {NULL, "nopp", NULL, ""},
     {NULL, "noop,trace", NULL, ""},
+    /* Layers that the hints ask for, or a name names: behind all stacks without, on those that give
+     * FI_EP_RDM, under what is transparent. */
+    {NULL, NULL, NULL,
+     "tcp tcp;ofi_rxm udp udp;ofi_rxd shm tcp;ofi_coll tcp;ofi_rxm;ofi_coll udp;ofi_rxd;ofi_coll "
+     "shm;ofi_coll ",
+     FI_COLLECTIVE},
+    {"tcp", NULL, NULL,
+     "tcp tcp;ofi_rxm tcp;ofi_coll tcp;ofi_rxm;ofi_coll tcp;ofi_trigger tcp;ofi_rxm;ofi_trigger "
+     "tcp;ofi_coll;ofi_trigger tcp;ofi_rxm;ofi_coll;ofi_trigger ",
+     FI_COLLECTIVE | FI_TRIGGER},
+    {"shm", "trace", "shm", "shm shm;ofi_trigger ", FI_TRIGGER},
+    {"noop;shm", NULL, NULL, "shm=shm;ofi_hook_noop shm;ofi_coll=shm;ofi_coll;ofi_hook_noop ",
+     FI_COLLECTIVE},
+    {"noop;shm", NULL, "shm;ofi_coll", "shm;ofi_coll=shm;ofi_coll;ofi_hook_noop "},
+    {"shm", NULL, "coll;shm", "shm;ofi_coll "},
+    {"coll;shm", NULL, NULL, "shm;ofi_coll "},
+    {"coll;shm", NULL, NULL, "shm;ofi_coll ", FI_COLLECTIVE},
+    {"trigger;coll;noop;shm", NULL, NULL,
+     "shm;ofi_coll;ofi_trigger=shm;ofi_hook_noop;ofi_coll;ofi_trigger "},
+    {"noop;shm", NULL, NULL, "shm=shm;ofi_hook_noop shm;ofi_trigger=shm;ofi_hook_noop;ofi_trigger ",
+     FI_TRIGGER},
+    {"trigger;shm", NULL, NULL, "shm;ofi_trigger shm;ofi_coll;ofi_trigger ", FI_COLLECTIVE},
+    {"trigger;shm", "trace", NULL, "shm;ofi_trigger "},
+    {"^coll", NULL, "shm", "shm ", FI_COLLECTIVE},
+    {"^udp,tcp", NULL, "coll", "shm;ofi_coll "},
 };
 
 static char *names_of(const struct candidates *candidates)
@@ -103,8 +129,9 @@ static void candidates_are_those_of_the_texts(void **state)
         struct candidates candidates;
         char *names;
 
-        assert_int_equal(
-            candidates_make(&fake_parts, &environment, cases[i].wanted, NULL, &candidates), 0);
+        assert_int_equal(candidates_make(&fake_parts, &environment, cases[i].caps, cases[i].wanted,
+                                         NULL, &candidates),
+                         0);
         names = names_of(&candidates);
         if (strcmp(names, cases[i].names))
             fail_msg("FI_PROVIDER='%s' FI_HOOK='%s' prov_name='%s': '%s', not '%s'",
@@ -115,17 +142,18 @@ static void candidates_are_those_of_the_texts(void **state)
 }
 
 /* plan(print(stack)) == stack for every candidate; returns how many there are. */
-static size_t assert_names_lead_back(const struct environment *environment, const char *wanted)
+static size_t assert_names_lead_back(const struct environment *environment, uint64_t caps,
+                                     const char *wanted)
 {
     struct candidates candidates, again;
     size_t count;
 
-    assert_int_equal(candidates_make(&fake_parts, environment, wanted, NULL, &candidates), 0);
+    assert_int_equal(candidates_make(&fake_parts, environment, caps, wanted, NULL, &candidates), 0);
     for (size_t n = 0; n < candidates.count; n++) {
         const char *name = candidates.list[n].name;
         const struct candidate *found;
 
-        assert_int_equal(candidates_make(&fake_parts, environment, name, NULL, &again), 0);
+        assert_int_equal(candidates_make(&fake_parts, environment, 0, name, NULL, &again), 0);
         found = candidates_find(&again, name);
         if (!found || strcmp(found->full, candidates.list[n].full) ||
             found->stack->automatic != candidates.list[n].stack->automatic)
@@ -144,7 +172,7 @@ static void name_leads_back_to_its_stack(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct environment environment = {cases[i].provider, cases[i].hook};
 
-        assert_names_lead_back(&environment, cases[i].wanted);
+        assert_names_lead_back(&environment, cases[i].caps, cases[i].wanted);
     }
 }
 
@@ -170,6 +198,10 @@ static void draw_stack(struct text *text, bool in_join)
     static const char *const tcps[] = {"tcp", "tcp(iface=lo)", "tcp(nodelay)"};
 
     draw_hooks(text);
+    if (!draw(5)) {
+        text_add(text, draw(2) ? "coll;" : "trigger;coll;");
+        draw_hooks(text);
+    }
     switch (draw(in_join ? 4 : 5)) {
     case 0: text_add(text, "shm"); break;
     case 1: text_add(text, "%sudp", draw(2) ? "rxd;" : ""); break;
@@ -210,8 +242,9 @@ static void names_of_drawn_specs_lead_back(void **state)
         char *provider = draw(4) ? draw_spec() : NULL;
         char *wanted = draw(2) ? draw_spec() : NULL;
         struct environment environment = {provider, hooks[draw(4)]};
+        uint64_t caps = (draw(3) ? 0 : FI_COLLECTIVE) | (draw(3) ? 0 : FI_TRIGGER);
 
-        count += assert_names_lead_back(&environment, wanted);
+        count += assert_names_lead_back(&environment, caps, wanted);
         free(provider);
         free(wanted);
     }
@@ -228,7 +261,7 @@ static char *plan_text(const char *provider, const struct fi_info *hints, struct
     struct candidates candidates;
     struct text text = {0};
 
-    candidates_make(&fake_parts, &environment, NULL, reasons, &candidates);
+    candidates_make(&fake_parts, &environment, 0, NULL, reasons, &candidates);
     for (size_t i = 0; i < candidates.count; i++) {
         struct fi_info *infos = NULL;
 
@@ -324,7 +357,7 @@ static struct fid_fabric *open_first(const char *provider, unsigned abi, int *rc
     struct fid_fabric *fabric = NULL;
     struct candidates candidates;
 
-    candidates_make(&fake_parts, &environment, NULL, NULL, &candidates);
+    candidates_make(&fake_parts, &environment, 0, NULL, NULL, &candidates);
     *rc = stack_open(candidates.list[0].stack, &opening, abi, &fabric, &fabric);
     candidates_finish(&candidates);
     return fabric;
@@ -446,7 +479,7 @@ static void *open_often(void *arg)
         struct candidates candidates;
         struct fid_fabric *fabric;
 
-        if (candidates_make(&fake_parts, &environment, arg, NULL, &candidates) ||
+        if (candidates_make(&fake_parts, &environment, 0, arg, NULL, &candidates) ||
             candidates.count != 1 || strcmp(candidates.list[0].name, arg) ||
             stack_open(candidates.list[0].stack, &opening, ABI_1_9, &fabric, NULL))
             return arg;

@@ -9,43 +9,15 @@ enum {
     BASIC = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY
 };
 
-/* A region of b that a may reach, and how a names a place in it. */
-struct target {
-    char *memory;
-    struct fid_mr *mr;
-    uint64_t base, key;
-};
-
-static void target_open(struct conf_pair *p, struct target *t, uint64_t access)
-{
-    int mode = p->home.info->domain_attr->mr_mode;
-
-    t->memory = calloc(1, REGION);
-    conf_check(!fi_mr_reg(p->home.domain, t->memory, REGION, access, 0, 0x77, 0, &t->mr, NULL),
-               "fi_mr_reg");
-    if (mode & FI_MR_ENDPOINT) {
-        conf_check(!fi_mr_bind(t->mr, &p->b.ep->fid, 0), "fi_mr_bind");
-        conf_check(!fi_mr_enable(t->mr), "fi_mr_enable");
-    }
-    t->base = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)t->memory : 0;
-    t->key = fi_mr_key(t->mr);
-}
-
-static void target_close(struct target *t)
-{
-    conf_check(!fi_close(&t->mr->fid), "fi_close(mr)");
-    free(t->memory);
-}
-
 static void write_read(int mr_mode)
 {
     static const size_t sizes[] = {0, 1, 8, 128, 129, 4096, 65536, 1048576, REGION - 64};
     struct conf_pair *p = conf_pair_open((struct conf_want){.mr_mode = mr_mode});
     char *local = malloc(REGION), *back = malloc(REGION);
-    struct target t;
+    struct conf_region t;
     struct conf_seen seen;
 
-    target_open(p, &t, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    conf_region_open(p, &t, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         conf_fill(local, sizes[i], i);
         memset(back, 0, sizes[i]);
@@ -62,7 +34,7 @@ static void write_read(int mr_mode)
         conf_check(conf_holds(t.memory + 64, sizes[i], i), "target memory of %zu", sizes[i]);
     }
     conf_quiet(p, 5);
-    target_close(&t);
+    conf_region_close(&t);
     conf_pair_close(p);
     free(local);
     free(back);
@@ -82,10 +54,10 @@ static void write_data(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char local[100];
-    struct target t;
-    struct conf_seen seen = {0};
+    struct conf_region t;
+    struct conf_seen seen;
 
-    target_open(p, &t, FI_REMOTE_WRITE);
+    conf_region_open(p, &t, REGION, FI_REMOTE_WRITE);
     conf_fill(local, sizeof local, 1);
     conf_post(p,
               fi_writedata(p->a.ep, local, 100, NULL, 0xabcdef, p->a.peer, t.base, t.key, local));
@@ -106,7 +78,7 @@ static void write_data(void)
         conf_check(conf_now_ms() < end, "fi_inject_write did not arrive");
     }
     conf_quiet(p, 5);
-    target_close(&t);
+    conf_region_close(&t);
     conf_pair_close(p);
 }
 
@@ -115,16 +87,16 @@ static void delivery_complete(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){.op_flags = FI_DELIVERY_COMPLETE});
     char local[4096];
-    struct target t;
+    struct conf_region t;
 
-    target_open(p, &t, FI_REMOTE_WRITE);
+    conf_region_open(p, &t, REGION, FI_REMOTE_WRITE);
     for (unsigned i = 0; i < 50; i++) {
         conf_fill(local, sizeof local, i);
         conf_post(p, fi_write(p->a.ep, local, sizeof local, NULL, p->a.peer, t.base, t.key, local));
         conf_check(!conf_wait(p, &p->a, local).err, "fi_write");
         conf_check(conf_holds(t.memory, sizeof local, i), "completed before it was delivered");
     }
-    target_close(&t);
+    conf_region_close(&t);
     conf_pair_close(p);
 }
 
@@ -133,10 +105,10 @@ static void refused(uint64_t access, uint64_t offset, size_t len, uint64_t key_c
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char *local = calloc(1, len), in = 0, out = 'y';
-    struct target t;
+    struct conf_region t;
     struct conf_seen seen;
 
-    target_open(p, &t, access);
+    conf_region_open(p, &t, REGION, access);
     memset(local, 1, len);
     if (read)
         conf_post(p, fi_read(p->a.ep, local, len, NULL, p->a.peer, t.base + offset,
@@ -158,7 +130,7 @@ static void refused(uint64_t access, uint64_t offset, size_t len, uint64_t key_c
                 conf_drive_pair(p);
     }
     conf_check(in == 'y', "the peers do not talk any more");
-    target_close(&t);
+    conf_region_close(&t);
     conf_pair_close(p);
     free(local);
 }
@@ -190,9 +162,9 @@ static void mixed(void)
     };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     static uint64_t out[OPS], in[OPS], got[OPS];
-    struct target t;
+    struct conf_region t;
 
-    target_open(p, &t, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    conf_region_open(p, &t, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE);
     for (size_t i = 0; i < OPS; i++) {
         out[i] = i + 1;
         conf_post(p, fi_trecv(p->b.ep, &got[i], 8, NULL, FI_ADDR_UNSPEC, i, 0, &got[i]));
@@ -209,7 +181,7 @@ static void mixed(void)
         conf_wait(p, &p->a, NULL);
     }
     conf_quiet(p, 5);
-    target_close(&t);
+    conf_region_close(&t);
     conf_pair_close(p);
 }
 

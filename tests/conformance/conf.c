@@ -9,7 +9,7 @@
 /* Where the endpoints are: on the loopback interface, if the stack is one of hosts. */
 static const char *conf_host(void)
 {
-    return strstr(conf_spec, "shm") ? NULL : "127.0.0.1";
+    return conf_offers->address == FI_ADDR_STR ? NULL : "127.0.0.1";
 }
 
 int conf_getinfo(const struct conf_want *want, struct fi_info **info)
@@ -27,12 +27,16 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     hints->domain_attr->data_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->domain_attr->mr_mode = want->mr_mode;
+    hints->domain_attr->av_type = want->av_type;
     hints->tx_attr->op_flags = want->op_flags;
     hints->tx_attr->size = want->tx_size;
     hints->rx_attr->size = want->rx_size;
+    hints->ep_attr->tx_ctx_cnt = want->tx_ctx_cnt;
+    hints->ep_attr->rx_ctx_cnt = want->rx_ctx_cnt;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     node = want->node ? want->node : conf_host();
-    rc = fi_getinfo(FI_VERSION(1, 15), node, NULL, node ? FI_SOURCE : 0, hints, info);
+    rc = fi_getinfo(want->version ? want->version : FI_VERSION(1, 15), node, want->service,
+                    node ? FI_SOURCE : 0, hints, info);
     fi_freeinfo(hints);
     return rc;
 }
@@ -58,9 +62,12 @@ void conf_fabric_close(struct conf_fabric *home)
 
 void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct conf_want *want)
 {
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = want->wait, .size = 1024};
-    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
+                            .wait_obj = want->wait,
+                            .size = want->cq_size ? want->cq_size : 1024};
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = want->cntr_wait};
+    struct fi_av_attr av = {.type = want->av_type ? want->av_type : FI_AV_TABLE,
+                            .flags = want->av_flags};
 
     if (!cq.wait_obj)
         cq.wait_obj = FI_WAIT_NONE;
@@ -77,6 +84,8 @@ void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct co
     must("bind sent", fi_ep_bind(end->ep, &end->sent->fid, FI_SEND | FI_WRITE | FI_READ));
     must("bind received", fi_ep_bind(end->ep, &end->received->fid, FI_RECV));
     must("bind av", fi_ep_bind(end->ep, &end->av->fid, 0));
+    if (want->prepare)
+        want->prepare(end);
     must("fi_enable", fi_enable(end->ep));
 }
 
@@ -90,13 +99,44 @@ void conf_ep_close(struct conf_ep *end)
     must("fi_close(av)", fi_close(&end->av->fid));
 }
 
-void conf_introduce(struct conf_ep *end, struct conf_ep *to)
+fi_addr_t conf_insert(struct conf_ep *to, struct conf_ep *end, uint64_t flags, fi_addr_t user_id)
 {
     char address[256];
     size_t len = sizeof address;
+    fi_addr_t addr = user_id;
 
-    must("fi_getname", fi_getname(&to->ep->fid, address, &len));
-    conf_check(fi_av_insert(end->av, address, 1, &end->peer, 0, NULL) == 1, "fi_av_insert");
+    must("fi_getname", fi_getname(&end->ep->fid, address, &len));
+    conf_check(fi_av_insert(to->av, address, 1, &addr, flags, NULL) == 1, "fi_av_insert");
+    return addr;
+}
+
+void conf_introduce(struct conf_ep *end, struct conf_ep *to)
+{
+    end->peer = conf_insert(end, to, 0, 0);
+}
+
+void conf_region_open(struct conf_pair *pair, struct conf_region *region, size_t size,
+                      uint64_t access)
+{
+    int mode = pair->home.info->domain_attr->mr_mode;
+    static uint64_t next_key = 0x77;
+
+    region->memory = calloc(1, size);
+    conf_check(region->memory != NULL, "no memory");
+    must("fi_mr_reg", fi_mr_reg(pair->home.domain, region->memory, size, access, 0, next_key++, 0,
+                                &region->mr, NULL));
+    if (mode & FI_MR_ENDPOINT) {
+        must("fi_mr_bind", fi_mr_bind(region->mr, &pair->b.ep->fid, 0));
+        must("fi_mr_enable", fi_mr_enable(region->mr));
+    }
+    region->base = mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->memory : 0;
+    region->key = fi_mr_key(region->mr);
+}
+
+void conf_region_close(struct conf_region *region)
+{
+    must("fi_close(mr)", fi_close(&region->mr->fid));
+    free(region->memory);
 }
 
 struct conf_pair *conf_pair_open(struct conf_want want)
@@ -142,7 +182,8 @@ static void drive_cq(struct conf_ep *end, struct fid_cq *cq)
                                              .buf = entry.buf,
                                              .src = src};
     if (n == -FI_EAVAIL) {
-        struct fi_cq_err_entry error = {0};
+        char data[64];
+        struct fi_cq_err_entry error = {.err_data = data, .err_data_size = sizeof data};
 
         n = fi_cq_readerr(cq, &error, 0);
         conf_check(n == 1, "fi_cq_readerr after -FI_EAVAIL: %zd", n);
@@ -152,7 +193,9 @@ static void drive_cq(struct conf_ep *end, struct fid_cq *cq)
                                              .data = error.data,
                                              .tag = error.tag,
                                              .olen = error.olen,
-                                             .err = error.err};
+                                             .err = error.err,
+                                             .err_len = error.err_data_size};
+        memcpy(end->seen[end->seen_count - 1].err_data, data, sizeof data);
     } else {
         conf_check(n == -FI_EAGAIN, "fi_cq_readfrom: %zd", n);
     }

@@ -3,7 +3,13 @@
  * The conformance suite: public API only, any libfabric.so.1, any stack. A case opens what it
  * needs, posts, and drives both ends itself, so that manual progress in one thread is enough.
  *
- *   conformance SPEC [CASE]     FI_PROVIDER text; all cases, or those whose name holds CASE
+ *   conformance [--results DIR] [--processes | --long] [--any] SPEC [CASE]
+ *       SPEC        FI_PROVIDER text; all cases, or those whose name holds CASE
+ *       --results   writes a line for each case into a file of DIR, for
+ * scripts/conformance-document
+ *       --processes the cases between processes, instead of the others
+ *       --long      the cases that take seconds or gigabytes, instead of the others
+ *       --any       a stack that the table of offers does not know: each case is tried
  */
 #ifndef WEFT_CONF_H
 #define WEFT_CONF_H
@@ -20,6 +26,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "offers.h"
+
 enum {
     CONF_SEEN_MAX = 4096,
     CONF_TIMEOUT_MS = 20000
@@ -33,7 +41,11 @@ struct conf_seen {
     fi_addr_t src;
     int err; /* 0, or the FI_E code of an error entry */
     size_t olen;
+    char err_data[64];
+    size_t err_len;
 };
+
+struct conf_ep;
 
 /* What a case may choose before it opens; zero is the usual. */
 struct conf_want {
@@ -44,8 +56,16 @@ struct conf_want {
     uint64_t cq_flags;           /* FI_SELECTIVE_COMPLETION */
     uint64_t op_flags;           /* default of the transmit side */
     int mr_mode;
-    const char *node;        /* source address; NULL: 127.0.0.1 */
+    const char *node; /* source address; NULL: 127.0.0.1 */
+    const char *service;
     size_t tx_size, rx_size; /* queue sizes asked; 0: the offer's */
+    enum fi_av_type av_type; /* 0: FI_AV_TABLE */
+    uint64_t av_flags;       /* FI_AV_USER_ID */
+    uint32_t version;        /* 0: 1.15 */
+    size_t cq_size;          /* 0: 1024 */
+    enum fi_wait_obj cntr_wait;
+    void (*prepare)(struct conf_ep *end); /* before it is enabled: options, more counters */
+    size_t tx_ctx_cnt, rx_ctx_cnt;        /* contexts asked, or FI_SHARED_CONTEXT */
 };
 
 struct conf_fabric {
@@ -74,6 +94,7 @@ struct conf_pair {
 };
 
 extern const char *conf_spec;
+extern const struct offers *conf_offers;
 
 /* 0, or the negative error of fi_getinfo. */
 int conf_getinfo(const struct conf_want *want, struct fi_info **info);
@@ -84,6 +105,19 @@ void conf_ep_close(struct conf_ep *end);
 void conf_introduce(struct conf_ep *end, struct conf_ep *to);
 struct conf_pair *conf_pair_open(struct conf_want want);
 void conf_pair_close(struct conf_pair *pair);
+
+/* Memory of b that a may reach, and how a names a place in it. */
+struct conf_region {
+    char *memory; /* zeroed */
+    struct fid_mr *mr;
+    uint64_t base, key;
+};
+void conf_region_open(struct conf_pair *pair, struct conf_region *region, size_t size,
+                      uint64_t access);
+void conf_region_close(struct conf_region *region);
+
+/* What `to` inserts `end` as, into its own AV. */
+fi_addr_t conf_insert(struct conf_ep *to, struct conf_ep *end, uint64_t flags, fi_addr_t user_id);
 
 /* Reads whatever the queues of one end, or both, have into `seen`. */
 void conf_drive(struct conf_ep *end);
@@ -107,11 +141,18 @@ void conf_quiet(struct conf_pair *pair, int ms);
         conf_check(conf_rc_ == 0, "%s: %s", #expr, fi_strerror((int)-conf_rc_));                   \
     } while (0)
 
-#define conf_check(ok, ...) conf_check_at((ok), __FILE__, __LINE__, __VA_ARGS__)
-void conf_check_at(bool ok, const char *file, int line, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Ends the case as not offered by this stack. */
-_Noreturn void conf_skip(const char *why);
+/* The message comes after what the stack itself has to say; the case ends. */
+#define conf_check(ok, ...)                                                                        \
+    do {                                                                                           \
+        if (!(ok))                                                                                 \
+            conf_fail(__FILE__, __LINE__, __VA_ARGS__);                                            \
+    } while (0)
+_Noreturn void conf_fail(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What the case cannot do without: a capability without FI_ ("ATOMIC"), a completion level, or a
+ * word of `has` and `lacks`. Ends the case as not offered, if the table of offers says that the
+ * stack lacks it; where the table grants it, the case goes on, and fails if it is not there. */
+void conf_need(const char *word);
 
 void conf_fill(void *buffer, size_t len, unsigned seed);
 bool conf_holds(const void *buffer, size_t len, unsigned seed);
@@ -123,7 +164,10 @@ struct conf_case {
 };
 
 /* Each file of cases ends with one of these, NULL-terminated. */
-extern const struct conf_case conf_msg_cases[], conf_rma_cases[], conf_cq_cases[],
-    conf_wait_cases[], conf_life_cases[], conf_bad_cases[];
+#define GROUP(name) extern const struct conf_case conf_##name##_cases[];
+#include "groups.inc"
+GROUP(proc) /* --processes */
+GROUP(long) /* --long */
+#undef GROUP
 
 #endif

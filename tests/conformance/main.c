@@ -3,27 +3,44 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conf.h"
+#include "peer.h"
 
 enum {
-    EXIT_SKIP = 77,
-    CASE_SECONDS = 60
+    EXIT_LACKS = 77,
+    CASE_SECONDS = 60,
+    LONG_SECONDS = 600,
+    REASON_MAX = 256
 };
 
 const char *conf_spec;
+const struct offers *conf_offers;
 
-static const struct conf_case *const groups[] = {conf_msg_cases,  conf_rma_cases,  conf_cq_cases,
-                                                 conf_wait_cases, conf_life_cases, conf_bad_cases};
+#define GROUP(name) conf_##name##_cases,
+static const struct conf_case *const groups[] = {
+#include "groups.inc"
+    NULL,
+};
+#undef GROUP
+static const struct conf_case *const proc_groups[] = {conf_proc_cases, NULL};
+static const struct conf_case *const long_groups[] = {conf_long_cases, NULL};
+static int reason_fd; /* of a case, what it lacks */
 
-void conf_check_at(bool ok, const char *file, int line, const char *fmt, ...)
+struct options {
+    const char *results, *only;
+    bool longer, processes, any;
+    int passed, failed, lacking;
+    FILE *file;
+};
+
+void conf_fail(const char *file, int line, const char *fmt, ...)
 {
     va_list args;
 
-    if (ok)
-        return;
     fflush(stdout);
     fprintf(stderr, "%s:%d: ", file, line);
     va_start(args, fmt);
@@ -33,67 +50,154 @@ void conf_check_at(bool ok, const char *file, int line, const char *fmt, ...)
     _exit(1);
 }
 
-void conf_skip(const char *why)
+void conf_need(const char *word)
 {
-    printf("  (%s)", why);
-    fflush(stdout);
-    _exit(EXIT_SKIP);
+    const char *reason = offers_lacks(conf_offers, word);
+
+    if (!reason)
+        return;
+    dprintf(reason_fd, "%s: %s", word, reason);
+    _exit(EXIT_LACKS);
 }
 
-/* 1 passed, 0 skipped, -1 failed */
-static int run(const struct conf_case *one)
+/* The exit status of the case, and what it lacks when that is EXIT_LACKS. */
+static int run_process(const struct conf_case *one, const struct options *options, char *reason)
 {
-    int status;
+    int pipes[2], status = -1;
+    ssize_t len;
     pid_t pid;
 
-    printf("%-44s", one->name);
-    fflush(stdout);
+    reason[0] = 0;
+    if (pipe(pipes))
+        return -1;
+    fflush(NULL);
     pid = fork();
     if (pid == 0) {
-        alarm(CASE_SECONDS);
+        close(pipes[0]);
+        reason_fd = pipes[1];
+        alarm(options->longer ? LONG_SECONDS : CASE_SECONDS);
         one->run();
         exit(0);
     }
+    close(pipes[1]);
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        status = -1;
+    len = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LACKS
+              ? read(pipes[0], reason, REASON_MAX - 1)
+              : 0;
+    reason[len > 0 ? len : 0] = 0;
+    close(pipes[0]);
+    return status;
+}
+
+static void run(const struct conf_case *one, struct options *options)
+{
+    char reason[REASON_MAX];
+    const char *verdict = "FAILED";
+    int status;
+
+    printf("%-52s", one->name);
+    status = run_process(one, options, reason);
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        verdict = "ok";
+        options->passed++;
+    } else if (reason[0]) {
+        verdict = "not offered";
+        options->lacking++;
+    } else {
+        options->failed++;
+    }
+    printf("  %s%s%s", verdict, reason[0] ? ": " : "", reason);
+    if (status != -1 && WIFSIGNALED(status))
+        printf(": %s", strsignal(WTERMSIG(status)));
+    printf("\n");
+    if (options->file)
+        fprintf(options->file, "%s\t%s\t%s\n", one->name, verdict, reason);
+}
+
+static void run_all(struct options *options)
+{
+    const struct conf_case *const *list = options->longer      ? long_groups
+                                          : options->processes ? proc_groups
+                                                               : groups;
+
+    for (size_t g = 0; list[g]; g++)
+        for (const struct conf_case *one = list[g]; one->name; one++)
+            if (!options->only || strstr(one->name, options->only))
+                run(one, options);
+}
+
+/* The file of one stack: its text, with whatever is not fit for a name replaced. */
+static void open_results(struct options *options)
+{
+    char path[1024];
+    int used = snprintf(path, sizeof path, "%s/", options->results);
+
+    mkdir(options->results, 0777);
+    snprintf(path + used, sizeof path - (size_t)used, "%s%s.tsv", conf_spec,
+             options->processes ? ".processes" : "");
+    for (char *at = path + used; *at; at++)
+        if (strchr(";()=,%/ ", *at))
+            *at = '_';
+    options->file = fopen(path, "w");
+    if (!options->file) {
+        perror(path);
+        exit(2);
+    }
+    fprintf(options->file, "%s\n", conf_spec);
+}
+
+static int parse(int argc, char **argv, struct options *options)
+{
+    int at = 1;
+
+    for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
+        if (!strcmp(argv[at], "--results") && at + 1 < argc)
+            options->results = argv[++at];
+        else if (!strcmp(argv[at], "--long"))
+            options->longer = true;
+        else if (!strcmp(argv[at], "--processes"))
+            options->processes = true;
+        else if (!strcmp(argv[at], "--any"))
+            options->any = true;
+        else
+            return -1;
+    }
+    if (at + 1 != argc && at + 2 != argc)
         return -1;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        printf("  ok\n");
-        return 1;
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIP) {
-        printf("  not offered\n");
-        return 0;
-    }
-    if (WIFSIGNALED(status))
-        printf("  FAILED: %s\n", strsignal(WTERMSIG(status)));
-    else
-        printf("  FAILED\n");
-    return -1;
+    conf_spec = argv[at];
+    options->only = at + 2 == argc ? argv[at + 1] : NULL;
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    int passed = 0, failed = 0, skipped = 0;
+    struct options options = {0};
 
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "usage: conformance SPEC [CASE]\n");
+    if (argc > 3 && !strcmp(argv[1], "--peer")) {
+        conf_spec = argv[2];
+        conf_offers = offers_read(CONF_OFFERS, conf_spec);
+        peer_main(argc - 3, argv + 3);
+    }
+    if (parse(argc, argv, &options)) {
+        fprintf(stderr, "usage: conformance [--results DIR] [--processes | --long] [--any] "
+                        "SPEC [CASE]\n");
         return 2;
     }
-    conf_spec = argv[1];
+    conf_offers = offers_read(CONF_OFFERS, conf_spec);
+    if (!conf_offers->known && !options.any) {
+        fprintf(stderr, "%s has no block for '%s'; --any tries each case\n", CONF_OFFERS,
+                conf_spec);
+        return 2;
+    }
     setenv("FI_PROVIDER", conf_spec, 1);
     setenv("FI_TRACE_FILE", "/tmp/weft-trace.conformance", 0); /* not one for each case, here */
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        for (const struct conf_case *one = groups[g]; one->name; one++) {
-            int result;
-
-            if (argc == 3 && !strstr(one->name, argv[2]))
-                continue;
-            result = run(one);
-            passed += result == 1;
-            failed += result == -1;
-            skipped += result == 0;
-        }
-    }
-    printf("%s: %d passed, %d failed, %d not offered\n", conf_spec, passed, failed, skipped);
-    return failed != 0;
+    if (options.results)
+        open_results(&options);
+    run_all(&options);
+    if (options.file)
+        fclose(options.file);
+    printf("%s: %d passed, %d failed, %d not offered\n", conf_spec, options.passed, options.failed,
+           options.lacking);
+    return options.failed != 0;
 }

@@ -187,12 +187,41 @@ static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
     assert_int_equal(fi_close(&fid->fid), 0);
 }
 
+/* The end of a peer is told without memory too, again and again, if it is read in between. */
+static void an_event_needs_no_memory(void **state)
+{
+    struct unit *control = NULL;
+    static struct bare bare;
+    struct fid_eq *eq;
+
+    if (!NOMEM_WORKS)
+        skip();
+    bare_init(&bare, false);
+    assert_int_equal(unit_create_control("test", &control), 0);
+    assert_int_equal(eq_open(&bare.fabric, control, NULL, &eq, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        struct fi_eq_entry entry = {.data = 7}, got = {0};
+        uint32_t event;
+
+        nomem_at = 1;
+        assert_int_equal(eq_write(eq_of(&eq->fid), FI_NOTIFY, &entry, sizeof entry), 0);
+        nomem_at = 1;
+        assert_int_equal(eq_write(eq_of(&eq->fid), FI_NOTIFY, &entry, sizeof entry), -FI_ENOMEM);
+        nomem_at = 0;
+        assert_int_equal(fi_eq_read(eq, &event, &got, sizeof got, 0), sizeof got);
+        assert_int_equal(got.data, 7);
+    }
+    assert_int_equal(fi_close(&eq->fid), 0);
+    unit_release(control);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_descriptor_may_fail),
         cmocka_unit_test(a_queue_that_cannot_grow_reports_one_overrun),
+        cmocka_unit_test(an_event_needs_no_memory),
     };
 
     return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);

@@ -66,12 +66,32 @@ static void finish_takes_a_zeroed_pool(void **state)
     pool_finish(&pool);
 }
 
+static void it_knows_its_own_items(void **state)
+{
+    struct pool pool;
+    void *items[40];
+    int other;
+
+    pool_init(&pool, 100, 0);
+    assert_false(pool_owns(&pool, &other));
+    for (int i = 0; i < 40; i++)
+        items[i] = pool_get(&pool);
+    for (int i = 0; i < 40; i++) {
+        assert_true(pool_owns(&pool, items[i]));
+        assert_false(pool_owns(&pool, (char *)items[i] + 1));
+    }
+    assert_false(pool_owns(&pool, &other));
+    assert_false(pool_owns(&pool, NULL));
+    pool_finish(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_are_distinct_aligned_and_writable),
         cmocka_unit_test(last_freed_is_first_reused),
         cmocka_unit_test(limit_is_kept),
+        cmocka_unit_test(it_knows_its_own_items),
         cmocka_unit_test(finish_takes_a_zeroed_pool),
     };
 

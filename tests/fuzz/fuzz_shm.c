@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -185,7 +186,7 @@ static void victim_posts(struct game *game, struct input *input)
         return;
     game->posted++;
     room = rooms[op] + ROOM;
-    switch (what % 8) {
+    switch (what % 9) {
     case 0: fi_recv(ep, room, ROOM, NULL, FI_ADDR_UNSPEC, (void *)op); break;
     case 1:
         fi_trecv(ep, room, ROOM, NULL, FI_ADDR_UNSPEC, what >> 3, what & 128 ? UINT64_MAX : 0,
@@ -202,6 +203,9 @@ static void victim_posts(struct game *game, struct input *input)
         fi_sendmsg(ep, &msg, FI_DELIVERY_COMPLETE);
         break;
     }
+    case 7:
+        fi_fetch_atomic(ep, room, 4, NULL, room, NULL, peer, 0, 1, FI_UINT64, FI_SUM, (void *)op);
+        break;
     default: fi_cancel(&ep->fid, (void *)(uintptr_t)(what >> 3)); break;
     }
 }

@@ -3,7 +3,8 @@
  * Any stream from a peer into a connected endpoint with operations outstanding: nothing is touched
  * that should not be, every operation ends at most once, and none after the endpoint is closed.
  * Byte 0: 1 other byte order, 2 shared context and tags, 4 peer of wire version 1, 8 receives
- * posted late. Byte 1: size of the pieces in which the rest arrives, 0 for all at once.
+ * posted late, 16 peer that knows atomics. Byte 1: size of the pieces in which the rest arrives, 0
+ * for all at once.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -25,7 +27,8 @@ extern const struct part tcp_part;
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
-    OPS = 16,
+    OPS = 18,
+    RECEIVES_END = 16, /* contexts from there on are atomics */
     ROOM = 64,
     REGION = 256,
     GUARD = 0x5a
@@ -96,6 +99,7 @@ static void set_up(void)
     struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
 
+    hints->caps = FI_PEER; /* or there are no atomics */
     must(!tcp_part.offer(&request, NULL, &list) && list);
     infos[0] = pick(list, false);
     infos[1] = pick(list, true);
@@ -149,11 +153,14 @@ static void post_sends(struct fid_ep *ep, bool tagged)
     fi_write(ep, rooms[3] + ROOM, ROOM, NULL, 0, 0, 1, (void *)3);
     if (tagged)
         fi_tsend(ep, rooms[4] + ROOM, ROOM, NULL, 0, 9, (void *)4);
+    fi_atomic(ep, rooms[16] + ROOM, ROOM / 8, NULL, 0, 0, 1, FI_UINT64, FI_SUM, (void *)16);
+    fi_fetch_atomic(ep, rooms[16] + ROOM, ROOM / 4, NULL, rooms[17] + ROOM, NULL, 0, 0, 1,
+                    FI_UINT32, FI_BXOR, (void *)17);
 }
 
 static void post_receives(struct fid_ep *ep, bool tagged)
 {
-    for (uintptr_t i = 5; i < OPS; i++) {
+    for (uintptr_t i = 5; i < RECEIVES_END; i++) {
         if (tagged && i % 2)
             fi_trecv(ep, rooms[i] + ROOM, ROOM, NULL, 0, i, i == 5 ? UINT64_MAX : 0, (void *)i);
         else
@@ -207,6 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fid = open_ep(shared, &srx);
     struct tcp_ep *ep = tcp_ep_of(fid);
     ep->peer_version = !!(data[0] & 4);
+    ep->peer_features = data[0] & 16 ? OPT_FEATURE_ATOMICS : 0;
     must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds));
     must(!tcp_ep_connected(ep, fds[0], data[0] & 1));
     if (!late)

@@ -35,7 +35,11 @@ static void check_record(const uint8_t *data, size_t size, bool network)
     must(wire.iov_count <= TCP_WIRE_IOV_MAX);
 #endif
     must(tcp_wire_encode(&wire, network, again) == (size_t)rc);
-    again[0] = data[0]; /* the version is not looked at */
+    again[0] = data[0];                                   /* the version is not looked at */
+    if (wire.op == TCP_OP_TAG && data[1] == TCP_OP_MSG) { /* as 1.17 spells it */
+        again[1] = data[1];
+        again[network ? 3 : 2] |= TCP_FLAG_TAGGED;
+    }
     must(!memcmp(again, data, (size_t)rc));
     for (int have = 0; have < rc; have++)
         must(tcp_wire_decode(data, (size_t)have, network, &wire, &why) == 0);

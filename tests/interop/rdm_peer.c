@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdm_peer PROVIDER OWN_PORT PEER_PORT: one of two processes that do the same to each other over
- * reliable datagrams on 127.0.0.1, both at once: each dials, sends, writes, reads and checks.
- * Public API of libfabric 1.17, so that it runs on any library.
+ * rdm_peer PROVIDER OWN_PORT PEER_PORT [low|high|both|refused]: one of two processes that do the
+ * same to each other over reliable datagrams on 127.0.0.1, both at once: each dials, sends, writes,
+ * reads and checks. The last word says who receives into buffers that are too small (1.17 ends the
+ * connection then), or that the peer, a libfabric's net, has no atomics. Public API of
+ * libfabric 1.17, so that it runs on any library.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -21,7 +24,7 @@
 
 enum {
     MESSAGES = 24,
-    REGION = 1 << 20,
+    REGION = 2 << 20,
     LIMIT_S = 30,
     KEY = 0x77
 };
@@ -51,7 +54,7 @@ static void die(const char *what, long rc)
             die(#call, rc_);                                                                       \
     } while (0)
 
-static void open_all(const char *provider, int port)
+static void open_all(const char *provider, int port, uint64_t more_caps)
 {
     struct fi_info *hints = fi_allocinfo(), *info;
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
@@ -59,7 +62,7 @@ static void open_all(const char *provider, int port)
     char service[8];
 
     snprintf(service, sizeof(service), "%d", port);
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV | more_caps;
     hints->mode = FI_CONTEXT;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup(provider);
@@ -101,6 +104,8 @@ static void same(const unsigned char *bytes, size_t len, unsigned seed)
     }
 }
 
+static int truncations; /* completions in that error that are expected */
+
 /* One completion, if there is one. */
 static int take(struct fi_cq_tagged_entry *entry, fi_addr_t *src)
 {
@@ -109,7 +114,15 @@ static int take(struct fi_cq_tagged_entry *entry, fi_addr_t *src)
 
     if (rc == -FI_EAVAIL) {
         fi_cq_readerr(cq, &error, 0);
-        die("completion in error", -error.err);
+        if (error.err == FI_ETRUNC && truncations) {
+            truncations--;
+            entry->op_context = error.op_context;
+            entry->flags = error.flags;
+            return 1;
+        }
+        fprintf(stderr, "%s: completion in error: %s: %s\n", phase, fi_strerror(error.err),
+                error.err_data ? (const char *)error.err_data : "no reason");
+        exit(1);
     }
     if (rc != 1 && rc != -FI_EAGAIN)
         die("fi_cq_readfrom", rc);
@@ -146,9 +159,9 @@ static void wait_for(unsigned count)
 
 static size_t size_of(int i)
 {
-    static const size_t sizes[] = {0, 1, 64, 200, 4096, 70000};
+    static const size_t sizes[] = {0, 1, 64, 200, 4096, 70000, 16384, 300000};
 
-    return sizes[i % 6];
+    return sizes[i % 8];
 }
 
 /* Both dial at once; tags arrive in another order than they are asked for. */
@@ -245,6 +258,49 @@ static void write_with_data(void)
     }
 }
 
+/* Each adds to what is the other's, fetches, and exchanges; many elements, too. */
+static void atomics(void)
+{
+    enum {
+        MANY = 1000
+    };
+    static uint64_t operand[MANY], result[MANY], expected;
+    uint64_t *mine = (uint64_t *)(void *)region;
+    size_t many;
+
+    phase = "atomics";
+    CHECK(fi_fetch_atomicvalid(ep, FI_UINT64, FI_SUM, &many));
+    many = many < MANY ? many : MANY;
+    memset(region, 0, REGION);
+    meet();
+    for (int i = 0; i < MANY; i++)
+        operand[i] = (uint64_t)i + 5;
+    POST(fi_atomic(ep, operand, many, NULL, peer, 64, KEY, FI_UINT64, FI_SUM, NULL));
+    wait_for(1);
+    POST(fi_fetch_atomic(ep, operand, many, NULL, result, NULL, peer, 64, KEY, FI_UINT64, FI_SUM,
+                         NULL));
+    wait_for(1);
+    for (uint64_t i = 0; i < many; i++) {
+        if (result[i] != i + 5)
+            die("fetched", (long)result[i]);
+    }
+    expected = 2 * operand[0];
+    POST(fi_compare_atomic(ep, &operand[9], 1, NULL, &expected, NULL, result, NULL, peer, 64, KEY,
+                           FI_UINT64, FI_CSWAP, NULL));
+    wait_for(1);
+    if (result[0] != expected)
+        die("compared with", (long)result[0]);
+    POST(fi_inject_atomic(ep, &operand[1], 1, peer, 0, KEY, FI_UINT64, FI_ATOMIC_WRITE));
+    POST(fi_fetch_atomic(ep, NULL, 1, NULL, result, NULL, peer, 0, KEY, FI_UINT64, FI_ATOMIC_READ,
+                         NULL));
+    wait_for(1);
+    if (result[0] != operand[1])
+        die("written and read", (long)result[0]);
+    meet();
+    if (mine[0] != 6 || mine[8] != 14 || mine[9] != 12)
+        die("own memory", (long)mine[8]);
+}
+
 static void delivery_complete(void)
 {
     struct iovec iov = {.iov_base = out, .iov_len = 3000};
@@ -257,6 +313,68 @@ static void delivery_complete(void)
     POST(fi_tsendmsg(ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION));
     wait_for(2);
     same(in, 3000, seed_peer);
+}
+
+/* A buffer too small, for each way that a payload takes: an error there, and the connection lives.
+ */
+static void truncated(int here)
+{
+    static const size_t sizes[] = {3000, 60000, 400000};
+
+    phase = "truncation";
+    for (int i = 0; i < 3; i++) {
+        CHECK(fi_trecv(ep, in, here ? sizes[i] / 2 : sizes[i], NULL, FI_ADDR_UNSPEC, 50, 0, NULL));
+        meet();
+        fill(out, sizes[i], seed_own);
+        truncations = here;
+        POST(fi_tsend(ep, out, sizes[i], NULL, peer, 50, NULL));
+        wait_for(2);
+        if (truncations)
+            die("no truncation", (long)sizes[i]);
+        same(in, here ? sizes[i] / 2 : sizes[i], seed_peer);
+    }
+}
+
+/* The error of the next completion, or 0. */
+static int outcome(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    long rc;
+
+    while ((rc = fi_cq_read(cq, &entry, 1)) == -FI_EAGAIN)
+        if (time(NULL) - start > LIMIT_S)
+            die("too slow", 0);
+    if (rc == 1)
+        return 0;
+    if (fi_cq_readerr(cq, &error, 0) != 1)
+        die("fi_cq_readerr", rc);
+    return error.err;
+}
+
+/* Each operation ends once, in error, and the peers go on. */
+static void refused_atomics(int here)
+{
+    static uint64_t one = 1, got = 7;
+    int err;
+
+    phase = "atomics that the peer has not";
+    memset(region, 0, REGION);
+    meet();
+    for (int i = 0; here && i < 10; i++) {
+        POST(fi_fetch_atomic(ep, &one, 1, NULL, &got, NULL, peer, 8, KEY, FI_UINT64, FI_SUM, NULL));
+        err = outcome();
+        if (err != FI_EOPNOTSUPP || got != 7)
+            die("fetch", -err);
+        POST(fi_atomic(ep, &one, 1, NULL, peer, 16, KEY, FI_UINT64, FI_BOR, NULL));
+        err = outcome();
+        if (err != FI_EOPNOTSUPP)
+            die("atomic", -err);
+        if (fi_inject_atomic(ep, &one, 1, peer, 16, KEY, FI_UINT64, FI_BOR) != -FI_EOPNOTSUPP)
+            die("inject", 0);
+    }
+    meet();
+    delivery_complete();
 }
 
 static void close_all(void)
@@ -274,18 +392,29 @@ static void close_all(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    int refused, theirs;
+
+    if (argc != 4 && argc != 5)
         return 2;
+    refused = argc == 5 && !strcmp(argv[4], "refused");
+    theirs = !strcmp(argv[1], "net");
     start = time(NULL);
     seed_own = (unsigned char)atoi(argv[2]);
     seed_peer = (unsigned char)atoi(argv[3]);
-    open_all(argv[1], atoi(argv[2]));
+    open_all(argv[1], atoi(argv[2]), argc == 5 && !theirs ? FI_ATOMIC : 0);
     insert_peer(atoi(argv[3]));
     tagged();
     messages_with_data();
     remote_memory();
     write_with_data();
     delivery_complete();
+    if (refused)
+        refused_atomics(!theirs);
+    else if (argc == 5)
+        atomics();
+    if (argc == 5 && !refused)
+        truncated(!strcmp(argv[4], "both") ||
+                  !strcmp(argv[4], atoi(argv[2]) < atoi(argv[3]) ? "low" : "high"));
     close_all();
     puts("ok");
     return 0;

@@ -41,13 +41,19 @@ struct pair {
 
 static int pair_locks;
 
+/* What the next domain is asked for. */
+static enum fi_threading pair_threading = FI_THREAD_DOMAIN;
+
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-    static int (*lock)(pthread_mutex_t *);
+    static int (*known)(pthread_mutex_t *);
+    int (*lock)(pthread_mutex_t *) = __atomic_load_n(&known, __ATOMIC_RELAXED);
 
-    if (!lock)
+    if (!lock) {
         *(void **)&lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
-    pair_locks++;
+        __atomic_store_n(&known, lock, __ATOMIC_RELAXED);
+    }
+    __atomic_fetch_add(&pair_locks, 1, __ATOMIC_RELAXED);
     return lock(mutex);
 }
 
@@ -56,9 +62,10 @@ static inline struct fi_info *pair_info(const char *spec)
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
     hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->threading = pair_threading;
     hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     setenv("FI_PROVIDER", spec, 1);

@@ -116,6 +116,24 @@ pingpong() {
     fi
 }
 
+# exchange LABEL "ONE SIDE" "OTHER SIDE" [ARGUMENT...]: two of $program that do the same to each other;
+# the second has the higher port
+exchange() {
+    local label=$1 one one_what other other_what low high pid rc=0
+    read -r one one_what <<<"$2"
+    read -r other other_what <<<"$3"
+    shift 3
+    low=$(free_port)
+    high=$(free_port)
+    [ "$low" -lt "$high" ] || { rc=$low low=$high high=$rc rc=0; }
+    "$one" "$one_what" timeout -k 2 40 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
+    pid=$!
+    jobs_to_end+=("$pid")
+    "$other" "$other_what" timeout -k 2 40 "$program" "$other_what" "$high" "$low" "$@" >"$work/other" 2>&1 || rc=1
+    wait "$pid" || rc=1
+    if [ $rc = 0 ]; then ok "$label"; else bad "$label" "$work/one" "$work/other"; fi
+}
+
 finish() {
     [ "$failures" = 0 ] || { echo "$failures failed"; exit 1; }
     exit 0

@@ -8,6 +8,9 @@
  * copies at once, also what nobody waits for yet. With deliver=post, and while nothing is queued, a
  * message does not leave the sender's stack: it is handed over inside of the post.
  *
+ * A datagram (FI_EP_DGRAM) succeeds when it is sent: without a receive, or without an endpoint, it
+ * is gone.
+ *
  * Locks: a port's spin lock guards its two queues, the world's mutex the table and who is connected
  * to whom. Order: fabric's unit, endpoint's unit, world, port. Endpoints of different units may be
  * driven by different threads with deliver=progress only.
@@ -18,6 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
@@ -41,6 +45,8 @@ enum {
     LOOP_IOV_LIMIT = 4,
     LOOP_SIZE = 4096,
     LOOP_INJECT = 256,
+    LOOP_ATOMIC = 4096, /* bytes of one operand */
+    LOOP_MTU = 4096,    /* of FI_EP_DGRAM */
     LOOP_CM_DATA = 256,
     LOOP_MIN_MULTI_RECV = 16384,
 };
@@ -56,6 +62,7 @@ struct loop_fabric {
     struct unit *unit;
     struct params *params;
     bool direct;               /* deliver=post */
+    bool rdma;                 /* shape=rdma */
     struct unit_source source; /* of `unit`: ends connections for who reads the EQ only */
     struct list ended;         /* endpoints whose peer has gone (world locked) */
 };
@@ -87,13 +94,24 @@ enum loop_kind {
     LOOP_MSG,
     LOOP_TAGGED,
     LOOP_WRITE,
-    LOOP_READ
+    LOOP_READ,
+    LOOP_ATOMIC_WRITE,
+    LOOP_ATOMIC_FETCH /* or compare */
 };
 
 enum loop_where {
     LOOP_QUEUED,
     LOOP_TAKEN,
     LOOP_DONE
+};
+
+/* What an atomic has more than a write: its operands are the iov, its targets the rma. */
+struct loop_atomic {
+    enum fi_datatype datatype;
+    enum fi_op op;
+    uint64_t function;
+    size_t compare_count, result_count;
+    struct iovec compare[LOOP_IOV_LIMIT], result[LOOP_IOV_LIMIT];
 };
 
 /* An operation under way. */
@@ -105,9 +123,11 @@ struct loop_op {
     enum loop_kind kind;
     int err; /* how it ended, positive */
     bool has_data, wanted;
+    bool datagram; /* lost without a word when nobody takes it */
     uint64_t data, tag;
     size_t len;
     void *context;
+    const struct loop_atomic *atomic; /* of atomics only */
     size_t count, rma_count;
     struct iovec iov[LOOP_IOV_LIMIT];
     struct fi_rma_iov rma[LOOP_IOV_LIMIT];
@@ -116,7 +136,8 @@ struct loop_op {
 /* One in a pool: with room for the payload of an inject. */
 struct loop_queued_op {
     struct loop_op op;
-    char bytes[LOOP_INJECT];
+    struct loop_atomic atomic;
+    char bytes[LOOP_INJECT], compare[LOOP_INJECT];
 };
 
 /* A message without a receive. */
@@ -159,7 +180,9 @@ struct loop_ep {
     struct report report;
     struct unit_source source;
     _Atomic(enum loop_state) state;
-    bool rdm, attached, knows_sources;
+    bool rdm;   /* needs no connection: FI_EP_DGRAM too */
+    bool dgram; /* FI_EP_DGRAM */
+    bool attached, knows_sources;
     uint32_t addr_format;
     uint64_t caps, tx_op_flags, rx_op_flags;
     size_t tx_size, rx_size, min_multi_recv;
@@ -266,6 +289,7 @@ extern struct fi_ops_cm loop_cm_ops, loop_rdm_cm_ops;
 extern struct fi_ops_msg loop_msg_ops, loop_msg_shared_ops;
 extern struct fi_ops_tagged loop_tagged_ops, loop_tagged_shared_ops;
 extern struct fi_ops_rma loop_rma_ops;
+extern struct fi_ops_atomic loop_atomic_ops;
 extern struct fi_ops_srx_peer loop_srx_peer_ops;
 
 /* An endpoint takes the request of info->handle over. -FI_EINVAL. */
@@ -293,6 +317,8 @@ void loop_abort(struct loop_ep *ep);
 fi_addr_t loop_source(struct loop_ep *ep, const struct loop_port *from);
 /* Lets go of the peers that sends have looked up. Unit locked. */
 void loop_forget_peers(struct loop_ep *ep);
+/* An atomic at its target: loop_atomic.c. 0 or a positive error. Unit of ep locked. */
+int loop_apply(struct loop_ep *ep, const struct loop_op *op);
 /* A message meets its receive, or is saved: loop_receive.c. Sets op->err. Unit of ep locked. */
 void loop_receive(struct loop_ep *ep, struct loop_op *op);
 /* The AV has changed: saved messages may have a source now. Unit locked. */

@@ -189,6 +189,18 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return rc;
 }
 
+static size_t unexpected(struct loop_ep *ep)
+{
+    size_t count;
+
+    if (!ep->match)
+        return 0;
+    unit_lock(ep->report.unit);
+    count = match_queued(ep->match);
+    unit_unlock(ep->report.unit);
+    return count;
+}
+
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
@@ -199,14 +211,17 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
         return -FI_ENOPROTOOPT;
     switch (name) {
     case FI_OPT_MIN_MULTI_RECV: answer = ep->min_multi_recv; break;
+    case OPT_UNEXPECTED: answer = unexpected(ep); break;
     case FI_OPT_CM_DATA_SIZE: answer = LOOP_CM_DATA; break;
     case FI_OPT_TX_SIZE: answer = ep->tx_size; break;
     case FI_OPT_RX_SIZE: answer = ep->rx_size; break;
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_MAX_RMA_SIZE: answer = SIZE_MAX; break;
+    case FI_OPT_MAX_MSG_SIZE: answer = ep->dgram ? LOOP_MTU : SIZE_MAX; break;
+    case FI_OPT_MAX_RMA_SIZE: answer = ep->caps & FI_RMA ? SIZE_MAX : 0; break;
     case FI_OPT_MAX_TAGGED_SIZE: answer = ep->caps & FI_TAGGED ? SIZE_MAX : 0; break;
-    case FI_OPT_INJECT_MSG_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE: answer = LOOP_INJECT; break;
+    case FI_OPT_INJECT_MSG_SIZE: answer = LOOP_INJECT; break;
+    case FI_OPT_INJECT_RMA_SIZE: answer = ep->caps & FI_RMA ? LOOP_INJECT : 0; break;
+    case FI_OPT_MAX_ATOMIC_SIZE: answer = ep->caps & FI_ATOMIC ? LOOP_ATOMIC : 0; break;
+    case FI_OPT_INJECT_ATOMIC_SIZE: answer = ep->caps & FI_ATOMIC ? LOOP_INJECT : 0; break;
     case FI_OPT_INJECT_TAGGED_SIZE: answer = ep->caps & FI_TAGGED ? LOOP_INJECT : 0; break;
     default: return -FI_ENOPROTOOPT;
     }
@@ -323,11 +338,15 @@ static int read_info(struct loop_ep *ep, const struct fi_info *info)
     union addr src;
     int rc = addr_from_str("127.0.0.1:0", SIZE_MAX, &src);
 
-    if (info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_RDM)
+    if (info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_RDM &&
+        info->ep_attr->type != FI_EP_DGRAM)
         return -FI_EINVAL;
-    ep->rdm = info->ep_attr->type == FI_EP_RDM;
+    ep->rdm = info->ep_attr->type != FI_EP_MSG;
+    ep->dgram = info->ep_attr->type == FI_EP_DGRAM;
     ep->addr_format = info->addr_format;
-    ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA);
+    ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | (ep->dgram ? 0 : FI_RMA));
+    if (ep->dgram)
+        ep->caps &= ~(FI_RMA | FI_TAGGED | FI_ATOMIC);
     ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->tx_op_flags = info->tx_attr->op_flags;
     ep->rx_op_flags = info->rx_attr->op_flags;
@@ -360,7 +379,7 @@ static void set_ops(struct loop_ep *ep, void *context)
                      : own                   ? &loop_tagged_ops
                                              : &loop_tagged_shared_ops;
     ep->fid.rma = ep->caps & FI_RMA ? &loop_rma_ops : &no_rma_ops;
-    ep->fid.atomic = &no_atomic_ops;
+    ep->fid.atomic = ep->caps & FI_ATOMIC ? &loop_atomic_ops : &no_atomic_ops;
     ep->fid.collective = &no_collective_ops;
 }
 

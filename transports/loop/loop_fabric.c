@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/atomic.h"
 #include "core/domain.h"
 #include "core/no.h"
 #include "transports/loop/loop.h"
@@ -27,6 +28,13 @@ static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struc
                     context);
 }
 
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    loop_count(LOOP_CALL_OTHER);
+    return atomic_query(datatype, op, attr, flags, LOOP_ATOMIC);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
@@ -37,7 +45,7 @@ static struct fi_ops_domain domain_ops = {
     .poll_open = no_domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
-    .query_atomic = no_domain_query_atomic,
+    .query_atomic = domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };
@@ -119,6 +127,7 @@ int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabri
     if (!fabric)
         return -FI_ENOMEM;
     fabric_init(&fabric->base, args, &fabric_fid_ops, &fabric_ops, context);
+    fabric->rdma = args->params && !strcmp(params_string(args->params, "shape"), "rdma");
     fabric->direct = args->params && !strcmp(params_string(args->params, "deliver"), "post");
     list_init(&fabric->ended);
     list_init(&fabric->source.link);

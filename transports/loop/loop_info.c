@@ -14,15 +14,18 @@ enum {
     OBJECTS = 65536,
 };
 
-static const uint64_t common_caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE |
-                                    FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
+static const uint64_t common_caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV | FI_READ |
+                                    FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
                                     FI_RMA_EVENT | FI_LOCAL_COMM | FI_FENCE | FI_PEER;
 static const uint64_t rdm_caps = FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV |
                                  FI_TAGGED_DIRECTED_RECV | FI_TAGGED_MULTI_RECV | FI_AV_USER_ID;
+static const uint64_t dgram_caps = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_LOCAL_COMM |
+                                   FI_PEER | FI_SOURCE | FI_AV_USER_ID;
 static const uint64_t all_orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR |
                                    FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAR | FI_ORDER_SAW |
                                    FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
-                                   FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW;
+                                   FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR |
+                                   FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 
 /* Endpoints of loop talk to those of the same process only: not a wire that others know. */
 static const uint32_t protocol = 1u << 31 | 0x100b;
@@ -129,9 +132,24 @@ static void fill(struct fi_info *info, bool rdm, bool shared)
         info->domain_attr->caps |= FI_AV_USER_ID;
 }
 
+/* What is not promised: order, arrival, anything but messages, and those up to a size. */
+static void make_dgram(struct fi_info *info)
+{
+    info->caps = info->tx_attr->caps = info->rx_attr->caps = dgram_caps;
+    info->tx_attr->op_flags &= ~FI_DELIVERY_COMPLETE;
+    info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_NONE;
+    info->tx_attr->rma_iov_limit = 0;
+    info->ep_attr->type = FI_EP_DGRAM;
+    info->ep_attr->max_msg_size = LOOP_MTU;
+    info->ep_attr->max_order_raw_size = 0;
+    info->ep_attr->max_order_war_size = 0;
+    info->ep_attr->max_order_waw_size = 0;
+    info->ep_attr->mem_tag_format = 0;
+}
+
 static int set_addrs(struct fi_info *info, const union addr *src, const union addr *dest)
 {
-    bool rdm = info->ep_attr->type == FI_EP_RDM;
+    bool rdm = info->ep_attr->type != FI_EP_MSG;
     char raw[LOOP_ADDR_MAX];
     int rc = info_set_src(info, raw, loop_addr_export(info->addr_format, rdm, src, raw));
 
@@ -140,14 +158,25 @@ static int set_addrs(struct fi_info *info, const union addr *src, const union ad
     return rc;
 }
 
-static int add(struct fi_info **list, uint32_t format, bool rdm, bool shared, const union addr *src,
+/* The kinds of endpoints, best first. */
+enum offer {
+    OFFER_RDM,
+    OFFER_MSG,
+    OFFER_MSG_SHARED,
+    OFFER_DGRAM,
+    OFFERS
+};
+
+static int add(struct fi_info **list, uint32_t format, enum offer offer, const union addr *src,
                const union addr *dest)
 {
     struct fi_info *info = info_alloc();
 
     if (!info)
         return -FI_ENOMEM;
-    fill(info, rdm, shared);
+    fill(info, offer == OFFER_RDM || offer == OFFER_DGRAM, offer == OFFER_MSG_SHARED);
+    if (offer == OFFER_DGRAM)
+        make_dgram(info);
     info->addr_format = format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
     if (info_set_string(&info->domain_attr->name, "loop") ||
         info_set_string(&info->fabric_attr->name, "loop") || set_addrs(info, src, dest)) {
@@ -188,9 +217,19 @@ static int import(const struct request *req, const char *name, const void *raw, 
     return rc;
 }
 
+/* As RDMA devices have it. */
+static void restrict_to_rdma(struct fi_info *info)
+{
+    info->domain_attr->mr_mode |= FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
+    info->domain_attr->max_ep_srx_ctx = 0;
+    info->rx_attr->size = 64;
+    info->tx_attr->iov_limit = 2;
+}
+
 int loop_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     const struct fi_info *hints = req->hints;
+    bool rdma = !strcmp(params_string(req->params, "shape"), "rdma");
     bool named = req->node || req->service, source = req->flags & FI_SOURCE;
     union addr src, dest;
     bool has_dest = false;
@@ -212,8 +251,13 @@ int loop_offer(const struct request *req, const struct fi_info *lower, struct fi
         return 0;
     if (addr_is_any(&src.sa))
         src.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; !rc && i < 3; i++)
-        rc = add(info, hints->addr_format, i == 0, i == 2, &src, has_dest ? &dest : NULL);
+    for (int i = 0; !rc && i < OFFERS; i++) {
+        if (rdma && i != OFFER_MSG)
+            continue;
+        rc = add(info, hints->addr_format, (enum offer)i, &src, has_dest ? &dest : NULL);
+    }
+    if (!rc && rdma)
+        restrict_to_rdma(*info);
     if (rc) {
         info_free(*info);
         *info = NULL;

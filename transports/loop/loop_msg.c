@@ -27,6 +27,7 @@ static inline ssize_t post_send(struct fid_ep *fid, const struct post *post)
     op.kind = tagged ? LOOP_TAGGED : LOOP_MSG;
     op.data = post->data;
     op.tag = post->tag;
+    op.atomic = NULL;
     op.context = post->context;
     op.count = post->count;
     op.rma_count = 0;

@@ -111,9 +111,10 @@ static void save(struct loop_ep *ep, struct fi_peer_rx_entry *entry, struct loop
     struct loop_saved *saved = malloc(sizeof(*saved) + op->len);
     struct iovec to = {.iov_len = op->len};
 
-    if (!saved) {
+    if (!saved || ep->domain->fabric->rdma) {
         free_entry(entry);
-        op->err = FI_ENOMEM;
+        op->err = saved ? FI_ENORX : FI_ENOMEM;
+        free(saved);
         return;
     }
     saved->ep = ep;
@@ -148,9 +149,11 @@ static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
 
     if (!rc)
         deliver(ep, entry, op->iov, op->count, op->len, op->has_data, op->data);
+    else if (rc == -FI_ENOENT && op->datagram)
+        free_entry(entry);
     else if (rc == -FI_ENOENT)
         save(ep, entry, op);
-    else
+    else if (!op->datagram)
         op->err = -rc;
 }
 
@@ -257,8 +260,12 @@ void loop_receive(struct loop_ep *ep, struct loop_op *op)
 {
     if (!ep->rdm && atomic_load_explicit(&ep->state, memory_order_relaxed) != LOOP_CONNECTED)
         op->err = FI_ECONNRESET;
+    else if (op->datagram != ep->dgram)
+        op->err = op->datagram ? 0 : FI_ECONNREFUSED;
     else if (op->kind == LOOP_MSG || op->kind == LOOP_TAGGED)
         receive_message(ep, op);
+    else if (op->atomic)
+        op->err = loop_apply(ep, op);
     else
         access_memory(ep, op);
 }

@@ -21,6 +21,7 @@ static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
     op.kind = read ? LOOP_READ : LOOP_WRITE;
     op.data = post->data;
     op.tag = 0;
+    op.atomic = NULL;
     op.context = post->context;
     op.count = post->count;
     op.rma_count = post->rma_count;

@@ -24,6 +24,8 @@ static const struct {
     [LOOP_TAGGED] = {REPORT_SEND, FI_SEND | FI_TAGGED},
     [LOOP_WRITE] = {REPORT_WRITE, FI_WRITE | FI_RMA},
     [LOOP_READ] = {REPORT_READ, FI_READ | FI_RMA},
+    [LOOP_ATOMIC_WRITE] = {REPORT_WRITE, FI_WRITE | FI_ATOMIC},
+    [LOOP_ATOMIC_FETCH] = {REPORT_READ, FI_READ | FI_ATOMIC},
 };
 
 static void report_end(struct loop_ep *ep, const struct loop_op *op)
@@ -137,19 +139,25 @@ static inline int find_target(struct loop_ep *ep, fi_addr_t dest, struct loop_po
     return look_up(ep, dest, port);
 }
 
-static void copy_inject(struct loop_queued_op *queued)
+static void copy_bytes(char *bytes, struct iovec *iov, size_t *count)
 {
-    struct loop_op *op = &queued->op;
     size_t at = 0;
 
-    for (size_t i = 0; i < op->count; i++) {
-        if (op->iov[i].iov_len)
-            memcpy(queued->bytes + at, op->iov[i].iov_base, op->iov[i].iov_len);
-        at += op->iov[i].iov_len;
+    for (size_t i = 0; i < *count; i++) {
+        if (iov[i].iov_len)
+            memcpy(bytes + at, iov[i].iov_base, iov[i].iov_len);
+        at += iov[i].iov_len;
     }
-    op->iov[0].iov_base = queued->bytes;
-    op->iov[0].iov_len = at;
-    op->count = 1;
+    iov[0].iov_base = bytes;
+    iov[0].iov_len = at;
+    *count = 1;
+}
+
+static void copy_inject(struct loop_queued_op *queued)
+{
+    copy_bytes(queued->bytes, queued->op.iov, &queued->op.count);
+    if (queued->op.atomic && queued->atomic.compare_count)
+        copy_bytes(queued->compare, queued->atomic.compare, &queued->atomic.compare_count);
 }
 
 static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_port *to, bool inject)
@@ -163,6 +171,10 @@ static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_por
     if (!queued)
         return -FI_ENOMEM;
     queued->op = *op;
+    if (op->atomic) {
+        queued->atomic = *op->atomic;
+        queued->op.atomic = &queued->atomic;
+    }
     if (inject)
         copy_inject(queued);
     list_attach(&queued->op.outstanding, &ep->outstanding);
@@ -178,7 +190,7 @@ static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_por
         loop_port_wake(to);
     }
     if (!open) {
-        queued->op.err = ep->rdm ? FI_ECONNREFUSED : FI_ECONNRESET;
+        queued->op.err = op->datagram ? 0 : ep->rdm ? FI_ECONNREFUSED : FI_ECONNRESET;
         give_back(&queued->op);
     }
     return 0;
@@ -191,11 +203,11 @@ static int check(const struct loop_ep *ep, struct loop_op *op, uint64_t flags)
     for (size_t i = 0; i < op->count; i++)
         len += op->iov[i].iov_len;
     op->len = len;
-    if (flags & FI_INJECT && len > LOOP_INJECT)
+    if ((flags & FI_INJECT && len > LOOP_INJECT) || (ep->dgram && len > LOOP_MTU))
         return -FI_EMSGSIZE;
     for (size_t i = 0; i < op->rma_count; i++)
         remote += op->rma[i].len;
-    return op->rma_count && remote != len ? -FI_EINVAL : 0;
+    return op->rma_count && !op->atomic && remote != len ? -FI_EINVAL : 0;
 }
 
 /* Sender's unit locked, and again when it returns; not in between. */
@@ -238,6 +250,7 @@ ssize_t loop_send(struct loop_ep *ep, struct loop_op *op, fi_addr_t dest, uint64
     op->from = ep->port;
     op->to = NULL;
     op->err = 0;
+    op->datagram = ep->dgram;
     op->has_data = flags & FI_REMOTE_CQ_DATA;
     op->wanted = !silent && report_wanted(ep->report.tx_selective, flags);
     unit_lock(ep->report.unit);
@@ -322,7 +335,7 @@ static void refuse_inbox(struct loop_port *port)
     port->ep = NULL;
     loop_port_unlock(port);
     while ((op = pop(port, &port->inbox))) {
-        op->err = FI_ECONNRESET;
+        op->err = op->datagram ? 0 : FI_ECONNRESET;
         give_back(op);
     }
 }

@@ -16,6 +16,7 @@ enum loop_call {
     LOOP_CALL_TRECV,
     LOOP_CALL_READ,
     LOOP_CALL_WRITE,
+    LOOP_CALL_ATOMIC,
     LOOP_CALL_CANCEL,
     LOOP_CALL_PROGRESS, /* of one endpoint */
     LOOP_CALL_OPEN,     /* fi_fabric, fi_domain, fi_endpoint, fi_eq_open, ... */

@@ -6,20 +6,40 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/atomic.h"
 #include "core/domain.h"
 #include "core/eq.h"
 #include "core/no.h"
 #include "core/srx.h"
-#include "transports/shm/shm_ep.h"
+#include "core/stx.h"
+#include "transports/shm/shm_op.h"
 
 /* ---- Domain ---- */
 
-/* The upper's only: there is none of the domain's own. */
 static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                           void *context)
 {
-    return srx_open(object_of(fid, struct domain, fid), NULL, &shm_srx_peer_ops, attr, srx,
-                    context);
+    struct domain *domain = object_of(fid, struct domain, fid);
+    const struct match_attr own = {
+        .size = SHM_SIZE,
+        .iov_limit = SHM_IOV_LIMIT,
+        .min_multi_recv = SHM_MIN_MULTI_RECV,
+        .directed = domain->info->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV),
+    };
+
+    return srx_open(domain, &own, &shm_srx_peer_ops, attr, srx, context);
+}
+
+static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+                          void *context)
+{
+    return stx_open(object_of(fid, struct domain, fid), stx, context);
+}
+
+static int domain_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    return atomic_query(datatype, op, attr, flags, SHM_ATOMIC_MAX);
 }
 
 static struct fi_ops_domain domain_ops = {
@@ -30,9 +50,9 @@ static struct fi_ops_domain domain_ops = {
     .scalable_ep = no_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
-    .stx_ctx = no_domain_stx_ctx,
+    .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
-    .query_atomic = no_domain_query_atomic,
+    .query_atomic = domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };

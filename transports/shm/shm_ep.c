@@ -13,7 +13,6 @@
 #include "core/info.h"
 #include "core/log.h"
 #include "core/no.h"
-#include "core/srx.h"
 #include "transports/shm/shm_op.h"
 
 /* ---- fork: a child's copies of the sockets would keep a dead parent alive ---- */
@@ -89,17 +88,20 @@ static int open_receive(struct shm_ep *ep)
     };
     int rc;
 
-    if (ep->srx) {
+    if (ep->srx && ep->srx->peer) {
         ep->in = ep->srx->peer;
         return 0;
     }
-    rc = match_create(&attr, &ep->match);
+    rc = ep->srx ? srx_attach(ep->srx, &ep->srx_user, &ep->match_source, &ep->report)
+                 : match_create(&attr, &ep->match);
     if (rc)
         return rc;
-    match_set_report(ep->match, &ep->report);
-    match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
-    ep->match_source.many = true;
-    ep->match_source.srx.peer_ops = &shm_srx_peer_ops;
+    if (ep->match) {
+        match_set_report(ep->match, &ep->report);
+        match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
+        ep->match_source.srx.peer_ops = &shm_srx_peer_ops;
+    }
+    ep->match_source.many = true; /* read by this endpoint's progress only, which is not on yet */
     ep->in = &ep->match_source.srx;
     return 0;
 }
@@ -125,13 +127,17 @@ int shm_ep_enable(struct shm_ep *ep)
         return -FI_ENOAV;
     if (!ep->report.unit)
         return -FI_ENOCQ;
+    if (ep->needs_srx && !ep->srx)
+        return -FI_ENORX;
+    if (ep->needs_stx && !ep->stx)
+        return -FI_EOPBADSTATE;
     rc = ep->bell ? 0 : shm_link_start(ep);
     if (rc)
         return rc;
     rc = ep->in ? 0 : open_receive(ep);
     if (rc)
         return rc;
-    ep->top = is_top(&ep->report) && !ep->srx;
+    ep->top = is_top(&ep->report) && !(ep->srx && ep->srx->peer);
     ep->knows_sources = ep->srx || ep->caps & (FI_SOURCE | FI_DIRECTED_RECV |
                                                FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
     shm_av_watch(ep);
@@ -176,6 +182,8 @@ int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     case FI_CLASS_AV: return bind_av(ep, bfid);
     case FI_CLASS_EQ: return 0; /* nothing is reported to it */
     case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
+    case FI_CLASS_STX_CTX:
+        return ep->needs_stx ? stx_bind(&ep->domain->base, bfid, &ep->stx) : -FI_EINVAL;
     default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
     }
 }
@@ -185,6 +193,8 @@ int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 static void close_receive(struct shm_ep *ep)
 {
     shm_saved_close(ep);
+    if (ep->srx)
+        srx_detach(ep->srx, &ep->srx_user);
     if (!ep->match)
         return;
     match_source_finish(&ep->match_source);
@@ -198,6 +208,7 @@ static void let_go(struct shm_ep *ep)
         children_release(&ep->srx->children);
     if (ep->av)
         children_release(&ep->av->children);
+    stx_release(ep->stx);
     children_release(&ep->domain->base.children);
     shm_ops_finish(ep);
     pool_finish(&ep->controls);
@@ -211,6 +222,8 @@ int shm_ep_close(struct fid *fid)
     struct shm_ep *ep = object_of(fid, struct shm_ep, fid.fid);
     struct unit *unit = ep->report.unit;
 
+    if (children_any(&ep->aliases))
+        return -FI_EBUSY;
     delist(ep);
     if (ep->watch.inserted)
         av_detach(ep->av, &ep->watch);
@@ -238,6 +251,9 @@ static int read_info(struct shm_ep *ep, const struct fi_info *info)
     ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_TAGGED | FI_RMA);
     ep->tx_op_flags = info->tx_attr->op_flags;
     ep->rx_op_flags = info->rx_attr->op_flags;
+    ep->source_err = ep->caps & FI_SOURCE_ERR;
+    ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->order = info->tx_attr->msg_order;
     ep->tx_size = info->tx_attr->size ? info->tx_attr->size : SHM_SIZE;
     ep->rx_size = info->rx_attr->size ? info->rx_attr->size : SHM_SIZE;
@@ -276,6 +292,7 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->links);
     list_init(&ep->dead);
     list_init(&ep->absent);
+    list_init(&ep->srx_user.link);
     shm_ops_init(ep);
     shm_controls_init(ep);
     rc = read_info(ep, info);

@@ -6,6 +6,7 @@
 #ifndef WEFT_SHM_EP_H
 #define WEFT_SHM_EP_H
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 #include <rdma/providers/fi_peer.h>
@@ -14,6 +15,8 @@
 #include "core/match.h"
 #include "core/pool.h"
 #include "core/report.h"
+#include "core/srx.h"
+#include "core/stx.h"
 #include "transports/shm/shm_bell.h"
 #include "transports/shm/shm_domain.h"
 #include "transports/shm/shm_link.h"
@@ -24,7 +27,6 @@ enum {
 };
 
 struct post;
-struct srx;
 struct shm_slot;
 struct shm_op;
 
@@ -36,7 +38,7 @@ struct shm_ep {
     struct fid_peer_srx *in; /* where receives come from */
     struct shm_link *hot[SHM_HOT];
     unsigned hot_count;
-    bool enabled, top, in_progress, knows_sources, look_now;
+    bool enabled, top, in_progress, knows_sources, source_err, look_now;
     bool armed, woken; /* somebody may sleep; wake_fd is readable */
     unsigned armed_rounds;
     unsigned forks;   /* fork_generation when it was opened */
@@ -50,7 +52,11 @@ struct shm_ep {
     /* Receives */
     struct match *match;
     struct match_source match_source;
-    struct srx *srx;
+    struct srx *srx; /* bound: the upper's, or the domain's own, used by srx_user */
+    struct srx_user srx_user;
+    struct stx *stx; /* the shared transmit context bound, or NULL */
+    bool needs_srx, needs_stx;
+    struct children aliases;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
     bool saved_full; /* and it was said */
@@ -92,6 +98,7 @@ int shm_ep_close(struct fid *fid);
 extern struct fi_ops_msg shm_msg_ops;
 extern struct fi_ops_tagged shm_tagged_ops;
 extern struct fi_ops_rma shm_rma_ops;
+extern struct fi_ops_atomic shm_atomic_ops;
 extern struct fi_ops_srx_peer shm_srx_peer_ops;
 
 /* ---- shm_post.c: 0, -FI_EAGAIN, -FI_EINVAL, -FI_EMSGSIZE, ... Take the lock. ---- */
@@ -125,8 +132,9 @@ bool shm_take_announced(struct shm_link *link, struct shm_head head, const char 
 bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_atomic(struct shm_link *link, struct shm_head head, const char *body);
 /* An announced message is here; positive err: it is not. */
-void shm_message_done(struct shm_ep *ep, struct shm_op *op, int err);
+void shm_message_done(struct shm_op *op, int err);
 void shm_remote_done(struct shm_ep *ep, struct shm_op *op);
 /* All saved messages go; unit locked. */
 void shm_saved_close(struct shm_ep *ep);

@@ -5,7 +5,9 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "core/alias.h"
 #include "core/no.h"
+#include "core/part.h"
 #include "transports/shm/shm_op.h"
 
 static struct shm_ep *ep_of(fid_t fid)
@@ -26,6 +28,18 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return rc;
 }
 
+static size_t unexpected(struct shm_ep *ep)
+{
+    size_t count;
+
+    if (!ep->match)
+        return 0;
+    unit_lock(ep->report.unit);
+    count = match_queued(ep->match);
+    unit_unlock(ep->report.unit);
+    return count;
+}
+
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     struct shm_ep *ep = ep_of(fid);
@@ -35,14 +49,17 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
         return -FI_ENOPROTOOPT;
     switch (name) {
     case FI_OPT_MIN_MULTI_RECV: answer = ep->min_multi_recv; break;
+    case OPT_UNEXPECTED: answer = unexpected(ep); break;
     case FI_OPT_TX_SIZE: answer = ep->tx_size; break;
     case FI_OPT_RX_SIZE: answer = ep->rx_size; break;
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
     case FI_OPT_MAX_RMA_SIZE: answer = SIZE_MAX; break;
+    case FI_OPT_MAX_ATOMIC_SIZE: answer = SHM_ATOMIC_MAX; break;
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_TAGGED_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE: answer = SHM_INJECT; break;
+    case FI_OPT_INJECT_RMA_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE: answer = SHM_INJECT; break;
     default: return -FI_ENOPROTOOPT;
     }
     if (*len < sizeof(answer)) {
@@ -153,8 +170,6 @@ static int op_flags(struct shm_ep *ep, int command, uint64_t *flags)
         *flags = *which;
         return 0;
     }
-    if (ep->enabled)
-        return -FI_EOPBADSTATE;
     *which = *flags & ~(FI_TRANSMIT | FI_RECV);
     return 0;
 }
@@ -163,6 +178,9 @@ static int ep_control(struct fid *fid, int command, void *arg)
 {
     switch (command) {
     case FI_ENABLE: return shm_ep_enable(ep_of(fid));
+    case FI_ALIAS:
+        return alias_open(&ep_of(fid)->fid, &ep_of(fid)->aliases, ep_of(fid)->tx_op_flags,
+                          ep_of(fid)->rx_op_flags, arg);
     case FI_GETOPSFLAG:
     case FI_SETOPSFLAG: return op_flags(ep_of(fid), command, arg);
     default: return -FI_ENOSYS;
@@ -187,6 +205,6 @@ void shm_ep_ops_init(struct shm_ep *ep, void *context)
     ep->fid.msg = ep->caps & FI_MSG ? &shm_msg_ops : &no_msg_ops;
     ep->fid.tagged = ep->caps & FI_TAGGED ? &shm_tagged_ops : &no_tagged_ops;
     ep->fid.rma = ep->caps & FI_RMA ? &shm_rma_ops : &no_rma_ops;
-    ep->fid.atomic = &no_atomic_ops;
+    ep->fid.atomic = ep->caps & FI_ATOMIC ? &shm_atomic_ops : &no_atomic_ops;
     ep->fid.collective = &no_collective_ops;
 }

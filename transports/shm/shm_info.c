@@ -12,14 +12,16 @@ enum {
     OBJECTS = 65536,
 };
 
-static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_RECV | FI_READ |
-                                 FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
-                                 FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV |
-                                 FI_SOURCE | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_PEER |
-                                 FI_AV_USER_ID;
+static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV |
+                                 FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
+                                 FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV |
+                                 FI_TAGGED_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT | FI_FENCE |
+                                 FI_LOCAL_COMM | FI_PEER | FI_AV_USER_ID;
 /* Reads are answered while others are streamed: no order between two of them. */
 static const uint64_t orders = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
-                               FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+                               FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW |
+                               FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
+                               FI_ORDER_ATOMIC_WAW;
 /* Alternating bits: a tag without structure. */
 static const uint64_t tag_format = 0xaaaaaaaaaaaaaaaaull;
 
@@ -34,20 +36,25 @@ static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
     attr->max_ep_srx_ctx = OBJECTS;
+    attr->max_ep_stx_ctx = OBJECTS;
+    attr->tclass = INFO_ANY_TCLASS;
     attr->cntr_cnt = OBJECTS;
     attr->mr_cnt = OBJECTS;
     attr->mr_iov_limit = SHM_IOV_LIMIT;
     attr->caps = caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID);
 }
 
-static void fill(struct fi_info *info, const struct params *params)
+static void fill(struct fi_info *info, const struct params *params, uint64_t asked)
 {
     info->caps = all_caps | (params_bool(params, "single_node") ? FI_REMOTE_COMM : 0);
+    /* Changes what queues say, so only for who asks. */
+    info->caps |= asked & FI_SOURCE_ERR;
     info->addr_format = FI_ADDR_STR;
     info->tx_attr->caps = info->caps;
     info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                               FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
     info->tx_attr->msg_order = orders;
+    info->tx_attr->tclass = INFO_ANY_TCLASS; /* no network, no classes to tell apart */
     info->tx_attr->inject_size = SHM_INJECT;
     info->tx_attr->size = (size_t)params_int(params, "tx_size");
     info->tx_attr->iov_limit = SHM_IOV_LIMIT;
@@ -124,7 +131,7 @@ int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_
     info = info_alloc();
     if (!info)
         return -FI_ENOMEM;
-    fill(info, req->params);
+    fill(info, req->params, req->hints->caps);
     if (info_set_string(&info->domain_attr->name, "shm") ||
         info_set_string(&info->fabric_attr->name, "shm") ||
         info_set_src(info, src, strlen(src) + 1) ||

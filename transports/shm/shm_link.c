@@ -24,6 +24,7 @@
 #include "core/log.h"
 #include "core/wait.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_place.h"
 
 enum {
     VERSION = 1,
@@ -180,6 +181,7 @@ static struct shm_link *new_link(struct shm_ep *ep, int fd)
     link->fence = true;
     link->cross_read = link->cross_write = true;
     link->refs = 1;
+    link->legacy = SHM_HALF + SHM_BULK;
     link->number = free_number(ep);
     list_init(&link->busy);
     list_init(&link->controls);
@@ -536,11 +538,15 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
     }
     rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
     if (!rc) {
+        shm_place(shm_numa(), region, 1, link->pid);
         if (!set_region(link, region, 0, name))
             rc = -FI_ENOMEM;
         hello = make_hello(link, SHM_REGION);
         if (!rc)
             rc = say(link, &hello, region_fd);
+        /* It closed, or died, with the request in its queue: nobody is there. */
+        if (rc == -ECONNRESET || rc == -EPIPE)
+            rc = -ECONNREFUSED;
         close(region_fd);
     }
     if (rc) {
@@ -566,13 +572,34 @@ static int remember(struct shm_ep *ep, fi_addr_t dest, struct shm_link *link)
         ep->peer_count = count;
     }
     ep->peers[dest] = link;
+    link->chosen = true;
     return 0;
+}
+
+/* The link to that name that has been sent on, or else any. Which one is known to the AV's numbers
+ * is forgotten when an address goes; a link that was accepted earlier may have been introduced
+ * later, and what goes over it would overtake what is still in the other. */
+static struct shm_link *existing(const struct shm_ep *ep, const char *name)
+{
+    struct shm_link *first = NULL;
+
+    list_for_each (pos, &ep->links) {
+        struct shm_link *link = list_item(pos, struct shm_link, all);
+
+        if (!link->region || link->ended || !shm_name_equal(link->name, name))
+            continue;
+        if (link->chosen)
+            return link;
+        if (!first)
+            first = link;
+    }
+    return first;
 }
 
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
 {
     const char *name = av_addr(ep->av, dest);
-    struct shm_link *link = NULL;
+    struct shm_link *link;
     int rc = 0;
 
     if (!name)
@@ -581,16 +608,14 @@ int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
         *ret_link = ep->peers[dest];
         return 0;
     }
-    list_for_each (pos, &ep->links) {
-        struct shm_link *other = list_item(pos, struct shm_link, all);
-
-        if (!link && other->region && !other->ended && shm_name_equal(other->name, name))
-            link = other;
-    }
+    link = existing(ep, name);
     if (!link)
         rc = connect_to(ep, name, &link);
     if (rc == -ECONNREFUSED)
         return missing(ep, dest, name);
+    /* Too many requests are on their way: descriptors that nobody has taken yet are counted. */
+    if (rc == -ETOOMANYREFS || rc == -ENOBUFS)
+        rc = -FI_EAGAIN;
     if (rc)
         return rc;
     shm_absent_forget(ep, dest);

@@ -31,6 +31,7 @@ struct shm_link {
     fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
+    bool chosen; /* what is sent to this peer goes over this link, as long as it lives */
     bool cross_read, cross_write; /* not refused yet */
     bool pause;     /* a large message was saved: who receives may get ahead of the next */
     unsigned taken; /* messages, since the last look at who is silent */
@@ -45,11 +46,12 @@ struct shm_link {
     unsigned refs;        /* itself, and saved messages */
     void *region;         /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid;    /* 0: of another pid namespace */
-    bool barrier; /* cooling it takes the fence of this side only */
-    bool ended;   /* the peer has gone; what it sent may still be here */
-    int err;      /* positive: why it is dead */
-    char *name;   /* the peer's address; NULL as long as region is */
+    pid_t pid;     /* 0: of another pid namespace */
+    bool barrier;  /* cooling it takes the fence of this side only */
+    bool ended;    /* the peer has gone; what it sent may still be here */
+    size_t legacy; /* bytes of that which may be saved beyond the limit */
+    int err;       /* positive: why it is dead */
+    char *name;    /* the peer's address; NULL as long as region is */
 };
 
 /* Binds the socket that peers find to the endpoint's name, which becomes complete. -FI_EADDRINUSE,

@@ -31,9 +31,10 @@ static void free_entry(struct fi_peer_rx_entry *entry)
 
 /* ---- The end of a receive ---- */
 
-static void report_error(struct shm_ep *ep, const struct fi_peer_rx_entry *entry, uint64_t flags,
-                         size_t copied, size_t len, uint64_t data, int err)
+static void report_error(struct shm_link *link, const struct fi_peer_rx_entry *entry,
+                         uint64_t flags, size_t copied, size_t len, uint64_t data, int err)
 {
+    struct shm_ep *ep = link->ep;
     struct fi_cq_err_entry error = {
         .op_context = entry->context,
         .flags = flags,
@@ -47,20 +48,30 @@ static void report_error(struct shm_ep *ep, const struct fi_peer_rx_entry *entry
         .src_addr = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr,
     };
 
+    /* The address of who is not in the AV, to be inserted as it is. */
+    if (err == FI_EADDRNOTAVAIL) {
+        error.err_data = link->name;
+        error.err_data_size = strlen(link->name) + 1;
+    }
     report_failed(&ep->report, REPORT_RECV, &error);
 }
 
-static inline void finish(struct shm_ep *ep, struct fi_peer_rx_entry *entry, size_t copied,
+static inline void finish(struct shm_link *link, struct fi_peer_rx_entry *entry, size_t copied,
                           size_t len, bool has_data, uint64_t data, int err)
 {
+    struct shm_ep *ep = link->ep;
+    bool stranger = ep->source_err && link->addr == FI_ADDR_UNSPEC;
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | (has_data ? FI_REMOTE_CQ_DATA : 0);
     fi_addr_t src = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr;
 
-    if (__builtin_expect(copied == len && !err, 1))
+    if (__builtin_expect(copied == len && !err && !stranger, 1))
         report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
                     len, entry->count ? entry->iov[0].iov_base : NULL, data, entry->tag, src);
     else
-        report_error(ep, entry, flags, copied, len, data, err ? err : FI_ETRUNC);
+        report_error(link, entry, flags, copied, len, data,
+                     err             ? err
+                     : copied == len ? FI_EADDRNOTAVAIL
+                                     : FI_ETRUNC);
     free_entry(entry);
 }
 
@@ -77,18 +88,29 @@ static inline size_t copy_out(struct fi_peer_rx_entry *entry, const char *bytes,
     return len;
 }
 
-void shm_message_done(struct shm_ep *ep, struct shm_op *op, int err)
+void shm_message_done(struct shm_op *op, int err)
 {
     struct fi_peer_rx_entry *entry = op->entry;
+    struct shm_link *link = op->link;
     size_t copied = err ? op->at : op->len, total = op->total;
     bool has_data = op->has_data;
     uint64_t data = op->data;
 
     shm_op_put(op);
-    finish(ep, entry, copied, total, has_data, data, err);
+    finish(link, entry, copied, total, has_data, data, err);
 }
 
 /* ---- Saving ---- */
+
+/* What a peer that has gone left in its ring is taken: behind it is the end of the receives that
+ * wait for bytes of this peer, and room may be waited for with these. */
+static bool left_behind(struct shm_link *link, size_t kept)
+{
+    if (!link->ended || kept > link->legacy)
+        return false;
+    link->legacy -= kept;
+    return true;
+}
 
 static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
                  const struct shm_saved *what, const char *bytes)
@@ -97,7 +119,7 @@ static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
     struct shm_ep *ep = link->ep;
     struct shm_saved *saved = NULL;
 
-    if (ep->saved_bytes + kept <= ep->domain->fabric->max_saved)
+    if (ep->saved_bytes + kept <= ep->domain->fabric->max_saved || left_behind(link, kept))
         saved = malloc(sizeof(*saved) + kept);
     if (!saved) {
         if (!ep->saved_full)
@@ -172,7 +194,7 @@ static void fetch(struct shm_link *link, struct fi_peer_rx_entry *entry,
     if (!op) {
         if (!link->dead)
             shm_link_fail(link, FI_ENOMEM);
-        finish(link->ep, entry, 0, what->len, what->has_data, what->data, FI_ECONNRESET);
+        finish(link, entry, 0, what->len, what->has_data, what->data, FI_ECONNRESET);
         return;
     }
     op->message = true;
@@ -207,7 +229,7 @@ static int start(struct fi_peer_rx_entry *entry)
         if (saved->answer)
             shm_control_fin(saved->link, saved->remote);
         ep->saved_full = false;
-        finish(ep, entry, copied, saved->len, saved->has_data, saved->data, 0);
+        finish(saved->link, entry, copied, saved->len, saved->has_data, saved->data, 0);
     }
     free_saved(saved);
     return 0;
@@ -251,11 +273,12 @@ static bool broken(struct shm_link *link)
     return false;
 }
 
-bool shm_take_message(struct shm_link *link, struct shm_head head, const char *body)
+/* flags: those of head, which the compiler knows where it matters. */
+static inline __attribute__((always_inline)) bool
+take_message(struct shm_link *link, struct shm_head head, uint8_t flags, const char *body)
 {
     struct shm_words words = shm_words(body, head);
-    bool tagged = head.flags & SHM_TAGGED, has_data = head.flags & SHM_CQ_DATA;
-    bool answer = head.flags & SHM_ANSWER;
+    bool tagged = flags & SHM_TAGGED, has_data = flags & SHM_CQ_DATA, answer = flags & SHM_ANSWER;
     uint64_t tag = tagged ? shm_get(&words) : 0;
     uint64_t data = has_data ? shm_get(&words) : 0;
     uint32_t remote = answer ? (uint32_t)shm_get(&words) : 0;
@@ -264,6 +287,7 @@ bool shm_take_message(struct shm_link *link, struct shm_head head, const char *b
     size_t copied;
     int rc;
 
+    head.flags = flags;
     if (__builtin_expect(!shm_payload(link, head, &words, &payload), 0))
         return broken(link);
     rc = match(link, tagged, tag, payload.len, &entry);
@@ -272,7 +296,7 @@ bool shm_take_message(struct shm_link *link, struct shm_head head, const char *b
         shm_taken(link, head, &payload);
         if (answer)
             shm_control_fin(link, remote);
-        finish(link->ep, entry, copied, payload.len, has_data, data, 0);
+        finish(link, entry, copied, payload.len, has_data, data, 0);
         return true;
     }
     if (rc != -FI_ENOENT)
@@ -290,6 +314,13 @@ bool shm_take_message(struct shm_link *link, struct shm_head head, const char *b
     queue(entry, tagged);
     link->pause = payload.bulk;
     return true;
+}
+
+bool shm_take_message(struct shm_link *link, struct shm_head head, const char *body)
+{
+    if (__builtin_expect(head.flags == SHM_TAGGED, 1))
+        return take_message(link, head, SHM_TAGGED, body);
+    return take_message(link, head, head.flags, body);
 }
 
 bool shm_take_announced(struct shm_link *link, struct shm_head head, const char *body)

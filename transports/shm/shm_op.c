@@ -76,6 +76,7 @@ struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
     op->count = op->index = op->offset = op->at = op->len = 0;
     op->there_count = op->mr_count = 0;
     op->entry = NULL;
+    op->own = NULL;
     ep->tx_used += role == SHM_OUT || role == SHM_IN;
     return op;
 }
@@ -96,6 +97,7 @@ void shm_op_put(struct shm_op *op)
     list_detach(&op->work);
     for (size_t i = 0; i < op->mr_count; i++)
         mr_release(op->mrs[i]);
+    free(op->own);
     pool_put(&ep->ops, op);
 }
 
@@ -141,7 +143,7 @@ void shm_op_abort(struct shm_op *op, int err)
     case SHM_IN: shm_op_end(op, err); return;
     case SHM_FETCHER:
         if (op->message) {
-            shm_message_done(op->link->ep, op, err);
+            shm_message_done(op, err);
             return;
         }
         /* fall through */

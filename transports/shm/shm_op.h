@@ -6,6 +6,9 @@
 #ifndef WEFT_SHM_OP_H
 #define WEFT_SHM_OP_H
 
+#include <rdma/fi_atomic.h>
+
+#include "core/post.h"
 #include "transports/shm/shm_ep.h"
 
 enum {
@@ -13,7 +16,8 @@ enum {
     SHM_PIECES = SHM_IOV_LIMIT * SHM_IOV_LIMIT, /* of memory regions with several segments */
     SHM_SIZE = 4096,
     SHM_INJECT = 4096,
-    SHM_INLINE = 1024,
+    SHM_INLINE = 112,
+    SHM_ATOMIC_MAX = SHM_CHUNK / 2, /* bytes of operands; those to compare with come beside them */
     SHM_MIN_MULTI_RECV = 16384,
 };
 
@@ -32,6 +36,8 @@ enum shm_wire {
     SHM_FETCH,   /* number|remote<<32|segments<<40 [data] (addr, len, key)... segments...: a write
                     waits there */
     SHM_READ,    /* number|remote<<32|segments<<40 (addr, len, key)... segments... */
+    SHM_ATOMIC,  /* number|remote<<32 op|datatype<<8|way<<16 (addr, len, key)... operands, values
+                    to compare with; the result comes as data */
 };
 
 enum {
@@ -52,22 +58,42 @@ struct shm_op {
     struct list link_ops, work;
     struct shm_link *link;
     uint32_t id, remote;
+    void *context;
+    uint64_t flags;
+    /* The second cache line; a small operation needs no more of it. */
     enum shm_role role;
     enum report_kind kind;
     bool wanted, message, has_data, streaming, big;
-    struct iovec iov[SHM_PIECES]; /* own memory */
-    size_t count;
-    size_t index, offset;              /* where in it the next byte is */
-    size_t at, len;                    /* bytes moved, to move */
-    struct iovec there[SHM_IOV_LIMIT]; /* the peer's memory */
-    size_t there_count;
-    void *context;
-    uint64_t flags, data;
+    uint8_t count, there_count, mr_count;
+    size_t at, len;       /* bytes moved, to move */
+    size_t index, offset; /* where in iov the next byte is */
+    void *own;            /* memory of its own, that iov means: the result of an atomic operation */
     struct fi_peer_rx_entry *entry; /* of a message that is fetched */
     size_t total;                   /* its full length */
+    uint64_t data;
+    struct iovec iov[SHM_PIECES];      /* own memory */
+    struct iovec there[SHM_IOV_LIMIT]; /* the peer's memory */
     struct mr *mrs[SHM_IOV_LIMIT];
-    size_t mr_count;
 };
+
+/* An atomic operation in the making: post.iov are the operands, then what to compare with. */
+struct shm_atomic {
+    struct post post;
+    enum fi_op op;
+    enum fi_datatype datatype;
+    uint64_t function; /* 0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC */
+    const struct iovec *result;
+    size_t result_count;
+    size_t bytes; /* of the target */
+};
+
+/* way in a message. */
+enum {
+    SHM_WAY_FETCH = 1,
+    SHM_WAY_COMPARE = 2,
+};
+
+ssize_t shm_post_atomic(struct shm_ep *ep, const struct shm_atomic *atomic);
 
 void shm_ops_init(struct shm_ep *ep);
 void shm_ops_finish(struct shm_ep *ep);
@@ -94,6 +120,8 @@ void shm_give(struct shm_op *op);
 void shm_fetched(struct shm_op *op);
 /* Sends what there is room for; false when something is left. */
 bool shm_stream(struct shm_link *link);
+/* One message of data; false when there is no room. */
+bool shm_send_data(struct shm_link *link, struct shm_op *op);
 bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body);
 
@@ -162,6 +190,7 @@ static inline bool shm_payload(const struct shm_link *link, struct shm_head head
     payload->bulk = head.flags & SHM_IN_BULK;
     if (!payload->bulk) {
         payload->bytes = words->at;
+        payload->pos = 0;
         payload->len = (uint64_t)(words->end - words->at);
         return !words->bad;
     }

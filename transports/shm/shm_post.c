@@ -412,6 +412,50 @@ static ssize_t read_locked(struct making *making)
     return 0;
 }
 
+static ssize_t atomic_locked(struct making *making, const struct shm_atomic *atomic)
+{
+    const struct post *post = making->post;
+    struct shm_head head = {.op = SHM_ATOMIC};
+    ssize_t rc = begin(making);
+    struct shm_op *op;
+    uint64_t pos = 0, way;
+    char *body;
+
+    if (rc)
+        return rc > 0 ? 0 : rc;
+    if (making->ep->tx_used >= making->ep->tx_size)
+        return full(making);
+    body = reserve(making, sizeof(uint64_t) * (1 + remote_words(post)), &head, &pos);
+    op = body ? new_op(making, atomic->function ? SHM_IN : SHM_OUT) : NULL;
+    if (!op)
+        return full(making);
+    op->count = atomic->result_count;
+    for (size_t i = 0; i < op->count; i++)
+        op->iov[i] = atomic->result[i];
+    op->len = op->total = atomic->bytes;
+    way = atomic->function == FI_COMPARE_ATOMIC ? SHM_WAY_COMPARE
+          : atomic->function                    ? SHM_WAY_FETCH
+                                                : 0;
+    body = shm_put(body, numbers(op, post, false));
+    body = shm_put(body, atomic->op | (uint64_t)atomic->datatype << 8 | way << 16);
+    publish(making, put_remote(body, post), head, pos);
+    return 0;
+}
+
+ssize_t shm_post_atomic(struct shm_ep *ep, const struct shm_atomic *atomic)
+{
+    struct making making = {.ep = ep, .post = &atomic->post};
+    ssize_t rc;
+
+    if (!ep->report.unit)
+        return -FI_EOPBADSTATE;
+    iov_total(atomic->post.iov, atomic->post.count, &making.len);
+    unit_lock(ep->report.unit);
+    rc = atomic_locked(&making, atomic);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
 static ssize_t post_access(struct shm_ep *ep, const struct post *post,
                            ssize_t (*post_locked)(struct making *making))
 {

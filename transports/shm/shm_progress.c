@@ -119,6 +119,7 @@ static bool take_one(struct shm_link *link, struct shm_head head, const char *bo
     case SHM_WRITE: return shm_take_write(link, head, body);
     case SHM_FETCH: return shm_take_fetch(link, head, body);
     case SHM_READ: return shm_take_read(link, head, body);
+    case SHM_ATOMIC: return shm_take_atomic(link, head, body);
     case SHM_PAD: shm_rx_consume(&link->rx, head); return true;
     default: shm_link_fail(link, FI_EIO); return false;
     }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Remote memory access, at the target: it alone checks keys, bounds, and access. */
+#include <stdlib.h>
+
 #include <rdma/fi_errno.h>
 
+#include "core/atomic.h"
 #include "core/iov.h"
 #include "core/mr.h"
 #include "transports/shm/shm_op.h"
@@ -81,26 +84,30 @@ static int resolve(struct shm_ep *ep, struct access *access, uint64_t right)
 
 /* ---- What the target learns of it ---- */
 
-static void tell(struct shm_link *link, bool write, struct mr *const *mrs, size_t mr_count,
-                 size_t len, bool has_data, uint64_t data)
+/* kind: REPORT_REMOTE_WRITE, REPORT_REMOTE_READ; flags: of a completion that carries data. */
+static void tell(struct shm_link *link, enum report_kind kind, uint64_t flags,
+                 struct mr *const *mrs, size_t mr_count, size_t len, bool has_data, uint64_t data)
 {
     struct shm_ep *ep = link->ep;
 
     for (size_t i = 0; i < mr_count; i++) {
-        struct cntr *cntr = write ? mrs[i]->remote_write : mrs[i]->remote_read;
+        struct cntr *cntr =
+            kind == REPORT_REMOTE_WRITE ? mrs[i]->remote_write : mrs[i]->remote_read;
 
         if (cntr)
             cntr_add_one(cntr);
     }
-    report_done(&ep->report, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, write && has_data,
-                NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
+    report_done(&ep->report, kind, has_data, NULL, flags | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
                 ep->knows_sources ? av_source(ep->av, link->addr) : FI_ADDR_NOTAVAIL);
 }
 
 void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
 {
-    tell(op->link, op->role == SHM_FETCHER, op->mrs, op->mr_count, op->total, op->has_data,
-         op->data);
+    bool write = op->role == SHM_FETCHER;
+
+    if (!op->own) /* of an atomic operation it is told already */
+        tell(op->link, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, FI_RMA | FI_REMOTE_WRITE,
+             op->mrs, op->mr_count, op->total, op->has_data, op->data);
     shm_op_put(op);
 }
 
@@ -167,7 +174,8 @@ bool shm_take_write(struct shm_link *link, struct shm_head head, const char *bod
         return true;
     }
     shm_control_fin(link, access.remote);
-    tell(link, true, access.mrs, access.mr_count, access.len, access.has_data, access.data);
+    tell(link, REPORT_REMOTE_WRITE, FI_RMA | FI_REMOTE_WRITE, access.mrs, access.mr_count,
+         access.len, access.has_data, access.data);
     release(&access);
     return true;
 }
@@ -216,4 +224,164 @@ bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body
     if (op)
         shm_give(op);
     return op;
+}
+
+/* ---- Atomic operations ---- */
+
+struct todo {
+    enum fi_op op;
+    enum fi_datatype datatype;
+    uint64_t way; /* as the message says */
+    size_t size;  /* of an element */
+    const char *operand, *compare;
+    char result[SHM_INLINE], *results; /* where they go; NULL: nowhere */
+};
+
+/* 0, or why not: a positive error for the peer, who could have known. */
+static int check(const struct todo *todo, const struct access *access)
+{
+    if (!todo->size || !atomic_valid(todo->datatype, todo->op,
+                                     todo->way == SHM_WAY_COMPARE ? FI_COMPARE_ATOMIC
+                                     : todo->way                  ? FI_FETCH_ATOMIC
+                                                                  : 0))
+        return FI_EOPNOTSUPP;
+    for (size_t i = 0; i < access->rma_count; i++) {
+        if (access->rma[i].len % todo->size)
+            return FI_EINVAL;
+    }
+    return 0;
+}
+
+static void apply(struct todo *todo, const struct access *access)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < access->count; i++) {
+        const struct iovec *iov = &access->iov[i];
+
+        atomic_apply(todo->op, todo->datatype, iov->iov_base,
+                     todo->op == FI_ATOMIC_READ ? NULL : todo->operand + at,
+                     todo->way == SHM_WAY_COMPARE ? todo->compare + at : NULL,
+                     todo->results ? todo->results + at : NULL, iov->iov_len / todo->size);
+        at += iov->iov_len;
+    }
+}
+
+/* An element that two segments of a region share can not be reached. */
+static bool is_whole(const struct todo *todo, const struct access *access)
+{
+    for (size_t i = 0; i < access->count; i++) {
+        if (access->iov[i].iov_len % todo->size)
+            return false;
+    }
+    return true;
+}
+
+static int resolve_atomic(struct shm_link *link, const struct todo *todo, struct access *access)
+{
+    uint64_t right =
+        (todo->op == FI_ATOMIC_READ ? 0 : FI_REMOTE_WRITE) | (todo->way ? FI_REMOTE_READ : 0);
+    int err = check(todo, access);
+
+    if (!err)
+        err = resolve(link->ep, access, right);
+    if (!err && !is_whole(todo, access)) {
+        release(access);
+        err = FI_EINVAL;
+    }
+    return err;
+}
+
+/* The result leaves at once, if there is room, or with what is streamed. Regions are released. */
+static bool answer(struct shm_link *link, struct access *access, struct todo *todo)
+{
+    bool own = todo->results != todo->result;
+    struct shm_op *op;
+
+    access->there_count = 0;
+    access->iov[0] = (struct iovec){todo->results, access->len};
+    access->count = 1;
+    op = begin(link, access, SHM_GIVER);
+    if (op && !own && list_empty(&link->streams) && shm_send_data(link, op)) {
+        shm_op_put(op);
+        return true;
+    }
+    if (op)
+        op->own = own ? todo->results : malloc(access->len);
+    if (!op || !op->own) {
+        if (!op && own)
+            free(todo->results);
+        shm_link_fail(link, FI_ENOMEM);
+        return false;
+    }
+    if (!own)
+        memcpy(op->own, todo->result, access->len);
+    op->iov[0].iov_base = op->own;
+    shm_give(op);
+    return true;
+}
+
+/* 0 and done, or why not, for the peer. */
+static int do_atomic(struct shm_link *link, struct access *access, struct todo *todo)
+{
+    int err = resolve_atomic(link, todo, access);
+
+    if (err)
+        return err;
+    todo->results = NULL;
+    if (todo->way)
+        todo->results = access->len <= sizeof(todo->result) ? todo->result : malloc(access->len);
+    if (todo->way && !todo->results) {
+        release(access);
+        return FI_ENOMEM;
+    }
+    apply(todo, access);
+    tell(link, todo->way ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, FI_ATOMIC, access->mrs,
+         access->mr_count, access->len, false, 0);
+    release(access);
+    return 0;
+}
+
+static bool get_todo(struct shm_words *words, struct todo *todo)
+{
+    uint64_t what = shm_get(words);
+
+    todo->op = (enum fi_op)(what & 0xff);
+    todo->datatype = (enum fi_datatype)(what >> 8 & 0xff);
+    todo->way = what >> 16;
+    todo->size = atomic_size(todo->datatype);
+    return todo->way <= SHM_WAY_COMPARE;
+}
+
+bool shm_take_atomic(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    struct shm_payload payload;
+    struct access access;
+    struct todo todo;
+    size_t operands;
+    int err;
+
+    get_numbers(&words, &access);
+    if (!get_todo(&words, &todo))
+        return broken(link);
+    access.has_data = false;
+    access.data = 0;
+    if (!get_rma(&words, &access) || !access.len || access.len > SHM_ATOMIC_MAX ||
+        !shm_payload(link, head, &words, &payload))
+        return broken(link);
+    operands = todo.op == FI_ATOMIC_READ ? 0 : access.len;
+    if (payload.len != operands + (todo.way == SHM_WAY_COMPARE ? access.len : 0))
+        return broken(link);
+    todo.operand = payload.bytes;
+    todo.compare = payload.bytes + operands;
+    err = do_atomic(link, &access, &todo);
+    shm_taken(link, head, &payload);
+    if (err)
+        shm_control_error(link, access.remote, err);
+    else if (todo.way)
+        return answer(link, &access, &todo);
+    else
+        shm_control_fin(link, access.remote);
+    return true;
 }

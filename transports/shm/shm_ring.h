@@ -14,12 +14,12 @@
 
 enum {
     SHM_LINE = 64,
-    SHM_LINES = 124,
+    SHM_LINES = 60,
     SHM_QUARTER = SHM_LINES / 4,
-    SHM_MESSAGE_LINES = 17, /* of one message, at most */
-    SHM_HALF = 8192,        /* bytes of lines and credits for one direction */
-    SHM_BULK = 256 << 10,   /* bytes of bulk for one direction */
-    SHM_CHUNK = 32 << 10,   /* of one message, at most */
+    SHM_MESSAGE_LINES = 4, /* of one message, at most */
+    SHM_HALF = 4096,       /* bytes of lines and credits for one direction: a page */
+    SHM_BULK = 256 << 10,  /* bytes of bulk for one direction */
+    SHM_CHUNK = 32 << 10,  /* of one message, at most */
     SHM_REGION = 2 * (SHM_HALF + SHM_BULK),
     SHM_WORD = 8,
     SHM_BODY_MAX = SHM_MESSAGE_LINES * SHM_LINE - SHM_WORD,

@@ -60,7 +60,7 @@ void shm_fetched(struct shm_op *op)
 
     shm_control_fin(link, op->remote);
     if (op->message)
-        shm_message_done(link->ep, op, 0);
+        shm_message_done(op, 0);
     else
         shm_remote_done(link->ep, op);
 }
@@ -137,8 +137,7 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
     return true;
 }
 
-/* One message of data; false when there is no room. */
-static bool send_data(struct shm_link *link, struct shm_op *op)
+bool shm_send_data(struct shm_link *link, struct shm_op *op)
 {
     size_t left = op->len - op->at, len = left < SHM_CHUNK ? left : SHM_CHUNK;
     bool bulk = len > SHM_INLINE;
@@ -175,7 +174,7 @@ bool shm_stream(struct shm_link *link)
     for (int i = 0; i < STREAM_CHUNKS && !list_empty(&link->streams); i++) {
         struct shm_op *op = list_item(link->streams.next, struct shm_op, work);
 
-        if (!send_data(link, op))
+        if (!shm_send_data(link, op))
             return false;
         if (op->at < op->len)
             continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table of tcp. */
 #include "core/part.h"
+#include "core/tap.h"
 #include "transports/tcp/tcp_fabric.h"
 #include "transports/tcp/tcp_info.h"
 
@@ -58,6 +59,12 @@ static const struct param_def tcp_params[] = {
      .type = PARAM_BOOL,
      .default_text = "yes",
      .help = "Send small messages at once (TCP_NODELAY)."},
+    {.key = "coalesce",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Send several small operations that follow each other without a progress call in one "
+             "system call; the last of them may leave up to 2 ms later."},
+    TAP_PARAMS,
     {.key = NULL},
 };
 

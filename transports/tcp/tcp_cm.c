@@ -302,6 +302,7 @@ void tcp_handshake_destroy(struct tcp_handshake *handshake)
     if (!handshake)
         return;
     list_detach(&handshake->link);
+    tap_flow_close(handshake->flow);
     if (handshake->fd >= 0) {
         if (handshake->phase != TCP_PHASE_RAISED)
             tcp_cm_unwatch(handshake->cm, handshake->fd);
@@ -335,18 +336,23 @@ int tcp_handshake_read(struct tcp_handshake *handshake, const char **why)
             *why = fi_strerror(err);
             return -err;
         }
+        if (tap_on(handshake->flow))
+            tap_received_buffer(handshake->flow, handshake->bytes + handshake->have, (size_t)got);
         handshake->have += (size_t)got;
     }
 }
 
-int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t data_len)
+int tcp_handshake_send(struct tcp_handshake *handshake, enum tcp_cm_type type, const void *data,
+                       size_t data_len)
 {
     uint8_t bytes[TCP_CM_MAX];
     size_t len = tcp_cm_encode(type, data, data_len, bytes);
-    ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = send(handshake->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (sent < 0)
         return -errno;
+    if (tap_on(handshake->flow))
+        tap_sent_buffer(handshake->flow, bytes, (size_t)sent);
     return (size_t)sent == len ? 0 : -FI_EIO;
 }
 

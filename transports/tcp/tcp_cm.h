@@ -71,6 +71,7 @@ struct tcp_handshake {
     size_t have;               /* bytes arrived */
     uint8_t bytes[TCP_CM_MAX]; /* arrived, or, while connecting, to be sent */
     size_t to_send;
+    struct tap_flow *flow; /* until an endpoint has it */
 };
 
 /* fi_eq_open: an EQ with the control unit and sockets of its own, which close with it. */
@@ -107,7 +108,8 @@ void tcp_handshake_destroy(struct tcp_handshake *handshake);
  * peer hung up, -FI_EPROTO with a sentence in *why). */
 int tcp_handshake_read(struct tcp_handshake *handshake, const char **why);
 /* Sends a whole message at once. */
-int tcp_handshake_send(int fd, enum tcp_cm_type type, const void *data, size_t data_len);
+int tcp_handshake_send(struct tcp_handshake *handshake, enum tcp_cm_type type, const void *data,
+                       size_t data_len);
 /* The request of this handle, if it is one that waits for an answer, which is the caller's from
  * then on; else NULL. Any lock state. */
 struct tcp_handshake *tcp_handshake_claim(struct tcp_fabric *fabric, const struct fid *handle);

@@ -117,8 +117,11 @@ static void connected(struct tcp_handshake *handshake)
     if (getsockopt(handshake->fd, SOL_SOCKET, SO_ERROR, &err, &size))
         err = errno;
     if (!err) {
+        handshake->flow = tap_flow_open(handshake->cm->fabric->tap, handshake->fd, true);
         ssize_t sent =
             send(handshake->fd, handshake->bytes, handshake->to_send, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (tap_on(handshake->flow) && sent > 0)
+            tap_sent_buffer(handshake->flow, handshake->bytes, (size_t)sent);
         if (sent != (ssize_t)handshake->to_send)
             err = sent < 0 ? errno : FI_EIO;
     }

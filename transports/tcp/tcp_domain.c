@@ -5,9 +5,11 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/atomic.h"
 #include "core/domain.h"
 #include "core/mr.h"
 #include "core/no.h"
+#include "core/stx.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
@@ -34,6 +36,12 @@ static struct fi_ops fid_ops = {
     .ops_set = no_ops_set,
 };
 
+static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+                          void *context)
+{
+    return stx_open(object_of(fid, struct domain, fid), stx, context);
+}
+
 static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                           void *context)
 {
@@ -47,6 +55,14 @@ static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struc
                     context);
 }
 
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    if (!(object_of(fid, struct domain, fid)->info->caps & FI_ATOMIC))
+        return -FI_EOPNOTSUPP;
+    return atomic_query(datatype, op, attr, flags, TCP_ATOMIC_MAX);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
@@ -55,9 +71,9 @@ static struct fi_ops_domain domain_ops = {
     .scalable_ep = no_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
-    .stx_ctx = no_domain_stx_ctx,
+    .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
-    .query_atomic = no_domain_query_atomic,
+    .query_atomic = domain_query_atomic,
     .query_collective = no_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };

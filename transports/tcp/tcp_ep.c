@@ -13,7 +13,9 @@
 
 #include "core/info.h"
 #include "core/no.h"
+#include "core/stx.h"
 #include "core/wait.h"
+#include "transports/tcp/tcp_class.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
 #include "transports/tcp/tcp_pep.h"
@@ -39,12 +41,23 @@ static void close_socket(struct tcp_ep *ep)
 {
     if (ep->fd < 0)
         return;
+    tcp_tx_reclaim(ep);
+    tcp_stage_leave(&ep->stage);
     tcp_set_remove(ep->set, ep);
     tcp_cm_unguard(ep->cm, ep);
     if (!unit_forked(ep->set->unit))
         shutdown(ep->fd, SHUT_RDWR);
     close(ep->fd);
     ep->fd = -1;
+    tap_flow_close(ep->tx.flow);
+    ep->tx.flow = NULL;
+}
+
+/* From the exchange to the connection, or back. */
+static void take_flow(struct tap_flow **from, struct tap_flow **to)
+{
+    *to = *from;
+    *from = NULL;
 }
 
 void tcp_ep_fail_receives(struct tcp_ep *ep, int err)
@@ -55,14 +68,15 @@ void tcp_ep_fail_receives(struct tcp_ep *ep, int err)
         match_fail(ep->shared->match, &ep->source, err);
 }
 
-/* Ends the connection and everything outstanding. */
+/* Ends the connection and everything outstanding. Receives that nobody will send to any more are
+ * cancelled, as libfabric does: programs leave some posted and take no notice of those. */
 static void disconnect(struct tcp_ep *ep, int err)
 {
     close_socket(ep);
     ep->state = TCP_DOWN;
     tcp_tx_finish(ep, err);
     tcp_rx_fail(ep, err);
-    tcp_ep_fail_receives(ep, err);
+    tcp_ep_fail_receives(ep, err == FI_ENOTCONN ? FI_ECANCELED : err);
 }
 
 static void tell_shutdown(struct tcp_ep *ep)
@@ -90,7 +104,7 @@ static void watch_ready(struct tcp_cm_item *item, uint32_t events)
         ep->rx.readable = true;
         ep->rx.ended = true;
         tcp_set_work(ep->set, ep);
-        tcp_rx_progress(ep);
+        tcp_set_drive(ep->set);
     }
     unit_unlock(ep->report.unit);
 }
@@ -104,15 +118,20 @@ static bool upper_drives(const struct tcp_ep *ep)
 
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
 {
+    tcp_class_set(fd, ep->tclass);
     unit_lock(ep->report.unit);
     ep->fd = fd;
     ep->network = network;
+    if (ep->handshake)
+        take_flow(&ep->handshake->flow, &ep->tx.flow);
     /* From tcp_set_add on another thread, which drives the unit, may have events of it. */
     ep->state = TCP_CONNECTED;
     int rc = tcp_set_add(ep->set, ep);
     if (rc) {
         ep->fd = -1;
         ep->state = TCP_CONNECTING;
+        if (ep->handshake)
+            take_flow(&ep->tx.flow, &ep->handshake->flow);
     } else if (!upper_drives(ep)) {
         tcp_cm_guard(ep->cm, ep);
     }
@@ -218,6 +237,8 @@ int tcp_ep_enable(struct tcp_ep *ep)
         return -FI_ENOCQ;
     if (ep->needs_srx && !ep->srx && !ep->shared)
         return -FI_ENORX;
+    if (ep->needs_stx && !ep->stx)
+        return -FI_EOPBADSTATE;
     int rc = enable_receive(ep);
     if (rc)
         return rc;
@@ -279,6 +300,7 @@ int tcp_ep_close(struct fid *fid)
         eq_forget(ep->eq, fid);
         children_release(&ep->eq->children);
     }
+    stx_release(ep->stx);
     children_release(&ep->domain->base.children);
     free(ep);
     return 0;
@@ -320,6 +342,8 @@ int tcp_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     switch (bfid->fclass) {
     case FI_CLASS_EQ: return bind_eq(ep, bfid);
     case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
+    case FI_CLASS_STX_CTX:
+        return ep->needs_stx ? stx_bind(&ep->domain->base, bfid, &ep->stx) : -FI_EINVAL;
     default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
     }
 }
@@ -353,8 +377,12 @@ static int read_info(struct tcp_ep *ep, const struct fi_info *info)
     ep->addr_format = info->addr_format;
     ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA);
     ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
     if (!ep->needs_srx)
         ep->caps &= ~FI_TAGGED;
+    ep->tclass = info->tx_attr->tclass;
+    if (ep->tclass == FI_TC_UNSPEC)
+        ep->tclass = ep->domain->base.info->domain_attr->tclass;
     ep->tx_op_flags = info->tx_attr->op_flags;
     ep->rx_op_flags = info->rx_attr->op_flags;
     ep->rx_size = info->rx_attr->size ? info->rx_attr->size : TCP_PLAIN_SIZE;
@@ -387,6 +415,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->inbounds);
     list_init(&ep->shared_use.link);
     tcp_rx_init(&ep->rx);
+    tcp_stage_init(&ep->stage, ep);
     rc = read_info(ep, info);
     if (rc)
         goto free_ep;

@@ -15,6 +15,7 @@
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_rx.h"
 #include "transports/tcp/tcp_set.h"
+#include "transports/tcp/tcp_stage.h"
 #include "transports/tcp/tcp_tx.h"
 
 enum tcp_state {
@@ -24,6 +25,8 @@ enum tcp_state {
     TCP_CONNECTED,
     TCP_DOWN, /* was connected, or could not be */
 };
+
+struct stx;
 
 struct tcp_ep {
     struct fid_ep fid;
@@ -35,6 +38,7 @@ struct tcp_ep {
     struct srx *bound_srx;      /* the receive context that was bound */
     struct srx *shared;         /* it, when it is the domain's own, or NULL */
     struct srx_user shared_use; /* of shared */
+    struct stx *stx;            /* the shared transmit context bound, or NULL */
     struct match *match;        /* its own receives, or NULL */
     struct match_source source; /* of match or shared */
     struct report report;
@@ -42,10 +46,13 @@ struct tcp_ep {
     uint64_t tx_op_flags, rx_op_flags;
     size_t rx_size, min_multi_recv;
     uint32_t addr_format;
+    uint32_t tclass;       /* traffic class of its connection */
     uint32_t answer_ms;    /* for the peer to answer a request; 0: what connect_timeout leaves */
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
+    uint32_t peer_features;
     enum tcp_state state;
     bool needs_srx;        /* receives come through a bound context */
+    bool needs_stx;        /* opened for a shared transmit context */
     bool network;          /* the peer's byte order is not ours */
     int fd;                /* of the connection, -1 */
     unsigned tries;        /* fruitless looks since it last received */
@@ -54,6 +61,7 @@ struct tcp_ep {
     struct list hot, work; /* links of the set */
     struct list inbounds;
     struct tcp_tx tx;
+    struct tcp_stage stage; /* of tx */
     struct tcp_rx rx;
     struct tcp_cm_item watch; /* tells the EQ's reader that the peer hung up */
     struct list unwatched;    /* link of the control unit while it does not */

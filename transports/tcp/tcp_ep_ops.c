@@ -113,7 +113,7 @@ static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
         return -FI_EOPBADSTATE;
     if (hung_up(handshake->fd))
         return -FI_ECONNABORTED;
-    int rc = tcp_handshake_send(handshake->fd, TCP_CM_ACCEPT, param, paramlen);
+    int rc = tcp_handshake_send(handshake, TCP_CM_ACCEPT, param, paramlen);
     if (!rc)
         rc = tcp_ep_connected(ep, handshake->fd, handshake->message.network);
     if (rc)
@@ -157,8 +157,8 @@ static size_t option_value(const struct tcp_ep *ep, int optname)
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_RMA_SIZE: return inject;
     case FI_OPT_INJECT_TAGGED_SIZE: return ep->caps & FI_TAGGED ? inject : 0;
-    case FI_OPT_MAX_ATOMIC_SIZE:
-    case FI_OPT_INJECT_ATOMIC_SIZE:
+    case FI_OPT_MAX_ATOMIC_SIZE: return ep->caps & FI_ATOMIC ? TCP_ATOMIC_MAX : 0;
+    case FI_OPT_INJECT_ATOMIC_SIZE: return ep->caps & FI_ATOMIC ? inject : 0;
     default: return 0;
     }
 }
@@ -217,17 +217,27 @@ static int set_limit(struct tcp_ep *ep, unsigned *limit, size_t size)
     return 0;
 }
 
+static uint32_t *seam_option(struct tcp_ep *ep, int optname)
+{
+    switch (optname) {
+    case OPT_PEER_WIRE_VERSION: return &ep->peer_version;
+    case OPT_ANSWER_TIMEOUT: return &ep->answer_ms;
+    case OPT_PEER_FEATURES: return &ep->peer_features;
+    default: return NULL;
+    }
+}
+
 static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
 {
     struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
     unsigned rx_size = 0;
+    uint32_t *option;
     int rc;
 
     if (level != FI_OPT_ENDPOINT)
         return -FI_ENOPROTOOPT;
-    if (optname == OPT_PEER_WIRE_VERSION || optname == OPT_ANSWER_TIMEOUT) {
-        uint32_t *option = optname == OPT_ANSWER_TIMEOUT ? &ep->answer_ms : &ep->peer_version;
-
+    option = seam_option(ep, optname);
+    if (option) {
         if (optlen != sizeof(*option))
             return -FI_EINVAL;
         *option = *(const uint32_t *)optval;
@@ -368,6 +378,6 @@ void tcp_ep_ops_init(struct tcp_ep *ep, void *context)
     ep->fid.msg = ep->needs_srx ? &tcp_msg_shared_ops : &tcp_msg_ops;
     ep->fid.tagged = ep->caps & FI_TAGGED ? &tcp_tagged_ops : &no_tagged_ops;
     ep->fid.rma = ep->caps & FI_RMA ? &tcp_rma_ops : &no_rma_ops;
-    ep->fid.atomic = &no_atomic_ops;
+    ep->fid.atomic = ep->caps & FI_ATOMIC ? &tcp_atomic_ops : &no_atomic_ops;
     ep->fid.collective = &no_collective_ops;
 }

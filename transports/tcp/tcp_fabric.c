@@ -19,6 +19,7 @@ static int fabric_close(struct fid *fid)
         return -FI_EBUSY;
     pthread_mutex_destroy(&fabric->cms_mutex);
     pthread_mutex_destroy(&fabric->raised_mutex);
+    tap_close(fabric->tap);
     params_destroy(fabric->params);
     free(fabric);
     return 0;
@@ -54,6 +55,7 @@ void tcp_settings_read(struct tcp_settings *settings, const struct params *param
     settings->port_low = (int)params_int(params, "port_low_range");
     settings->port_high = (int)params_int(params, "port_high_range");
     settings->nodelay = params_bool(params, "nodelay");
+    settings->coalesce = params_bool(params, "coalesce");
     if (settings->port_high < settings->port_low)
         settings->port_high = settings->port_low;
 }
@@ -75,9 +77,15 @@ int tcp_fabric_start_control(struct tcp_fabric *fabric)
 int tcp_open_fabric(const struct open_args *args, struct fid_fabric **result, void *context)
 {
     struct tcp_fabric *fabric = calloc(1, sizeof(*fabric));
+    int rc;
 
     if (!fabric)
         return -FI_ENOMEM;
+    rc = tap_open("tcp", args->params, &fabric->tap);
+    if (rc) {
+        free(fabric);
+        return rc;
+    }
     fabric_init(&fabric->base, args, &fid_ops, &fabric_ops, context);
     tcp_settings_read(&fabric->settings, args->params);
     pthread_mutex_init(&fabric->cms_mutex, NULL);

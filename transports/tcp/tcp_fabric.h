@@ -8,6 +8,7 @@
 #include "core/fid.h"
 #include "core/list.h"
 #include "core/part.h"
+#include "core/tap.h"
 #include "core/unit.h"
 
 /* Values of the part's parameters, read once. */
@@ -19,12 +20,14 @@ struct tcp_settings {
     bool connect_given; /* the user's word, which uppers do not change */
     int port_low, port_high;
     bool nodelay;
+    bool coalesce;
 };
 
 struct tcp_fabric {
     struct fabric base;
     struct params *params;
     struct tcp_settings settings;
+    struct tap *tap;              /* NULL: off */
     pthread_mutex_t cms_mutex;    /* of cms and control_auto; taken before the unit of any */
     struct list cms;              /* struct tcp_cm, one for each event queue */
     bool control_auto;            /* a domain's connections are opened without calls */

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/netif.h"
 #include "core/nic.h"
+#include "transports/tcp/tcp_wire.h"
 
 enum {
     ADDRS_MAX = 16, /* of one resolved name */
@@ -38,8 +39,8 @@ static const uint64_t common_caps =
     FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
     FI_MULTI_RECV | FI_RMA_EVENT | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_PEER;
 static const uint64_t tx_caps =
-    FI_MSG | FI_RMA | FI_TAGGED | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
-static const uint64_t rx_caps = FI_MSG | FI_RMA | FI_TAGGED | FI_RECV | FI_REMOTE_READ |
+    FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
+static const uint64_t rx_caps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_RECV | FI_REMOTE_READ |
                                 FI_REMOTE_WRITE | FI_MULTI_RECV | FI_RMA_EVENT;
 static const uint64_t tx_op_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
@@ -48,6 +49,9 @@ static const uint64_t tx_op_flags =
 static const uint64_t msg_order = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
                                   FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
                                   FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+/* The target does atomics when their requests arrive, and keeps what they fetched. */
+static const uint64_t atomic_order =
+    FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 
 /* ---- Addresses in and out of infos ---- */
 
@@ -119,9 +123,11 @@ static void fill_domain(struct fi_domain_attr *attr)
     attr->rx_ctx_cnt = OBJECTS_MAX;
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
+    attr->max_ep_stx_ctx = OBJECTS_MAX;
     attr->max_ep_srx_ctx = OBJECTS_MAX;
     attr->cntr_cnt = OBJECTS_MAX;
     attr->mr_cnt = OBJECTS_MAX;
+    attr->tclass = INFO_ANY_TCLASS;
     attr->mr_iov_limit = TCP_MR_IOV_MAX;
     attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 }
@@ -140,16 +146,33 @@ static void fill_sizes(struct fi_info *info, const struct params *params, bool s
     info->rx_attr->iov_limit = TCP_IOV_LIMIT;
 }
 
-static void fill_attrs(struct fi_info *info, const struct params *params, bool shared)
+/* Only an upper that has an exchange of its own learns whether the peer knows these records. */
+static bool offers_atomics(const struct request *req)
+{
+    return req->hints->caps & FI_PEER;
+}
+
+static void fill_atomics(struct fi_info *info)
+{
+    info->caps |= FI_ATOMIC;
+    info->tx_attr->msg_order |= atomic_order;
+    info->rx_attr->msg_order |= atomic_order;
+    info->ep_attr->max_order_war_size = TCP_ATOMIC_MAX;
+}
+
+static void fill_attrs(struct fi_info *info, const struct request *req, bool shared)
 {
     info->caps = common_caps | (shared ? FI_TAGGED : 0);
+    info->tx_attr->msg_order = msg_order;
+    info->rx_attr->msg_order = msg_order;
+    if (offers_atomics(req))
+        fill_atomics(info);
     info->tx_attr->caps = info->caps & tx_caps;
     info->tx_attr->op_flags = tx_op_flags;
-    info->tx_attr->msg_order = msg_order;
     info->tx_attr->comp_order = FI_ORDER_NONE;
+    info->tx_attr->tclass = INFO_ANY_TCLASS;
     info->rx_attr->caps = info->caps & rx_caps;
     info->rx_attr->op_flags = FI_COMPLETION | FI_MULTI_RECV;
-    info->rx_attr->msg_order = msg_order;
     /* Tags complete receives in the order in which they match. */
     info->rx_attr->comp_order = shared ? FI_ORDER_DATA : FI_ORDER_STRICT | FI_ORDER_DATA;
     info->ep_attr->type = FI_EP_MSG;
@@ -160,7 +183,7 @@ static void fill_attrs(struct fi_info *info, const struct params *params, bool s
     info->ep_attr->mem_tag_format = shared ? TAG_FORMAT : 0;
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 1;
-    fill_sizes(info, params, shared);
+    fill_sizes(info, req->params, shared);
     fill_domain(info->domain_attr);
 }
 
@@ -187,7 +210,7 @@ static struct fi_info *make(const struct question *question, const struct netif 
     if (question->has_src)
         addr_set_port(&src.sa, addr_port(&question->src.sa));
     info->addr_format = question->text ? FI_ADDR_STR : addr_format(&netif->addr.sa);
-    fill_attrs(info, question->req->params, shared);
+    fill_attrs(info, question->req, shared);
     if (fill_names(info, netif) || tcp_info_set_src(info, &src.sa) ||
         (dest && tcp_info_set_dest(info, &dest->sa))) {
         info_free(info);
@@ -378,6 +401,9 @@ int tcp_offer(const struct request *req, const struct fi_info *lower, struct fi_
     char why[WHY_MAX];
 
     *info = NULL;
+    if (req->hints->caps & FI_ATOMIC && !offers_atomics(req))
+        reasons_add(req->reasons, "atomics over FI_EP_MSG need FI_PEER, for an upper that asks the "
+                                  "peer whether it knows them: rxm does");
     if (read_source(&question) || read_dest(&question))
         return 0;
     int rc = netif_list(params_string(req->params, "iface"), &netifs, &count, why, sizeof(why));

@@ -294,7 +294,7 @@ int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire)
         return rc;
     struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->msg_size, false);
     if (!inbound) {
-        free_entry(entry);
+        fail_entry(ep, entry, TCP_OP_RTS, rc ? 0 : FI_ENOMEM); /* a receive has to end */
         return -FI_ENOMEM;
     }
     if (rc)

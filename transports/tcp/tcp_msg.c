@@ -35,7 +35,7 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
     unit_lock(ep->report.unit);
     ssize_t rc = unit_forked(ep->report.unit) ? -FI_EOPBADSTATE : match_recv(ep->match, msg, flags);
     if (!rc && ep->state == TCP_DOWN)
-        match_fail(ep->match, NULL, FI_ENOTCONN);
+        match_fail(ep->match, NULL, FI_ECANCELED);
     unit_unlock(ep->report.unit);
     return rc;
 }

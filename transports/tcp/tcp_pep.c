@@ -190,6 +190,7 @@ static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
     handshake->pep = pep;
     handshake->phase = TCP_PHASE_REQUEST;
     handshake->fd = fd;
+    handshake->flow = tap_flow_open(cm->fabric->tap, fd, false);
     handshake->peer = *peer;
     handshake->item.ready = request_ready;
     handshake->deadline = clock_ms() + pep->fabric->settings.connect_ms;
@@ -345,7 +346,7 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     struct tcp_handshake *handshake = tcp_handshake_claim(pep->fabric, handle);
     if (!handshake)
         return -FI_EINVAL;
-    tcp_handshake_send(handshake->fd, TCP_CM_REJECT, param, paramlen);
+    tcp_handshake_send(handshake, TCP_CM_REJECT, param, paramlen);
     shutdown(handshake->fd, SHUT_RDWR);
     tcp_handshake_destroy(handshake);
     return 0;

@@ -29,13 +29,13 @@ static enum tcp_op_kind kind_of(uint8_t op)
     }
 }
 
-static int check(const struct tcp_ep *ep, const struct post *post, size_t len)
+int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len)
 {
     if (ep->state != TCP_CONNECTED || ep->tx.error)
         return ep->state < TCP_ENABLED ? -FI_EOPBADSTATE : -FI_ENOTCONN;
     if (unit_forked(ep->set->unit))
         return -FI_EOPBADSTATE;
-    if (post->flags & FI_INJECT && len > ep->domain->fabric->settings.max_inject)
+    if (flags & FI_INJECT && len > ep->domain->fabric->settings.max_inject)
         return -FI_EMSGSIZE;
     return 0;
 }
@@ -95,7 +95,7 @@ ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wi
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
-    ssize_t rc = check(ep, post, len);
+    ssize_t rc = tcp_post_check(ep, post->flags, len);
     if (!rc)
         rc = queue_locked(ep, post, wire, len);
     unit_unlock(ep->report.unit);

@@ -15,6 +15,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_message.h"
 
@@ -127,7 +128,7 @@ static int begin_response(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
     struct tcp_op *op = tcp_tx_reading(ep);
 
-    if (!op)
+    if (!op || op->kind != TCP_KIND_READ)
         return protocol_error(ep, "read response without a read");
     if (wire->payload != op->len)
         return protocol_error(ep, "read response of another length than the read");
@@ -182,6 +183,8 @@ static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
     case TCP_OP_CTS: return begin_clear(ep, wire);
     case TCP_OP_DATA:
         return tcp_message_data(ep, wire) ? protocol_error(ep, "data that was not asked for") : 0;
+    case TCP_OP_ATOMIC: return tcp_atomic_begin(ep, wire);
+    case TCP_OP_ATOMIC_RSP: return tcp_atomic_begin_answer(ep, wire);
     case TCP_OP_COUNT: break;
     }
     return -FI_EPROTO;
@@ -198,6 +201,8 @@ static int finish_record(struct tcp_ep *ep)
     case TCP_OP_DATA: return tcp_message_finish(ep);
     case TCP_OP_WRITE: return finish_write(ep);
     case TCP_OP_READ_RSP: tcp_tx_read_done(ep); return 0;
+    case TCP_OP_ATOMIC: return tcp_atomic_finish(ep);
+    case TCP_OP_ATOMIC_RSP: tcp_atomic_finish_answer(ep); return 0;
     default: return 0;
     }
 }
@@ -289,7 +294,10 @@ static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, siz
         *asked += spare;
     }
     message.msg_iovlen = count;
-    return recvmsg(ep->fd, &message, MSG_DONTWAIT);
+    ssize_t got = recvmsg(ep->fd, &message, MSG_DONTWAIT);
+    if (tap_on(ep->tx.flow) && got > 0)
+        tap_received(ep->tx.flow, iov, count, (size_t)got);
+    return got;
 }
 
 /* One system call. Bytes received, 0 at the end of the stream, or a negative error. */
@@ -307,6 +315,8 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
             spare += rx->left;
         *asked = spare < TCP_BUFFER ? (size_t)spare : TCP_BUFFER;
         got = recv(ep->fd, ep->set->buffer, *asked, MSG_DONTWAIT);
+        if (tap_on(ep->tx.flow) && got > 0)
+            tap_received_buffer(ep->tx.flow, ep->set->buffer, (size_t)got);
     }
     if (got <= 0)
         return got < 0 ? -errno : 0;
@@ -324,12 +334,9 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
     return rc ? rc : got;
 }
 
-/* 0: go on; 1: nothing more now; negative: the connection is over. */
-static int receive_once(struct tcp_ep *ep, bool *came)
+/* What a receipt means. 0: go on; 1: nothing more now; negative: the connection is over. */
+static int judge(struct tcp_ep *ep, ssize_t got, size_t asked, bool *came)
 {
-    size_t asked = 0;
-    ssize_t got = receive(ep, &asked);
-
     if (got == -EINTR)
         return 0;
     if (got == -EAGAIN || got == -EWOULDBLOCK) {
@@ -350,6 +357,14 @@ static int receive_once(struct tcp_ep *ep, bool *came)
     return 0;
 }
 
+static int receive_once(struct tcp_ep *ep, bool *came)
+{
+    size_t asked = 0;
+    ssize_t got = receive(ep, &asked);
+
+    return judge(ep, got, asked, came);
+}
+
 static int take_stash(struct tcp_ep *ep)
 {
     struct tcp_rx *rx = &ep->rx;
@@ -361,16 +376,11 @@ static int take_stash(struct tcp_ep *ep)
     return rc;
 }
 
-bool tcp_rx_progress(struct tcp_ep *ep)
+/* Reads while there is something to read, and answers. */
+static bool go_on(struct tcp_ep *ep, int rc, bool came)
 {
     struct tcp_rx *rx = &ep->rx;
-    bool came = false;
-    int rc = 0;
 
-    if (ep->fd < 0)
-        return false;
-    if (rx->stash && !rx->paused && !tcp_tx_choked(ep))
-        rc = take_stash(ep);
     for (int budget = BUDGET; !rc && budget && !rx->paused && !rx->stash; budget--)
         rc = receive_once(ep, &came);
     if (rc < 0) {
@@ -386,6 +396,34 @@ bool tcp_rx_progress(struct tcp_ep *ep)
     return came;
 }
 
+bool tcp_rx_progress(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+    int rc = 0;
+
+    if (ep->fd < 0)
+        return false;
+    tcp_tx_reclaim(ep);
+    if (rx->stash && !rx->paused && !tcp_tx_choked(ep))
+        rc = take_stash(ep);
+    return go_on(ep, rc, false);
+}
+
+bool tcp_rx_received(struct tcp_ep *ep, ssize_t got)
+{
+    bool came = false;
+
+    tcp_tx_reclaim(ep);
+    if (got > 0) {
+        if (tap_on(ep->tx.flow))
+            tap_received_buffer(ep->tx.flow, ep->set->buffer, (size_t)got);
+        int rc = tcp_rx_consume(ep, ep->set->buffer, (size_t)got);
+        if (rc)
+            got = rc;
+    }
+    return go_on(ep, judge(ep, got, TCP_BUFFER, &came), came);
+}
+
 void tcp_rx_fail(struct tcp_ep *ep, int err)
 {
     struct tcp_rx *rx = &ep->rx;
@@ -393,6 +431,8 @@ void tcp_rx_fail(struct tcp_ep *ep, int err)
     if (rx->target)
         tcp_target_release(ep, rx->target);
     rx->target = NULL;
+    tcp_atomic_put(ep, rx->atomic);
+    rx->atomic = NULL;
     free(rx->stash);
     rx->stash = NULL;
     rx->head_len = 0;

@@ -40,6 +40,8 @@ struct tcp_rx {
     struct fi_peer_rx_entry *entry; /* of a matched message */
     struct tcp_inbound *inbound;    /* of any other message */
     struct tcp_target *target;      /* of a write */
+    struct tcp_atomic *atomic;      /* of a request to us */
+    int status;                     /* of the answer to an atomic of ours */
     struct iovec saved;             /* what dest.iov points to while a payload is saved */
     uint64_t tag, cq_data;
     uint16_t flags;
@@ -61,6 +63,14 @@ void tcp_rx_init(struct tcp_rx *rx);
 
 /* Reads what there is, up to a budget. True when something came. May end in tcp_ep_fail. */
 bool tcp_rx_progress(struct tcp_ep *ep);
+
+/* Nothing but a receipt into the set's buffer is due: the caller may do it by itself. */
+static inline bool tcp_rx_plain(const struct tcp_rx *rx)
+{
+    return !rx->active && rx->eager && !rx->paused && !rx->stash;
+}
+/* The rest of such a progress: got bytes are in the buffer, 0: the end, or a negative errno. */
+bool tcp_rx_received(struct tcp_ep *ep, ssize_t got);
 
 /* Reads records from bytes (of a stream or a fuzzer). 0, or a negative error after which the
  * connection is of no use. */

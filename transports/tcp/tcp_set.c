@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_ep.h"
 
@@ -119,6 +121,11 @@ void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep)
         list_attach(&ep->work, &set->work);
 }
 
+static bool can_read(const struct tcp_ep *ep)
+{
+    return ep->rx.readable || ep->rx.ended || ep->rx.stash;
+}
+
 static void do_work(struct tcp_set *set)
 {
     struct list todo;
@@ -126,16 +133,44 @@ static void do_work(struct tcp_set *set)
     if (list_empty(&set->work))
         return;
     list_init(&todo);
-    list_attach(&todo, &set->work);
-    list_detach(&set->work);
+    list_join(&set->work, &todo);
     while (!list_empty(&todo)) {
         struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
 
         list_detach(&ep->work);
         tcp_tx_flush(ep);
-        if (ep->rx.readable || ep->rx.ended || ep->rx.stash)
+        if (can_read(ep))
             tcp_rx_progress(ep);
     }
+}
+
+/* Ends what `driving` began: what was posted meanwhile leaves; what is to be read can wait. */
+static void stop_driving(struct tcp_set *set)
+{
+    struct list todo;
+
+    set->driving = false;
+    if (list_empty(&set->work))
+        return;
+    list_init(&todo);
+    list_join(&set->work, &todo);
+    while (!list_empty(&todo)) {
+        struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
+
+        list_detach(&ep->work);
+        tcp_tx_flush(ep);
+        if (can_read(ep))
+            tcp_set_work(set, ep);
+    }
+}
+
+void tcp_set_drive(struct tcp_set *set)
+{
+    if (set->driving)
+        return;
+    set->driving = true;
+    do_work(set);
+    stop_driving(set);
 }
 
 static void unblock(struct tcp_ep *ep)
@@ -145,6 +180,22 @@ static void unblock(struct tcp_ep *ep)
     ep->tx.blocked = false;
     ep->set->blocked--;
     tcp_tx_flush(ep);
+}
+
+/* The processor has forgotten its callers after a system call, and mispredicts each return: the
+ * look that mostly finds nothing is made here, not two calls deeper. */
+static inline bool look_at(struct tcp_set *set, struct tcp_ep *ep)
+{
+    ssize_t got;
+
+    if (!tcp_rx_plain(&ep->rx) || ep->fd < 0)
+        return !ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep);
+    got = recv(ep->fd, set->buffer, TCP_BUFFER, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN) {
+        ep->rx.readable = false;
+        return false;
+    }
+    return tcp_rx_received(ep, got < 0 ? -errno : got);
 }
 
 /* A report may call back and change who is hot: each turn takes the first and puts it last. */
@@ -157,7 +208,7 @@ static void look_at_hot(struct tcp_set *set)
         list_attach(&ep->hot, &set->hot);
         /* epoll tells of room only when a third of the socket buffer is free. */
         unblock(ep);
-        if (!ep->rx.paused && !ep->rx.stash && tcp_rx_progress(ep))
+        if (look_at(set, ep))
             received(set, ep);
         else if (++ep->tries > HOT_TRIES)
             cool(set, ep);
@@ -208,6 +259,8 @@ static void progress(struct unit_source *source)
 
     if (unit_forked(set->unit))
         return;
+    set->epoch++;
+    set->driving = true;
     do_work(set);
     look_at_hot(set);
     if (!set->hot_count || set->blocked > HOT_MAX || !set->until_poll) {
@@ -216,6 +269,7 @@ static void progress(struct unit_source *source)
     } else {
         set->until_poll--;
     }
+    stop_driving(set);
 }
 
 /* The events that epoll holds must be taken before a sleep: being edges, they would keep the fd
@@ -228,7 +282,10 @@ static int trywait(struct unit_source *source)
         tcp_set_arm(set, list_item(pos, struct tcp_ep, hot));
     if (!list_empty(&set->work))
         return -FI_EAGAIN;
-    return poll_events(set) || !list_empty(&set->work) ? -FI_EAGAIN : 0;
+    set->driving = true;
+    bool useful = poll_events(set);
+    stop_driving(set);
+    return useful || !list_empty(&set->work) ? -FI_EAGAIN : 0;
 }
 
 static void set_destroy(struct tcp_set *set)
@@ -237,6 +294,7 @@ static void set_destroy(struct tcp_set *set)
         close(set->epoll_fd);
     pool_finish(&set->ops);
     pool_finish(&set->targets);
+    pool_finish(&set->atomics);
     free(set->buffer);
     free(set);
 }
@@ -255,6 +313,7 @@ static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
     pool_init(&set->ops, sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject,
               0);
     pool_init(&set->targets, sizeof(struct tcp_target), 0);
+    pool_init(&set->atomics, sizeof(struct tcp_atomic), 0);
     set->buffer = malloc(TCP_BUFFER);
     set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     list_init(&set->source.link);

@@ -29,10 +29,13 @@ struct tcp_set {
     unsigned hot_count;  /* endpoints in hot */
     unsigned blocked;    /* endpoints whose socket is full */
     unsigned until_poll; /* progress calls that may still skip epoll */
+    uint32_t epoch;      /* counts progress calls */
+    bool driving;        /* inside one: what is posted meanwhile leaves at its end */
     struct list hot;
     struct list work;    /* endpoints that can go on without an event */
     struct pool ops;     /* struct tcp_op */
     struct pool targets; /* struct tcp_target */
+    struct pool atomics; /* struct tcp_atomic */
     uint8_t *buffer;     /* TCP_BUFFER bytes: whatever arrives, of whatever endpoint */
 };
 
@@ -49,6 +52,8 @@ void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep);
 /* An event will tell when the socket of ep has room again. */
 void tcp_set_arm(struct tcp_set *set, struct tcp_ep *ep);
 
+/* Progress of what can go on without an event; also for callers outside of the unit's progress. */
+void tcp_set_drive(struct tcp_set *set);
 /* ep can go on at the next progress call. */
 void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep);
 /* ep has received: look at it again soon. */

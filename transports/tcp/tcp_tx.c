@@ -14,11 +14,12 @@
 
 #include <rdma/fi_errno.h>
 
+#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 
 enum {
-    GATHER_OPS = 32,
-    GATHER_IOV = 64,
+    GATHER_OPS = 64,
+    GATHER_IOV = 128,
     CHOKE = 1024, /* answers waiting to leave */
     RNDV_CONTEXTS = 254,
     ID_OFFSET = 7, /* of the counter in a header */
@@ -74,6 +75,7 @@ static struct tcp_op *op_get(struct tcp_ep *ep, enum tcp_op_kind kind)
         return NULL;
     op->kind = (uint8_t)kind;
     op->target = NULL;
+    op->atomic = NULL;
     op->wanted = false;
     op->ack = false;
     op->fence = false;
@@ -95,7 +97,8 @@ struct tcp_op *tcp_tx_get(struct tcp_ep *ep)
 
 static bool is_application(const struct tcp_op *op)
 {
-    return op->kind != TCP_KIND_CONTROL && op->kind != TCP_KIND_RESPONSE;
+    return op->kind != TCP_KIND_CONTROL && op->kind != TCP_KIND_RESPONSE &&
+           op->kind != TCP_KIND_ANSWER;
 }
 
 void tcp_tx_put(struct tcp_ep *ep, struct tcp_op *op)
@@ -104,6 +107,7 @@ void tcp_tx_put(struct tcp_ep *ep, struct tcp_op *op)
         ep->tx.posted--;
     if (op->target)
         tcp_target_release(ep, op->target);
+    tcp_atomic_put(ep, op->atomic);
     pool_put(&ep->set->ops, op);
 }
 
@@ -150,6 +154,10 @@ static const struct iovec *op_iov(const struct tcp_op *op, size_t *count)
         *count = 0;
         return NULL;
     }
+    if (op->kind == TCP_KIND_ATOMIC || op->kind == TCP_KIND_ANSWER) {
+        *count = op->atomic ? 1 : 0;
+        return op->atomic ? &op->atomic->bytes : NULL;
+    }
     if (op->target) {
         *count = op->target->iov_count;
         return op->target->iov;
@@ -195,7 +203,7 @@ static bool gather_new(struct gather *gather, struct tcp_op *op, uint8_t *id)
     return true;
 }
 
-static void gather_all(struct tcp_tx *tx, struct gather *gather)
+static void gather_all(const struct tcp_tx *tx, struct gather *gather)
 {
     uint8_t id = tx->id;
 
@@ -264,6 +272,8 @@ static void advance(struct tcp_tx *tx, const struct gather *gather, size_t sent,
 
 static enum report_kind report_of(const struct tcp_op *op)
 {
+    if (op->kind == TCP_KIND_ATOMIC)
+        return op->flags & FI_READ ? REPORT_READ : REPORT_WRITE;
     if (op->kind == TCP_KIND_WRITE)
         return REPORT_WRITE;
     return op->kind == TCP_KIND_READ ? REPORT_READ : REPORT_SEND;
@@ -294,9 +304,15 @@ static void response_sent(struct tcp_ep *ep, struct tcp_op *op)
 static void op_left(struct tcp_ep *ep, struct tcp_op *op)
 {
     switch ((enum tcp_op_kind)op->kind) {
-    case TCP_KIND_CONTROL: tcp_tx_put(ep, op); break;
+    case TCP_KIND_CONTROL:
+    case TCP_KIND_ANSWER: tcp_tx_put(ep, op); break;
     case TCP_KIND_RESPONSE: response_sent(ep, op); break;
     case TCP_KIND_RTS: op->waiting = true; break;
+    case TCP_KIND_ATOMIC:
+        tcp_atomic_put(ep, op->atomic);
+        op->atomic = NULL;
+        queue_push(&ep->tx.reads, op);
+        break;
     case TCP_KIND_READ: queue_push(&ep->tx.reads, op); break;
     case TCP_KIND_SEND:
     case TCP_KIND_WRITE:
@@ -328,17 +344,56 @@ static void send_failed(struct tcp_ep *ep, int err)
     tcp_set_work(ep->set, ep);
 }
 
+/* Accounts for `sent` bytes of what was gathered. */
+static void left(struct tcp_ep *ep, const struct gather *gather, size_t sent)
+{
+    struct tcp_queue done;
+
+    queue_init(&done);
+    advance(&ep->tx, gather, sent, &done);
+    while (done.first)
+        op_left(ep, queue_pop(&done));
+}
+
+ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
+{
+    struct gather gather;
+
+    gather_all(tx, &gather);
+    ssize_t sent = gather.op_count ? gather_send(&gather, fd) : 0;
+    if (tap_on(tx->flow) && sent > 0)
+        tap_sent(tx->flow, gather.iov, gather.iov_count, (size_t)sent);
+    return sent;
+}
+
+void tcp_tx_reclaim(struct tcp_ep *ep)
+{
+    struct gather gather;
+    size_t ahead;
+
+    if (__builtin_expect(!ep->stage.open, 1))
+        return;
+    tcp_stage_close(&ep->stage);
+    ahead = ep->stage.ahead;
+    if (!ahead)
+        return;
+    ep->stage.ahead = 0;
+    gather_all(&ep->tx, &gather);
+    left(ep, &gather, ahead);
+}
+
 /* One system call. False when there is nothing to do now. */
 static bool flush_once(struct tcp_ep *ep)
 {
     struct tcp_tx *tx = &ep->tx;
     struct gather gather;
-    struct tcp_queue done;
 
     gather_all(tx, &gather);
     if (!gather.op_count)
         return false;
     ssize_t sent = gather_send(&gather, ep->fd);
+    if (tap_on(tx->flow) && sent > 0)
+        tap_sent(tx->flow, gather.iov, gather.iov_count, (size_t)sent);
     if (sent < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             set_blocked(ep);
@@ -346,12 +401,9 @@ static bool flush_once(struct tcp_ep *ep)
             send_failed(ep, errno);
         return errno == EINTR;
     }
-    queue_init(&done);
-    advance(tx, &gather, (size_t)sent, &done);
     if ((size_t)sent < gather.bytes)
         set_blocked(ep);
-    while (done.first)
-        op_left(ep, queue_pop(&done));
+    left(ep, &gather, (size_t)sent);
     return !tx->blocked;
 }
 
@@ -359,9 +411,13 @@ void tcp_tx_flush(struct tcp_ep *ep)
 {
     struct tcp_tx *tx = &ep->tx;
 
+    tcp_tx_reclaim(ep);
     if (tx->flushing || tx->blocked || tx->error || ep->fd < 0)
         return;
+    if (tx->normal.count >= GATHER_OPS / 4)
+        tcp_stage_gathered(&ep->stage);
     tx->flushing = true;
+    atomic_fetch_add_explicit(&ep->stage.turn, 1, memory_order_relaxed);
     while ((tx->current || tx->urgent.first || tx->normal.first) && flush_once(ep))
         ;
     tx->flushing = false;
@@ -369,13 +425,73 @@ void tcp_tx_flush(struct tcp_ep *ep)
         tcp_set_work(ep->set, ep);
 }
 
+/* What a report makes the upper post leaves when progress returns. */
+static bool may_wait(struct tcp_ep *ep, const struct tcp_op *op, bool more)
+{
+    if (more || ep->set->driving)
+        return true;
+    return !op->fence && tcp_stage_wants(&ep->stage, op_size(op));
+}
+
+/* A record of one piece while nothing else is to be sent, the common case of a lone message. False,
+ * and nothing done, when that is not so or the kernel says no. */
+static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
+{
+    struct tcp_tx *tx = &ep->tx;
+    size_t more;
+
+    op_iov(op, &more);
+    if (tx->normal.first || tx->urgent.first || tx->current || tx->flushing || tx->blocked ||
+        tx->error || more || op->fence || ep->fd < 0)
+        return false;
+    op->bytes[ID_OFFSET] = tx->id;
+    ssize_t sent = send(ep->fd, op->bytes, op->head, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent <= 0)
+        return false;
+    if (tap_on(tx->flow))
+        tap_sent(tx->flow, &(struct iovec){op->bytes, op->head}, 1, (size_t)sent);
+    tx->id++;
+    if (sent < op->head) {
+        tx->current = op;
+        tx->sent = (size_t)sent;
+        set_blocked(ep);
+        return true;
+    }
+    /* What the report makes the upper post goes out behind it. */
+    tx->flushing = true;
+    op_left(ep, op);
+    tx->flushing = false;
+    if (tx->normal.first || tx->urgent.first)
+        tcp_tx_flush(ep);
+    return true;
+}
+
 void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
 {
-    queue_push(&ep->tx.normal, op);
-    if (more && ep->tx.normal.count < GATHER_OPS)
-        tcp_set_work(ep->set, ep);
-    else
+    struct tcp_queue *queue = &ep->tx.normal;
+
+    tcp_tx_reclaim(ep);
+    bool wait = may_wait(ep, op, more);
+    if (!wait && send_alone(ep, op))
+        return;
+    queue_push(queue, op);
+    if (!wait || queue->count >= GATHER_OPS) {
         tcp_tx_flush(ep);
+    } else {
+        tcp_set_work(ep->set, ep);
+        if (!ep->set->driving && ep->stage.joined)
+            tcp_stage_open(&ep->stage);
+    }
+}
+
+static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
+{
+    bool open = ep->stage.open;
+
+    tcp_tx_reclaim(ep);
+    queue_push(&ep->tx.urgent, op);
+    if (open)
+        tcp_stage_open(&ep->stage);
 }
 
 static int push_control(struct tcp_ep *ep, const struct tcp_wire *wire)
@@ -385,7 +501,7 @@ static int push_control(struct tcp_ep *ep, const struct tcp_wire *wire)
     if (!op)
         return -FI_ENOMEM;
     op->head = (uint16_t)tcp_wire_encode(wire, ep->network, op->bytes);
-    queue_push(&ep->tx.urgent, op);
+    push_urgent(ep, op);
     return 0;
 }
 
@@ -409,8 +525,33 @@ int tcp_tx_respond(struct tcp_ep *ep, const struct tcp_wire *request, struct tcp
         return -FI_ENOMEM;
     for (size_t i = 0; i < target->iov_count; i++)
         wire.payload += target->iov[i].iov_len;
-    op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
+    size_t head = tcp_wire_encode(&wire, ep->network, op->bytes);
+    if (wire.payload <= ep->domain->fabric->settings.max_inject) {
+        head += copy_from_iov(op->bytes + head, target->iov, target->iov_count);
+        target->iov_count = 0;
+    }
+    op->head = (uint16_t)head;
     op->target = target;
+    push_urgent(ep, op);
+    return 0;
+}
+
+int tcp_tx_answer(struct tcp_ep *ep, struct tcp_atomic *atomic)
+{
+    struct tcp_op *op = op_get(ep, TCP_KIND_ANSWER);
+    struct tcp_wire wire = {.op = TCP_OP_ATOMIC_RSP,
+                            .status = (uint64_t)atomic->status,
+                            .payload = atomic->bytes.iov_len};
+
+    if (!op) {
+        tcp_atomic_put(ep, atomic);
+        return -FI_ENOMEM;
+    }
+    tcp_tx_build(ep, op, &wire, &atomic->bytes, 1);
+    if (op->iov_count)
+        op->atomic = atomic;
+    else
+        tcp_atomic_put(ep, atomic);
     queue_push(&ep->tx.urgent, op);
     return 0;
 }
@@ -491,6 +632,11 @@ static void end(struct tcp_ep *ep, struct tcp_op *op, int err)
     tcp_tx_put(ep, op);
     if (err && application)
         report_failed(&ep->report, kind, &entry);
+}
+
+void tcp_tx_read_failed(struct tcp_ep *ep, int err)
+{
+    end(ep, queue_pop(&ep->tx.reads), err);
 }
 
 static void move_all(struct tcp_queue *from, struct tcp_queue *to)

@@ -5,6 +5,10 @@
  *
  *   0 version  1 op  2 flags u16  4 op_data  5 rma iov count  6 header bytes  7 id  8 size u64
  *   16 [cq data u64]  [tag u64]  [message size u64]  [rma iov: addr, len, key u64] x n
+ *
+ * ATOMIC and ATOMIC_RSP are ours, sent only to peers that are known to understand them:
+ *   16 datatype u8, operation u8, element size u8, precision u8, 0 u32  [iov: addr, count, key] x n
+ *   16 status u64
  */
 #ifndef WEFT_TCP_WIRE_H
 #define WEFT_TCP_WIRE_H
@@ -22,6 +26,8 @@ enum tcp_record {
     TCP_OP_RTS,
     TCP_OP_CTS,
     TCP_OP_DATA,
+    TCP_OP_ATOMIC = 9, /* 8 is another layer's */
+    TCP_OP_ATOMIC_RSP,
     TCP_OP_COUNT,
 };
 
@@ -29,13 +35,24 @@ enum {
     TCP_FLAG_CQ_DATA = 0x1,
     TCP_FLAG_DELIVERY = 0x4, /* the target answers with an ack */
     TCP_FLAG_COMMIT = 0x8,   /* the same, after persistence; writes only */
+    TCP_FLAG_TAGGED = 0x80,  /* of 1.17: a TCP_OP_MSG that is a TCP_OP_TAG, and is decoded so */
 };
 
 enum {
     TCP_WIRE_BASE = 16,
     TCP_WIRE_MAX = 120, /* bytes of the longest header */
     TCP_WIRE_IOV_MAX = 4,
-    TCP_WIRE_ACK = 2, /* op_data of a TCP_OP_MSG that is an acknowledgement */
+    TCP_WIRE_ACK = 2,           /* op_data of a TCP_OP_MSG that is an acknowledgement */
+    TCP_ATOMIC_MAX = 4096,      /* bytes of one operand of an atomic */
+    TCP_ATOMIC_ERROR_MAX = 4095 /* of a status */
+};
+
+/* op_data of an ATOMIC. Its payload: the operand, unless a fetch needs none, and of COMPARE behind
+ * it as many bytes to compare with. */
+enum tcp_atomic_function {
+    TCP_ATOMIC_WRITE,
+    TCP_ATOMIC_FETCH,
+    TCP_ATOMIC_COMPARE,
 };
 
 struct tcp_wire_iov {
@@ -45,7 +62,7 @@ struct tcp_wire_iov {
 /* A decoded header. Fields that the op does not carry are not touched by either side. */
 struct tcp_wire {
     uint8_t op;
-    uint8_t op_data; /* rendezvous context, or TCP_WIRE_ACK */
+    uint8_t op_data; /* rendezvous context, TCP_WIRE_ACK, or function of an atomic */
     uint8_t id;      /* counts the records of a direction; ignored on receipt */
     uint8_t iov_count;
     uint16_t flags;
@@ -53,8 +70,17 @@ struct tcp_wire {
     uint64_t cq_data;  /* with TCP_FLAG_CQ_DATA, but for DATA */
     uint64_t tag;      /* TAG, RTS */
     uint64_t msg_size; /* RTS */
-    struct tcp_wire_iov iov[TCP_WIRE_IOV_MAX];
+    uint64_t status;   /* ATOMIC_RSP: 0 or a positive FI_E code */
+    struct {
+        uint8_t datatype, operation; /* enum fi_datatype, enum fi_op */
+        uint8_t size;                /* bytes of an element at the initiator */
+        uint8_t precision;           /* bits of a long double's mantissa there; else 0 */
+    } atomic;
+    struct tcp_wire_iov iov[TCP_WIRE_IOV_MAX]; /* len: elements, of ATOMIC */
 };
+
+/* Bytes of one operand of a decoded ATOMIC. */
+size_t tcp_wire_atomic_len(const struct tcp_wire *wire);
 
 /* Writes the header to bytes (TCP_WIRE_MAX of them) and returns its length. network: the hosts
  * differ in byte order, so that every field is big-endian on the wire. */

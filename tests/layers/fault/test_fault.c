@@ -159,19 +159,301 @@ static void mistakes_are_errors(void **state)
     assert_int_equal(fabric_rc("fault(fail=send:1x);loop"), -FI_EINVAL);
 }
 
-static void a_connection_is_needed_to_end_one(void **state)
+/* ---- What becomes of messages ---- */
+
+static struct fi_info *info_of(const char *spec, enum fi_ep_type type)
 {
-    struct fi_info *info = pair_info("fault(kill_conn=1);loop");
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    hints->ep_attr->type = type;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    setenv("FI_PROVIDER", spec, 1);
+    if (fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info))
+        info = NULL;
+    fi_freeinfo(hints);
+    return info;
+}
+
+static bool offers(const char *spec, enum fi_ep_type type)
+{
+    struct fi_info *info = info_of(spec, type);
+    bool any = info != NULL;
+
+    fi_freeinfo(info);
+    return any;
+}
+
+static void what_a_lower_may_not_do_is_refused(void **state)
+{
+    assert_true(offers("fault(drop=1%,dup=1%,reorder=1%);loop", FI_EP_DGRAM));
+    assert_false(offers("fault(corrupt=1%);loop", FI_EP_DGRAM));
+    assert_true(offers("fault(corrupt=1%,force);loop", FI_EP_DGRAM));
+    for (int i = 0; i < 2; i++) {
+        enum fi_ep_type type = i ? FI_EP_MSG : FI_EP_RDM;
+
+        assert_false(offers("fault(drop=1%);loop", type));
+        assert_false(offers("fault(dup=1%);loop", type));
+        assert_false(offers("fault(reorder=1%);loop", type));
+        assert_false(offers("fault(corrupt=1%);loop", type));
+        assert_true(offers("fault(drop=1%,dup=1%,reorder=1%,corrupt=1%,force);loop", type));
+        assert_true(offers("fault(drop=0);loop", type));
+    }
+    assert_false(offers("fault(kill_conn=1);loop", FI_EP_RDM));
+    assert_true(offers("fault(kill_conn=1);loop", FI_EP_MSG));
+}
+
+static void an_info_that_was_changed_by_hand_is_refused_too(void **state)
+{
+    struct fi_info *info = info_of("fault(drop=1%);loop", FI_EP_DGRAM);
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_ep *ep;
 
+    assert_non_null(info);
     assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
     assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    info->ep_attr->type = FI_EP_RDM;
     assert_int_equal(fi_endpoint(domain, info, &ep, NULL), -FI_EINVAL);
     assert_int_equal(fi_close(&domain->fid), 0);
     assert_int_equal(fi_close(&fabric->fid), 0);
     fi_freeinfo(info);
+}
+
+enum {
+    SENT = 400,
+    GOT = 1000
+};
+
+/* A sender and a receiver, and what came of SENT numbered messages. */
+struct wire {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *tx, *rx;
+    struct fid_cntr *sent;
+    struct fid_av *av;
+    struct fid_ep *ep[2];
+    fi_addr_t to;
+    int messages[SENT], buffers[GOT], got[GOT];
+    int got_count, ends[SENT];
+};
+
+static void wire_open(struct wire *wire, const char *spec, enum fi_ep_type type)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .size = 2048};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
+    char address[128];
+    size_t len = sizeof(address);
+
+    memset(wire, 0, sizeof(*wire));
+    wire->info = info_of(spec, type);
+    assert_non_null(wire->info);
+    assert_int_equal(fi_fabric(wire->info->fabric_attr, &wire->fabric, NULL), 0);
+    assert_int_equal(fi_domain(wire->fabric, wire->info, &wire->domain, NULL), 0);
+    assert_int_equal(fi_cq_open(wire->domain, &cq, &wire->tx, NULL), 0);
+    assert_int_equal(fi_cq_open(wire->domain, &cq, &wire->rx, NULL), 0);
+    assert_int_equal(fi_cntr_open(wire->domain, &cntr, &wire->sent, NULL), 0);
+    assert_int_equal(fi_av_open(wire->domain, &av, &wire->av, NULL), 0);
+    free(wire->info->src_addr);
+    wire->info->src_addr = NULL;
+    wire->info->src_addrlen = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_endpoint(wire->domain, wire->info, &wire->ep[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(wire->ep[i], &wire->tx->fid, FI_TRANSMIT), 0);
+        assert_int_equal(fi_ep_bind(wire->ep[i], &wire->rx->fid, FI_RECV), 0);
+        assert_int_equal(fi_ep_bind(wire->ep[i], &wire->av->fid, 0), 0);
+        assert_int_equal(fi_ep_bind(wire->ep[i], &wire->sent->fid, FI_SEND), 0);
+        assert_int_equal(fi_enable(wire->ep[i]), 0);
+    }
+    assert_int_equal(fi_getname(&wire->ep[1]->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(wire->av, address, 1, &wire->to, 0, NULL), 1);
+    for (int i = 0; i < GOT; i++) {
+        ssize_t rc;
+
+        do
+            rc = fi_recv(wire->ep[1], &wire->buffers[i], sizeof(int), NULL, FI_ADDR_UNSPEC,
+                         &wire->buffers[i]);
+        while (rc == -FI_EAGAIN);
+        assert_int_equal(rc, 0);
+    }
+}
+
+static void wire_drive(struct wire *wire)
+{
+    struct fi_cq_msg_entry entry[3];
+    ssize_t count = fi_cq_read(wire->rx, entry, 3);
+
+    for (ssize_t i = 0; i < count; i++)
+        wire->got[wire->got_count++] = *(int *)entry[i].op_context;
+    count = fi_cq_read(wire->tx, entry, 3);
+    assert_true(count > 0 || count == -FI_EAGAIN);
+    for (ssize_t i = 0; i < count; i++) {
+        int *message = entry[i].op_context;
+
+        assert_in_range(message - wire->messages, 0, SENT - 1);
+        assert_true(entry[i].flags & FI_SEND);
+        wire->ends[message - wire->messages]++;
+    }
+}
+
+/* Each send ends once, whatever becomes of its message. */
+static void wire_run(struct wire *wire)
+{
+    for (int i = 0; i < SENT; i++) {
+        ssize_t rc;
+
+        wire->messages[i] = i;
+        do {
+            rc = fi_send(wire->ep[0], &wire->messages[i], sizeof(int), NULL, wire->to,
+                         &wire->messages[i]);
+            wire_drive(wire);
+        } while (rc == -FI_EAGAIN);
+        assert_int_equal(rc, 0);
+    }
+    for (int i = 0; i < 3000; i++)
+        wire_drive(wire);
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(wire->ends[i], 1);
+    assert_int_equal(fi_cntr_read(wire->sent), SENT);
+}
+
+static void wire_close(struct wire *wire)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fi_close(&wire->ep[i]->fid), 0);
+    assert_int_equal(fi_close(&wire->av->fid), 0);
+    assert_int_equal(fi_close(&wire->sent->fid), 0);
+    assert_int_equal(fi_close(&wire->rx->fid), 0);
+    assert_int_equal(fi_close(&wire->tx->fid), 0);
+    assert_int_equal(fi_close(&wire->domain->fid), 0);
+    assert_int_equal(fi_close(&wire->fabric->fid), 0);
+    fi_freeinfo(wire->info);
+}
+
+static struct wire wire, again;
+
+static void course_of(struct wire *it, const char *spec, enum fi_ep_type type)
+{
+    wire_open(it, spec, type);
+    wire_run(it);
+    wire_close(it);
+}
+
+static int times(const struct wire *it, int number)
+{
+    int count = 0;
+
+    for (int i = 0; i < it->got_count; i++)
+        count += it->got[i] == number;
+    return count;
+}
+
+static bool in_order(const struct wire *it)
+{
+    for (int i = 1; i < it->got_count; i++)
+        if (it->got[i] < it->got[i - 1])
+            return false;
+    return true;
+}
+
+static void messages_get_lost(void **state)
+{
+    course_of(&wire, "fault(drop=20%);loop", FI_EP_DGRAM);
+    assert_in_range(wire.got_count, SENT * 70 / 100, SENT * 90 / 100);
+    assert_true(in_order(&wire));
+    course_of(&wire, "fault(drop=100%);loop", FI_EP_DGRAM);
+    assert_int_equal(wire.got_count, 0);
+}
+
+static void messages_arrive_twice(void **state)
+{
+    course_of(&wire, "fault(dup=20%);loop", FI_EP_DGRAM);
+    assert_in_range(wire.got_count, SENT * 110 / 100, SENT * 130 / 100);
+    for (int i = 0; i < SENT; i++)
+        assert_in_range(times(&wire, i), 1, 2);
+}
+
+static void messages_are_overtaken(void **state)
+{
+    course_of(&wire, "fault(reorder=20%);loop", FI_EP_DGRAM);
+    assert_int_equal(wire.got_count, SENT);
+    assert_false(in_order(&wire));
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(times(&wire, i), 1);
+    course_of(&wire, "fault(reorder=100%);loop", FI_EP_DGRAM);
+    assert_int_equal(wire.got_count, SENT); /* none waits for ever */
+}
+
+static void one_bit_is_changed(void **state)
+{
+    int changed = 0;
+
+    course_of(&wire, "fault(corrupt=20%,force);loop", FI_EP_DGRAM);
+    assert_int_equal(wire.got_count, SENT);
+    for (int i = 0; i < SENT; i++) {
+        assert_in_range(__builtin_popcount((unsigned)(wire.got[i] ^ i)), 0, 1);
+        changed += wire.got[i] != i;
+        assert_int_equal(wire.messages[i], i); /* the sender's stays */
+    }
+    assert_in_range(changed, SENT * 10 / 100, SENT * 30 / 100);
+}
+
+static void a_seed_is_a_course_of_messages(void **state)
+{
+    course_of(&wire, "fault(drop=10%,dup=10%,corrupt=10%,force,seed=5);loop", FI_EP_DGRAM);
+    course_of(&again, "fault(drop=10%,dup=10%,corrupt=10%,force,seed=5);loop", FI_EP_DGRAM);
+    assert_int_equal(wire.got_count, again.got_count);
+    assert_memory_equal(wire.got, again.got, sizeof(wire.got));
+    course_of(&again, "fault(drop=10%,dup=10%,corrupt=10%,force,seed=6);loop", FI_EP_DGRAM);
+    assert_memory_not_equal(wire.got, again.got, sizeof(wire.got));
+}
+
+static void refused_calls_do_not_change_the_course(void **state)
+{
+    course_of(&wire, "fault(drop=10%,seed=5);loop", FI_EP_DGRAM);
+    course_of(&again, "fault(drop=10%,eagain=50%,seed=5);loop", FI_EP_DGRAM);
+    assert_memory_equal(wire.got, again.got, sizeof(wire.got));
+}
+
+static void reliable_endpoints_do_it_by_force(void **state)
+{
+    course_of(&wire, "fault(drop=10%,dup=10%,reorder=10%,force);loop", FI_EP_RDM);
+    assert_false(in_order(&wire));
+    course_of(&wire, "noop;fault(drop=50%,dup=50%,force);noop;loop", FI_EP_RDM);
+    assert_in_range(wire.got_count, 1, 2 * SENT - 1);
+}
+
+/* fi_inject has no completion, and its buffer is free at once. */
+static void injected_messages_too(void **state)
+{
+    int count = 0;
+
+    wire_open(&wire, "fault(drop=20%,dup=20%,reorder=20%);loop", FI_EP_DGRAM);
+    for (int i = 0; i < SENT; i++) {
+        int number = i;
+
+        assert_int_equal(fi_inject(wire.ep[0], &number, sizeof(number), wire.to), 0);
+        number = -1;
+        wire_drive(&wire);
+    }
+    for (int i = 0; i < 3000; i++)
+        wire_drive(&wire);
+    for (int i = 0; i < SENT; i++) {
+        assert_int_equal(wire.ends[i], 0);
+        count += times(&wire, i);
+    }
+    assert_int_equal(count, wire.got_count);
+    assert_int_equal(fi_cntr_read(wire.sent), SENT);
+    wire_close(&wire);
+}
+
+static void endpoints_close_with_messages_under_way(void **state)
+{
+    wire_open(&wire, "fault(dup=50%,reorder=50%);loop", FI_EP_DGRAM);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(fi_send(wire.ep[0], &wire.messages[i], 4, NULL, wire.to, NULL), 0);
+    wire_close(&wire);
 }
 
 /* Over rxm the next message goes over a new connection, or the operation ends in an error: once. */
@@ -210,7 +492,17 @@ int main(void)
         cmocka_unit_test(objects_fail_to_open),
         cmocka_unit_test(completions_come_late_and_all),
         cmocka_unit_test(mistakes_are_errors),
-        cmocka_unit_test(a_connection_is_needed_to_end_one),
+        cmocka_unit_test(what_a_lower_may_not_do_is_refused),
+        cmocka_unit_test(an_info_that_was_changed_by_hand_is_refused_too),
+        cmocka_unit_test(messages_get_lost),
+        cmocka_unit_test(messages_arrive_twice),
+        cmocka_unit_test(messages_are_overtaken),
+        cmocka_unit_test(one_bit_is_changed),
+        cmocka_unit_test(a_seed_is_a_course_of_messages),
+        cmocka_unit_test(refused_calls_do_not_change_the_course),
+        cmocka_unit_test(reliable_endpoints_do_it_by_force),
+        cmocka_unit_test(injected_messages_too),
+        cmocka_unit_test(endpoints_close_with_messages_under_way),
         cmocka_unit_test(a_connection_that_ends_loses_no_completion),
     };
 

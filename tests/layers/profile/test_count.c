@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <rdma/fi_errno.h>
+
 #include "layers/profile/profile.h"
 
 static void a_bucket_is_off_by_one_in_32_at_most(void **state)
@@ -49,7 +51,7 @@ static void *count_some(void *arg)
     struct profile_block *block = profile_block_of(arg);
 
     for (int i = 0; i < 1000; i++)
-        profile_add(&block->counts.calls[CALL_SEND], 1);
+        block_add(&block->counts.calls[CALL_SEND], 1);
     return NULL;
 }
 
@@ -81,12 +83,52 @@ static void blocks_of_ended_threads_are_used_again(void **state)
         assert_int_equal(pthread_create(&thread, NULL, count_some, profile), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
-    for (struct profile_block *block = profile->blocks; block; block = block->next)
+    for (struct block *block = profile->blocks.first; block; block = block->next)
         blocks++;
     assert_int_equal(blocks, 1);
     profile_sum(profile, &sum);
     assert_int_equal(sum.calls[CALL_SEND], 100000);
     profile_destroy(profile);
+}
+
+static int told;
+
+static int tell(struct fid_profile *profile, struct fi_profile_desc *event, void *param,
+                size_t size, void *context)
+{
+    uint64_t waiting = 0;
+
+    assert_int_equal(fi_profile_read_u64(profile, FI_VAR_UNEXP_MSG_CNT, &waiting), 0);
+    assert_int_equal(waiting, event->id == FI_EVENT_UNEXP_MSG_RECVD ? 1 : 0);
+    assert_ptr_equal(context, &told);
+    told++;
+    return 0;
+}
+
+/* Where the layer that matches stands above. */
+static void events_are_told(void **state)
+{
+    struct fi_profile_desc events[4];
+    struct profile *profile = profile_create(1);
+    struct fid_profile *handle;
+    struct fid target;
+    void *ops = NULL;
+    size_t count = 4;
+
+    profile_matches_above(profile);
+    assert_int_equal(profile_handle_open(profile, &target, 0, NULL, &ops), 0);
+    handle = ops;
+    assert_int_equal(fi_profile_query_events(handle, events, &count), 2);
+    assert_int_equal(fi_profile_register_callback(handle, 17, tell, &told), -FI_EINVAL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fi_profile_register_callback(handle, events[i].id, tell, &told), 0);
+    profile_depth_count(&profile->depth, true);
+    profile_tell(profile, FI_EVENT_UNEXP_MSG_RECVD);
+    profile_depth_count(&profile->depth, false);
+    profile_tell(profile, FI_EVENT_UNEXP_MSG_MATCHED);
+    assert_int_equal(told, 2);
+    profile_destroy(profile);
+    assert_int_equal(fi_profile_close(handle), 0); /* after its fabric */
 }
 
 int main(void)
@@ -96,6 +138,7 @@ int main(void)
         cmocka_unit_test(quantiles_are_of_what_was_counted),
         cmocka_unit_test(no_count_of_a_thread_is_lost),
         cmocka_unit_test(blocks_of_ended_threads_are_used_again),
+        cmocka_unit_test(events_are_told),
     };
 
     return cmocka_run_group_tests_name("profile counts", tests, NULL, NULL);

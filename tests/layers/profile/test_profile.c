@@ -8,6 +8,11 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
+#include <stdatomic.h>
+
+#include <rdma/fi_profile.h>
+
 #include "../pair.h"
 
 static char path[64], report[16384];
@@ -31,6 +36,14 @@ static const char *stack(const char *options)
     static char spec[256];
 
     snprintf(spec, sizeof(spec), "profile(file=%s%s);loop", path, options);
+    return spec;
+}
+
+static const char *stack_over(const char *options, const char *below)
+{
+    static char spec[256];
+
+    snprintf(spec, sizeof(spec), "profile(file=%s%s);%s", path, options, below);
     return spec;
 }
 
@@ -70,8 +83,8 @@ static void json_has_every_count(void **state)
 {
     run(",format=json,sample=1", 100);
     says("{\"over\":\"loop\"");
-    says("\"fi_trecv\":{\"calls\":100,\"again\":0,\"failed\":0,\"bytes\":800}");
-    says("\"fi_tinject\":{\"calls\":1,\"again\":0,\"failed\":1,\"bytes\":0}");
+    says("\"fi_trecv\":{\"calls\":100,\"again\":0,\"failed\":0,\"bytes\":800,\"retried\":0}");
+    says("\"fi_tinject\":{\"calls\":1,\"again\":0,\"failed\":1,\"bytes\":0,\"retried\":0}");
     says("\"completions\":200,\"errors\":0");
     says("\"receive\":{\"sizes\":{\"8\":100},\"timed\":100,");
     says("\"send\":{\"sizes\":{\"8\":100},\"timed\":100,");
@@ -119,6 +132,222 @@ static void reports_come_at_intervals(void **state)
     pair_close(&pair);
 }
 
+/* ---- Refusals, messages that wait ---- */
+
+static void accepted_after_a_refusal_is_a_retry(void **state)
+{
+    struct pair pair;
+    char byte = 0;
+
+    pair_open(&pair, stack_over(",format=json", "fault(eagain=50%);loop"));
+    for (int i = 0; i < 100; i++)
+        while (fi_tinject(pair.ep[0], &byte, 1, pair.to[1], 1) == -FI_EAGAIN)
+            ;
+    pair_close(&pair);
+    read_report();
+    says("\"fi_tinject\":{\"calls\":");
+    assert_in_range(atoi(strstr(report, "\"retried\":") + strlen("\"retried\":")), 25, 75);
+}
+
+static void read_often(struct pair *pair)
+{
+    for (int i = 0; i < 1000; i++)
+        fi_cq_read(pair->cq, NULL, 0);
+}
+
+static void what_waits_is_seen(void **state)
+{
+    char byte = 0, to[8];
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json,every=20ms"));
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(fi_tinject(pair.ep[0], &byte, 1, pair.to[1], 1), 0);
+    read_often(&pair);
+    for (int i = 0; i < 500 && !strstr(report, "\"waiting\":7,\"most_waiting\":7,"); i++) {
+        usleep(10000);
+        read_report();
+    }
+    says("\"waiting\":7,\"most_waiting\":7,");
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(fi_trecv(pair.ep[1], to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    read_often(&pair);
+    for (int i = 0; i < 500 && !strstr(report, "\"waiting\":0,\"most_waiting\":7,"); i++) {
+        usleep(10000);
+        read_report();
+    }
+    says("\"waiting\":0,\"most_waiting\":7,");
+    pair_close(&pair);
+}
+
+/* ---- Signals ---- */
+
+static atomic_int own_handler;
+
+static void count_signal(int signo)
+{
+    own_handler++;
+}
+
+static bool reported(void)
+{
+    for (int i = 0; i < 500; i++) {
+        usleep(10000);
+        read_report();
+        if (report[0])
+            return true;
+    }
+    return false;
+}
+
+static void a_signal_is_a_report(void **state)
+{
+    struct sigaction before = {.sa_handler = count_signal}, now;
+    struct pair pair;
+
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    pair_open(&pair, stack(",signal=USR1"));
+    report[0] = 0;
+    raise(SIGUSR1);
+    assert_true(reported());
+    says("profile over loop");
+    assert_int_equal(own_handler, 1); /* the application's is called, too */
+    pair_close(&pair);
+    assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
+    assert_true(now.sa_handler == count_signal); /* and stands again */
+}
+
+static void a_later_handler_stays(void **state)
+{
+    struct sigaction later = {.sa_handler = count_signal}, now;
+    struct pair pair;
+
+    signal(SIGUSR2, SIG_DFL);
+    pair_open(&pair, stack(",signal=USR2"));
+    raise(SIGUSR2); /* it would have ended the process */
+    assert_int_equal(sigaction(SIGUSR2, &later, NULL), 0);
+    pair_close(&pair);
+    assert_int_equal(sigaction(SIGUSR2, NULL, &now), 0);
+    assert_true(now.sa_handler == count_signal);
+    signal(SIGUSR2, SIG_DFL);
+}
+
+static void two_fabrics_share_a_signal(void **state)
+{
+    struct pair one, two;
+
+    pair_open(&one, stack(",signal=USR1"));
+    pair_open(&two, stack(",signal=USR1"));
+    pair_close(&one);
+    unlink(path);
+    raise(SIGUSR1);
+    for (int i = 0; i < 500 && access(path, F_OK); i++)
+        usleep(10000);
+    assert_int_equal(access(path, F_OK), 0);
+    pair_close(&two);
+}
+
+/* ---- fi_profile(3) ---- */
+
+static uint64_t value(struct fid_profile *profile, uint32_t id)
+{
+    uint64_t data = UINT64_MAX;
+
+    assert_int_equal(fi_profile_read_u64(profile, id, &data), 0);
+    return data;
+}
+
+static uint32_t id_of(struct fid_profile *profile, const char *name)
+{
+    struct fi_profile_desc list[64];
+    size_t count = 64;
+    ssize_t given = fi_profile_query_vars(profile, list, &count);
+
+    for (ssize_t i = 0; i < given; i++)
+        if (!strcmp(list[i].name, name))
+            return list[i].id;
+    fail_msg("no variable %s", name);
+    return 0;
+}
+
+static void variables_are_listed(void **state)
+{
+    struct fi_profile_desc list[64];
+    struct fid_profile *profile = NULL;
+    size_t all = 0, two = 2;
+    struct pair pair;
+
+    pair_open(&pair, stack(""));
+    assert_int_equal(fi_profile_open(&pair.domain->fid, 0, &profile, &pair), 0);
+    assert_ptr_equal(profile->fid.context, &pair);
+    assert_int_equal(fi_profile_query_vars(profile, NULL, &all), 0);
+    assert_in_range(all, 5, 64);
+    assert_int_equal(fi_profile_query_vars(profile, list, &two), 2);
+    assert_int_equal(two, all);
+    assert_int_equal(fi_profile_query_vars(profile, list, &all), all);
+    for (size_t i = 0; i < all; i++) {
+        assert_int_equal(list[i].datatype_sel, fi_primitive_type);
+        assert_int_equal(list[i].datatype.primitive, FI_UINT64);
+        assert_int_equal(list[i].size, 8);
+        assert_non_null(list[i].desc);
+        value(profile, list[i].id);
+    }
+    all = 5;
+    assert_int_equal(fi_profile_query_events(profile, list, &all), 0); /* it stands above */
+    assert_int_equal(all, 0);
+    assert_int_equal(fi_profile_read_u64(profile, 4711, (uint64_t *)list), -FI_EINVAL);
+    assert_int_equal(fi_profile_close(profile), 0);
+    pair_close(&pair);
+}
+
+static void variables_have_the_counts(void **state)
+{
+    struct fid_profile *profile = NULL;
+    char from[8] = "", to[8];
+    struct pair pair;
+
+    pair_open(&pair, stack(""));
+    assert_int_equal(fi_profile_open(&pair.ep[1]->fid, 0, &profile, NULL), 0);
+    for (int i = 0; i < 10; i++)
+        assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    assert_int_equal(value(profile, id_of(profile, "calls")), 20);
+    assert_int_equal(value(profile, id_of(profile, "bytes_sent")), 80);
+    assert_int_equal(value(profile, id_of(profile, "completions")), 20);
+    assert_int_equal(fi_tinject(pair.ep[0], from, 8, pair.to[1], 5), 0);
+    read_often(&pair);
+    assert_int_equal(value(profile, FI_VAR_UNEXP_MSG_CNT), 1);
+    fi_profile_start_reads(profile, 0);
+    assert_int_equal(fi_tinject(pair.ep[0], from, 8, pair.to[1], 5), 0);
+    read_often(&pair);
+    assert_int_equal(value(profile, id_of(profile, "calls")), 21);
+    assert_int_equal(value(profile, FI_VAR_UNEXP_MSG_CNT), 1);
+    fi_profile_end_reads(profile, 0);
+    assert_int_equal(value(profile, id_of(profile, "calls")), 22);
+    assert_int_equal(value(profile, FI_VAR_UNEXP_MSG_CNT), 2);
+    fi_profile_reset(profile, 0);
+    assert_int_equal(value(profile, id_of(profile, "calls")), 0);
+    fi_close(&pair.ep[1]->fid); /* the handle outlives its endpoint */
+    value(profile, FI_VAR_UNEXP_MSG_CNT);
+    assert_int_equal(fi_profile_close(profile), 0);
+    assert_int_equal(fi_endpoint(pair.domain, pair.info, &pair.ep[1], NULL), 0);
+    pair_close(&pair);
+}
+
+static void other_hooks_let_it_through(void **state)
+{
+    struct fid_profile *profile = NULL;
+    struct pair pair;
+
+    pair_open(&pair, "noop;debug;profile(file=/dev/null);loop");
+    assert_int_equal(fi_profile_open(&pair.ep[0]->fid, 0, &profile, NULL), 0);
+    value(profile, FI_VAR_UNEXP_MSG_CNT);
+    assert_int_equal(fi_profile_close(profile), 0);
+    pair_close(&pair);
+    pair_open(&pair, "noop;loop");
+    assert_int_equal(fi_profile_open(&pair.ep[0]->fid, 0, &profile, NULL), -FI_ENOSYS);
+    pair_close(&pair);
+}
+
 static int fabric_rc(const char *spec)
 {
     struct fi_info *info = pair_info(spec);
@@ -139,7 +368,21 @@ static void a_file_that_cannot_be_written_is_an_error(void **state)
 
 static void no_system_call_is_made(void **state)
 {
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* its runtime makes some */
+#endif
     assert_int_equal(pair_child(pair_without_system_calls, stack("")), 0);
+}
+
+/* The disk is full when the report is written: it is lost, and said so. */
+static void a_full_disk_does_not_stop_the_program(void **state)
+{
+    char from[64] = "", to[64];
+    struct pair pair;
+
+    pair_open(&pair, "profile(file=\"/dev/full\");loop");
+    assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    pair_close(&pair);
 }
 
 static void no_lock_is_taken_and_nothing_allocated(void **state)
@@ -156,10 +399,23 @@ static void no_lock_is_taken_and_nothing_allocated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(json_has_every_count),      TEST(one_in_so_many_is_timed),
-        TEST(prometheus_text),           TEST(a_table_to_read),
-        TEST(reports_come_at_intervals), TEST(a_file_that_cannot_be_written_is_an_error),
-        TEST(no_system_call_is_made),    TEST(no_lock_is_taken_and_nothing_allocated),
+        TEST(json_has_every_count),
+        TEST(one_in_so_many_is_timed),
+        TEST(prometheus_text),
+        TEST(a_table_to_read),
+        TEST(reports_come_at_intervals),
+        TEST(a_file_that_cannot_be_written_is_an_error),
+        TEST(accepted_after_a_refusal_is_a_retry),
+        TEST(what_waits_is_seen),
+        TEST(a_signal_is_a_report),
+        TEST(a_later_handler_stays),
+        TEST(two_fabrics_share_a_signal),
+        TEST(variables_are_listed),
+        TEST(variables_have_the_counts),
+        TEST(other_hooks_let_it_through),
+        TEST(no_system_call_is_made),
+        TEST(a_full_disk_does_not_stop_the_program),
+        TEST(no_lock_is_taken_and_nothing_allocated),
     };
 
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);

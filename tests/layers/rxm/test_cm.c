@@ -12,6 +12,7 @@
 #include <rdma/fi_errno.h>
 
 #include "layers/rxm/rxm_cm.h"
+#include "layers/rxm/rxm_wire.h"
 
 enum {
     OWN_PORT = 5000,
@@ -40,34 +41,37 @@ static union addr address(const char *ip, uint16_t port)
     return addr;
 }
 
-static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr)
+static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr, unsigned context)
 {
     assert_true(addr_equal(&addr->sa, &t.peer.addr.sa));
     return &t.peer;
 }
 
-static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
                    struct rxm_cm_link **link)
 {
     t.dials++;
-    memcpy(t.data, data, RXM_WIRE_SIZE);
+    assert_in_range(len, RXM_WIRE_BASE, RXM_WIRE_SIZE);
+    memcpy(t.data, data, len);
     *link = &t.links[(t.dials + t.accepts) % 8];
     return t.dial_rc;
 }
 
-static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                     const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **link)
+static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
+                     size_t len, struct rxm_cm_link **link)
 {
     t.accepts++;
-    memcpy(t.data, data, RXM_WIRE_SIZE);
+    assert_in_range(len, RXM_WIRE_BASE, RXM_WIRE_SIZE);
+    memcpy(t.data, data, len);
     *link = &t.links[(t.dials + t.accepts) % 8];
     return 0;
 }
 
-static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign)
+static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t len,
+                      const char *why)
 {
     t.rejects++;
-    t.foreign = foreign;
+    t.foreign = why != NULL;
     t.reject_len = len;
     memcpy(t.reject, data, len);
 }
@@ -83,10 +87,10 @@ static void op_up(struct rxm_cm *cm, struct rxm_cm_link *link)
     t.ups++;
 }
 
-static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign)
+static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why)
 {
     t.failed = err;
-    t.foreign = foreign;
+    t.foreign = why != NULL;
 }
 
 static void op_idle(struct rxm_cm *cm, struct rxm_cm_peer *peer)
@@ -99,6 +103,7 @@ static const struct rxm_cm_ops ops = {
 };
 
 static const struct rxm_cm_config config = {
+    .proto = &rxm_proto_xnet,
     .pid = OWN_PID,
     .seed = 1,
     .retry_ms = 10,
@@ -116,7 +121,7 @@ static void start(const char *peer_ip, uint16_t peer_port)
     memset(&t, 0, sizeof(t));
     mine.self = address("10.0.0.5", OWN_PORT);
     rxm_cm_init(&t.cm, &mine, &ops);
-    rxm_cm_peer_init(&t.peer, &addr);
+    rxm_cm_peer_init(&t.peer, &addr, 0);
 }
 
 static void request(uint8_t version, uint32_t pid, int64_t now)
@@ -127,8 +132,7 @@ static void request(uint8_t version, uint32_t pid, int64_t now)
 
     hello.port = addr_port(&t.peer.addr.sa);
     addr_set_port(&from.sa, 40001);
-    rxm_wire_put(&hello, data);
-    rxm_cm_request(&t.cm, &from, data, sizeof(data), NULL, now);
+    rxm_cm_request(&t.cm, &from, data, rxm_wire_put(&hello, data), NULL, now);
 }
 
 static void answer(uint8_t version, uint32_t pid, int64_t now)
@@ -136,8 +140,7 @@ static void answer(uint8_t version, uint32_t pid, int64_t now)
     struct rxm_wire_hello hello = {.version = version, .port = OWN_PORT, .pid = pid};
     uint8_t data[RXM_WIRE_SIZE];
 
-    rxm_wire_put(&hello, data);
-    rxm_cm_connected(&t.cm, t.peer.link, data, sizeof(data), now);
+    rxm_cm_connected(&t.cm, t.peer.link, data, rxm_wire_put(&hello, data), now);
 }
 
 static void dial_at(int64_t now)
@@ -171,7 +174,7 @@ static void version_needs_its_proof(void **state)
         dial_at(0);
         answer(cases[i].answer, 1, 1);
         assert_int_equal(t.peer.state, RXM_CM_UP);
-        assert_int_equal(t.peer.link->version, cases[i].agreed);
+        assert_int_equal(t.peer.link->other.version, cases[i].agreed);
     }
 }
 
@@ -184,7 +187,7 @@ static void answer_never_exceeds_what_was_asked(void **state)
         request(cases[i][0], 7, 0);
         assert_int_equal(t.accepts, 1);
         assert_int_equal(t.data[0], cases[i][1]);
-        assert_int_equal(t.peer.link->version, cases[i][1] & 1);
+        assert_int_equal(t.peer.link->other.version, cases[i][1] & 1);
     }
 }
 
@@ -276,7 +279,7 @@ static void restarted_peer_replaces_its_connection(void **state)
 
 static void lost_race_waits_for_the_peer_then_dials_again(void **state)
 {
-    const uint8_t echo[RXM_WIRE_SIZE] = {1};
+    const uint8_t echo[RXM_WIRE_BASE] = {1};
 
     start("10.0.0.9", 6000);
     dial_at(0);
@@ -367,10 +370,11 @@ static void firewalled_peer_is_not_dialled(void **state)
 {
     struct rxm_wire_hello hello = {.version = 1, .features = 1, .port = 6000, .pid = 7};
     uint8_t data[RXM_WIRE_SIZE];
+    size_t len;
 
     start("10.0.0.9", 6000);
-    rxm_wire_put(&hello, data);
-    rxm_cm_request(&t.cm, &t.peer.addr, data, sizeof(data), NULL, 0);
+    len = rxm_wire_put(&hello, data);
+    rxm_cm_request(&t.cm, &t.peer.addr, data, len, NULL, 0);
     assert_int_equal(t.data[1], 1);
     rxm_cm_connected(&t.cm, t.peer.link, NULL, 0, 0);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, 1), 0);
@@ -387,7 +391,7 @@ static void dials_start_at_most_so_many_at_once(void **state)
     for (int i = 0; i < 5; i++) {
         union addr addr = address("10.0.0.9", (uint16_t)(7000 + i));
 
-        rxm_cm_peer_init(&peers[i], &addr);
+        rxm_cm_peer_init(&peers[i], &addr, 0);
         assert_int_equal(rxm_cm_want(&t.cm, &peers[i], 0), -FI_EAGAIN);
     }
     rxm_cm_run(&t.cm, 0);

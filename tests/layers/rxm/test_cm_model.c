@@ -21,6 +21,7 @@
 #include <rdma/fi_errno.h>
 
 #include "layers/rxm/rxm_cm.h"
+#include "layers/rxm/rxm_wire.h"
 
 enum {
     NODES = 8,
@@ -266,12 +267,12 @@ static int index_of(const union addr *addr)
     return 5000 - ntohs(addr->in.sin_port);
 }
 
-static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr)
+static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr, unsigned context)
 {
     return &node_of(cm)->peers[index_of(addr)];
 }
 
-static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t data[RXM_WIRE_SIZE],
+static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
                    struct rxm_cm_link **link)
 {
     struct wire *wire;
@@ -289,8 +290,8 @@ static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const uint8_t da
     return 0;
 }
 
-static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                     const uint8_t data[RXM_WIRE_SIZE], struct rxm_cm_link **link)
+static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
+                     size_t len, struct rxm_cm_link **link)
 {
     struct wire *wire = request;
     struct end *end = end_open(wire, 1, node_of(cm));
@@ -310,9 +311,10 @@ static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
     return 0;
 }
 
-static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t len, bool foreign)
+static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t len,
+                      const char *why)
 {
-    assert_false(foreign);
+    assert_null(why);
     transmit(request, 0, NACK, NULL, data, len);
 }
 
@@ -324,12 +326,12 @@ static void op_close(struct rxm_cm *cm, struct rxm_cm_link *link)
 static void op_up(struct rxm_cm *cm, struct rxm_cm_link *link)
 {
     list_item(link, struct end, link)->up = true;
-    assert_int_equal(link->version, 1);
+    assert_int_equal(link->other.version, 1);
 }
 
-static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool foreign)
+static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why)
 {
-    assert_false(foreign);
+    assert_null(why);
     CHECK(err > 0);
 }
 
@@ -352,6 +354,7 @@ static const struct rxm_cm_ops ops = {
 static void node_start(struct node *node)
 {
     struct rxm_cm_config config = {
+        .proto = &rxm_proto_xnet,
         .self = address(node->index),
         .pid = node->pid,
         .seed = (uint32_t)rnd(1u << 30),
@@ -366,7 +369,7 @@ static void node_start(struct node *node)
     for (int i = 0; i < sim.count; i++) {
         union addr addr = address(i);
 
-        rxm_cm_peer_init(&node->peers[i], &addr);
+        rxm_cm_peer_init(&node->peers[i], &addr, 0);
     }
     node->alive = true;
     node->life++;

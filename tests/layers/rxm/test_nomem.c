@@ -117,13 +117,13 @@ static bool live_two_lives(struct fi_info *info)
     return done;
 }
 
-static void every_allocation_may_fail(void **state)
+static void sweep(const char *spec)
 {
     struct rdm_net net;
     long before, failed = 0;
     int n = 0;
 
-    rdm_net_open(&net, "rxm;tcp", 0);
+    rdm_net_open(&net, spec, 0);
     assert_true(live_two_lives(net.info)); /* what is made once is made */
     before = nomem_live;
     do {
@@ -138,6 +138,16 @@ static void every_allocation_may_fail(void **state)
     assert_in_range(failed, 10, n);
     rdm_net_close(&net);
 }
+
+static void every_allocation_may_fail(void **state)
+{
+    sweep("rxm(tags=pass);tcp");
+}
+
+static void every_allocation_may_fail_with_packets(void **state)
+{
+    sweep("rxm(tags=emulate);tcp");
+}
 #endif
 
 int main(void)
@@ -145,6 +155,7 @@ int main(void)
 #if NOMEM_WORKS
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(every_allocation_may_fail_with_packets),
     };
 
     return cmocka_run_group_tests_name("rxm_nomem", tests, NULL, NULL);

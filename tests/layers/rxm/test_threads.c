@@ -86,7 +86,7 @@ static void endpoints_of_one_domain(void **state)
     struct worker *workers = calloc(THREADS, sizeof(*workers));
     struct rdm_net net;
 
-    rdm_net_open_with(&net, "rxm;tcp", 0, FI_THREAD_SAFE);
+    rdm_net_open_with(&net, "rxm(tags=pass);tcp", 0, FI_THREAD_SAFE);
     for (int i = 0; i < THREADS; i++)
         rdm_open(&workers[i].end, &net, 0);
     exchange(workers);
@@ -101,7 +101,7 @@ static void domains_of_one_fabric(void **state)
     struct worker *workers = calloc(THREADS, sizeof(*workers));
     struct rdm_net nets[THREADS];
 
-    rdm_net_open_with(&nets[0], "rxm;tcp", 0, FI_THREAD_DOMAIN);
+    rdm_net_open_with(&nets[0], "rxm(tags=pass);tcp", 0, FI_THREAD_DOMAIN);
     for (int i = 1; i < THREADS; i++) {
         nets[i] = nets[0];
         assert_int_equal(fi_domain(nets[0].fabric, nets[0].info, &nets[i].domain, NULL), 0);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -90,16 +91,22 @@ static void bind_queues(struct side *side)
     assert_int_equal(fi_ep_bind(side->ep, &side->rx->fid, FI_RECV), 0);
 }
 
-static void open_rdm(struct side *side, const char *provider, uint32_t format)
+static void open_unconnected(struct side *side, const char *provider, enum fi_ep_type type,
+                             uint32_t format)
 {
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 
-    open_base(side, ask(provider, FI_EP_RDM, 0, format));
+    open_base(side, ask(provider, type, 0, format));
     assert_int_equal(fi_av_open(side->domain, &av_attr, &side->av, NULL), 0);
     assert_int_equal(fi_endpoint(side->domain, side->info, &side->ep, NULL), 0);
     bind_queues(side);
     assert_int_equal(fi_ep_bind(side->ep, &side->av->fid, 0), 0);
     assert_int_equal(fi_enable(side->ep), 0);
+}
+
+static void open_rdm(struct side *side, const char *provider, uint32_t format)
+{
+    open_unconnected(side, provider, FI_EP_RDM, format);
 }
 
 static void introduce(struct side *to, const struct side *whom)
@@ -118,6 +125,14 @@ static void pair(const char *provider)
 {
     open_rdm(&a, provider, FI_FORMAT_UNSPEC);
     open_rdm(&b, provider, FI_FORMAT_UNSPEC);
+    introduce(&a, &b);
+    introduce(&b, &a);
+}
+
+static void datagram_pair(const char *provider)
+{
+    open_unconnected(&a, provider, FI_EP_DGRAM, FI_FORMAT_UNSPEC);
+    open_unconnected(&b, provider, FI_EP_DGRAM, FI_FORMAT_UNSPEC);
     introduce(&a, &b);
     introduce(&b, &a);
 }
@@ -167,7 +182,7 @@ static struct fi_cq_err_entry next_error(struct fid_cq *cq)
 
 static const char *const modes[] = {"loop", "loop(deliver=post)"};
 
-/* ---- Datagrams ---- */
+/* ---- Reliable datagrams ---- */
 
 static void messages(const char *mode)
 {
@@ -255,6 +270,62 @@ static void string_addresses_are_short(void **state)
     part_ways();
 }
 
+/* ---- Datagrams ---- */
+
+static void datagrams(const char *mode)
+{
+    struct fi_cq_tagged_entry entry;
+    char in[64] = "", out[5000] = "hello";
+    fi_addr_t src;
+
+    datagram_pair(mode);
+    assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, ANY, in), 0);
+    assert_int_equal(fi_send(a.ep, out, 6, NULL, a.peer, out), 0);
+    entry = next(b.rx, &src);
+    assert_int_equal(entry.flags, FI_MSG | FI_RECV);
+    assert_int_equal(src, b.peer);
+    assert_string_equal(in, out);
+    next(a.tx, NULL);
+    assert_int_equal(fi_send(a.ep, out, 4097, NULL, a.peer, out), -FI_EMSGSIZE);
+    assert_int_equal(fi_tsend(a.ep, out, 1, NULL, a.peer, 1, out), -FI_ENOSYS);
+    part_ways();
+}
+
+static void datagrams_carry_their_source_and_a_page(void **state)
+{
+    datagrams(modes[0]);
+    datagrams(modes[1]);
+}
+
+static void lost(const char *mode)
+{
+    struct fi_cq_tagged_entry entry;
+    char in[8] = "";
+
+    datagram_pair(mode);
+    assert_int_equal(fi_send(a.ep, "1", 2, NULL, a.peer, NULL), 0);
+    next(a.tx, NULL);
+    assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, ANY, in), 0);
+    assert_int_equal(fi_send(a.ep, "2", 2, NULL, a.peer, NULL), 0);
+    next(a.tx, NULL);
+    next(b.rx, NULL);
+    assert_string_equal(in, "2");
+    assert_int_equal(fi_send(a.ep, "3", 2, NULL, a.peer, NULL), 0);
+    assert_int_equal(fi_close(&b.ep->fid), 0);
+    b.ep = NULL;
+    next(a.tx, NULL);
+    assert_int_equal(fi_send(a.ep, "4", 2, NULL, a.peer, NULL), 0);
+    next(a.tx, NULL);
+    assert_int_equal(fi_cq_read(b.rx, &entry, 1), -FI_EAGAIN);
+    part_ways();
+}
+
+static void datagrams_are_lost_without_a_receive(void **state)
+{
+    lost(modes[0]);
+    lost(modes[1]);
+}
+
 static void a_full_queue_says_again(void **state)
 {
     size_t sent = 0;
@@ -335,6 +406,46 @@ static void remote_memory_is_read_and_written(void **state)
 {
     remote_access(modes[0]);
     remote_access(modes[1]);
+}
+
+static void atomics(const char *mode)
+{
+    struct fid_mr *mr;
+    static _Alignas(8) uint32_t memory[4];
+    uint32_t operand[2] = {5, 6}, compare[2] = {5, 0}, result[2] = {0};
+
+    pair(mode);
+    memset(memory, 0, sizeof(memory));
+    assert_int_equal(fi_mr_reg(b.domain, memory, sizeof(memory), FI_REMOTE_WRITE | FI_REMOTE_READ,
+                               0, 5, 0, &mr, NULL),
+                     0);
+    assert_int_equal(fi_atomic(a.ep, operand, 2, NULL, a.peer, 4, 5, FI_UINT32, FI_SUM, operand),
+                     0);
+    assert_int_equal(next(a.tx, NULL).flags, FI_ATOMIC | FI_WRITE);
+    /* What is injected, and what it is compared with, is free at once. */
+    assert_int_equal(fi_inject_atomic(a.ep, operand, 2, a.peer, 4, 5, FI_UINT32, FI_BXOR), 0);
+    operand[0] = 1;
+    operand[1] = 6;
+    assert_int_equal(fi_compare_atomic(a.ep, operand, 2, NULL, compare, NULL, result, NULL, a.peer,
+                                       4, 5, FI_UINT32, FI_CSWAP_NE, result),
+                     0);
+    assert_int_equal(next(a.tx, NULL).flags, FI_ATOMIC | FI_READ);
+    assert_int_equal(result[0], 0);
+    assert_int_equal(result[1], 0);
+    assert_int_equal(memory[1], 1);
+    assert_int_equal(memory[2], 0);
+    assert_int_equal(fi_fetch_atomic(a.ep, NULL, 2, NULL, result, NULL, a.peer, 12, 5, FI_UINT32,
+                                     FI_ATOMIC_READ, result),
+                     0);
+    assert_int_equal(next_error(a.tx).err, FI_EINVAL);
+    fi_close(&mr->fid);
+    part_ways();
+}
+
+static void atomics_are_done_at_the_target(void **state)
+{
+    atomics(modes[0]);
+    atomics(modes[1]);
 }
 
 static void calls_are_counted(void **state)
@@ -632,9 +743,12 @@ int main(void)
         cmocka_unit_test(messages_arrive_with_all_that_belongs_to_them),
         cmocka_unit_test(an_injected_buffer_is_free_at_once),
         cmocka_unit_test(string_addresses_are_short),
+        cmocka_unit_test(datagrams_carry_their_source_and_a_page),
+        cmocka_unit_test(datagrams_are_lost_without_a_receive),
         cmocka_unit_test(a_full_queue_says_again),
         cmocka_unit_test(a_closed_endpoint_ends_what_goes_to_it),
         cmocka_unit_test(remote_memory_is_read_and_written),
+        cmocka_unit_test(atomics_are_done_at_the_target),
         cmocka_unit_test(calls_are_counted),
         cmocka_unit_test(peer_objects_are_the_uppers),
         cmocka_unit_test(connections_open_carry_and_end),

@@ -40,7 +40,7 @@ static struct fi_info *make_hints(const struct options *options)
     assert_non_null(hints);
     hints->fabric_attr->prov_name = strdup(options->spec ? options->spec : "tcp");
     hints->ep_attr->type = FI_EP_MSG;
-    hints->caps = FI_MSG | FI_RMA | FI_RMA_EVENT | FI_MULTI_RECV | FI_FENCE;
+    hints->caps = FI_MSG | FI_RMA | FI_RMA_EVENT | FI_MULTI_RECV | FI_FENCE | options->caps;
     hints->tx_attr->size = options->tx_size;
     hints->tx_attr->op_flags = options->tx_op_flags;
     if (options->shared) {

@@ -30,6 +30,7 @@ struct options {
     bool automatic;   /* FI_PROGRESS_AUTO */
     size_t tx_size;
     uint64_t tx_op_flags;
+    uint64_t caps; /* beside the usual ones */
 };
 
 struct side {

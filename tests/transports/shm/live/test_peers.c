@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,88 +10,14 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
+#include "ends.h"
 
 enum {
     MANY = 40, /* more than are polled */
     LARGE = 1 << 20,
 };
-
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-};
-
-static void open_end(struct end *end, const char *spec)
-{
-    struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
-
-    hints->caps = FI_MSG | FI_TAGGED;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->fabric_attr->prov_name = strdup(spec);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
-    fi_freeinfo(hints);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av, &end->av, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-}
-
-static void close_end(struct end *end)
-{
-    assert_int_equal(fi_close(&end->ep->fid), 0);
-    assert_int_equal(fi_close(&end->cq->fid), 0);
-    assert_int_equal(fi_close(&end->av->fid), 0);
-    assert_int_equal(fi_close(&end->domain->fid), 0);
-    assert_int_equal(fi_close(&end->fabric->fid), 0);
-    fi_freeinfo(end->info);
-}
-
-static fi_addr_t know(struct end *end, const char *name)
-{
-    fi_addr_t addr;
-
-    assert_int_equal(fi_av_insert(end->av, &name, 1, &addr, 0, NULL), 1);
-    return addr;
-}
-
-static fi_addr_t introduce(struct end *end, struct end *to)
-{
-    char name[256];
-    size_t len = sizeof(name);
-
-    assert_int_equal(fi_getname(&to->ep->fid, name, &len), 0);
-    return know(end, name);
-}
-
-static double seconds(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 /* Sends until it is accepted, and returns how it ended. */
 static int send_to_nobody(struct end *end, fi_addr_t addr)
@@ -119,11 +43,12 @@ static void nobody_listens(void **state)
     struct end end;
     double start;
 
-    open_end(&end, "shm(connect_timeout=200ms)");
-    start = seconds();
-    assert_int_equal(send_to_nobody(&end, know(&end, "fi_ns://no-such-endpoint")), FI_ECONNREFUSED);
-    assert_true(seconds() - start >= 0.19);
-    close_end(&end);
+    end_open(&end, "shm(connect_timeout=200ms)");
+    start = end_seconds();
+    assert_int_equal(send_to_nobody(&end, end_know(&end, "fi_ns://no-such-endpoint")),
+                     FI_ECONNREFUSED);
+    assert_true(end_seconds() - start >= 0.19);
+    end_close(&end);
 }
 
 static void the_process_is_dead(void **state)
@@ -137,11 +62,11 @@ static void the_process_is_dead(void **state)
         _exit(0);
     waitpid(pid, NULL, 0);
     snprintf(name, sizeof(name), "fi_shm://%d:%u:0", (int)pid, (unsigned)geteuid());
-    open_end(&end, "shm(connect_timeout=30s)");
-    start = seconds();
-    assert_int_equal(send_to_nobody(&end, know(&end, name)), FI_ECONNREFUSED);
-    assert_true(seconds() - start < 10);
-    close_end(&end);
+    end_open(&end, "shm(connect_timeout=30s)");
+    start = end_seconds();
+    assert_int_equal(send_to_nobody(&end, end_know(&end, name)), FI_ECONNREFUSED);
+    assert_true(end_seconds() - start < 10);
+    end_close(&end);
 }
 
 static void somebody_comes_late(void **state)
@@ -151,13 +76,13 @@ static void somebody_comes_late(void **state)
     char in = 0;
     struct fi_cq_tagged_entry entry;
 
-    open_end(&early, "shm");
-    addr = know(&early, "fi_ns://late-endpoint");
+    end_open(&early, "shm");
+    addr = end_know(&early, "fi_ns://late-endpoint");
     for (int i = 0; i < 100; i++)
         assert_int_equal(fi_tinject(early.ep, "y", 1, addr, 1), -FI_EAGAIN);
-    open_end(&late, "shm");
-    close_end(&late);
-    open_end(&late, "shm");
+    end_open(&late, "shm");
+    end_close(&late);
+    end_open(&late, "shm");
     assert_int_equal(fi_close(&late.ep->fid), 0);
     free(late.info->src_addr);
     late.info->src_addr = strdup("fi_ns://late-endpoint");
@@ -172,8 +97,8 @@ static void somebody_comes_late(void **state)
     while (fi_cq_read(late.cq, &entry, 1) != 1)
         ;
     assert_int_equal(in, 'y');
-    close_end(&early);
-    close_end(&late);
+    end_close(&early);
+    end_close(&late);
 }
 
 /* What a process sent before it closed is received. */
@@ -184,19 +109,19 @@ static void the_last_words_arrive(void **state)
     char in[4] = {0};
     struct fi_cq_tagged_entry entry;
 
-    open_end(&from, "shm");
-    open_end(&to, "shm");
-    addr = introduce(&from, &to);
+    end_open(&from, "shm");
+    end_open(&to, "shm");
+    addr = end_introduce(&from, &to);
     for (int i = 0; i < 4; i++)
         assert_int_equal(fi_inject(from.ep, &"abcd"[i], 1, addr), 0);
-    close_end(&from);
+    end_close(&from);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(fi_recv(to.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
         while (fi_cq_read(to.cq, &entry, 1) != 1)
             ;
     }
     assert_memory_equal(in, "abcd", 4);
-    close_end(&to);
+    end_close(&to);
 }
 
 /* Most rings are cold: each message of a round comes through the bell, or is swept up. */
@@ -207,10 +132,10 @@ static void many_peers(void **state)
     struct fi_cq_tagged_entry entry;
     uint64_t in, seen;
 
-    open_end(&to, "shm");
+    end_open(&to, "shm");
     for (int i = 0; i < MANY; i++) {
-        open_end(&ends[i], "shm");
-        addrs[i] = introduce(&ends[i], &to);
+        end_open(&ends[i], "shm");
+        addrs[i] = end_introduce(&ends[i], &to);
     }
     for (int round = 0; round < 50; round++) {
         for (uint64_t i = 0; i < MANY; i++)
@@ -225,8 +150,8 @@ static void many_peers(void **state)
         assert_int_equal(seen, (1ull << MANY) - 1);
     }
     for (int i = 0; i < MANY; i++)
-        close_end(&ends[i]);
-    close_end(&to);
+        end_close(&ends[i]);
+    end_close(&to);
     free(ends);
 }
 
@@ -255,11 +180,11 @@ static int large_without_attaching(void)
     struct fi_cq_tagged_entry entry;
 
     forbid_attaching();
-    open_end(&from, "shm(cma=on)");
-    open_end(&to, "shm(cma=on)");
+    end_open(&from, "shm(cma=on)");
+    end_open(&to, "shm(cma=on)");
     memset(out, 'q', LARGE);
     if (fi_trecv(to.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 3, 0, NULL) ||
-        fi_tsend(from.ep, out, LARGE, NULL, introduce(&from, &to), 3, NULL))
+        fi_tsend(from.ep, out, LARGE, NULL, end_introduce(&from, &to), 3, NULL))
         return 2;
     while (fi_cq_read(to.cq, &entry, 1) != 1)
         fi_cq_read(from.cq, NULL, 0);

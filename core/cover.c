@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric, domain, regions and infos. The pass-through below sees the current layouts only: what the
+ * application passes in an older one is imported here. */
+#include "core/cover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/abi.h"
+#include "core/eq.h"
+#include "core/info.h"
+#include "core/no.h"
+
+/* The hook of the fabric. */
+struct cover_fabric {
+    struct fabric upper; /* as the pass-through's, with the layouts of the application */
+    const struct cover_ops *ops;
+};
+
+static struct cover_fabric *fabric_of(struct fid_fabric *fid)
+{
+    return pass_fabric_of(fid)->hook;
+}
+
+/* ---- Infos ---- */
+
+struct fi_info *cover_hints(const struct fi_info *hints, uint64_t added)
+{
+    struct fi_info *need = info_dup(hints);
+
+    if (!need)
+        return NULL;
+    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
+        info_free(need);
+        return NULL;
+    }
+    need->handle = NULL;
+    need->fabric_attr->fabric = NULL;
+    need->domain_attr->domain = NULL;
+    if (need->caps)
+        need->caps = (need->caps & ~added) | FI_PEER;
+    need->tx_attr->caps &= ~added;
+    need->rx_attr->caps &= ~added;
+    need->domain_attr->caps &= ~added;
+    need->ep_attr->type = FI_EP_RDM;
+    need->domain_attr->threading = FI_THREAD_DOMAIN;
+    need->domain_attr->progress = FI_PROGRESS_MANUAL;
+    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    return need;
+}
+
+struct fi_info *cover_offer(const struct fi_info *lower, uint64_t added)
+{
+    struct fi_info *info = info_dup(lower);
+
+    if (!info)
+        return NULL;
+    info->handle = NULL;
+    info->caps |= added;
+    info->tx_attr->caps |= added;
+    info->rx_attr->caps |= added;
+    info->fabric_attr->fabric = NULL;
+    info->domain_attr->domain = NULL;
+    info->domain_attr->threading = FI_THREAD_SAFE;
+    info->domain_attr->progress = FI_PROGRESS_UNSPEC;
+    info->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
+    info->ep_attr->tx_ctx_cnt = 1;
+    info->ep_attr->rx_ctx_cnt = 1;
+    info->domain_attr->max_ep_tx_ctx = 1;
+    info->domain_attr->max_ep_rx_ctx = 1;
+    info->domain_attr->max_ep_stx_ctx = 0;
+    info->domain_attr->max_ep_srx_ctx = 0;
+    return info;
+}
+
+/* info: in the current layout, all attrs present. */
+static int lower_info_of(struct fid_fabric *fid, const struct fi_info *info,
+                         struct fi_info **ret_lower_info)
+{
+    struct pass_fabric *pass = pass_fabric_of(fid);
+    struct fi_info *need = fabric_of(fid)->ops->lower_hints(info), *list = NULL;
+    int rc;
+
+    if (!need || info_set_dest(need, NULL, 0)) {
+        info_free(need);
+        return -FI_ENOMEM;
+    }
+    rc = pass->hold->getinfo(pass->hold, pass->base.api_version, NULL, NULL, 0, need, &list);
+    info_free(need);
+    if (rc)
+        return rc;
+    info_free(list->next);
+    list->next = NULL;
+    *ret_lower_info = list;
+    return 0;
+}
+
+int cover_lower_info(struct cover_domain *domain, const struct fi_info *info,
+                     struct fi_info **lower_info)
+{
+    return lower_info_of(&domain->pass->fabric->base.fid, info, lower_info);
+}
+
+/* ---- Domain ---- */
+
+static int domain_close(struct fid *fid)
+{
+    struct cover_domain *own = *pass_hook(fid);
+    const struct cover_ops *ops = own->ops;
+    int rc;
+
+    if (children_any(&own->base.children) || children_any(&own->pass->children))
+        return -FI_EBUSY;
+    if (ops->domain_closing) {
+        unit_lock(own->unit);
+        ops->domain_closing(own);
+        unit_unlock(own->unit);
+    }
+    rc = pass_domain_fid_ops.close(fid);
+    if (rc)
+        return rc;
+    unit_release(own->unit);
+    pool_finish(&own->items);
+    domain_finish(&own->base);
+    free(own);
+    return 0;
+}
+
+static int open_own(struct cover_fabric *fabric, const struct fi_info *info,
+                    struct cover_domain **ret_own)
+{
+    struct cover_domain *own = calloc(1, fabric->ops->domain_size);
+    int rc;
+
+    if (!own)
+        return -FI_ENOMEM;
+    own->ops = fabric->ops;
+    pool_init(&own->items, fabric->ops->item_size, 0);
+    rc = domain_init(&own->base, &fabric->upper, info, NULL, NULL, NULL, NULL);
+    if (rc) {
+        free(own);
+        return rc;
+    }
+    rc = unit_create(own->base.info->domain_attr, fabric->upper.part, &own->unit);
+    if (rc) {
+        domain_finish(&own->base);
+        free(own);
+        return rc;
+    }
+    *ret_own = own;
+    return 0;
+}
+
+static int open_domain2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                        uint64_t flags, void *context)
+{
+    struct cover_domain *own;
+    struct fi_info *down = NULL;
+    int rc = flags ? -FI_EINVAL : open_own(fabric_of(fid), info, &own);
+
+    if (rc)
+        return rc;
+    rc = lower_info_of(fid, own->base.info, &down);
+    if (!rc)
+        rc = pass_domain_open(pass_fabric_of(fid), down, domain, 0, context);
+    info_free(down);
+    if (rc) {
+        unit_release(own->unit);
+        domain_finish(&own->base);
+        free(own);
+        return rc;
+    }
+    own->pass = pass_domain_of(*domain);
+    own->pass->hook = own;
+    rc = own->ops->domain_opened ? own->ops->domain_opened(own) : 0;
+    if (rc)
+        domain_close(&(*domain)->fid);
+    return rc;
+}
+
+static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                       void *context)
+{
+    return open_domain2(fid, info, domain, 0, context);
+}
+
+static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    uint64_t flags, void *context)
+{
+    return flags ? -FI_EINVAL : cover_ep_open(domain, info, ep, context);
+}
+
+/* ---- Fabric ---- */
+
+static int fabric_close(struct fid *fid)
+{
+    struct cover_fabric *own = *pass_hook(fid);
+    int rc = pass_fabric_fid_ops.close(fid);
+
+    if (!rc)
+        free(own);
+    return rc;
+}
+
+static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bool ours = fids[i]->fclass == FI_CLASS_CQ || fids[i]->fclass == FI_CLASS_CNTR;
+        int rc = ours ? fids_trywait(&fids[i], 1) : pass_fabric_ops.trywait(fid, &fids[i], 1);
+
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* A layer below has collectives: its joins are told by event queues, and who reads one of these may
+ * read nothing else. Keeps the domain open; NULL: none. */
+static struct cover_domain *hold_joining(struct pass_fabric *fabric, size_t index)
+{
+    struct cover_domain *found = NULL;
+
+    pthread_mutex_lock(&fabric->mutex);
+    list_for_each (item, &fabric->domains) {
+        struct cover_domain *own = list_item(item, struct pass_domain, link)->hook;
+
+        if (!own || !(own->base.info->caps & FI_COLLECTIVE) || index--)
+            continue;
+        found = own;
+        children_hold(&own->base.children);
+        break;
+    }
+    pthread_mutex_unlock(&fabric->mutex);
+    return found;
+}
+
+/* True while it takes the caller to make progress. */
+static bool drive_joins(struct fid_eq *fid)
+{
+    struct pass_fabric *fabric = object_of(fid, struct pass_eq, fid)->fabric;
+    struct cover_domain *own;
+    bool by_hand = false;
+
+    for (size_t i = 0; (own = hold_joining(fabric, i)); i++) {
+        by_hand = by_hand || !unit_has_thread(own->unit);
+        if (!unit_forked(own->unit)) {
+            unit_lock(own->unit);
+            unit_progress(own->unit);
+            unit_unlock(own->unit);
+        }
+        children_release(&own->base.children);
+    }
+    return by_hand;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+    drive_joins(fid);
+    return pass_eq_ops.read(fid, event, buf, len, flags);
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+                        uint64_t flags)
+{
+    long long start = clock_ms();
+
+    for (;;) {
+        int left = wait_left(timeout, start);
+        bool slices = drive_joins(fid);
+        ssize_t rc = pass_eq_ops.sread(fid, event, buf, len, slices && left ? 1 : left, flags);
+
+        if (rc != -FI_EAGAIN || !slices || !left)
+            return rc;
+    }
+}
+
+static int mc_close(struct fid *fid)
+{
+    struct cover_domain *own = object_of(fid, struct pass_mc, fid.fid)->domain->hook;
+    int rc;
+
+    unit_lock(own->unit);
+    rc = pass_mc_fid_ops.close(fid);
+    unit_unlock(own->unit);
+    return rc;
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+    struct pass_eq *eq = object_of(fid, struct pass_eq, fid);
+    size_t size = abi_eq_err_entry_size(fabric_of(&eq->fabric->base.fid)->upper.abi);
+    struct fi_eq_err_entry own = {0};
+    ssize_t rc;
+
+    memcpy(&own, entry, size);
+    rc = pass_eq_ops.readerr(fid, &own, flags);
+    if (rc > 0) {
+        memcpy(entry, &own, size);
+        rc = (ssize_t)size;
+    }
+    return rc;
+}
+
+/* ---- AVs ---- */
+
+static void changed(struct fid_av *fid)
+{
+    struct cover_domain *own = object_of(fid, struct pass_av, fid)->domain->hook;
+
+    atomic_store(&own->av_changed, true);
+}
+
+static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
+                     uint64_t flags, void *context)
+{
+    int rc = pass_av_ops.insert(av, addr, count, fi_addr, flags, context);
+
+    changed(av);
+    return rc;
+}
+
+static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
+                        fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    int rc = pass_av_ops.insertsvc(av, node, service, fi_addr, flags, context);
+
+    changed(av);
+    return rc;
+}
+
+static int av_insertsym(struct fid_av *av, const char *node, size_t nodes, const char *service,
+                        size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    int rc = pass_av_ops.insertsym(av, node, nodes, service, services, fi_addr, flags, context);
+
+    changed(av);
+    return rc;
+}
+
+static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+    int rc = pass_av_ops.remove(av, fi_addr, count, flags);
+
+    changed(av);
+    return rc;
+}
+
+/* ---- Regions ---- */
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **mr)
+{
+    struct cover_domain *own = *pass_hook(fid);
+    struct fi_mr_attr current;
+
+    abi_mr_attr_import(attr, own->base.fabric->abi, &current);
+    return pass_mr_ops.regattr(fid, &current, flags, mr);
+}
+
+/* The hook of a region is what is bound to it: a counter of remote writes, one of remote reads. */
+struct bound {
+    struct cover_cntr *cntrs[2];
+    size_t count;
+};
+
+static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct pass_mr *mr = object_of(fid, struct pass_mr, fid.fid);
+    struct bound *bound = mr->hook;
+    struct cover_cntr *cntr;
+    int rc;
+
+    if (other->fclass != FI_CLASS_CNTR)
+        return pass_mr_fid_ops.bind(fid, other, flags);
+    cntr = cover_cntr_of(mr->domain->hook, other);
+    if (!cntr || (bound && bound->count == sizeof(bound->cntrs) / sizeof(bound->cntrs[0])))
+        return -FI_EINVAL;
+    if (!bound)
+        mr->hook = bound = calloc(1, sizeof(*bound));
+    if (!bound)
+        return -FI_ENOMEM;
+    unit_lock(cntr->domain->unit);
+    rc = fi_mr_bind(mr->lower, &cntr->lower->fid, flags);
+    unit_unlock(cntr->domain->unit);
+    if (rc)
+        return rc;
+    bound->cntrs[bound->count++] = cntr;
+    children_hold(&cntr->cntr.children);
+    return 0;
+}
+
+static int mr_close(struct fid *fid)
+{
+    struct bound *bound = *pass_hook(fid);
+    int rc = pass_mr_fid_ops.close(fid);
+
+    if (rc || !bound)
+        return rc;
+    for (size_t i = 0; i < bound->count; i++)
+        children_release(&bound->cntrs[i]->cntr.children);
+    free(bound);
+    return rc;
+}
+
+/* ---- Tables ---- */
+
+static struct fi_ops fabric_fid_ops, domain_fid_ops, mr_fid_ops, mc_fid_ops;
+static struct fi_ops_fabric fabric_ops;
+static struct fi_ops_domain domain_ops;
+static struct fi_ops_eq eq_ops;
+static struct fi_ops_mr mr_ops;
+static struct fi_ops_av av_ops;
+
+static void fill_tables(void)
+{
+    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops.close = fabric_close;
+    fabric_ops = pass_fabric_ops;
+    fabric_ops.domain = open_domain;
+    fabric_ops.domain2 = open_domain2;
+    fabric_ops.passive_ep = no_fabric_passive_ep;
+    fabric_ops.trywait = fabric_trywait;
+    domain_fid_ops = pass_domain_fid_ops;
+    domain_fid_ops.close = domain_close;
+    domain_ops = pass_domain_ops;
+    domain_ops.cq_open = cover_cq_open;
+    domain_ops.cntr_open = cover_cntr_open;
+    domain_ops.endpoint = cover_ep_open;
+    domain_ops.endpoint2 = open_ep2;
+    domain_ops.scalable_ep = no_domain_scalable_ep;
+    domain_ops.stx_ctx = no_domain_stx_ctx;
+    domain_ops.srx_ctx = no_domain_srx_ctx;
+    eq_ops = pass_eq_ops;
+    eq_ops.read = eq_read;
+    eq_ops.sread = eq_sread;
+    eq_ops.readerr = eq_readerr;
+    mc_fid_ops = pass_mc_fid_ops;
+    mc_fid_ops.close = mc_close;
+    av_ops = pass_av_ops;
+    av_ops.insert = av_insert;
+    av_ops.insertsvc = av_insertsvc;
+    av_ops.insertsym = av_insertsym;
+    av_ops.remove = av_remove;
+    mr_ops = pass_mr_ops;
+    mr_ops.regattr = mr_regattr;
+    mr_fid_ops = pass_mr_fid_ops;
+    mr_fid_ops.bind = mr_bind;
+    mr_fid_ops.close = mr_close;
+}
+
+void cover_tables(struct pass_ops *tables)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fill_tables);
+    *tables = (struct pass_ops){
+        .fabric_fid = &fabric_fid_ops,
+        .fabric = &fabric_ops,
+        .domain_fid = &domain_fid_ops,
+        .domain = &domain_ops,
+        .eq = &eq_ops,
+        .av = &av_ops,
+        .mr = &mr_ops,
+        .mr_fid = &mr_fid_ops,
+        .mc_fid = &mc_fid_ops,
+    };
+    cover_ep_tables(tables);
+}
+
+int cover_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
+                      const struct cover_ops *ops)
+{
+    struct cover_fabric *own = calloc(1, sizeof(*own));
+    int rc = own ? pass_open_fabric(args, fabric, context, ops->pass) : -FI_ENOMEM;
+
+    if (rc) {
+        free(own);
+        return rc;
+    }
+    own->ops = ops;
+    fabric_init(&own->upper, args, NULL, NULL, NULL);
+    pass_fabric_of(*fabric)->base.abi = ABI_1_9;
+    pass_fabric_of(*fabric)->hook = own;
+    return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table, and what opens and closes with the domain and its endpoints. */
+#include "layers/coll/coll.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "layers/coll/coll_tag.h"
+
+/* ---- Infos ---- */
+
+#define LOWER_CAPS (FI_TAGGED | FI_SEND | FI_RECV)
+
+static void need_order(uint64_t *order)
+{
+    if (*order)
+        *order |= FI_ORDER_SAS;
+}
+
+static void need_context(uint64_t *caps, uint64_t more)
+{
+    if (*caps)
+        *caps |= FI_TAGGED | more;
+}
+
+static struct fi_info *lower_hints(const struct fi_info *info)
+{
+    struct fi_info *need = cover_hints(info, FI_COLLECTIVE);
+
+    if (!need)
+        return NULL;
+    if (need->caps)
+        need->caps |= LOWER_CAPS;
+    need_context(&need->tx_attr->caps, FI_SEND);
+    need_context(&need->rx_attr->caps, FI_RECV);
+    need_order(&need->tx_attr->msg_order);
+    need_order(&need->rx_attr->msg_order);
+    if (need->rx_attr->size)
+        need->rx_attr->size += COLL_RX_RESERVE;
+    if (need->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
+        need->ep_attr->mem_tag_format = 0;
+    need->mode &= ~FI_LOCAL_MR; /* scratch is not registered */
+    if (need->domain_attr->mr_mode != INFO_ANY_MR_MODE)
+        need->domain_attr->mr_mode &= ~FI_MR_LOCAL;
+    else
+        need->domain_attr->mr_mode = INFO_ANY_MR_MODE & ~FI_MR_LOCAL;
+    return need;
+}
+
+static int needs(const struct request *req, struct fi_info **lower)
+{
+    struct fi_info *need = lower_hints(req->hints);
+
+    if (!need)
+        return -FI_ENOMEM;
+    *lower = need;
+    return 0;
+}
+
+static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
+{
+    struct fi_info *mine;
+
+    if ((caps_expand(lower->caps) & (LOWER_CAPS | FI_PEER)) != (LOWER_CAPS | FI_PEER)) {
+        reasons_add(req->reasons,
+                    "collectives need a lower that sends and receives tagged messages, with our "
+                    "peer interface (FI_TAGGED, FI_PEER)");
+        return -FI_ENODATA;
+    }
+    if (lower->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT &&
+        !(lower->ep_attr->mem_tag_format & COLL_TAGS)) {
+        reasons_add(req->reasons, "collectives need bit 63 of the lower's tags, which it does not "
+                                  "have (mem_tag_format)");
+        return -FI_ENODATA;
+    }
+    mine = cover_offer(lower, FI_COLLECTIVE);
+    if (!mine)
+        return -FI_ENOMEM;
+    /* Work at the lower's domain would name counters of this one. */
+    mine->caps &= ~FI_TRIGGER;
+    mine->tx_attr->caps &= ~FI_TRIGGER;
+    mine->rx_attr->caps &= ~FI_TRIGGER;
+    if (mine->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
+        mine->ep_attr->mem_tag_format &= ~COLL_TAGS;
+    if (mine->rx_attr->size > 2 * COLL_RX_RESERVE)
+        mine->rx_attr->size -= COLL_RX_RESERVE;
+    *info = mine;
+    return 0;
+}
+
+/* ---- Endpoints and domains ---- */
+
+static int domain_opened(struct cover_domain *cover)
+{
+    struct coll_domain *domain = (struct coll_domain *)cover;
+
+    pool_init(&domain->ops, sizeof(struct coll_op), 0);
+    list_init(&domain->ready);
+    list_init(&domain->stalled);
+    list_init(&domain->controls);
+    list_init(&domain->breaking);
+    list_init(&domain->deaf);
+    list_init(&domain->active);
+    domain->timer.fd = -1;
+    return 0;
+}
+
+static void domain_closing(struct cover_domain *cover)
+{
+    struct coll_domain *domain = (struct coll_domain *)cover;
+
+    coll_timer_close(domain);
+    pool_finish(&domain->ops);
+}
+
+static int ep_opened(struct cover_ep *cover)
+{
+    struct coll_ep *ep = (struct coll_ep *)cover;
+
+    list_init(&ep->groups);
+    list_init(&ep->controls);
+    list_init(&ep->todo);
+    if (cover->info->caps & FI_COLLECTIVE)
+        cover->pass->fid.collective = &coll_ops;
+    return 0;
+}
+
+static int ep_enabled(struct cover_ep *cover)
+{
+    struct coll_ep *ep = (struct coll_ep *)cover;
+
+    if (!(cover->info->caps & FI_COLLECTIVE))
+        return 0;
+    ep->enabled = true;
+    if (!coll_listen(ep))
+        list_attach(&ep->todo, &coll_domain_of(ep)->deaf);
+    return 0;
+}
+
+static void ep_closed(struct cover_ep *cover)
+{
+    struct coll_ep *ep = (struct coll_ep *)cover;
+
+    if (!ep->groups.next)
+        return;
+    coll_groups_orphan(ep);
+    coll_controls_discard(ep);
+    coll_eq_bind(ep, NULL);
+}
+
+/* ---- The part ---- */
+
+static struct pass_ops tables;
+
+static const struct cover_ops ops = {
+    .domain_size = sizeof(struct coll_domain),
+    .ep_size = sizeof(struct coll_ep),
+    .item_size = sizeof(struct coll_item),
+    .tags = COLL_TAGS,
+    .pass = &tables,
+    .lower_hints = lower_hints,
+    .domain_opened = domain_opened,
+    .domain_closing = domain_closing,
+    .ep_opened = ep_opened,
+    .ep_enabled = ep_enabled,
+    .ep_closed = ep_closed,
+    .completed = coll_completed,
+    .pump = coll_pump,
+    .busy = coll_busy,
+};
+
+static void fill_tables(void)
+{
+    cover_tables(&tables);
+    coll_set_tables(&tables);
+    coll_eq_tables(&tables);
+    coll_ep_tables(&tables);
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fill_tables);
+    return cover_open_fabric(args, fabric, context, &ops);
+}
+
+extern const struct part coll_part;
+
+const struct part coll_part = {
+    .name = "coll",
+    .prov_name = "ofi_coll",
+    .summary = "collectives over reliable datagrams",
+    .description =
+        "Adds FI_COLLECTIVE to a lower with tagged messages: sets of addresses, joins, barrier, "
+        "broadcast, alltoall, allreduce, allgather, reduce_scatter, reduce, scatter and gather, on "
+        "every datatype of fi_atomic(3) and its commutative operations. Hints that ask for "
+        "FI_COLLECTIVE bring it in; it need not be named.\n\n"
+        "count is what one member gives to or gets from one other: the buffer of alltoall, "
+        "reduce_scatter and the root of scatter, and the result of alltoall, allgather and the "
+        "root of gather, hold count elements for each member. Members of a group post the same "
+        "collectives in the same order; several may be outstanding.\n\n"
+        "Tags of the application have 63 bits: bit 63 marks the messages of this layer. A "
+        "collective completes in the transmit queue with FI_COLLECTIVE, and counts as a write. "
+        "Members are told apart by their addresses, so all must have inserted the same ones, and "
+        "the endpoint's own, as fi_getname gives it, must be in the set. Joins of the same "
+        "members complete in the order in which they were made; a communication key in the set "
+        "separates them from others.\n\n"
+        "When a member dies, or leaves the group while a collective is outstanding, the "
+        "collectives of the others end in error and the group is of no more use. Memberships that "
+        "the application manages (coll_addr FI_ADDR_NOTAVAIL) are not offered, nor is a lower "
+        "that needs FI_MR_LOCAL.",
+    .kind = PART_LAYER,
+    .gives = EP_SET(FI_EP_RDM),
+    .stands_on = EP_SET(FI_EP_RDM),
+    .adds = FI_COLLECTIVE,
+    .needs = needs,
+    .offer = offer,
+    .open_fabric = open_fabric,
+};

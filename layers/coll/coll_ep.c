@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The collective operations of an endpoint, and what the layer minds about the others. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/atomic.h"
+#include "core/info.h"
+#include "layers/coll/coll.h"
+#include "layers/coll/coll_tag.h"
+
+enum {
+    /* Above these a ring moves less than a tree, and its rounds weigh less. */
+    RING_REDUCE_BYTES = 65536,
+    RING_GATHER_BYTES = 131072,
+};
+
+/* ---- What is asked ---- */
+
+/* One call in one form. */
+struct asked {
+    enum fi_collective_op coll;
+    const void *in;
+    void *out;
+    size_t count;
+    void *in_desc, *out_desc;
+    fi_addr_t group, root;
+    enum fi_datatype datatype;
+    enum fi_op op;
+    uint64_t flags;
+    void *context;
+};
+
+static const uint64_t set_flags[] = {
+    [FI_BARRIER] = FI_BARRIER_SET,     [FI_BROADCAST] = FI_BROADCAST_SET,
+    [FI_ALLTOALL] = FI_ALLTOALL_SET,   [FI_ALLREDUCE] = FI_ALLREDUCE_SET,
+    [FI_ALLGATHER] = FI_ALLGATHER_SET, [FI_REDUCE_SCATTER] = FI_REDUCE_SCATTER_SET,
+    [FI_REDUCE] = FI_REDUCE_SET,       [FI_SCATTER] = FI_SCATTER_SET,
+    [FI_GATHER] = FI_GATHER_SET,
+};
+
+static bool reduces(enum fi_collective_op coll)
+{
+    return coll == FI_ALLREDUCE || coll == FI_REDUCE_SCATTER || coll == FI_REDUCE;
+}
+
+static bool has_root(enum fi_collective_op coll)
+{
+    return coll == FI_BROADCAST || coll == FI_REDUCE || coll == FI_SCATTER || coll == FI_GATHER;
+}
+
+static bool combines(enum fi_datatype datatype, enum fi_op op)
+{
+    switch (op) {
+    case FI_MIN:
+    case FI_MAX:
+    case FI_SUM:
+    case FI_PROD:
+    case FI_LOR:
+    case FI_LAND:
+    case FI_BOR:
+    case FI_BAND:
+    case FI_LXOR:
+    case FI_BXOR: return atomic_valid(datatype, op, 0);
+    default: return false;
+    }
+}
+
+static enum coll_algorithm algorithm_of(enum fi_collective_op coll, uint32_t size, size_t count,
+                                        size_t element)
+{
+    size_t bytes = count * element;
+
+    switch (coll) {
+    case FI_BARRIER: return COLL_BARRIER;
+    case FI_BROADCAST: return COLL_BROADCAST;
+    case FI_ALLTOALL: return COLL_ALLTOALL;
+    case FI_ALLREDUCE:
+        return size > 2 && count >= size && bytes >= RING_REDUCE_BYTES ? COLL_ALLREDUCE_RING
+                                                                       : COLL_ALLREDUCE_DOUBLING;
+    case FI_ALLGATHER:
+        return size > 2 && bytes * size >= RING_GATHER_BYTES ? COLL_ALLGATHER_RING
+                                                             : COLL_ALLGATHER_BRUCK;
+    case FI_REDUCE_SCATTER: return COLL_REDUCE_SCATTER;
+    case FI_REDUCE: return COLL_REDUCE;
+    case FI_SCATTER: return COLL_SCATTER;
+    default: return COLL_GATHER;
+    }
+}
+
+/* -FI_EOPNOTSUPP for a type or an operation that the collective does not take. */
+static int check_kind(const struct asked *asked)
+{
+    if (asked->coll == FI_BARRIER)
+        return 0;
+    if (!atomic_size(asked->datatype))
+        return -FI_EOPNOTSUPP;
+    return reduces(asked->coll) && !combines(asked->datatype, asked->op) ? -FI_EOPNOTSUPP : 0;
+}
+
+/* The largest message, and all that a member holds, in bytes. */
+static int check_size(const struct coll_ep *ep, const struct coll_group *group,
+                      const struct asked *asked, size_t element)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(asked->count, element, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)group->size, &bytes) || bytes > SIZE_MAX / 4 ||
+        bytes > ep->cover.info->ep_attr->max_msg_size)
+        return -FI_EMSGSIZE;
+    return 0;
+}
+
+static int find_root(const struct coll_group *group, fi_addr_t addr, uint32_t *root)
+{
+    for (uint32_t i = 0; i < group->size; i++) {
+        if (group->members[i] == addr) {
+            *root = i;
+            return 0;
+        }
+    }
+    return -FI_EINVAL;
+}
+
+static int check_group(struct coll_ep *ep, const struct coll_group *group,
+                       const struct asked *asked)
+{
+    size_t outstanding = 0;
+
+    if (!ep->enabled || unit_forked(ep->cover.domain->unit))
+        return -FI_EOPBADSTATE;
+    if (!group || !group->joined)
+        return -FI_EINVAL;
+    if (group->broken || group->breaking)
+        return -FI_ECONNABORTED;
+    if (group->allowed && !(group->allowed & set_flags[asked->coll]))
+        return -FI_EOPNOTSUPP;
+    list_for_each (pos, &group->ops)
+        outstanding++;
+    return outstanding < COLL_OUTSTANDING ? 0 : -FI_EAGAIN;
+}
+
+/* In place: what others still need must not be written over. */
+static int check_buffers(const struct coll_group *group, const struct asked *asked)
+{
+    bool spread = asked->coll == FI_ALLTOALL || asked->coll == FI_REDUCE_SCATTER;
+
+    return spread && group->size > 1 && asked->count && asked->in == asked->out ? -FI_EINVAL : 0;
+}
+
+static int start(struct coll_ep *ep, const struct asked *asked)
+{
+    struct coll_group *group = coll_group_find(ep, asked->group);
+    size_t element = asked->coll == FI_BARRIER ? 1 : atomic_size(asked->datatype);
+    uint64_t flags = asked->flags | ep->cover.info->tx_attr->op_flags;
+    struct coll_request request = {
+        .element = element,
+        .datatype = asked->datatype,
+        .op = asked->op,
+        .in = asked->in,
+        .out = asked->out,
+        .in_desc = asked->in_desc,
+        .out_desc = asked->out_desc,
+        .context = asked->context,
+        .wanted = report_wanted(ep->cover.report.tx_selective, flags),
+    };
+    uint32_t root = 0;
+    int rc = check_group(ep, group, asked);
+
+    if (!rc)
+        rc = check_size(ep, group, asked, element);
+    if (!rc)
+        rc = check_buffers(group, asked);
+    if (!rc && has_root(asked->coll))
+        rc = find_root(group, asked->root, &root);
+    if (rc)
+        return rc;
+    request.plan = (struct coll_plan){
+        .algorithm = algorithm_of(asked->coll, group->size, asked->count, element),
+        .rank = group->rank,
+        .size = group->size,
+        .root = root,
+        .count = asked->count,
+    };
+    request.tag = group->sequence;
+    group->sequence++;
+    rc = coll_op_start(group, &request);
+    if (rc)
+        group->sequence--;
+    return rc;
+}
+
+static ssize_t post(struct fid_ep *fid, const struct asked *asked)
+{
+    struct coll_ep *ep = coll_ep_of(fid);
+    int rc = asked->flags & FI_TRIGGER ? -FI_ENOSYS : check_kind(asked);
+
+    if (rc)
+        return rc;
+    unit_lock(ep->cover.domain->unit);
+    rc = start(ep, asked);
+    unit_unlock(ep->cover.domain->unit);
+    return rc;
+}
+
+/* ---- The operations ---- */
+
+static ssize_t barrier2(struct fid_ep *ep, fi_addr_t group, uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){
+                        .coll = FI_BARRIER, .group = group, .flags = flags, .context = context});
+}
+
+static ssize_t barrier(struct fid_ep *ep, fi_addr_t group, void *context)
+{
+    return barrier2(ep, group, 0, context);
+}
+
+static ssize_t broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t group,
+                         fi_addr_t root, enum fi_datatype datatype, uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){.coll = FI_BROADCAST,
+                                    .out = buf,
+                                    .count = count,
+                                    .out_desc = desc,
+                                    .group = group,
+                                    .root = root,
+                                    .datatype = datatype,
+                                    .flags = flags,
+                                    .context = context});
+}
+
+static ssize_t alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                        void *result_desc, fi_addr_t group, enum fi_datatype datatype,
+                        uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_ALLTOALL, buf, result, count, desc, result_desc, group, 0,
+                                    datatype, FI_NOOP, flags, context});
+}
+
+static ssize_t allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                         void *result_desc, fi_addr_t group, enum fi_datatype datatype,
+                         enum fi_op op, uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_ALLREDUCE, buf, result, count, desc, result_desc, group, 0,
+                                    datatype, op, flags, context});
+}
+
+static ssize_t allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                         void *result_desc, fi_addr_t group, enum fi_datatype datatype,
+                         uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_ALLGATHER, buf, result, count, desc, result_desc, group, 0,
+                                    datatype, FI_NOOP, flags, context});
+}
+
+static ssize_t reduce_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                              void *result, void *result_desc, fi_addr_t group,
+                              enum fi_datatype datatype, enum fi_op op, uint64_t flags,
+                              void *context)
+{
+    return post(ep, &(struct asked){FI_REDUCE_SCATTER, buf, result, count, desc, result_desc, group,
+                                    0, datatype, op, flags, context});
+}
+
+static ssize_t reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                      void *result_desc, fi_addr_t group, fi_addr_t root, enum fi_datatype datatype,
+                      enum fi_op op, uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_REDUCE, buf, result, count, desc, result_desc, group, root,
+                                    datatype, op, flags, context});
+}
+
+static ssize_t scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                       void *result_desc, fi_addr_t group, fi_addr_t root,
+                       enum fi_datatype datatype, uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_SCATTER, buf, result, count, desc, result_desc, group, root,
+                                    datatype, FI_NOOP, flags, context});
+}
+
+static ssize_t gather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                      void *result_desc, fi_addr_t group, fi_addr_t root, enum fi_datatype datatype,
+                      uint64_t flags, void *context)
+{
+    return post(ep, &(struct asked){FI_GATHER, buf, result, count, desc, result_desc, group, root,
+                                    datatype, FI_NOOP, flags, context});
+}
+
+/* One segment on either side. */
+static ssize_t message(struct fid_ep *ep, const struct fi_msg_collective *msg,
+                       struct fi_ioc *result, void **result_desc, size_t result_count,
+                       uint64_t flags)
+{
+    const struct fi_ioc *in = msg->iov_count ? msg->msg_iov : NULL;
+    bool broadcasts = msg->coll == FI_BROADCAST;
+    struct asked asked = {
+        .coll = msg->coll,
+        .in = in ? in->addr : NULL,
+        .out = result_count       ? result->addr
+               : broadcasts && in ? in->addr
+                                  : NULL,
+        .count = in             ? in->count
+                 : result_count ? result->count
+                                : 0,
+        .in_desc = in && msg->desc ? msg->desc[0] : NULL,
+        .out_desc = result_count && result_desc ? result_desc[0] : NULL,
+        .group = msg->coll_addr,
+        .root = msg->root_addr,
+        .datatype = msg->datatype,
+        .op = msg->op,
+        .flags = flags,
+        .context = msg->context,
+    };
+
+    if (msg->iov_count > 1 || result_count > 1 || (unsigned)msg->coll > FI_GATHER)
+        return -FI_EINVAL;
+    if (broadcasts)
+        asked.out_desc = asked.in_desc;
+    if (msg->coll == FI_SCATTER && result_count)
+        asked.count = result->count;
+    return post(ep, &asked);
+}
+
+struct fi_ops_collective coll_ops = {
+    .size = sizeof(coll_ops),
+    .barrier = barrier,
+    .broadcast = broadcast,
+    .alltoall = alltoall,
+    .allreduce = allreduce,
+    .allgather = allgather,
+    .reduce_scatter = reduce_scatter,
+    .reduce = reduce,
+    .scatter = scatter,
+    .gather = gather,
+    .msg = message,
+    .barrier2 = barrier2,
+};
+
+int coll_query(struct fid_domain *fid, enum fi_collective_op coll, struct fi_collective_attr *attr,
+               uint64_t flags)
+{
+    struct cover_domain *domain = cover_domain_of(fid);
+    struct asked asked = {.coll = coll};
+    size_t size;
+    int rc;
+
+    if ((unsigned)coll > FI_GATHER)
+        return -FI_EOPNOTSUPP;
+    if (flags & ~FI_SCATTER || !attr || attr->mode)
+        return -FI_EINVAL;
+    asked.datatype = attr->datatype;
+    asked.op = attr->op;
+    rc = check_kind(&asked);
+    if (rc)
+        return rc;
+    size = coll == FI_BARRIER ? 0 : atomic_size(attr->datatype);
+    attr->datatype_attr.size = size;
+    attr->datatype_attr.count = size ? domain->base.info->ep_attr->max_msg_size / size : 0;
+    attr->max_members = COLL_MEMBERS_MAX;
+    attr->mode = 0;
+    return 0;
+}
+
+/* ---- Receives of the application: they match no message of ours ---- */
+
+static struct fi_ops_tagged cover_tagged;
+
+static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+                           uint64_t tag, uint64_t ignore, void *context)
+{
+    return cover_tagged.recv(ep, buf, len, desc, src, tag, ignore & ~COLL_TAGS, context);
+}
+
+static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                            fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
+{
+    return cover_tagged.recvv(ep, iov, desc, count, src, tag, ignore & ~COLL_TAGS, context);
+}
+
+static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    struct fi_msg_tagged own = *msg;
+
+    own.ignore &= ~COLL_TAGS;
+    return cover_tagged.recvmsg(ep, &own, flags);
+}
+
+static struct fi_ops_tagged tagged_ops;
+static struct fi_ops_cm cm_ops, cover_cm;
+static struct fi_ops ep_fid_ops, *cover_fid;
+
+static int bind_eq(struct fid *fid, struct fid *target, uint64_t flags)
+{
+    struct coll_ep *ep = *pass_hook(fid);
+    int rc =
+        target->fclass == FI_CLASS_EQ && ep->eq ? -FI_EINVAL : cover_fid->bind(fid, target, flags);
+
+    if (!rc && target->fclass == FI_CLASS_EQ)
+        coll_eq_bind(ep, object_of(target, struct pass_eq, fid.fid));
+    return rc;
+}
+
+static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+                   void *context)
+{
+    return flags & FI_COLLECTIVE ? coll_join(ep, addr, flags, mc, context)
+                                 : cover_cm.join(ep, addr, flags, mc, context);
+}
+
+void coll_ep_tables(struct pass_ops *tables)
+{
+    cover_tagged = *tables->tagged;
+    tagged_ops = cover_tagged;
+    tagged_ops.recv = tagged_recv;
+    tagged_ops.recvv = tagged_recvv;
+    tagged_ops.recvmsg = tagged_recvmsg;
+    cover_fid = tables->ep_fid;
+    ep_fid_ops = *cover_fid;
+    ep_fid_ops.bind = bind_eq;
+    cm_ops = cover_cm = *tables->cm;
+    cm_ops.join = ep_join;
+    tables->tagged = &tagged_ops;
+    tables->ep_fid = &ep_fid_ops;
+    tables->cm = &cm_ops;
+}

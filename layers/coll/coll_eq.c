@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Joins that have ended, told by the lower's event queue: a mark in it, which has the number of the
+ * event, keeps the order and wakes who waits. What the mark stands for is in a list of ours, so
+ * that a group can be closed before it is read, and an error can be told, which the lower's queue
+ * cannot be given. Reading the queue drives the endpoints that join.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/coll/coll.h"
+
+enum {
+    MARK = 0x434f4c4c, /* the event's number */
+    SLICE_MS = 1,
+};
+
+struct coll_eq {
+    pthread_mutex_t mutex; /* nothing is taken inside */
+    struct list joining, done, failed;
+    uint64_t serial;
+    struct children bound; /* endpoints */
+};
+
+/* As large as what stands for it, for the checks of the lower. */
+union mark {
+    struct fi_eq_entry entry;
+    uint64_t serial;
+};
+
+static struct coll_eq *own_of(struct fid_eq *fid)
+{
+    return object_of(fid, struct pass_eq, fid)->hook;
+}
+
+void coll_eq_bind(struct coll_ep *ep, struct pass_eq *eq)
+{
+    if (ep->eq)
+        children_release(&((struct coll_eq *)ep->eq->hook)->bound);
+    if (eq)
+        children_hold(&((struct coll_eq *)eq->hook)->bound);
+    ep->eq = eq;
+}
+
+/* ---- From the group ---- */
+
+int coll_event_begin(struct coll_group *group, struct pass_eq *eq)
+{
+    struct coll_eq *own = eq ? eq->hook : NULL;
+
+    if (!own)
+        return -FI_ENOEQ;
+    pthread_mutex_lock(&own->mutex);
+    group->event.fid = &group->mc.fid;
+    group->event.serial = ++own->serial;
+    group->event.driven = group->ep->cover.top;
+    list_attach(&group->event.link, &own->joining);
+    pthread_mutex_unlock(&own->mutex);
+    return 0;
+}
+
+/* Without memory for the mark the event would never be told: it is an error that is there. */
+void coll_event_end(struct coll_group *group, int err)
+{
+    struct pass_eq *eq = group->ep->eq;
+    struct coll_eq *own = eq->hook;
+    union mark mark = {.serial = group->event.serial};
+    ssize_t rc;
+
+    pthread_mutex_lock(&own->mutex);
+    if (list_empty(&group->event.link)) {
+        pthread_mutex_unlock(&own->mutex);
+        return;
+    }
+    group->event.err = err;
+    list_detach(&group->event.link);
+    list_attach(&group->event.link, &own->done);
+    pthread_mutex_unlock(&own->mutex);
+    rc = fi_eq_write(eq->lower, MARK, &mark, sizeof(mark), 0);
+    if (rc >= 0)
+        return;
+    pthread_mutex_lock(&own->mutex);
+    group->event.err = err ? err : FI_ENOMEM;
+    list_detach(&group->event.link);
+    list_attach(&group->event.link, &own->failed);
+    pthread_mutex_unlock(&own->mutex);
+}
+
+void coll_event_forget(struct coll_group *group)
+{
+    struct coll_eq *own = group->event.serial && group->ep ? group->ep->eq->hook : NULL;
+
+    if (!own)
+        return;
+    pthread_mutex_lock(&own->mutex);
+    list_detach(&group->event.link);
+    pthread_mutex_unlock(&own->mutex);
+}
+
+/* ---- From the application ---- */
+
+/* One of the domains in which somebody joins, kept open; NULL: none. */
+static struct cover_domain *hold_joining(struct coll_eq *own)
+{
+    struct cover_domain *domain = NULL;
+
+    pthread_mutex_lock(&own->mutex);
+    list_for_each (pos, &own->joining) {
+        struct coll_group *group = list_item(pos, struct coll_group, event.link);
+
+        if (!group->event.driven)
+            continue;
+        domain = &group->domain->cover;
+        children_hold(&domain->base.children);
+        break;
+    }
+    pthread_mutex_unlock(&own->mutex);
+    return domain;
+}
+
+/* True while it takes the caller to make progress. */
+static bool drive(struct coll_eq *own)
+{
+    struct cover_domain *domain = own ? hold_joining(own) : NULL;
+    bool threaded;
+
+    if (!domain)
+        return false;
+    threaded = unit_has_thread(domain->unit);
+    if (!unit_forked(domain->unit)) {
+        unit_lock(domain->unit);
+        unit_progress(domain->unit);
+        unit_unlock(domain->unit);
+    }
+    children_release(&domain->base.children);
+    return !threaded;
+}
+
+static struct coll_event *find(struct coll_eq *own, uint64_t serial)
+{
+    list_for_each (pos, &own->done) {
+        struct coll_event *event = list_item(pos, struct coll_event, link);
+
+        if (event->serial == serial)
+            return event;
+    }
+    return NULL;
+}
+
+/* What a mark in buf stands for. 0: nothing any more. */
+static ssize_t translate(struct coll_eq *own, uint32_t *event, void *buf, uint64_t flags)
+{
+    struct fi_eq_entry entry = {0};
+    struct coll_event *found;
+    union mark mark;
+    ssize_t rc = 0;
+
+    memcpy(&mark, buf, sizeof(mark));
+    pthread_mutex_lock(&own->mutex);
+    found = find(own, mark.serial);
+    if (found) {
+        entry = (struct fi_eq_entry){.fid = found->fid, .context = found->context};
+        rc = found->err ? -FI_EAVAIL : (ssize_t)sizeof(entry);
+        if (!(flags & FI_PEEK) || found->err)
+            list_detach(&found->link);
+        if (found->err)
+            list_attach(&found->link, &own->failed);
+    }
+    pthread_mutex_unlock(&own->mutex);
+    if (rc > 0) {
+        *event = FI_JOIN_COMPLETE;
+        memcpy(buf, &entry, sizeof(entry));
+    }
+    return rc;
+}
+
+static bool any_failed(struct coll_eq *own)
+{
+    bool any;
+
+    pthread_mutex_lock(&own->mutex);
+    any = !list_empty(&own->failed);
+    pthread_mutex_unlock(&own->mutex);
+    return any;
+}
+
+/* One that was looked at only, and is of no use there any more. */
+static void take_mark(struct fid_eq *fid)
+{
+    union mark mark;
+    uint32_t number;
+
+    pass_eq_ops.read(fid, &number, &mark, sizeof(mark), 0);
+}
+
+/* timeout 0: does not wait. */
+static ssize_t read_once(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+                         uint64_t flags)
+{
+    struct coll_eq *own = own_of(fid);
+
+    for (;;) {
+        uint32_t number = 0;
+        ssize_t rc;
+
+        if (own && any_failed(own))
+            return -FI_EAVAIL;
+        rc = timeout ? pass_eq_ops.sread(fid, &number, buf, len, timeout, flags)
+                     : pass_eq_ops.read(fid, &number, buf, len, flags);
+        if (own && rc == (ssize_t)sizeof(union mark) && number == MARK) {
+            rc = translate(own, &number, buf, flags);
+            if (rc <= 0 && flags & FI_PEEK)
+                take_mark(fid);
+            if (!rc)
+                continue;
+        }
+        if (rc >= 0 && event)
+            *event = number;
+        return rc;
+    }
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+    drive(own_of(fid));
+    return read_once(fid, event, buf, len, 0, flags);
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+                        uint64_t flags)
+{
+    struct coll_eq *own = own_of(fid);
+    long long start = clock_ms();
+
+    for (;;) {
+        int left = wait_left(timeout, start);
+        bool slices = drive(own);
+        ssize_t rc = read_once(fid, event, buf, len,
+                               slices && (left < 0 || left > SLICE_MS) ? SLICE_MS : left, flags);
+
+        if (rc != -FI_EAGAIN || !slices || !left)
+            return rc;
+    }
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags,
+                          ssize_t (*passed)(struct fid_eq *, struct fi_eq_err_entry *, uint64_t))
+{
+    struct coll_eq *own = own_of(fid);
+    struct coll_event *event = NULL;
+
+    if (own) {
+        pthread_mutex_lock(&own->mutex);
+        if (!list_empty(&own->failed))
+            event = list_item(own->failed.next, struct coll_event, link);
+        if (event) {
+            entry->fid = event->fid;
+            entry->context = event->context;
+            entry->data = 0;
+            entry->err = event->err;
+            entry->prov_errno = event->err;
+            entry->err_data_size = 0;
+            if (!(flags & FI_PEEK))
+                list_detach(&event->link);
+        }
+        pthread_mutex_unlock(&own->mutex);
+    }
+    return event ? (ssize_t)sizeof(*entry) : passed(fid, entry, flags);
+}
+
+static ssize_t (*cover_readerr)(struct fid_eq *, struct fi_eq_err_entry *, uint64_t);
+
+static ssize_t own_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
+{
+    return eq_readerr(fid, entry, flags, cover_readerr);
+}
+
+/* ---- Opening and closing ---- */
+
+static int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                   void *context)
+{
+    struct fi_eq_attr writable = attr ? *attr : (struct fi_eq_attr){0};
+    struct coll_eq *own = calloc(1, sizeof(*own));
+    int rc;
+
+    if (!own)
+        return -FI_ENOMEM;
+    writable.flags |= FI_WRITE;
+    rc = pass_eq_open(fabric, &writable, eq, context);
+    if (rc) {
+        free(own);
+        return rc;
+    }
+    pthread_mutex_init(&own->mutex, NULL);
+    list_init(&own->joining);
+    list_init(&own->done);
+    list_init(&own->failed);
+    object_of(*eq, struct pass_eq, fid)->hook = own;
+    return 0;
+}
+
+static int eq_close(struct fid *fid)
+{
+    struct coll_eq *own = *pass_hook(fid);
+    int rc = children_any(&own->bound) ? -FI_EBUSY : pass_eq_fid_ops.close(fid);
+
+    if (rc)
+        return rc;
+    pthread_mutex_destroy(&own->mutex);
+    free(own);
+    return 0;
+}
+
+static struct fi_ops eq_fid_ops;
+static struct fi_ops_eq eq_ops;
+static struct fi_ops_fabric fabric_ops;
+
+void coll_eq_tables(struct pass_ops *tables)
+{
+    eq_fid_ops = pass_eq_fid_ops;
+    eq_fid_ops.close = eq_close;
+    eq_ops = *tables->eq;
+    cover_readerr = eq_ops.readerr;
+    eq_ops.readerr = own_readerr;
+    eq_ops.read = eq_read;
+    eq_ops.sread = eq_sread;
+    fabric_ops = *tables->fabric;
+    fabric_ops.eq_open = eq_open;
+    tables->eq_fid = &eq_fid_ops;
+    tables->eq = &eq_ops;
+    tables->fabric = &fabric_ops;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/debug/debug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+#include "core/log.h"
+#include "core/output.h"
+#include "core/part.h"
+
+/* ---- The layer ---- */
+
+static void layer_destroy(struct debug_layer *layer)
+{
+    pthread_mutex_destroy(&layer->mutex);
+    free(layer->reporter.path);
+    free(layer);
+}
+
+/* One of a list of words. */
+static bool demands(const struct params *params, const char *word)
+{
+    const char *text = params_string(params, "demand");
+    size_t len = strlen(word);
+
+    for (; text && *text; text += *text != 0) {
+        size_t span = strcspn(text, "|,");
+
+        if (span == len && !strncmp(text, word, len))
+            return true;
+        text += span;
+    }
+    return false;
+}
+
+static const char *unknown_demand(const struct params *params, char *word, size_t size)
+{
+    static const char *const known[] = {"context", "context2", "mr_local", NULL};
+    const char *text = params_string(params, "demand");
+
+    for (; text && *text; text += *text != 0) {
+        size_t span = strcspn(text, "|,"), i = 0;
+
+        while (known[i] && (strlen(known[i]) != span || strncmp(known[i], text, span) != 0))
+            i++;
+        if (!known[i]) {
+            span = span < size ? span : size - 1;
+            memcpy(word, text, span);
+            word[span] = 0;
+            return word;
+        }
+        text += span;
+    }
+    return NULL;
+}
+
+static uint64_t demanded_mode(const struct params *params)
+{
+    return (demands(params, "context") ? FI_CONTEXT : 0) |
+           (demands(params, "context2") ? FI_CONTEXT2 : 0);
+}
+
+static int layer_create(const struct open_args *args, struct debug_layer **ret_layer)
+{
+    const char *path = params_string(args->params, "file");
+    struct debug_layer *layer = calloc(1, sizeof(*layer));
+    int rc = 0;
+
+    if (!layer)
+        return -FI_ENOMEM;
+    pthread_mutex_init(&layer->mutex, NULL);
+    list_init(&layer->objects);
+    for (int i = 0; i < DEBUG_FLIGHT_SLOTS; i++)
+        list_init(&layer->flights[i]);
+    layer->reporter.aborts = params_bool(args->params, "abort");
+    layer->reporter.limit = (unsigned)params_int(args->params, "limit");
+    layer->demand_mr = demands(args->params, "mr_local") ? FI_MR_LOCAL : 0;
+    layer->demand_mode = demanded_mode(args->params);
+    layer->root.layer = layer;
+    list_init(&layer->root.users);
+    list_init(&layer->root.uses);
+    list_init(&layer->root.link);
+    if (path)
+        rc = output_open("debug", path, &layer->reporter.path);
+    if (rc)
+        layer_destroy(layer);
+    else
+        *ret_layer = layer;
+    return rc;
+}
+
+/* ---- The fabric ---- */
+
+static void check_children(struct debug_layer *layer)
+{
+    char whom[DEBUG_NAME], child[DEBUG_NAME] = "";
+
+    pthread_mutex_lock(&layer->mutex);
+    if (!list_empty(&layer->objects))
+        debug_name(list_item(layer->objects.next, struct debug_object, link), child);
+    pthread_mutex_unlock(&layer->mutex);
+    if (child[0])
+        debug_report(&layer->reporter, DEBUG_CLOSE_ORDER, "fi_close",
+                     debug_name(&layer->root, whom), "%s, which needs it, is still open", child);
+}
+
+static int close_fabric(struct fid *fid)
+{
+    struct debug_object *root = *pass_hook(fid);
+    int rc;
+
+    if (!root)
+        return pass_fabric_fid_ops.close(fid);
+    check_children(root->layer);
+    rc = pass_fabric_fid_ops.close(fid);
+    if (rc)
+        return rc;
+    debug_report_rest(&root->layer->reporter);
+    layer_destroy(root->layer);
+    return 0;
+}
+
+static struct pass_ops ops;
+static struct fi_ops fabric_fid_ops;
+
+static void fill_ops(void)
+{
+    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops.close = close_fabric;
+    debug_object_ops(&ops);
+    debug_open_ops(&ops);
+    debug_call_ops(&ops);
+    debug_queue_ops(&ops);
+    debug_memory_ops(&ops);
+    debug_address_ops(&ops);
+    ops.fabric_fid = &fabric_fid_ops;
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct debug_layer *layer;
+    char word[64];
+    int rc;
+
+    if (unknown_demand(args->params, word, sizeof(word))) {
+        log_user("debug: demand: '%s' is not context, context2 or mr_local", word);
+        return -FI_EINVAL;
+    }
+    rc = layer_create(args, &layer);
+    if (rc)
+        return rc;
+    pthread_once(&once, fill_ops);
+    rc = pass_open_fabric(args, fabric, context, &ops);
+    if (rc) {
+        layer_destroy(layer);
+        return rc;
+    }
+    layer->root.fid = &(*fabric)->fid;
+    *pass_hook(&(*fabric)->fid) = &layer->root;
+    return 0;
+}
+
+/* What is demanded here, the lower need not. */
+static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
+{
+    int rc = part_offer_same(req, lower, info);
+
+    for (struct fi_info *one = *info; !rc && one; one = one->next) {
+        one->mode |= demanded_mode(req->params);
+        one->domain_attr->mr_mode |= demands(req->params, "mr_local") ? FI_MR_LOCAL : 0;
+    }
+    return rc;
+}
+
+static const char *const aliases[] = {"hook_debug", NULL};
+
+static const struct param_def params[] = {
+    {
+        .key = "file",
+        .type = PARAM_STRING,
+        .help = "Where reports go, added at the end: %p is the process, %h the host. Without it: "
+                "standard error.",
+    },
+    {
+        .key = "abort",
+        .type = PARAM_BOOL,
+        .default_text = "0",
+        .help = "The first report ends the process by abort(3), for a debugger or a core file.",
+    },
+    {
+        .key = "limit",
+        .type = PARAM_INT,
+        .default_text = "10",
+        .min = 0,
+        .max = 1000000,
+        .help = "So many reports of one rule at most; how many more there were is said when the "
+                "fabric closes.",
+    },
+    {
+        .key = "demand",
+        .type = PARAM_LIST,
+        .help = "Modes that are required of the application although the lower does not need "
+                "them: context, context2, mr_local. So a program is checked for lowers that do.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part debug_part;
+
+const struct part debug_part = {
+    .name = "debug",
+    .prov_name = "ofi_hook_debug",
+    .aliases = aliases,
+    .summary = "checks the application against the man pages",
+    .description =
+        "Reports what the application, or the layer above, does that the interface does not allow, "
+        "also where the lower puts up with it: operations, flags and sizes that were never "
+        "granted; buffers without a region where FI_MR_LOCAL is required, or outside of it; "
+        "contexts that are used again before their operation has completed (FI_CONTEXT); "
+        "completions that are never read; objects that are closed in the wrong order or used when "
+        "they are closed; two threads at once where the threading level allows one; addresses that "
+        "are not in the address vector; and more. Each report names the call, the object, the rule "
+        "and the manual page.\n\n"
+        "It changes nothing: the call goes on to the lower, except with an object that is closed, "
+        "which is -FI_EINVAL. It takes locks; it is for tests, not for measuring.\n\n"
+        "What it cannot see: remote ranges (the target checks those), through which type a buffer "
+        "of completions is read, calls on an object that is closed itself, and threads that do not "
+        "meet.",
+    .kind = PART_LAYER,
+    .transparent = true,
+    .params = params,
+    .needs = part_needs_same,
+    .offer = offer,
+    .open_fabric = open_fabric,
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions, and the descriptors of buffers where the lower requires them. */
+#include <rdma/fi_errno.h>
+
+#include "layers/debug/debug.h"
+
+static bool covers(const struct debug_mr *mr, const void *buf, size_t len)
+{
+    uintptr_t from = (uintptr_t)buf;
+
+    for (size_t i = 0; i < mr->count; i++) {
+        uintptr_t base = (uintptr_t)mr->iov[i].iov_base;
+
+        if (from >= base && from - base <= mr->iov[i].iov_len &&
+            len <= mr->iov[i].iov_len - (from - base))
+            return true;
+    }
+    return !mr->count;
+}
+
+struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *desc,
+                                 const struct iovec *iov)
+{
+    struct debug_mr *found = NULL;
+
+    list_for_each (pos, &domain->regions) {
+        struct debug_mr *mr = list_item(pos, struct debug_mr, region);
+
+        if (object_of(mr->object.fid, struct fid_mr, fid)->mem_desc != desc)
+            continue;
+        found = mr;
+        if (covers(mr, iov->iov_base, iov->iov_len))
+            break;
+    }
+    return found;
+}
+
+static uint64_t needed_access(enum call_class class)
+{
+    switch (class) {
+    case CALL_CLASS_RECV: return FI_RECV;
+    case CALL_CLASS_READ: return FI_READ;
+    case CALL_CLASS_WRITE: return FI_WRITE;
+    case CALL_CLASS_SEND: return FI_SEND;
+    default: return 0;
+    }
+}
+
+static void check_buffer(struct debug_ep *ep, const struct call *call, const char *whom,
+                         const struct iovec *iov, const void *desc)
+{
+    struct debug_layer *layer = ep->object.layer;
+    uint64_t access = needed_access(call_class(call->kind)), given = 0;
+    bool inside = false;
+    const struct debug_mr *mr;
+
+    pthread_mutex_lock(&layer->mutex);
+    mr = debug_region_of(ep->domain, desc, iov);
+    if (mr) {
+        inside = covers(mr, iov->iov_base, iov->iov_len);
+        given = mr->access;
+    }
+    pthread_mutex_unlock(&layer->mutex);
+    if (!mr)
+        debug_report(&layer->reporter, DEBUG_DESCRIPTOR, call_name(call->kind), whom,
+                     "buffer %p of %zu bytes has descriptor %p, which is of no open region",
+                     iov->iov_base, iov->iov_len, desc);
+    else if (!inside)
+        debug_report(&layer->reporter, DEBUG_RANGE, call_name(call->kind), whom,
+                     "buffer %p of %zu bytes is not inside of the region of its descriptor",
+                     iov->iov_base, iov->iov_len);
+    else if (access && given && !(given & access))
+        debug_report(&layer->reporter, DEBUG_ACCESS, call_name(call->kind), whom,
+                     "the region was registered without %s", fi_tostr(&access, FI_TYPE_CAPS));
+}
+
+void debug_check_memory(struct debug_ep *ep, const struct call *call, const char *whom)
+{
+    const struct iovec single = {(void *)(uintptr_t)call->buf, call->len};
+    const struct iovec *iov = call->iov ? call->iov : &single;
+    size_t count = call->iov || !call->count ? call->count : 1;
+    enum call_class class = call_class(call->kind);
+
+    if (!ep->domain->local || call_is_inject(call->kind) || call->flags & FI_INJECT ||
+        class == CALL_CLASS_ATOMIC || class == CALL_CLASS_COLLECTIVE)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (iov[i].iov_len)
+            check_buffer(ep, call, whom, &iov[i], call->descs ? call->descs[i] : NULL);
+}
+
+/* ---- Registration ---- */
+
+/* A lower that asks for no descriptors may give none. */
+void debug_region_named(struct fid_mr *fid)
+{
+    struct debug_object *object = debug_of(&fid->fid);
+
+    if (object && object->layer->demand_mr && !fid->mem_desc)
+        fid->mem_desc = object;
+}
+
+static void registered(struct fid *domain, struct fid_mr *fid, const struct iovec *iov,
+                       size_t count, uint64_t access)
+{
+    struct debug_mr *mr = debug_opened(&fid->fid, domain, sizeof(*mr));
+
+    if (!mr)
+        return;
+    mr->domain = object_of(debug_of(domain), struct debug_domain, object);
+    mr->access = access;
+    debug_region_named(fid);
+    list_init(&mr->region);
+    if (iov && count <= DEBUG_IOVS)
+        for (; mr->count < count; mr->count++)
+            mr->iov[mr->count] = iov[mr->count];
+    pthread_mutex_lock(&mr->object.layer->mutex);
+    list_attach(&mr->region, &mr->domain->regions);
+    pthread_mutex_unlock(&mr->object.layer->mutex);
+}
+
+static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    const struct iovec iov = {(void *)(uintptr_t)buf, len};
+    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, key, flags, mr, context);
+
+    if (!rc)
+        registered(domain, *mr, &iov, 1, access);
+    return rc;
+}
+
+static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint64_t access,
+                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    int rc = pass_mr_ops.regv(domain, iov, count, access, offset, key, flags, mr, context);
+
+    if (!rc)
+        registered(domain, *mr, iov, count, access);
+    return rc;
+}
+
+static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    int rc = pass_mr_ops.regattr(domain, attr, flags, mr);
+
+    if (!rc)
+        registered(domain, *mr, flags & FI_MR_DMABUF ? NULL : attr->mr_iov, attr->iov_count,
+                   attr->access);
+    return rc;
+}
+
+static struct fi_ops_mr mr_ops = {
+    .size = sizeof(mr_ops),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};
+
+void debug_memory_ops(struct pass_ops *ops)
+{
+    ops->mr = &mr_ops;
+}

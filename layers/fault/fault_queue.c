@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completions that come late: after each batch of them the queue is silent for the delay, in which
+ * the lower is not driven either; nothing is kept. And the ends of messages that got lost, or of
+ * which the lower has a copy (fault_wire.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "core/abi.h"
+#include "layers/fault/fault.h"
+
+enum {
+    HELD_READS = 16, /* for nothing, after which nobody is expected to overtake */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ns until the queue speaks again; 0: now. */
+static uint64_t silence(struct fault_cq *own)
+{
+    uint64_t until, now;
+
+    if (!own || !own->plan->delay_ns)
+        return 0;
+    until = atomic_load_explicit(&own->silent_until, memory_order_relaxed);
+    now = until ? now_ns() : 0;
+    return until > now ? until - now : 0;
+}
+
+static void fall_silent(struct fault_cq *own)
+{
+    if (own && own->plan->delay_ns)
+        atomic_store_explicit(&own->silent_until, now_ns() + own->plan->delay_ns,
+                              memory_order_relaxed);
+}
+
+/* ---- Ends of lost messages ---- */
+
+static bool grow(struct fault_cq *own)
+{
+    size_t room = own->room ? 2 * own->room : 64;
+    struct fault_end *ends = malloc(room * sizeof(*ends));
+
+    if (!ends)
+        return false;
+    for (size_t i = 0; own->room && i < own->count; i++)
+        ends[i] = own->ends[(own->first + i) % own->room];
+    free(own->ends);
+    own->ends = ends;
+    own->first = 0;
+    own->room = room;
+    return true;
+}
+
+int fault_cq_end(struct pass_cq *cq, void *context, uint64_t flags)
+{
+    struct fault_cq *own = cq->hook;
+    bool ok;
+
+    if (cq->owner) {
+        cq->owner->owner_ops->write(cq->owner, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        return 0;
+    }
+    if (!own)
+        return -FI_EAGAIN;
+    pthread_mutex_lock(&own->plan->mutex);
+    ok = own->count < own->room || grow(own);
+    if (ok)
+        own->ends[(own->first + own->count++) % own->room] = (struct fault_end){context, flags};
+    pthread_mutex_unlock(&own->plan->mutex);
+    fi_cq_signal(cq->lower); /* who sleeps there, on a queue that has that */
+    return ok ? 0 : -FI_EAGAIN;
+}
+
+/* The formats are prefixes of each other. */
+static size_t entry_size(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
+    default: return sizeof(struct fi_cq_entry);
+    }
+}
+
+static size_t take_ends(struct pass_cq *cq, char *buf, size_t count, fi_addr_t *src)
+{
+    size_t size = entry_size(cq->format), taken = 0;
+    struct fault_cq *own = cq->hook;
+
+    pthread_mutex_lock(&own->plan->mutex);
+    for (; taken < count && own->count; taken++, own->count--) {
+        const struct fault_end *one = &own->ends[own->first];
+        const struct fi_cq_tagged_entry entry = {.op_context = one->context, .flags = one->flags};
+
+        memcpy(buf + taken * size, &entry, size);
+        if (src)
+            src[taken] = FI_ADDR_NOTAVAIL;
+        own->first = (own->first + 1) % own->room;
+    }
+    pthread_mutex_unlock(&own->plan->mutex);
+    return taken;
+}
+
+/* Entries of copies become those of the user, or go. */
+static ssize_t sort_out(struct pass_cq *cq, char *buf, ssize_t count, fi_addr_t *src)
+{
+    struct fault_plan *plan = ((struct fault_cq *)cq->hook)->plan;
+    size_t size = entry_size(cq->format);
+    ssize_t kept = 0;
+
+    for (ssize_t i = 0; i < count; i++) {
+        bool wanted = true;
+        void *context;
+
+        memcpy(&context, buf + (size_t)i * size, sizeof(context));
+        if (fault_wire_done(plan, &context, false, &wanted))
+            memcpy(buf + (size_t)i * size, &context, sizeof(context));
+        if (!wanted)
+            continue;
+        if (kept != i)
+            memcpy(buf + (size_t)kept * size, buf + (size_t)i * size, size);
+        if (src)
+            src[kept] = src[i];
+        kept++;
+    }
+    return kept ? kept : -FI_EAGAIN;
+}
+
+static ssize_t arrived(struct pass_cq *cq, void *buf, ssize_t rc, fi_addr_t *src)
+{
+    struct fault_cq *own = cq->hook;
+
+    if (!own)
+        return rc;
+    if (rc > 0 && buf && fault_plan_loses(own->plan))
+        rc = sort_out(cq, buf, rc, src);
+    if (rc > 0)
+        fall_silent(own);
+    return rc;
+}
+
+/* Does somebody wait for what waits itself? */
+static void go_on(struct fault_cq *own, ssize_t rc)
+{
+    if (!fault_plan_loses(own->plan))
+        return;
+    own->empty_reads = rc == -FI_EAGAIN || !rc ? own->empty_reads + 1 : 0;
+    if (own->empty_reads >= HELD_READS) {
+        own->empty_reads = 0;
+        fault_wire_flush(own->plan);
+    }
+}
+
+/* ---- Reading ---- */
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    struct fault_cq *own = cq->hook;
+    size_t ends = 0;
+    ssize_t rc = -FI_EAGAIN;
+
+    if (silence(own))
+        return rc;
+    if (own && buf && own->count)
+        ends = take_ends(cq, buf, count, src);
+    if (ends) {
+        fall_silent(own);
+        return (ssize_t)ends;
+    }
+    rc = src ? fi_cq_readfrom(cq->lower, buf, count, src) : fi_cq_read(cq->lower, buf, count);
+    if (own)
+        go_on(own, rc);
+    return buf ? arrived(cq, buf, rc, src) : rc;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return cq_readfrom(fid, buf, count, NULL);
+}
+
+/* Sleeps through the silence, or through all of the time that there is: then -FI_EAGAIN. */
+static int sleep_through(struct fault_cq *own, int *timeout)
+{
+    uint64_t ns = silence(own), most = (uint64_t)(*timeout > 0 ? *timeout : 0) * 1000000;
+    bool too_long = *timeout >= 0 && ns > most;
+    struct timespec pause;
+
+    if (!ns)
+        return 0;
+    ns = too_long ? most : ns;
+    pause = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    nanosleep(&pause, NULL);
+    if (*timeout > 0)
+        *timeout -= (int)(ns / 1000000);
+    return too_long ? -FI_EAGAIN : 0;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
+                            const void *cond, int timeout)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    struct fault_cq *own = cq->hook;
+    ssize_t rc = sleep_through(own, &timeout);
+    bool none;
+
+    if (rc)
+        return rc;
+    if (own && fault_plan_loses(own->plan)) {
+        fault_wire_flush(own->plan);
+        if (buf && own->count)
+            return cq_readfrom(fid, buf, count, src);
+    }
+    do {
+        rc = src ? fi_cq_sreadfrom(cq->lower, buf, count, src, cond, timeout)
+                 : fi_cq_sread(cq->lower, buf, count, cond, timeout);
+        none = rc > 0;
+        rc = arrived(cq, buf, rc, src);
+    } while (none && rc == -FI_EAGAIN); /* there were doubles only */
+    if (rc == -FI_EAGAIN && own && buf && own->count)
+        return cq_readfrom(fid, buf, count, src);
+    return rc;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct fault_cq *own = cq->hook;
+    ssize_t rc = fi_cq_readerr(cq->lower, entry, flags);
+    bool wanted = true;
+
+    if (rc == 1 && own && fault_plan_loses(own->plan))
+        fault_wire_done(own->plan, &entry->op_context, true, &wanted);
+    return wanted ? rc : -FI_EAGAIN;
+}
+
+bool fault_cq_is_silent(const struct fid *fid)
+{
+    struct fault_cq *own = *pass_hook((struct fid *)fid);
+
+    if (!own)
+        return false;
+    if (fault_plan_loses(own->plan))
+        fault_wire_flush(own->plan);
+    return silence(own) || own->count;
+}
+
+static struct fi_ops_cq cq_ops;
+
+/* ---- Written by the lower ---- */
+
+static ssize_t owner_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct fault_cq *own = object_of(peer, struct pass_cq, peer)->hook;
+    bool wanted = true;
+
+    if (own && fault_plan_loses(own->plan))
+        fault_wire_done(own->plan, &context, false, &wanted);
+    fall_silent(own);
+    return wanted ? pass_cq_owner_ops.write(peer, context, flags, len, buf, data, tag, src) : 0;
+}
+
+static ssize_t owner_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *entry)
+{
+    const struct pass_cq *cq = object_of(peer, struct pass_cq, peer);
+    const struct fault_cq *own = cq->hook;
+    struct fi_cq_err_entry users = {.op_context = entry->op_context};
+    bool wanted = true;
+    void *context;
+
+    if (!own || !fault_plan_loses(own->plan) ||
+        !fault_wire_done(own->plan, &users.op_context, true, &wanted))
+        return pass_cq_owner_ops.writeerr(peer, entry);
+    if (!wanted)
+        return 0;
+    context = users.op_context;
+    memcpy(&users, entry, abi_cq_err_entry_size(cq->domain->fabric->base.abi));
+    users.op_context = context;
+    return pass_cq_owner_ops.writeerr(peer, &users);
+}
+
+static struct fi_ops_cq_owner cq_owner_ops;
+
+/* ---- Counters: nobody sent the doubles that the lower counts ---- */
+
+static uint64_t extra_of(struct pass_cntr *cntr)
+{
+    struct fault_cntr *own = cntr->hook;
+
+    return own ? atomic_load(&own->extra) : 0;
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    struct fault_plan *plan = cntr->domain->fabric->hook;
+    uint64_t extra = extra_of(cntr), value = pass_cntr_ops.read(fid);
+
+    if (plan && fault_plan_loses(plan))
+        fault_wire_flush(plan);
+    return value > extra ? value - extra : 0;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+    return pass_cntr_ops.set(fid, value + extra_of(object_of(fid, struct pass_cntr, fid)));
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    struct fault_plan *plan = cntr->domain->fabric->hook;
+
+    if (plan && fault_plan_loses(plan))
+        fault_wire_flush(plan);
+    return pass_cntr_ops.wait(fid, threshold + extra_of(cntr), timeout);
+}
+
+static struct fi_ops_cntr cntr_ops;
+
+static void owner_inc(struct fid_peer_cntr *peer)
+{
+    struct fault_cntr *own = object_of(peer, struct pass_cntr, peer)->hook;
+    uint_fast64_t extra = own ? atomic_load(&own->extra) : 0;
+
+    while (extra && !atomic_compare_exchange_weak(&own->extra, &extra, extra - 1))
+        ;
+    if (!extra)
+        pass_cntr_owner_ops.inc(peer);
+}
+
+static struct fi_ops_cntr_owner cntr_owner_ops;
+
+void fault_queue_ops(struct pass_ops *ops)
+{
+    cq_ops = pass_cq_ops;
+    cq_ops.read = cq_read;
+    cq_ops.readfrom = cq_readfrom;
+    cq_ops.sread = cq_sread;
+    cq_ops.sreadfrom = cq_sreadfrom;
+    cq_ops.readerr = cq_readerr;
+    cq_owner_ops = pass_cq_owner_ops;
+    cq_owner_ops.write = owner_write;
+    cq_owner_ops.writeerr = owner_writeerr;
+    cntr_ops = pass_cntr_ops;
+    cntr_ops.read = cntr_read;
+    cntr_ops.set = cntr_set;
+    cntr_ops.wait = cntr_wait;
+    cntr_owner_ops = pass_cntr_owner_ops;
+    cntr_owner_ops.inc = owner_inc;
+    ops->cq = &cq_ops;
+    ops->cq_owner = &cq_owner_ops;
+    ops->cntr = &cntr_ops;
+    ops->cntr_owner = &cntr_owner_ops;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/monitor/monitor.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "core/part.h"
+#include "layers/monitor/monitor_file.h"
+
+static void page_destroy(struct monitor_page *page)
+{
+    monitor_page_stop(page);
+    monitor_file_close(page);
+    free(page);
+}
+
+static int read_mode(const struct open_args *args, const char *key, unsigned *mode)
+{
+    const char *text = params_string(args->params, key);
+    char *end;
+    unsigned long value = strtoul(text, &end, 8);
+
+    if (end == text || *end || value > 07777) {
+        log_user("monitor: %s: '%s' is no mode (octal: 0600)", key, text);
+        return -FI_EINVAL;
+    }
+    *mode = (unsigned)value;
+    return 0;
+}
+
+static int page_create(const struct open_args *args, struct monitor_page **ret_page)
+{
+    struct monitor_place_wanted wanted = {.base = params_string(args->params, "basepath")};
+    const char *below = args->attr && args->attr->prov_name ? args->attr->prov_name : "?";
+    struct monitor_page *page;
+    char why[5000];
+    int rc = read_mode(args, "dir_mode", &wanted.dir_mode);
+
+    if (!rc)
+        rc = read_mode(args, "file_mode", &wanted.file_mode);
+    if (rc)
+        return rc;
+    wanted.base_mode = params_given(args->params, "dir_mode") ? wanted.dir_mode : 01777;
+    page = calloc(1, sizeof(*page));
+    if (!page)
+        return -FI_ENOMEM;
+    rc = monitor_file_open(&wanted, below, page, why, sizeof(why));
+    if (rc) {
+        log_user("monitor: %s", why);
+        free(page);
+        return rc;
+    }
+    page->lingers = params_bool(args->params, "linger");
+    page->header->lingers = page->lingers;
+    page->sample = page->header->sample = (uint32_t)params_int(args->params, "sample");
+    monitor_page_start(page);
+    *ret_page = page;
+    return 0;
+}
+
+static int close_fabric(struct fid *fid)
+{
+    struct monitor_page *page = *pass_hook(fid);
+    int rc = pass_fabric_fid_ops.close(fid);
+
+    if (!rc && page)
+        page_destroy(page);
+    return rc;
+}
+
+static struct pass_ops ops;
+static struct fi_ops fabric_fid_ops;
+
+static void fill_ops(void)
+{
+    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops.close = close_fabric;
+    monitor_data_ops(&ops);
+    ops.fabric_fid = &fabric_fid_ops;
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct monitor_page *page;
+    int rc = page_create(args, &page);
+
+    if (rc)
+        return rc;
+    pthread_once(&once, fill_ops);
+    rc = pass_open_fabric(args, ret_fabric, context, &ops);
+    if (rc)
+        page_destroy(page);
+    else
+        *pass_hook(&(*ret_fabric)->fid) = page;
+    return rc;
+}
+
+static const char *const aliases[] = {"hook_monitor", NULL};
+
+static const struct param_def params[] = {
+    {
+        .key = "basepath",
+        .type = PARAM_STRING,
+        .default_text = "/dev/shm/ofi",
+        .help = "The folder for page files, which are in <uid>/<host> below it. It should be in "
+                "memory.",
+    },
+    {
+        .key = "dir_mode",
+        .type = PARAM_STRING,
+        .default_text = "01700",
+        .help = "Mode of folders that are made (octal). Where it is not given, basepath itself is "
+                "made with 01777, so that users can share it.",
+    },
+    {
+        .key = "file_mode",
+        .type = PARAM_STRING,
+        .default_text = "0600",
+        .help = "Mode of page files (octal).",
+    },
+    {
+        .key = "tick_max",
+        .type = PARAM_INT,
+        .default_text = "1024",
+        .min = 1,
+        .max = INT32_MAX,
+        .help = "Taken, and without effect: pages are always current.",
+    },
+    {
+        .key = "linger",
+        .type = PARAM_BOOL,
+        .default_text = "0",
+        .help = "Leave the page file when the fabric is closed; fi_top --clean removes it.",
+    },
+    {
+        .key = "sample",
+        .type = PARAM_INT,
+        .default_text = "64",
+        .min = 0,
+        .max = 1000000000,
+        .help = "The time to the completion is taken of one in so many operations of a thread on "
+                "an endpoint; 0: of none.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part monitor_part;
+
+const struct part monitor_part = {
+    .name = "monitor",
+    .prov_name = "ofi_hook_monitor",
+    .aliases = aliases,
+    .summary = "counts into shared pages, for fi_top and fi_mon_sampler",
+    .description =
+        "Counts calls, bytes, sizes, completions, -FI_EAGAIN and errors of each endpoint, queue "
+        "and domain into a file in memory that other programs look at while the program runs: "
+        "fi_top(1) as a live view, fi_mon_sampler(1) for series of samples. Looking costs the "
+        "program nothing. The format is public: weft/monitor.h.\n\n"
+        "The file is <basepath>/<uid>/<host>/<ppid>_<pid>_<number>_<job>_<what it stands on>. It "
+        "is removed when the fabric is closed and when the process ends; that of a process that "
+        "was killed stays, and is shown as stale. A file that cannot be written is an error of "
+        "fi_fabric.\n\n"
+        "Times are too large by at most 1/8 (12.5 %). An operation is recognized by its context: "
+        "those with a null context, or none, are not timed.",
+    .kind = PART_LAYER,
+    .transparent = true,
+    .params = params,
+    .needs = part_needs_same,
+    .offer = part_offer_same,
+    .open_fabric = open_fabric,
+};

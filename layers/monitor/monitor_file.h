@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where a page file is, how it is made, and who it says that the process is. */
+#ifndef WEFT_MONITOR_FILE_H
+#define WEFT_MONITOR_FILE_H
+
+#include "layers/monitor/monitor_page.h"
+
+struct monitor_place_wanted {
+    const char *base;   /* made where it is not there; below it <uid>/<host> */
+    unsigned base_mode; /* of the base when it is made; sticky where others may write */
+    unsigned dir_mode;  /* of what is below */
+    unsigned file_mode;
+};
+
+/* Makes and maps the file for a layer that stands on `stack`; page->header is complete, page is
+ * otherwise zeroed but for path, fd, size. A negative errno and a sentence in why. */
+int monitor_file_open(const struct monitor_place_wanted *wanted, const char *stack,
+                      struct monitor_page *page, char *why, size_t why_size);
+/* Removes it unless it lingers, or belongs to the parent of a fork; unmaps. */
+void monitor_file_close(struct monitor_page *page);
+
+#endif

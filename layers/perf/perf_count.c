@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The tables: each call is between two readings of the counters. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "layers/perf/perf.h"
+
+void perf_block_taken(struct blocks *blocks, struct block *block)
+{
+    const struct perf_layer *layer = object_of(blocks, struct perf_layer, blocks);
+    struct perf_block *own = (struct perf_block *)block;
+    int rc = perf_group_open(&own->group, &layer->set);
+
+    if (rc)
+        log_user("perf: the counters cannot be opened for a thread (%s): it counts nothing",
+                 fi_strerror(-rc));
+    own->depth = rc ? PERF_NESTED : 0;
+}
+
+void perf_block_left(struct block *block)
+{
+    perf_group_close(&((struct perf_block *)block)->group);
+}
+
+/* Where the start is, or PERF_NESTED. */
+static inline unsigned begin(struct perf_layer *layer)
+{
+    struct perf_block *block = layer ? (struct perf_block *)block_of(&layer->blocks) : NULL;
+    unsigned depth;
+
+    if (!block || block->depth >= PERF_NESTED)
+        return PERF_NESTED;
+    depth = block->depth++;
+    perf_group_read(&block->group, block->starts[depth]);
+    return depth;
+}
+
+static inline void finish(struct perf_layer *layer, unsigned depth, int kind)
+{
+    struct perf_block *block;
+    uint64_t now[PERF_EVENTS];
+    uint64_t first;
+
+    if (depth == PERF_NESTED)
+        return;
+    block = (struct perf_block *)block_of(&layer->blocks);
+    perf_group_read(&block->group, now);
+    block->depth = depth;
+    block_add(&block->counts.calls[kind], 1);
+    for (unsigned i = 0; i < layer->set.count; i++)
+        block_add(&block->counts.sums[kind][i], now[i] - block->starts[depth][i]);
+    first = now[0] - block->starts[depth][0];
+    if (first > block->counts.most[kind])
+        __atomic_store_n(&block->counts.most[kind], first, __ATOMIC_RELAXED);
+}
+
+/* ---- Data transfers ---- */
+
+static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
+{
+    call->note = begin(ep->hook);
+    return 0;
+}
+
+static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+{
+    finish(ep->hook, (unsigned)call->note, (int)call->kind);
+    return rc;
+}
+
+#include "core/call_transfers.inc"
+
+#include "core/call_atomics.inc"
+
+/* ---- Completion queues ---- */
+
+static inline ssize_t read_done(struct perf_layer *layer, unsigned depth, ssize_t rc)
+{
+    finish(layer, depth, rc == -FI_EAGAIN || !rc ? PERF_CQ_READ_EMPTY : PERF_CQ_READ);
+    return rc;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+
+    return read_done(cq->hook, depth, fi_cq_read(cq->lower, buf, count));
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+
+    return read_done(cq->hook, depth, fi_cq_readfrom(cq->lower, buf, count, src));
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+    ssize_t rc = fi_cq_readerr(cq->lower, entry, flags);
+
+    finish(cq->hook, depth, PERF_CQ_READERR);
+    return rc;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+    ssize_t rc = fi_cq_sread(cq->lower, buf, count, cond, timeout);
+
+    finish(cq->hook, depth, PERF_CQ_SREAD);
+    return rc;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
+                            const void *cond, int timeout)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+    ssize_t rc = fi_cq_sreadfrom(cq->lower, buf, count, src, cond, timeout);
+
+    finish(cq->hook, depth, PERF_CQ_SREAD);
+    return rc;
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    unsigned depth = begin(cq->hook);
+    int rc = fi_cq_signal(cq->lower);
+
+    finish(cq->hook, depth, PERF_CQ_SIGNAL);
+    return rc;
+}
+
+/* ---- Counters ---- */
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    unsigned depth = begin(cntr->hook);
+    uint64_t value = fi_cntr_read(cntr->lower);
+
+    finish(cntr->hook, depth, PERF_CNTR_READ);
+    return value;
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    unsigned depth = begin(cntr->hook);
+    uint64_t value = fi_cntr_readerr(cntr->lower);
+
+    finish(cntr->hook, depth, PERF_CNTR_READERR);
+    return value;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    unsigned depth = begin(cntr->hook);
+    int rc = fi_cntr_add(cntr->lower, value);
+
+    finish(cntr->hook, depth, PERF_CNTR_ADD);
+    return rc;
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    unsigned depth = begin(cntr->hook);
+    int rc = fi_cntr_set(cntr->lower, value);
+
+    finish(cntr->hook, depth, PERF_CNTR_SET);
+    return rc;
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
+    unsigned depth = begin(cntr->hook);
+    int rc = fi_cntr_wait(cntr->lower, threshold, timeout);
+
+    finish(cntr->hook, depth, PERF_CNTR_WAIT);
+    return rc;
+}
+
+/* ---- Objects that count ---- */
+
+static void counts(struct fid_domain *domain, struct fid *fid)
+{
+    *pass_hook(fid) = pass_domain_of(domain)->fabric->hook;
+}
+
+static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                   void *context)
+{
+    int rc = pass_cq_open(domain, attr, cq, context);
+
+    if (!rc)
+        counts(domain, &(*cq)->fid);
+    return rc;
+}
+
+static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                     void *context)
+{
+    int rc = pass_cntr_open(domain, attr, cntr, context);
+
+    if (!rc)
+        counts(domain, &(*cntr)->fid);
+    return rc;
+}
+
+static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                   void *context)
+{
+    int rc = pass_ep_open(domain, info, ep, context);
+
+    if (!rc)
+        counts(domain, &(*ep)->fid);
+    return rc;
+}
+
+static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    uint64_t flags, void *context)
+{
+    int rc = pass_ep_open2(domain, info, ep, flags, context);
+
+    if (!rc)
+        counts(domain, &(*ep)->fid);
+    return rc;
+}
+
+static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                    void *context)
+{
+    int rc = pass_srx_open(domain, attr, srx, context);
+
+    if (!rc)
+        counts(domain, &(*srx)->fid);
+    return rc;
+}
+
+static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
+
+    if (!rc)
+        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
+    return rc;
+}
+
+static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context)
+{
+    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
+
+    if (!rc)
+        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
+    return rc;
+}
+
+static int control(struct fid *fid, int command, void *arg)
+{
+    int rc = pass_ep_fid_ops.control(fid, command, arg);
+
+    if (!rc && command == FI_ALIAS)
+        *pass_hook(*((struct fi_alias *)arg)->fid) = *pass_hook(fid);
+    return rc;
+}
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(cq_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+};
+static struct fi_ops_cntr cntr_ops;
+static struct fi_ops ep_fid_ops;
+static struct fi_ops_ep ep_ops;
+static struct fi_ops_domain domain_ops;
+
+void perf_count_ops(struct pass_ops *ops)
+{
+    cq_ops.strerror = pass_cq_ops.strerror;
+    cntr_ops = pass_cntr_ops;
+    cntr_ops.read = cntr_read;
+    cntr_ops.readerr = cntr_readerr;
+    cntr_ops.add = cntr_add;
+    cntr_ops.set = cntr_set;
+    cntr_ops.wait = cntr_wait;
+    ep_fid_ops = pass_ep_fid_ops;
+    ep_fid_ops.control = control;
+    ep_ops = pass_ep_ops;
+    ep_ops.tx_ctx = open_tx;
+    ep_ops.rx_ctx = open_rx;
+    domain_ops = pass_domain_ops;
+    domain_ops.cq_open = open_cq;
+    domain_ops.cntr_open = open_cntr;
+    domain_ops.endpoint = open_ep;
+    domain_ops.endpoint2 = open_ep2;
+    domain_ops.srx_ctx = open_srx;
+    ops->msg = &seen_msg_ops;
+    ops->tagged = &seen_tagged_ops;
+    ops->rma = &seen_rma_ops;
+    ops->atomic = &seen_atomic_ops;
+    ops->collective = &seen_collective_ops;
+    ops->cq = &cq_ops;
+    ops->cntr = &cntr_ops;
+    ops->ep_fid = &ep_fid_ops;
+    ops->ep = &ep_ops;
+    ops->domain = &domain_ops;
+}

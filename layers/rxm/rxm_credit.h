@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flow control of FI_PROTO_RXM over lowers whose receivers must never be caught without a buffer.
+ * Each packet costs the sender a credit; the receiver grants as many as it has posted receives.
+ * Pure. A sender starts with one credit, which is why the first grant is one less than what was
+ * posted; the last one is kept for the packet that grants, or neither side could ever go on.
+ */
+#ifndef WEFT_LAYERS_RXM_CREDIT_H
+#define WEFT_LAYERS_RXM_CREDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rxm_credit {
+    bool on;          /* both sides count */
+    uint64_t have;    /* packets that may be sent */
+    int64_t owed;     /* receives posted and not granted yet */
+    unsigned quantum; /* as many are granted at once */
+};
+
+/* queue: receives that the connection has posted when all of them are. */
+void rxm_credit_init(struct rxm_credit *credit, unsigned queue);
+/* What the two sides said (enum rxm_flow). */
+void rxm_credit_agree(struct rxm_credit *credit, uint8_t own, uint8_t other);
+
+/* May a packet be sent? It is counted when true. grant: the one that grants. */
+static inline bool rxm_credit_take(struct rxm_credit *credit, bool grant)
+{
+    if (!credit->on)
+        return true;
+    if (credit->have < (grant ? 1 : 2))
+        return false;
+    credit->have--;
+    return true;
+}
+
+/* The packet could not be sent after all. */
+static inline void rxm_credit_untake(struct rxm_credit *credit)
+{
+    credit->have += credit->on;
+}
+
+/* The peer granted more. False when it grants what nobody can have. */
+bool rxm_credit_granted(struct rxm_credit *credit, uint64_t count);
+/* A receive was posted. */
+static inline void rxm_credit_posted(struct rxm_credit *credit)
+{
+    credit->owed++;
+}
+
+/* How many to grant now, or 0. */
+uint32_t rxm_credit_due(const struct rxm_credit *credit);
+/* They have been granted. */
+static inline void rxm_credit_gave(struct rxm_credit *credit, uint32_t count)
+{
+    credit->owed -= count;
+}
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/rxm/rxm_emu.h"
+
+/* ---- Their life ---- */
+
+static void op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
+{
+    struct rxm_op *op = object_of(context, struct rxm_op, context);
+
+    op->conn->emu.outstanding--;
+    op->pending--;
+    if (__builtin_expect(error != NULL, 0)) {
+        op->err = error->err;
+        if (!op->parent && op->posted && !op->pending && !op->state && op->counted) {
+            rxm_op_report_error(op, error);
+            return;
+        }
+    }
+    rxm_op_settle(op);
+}
+
+struct rxm_op *rxm_op_get(struct rxm_link *link)
+{
+    struct rxm_op *op = rxm_buffers_get(&link->owner->emu->ops);
+
+    if (__builtin_expect(!op, 0))
+        return NULL;
+    op->context.done = op_done;
+    op->conn = link;
+    op->parent = NULL;
+    op->inbound = NULL;
+    op->bounce = NULL;
+    op->id = UINT64_MAX;
+    op->end = rxm_op_report;
+    op->mrs[0] = NULL;
+    op->counted = false;
+    op->answer = false;
+    op->posted = false;
+    op->silent = true;
+    op->wanted = false;
+    op->state = 0;
+    op->pending = 0;
+    op->err = 0;
+    op->lower_flags = 0;
+    op->at = 0;
+    list_init(&op->stalled);
+    list_attach(&op->link, &link->emu.ops);
+    return op;
+}
+
+struct rxm_op *rxm_op_get_answer(struct rxm_link *link)
+{
+    struct rxm_op *op = rxm_op_get(link);
+
+    if (op) {
+        op->answer = true;
+        link->emu.answers++;
+    }
+    return op;
+}
+
+struct rxm_op *rxm_op_get_counted(struct rxm_link *link)
+{
+    struct rxm_emu *emu = link->owner->emu;
+    struct rxm_op *op;
+
+    if (__builtin_expect(emu->used >= emu->limit, 0))
+        return NULL;
+    op = rxm_op_get(link);
+    if (op) {
+        op->counted = true;
+        emu->used++;
+    }
+    return op;
+}
+
+void rxm_op_put(struct rxm_op *op)
+{
+    struct rxm_emu *emu = op->conn->owner->emu;
+
+    if (op->counted)
+        emu->used--;
+    if (op->answer && --op->conn->emu.answers == RXM_EMU_ANSWERS)
+        emu->refill = true;
+    if (op->bounce)
+        rxm_buffers_put(&emu->bounces, op->bounce);
+    if (op->id != UINT64_MAX)
+        rxm_ids_remove(&emu->ids, op->id);
+    if (op->mrs[0])
+        rxm_emu_unregister(op->mrs, op->iov_count);
+    list_detach(&op->stalled);
+    if (list_empty(&op->conn->emu.waiting))
+        list_detach(&op->conn->emu.stalled);
+    list_detach(&op->link);
+    rxm_buffers_put(&emu->ops, op);
+}
+
+struct rxm_op *rxm_op_child(struct rxm_op *parent)
+{
+    struct rxm_op *op = rxm_op_get(parent->conn);
+
+    if (op) {
+        op->parent = parent;
+        op->posted = true;
+        parent->pending++;
+    }
+    return op;
+}
+
+/* The end of a child counts in its parent; that of any other is its own business. */
+void rxm_op_settle(struct rxm_op *op)
+{
+    struct rxm_op *parent = op->parent;
+
+    if (!op->posted || op->pending)
+        return;
+    if (!parent) {
+        op->end(op, op->err);
+        return;
+    }
+    if (op->err && !parent->err)
+        parent->err = op->err;
+    rxm_op_put(op);
+    parent->pending--;
+    rxm_op_settle(parent);
+}
+
+/* ---- Reports ---- */
+
+void rxm_op_report(struct rxm_op *op, int err)
+{
+    struct fi_cq_err_entry error = {.err = err, .prov_errno = err};
+    struct rxm_ep *ep = op->conn->owner;
+    bool wanted = op->wanted, counted = op->counted;
+    uint64_t flags = op->flags;
+    uint8_t kind = op->kind;
+    void *user = op->user;
+
+    if (__builtin_expect(err, 0)) {
+        rxm_op_report_error(op, &error);
+        return;
+    }
+    rxm_op_put(op);
+    if (counted)
+        report_done(&ep->report, kind, wanted, user, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+void rxm_op_report_error(struct rxm_op *op, const struct fi_cq_err_entry *error)
+{
+    struct rxm_ep *ep = op->conn->owner;
+    struct fi_cq_err_entry mine = *error;
+    bool tell = op->counted && !op->silent && !op->conn->emu.mute;
+    uint8_t kind = op->kind;
+
+    mine.op_context = op->user;
+    mine.flags = op->flags;
+    mine.src_addr = FI_ADDR_NOTAVAIL;
+    rxm_op_put(op);
+    if (tell)
+        report_failed(&ep->report, kind, &mine);
+}
+
+/* ---- Steps ---- */
+
+bool rxm_op_again(ssize_t rc)
+{
+    switch (rc) {
+    case -FI_EAGAIN:
+    case -FI_ENOTCONN:
+    case -FI_ECONNRESET:
+    case -FI_ESHUTDOWN:
+    case -FI_EOPBADSTATE: return true; /* its end is in the event queue */
+    default: return false;
+    }
+}
+
+static void stall(struct rxm_op *op)
+{
+    struct rxm_link *link = op->conn;
+
+    if (list_empty(&op->stalled))
+        list_attach(&op->stalled, &link->emu.waiting);
+    if (list_empty(&link->emu.stalled))
+        list_attach(&link->emu.stalled, &link->owner->emu->stalled);
+}
+
+/* False when the operation has to wait. */
+static bool take_step(struct rxm_op *op)
+{
+    struct rxm_link *link = op->conn;
+    int rc = op->step(op);
+
+    if (rc && rxm_op_again(rc))
+        return false;
+    if (rc) {
+        op->err = -rc;
+        rxm_emu_link_break(link, fi_strerror(-rc));
+    }
+    op->posted = true;
+    list_detach(&op->stalled);
+    if (list_empty(&link->emu.waiting))
+        list_detach(&link->emu.stalled);
+    rxm_op_settle(op);
+    return true;
+}
+
+void rxm_op_start(struct rxm_op *op)
+{
+    struct rxm_link *link = op->conn;
+
+    /* What a step posts may complete before it returns, and must not end the operation then. */
+    if (!link->emu.up || !list_empty(&link->emu.waiting) || !take_step(op))
+        stall(op);
+}
+
+void rxm_op_resume(struct rxm_link *link)
+{
+    if (!link->emu.up || link->emu.dead || link->emu.resuming)
+        return;
+    link->emu.resuming = true;
+    while (!list_empty(&link->emu.waiting)) {
+        if (!take_step(list_item(link->emu.waiting.next, struct rxm_op, stalled)))
+            break;
+    }
+    link->emu.resuming = false;
+}
+
+/* ---- Packets ---- */
+
+ssize_t rxm_op_send_bytes(struct rxm_op *op)
+{
+    struct rxm_link *link = op->conn;
+    struct rxm_buffer *bounce = op->bounce;
+    struct iovec iov[2] = {{.iov_base = op->bytes, .iov_len = op->byte_count}};
+    void *desc[2] = {op->buffer.desc};
+    struct fi_msg msg = {
+        .msg_iov = iov,
+        .desc = desc,
+        .iov_count = 1,
+        .addr = FI_ADDR_UNSPEC,
+        .context = &op->context,
+    };
+    ssize_t rc;
+
+    if (!rxm_credit_take(&link->emu.credit, op->packet.type == RXM_CREDIT))
+        return -FI_EAGAIN;
+    if (__builtin_expect(bounce != NULL, 0)) {
+        iov[0].iov_len = RXM_PACKET_SIZE;
+        iov[1].iov_base = bounce + 1;
+        iov[1].iov_len = op->byte_count - RXM_PACKET_SIZE;
+        desc[1] = bounce->desc;
+        msg.iov_count = 2;
+    }
+    op->pending++;
+    link->emu.outstanding++;
+    rc = fi_sendmsg(link->ep, &msg, op->lower_flags);
+    if (__builtin_expect(rc != 0, 0)) {
+        op->pending--;
+        link->emu.outstanding--;
+        rxm_credit_untake(&link->emu.credit);
+    }
+    return rc;
+}
+
+static int step_control(struct rxm_op *op)
+{
+    op->packet.conn_id = op->conn->cm.other.id;
+    rxm_packet_put(&op->packet, op->bytes);
+    return (int)rxm_op_send_bytes(op);
+}
+
+void rxm_send_control(struct rxm_link *link, const struct rxm_packet *packet, const void *payload,
+                      size_t len)
+{
+    struct rxm_op *op;
+
+    if (link->emu.dead)
+        return;
+    op = rxm_op_get_answer(link);
+    if (!op) {
+        rxm_emu_link_break(link, "no memory for an answer");
+        return;
+    }
+    op->packet = *packet;
+    if (len)
+        memcpy(op->bytes + RXM_PACKET_SIZE, payload, len);
+    op->byte_count = RXM_PACKET_SIZE + len;
+    op->step = step_control;
+    rxm_op_start(op);
+}
+
+/* ---- Memory ---- */
+
+void rxm_emu_unregister(struct fid_mr **mrs, size_t count)
+{
+    for (size_t i = 0; i < count && mrs[i]; i++) {
+        fi_close(&mrs[i]->fid);
+        mrs[i] = NULL;
+    }
+}
+
+/* Keys are random where we choose them: none that the application has or will have, and none that
+ * another peer could guess. */
+static uint64_t next_key(struct rxm_emu *emu)
+{
+    do {
+        emu->key ^= emu->key << 13;
+        emu->key ^= emu->key >> 7;
+        emu->key ^= emu->key << 17;
+    } while ((emu->key & emu->key_mask) == emu->key_mask);
+    return emu->key & emu->key_mask;
+}
+
+static int register_one(struct rxm_emu *emu, const struct iovec *iov, uint64_t access,
+                        struct fid_mr **mr)
+{
+    struct fid_domain *domain = emu->ep->domain->lower;
+    int rc;
+
+    do
+        rc = fi_mr_reg(domain, iov->iov_base, iov->iov_len, access, 0,
+                       emu->prov_key ? 0 : next_key(emu), 0, mr, NULL);
+    while (rc == -FI_ENOKEY && !emu->prov_key);
+    return rc;
+}
+
+int rxm_emu_register(struct rxm_emu *emu, const struct iovec *iov, size_t count, uint64_t access,
+                     struct fid_mr **mrs, struct rxm_place *places)
+{
+    memset(mrs, 0, RXM_EMU_IOV * sizeof(struct fid_mr *));
+    for (size_t i = 0; i < count; i++) {
+        int rc = register_one(emu, &iov[i], access, &mrs[i]);
+
+        if (rc) {
+            mrs[i] = NULL;
+            rxm_emu_unregister(mrs, i);
+            return rc;
+        }
+        places[i] = (struct rxm_place){
+            .addr = emu->virt_addr ? (uintptr_t)iov[i].iov_base : 0,
+            .len = iov[i].iov_len,
+            .key = fi_mr_key(mrs[i]),
+        };
+    }
+    return 0;
+}
+
+size_t rxm_iov_slice(const struct iovec *iov, void *const *desc, size_t count, size_t at,
+                     size_t *len, struct iovec *out, void **out_desc, size_t limit)
+{
+    size_t used = 0, left = *len, taken = 0;
+
+    for (size_t i = 0; i < count && left && used < limit; i++) {
+        size_t part = iov[i].iov_len;
+
+        if (at >= part) {
+            at -= part;
+            continue;
+        }
+        part -= at;
+        if (part > left)
+            part = left;
+        out[used].iov_base = (char *)iov[i].iov_base + at;
+        out[used].iov_len = part;
+        out_desc[used++] = desc ? desc[i] : NULL;
+        at = 0;
+        left -= part;
+        taken += part;
+    }
+    *len = taken;
+    return used;
+}

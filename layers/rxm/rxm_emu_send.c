@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages out. Up to the eager limit a message is one packet; up to the segment limit several,
+ * sent without waiting; above, only its head goes (rxm_emu_rndv.c). A payload that the lower cannot
+ * gather behind the header (too many segments, or memory that it does not know) is copied.
+ */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/rxm/rxm_emu.h"
+
+/* What of a post's flags means something to the lower. */
+#define LOWER_FLAGS (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+
+enum {
+    SMALL = 64 /* bytes of payload that are copied behind the header rather than gathered */
+};
+
+static void fill_packet(struct rxm_packet *packet, const struct rxm_link *link,
+                        const struct post *post, uint8_t type, size_t len)
+{
+    *packet = (struct rxm_packet){
+        .type = type,
+        .op = post->kind & FI_TAGGED ? RXM_OP_TAGGED : RXM_OP_MSG,
+        .has_data = post->flags & FI_REMOTE_CQ_DATA,
+        .conn_id = link->cm.other.id,
+        .size = len,
+        .data = post->data,
+        .tag = post->tag,
+    };
+    if (!packet->has_data)
+        packet->data = 0;
+}
+
+static void fill_op(struct rxm_op *op, const struct post *post, size_t len)
+{
+    op->user = post->context;
+    op->flags = post->kind;
+    op->silent = post->silent;
+    op->wanted = !post->silent && report_wanted(op->conn->owner->report.tx_selective, post->flags);
+    op->kind = REPORT_SEND;
+    op->len = len;
+    op->lower_flags = post->flags & LOWER_FLAGS;
+}
+
+static void gather(uint8_t *to, const struct iovec *iov, size_t count, size_t len)
+{
+    struct iovec out = {.iov_base = to, .iov_len = len};
+
+    if (__builtin_expect(count == 1, 1))
+        memcpy(to, iov->iov_base, len);
+    else
+        iov_copy(&out, 1, iov, count);
+}
+
+/*
+ * Posts a packet: the header in op->bytes, and len bytes of payload from iov. Copies when the lower
+ * cannot take it as it is. What fi_sendmsg answers.
+ */
+static ssize_t send_gathered(struct rxm_op *op, const struct iovec *iov, void *const *desc,
+                             size_t count, size_t len)
+{
+    struct rxm_link *link = op->conn;
+    struct rxm_emu *emu = link->owner->emu;
+    struct iovec parts[RXM_EMU_IOV + 1];
+    void *descs[RXM_EMU_IOV + 1];
+    struct rxm_buffer *bounce;
+    struct fi_msg msg = {
+        .msg_iov = parts, .desc = descs, .addr = FI_ADDR_UNSPEC, .context = &op->context};
+    ssize_t rc;
+
+    if (!rxm_credit_take(&link->emu.credit, false))
+        return -FI_EAGAIN;
+    parts[0] = (struct iovec){.iov_base = op->bytes, .iov_len = RXM_PACKET_SIZE};
+    descs[0] = op->buffer.desc;
+    msg.iov_count = count + 1;
+    if (count < emu->lower_iov && (desc || !emu->ops.domain)) {
+        memcpy(parts + 1, iov, count * sizeof(*iov));
+        for (size_t i = 0; i < count; i++)
+            descs[i + 1] = desc ? desc[i] : NULL;
+    } else {
+        bounce = rxm_buffers_get(&emu->bounces);
+        if (!bounce) {
+            rxm_credit_untake(&link->emu.credit);
+            return -FI_ENOMEM;
+        }
+        op->bounce = bounce;
+        gather((uint8_t *)(bounce + 1), iov, count, len);
+        parts[1] = (struct iovec){.iov_base = bounce + 1, .iov_len = len};
+        descs[1] = bounce->desc;
+        msg.iov_count = 2;
+    }
+    op->pending++;
+    link->emu.outstanding++;
+    rc = fi_sendmsg(link->ep, &msg, op->lower_flags);
+    if (__builtin_expect(rc != 0, 0)) {
+        op->pending--;
+        link->emu.outstanding--;
+        rxm_credit_untake(&link->emu.credit);
+    }
+    return rc;
+}
+
+/* ---- Eager ---- */
+
+/* Nothing is reported, and the lower copies: no operation is needed. */
+static ssize_t inject(struct rxm_link *link, const struct post *post, size_t len)
+{
+    uint8_t bytes[RXM_PACKET_SIZE + RXM_EMU_INJECT];
+    struct rxm_packet packet;
+    ssize_t rc;
+
+    fill_packet(&packet, link, post, RXM_EAGER, len);
+    rxm_packet_put(&packet, bytes);
+    if (len)
+        gather(bytes + RXM_PACKET_SIZE, post->iov, post->count, len);
+    rc = fi_inject(link->ep, bytes, RXM_PACKET_SIZE + len, FI_ADDR_UNSPEC);
+    if (!rc && link->owner->report.cntr[REPORT_SEND])
+        cntr_add_one(link->owner->report.cntr[REPORT_SEND]);
+    return rc;
+}
+
+static ssize_t post_eager(struct rxm_op *op, const struct post *post, size_t len)
+{
+    if (len <= SMALL || post->flags & FI_INJECT) {
+        if (len)
+            gather(op->bytes + RXM_PACKET_SIZE, post->iov, post->count, len);
+        op->byte_count = RXM_PACKET_SIZE + len;
+        return rxm_op_send_bytes(op);
+    }
+    return send_gathered(op, post->iov, post->desc, post->count, len);
+}
+
+static ssize_t send_eager(struct rxm_link *link, const struct post *post, size_t len)
+{
+    struct rxm_op *op = rxm_op_get_counted(link);
+    ssize_t rc;
+
+    if (__builtin_expect(!op, 0))
+        return -FI_EAGAIN;
+    fill_op(op, post, len);
+    op->posted = true;
+    op->packet.type = RXM_EAGER;
+    fill_packet(&op->packet, link, post, RXM_EAGER, len);
+    rxm_packet_put(&op->packet, op->bytes);
+    rc = post_eager(op, post, len);
+    if (__builtin_expect(rc != 0, 0))
+        rxm_op_put(op);
+    return rc;
+}
+
+/* ---- Segments ---- */
+
+static void put_segment(struct rxm_op *op, const struct rxm_op *message, size_t len)
+{
+    op->packet = message->packet;
+    op->packet.seg_size = (uint16_t)len;
+    op->packet.seg_no = (uint32_t)message->place;
+    op->packet.segment = message->at == 0                    ? RXM_SEGMENT_FIRST
+                         : message->at + len == message->len ? RXM_SEGMENT_LAST
+                                                             : RXM_SEGMENT_MIDDLE;
+    rxm_packet_put(&op->packet, op->bytes);
+}
+
+static ssize_t send_segment(struct rxm_op *message)
+{
+    struct rxm_emu *emu = message->conn->owner->emu;
+    size_t left = message->len - message->at;
+    size_t len = left < emu->eager_limit ? left : emu->eager_limit, taken = len, count;
+    struct rxm_op *op = rxm_op_child(message);
+    struct iovec iov[RXM_EMU_IOV];
+    void *desc[RXM_EMU_IOV];
+    ssize_t rc;
+
+    if (!op)
+        return -FI_ENOMEM;
+    put_segment(op, message, len);
+    op->lower_flags = message->lower_flags;
+    if (message->at + len < message->len && !message->conn->emu.credit.on)
+        op->lower_flags |= FI_MORE; /* the next follows at once, or the lower is full */
+    count = rxm_iov_slice(message->iov, message->desc, message->iov_count, message->at, &taken, iov,
+                          desc, RXM_EMU_IOV);
+    rc = send_gathered(op, iov, message->has_desc ? desc : NULL, count, len);
+    if (rc) {
+        rxm_op_put(op);
+        message->pending--;
+        return rc;
+    }
+    message->at += len;
+    message->place++;
+    return 0;
+}
+
+static int step_segments(struct rxm_op *message)
+{
+    ssize_t rc = 0;
+
+    while (!rc && message->at < message->len)
+        rc = send_segment(message);
+    return (int)rc;
+}
+
+static void copy_iov(struct rxm_op *op, const struct post *post)
+{
+    op->iov_count = 0;
+    op->has_desc = post->desc != NULL;
+    for (size_t i = 0; i < post->count; i++) {
+        if (!post->iov[i].iov_len)
+            continue;
+        op->iov[op->iov_count] = post->iov[i];
+        op->desc[op->iov_count++] = post->desc ? post->desc[i] : NULL;
+    }
+}
+
+static ssize_t send_segments(struct rxm_link *link, const struct post *post, size_t len)
+{
+    struct rxm_op *op = rxm_op_get_counted(link);
+    ssize_t rc;
+
+    if (!op)
+        return -FI_EAGAIN;
+    fill_op(op, post, len);
+    fill_packet(&op->packet, link, post, RXM_SEGMENT, len);
+    op->packet.msg_id = link->owner->emu->next_message++;
+    op->place = 0;
+    op->step = step_segments;
+    copy_iov(op, post);
+    rc = send_segment(op);
+    if (rc) {
+        rxm_op_put(op);
+        return rc;
+    }
+    rxm_op_start(op);
+    return 0;
+}
+
+/* ---- One message ---- */
+
+/* A fence: what is under way to the peer ends first. */
+static bool fenced(const struct rxm_link *link, const struct post *post)
+{
+    return post->flags & FI_FENCE && !list_empty(&link->emu.ops);
+}
+
+ssize_t rxm_emu_send(struct rxm_link *link, const struct post *post)
+{
+    struct rxm_emu *emu = link->owner->emu;
+    size_t len;
+
+    if (__builtin_expect(post->count > RXM_EMU_IOV || !iov_total(post->iov, post->count, &len), 0))
+        return -FI_EINVAL;
+    if (__builtin_expect(post->flags & FI_INJECT && len > RXM_EMU_INJECT, 0))
+        return -FI_EMSGSIZE;
+    if (__builtin_expect(!list_empty(&link->emu.waiting), 0) || fenced(link, post)) {
+        rxm_op_resume(link);
+        return -FI_EAGAIN;
+    }
+    if (post->silent && RXM_PACKET_SIZE + len <= emu->lower_inject && !link->emu.credit.on)
+        return inject(link, post, len);
+    if (len <= emu->eager_limit)
+        return send_eager(link, post, len);
+    return len <= emu->segment_limit ? send_segments(link, post, len)
+                                     : rxm_rndv_send(link, post, len);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Scalable endpoints: one address, and up to RXM_CONTEXTS transmit and receive contexts. A context
+ * is a struct rxm_ep with a role and without a listener: a transmit context dials, a receive
+ * context accepts, and the connection exchange says which it is between. All contexts share one
+ * progress unit, that of the listener. tags=pass only. Source: fi_endpoint(3).
+ */
+#ifndef WEFT_LAYERS_RXM_SEP_H
+#define WEFT_LAYERS_RXM_SEP_H
+
+#include "layers/rxm/rxm_ep.h"
+
+struct rxm_sep {
+    struct fid_ep fid;
+    struct rxm_domain *domain;
+    struct fi_info *info, *lower_info;
+    struct av *av; /* of all contexts, or NULL: not bound yet */
+    struct fid_eq *eq;
+    struct fid_pep *pep;
+    struct unit *unit; /* contexts merge theirs with it when they are enabled */
+    struct unit_source source;
+    unsigned skip;  /* progress calls that may still leave the EQ alone */
+    bool listening; /* source is attached */
+    struct rxm_ep *tx[RXM_CONTEXTS], *rx[RXM_CONTEXTS];
+};
+
+int rxm_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                 void *context);
+
+/* A context is being enabled: it shares the unit and the address vector, and the listener runs from
+ * the first one on. Units unlocked. */
+int rxm_sep_join(struct rxm_sep *sep, struct rxm_ep *context);
+/* A context is closed. */
+void rxm_sep_leave(struct rxm_sep *sep, struct rxm_ep *context);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table, and what opens and closes with the domain and its endpoints. */
+#include "layers/trigger/trigger.h"
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+
+/* ---- Infos ---- */
+
+static struct fi_info *lower_hints(const struct fi_info *info)
+{
+    return cover_hints(info, FI_TRIGGER);
+}
+
+static int needs(const struct request *req, struct fi_info **lower)
+{
+    *lower = lower_hints(req->hints);
+    return *lower ? 0 : -FI_ENOMEM;
+}
+
+static void limit(size_t *count)
+{
+    if (*count > TRIGGER_IOV_MAX)
+        *count = TRIGGER_IOV_MAX;
+}
+
+static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
+{
+    struct fi_info *mine;
+
+    if (!(lower->caps & FI_PEER)) {
+        reasons_add(req->reasons,
+                    "deferred work needs a lower with our peer interface (FI_PEER), which shows "
+                    "counters and completions");
+        return -FI_ENODATA;
+    }
+    mine = cover_offer(lower, FI_TRIGGER);
+    if (!mine)
+        return -FI_ENOMEM;
+    limit(&mine->tx_attr->iov_limit);
+    limit(&mine->tx_attr->rma_iov_limit);
+    limit(&mine->rx_attr->iov_limit);
+    *info = mine;
+    return 0;
+}
+
+/* ---- Domains and endpoints ---- */
+
+static int domain_opened(struct cover_domain *cover)
+{
+    struct trigger_domain *domain = trigger_domain_of(cover);
+
+    list_init(&domain->fired);
+    list_init(&domain->all);
+    atomic_init(&domain->waiting, 0);
+    return 0;
+}
+
+static int ep_opened(struct cover_ep *cover)
+{
+    list_init(&((struct trigger_ep *)cover)->aliases);
+    return 0;
+}
+
+/* What it waits for, or has out, is of no endpoint any more: discarded. */
+static void ep_closed(struct cover_ep *ep)
+{
+    struct trigger_domain *domain = trigger_domain_of(ep->domain);
+
+    list_for_each_safe (pos, after, &domain->all) {
+        struct trigger_work *work = list_item(pos, struct trigger_work, all);
+
+        if (work->ep && work->ep == ep->pass)
+            trigger_work_destroy(domain, work);
+    }
+}
+
+/* ---- The part ---- */
+
+static struct pass_ops tables;
+static struct fi_ops domain_fid_ops;
+
+static const struct cover_ops ops = {
+    .domain_size = sizeof(struct trigger_domain),
+    .ep_size = sizeof(struct trigger_ep),
+    .item_size = sizeof(struct trigger_work),
+    .pass = &tables,
+    .lower_hints = lower_hints,
+    .domain_opened = domain_opened,
+    .ep_opened = ep_opened,
+    .ep_closed = ep_closed,
+    .completed = trigger_completed,
+    .counted = trigger_counted,
+    .changed = trigger_changed,
+    .pump = trigger_pump,
+    .busy = trigger_busy,
+};
+
+static void fill_tables(void)
+{
+    cover_tables(&tables);
+    trigger_ep_tables(&tables);
+    domain_fid_ops = *tables.domain_fid;
+    domain_fid_ops.control = trigger_control;
+    tables.domain_fid = &domain_fid_ops;
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fill_tables);
+    return cover_open_fabric(args, fabric, context, &ops);
+}
+
+extern const struct part trigger_part;
+
+const struct part trigger_part = {
+    .name = "trigger",
+    .prov_name = "ofi_trigger",
+    .summary = "triggered operations and deferred work",
+    .description =
+        "Adds FI_TRIGGER to any lower: operations posted with FI_TRIGGER and a threshold, and work "
+        "queued at the domain (fi_control with FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK), wait "
+        "here for their counter. Hints that ask for FI_TRIGGER bring it in; it need not be "
+        "named.\n\n"
+        "Work fires in the order of its thresholds, and of its age among equal ones, when the "
+        "counter is raised by an operation, by other work, or by the application. What the lower "
+        "cannot take yet is tried again before anything later of the same endpoint. Without "
+        "FI_PROGRESS_AUTO it takes somebody who reads a queue or counter of the domain.\n\n"
+        "Deferred work ends in its completion counter, as an error when it failed; the endpoint's "
+        "queue gets an entry when FI_COMPLETION is asked, or for an error that no counter shows. "
+        "Closing an endpoint discards its work, and a counter that work names cannot be closed.\n\n"
+        "Not offered: FI_INJECT together with FI_TRIGGER, multi-receives and peeks as deferred "
+        "work, triggers of collectives, and XPU triggers.",
+    .kind = PART_LAYER,
+    .gives = EP_SET(FI_EP_RDM),
+    .stands_on = EP_SET(FI_EP_RDM),
+    .adds = FI_TRIGGER,
+    .topmost = true,
+    .needs = needs,
+    .offer = offer,
+    .open_fabric = open_fabric,
+};

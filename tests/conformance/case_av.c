@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address vectors. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf.h"
+
+enum {
+    MANY = 20000
+};
+
+static struct sockaddr_in address_of(unsigned i)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)(1000 + i % 50000))};
+
+    sin.sin_addr.s_addr = htonl(0x0a000000U + i);
+    return sin;
+}
+
+/* Many are inserted, found, removed and inserted again; those of a table are numbered. */
+static void many_with(enum fi_av_type type)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){.av_type = type});
+    struct sockaddr_in *addresses = calloc(MANY, sizeof *addresses), found;
+    fi_addr_t *at = calloc(MANY, sizeof *at);
+    fi_addr_t first = type == FI_AV_TABLE ? p->a.peer + 1 : 0;
+    size_t len;
+
+    for (unsigned i = 0; i < MANY; i++)
+        addresses[i] = address_of(i);
+    conf_check(fi_av_insert(p->a.av, addresses, MANY, at, 0, NULL) == MANY, "fi_av_insert");
+    for (unsigned i = 0; i < MANY; i += 7) {
+        len = sizeof found;
+        conf_check(type != FI_AV_TABLE || at[i] == first + i, "number %lu of %u",
+                   (unsigned long)at[i], i);
+        conf_check(!fi_av_lookup(p->a.av, at[i], &found, &len) && len == sizeof found, "lookup");
+        conf_check(!memcmp(&found, &addresses[i], sizeof found), "address %u", i);
+    }
+    len = 4;
+    memset(&found, 0, sizeof found);
+    conf_check(!fi_av_lookup(p->a.av, at[3], &found, &len) || len == sizeof found,
+               "a lookup with too little room: length %zu", len);
+    conf_check(found.sin_addr.s_addr == 0, "it wrote behind the room");
+    for (unsigned i = 0; i < MANY; i += 2)
+        conf_check(!fi_av_remove(p->a.av, &at[i], 1, 0), "fi_av_remove");
+    len = sizeof found;
+    conf_check(fi_av_lookup(p->a.av, at[0], &found, &len) < 0, "a removed one is found");
+    for (unsigned i = 0; i < MANY; i += 2)
+        conf_check(fi_av_insert(p->a.av, &addresses[i], 1, &at[i], 0, NULL) == 1, "insert again");
+    for (unsigned i = 0; i < MANY; i += 11) {
+        len = sizeof found;
+        conf_check(!fi_av_lookup(p->a.av, at[i], &found, &len) &&
+                       !memcmp(&found, &addresses[i], sizeof found),
+                   "address %u after the changes", i);
+    }
+    conf_check(!fi_av_remove(p->a.av, at, MANY, 0), "all at once");
+    conf_pair_close(p);
+    free(addresses);
+    free(at);
+}
+
+static void many(void)
+{
+    conf_need("sockets");
+    many_with(FI_AV_TABLE);
+    many_with(FI_AV_MAP);
+}
+
+static void talk(struct conf_pair *p, fi_addr_t to)
+{
+    char in = 0, out = 't';
+
+    conf_post(p, fi_trecv(p->b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in));
+    conf_post(p, fi_tsend(p->a.ep, &out, 1, NULL, to, 1, &out));
+    conf_check(!conf_wait(p, &p->b, &in).err && in == 't', "data");
+    conf_check(!conf_wait(p, &p->a, &out).err, "the send");
+}
+
+/* Twice the same address is good twice, and removing one leaves the other. */
+static void twice(void)
+{
+    for (int type = FI_AV_MAP; type <= FI_AV_TABLE; type++) {
+        struct conf_pair *p = conf_pair_open((struct conf_want){.av_type = (enum fi_av_type)type});
+        fi_addr_t again = conf_insert(&p->a, &p->b, 0, 0);
+
+        talk(p, p->a.peer);
+        talk(p, again);
+        conf_check(!fi_av_remove(p->a.av, &again, 1, 0), "fi_av_remove");
+        if (again != p->a.peer)
+            talk(p, p->a.peer);
+        conf_quiet(p, 5);
+        conf_pair_close(p);
+    }
+}
+
+/* Removed: posts to it are refused; inserted again: it talks. */
+static void removed(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    char out = 'x';
+    ssize_t rc;
+    int tries = 0;
+
+    for (int i = 0; i < 10; i++) {
+        talk(p, p->a.peer);
+        conf_check(!fi_av_remove(p->a.av, &p->a.peer, 1, 0), "fi_av_remove");
+        do {
+            rc = fi_tsend(p->a.ep, &out, 1, NULL, p->a.peer, 1, &out);
+            conf_drive_pair(p);
+        } while (rc == -FI_EAGAIN && ++tries < 1000); /* the removal may be under way */
+        conf_check(rc < 0 && rc != -FI_EAGAIN, "a post to what was removed: %s",
+                   fi_strerror((int)-rc));
+        conf_introduce(&p->a, &p->b);
+    }
+    talk(p, p->a.peer);
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+}
+
+/* Addresses as texts: the same text comes from the same address. */
+static void texts(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    char address[256], text[256], small[8];
+    size_t len = sizeof address, size = sizeof text;
+
+    conf_check(!fi_getname(&p->b.ep->fid, address, &len), "fi_getname");
+    conf_check(fi_av_straddr(p->a.av, address, text, &size) == text, "fi_av_straddr");
+    conf_check(strlen(text) > 3 && size == strlen(text) + 1, "'%s' and length %zu", text, size);
+    memset(small, 0x55, sizeof small);
+    size = 4;
+    fi_av_straddr(p->a.av, address, small, &size);
+    conf_check(size == strlen(text) + 1 && small[4] == 0x55, "with room for 4: length %zu", size);
+    conf_check(!strncmp(small, text, 3) && !small[3], "with room for 4: '%.4s'", small);
+    conf_pair_close(p);
+}
+
+static void by_names(void)
+{
+    struct conf_pair *p;
+    struct sockaddr_in sin;
+    size_t len = sizeof sin;
+    char port[16];
+    fi_addr_t to, range[6];
+    int rc;
+
+    conf_need("sockets");
+    p = conf_pair_open((struct conf_want){0});
+    conf_check(!fi_getname(&p->b.ep->fid, &sin, &len), "fi_getname");
+    snprintf(port, sizeof port, "%u", ntohs(sin.sin_port));
+    rc = fi_av_insertsvc(p->a.av, "127.0.0.1", port, &to, 0, NULL);
+    conf_check(rc == 1, "fi_av_insertsvc: %d", rc);
+    talk(p, to);
+    rc = fi_av_insertsvc(p->a.av, "no-such-host.invalid", port, &to, 0, NULL);
+    conf_check(rc < 0 || (rc == 0 && to == FI_ADDR_NOTAVAIL), "a name that is none: %d", rc);
+    /* Two nodes and three ports each, counted up. */
+    rc = fi_av_insertsym(p->a.av, "127.0.0.1", 2, port, 3, range, 0, NULL);
+    conf_check(rc == 6, "fi_av_insertsym: %d", rc);
+    for (int i = 0; i < 6; i++) {
+        struct sockaddr_in found;
+
+        len = sizeof found;
+        conf_check(!fi_av_lookup(p->a.av, range[i], &found, &len), "fi_av_lookup");
+        conf_check(ntohl(found.sin_addr.s_addr) == INADDR_LOOPBACK + (unsigned)i / 3 &&
+                       ntohs(found.sin_port) == ntohs(sin.sin_port) + i % 3,
+                   "address %d: %s:%u", i, inet_ntoa(found.sin_addr), ntohs(found.sin_port));
+    }
+    talk(p, range[0]);
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+}
+
+/* An address of no known form among good ones: it is told, and the others are in. */
+static void wrong_ones(void)
+{
+    struct conf_pair *p;
+    struct sockaddr_in three[3];
+    fi_addr_t at[3] = {1, 1, 1};
+    int errors[3] = {0}, rc;
+
+    conf_need("sockets");
+    p = conf_pair_open((struct conf_want){0});
+    for (unsigned i = 0; i < 3; i++)
+        three[i] = address_of(i);
+    three[1].sin_family = 9999;
+    rc = fi_av_insert(p->a.av, three, 3, at, FI_SYNC_ERR, errors);
+    conf_check(rc == 2 && at[1] == FI_ADDR_NOTAVAIL && at[0] != FI_ADDR_NOTAVAIL &&
+                   at[2] != FI_ADDR_NOTAVAIL,
+               "%d inserted, %#lx", rc, (unsigned long)at[1]);
+    conf_check(!errors[0] && errors[1] && !errors[2], "errors %d %d %d", errors[0], errors[1],
+               errors[2]);
+    talk(p, p->a.peer);
+    conf_pair_close(p);
+}
+
+/* Insertion that completes as an event: it works, or is refused where it is asked. */
+static void asynchronous(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    struct fi_av_attr attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
+    struct fi_eq_entry entry = {0};
+    struct fid_av *av;
+    struct fid_eq *eq;
+    uint32_t event;
+    char address[256];
+    size_t len = sizeof address;
+    fi_addr_t to = FI_ADDR_NOTAVAIL;
+    int rc = fi_av_open(p->home.domain, &attr, &av, NULL);
+
+    if (rc) {
+        conf_check(rc == -FI_ENOSYS || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP ||
+                       rc == -FI_EBADFLAGS,
+                   "refused with %s", fi_strerror(-rc));
+        conf_pair_close(p);
+        return;
+    }
+    conf_check(!fi_eq_open(p->home.fabric, &eq_attr, &eq, NULL), "fi_eq_open");
+    conf_check(!av->fid.ops->bind(&av->fid, &eq->fid, 0), "fi_av_bind");
+    conf_check(!fi_getname(&p->b.ep->fid, address, &len), "fi_getname");
+    conf_check(fi_av_insert(av, address, 1, &to, 0, &to) == 0, "fi_av_insert");
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS;
+         fi_eq_read(eq, &event, &entry, sizeof entry, 0) == -FI_EAGAIN;)
+        conf_check(conf_now_ms() < end, "no event");
+    conf_check(event == FI_AV_COMPLETE && entry.data == 1 && entry.context == &to && !to,
+               "event %u of %lu", event, (unsigned long)entry.data);
+    conf_check(!fi_close(&av->fid) && !fi_close(&eq->fid), "fi_close");
+    conf_pair_close(p);
+}
+
+const struct conf_case conf_av_cases[] = {
+    {"av: many, found, removed, inserted again", many},
+    {"av: the same address twice", twice},
+    {"av: removed and inserted again", removed},
+    {"av: addresses as texts", texts},
+    {"av: by names, and ranges", by_names},
+    {"av: wrong addresses among good ones", wrong_ones},
+    {"av: insertion by events, or refused", asynchronous},
+    {0},
+};

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters, bound in every way. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conf.h"
+
+enum {
+    KINDS = 2
+};
+
+/* Of what a peer does; the others are bound for every end. */
+static const uint64_t kinds[KINDS] = {FI_REMOTE_READ, FI_REMOTE_WRITE};
+static struct fid_cntr *counters[2][KINDS];
+static int opened;
+
+static void one_for_each(struct conf_ep *end)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+
+    for (int i = 0; i < KINDS; i++) {
+        conf_check(!fi_cntr_open(end->home->domain, &attr, &counters[opened][i], NULL), "open");
+        conf_check(!fi_ep_bind(end->ep, &counters[opened][i]->fid, kinds[i]), "bind of kind %d", i);
+    }
+    opened++;
+}
+
+static void until(struct conf_pair *p, struct fid_cntr *cntr, uint64_t value, const char *what)
+{
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; fi_cntr_read(cntr) < value;) {
+        conf_drive_pair(p);
+        conf_check(conf_now_ms() < end, "%s: %lu of %lu", what, (unsigned long)fi_cntr_read(cntr),
+                   (unsigned long)value);
+    }
+    conf_check(fi_cntr_read(cntr) == value, "%s: %lu, not %lu", what,
+               (unsigned long)fi_cntr_read(cntr), (unsigned long)value);
+}
+
+/* What the target does not notice otherwise is counted: reads and writes of its memory. */
+static void every_kind(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){
+        .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT, .prepare = one_for_each});
+    struct conf_region region;
+    char local[64] = {0};
+
+    conf_region_open(p, &region, 4096, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for (int i = 0; i < 7; i++) {
+        conf_post(p, fi_write(p->a.ep, local, 64, NULL, p->a.peer, region.base, region.key, NULL));
+        conf_wait(p, &p->a, NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        conf_post(p, fi_read(p->a.ep, local, 64, NULL, p->a.peer, region.base, region.key, NULL));
+        conf_wait(p, &p->a, NULL);
+    }
+    until(p, counters[1][1], 7, "remote writes");
+    until(p, counters[1][0], 3, "remote reads");
+    until(p, p->a.sent, 10, "own writes and reads");
+    conf_check(fi_cntr_read(counters[0][0]) == 0 && fi_cntr_read(counters[0][1]) == 0,
+               "counted at the wrong end");
+    conf_quiet(p, 5);
+    conf_region_close(&region);
+    conf_ep_close(&p->a);
+    conf_ep_close(&p->b);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < KINDS; i++)
+            conf_check(!fi_close(&counters[end][i]->fid), "a counter");
+    conf_fabric_close(&p->home);
+    free(p);
+}
+
+/* Bound to a region: only what touches that region. */
+static void of_a_region(void)
+{
+    struct conf_pair *p =
+        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_RMA | FI_RMA_EVENT});
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fid_cntr *cntr;
+    struct conf_region one, other;
+    char local[64] = {0};
+    int rc;
+
+    conf_region_open(p, &one, 4096, FI_REMOTE_WRITE | FI_REMOTE_READ);
+    conf_region_open(p, &other, 4096, FI_REMOTE_WRITE | FI_REMOTE_READ);
+    conf_check(!fi_cntr_open(p->home.domain, &attr, &cntr, NULL), "fi_cntr_open");
+    rc = fi_mr_bind(one.mr, &cntr->fid, FI_REMOTE_WRITE);
+    conf_check(!rc, "fi_mr_bind: %s", fi_strerror(-rc));
+    for (int i = 0; i < 10; i++) {
+        struct conf_region *to = i % 2 ? &one : &other;
+
+        conf_post(p, fi_write(p->a.ep, local, 64, NULL, p->a.peer, to->base, to->key, NULL));
+        conf_wait(p, &p->a, NULL);
+    }
+    until(p, cntr, 5, "writes of the region");
+    conf_region_close(&one);
+    conf_region_close(&other);
+    conf_check(!fi_close(&cntr->fid), "close");
+    conf_pair_close(p);
+}
+
+/* Errors are counted apart. */
+static void errors(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    char out[100] = {0}, in[10];
+    int rc;
+
+    conf_post(p, fi_trecv(p->b.ep, in, 10, NULL, FI_ADDR_UNSPEC, 1, 0, in));
+    conf_post(p, fi_tsend(p->a.ep, out, 100, NULL, p->a.peer, 1, out));
+    conf_check(conf_wait(p, &p->b, in).err == FI_ETRUNC, "truncation");
+    conf_wait(p, &p->a, out);
+    conf_check(fi_cntr_read(p->b.received) == 0 && fi_cntr_readerr(p->b.received) == 1,
+               "%lu and %lu errors", (unsigned long)fi_cntr_read(p->b.received),
+               (unsigned long)fi_cntr_readerr(p->b.received));
+    conf_post(p, fi_trecv(p->b.ep, in, 10, NULL, FI_ADDR_UNSPEC, 1, 0, in));
+    conf_post(p, fi_tsend(p->a.ep, out, 100, NULL, p->a.peer, 1, out));
+    do {
+        rc = fi_cntr_wait(p->b.received, 1, 20);
+        conf_drive(&p->a);
+    } while (rc == -FI_ETIMEDOUT && fi_cntr_readerr(p->b.received) == 1);
+    conf_check(rc == -FI_EAVAIL, "an error ends fi_cntr_wait: %s", fi_strerror(-rc));
+    conf_check(!fi_cntr_seterr(p->b.received, 9) && fi_cntr_readerr(p->b.received) == 9, "seterr");
+    conf_check(!fi_cntr_adderr(p->b.received, 2) && fi_cntr_readerr(p->b.received) == 11, "adderr");
+    conf_pair_close(p);
+}
+
+static struct conf_pair *later_pair;
+
+static void *inject_later(void *opaque)
+{
+    (void)opaque;
+    usleep(30000);
+    while (fi_tinject(later_pair->a.ep, "x", 1, later_pair->a.peer, 1) == -FI_EAGAIN)
+        fi_cq_read(later_pair->a.tx, NULL, 0);
+    return NULL;
+}
+
+static void sleep_with(enum fi_wait_obj wait, enum fi_progress progress)
+{
+    struct conf_pair *p;
+    pthread_t thread;
+    char in[2];
+    int rc;
+
+    p = conf_pair_open(
+        (struct conf_want){.threading = FI_THREAD_SAFE, .progress = progress, .cntr_wait = wait});
+    conf_post(p, fi_trecv(p->b.ep, &in[0], 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in[0]));
+    conf_post(p, fi_tinject(p->a.ep, "w", 1, p->a.peer, 1));
+    conf_wait(p, &p->b, &in[0]);
+    conf_post(p, fi_trecv(p->b.ep, &in[1], 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in[1]));
+    later_pair = p;
+    conf_check(fi_cntr_wait(p->b.received, 2, 20) == -FI_ETIMEDOUT, "nothing is there");
+    conf_check(!pthread_create(&thread, NULL, inject_later, NULL), "pthread_create");
+    rc = fi_cntr_wait(p->b.received, 2, CONF_TIMEOUT_MS);
+    conf_check(!rc && in[1] == 'x', "fi_cntr_wait: %s", fi_strerror(-rc));
+    pthread_join(thread, NULL);
+    conf_wait(p, &p->b, &in[1]);
+    conf_pair_close(p);
+}
+
+static void waits(void)
+{
+    static const enum fi_wait_obj objects[] = {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
+                                               FI_WAIT_YIELD};
+
+    for (int i = 0; i < 4; i++) {
+        sleep_with(objects[i], FI_PROGRESS_MANUAL);
+        sleep_with(objects[i], FI_PROGRESS_AUTO);
+    }
+}
+
+const struct conf_case conf_cntr_cases[] = {
+    {"cntr: remote reads and writes", every_kind},
+    {"cntr: of one region", of_a_region},
+    {"cntr: errors are counted apart", errors},
+    {"cntr: fi_cntr_wait sleeps and wakes", waits},
+    {0},
+};

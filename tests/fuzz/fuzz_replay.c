@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Any bytes as the records of two trace files: a plan that is made of them has no index and no size
+ * that is not sound.
+ * Input: how many records the first file has (1 byte); for each record 16 bytes: kind, result (0 or
+ * refused), context, peer, tag, length (2 bytes each but the first two), buffer (4 bytes), flags.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+
+#include "tools/replay_plan.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    RECORDS = 64,
+    INPUT = 16
+};
+
+struct file {
+    struct weft_trace_header header;
+    union {
+        struct weft_trace_ring ring;
+        char pad[WEFT_TRACE_RING_HEAD];
+    };
+    struct weft_trace_record records[RECORDS];
+};
+
+static void must(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void sound_file(struct file *file)
+{
+    static const char *const names[] = {"fi_tsend", "fi_trecv", "fi_write",       "fi_read",
+                                        "fi_send",  "fi_recv",  "fi_tinjectdata", "fi_atomic"};
+    struct weft_trace_header *header = &file->header;
+
+    memset(header, 0, offsetof(struct weft_trace_header, objects));
+    memcpy(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic));
+    header->version = WEFT_TRACE_VERSION;
+    header->record_size = sizeof(struct weft_trace_record);
+    header->header_size = sizeof(*header);
+    header->ring_size = sizeof(*file) - sizeof(*header);
+    header->rings = 1;
+    header->layer_count = 2;
+    strcpy(header->layers[0], "tcp");
+    strcpy(header->layers[1], "tcp;ofi_rxm");
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        strcpy(header->names[i], names[i]);
+    memset(&file->ring, 0, sizeof(file->ring));
+    file->ring.capacity = RECORDS;
+}
+
+static uint64_t widened(const uint8_t *bytes)
+{
+    uint64_t value = (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8;
+
+    return value >= 0xff00 ? UINT64_MAX - (0xffff - value) * 4099 : value;
+}
+
+static void put(struct file *file, const uint8_t *input)
+{
+    static const unsigned kinds[] = {WEFT_TRACE_COMPLETION, WEFT_TRACE_WRITTEN, WEFT_TRACE_MORE};
+    struct weft_trace_record *record = &file->records[file->ring.head++ % RECORDS];
+    unsigned kind = input[0] % 16;
+    uint32_t buf;
+
+    memset(record, 0, sizeof(*record));
+    memcpy(&buf, input + 10, sizeof(buf));
+    record->kind = (uint16_t)(kind < 13 ? WEFT_TRACE_CALL + kind : kinds[kind - 13]);
+    record->layer = input[0] / 16 % 2;
+    record->object = input[0] / 32;
+    record->time = file->ring.head * 100;
+    record->result = input[1] % 4 == 3 ? -11 : 0;
+    record->inside = input[1] % 4 == 3 ? 0 : (uint32_t)(input[15] & 1 ? FI_RECV : FI_SEND);
+    record->context = input[2] % 4;
+    record->peer = widened(input + 4);
+    record->tag = widened(input + 6);
+    record->len = widened(input + 8);
+    record->buf =
+        record->kind == WEFT_TRACE_MORE ? (uint64_t)input[14] << 56 | buf : buf * 65537ull;
+}
+
+static void check_memory(const struct replay_memory *memory)
+{
+    uint64_t end = 0;
+
+    for (int i = 0; i < memory->count; i++) {
+        must(memory->pieces[i].offset >= end);
+        end = memory->pieces[i].offset + memory->pieces[i].end - memory->pieces[i].start;
+    }
+    must(end <= memory->size);
+}
+
+static void check_op(const struct replay_plan *plan, const struct replay_process *process,
+                     const struct replay_op *op)
+{
+    must(op->class < REPLAY_CLASSES);
+    must(op->ep >= 0 && op->ep < plan->endpoint_count);
+    must(op->peer >= REPLAY_ANY && op->peer < plan->endpoint_count);
+    must(op->peer != REPLAY_ANY || op->class == REPLAY_RECV);
+    must(op->len <= process->buffers.size && op->offset <= process->buffers.size - op->len);
+#ifdef FUZZ_PLANTED
+    must(op->class != REPLAY_RECV || op->peer == REPLAY_ANY); /* as if none named its source */
+#endif
+    if (op->class == REPLAY_READ || op->class == REPLAY_WRITE) {
+        uint64_t target = plan->processes[plan->endpoints[op->peer].process].target.size;
+
+        must(op->len <= target && op->remote <= target - op->len);
+    }
+}
+
+static void check_plan(const struct replay_plan *plan)
+{
+    for (int i = 0; i < plan->process_count; i++) {
+        const struct replay_process *process = &plan->processes[i];
+
+        check_memory(&process->buffers);
+        check_memory(&process->target);
+        for (int n = 0; n < process->op_count; n++)
+            check_op(plan, process, &process->ops[n]);
+        must(process->step_count <= process->op_count * 2);
+        for (int n = 0; n < process->step_count; n++)
+            must(process->steps[n].op >= 0 && process->steps[n].op < process->op_count);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct replay_plan plan;
+    static struct file *files;
+    struct trace_model model = {0};
+    size_t first;
+    char why[256];
+
+    files = files ? files : calloc(2, sizeof(*files));
+    must(files != NULL);
+    if (size < 1)
+        return 0;
+    first = data[0];
+    data++;
+    size--;
+    sound_file(&files[0]);
+    sound_file(&files[1]);
+    for (size_t n = 0; size >= INPUT; n++, data += INPUT, size -= INPUT)
+        put(&files[n >= first], data);
+    if (trace_add(&model, "one", &files[0], sizeof(files[0]), why, sizeof(why)) &&
+        trace_add(&model, "two", &files[1], sizeof(files[1]), why, sizeof(why))) {
+        must(trace_link(&model));
+        if (replay_plan_make(&model, &plan, why, sizeof(why))) {
+            check_plan(&plan);
+            replay_plan_free(&plan);
+        }
+    }
+    trace_free(&model);
+    return 0;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ends.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void ask(struct end *end, const char *spec, const struct end_want *want)
+{
+    struct fi_info *hints = fi_allocinfo();
+
+    hints->caps = want->caps ? want->caps : FI_MSG | FI_TAGGED;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = want->threading ? want->threading : FI_THREAD_DOMAIN;
+    hints->domain_attr->data_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
+    hints->domain_attr->mr_mode = 0;
+    hints->fabric_attr->prov_name = strdup(spec);
+    if (want->shared)
+        hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+    if (want->name) {
+        hints->src_addr = strdup(want->name);
+        hints->src_addrlen = strlen(want->name) + 1;
+        hints->addr_format = FI_ADDR_STR;
+    }
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    fi_freeinfo(hints);
+}
+
+void end_open_as(struct end *end, const char *spec, const struct end_want *want)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = want->wait};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+    memset(end, 0, sizeof(*end));
+    ask(end, spec, want);
+    if (want->beside) {
+        end->domain = want->beside->domain;
+    } else {
+        assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
+        assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
+    }
+    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av, &end->av, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    if (want->shared && !want->srx)
+        assert_int_equal(fi_srx_context(end->domain, NULL, &end->srx, NULL), 0);
+    if (want->shared)
+        assert_int_equal(fi_ep_bind(end->ep, want->srx ? &want->srx->fid : &end->srx->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+}
+
+void end_open(struct end *end, const char *spec)
+{
+    end_open_as(end, spec, &(struct end_want){.caps = 0});
+}
+
+void end_close(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    if (end->srx)
+        assert_int_equal(fi_close(&end->srx->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    if (end->fabric) {
+        assert_int_equal(fi_close(&end->domain->fid), 0);
+        assert_int_equal(fi_close(&end->fabric->fid), 0);
+    }
+    fi_freeinfo(end->info);
+}
+
+fi_addr_t end_know(struct end *end, const char *name)
+{
+    fi_addr_t addr;
+
+    assert_int_equal(fi_av_insert(end->av, &name, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+void end_name(struct end *end, char *name)
+{
+    size_t len = END_NAME;
+
+    assert_int_equal(fi_getname(&end->ep->fid, name, &len), 0);
+}
+
+fi_addr_t end_introduce(struct end *end, struct end *to)
+{
+    char name[END_NAME];
+
+    end_name(to, name);
+    return end_know(end, name);
+}
+
+double end_seconds(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+void end_drive(struct end *end, struct end *other)
+{
+    fi_cq_read(end->cq, NULL, 0);
+    if (other)
+        fi_cq_read(other->cq, NULL, 0);
+}
+
+int end_wait(struct end *end, struct end *other, struct fi_cq_tagged_entry *entry)
+{
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc;
+
+    while ((rc = fi_cq_read(end->cq, entry, 1)) == -FI_EAGAIN) {
+        if (other)
+            fi_cq_read(other->cq, NULL, 0);
+    }
+    if (rc == 1)
+        return 0;
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(end->cq, &error, 0), 1);
+    memset(entry, 0, sizeof(*entry));
+    entry->op_context = error.op_context;
+    entry->flags = error.flags;
+    return error.err;
+}

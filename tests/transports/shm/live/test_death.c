@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A peer that is killed while bytes move, either way and by each way of moving them: what is under
+ * way ends in errors, nothing hangs, and nothing of the dead one is left. */
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ends.h"
+
+enum {
+    HUGE_SIZE = 64 << 20,
+    LARGE_SIZE = 100000,
+    EAGER_SIZE = 500,
+    EAGER = 6,
+    ROUNDS = 4096, /* of progress: the sockets are looked at among them */
+    KEY = 3,
+    WAITS_MS = 20000,
+};
+
+static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
+
+/* What the victim does until it is killed. */
+enum act {
+    SENDS,
+    RECEIVES,
+    IS_WRITTEN,
+    IS_READ,
+    SLEEPS,
+};
+
+struct victim {
+    pid_t pid;
+    int say, hear; /* pipes to it, and from it */
+};
+
+static void swap_names(struct end *end, int to, int from, fi_addr_t *peer)
+{
+    char mine[END_NAME] = "", other[END_NAME];
+
+    end_name(end, mine);
+    assert_int_equal(write(to, mine, sizeof(mine)), sizeof(mine));
+    assert_int_equal(read(from, other, sizeof(other)), sizeof(other));
+    *peer = end_know(end, other);
+}
+
+static void be_victim(const char *spec, enum act act, int to, int from)
+{
+    char *memory = malloc(HUGE_SIZE);
+    struct end end;
+    struct fid_mr *mr;
+    fi_addr_t peer;
+
+    alarm(60);
+    memset(memory, 1, HUGE_SIZE);
+    end_open_as(&end, spec, &want);
+    fi_mr_reg(end.domain, memory, HUGE_SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr,
+              NULL);
+    swap_names(&end, to, from, &peer);
+    if (act == SENDS)
+        end_post(&end, NULL, fi_tsend(end.ep, memory, HUGE_SIZE, NULL, peer, 1, NULL));
+    else
+        end_post(&end, NULL, fi_tinject(end.ep, "x", 1, peer, 2));
+    if (act == RECEIVES)
+        fi_trecv(end.ep, memory, HUGE_SIZE, NULL, FI_ADDR_UNSPEC, 1, 0, NULL);
+    for (;;) {
+        if (act == SLEEPS)
+            pause();
+        end_drive(&end, NULL);
+    }
+}
+
+static struct victim start(const char *spec, enum act act)
+{
+    struct victim victim;
+    int to[2], from[2];
+
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    victim.pid = fork();
+    if (!victim.pid)
+        be_victim(spec, act, from[1], to[0]);
+    victim.say = to[1];
+    victim.hear = from[0];
+    close(to[0]);
+    close(from[1]);
+    return victim;
+}
+
+static void stop(struct victim *victim)
+{
+    kill(victim->pid, SIGKILL);
+    assert_int_equal(waitpid(victim->pid, NULL, 0), victim->pid);
+    close(victim->say);
+    close(victim->hear);
+}
+
+static unsigned open_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Mappings of memory that has no name: bells and links. */
+static unsigned mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned count = 0;
+
+    while (fgets(line, sizeof(line), maps))
+        count += !!strstr(line, "weft-shm");
+    fclose(maps);
+    return count;
+}
+
+/* Those with the number of the process in their name: others may run beside us. */
+static unsigned files_of(pid_t pid)
+{
+    char number[16];
+
+    DIR *dir = opendir("/dev/shm");
+    struct dirent *entry;
+    unsigned count = 0;
+
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    while (dir && (entry = readdir(dir)))
+        count += strstr(entry->d_name, number) != NULL && !strstr(entry->d_name, "vader");
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+static void post(struct end *end, enum act act, char *memory, fi_addr_t peer)
+{
+    switch (act) {
+    case SENDS:
+        assert_int_equal(fi_trecv(end->ep, memory, HUGE_SIZE, NULL, FI_ADDR_UNSPEC, 1, 0, memory),
+                         0);
+        break;
+    case IS_WRITTEN:
+        end_post(end, NULL, fi_write(end->ep, memory, HUGE_SIZE, NULL, peer, 0, KEY, memory));
+        break;
+    case IS_READ:
+        end_post(end, NULL, fi_read(end->ep, memory, HUGE_SIZE, NULL, peer, 0, KEY, memory));
+        break;
+    case SLEEPS:
+    case RECEIVES:
+        end_post(end, NULL, fi_tsend(end->ep, memory, HUGE_SIZE, NULL, peer, 1, memory));
+        break;
+    }
+}
+
+/* Until the transfer has begun, and is not over. */
+static void drive_a_little(struct end *end, enum act act, const char *memory)
+{
+    volatile const char *first = memory;
+
+    for (int i = 0; i < 10 || (act == SENDS && !*first); i++)
+        end_drive(end, NULL);
+}
+
+static void killed_while(const char *spec, enum act act)
+{
+    char *memory = malloc(HUGE_SIZE), in;
+    unsigned fds, maps;
+    struct end end;
+    struct fi_cq_tagged_entry entry;
+    struct victim victim;
+    fi_addr_t peer;
+    double begin;
+    int err;
+
+    memset(memory, 0, HUGE_SIZE);
+    end_open_as(&end, spec, &want);
+    fds = open_fds();
+    maps = mappings();
+    victim = start(spec, act);
+    swap_names(&end, victim.say, victim.hear, &peer);
+    if (act != SENDS) {
+        assert_int_equal(fi_trecv(end.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, NULL), 0);
+        assert_int_equal(end_wait(&end, NULL, &entry), 0);
+    }
+    post(&end, act, memory, peer);
+    drive_a_little(&end, act, memory);
+    stop(&victim);
+    begin = end_seconds();
+    err = end_wait(&end, NULL, &entry);
+    assert_ptr_equal(entry.op_context, memory);
+    /* A slow machine may have been fast enough; what must not be is silence. */
+    if (err)
+        assert_int_equal(err, FI_ECONNRESET);
+    assert_true(end_seconds() - begin < 10);
+    for (int i = 0; i < 5000 && mappings() > maps; i++)
+        end_drive(&end, NULL);
+    assert_int_equal(mappings(), maps);
+    assert_int_equal(open_fds(), fds);
+    assert_int_equal(files_of(victim.pid) + files_of(getpid()), 0);
+    end_close(&end);
+    free(memory);
+}
+
+static void killed_while_streaming(void **state)
+{
+    for (enum act act = SENDS; act <= SLEEPS; act++)
+        killed_while("shm(cma=off)", act);
+}
+
+static void killed_while_attached(void **state)
+{
+    for (enum act act = SENDS; act <= SLEEPS; act++)
+        killed_while("shm(cma=on)", act);
+}
+
+/* The survivor sleeps meanwhile: the death wakes it. */
+static void killed_while_the_other_sleeps(void **state)
+{
+    struct end_want sleeper = want;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    struct victim victim;
+    struct end end;
+    fi_addr_t peer;
+    ssize_t rc;
+    char in;
+
+    sleeper.wait = FI_WAIT_FD;
+    end_open_as(&end, "shm", &sleeper);
+    victim = start("shm", SLEEPS);
+    swap_names(&end, victim.say, victim.hear, &peer);
+    assert_int_equal(fi_trecv(end.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, NULL), 0);
+    assert_int_equal(fi_cq_sread(end.cq, &entry, 1, NULL, WAITS_MS), 1);
+    post(&end, SLEEPS, malloc(HUGE_SIZE), peer);
+    assert_int_equal(fi_cq_sread(end.cq, &entry, 1, NULL, 50), -FI_EAGAIN);
+    kill(victim.pid, SIGKILL);
+    do
+        rc = fi_cq_sread(end.cq, &entry, 1, NULL, WAITS_MS);
+    while (rc == -FI_EAGAIN);
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(end.cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_ECONNRESET);
+    free(error.op_context);
+    stop(&victim);
+    end_close(&end);
+}
+
+/* A name is free again as soon as its owner is dead, and a new owner is reached. */
+static void a_name_is_taken_over(void **state)
+{
+    char in = 0;
+    struct end_want named = {.caps = 0};
+    struct fi_cq_tagged_entry entry;
+    struct end first, from;
+    fi_addr_t peer;
+    char spare[80];
+    pid_t pid;
+    int pipes[2];
+
+    snprintf(spare, sizeof(spare), "fi_ns://weft-test-taken-%d", (int)getpid());
+    named.name = spare;
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    if (!pid) {
+        alarm(60);
+        end_open_as(&first, "shm", &named);
+        assert_int_equal(write(pipes[1], "r", 1), 1);
+        for (;;)
+            end_drive(&first, NULL);
+    }
+    assert_int_equal(read(pipes[0], &in, 1), 1);
+    end_open(&from, "shm");
+    peer = end_know(&from, spare);
+    end_post(&from, NULL, fi_tinject(from.ep, "1", 1, peer, 1));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    end_open_as(&first, "shm", &named);
+    assert_int_equal(fi_trecv(first.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    while (fi_cq_read(first.cq, &entry, 1) == -FI_EAGAIN) {
+        fi_tinject(from.ep, "2", 1, peer, 1);
+        end_drive(&from, NULL);
+    }
+    assert_int_equal(in, '2');
+    end_close(&first);
+    end_close(&from);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* The memory for messages that nobody receives is full, and the only receive waits for bytes of who
+ * is behind such messages and has gone. */
+static void a_sender_that_goes_where_no_more_is_saved(void **state)
+{
+    static char large[LARGE_SIZE], in[LARGE_SIZE], eager[EAGER_SIZE];
+    struct fi_cq_tagged_entry entry;
+    struct end end, peer;
+    fi_addr_t addr;
+
+    end_open(&end, "shm(cma=off,max_saved_size=1k)");
+    end_open(&peer, "shm(cma=off)");
+    addr = end_introduce(&peer, &end);
+    assert_int_equal(fi_trecv(end.ep, in, LARGE_SIZE, NULL, FI_ADDR_UNSPEC, 0, 0, in), 0);
+    end_post(&peer, NULL, fi_tsend(peer.ep, large, LARGE_SIZE, NULL, addr, 0, NULL));
+    for (uint64_t tag = 1; tag <= EAGER; tag++)
+        end_post(&peer, NULL, fi_tinject(peer.ep, eager, EAGER_SIZE, addr, tag));
+    for (int i = 0; i < ROUNDS; i++)
+        end_drive(&end, NULL);
+    end_close(&peer);
+    assert_int_equal(end_wait(&end, NULL, &entry), FI_ECONNRESET);
+    assert_ptr_equal(entry.op_context, in);
+    for (uint64_t tag = 1; tag <= EAGER; tag++) {
+        assert_int_equal(fi_trecv(end.ep, in, LARGE_SIZE, NULL, FI_ADDR_UNSPEC, 0, ~0ULL, in), 0);
+        assert_int_equal(end_wait(&end, NULL, &entry), 0);
+        assert_int_equal(entry.tag, tag);
+        assert_int_equal(entry.len, EAGER_SIZE);
+    }
+    end_close(&end);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_while_streaming),
+        cmocka_unit_test(killed_while_attached),
+        cmocka_unit_test(killed_while_the_other_sleeps),
+        cmocka_unit_test(a_name_is_taken_over),
+        cmocka_unit_test(a_sender_that_goes_where_no_more_is_saved),
+    };
+
+    alarm(100);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small operations that follow each other leave together; none waits for a call that may not come.
+ * System calls that send are counted. */
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pair.h"
+
+enum {
+    BURST = 40, /* fewer than fill a call */
+    LONG = 4000
+};
+
+static atomic_uint sends;
+static uint64_t out[LONG], in[LONG];
+
+/* These take the place of libc's for the library, too. */
+ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+    atomic_fetch_add(&sends, 1);
+    return syscall(SYS_sendto, fd, buf, len, flags, NULL, 0);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    atomic_fetch_add(&sends, 1);
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+static void post_receives(struct side *side, int count)
+{
+    for (int i = 0; i < count; i++) {
+        in[i] = ~0ull;
+        assert_int_equal(fi_recv(side->ep, &in[i], sizeof(in[i]), NULL, 0, &in[i]), 0);
+    }
+}
+
+static void post_sends(struct side *side, int count)
+{
+    for (int i = 0; i < count; i++) {
+        out[i] = (uint64_t)i;
+        assert_int_equal(fi_send(side->ep, &out[i], sizeof(out[i]), NULL, 0, &out[i]), 0);
+    }
+}
+
+/* `count` completions of one queue, in the order of the posts; nothing but that queue is driven. */
+static void expect_in_order(struct fid_cq *cq, const uint64_t *contexts, int count)
+{
+    struct fi_cq_tagged_entry done;
+    long long start = now_ms();
+
+    for (int i = 0; i < count;) {
+        ssize_t rc = fi_cq_read(cq, &done, 1);
+
+        if (rc == 1)
+            assert_ptr_equal(done.op_context, &contexts[i++]);
+        else
+            assert_int_equal(rc, -FI_EAGAIN);
+        assert_true(now_ms() - start < 20000);
+    }
+    expect_nothing(cq);
+}
+
+static void check_received(int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_int_equal(in[i], i);
+}
+
+static void a_burst_leaves_in_few_calls_and_in_order(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    post_receives(&pair.b, LONG / 2);
+    sends = 0;
+    post_sends(&pair.a, LONG / 2);
+    expect_in_order(pair.a.tx, out, LONG / 2);
+    assert_in_range(sends, 1, LONG / 2 / 16);
+    expect_in_order(pair.b.rx, in, LONG / 2);
+    check_received(LONG / 2);
+    pair_close(&pair);
+}
+
+static void a_lone_message_leaves_at_once(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    for (int round = 0; round < 3; round++) {
+        post_receives(&pair.b, 1);
+        sends = 0;
+        post_sends(&pair.a, 1);
+        assert_int_equal(sends, 1);
+        expect_in_order(pair.b.rx, in, 1);
+        expect_in_order(pair.a.tx, out, 1);
+        /* A long burst shows that waiting pays; the next lone message must not suffer by it. */
+        post_receives(&pair.b, 1000);
+        post_sends(&pair.a, 1000);
+        expect_in_order(pair.a.tx, out, 1000);
+        expect_in_order(pair.b.rx, in, 1000);
+    }
+    pair_close(&pair);
+}
+
+/* A sender that computes after a burst, and calls nothing. */
+static void the_tail_leaves_without_a_call(void **state)
+{
+    struct pair pair;
+
+    for (int automatic = 0; automatic < 2; automatic++) {
+        pair_open(&pair, &(struct options){.tx_size = LONG, .automatic = automatic});
+        for (int round = 0; round < 5; round++) {
+            post_receives(&pair.b, BURST);
+            post_sends(&pair.a, BURST);
+            expect_in_order(pair.b.rx, in, BURST);
+            check_received(BURST);
+            expect_in_order(pair.a.tx, out, BURST);
+        }
+        pair_close(&pair);
+    }
+}
+
+static void injected_messages_leave_without_a_call(void **state)
+{
+    struct pair pair;
+    uint64_t value;
+
+    pair_open(&pair, &(struct options){0});
+    post_receives(&pair.b, BURST);
+    for (value = 0; value < BURST; value++)
+        assert_int_equal(fi_inject(pair.a.ep, &value, sizeof(value), 0), 0);
+    expect_in_order(pair.b.rx, in, BURST);
+    check_received(BURST);
+    pair_close(&pair);
+}
+
+static void a_sleep_sends_first(void **state)
+{
+    struct pair pair;
+    struct fid *fid;
+    struct fi_cq_tagged_entry done;
+
+    pair_open(&pair, &(struct options){0});
+    post_receives(&pair.b, BURST);
+    post_sends(&pair.a, BURST);
+    fid = &pair.a.rx->fid;
+    while (fi_trywait(pair.fabric, &fid, 1))
+        fi_cq_read(pair.a.rx, &done, 1);
+    expect_in_order(pair.a.tx, out, BURST);
+    expect_in_order(pair.b.rx, in, BURST);
+    /* From now on somebody may be asleep whenever a post is made: nothing waits. */
+    post_receives(&pair.b, BURST);
+    sends = 0;
+    post_sends(&pair.a, BURST);
+    assert_int_equal(sends, BURST);
+    pair_close(&pair);
+}
+
+static void it_can_be_turned_off(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.spec = "tcp(coalesce=no)"});
+    post_receives(&pair.b, BURST);
+    sends = 0;
+    post_sends(&pair.a, BURST);
+    assert_int_equal(sends, BURST);
+    expect_in_order(pair.b.rx, in, BURST);
+    pair_close(&pair);
+}
+
+static void a_child_may_close_what_waits(void **state)
+{
+    struct pair pair;
+    int status;
+
+    pair_open(&pair, &(struct options){0});
+    post_receives(&pair.b, BURST);
+    post_sends(&pair.a, BURST);
+    pid_t child = fork();
+    if (!child) {
+        side_close(&pair.a);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    expect_in_order(pair.b.rx, in, BURST);
+    expect_in_order(pair.a.tx, out, BURST);
+    pair_close(&pair);
+}
+
+static void close_sends_what_waits(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){0});
+    post_receives(&pair.b, BURST);
+    post_sends(&pair.a, BURST);
+    side_close(&pair.a);
+    expect_in_order(pair.b.rx, in, BURST);
+    check_received(BURST);
+    pair_close(&pair);
+}
+
+static void every_operation_ends_once_when_the_peer_dies(void **state)
+{
+    struct pair pair;
+
+    for (int pause_ms = 0; pause_ms < 4; pause_ms++) {
+        struct fi_cq_tagged_entry done;
+        struct fi_cq_err_entry error = {0};
+        long long start = now_ms();
+        int ended = 0, accepted = BURST;
+
+        pair_open(&pair, &(struct options){0});
+        post_sends(&pair.a, BURST);
+        side_close(&pair.b);
+        usleep((unsigned)pause_ms * 1000);
+        for (int i = 0; i < BURST; i++)
+            accepted += fi_send(pair.a.ep, out, 8, NULL, 0, NULL) == 0;
+        while (ended < accepted && now_ms() - start < 20000) {
+            ssize_t rc = fi_cq_read(pair.a.tx, &done, 1);
+
+            if (rc == -FI_EAVAIL)
+                rc = fi_cq_readerr(pair.a.tx, &error, 0);
+            ended += rc == 1;
+        }
+        assert_int_equal(ended, accepted);
+        settle(&pair);
+        expect_nothing(pair.a.tx);
+        pair_close(&pair);
+    }
+}
+
+static uint64_t remote(const struct pair *pair, int i)
+{
+    bool virtual = pair->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+
+    return virtual ? (uint64_t)(uintptr_t)&in[i] : (uint64_t)i * 8;
+}
+
+static void remote_access_and_counters_in_bursts(void **state)
+{
+    struct pair pair;
+    struct fid_mr *mr;
+    uint64_t key;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    assert_int_equal(fi_mr_reg(pair.b.domain, in, sizeof(in), FI_REMOTE_WRITE | FI_REMOTE_READ, 0,
+                               7, 0, &mr, NULL),
+                     0);
+    key = fi_mr_key(mr);
+    sends = 0;
+    for (int i = 0; i < 1000; i++) {
+        out[i] = (uint64_t)i;
+        in[i] = ~0ull;
+        assert_int_equal(fi_write(pair.a.ep, &out[i], 8, NULL, 0, remote(&pair, i), key, &out[i]),
+                         0);
+    }
+    expect_in_order(pair.a.tx, out, 1000);
+    assert_in_range(sends, 1, 1000 / 16);
+    while (fi_cntr_read(pair.b.remote_writes) < 1000)
+        ;
+    check_received(1000);
+    memset(out, 0, sizeof(out));
+    sends = 0;
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(fi_read(pair.a.ep, &out[i], 8, NULL, 0, remote(&pair, i), key, &out[i]),
+                         0);
+    for (int i = 0; i < 1000; i++) {
+        struct fi_cq_tagged_entry done;
+
+        expect_completion(&pair, pair.a.tx, &done);
+        assert_ptr_equal(done.op_context, &out[i]);
+        assert_int_equal(out[i], i);
+    }
+    assert_in_range(sends, 2, 2 * 1000 / 16); /* requests and answers */
+    assert_int_equal(fi_close(&mr->fid), 0);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_burst_leaves_in_few_calls_and_in_order),
+        cmocka_unit_test(a_lone_message_leaves_at_once),
+        cmocka_unit_test(the_tail_leaves_without_a_call),
+        cmocka_unit_test(injected_messages_leave_without_a_call),
+        cmocka_unit_test(a_sleep_sends_first),
+        cmocka_unit_test(it_can_be_turned_off),
+        cmocka_unit_test(a_child_may_close_what_waits),
+        cmocka_unit_test(close_sends_what_waits),
+        cmocka_unit_test(every_operation_ends_once_when_the_peer_dies),
+        cmocka_unit_test(remote_access_and_counters_in_bursts),
+    };
+
+    return cmocka_run_group_tests_name("tcp coalesce", tests, NULL, NULL);
+}

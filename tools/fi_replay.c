@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fi_replay(1): does what a trace has recorded again, on other stacks, and compares the times. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "replay_run.h"
+
+enum {
+    STACKS = 16
+};
+
+static void usage(FILE *out)
+{
+    fputs(
+        "Usage: fi_replay --stack=SPEC... [OPTION]... FILE...\n"
+        "Does again what the layer `trace` has recorded, over each stack, with a process of this\n"
+        "machine for each FILE, and shows the times beside those of the recording.\n"
+        "\n"
+        "  -s, --stack=SPEC   as in FI_PROVIDER; several times for several stacks\n"
+        "  -p, --pace         keeps the gaps of the recording; otherwise only waits for what the\n"
+        "                     program waited for\n"
+        "  -t, --timeout=S    gives up when nothing moves for so long (30)\n"
+        "  -h, --help\n",
+        out);
+}
+
+struct request {
+    const char *stacks[STACKS];
+    int stack_count;
+    struct replay_settings settings;
+};
+
+/* What one stack gave. */
+struct outcome {
+    const char *stack; /* NULL: the recording */
+    int64_t *times[REPLAY_CLASSES];
+    int timed[REPLAY_CLASSES]; /* of times */
+    int count[REPLAY_CLASSES]; /* those that have no completion (inject) too */
+    int64_t elapsed;
+    uint64_t other_lens;
+    bool impatient;
+};
+
+static void die(const char *text)
+{
+    fprintf(stderr, "fi_replay: %s\n", text);
+    exit(1);
+}
+
+/* ---- Files ---- */
+
+static void add_file(struct trace_model *model, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    char why[512];
+    void *data;
+
+    if (fd < 0 || fstat(fd, &info)) {
+        fprintf(stderr, "fi_replay: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    data = malloc((size_t)info.st_size + 1);
+    if (!data || !S_ISREG(info.st_mode) || read(fd, data, (size_t)info.st_size) != info.st_size) {
+        fprintf(stderr, "fi_replay: %s: it cannot be read whole\n", path);
+        exit(1);
+    }
+    close(fd);
+    if (model->file_count == TRACE_FILES)
+        die("too many files");
+    if (!trace_add(model, path, data, (size_t)info.st_size, why, sizeof(why)))
+        die(why);
+    free(data);
+}
+
+/* ---- One stack ---- */
+
+static void *share(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        die("there is no memory");
+    return memory;
+}
+
+static size_t ops_of(const struct replay_plan *plan)
+{
+    size_t ops = 0;
+
+    for (int i = 0; i < plan->process_count; i++)
+        ops += (size_t)plan->processes[i].op_count;
+    return ops;
+}
+
+static void wait_children(const struct replay_plan *plan, const pid_t *pids,
+                          struct replay_shared *shared)
+{
+    for (int left = plan->process_count; left;) {
+        int status;
+        pid_t pid = wait(&status);
+
+        if (pid < 0 && errno == EINTR)
+            continue;
+        if (pid < 0)
+            return;
+        left--;
+        for (int i = 0; i < plan->process_count; i++) {
+            if (pids[i] != pid || !WIFSIGNALED(status) || shared->results[i].why[0])
+                continue;
+            snprintf(shared->results[i].why, sizeof(shared->results[i].why),
+                     "its process was ended by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+            atomic_store(&shared->failed, 1);
+        }
+    }
+}
+
+static void run_children(const struct replay_plan *plan, const struct replay_settings *settings,
+                         struct replay_shared *shared, int64_t *times)
+{
+    pid_t pids[TRACE_FILES];
+
+    fflush(NULL);
+    for (int i = 0; i < plan->process_count; i++) {
+        pids[i] = fork();
+        if (!pids[i])
+            _exit(!replay_run(plan, i, settings, shared, times));
+        if (pids[i] < 0) {
+            atomic_store(&shared->failed, 1);
+            die("a process cannot be made");
+        }
+        times += plan->processes[i].op_count;
+    }
+    wait_children(plan, pids, shared);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    int64_t one = *(const int64_t *)a, two = *(const int64_t *)b;
+
+    return one < two ? -1 : one > two;
+}
+
+/* times: of all operations of all processes, in order; NULL: those of the recording. */
+static void sort_times(const struct replay_plan *plan, const int64_t *times,
+                       struct outcome *outcome)
+{
+    size_t room = ops_of(plan) * sizeof(int64_t);
+
+    for (int class = 0; class < REPLAY_CLASSES; class ++) {
+        outcome->times[class] = malloc(room + 1);
+        if (!outcome->times[class])
+            die("there is no memory");
+    }
+    for (int i = 0; i < plan->process_count; i++) {
+        for (int n = 0; n < plan->processes[i].op_count; n++) {
+            const struct replay_op *op = &plan->processes[i].ops[n];
+            int64_t ns = times ? *times++ : op->completed ? op->ns : -1;
+
+            outcome->count[op->class] += op->inject || ns >= 0;
+            if (ns >= 0 && !op->inject)
+                outcome->times[op->class][outcome->timed[op->class]++] = ns;
+        }
+    }
+    for (int class = 0; class < REPLAY_CLASSES; class ++)
+        if (outcome->timed[class])
+            qsort(outcome->times[class], (size_t)outcome->timed[class], sizeof(int64_t), by_time);
+}
+
+/* Where the others were when one process failed. */
+static void print_places(const struct replay_plan *plan, const struct replay_shared *shared)
+{
+    for (int i = 0; i < plan->process_count; i++) {
+        const struct replay_process *process = &plan->processes[i];
+        int at = shared->results[i].step;
+        const struct replay_step *step = &process->steps[at < process->step_count ? at : 0];
+
+        const struct replay_op *op = &process->ops[step->op];
+
+        fprintf(stderr,
+                "fi_replay: %s: %s operation %d: %s, %" PRIu64 " bytes, tag 0x%" PRIx64
+                ", peer %s\n",
+                process->name, step->wait ? "waiting for" : "posting", step->op + 1,
+                replay_class_names[op->class], op->len, op->tag,
+                op->peer == REPLAY_ANY ? "any"
+                                       : plan->processes[plan->endpoints[op->peer].process].name);
+    }
+}
+
+static bool run_stack(const struct replay_plan *plan, const struct replay_settings *settings,
+                      struct outcome *outcome)
+{
+    struct replay_shared *shared = share(sizeof(*shared));
+    int64_t *times = share(ops_of(plan) * sizeof(*times) + 1);
+    int64_t first = INT64_MAX, last = 0;
+    bool ok;
+
+    outcome->stack = settings->stack;
+    run_children(plan, settings, shared, times);
+    ok = !atomic_load(&shared->failed);
+    for (int i = 0; i < plan->process_count; i++) {
+        const struct replay_result *result = &shared->results[i];
+
+        if (result->why[0])
+            fprintf(stderr, "fi_replay: %s over '%s': %s\n", plan->processes[i].name,
+                    settings->stack, result->why);
+        first = result->first < first ? result->first : first;
+        last = result->last > last ? result->last : last;
+        outcome->impatient |= result->impatient;
+        outcome->other_lens += result->other_lens;
+    }
+    outcome->elapsed = last - first;
+    if (ok)
+        sort_times(plan, times, outcome);
+    else
+        print_places(plan, shared);
+    munmap(shared, sizeof(*shared));
+    munmap(times, ops_of(plan) * sizeof(*times) + 1);
+    return ok;
+}
+
+/* ---- The table ---- */
+
+static double us_at(const struct outcome *outcome, int class, double part)
+{
+    int at = (int)((double)(outcome->timed[class] - 1) * part + 0.5);
+
+    return (double)outcome->times[class][at] / 1000;
+}
+
+static double total_ms(const struct outcome *outcome, int class)
+{
+    double sum = 0;
+
+    for (int i = 0; i < outcome->timed[class]; i++)
+        sum += (double)outcome->times[class][i];
+    return sum / 1e6;
+}
+
+static void print_class(const struct outcome *outcomes, int count, int class, const char *recorded)
+{
+    for (int i = 0; i < count; i++) {
+        const struct outcome *outcome = &outcomes[i];
+
+        if (!outcome->count[class] && !outcomes[0].count[class])
+            continue;
+        printf("%-8s %-36.36s %8d", replay_class_names[class],
+               outcome->stack ? outcome->stack : recorded, outcome->count[class]);
+        if (outcome->timed[class])
+            printf(" %11.3f %11.3f %11.3f", us_at(outcome, class, 0.5), us_at(outcome, class, 0.99),
+                   total_ms(outcome, class));
+        putchar('\n');
+    }
+}
+
+static void print_elapsed(const struct outcome *outcomes, int count, const char *recorded)
+{
+    const struct outcome *best = NULL;
+
+    for (int i = 0; i < count; i++) {
+        const struct outcome *outcome = &outcomes[i];
+        double ms = (double)outcome->elapsed / 1e6;
+
+        printf("%-8s %-36.36s %8s %11s %11s %11.3f", "elapsed",
+               outcome->stack ? outcome->stack : recorded, "", "", "", ms);
+        if (outcome->stack && ms > 0)
+            printf("  %.2f of the recording's", ms / ((double)outcomes[0].elapsed / 1e6));
+        putchar('\n');
+        if (outcome->stack && (!best || outcome->elapsed < best->elapsed))
+            best = outcome;
+    }
+    if (best && count > 2)
+        printf("fastest: %s\n", best->stack);
+}
+
+static void print_all(const struct replay_plan *plan, const struct outcome *outcomes, int count)
+{
+    char recorded[128];
+
+    snprintf(recorded, sizeof(recorded), "(recorded over %s)", plan->recorded);
+    printf("%d process%s, %zu operations; from the call to the completion\n", plan->process_count,
+           plan->process_count == 1 ? "" : "es", ops_of(plan));
+    printf("%-8s %-36s %8s %11s %11s %11s\n", "", "stack", "count", "p50 us", "p99 us", "total ms");
+    for (int class = 0; class < REPLAY_CLASSES; class ++)
+        print_class(outcomes, count, class, recorded);
+    print_elapsed(outcomes, count, recorded);
+    for (int i = 1; i < count; i++)
+        if (outcomes[i].other_lens)
+            printf("%s: %" PRIu64 " receives got messages of other lengths than in the recording\n",
+                   outcomes[i].stack, outcomes[i].other_lens);
+    for (int i = 1; i < count; i++)
+        if (outcomes[i].impatient)
+            printf(
+                "%s: sends wait for receives that the program posted behind them; such sends were "
+                "not waited for\n",
+                outcomes[i].stack);
+    for (int i = 0; i < plan->process_count; i++)
+        if (plan->processes[i].left_out)
+            printf("%s: %u operations were left out: a trace does not hold what atomics, "
+                   "collectives and peeks need\n",
+                   plan->processes[i].name, plan->processes[i].left_out);
+}
+
+/* ---- The command line ---- */
+
+static const struct option options[] = {
+    {"stack", required_argument, NULL, 's'},
+    {"pace", no_argument, NULL, 'p'},
+    {"timeout", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void parse(int argc, char **argv, struct request *request)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "s:pt:h", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            if (request->stack_count == STACKS)
+                die("too many stacks");
+            request->stacks[request->stack_count++] = optarg;
+            break;
+        case 'p': request->settings.pace = true; break;
+        case 't':
+            request->settings.timeout_s = (int)cli_number("--timeout", optarg, 1, 86400);
+            break;
+        case 'h': usage(stdout); exit(0);
+        default: usage(stderr); exit(2);
+        }
+    }
+    if (optind == argc || !request->stack_count) {
+        usage(stderr);
+        exit(2);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct request request = {.settings = {.timeout_s = 30}};
+    struct outcome outcomes[STACKS + 1] = {0};
+    static struct replay_plan plan;
+    struct trace_model model = {0};
+    int count = 1, status = 0;
+    char why[1024];
+
+    parse(argc, argv, &request);
+    for (int i = optind; i < argc; i++)
+        add_file(&model, argv[i]);
+    if (!trace_link(&model))
+        die("there is no memory");
+    if (!replay_plan_make(&model, &plan, why, sizeof(why)))
+        die(why);
+    sort_times(&plan, NULL, &outcomes[0]);
+    outcomes[0].elapsed = plan.elapsed;
+    for (int i = 0; i < request.stack_count; i++) {
+        request.settings.stack = request.stacks[i];
+        if (run_stack(&plan, &request.settings, &outcomes[count]))
+            count++;
+        else
+            status = 1;
+    }
+    if (count > 1)
+        print_all(&plan, outcomes, count);
+    for (int i = 0; i < count; i++)
+        for (int class = 0; class < REPLAY_CLASSES; class ++)
+            free(outcomes[i].times[class]);
+    replay_plan_free(&plan);
+    trace_free(&model);
+    return status;
+}

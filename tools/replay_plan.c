@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+
+const char *const replay_class_names[REPLAY_CLASSES] = {"send", "receive", "read", "write"};
+
+struct maker {
+    const struct trace_model *model;
+    struct replay_plan *plan;
+    int layer[TRACE_FILES]; /* the uppermost of each file */
+    int *op_of;             /* number in its process, by operation of the model; TRACE_NONE */
+    struct replay_peers *peers;
+    char *why;
+    size_t why_size;
+};
+
+#define REFUSE(maker, ...) (snprintf((maker)->why, (maker)->why_size, __VA_ARGS__), false)
+
+/* ---- Files ---- */
+
+static unsigned parts_of(const char *stack)
+{
+    unsigned parts = 1;
+
+    for (; *stack; stack++)
+        parts += *stack == ';';
+    return parts;
+}
+
+/* The one that stands on most; of equals the one that was opened last. */
+static bool choose_layer(struct maker *maker, int file)
+{
+    const struct weft_trace_header *header = &maker->model->files[file]->header;
+    bool used[WEFT_TRACE_LAYERS] = {false};
+    unsigned best = 0;
+
+    for (int i = 0; i < maker->model->op_count; i++) {
+        const struct trace_event *call = &maker->model->events[maker->model->ops[i].call];
+
+        if (call->file == file && call->record.layer < WEFT_TRACE_LAYERS)
+            used[call->record.layer] = true;
+    }
+    maker->layer[file] = TRACE_NONE;
+    for (int i = 0; i < WEFT_TRACE_LAYERS; i++) {
+        if (!used[i] || parts_of(header->layers[i]) < best)
+            continue;
+        best = parts_of(header->layers[i]);
+        maker->layer[file] = i;
+    }
+    if (maker->layer[file] == TRACE_NONE)
+        return REFUSE(maker, "%s: it has no data transfer", maker->model->files[file]->name);
+    return true;
+}
+
+static bool check_file(struct maker *maker, int file)
+{
+    const struct trace_file_info *info = maker->model->files[file];
+
+    if (info->lost)
+        return REFUSE(maker,
+                      "%s: its oldest %" PRIu64 " records were overwritten; record again with a "
+                      "larger ring: trace(size=...)",
+                      info->name, info->lost);
+    if (info->truncated)
+        return REFUSE(maker, "%s: it is cut short, or damaged: %" PRIu32 " rings are missing",
+                      info->name, info->truncated);
+    if (info->header.rings_refused || info->header.rings_reused)
+        return REFUSE(maker,
+                      "%s: not all threads have their records in it; record again with "
+                      "trace(threads=...)",
+                      info->name);
+    return choose_layer(maker, file);
+}
+
+/* ---- Endpoints ---- */
+
+/* The number of an endpoint; -1: there are too many. */
+static int endpoint_of(struct replay_plan *plan, int process, uint32_t object)
+{
+    for (int i = 0; i < plan->endpoint_count; i++)
+        if (plan->endpoints[i].process == process && plan->endpoints[i].object == object)
+            return i;
+    if (plan->endpoint_count == REPLAY_ENDPOINTS)
+        return -1;
+    plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object};
+    return plan->endpoint_count++;
+}
+
+/* ---- Operations ---- */
+
+static const struct trace_event *call_of(const struct maker *maker, int op)
+{
+    return &maker->model->events[maker->model->ops[op].call];
+}
+
+static bool is_above(const struct maker *maker, const struct trace_event *call)
+{
+    return call->record.layer == maker->layer[call->file];
+}
+
+static bool starts(const char *text, const char *prefix)
+{
+    return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* False: it is nothing that can be done again. */
+static bool read_form(const struct maker *maker, const struct trace_event *call,
+                      struct replay_op *op)
+{
+    const char *name = trace_what(maker->model, call);
+
+    switch (trace_class_of(maker->model, call)) {
+    case TRACE_SEND: op->class = REPLAY_SEND; break;
+    case TRACE_RECV: op->class = REPLAY_RECV; break;
+    case TRACE_READING: op->class = REPLAY_READ; break;
+    case TRACE_WRITING: op->class = REPLAY_WRITE; break;
+    default: return false;
+    }
+    if (!starts(name, "fi_"))
+        return false;
+    op->tagged = starts(name, "fi_t");
+    op->inject = strstr(name, "inject") != NULL;
+    op->data = strstr(name, "data") || call->flags & FI_REMOTE_CQ_DATA;
+    op->flags = call->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
+    return !(op->class == REPLAY_RECV && call->flags & (FI_PEEK | FI_DISCARD));
+}
+
+static bool read_op(struct maker *maker, int index, struct replay_process *process,
+                    struct replay_op *op)
+{
+    const struct trace_op *from = &maker->model->ops[index];
+    const struct trace_event *call = call_of(maker, index);
+
+    if (call->flags & FI_MULTI_RECV && op->class == REPLAY_RECV)
+        return REFUSE(maker,
+                      "%s: it has receives for several messages (FI_MULTI_RECV), which cannot be "
+                      "replayed",
+                      process->name);
+    op->ep = endpoint_of(maker->plan, call->file, call->record.object);
+    if (op->ep < 0)
+        return REFUSE(maker, "%s: there are more than %d endpoints", process->name,
+                      REPLAY_ENDPOINTS);
+    op->tag = call->record.tag;
+    op->ignore = op->class == REPLAY_RECV ? call->key : 0;
+    op->cq_data = call->data;
+    op->len = call->record.len;
+    op->offset = call->record.buf;
+    if (from->done != TRACE_NONE) {
+        const struct trace_event *done = &maker->model->events[from->done];
+
+        op->completed = done->record.result == 0;
+        op->done_len = done->record.len;
+        op->ns = done->ns - call->ns;
+    }
+    if (!replay_memory_add(&process->buffers, op->offset, op->len))
+        return REFUSE(maker, "there is no memory");
+    return true;
+}
+
+static int count_of_file(const struct maker *maker, int file)
+{
+    int count = 0;
+
+    for (int i = 0; i < maker->model->op_count; i++)
+        count += call_of(maker, i)->file == file;
+    return count;
+}
+
+static bool read_ops(struct maker *maker, int file)
+{
+    struct replay_process *process = &maker->plan->processes[file];
+    int room = count_of_file(maker, file);
+
+    process->name = maker->model->files[file]->name;
+    process->ops = calloc((size_t)room + 1, sizeof(*process->ops));
+    process->steps = calloc((size_t)room * 2 + 1, sizeof(*process->steps));
+    if (!process->ops || !process->steps)
+        return REFUSE(maker, "there is no memory");
+    for (int i = 0; i < maker->model->op_count; i++) {
+        const struct trace_event *call = call_of(maker, i);
+        struct replay_op *op = &process->ops[process->op_count];
+
+        if (call->file != file || !is_above(maker, call))
+            continue;
+        memset(op, 0, sizeof(*op));
+        if (!read_form(maker, call, op)) {
+            process->left_out++;
+            continue;
+        }
+        if (!read_op(maker, i, process, op))
+            return false;
+        maker->op_of[i] = process->op_count++;
+    }
+    if (!process->op_count)
+        return REFUSE(maker, "%s: none of its operations can be replayed", process->name);
+    return true;
+}
+
+/* ---- Peers ---- */
+
+/* A receive from anybody is one from anybody again, unless its endpoint knows one peer only. */
+static bool wants_peer(const struct replay_op *op, const struct trace_event *call)
+{
+    return op->class != REPLAY_RECV || call->record.peer != FI_ADDR_UNSPEC;
+}
+
+static bool set_peer(struct maker *maker, int index)
+{
+    const struct trace_event *call = call_of(maker, index);
+    struct replay_process *process = &maker->plan->processes[call->file];
+    struct replay_op *op = &process->ops[maker->op_of[index]];
+
+    op->peer = REPLAY_ANY;
+    if (!wants_peer(op, call))
+        return true;
+    op->peer = replay_peers_of(maker->peers, op->ep, call->record.peer);
+    if (op->peer == REPLAY_ANY)
+        return REFUSE(maker,
+                      "%s: who its peer %" PRIu64
+                      " is cannot be told: none of its messages arrived "
+                      "in another of the traces; name those of all processes",
+                      process->name, call->record.peer);
+    maker->plan->directed |= op->class == REPLAY_RECV;
+    maker->plan->rma |= op->class == REPLAY_READ || op->class == REPLAY_WRITE;
+    maker->plan->tagged |= op->tagged;
+    if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) &&
+        !replay_memory_add(&maker->plan->processes[maker->plan->endpoints[op->peer].process].target,
+                           op->tag, op->len))
+        return REFUSE(maker, "there is no memory");
+    return true;
+}
+
+static bool set_peers(struct maker *maker)
+{
+    maker->peers = replay_peers_find(maker->model, maker->plan, maker->op_of);
+    if (!maker->peers)
+        return REFUSE(maker, "there is no memory");
+    for (int i = 0; i < maker->model->op_count; i++) {
+        if (maker->op_of[i] != TRACE_NONE && !set_peer(maker, i))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Memory ---- */
+
+static bool set_memory(struct maker *maker)
+{
+    struct replay_plan *plan = maker->plan;
+
+    for (int i = 0; i < plan->process_count; i++)
+        if (!replay_memory_lay(&plan->processes[i].buffers) ||
+            !replay_memory_lay(&plan->processes[i].target))
+            return REFUSE(maker, "%s: its buffers are more than 256 GiB", plan->processes[i].name);
+    for (int i = 0; i < plan->process_count; i++) {
+        struct replay_process *process = &plan->processes[i];
+
+        for (int n = 0; n < process->op_count; n++) {
+            struct replay_op *op = &process->ops[n];
+
+            op->offset = op->len ? replay_memory_offset(&process->buffers, op->offset) : 0;
+            if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) && op->len)
+                op->remote = replay_memory_offset(
+                    &plan->processes[plan->endpoints[op->peer].process].target, op->tag);
+        }
+    }
+    return true;
+}
+
+/* ---- The order ---- */
+
+static void set_steps(struct maker *maker)
+{
+    const struct trace_model *model = maker->model;
+    struct replay_plan *plan = maker->plan;
+    int64_t first = -1, last = 0;
+
+    for (int i = 0; i < model->event_count; i++) {
+        const struct trace_event *event = &model->events[model->order[i]];
+        struct replay_process *process = &plan->processes[event->file];
+        bool wait = trace_is_completion(event);
+        int op = event->op;
+
+        if (op == TRACE_NONE || maker->op_of[op] == TRACE_NONE)
+            continue;
+        if (wait && !process->ops[maker->op_of[op]].completed)
+            continue; /* cancelled: it will not come again */
+        first = first < 0 ? event->ns : first;
+        last = event->ns;
+        process->steps[process->step_count++] =
+            (struct replay_step){maker->op_of[op], wait, event->ns - first};
+    }
+    plan->elapsed = first < 0 ? 0 : last - first;
+}
+
+static bool make(struct maker *maker)
+{
+    const struct trace_model *model = maker->model;
+    struct replay_plan *plan = maker->plan;
+
+    for (int i = 0; i < model->op_count; i++)
+        maker->op_of[i] = TRACE_NONE;
+    for (int file = 0; file < model->file_count; file++)
+        if (!check_file(maker, file) || !read_ops(maker, file))
+            return false;
+    plan->process_count = model->file_count;
+    snprintf(plan->recorded, sizeof(plan->recorded), "%s",
+             model->files[0]->header.layers[maker->layer[0]]);
+    for (int i = 0; i < plan->process_count; i++)
+        for (int n = 0; n < plan->processes[i].op_count; n++)
+            plan->messages |=
+                plan->processes[i].ops[n].class <= REPLAY_RECV && !plan->processes[i].ops[n].tagged;
+    if (!set_peers(maker) || !set_memory(maker))
+        return false;
+    set_steps(maker);
+    return true;
+}
+
+bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,
+                      size_t why_size)
+{
+    struct maker maker = {.model = model, .plan = plan, .why = why, .why_size = why_size};
+    bool ok;
+
+    memset(plan, 0, sizeof(*plan));
+    plan->process_count = model->file_count; /* for replay_plan_free */
+    maker.op_of = calloc((size_t)model->op_count + 1, sizeof(*maker.op_of));
+    ok = maker.op_of ? make(&maker) : REFUSE(&maker, "there is no memory");
+    free(maker.op_of);
+    replay_peers_free(maker.peers);
+    if (!ok)
+        replay_plan_free(plan);
+    return ok;
+}
+
+void replay_plan_free(struct replay_plan *plan)
+{
+    for (int i = 0; i < plan->process_count; i++) {
+        struct replay_process *process = &plan->processes[i];
+
+        free(process->ops);
+        free(process->steps);
+        free(process->buffers.pieces);
+        free(process->target.pieces);
+    }
+    memset(plan, 0, sizeof(*plan));
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What fi_replay is to do, out of a linked model of trace files: for each process its operations,
+ * and the order in which it posted them and saw them complete. What files hold is not trusted: all
+ * indices and sizes of a plan are sound.
+ */
+#ifndef WEFT_REPLAY_PLAN_H
+#define WEFT_REPLAY_PLAN_H
+
+#include "trace_model.h"
+
+enum {
+    REPLAY_ANY = -1,       /* of peers: not told */
+    REPLAY_ENDPOINTS = 256 /* of all processes */
+};
+
+enum replay_class {
+    REPLAY_SEND,
+    REPLAY_RECV,
+    REPLAY_READ,
+    REPLAY_WRITE,
+    REPLAY_CLASSES
+};
+extern const char *const replay_class_names[REPLAY_CLASSES];
+
+struct replay_op {
+    enum replay_class class;
+    bool tagged, inject, data; /* data: with remote completion data */
+    bool completed;            /* in the trace */
+    int ep, peer;              /* of the plan's endpoints; REPLAY_ANY */
+    uint64_t tag, ignore, cq_data, flags;
+    uint64_t offset, len; /* in the buffers of its process */
+    uint64_t remote;      /* offset in the target memory of the peer's process */
+    uint64_t done_len;    /* of a receive that completed */
+    int64_t ns;           /* from the call to the completion; 0 when it did not complete */
+};
+
+struct replay_step {
+    int op;
+    bool wait;  /* for its completion; else: post it */
+    int64_t ns; /* when that was, since the first step of all */
+};
+
+/* Pieces of memory that a program used, put one behind the other. */
+struct replay_memory {
+    struct replay_piece {
+        uint64_t start, end; /* in the program */
+        uint64_t offset;     /* in ours */
+    } * pieces;
+    int count, room;
+    uint64_t size; /* of all */
+};
+
+struct replay_process {
+    const char *name; /* of the file */
+    struct replay_op *ops;
+    struct replay_step *steps;
+    int op_count, step_count;
+    struct replay_memory buffers;
+    struct replay_memory target; /* that others read and write */
+    unsigned left_out;           /* operations that cannot be replayed */
+};
+
+struct replay_plan {
+    struct replay_process processes[TRACE_FILES];
+    int process_count;
+    struct replay_endpoint {
+        int process;
+        uint32_t object;
+    } endpoints[REPLAY_ENDPOINTS];
+    int endpoint_count;
+    char recorded[64]; /* the stack */
+    int64_t elapsed;   /* ns from the first step to the last */
+    bool rma, directed, messages, tagged;
+};
+
+/* False: a sentence in why says which file lacks what, and how to get it. */
+bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,
+                      size_t why_size);
+void replay_plan_free(struct replay_plan *plan);
+
+/* ---- Between the files of this room ---- */
+
+/* Adds [start, start + len); false without memory. */
+bool replay_memory_add(struct replay_memory *memory, uint64_t start, uint64_t len);
+/* Joins what overlaps and lays it out. False: it is too much. */
+bool replay_memory_lay(struct replay_memory *memory);
+/* Of an address that was added. */
+uint64_t replay_memory_offset(const struct replay_memory *memory, uint64_t start);
+
+struct replay_peers;
+/* op_of: number of an operation in its process, by operation of the model; TRACE_NONE: not
+ * replayed. Endpoints of the plan and of its operations are set. NULL without memory. */
+struct replay_peers *replay_peers_find(const struct trace_model *model,
+                                       const struct replay_plan *plan, const int *op_of);
+/* The plan's endpoint that endpoint `ep` calls `peer`; REPLAY_ANY: it cannot be told. */
+int replay_peers_of(const struct replay_peers *peers, int ep, uint64_t peer);
+void replay_peers_free(struct replay_peers *peers); /* takes NULL */
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_atomic.h"
+
+#include <float.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/atomic.h"
+#include "core/log.h"
+#include "transports/tcp/tcp_ep.h"
+
+struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep)
+{
+    struct tcp_atomic *atomic = pool_get(&ep->set->atomics);
+
+    if (!atomic)
+        return NULL;
+    atomic->status = 0;
+    atomic->mr_count = 0;
+    atomic->iov_count = 0;
+    return atomic;
+}
+
+void tcp_atomic_put(struct tcp_ep *ep, struct tcp_atomic *atomic)
+{
+    if (!atomic)
+        return;
+    for (unsigned i = 0; i < atomic->mr_count; i++)
+        mr_release(atomic->mr[i]);
+    pool_put(&ep->set->atomics, atomic);
+}
+
+uint8_t tcp_atomic_precision(unsigned datatype)
+{
+    return datatype == FI_LONG_DOUBLE || datatype == FI_LONG_DOUBLE_COMPLEX ? LDBL_MANT_DIG : 0;
+}
+
+/* ---- The request, at its target ---- */
+
+static uint64_t kind_of(const struct tcp_atomic *atomic)
+{
+    switch (atomic->function) {
+    case TCP_ATOMIC_FETCH: return FI_FETCH_ATOMIC;
+    case TCP_ATOMIC_COMPARE: return FI_COMPARE_ATOMIC;
+    default: return 0;
+    }
+}
+
+static uint64_t access_of(const struct tcp_atomic *atomic)
+{
+    if (atomic->operation == FI_ATOMIC_READ)
+        return FI_REMOTE_READ;
+    return atomic->function == TCP_ATOMIC_WRITE ? FI_REMOTE_WRITE
+                                                : FI_REMOTE_READ | FI_REMOTE_WRITE;
+}
+
+/* Is it an operation of ours, on elements that are the same here and there? */
+static bool known(const struct tcp_ep *ep, const struct tcp_wire *wire,
+                  const struct tcp_atomic *atomic)
+{
+    enum fi_datatype datatype = atomic->datatype;
+    enum fi_op op = atomic->operation;
+
+    return !ep->network && atomic_valid(datatype, op, kind_of(atomic)) &&
+           wire->atomic.size == atomic_size(datatype) &&
+           wire->atomic.precision == tcp_atomic_precision(datatype) &&
+           (op == FI_ATOMIC_READ) == !wire->payload;
+}
+
+static int resolve_one(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tcp_wire_iov *iov)
+{
+    size_t size = atomic_size((enum fi_datatype)atomic->datatype);
+    struct iovec *pieces = atomic->iov + atomic->iov_count;
+    size_t count = TCP_MR_IOV_MAX;
+    struct mr *mr;
+    int rc = mr_resolve(ep->domain->base.mrs, iov->key, iov->addr, (size_t)iov->len * size,
+                        access_of(atomic), pieces, &count, &mr);
+
+    if (rc)
+        return rc;
+    atomic->mr[atomic->mr_count++] = mr;
+    atomic->iov_count += count;
+    /* An element in two pieces of a region cannot be changed at once. */
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].iov_len % size)
+            return -FI_EINVAL;
+    }
+    return 0;
+}
+
+static int resolve(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tcp_wire *wire)
+{
+    uint64_t caps = FI_ATOMIC | access_of(atomic);
+    int rc = (ep->caps & caps) == caps ? 0 : -FI_EACCES;
+
+    if (!known(ep, wire, atomic))
+        return -FI_EOPNOTSUPP;
+    for (unsigned i = 0; !rc && i < wire->iov_count; i++) {
+        if (wire->iov[i].len)
+            rc = resolve_one(ep, atomic, &wire->iov[i]);
+    }
+    return rc;
+}
+
+int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_atomic *atomic = tcp_atomic_get(ep);
+
+    if (!atomic)
+        return -FI_ENOMEM;
+    ep->rx.atomic = atomic;
+    atomic->function = wire->op_data;
+    atomic->datatype = wire->atomic.datatype;
+    atomic->operation = wire->atomic.operation;
+    atomic->len = tcp_wire_atomic_len(wire);
+    atomic->bytes = (struct iovec){.iov_base = atomic->data, .iov_len = (size_t)wire->payload};
+    atomic->status = -resolve(ep, atomic, wire);
+    if (atomic->status)
+        LOG_INFO(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+                 "remote atomic of %zu bytes at 0x%zx with key 0x%zx refused: %s", atomic->len,
+                 (size_t)wire->iov[0].addr, (size_t)wire->iov[0].key, fi_strerror(atomic->status));
+    tcp_dest_set(&ep->rx.dest, &atomic->bytes, atomic->status ? 0 : 1);
+    return 0;
+}
+
+/* The results take the place of the operands. */
+static void apply(struct tcp_atomic *atomic)
+{
+    enum fi_datatype datatype = atomic->datatype;
+    enum fi_op op = atomic->operation;
+    size_t size = atomic_size(datatype);
+    uint8_t *at = atomic->data;
+
+    for (size_t i = 0; i < atomic->iov_count; i++) {
+        size_t len = atomic->iov[i].iov_len;
+
+        atomic_apply(op, datatype, atomic->iov[i].iov_base, op == FI_ATOMIC_READ ? NULL : at,
+                     atomic->function == TCP_ATOMIC_COMPARE ? at + atomic->len : NULL,
+                     atomic->function == TCP_ATOMIC_WRITE ? NULL : at, len / size);
+        at += len;
+    }
+}
+
+static void count(struct tcp_ep *ep, const struct tcp_atomic *atomic)
+{
+    bool fetches = atomic->function != TCP_ATOMIC_WRITE;
+
+    for (unsigned i = 0; i < atomic->mr_count; i++) {
+        struct cntr *cntr = fetches ? atomic->mr[i]->remote_read : atomic->mr[i]->remote_write;
+
+        if (cntr)
+            cntr_add_one(cntr);
+    }
+}
+
+int tcp_atomic_finish(struct tcp_ep *ep)
+{
+    struct tcp_atomic *atomic = ep->rx.atomic;
+    bool done = !atomic->status, fetches = atomic->function != TCP_ATOMIC_WRITE;
+
+    ep->rx.atomic = NULL;
+    if (done) {
+        apply(atomic);
+        count(ep, atomic);
+    }
+    atomic->bytes.iov_len = done && fetches ? atomic->len : 0;
+    int rc = tcp_tx_answer(ep, atomic);
+    if (done)
+        report_done(&ep->report, fetches ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, false, NULL, 0,
+                    0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    return rc;
+}
+
+/* ---- The answer, at the initiator ---- */
+
+int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_op *op = tcp_tx_reading(ep);
+    const char *why = NULL;
+
+    if (!op || op->kind != TCP_KIND_ATOMIC)
+        why = "answer to no atomic operation";
+    else if (!wire->status && wire->payload != (op->flags & FI_READ ? op->len : 0))
+        why = "result of another length than the atomic operation";
+    if (why) {
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, "connection closed: %s", why);
+        return -FI_EPROTO;
+    }
+    ep->rx.status = (int)wire->status;
+    tcp_dest_set(&ep->rx.dest, op->iov, op->iov_count);
+    return 0;
+}
+
+void tcp_atomic_finish_answer(struct tcp_ep *ep)
+{
+    if (ep->rx.status)
+        tcp_tx_read_failed(ep, ep->rx.status);
+    else
+        tcp_tx_read_done(ep);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Atomic operations: requests are done by the target's CPU (core/atomic.h) when they have arrived,
+ * and answered in their order, each once, with a status and what was fetched. A request that cannot
+ * be done is answered with its error; the connection lives. All with the unit locked.
+ */
+#ifndef WEFT_TCP_ATOMIC_H
+#define WEFT_TCP_ATOMIC_H
+
+#include <sys/uio.h>
+
+#include "core/mr.h"
+#include "transports/tcp/tcp_info.h"
+#include "transports/tcp/tcp_wire.h"
+
+struct tcp_ep;
+
+/* The bytes of a request or of its result, while they do not fit into its record; and at the target
+ * what the request is. Of a pool of the set. */
+struct tcp_atomic {
+    struct iovec bytes; /* of `data`: a record's payload */
+    int status;         /* positive error; 0: it can be done */
+    uint8_t function, datatype, operation;
+    size_t len; /* of one operand */
+    unsigned mr_count;
+    struct mr *mr[TCP_WIRE_IOV_MAX]; /* held */
+    size_t iov_count;
+    struct iovec iov[TCP_WIRE_IOV_MAX * TCP_MR_IOV_MAX]; /* what is changed, whole elements each */
+    uint8_t data[2 * TCP_ATOMIC_MAX];
+};
+
+/* NULL without memory. */
+struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep);
+void tcp_atomic_put(struct tcp_ep *ep, struct tcp_atomic *atomic); /* takes NULL */
+
+/* A request begins, and has arrived; an answer does. 0, or a negative error that ends the
+ * connection. */
+int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire);
+int tcp_atomic_finish(struct tcp_ep *ep);
+int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire);
+void tcp_atomic_finish_answer(struct tcp_ep *ep);
+
+/* What a long double is here, for tcp_wire.atomic; 0 for other datatypes. */
+uint8_t tcp_atomic_precision(unsigned datatype);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Records that wait for company. The first posts of a burst leave at once; those that follow
+ * without a progress call in between may stay in the queue until the next progress call, or until
+ * enough have gathered for one system call. An application that makes no further call is not relied
+ * upon: one thread of the process sends what has waited for a millisecond.
+ *
+ * Who may touch a connection's queues is the unit's lock holder, except while the stage is open:
+ * then the thread may take it, send, and leave word of how much. The unit takes it back before
+ * anything else.
+ */
+#ifndef WEFT_TCP_STAGE_H
+#define WEFT_TCP_STAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/list.h"
+
+struct tcp_ep;
+
+enum tcp_stage_state {
+    TCP_STAGE_OURS,  /* the unit's */
+    TCP_STAGE_OPEN,  /* anybody's */
+    TCP_STAGE_TAKEN, /* the thread's, for the time of one system call */
+    TCP_STAGE_SENT,  /* the unit's again; `ahead` bytes have left */
+};
+
+struct tcp_stage {
+    struct list link; /* of those that the thread looks at; under the mutex of their list */
+    bool joined;      /* link is in it, from the first wait on */
+    struct tcp_ep *ep;
+    atomic_uint state;
+    atomic_uint
+        turn;       /* counts flushes: the thread tells by it what has waited since its last look */
+    unsigned seen;  /* the thread's: turn at that look */
+    bool open;      /* state may be other than OURS */
+    uint32_t epoch; /* of the set, when run began */
+    uint32_t run;   /* posts since then */
+    uint32_t bytes; /* of them, in the queue */
+    uint32_t lead;  /* posts of a run that leave at once */
+    uint32_t abstain; /* posts that leave at once, since the thread had to help */
+    uint32_t penalty; /* the next abstain */
+    long switches;    /* of the caller's thread, against its will, when it was last late */
+    size_t ahead;     /* bytes that the thread has sent */
+};
+
+void tcp_stage_init(struct tcp_stage *stage, struct tcp_ep *ep);
+/* Forgets the connection: its socket closes. Unit locked, stage not open. */
+void tcp_stage_leave(struct tcp_stage *stage);
+
+/* May a record of size bytes, just queued, wait? Unit locked. */
+bool tcp_stage_wants(struct tcp_stage *stage, size_t size);
+/* The queues are left to the thread, if it comes to that. */
+void tcp_stage_open(struct tcp_stage *stage);
+/* Many leave together: waiting is worth it. */
+void tcp_stage_gathered(struct tcp_stage *stage);
+
+/* Takes an open stage back; may wait for one system call of the thread. */
+void tcp_stage_close(struct tcp_stage *stage);
+
+#endif
