@@ -583,6 +583,8 @@ uint8_t tcp_tx_rndv_open(struct tcp_ep *ep, struct tcp_op *op)
 {
     struct tcp_tx *tx = &ep->tx;
 
+    /* The thread reads rndv_count where a record has a fence. */
+    tcp_tx_reclaim(ep);
     if (tx->rndv_count == RNDV_CONTEXTS)
         return 0;
     if (!tx->rndv)
