@@ -52,23 +52,6 @@ void key_table_grow(struct key_table *table)
 
 /* ---- Receives ---- */
 
-struct rx *match_new_rx(struct match *match)
-{
-    struct rx *rx = pool_get(&match->pool);
-
-    if (!rx)
-        return NULL;
-    rx->entry.iov = rx->iov;
-    rx->entry.desc = (void **)(rx->iov + match->attr.iov_limit);
-    rx->entry.cq_data = 0;
-    rx->entry.peer_context = NULL;
-    rx->entry.owner_context = match;
-    rx->parent = NULL;
-    rx->is_multi = false;
-    rx->is_claimed = false;
-    return rx;
-}
-
 void match_fill(const struct match *match, struct rx *rx, const struct want *want)
 {
     struct fi_peer_rx_entry *entry = &rx->entry;

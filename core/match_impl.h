@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside of the matching engine: what match*.c share.
+ * Inside of the matching engine: what match*.c and match_quick.h share.
  *
  * A struct rx is a receive or a message. Exact receives are in a hash table by (tag, source or
  * any); receives with ignore bits in a list of their own. Which of the two kinds matches first is
@@ -138,20 +138,33 @@ static inline void key_add(struct key_table *table, struct key_link *link, uint6
         key_table_grow(table);
 }
 
+/* The next of its key, if there is one, becomes the leader in its place. */
+static inline void key_remove_leader(struct key_table *table, struct key_link *link)
+{
+    struct key_link *next = link->next, *heir;
+
+    if (list_empty(&link->ring)) {
+        table->leaders--;
+        *link->reverse = next;
+        if (next)
+            next->reverse = link->reverse;
+        return;
+    }
+    heir = list_item(link->ring.next, struct key_link, ring);
+    list_detach(&link->ring);
+    heir->next = next;
+    heir->reverse = link->reverse;
+    *heir->reverse = heir;
+    if (next)
+        next->reverse = &heir->next;
+}
+
 static inline void key_remove(struct key_table *table, struct key_link *link)
 {
-    struct key_link *second = list_item(link->ring.next, struct key_link, ring);
-
-    if (link->reverse) {
-        *link->reverse = link->next;
-        if (link->next)
-            link->next->reverse = link->reverse;
-        if (second != link)
-            key_place(link->reverse, second);
-        else
-            table->leaders--;
-    }
-    list_detach(&link->ring);
+    if (link->reverse)
+        key_remove_leader(table, link);
+    else
+        list_detach(&link->ring);
 }
 
 /* ---- What the files give each other ---- */
@@ -197,7 +210,22 @@ static inline bool match_is_posted(const struct rx *rx)
     return !list_empty(&rx->all);
 }
 /* An entry with nothing but its own memory set. NULL without memory. */
-struct rx *match_new_rx(struct match *match);
+static inline struct rx *match_new_rx(struct match *match)
+{
+    struct rx *rx = pool_get(&match->pool);
+
+    if (!rx)
+        return NULL;
+    rx->entry.iov = rx->iov;
+    rx->entry.desc = (void **)(rx->iov + match->attr.iov_limit);
+    rx->entry.cq_data = 0;
+    rx->entry.peer_context = NULL;
+    rx->entry.owner_context = match;
+    rx->parent = NULL;
+    rx->is_multi = false;
+    rx->is_claimed = false;
+    return rx;
+}
 /* Writes an error entry for a receive that is out of all lists. */
 void match_report_error(struct match *match, const struct side *side, void *context, uint64_t tag,
                         uint64_t more_flags, int err);

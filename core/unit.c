@@ -92,6 +92,23 @@ bool unit_watched(const struct unit *unit)
            atomic_load_explicit(&impl->threaded, memory_order_relaxed);
 }
 
+void unit_lock_root(struct unit *unit)
+{
+    for (;;) {
+        struct unit *root = unit_root(unit);
+
+        pthread_mutex_lock(&root->mutex);
+        if (__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root)
+            return;
+        pthread_mutex_unlock(&root->mutex);
+    }
+}
+
+void unit_unlock_root(struct unit *unit)
+{
+    pthread_mutex_unlock(&unit_root(unit)->mutex);
+}
+
 bool unit_trylock(struct unit *unit)
 {
     if (!unit->locked)

@@ -78,19 +78,15 @@ static inline struct unit *unit_root(const struct unit *unit)
     }
 }
 
+/* The parts of unit_lock and unit_unlock where the lock is not elided. */
+void unit_lock_root(struct unit *unit);
+void unit_unlock_root(struct unit *unit);
+
 /* Not recursive. The root cannot change while locked. */
 static inline void unit_lock(struct unit *unit)
 {
-    if (!unit->locked)
-        return;
-    for (;;) {
-        struct unit *root = unit_root(unit);
-
-        pthread_mutex_lock(&root->mutex);
-        if (__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root)
-            return;
-        pthread_mutex_unlock(&root->mutex);
-    }
+    if (unit->locked)
+        unit_lock_root(unit);
 }
 
 /* False, and nothing locked, when somebody else has the lock. */
@@ -99,7 +95,7 @@ bool unit_trylock(struct unit *unit);
 static inline void unit_unlock(struct unit *unit)
 {
     if (unit->locked)
-        pthread_mutex_unlock(&unit_root(unit)->mutex);
+        unit_unlock_root(unit);
 }
 
 /* Sources join and leave with the unit locked. source->link must be initialised. */

@@ -140,6 +140,7 @@ int shm_ep_enable(struct shm_ep *ep)
     ep->top = is_top(&ep->report) && !(ep->srx && ep->srx->peer);
     ep->knows_sources = ep->srx || ep->caps & (FI_SOURCE | FI_DIRECTED_RECV |
                                                FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
+    ep->delivers = ep->match && !ep->source_err;
     shm_av_watch(ep);
     unit_lock(ep->report.unit);
     rc = unit_attach(ep->report.unit, &ep->source);

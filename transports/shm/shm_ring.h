@@ -23,6 +23,7 @@ enum {
     SHM_REGION = 2 * (SHM_HALF + SHM_BULK),
     SHM_WORD = 8,
     SHM_BODY_MAX = SHM_MESSAGE_LINES * SHM_LINE - SHM_WORD,
+    SHM_BODY_LINE = SHM_LINE - SHM_WORD, /* of a message of one line */
 };
 
 /* Written by the receiver, read by the sender when it runs out. */
@@ -98,6 +99,26 @@ static inline void shm_tx_publish(struct shm_tx *tx, struct shm_head head)
     }
 }
 
+/* Room for one line, if there is any without a look at the credits. */
+static inline char *shm_tx_line(const struct shm_tx *tx)
+{
+    return __builtin_expect(tx->pos != tx->limit, 1) ? tx->lines + tx->at * SHM_LINE : NULL;
+}
+
+/* Publishes a message whose body fits into it. */
+static inline void shm_tx_publish_line(struct shm_tx *tx, char *line, struct shm_head head)
+{
+    uint64_t word =
+        (uint64_t)tx->lap << 32 | (uint64_t)head.bytes << 16 | (uint64_t)head.flags << 8 | head.op;
+
+    atomic_store_explicit((_Atomic uint64_t *)(void *)line, word, memory_order_release);
+    tx->pos++;
+    if (__builtin_expect(++tx->at == SHM_LINES, 0)) {
+        tx->at = 0;
+        tx->lap += tx->lap == UINT32_MAX ? 2 : 1;
+    }
+}
+
 /* Room for len bytes (at most SHM_CHUNK) in one piece, or NULL. *pos is what the message says. */
 char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos);
 /* They are written; to be called before the message that mentions them is published. */
@@ -132,13 +153,8 @@ static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head
 /* Out of line: clears the inner lines of a long message. */
 void shm_rx_clear(struct shm_rx *rx, unsigned lines);
 
-/* The message is read: its lines go back. */
-static inline void shm_rx_consume(struct shm_rx *rx, struct shm_head head)
+static inline void shm_rx_give_back(struct shm_rx *rx, unsigned lines)
 {
-    unsigned lines = shm_lines_of(head.bytes);
-
-    if (lines > 1)
-        shm_rx_clear(rx, lines);
     rx->pos += lines;
     rx->at += lines;
     if (__builtin_expect(rx->at == SHM_LINES, 0)) {
@@ -149,6 +165,22 @@ static inline void shm_rx_consume(struct shm_rx *rx, struct shm_head head)
         rx->told = rx->pos;
         atomic_store_explicit(&rx->credits->lines, rx->pos, memory_order_release);
     }
+}
+
+/* The message is read: its lines go back. */
+static inline void shm_rx_consume(struct shm_rx *rx, struct shm_head head)
+{
+    unsigned lines = shm_lines_of(head.bytes);
+
+    if (lines > 1)
+        shm_rx_clear(rx, lines);
+    shm_rx_give_back(rx, lines);
+}
+
+/* The same for one that is known to be of one line. */
+static inline void shm_rx_consume_line(struct shm_rx *rx)
+{
+    shm_rx_give_back(rx, 1);
 }
 
 /* Where the len bytes at pos are; NULL when a message must not say so. */
