@@ -2,6 +2,10 @@
 /*
  * Keys are in a hash table with open addressing: linear probing, at most half full, deletion by
  * moving back what follows. Only regions that a peer may access are in it.
+ *
+ * What changes the table holds the mutex, and `changes` is odd meanwhile. mr_find looks without the
+ * mutex: what it has read counts if `changes` was even and has stayed the same. So the fields that
+ * it reads are atomic, and tables that were outgrown stay until the map goes.
  */
 #include "core/mr.h"
 
@@ -27,8 +31,18 @@ enum {
 };
 
 struct slot {
-    uint64_t key;
-    struct mr *mr; /* NULL: free */
+    _Atomic uint64_t key;
+    _Atomic(struct mr *) mr; /* NULL: free */
+    /* Of a region that mr_find knows; else access is 0. */
+    _Atomic uint64_t access, start, len; /* start: the remote address of the first byte */
+    _Atomic(char *) memory;
+};
+
+/* Its slots follow. */
+struct table {
+    struct table *outgrown;
+    size_t mask;
+    struct slot slots[];
 };
 
 struct mr_map {
@@ -36,62 +50,124 @@ struct mr_map {
     uint64_t mode; /* mr_mode with the old BASIC and SCALABLE spelt out */
     uint64_t key_mask;
     pthread_mutex_t mutex;
-    struct slot *slots;
-    size_t mask, used;
+    _Atomic(struct table *) table;
+    atomic_uint changes;
+    size_t used;
     uint64_t keys[KEY_BATCH];
     size_t keys_left;
 };
 
 static const uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-static size_t home_of(const struct mr_map *map, uint64_t key)
+static size_t home_of(const struct table *table, uint64_t key)
 {
     key *= 0x9e3779b97f4a7c15ull;
-    return (size_t)(key >> 32) & map->mask;
+    return (size_t)(key >> 32) & table->mask;
 }
 
-static struct slot *find_locked(const struct mr_map *map, uint64_t key)
+static struct mr *mr_in(const struct slot *slot)
 {
-    for (size_t i = home_of(map, key);; i = (i + 1) & map->mask) {
-        struct slot *slot = &map->slots[i];
+    return atomic_load_explicit(&slot->mr, memory_order_acquire);
+}
 
-        if (!slot->mr || slot->key == key)
+static uint64_t key_in(const struct slot *slot)
+{
+    return atomic_load_explicit(&slot->key, memory_order_acquire);
+}
+
+/* One piece, nothing that must be told, nothing that may still change. */
+static bool is_plain(const struct mr *mr)
+{
+    return mr->iov_count == 1 && mr->enabled && !(mr->domain->info->caps & FI_RMA_EVENT);
+}
+
+/* Each store is after the one that made `changes` odd. */
+static void fill(struct slot *slot, struct mr *mr)
+{
+    const memory_order order = memory_order_release;
+
+    atomic_store_explicit(&slot->access, mr && is_plain(mr) ? mr->access : 0, order);
+    if (mr) {
+        atomic_store_explicit(&slot->key, mr->key, order);
+        atomic_store_explicit(&slot->start, mr->offset, order);
+        atomic_store_explicit(&slot->len, mr->len, order);
+        atomic_store_explicit(&slot->memory, (char *)mr->iov[0].iov_base, order);
+    }
+    atomic_store_explicit(&slot->mr, mr, order);
+}
+
+static struct table *table_of(const struct mr_map *map)
+{
+    return atomic_load_explicit(&map->table, memory_order_acquire);
+}
+
+static struct slot *find_in(struct table *table, uint64_t key)
+{
+    for (size_t i = home_of(table, key);; i = (i + 1) & table->mask) {
+        struct slot *slot = &table->slots[i];
+
+        if (!mr_in(slot) || key_in(slot) == key)
             return slot;
     }
 }
 
+static struct slot *find_locked(const struct mr_map *map, uint64_t key)
+{
+    return find_in(table_of(map), key);
+}
+
+static void change_begin(struct mr_map *map)
+{
+    pthread_mutex_lock(&map->mutex);
+    atomic_store_explicit(&map->changes, map->changes + 1, memory_order_relaxed);
+}
+
+static void change_end(struct mr_map *map)
+{
+    atomic_store_explicit(&map->changes, map->changes + 1, memory_order_release);
+    pthread_mutex_unlock(&map->mutex);
+}
+
+static struct table *new_table(size_t slots)
+{
+    struct table *table = calloc(1, sizeof(*table) + slots * sizeof(struct slot));
+
+    if (table)
+        table->mask = slots - 1;
+    return table;
+}
+
 static int grow_locked(struct mr_map *map)
 {
-    struct slot *old = map->slots;
-    size_t old_count = map->mask + 1;
-    struct slot *slots = calloc(old_count * 2, sizeof(*slots));
+    struct table *old = table_of(map), *table = new_table(2 * (old->mask + 1));
 
-    if (!slots)
+    if (!table)
         return -FI_ENOMEM;
-    map->slots = slots;
-    map->mask = old_count * 2 - 1;
-    for (size_t i = 0; i < old_count; i++)
-        if (old[i].mr)
-            *find_locked(map, old[i].key) = old[i];
-    free(old);
+    for (size_t i = 0; i <= old->mask; i++)
+        if (mr_in(&old->slots[i]))
+            fill(find_in(table, key_in(&old->slots[i])), mr_in(&old->slots[i]));
+    table->outgrown = old;
+    atomic_store_explicit(&map->table, table, memory_order_release);
     return 0;
 }
 
 static void remove_locked(struct mr_map *map, uint64_t key)
 {
-    struct slot *slot = find_locked(map, key);
-    size_t hole = (size_t)(slot - map->slots), i = hole;
+    struct table *table = table_of(map);
+    struct slot *slots = table->slots;
+    size_t hole = (size_t)(find_in(table, key) - slots), i = hole;
 
     for (;;) {
-        map->slots[hole].mr = NULL;
+        fill(&slots[hole], NULL);
         do {
-            i = (i + 1) & map->mask;
-            if (!map->slots[i].mr) {
+            i = (i + 1) & table->mask;
+            if (!mr_in(&slots[i])) {
                 map->used--;
                 return;
             }
-        } while (((i - home_of(map, map->slots[i].key)) & map->mask) < ((i - hole) & map->mask));
-        map->slots[hole] = map->slots[i];
+        } while (((i - home_of(table, key_in(&slots[i]))) & table->mask) <
+                 ((i - hole) & table->mask));
+        fill(&slots[hole], mr_in(&slots[i]));
         hole = i;
     }
 }
@@ -111,7 +187,7 @@ static int random_key_locked(struct mr_map *map, uint64_t *key)
         }
         *key = map->keys[--map->keys_left] & map->key_mask;
         map->keys[map->keys_left] = 0;
-    } while (*key == FI_KEY_NOTAVAIL || find_locked(map, *key)->mr);
+    } while (*key == FI_KEY_NOTAVAIL || mr_in(find_locked(map, *key)));
     return 0;
 }
 
@@ -120,7 +196,7 @@ static int insert_locked(struct mr_map *map, struct mr *mr)
     struct slot *slot;
     int rc;
 
-    if (map->used * 2 > map->mask) {
+    if (map->used * 2 > table_of(map)->mask) {
         rc = grow_locked(map);
         if (rc)
             return rc;
@@ -131,10 +207,9 @@ static int insert_locked(struct mr_map *map, struct mr *mr)
             return rc;
     }
     slot = find_locked(map, mr->key);
-    if (slot->mr)
+    if (mr_in(slot))
         return -FI_ENOKEY;
-    slot->key = mr->key;
-    slot->mr = mr;
+    fill(slot, mr);
     map->used++;
     return 0;
 }
@@ -155,12 +230,11 @@ int mr_map_create(struct domain *domain, struct mr_map **map)
 
     if (!made)
         return -FI_ENOMEM;
-    made->slots = calloc(FIRST_SLOTS, sizeof(*made->slots));
-    if (!made->slots) {
+    atomic_init(&made->table, new_table(FIRST_SLOTS));
+    if (!table_of(made)) {
         free(made);
         return -FI_ENOMEM;
     }
-    made->mask = FIRST_SLOTS - 1;
     made->domain = domain;
     made->mode = mode_of(attr);
     made->key_mask = attr->mr_key_size && attr->mr_key_size < sizeof(uint64_t)
@@ -178,7 +252,10 @@ void mr_map_destroy(struct mr_map *map)
         return;
     map->domain->mrs = NULL;
     pthread_mutex_destroy(&map->mutex);
-    free(map->slots);
+    for (struct table *table = table_of(map), *next; table; table = next) {
+        next = table->outgrown;
+        free(table);
+    }
     free(map);
 }
 
@@ -204,9 +281,9 @@ static int mr_close(struct fid *fid)
     if (children_any(&mr->children))
         return -FI_EBUSY;
     if (mr->access & remote_access) {
-        pthread_mutex_lock(&map->mutex);
+        change_begin(map);
         remove_locked(map, mr->key);
-        pthread_mutex_unlock(&map->mutex);
+        change_end(map);
     }
     mr_release(mr);
     return 0;
@@ -444,9 +521,9 @@ static int register_region(struct mr_map *map, const struct fi_mr_attr *attr, ui
     if (!mr)
         return -FI_ENOMEM;
     if (mr->access & remote_access) {
-        pthread_mutex_lock(&map->mutex);
+        change_begin(map);
         rc = insert_locked(map, mr);
-        pthread_mutex_unlock(&map->mutex);
+        change_end(map);
         if (rc) {
             free(mr);
             return rc;
@@ -557,10 +634,34 @@ int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint
     int rc;
 
     pthread_mutex_lock(&map->mutex);
-    found = find_locked(map, key)->mr;
+    found = mr_in(find_locked(map, key));
     rc = resolve_locked(found, addr, len, access, iov, count);
     pthread_mutex_unlock(&map->mutex);
     if (!rc)
         *mr = found;
     return rc;
+}
+
+void *mr_find(const struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access)
+{
+    const memory_order order = memory_order_acquire;
+    unsigned changes = atomic_load_explicit(&map->changes, order);
+    struct table *table = table_of(map);
+    size_t home = home_of(table, key);
+    const struct slot *slot = &table->slots[home];
+    uint64_t granted, at, room;
+    char *memory;
+
+    if (key_in(slot) != key)
+        slot = &table->slots[(home + 1) & table->mask]; /* collided once, or rare enough */
+    granted = atomic_load_explicit(&slot->access, order);
+    at = addr - atomic_load_explicit(&slot->start, order);
+    room = atomic_load_explicit(&slot->len, order);
+    memory = atomic_load_explicit(&slot->memory, order);
+    if (__builtin_expect(key_in(slot) != key || !granted || access & ~granted || at >= room ||
+                             len > room - at || changes & 1 ||
+                             atomic_load_explicit(&map->changes, memory_order_relaxed) != changes,
+                         0))
+        return NULL;
+    return memory + at;
 }

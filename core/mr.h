@@ -61,4 +61,11 @@ int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint
                struct iovec *iov, size_t *count, struct mr **mr);
 void mr_release(struct mr *mr);
 
+/*
+ * The same without a lock, a hold, or a locked instruction: where the access is to be done, at
+ * once. NULL: it is refused, or the region has several pieces, counters, or endpoints, or the map
+ * is being changed; mr_resolve tells. len: not 0.
+ */
+void *mr_find(const struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access);
+
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,9 +63,15 @@ static int look(uint64_t key, uint64_t addr, size_t len, uint64_t access, struct
 {
     struct iovec pieces[4];
     size_t count = 4;
+    char *found = len ? mr_find(bed.map, key, addr, len, access) : NULL;
     struct mr *mr;
     int rc = mr_resolve(bed.map, key, addr, len, access, pieces, &count, &mr);
 
+    /* It may refuse what the other one grants, and never the other way round. */
+    if (found) {
+        assert_int_equal(rc, 0);
+        assert_ptr_equal(found, pieces[0].iov_base);
+    }
     if (rc)
         return rc;
     assert_int_equal(count, len ? 1 : 0);
@@ -115,6 +122,78 @@ static void virtual_addresses_start_at_the_buffer(void **state)
     assert_int_equal(look(key, (uintptr_t)buf + 95, 6, FI_REMOTE_READ, NULL), -FI_EINVAL);
     assert_int_equal(look(key, 0, 1, FI_REMOTE_READ, NULL), -FI_EINVAL);
     fi_close(&bed.mr->fid);
+    clear();
+}
+
+static void a_plain_region_is_found_without_a_lock(void **state)
+{
+    static char buf[100];
+    struct iovec pieces[2] = {{buf, 10}, {buf + 20, 10}};
+    struct fid_mr *other;
+
+    lay(0);
+    assert_int_equal(reg(buf, 100, FI_REMOTE_WRITE, 7, &bed.mr), 0);
+    assert_null(mr_find(bed.map, 7, 0, 1, FI_REMOTE_WRITE)); /* it may get counters */
+    fi_close(&bed.mr->fid);
+    bed.info.caps = 0;
+    assert_int_equal(reg(buf, 100, FI_REMOTE_WRITE, 7, &bed.mr), 0);
+    assert_ptr_equal(mr_find(bed.map, 7, 0, 100, FI_REMOTE_WRITE), buf);
+    assert_ptr_equal(mr_find(bed.map, 7, 99, 1, FI_REMOTE_WRITE), buf + 99);
+    assert_null(mr_find(bed.map, 7, 99, 2, FI_REMOTE_WRITE));
+    assert_null(mr_find(bed.map, 7, 100, 1, FI_REMOTE_WRITE));
+    assert_null(mr_find(bed.map, 7, UINT64_MAX, 1, FI_REMOTE_WRITE));
+    assert_null(mr_find(bed.map, 7, 1, SIZE_MAX, FI_REMOTE_WRITE));
+    assert_null(mr_find(bed.map, 7, 0, 1, FI_REMOTE_READ));
+    assert_null(mr_find(bed.map, 8, 0, 1, FI_REMOTE_WRITE));
+    assert_int_equal(fi_mr_regv(&bed.domain.fid, pieces, 2, FI_REMOTE_READ, 0, 9, 0, &other, NULL),
+                     0);
+    assert_null(mr_find(bed.map, 9, 0, 1, FI_REMOTE_READ));
+    fi_close(&other->fid);
+    fi_close(&bed.mr->fid);
+    assert_null(mr_find(bed.map, 7, 0, 1, FI_REMOTE_WRITE));
+    clear();
+}
+
+static void *come_and_go(void *arg)
+{
+    static char buf[2000];
+
+    for (unsigned i = 0; i < 2000; i++) {
+        struct fid_mr *mrs[20];
+
+        for (unsigned j = 0; j < 20; j++)
+            if (reg(buf + j, 1, FI_REMOTE_WRITE, 100 + j, &mrs[j]))
+                return "a region is refused";
+        for (unsigned j = 0; j < 20; j++)
+            fi_close(&mrs[j]->fid);
+    }
+    return NULL;
+}
+
+/* The table moves and grows meanwhile: what is found is always the region of that key. */
+static void regions_come_and_go_while_others_look(void **state)
+{
+    static char buf[2][64];
+    struct fid_mr *mrs[2];
+    pthread_t thread;
+    void *complaint;
+
+    lay(0);
+    bed.info.caps = 0;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(reg(buf[i], 64, FI_REMOTE_WRITE, 1 + i, &mrs[i]), 0);
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
+    for (unsigned i = 0; i < 100000; i++) {
+        char *found = mr_find(bed.map, 1 + i % 2, i % 64, 1, FI_REMOTE_WRITE);
+
+        if (found)
+            assert_ptr_equal(found, buf[i % 2] + i % 64);
+        assert_int_equal(look(1 + i % 2, i % 64, 1, FI_REMOTE_WRITE, NULL), 0);
+    }
+    pthread_join(thread, &complaint);
+    assert_null(complaint);
+    for (unsigned i = 0; i < 2; i++)
+        fi_close(&mrs[i]->fid);
     clear();
 }
 
@@ -395,6 +474,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_do_not_overflow),
         cmocka_unit_test(virtual_addresses_start_at_the_buffer),
+        cmocka_unit_test(a_plain_region_is_found_without_a_lock),
+        cmocka_unit_test(regions_come_and_go_while_others_look),
         cmocka_unit_test(access_must_be_granted),
         cmocka_unit_test(keys_in_use_are_refused),
         cmocka_unit_test(table_follows_a_model),

@@ -11,6 +11,10 @@
 #include "core/post.h"
 #include "transports/shm/shm_op.h"
 
+enum {
+    SHM_ACCESS_WORDS = 4 * sizeof(uint64_t), /* of an access without data to one segment */
+};
+
 /* Flags that ask for more than a line. */
 #define SHM_NOT_QUICK (FI_DELIVERY_COMPLETE | FI_FENCE | FI_REMOTE_CQ_DATA)
 
@@ -76,6 +80,57 @@ static inline __attribute__((always_inline)) bool shm_quick_send(struct shm_ep *
         return false;
     unit_lock(unit);
     done = shm_quick_send_locked(ep, post);
+    unit_unlock(unit);
+    return done;
+}
+
+/* A write of one buffer to one place; or a read, of which nothing travels but where it is. */
+static inline __attribute__((always_inline)) bool
+shm_quick_access_locked(struct shm_ep *ep, const struct post *post, enum shm_role role)
+{
+    const bool write = role == SHM_OUT;
+    const size_t len = post->iov->iov_len;
+    struct shm_link *link = shm_quick_link(ep, post->peer);
+    char *line = link ? shm_tx_line(&link->tx) : NULL, *body;
+    struct shm_op *op = line && ep->tx_used < ep->tx_size ? shm_op_get(link, role) : NULL;
+
+    if (__builtin_expect(!op, 0))
+        return false;
+    op->kind = write ? REPORT_WRITE : REPORT_READ;
+    op->context = post->context;
+    op->flags = post->kind;
+    op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
+    if (!write) {
+        op->count = 1;
+        op->iov[0] = post->iov[0];
+        op->len = op->total = len;
+    }
+    body = shm_put(line + SHM_WORD, op->id | 1ull << 32);
+    body = shm_put(body, post->rma->addr);
+    body = shm_put(body, len);
+    body = shm_put(body, post->rma->key);
+    if (write)
+        shm_quick_copy(body, post->iov->iov_base, len);
+    ep->idle = 0;
+    shm_tx_publish_line(
+        &link->tx, line,
+        (struct shm_head){.op = write ? SHM_WRITE : SHM_READ,
+                          .bytes = (uint16_t)(SHM_ACCESS_WORDS + (write ? len : 0))});
+    shm_link_notify(link);
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool
+shm_quick_access(struct shm_ep *ep, const struct post *post, enum shm_role role)
+{
+    const size_t most = role == SHM_OUT ? SHM_BODY_LINE - SHM_ACCESS_WORDS : SHM_CHUNK;
+    struct unit *unit = ep->report.unit;
+    bool done;
+
+    if (__builtin_expect(post->iov->iov_len > most || post->flags & SHM_NOT_QUICK || !unit, 0))
+        return false;
+    unit_lock(unit);
+    done = shm_quick_access_locked(ep, post, role);
     unit_unlock(unit);
     return done;
 }

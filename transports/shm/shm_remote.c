@@ -8,6 +8,7 @@
 #include "core/iov.h"
 #include "core/mr.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_quick.h"
 
 /* One access as it arrived, with the memory that it means. */
 struct access {
@@ -149,6 +150,69 @@ static void get_numbers(struct shm_words *words, struct access *access)
     access->count = access->mr_count = 0;
 }
 
+/* The head of an access of one line to one segment, each word read once. NULL: it is not one, or
+ * mr_resolve is to say what is wrong with it. */
+static inline char *quick_target(struct shm_link *link, const char *body, uint64_t right,
+                                 uint32_t *remote, uint64_t *len)
+{
+    struct shm_words words = {.at = body, .end = body + SHM_ACCESS_WORDS};
+    uint64_t numbers = shm_get(&words), addr = shm_get(&words), key;
+
+    *len = shm_get(&words);
+    key = shm_get(&words);
+    if (__builtin_expect(numbers >> 32 != 1, 0))
+        return NULL;
+    *remote = (uint32_t)numbers;
+    return mr_find(link->ep->domain->base.mrs, key, addr, *len, right);
+}
+
+static inline bool quick_write(struct shm_link *link, struct shm_head head, const char *body)
+{
+    uint64_t len;
+    uint32_t remote;
+    char *memory;
+
+    if (__builtin_expect(head.flags || head.bytes <= SHM_ACCESS_WORDS || head.bytes > SHM_BODY_LINE,
+                         0))
+        return false;
+    memory = quick_target(link, body, FI_REMOTE_WRITE, &remote, &len);
+    if (__builtin_expect(!memory || len + SHM_ACCESS_WORDS != head.bytes, 0))
+        return false;
+    shm_quick_copy(memory, body + SHM_ACCESS_WORDS, len);
+    shm_rx_consume_line(&link->rx);
+    shm_control_fin(link, remote);
+    report_done(&link->ep->report, REPORT_REMOTE_WRITE, false, NULL, 0, len, NULL, 0, 0, 0);
+    return true;
+}
+
+/* Answered at once, where nothing else is under way and there is room. */
+static inline bool quick_read(struct shm_link *link, struct shm_head head, const char *body)
+{
+    char *memory, *answer;
+    uint64_t len;
+    uint32_t remote;
+
+    if (__builtin_expect(head.flags || head.bytes != SHM_ACCESS_WORDS ||
+                             !list_empty(&link->streams) || link->dead,
+                         0))
+        return false;
+    memory = quick_target(link, body, FI_REMOTE_READ, &remote, &len);
+    if (__builtin_expect(!memory || !len || len > SHM_BODY_LINE - sizeof(uint64_t), 0))
+        return false;
+    answer = shm_tx_line(&link->tx);
+    if (__builtin_expect(!answer, 0))
+        return false;
+    shm_quick_copy(shm_put(answer + SHM_WORD, remote), memory, len);
+    shm_rx_consume_line(&link->rx);
+    link->ep->idle = 0;
+    shm_tx_publish_line(
+        &link->tx, answer,
+        (struct shm_head){.op = SHM_DATA, .bytes = (uint16_t)(sizeof(uint64_t) + len)});
+    shm_link_notify(link);
+    report_done(&link->ep->report, REPORT_REMOTE_READ, false, NULL, 0, len, NULL, 0, 0, 0);
+    return true;
+}
+
 bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body)
 {
     struct shm_words words = shm_words(body, head);
@@ -157,6 +221,8 @@ bool shm_take_write(struct shm_link *link, struct shm_head head, const char *bod
     struct iovec from;
     int err;
 
+    if (__builtin_expect(quick_write(link, head, body), 1))
+        return true;
     get_numbers(&words, &access);
     access.has_data = head.flags & SHM_CQ_DATA;
     access.data = access.has_data ? shm_get(&words) : 0;
@@ -207,10 +273,14 @@ bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *bod
 bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body)
 {
     struct shm_words words = shm_words(body, head);
-    struct access access = {.has_data = false};
+    struct access access;
     struct shm_op *op;
     int err;
 
+    if (__builtin_expect(quick_read(link, head, body), 1))
+        return true;
+    access.has_data = false;
+    access.data = 0;
     get_numbers(&words, &access);
     if (!get_rma(&words, &access) || !get_there(&words, &access))
         return broken(link);
