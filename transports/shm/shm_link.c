@@ -387,6 +387,16 @@ static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
     return n;
 }
 
+/* The peer writes on this link. Whoever connects does; the other side may never, if both connected
+ * at once, and then the page of its half is not touched here. */
+static void hear_first(struct shm_link *link)
+{
+    if (link->heard)
+        return;
+    link->heard = true;
+    shm_heat(link);
+}
+
 static bool introduce(struct shm_link *link, const struct hello *hello, const int *fds)
 {
     bool first = !link->region;
@@ -410,7 +420,7 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
     welcome = make_hello(link, 0);
     /* A peer that has gone needs no answer, but what it wrote is still to be taken. */
     say(link, &welcome, -1);
-    shm_heat(link);
+    hear_first(link);
     return true;
 }
 
@@ -426,7 +436,9 @@ static void listen_to(struct shm_link *link)
             link->ended = true;
             return;
         }
-        if (n != 1 && (n != sizeof(hello) || !introduce(link, &hello, fds)))
+        if (n == 1 && link->region)
+            hear_first(link);
+        else if (n != sizeof(hello) || !introduce(link, &hello, fds))
             shm_link_fail(link, FI_EIO);
         for (int i = 0; i < HELLO_FDS; i++) {
             if (fds[i] >= 0)
@@ -472,8 +484,11 @@ void shm_link_ring(struct shm_link *link)
 {
     if (!link->bell)
         listen_to(link);
-    if (link->bell && shm_bell_ring(link->bell, link->bell_number))
-        send(link->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!link->bell)
+        return;
+    /* A bell may be lost, if another peer scribbles on it: what is said here is not. */
+    if (shm_bell_ring(link->bell, link->bell_number) || !link->told)
+        link->told |= send(link->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 /* ---- Finding and connecting ---- */
@@ -554,7 +569,7 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
         shm_link_release(link);
         return rc;
     }
-    shm_heat(link);
+    link->told = true; /* by the request */
     *ret_link = link;
     return 0;
 }

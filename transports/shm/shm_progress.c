@@ -13,7 +13,7 @@
 enum {
     BATCH = 64,           /* messages of a link in a round */
     IDLE_LOOKS = 8,       /* idle rounds between looks at the clock */
-    ROUND_LOOKS = 1024,   /* rounds between looks at the sockets, whatever happens */
+    ROUND_LOOKS = 1024,   /* rounds until the sockets may be looked at, whatever happens */
     SWEEPS = 64,          /* rounds between looks at a cold ring */
     LOOK_TICKS = 100000,  /* about 50 us of a clock of 2 GHz */
     YIELD_TICKS = 200000, /* of silence, before the core is offered to others */
@@ -193,20 +193,27 @@ static unsigned answer_bell(struct shm_ep *ep)
         for (; bits; bits &= bits - 1) {
             uint32_t number = word * 64 + (unsigned)__builtin_ctzll(bits);
 
-            for (; number < ep->number_count; number += SHM_BELL_BITS)
+            for (; number < ep->number_count; number += SHM_BELL_BITS) {
+                if (ep->numbers[number])
+                    ep->numbers[number]->heard = true;
                 count += take_cold(ep, ep->numbers[number]);
+            }
         }
     }
     return count;
 }
 
-/* A cold ring at a time, in case that its bell was lost. */
+/* A cold ring at a time, in case that its bell was lost. The first message of a peer is announced
+ * on the socket, too, so that its ring need not be touched before. */
 static unsigned sweep(struct shm_ep *ep)
 {
+    struct shm_link *link;
+
     if (!ep->number_count)
         return 0;
     ep->sweep = (ep->sweep + 1) % ep->number_count;
-    return take_cold(ep, ep->numbers[ep->sweep]);
+    link = ep->numbers[ep->sweep];
+    return link && link->heard ? take_cold(ep, link) : 0;
 }
 
 /* ---- Writing ---- */
@@ -229,15 +236,22 @@ static void write_busy(struct shm_ep *ep)
 
 /* ---- The round ---- */
 
+static bool look_is_due(struct shm_ep *ep, uint64_t now)
+{
+    if (now - ep->looked <= LOOK_TICKS)
+        return false;
+    ep->looked = now;
+    return true;
+}
+
 static bool time_to_look(struct shm_ep *ep)
 {
     uint64_t now = ticks();
 
     if (ep->idle == IDLE_LOOKS)
         ep->silent_since = now;
-    if (now - ep->looked <= LOOK_TICKS)
+    if (!look_is_due(ep, now))
         return false;
-    ep->looked = now;
     /* More processes than cores: the one that is waited for may need this one. */
     if (now - ep->silent_since > YIELD_TICKS)
         sched_yield();
@@ -256,7 +270,7 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
     if (ep->rounds % SWEEPS == 0)
         sweep(ep);
     if (ep->rounds % ROUND_LOOKS == 0) {
-        look = true;
+        look |= look_is_due(ep, ticks());
         cool_silent(ep);
     }
     if (!look)

@@ -9,7 +9,7 @@
 #include "ends.h"
 
 enum {
-    ROUNDS = 4096, /* of progress: the sockets are looked at among them */
+    ROUNDS = 16384, /* of progress: the sockets are looked at among them */
 };
 
 static struct end one, other;
