@@ -289,6 +289,7 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->busy);
     list_init(&ep->crosses);
     list_init(&ep->saved);
+    list_init(&ep->held);
     list_init(&ep->links);
     list_init(&ep->dead);
     list_init(&ep->absent);

@@ -59,7 +59,8 @@ struct shm_ep {
     struct children aliases;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
-    bool saved_full; /* and it was said */
+    bool saved_full;  /* it was, and that was said */
+    struct list held; /* links that were told so, since there is no room */
     /* Operations */
     struct pool ops;
     struct shm_slot *slots;

@@ -181,13 +181,13 @@ static struct shm_link *new_link(struct shm_ep *ep, int fd)
     link->fence = true;
     link->cross_read = link->cross_write = true;
     link->refs = 1;
-    link->legacy = SHM_HALF + SHM_BULK;
     link->number = free_number(ep);
     list_init(&link->busy);
     list_init(&link->controls);
     list_init(&link->streams);
     list_init(&link->ops);
     list_init(&link->all);
+    list_init(&link->held);
     if (link->number == UINT32_MAX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
         cred.uid != geteuid() || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, fd, &event)) {
         free(link);
@@ -236,6 +236,7 @@ static void tear_down(struct shm_link *link)
         pool_put(&ep->controls, first);
     }
     list_detach(&link->busy);
+    list_detach(&link->held);
     list_detach(&link->all);
     ep->numbers[link->number] = NULL;
     if (link->fd >= 0) {

@@ -43,15 +43,17 @@ struct shm_link {
     struct list streams;  /* operations that send data */
     struct list ops;      /* all of its operations */
     struct list all;      /* of the endpoint: links, or dead */
+    struct list held;     /* of the endpoint: told to send nothing unasked */
+    size_t beyond;        /* bytes saved since then */
+    unsigned waiting;     /* announced messages without a receive */
     unsigned refs;        /* itself, and saved messages */
     void *region;         /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid;     /* 0: of another pid namespace */
-    bool barrier;  /* cooling it takes the fence of this side only */
-    bool ended;    /* the peer has gone; what it sent may still be here */
-    size_t legacy; /* bytes of that which may be saved beyond the limit */
-    int err;       /* positive: why it is dead */
-    char *name;    /* the peer's address; NULL as long as region is */
+    pid_t pid;    /* 0: of another pid namespace */
+    bool barrier; /* cooling it takes the fence of this side only */
+    bool ended;   /* the peer has gone; what it sent may still be here */
+    int err;      /* positive: why it is dead */
+    char *name;   /* the peer's address; NULL as long as region is */
 };
 
 /* Binds the socket that peers find to the endpoint's name, which becomes complete. -FI_EADDRINUSE,
