@@ -32,8 +32,7 @@ void shm_av_resolve(struct shm_link *link)
 void shm_av_catch_up(struct shm_ep *ep)
 {
     if (atomic_exchange(&ep->stale_peers, false)) {
-        for (size_t i = 0; i < ep->peer_count; i++)
-            ep->peers[i] = NULL;
+        shm_peers_forget(ep, NULL);
         shm_absent_forget(ep, FI_ADDR_UNSPEC);
     }
     if (!atomic_exchange(&ep->stale_sources, false) || !ep->knows_sources)

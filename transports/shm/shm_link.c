@@ -27,7 +27,7 @@
 #include "transports/shm/shm_place.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     BACKLOG = 4096,
     EVENTS = 64,
     HELLO_FDS = 2,
@@ -41,6 +41,7 @@ struct hello {
     uint32_t region;  /* bytes; 0 in a WELCOME */
     uint32_t number;  /* of the link in the bell that comes with it */
     uint32_t barrier; /* the sender of this can fence and be fenced */
+    uint32_t one_way; /* and does not receive */
     char name[SHM_NAME_MAX];
 };
 
@@ -85,10 +86,10 @@ static void *map_memory(int fd, size_t size)
 
 /* ---- The listener ---- */
 
-static int bind_name(struct shm_ep *ep, const char *name)
+int shm_listener_bind(const char *name, unsigned context, int *listener)
 {
     struct sockaddr_un sun;
-    socklen_t len = shm_name_socket(name, &sun);
+    socklen_t len = shm_name_socket(name, context, &sun);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
@@ -99,27 +100,27 @@ static int bind_name(struct shm_ep *ep, const char *name)
         close(fd);
         return rc;
     }
-    if (ep->listener >= 0)
-        close(ep->listener);
-    ep->listener = fd;
-    if (name != ep->name)
-        snprintf(ep->name, sizeof(ep->name), "%s", name);
+    if (*listener >= 0)
+        close(*listener);
+    *listener = fd;
     return 0;
 }
 
-int shm_listener_open(struct shm_ep *ep)
+int shm_listener_open(char *name, int *listener)
 {
     static atomic_uint counter;
-    char name[SHM_NAME_MAX];
+    char complete[SHM_NAME_MAX];
     int rc = -EADDRINUSE;
 
-    if (!shm_name_is_open(ep->name))
-        return bind_name(ep, ep->name);
+    if (!shm_name_is_open(name))
+        return shm_listener_bind(name, 0, listener);
     for (int tries = 0; rc == -EADDRINUSE && tries < 65536; tries++) {
-        rc = shm_name_complete(ep->name, atomic_fetch_add(&counter, 1), name);
+        rc = shm_name_complete(name, atomic_fetch_add(&counter, 1), complete);
         if (!rc)
-            rc = bind_name(ep, name);
+            rc = shm_listener_bind(complete, 0, listener);
     }
+    if (!rc)
+        memcpy(name, complete, sizeof(complete));
     return rc;
 }
 
@@ -138,9 +139,10 @@ int shm_link_start(struct shm_ep *ep)
     ep->bell = memory;
     ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     wake.data.ptr = ep;
-    if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake) ||
-        listen(ep->listener, BACKLOG) ||
-        epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event))
+    if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake))
+        return -errno;
+    if (ep->listener >= 0 && (listen(ep->listener, BACKLOG) ||
+                              epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event)))
         return -errno;
     return 0;
 }
@@ -225,10 +227,7 @@ static void tear_down(struct shm_link *link)
 
     if (link->hot)
         shm_cool(link);
-    for (size_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == link)
-            ep->peers[i] = NULL;
-    }
+    shm_peers_forget(ep, link);
     while (!list_empty(&link->controls)) {
         struct list *first = link->controls.next;
 
@@ -269,10 +268,7 @@ void shm_link_fail(struct shm_link *link, int err)
     link->err = err;
     list_detach(&link->all);
     list_attach(&link->all, &ep->dead);
-    for (size_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == link)
-            ep->peers[i] = NULL;
-    }
+    shm_peers_forget(ep, link);
 }
 
 void shm_link_bury(struct shm_ep *ep)
@@ -357,7 +353,8 @@ static struct hello make_hello(struct shm_link *link, uint32_t region)
                           .version = VERSION,
                           .region = region,
                           .number = link->number,
-                          .barrier = shm_fence_available()};
+                          .barrier = shm_fence_available(),
+                          .one_way = link->ep->fid.fid.fclass == FI_CLASS_TX_CTX};
 
     memcpy(hello.name, link->ep->name, sizeof(hello.name));
     return hello;
@@ -403,6 +400,7 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
     link->bell_number = hello->number;
     link->barrier = hello->barrier && shm_fence_available();
     link->fence = !link->barrier;
+    link->one_way = hello->one_way;
     if (!first)
         return true;
     region = map_memory(fds[1], SHM_REGION);
@@ -515,11 +513,12 @@ static int missing(struct shm_ep *ep, fi_addr_t dest, const char *name)
     return -FI_EAGAIN;
 }
 
-static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret_link)
+static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
+                      struct shm_link **ret_link)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), region_fd;
     struct sockaddr_un sun;
-    socklen_t len = shm_name_socket(name, &sun);
+    socklen_t len = shm_name_socket(name, context, &sun);
     struct shm_link *link;
     struct hello hello;
     void *region = NULL;
@@ -537,6 +536,7 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
         close(fd);
         return -FI_EACCES;
     }
+    link->context = (uint8_t)context;
     rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
     if (!rc) {
         shm_place(shm_numa(), region, 1, link->pid);
@@ -560,34 +560,77 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
     return 0;
 }
 
-static int remember(struct shm_ep *ep, fi_addr_t dest, struct shm_link *link)
-{
-    if (dest >= ep->peer_count) {
-        size_t count = av_limit(ep->av);
-        struct shm_link **peers = realloc(ep->peers, count * sizeof(struct shm_link *));
+/* ---- Peers ---- */
 
-        if (!peers)
-            return -FI_ENOMEM;
-        memset(peers + ep->peer_count, 0, (count - ep->peer_count) * sizeof(struct shm_link *));
-        ep->peers = peers;
-        ep->peer_count = count;
+static void forget(struct shm_link **links, size_t count, const struct shm_link *link)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!link || links[i] == link)
+            links[i] = NULL;
     }
-    ep->peers[dest] = link;
+}
+
+void shm_peers_forget(struct shm_ep *ep, const struct shm_link *link)
+{
+    forget(ep->peers, ep->peer_count, link);
+    for (int i = 0; ep->more && i < SHM_CONTEXTS - 1; i++)
+        forget(ep->more[i].links, ep->more[i].count, link);
+}
+
+static int grow(struct shm_link ***links, size_t *old, size_t count)
+{
+    struct shm_link **more = realloc(*links, count * sizeof(struct shm_link *));
+
+    if (!more)
+        return -FI_ENOMEM;
+    memset(more + *old, 0, (count - *old) * sizeof(struct shm_link *));
+    *links = more;
+    *old = count;
+    return 0;
+}
+
+static int remember(struct shm_ep *ep, unsigned context, fi_addr_t index, struct shm_link *link)
+{
+    struct shm_peers *peers = NULL;
+    int rc = 0;
+
+    if (context && !ep->more)
+        ep->more = calloc(SHM_CONTEXTS - 1, sizeof(*ep->more));
+    if (context && !ep->more)
+        return -FI_ENOMEM;
+    if (context)
+        peers = &ep->more[context - 1];
+    if (index >= (peers ? peers->count : ep->peer_count))
+        rc = grow(peers ? &peers->links : &ep->peers, peers ? &peers->count : &ep->peer_count,
+                  av_limit(ep->av));
+    if (rc)
+        return rc;
+    (peers ? peers->links : ep->peers)[index] = link;
     link->chosen = true;
     return 0;
+}
+
+static struct shm_link *remembered(const struct shm_ep *ep, unsigned context, fi_addr_t index)
+{
+    if (!context)
+        return index < ep->peer_count ? ep->peers[index] : NULL;
+    if (!ep->more || index >= ep->more[context - 1].count)
+        return NULL;
+    return ep->more[context - 1].links[index];
 }
 
 /* The link to that name that has been sent on, or else any. Which one is known to the AV's numbers
  * is forgotten when an address goes; a link that was accepted earlier may have been introduced
  * later, and what goes over it would overtake what is still in the other. */
-static struct shm_link *existing(const struct shm_ep *ep, const char *name)
+static struct shm_link *existing(const struct shm_ep *ep, const char *name, unsigned context)
 {
     struct shm_link *first = NULL;
 
     list_for_each (pos, &ep->links) {
         struct shm_link *link = list_item(pos, struct shm_link, all);
 
-        if (!link->region || link->ended || !shm_name_equal(link->name, name))
+        if (!link->region || link->ended || link->one_way || link->context != context ||
+            !shm_name_equal(link->name, name))
             continue;
         if (link->chosen)
             return link;
@@ -599,19 +642,20 @@ static struct shm_link *existing(const struct shm_ep *ep, const char *name)
 
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
 {
-    const char *name = av_addr(ep->av, dest);
+    unsigned bits = ep->av->rx_ctx_bits, context = bits ? (unsigned)(dest >> (64 - bits)) : 0;
+    fi_addr_t index = bits ? dest & UINT64_MAX >> bits : dest;
+    const char *name = av_addr(ep->av, index);
     struct shm_link *link;
     int rc = 0;
 
-    if (!name)
+    if (!name || context >= SHM_CONTEXTS)
         return -FI_EINVAL;
-    if (dest < ep->peer_count && ep->peers[dest]) {
-        *ret_link = ep->peers[dest];
+    *ret_link = remembered(ep, context, index);
+    if (*ret_link)
         return 0;
-    }
-    link = existing(ep, name);
+    link = existing(ep, name, context);
     if (!link)
-        rc = connect_to(ep, name, &link);
+        rc = connect_to(ep, name, context, &link);
     if (rc == -ECONNREFUSED)
         return missing(ep, dest, name);
     /* Too many requests are on their way: descriptors that nobody has taken yet are counted. */
@@ -620,7 +664,7 @@ int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
     if (rc)
         return rc;
     shm_absent_forget(ep, dest);
-    rc = remember(ep, dest, link);
+    rc = remember(ep, context, index, link);
     if (!rc)
         *ret_link = link;
     return rc;
