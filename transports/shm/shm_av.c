@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the AV says of peers. Its listener may not take the unit's lock, and leaves a note. */
 #include "transports/shm/shm_ep.h"
+#include "transports/shm/shm_peers.h"
 
 static void inserted(struct av_listener *listener, fi_addr_t addr)
 {

@@ -230,6 +230,7 @@ static void let_go(struct shm_ep *ep)
         free(ep->more[i].links);
     free(ep->more);
     free(ep->numbers);
+    free(ep->buckets);
     free(ep);
 }
 

@@ -80,12 +80,16 @@ struct shm_ep {
     struct shm_sep *sep;    /* whose context it is, or NULL */
     unsigned context;       /* index there */
     struct shm_link **numbers;
-    uint32_t number_count;
+    uint32_t number_count, number_free; /* none is free below */
+    struct list *buckets;               /* links by name */
+    unsigned bucket_count, named_count;
     struct pool controls;
     struct unit_source source; /* its fd: an epoll fd of listener and links */
     int listener, bell_fd, wake_fd;
     unsigned idle, rounds;
     uint64_t looked, silent_since; /* ticks */
+    uint64_t patience;             /* with this silence; 0: it is over */
+    unsigned hurry, waits;
     uint32_t sweep;
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,8 +21,8 @@
 
 #include "core/fork.h"
 #include "core/log.h"
-#include "core/wait.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_peers.h"
 #include "transports/shm/shm_place.h"
 
 enum {
@@ -43,13 +42,6 @@ struct hello {
     uint32_t barrier; /* the sender of this can fence and be fenced */
     uint32_t one_way; /* and does not receive */
     char name[SHM_NAME_MAX];
-};
-
-/* An address where nobody was. */
-struct absent {
-    struct list list;
-    fi_addr_t addr;
-    long long until; /* ms; later operations end in errors */
 };
 
 /* ---- Memory ---- */
@@ -154,9 +146,11 @@ static uint32_t free_number(struct shm_ep *ep)
     uint32_t old = ep->number_count, count = old ? 2 * old : 16;
     struct shm_link **numbers;
 
-    for (uint32_t i = 0; i < ep->number_count; i++) {
-        if (!ep->numbers[i])
+    for (uint32_t i = ep->number_free; i < ep->number_count; i++) {
+        if (!ep->numbers[i]) {
+            ep->number_free = i + 1;
             return i;
+        }
     }
     numbers = realloc(ep->numbers, count * sizeof(struct shm_link *));
     if (!numbers)
@@ -164,6 +158,7 @@ static uint32_t free_number(struct shm_ep *ep)
     memset(numbers + old, 0, (count - old) * sizeof(struct shm_link *));
     ep->numbers = numbers;
     ep->number_count = count;
+    ep->number_free = old + 1;
     return old;
 }
 
@@ -190,6 +185,7 @@ static struct shm_link *new_link(struct shm_ep *ep, int fd)
     list_init(&link->ops);
     list_init(&link->all);
     list_init(&link->held);
+    list_init(&link->named);
     if (link->number == UINT32_MAX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
         cred.uid != geteuid() || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, fd, &event)) {
         free(link);
@@ -207,9 +203,10 @@ static bool set_region(struct shm_link *link, void *region, int half, const char
     shm_tx_init(&link->tx, region, half);
     shm_rx_init(&link->rx, region, !half);
     link->name = strndup(name, SHM_NAME_MAX - 1);
-    if (link->name)
-        shm_av_resolve(link);
-    return link->name;
+    if (!link->name || !shm_peers_add(link))
+        return false;
+    shm_av_resolve(link);
+    return true;
 }
 
 void shm_link_release(struct shm_link *link)
@@ -227,7 +224,6 @@ static void tear_down(struct shm_link *link)
 
     if (link->hot)
         shm_cool(link);
-    shm_peers_forget(ep, link);
     while (!list_empty(&link->controls)) {
         struct list *first = link->controls.next;
 
@@ -237,7 +233,10 @@ static void tear_down(struct shm_link *link)
     list_detach(&link->busy);
     list_detach(&link->held);
     list_detach(&link->all);
+    shm_peers_remove(link);
     ep->numbers[link->number] = NULL;
+    if (link->number < ep->number_free)
+        ep->number_free = link->number;
     if (link->fd >= 0) {
         if (ep->forks == fork_generation) {
             epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);
@@ -306,12 +305,7 @@ void shm_link_close_all(struct shm_ep *ep)
         tear_down(link);
         shm_link_release(link);
     }
-    while (!list_empty(&ep->absent)) {
-        struct absent *absent = list_item(ep->absent.next, struct absent, list);
-
-        list_detach(&absent->list);
-        free(absent);
-    }
+    shm_absent_forget(ep, FI_ADDR_UNSPEC);
     if (ep->listener >= 0)
         close(ep->listener);
     if (ep->source.fd >= 0)
@@ -438,6 +432,8 @@ static void take_requests(struct shm_ep *ep)
 {
     int fd;
 
+    if (ep->listener < 0)
+        return;
     while ((fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct shm_link *link = new_link(ep, fd);
 
@@ -476,42 +472,6 @@ void shm_link_ring(struct shm_link *link)
 }
 
 /* ---- Finding and connecting ---- */
-
-void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
-{
-    list_for_each_safe (pos, after, &ep->absent) {
-        struct absent *absent = list_item(pos, struct absent, list);
-
-        if (dest != FI_ADDR_UNSPEC && absent->addr != dest)
-            continue;
-        list_detach(&absent->list);
-        free(absent);
-    }
-}
-
-/* Nobody is there: is there hope? */
-static int missing(struct shm_ep *ep, fi_addr_t dest, const char *name)
-{
-    pid_t pid = shm_name_pid(name);
-    struct absent *absent = NULL;
-    long long now = clock_ms();
-
-    list_for_each (pos, &ep->absent) {
-        if (list_item(pos, struct absent, list)->addr == dest)
-            absent = list_item(pos, struct absent, list);
-    }
-    if (!absent) {
-        absent = malloc(sizeof(*absent));
-        if (!absent)
-            return -FI_ENOMEM;
-        absent->addr = dest;
-        absent->until = now + ep->domain->fabric->connect_ms;
-        list_attach(&absent->list, &ep->absent);
-    }
-    if (now >= absent->until || (pid && kill(pid, 0) && errno == ESRCH))
-        return FI_ECONNREFUSED;
-    return -FI_EAGAIN;
-}
 
 static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
                       struct shm_link **ret_link)
@@ -560,86 +520,6 @@ static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
     return 0;
 }
 
-/* ---- Peers ---- */
-
-static void forget(struct shm_link **links, size_t count, const struct shm_link *link)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!link || links[i] == link)
-            links[i] = NULL;
-    }
-}
-
-void shm_peers_forget(struct shm_ep *ep, const struct shm_link *link)
-{
-    forget(ep->peers, ep->peer_count, link);
-    for (int i = 0; ep->more && i < SHM_CONTEXTS - 1; i++)
-        forget(ep->more[i].links, ep->more[i].count, link);
-}
-
-static int grow(struct shm_link ***links, size_t *old, size_t count)
-{
-    struct shm_link **more = realloc(*links, count * sizeof(struct shm_link *));
-
-    if (!more)
-        return -FI_ENOMEM;
-    memset(more + *old, 0, (count - *old) * sizeof(struct shm_link *));
-    *links = more;
-    *old = count;
-    return 0;
-}
-
-static int remember(struct shm_ep *ep, unsigned context, fi_addr_t index, struct shm_link *link)
-{
-    struct shm_peers *peers = NULL;
-    int rc = 0;
-
-    if (context && !ep->more)
-        ep->more = calloc(SHM_CONTEXTS - 1, sizeof(*ep->more));
-    if (context && !ep->more)
-        return -FI_ENOMEM;
-    if (context)
-        peers = &ep->more[context - 1];
-    if (index >= (peers ? peers->count : ep->peer_count))
-        rc = grow(peers ? &peers->links : &ep->peers, peers ? &peers->count : &ep->peer_count,
-                  av_limit(ep->av));
-    if (rc)
-        return rc;
-    (peers ? peers->links : ep->peers)[index] = link;
-    link->chosen = true;
-    return 0;
-}
-
-static struct shm_link *remembered(const struct shm_ep *ep, unsigned context, fi_addr_t index)
-{
-    if (!context)
-        return index < ep->peer_count ? ep->peers[index] : NULL;
-    if (!ep->more || index >= ep->more[context - 1].count)
-        return NULL;
-    return ep->more[context - 1].links[index];
-}
-
-/* The link to that name that has been sent on, or else any. Which one is known to the AV's numbers
- * is forgotten when an address goes; a link that was accepted earlier may have been introduced
- * later, and what goes over it would overtake what is still in the other. */
-static struct shm_link *existing(const struct shm_ep *ep, const char *name, unsigned context)
-{
-    struct shm_link *first = NULL;
-
-    list_for_each (pos, &ep->links) {
-        struct shm_link *link = list_item(pos, struct shm_link, all);
-
-        if (!link->region || link->ended || link->one_way || link->context != context ||
-            !shm_name_equal(link->name, name))
-            continue;
-        if (link->chosen)
-            return link;
-        if (!first)
-            first = link;
-    }
-    return first;
-}
-
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
 {
     unsigned bits = ep->av->rx_ctx_bits, context = bits ? (unsigned)(dest >> (64 - bits)) : 0;
@@ -650,21 +530,26 @@ int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
 
     if (!name || context >= SHM_CONTEXTS)
         return -FI_EINVAL;
-    *ret_link = remembered(ep, context, index);
+    *ret_link = shm_peers_get(ep, context, index);
     if (*ret_link)
         return 0;
-    link = existing(ep, name, context);
+    link = shm_peers_find(ep, name, context);
+    if (!link) {
+        /* It may have asked for one already: two would do for one. */
+        take_requests(ep);
+        link = shm_peers_find(ep, name, context);
+    }
     if (!link)
         rc = connect_to(ep, name, context, &link);
     if (rc == -ECONNREFUSED)
-        return missing(ep, dest, name);
+        return shm_absent_wait(ep, dest, name);
     /* Too many requests are on their way: descriptors that nobody has taken yet are counted. */
     if (rc == -ETOOMANYREFS || rc == -ENOBUFS)
         rc = -FI_EAGAIN;
     if (rc)
         return rc;
     shm_absent_forget(ep, dest);
-    rc = remember(ep, context, index, link);
+    rc = shm_peers_set(ep, context, index, link);
     if (!rc)
         *ret_link = link;
     return rc;

@@ -44,6 +44,7 @@ struct shm_link {
     struct list streams;  /* operations that send data */
     struct list ops;      /* all of its operations */
     struct list all;      /* of the endpoint: links, or dead */
+    struct list named;    /* of the endpoint's bucket */
     struct list held;     /* of the endpoint: told to send nothing unasked */
     size_t beyond;        /* bytes saved since then */
     unsigned waiting;     /* announced messages without a receive */
@@ -89,10 +90,6 @@ void shm_link_bury(struct shm_ep *ep);
 void shm_link_release(struct shm_link *link);
 /* All links go, and the listener; nothing is reported. */
 void shm_link_close_all(struct shm_ep *ep);
-/* What is sent asks again for the link; NULL: for all. */
-void shm_peers_forget(struct shm_ep *ep, const struct shm_link *link);
-/* An address is another one now. */
-void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest);
 
 /* After a message was published. */
 static inline void shm_link_notify(struct shm_link *link)

@@ -87,6 +87,11 @@ static uint64_t hash(const char *text, uint64_t seed)
     return seed;
 }
 
+uint64_t shm_name_hash(const char *name)
+{
+    return hash(bare(name), 0xcbf29ce484222325ull);
+}
+
 int shm_name_give(const char *name, void *addr, size_t *len)
 {
     size_t need = strlen(name) + 1, room = *len;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,6 +28,8 @@ int shm_name_complete(const char *open, unsigned number, char *name);
 /* Two addresses of one endpoint? */
 bool shm_name_equal(const char *a, const char *b);
 
+/* The same for two addresses of one endpoint. */
+uint64_t shm_name_hash(const char *name);
 /* What fi_getname answers. */
 int shm_name_give(const char *name, void *addr, size_t *len);
 /* The socket address of the receive context with that index; returns its length. An endpoint that
