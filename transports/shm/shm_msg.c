@@ -4,6 +4,7 @@
 
 #include "core/fork.h"
 #include "core/match_quick.h"
+#include "core/no.h"
 #include "core/post.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_quick.h"
@@ -153,23 +154,21 @@ static ssize_t quick_tinject(struct fid_ep *fid, const void *buf, size_t len, fi
     return tagged_inject(fid, buf, len, dest, tag);
 }
 
-struct fi_ops_msg shm_msg_ops = {.size = sizeof(struct fi_ops_msg),
-                                 .recv = quick_recv,
-                                 .recvv = msg_recvv,
-                                 .recvmsg = msg_recvmsg,
-                                 .send = quick_send,
-                                 .sendv = msg_sendv,
-                                 .sendmsg = msg_sendmsg,
-                                 .inject = quick_inject,
-                                 .senddata = msg_senddata,
-                                 .injectdata = msg_injectdata};
-struct fi_ops_tagged shm_tagged_ops = {.size = sizeof(struct fi_ops_tagged),
-                                       .recv = quick_trecv,
-                                       .recvv = tagged_recvv,
-                                       .recvmsg = tagged_recvmsg,
-                                       .send = quick_tsend,
-                                       .sendv = tagged_sendv,
-                                       .sendmsg = tagged_sendmsg,
-                                       .inject = quick_tinject,
-                                       .senddata = tagged_senddata,
-                                       .injectdata = tagged_injectdata};
+#define QUICK_RECV .recv = quick_recv, .recvv = msg_recvv, .recvmsg = msg_recvmsg
+#define QUICK_TRECV .recv = quick_trecv, .recvv = tagged_recvv, .recvmsg = tagged_recvmsg
+#define QUICK_SEND                                                                                 \
+    .send = quick_send, .sendv = msg_sendv, .sendmsg = msg_sendmsg, .inject = quick_inject,        \
+    .senddata = msg_senddata, .injectdata = msg_injectdata
+#define QUICK_TSEND                                                                                \
+    .send = quick_tsend, .sendv = tagged_sendv, .sendmsg = tagged_sendmsg,                         \
+    .inject = quick_tinject, .senddata = tagged_senddata, .injectdata = tagged_injectdata
+
+struct fi_ops_msg shm_msg_ops = {.size = sizeof(struct fi_ops_msg), QUICK_RECV, QUICK_SEND};
+struct fi_ops_msg shm_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), NO_RECV, QUICK_SEND};
+struct fi_ops_msg shm_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), QUICK_RECV, NO_SEND};
+struct fi_ops_tagged shm_tagged_ops = {
+    .size = sizeof(struct fi_ops_tagged), QUICK_TRECV, QUICK_TSEND};
+struct fi_ops_tagged shm_tagged_tx_ops = {
+    .size = sizeof(struct fi_ops_tagged), NO_TRECV, QUICK_TSEND};
+struct fi_ops_tagged shm_tagged_rx_ops = {
+    .size = sizeof(struct fi_ops_tagged), QUICK_TRECV, NO_TSEND};

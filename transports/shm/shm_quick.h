@@ -26,7 +26,7 @@ static inline struct shm_link *shm_quick_link(const struct shm_ep *ep, fi_addr_t
     if (__builtin_expect(dest >= ep->peer_count || ep->forks != fork_generation, 0))
         return NULL;
     link = ep->peers[dest];
-    if (__builtin_expect(!link || link->big_writes ||
+    if (__builtin_expect(!link || link->big_writes || link->tx.held ||
                              atomic_load_explicit(&ep->stale_peers, memory_order_relaxed),
                          0))
         return NULL;
