@@ -8,9 +8,7 @@
 #include "core/fork.h"
 #include "core/iov.h"
 #include "core/log.h"
-#include "core/match_quick.h"
 #include "transports/shm/shm_op.h"
-#include "transports/shm/shm_quick.h"
 
 /* A message without a receive: all of it, or where it waits. */
 struct shm_saved {
@@ -355,32 +353,8 @@ take_message(struct shm_link *link, struct shm_head head, uint8_t flags, const c
     return true;
 }
 
-/* A message of one line with nothing but a tag, to a receive of this endpoint's own. */
-static inline bool deliver(struct shm_link *link, size_t len, const char *body)
-{
-    struct shm_ep *ep = link->ep;
-    uint64_t tag;
-    struct rx *rx;
-
-    if (__builtin_expect(!ep->delivers || len < sizeof(tag) || len > SHM_BODY_LINE, 0))
-        return false;
-    tag = __atomic_load_n((const uint64_t *)(const void *)body, __ATOMIC_RELAXED);
-    body += sizeof(tag);
-    len -= sizeof(tag);
-    rx = match_quick_take(ep->match, &ep->match->tag, tag, len);
-    if (__builtin_expect(!rx, 0))
-        return false;
-    shm_quick_copy(rx->iov[0].iov_base, body, len);
-    shm_rx_consume_line(&link->rx);
-    match_quick_done(ep->match, rx, len, tag,
-                     ep->knows_sources ? av_source(ep->av, link->addr) : link->addr);
-    return true;
-}
-
 bool shm_take_message(struct shm_link *link, struct shm_head head, const char *body)
 {
-    if (__builtin_expect(head.flags == SHM_TAGGED && deliver(link, head.bytes, body), 1))
-        return true;
     if (__builtin_expect(head.flags == SHM_TAGGED, 1))
         return take_message(link, head, SHM_TAGGED, body);
     return take_message(link, head, head.flags, body);

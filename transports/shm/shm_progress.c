@@ -9,6 +9,7 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_quick.h"
 
 enum {
     BATCH = 64,           /* messages of a link in a round */
@@ -141,9 +142,9 @@ unsigned shm_link_take(struct shm_link *link)
 
         if (look == SHM_NONE)
             break;
-        if (look == SHM_BROKEN)
+        if (__builtin_expect(look == SHM_BROKEN, 0))
             shm_link_fail(link, FI_EIO);
-        else if (take_one(link, head, body))
+        else if (shm_quick_take(link, head, body) || take_one(link, head, body))
             count++;
         else
             break;

@@ -8,6 +8,7 @@
 #define WEFT_SHM_QUICK_H
 
 #include "core/fork.h"
+#include "core/match_quick.h"
 #include "core/post.h"
 #include "transports/shm/shm_op.h"
 
@@ -133,6 +134,33 @@ shm_quick_access(struct shm_ep *ep, const struct post *post, enum shm_role role)
     done = shm_quick_access_locked(ep, post, role);
     unit_unlock(unit);
     return done;
+}
+
+/* Takes a message of one line without data, to a receive of this endpoint's own. */
+static inline __attribute__((always_inline)) bool
+shm_quick_take(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct match *match = link->ep->match;
+    const bool tagged = head.flags & SHM_TAGGED;
+    const unsigned header = tagged ? sizeof(uint64_t) : 0;
+    size_t len = (size_t)head.bytes - header;
+    uint64_t tag = 0;
+    struct rx *rx;
+
+    if (__builtin_expect(head.op != SHM_MSG || head.flags & ~SHM_TAGGED || !link->ep->delivers ||
+                             head.bytes < header || head.bytes > SHM_BODY_LINE,
+                         0))
+        return false;
+    if (tagged)
+        tag = __atomic_load_n((const uint64_t *)(const void *)body, __ATOMIC_RELAXED);
+    rx = match_quick_take(match, tagged ? &match->tag : &match->msg, tag, len);
+    if (__builtin_expect(!rx, 0))
+        return false;
+    shm_quick_copy(rx->iov[0].iov_base, body + header, len);
+    shm_rx_consume_line(&link->rx);
+    match_quick_done(match, rx, len, tag,
+                     link->ep->knows_sources ? av_source(link->ep->av, link->addr) : link->addr);
+    return true;
 }
 
 #endif
