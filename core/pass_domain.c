@@ -7,6 +7,7 @@
 #include "core/abi.h"
 #include "core/info.h"
 #include "core/pass.h"
+#include "core/pass_trigger.h"
 
 /* ---- Domains ---- */
 
@@ -23,10 +24,13 @@ int pass_domain_open(struct pass_fabric *fabric, struct fi_info *info,
     domain->fid.ops = fabric->ops.domain;
     domain->fid.mr = fabric->ops.mr;
     domain->fabric = fabric;
+    pass_works_init(domain);
     /* With FI_PEER the context is the upper's own domain, which is no object of ours. */
     rc = fi_domain2(fabric->lower, down, &domain->lower, flags, flags & FI_PEER ? context : domain);
-    if (rc)
+    if (rc) {
+        pass_works_finish(domain);
         goto fail;
+    }
     info_free(down);
     children_hold(&fabric->base.children);
     pthread_mutex_lock(&fabric->mutex);
@@ -61,16 +65,28 @@ static int domain_close(struct fid *fid)
     list_detach(&domain->link);
     pthread_mutex_unlock(&fabric->mutex);
     children_release(&fabric->base.children);
+    pass_works_finish(domain);
     free(domain);
     return 0;
+}
+
+static int control_work(struct pass_domain *domain, int command, void *arg)
+{
+    if (!domain->fabric->triggers)
+        return -FI_ENOSYS;
+    switch (command) {
+    case FI_QUEUE_WORK: return pass_work_queue(domain, arg);
+    case FI_CANCEL_WORK: return pass_work_cancel(domain, arg);
+    default: return pass_work_flush(domain, arg);
+    }
 }
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
     switch (command) {
-    case FI_QUEUE_WORK: /* deferred work names endpoints and counters in memory of the user's */
+    case FI_QUEUE_WORK:
     case FI_CANCEL_WORK:
-    case FI_FLUSH_WORK: return -FI_ENOSYS;
+    case FI_FLUSH_WORK: return control_work(domain_of(fid), command, arg);
     default: return pass_control(fid, command, arg);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "core/info.h"
 #include "core/pass.h"
+#include "core/pass_trigger.h"
 
 static struct pass_ep *ep_of(struct fid *fid)
 {
@@ -41,6 +42,13 @@ static void open_ops(struct pass_ep *ep)
     ep->fid.collective = lower->collective ? ops->collective : &no_collective_ops;
 }
 
+static void set_triggers(struct pass_ep *ep, bool triggers)
+{
+    ep->triggers = triggers && ep->domain->fabric->triggers;
+    if (ep->triggers)
+        pass_triggers_set(ep);
+}
+
 /* rc: what opening ep->lower gave. */
 static int opened(struct pass_ep *ep, int rc, struct fid_ep **ret_ep)
 {
@@ -54,11 +62,20 @@ static int opened(struct pass_ep *ep, int rc, struct fid_ep **ret_ep)
     return 0;
 }
 
+static bool has_triggers(const struct fi_info *info)
+{
+    uint64_t tx = info->tx_attr ? info->tx_attr->caps : 0;
+    uint64_t rx = info->rx_attr ? info->rx_attr->caps : 0;
+
+    return (info->caps | tx | rx) & FI_TRIGGER;
+}
+
 static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *info,
                    struct fid_ep **ret_ep, uint64_t flags, void *context)
 {
     struct pass_ep *ep = create(domain, fclass, context);
     struct fi_info *down = pass_info_down(domain->fabric, info);
+    bool triggers = false;
     int rc = -FI_ENOMEM;
 
     if (!ep || !down)
@@ -72,9 +89,14 @@ static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *in
     else
         rc = fi_endpoint2(domain->lower, down, &ep->lower, flags, ep);
 
+    triggers = has_triggers(down);
+
 done:
     info_free(down);
-    return opened(ep, rc, ret_ep);
+    rc = opened(ep, rc, ret_ep);
+    if (!rc)
+        set_triggers(ep, triggers);
+    return rc;
 }
 
 int pass_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
@@ -111,7 +133,10 @@ int pass_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep
         rc = fi_srx_context(domain->lower, attr, &srx->lower, peer ? (void *)&down : srx);
     if (!rc && peer)
         pass_peer_srx_opened(srx);
-    return opened(srx, rc, ret_srx);
+    rc = opened(srx, rc, ret_srx);
+    if (!rc)
+        set_triggers(srx, attr && attr->caps & FI_TRIGGER);
+    return rc;
 }
 
 static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -119,10 +144,14 @@ static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, str
 {
     struct pass_ep *sep = ep_of(&fid->fid);
     struct pass_ep *ep = create(sep->domain, FI_CLASS_TX_CTX, context);
+    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), tx_ep);
+    rc = opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), tx_ep);
+    if (!rc)
+        set_triggers(ep, sep->triggers);
+    return rc;
 }
 
 static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -130,10 +159,14 @@ static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, str
 {
     struct pass_ep *sep = ep_of(&fid->fid);
     struct pass_ep *ep = create(sep->domain, FI_CLASS_RX_CTX, context);
+    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), rx_ep);
+    rc = opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), rx_ep);
+    if (!rc)
+        set_triggers(ep, sep->triggers);
+    return rc;
 }
 
 static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
@@ -145,9 +178,13 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
     if (!other)
         return -FI_ENOMEM;
     rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), &fid);
-    if (!rc)
-        *alias->fid = &fid->fid;
-    return rc;
+    if (rc)
+        return rc;
+    set_triggers(other, ep->triggers);
+    if (other->triggers)
+        pass_triggers_set_alias(other, alias->flags);
+    *alias->fid = &fid->fid;
+    return 0;
 }
 
 /* ---- The object ---- */
