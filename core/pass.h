@@ -35,6 +35,7 @@ struct lower;
 struct open_args;
 struct params;
 struct pass_triggers;
+struct pass_watch;
 struct work_copy;
 
 /* The tables that the objects of one fabric get. NULL: the pass_* one. */
@@ -61,6 +62,8 @@ struct pass_ops {
     struct fi_ops_cntr_owner *cntr_owner;
     struct fi_ops_srx_owner *srx_owner;
     struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
+    /* Who is told of objects (core/pass_watch.h); NULL: nobody. */
+    const struct pass_watch *watch;
 };
 
 /* The fid is the first member of each: a fid of ours and its object have one address. `hook` is the

@@ -8,6 +8,7 @@
 #include "core/info.h"
 #include "core/pass.h"
 #include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 /* ---- Domains ---- */
 
@@ -31,11 +32,14 @@ int pass_domain_open(struct pass_fabric *fabric, struct fi_info *info,
         pass_works_finish(domain);
         goto fail;
     }
-    info_free(down);
     children_hold(&fabric->base.children);
     pthread_mutex_lock(&fabric->mutex);
     list_attach(&domain->link, &fabric->domains);
     pthread_mutex_unlock(&fabric->mutex);
+    pass_tell_opened(fabric, &domain->fid.fid,
+                     &(struct pass_opening){
+                         .parent = &fabric->base.fid.fid, .info = down, .peer = flags & FI_PEER});
+    info_free(down);
     *ret_domain = &domain->fid;
     return 0;
 
@@ -61,6 +65,7 @@ static int domain_close(struct fid *fid)
     rc = fi_close(&domain->lower->fid);
     if (rc)
         return rc;
+    pass_tell_closed(fabric, fid);
     pthread_mutex_lock(&fabric->mutex);
     list_detach(&domain->link);
     pthread_mutex_unlock(&fabric->mutex);
@@ -142,6 +147,17 @@ static void copy_desc_and_key(struct pass_mr *mr)
     mr->fid.key = fi_mr_key(mr->lower);
 }
 
+static void opened_mr(struct pass_mr *mr, struct fid_mr **ret_mr)
+{
+    struct pass_domain *domain = mr->domain;
+
+    copy_desc_and_key(mr);
+    children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &mr->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid});
+    *ret_mr = &mr->fid;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **ret_mr)
 {
@@ -163,9 +179,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
         free(mr);
         return rc;
     }
-    copy_desc_and_key(mr);
-    children_hold(&domain->children);
-    *ret_mr = &mr->fid;
+    opened_mr(mr, ret_mr);
     return 0;
 }
 
@@ -190,9 +204,7 @@ static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint6
         free(mr);
         return rc;
     }
-    copy_desc_and_key(mr);
-    children_hold(&domain->children);
-    *ret_mr = &mr->fid;
+    opened_mr(mr, ret_mr);
     return 0;
 }
 
@@ -218,6 +230,7 @@ static int mr_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(mr->domain->fabric, fid);
     children_release(&mr->domain->children);
     free(mr);
     return 0;

@@ -8,6 +8,7 @@
 #include "core/info.h"
 #include "core/pass.h"
 #include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 static struct pass_ep *ep_of(struct fid *fid)
 {
@@ -50,14 +51,19 @@ static void set_triggers(struct pass_ep *ep, bool triggers)
 }
 
 /* rc: what opening ep->lower gave. */
-static int opened(struct pass_ep *ep, int rc, struct fid_ep **ret_ep)
+static int opened(struct pass_ep *ep, int rc, bool triggers, const struct pass_opening *opening,
+                  struct fid_ep **ret_ep)
 {
     if (rc) {
         free(ep);
         return rc;
     }
     open_ops(ep);
+    set_triggers(ep, triggers);
+    if (opening->alias && ep->triggers)
+        pass_triggers_set_alias(ep, opening->alias->flags);
     children_hold(&ep->domain->children);
+    pass_tell_opened(ep->domain->fabric, &ep->fid.fid, opening);
     *ret_ep = &ep->fid;
     return 0;
 }
@@ -75,11 +81,13 @@ static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *in
 {
     struct pass_ep *ep = create(domain, fclass, context);
     struct fi_info *down = pass_info_down(domain->fabric, info);
-    bool triggers = false;
+    struct pass_opening opening = {.parent = &domain->fid.fid, .info = down};
     int rc = -FI_ENOMEM;
 
     if (!ep || !down)
         goto done;
+    opening.tx = down->tx_attr;
+    opening.rx = down->rx_attr;
     /* Then the context names an endpoint of the upper's and calls between the two: fi_peer(3). */
     rc = -FI_ENOSYS;
     if (down->mode & FI_PEER_TRANSFER)
@@ -89,13 +97,9 @@ static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *in
     else
         rc = fi_endpoint2(domain->lower, down, &ep->lower, flags, ep);
 
-    triggers = has_triggers(down);
-
 done:
+    rc = opened(ep, rc, !rc && has_triggers(down), &opening, ret_ep);
     info_free(down);
-    rc = opened(ep, rc, ret_ep);
-    if (!rc)
-        set_triggers(ep, triggers);
     return rc;
 }
 
@@ -133,10 +137,8 @@ int pass_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep
         rc = fi_srx_context(domain->lower, attr, &srx->lower, peer ? (void *)&down : srx);
     if (!rc && peer)
         pass_peer_srx_opened(srx);
-    rc = opened(srx, rc, ret_srx);
-    if (!rc)
-        set_triggers(srx, attr && attr->caps & FI_TRIGGER);
-    return rc;
+    return opened(srx, rc, attr && attr->caps & FI_TRIGGER,
+                  &(struct pass_opening){.parent = &fid->fid, .rx = attr, .peer = peer}, ret_srx);
 }
 
 static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -144,14 +146,11 @@ static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, str
 {
     struct pass_ep *sep = ep_of(&fid->fid);
     struct pass_ep *ep = create(sep->domain, FI_CLASS_TX_CTX, context);
-    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    rc = opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), tx_ep);
-    if (!rc)
-        set_triggers(ep, sep->triggers);
-    return rc;
+    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct pass_opening){.parent = &fid->fid, .tx = attr}, tx_ep);
 }
 
 static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -159,14 +158,11 @@ static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, str
 {
     struct pass_ep *sep = ep_of(&fid->fid);
     struct pass_ep *ep = create(sep->domain, FI_CLASS_RX_CTX, context);
-    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    rc = opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), rx_ep);
-    if (!rc)
-        set_triggers(ep, sep->triggers);
-    return rc;
+    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct pass_opening){.parent = &fid->fid, .rx = attr}, rx_ep);
 }
 
 static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
@@ -177,14 +173,11 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
 
     if (!other)
         return -FI_ENOMEM;
-    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), &fid);
-    if (rc)
-        return rc;
-    set_triggers(other, ep->triggers);
-    if (other->triggers)
-        pass_triggers_set_alias(other, alias->flags);
-    *alias->fid = &fid->fid;
-    return 0;
+    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), ep->triggers,
+                &(struct pass_opening){.parent = &ep->fid.fid, .alias = alias}, &fid);
+    if (!rc)
+        *alias->fid = &fid->fid;
+    return rc;
 }
 
 /* ---- The object ---- */
@@ -196,6 +189,7 @@ static int ep_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(ep->domain->fabric, fid);
     children_release(&ep->domain->children);
     free(ep);
     return 0;
@@ -325,6 +319,7 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
     }
     mc->fid.fi_addr = fi_mc_addr(mc->lower); /* read inline; again when FI_JOIN_COMPLETE comes */
     children_hold(&ep->domain->children);
+    pass_tell_opened(ep->domain->fabric, &mc->fid.fid, &(struct pass_opening){.parent = &fid->fid});
     *ret_mc = &mc->fid;
     return 0;
 }
@@ -349,6 +344,7 @@ static int mc_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(mc->domain->fabric, fid);
     children_release(&mc->domain->children);
     free(mc);
     return 0;
@@ -384,6 +380,8 @@ int pass_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &stx->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .tx = attr});
     *ret_stx = &stx->fid;
     return 0;
 }
@@ -395,6 +393,7 @@ static int stx_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(stx->domain->fabric, fid);
     children_release(&stx->domain->children);
     free(stx);
     return 0;

@@ -10,6 +10,7 @@
 #include "core/part.h"
 #include "core/pass.h"
 #include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 /* ---- Fids ---- */
 
@@ -320,8 +321,10 @@ int pass_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     rc = fi_passive_ep(fabric->lower, down, &pep->lower, pep);
     if (rc)
         goto fail;
-    info_free(down);
     children_hold(&fabric->base.children);
+    pass_tell_opened(fabric, &pep->fid.fid,
+                     &(struct pass_opening){.parent = &fabric->base.fid.fid, .info = down});
+    info_free(down);
     *ret_pep = &pep->fid;
     return 0;
 
@@ -338,6 +341,7 @@ static int pep_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(pep->fabric, fid);
     children_release(&pep->fabric->base.children);
     free(pep);
     return 0;
