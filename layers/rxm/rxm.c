@@ -127,8 +127,8 @@ const struct part rxm_part = {
         "Where the lower carries tags and shares receive contexts, nothing else is added: payloads "
         "land in the buffers of the application and completions in its queues, and the peer may be "
         "any that speaks FI_PROTO_XNET, libfabric's own reliable datagrams over tcp among them.\n\n"
-        "The first operations to a peer answer -FI_EAGAIN until the connection is there. When it "
-        "cannot be made the next operation is accepted and completes with the error.",
+        "The first operations to a peer wait until the connection is there, as many as an endpoint "
+        "may have under way. When it cannot be made they complete with the error.",
     .kind = PART_LAYER,
     .gives = EP_SET(FI_EP_RDM),
     .stands_on = EP_SET(FI_EP_MSG),

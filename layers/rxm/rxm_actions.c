@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_link.h"
+#include "layers/rxm/rxm_wait.h"
 #include "layers/rxm/rxm_wire.h"
 
 static struct rxm_ep *ep_of(struct rxm_cm *cm)
@@ -127,6 +128,8 @@ static void cm_close(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
         lower_cq_progress(ep_of(cm)->tx_lower); /* what the peer had sent before it restarted */
     }
     rxm_link_end(link);
+    if (peer)
+        rxm_wait_wake(ep_of(cm), peer);
 }
 
 /* Lowers that have all features natively, or know no peers without them, do not know the option. */
@@ -139,6 +142,15 @@ static void tell_features(struct rxm_link *link)
     if (rc && rc != -FI_ENOPROTOOPT)
         LOG_WARN("rxm", FI_LOG_EP_CTRL, ": the lower refuses the features of a peer: %s",
                  fi_strerror(-rc));
+}
+
+/* What waits for the connection goes first. */
+static void set_up(struct rxm_peer *peer, struct rxm_link *link)
+{
+    if (list_empty(&peer->waiting))
+        peer->up = link->ep;
+    else
+        rxm_wait_wake(link->owner, peer);
 }
 
 static void cm_up(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
@@ -154,7 +166,7 @@ static void cm_up(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
                  fi_strerror(-rc));
     tell_features(link);
     if (cm_link == peer->link)
-        peer_of(peer)->up = link->ep;
+        set_up(peer_of(peer), link);
     if (link->owner->emu)
         rxm_emu_link_up(link);
 }
@@ -168,6 +180,7 @@ static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, cons
         LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, why);
     else
         LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, fi_strerror(err));
+    rxm_wait_wake(ep_of(cm), peer_of(peer));
 }
 
 /* Peers in the AV stay, so that what they did is remembered. */

@@ -4,6 +4,7 @@
 #include <rdma/fi_atomic.h>
 
 #include "layers/rxm/rxm_ep.h"
+#include "layers/rxm/rxm_wait.h"
 
 static uint64_t tx_flags(struct fid_ep *fid)
 {
@@ -27,7 +28,7 @@ static int count_atomic(struct fid_ep *fid, enum fi_datatype datatype, enum fi_o
     return rxm_atomic_count(rxm_ep_of(fid), datatype, op, kind, count);
 }
 
-static ssize_t pass(struct fid_ep *to, const struct post_atomic *post)
+ssize_t rxm_atomic_pass(struct fid_ep *to, const struct post_atomic *post)
 {
     const struct fi_msg_atomic msg = {.msg_iov = post->iov,
                                       .desc = post->desc,
@@ -58,10 +59,7 @@ static ssize_t pass(struct fid_ep *to, const struct post_atomic *post)
 ssize_t rxm_atomic_post(struct rxm_ep *ep, const struct post_atomic *post)
 {
     struct fid_ep *to = rxm_ep_enter(ep, post->peer);
-    ssize_t rc =
-        to ? pass(to, post)
-           : rxm_ep_unconnected(ep, post->peer,
-                                (struct rxm_post){post->kind, post->context, post->silent});
+    ssize_t rc = to ? rxm_atomic_pass(to, post) : rxm_wait_add_atomic(ep, post);
 
     return rxm_ep_leave(ep, rc);
 }

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "layers/rxm/rxm_link.h"
+#include "layers/rxm/rxm_wait.h"
 
 /* ---- Addresses in the formats of infos and the AV ---- */
 
@@ -53,6 +54,7 @@ static void set_addr(struct rxm_ep *ep, struct rxm_peer *peer, fi_addr_t addr)
 static void drop_peer(struct rxm_ep *ep, struct rxm_peer *peer)
 {
     rxm_cm_forget(&ep->cm, &peer->cm);
+    rxm_wait_fail(ep, peer, FI_ECANCELED, NULL);
     rxm_peers_remove(&ep->peers, peer);
 }
 

@@ -18,6 +18,7 @@
 #include "layers/rxm/rxm_emu.h"
 #include "layers/rxm/rxm_link.h"
 #include "layers/rxm/rxm_sep.h"
+#include "layers/rxm/rxm_wait.h"
 #include "layers/rxm/rxm_wire.h"
 
 enum {
@@ -137,6 +138,8 @@ void rxm_control_run(struct rxm_ep *ep)
         rxm_link_reap(ep);
     if (rxm_cm_busy(&ep->cm) || rxm_cm_next(&ep->cm) != INT64_MAX)
         rxm_cm_run(&ep->cm, clock_ms());
+    if (!list_empty(&ep->waits.ready))
+        rxm_wait_run(ep);
     if (!list_empty(&ep->timer_source.link) && ep->timer_ms != rxm_cm_next(&ep->cm))
         stop_timer(ep);
 }
@@ -145,6 +148,8 @@ static void eq_progress(struct unit_source *source)
 {
     struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
 
+    if (__builtin_expect(!list_empty(&ep->waits.ready), 0))
+        rxm_wait_run(ep);
     if (ep->skip && !rxm_cm_busy(&ep->cm) &&
         !atomic_load_explicit(&ep->changes.any, memory_order_relaxed))
         ep->skip--;
@@ -166,9 +171,14 @@ static int eq_trywait(struct unit_source *source)
 {
     struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
     struct fid *fid = &ep->eq->fid;
-    int64_t next = rxm_cm_next(&ep->cm), now = next == INT64_MAX ? 0 : clock_ms();
+    int64_t next, now;
 
     ep->skip = 0;
+    /* Where the lower is full, what empties it wakes us. */
+    if (!list_empty(&ep->waits.ready) && rxm_wait_run(ep))
+        return -FI_EAGAIN;
+    next = rxm_cm_next(&ep->cm);
+    now = next == INT64_MAX ? 0 : clock_ms();
     if (ep->emu && rxm_emu_trywait(ep->emu))
         return -FI_EAGAIN;
     if (atomic_load(&ep->changes.any) || next <= now)
@@ -273,6 +283,7 @@ static void close_links(struct rxm_ep *ep)
     unit_detach(ep->unit, &ep->timer_source);
     list_for_each_safe (item, after, &ep->links)
         rxm_link_close(list_item(item, struct rxm_link, all));
+    rxm_wait_drop(ep);
     rxm_peers_finish(&ep->peers);
     unit_unlock(ep->unit);
 }

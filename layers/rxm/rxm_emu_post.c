@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "layers/rxm/rxm_emu.h"
+#include "layers/rxm/rxm_wait.h"
 
 static uint64_t tx_flags(struct fid_ep *fid)
 {
@@ -14,11 +15,6 @@ static uint64_t tx_flags(struct fid_ep *fid)
 static uint64_t rx_flags(struct fid_ep *fid)
 {
     return rxm_ep_of(fid)->info->rx_attr->op_flags;
-}
-
-static struct rxm_post unconnected(const struct post *post)
-{
-    return (struct rxm_post){post->kind, post->context, post->silent};
 }
 
 /* What is waited for may be a packet of the peer's. */
@@ -33,9 +29,8 @@ static ssize_t post_send(struct fid_ep *fid, const struct post *post)
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, post->peer);
-    ssize_t rc = __builtin_expect(to != NULL, 1)
-                     ? rxm_emu_send(to->fid.context, post)
-                     : rxm_ep_unconnected(ep, post->peer, unconnected(post));
+    ssize_t rc = __builtin_expect(to != NULL, 1) ? rxm_emu_send(to->fid.context, post)
+                                                 : rxm_wait_add(ep, post);
 
     return leave(ep, rc);
 }
@@ -44,8 +39,7 @@ static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, post->peer);
-    ssize_t rc = to ? rxm_emu_rma(to->fid.context, post)
-                    : rxm_ep_unconnected(ep, post->peer, unconnected(post));
+    ssize_t rc = to ? rxm_emu_rma(to->fid.context, post) : rxm_wait_add(ep, post);
 
     return leave(ep, rc);
 }
@@ -53,10 +47,7 @@ static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
 ssize_t rxm_emu_atomic_post(struct rxm_ep *ep, const struct post_atomic *post)
 {
     struct fid_ep *to = rxm_ep_enter(ep, post->peer);
-    ssize_t rc =
-        to ? rxm_emu_atomic(to->fid.context, post)
-           : rxm_ep_unconnected(ep, post->peer,
-                                (struct rxm_post){post->kind, post->context, post->silent});
+    ssize_t rc = to ? rxm_emu_atomic(to->fid.context, post) : rxm_wait_add_atomic(ep, post);
 
     return leave(ep, rc);
 }

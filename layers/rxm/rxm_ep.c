@@ -17,34 +17,9 @@
 #include "layers/rxm/rxm_info.h"
 #include "layers/rxm/rxm_link.h"
 #include "layers/rxm/rxm_sep.h"
+#include "layers/rxm/rxm_wait.h"
 
 /* ---- Operations without a connection ---- */
-
-static enum report_kind kind_of(uint64_t flags)
-{
-    if (flags & (FI_RMA | FI_ATOMIC))
-        return flags & FI_READ ? REPORT_READ : REPORT_WRITE;
-    return REPORT_SEND;
-}
-
-/* why: what the peer said, or NULL. */
-static ssize_t fail_post(struct rxm_ep *ep, const struct rxm_post *post, int err, const char *why)
-{
-    struct fi_cq_err_entry entry = {
-        .op_context = post->context,
-        .flags = post->flags,
-        .err = err,
-        .prov_errno = err,
-        .err_data = (void *)(uintptr_t)why,
-        .err_data_size = why ? strlen(why) + 1 : 0,
-        .src_addr = FI_ADDR_NOTAVAIL,
-    };
-
-    if (post->inject)
-        return -err;
-    report_failed(&ep->report, kind_of(post->flags), &entry);
-    return 0;
-}
 
 /*
  * A poster that does nothing but try again makes progress too. An upper may post from inside of a
@@ -81,36 +56,23 @@ struct fid_ep *rxm_ep_find_context(struct rxm_ep *ep, fi_addr_t dest)
     return peer ? peer->up : NULL;
 }
 
-ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post)
+bool rxm_ep_passes(ssize_t rc)
 {
-    struct rxm_peer *peer;
-    int rc;
-
-    if (!ep->enabled || unit_forked(ep->unit))
-        return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any))
-        return rxm_ep_try_again(ep);
-    rc = rxm_av_peer(ep, dest, &peer);
-    if (rc)
-        return rc;
-    rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
-    if (rc && rc != -FI_EAGAIN)
-        return fail_post(ep, &post, -rc, peer->cm.why);
-    return rxm_ep_try_again(ep);
+    switch (rc) {
+    case -FI_EAGAIN:
+    case -FI_ENOTCONN:
+    case -FI_ECONNRESET:
+    case -FI_ESHUTDOWN:
+    case -FI_EOPBADSTATE: return true;
+    default: return false;
+    }
 }
 
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
 {
-    switch (rc) {
-    case -FI_ENOTCONN:
-    case -FI_ECONNRESET:
-    case -FI_ESHUTDOWN:
-    case -FI_EOPBADSTATE:
-        if (!ep->enabled || unit_forked(ep->unit))
-            return rc;
-        return rxm_ep_try_again(ep); /* its end is in the event queue */
-    default: return rc;
-    }
+    if (!rxm_ep_passes(rc) || !ep->enabled || unit_forked(ep->unit))
+        return rc;
+    return rxm_ep_try_again(ep); /* its end is in the event queue */
 }
 
 static ssize_t ep_cancel(fid_t fid, void *context)
@@ -120,10 +82,10 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
-    if (ep->srx)
-        return -FI_ENOENT; /* receives are cancelled where they were posted */
     unit_lock(ep->unit);
-    rc = match_cancel(ep->match, context);
+    rc = rxm_wait_cancel(ep, context);
+    if (rc && !ep->srx) /* else receives are cancelled where they were posted */
+        rc = match_cancel(ep->match, context);
     unit_unlock(ep->unit);
     return rc;
 }
@@ -583,6 +545,8 @@ static struct rxm_ep *new_ep(struct rxm_domain *domain, size_t class, void *cont
     list_init(&ep->eq_source.link);
     list_init(&ep->links);
     list_init(&ep->lingering);
+    list_init(&ep->waits.all);
+    list_init(&ep->waits.ready);
     pthread_mutex_init(&ep->changes.mutex, NULL);
     children_hold(&domain->base.children);
     set_fid(ep, class, context);

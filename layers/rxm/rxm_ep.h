@@ -35,6 +35,14 @@ struct rxm_av_changes {
     fi_addr_t removed[RXM_REMOVED_MAX];
 };
 
+/* Operations that wait for connections: rxm_wait.h. */
+struct rxm_waits {
+    struct list all;   /* struct rxm_wait */
+    struct list ready; /* struct rxm_peer: of which something can be done */
+    size_t count;
+    bool running; /* somebody goes through ready */
+};
+
 struct rxm_sep;
 struct rxm_emu;
 
@@ -43,6 +51,7 @@ struct rxm_ep {
     struct unit *unit; /* of report, once enabled; before that one without a lock */
     struct rxm_peers peers;
     struct rxm_av_changes changes;
+    struct rxm_waits waits;
     struct match *match; /* its own or srx's; NULL until enabled, and with an upper's */
     struct srx *srx;     /* the shared receive context bound, or NULL */
     struct srx_user srx_use;
@@ -85,18 +94,10 @@ int rxm_ep_open_tx(struct rxm_sep *sep, unsigned index, struct fi_tx_attr *attr,
 int rxm_ep_open_rx(struct rxm_sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
                    void *context);
 
-/* An operation that found no connection. */
-struct rxm_post {
-    uint64_t flags; /* of its completion */
-    void *context;
-    bool inject; /* has no completion: errors are returned */
-};
-
-/* -FI_EAGAIN while the connection is made. When it could not be: 0, and the error goes to the
- * queue. */
-ssize_t rxm_ep_unconnected(struct rxm_ep *ep, fi_addr_t dest, struct rxm_post post);
 /* -FI_EAGAIN, after some progress: a loop of posts alone gets there. */
 ssize_t rxm_ep_try_again(struct rxm_ep *ep);
+/* Does that answer of the lower's to a post pass: is it full, or the connection dying? */
+bool rxm_ep_passes(ssize_t rc);
 /* What an error of the lower's means to the poster: one of a dying connection is -FI_EAGAIN. */
 ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc);
 
@@ -140,6 +141,8 @@ extern struct fi_ops_atomic rxm_atomic_ops;
 
 /* Posts an atomic with its own flags, whatever the defaults of the endpoint are. */
 ssize_t rxm_atomic_post(struct rxm_ep *ep, const struct post_atomic *post);
+/* Posts it to a connection that carries atomics. */
+ssize_t rxm_atomic_pass(struct fid_ep *to, const struct post_atomic *post);
 /* Elements of an operation, as the lower has it. */
 int rxm_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op, uint64_t kind,
                      size_t *count);

@@ -2,6 +2,7 @@
 /* Messages: fi_msg(3). */
 #include "core/post.h"
 #include "layers/rxm/rxm_ep.h"
+#include "layers/rxm/rxm_wait.h"
 
 static uint64_t rx_flags(struct fid_ep *fid)
 {
@@ -27,9 +28,8 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_send(to, buf, len, desc, FI_ADDR_UNSPEC, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+    ssize_t rc = to ? fi_send(to, buf, len, desc, FI_ADDR_UNSPEC, context)
+                    : rxm_wait_msg.send(fid, buf, len, desc, dest, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -39,9 +39,8 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_sendv(to, iov, desc, count, FI_ADDR_UNSPEC, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+    ssize_t rc = to ? fi_sendv(to, iov, desc, count, FI_ADDR_UNSPEC, context)
+                    : rxm_wait_msg.sendv(fid, iov, desc, count, dest, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -50,9 +49,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, msg->addr);
-    ssize_t rc = to ? fi_sendmsg(to, msg, flags)
-                    : rxm_ep_unconnected(ep, msg->addr,
-                                         (struct rxm_post){FI_MSG | FI_SEND, msg->context, false});
+    ssize_t rc = to ? fi_sendmsg(to, msg, flags) : rxm_wait_msg.sendmsg(fid, msg, flags);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -61,8 +58,8 @@ static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_ad
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc = to ? fi_inject(to, buf, len, FI_ADDR_UNSPEC)
-                    : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, NULL, true});
+    ssize_t rc =
+        to ? fi_inject(to, buf, len, FI_ADDR_UNSPEC) : rxm_wait_msg.inject(fid, buf, len, dest);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -72,9 +69,8 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, voi
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_senddata(to, buf, len, desc, data, FI_ADDR_UNSPEC, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, context, false});
+    ssize_t rc = to ? fi_senddata(to, buf, len, desc, data, FI_ADDR_UNSPEC, context)
+                    : rxm_wait_msg.senddata(fid, buf, len, desc, data, dest, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -85,7 +81,7 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, u
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
     ssize_t rc = to ? fi_injectdata(to, buf, len, data, FI_ADDR_UNSPEC)
-                    : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_MSG | FI_SEND, NULL, true});
+                    : rxm_wait_msg.injectdata(fid, buf, len, data, dest);
 
     return rxm_ep_leave(ep, rc);
 }

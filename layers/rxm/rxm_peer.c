@@ -83,6 +83,8 @@ struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr, 
     if (!peer)
         return NULL;
     peer->addr = FI_ADDR_UNSPEC;
+    list_init(&peer->waiting);
+    list_init(&peer->ready);
     rxm_cm_peer_init(&peer->cm, addr, context);
     head = bucket(peers, addr, context);
     peer->next = *head;

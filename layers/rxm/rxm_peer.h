@@ -19,6 +19,8 @@ struct rxm_peer {
     struct rxm_cm_peer cm;
     struct rxm_peer *next; /* of the same bucket */
     unsigned slots;        /* addresses that lead here */
+    struct list waiting;   /* struct rxm_wait: operations without a connection */
+    struct list ready;     /* in ep->waits.ready: they are to be looked at */
 };
 
 enum {

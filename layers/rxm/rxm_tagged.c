@@ -2,6 +2,7 @@
 /* Tagged messages: fi_tagged(3). */
 #include "core/post.h"
 #include "layers/rxm/rxm_ep.h"
+#include "layers/rxm/rxm_wait.h"
 
 static uint64_t rx_flags(struct fid_ep *fid)
 {
@@ -27,9 +28,8 @@ static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_tsend(to, buf, len, desc, FI_ADDR_UNSPEC, tag, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_TAGGED | FI_SEND, context, false});
+    ssize_t rc = to ? fi_tsend(to, buf, len, desc, FI_ADDR_UNSPEC, tag, context)
+                    : rxm_wait_tagged.send(fid, buf, len, desc, dest, tag, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -39,9 +39,8 @@ static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_tsendv(to, iov, desc, count, FI_ADDR_UNSPEC, tag, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_TAGGED | FI_SEND, context, false});
+    ssize_t rc = to ? fi_tsendv(to, iov, desc, count, FI_ADDR_UNSPEC, tag, context)
+                    : rxm_wait_tagged.sendv(fid, iov, desc, count, dest, tag, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -50,10 +49,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, msg->addr);
-    ssize_t rc =
-        to ? fi_tsendmsg(to, msg, flags)
-           : rxm_ep_unconnected(ep, msg->addr,
-                                (struct rxm_post){FI_TAGGED | FI_SEND, msg->context, false});
+    ssize_t rc = to ? fi_tsendmsg(to, msg, flags) : rxm_wait_tagged.sendmsg(fid, msg, flags);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -63,9 +59,8 @@ static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_tinject(to, buf, len, FI_ADDR_UNSPEC, tag)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_TAGGED | FI_SEND, NULL, true});
+    ssize_t rc = to ? fi_tinject(to, buf, len, FI_ADDR_UNSPEC, tag)
+                    : rxm_wait_tagged.inject(fid, buf, len, dest, tag);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -75,9 +70,8 @@ static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, 
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_tsenddata(to, buf, len, desc, data, FI_ADDR_UNSPEC, tag, context)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_TAGGED | FI_SEND, context, false});
+    ssize_t rc = to ? fi_tsenddata(to, buf, len, desc, data, FI_ADDR_UNSPEC, tag, context)
+                    : rxm_wait_tagged.senddata(fid, buf, len, desc, data, dest, tag, context);
 
     return rxm_ep_leave(ep, rc);
 }
@@ -87,9 +81,8 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len
 {
     struct rxm_ep *ep = rxm_ep_of(fid);
     struct fid_ep *to = rxm_ep_enter(ep, dest);
-    ssize_t rc =
-        to ? fi_tinjectdata(to, buf, len, data, FI_ADDR_UNSPEC, tag)
-           : rxm_ep_unconnected(ep, dest, (struct rxm_post){FI_TAGGED | FI_SEND, NULL, true});
+    ssize_t rc = to ? fi_tinjectdata(to, buf, len, data, FI_ADDR_UNSPEC, tag)
+                    : rxm_wait_tagged.injectdata(fid, buf, len, data, dest, tag);
 
     return rxm_ep_leave(ep, rc);
 }

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations posted before their connection is there: none is refused, each ends once. */
+#include "rdm.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+
+#define QUICK "unreachable_timeout=200ms,retry_pause=2ms,retry_pause_max=20ms"
+
+static const char *const specs[] = {
+    "rxm(tags=pass," QUICK ");tcp",
+    "rxm(tags=emulate," QUICK ");tcp",
+    "rxm(tags=emulate,use_srx=no," QUICK ");tcp",
+    "rxm(tags=pass," QUICK ");fault(eagain=50%);tcp",
+    "rxm(tags=emulate," QUICK ");fault(eagain=50%);tcp",
+};
+
+enum {
+    SPECS = sizeof(specs) / sizeof(specs[0]),
+    PLAIN = 3 /* of them without faults */
+};
+
+#define CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_SOURCE)
+
+struct duo {
+    struct rdm_net net;
+    struct rdm a, b;
+    fi_addr_t to;
+};
+
+#define BOTH(duo) RDM_ENDS(&(duo)->a, &(duo)->b)
+
+static void duo_open(struct duo *duo, const char *spec)
+{
+    rdm_net_open(&duo->net, spec, CAPS);
+    rdm_open(&duo->a, &duo->net, 0);
+    rdm_open(&duo->b, &duo->net, 0);
+    duo->to = rdm_insert(&duo->a, &duo->b.name);
+}
+
+static void duo_close(struct duo *duo)
+{
+    rdm_close(&duo->a);
+    rdm_close(&duo->b);
+    rdm_net_close(&duo->net);
+}
+
+/* Where nothing listens. */
+static fi_addr_t nobody(struct rdm *rdm)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(name);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    close(fd);
+    return rdm_insert(rdm, &name);
+}
+
+/* All forms, of numbers from 0 on in one tag; buffers of injected ones are lost at once. */
+enum {
+    FORMS = 7
+};
+
+static void post_forms(struct duo *duo, uint32_t *values, int *contexts)
+{
+    struct fid_ep *ep = duo->a.ep;
+    struct iovec iov[2] = {{values + 1, 2}, {(char *)(values + 1) + 2, 2}};
+    struct iovec lost = {.iov_len = 4};
+    struct fi_msg_tagged msg = {
+        .msg_iov = &lost, .iov_count = 1, .addr = duo->to, .tag = 9, .context = contexts + 2};
+    uint32_t once = 2;
+
+    for (uint32_t i = 0; i < FORMS; i++)
+        values[i] = i;
+    assert_int_equal(fi_tsend(ep, values, 4, NULL, duo->to, 9, contexts), 0);
+    assert_int_equal(fi_tsendv(ep, iov, NULL, 2, duo->to, 9, contexts + 1), 0);
+    memset(iov, 0xff, sizeof(iov));
+    lost.iov_base = &once;
+    assert_int_equal(fi_tsendmsg(ep, &msg, FI_INJECT | FI_COMPLETION), 0);
+    memset(&lost, 0xff, sizeof(lost));
+    once = 3;
+    assert_int_equal(fi_tinject(ep, &once, 4, duo->to, 9), 0);
+    assert_int_equal(fi_tsenddata(ep, values + 4, 4, NULL, 44, duo->to, 9, contexts + 4), 0);
+    once = 5;
+    assert_int_equal(fi_tinjectdata(ep, &once, 4, 55, duo->to, 9), 0);
+    once = 0xffffffff;
+    assert_int_equal(fi_tsend(ep, values + 6, 4, NULL, duo->to, 9, contexts + 6), 0);
+}
+
+static void every_form_arrives_in_order(void **state)
+{
+    for (size_t i = 0; i < SPECS; i++) {
+        uint32_t values[FORMS], in[FORMS];
+        int contexts[FORMS], sent = 0;
+        struct fi_cq_tagged_entry entry;
+        struct duo duo;
+
+        duo_open(&duo, specs[i]);
+        post_forms(&duo, values, contexts);
+        for (uint32_t j = 0; j < FORMS; j++) {
+            assert_int_equal(fi_trecv(duo.b.ep, in + j, 4, NULL, FI_ADDR_UNSPEC, 9, 0, in + j), 0);
+            assert_int_equal(rdm_next(&duo.b, BOTH(&duo), &entry, NULL, NULL), 0);
+            assert_ptr_equal(entry.op_context, in + j);
+            assert_int_equal(in[j], j);
+            if (j == 4 || j == 5)
+                assert_int_equal(entry.data, j * 11);
+        }
+        while (sent < FORMS - 2) { /* all but the injected ones */
+            assert_int_equal(rdm_next(&duo.a, BOTH(&duo), &entry, NULL, NULL), 0);
+            assert_in_range((int *)entry.op_context - contexts, 0, FORMS - 1);
+            sent++;
+        }
+        rdm_drive(BOTH(&duo), 5);
+        assert_int_equal(fi_cq_read(duo.a.cq, &entry, 1), -FI_EAGAIN);
+        duo_close(&duo);
+    }
+}
+
+static void messages_and_memory_arrive(void **state)
+{
+    for (size_t i = 0; i < SPECS; i++) {
+        uint64_t memory[2] = {0, 5}, one = 1, old = 0, key, base;
+        struct fi_cq_tagged_entry entry;
+        struct fid_mr *mr;
+        struct duo duo;
+        char in[2] = "";
+
+        duo_open(&duo, specs[i]);
+        assert_int_equal(fi_mr_reg(duo.net.domain, memory, sizeof(memory),
+                                   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL),
+                         0);
+        key = fi_mr_key(mr);
+        base =
+            duo.net.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)memory : 0;
+        assert_int_equal(fi_write(duo.a.ep, "written", 8, NULL, duo.to, base, key, memory), 0);
+        assert_int_equal(
+            fi_inject_atomic(duo.a.ep, &one, 1, duo.to, base + 8, key, FI_UINT64, FI_SUM), 0);
+        one = 99;
+        assert_int_equal(fi_fetch_atomic(duo.a.ep, NULL, 1, NULL, &old, NULL, duo.to, base + 8, key,
+                                         FI_UINT64, FI_ATOMIC_READ, &old),
+                         0);
+        assert_int_equal(fi_inject(duo.a.ep, "x", 1, duo.to), 0);
+        assert_int_equal(fi_recv(duo.b.ep, in, 1, NULL, FI_ADDR_UNSPEC, in), 0);
+        for (int left = 2; left; left--)
+            assert_int_equal(rdm_next(&duo.a, BOTH(&duo), &entry, NULL, NULL), 0);
+        assert_int_equal(rdm_next(&duo.b, BOTH(&duo), &entry, NULL, NULL), 0);
+        assert_string_equal((char *)memory, "written");
+        assert_int_equal(memory[1], 6);
+        assert_int_equal(old, 6);
+        assert_string_equal(in, "x");
+        assert_int_equal(fi_close(&mr->fid), 0);
+        duo_close(&duo);
+    }
+}
+
+/* An inject has no context, and its error is told all the same. */
+static void failure_ends_each_once(void **state)
+{
+    for (size_t i = 0; i < PLAIN; i++) {
+        struct fi_cq_tagged_entry entry;
+        struct fi_cq_err_entry error;
+        int contexts[5] = {0}, silent = 0;
+        fi_addr_t none;
+        struct duo duo;
+
+        duo_open(&duo, specs[i]);
+        none = nobody(&duo.a);
+        for (int j = 0; j < 5; j++)
+            assert_int_equal(fi_tsend(duo.a.ep, "x", 1, NULL, none, 1, contexts + j), 0);
+        assert_int_equal(fi_tinject(duo.a.ep, "x", 1, none, 1), 0);
+        for (int j = 0; j < 6; j++) {
+            error.err_data_size = 0;
+            assert_int_equal(rdm_next(&duo.a, BOTH(&duo), NULL, NULL, &error), FI_ECONNREFUSED);
+            if (error.op_context)
+                ++*(int *)error.op_context;
+            else
+                silent++;
+            assert_true(error.flags & FI_TAGGED);
+        }
+        for (int j = 0; j < 5; j++)
+            assert_int_equal(contexts[j], 1);
+        assert_int_equal(silent, 1);
+        rdm_drive(BOTH(&duo), 5);
+        assert_int_equal(fi_cq_read(duo.a.cq, &entry, 1), -FI_EAGAIN);
+        duo_close(&duo);
+    }
+}
+
+static void as_many_wait_as_may_be_sent(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+    size_t count = 0, size;
+    struct duo duo;
+    ssize_t rc;
+
+    duo_open(&duo, specs[0]);
+    size = duo.net.info->tx_attr->size;
+    /* Nobody drives b, so the connection does not come up. */
+    while (!(rc = fi_tsend(duo.a.ep, &count, 0, NULL, duo.to, 1, NULL)) && count <= size)
+        count++;
+    assert_int_equal(rc, -FI_EAGAIN);
+    assert_int_equal(count, size);
+    for (size_t i = 0; i < size; i++) {
+        assert_int_equal(fi_trecv(duo.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+        assert_int_equal(rdm_next(&duo.b, BOTH(&duo), &entry, NULL, NULL), 0);
+    }
+    duo_close(&duo);
+}
+
+static void what_waits_can_be_cancelled_and_closed(void **state)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    int first, second;
+    struct duo duo;
+    char in[2] = "";
+
+    duo_open(&duo, specs[0]);
+    assert_int_equal(fi_tsend(duo.a.ep, "1", 1, NULL, duo.to, 1, &first), 0);
+    assert_int_equal(fi_tsend(duo.a.ep, "2", 1, NULL, duo.to, 1, &second), 0);
+    assert_int_equal(fi_cancel(&duo.a.ep->fid, &first), 0);
+    assert_int_equal(rdm_next(&duo.a, BOTH(&duo), NULL, NULL, &error), FI_ECANCELED);
+    assert_ptr_equal(error.op_context, &first);
+    assert_int_equal(fi_trecv(duo.b.ep, in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    assert_int_equal(rdm_next(&duo.b, BOTH(&duo), NULL, NULL, NULL), 0);
+    assert_string_equal(in, "2");
+    assert_int_equal(rdm_next(&duo.a, BOTH(&duo), NULL, NULL, NULL), 0);
+    /* What is left at the end is nobody's any more. */
+    assert_int_equal(fi_tsend(duo.a.ep, "3", 1, NULL, nobody(&duo.a), 1, &first), 0);
+    duo_close(&duo);
+}
+
+static void removed_address_ends_what_waits_for_it(void **state)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    struct duo duo;
+    int sent;
+
+    duo_open(&duo, specs[0]);
+    assert_int_equal(fi_tsend(duo.a.ep, "1", 1, NULL, duo.to, 1, &sent), 0);
+    assert_int_equal(fi_av_remove(duo.a.av, &duo.to, 1, 0), 0);
+    assert_int_equal(rdm_next(&duo.a, BOTH(&duo), NULL, NULL, &error), FI_ECANCELED);
+    assert_ptr_equal(error.op_context, &sent);
+    duo_close(&duo);
+}
+
+static void what_no_connection_takes_is_refused_at_once(void **state)
+{
+    static char large[1 << 20];
+    struct iovec many[64] = {{large, 1}};
+    struct duo duo;
+
+    for (size_t i = 0; i < PLAIN; i++) {
+        duo_open(&duo, specs[i]);
+        assert_true(duo.net.info->tx_attr->inject_size < sizeof(large));
+        assert_int_equal(fi_tinject(duo.a.ep, large, sizeof(large), duo.to, 1), -FI_EMSGSIZE);
+        assert_int_equal(fi_tsendv(duo.a.ep, many, NULL, 64, duo.to, 1, NULL), -FI_EINVAL);
+        assert_int_equal(fi_inject_atomic(duo.a.ep, large, 1, duo.to, 0, 0, FI_FLOAT, FI_BXOR),
+                         -FI_EOPNOTSUPP);
+        duo_close(&duo);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_arrives_in_order),
+        cmocka_unit_test(messages_and_memory_arrive),
+        cmocka_unit_test(failure_ends_each_once),
+        cmocka_unit_test(as_many_wait_as_may_be_sent),
+        cmocka_unit_test(what_waits_can_be_cancelled_and_closed),
+        cmocka_unit_test(removed_address_ends_what_waits_for_it),
+        cmocka_unit_test(what_no_connection_takes_is_refused_at_once),
+    };
+
+    return cmocka_run_group_tests_name("rxm_wait", tests, NULL, NULL);
+}
