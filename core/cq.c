@@ -16,7 +16,6 @@
 #include "core/pass.h"
 
 #define FIRST_CAPACITY 128
-#define GROWS_BEFORE 16 /* entries: one that finds no memory leaves room for others to try */
 
 struct cq_error {
     struct cq_error *next;
@@ -51,7 +50,7 @@ static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flag
     struct cq *cq = object_of(peer, struct cq, peer);
     struct cq_entry *entry;
 
-    if (__builtin_expect(cq->tail - cq->head + GROWS_BEFORE >= cq->capacity, 0) && !grow(cq))
+    if (__builtin_expect(cq->tail - cq->head + CQ_SLACK >= cq->capacity, 0) && !grow(cq))
         return 0;
     entry = &cq->ring[cq->tail & (cq->capacity - 1)];
     entry->context = context;

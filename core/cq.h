@@ -15,6 +15,10 @@
 #include "core/unit.h"
 #include "core/wait.h"
 
+enum {
+    CQ_SLACK = 16 /* entries free when the ring grows: one that finds no memory leaves room */
+};
+
 /* Every public entry format is a prefix of it. */
 struct cq_entry {
     void *context;
@@ -77,8 +81,8 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
 {
     struct cq_entry *entry;
 
-    /* Full, which the queue of an upper always is here. */
-    if (__builtin_expect(cq->tail - cq->head == cq->capacity, 0)) {
+    /* As good as full, which the queue of an upper always is here. */
+    if (__builtin_expect(cq->tail - cq->head + CQ_SLACK >= cq->capacity, 0)) {
         cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
         return;
     }

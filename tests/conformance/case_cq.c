@@ -106,6 +106,8 @@ static void formats(void)
         conf_check(!fi_close(&end->ep->fid), "close");
         conf_check(!fi_close(&end->rx->fid), "close");
         conf_check(!fi_close(&end->av->fid), "close");
+        /* The next one may have the same address. */
+        conf_check(!fi_av_remove(p->a.av, &to, 1, 0), "fi_av_remove");
         free(end);
     }
     conf_pair_close(p);

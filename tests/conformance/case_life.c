@@ -150,6 +150,7 @@ static struct process spawn(struct conf_want want, bool answer)
     int down[2], up[2];
     struct process process;
 
+    conf_need("processes");
     conf_check(!pipe(down) && !pipe(up), "pipe");
     fflush(NULL);
     process.pid = fork();

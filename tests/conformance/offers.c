@@ -78,11 +78,8 @@ static const struct name addresses[] = {
     {NULL, 0},
 };
 static const struct name protocols[] = {
-    {"XNET", FI_PROTO_XNET},
-    {"RXM", FI_PROTO_RXM},
-    {"RXD", FI_PROTO_RXD},
-    {"SHM", FI_PROTO_SHM},
-    {NULL, 0},
+    {"XNET", FI_PROTO_XNET}, {"RXM", FI_PROTO_RXM},       {"RXD", FI_PROTO_RXD},
+    {"SHM", FI_PROTO_SHM},   {"LOOP", 1u << 31 | 0x100b}, {NULL, 0},
 };
 #define SET(text, value)                                                                           \
     {                                                                                              \

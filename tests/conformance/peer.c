@@ -25,6 +25,7 @@ struct peer peer_start(const struct peer *at)
     char fd[16], where[256] = "";
     int ends[2];
 
+    conf_need("processes");
     conf_check(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), "socketpair");
     snprintf(fd, sizeof fd, "%d", ends[1]);
     if (at && conf_offers->address == FI_ADDR_STR)
