@@ -15,7 +15,7 @@ struct work_copy {
     struct work_copy *next; /* of the bucket; the newest first */
     const struct fi_deferred_work *theirs;
     bool calling; /* the lower is being called with it */
-    bool replaced;
+    bool dropped;
     struct fi_deferred_work work;
     union {
         struct fid *fid; /* the first of each is an endpoint or a counter */
@@ -63,6 +63,15 @@ static bool take_out(const struct pass_domain *domain, const struct work_copy *c
     return true;
 }
 
+/* Of one that is taken out. Who calls the lower with it frees it afterwards. */
+static void drop(struct work_copy *copy)
+{
+    if (copy->calling)
+        copy->dropped = true;
+    else
+        free(copy);
+}
+
 /* Their struct has been queued again, so the work of older copies has ended. */
 static void drop_older(struct work_copy *copy)
 {
@@ -74,10 +83,7 @@ static void drop_older(struct work_copy *copy)
             continue;
         }
         *link = older->next;
-        if (older->calling)
-            older->replaced = true;
-        else
-            free(older);
+        drop(older);
     }
 }
 
@@ -182,8 +188,8 @@ static void called(struct pass_domain *domain, struct work_copy *copy, int rc)
 
     pthread_mutex_lock(&domain->work_mutex);
     copy->calling = false;
-    done = rc || copy->replaced;
-    if (rc && !copy->replaced)
+    done = rc || copy->dropped;
+    if (rc && !copy->dropped)
         take_out(domain, copy, copy->theirs);
     if (!done)
         drop_older(copy);
@@ -213,7 +219,6 @@ int pass_work_queue(struct pass_domain *domain, const struct fi_deferred_work *t
 int pass_work_cancel(struct pass_domain *domain, struct fi_deferred_work *theirs)
 {
     struct work_copy *copy;
-    bool gone;
     int rc;
 
     pthread_mutex_lock(&domain->work_mutex);
@@ -223,10 +228,9 @@ int pass_work_cancel(struct pass_domain *domain, struct fi_deferred_work *theirs
     if (rc || !copy)
         return rc;
     pthread_mutex_lock(&domain->work_mutex);
-    gone = take_out(domain, copy, theirs);
+    if (take_out(domain, copy, theirs))
+        drop(copy);
     pthread_mutex_unlock(&domain->work_mutex);
-    if (gone)
-        free(copy);
     return 0;
 }
 
