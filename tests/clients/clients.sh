@@ -11,6 +11,7 @@ need() { # COMMAND: skip the test when it is not there
 
 # Open MPI 4.1 over its matching transport on libfabric, nothing else: it fails rather than fall back.
 # mpi SPEC RANKS PROGRAM...   It matches a prefix of provider names: $mpi_include, or tcp.
+# $mpi_btl: its byte transports, for one-sided operations; by default all but those on libfabric.
 mpi() {
     local spec=$1 ranks=$2
     shift 2
@@ -18,7 +19,7 @@ mpi() {
         mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
         -x LD_LIBRARY_PATH -x FI_PROVIDER \
         --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "${mpi_include:-tcp}" \
-        --mca btl ^openib,ofi "$@"
+        --mca btl "${mpi_btl:-^openib,ofi}" "$@"
 }
 
 # Does PROGRAM really load our library? A client test on another one would prove nothing.
@@ -38,4 +39,11 @@ each_stack() { # COMMAND...: runs it once with each stack in $stack
         echo "--- FI_PROVIDER='$stack'"
         "$@"
     done
+}
+
+# One-sided operations on libfabric too, as RMA and atomics (osc rdma over btl ofi), not over Open MPI's
+# own shared memory.
+mpi_onesided() { # SPEC RANKS PROGRAM...
+    local mpi_btl=self,ofi
+    mpi "$1" "$2" --mca osc rdma --mca btl_ofi_provider_include "${mpi_include:-tcp}" "${@:3}"
 }
