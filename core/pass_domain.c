@@ -60,8 +60,8 @@ static int domain_close(struct fid *fid)
     pthread_mutex_lock(&fabric->mutex);
     list_detach(&domain->link);
     pthread_mutex_unlock(&fabric->mutex);
+    pass_retire(fabric, fid);
     children_release(&fabric->base.children);
-    free(domain);
     return 0;
 }
 
@@ -198,12 +198,13 @@ struct fi_ops_mr pass_mr_ops = {
 static int mr_close(struct fid *fid)
 {
     struct pass_mr *mr = mr_of(fid);
+    struct pass_domain *domain = mr->domain;
     int rc = fi_close(&mr->lower->fid);
 
     if (rc)
         return rc;
-    children_release(&mr->domain->children);
-    free(mr);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 

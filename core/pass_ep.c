@@ -155,12 +155,13 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
 static int ep_close(struct fid *fid)
 {
     struct pass_ep *ep = ep_of(fid);
+    struct pass_domain *domain = ep->domain;
     int rc = fi_close(&ep->lower->fid);
 
     if (rc)
         return rc;
-    children_release(&ep->domain->children);
-    free(ep);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -308,12 +309,13 @@ struct fi_ops_cm pass_cm_ops = {
 static int mc_close(struct fid *fid)
 {
     struct pass_mc *mc = mc_of(fid);
+    struct pass_domain *domain = mc->domain;
     int rc = fi_close(&mc->lower->fid);
 
     if (rc)
         return rc;
-    children_release(&mc->domain->children);
-    free(mc);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -354,12 +356,13 @@ int pass_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
 static int stx_close(struct fid *fid)
 {
     struct pass_stx *stx = object_of(fid, struct pass_stx, fid.fid);
+    struct pass_domain *domain = stx->domain;
     int rc = fi_close(&stx->lower->fid);
 
     if (rc)
         return rc;
-    children_release(&stx->domain->children);
-    free(stx);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 

@@ -122,10 +122,10 @@ static void check_close(struct debug_object *object)
         in_use = debug_flight_count(object_of(object, struct debug_mr, object));
     pthread_mutex_unlock(&object->layer->mutex);
     if (holder[0])
-        debug_report(&object->layer->reporter, DEBUG_CLOSE_ORDER, "fi_close",
+        debug_report(object->layer->reporter, DEBUG_CLOSE_ORDER, "fi_close",
                      debug_name(object, whom), "%s, which needs it, is still open", holder);
     if (in_use)
-        debug_report(&object->layer->reporter, DEBUG_REGION_IN_USE, "fi_close",
+        debug_report(object->layer->reporter, DEBUG_REGION_IN_USE, "fi_close",
                      debug_name(object, whom), "%d operations under way use its descriptor",
                      in_use);
 }
@@ -187,7 +187,7 @@ static void check_unread(struct pass_cq *cq, struct debug_object *object)
         errors += rc == 1;
     }
     if (count || errors)
-        debug_report(&object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
+        debug_report(object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
                      "%d completions and %d errors were never read", count, errors);
 }
 
@@ -263,14 +263,14 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
     if (!object)
         return passed(fid->fclass)->bind(fid, target, flags);
     if (target && !debug_is_open(object->layer, target)) {
-        debug_report(&object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
+        debug_report(object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
                      "what is bound to it, %p, is no open object of this stack", (void *)target);
         return -FI_EINVAL;
     }
     if (is_endpoint(fid->fclass) &&
         atomic_load(&object_of(object, struct debug_ep, object)->enabled))
-        debug_report(&object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind",
-                     debug_name(object, whom), "it is enabled already");
+        debug_report(object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind", debug_name(object, whom),
+                     "it is enabled already");
     rc = passed(fid->fclass)->bind(fid, target, flags);
     if (rc || !target)
         return rc;
@@ -311,12 +311,25 @@ static void alias_opened(struct fid *fid, const struct fi_alias *alias)
     used(&ep->object, debug_of(fid));
 }
 
+/* A hook offers no FI_TRIGGER: what deferred work names could not be exchanged. */
+static void check_work(struct debug_object *object, int command)
+{
+    char whom[DEBUG_NAME];
+
+    if (object->fid->fclass == FI_CLASS_DOMAIN && command == FI_QUEUE_WORK)
+        debug_report(object->layer->reporter, DEBUG_CAPS, "fi_control", debug_name(object, whom),
+                     "deferred work, and its endpoints are opened without FI_TRIGGER");
+}
+
 static int control_object(struct fid *fid, int command, void *arg)
 {
     struct debug_object *object = debug_of(fid);
-    int rc = passed(fid->fclass)->control(fid, command, arg);
     struct debug_ep *ep;
+    int rc;
 
+    if (object)
+        check_work(object, command);
+    rc = passed(fid->fclass)->control(fid, command, arg);
     if (object && fid->fclass == FI_CLASS_MR)
         debug_region_named(object_of(fid, struct fid_mr, fid));
     if (rc || !object || !is_endpoint(fid->fclass))
