@@ -167,6 +167,7 @@ static int ep_opened(struct fault_plan *plan, int rc, struct fid_ep **ep,
         own->plan = plan;
         own->tx_op_flags = attr ? attr->op_flags : 0;
         own->registers = registers;
+        own->loose = plan->force;
         own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
         *pass_hook(&(*ep)->fid) = own;
     }
@@ -178,14 +179,19 @@ static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_
 {
     struct fault_plan *plan = fault_of(domain);
     int rc = check_type(plan, info);
+    struct fault_ep *own;
 
     if (rc)
         return rc;
     if (fails(plan, FAULT_ENDPOINT))
         return -FI_ENOMEM;
     rc = pass_ep_open2(domain, info, ep, flags, context);
-    return ep_opened(plan, rc, ep, info ? info->tx_attr : NULL,
-                     info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL);
+    rc = ep_opened(plan, rc, ep, info ? info->tx_attr : NULL,
+                   info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL);
+    own = rc ? NULL : *pass_hook(&(*ep)->fid);
+    if (own && info->ep_attr && info->ep_attr->type == FI_EP_DGRAM)
+        own->loose = true;
+    return rc;
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -235,6 +241,10 @@ static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
     case FI_CLASS_CNTR:
         if (flags & FI_SEND)
             own->sent = object_of(target, struct pass_cntr, fid.fid);
+        if (flags & FI_READ)
+            own->read = object_of(target, struct pass_cntr, fid.fid);
+        if (flags & FI_WRITE)
+            own->written = object_of(target, struct pass_cntr, fid.fid);
         break;
     default: break;
     }
@@ -250,11 +260,38 @@ static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
     return rc;
 }
 
+/* An alias is bound as its endpoint is, and has a course of its own. */
+static int alias_opened(const struct fault_ep *from, const struct fi_alias *alias)
+{
+    struct fault_ep *own = calloc(1, sizeof(*own));
+
+    if (!own) {
+        fi_close(*alias->fid);
+        return -FI_ENOMEM;
+    }
+    own->plan = from->plan;
+    own->number = atomic_fetch_add_explicit(&from->plan->endpoints, 1, memory_order_relaxed);
+    own->eq = from->eq;
+    own->tx_op_flags =
+        alias->flags & FI_TRANSMIT ? alias->flags & ~(FI_TRANSMIT | FI_RECV) : from->tx_op_flags;
+    own->registers = from->registers;
+    own->selective = from->selective;
+    own->loose = from->loose;
+    own->tx = from->tx;
+    own->sent = from->sent;
+    own->read = from->read;
+    own->written = from->written;
+    *pass_hook(*alias->fid) = own;
+    return 0;
+}
+
 static int control_ep(struct fid *fid, int command, void *arg)
 {
     struct fault_ep *own = *pass_hook(fid);
     int rc = pass_ep_fid_ops.control(fid, command, arg);
 
+    if (!rc && own && command == FI_ALIAS)
+        return alias_opened(own, arg);
     if (!rc && own && command == FI_SETOPSFLAG && *(const uint64_t *)arg & FI_TRANSMIT)
         own->tx_op_flags = *(const uint64_t *)arg & ~(FI_TRANSMIT | FI_RECV);
     return rc;
