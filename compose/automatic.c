@@ -202,7 +202,7 @@ int automatic_open(struct stack *stack, const struct opening *opening, unsigned 
     pthread_mutex_init(&automatic->mutex, NULL);
     automatic->stack = stack_hold(stack);
     automatic->name = strdup(opening->name);
-    automatic->whole = strdup(opening->whole);
+    automatic->whole = strdup(opening->whole ? opening->whole : "");
     if (automatic->name && automatic->whole)
         rc = hold_open(stack->lowers[0], opening, abi, &automatic->base);
     if (rc) {
