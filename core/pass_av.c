@@ -4,7 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass.h"
+#include "core/pass_watch.h"
 
 static struct pass_av *av_of(struct fid_av *fid)
 {
@@ -89,6 +89,8 @@ int pass_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &av->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_av = &av->fid;
     return 0;
 }
@@ -101,6 +103,7 @@ static int av_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(domain->fabric, fid);
     pass_retire(domain->fabric, fid);
     children_release(&domain->children);
     return 0;
@@ -147,6 +150,8 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
         return rc;
     }
     children_hold(&av->domain->children);
+    pass_tell_opened(av->domain->fabric, &set->fid.fid,
+                     &(struct pass_opening){.parent = &av->fid.fid, .peer = peer});
     *ret_set = &set->fid;
     return 0;
 }
@@ -213,6 +218,7 @@ static int set_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(domain->fabric, fid);
     pass_retire(domain->fabric, fid);
     children_release(&domain->children);
     return 0;

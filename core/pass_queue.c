@@ -4,7 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass.h"
+#include "core/pass_watch.h"
 
 /* ---- Completion queues ---- */
 
@@ -80,6 +80,8 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &cq->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_cq = &cq->fid;
     return 0;
 }
@@ -92,6 +94,7 @@ static int cq_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(domain->fabric, fid);
     pass_retire(domain->fabric, fid);
     children_release(&domain->children);
     return 0;
@@ -183,6 +186,8 @@ int pass_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &cntr->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_cntr = &cntr->fid;
     return 0;
 }
@@ -195,6 +200,7 @@ static int cntr_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(domain->fabric, fid);
     pass_retire(domain->fabric, fid);
     children_release(&domain->children);
     return 0;
@@ -363,6 +369,8 @@ int pass_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
         return rc;
     }
     children_hold(&fabric->base.children);
+    pass_tell_opened(fabric, &eq->fid.fid,
+                     &(struct pass_opening){.parent = &fabric->base.fid.fid, .peer = peer});
     *ret_eq = &eq->fid;
     return 0;
 }
@@ -375,6 +383,7 @@ static int eq_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(fabric, fid);
     pass_retire(fabric, fid);
     children_release(&fabric->base.children);
     return 0;

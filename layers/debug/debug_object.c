@@ -311,24 +311,12 @@ static void alias_opened(struct fid *fid, const struct fi_alias *alias)
     used(&ep->object, debug_of(fid));
 }
 
-/* A hook offers no FI_TRIGGER: what deferred work names could not be exchanged. */
-static void check_work(struct debug_object *object, int command)
-{
-    char whom[DEBUG_NAME];
-
-    if (object->fid->fclass == FI_CLASS_DOMAIN && command == FI_QUEUE_WORK)
-        debug_report(object->layer->reporter, DEBUG_CAPS, "fi_control", debug_name(object, whom),
-                     "deferred work, and its endpoints are opened without FI_TRIGGER");
-}
-
 static int control_object(struct fid *fid, int command, void *arg)
 {
     struct debug_object *object = debug_of(fid);
     struct debug_ep *ep;
     int rc;
 
-    if (object)
-        check_work(object, command);
     rc = passed(fid->fclass)->control(fid, command, arg);
     if (object && fid->fclass == FI_CLASS_MR)
         debug_region_named(object_of(fid, struct fid_mr, fid));

@@ -255,24 +255,12 @@ static void collectives_have_a_group(void **state)
     pair_close(&pair);
 }
 
-static void deferred_work_is_asked_for(void **state)
-{
-    struct fi_deferred_work work = {.op_type = FI_OP_CNTR_ADD};
-    struct pair pair;
-
-    pair_open(&pair, stack("", "loop"));
-    assert_int_equal(fi_control(&pair.domain->fid, FI_QUEUE_WORK, &work), -FI_ENOSYS);
-    reports("fi_control", "caps");
-    pair_close(&pair);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_closed_is_not_called), TEST(what_is_closed_is_not_named),
         TEST(closed_objects_are_bounded),   TEST(atomics_have_operands),
         TEST(atomics_have_a_count),         TEST(collectives_have_a_group),
-        TEST(deferred_work_is_asked_for),
     };
 
     return cmocka_run_group_tests_name("debug: closed", tests, NULL, NULL);
