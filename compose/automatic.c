@@ -27,7 +27,7 @@
 struct automatic {
     struct fabric fabric;
     struct stack *stack;
-    char *name;
+    char *name, *whole;
     struct lower *base;
     pthread_mutex_t mutex;    /* of `layer` being made or closed */
     struct fid_fabric *layer; /* NULL until a domain needs it */
@@ -45,7 +45,7 @@ static struct fid_fabric *base_of(struct fid_fabric *fabric)
 
 static int open_layer(struct automatic *automatic)
 {
-    struct opening opening = {automatic->name, automatic->fabric.api_version};
+    struct opening opening = {automatic->name, automatic->fabric.api_version, automatic->whole};
     struct lower *lower = NULL;
     int rc = 0;
 
@@ -149,6 +149,7 @@ static void automatic_destroy(struct automatic *automatic)
     pthread_mutex_destroy(&automatic->mutex);
     stack_release(automatic->stack);
     free(automatic->name);
+    free(automatic->whole);
     free(automatic);
 }
 
@@ -201,7 +202,8 @@ int automatic_open(struct stack *stack, const struct opening *opening, unsigned 
     pthread_mutex_init(&automatic->mutex, NULL);
     automatic->stack = stack_hold(stack);
     automatic->name = strdup(opening->name);
-    if (automatic->name)
+    automatic->whole = strdup(opening->whole ? opening->whole : "");
+    if (automatic->name && automatic->whole)
         rc = hold_open(stack->lowers[0], opening, abi, &automatic->base);
     if (rc) {
         automatic_destroy(automatic);

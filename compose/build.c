@@ -60,13 +60,16 @@ static int open_candidate(const struct candidate *candidate, const struct fi_fab
                           unsigned abi, struct fid_fabric **fabric, void *context)
 {
     struct opening opening = {.api_version = version_of(attr, abi)};
-    char *name = NULL;
+    char *name = NULL, *whole;
     int rc = find_fabric(candidate, attr->name, &name);
 
     if (rc)
         return rc;
+    whole = stack_print(candidate->stack);
     opening.name = name;
-    rc = stack_open(candidate->stack, &opening, abi, fabric, context);
+    opening.whole = whole;
+    rc = whole ? stack_open(candidate->stack, &opening, abi, fabric, context) : -FI_ENOMEM;
+    free(whole);
     free(name);
     return rc;
 }

@@ -130,6 +130,7 @@ int stack_open_over(struct stack *stack, const struct opening *opening, unsigned
         .abi = abi,
         .lowers = lowers,
         .lower_count = stack->lower_count,
+        .whole = opening->whole,
     };
     int rc = -FI_ENOMEM;
 

@@ -13,6 +13,7 @@
 struct opening {
     const char *name;     /* the fabric's name */
     uint32_t api_version; /* that the application named */
+    const char *whole;    /* as open_args.whole; may be NULL */
 };
 
 /* Opens a fabric of stack for an upper whose structs are laid out as `abi` says. */

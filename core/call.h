@@ -80,6 +80,15 @@ enum call_class {
     CALL_CLASSES,
 };
 
+/* Further buffers of atomics and collectives: one, buf, or those of iov. */
+struct call_operand {
+    const void *buf;
+    const struct fi_ioc *iov;
+    void **descs; /* may be NULL */
+    size_t count; /* 0: there is none */
+    size_t len;   /* elements of buf */
+};
+
 struct call {
     enum call_kind kind;
     const void *buf; /* the first buffer; may be NULL */
@@ -89,12 +98,17 @@ struct call {
     uint64_t key; /* remote key; bits to ignore of a tagged receive */
     uint64_t data, flags;
     void *context;
-    const struct iovec *iov; /* all buffers; NULL: there is one, buf, or they are of elements */
-    void **descs;            /* of them; may be NULL. All three: not of collectives */
+    const struct iovec *iov;  /* all buffers; NULL: there is one, buf, or they are of elements */
+    const struct fi_ioc *ioc; /* the same of atomics and collectives */
+    void **descs;             /* of them; may be NULL */
     size_t count;
-    size_t rma_count;          /* remote segments */
-    enum fi_datatype datatype; /* of atomics */
-    uint64_t note;             /* the hook's own, from call_enter to call_leave */
+    size_t rma_count;                    /* remote segments */
+    enum fi_datatype datatype;           /* of atomics and collectives */
+    enum fi_op op;                       /* of atomics, and of collectives that have one */
+    enum fi_collective_op coll;          /* of fi_collective_msg */
+    fi_addr_t root;                      /* of collectives that have one */
+    struct call_operand compare, result; /* of atomics and collectives */
+    uint64_t note;                       /* the hook's own, from call_enter to call_leave */
 };
 
 /* What ended: an entry of a completion queue. */
@@ -137,6 +151,14 @@ static inline size_t call_element_count(const struct fi_ioc *iov, size_t count)
     for (size_t i = 0; i < count; i++)
         elements += iov[i].count;
     return elements;
+}
+
+static inline struct call_operand call_vector(const struct fi_ioc *iov, void **descs, size_t count)
+{
+    if (!iov)
+        return (struct call_operand){NULL};
+    return (struct call_operand){
+        .iov = iov, .descs = descs, .count = count, .len = call_element_count(iov, count)};
 }
 
 static inline struct call call_message(enum call_kind kind, const struct fi_msg *msg,
@@ -201,10 +223,12 @@ static inline struct call call_atomic_message(enum call_kind kind, const struct 
                          .data = msg->data,
                          .flags = flags,
                          .context = msg->context,
+                         .ioc = msg->msg_iov,
                          .descs = msg->desc,
                          .count = msg->iov_count,
                          .rma_count = msg->rma_iov_count,
-                         .datatype = msg->datatype};
+                         .datatype = msg->datatype,
+                         .op = msg->op};
 }
 
 static inline struct call
@@ -215,7 +239,14 @@ call_collective_message(enum call_kind kind, const struct fi_msg_collective *msg
                          .len = call_element_count(msg->msg_iov, msg->iov_count),
                          .peer = msg->coll_addr,
                          .flags = flags,
-                         .context = msg->context};
+                         .context = msg->context,
+                         .ioc = msg->msg_iov,
+                         .descs = msg->desc,
+                         .count = msg->iov_count,
+                         .datatype = msg->datatype,
+                         .op = msg->op,
+                         .coll = msg->coll,
+                         .root = msg->root_addr};
 }
 
 #endif

@@ -91,5 +91,8 @@ void match_fail(struct match *match, struct match_source *source, int err);
 /* Receives posted and messages queued, for statistics and tests. */
 size_t match_posted(const struct match *match);
 size_t match_queued(const struct match *match);
+/* Answers OPT_UNEXPECTED_QUEUE (core/part.h): untagged messages first, then tagged ones, each in
+ * their order. match may be NULL: there are none. */
+int match_tell_queued(const struct match *match, void *value, size_t *len);
 
 #endif

@@ -162,3 +162,37 @@ void match_fail(struct match *match, struct match_source *source, int err)
         while ((rx = find_bound(sides[i], source, end)))
             fail(match, rx, err);
 }
+
+/* ---- All that wait ---- */
+
+static size_t tell_side(const struct side *side, struct fi_cq_err_entry *entries)
+{
+    size_t count = 0;
+
+    for (const struct list *pos = side->arrived.next; pos != &side->arrived; pos = pos->next) {
+        const struct fi_peer_rx_entry *entry = &list_item(pos, struct rx, all)->entry;
+        bool data = entry->flags & FI_REMOTE_CQ_DATA;
+
+        entries[count++] =
+            (struct fi_cq_err_entry){.flags = side->flags | (data ? FI_REMOTE_CQ_DATA : 0),
+                                     .len = entry->msg_size,
+                                     .data = data ? entry->cq_data : 0,
+                                     .tag = side->flags & FI_TAGGED ? entry->tag : 0,
+                                     .src_addr = entry->addr};
+    }
+    return count;
+}
+
+int match_tell_queued(const struct match *match, void *value, size_t *len)
+{
+    size_t needed = match ? match_queued(match) * sizeof(struct fi_cq_err_entry) : 0;
+    struct fi_cq_err_entry *entries = value;
+    bool fits = *len >= needed;
+
+    *len = needed;
+    if (!fits)
+        return -FI_ETOOSMALL;
+    if (needed)
+        tell_side(&match->tag, entries + tell_side(&match->msg, entries));
+    return 0;
+}

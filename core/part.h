@@ -64,6 +64,8 @@ struct open_args {
     unsigned abi;                      /* enum abi_level: the struct layouts that the upper has */
     struct lower **lowers;             /* lower_count of them; owned by the fabric after success */
     size_t lower_count;                /* 0 for a transport, 1 for a layer */
+    const char *whole; /* the stack that the application opened, without what FI_HOOK put on top;
+                          NULL in tests of one part */
 };
 
 struct part {
@@ -138,6 +140,9 @@ enum {
     /* size_t, fi_getopt. Messages that have come and wait for their receive, where the part matches
      * by itself. */
     OPT_UNEXPECTED = -0x57450004,
+    /* struct fi_cq_err_entry[], fi_getopt. What is known of each of them: flags, bytes, data, tag,
+     * source. -FI_ETOOSMALL: *optlen bytes are needed just now. */
+    OPT_UNEXPECTED_QUEUE = -0x57450005,
 };
 
 enum {

@@ -62,6 +62,9 @@ struct pass_ops {
     struct fi_ops_cntr_owner *cntr_owner;
     struct fi_ops_srx_owner *srx_owner;
     struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
+    /* Gets the memory of an object of ours that has closed (its lower's, too), and frees it when it
+     * likes: fid is its address. NULL: it is freed at once. */
+    void (*retire)(struct fid *fid);
     /* Who is told of objects (core/pass_watch.h); NULL: nobody. */
     const struct pass_watch *watch;
 };
@@ -243,6 +246,9 @@ static inline struct pass_domain *pass_domain_of(struct fid_domain *fid)
 {
     return object_of(fid, struct pass_domain, fid);
 }
+
+/* The end of a close: fid is not ours any more. */
+void pass_retire(struct pass_fabric *fabric, struct fid *fid);
 
 /* bind, control and ops_set of objects of every class. FI_ALIAS is for endpoints alone. */
 int pass_bind(struct fid *fid, struct fid *bfid, uint64_t flags);

@@ -69,9 +69,9 @@ static int domain_close(struct fid *fid)
     pthread_mutex_lock(&fabric->mutex);
     list_detach(&domain->link);
     pthread_mutex_unlock(&fabric->mutex);
-    children_release(&fabric->base.children);
     pass_works_finish(domain);
-    free(domain);
+    pass_retire(fabric, fid);
+    children_release(&fabric->base.children);
     return 0;
 }
 
@@ -226,13 +226,14 @@ struct fi_ops_mr pass_mr_ops = {
 static int mr_close(struct fid *fid)
 {
     struct pass_mr *mr = mr_of(fid);
+    struct pass_domain *domain = mr->domain;
     int rc = fi_close(&mr->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(mr->domain->fabric, fid);
-    children_release(&mr->domain->children);
-    free(mr);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 

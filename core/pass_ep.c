@@ -185,13 +185,14 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
 static int ep_close(struct fid *fid)
 {
     struct pass_ep *ep = ep_of(fid);
+    struct pass_domain *domain = ep->domain;
     int rc = fi_close(&ep->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(ep->domain->fabric, fid);
-    children_release(&ep->domain->children);
-    free(ep);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -340,13 +341,14 @@ struct fi_ops_cm pass_cm_ops = {
 static int mc_close(struct fid *fid)
 {
     struct pass_mc *mc = mc_of(fid);
+    struct pass_domain *domain = mc->domain;
     int rc = fi_close(&mc->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(mc->domain->fabric, fid);
-    children_release(&mc->domain->children);
-    free(mc);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -389,13 +391,14 @@ int pass_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
 static int stx_close(struct fid *fid)
 {
     struct pass_stx *stx = object_of(fid, struct pass_stx, fid.fid);
+    struct pass_domain *domain = stx->domain;
     int rc = fi_close(&stx->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(stx->domain->fabric, fid);
-    children_release(&stx->domain->children);
-    free(stx);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 

@@ -62,6 +62,14 @@ void **pass_hook(struct fid *fid)
     }
 }
 
+void pass_retire(struct pass_fabric *fabric, struct fid *fid)
+{
+    if (fabric->ops.retire)
+        fabric->ops.retire(fid);
+    else
+        free(fid); /* the first member of each */
+}
+
 int pass_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
     struct fid *lower = pass_down(fid);
@@ -206,7 +214,9 @@ static int fabric_close(struct fid *fid)
         return rc;
     params_destroy(fabric->params);
     pthread_mutex_destroy(&fabric->mutex);
-    free_fabric(fabric);
+    free(fabric->triggers);
+    free(fabric->prov_name);
+    pass_retire(fabric, fid);
     return 0;
 }
 
@@ -337,13 +347,14 @@ fail:
 static int pep_close(struct fid *fid)
 {
     struct pass_pep *pep = pep_of(fid);
+    struct pass_fabric *fabric = pep->fabric;
     int rc = fi_close(&pep->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(pep->fabric, fid);
-    children_release(&pep->fabric->base.children);
-    free(pep);
+    pass_tell_closed(fabric, fid);
+    pass_retire(fabric, fid);
+    children_release(&fabric->base.children);
     return 0;
 }
 

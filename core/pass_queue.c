@@ -89,13 +89,14 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
 static int cq_close(struct fid *fid)
 {
     struct pass_cq *cq = object_of(fid, struct pass_cq, fid.fid);
+    struct pass_domain *domain = cq->domain;
     int rc = fi_close(&cq->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(cq->domain->fabric, fid);
-    children_release(&cq->domain->children);
-    free(cq);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -194,13 +195,14 @@ int pass_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
 static int cntr_close(struct fid *fid)
 {
     struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid.fid);
+    struct pass_domain *domain = cntr->domain;
     int rc = fi_close(&cntr->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(cntr->domain->fabric, fid);
-    children_release(&cntr->domain->children);
-    free(cntr);
+    pass_tell_closed(domain->fabric, fid);
+    pass_retire(domain->fabric, fid);
+    children_release(&domain->children);
     return 0;
 }
 
@@ -376,13 +378,14 @@ int pass_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
 static int eq_close(struct fid *fid)
 {
     struct pass_eq *eq = object_of(fid, struct pass_eq, fid.fid);
+    struct pass_fabric *fabric = eq->fabric;
     int rc = fi_close(&eq->lower->fid);
 
     if (rc)
         return rc;
-    pass_tell_closed(eq->fabric, fid);
-    children_release(&eq->fabric->base.children);
-    free(eq);
+    pass_tell_closed(fabric, fid);
+    pass_retire(fabric, fid);
+    children_release(&fabric->base.children);
     return 0;
 }
 

@@ -57,6 +57,7 @@ static void clean_texts(struct weft_monitor_header *header)
     clean(header->program, sizeof(header->program));
     clean(header->job, sizeof(header->job));
     clean(header->stack, sizeof(header->stack));
+    clean(header->whole, sizeof(header->whole));
     for (int i = 0; i < WEFT_MONITOR_CALLS; i++)
         clean(header->names[i], sizeof(header->names[i]));
     for (int i = 0; i < WEFT_MONITOR_OBJECTS; i++)

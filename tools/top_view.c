@@ -238,10 +238,14 @@ static void print_objects(FILE *out, const struct top_view *view, const struct i
 static void print_item(FILE *out, const struct top_view *view, const struct item *item)
 {
     const struct weft_monitor_header *header = &item->file->page->header;
-    char who[96];
+    char who[96], over[sizeof(header->stack) + sizeof(header->whole) + 8];
 
     snprintf(who, sizeof(who), "%7" PRIu32 " %s", header->pid, header->program);
-    print_line(out, view, who, life_text(item->file->life), &item->line, header->stack);
+    if (header->whole[0] && strcmp(header->whole, header->stack) != 0)
+        snprintf(over, sizeof(over), "%s in %s", header->stack, header->whole);
+    else
+        snprintf(over, sizeof(over), "%s", header->stack);
+    print_line(out, view, who, life_text(item->file->life), &item->line, over);
 }
 
 /* ---- Exact counts, one "key=value ..." line for each process and function ---- */
@@ -256,11 +260,12 @@ static void print_raw(FILE *out, const struct mon_file *file)
             "process pid=%" PRIu32 " state=%s threads=%" PRIu32 " calls=%" PRIu64
             " completions=%" PRIu64 " errors=%" PRIu64 " cancelled=%" PRIu64 " again=%" PRIu64
             " failed=%" PRIu64 " bytes=%" PRIu64 " tx_queue=%" PRId64 " rx_queue=%" PRId64
-            " unexpected=%" PRIu64 " lost=%" PRIu64 " program=%s stack=%s\n",
+            " unexpected=%" PRIu64 " lost=%" PRIu64 " program=%s stack=%s whole=%s\n",
             header->pid, life_text(file->life), page->threads, sum->calls, done(sum),
             sum->counts[WEFT_MONITOR_ERRORS], sum->counts[WEFT_MONITOR_CANCELLED], sum->again,
             sum->failed, sum->bytes, mon_depth(page, sum, false), mon_depth(page, sum, true),
-            sum->counts[WEFT_MONITOR_UNEXPECTED], header->lost, header->program, header->stack);
+            sum->counts[WEFT_MONITOR_UNEXPECTED], header->lost, header->program, header->stack,
+            header->whole);
     for (uint32_t call = 0; call < header->call_count; call++) {
         uint64_t count = 0, bytes = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The page file that the layer `monitor` writes, and fi_top, fi_mon_sampler and others read: a
- * header, then blocks of counters. Numbers are in the byte order of the machine. Version 1.
+ * header, then blocks of counters. Numbers are in the byte order of the machine. Version 2.
  *
  * Each block is written by one thread, for one object, with plain stores: a reader takes a copy
  * whenever it likes, and nobody waits. Counters only grow. What an object, or the whole layer, did
@@ -16,7 +16,7 @@
 #define WEFT_MONITOR_MAGIC "WEFTMON" /* 8 bytes with the zero */
 
 enum {
-    WEFT_MONITOR_VERSION = 1,
+    WEFT_MONITOR_VERSION = 2,
     WEFT_MONITOR_CALLS = 64,
     WEFT_MONITOR_SIZES = 9, /* below 64, 512, 1k, 4k, 64k, 256k, 1M, 4M bytes, and above */
     WEFT_MONITOR_OBJECTS = 1024,
@@ -106,7 +106,8 @@ struct weft_monitor_header {
     char host[64];
     char program[64];
     char job[32];
-    char stack[256]; /* what the layer stands on */
+    char stack[256]; /* what the layer stands on, */
+    char whole[512]; /* and the stack that it is part of, but for hooks of FI_HOOK; cut short */
     char names[WEFT_MONITOR_CALLS][24];
     struct weft_monitor_times times[WEFT_MONITOR_CLASSES];
     struct weft_monitor_object objects[WEFT_MONITOR_OBJECTS];

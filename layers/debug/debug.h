@@ -15,6 +15,7 @@ enum {
     DEBUG_FLIGHT_SLOTS = 1024,
     DEBUG_NAME = 32,
     DEBUG_IOVS = 8,
+    DEBUG_BUFFERS = 24, /* of one transfer: of atomics three times IOVS */
 };
 
 struct debug_layer;
@@ -34,7 +35,7 @@ struct debug_object {
 
 struct debug_layer {
     struct debug_object root; /* of the fabric */
-    struct debug_reporter reporter;
+    struct debug_reporter *reporter;
     int demand_mr;        /* FI_MR_LOCAL, if the layer asks for it by itself */
     uint64_t demand_mode; /* FI_CONTEXT, FI_CONTEXT2 */
     pthread_mutex_t mutex;
@@ -114,6 +115,20 @@ const char *debug_name(const struct debug_object *object, char text[DEBUG_NAME])
 bool debug_is_open(struct debug_layer *layer, const struct fid *fid);
 void debug_object_ops(struct pass_ops *ops);
 
+/* ---- debug_closed.c: objects that are closed ---- */
+
+/* The end of a close, as pass_ops.retire: the object stays for a while, and reports its use. */
+void debug_retire(struct fid *fid);
+/* A call on such an object: reported; -FI_EINVAL. */
+int debug_use_closed(struct fid *fid, const char *call);
+/* Is what a call on `user` is given such an object? That is reported. Both may be NULL: no. */
+bool debug_is_closed(const struct debug_object *user, const char *call, const struct fid *fid);
+
+/* debug_closed_ops.c: gives an object the tables that debug_use_closed is called from, */
+void debug_bury(struct fid *fid);
+/* which are completed once. */
+void debug_closed_ops(void);
+
 /* ---- The rest: tables, and what they need of each other ---- */
 
 void debug_open_ops(struct pass_ops *ops);
@@ -131,8 +146,22 @@ static inline void debug_leave(struct debug_object *object)
 /* Which object guards a queue at the threading level of its domain; NULL: none. */
 struct debug_object *debug_cq_guard(struct debug_cq *cq);
 
-/* Descriptors of the buffers of a transfer. */
-void debug_check_memory(struct debug_ep *ep, const struct call *call, const char *whom);
+/* One local buffer of a transfer, and of which rights its region has to have one. */
+struct debug_buffer {
+    struct iovec iov;
+    const void *desc;
+    uint64_t access;
+};
+
+/* Those that the lower uses behind the call, without empty ones; list has room for DEBUG_BUFFERS.
+ * flags: final. Returns how many. */
+size_t debug_buffers(const struct call *call, uint64_t flags, struct debug_buffer *list);
+/* Their descriptors. */
+void debug_check_memory(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        const char *whom);
+/* What only atomics and collectives have. */
+void debug_check_operands(struct debug_ep *ep, struct fid_ep *lower, const struct call *call,
+                          const char *whom);
 void debug_check_address(struct debug_ep *ep, const struct call *call, const char *whom);
 
 /* ---- debug_flight.c: operations under way, where contexts or descriptors matter ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_collective.h>
 #include <rdma/fi_errno.h>
 
 #include "layers/debug/debug.h"
@@ -69,7 +70,7 @@ void debug_check_address(struct debug_ep *ep, const struct call *call, const cha
     valid = is_valid(ep->av, call->peer);
     pthread_mutex_unlock(&layer->mutex);
     if (!valid)
-        debug_report(&layer->reporter, DEBUG_ADDRESS, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_ADDRESS, call_name(call->kind), whom,
                      "address %lld is not in the address vector: it was removed, or never inserted",
                      (long long)call->peer);
 }
@@ -139,7 +140,7 @@ static void check_removal(struct debug_av *av, const fi_addr_t *addrs, size_t co
         valid = is_valid(av, addrs[i]);
         pthread_mutex_unlock(&av->object.layer->mutex);
         if (!valid)
-            debug_report(&av->object.layer->reporter, DEBUG_ADDRESS, "fi_av_remove",
+            debug_report(av->object.layer->reporter, DEBUG_ADDRESS, "fi_av_remove",
                          debug_name(&av->object, whom), "address %lld is not in it",
                          (long long)addrs[i]);
     }
@@ -162,7 +163,43 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_
     return 0;
 }
 
+/* ---- Sets ---- */
+
+static int open_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
+                    void *context)
+{
+    const struct debug_av *av = own_of(fid);
+    int rc = pass_av_ops.av_set(fid, attr, set, context);
+
+    if (!rc && av)
+        debug_opened(&(*set)->fid, (struct fid *)av->object.parent->fid,
+                     sizeof(struct debug_object));
+    return rc;
+}
+
+static int unite(struct fid_av_set *set, const struct fid_av_set *other)
+{
+    if (debug_is_closed(debug_of(&set->fid), "fi_av_set_union", &other->fid))
+        return -FI_EINVAL;
+    return pass_av_set_ops.set_union(set, other);
+}
+
+static int intersect(struct fid_av_set *set, const struct fid_av_set *other)
+{
+    if (debug_is_closed(debug_of(&set->fid), "fi_av_set_intersect", &other->fid))
+        return -FI_EINVAL;
+    return pass_av_set_ops.intersect(set, other);
+}
+
+static int subtract(struct fid_av_set *set, const struct fid_av_set *other)
+{
+    if (debug_is_closed(debug_of(&set->fid), "fi_av_set_diff", &other->fid))
+        return -FI_EINVAL;
+    return pass_av_set_ops.diff(set, other);
+}
+
 static struct fi_ops_av av_ops;
+static struct fi_ops_av_set set_ops;
 
 void debug_address_ops(struct pass_ops *ops)
 {
@@ -172,5 +209,11 @@ void debug_address_ops(struct pass_ops *ops)
     av_ops.insertsym = insertsym;
     av_ops.insert_auth_key = insert_auth_key;
     av_ops.remove = av_remove;
+    av_ops.av_set = open_set;
     ops->av = &av_ops;
+    set_ops = pass_av_set_ops;
+    set_ops.set_union = unite;
+    set_ops.intersect = intersect;
+    set_ops.diff = subtract;
+    ops->av_set = &set_ops;
 }

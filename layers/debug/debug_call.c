@@ -18,7 +18,7 @@ bool debug_enter(struct debug_object *object, const char *call)
     if (atomic_compare_exchange_strong(&object->inside, &other, me))
         return true;
     if (other != me)
-        debug_report(&object->layer->reporter, DEBUG_THREADS, call, debug_name(object, whom),
+        debug_report(object->layer->reporter, DEBUG_THREADS, call, debug_name(object, whom),
                      "another thread is inside of a call on it, or on what it shares with it");
     return false;
 }
@@ -54,7 +54,7 @@ static struct debug_object *guard_of(struct debug_ep *ep, enum call_class class)
 
 static struct debug_reporter *reporter_of(struct debug_ep *ep)
 {
-    return &ep->object.layer->reporter;
+    return ep->object.layer->reporter;
 }
 
 static bool is_tagged(enum call_kind kind)
@@ -98,7 +98,6 @@ static void check_counts(struct debug_ep *ep, const struct call *call, const cha
                      "%zu remote segments, and rma_iov_limit is %zu", call->rma_count, ep->rma_iov);
 }
 
-/* len of atomics counts elements. */
 static void check_sizes(struct debug_ep *ep, const struct call *call, uint64_t flags,
                         const char *whom)
 {
@@ -107,7 +106,7 @@ static void check_sizes(struct debug_ep *ep, const struct call *call, uint64_t f
                   (flags & FI_INJECT && class != CALL_CLASS_RECV && class != CALL_CLASS_READ);
 
     if (class >= CALL_CLASS_ATOMIC)
-        return;
+        return; /* debug_operand.c */
     if (inject && ep->inject_size && call->len > ep->inject_size)
         debug_report(reporter_of(ep), DEBUG_INJECT_SIZE, call_name(call->kind), whom,
                      "%zu bytes are injected, and inject_size is %zu", call->len, ep->inject_size);
@@ -147,6 +146,9 @@ static void check_flags(struct debug_ep *ep, const struct call *call, uint64_t f
         debug_report(reporter_of(ep), DEBUG_FORMAT, call_name(call->kind), whom,
                      "entries of its queue do not say where in the buffer a message is, nor when "
                      "the buffer is free");
+    if (flags & FI_TRIGGER && !(ep->caps & FI_TRIGGER))
+        debug_report(reporter_of(ep), DEBUG_CAPS, call_name(call->kind), whom,
+                     "the flag FI_TRIGGER, and the endpoint was opened without that");
     if (has_data(call) && size < sizeof(uint64_t) && call->data >> (8 * size))
         debug_report(reporter_of(ep), DEBUG_CQ_DATA, call_name(call->kind), whom,
                      "data 0x%llx, and cq_data_size is %zu", (unsigned long long)call->data, size);
@@ -205,7 +207,8 @@ static ssize_t call_enter(struct pass_ep *fid, struct call *call)
     check_sizes(ep, call, flags, whom);
     check_flags(ep, call, flags, whom);
     debug_check_address(ep, call, whom);
-    debug_check_memory(ep, call, whom);
+    debug_check_memory(ep, call, flags, whom);
+    debug_check_operands(ep, fid->lower, call, whom);
     debug_flight_begin(ep, call, flags);
     return 0;
 }

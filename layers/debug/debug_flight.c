@@ -11,7 +11,7 @@ struct flight {
     const void *context;
     bool receiving, multi;
     size_t count;
-    struct debug_mr *regions[DEBUG_IOVS]; /* NULL: none, or closed */
+    struct debug_mr *regions[DEBUG_BUFFERS]; /* NULL: none, or closed */
 };
 
 static struct list *slot(struct debug_layer *layer, const void *context)
@@ -45,8 +45,9 @@ static bool completes(const struct debug_ep *ep, const struct call *call, uint64
 static void add(struct debug_ep *ep, const struct call *call, uint64_t flags)
 {
     struct debug_layer *layer = ep->object.layer;
-    const struct iovec one = {(void *)(uintptr_t)call->buf, call->len};
     struct flight *flight = calloc(1, sizeof(*flight));
+    struct debug_buffer list[DEBUG_BUFFERS];
+    size_t count = ep->domain->local ? debug_buffers(call, flags, list) : 0;
 
     if (!flight)
         return;
@@ -54,11 +55,9 @@ static void add(struct debug_ep *ep, const struct call *call, uint64_t flags)
     flight->context = call->context;
     flight->receiving = call_class(call->kind) == CALL_CLASS_RECV;
     flight->multi = flight->receiving && flags & FI_MULTI_RECV;
-    if (ep->domain->local && call->descs && !(flags & FI_INJECT))
-        for (; flight->count < call->count && flight->count < DEBUG_IOVS; flight->count++)
-            flight->regions[flight->count] =
-                debug_region_of(ep->domain, call->descs[flight->count],
-                                call->iov ? &call->iov[flight->count] : &one);
+    for (; flight->count < count; flight->count++)
+        flight->regions[flight->count] =
+            debug_region_of(ep->domain, list[flight->count].desc, &list[flight->count].iov);
     list_attach(&flight->link, slot(layer, call->context));
     layer->flight_count++;
 }
@@ -72,7 +71,7 @@ void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t f
     if ((!ep->contexts && !ep->domain->local) || !completes(ep, call, flags))
         return;
     if (ep->contexts && !call->context) {
-        debug_report(&layer->reporter, DEBUG_NO_CONTEXT, call_name(call->kind),
+        debug_report(layer->reporter, DEBUG_NO_CONTEXT, call_name(call->kind),
                      debug_name(&ep->object, whom),
                      "the context is NULL, and has to be a struct fi_context (or fi_context2)");
         return;
@@ -84,7 +83,7 @@ void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t f
         add(ep, call, flags);
     pthread_mutex_unlock(&layer->mutex);
     if (other)
-        debug_report(&layer->reporter, DEBUG_CONTEXT_IN_USE, call_name(call->kind),
+        debug_report(layer->reporter, DEBUG_CONTEXT_IN_USE, call_name(call->kind),
                      debug_name(&ep->object, whom),
                      "context %p belongs to an operation that has not completed", call->context);
 }

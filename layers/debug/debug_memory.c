@@ -2,6 +2,7 @@
 /* Memory regions, and the descriptors of buffers where the lower requires them. */
 #include <rdma/fi_errno.h>
 
+#include "core/abi.h"
 #include "layers/debug/debug.h"
 
 static bool covers(const struct debug_mr *mr, const void *buf, size_t len)
@@ -35,58 +36,43 @@ struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *
     return found;
 }
 
-static uint64_t needed_access(enum call_class class)
-{
-    switch (class) {
-    case CALL_CLASS_RECV: return FI_RECV;
-    case CALL_CLASS_READ: return FI_READ;
-    case CALL_CLASS_WRITE: return FI_WRITE;
-    case CALL_CLASS_SEND: return FI_SEND;
-    default: return 0;
-    }
-}
-
 static void check_buffer(struct debug_ep *ep, const struct call *call, const char *whom,
-                         const struct iovec *iov, const void *desc)
+                         const struct debug_buffer *buffer)
 {
     struct debug_layer *layer = ep->object.layer;
-    uint64_t access = needed_access(call_class(call->kind)), given = 0;
+    const struct iovec *iov = &buffer->iov;
+    uint64_t access = buffer->access, given = 0;
     bool inside = false;
     const struct debug_mr *mr;
 
     pthread_mutex_lock(&layer->mutex);
-    mr = debug_region_of(ep->domain, desc, iov);
+    mr = debug_region_of(ep->domain, buffer->desc, iov);
     if (mr) {
         inside = covers(mr, iov->iov_base, iov->iov_len);
         given = mr->access;
     }
     pthread_mutex_unlock(&layer->mutex);
     if (!mr)
-        debug_report(&layer->reporter, DEBUG_DESCRIPTOR, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_DESCRIPTOR, call_name(call->kind), whom,
                      "buffer %p of %zu bytes has descriptor %p, which is of no open region",
-                     iov->iov_base, iov->iov_len, desc);
+                     iov->iov_base, iov->iov_len, buffer->desc);
     else if (!inside)
-        debug_report(&layer->reporter, DEBUG_RANGE, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_RANGE, call_name(call->kind), whom,
                      "buffer %p of %zu bytes is not inside of the region of its descriptor",
                      iov->iov_base, iov->iov_len);
     else if (access && given && !(given & access))
-        debug_report(&layer->reporter, DEBUG_ACCESS, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_ACCESS, call_name(call->kind), whom,
                      "the region was registered without %s", fi_tostr(&access, FI_TYPE_CAPS));
 }
 
-void debug_check_memory(struct debug_ep *ep, const struct call *call, const char *whom)
+void debug_check_memory(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        const char *whom)
 {
-    const struct iovec single = {(void *)(uintptr_t)call->buf, call->len};
-    const struct iovec *iov = call->iov ? call->iov : &single;
-    size_t count = call->iov || !call->count ? call->count : 1;
-    enum call_class class = call_class(call->kind);
+    struct debug_buffer list[DEBUG_BUFFERS];
+    size_t count = ep->domain->local ? debug_buffers(call, flags, list) : 0;
 
-    if (!ep->domain->local || call_is_inject(call->kind) || call->flags & FI_INJECT ||
-        class == CALL_CLASS_ATOMIC || class == CALL_CLASS_COLLECTIVE)
-        return;
     for (size_t i = 0; i < count; i++)
-        if (iov[i].iov_len)
-            check_buffer(ep, call, whom, &iov[i], call->descs ? call->descs[i] : NULL);
+        check_buffer(ep, call, whom, &list[i]);
 }
 
 /* ---- Registration ---- */
@@ -143,8 +129,14 @@ static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint6
 static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
                    struct fid_mr **mr)
 {
-    int rc = pass_mr_ops.regattr(domain, attr, flags, mr);
+    struct fi_mr_attr now;
+    int rc;
 
+    abi_mr_attr_import(attr, object_of(domain, struct pass_domain, fid.fid)->fabric->base.abi,
+                       &now);
+    if (now.base_mr && debug_is_closed(debug_of(domain), "fi_mr_regattr", &now.base_mr->fid))
+        return -FI_EINVAL;
+    rc = pass_mr_ops.regattr(domain, attr, flags, mr);
     if (!rc)
         registered(domain, *mr, flags & FI_MR_DMABUF ? NULL : attr->mr_iov, attr->iov_count,
                    attr->access);

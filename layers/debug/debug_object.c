@@ -122,10 +122,10 @@ static void check_close(struct debug_object *object)
         in_use = debug_flight_count(object_of(object, struct debug_mr, object));
     pthread_mutex_unlock(&object->layer->mutex);
     if (holder[0])
-        debug_report(&object->layer->reporter, DEBUG_CLOSE_ORDER, "fi_close",
+        debug_report(object->layer->reporter, DEBUG_CLOSE_ORDER, "fi_close",
                      debug_name(object, whom), "%s, which needs it, is still open", holder);
     if (in_use)
-        debug_report(&object->layer->reporter, DEBUG_REGION_IN_USE, "fi_close",
+        debug_report(object->layer->reporter, DEBUG_REGION_IN_USE, "fi_close",
                      debug_name(object, whom), "%d operations under way use its descriptor",
                      in_use);
 }
@@ -187,7 +187,7 @@ static void check_unread(struct pass_cq *cq, struct debug_object *object)
         errors += rc == 1;
     }
     if (count || errors)
-        debug_report(&object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
+        debug_report(object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
                      "%d completions and %d errors were never read", count, errors);
 }
 
@@ -263,14 +263,14 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
     if (!object)
         return passed(fid->fclass)->bind(fid, target, flags);
     if (target && !debug_is_open(object->layer, target)) {
-        debug_report(&object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
+        debug_report(object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
                      "what is bound to it, %p, is no open object of this stack", (void *)target);
         return -FI_EINVAL;
     }
     if (is_endpoint(fid->fclass) &&
         atomic_load(&object_of(object, struct debug_ep, object)->enabled))
-        debug_report(&object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind",
-                     debug_name(object, whom), "it is enabled already");
+        debug_report(object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind", debug_name(object, whom),
+                     "it is enabled already");
     rc = passed(fid->fclass)->bind(fid, target, flags);
     if (rc || !target)
         return rc;
@@ -314,9 +314,10 @@ static void alias_opened(struct fid *fid, const struct fi_alias *alias)
 static int control_object(struct fid *fid, int command, void *arg)
 {
     struct debug_object *object = debug_of(fid);
-    int rc = passed(fid->fclass)->control(fid, command, arg);
     struct debug_ep *ep;
+    int rc;
 
+    rc = passed(fid->fclass)->control(fid, command, arg);
     if (object && fid->fclass == FI_CLASS_MR)
         debug_region_named(object_of(fid, struct fid_mr, fid));
     if (rc || !object || !is_endpoint(fid->fclass))

@@ -75,7 +75,7 @@ static void check_granted(const struct debug_object *parent, const struct pass_f
 
     if (asked && reasons && offers_for(fabric, asked, &offers) == -FI_ENODATA) {
         explain(fabric, asked, reasons);
-        debug_report(&parent->layer->reporter, DEBUG_GRANTED, call, debug_name(parent, whom),
+        debug_report(parent->layer->reporter, DEBUG_GRANTED, call, debug_name(parent, whom),
                      "fi_getinfo grants no such info: %s",
                      reasons_summary(reasons) ? reasons_summary(reasons) : "no such endpoints");
     }
@@ -137,7 +137,7 @@ static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     for (int i = 0; root && i < count; i++) {
         if (debug_is_open(root->layer, fids[i]))
             continue;
-        debug_report(&root->layer->reporter, DEBUG_CLOSED, "fi_trywait", debug_name(root, whom),
+        debug_report(root->layer->reporter, DEBUG_CLOSED, "fi_trywait", debug_name(root, whom),
                      "%p is no open object of this stack", (void *)fids[i]);
         return -FI_EINVAL;
     }
@@ -238,6 +238,10 @@ static int open_ep2(struct fid_domain *fid, struct fi_info *info, struct fid_ep 
     struct debug_ep *own;
     int rc;
 
+    if (copy && debug_is_closed(domain, "fi_endpoint", copy->handle)) {
+        info_free(copy);
+        return -FI_EINVAL;
+    }
     if (domain && copy)
         check_granted(domain, fabric, copy, "fi_endpoint");
     rc = pass_ep_open2(fid, info, ep, flags, context);
@@ -386,8 +390,12 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
                    void *context)
 {
     struct debug_object *object = debug_of(&ep->fid);
-    int rc = pass_cm_ops.join(ep, addr, flags, mc, context);
+    const struct fi_collective_addr *group = flags & FI_COLLECTIVE ? addr : NULL;
+    int rc;
 
+    if (group && group->set && debug_is_closed(object, "fi_join_collective", &group->set->fid))
+        return -FI_EINVAL;
+    rc = pass_cm_ops.join(ep, addr, flags, mc, context);
     if (rc || !object)
         return rc;
     object_of(object, struct debug_ep, object)->joined = true;

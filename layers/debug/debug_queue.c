@@ -25,7 +25,7 @@ static inline void completion_seen(struct pass_cq *cq, const struct completion *
     debug_flight_end(own->object.layer, completion->context, completion->flags, false);
     if (way == COMPLETION_READ && completion->flags & FI_REMOTE_CQ_DATA &&
         cq->format < FI_CQ_FORMAT_DATA)
-        debug_report(&own->object.layer->reporter, DEBUG_FORMAT, "fi_cq_read",
+        debug_report(own->object.layer->reporter, DEBUG_FORMAT, "fi_cq_read",
                      debug_name(&own->object, whom),
                      "a completion has data, and entries of FI_CQ_FORMAT_MSG have no room for it");
 }
@@ -77,7 +77,7 @@ static void check_wait(const struct pass_cq *cq, const char *call)
     char whom[DEBUG_NAME];
 
     if (own && !own->peer && own->wait == FI_WAIT_NONE)
-        debug_report(&own->object.layer->reporter, DEBUG_WAIT, call, debug_name(&own->object, whom),
+        debug_report(own->object.layer->reporter, DEBUG_WAIT, call, debug_name(&own->object, whom),
                      "it was opened with FI_WAIT_NONE");
 }
 

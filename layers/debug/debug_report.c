@@ -20,6 +20,11 @@ static const struct {
     [DEBUG_FENCE] = {"fence", "fi_getinfo(3), CAPABILITIES, FI_FENCE"},
     [DEBUG_MULTI_RECV] = {"multi_recv", "fi_getinfo(3), CAPABILITIES, FI_MULTI_RECV"},
     [DEBUG_CQ_DATA] = {"cq_data_size", "fi_domain(3), cq_data_size"},
+    [DEBUG_ATOMIC_OP] = {"atomic_op", "fi_atomic(3), fi_atomicvalid"},
+    [DEBUG_ATOMIC_COUNT] = {"atomic_count", "fi_atomic(3), fi_atomicvalid"},
+    [DEBUG_OPERANDS] = {"operands", "fi_atomic(3), compare_count and result_count"},
+    [DEBUG_COLLECTIVE_COUNT] = {"collective_count", "fi_collective(3), fi_query_collective"},
+    [DEBUG_GROUP] = {"group", "fi_collective(3), fi_join_collective"},
     [DEBUG_DESCRIPTOR] = {"descriptor", "fi_mr(3), FI_MR_LOCAL"},
     [DEBUG_RANGE] = {"range", "fi_mr(3), FI_MR_LOCAL"},
     [DEBUG_ACCESS] = {"access", "fi_mr(3), access"},
@@ -36,6 +41,29 @@ static const struct {
     [DEBUG_ENABLED] = {"enabled", "fi_endpoint(3), fi_enable"},
     [DEBUG_BOUND_LATE] = {"bound_late", "fi_endpoint(3), fi_ep_bind"},
 };
+
+struct debug_reporter *debug_reporter_create(void)
+{
+    struct debug_reporter *reporter = calloc(1, sizeof(*reporter));
+
+    if (reporter)
+        atomic_init(&reporter->holds, 1);
+    return reporter;
+}
+
+struct debug_reporter *debug_reporter_hold(struct debug_reporter *reporter)
+{
+    atomic_fetch_add(&reporter->holds, 1);
+    return reporter;
+}
+
+void debug_reporter_release(struct debug_reporter *reporter)
+{
+    if (atomic_fetch_sub(&reporter->holds, 1) != 1)
+        return;
+    free(reporter->path);
+    free(reporter);
+}
 
 void debug_report(struct debug_reporter *reporter, enum debug_rule rule, const char *call,
                   const char *whom, const char *fmt, ...)

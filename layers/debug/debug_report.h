@@ -18,6 +18,11 @@ enum debug_rule {
     DEBUG_FENCE,
     DEBUG_MULTI_RECV,
     DEBUG_CQ_DATA,
+    DEBUG_ATOMIC_OP,
+    DEBUG_ATOMIC_COUNT,
+    DEBUG_OPERANDS,
+    DEBUG_COLLECTIVE_COUNT,
+    DEBUG_GROUP,
     DEBUG_DESCRIPTOR,
     DEBUG_RANGE,
     DEBUG_ACCESS,
@@ -36,13 +41,18 @@ enum debug_rule {
     DEBUG_RULES,
 };
 
+/* Of a layer, and of objects that outlive it. */
 struct debug_reporter {
+    atomic_uint holds;
     char *path; /* NULL: standard error */
     bool aborts;
     unsigned limit;                  /* reports of one rule */
     atomic_uint counts[DEBUG_RULES]; /* breaches */
 };
 
+struct debug_reporter *debug_reporter_create(void); /* NULL without memory */
+struct debug_reporter *debug_reporter_hold(struct debug_reporter *reporter);
+void debug_reporter_release(struct debug_reporter *reporter);
 /* One line: "debug: CALL on WHOM: <fmt> (RULE: where it is written)". Not beyond the limit. */
 void debug_report(struct debug_reporter *reporter, enum debug_rule rule, const char *call,
                   const char *whom, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

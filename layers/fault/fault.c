@@ -101,7 +101,8 @@ static const struct param_def params[] = {
         .key = "drop",
         .type = PARAM_PERCENT,
         .default_text = "0",
-        .help = "How many of the messages that are sent get lost; their sends succeed.",
+        .help = "How many of the messages that are sent, and of RMA and atomics, get lost; what "
+                "only had to leave succeeds.",
     },
     {
         .key = "dup",
@@ -153,9 +154,11 @@ const struct part fault_part = {
         "to be tried again, late completions, calls that fail, connections that end; over "
         "FI_EP_DGRAM messages that are lost, doubled and overtaken. What the lower may not do by "
         "its contract is refused by fi_getinfo with its reason, unless 'force' is set. Messages "
-        "are those of fi_msg(3) and fi_tagged(3). What happens to which is decided by the seed, "
-        "the number of the endpoint and that of the message. Without parameters it does "
-        "nothing.\n\n"
+        "are those of fi_msg(3) and fi_tagged(3), and the writes of fi_rma(3); reads and atomics "
+        "only get lost. Lost writes succeed; reads, fetching atomics and what was to complete at "
+        "the target (FI_DELIVERY_COMPLETE) end in FI_ETIMEDOUT. What happens to which is decided "
+        "by the seed, the number of the endpoint and that of the message. Without parameters it "
+        "does nothing.\n\n"
         "Doubled, overtaken and changed messages are copies: an endpoint without a completion "
         "queue for its sends has none of them, nor have messages of more than 16 MiB.",
     .kind = PART_LAYER,

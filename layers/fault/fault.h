@@ -18,9 +18,11 @@ struct fault_ep {
     uint64_t tx_op_flags;
     bool registers; /* the lower wants FI_MR_LOCAL */
     bool selective;
+    bool loose;             /* writes may be doubled and overtaken */
     struct pass_cq *tx;     /* bound for FI_TRANSMIT; or NULL */
     struct pass_cntr *sent; /* bound for FI_SEND; or NULL */
-    int busy;               /* sends of copies that are under way; under the plan's mutex */
+    struct pass_cntr *read, *written;
+    int busy; /* sends of copies that are under way; under the plan's mutex */
     bool closing;
 };
 
@@ -30,10 +32,11 @@ enum {
     FAULT_ENDED = 0x46415554
 };
 
-/* The end of a message that was lost, for a queue that is read. */
+/* The end of a transfer that was lost, for a queue that is read. */
 struct fault_end {
     void *context;
     uint64_t flags;
+    int err; /* 0: success */
 };
 
 struct fault_cq {
@@ -63,8 +66,20 @@ void fault_wire_ops(struct pass_ops *ops);
 
 /* Does fi_trywait have to say no? */
 bool fault_cq_is_silent(const struct fid *fid);
-/* A message ended that the lower has never seen. -FI_EAGAIN: there is no room for that. */
-int fault_cq_end(struct pass_cq *cq, void *context, uint64_t flags);
+/* A transfer ended that the lower has never seen. -FI_EAGAIN: there is no room for that. */
+int fault_cq_end(struct pass_cq *cq, struct fault_end end);
+
+/* ---- fault_lost.c: transfers that the lower has never got; kinds are those of struct post ---- */
+
+/* How it ends: 0 or FI_ETIMEDOUT. */
+int fault_lost_error(uint64_t kind, uint64_t flags);
+/* Ends it. -FI_EAGAIN: it cannot now, and nothing has happened. */
+int fault_lost_end(const struct fault_ep *own, bool wanted, void *context, uint64_t kind, int err);
+/* Which counter has such operations; NULL. */
+struct pass_cntr *fault_cntr_of(const struct fault_ep *own, uint64_t kind);
+/* Reads and atomics: 0, or not 0 when the lower is not called; and what the call answers. */
+ssize_t fault_lost_enter(const struct pass_ep *ep, struct call *call);
+ssize_t fault_lost_leave(const struct pass_ep *ep, const struct call *call, ssize_t rc);
 
 /* Before and after a data transfer: 0 or the error that it has instead. */
 ssize_t fault_call_enter(struct pass_ep *ep, enum call_class class);

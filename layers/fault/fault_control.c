@@ -184,6 +184,10 @@ static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
     case FI_CLASS_CNTR:
         if (flags & FI_SEND)
             own->sent = object_of(target, struct pass_cntr, fid.fid);
+        if (flags & FI_READ)
+            own->read = object_of(target, struct pass_cntr, fid.fid);
+        if (flags & FI_WRITE)
+            own->written = object_of(target, struct pass_cntr, fid.fid);
         break;
     default: break;
     }
@@ -199,11 +203,38 @@ static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
     return rc;
 }
 
+/* An alias is bound as its endpoint is, and has a course of its own. */
+static int alias_opened(const struct fault_ep *from, const struct fi_alias *alias)
+{
+    struct fault_ep *own = calloc(1, sizeof(*own));
+
+    if (!own) {
+        fi_close(*alias->fid);
+        return -FI_ENOMEM;
+    }
+    own->plan = from->plan;
+    own->number = atomic_fetch_add_explicit(&from->plan->endpoints, 1, memory_order_relaxed);
+    own->eq = from->eq;
+    own->tx_op_flags =
+        alias->flags & FI_TRANSMIT ? alias->flags & ~(FI_TRANSMIT | FI_RECV) : from->tx_op_flags;
+    own->registers = from->registers;
+    own->selective = from->selective;
+    own->loose = from->loose;
+    own->tx = from->tx;
+    own->sent = from->sent;
+    own->read = from->read;
+    own->written = from->written;
+    *pass_hook(*alias->fid) = own;
+    return 0;
+}
+
 static int control_ep(struct fid *fid, int command, void *arg)
 {
     struct fault_ep *own = *pass_hook(fid);
     int rc = pass_ep_fid_ops.control(fid, command, arg);
 
+    if (!rc && own && command == FI_ALIAS)
+        return alias_opened(own, arg);
     if (!rc && own && command == FI_SETOPSFLAG && *(const uint64_t *)arg & FI_TRANSMIT)
         own->tx_op_flags = *(const uint64_t *)arg & ~(FI_TRANSMIT | FI_RECV);
     return rc;
@@ -265,6 +296,7 @@ static void open_own_ep(struct fault_plan *plan, struct fid *fid,
     own->plan = plan;
     own->tx_op_flags = opening->tx ? opening->tx->op_flags : 0;
     own->registers = info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL;
+    own->loose = plan->force || (info && info->ep_attr && info->ep_attr->type == FI_EP_DGRAM);
     own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
     *pass_hook(fid) = own;
 }

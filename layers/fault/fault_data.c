@@ -53,11 +53,14 @@ void fault_call_accepted(struct pass_ep *ep, enum call_class class)
 
 static ssize_t call_enter(struct pass_ep *ep, struct call *call)
 {
-    return fault_call_enter(ep, call_class(call->kind));
+    ssize_t rc = fault_call_enter(ep, call_class(call->kind));
+
+    return rc ? rc : fault_lost_enter(ep, call);
 }
 
 static ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
 {
+    rc = fault_lost_leave(ep, call, rc);
     if (rc >= 0)
         fault_call_accepted(ep, call_class(call->kind));
     return rc;

@@ -63,13 +63,27 @@ static bool grow(struct fault_cq *own)
     return true;
 }
 
-int fault_cq_end(struct pass_cq *cq, void *context, uint64_t flags)
+/* As the lower would write it. */
+static void end_owner(struct fid_peer_cq *owner, struct fault_end end)
+{
+    const struct fi_cq_err_entry error = {.op_context = end.context,
+                                          .flags = end.flags,
+                                          .err = end.err,
+                                          .src_addr = FI_ADDR_NOTAVAIL};
+
+    if (end.err)
+        owner->owner_ops->writeerr(owner, &error);
+    else
+        owner->owner_ops->write(owner, end.context, end.flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+int fault_cq_end(struct pass_cq *cq, struct fault_end end)
 {
     struct fault_cq *own = cq->hook;
     bool ok;
 
     if (cq->owner) {
-        cq->owner->owner_ops->write(cq->owner, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        end_owner(cq->owner, end);
         return 0;
     }
     if (!own)
@@ -77,7 +91,7 @@ int fault_cq_end(struct pass_cq *cq, void *context, uint64_t flags)
     pthread_mutex_lock(&own->plan->mutex);
     ok = own->count < own->room || grow(own);
     if (ok)
-        own->ends[(own->first + own->count++) % own->room] = (struct fault_end){context, flags};
+        own->ends[(own->first + own->count++) % own->room] = end;
     pthread_mutex_unlock(&own->plan->mutex);
     fi_cq_signal(cq->lower); /* who sleeps there, on a queue that has that */
     return ok ? 0 : -FI_EAGAIN;
@@ -94,23 +108,57 @@ static size_t entry_size(enum fi_cq_format format)
     }
 }
 
-static size_t take_ends(struct pass_cq *cq, char *buf, size_t count, fi_addr_t *src)
+/* Up to the first error; -FI_EAVAIL when that is the next. */
+static ssize_t take_ends(struct pass_cq *cq, char *buf, size_t count, fi_addr_t *src)
 {
     size_t size = entry_size(cq->format), taken = 0;
     struct fault_cq *own = cq->hook;
+    bool failed = false;
 
     pthread_mutex_lock(&own->plan->mutex);
     for (; taken < count && own->count; taken++, own->count--) {
         const struct fault_end *one = &own->ends[own->first];
         const struct fi_cq_tagged_entry entry = {.op_context = one->context, .flags = one->flags};
 
+        failed = one->err;
+        if (failed)
+            break;
         memcpy(buf + taken * size, &entry, size);
         if (src)
             src[taken] = FI_ADDR_NOTAVAIL;
         own->first = (own->first + 1) % own->room;
     }
     pthread_mutex_unlock(&own->plan->mutex);
-    return taken;
+    return taken || !failed ? (ssize_t)taken : -FI_EAVAIL;
+}
+
+/* If the next end is an error. What a caller's struct has not is left alone. */
+static bool take_error(struct pass_cq *cq, struct fi_cq_err_entry *entry)
+{
+    const struct fabric *fabric = &cq->domain->fabric->base;
+    struct fault_cq *own = cq->hook;
+    struct fault_end one = {NULL};
+
+    pthread_mutex_lock(&own->plan->mutex);
+    if (own->count && own->ends[own->first].err) {
+        one = own->ends[own->first];
+        own->first = (own->first + 1) % own->room;
+        own->count--;
+    }
+    pthread_mutex_unlock(&own->plan->mutex);
+    if (!one.err)
+        return false;
+    memset(entry, 0, offsetof(struct fi_cq_err_entry, err_data));
+    entry->op_context = one.context;
+    entry->flags = one.flags;
+    entry->err = one.err;
+    if (FI_VERSION_LT(fabric->api_version, FI_VERSION(1, 5)))
+        entry->err_data = NULL;
+    else
+        entry->err_data_size = 0;
+    if (abi_cq_err_entry_size(fabric->abi) >= offsetof(struct fi_cq_err_entry, src_addr) + 8)
+        entry->src_addr = FI_ADDR_NOTAVAIL;
+    return true;
 }
 
 /* Entries of copies become those of the user, or go. */
@@ -169,8 +217,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 {
     struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
     struct fault_cq *own = cq->hook;
-    size_t ends = 0;
-    ssize_t rc = -FI_EAGAIN;
+    ssize_t ends = 0, rc = -FI_EAGAIN;
 
     if (silence(own))
         return rc;
@@ -178,7 +225,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
         ends = take_ends(cq, buf, count, src);
     if (ends) {
         fall_silent(own);
-        return (ssize_t)ends;
+        return ends;
     }
     rc = src ? fi_cq_readfrom(cq->lower, buf, count, src) : fi_cq_read(cq->lower, buf, count);
     if (own)
@@ -243,9 +290,12 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 {
     struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
     const struct fault_cq *own = cq->hook;
-    ssize_t rc = fi_cq_readerr(cq->lower, entry, flags);
     bool wanted = true;
+    ssize_t rc;
 
+    if (own && own->count && take_error(cq, entry))
+        return 1;
+    rc = fi_cq_readerr(cq->lower, entry, flags);
     if (rc == 1 && own && fault_plan_loses(own->plan))
         fault_wire_done(own->plan, &entry->op_context, true, &wanted);
     return wanted ? rc : -FI_EAGAIN;

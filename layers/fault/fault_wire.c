@@ -18,7 +18,8 @@
 
 enum {
     COPIES = 1024,         /* that are under way in a fabric */
-    COPIED_LEN = 16 << 20, /* longer ones only get lost */
+    COPIED_LEN = 16 << 20, /* longer ones only get lost, */
+    COPIED_RMA = 8,        /* and those with more segments */
 };
 
 struct fault_copy {
@@ -30,6 +31,8 @@ struct fault_copy {
     bool wanted, doubled;
     uint64_t kind, flags, tag, data;
     fi_addr_t peer;
+    struct fi_rma_iov rma[COPIED_RMA]; /* of a write */
+    size_t rma_count;
     struct fid_mr *mr;
     size_t len;
     char bytes[];
@@ -66,7 +69,8 @@ static struct fault_copy *copy_create(struct pass_ep *ep, const struct post *pos
     struct fault_copy *copy;
 
     reap(own->plan);
-    if (!own->tx || len > COPIED_LEN || own->plan->copy_count >= COPIES)
+    if (!own->tx || len > COPIED_LEN || post->rma_count > COPIED_RMA ||
+        own->plan->copy_count >= COPIES)
         return NULL;
     copy = calloc(1, sizeof(*copy) + len);
     if (!copy)
@@ -81,14 +85,17 @@ static struct fault_copy *copy_create(struct pass_ep *ep, const struct post *pos
     copy->tag = post->tag;
     copy->data = post->data;
     copy->peer = post->peer;
+    copy->rma_count = post->rma_count;
+    if (post->rma_count)
+        memcpy(copy->rma, post->rma, post->rma_count * sizeof(*post->rma));
     copy->len = len;
     for (size_t i = 0; i < post->count; at += post->iov[i++].iov_len)
         if (post->iov[i].iov_len)
             memcpy(copy->bytes + at, post->iov[i].iov_base, post->iov[i].iov_len);
     own->plan->copy_count++;
     if (own->registers && len &&
-        fi_mr_reg(ep->domain->lower, copy->bytes, len, FI_SEND, 0, (uint64_t)(uintptr_t)copy, 0,
-                  &copy->mr, NULL)) {
+        fi_mr_reg(ep->domain->lower, copy->bytes, len, FI_SEND | FI_WRITE, 0,
+                  (uint64_t)(uintptr_t)copy, 0, &copy->mr, NULL)) {
         copy->mr = NULL;
         copy_destroy(copy);
         return NULL;
@@ -103,6 +110,11 @@ static ssize_t pass_silent(struct fid_ep *lower, const struct post *post)
     const void *buf = post->iov->iov_base;
     size_t len = post->iov->iov_len;
 
+    if (post->kind & FI_RMA)
+        return post->flags & FI_REMOTE_CQ_DATA
+                   ? fi_inject_writedata(lower, buf, len, post->data, post->peer, post->rma->addr,
+                                         post->rma->key)
+                   : fi_inject_write(lower, buf, len, post->peer, post->rma->addr, post->rma->key);
     if (post->kind & FI_TAGGED)
         return post->flags & FI_REMOTE_CQ_DATA
                    ? fi_tinjectdata(lower, buf, len, post->data, post->peer, post->tag)
@@ -115,6 +127,17 @@ static ssize_t pass_post(struct fid_ep *lower, const struct post *post)
 {
     if (post->silent)
         return pass_silent(lower, post);
+    if (post->kind & FI_RMA)
+        return fi_writemsg(lower,
+                           &(struct fi_msg_rma){.msg_iov = post->iov,
+                                                .desc = post->desc,
+                                                .iov_count = post->count,
+                                                .addr = post->peer,
+                                                .rma_iov = post->rma,
+                                                .rma_iov_count = post->rma_count,
+                                                .context = post->context,
+                                                .data = post->data},
+                           post->flags);
     if (post->kind & FI_TAGGED)
         return fi_tsendmsg(lower,
                            &(struct fi_msg_tagged){.msg_iov = post->iov,
@@ -144,6 +167,8 @@ static ssize_t copy_send(struct fault_copy *copy)
                               .iov = &iov,
                               .desc = &desc,
                               .count = 1,
+                              .rma = copy->rma,
+                              .rma_count = copy->rma_count,
                               .peer = copy->peer,
                               .tag = copy->tag,
                               .data = copy->data,
@@ -160,18 +185,6 @@ static ssize_t copy_send(struct fault_copy *copy)
     rc = pass_post(lower, &post);
     pthread_mutex_lock(&own->plan->mutex);
     own->busy--;
-    return rc;
-}
-
-/* The end of a message that the lower has not got. */
-static int end(const struct fault_ep *own, bool wanted, void *context, uint64_t kind)
-{
-    int rc = wanted ? fault_cq_end(own->tx, context, kind) : 0;
-
-    if (!rc && own->sent && own->sent->owner)
-        own->sent->owner->owner_ops->inc(own->sent->owner);
-    else if (!rc && own->sent)
-        fi_cntr_add(own->sent->lower, 1);
     return rc;
 }
 
@@ -195,6 +208,7 @@ static void send_held(struct fault_plan *plan, const struct pass_ep *ep)
     while ((copy = first_held(plan, ep))) {
         struct fault_copy seen = *copy;
         ssize_t rc = copy_send(copy);
+        int err;
 
         if (rc == -FI_EAGAIN) {
             list_detach(&copy->link);
@@ -205,7 +219,8 @@ static void send_held(struct fault_plan *plan, const struct pass_ep *ep)
             continue;
         copy_destroy(copy);
         pthread_mutex_unlock(&plan->mutex);
-        end(seen.own, seen.wanted, seen.user, seen.kind);
+        err = fault_lost_error(seen.kind, seen.flags);
+        fault_lost_end(seen.own, seen.wanted || err, seen.user, seen.kind, err);
         pthread_mutex_lock(&plan->mutex);
     }
 }
@@ -259,9 +274,10 @@ static bool hold(struct pass_ep *ep, const struct post *post)
     return copy != NULL;
 }
 
-static void count_extra(const struct fault_ep *own, int64_t more)
+static void count_extra(const struct fault_copy *copy, int64_t more)
 {
-    struct fault_cntr *cntr = own->sent ? own->sent->hook : NULL;
+    struct pass_cntr *counts = fault_cntr_of(copy->own, copy->kind);
+    struct fault_cntr *cntr = counts ? counts->hook : NULL;
 
     if (cntr)
         atomic_fetch_add(&cntr->extra, (uint_fast64_t)more);
@@ -289,11 +305,11 @@ static void finish_double(struct fault_copy *copy, bool send)
 
     pthread_mutex_lock(&own->plan->mutex);
     if (send)
-        count_extra(own, 1);
+        count_extra(copy, 1);
     if (!send || copy_send(copy)) {
-        copy_destroy(copy);
         if (send)
-            count_extra(own, -1);
+            count_extra(copy, -1);
+        copy_destroy(copy);
     }
     pthread_mutex_unlock(&own->plan->mutex);
 }
@@ -319,27 +335,62 @@ static ssize_t send_ahead(struct pass_ep *ep, const struct post *post, uint64_t 
     return 0;
 }
 
+/* A lower may overtake messages, and yet keep writes in order with them. */
+static ssize_t write_in_order(struct pass_ep *ep, const struct post *post)
+{
+    struct fault_plan *plan = ((struct fault_ep *)ep->hook)->plan;
+    bool waits;
+
+    pthread_mutex_lock(&plan->mutex);
+    send_held(plan, ep);
+    waits = first_held(plan, ep) != NULL;
+    pthread_mutex_unlock(&plan->mutex);
+    return waits ? -FI_EAGAIN : pass_post(ep->lower, post);
+}
+
+static int lose(const struct fault_ep *own, const struct post *post)
+{
+    int err = post->silent ? 0 : fault_lost_error(post->kind, post->flags);
+
+    return fault_lost_end(own, is_wanted(own, post) || (err && own->tx), post->context, post->kind,
+                          err);
+}
+
+/* One that is accepted, and is the n-th. */
+static ssize_t send_one(struct pass_ep *ep, const struct post *post, uint64_t n)
+{
+    const struct fault_ep *own = ep->hook;
+
+    if (fault_plan_happens(own->plan, FAULT_DROP, own->number, n))
+        return lose(own, post);
+    if (post->kind & FI_RMA && !own->loose)
+        return write_in_order(ep, post);
+    if (fault_plan_happens(own->plan, FAULT_REORDER, own->number, n) && hold(ep, post))
+        return 0;
+    return send_ahead(ep, post, n);
+}
+
 static ssize_t post_send(struct fid_ep *fid, const struct post *post)
 {
     struct pass_ep *ep = object_of(fid, struct pass_ep, fid);
     struct fault_ep *own = ep->hook;
-    ssize_t rc = fault_call_enter(ep, CALL_CLASS_SEND);
-    uint64_t n;
+    enum call_class class = post->kind & FI_RMA ? CALL_CLASS_WRITE : CALL_CLASS_SEND;
+    ssize_t rc = fault_call_enter(ep, class);
 
-    if (rc)
-        return rc;
-    if (!own)
-        return pass_post(ep->lower, post);
-    n = atomic_load_explicit(&own->messages, memory_order_relaxed);
-    if (fault_plan_happens(own->plan, FAULT_DROP, own->number, n))
-        rc = end(own, is_wanted(own, post), post->context, post->kind);
-    else if (!fault_plan_happens(own->plan, FAULT_REORDER, own->number, n) || !hold(ep, post))
-        rc = send_ahead(ep, post, n);
-    if (rc)
+    if (!rc)
+        rc = own ? send_one(ep, post, atomic_load_explicit(&own->messages, memory_order_relaxed))
+                 : pass_post(ep->lower, post);
+    if (rc || !own)
         return rc;
     atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
-    fault_call_accepted(ep, CALL_CLASS_SEND);
+    fault_call_accepted(ep, class);
     return 0;
+}
+
+/* Reads get lost as calls do, in fault_lost.c. */
+static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
+{
+    return post_send(fid, post);
 }
 
 static uint64_t tx_flags(struct fid_ep *fid)
@@ -351,6 +402,7 @@ static uint64_t tx_flags(struct fid_ep *fid)
 
 #include "core/post_send.inc"
 #include "core/post_tsend.inc"
+#include "core/post_rma.inc"
 
 /* ---- Ends ---- */
 
@@ -408,11 +460,13 @@ void fault_wire_closed(const struct fault_ep *own)
 
 static struct fi_ops_msg msg_ops;
 static struct fi_ops_tagged tagged_ops;
+static struct fi_ops_rma rma_ops;
 
 void fault_wire_ops(struct pass_ops *ops)
 {
     static const struct fi_ops_msg sends = {POST_SEND};
     static const struct fi_ops_tagged tagged_sends = {POST_TSEND};
+    static const struct fi_ops_rma writes = {POST_RMA};
 
     msg_ops = sends;
     msg_ops.size = sizeof(msg_ops);
@@ -424,6 +478,12 @@ void fault_wire_ops(struct pass_ops *ops)
     tagged_ops.recv = ops->tagged->recv;
     tagged_ops.recvv = ops->tagged->recvv;
     tagged_ops.recvmsg = ops->tagged->recvmsg;
+    rma_ops = writes;
+    rma_ops.size = sizeof(rma_ops);
+    rma_ops.read = ops->rma->read;
+    rma_ops.readv = ops->rma->readv;
+    rma_ops.readmsg = ops->rma->readmsg;
+    ops->rma = &rma_ops;
     ops->msg = &msg_ops;
     ops->tagged = &tagged_ops;
 }

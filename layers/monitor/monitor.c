@@ -33,7 +33,8 @@ static int read_mode(const struct open_args *args, const char *key, unsigned *mo
 
 static int page_create(const struct open_args *args, struct monitor_page **ret_page)
 {
-    struct monitor_place_wanted wanted = {.base = params_string(args->params, "basepath")};
+    struct monitor_place_wanted wanted = {.base = params_string(args->params, "basepath"),
+                                          .whole = args->whole ? args->whole : ""};
     const char *below = args->attr && args->attr->prov_name ? args->attr->prov_name : "?";
     struct monitor_page *page;
     char why[5000];

@@ -67,7 +67,8 @@ static const char *job_id(void)
     return job;
 }
 
-static void describe(struct weft_monitor_header *header, const char *stack)
+static void describe(struct weft_monitor_header *header, const struct monitor_place_wanted *wanted,
+                     const char *stack)
 {
     struct timespec wall;
 
@@ -86,6 +87,7 @@ static void describe(struct weft_monitor_header *header, const char *stack)
     snprintf(header->program, sizeof(header->program), "%s", program_invocation_short_name);
     snprintf(header->job, sizeof(header->job), "%s", job_id());
     snprintf(header->stack, sizeof(header->stack), "%s", stack);
+    snprintf(header->whole, sizeof(header->whole), "%s", wanted->whole);
     header->call_count = MONITOR_CALLS;
     for (int i = 0; i < CALL_KINDS; i++)
         snprintf(header->names[i], sizeof(header->names[i]), "%s", call_name((enum call_kind)i));
@@ -232,7 +234,7 @@ int monitor_file_open(const struct monitor_place_wanted *wanted, const char *sta
         unlink(path);
         return fail(why, why_size, -rc, "write the file", path);
     }
-    describe(page->header, stack);
+    describe(page->header, wanted, stack);
     return 0;
 }
 

@@ -10,6 +10,7 @@ struct monitor_place_wanted {
     unsigned base_mode; /* of the base when it is made; sticky where others may write */
     unsigned dir_mode;  /* of what is below */
     unsigned file_mode;
+    const char *whole; /* the stack that the layer is part of; "" */
 };
 
 /* Makes and maps the file for a layer that stands on `stack`; page->header is complete, page is

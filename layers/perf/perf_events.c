@@ -16,6 +16,7 @@
 #endif
 
 #include "core/param.h"
+#include "layers/perf/perf_page.h"
 
 #define HARDWARE(what) PERF_TYPE_HARDWARE, PERF_COUNT_HW_##what
 #define SOFTWARE(what) PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##what
@@ -202,25 +203,14 @@ static void read_each(const struct perf_group *group, uint64_t values[PERF_EVENT
 }
 
 #if defined(__x86_64__)
-/* The protocol of the page: perf_event_open(2), MMAP layout. False: not on a counter just now. */
-static bool read_page(const volatile struct perf_event_mmap_page *page, uint64_t *value)
+static inline uint64_t pmc(uint32_t number)
 {
-    uint32_t lock, index;
-    int64_t count;
+    return (uint64_t)__rdpmc((int)number);
+}
 
-    do {
-        lock = page->lock;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        index = page->index;
-        if (!index || !page->cap_user_rdpmc)
-            return false;
-        count = (int64_t)((uint64_t)__rdpmc((int)index - 1) << (64 - page->pmc_width)) >>
-                (64 - page->pmc_width);
-        count += page->offset;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    } while (page->lock != lock);
-    *value = (uint64_t)count;
-    return true;
+static bool read_page(const void *page, uint64_t *value)
+{
+    return perf_page_read(page, pmc, value);
 }
 #else
 static bool read_page(const void *page, uint64_t *value)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 
 #include "core/part.h"
 
@@ -87,6 +88,11 @@ void profile_depth_remove(struct profile_depth *depth, const struct pass_ep *ep)
     pthread_mutex_unlock(&depth->mutex);
 }
 
+static bool is_of(const struct watched *watched, const struct fid *of)
+{
+    return of == &watched->ep->fid.fid || of == &watched->ep->domain->fid.fid;
+}
+
 uint64_t profile_depth_ask(struct profile_depth *depth, const struct fid *of)
 {
     uint64_t sum = 0;
@@ -96,12 +102,38 @@ uint64_t profile_depth_ask(struct profile_depth *depth, const struct fid *of)
         struct watched *watched = list_item(pos, struct watched, link);
         const struct pass_ep *ep = watched->ep;
 
-        if ((of == &ep->fid.fid || of == &ep->domain->fid.fid) && ask(ep, &watched->count))
+        if (is_of(watched, of) && ask(ep, &watched->count))
             sum += watched->count;
     }
     tell(depth);
     pthread_mutex_unlock(&depth->mutex);
     return sum;
+}
+
+int profile_depth_list(struct profile_depth *depth, const struct fid *of, void *data, size_t *size)
+{
+    size_t room = *size, needed = 0;
+    int rc = 0;
+
+    pthread_mutex_lock(&depth->mutex);
+    list_for_each (pos, &depth->endpoints) {
+        const struct watched *watched = list_item(pos, struct watched, link);
+        size_t len = needed < room ? room - needed : 0;
+        int one;
+
+        if (!is_of(watched, of))
+            continue;
+        one = fi_getopt(&watched->ep->lower->fid, FI_OPT_ENDPOINT, OPT_UNEXPECTED_QUEUE,
+                        (char *)data + (needed < room ? needed : room), &len);
+        if (one && one != -FI_ETOOSMALL) {
+            rc = one;
+            break;
+        }
+        needed += len;
+    }
+    pthread_mutex_unlock(&depth->mutex);
+    *size = needed;
+    return rc ? rc : needed > room ? -FI_ETOOSMALL : 0;
 }
 
 void profile_depth_sample(struct profile_depth *depth, const struct pass_cq *cq)

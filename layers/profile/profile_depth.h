@@ -33,6 +33,8 @@ void profile_depth_add(struct profile_depth *depth, struct pass_ep *ep, const st
 void profile_depth_remove(struct profile_depth *depth, const struct pass_ep *ep);
 /* Asks the endpoints of a domain, or one; their sum. Not from inside of a call up. */
 uint64_t profile_depth_ask(struct profile_depth *depth, const struct fid *of);
+/* The messages themselves, a struct fi_cq_err_entry each, as OPT_UNEXPECTED_QUEUE. */
+int profile_depth_list(struct profile_depth *depth, const struct fid *of, void *data, size_t *size);
 /* Asks those that receive by this queue, which is being read: their threads are one. */
 void profile_depth_sample(struct profile_depth *depth, const struct pass_cq *cq);
 /* A message that came by waits now, or no longer. */

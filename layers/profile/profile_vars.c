@@ -55,6 +55,16 @@ static const struct fi_profile_desc vars[VARS] = {
         UINT64_VAR(OWN + 8, "unexp_msg_most", "the most of them that were seen to wait at once"),
 };
 
+/* Behind the others; only where the part that matches is below and can say. */
+static const struct fi_profile_desc queue_var = {
+    .id = FI_VAR_UNEXP_MSG_QUEUE,
+    .datatype_sel = fi_defined_type,
+    .datatype.defined = FI_TYPE_CQ_ERR_ENTRY,
+    .size = sizeof(struct fi_cq_err_entry),
+    .name = "unexp_msg_queue",
+    .desc = "messages that wait for their receive, one entry each",
+};
+
 static const struct fi_profile_desc events[] = {
     {.id = FI_EVENT_UNEXP_MSG_RECVD,
      .name = "unexp_msg_recvd",
@@ -74,6 +84,8 @@ struct handle {
     struct list link;
     uint64_t base[VARS], snapshot[VARS];
     bool frozen;
+    void *queue; /* as it was frozen; NULL: there was no memory, or nothing */
+    size_t queue_size;
     struct {
         int (*function)(struct fid_profile *, struct fi_profile_desc *, void *, size_t, void *);
         void *context;
@@ -127,12 +139,65 @@ static bool counts_up(enum var var)
     return var != VAR_UNEXPECTED && var != VAR_UNEXPECTED_MOST;
 }
 
+/* ---- The queue ---- */
+
+static bool has_queue(const struct handle *handle)
+{
+    return handle->target && atomic_load(&handle->profile->depth.any);
+}
+
+static int read_queue(const struct handle *handle, void *data, size_t *size)
+{
+    size_t room = *size;
+
+    if (!has_queue(handle) && !handle->frozen)
+        return -FI_EINVAL;
+    if (!handle->frozen)
+        return profile_depth_list(&handle->profile->depth, handle->target, data, size);
+    *size = handle->queue_size;
+    if (room < handle->queue_size)
+        return -FI_ETOOSMALL;
+    if (handle->queue_size)
+        memcpy(data, handle->queue, handle->queue_size);
+    return 0;
+}
+
+static void thaw_queue(struct handle *handle)
+{
+    free(handle->queue);
+    handle->queue = NULL;
+    handle->queue_size = 0;
+}
+
+/* It may grow between the question how long it is and that what is in it. */
+static void freeze_queue(struct handle *handle)
+{
+    size_t size = 0;
+    int rc = -FI_ETOOSMALL;
+
+    thaw_queue(handle);
+    while (has_queue(handle) && rc == -FI_ETOOSMALL) {
+        void *room = realloc(handle->queue, size + 1);
+
+        if (!room)
+            break;
+        handle->queue = room;
+        rc = profile_depth_list(&handle->profile->depth, handle->target, room, &size);
+    }
+    if (rc)
+        thaw_queue(handle);
+    else
+        handle->queue_size = size;
+}
+
 static ssize_t read_var(struct fid_profile *fid, uint32_t id, void *data, size_t *size)
 {
     struct handle *handle = handle_of(fid);
     uint64_t values[VARS], value;
     int var = 0;
 
+    if (id == FI_VAR_UNEXP_MSG_QUEUE)
+        return size && (data || !*size) ? read_queue(handle, data, size) : -FI_EINVAL;
     while (var < VARS && vars[var].id != id)
         var++;
     if (var == VARS || !data || !size)
@@ -161,12 +226,14 @@ static void start_reads(struct fid_profile *fid, uint64_t flags)
     struct handle *handle = handle_of(fid);
 
     read_all(handle, handle->snapshot);
+    freeze_queue(handle);
     handle->frozen = true;
 }
 
 static void end_reads(struct fid_profile *fid, uint64_t flags)
 {
     handle_of(fid)->frozen = false;
+    thaw_queue(handle_of(fid));
 }
 
 /* ---- Lists ---- */
@@ -184,7 +251,13 @@ static ssize_t query(const struct fi_profile_desc *from, size_t there, struct fi
 
 static ssize_t query_vars(struct fid_profile *fid, struct fi_profile_desc *list, size_t *count)
 {
-    return count ? query(vars, VARS, list, count) : -FI_EINVAL;
+    struct fi_profile_desc there[VARS + 1];
+
+    if (!count)
+        return -FI_EINVAL;
+    memcpy(there, vars, sizeof(vars));
+    there[VARS] = queue_var;
+    return query(there, has_queue(handle_of(fid)) ? VARS + 1 : VARS, list, count);
 }
 
 static size_t events_there(const struct handle *handle)
@@ -262,6 +335,7 @@ static int close_handle(struct fid *fid)
         list_detach(&handle->link);
         pthread_mutex_unlock(&handles->mutex);
     }
+    thaw_queue(handle);
     free(handle);
     return 0;
 }

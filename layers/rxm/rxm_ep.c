@@ -115,6 +115,18 @@ static size_t unexpected(struct rxm_ep *ep)
     return count;
 }
 
+static int unexpected_queue(struct rxm_ep *ep, void *optval, size_t *optlen)
+{
+    int rc;
+
+    if (!ep->enabled || !ep->match)
+        return match_tell_queued(NULL, optval, optlen);
+    unit_lock(ep->unit);
+    rc = match_tell_queued(ep->match, optval, optlen);
+    unit_unlock(ep->unit);
+    return rc;
+}
+
 static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
 {
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
@@ -125,6 +137,7 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
         return -FI_ENOPROTOOPT;
     switch (optname) {
     case FI_OPT_MIN_MULTI_RECV: return get_size(ep->min_multi_recv, optval, optlen);
+    case OPT_UNEXPECTED_QUEUE: return unexpected_queue(ep, optval, optlen);
     case OPT_UNEXPECTED: return get_size(unexpected(ep), optval, optlen);
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:

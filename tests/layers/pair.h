@@ -43,6 +43,7 @@ static int pair_locks;
 
 /* What the next domain is asked for. */
 static enum fi_threading pair_threading = FI_THREAD_DOMAIN;
+static uint64_t pair_caps; /* besides messages and RMA */
 
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -61,7 +62,7 @@ static inline struct fi_info *pair_info(const char *spec)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | pair_caps;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;

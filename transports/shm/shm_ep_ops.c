@@ -40,6 +40,18 @@ static size_t unexpected(struct shm_ep *ep)
     return count;
 }
 
+static int unexpected_queue(struct shm_ep *ep, void *value, size_t *len)
+{
+    int rc;
+
+    if (!ep->match)
+        return match_tell_queued(NULL, value, len);
+    unit_lock(ep->report.unit);
+    rc = match_tell_queued(ep->match, value, len);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     struct shm_ep *ep = ep_of(fid);
@@ -49,6 +61,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
         return -FI_ENOPROTOOPT;
     switch (name) {
     case FI_OPT_MIN_MULTI_RECV: answer = ep->min_multi_recv; break;
+    case OPT_UNEXPECTED_QUEUE: return unexpected_queue(ep, value, len);
     case OPT_UNEXPECTED: answer = unexpected(ep); break;
     case FI_OPT_TX_SIZE: answer = ep->tx_size; break;
     case FI_OPT_RX_SIZE: answer = ep->rx_size; break;

@@ -10,85 +10,7 @@
 
 #include <signal.h>
 
-#include "../pair.h"
-
-static char path[64], report[16384];
-static char from[8192], to[8192];
-
-static const char *stack(const char *options, const char *below)
-{
-    static char spec[256];
-
-    snprintf(spec, sizeof(spec), "debug(file=%s%s);%s", path, options, below);
-    return spec;
-}
-
-static const char *read_report(void)
-{
-    int fd = open(path, O_RDONLY);
-    ssize_t len = fd < 0 ? 0 : read(fd, report, sizeof(report) - 1);
-
-    assert_true(len >= 0);
-    report[len] = 0;
-    if (fd >= 0)
-        close(fd);
-    return report;
-}
-
-static int setup(void **state)
-{
-    static int number;
-
-    snprintf(path, sizeof(path), "/tmp/weft-test-debug.%d.%d", (int)getpid(), number++);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    unlink(path);
-    return 0;
-}
-
-static void is_silent(void)
-{
-    if (read_report()[0])
-        print_error("%s", report);
-    assert_string_equal(report, "");
-}
-
-/* The only line says that this call broke that rule. */
-static void reports(const char *call, const char *rule)
-{
-    char line[128];
-
-    read_report();
-    snprintf(line, sizeof(line), "debug: %s on ", call);
-    if (strncmp(report, line, strlen(line)) != 0)
-        print_error("no '%s' at the beginning of:\n%s", line, report);
-    assert_memory_equal(report, line, strlen(line));
-    snprintf(line, sizeof(line), "(%s: fi_", rule);
-    if (!strstr(report, line))
-        print_error("no '%s' in:\n%s", line, report);
-    assert_non_null(strstr(report, line));
-    assert_ptr_equal(strchr(report, '\n') + 1, report + strlen(report));
-    unlink(path);
-}
-
-/* Reads what there is, until count entries came. */
-static void drain(struct pair *pair, int count)
-{
-    struct fi_cq_tagged_entry entry;
-    struct fi_cq_err_entry error;
-
-    for (int i = 0; count && i < 1000000; i++) {
-        ssize_t rc = fi_cq_read(pair->cq, &entry, 1);
-
-        if (rc == -FI_EAVAIL)
-            rc = fi_cq_readerr(pair->cq, &error, 0);
-        count -= rc == 1;
-    }
-    assert_int_equal(count, 0);
-}
+#include "reports.h"
 
 /* ---- What was granted ---- */
 
@@ -262,15 +184,6 @@ static void data_fits_its_field(void **state)
 }
 
 /* ---- Memory ---- */
-
-static struct fid_mr *region(struct pair *pair, void *buf, size_t len, uint64_t access)
-{
-    static uint64_t key;
-    struct fid_mr *mr;
-
-    assert_int_equal(fi_mr_reg(pair->domain, buf, len, access, 0, ++key, 0, &mr, NULL), 0);
-    return mr;
-}
 
 static void buffers_are_registered(void **state)
 {
@@ -665,8 +578,6 @@ static void it_stands_anywhere(void **state)
     pair_close(&pair);
     is_silent();
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

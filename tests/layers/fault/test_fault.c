@@ -10,6 +10,8 @@
 
 #include <time.h>
 
+#include <rdma/fi_atomic.h>
+
 #include "../pair.h"
 
 enum {
@@ -436,6 +438,170 @@ static void injected_messages_too(void **state)
     wire_close(&wire);
 }
 
+/* ---- Remote memory ---- */
+
+enum {
+    REMOTE = 300
+};
+
+enum remote_kind {
+    WRITES,
+    READS,
+    ATOMICS,
+    FETCHES,
+};
+
+/* What came of REMOTE operations, each on a place of its own. */
+struct remote {
+    int64_t values[REMOTE], results[REMOTE], target[REMOTE];
+    int ends[REMOTE], errors[REMOTE];
+    uint64_t counted, failed;
+};
+
+static struct remote remote;
+
+static ssize_t remote_post(struct wire *it, enum remote_kind kind, int i, uint64_t key,
+                           uint64_t flags)
+{
+    struct fid_ep *ep = it->ep[0];
+    bool virtual = it->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+    uint64_t at = virtual ? (uintptr_t)&remote.target[i] : (uint64_t)i * 8;
+    int64_t *value = &remote.values[i], *result = &remote.results[i];
+    const struct iovec iov = {value, 8};
+    const struct fi_rma_iov place = {at, 8, key};
+    const struct fi_msg_rma msg = {&iov, NULL, 1, it->to, &place, 1, value, 0};
+
+    switch (kind) {
+    case WRITES:
+        return flags ? fi_writemsg(ep, &msg, flags)
+                     : fi_write(ep, value, 8, NULL, it->to, at, key, value);
+    case READS: return fi_read(ep, result, 8, NULL, it->to, at, key, value);
+    case ATOMICS: return fi_atomic(ep, value, 1, NULL, it->to, at, key, FI_INT64, FI_SUM, value);
+    default:
+        return fi_fetch_atomic(ep, value, 1, NULL, result, NULL, it->to, at, key, FI_INT64, FI_SUM,
+                               value);
+    }
+}
+
+static void remote_drive(struct wire *it)
+{
+    struct fi_cq_msg_entry entry[3];
+    ssize_t count = fi_cq_read(it->tx, entry, 3);
+    struct fi_cq_err_entry error = {0};
+
+    fi_cq_read(it->rx, NULL, 0);
+    for (ssize_t i = 0; i < count; i++)
+        remote.ends[(int64_t *)entry[i].op_context - remote.values]++;
+    if (count != -FI_EAVAIL)
+        return;
+    if (fi_cq_readerr(it->tx, &error, 0) == 1) {
+        assert_int_equal(error.err, FI_ETIMEDOUT);
+        remote.errors[(int64_t *)error.op_context - remote.values]++;
+    }
+}
+
+static void remote_run(const char *spec, enum fi_ep_type type, enum remote_kind kind,
+                       uint64_t flags)
+{
+    struct fid_cntr *cntr;
+    struct fid_mr *mr;
+
+    memset(&remote, 0, sizeof(remote));
+    wire_open(&wire, spec, type);
+    assert_int_equal(fi_mr_reg(wire.domain, remote.target, sizeof(remote.target),
+                               FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 77, 0, &mr, NULL),
+                     0);
+    assert_int_equal(fi_close(&wire.ep[0]->fid), 0);
+    assert_int_equal(fi_cntr_open(wire.domain, NULL, &cntr, NULL), 0);
+    assert_int_equal(fi_endpoint(wire.domain, wire.info, &wire.ep[0], NULL), 0);
+    assert_int_equal(fi_ep_bind(wire.ep[0], &wire.tx->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_ep_bind(wire.ep[0], &wire.rx->fid, FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(wire.ep[0], &wire.av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(wire.ep[0], &cntr->fid, FI_READ | FI_WRITE), 0);
+    assert_int_equal(fi_enable(wire.ep[0]), 0);
+    for (int i = 0; i < REMOTE; i++) {
+        ssize_t rc;
+
+        remote.values[i] = i + 1;
+        remote.target[i] = kind == WRITES ? 0 : 1000;
+        do {
+            rc = remote_post(&wire, kind, i, fi_mr_key(mr), flags);
+            remote_drive(&wire);
+        } while (rc == -FI_EAGAIN);
+        assert_int_equal(rc, 0);
+    }
+    for (int i = 0; i < 3000; i++)
+        remote_drive(&wire);
+    remote.counted = fi_cntr_read(cntr);
+    remote.failed = fi_cntr_readerr(cntr);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fi_close(&wire.ep[i]->fid), 0);
+    fi_close(&cntr->fid);
+    fi_close(&mr->fid);
+    assert_int_equal(fi_endpoint(wire.domain, wire.info, &wire.ep[0], NULL), 0);
+    assert_int_equal(fi_endpoint(wire.domain, wire.info, &wire.ep[1], NULL), 0);
+    wire_close(&wire);
+}
+
+/* Each ended once; how many had no effect, and whether they ended in an error. */
+static int lost_remotes(enum remote_kind kind, bool failed)
+{
+    int lost = 0;
+
+    for (int i = 0; i < REMOTE; i++) {
+        int64_t done = kind == WRITES ? i + 1 : kind == READS ? 1000 : 1000 + i + 1;
+        bool has = kind == READS ? remote.results[i] == done : remote.target[i] == done;
+
+        if (kind == FETCHES && has)
+            assert_int_equal(remote.results[i], 1000);
+        assert_int_equal(remote.ends[i] + remote.errors[i], 1);
+        assert_true(has ? remote.ends[i] : remote.errors[i] == (failed ? 1 : 0));
+        lost += !has;
+    }
+    assert_int_equal(remote.counted, failed ? REMOTE - lost : REMOTE);
+    assert_int_equal(remote.failed, failed ? lost : 0);
+    return lost;
+}
+
+static void remote_operations_get_lost(void **state)
+{
+    static const char *const specs[] = {"fault(drop=20%,force);loop",
+                                        "noop;fault(drop=20%,eagain=20%,force);noop;loop"};
+
+    for (int i = 0; i < 2; i++)
+        for (enum remote_kind kind = WRITES; kind <= FETCHES; kind++) {
+            bool failed = kind == READS || kind == FETCHES;
+
+            remote_run(specs[i], FI_EP_RDM, kind, 0);
+            assert_in_range(lost_remotes(kind, failed), 30, 90);
+        }
+}
+
+/* Who asks for the end at the target is not told that of what did not get there. */
+static void a_lost_delivery_is_no_success(void **state)
+{
+    remote_run("fault(drop=20%,force);loop", FI_EP_RDM, WRITES, FI_DELIVERY_COMPLETE);
+    assert_in_range(lost_remotes(WRITES, true), 30, 90);
+}
+
+static void writes_are_doubled_and_overtaken(void **state)
+{
+    remote_run("fault(dup=30%,reorder=30%,eagain=20%,force);loop", FI_EP_RDM, WRITES, 0);
+    assert_int_equal(lost_remotes(WRITES, false), 0);
+}
+
+static void writes_are_changed(void **state)
+{
+    int changed = 0;
+
+    remote_run("fault(corrupt=20%,force);loop", FI_EP_RDM, WRITES, 0);
+    for (int i = 0; i < REMOTE; i++) {
+        assert_int_equal(remote.ends[i], 1);
+        changed += remote.target[i] != i + 1;
+    }
+    assert_in_range(changed, 30, 90);
+}
+
 static void endpoints_close_with_messages_under_way(void **state)
 {
     wire_open(&wire, "fault(dup=50%,reorder=50%);loop", FI_EP_DGRAM);
@@ -488,6 +654,10 @@ int main(void)
         cmocka_unit_test(one_bit_is_changed),
         cmocka_unit_test(a_seed_is_a_course_of_messages),
         cmocka_unit_test(refused_calls_do_not_change_the_course),
+        cmocka_unit_test(remote_operations_get_lost),
+        cmocka_unit_test(a_lost_delivery_is_no_success),
+        cmocka_unit_test(writes_are_doubled_and_overtaken),
+        cmocka_unit_test(writes_are_changed),
         cmocka_unit_test(reliable_endpoints_do_it_by_force),
         cmocka_unit_test(injected_messages_too),
         cmocka_unit_test(endpoints_close_with_messages_under_way),

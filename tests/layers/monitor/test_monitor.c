@@ -101,6 +101,7 @@ static void counts_are_exact(void **state)
     assert_int_equal(mon_depth(it, &it->sum, true), 1);
     assert_int_equal(it->threads, 1);
     assert_string_equal(it->header.stack, "loop");
+    assert_non_null(strstr(it->header.whole, "loop;ofi_hook_monitor("));
     assert_int_equal(it->header.pid, getpid());
     assert_int_equal(files[0].life, MON_RUNS);
     pair_close(&pair);

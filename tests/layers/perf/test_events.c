@@ -8,11 +8,13 @@
 
 #include <cmocka.h>
 
+#include <string.h>
 #include <sys/mman.h>
 
 #include <rdma/fi_errno.h>
 
 #include "layers/perf/perf_events.h"
+#include "layers/perf/perf_page.h"
 
 static void names_are_known(void **state)
 {
@@ -65,6 +67,95 @@ static void software_events_count(void **state)
     perf_group_close(&group);
 }
 
+/* ---- The page of a counter, as the kernel keeps it ---- */
+
+static struct perf_event_mmap_page page;
+static uint64_t counter;
+static uint32_t asked;
+static int reads, changes;
+
+/* What the kernel does meanwhile, so many times: it moves the event to another counter. */
+static uint64_t read_counter(uint32_t number)
+{
+    reads++;
+    asked = number;
+    if (changes > 0) {
+        changes--;
+        page.lock += 2;
+        page.index++;
+        page.offset += 1000;
+    }
+    return counter;
+}
+
+static void page_is(uint32_t index, int64_t offset, uint16_t width, uint64_t value)
+{
+    memset(&page, 0, sizeof(page));
+    page.lock = 8;
+    page.index = index;
+    page.offset = offset;
+    page.pmc_width = width;
+    page.cap_user_rdpmc = 1;
+    counter = value;
+    reads = changes = 0;
+}
+
+static void a_page_is_a_counter_and_an_offset(void **state)
+{
+    uint64_t value = 0;
+
+    page_is(3, 5000, 48, 1234);
+    assert_true(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(value, 6234);
+    assert_int_equal(asked, 2);
+    assert_int_equal(reads, 1);
+}
+
+static void no_counter_is_no_value(void **state)
+{
+    uint64_t value = 77;
+
+    page_is(0, 5000, 48, 1234);
+    assert_false(perf_page_read(&page, read_counter, &value));
+    page_is(1, 5000, 48, 1234);
+    page.cap_user_rdpmc = 0;
+    assert_false(perf_page_read(&page, read_counter, &value));
+    page_is(1, 5000, 0, 1234); /* no width that shifts could have */
+    assert_false(perf_page_read(&page, read_counter, &value));
+    page_is(1, 5000, 65, 1234);
+    assert_false(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(value, 77);
+    assert_int_equal(reads, 0);
+}
+
+/* The kernel starts counters below zero, so that they overflow in time. */
+static void the_counter_has_a_sign_and_a_width(void **state)
+{
+    uint64_t value = 0;
+
+    page_is(1, 1000000, 48, (((uint64_t)1 << 48) - 300) | (uint64_t)0xabcd << 48);
+    assert_true(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(value, 1000000 - 300);
+    page_is(1, 10, 64, UINT64_MAX);
+    assert_true(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(value, 9);
+    page_is(1, 100, 40, (uint64_t)0x7f << 32 | (uint64_t)1 << 45);
+    assert_true(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(value, ((uint64_t)0x7f << 32) + 100);
+}
+
+static void a_page_that_changes_is_read_again(void **state)
+{
+    uint64_t value = 0;
+
+    page_is(1, 0, 48, 5);
+    changes = 3;
+    assert_true(perf_page_read(&page, read_counter, &value));
+    assert_int_equal(reads, 4);
+    assert_int_equal(asked, 3);
+    assert_int_equal(value, 3005);
+}
+
 static void the_clock_goes_on(void **state)
 {
     uint64_t before[PERF_EVENTS], after[PERF_EVENTS];
@@ -84,6 +175,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_known),
         cmocka_unit_test(software_events_count),
+        cmocka_unit_test(a_page_is_a_counter_and_an_offset),
+        cmocka_unit_test(no_counter_is_no_value),
+        cmocka_unit_test(the_counter_has_a_sign_and_a_width),
+        cmocka_unit_test(a_page_that_changes_is_read_again),
         cmocka_unit_test(the_clock_goes_on),
     };
 
