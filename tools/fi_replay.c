@@ -285,6 +285,15 @@ static void print_elapsed(const struct outcome *outcomes, int count, const char 
         printf("fastest: %s\n", best->stack);
 }
 
+static void print_left(const struct replay_plan *plan)
+{
+    for (int i = 0; i < plan->process_count; i++)
+        for (int why = 0; why < REPLAY_LEFT; why++)
+            if (plan->processes[i].left[why])
+                printf("%s: left out: %u %s\n", plan->processes[i].name,
+                       plan->processes[i].left[why], replay_left_texts[why]);
+}
+
 static void print_all(const struct replay_plan *plan, const struct outcome *outcomes, int count)
 {
     char recorded[128];
@@ -306,11 +315,7 @@ static void print_all(const struct replay_plan *plan, const struct outcome *outc
                 "%s: sends wait for receives that the program posted behind them; such sends were "
                 "not waited for\n",
                 outcomes[i].stack);
-    for (int i = 0; i < plan->process_count; i++)
-        if (plan->processes[i].left_out)
-            printf("%s: %u operations were left out: a trace does not hold what atomics, "
-                   "collectives and peeks need\n",
-                   plan->processes[i].name, plan->processes[i].left_out);
+    print_left(plan);
 }
 
 /* ---- The command line ---- */

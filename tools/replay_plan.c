@@ -105,33 +105,6 @@ static bool is_above(const struct maker *maker, const struct trace_event *call)
     return call->record.layer == maker->layer[call->file];
 }
 
-static bool starts(const char *text, const char *prefix)
-{
-    return !strncmp(text, prefix, strlen(prefix));
-}
-
-/* False: it is nothing that can be done again. */
-static bool read_form(const struct maker *maker, const struct trace_event *call,
-                      struct replay_op *op)
-{
-    const char *name = trace_what(maker->model, call);
-
-    switch (trace_class_of(maker->model, call)) {
-    case TRACE_SEND: op->class = REPLAY_SEND; break;
-    case TRACE_RECV: op->class = REPLAY_RECV; break;
-    case TRACE_READING: op->class = REPLAY_READ; break;
-    case TRACE_WRITING: op->class = REPLAY_WRITE; break;
-    default: return false;
-    }
-    if (!starts(name, "fi_"))
-        return false;
-    op->tagged = starts(name, "fi_t");
-    op->inject = strstr(name, "inject") != NULL;
-    op->data = strstr(name, "data") || call->flags & FI_REMOTE_CQ_DATA;
-    op->flags = call->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
-    return !(op->class == REPLAY_RECV && call->flags & (FI_PEEK | FI_DISCARD));
-}
-
 static bool read_op(struct maker *maker, int index, struct replay_process *process,
                     struct replay_op *op)
 {
@@ -173,6 +146,17 @@ static int count_of_file(const struct maker *maker, int file)
     return count;
 }
 
+/* Why nothing of a process is left to do: the reason that most have. */
+static bool refuse_all(struct maker *maker, const struct replay_process *process)
+{
+    int most = 0;
+
+    for (int i = 1; i < REPLAY_LEFT; i++)
+        most = process->left[i] > process->left[most] ? i : most;
+    return REFUSE(maker, "%s: none of its operations can be replayed (%s)", process->name,
+                  replay_left_texts[most]);
+}
+
 static bool read_ops(struct maker *maker, int file)
 {
     struct replay_process *process = &maker->plan->processes[file];
@@ -186,12 +170,14 @@ static bool read_ops(struct maker *maker, int file)
     for (int i = 0; i < maker->model->op_count; i++) {
         const struct trace_event *call = call_of(maker, i);
         struct replay_op *op = &process->ops[process->op_count];
+        enum replay_left left;
 
         if (call->file != file || !is_above(maker, call))
             continue;
         memset(op, 0, sizeof(*op));
-        if (!read_form(maker, call, op)) {
-            process->left_out++;
+        left = replay_form_read(maker->model, call, op);
+        if (left != REPLAY_LEFT) {
+            process->left[left]++;
             continue;
         }
         if (!read_op(maker, i, process, op))
@@ -199,7 +185,7 @@ static bool read_ops(struct maker *maker, int file)
         maker->op_of[i] = process->op_count++;
     }
     if (!process->op_count)
-        return REFUSE(maker, "%s: none of its operations can be replayed", process->name);
+        return refuse_all(maker, process);
     return true;
 }
 

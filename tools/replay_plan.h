@@ -23,6 +23,17 @@ enum replay_class {
 };
 extern const char *const replay_class_names[REPLAY_CLASSES];
 
+/* Why an operation of a trace is not done again. */
+enum replay_left {
+    REPLAY_LEFT_ATOMIC,
+    REPLAY_LEFT_COLLECTIVE,
+    REPLAY_LEFT_PEEK, /* FI_PEEK, FI_DISCARD */
+    REPLAY_LEFT_PEER, /* receives that a lower took from its upper */
+    REPLAY_LEFT_OTHER,
+    REPLAY_LEFT
+};
+extern const char *const replay_left_texts[REPLAY_LEFT]; /* what, and why */
+
 struct replay_op {
     enum replay_class class;
     bool tagged, inject, data; /* data: with remote completion data */
@@ -58,7 +69,7 @@ struct replay_process {
     int op_count, step_count;
     struct replay_memory buffers;
     struct replay_memory target; /* that others read and write */
-    unsigned left_out;           /* operations that cannot be replayed */
+    unsigned left[REPLAY_LEFT];  /* operations that are not done again */
 };
 
 struct replay_plan {
@@ -80,6 +91,11 @@ bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan,
 void replay_plan_free(struct replay_plan *plan);
 
 /* ---- Between the files of this room ---- */
+
+/* Fills the class, flags and kind of op, which is zero before. REPLAY_LEFT: well; else why the call
+ * is left out. */
+enum replay_left replay_form_read(const struct trace_model *model, const struct trace_event *call,
+                                  struct replay_op *op);
 
 /* Adds [start, start + len); false without memory. */
 bool replay_memory_add(struct replay_memory *memory, uint64_t start, uint64_t len);

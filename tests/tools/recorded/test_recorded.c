@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two endpoints of this process under trace, and fi_replay over what they did. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+enum {
+    SPINS = 20000000
+};
+
+static char dir[] = "/tmp/weft-recorded.XXXXXX", file[64], said[8192];
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_av *av;
+static struct fid_cq *cq;
+static struct fid_mr *mr;
+static struct fid_ep *eps[2];
+static fi_addr_t addrs[2];
+static struct fi_context2 contexts[8];
+static _Alignas(64) char memory[2][4096]; /* of each endpoint; the second is registered */
+
+static void open_fabric(uint64_t caps)
+{
+    struct fi_info *hints = fi_allocinfo();
+    char spec[128];
+
+    snprintf(spec, sizeof(spec), "trace(file=%s);tcp", file);
+    hints->caps = caps;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup(spec);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), "127.0.0.1", NULL, FI_SOURCE, hints, &info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+}
+
+static void begin(uint64_t caps)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 64};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    char name[256];
+
+    open_fabric(caps);
+    assert_int_equal(fi_av_open(domain, &av_attr, &av, NULL), 0);
+    assert_int_equal(fi_cq_open(domain, &cq_attr, &cq, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        size_t len = sizeof(name);
+
+        assert_int_equal(fi_endpoint(domain, info, &eps[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(eps[i], &av->fid, 0), 0);
+        assert_int_equal(fi_ep_bind(eps[i], &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+        assert_int_equal(fi_enable(eps[i]), 0);
+        assert_int_equal(fi_getname(&eps[i]->fid, name, &len), 0);
+        assert_int_equal(fi_av_insert(av, name, 1, &addrs[i], 0, NULL), 1);
+    }
+    memset(memory, 0, sizeof(memory));
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++)
+        fi_close(&eps[i]->fid);
+    if (mr)
+        fi_close(&mr->fid);
+    mr = NULL;
+    fi_close(&cq->fid);
+    fi_close(&av->fid);
+    fi_close(&domain->fid);
+    fi_close(&fabric->fid);
+    fi_freeinfo(info);
+}
+
+/* Until the next completion; its error, 0 without one. */
+static int next(struct fi_cq_tagged_entry *entry)
+{
+    struct fi_cq_err_entry error = {0};
+
+    for (int spins = 0; spins < SPINS; spins++) {
+        ssize_t rc = fi_cq_read(cq, entry, 1);
+
+        if (rc == 1)
+            return 0;
+        if (rc == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1)
+            return error.err;
+        assert_true(rc == -FI_EAGAIN || rc == -FI_EAVAIL);
+    }
+    fail_msg("no completion came");
+    return 0;
+}
+
+static void complete(int count)
+{
+    struct fi_cq_tagged_entry entry;
+
+    while (count--)
+        assert_int_equal(next(&entry), 0);
+}
+
+/* What fi_replay says of what was recorded; its exit status. */
+static int replay(void)
+{
+    char command[512];
+    size_t len;
+    FILE *out;
+
+    snprintf(command, sizeof(command), "'%s/tools/fi_replay' -t 30 -s tcp '%s' 2>&1",
+             getenv("WEFT_BUILD"), file);
+    out = popen(command, "r");
+    assert_non_null(out);
+    len = fread(said, 1, sizeof(said) - 1, out);
+    said[len] = 0;
+    return pclose(out);
+}
+
+static void must_say(const char *text)
+{
+    if (!strstr(said, text))
+        fail_msg("'%s' is not in:\n%s", text, said);
+}
+
+static void must_not_say(const char *text)
+{
+    if (strstr(said, text))
+        fail_msg("'%s' is in:\n%s", text, said);
+}
+
+/* ---- What is left out ---- */
+
+static void what_is_left_out_is_said_by_kind(void **state)
+{
+    struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC, .context = &contexts[2]};
+    struct fi_cq_tagged_entry entry;
+
+    begin(FI_MSG | FI_TAGGED);
+    assert_int_equal(fi_trecvmsg(eps[1], &peek, FI_PEEK), 0);
+    assert_int_equal(next(&entry), FI_ENOMSG);
+    assert_int_equal(fi_trecv(eps[1], memory[1], 8, NULL, FI_ADDR_UNSPEC, 5, 0, &contexts[0]), 0);
+    assert_int_equal(fi_tsend(eps[0], memory[0], 8, NULL, addrs[1], 5, &contexts[1]), 0);
+    complete(2);
+    end();
+    assert_int_equal(replay(), 0);
+    must_say("1 process, 2 operations");
+    must_say("left out: 1 peeks and discards: ");
+    must_not_say("atomics");
+}
+
+static int setup(void **state)
+{
+    assert_non_null(mkdtemp(dir));
+    snprintf(file, sizeof(file), "%s/trace", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(file);
+    rmdir(dir);
+    return 0;
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_out_is_said_by_kind),
+    };
+    const char *build = getenv("WEFT_BUILD");
+    char tool[4096];
+
+    snprintf(tool, sizeof(tool), "%s/tools/fi_replay", build ? build : ".");
+    if (access(tool, X_OK)) {
+        printf("%s is not built\n", tool);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
