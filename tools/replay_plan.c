@@ -9,7 +9,8 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
-const char *const replay_class_names[REPLAY_CLASSES] = {"send", "receive", "read", "write"};
+const char *const replay_class_names[REPLAY_CLASSES] = {"send",   "receive", "read",   "write",
+                                                        "atomic", "fetch",   "compare"};
 
 struct maker {
     const struct trace_model *model;
@@ -105,6 +106,22 @@ static bool is_above(const struct maker *maker, const struct trace_event *call)
     return call->record.layer == maker->layer[call->file];
 }
 
+/* Of atomics, a trace has elements. */
+static bool read_len(struct maker *maker, const struct trace_event *call,
+                     struct replay_process *process, struct replay_op *op)
+{
+    op->len = call->record.len;
+    if (!replay_is_atomic(op))
+        return true;
+    if (op->len > UINT32_MAX)
+        return REFUSE(maker, "%s: it is damaged: an atomic of %" PRIu64 " elements", process->name,
+                      op->len);
+    op->len *= op->size;
+    if (op->class != REPLAY_ATOMIC && op->len > process->operand_len)
+        process->operand_len = op->len;
+    return true;
+}
+
 static bool read_op(struct maker *maker, int index, struct replay_process *process,
                     struct replay_op *op)
 {
@@ -123,8 +140,9 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     op->tag = call->record.tag;
     op->ignore = op->class == REPLAY_RECV ? call->key : 0;
     op->cq_data = call->data;
-    op->len = call->record.len;
     op->offset = call->record.buf;
+    if (!read_len(maker, call, process, op))
+        return false;
     if (from->done != TRACE_NONE) {
         const struct trace_event *done = &maker->model->events[from->done];
 
@@ -214,9 +232,10 @@ static bool set_peer(struct maker *maker, int index)
                       "in another of the traces; name those of all processes",
                       process->name, call->record.peer);
     maker->plan->directed |= op->class == REPLAY_RECV;
-    maker->plan->rma |= op->class == REPLAY_READ || op->class == REPLAY_WRITE;
+    maker->plan->rma |= replay_is_remote(op) && !replay_is_atomic(op);
+    maker->plan->atomics |= replay_is_atomic(op);
     maker->plan->tagged |= op->tagged;
-    if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) &&
+    if (replay_is_remote(op) &&
         !replay_memory_add(&maker->plan->processes[maker->plan->endpoints[op->peer].process].target,
                            op->tag, op->len))
         return REFUSE(maker, "there is no memory");
@@ -248,11 +267,13 @@ static bool set_memory(struct maker *maker)
     for (int i = 0; i < plan->process_count; i++) {
         struct replay_process *process = &plan->processes[i];
 
+        process->operands = process->buffers.size;
+        process->buffers.size += 2 * process->operand_len;
         for (int n = 0; n < process->op_count; n++) {
             struct replay_op *op = &process->ops[n];
 
             op->offset = op->len ? replay_memory_offset(&process->buffers, op->offset) : 0;
-            if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) && op->len)
+            if (replay_is_remote(op) && op->len)
                 op->remote = replay_memory_offset(
                     &plan->processes[plan->endpoints[op->peer].process].target, op->tag);
         }

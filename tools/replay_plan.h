@@ -19,13 +19,17 @@ enum replay_class {
     REPLAY_RECV,
     REPLAY_READ,
     REPLAY_WRITE,
+    REPLAY_ATOMIC,
+    REPLAY_FETCH,
+    REPLAY_COMPARE,
     REPLAY_CLASSES
 };
 extern const char *const replay_class_names[REPLAY_CLASSES];
 
 /* Why an operation of a trace is not done again. */
 enum replay_left {
-    REPLAY_LEFT_ATOMIC,
+    REPLAY_LEFT_ATOMIC, /* of a file of version 1 */
+    REPLAY_LEFT_DATATYPE,
     REPLAY_LEFT_COLLECTIVE,
     REPLAY_LEFT_PEEK, /* FI_PEEK, FI_DISCARD */
     REPLAY_LEFT_PEER, /* receives that a lower took from its upper */
@@ -40,10 +44,11 @@ struct replay_op {
     bool completed;            /* in the trace */
     int ep, peer;              /* of the plan's endpoints; REPLAY_ANY */
     uint64_t tag, ignore, cq_data, flags;
-    uint64_t offset, len; /* in the buffers of its process */
-    uint64_t remote;      /* offset in the target memory of the peer's process */
-    uint64_t done_len;    /* of a receive that completed */
-    int64_t ns;           /* from the call to the completion; 0 when it did not complete */
+    uint64_t offset, len;               /* in the buffers of its process */
+    uint16_t datatype, atomic_op, size; /* of atomics; size: bytes of an element, not 0 */
+    uint64_t remote;                    /* offset in the target memory of the peer's process */
+    uint64_t done_len;                  /* of a receive that completed */
+    int64_t ns; /* from the call to the completion; 0 when it did not complete */
 };
 
 struct replay_step {
@@ -69,6 +74,8 @@ struct replay_process {
     int op_count, step_count;
     struct replay_memory buffers;
     struct replay_memory target; /* that others read and write */
+    uint64_t operands;           /* offset in buffers.size of results, then what to compare with */
+    uint64_t operand_len;        /* bytes of each of the two; 0: there is no such operation */
     unsigned left[REPLAY_LEFT];  /* operations that are not done again */
 };
 
@@ -82,7 +89,7 @@ struct replay_plan {
     int endpoint_count;
     char recorded[64]; /* the stack */
     int64_t elapsed;   /* ns from the first step to the last */
-    bool rma, directed, messages, tagged;
+    bool rma, atomics, directed, messages, tagged;
 };
 
 /* False: a sentence in why says which file lacks what, and how to get it. */
@@ -91,6 +98,17 @@ bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan,
 void replay_plan_free(struct replay_plan *plan);
 
 /* ---- Between the files of this room ---- */
+
+/* Does it name memory of its peer? */
+static inline bool replay_is_remote(const struct replay_op *op)
+{
+    return op->class >= REPLAY_READ;
+}
+
+static inline bool replay_is_atomic(const struct replay_op *op)
+{
+    return op->class >= REPLAY_ATOMIC;
+}
 
 /* Fills the class, flags and kind of op, which is zero before. REPLAY_LEFT: well; else why the call
  * is left out. */

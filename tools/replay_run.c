@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -101,7 +102,8 @@ static bool choose_info(struct player *player)
     if (!hints)
         return fail(player, "there is no memory");
     hints->caps = (plan->messages ? FI_MSG : 0) | (plan->tagged ? FI_TAGGED : 0) |
-                  (plan->rma ? FI_RMA : 0) | (plan->directed ? FI_DIRECTED_RECV : 0);
+                  (plan->rma ? FI_RMA : 0) | (plan->atomics ? FI_ATOMIC : 0) |
+                  (plan->directed ? FI_DIRECTED_RECV : 0);
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -398,6 +400,34 @@ static ssize_t post_rma(struct player *player, const struct replay_op *op, struc
                     : fi_write(ep, buf, op->len, player->desc, to, addr, target->key, running);
 }
 
+/* Results of all go to one place: what comes back is not looked at. */
+static ssize_t post_atomic(struct player *player, const struct replay_op *op,
+                           struct running *running, bool inject)
+{
+    const struct replay_target *target =
+        &player->shared->targets[player->plan->endpoints[op->peer].process];
+    const fi_addr_t to = player->addrs[op->peer];
+    const uint64_t addr = target->base + op->remote;
+    const size_t count = (size_t)(op->len / op->size);
+    const enum fi_datatype type = (enum fi_datatype)op->datatype;
+    const enum fi_op atomic_op = (enum fi_op)op->atomic_op;
+    struct fid_ep *ep = player->eps[op->ep];
+    char *buf = atomic_op == FI_ATOMIC_READ ? NULL : player->buffers + op->offset;
+    char *result = player->buffers + player->process->operands;
+    const char *compare = result + player->process->operand_len;
+    void *desc = player->desc;
+
+    if (op->class == REPLAY_FETCH)
+        return fi_fetch_atomic(ep, buf, count, desc, result, desc, to, addr, target->key, type,
+                               atomic_op, running);
+    if (op->class == REPLAY_COMPARE)
+        return fi_compare_atomic(ep, buf, count, desc, compare, desc, result, desc, to, addr,
+                                 target->key, type, atomic_op, running);
+    if (inject)
+        return fi_inject_atomic(ep, buf, count, to, addr, target->key, type, atomic_op);
+    return fi_atomic(ep, buf, count, desc, to, addr, target->key, type, atomic_op, running);
+}
+
 static bool fits_inject(const struct player *player, const struct replay_op *op)
 {
     return op->inject && op->len <= player->info->tx_attr->inject_size;
@@ -407,6 +437,8 @@ static ssize_t post_once(struct player *player, const struct replay_op *op, stru
 {
     if (op->class == REPLAY_RECV)
         return post_recv(player, op, running);
+    if (replay_is_atomic(op))
+        return post_atomic(player, op, running, fits_inject(player, op));
     if (op->class != REPLAY_SEND)
         return post_rma(player, op, running, fits_inject(player, op));
     if (op->flags && !op->inject)
@@ -507,7 +539,7 @@ static bool play_step(struct player *player, const struct replay_step *step)
         return false;
     if (!step->wait)
         return post(player, step->op);
-    if (op->class == REPLAY_SEND || op->class == REPLAY_WRITE)
+    if (op->class == REPLAY_SEND || op->class == REPLAY_WRITE || op->class == REPLAY_ATOMIC)
         return wait_for_send(player, step->op);
     while (!player->running[step->op].done) {
         if (!progress(player) || stuck(player, "waiting for", step->op))

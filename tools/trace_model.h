@@ -31,8 +31,8 @@ enum trace_class {
 struct trace_event {
     int64_t ns; /* since the first event of all files */
     struct weft_trace_record record;
-    bool more;
-    uint64_t flags, data, key; /* of MORE */
+    bool more, typed;                    /* typed: elements is told; not in files of version 1 */
+    uint64_t flags, data, key, elements; /* of MORE */
     int file, ring;
     int parent; /* the call that it happened inside of, or TRACE_NONE */
     int depth;  /* how many of those */

@@ -38,8 +38,9 @@ static void must(int condition)
 
 static void sound_file(struct file *file)
 {
-    static const char *const names[] = {"fi_tsend", "fi_trecv", "fi_write",       "fi_read",
-                                        "fi_send",  "fi_recv",  "fi_tinjectdata", "fi_atomic"};
+    static const char *const names[] = {
+        "fi_tsend", "fi_trecv",       "fi_write",  "fi_read",         "fi_send",
+        "fi_recv",  "fi_tinjectdata", "fi_atomic", "fi_fetch_atomic", "fi_compare_atomicmsg"};
     struct weft_trace_header *header = &file->header;
 
     memset(header, 0, offsetof(struct weft_trace_header, objects));
@@ -110,7 +111,12 @@ static void check_op(const struct replay_plan *plan, const struct replay_process
 #ifdef FUZZ_PLANTED
     must(op->class != REPLAY_RECV || op->peer == REPLAY_ANY); /* as if none named its source */
 #endif
-    if (op->class == REPLAY_READ || op->class == REPLAY_WRITE) {
+    if (replay_is_atomic(op))
+        must(op->size && op->len % op->size == 0);
+    if (op->class == REPLAY_FETCH || op->class == REPLAY_COMPARE)
+        must(op->len <= process->operand_len && process->operands <= process->buffers.size &&
+             2 * op->len <= process->buffers.size - process->operands);
+    if (replay_is_remote(op)) {
         uint64_t target = plan->processes[plan->endpoints[op->peer].process].target.size;
 
         must(op->len <= target && op->remote <= target - op->len);
