@@ -13,6 +13,7 @@ const char *const replay_left_texts[REPLAY_LEFT] = {
     [REPLAY_LEFT_DATATYPE] = "atomics: of a datatype that is not known here",
     [REPLAY_LEFT_COLLECTIVE] = "collectives: a trace does not hold who is in their groups",
     [REPLAY_LEFT_PEEK] = "peeks and discards: what they find depends on the moment",
+    [REPLAY_LEFT_CANCEL] = "cancels that came too late: their operations had completed",
     [REPLAY_LEFT_PEER] = "receives that a part below took from the one above the hook",
     [REPLAY_LEFT_OTHER] = "transfers of another kind",
 };
@@ -97,6 +98,7 @@ enum replay_left replay_form_read(const struct trace_model *model, const struct 
         return REPLAY_LEFT_PEEK;
     if (replay_is_atomic(op))
         left = read_atomic(call, op);
+    op->multi = op->class == REPLAY_RECV && call->flags & FI_MULTI_RECV;
     op->tagged = starts(name, "fi_t");
     op->inject = strstr(name, "inject") != NULL;
     op->data = strstr(name, "data") || call->flags & FI_REMOTE_CQ_DATA;

@@ -90,7 +90,7 @@ static int endpoint_of(struct replay_plan *plan, int process, uint32_t object)
             return i;
     if (plan->endpoint_count == REPLAY_ENDPOINTS)
         return -1;
-    plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object};
+    plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object, 0, 0};
     return plan->endpoint_count++;
 }
 
@@ -122,16 +122,25 @@ static bool read_len(struct maker *maker, const struct trace_event *call,
     return true;
 }
 
+static void set_multi(struct replay_plan *plan, const struct replay_op *op)
+{
+    struct replay_endpoint *endpoint = &plan->endpoints[op->ep];
+
+    plan->multi = true;
+    if (!endpoint->smallest || op->len < endpoint->smallest)
+        endpoint->smallest = op->len;
+}
+
 static bool read_op(struct maker *maker, int index, struct replay_process *process,
                     struct replay_op *op)
 {
     const struct trace_op *from = &maker->model->ops[index];
     const struct trace_event *call = call_of(maker, index);
 
-    if (call->flags & FI_MULTI_RECV && op->class == REPLAY_RECV)
+    if (op->multi && op->tagged)
         return REFUSE(maker,
-                      "%s: it has receives for several messages (FI_MULTI_RECV), which cannot be "
-                      "replayed",
+                      "%s: it has tagged receives for several messages (FI_MULTI_RECV), which "
+                      "cannot be replayed",
                       process->name);
     op->ep = endpoint_of(maker->plan, call->file, call->record.object);
     if (op->ep < 0)
@@ -143,7 +152,9 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     op->offset = call->record.buf;
     if (!read_len(maker, call, process, op))
         return false;
-    if (from->done != TRACE_NONE) {
+    if (op->multi)
+        set_multi(maker->plan, op);
+    if (from->done != TRACE_NONE && !op->multi) {
         const struct trace_event *done = &maker->model->events[from->done];
 
         op->completed = done->record.result == 0;
@@ -155,12 +166,12 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     return true;
 }
 
-static int count_of_file(const struct maker *maker, int file)
+static int events_of_file(const struct maker *maker, int file)
 {
     int count = 0;
 
-    for (int i = 0; i < maker->model->op_count; i++)
-        count += call_of(maker, i)->file == file;
+    for (int i = 0; i < maker->model->event_count; i++)
+        count += maker->model->events[i].file == file;
     return count;
 }
 
@@ -178,11 +189,11 @@ static bool refuse_all(struct maker *maker, const struct replay_process *process
 static bool read_ops(struct maker *maker, int file)
 {
     struct replay_process *process = &maker->plan->processes[file];
-    int room = count_of_file(maker, file);
+    int room = events_of_file(maker, file);
 
     process->name = maker->model->files[file]->name;
     process->ops = calloc((size_t)room + 1, sizeof(*process->ops));
-    process->steps = calloc((size_t)room * 2 + 1, sizeof(*process->steps));
+    process->steps = calloc((size_t)room + 1, sizeof(*process->steps));
     if (!process->ops || !process->steps)
         return REFUSE(maker, "there is no memory");
     for (int i = 0; i < maker->model->op_count; i++) {
@@ -281,31 +292,7 @@ static bool set_memory(struct maker *maker)
     return true;
 }
 
-/* ---- The order ---- */
-
-static void set_steps(struct maker *maker)
-{
-    const struct trace_model *model = maker->model;
-    struct replay_plan *plan = maker->plan;
-    int64_t first = -1, last = 0;
-
-    for (int i = 0; i < model->event_count; i++) {
-        const struct trace_event *event = &model->events[model->order[i]];
-        struct replay_process *process = &plan->processes[event->file];
-        bool wait = trace_is_completion(event);
-        int op = event->op;
-
-        if (op == TRACE_NONE || maker->op_of[op] == TRACE_NONE)
-            continue;
-        if (wait && !process->ops[maker->op_of[op]].completed)
-            continue; /* cancelled: it will not come again */
-        first = first < 0 ? event->ns : first;
-        last = event->ns;
-        process->steps[process->step_count++] =
-            (struct replay_step){maker->op_of[op], wait, event->ns - first};
-    }
-    plan->elapsed = first < 0 ? 0 : last - first;
-}
+/* ---- All of it ---- */
 
 static bool make(struct maker *maker)
 {
@@ -326,8 +313,7 @@ static bool make(struct maker *maker)
                 plan->processes[i].ops[n].class <= REPLAY_RECV && !plan->processes[i].ops[n].tagged;
     if (!set_peers(maker) || !set_memory(maker))
         return false;
-    set_steps(maker);
-    return true;
+    return replay_order_set(model, plan, maker->op_of, maker->layer, maker->why, maker->why_size);
 }
 
 bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,

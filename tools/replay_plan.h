@@ -31,8 +31,9 @@ enum replay_left {
     REPLAY_LEFT_ATOMIC, /* of a file of version 1 */
     REPLAY_LEFT_DATATYPE,
     REPLAY_LEFT_COLLECTIVE,
-    REPLAY_LEFT_PEEK, /* FI_PEEK, FI_DISCARD */
-    REPLAY_LEFT_PEER, /* receives that a lower took from its upper */
+    REPLAY_LEFT_PEEK,   /* FI_PEEK, FI_DISCARD */
+    REPLAY_LEFT_CANCEL, /* that came too late */
+    REPLAY_LEFT_PEER,   /* receives that a lower took from its upper */
     REPLAY_LEFT_OTHER,
     REPLAY_LEFT
 };
@@ -41,7 +42,9 @@ extern const char *const replay_left_texts[REPLAY_LEFT]; /* what, and why */
 struct replay_op {
     enum replay_class class;
     bool tagged, inject, data; /* data: with remote completion data */
-    bool completed;            /* in the trace */
+    bool multi;                /* a receive for several messages */
+    bool completed, cancelled; /* in the trace; both: a receive that got some of its messages */
+    unsigned messages;         /* of such a receive */
     int ep, peer;              /* of the plan's endpoints; REPLAY_ANY */
     uint64_t tag, ignore, cq_data, flags;
     uint64_t offset, len;               /* in the buffers of its process */
@@ -51,10 +54,17 @@ struct replay_op {
     int64_t ns; /* from the call to the completion; 0 when it did not complete */
 };
 
+enum replay_step_kind {
+    REPLAY_POST,
+    REPLAY_WAIT, /* for its completion */
+    REPLAY_CANCEL
+};
+
 struct replay_step {
     int op;
-    bool wait;  /* for its completion; else: post it */
-    int64_t ns; /* when that was, since the first step of all */
+    enum replay_step_kind kind;
+    uint64_t messages; /* not 0: wait until its endpoint had so many in receives for several */
+    int64_t ns;        /* when that was, since the first step of all */
 };
 
 /* Pieces of memory that a program used, put one behind the other. */
@@ -85,11 +95,13 @@ struct replay_plan {
     struct replay_endpoint {
         int process;
         uint32_t object;
+        uint64_t largest;  /* message in receives for several; 0: there is none */
+        uint64_t smallest; /* of those receives */
     } endpoints[REPLAY_ENDPOINTS];
     int endpoint_count;
     char recorded[64]; /* the stack */
     int64_t elapsed;   /* ns from the first step to the last */
-    bool rma, atomics, directed, messages, tagged;
+    bool multi, rma, atomics, directed, messages, tagged;
 };
 
 /* False: a sentence in why says which file lacks what, and how to get it. */
@@ -121,6 +133,12 @@ bool replay_memory_add(struct replay_memory *memory, uint64_t start, uint64_t le
 bool replay_memory_lay(struct replay_memory *memory);
 /* Of an address that was added. */
 uint64_t replay_memory_offset(const struct replay_memory *memory, uint64_t start);
+
+/* Sets the steps of all processes, which have room for one for each event of their file, and what
+ * follows from them. of: as below; layer: of each file, the one that is replayed. False: as
+ * replay_plan_make. */
+bool replay_order_set(const struct trace_model *model, struct replay_plan *plan, const int *of,
+                      const int *layer, char *why, size_t why_size);
 
 struct replay_peers;
 /* op_of: number of an operation in its process, by operation of the model; TRACE_NONE: not

@@ -41,7 +41,7 @@ struct trace_event {
 
 /* An operation: a data transfer that was accepted. All are indices, or TRACE_NONE. */
 struct trace_op {
-    int call, done; /* events; done: its completion */
+    int call, done; /* events; done: its completion; of a receive for several messages the last */
     int cause;      /* operation of a layer above */
     int arrived;    /* of a send: the receive, of another process, that got it */
 };

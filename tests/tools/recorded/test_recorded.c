@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Two endpoints of this process under trace, and fi_replay over what they did. */
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -235,6 +236,120 @@ static void atomics_of_old_files_are_left_out(void **state)
     must_say("left out: 5 atomics: a trace of version 1 ");
 }
 
+/* ---- Receives for several messages ---- */
+
+static void post_multi(char *buf, size_t len, void *context)
+{
+    struct iovec iov = {buf, len};
+    struct fi_msg msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = context};
+
+    assert_int_equal(fi_recvmsg(eps[1], &msg, FI_MULTI_RECV), 0);
+}
+
+/* Two buffers for messages of 100 bytes; each is posted again when it comes back, at the end both
+ * are cancelled. */
+static void several_messages(int count, size_t least)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(
+        fi_setopt(&eps[1]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)), 0);
+    for (int i = 0; i < 2; i++)
+        post_multi(memory[1] + 1024 * i, 1024, &contexts[i]);
+    while (count--) {
+        bool received = false, sent = false;
+
+        assert_int_equal(fi_send(eps[0], memory[0], 100, NULL, addrs[1], &contexts[2]), 0);
+        while (!received || !sent) {
+            assert_int_equal(next(&entry), 0);
+            sent |= (entry.flags & FI_SEND) != 0;
+            received |= (entry.flags & FI_RECV) != 0;
+            if (entry.flags & FI_MULTI_RECV)
+                post_multi(memory[1] + 1024 * (entry.op_context == &contexts[1]), 1024,
+                           entry.op_context);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_cancel(&eps[1]->fid, &contexts[i]), 0);
+        assert_int_equal(next(&entry), FI_ECANCELED);
+    }
+}
+
+/* least: what the program wants of room; fi_replay chooses another. */
+static void replay_several(size_t least)
+{
+    begin(FI_MSG | FI_MULTI_RECV);
+    several_messages(60, least);
+    end();
+    assert_int_equal(replay(), 0);
+    must_say("\nsend     tcp                                        60 ");
+    must_say("\nreceive  tcp ");
+    must_not_say("left out");
+    must_not_say("could cancel");
+}
+
+static void receives_for_several_messages_are_done_again(void **state)
+{
+    replay_several(100);
+}
+
+/* They come back later in the replay. */
+static void receives_that_came_back_early_are_done_again(void **state)
+{
+    replay_several(700);
+}
+
+/* In the replay room for the largest must be left: the receive comes back after the first. */
+static void receives_that_come_back_early_are_posted_again(void **state)
+{
+    static const size_t lens[] = {900, 100, 20};
+    struct fi_cq_tagged_entry entry;
+    size_t least = 1;
+
+    begin(FI_MSG | FI_MULTI_RECV);
+    assert_int_equal(
+        fi_setopt(&eps[1]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)), 0);
+    post_multi(memory[1], 1024, &contexts[0]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fi_send(eps[0], memory[0], lens[i], NULL, addrs[1], &contexts[2]), 0);
+        complete(2);
+    }
+    assert_int_equal(fi_cancel(&eps[1]->fid, &contexts[0]), 0);
+    assert_int_equal(next(&entry), FI_ECANCELED);
+    end();
+    assert_int_equal(replay(), 0);
+    must_say("1 process, 4 operations");
+    must_say("\nreceive  tcp                                         1 ");
+}
+
+/* ---- Cancels ---- */
+
+static void cancels_are_done_again(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    begin(FI_MSG | FI_TAGGED);
+    /* Both would take the message, were they not cancelled. */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fi_trecv(eps[1], memory[1], 8, NULL, FI_ADDR_UNSPEC, 5, 0, &contexts[i]),
+                         0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_cancel(&eps[1]->fid, &contexts[i]), 0);
+        assert_int_equal(next(&entry), FI_ECANCELED);
+    }
+    assert_int_equal(fi_trecv(eps[1], memory[1], 8, NULL, FI_ADDR_UNSPEC, 5, 0, &contexts[0]), 0);
+    assert_int_equal(fi_tsend(eps[0], memory[0], 8, NULL, addrs[1], 5, &contexts[1]), 0);
+    complete(2);
+    fi_cancel(&eps[1]->fid, &contexts[0]); /* too late */
+    end();
+    assert_int_equal(replay(), 0);
+    must_say("1 process, 4 operations");
+    must_say("\nreceive  tcp                                         1 ");
+    must_say("left out: 1 cancels that came too late");
+    must_not_say("could cancel");
+}
+
 static int setup(void **state)
 {
     assert_non_null(mkdtemp(dir));
@@ -252,6 +367,10 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_out_is_said_by_kind),
+        cmocka_unit_test(receives_for_several_messages_are_done_again),
+        cmocka_unit_test(receives_that_came_back_early_are_done_again),
+        cmocka_unit_test(receives_that_come_back_early_are_posted_again),
+        cmocka_unit_test(cancels_are_done_again),
         cmocka_unit_test(atomics_are_done_again),
         cmocka_unit_test(atomics_of_old_files_are_left_out), /* of the file before */
     };
