@@ -142,16 +142,17 @@ static void insert_one(struct insertion *in, const void *addr)
 {
     struct av *av = in->av;
     uint64_t index;
+    bool fresh = false;
     int rc;
 
     if (!usable(av, addr)) {
         failed(in, FI_EINVAL);
         return;
     }
-    rc = av_table_insert(av->table, addr, &index);
+    rc = av_table_insert(av->table, addr, &index, &fresh);
     if (!rc && in->flags & FI_AV_USER_ID) {
         rc = av_table_set_id(av->table, index, in->fi_addr[in->index]);
-        if (rc)
+        if (rc && !av_table_remove_again(av->table, index))
             av_table_remove(av->table, index);
     }
     if (rc) {
@@ -164,7 +165,7 @@ static void insert_one(struct insertion *in, const void *addr)
         in->errors[in->index] = 0;
     in->index++;
     in->inserted++;
-    if (!list_empty(&av->listeners))
+    if (fresh && !list_empty(&av->listeners))
         tell(av, index);
 }
 
@@ -405,6 +406,8 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
             rc = -FI_EINVAL;
             continue;
         }
+        if (av_table_remove_again(av->table, fi_addr[i]))
+            continue;
         list_for_each_safe (pos, after, &av->listeners) {
             struct av_listener *listener = list_item(pos, struct av_listener, link);
 

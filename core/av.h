@@ -50,16 +50,16 @@ struct av {
  * FI_SYMMETRIC are taken, other flags -FI_EBADFLAGS. rx_ctx_bits is 0 to AV_CONTEXT_BITS,
  * else -FI_EINVAL; all calls but those of endpoints take fi_addr_t without those bits.
  *
- * An address that is inserted twice gets a second fi_addr_t (the table stays what the insertion
- * order says); av_find, and so the source of messages, knows the lowest. Addresses that no
- * endpoint can have (port 0, or the any address) are failed insertions.
+ * An address that is inserted again keeps its fi_addr_t, and is there until it was removed as
+ * often; listeners hear of the first insertion and of the last removal. Addresses that no endpoint
+ * can have (port 0, or the any address) are failed insertions.
  */
 int av_open(struct domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
 /* The address of addr (a sockaddr of either family, or a string), or NULL when it is not inserted.
  * Valid until it is removed. Lock-free. */
 const void *av_addr(const struct av *av, fi_addr_t addr);
-/* The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
+/* The fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t av_find(struct av *av, const void *addr);
 /* What completions report for addr: addr itself, or the user id (FI_AV_USER_ID). Lock-free. */
 fi_addr_t av_source(const struct av *av, fi_addr_t addr);

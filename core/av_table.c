@@ -5,8 +5,8 @@
  * string.
  *
  * The hash table (open addressing, linear probing, at most 3/4 full, deletion by moving back) keeps
- * 32 bits of the hash beside the index, so that growing it touches no entry. It has one slot for an
- * address, with its lowest index; further entries of equal address (`duplicates`) are only counted.
+ * 32 bits of the hash beside the index, so that growing it touches no entry. An address has one
+ * entry; how often it was inserted `again` is counted in memory of its own from the first time on.
  *
  * Indices that were given back are in a bitmap, allocated on the first removal.
  */
@@ -38,9 +38,9 @@ struct av_table {
     bool ids_required;
     char *chunks[CHUNKS];
     fi_addr_t *ids[CHUNKS];
+    size_t *again[CHUNKS];
     struct slot *slots;
     size_t mask, used;
-    size_t duplicates;
     uint64_t *unused; /* bitmap of indices below limit */
     size_t unused_words, unused_count, unused_hint;
 };
@@ -232,7 +232,21 @@ static void take_index(struct av_table *table, uint64_t index)
                          __ATOMIC_RELAXED);
 }
 
-int av_table_insert(struct av_table *table, const void *addr, uint64_t *index)
+static int insert_again(struct av_table *table, uint64_t index)
+{
+    size_t offset;
+    unsigned chunk = chunk_of(index, &offset);
+
+    if (!table->again[chunk]) {
+        table->again[chunk] = calloc((size_t)1 << (chunk + FIRST_BITS), sizeof(size_t));
+        if (!table->again[chunk])
+            return -FI_ENOMEM;
+    }
+    table->again[chunk][offset]++;
+    return 0;
+}
+
+int av_table_insert(struct av_table *table, const void *addr, uint64_t *index, bool *fresh)
 {
     uint32_t hash = hash_of(table, addr);
     struct slot *slot;
@@ -243,40 +257,33 @@ int av_table_insert(struct av_table *table, const void *addr, uint64_t *index)
         if (rc)
             return rc;
     }
-    rc = pick_index(table, index);
-    if (rc)
-        return rc;
     slot = find_slot(table, hash, addr);
-    rc = store(table, *index, addr);
+    *fresh = !slot->index;
+    if (slot->index) {
+        *index = slot->index - 1;
+        return insert_again(table, *index);
+    }
+    rc = pick_index(table, index);
+    if (!rc)
+        rc = store(table, *index, addr);
     if (rc)
         return rc;
     take_index(table, *index);
-    if (!slot->index) {
-        slot->hash = hash;
-        slot->index = (uint32_t)*index + 1;
-        table->used++;
-        return 0;
-    }
-    table->duplicates++;
-    if (slot->index > *index)
-        slot->index = (uint32_t)*index + 1;
+    slot->hash = hash;
+    slot->index = (uint32_t)*index + 1;
+    table->used++;
     return 0;
 }
 
-/* The slot's address leaves; another entry of the same address takes its place. */
-static bool promote_duplicate(struct av_table *table, struct slot *slot, const void *addr,
-                              uint64_t leaving)
+bool av_table_remove_again(struct av_table *table, uint64_t index)
 {
-    for (uint64_t i = leaving + 1; i < table->limit; i++) {
-        const void *other = av_table_get(table, i);
+    size_t offset;
+    unsigned chunk = chunk_of(index, &offset);
 
-        if (other && same(table, other, addr)) {
-            slot->index = (uint32_t)i + 1;
-            table->duplicates--;
-            return true;
-        }
-    }
-    return false;
+    if (!table->again[chunk] || !table->again[chunk][offset])
+        return false;
+    table->again[chunk][offset]--;
+    return true;
 }
 
 static void give_back(struct av_table *table, uint64_t index)
@@ -303,13 +310,9 @@ static void give_back(struct av_table *table, uint64_t index)
 void av_table_remove(struct av_table *table, uint64_t index)
 {
     const void *addr = av_table_get(table, index);
-    struct slot *slot = find_slot(table, hash_of(table, addr), addr);
     char *entry = entry_at(table, index);
 
-    if (slot->index != index + 1)
-        table->duplicates--;
-    else if (!table->duplicates || !promote_duplicate(table, slot, addr, index))
-        free_slot(table, slot);
+    free_slot(table, find_slot(table, hash_of(table, addr), addr));
     if (is_text(table)) {
         __atomic_store_n((char **)(void *)entry, NULL, __ATOMIC_RELEASE);
         free((void *)(uintptr_t)addr);
@@ -403,6 +406,7 @@ void av_table_destroy(struct av_table *table)
     for (unsigned i = 0; i < CHUNKS; i++) {
         free(table->chunks[i]);
         free(table->ids[i]);
+        free(table->again[i]);
     }
     free(table->unused);
     free(table->slots);

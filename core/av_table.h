@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The store of an address vector: index -> address, and address -> lowest index. Entries never move
+ * The store of an address vector: index -> address, and address -> index. Entries never move
  * (chunks that double), so that reading needs no lock; everything else needs the owner's. An entry
  * costs its address and 8 to 21 bytes of the hash table.
  */
@@ -20,14 +20,17 @@ struct av_table;
 int av_table_create(uint32_t format, size_t expected, struct av_table **table);
 void av_table_destroy(struct av_table *table); /* takes NULL */
 
-/* Puts an address (a sockaddr, or a string) at the lowest unused index. -FI_ENOMEM. */
-int av_table_insert(struct av_table *table, const void *addr, uint64_t *index);
+/* Puts an address (a sockaddr, or a string) at the lowest unused index, or, not fresh, counts one
+ * more insertion of the entry that there is. -FI_ENOMEM. */
+int av_table_insert(struct av_table *table, const void *addr, uint64_t *index, bool *fresh);
 /* Makes room in the hash table for count further addresses; without memory it grows step by step.
  */
 void av_table_reserve(struct av_table *table, size_t count);
-/* The entry must be in use. */
+/* Takes back one insertion of an entry in use that has several; false when it has one. */
+bool av_table_remove_again(struct av_table *table, uint64_t index);
+/* The entry must be in use, with one insertion left. */
 void av_table_remove(struct av_table *table, uint64_t index);
-/* The lowest index of an address, or FI_ADDR_NOTAVAIL. */
+/* The index of an address, or FI_ADDR_NOTAVAIL. */
 uint64_t av_table_find(const struct av_table *table, const void *addr);
 
 /* The address at index, or NULL when unused. No lock. */

@@ -182,6 +182,14 @@ void mr_map_destroy(struct mr_map *map)
     free(map);
 }
 
+bool mr_counted(struct mr *const *mrs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(mrs[i]->flags & MR_UNCOUNTED))
+            return true;
+    return !count;
+}
+
 void mr_release(struct mr *mr)
 {
     if (atomic_fetch_sub_explicit(&mr->users, 1, memory_order_acq_rel) != 1)
@@ -357,7 +365,7 @@ static bool covered(const struct mr *base, const struct iovec *piece)
 /* What the domain cannot do, and what the caller got wrong. */
 static int check(const struct mr_map *map, const struct fi_mr_attr *attr, uint64_t flags)
 {
-    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM;
+    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | MR_UNCOUNTED;
     const struct domain *domain = map->domain;
     const char *part = domain->fabric->part;
     size_t limit = domain->info->domain_attr->mr_iov_limit;

@@ -15,6 +15,13 @@
 struct cntr;
 struct mr_map;
 
+/*
+ * A flag of registration between our own parts, outside the public ones: accesses of the region
+ * are the upper's own affair, and counters bound to endpoints do not count them. A lower that does
+ * not know it answers -FI_EBADFLAGS; the upper goes on without.
+ */
+#define MR_UNCOUNTED (UINT64_C(1) << 62)
+
 struct mr {
     struct fid_mr fid; /* fid.key is FI_KEY_NOTAVAIL in FI_MR_RAW mode */
     struct domain *domain;
@@ -60,5 +67,8 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
 void mr_release(struct mr *mr);
+
+/* Does an access of these regions count as one of its endpoint? (MR_UNCOUNTED) */
+bool mr_counted(struct mr *const *mrs, size_t count);
 
 #endif

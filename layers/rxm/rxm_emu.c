@@ -79,9 +79,13 @@ void rxm_ids_remove(struct rxm_ids *ids, uint64_t id)
 static ssize_t sink_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
 {
+    struct rxm_emu *emu = object_of(peer, struct rxm_emu, sink);
     struct rxm_context *mine = context;
 
-    mine->done(mine, len, NULL);
+    if (__builtin_expect(flags & FI_REMOTE_WRITE, 0))
+        rxm_emu_written(emu, NULL, mine, flags, len, data);
+    else
+        mine->done(mine, len, NULL);
     return 0;
 }
 
@@ -126,6 +130,8 @@ static void read_lower(struct rxm_emu *emu, const struct fi_info *lower)
     emu->flow = emu->feed == RXM_FEED_POSTED ? RXM_FLOW_ON : RXM_FLOW_OFF;
     emu->virt_addr = mr & FI_MR_VIRT_ADDR;
     emu->prov_key = mr & FI_MR_PROV_KEY;
+    emu->data_takes_receive = lower->mode & FI_RX_CQ_DATA;
+    emu->mr_flags = MR_UNCOUNTED;
     emu->lower_inject = lower->tx_attr->inject_size;
     emu->lower_iov = lower->tx_attr->iov_limit;
     emu->lower_max = lower->ep_attr->max_msg_size;

@@ -15,6 +15,7 @@
 #define WEFT_LAYERS_RXM_EMU_H
 
 #include "core/iov.h"
+#include "core/mr.h"
 #include "core/pool.h"
 #include "core/post.h"
 #include "layers/rxm/rxm_buffers.h"
@@ -158,8 +159,10 @@ struct rxm_emu {
     uint8_t flow;    /* enum rxm_flow */
     bool write_rndv; /* own rendezvous are written, not read */
     bool virt_addr, prov_key;
+    bool data_takes_receive; /* a write with CQ data costs its target one (FI_RX_CQ_DATA) */
     size_t eager_limit, segment_limit;
     size_t lower_inject, lower_iov, lower_max;
+    uint64_t mr_flags; /* of regions of our own */
     uint64_t key;      /* the last one chosen */
     uint64_t key_mask; /* of what fits the lower's keys */
 };
@@ -186,6 +189,10 @@ void rxm_ids_remove(struct rxm_ids *ids, uint64_t id);
 
 /* There may be room again for what was left with the lower. */
 void rxm_emu_refill(struct rxm_emu *emu);
+/* A peer has written, with CQ data. link: NULL when the lower's queue does not tell; context: of
+ * the receive that it took, where it takes one. */
+void rxm_emu_written(struct rxm_emu *emu, struct rxm_link *link, struct rxm_context *context,
+                     uint64_t flags, size_t len, uint64_t data);
 
 /* ---- rxm_emu_op.c ---- */
 

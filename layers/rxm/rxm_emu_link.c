@@ -149,6 +149,16 @@ static void grant(struct rxm_link *link)
     rxm_send_control(link, &packet, NULL, 0);
 }
 
+static void post_again(struct rxm_link *link, struct rxm_packet_buffer *buffer, bool usable)
+{
+    if (!usable || link->emu.dead || is_stopped(link) || post_one(link, buffer)) {
+        link->emu.unposted += !link->emu.dead && usable;
+        link->owner->emu->refill = link->owner->emu->refill || link->emu.unposted;
+        buffer_put(buffer);
+    }
+    grant(link);
+}
+
 /* A receive is over: buffer holds what came, unless there is an error. */
 static void received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
 {
@@ -162,14 +172,8 @@ static void received(struct rxm_context *context, size_t len, const struct fi_cq
     } else {
         rxm_emu_packet(link, buffer->bytes, len);
     }
-    if (link->owner->emu->feed != RXM_FEED_POSTED)
-        return; /* the lower gives it back */
-    if (error || link->emu.dead || is_stopped(link) || post_one(link, buffer)) {
-        link->emu.unposted += !link->emu.dead && !error;
-        link->owner->emu->refill = link->owner->emu->refill || link->emu.unposted;
-        buffer_put(buffer);
-    }
-    grant(link);
+    if (link->owner->emu->feed == RXM_FEED_POSTED)
+        post_again(link, buffer, !error); /* else the lower gives it back */
 }
 
 static int fill_one(struct rxm_link *link)
@@ -249,12 +253,31 @@ void rxm_emu_refill(struct rxm_emu *emu)
 
 /* ---- What the lower writes ---- */
 
-/* The peer has written, with CQ data: which cost it a credit, and no receive. */
-static void written(struct rxm_link *link, uint64_t flags, size_t len, void *buf, uint64_t data)
+/* One queue for all connections, without addresses: only a receive would tell whose it was. */
+static void written_by_somebody(struct rxm_emu *emu, uint64_t flags, size_t len, uint64_t data)
 {
-    rxm_link_received(link, NULL, flags, len, buf, data, 0);
-    rxm_credit_posted(&link->emu.credit);
-    grant(link);
+    struct fid_peer_cq *sink = emu->ep->rx_sink;
+
+    if (sink)
+        sink->owner_ops->write(sink, NULL, flags, len, NULL, data, 0, FI_ADDR_NOTAVAIL);
+}
+
+void rxm_emu_written(struct rxm_emu *emu, struct rxm_link *link, struct rxm_context *context,
+                     uint64_t flags, size_t len, uint64_t data)
+{
+    struct rxm_packet_buffer *buffer = NULL;
+
+    if (context && emu->data_takes_receive && emu->feed == RXM_FEED_POSTED) {
+        buffer = object_of(context, struct rxm_packet_buffer, context);
+        link = buffer->conn;
+        list_detach(&buffer->held);
+    }
+    if (link)
+        rxm_link_received(link, NULL, flags, len, NULL, data, 0);
+    else
+        written_by_somebody(emu, flags, len, data);
+    if (buffer)
+        post_again(link, buffer, true);
 }
 
 /* Completions of receives, where each connection has a queue of its own. */
@@ -264,7 +287,7 @@ static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags,
     struct rxm_link *link = object_of(peer, struct rxm_link, rx_peer);
 
     if (__builtin_expect(flags & FI_REMOTE_WRITE, 0))
-        written(link, flags, len, buf, data);
+        rxm_emu_written(link->owner->emu, link, context, flags, len, data);
     else if (__builtin_expect(flags & FI_TAGGED, 0))
         rxm_emu_bare(link, buf, len, tag, flags & FI_REMOTE_CQ_DATA ? &data : NULL);
     else

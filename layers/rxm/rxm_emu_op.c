@@ -316,16 +316,21 @@ static uint64_t next_key(struct rxm_emu *emu)
     return emu->key & emu->key_mask;
 }
 
+/* Peers that access it take part in our protocol: the application's counters must not see that. */
 static int register_one(struct rxm_emu *emu, const struct iovec *iov, uint64_t access,
                         struct fid_mr **mr)
 {
     struct fid_domain *domain = emu->ep->domain->lower;
+    bool again;
     int rc;
 
-    do
+    do {
         rc = fi_mr_reg(domain, iov->iov_base, iov->iov_len, access, 0,
-                       emu->prov_key ? 0 : next_key(emu), 0, mr, NULL);
-    while (rc == -FI_ENOKEY && !emu->prov_key);
+                       emu->prov_key ? 0 : next_key(emu), emu->mr_flags, mr, NULL);
+        again = (rc == -FI_EBADFLAGS || rc == -FI_EINVAL) && emu->mr_flags;
+        if (again)
+            emu->mr_flags = 0;
+    } while (again || (rc == -FI_ENOKEY && !emu->prov_key));
     return rc;
 }
 

@@ -62,7 +62,8 @@ static ssize_t post_op(struct rxm_op *op, const struct post *post)
 /* A write with CQ data takes a receive of the target, on lowers that count them. */
 static bool takes_credit(const struct rxm_link *link, const struct post *post)
 {
-    return link->emu.credit.on && post->flags & FI_REMOTE_CQ_DATA && post->kind & FI_WRITE;
+    return link->emu.credit.on && link->owner->emu->data_takes_receive &&
+           post->flags & FI_REMOTE_CQ_DATA && post->kind & FI_WRITE;
 }
 
 ssize_t rxm_emu_rma(struct rxm_link *link, const struct post *post)

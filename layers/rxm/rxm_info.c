@@ -85,6 +85,7 @@ static struct fi_info *to_plain_lower(const struct fi_info *hints, bool shared)
     need->caps |= shared ? FI_PEER : 0;
     need->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 0;
     need->ep_attr->mem_tag_format = 0;
+    need->mode |= FI_RX_CQ_DATA; /* credits see to it */
     need->tx_attr->inject_size = 0;
     need->tx_attr->iov_limit = 0;
     need->tx_attr->msg_order &= ~ATOMIC_ORDERS;
@@ -183,6 +184,7 @@ static void describe_emulated(struct fi_info *info, uint64_t asked)
     info->caps |= FI_ATOMIC;
     info->tx_attr->caps = info->caps;
     info->rx_attr->caps = info->caps;
+    info->mode &= ~FI_RX_CQ_DATA;
     info->domain_attr->max_ep_tx_ctx = 1;
     info->domain_attr->max_ep_rx_ctx = 1;
     info->ep_attr->protocol = FI_PROTO_RXM;

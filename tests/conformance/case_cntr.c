@@ -2,6 +2,7 @@
 /* Counters, bound in every way. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "conf.h"
@@ -37,6 +38,18 @@ static void until(struct conf_pair *p, struct fid_cntr *cntr, uint64_t value, co
                (unsigned long)fi_cntr_read(cntr), (unsigned long)value);
 }
 
+static void close_all(struct conf_pair *p)
+{
+    conf_ep_close(&p->a);
+    conf_ep_close(&p->b);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < KINDS; i++)
+            conf_check(!fi_close(&counters[end][i]->fid), "a counter");
+    opened = 0;
+    conf_fabric_close(&p->home);
+    free(p);
+}
+
 /* What the target does not notice otherwise is counted: reads and writes of its memory. */
 static void every_kind(void)
 {
@@ -61,13 +74,40 @@ static void every_kind(void)
                "counted at the wrong end");
     conf_quiet(p, 5);
     conf_region_close(&region);
-    conf_ep_close(&p->a);
-    conf_ep_close(&p->b);
-    for (int end = 0; end < 2; end++)
-        for (int i = 0; i < KINDS; i++)
-            conf_check(!fi_close(&counters[end][i]->fid), "a counter");
-    conf_fabric_close(&p->home);
-    free(p);
+    close_all(p);
+}
+
+/* How a message is fetched is nobody's access of memory, however large it is. */
+static void messages_are_no_accesses(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){
+        .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT, .prepare = one_for_each});
+    const size_t size = 3 << 20;
+    char *memory = malloc(2 * size), *in = memory + size;
+    struct conf_region region;
+
+    conf_check(memory != NULL, "no memory");
+    memset(memory, 1, 2 * size);
+    conf_region_open(p, &region, 4096, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for (int i = 0; i < 3; i++) {
+        conf_post(p, fi_trecv(p->b.ep, in, size, NULL, FI_ADDR_UNSPEC, 1, 0, in));
+        conf_post(p, fi_tsend(p->a.ep, memory, size, NULL, p->a.peer, 1, memory));
+        conf_check(!conf_wait(p, &p->b, in).err, "receive");
+        conf_check(!conf_wait(p, &p->a, memory).err, "send");
+    }
+    conf_post(p, fi_write(p->a.ep, memory, 64, NULL, p->a.peer, region.base, region.key, NULL));
+    conf_wait(p, &p->a, NULL);
+    conf_post(p, fi_read(p->a.ep, memory, 64, NULL, p->a.peer, region.base, region.key, NULL));
+    conf_wait(p, &p->a, NULL);
+    until(p, counters[1][1], 1, "remote writes");
+    until(p, counters[1][0], 1, "remote reads");
+    conf_check(fi_cntr_read(counters[0][0]) == 0 && fi_cntr_read(counters[0][1]) == 0,
+               "%lu reads, %lu writes of the sender's memory",
+               (unsigned long)fi_cntr_read(counters[0][0]),
+               (unsigned long)fi_cntr_read(counters[0][1]));
+    conf_region_close(&region);
+    close_all(p);
+    free(memory);
 }
 
 /* Bound to a region: only what touches that region. */
@@ -172,6 +212,7 @@ static void waits(void)
 
 const struct conf_case conf_cntr_cases[] = {
     {"cntr: remote reads and writes", every_kind},
+    {"cntr: messages are no accesses of memory", messages_are_no_accesses},
     {"cntr: of one region", of_a_region},
     {"cntr: errors are counted apart", errors},
     {"cntr: fi_cntr_wait sleeps and wakes", waits},

@@ -123,6 +123,16 @@ static void own_poll(void)
     conf_pair_close(p);
 }
 
+/* Looks at memory that the library may be writing: what this case is about, and no race to report.
+ */
+__attribute__((no_sanitize("thread"), noinline)) static bool arrived(const volatile char *in,
+                                                                     const char *out, size_t len)
+{
+    while (len && in[len - 1] == out[len - 1])
+        len--;
+    return !len;
+}
+
 /* Automatic progress: a large message passes while neither application calls anything. */
 static void automatic(void)
 {
@@ -137,13 +147,13 @@ static void automatic(void)
     conf_fill(out, BIG, 2);
     conf_post(p, fi_trecv(p->b.ep, in, BIG, NULL, FI_ADDR_UNSPEC, 5, 0, in));
     conf_post(p, fi_tsend(p->a.ep, out, BIG, NULL, p->a.peer, 5, out));
-    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS;
-         !__atomic_load_n(&in[BIG - 1], __ATOMIC_ACQUIRE) || !conf_holds(in, BIG, 2);) {
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !arrived(in, out, BIG);) {
         usleep(5000);
         conf_check(conf_now_ms() < end, "no progress without a call");
     }
     conf_wait(p, &p->b, in);
     conf_wait(p, &p->a, out);
+    conf_check(conf_holds(in, BIG, 2), "the bytes");
     conf_pair_close(p);
     free(out);
     free(in);

@@ -134,22 +134,28 @@ static void failures_are_told_one_by_one(void **state)
     close_av(av);
 }
 
-static void an_address_twice_is_two_entries_and_one_source(void **state)
+static void an_address_keeps_its_index_and_goes_with_the_last_removal(void **state)
 {
     struct fid_av *av = open_av(FI_SOCKADDR_IN, 0);
-    struct sockaddr_in same[3] = {in4(1, 1), in4(1, 1), in4(1, 1)};
-    fi_addr_t out[3];
+    struct sockaddr_in list[5] = {in4(1, 1), in4(2, 1), in4(1, 1), in4(1, 1), in4(3, 1)};
+    const fi_addr_t expected[5] = {0, 1, 0, 0, 2};
+    fi_addr_t out[5];
 
-    assert_int_equal(fi_av_insert(av, same, 3, out, 0, NULL), 3);
-    assert_int_equal(out[2], 2);
-    assert_int_equal(av_find(av_of(av), same), 0);
+    assert_int_equal(fi_av_insert(av, list, 5, out, 0, NULL), 5);
+    assert_memory_equal(out, expected, sizeof(out));
+    for (int left = 3; left > 0; left--) {
+        assert_int_equal(av_find(av_of(av), list), 0);
+        assert_string_equal(text_of(av, 0), "fi_sockaddr_in://0.0.0.1:1");
+        assert_int_equal(fi_av_remove(av, &out[0], 1, 0), 0);
+    }
+    assert_true(av_find(av_of(av), list) == FI_ADDR_NOTAVAIL);
+    assert_int_equal(fi_av_remove(av, &out[0], 1, 0), -FI_EINVAL);
+    assert_int_equal(fi_av_insert(av, &list[4], 1, out, 0, NULL), 1);
+    assert_int_equal(out[0], 2);
+    assert_int_equal(fi_av_insert(av, list, 1, out, 0, NULL), 1);
+    assert_int_equal(out[0], 0);
     assert_int_equal(fi_av_remove(av, &out[0], 1, 0), 0);
-    assert_int_equal(av_find(av_of(av), same), 1);
-    assert_int_equal(fi_av_insert(av, same, 1, out, 0, NULL), 1);
-    assert_int_equal(av_find(av_of(av), same), 0);
-    for (fi_addr_t i = 0; i < 3; i++)
-        assert_int_equal(fi_av_remove(av, &i, 1, 0), 0);
-    assert_true(av_find(av_of(av), same) == FI_ADDR_NOTAVAIL);
+    assert_int_equal(av_find(av_of(av), &list[1]), 1);
     close_av(av);
 }
 
@@ -251,7 +257,7 @@ static void user_ids_replace_the_source(void **state)
     assert_true(av_source(av_of(av), 0) == FI_ADDR_NOTAVAIL);
     assert_int_equal(fi_av_set_user_id(av, 2, 500, 0), -FI_EINVAL);
     assert_int_equal(fi_av_remove(av, &out[1], 1, 0), 0);
-    assert_int_equal(fi_av_insert(av, list, 1, NULL, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(av, list + 1, 1, NULL, 0, NULL), 1);
     assert_true(av_source(av_of(av), 1) == FI_ADDR_NOTAVAIL);
     close_av(av);
 
@@ -322,6 +328,10 @@ static void listeners_see_every_change(void **state)
     av_attach(counts.av, &counts.listener);
     assert_int_equal(fi_av_insert(av, list, 3, out, 0, NULL), 2);
     assert_int_equal(counts.inserted, 2);
+    assert_int_equal(fi_av_insert(av, list, 1, out, 0, NULL), 1);
+    assert_int_equal(counts.inserted, 2);
+    assert_int_equal(fi_av_remove(av, out, 1, 0), 0);
+    assert_int_equal(counts.removed, 0);
     fi_av_remove(av, out, 3, 0);
     assert_int_equal(counts.removed, 2);
     av_detach(counts.av, &counts.listener);
@@ -365,13 +375,14 @@ static void table_follows_a_model(void **state)
 {
     enum {
         SLOTS = 600,
-        ADDRS = 300,
+        ADDRS = 500,
         STEPS = 60000
     };
     static int model[SLOTS]; /* address number at an index, or -1 */
+    static int times[SLOTS]; /* it was inserted */
     struct av_table *table;
     unsigned seed = 4711;
-    size_t used = 0;
+    bool fresh;
 
     for (int i = 0; i < SLOTS; i++)
         model[i] = -1;
@@ -387,18 +398,22 @@ static void table_follows_a_model(void **state)
         assert_true(av_table_find(table, &sin) == expected);
         assert_int_equal(av_table_get(table, index) != NULL, model[index] >= 0);
         if (model[index] >= 0) {
+            assert_int_equal(av_table_remove_again(table, index), times[index] > 1);
+            if (--times[index])
+                continue;
             av_table_remove(table, index);
             model[index] = -1;
-            used--;
-        } else if (used < SLOTS) {
-            uint64_t lowest = 0;
+        } else {
+            uint64_t at = 0;
 
-            while (model[lowest] >= 0)
-                lowest++;
-            assert_int_equal(av_table_insert(table, &sin, &index), 0);
-            assert_int_equal(index, lowest);
-            model[index] = number;
-            used++;
+            while (expected == FI_ADDR_NOTAVAIL && model[at] >= 0)
+                at++;
+            at = expected == FI_ADDR_NOTAVAIL ? at : expected;
+            assert_int_equal(av_table_insert(table, &sin, &index, &fresh), 0);
+            assert_int_equal(index, at);
+            assert_int_equal(fresh, model[at] < 0);
+            model[at] = number;
+            times[at]++;
         }
     }
     av_table_destroy(table);
@@ -430,7 +445,7 @@ int main(void)
         cmocka_unit_test(indices_follow_the_order_of_insertion),
         cmocka_unit_test(removed_indices_come_back_lowest_first),
         cmocka_unit_test(failures_are_told_one_by_one),
-        cmocka_unit_test(an_address_twice_is_two_entries_and_one_source),
+        cmocka_unit_test(an_address_keeps_its_index_and_goes_with_the_last_removal),
         cmocka_unit_test(lookup_truncates_and_tells_the_need),
         cmocka_unit_test(either_family_and_strings),
         cmocka_unit_test(services_and_symmetric_ranges),

@@ -263,6 +263,8 @@ static struct shm_link *make_link(void)
     list_init(&link->controls);
     list_init(&link->streams);
     list_init(&link->ops);
+    list_init(&link->held);
+    list_init(&link->named);
     list_attach(&link->all, &victim->links);
     shm_tx_init(&link->tx, memory, 1);
     shm_rx_init(&link->rx, memory, 0);
@@ -284,7 +286,8 @@ static void reset(void)
     victim->match_source.many = true;
     victim->match_source.srx.peer_ops = &shm_srx_peer_ops;
     must(list_empty(&victim->saved) && !victim->saved_bytes && !victim->tx_used);
-    must(list_empty(&victim->crosses) && list_empty(&victim->busy) && !victim->hot_count);
+    must(list_empty(&victim->held) && list_empty(&victim->crosses) && list_empty(&victim->busy) &&
+         !victim->hot_count);
     shm_ops_finish(victim);
     victim->slots = NULL;
     victim->slot_count = 0;

@@ -19,7 +19,8 @@ static const struct param_def loop_params[] = {
      .default_text = "full",
      .help = "'rdma' has connected endpoints only, as RDMA devices have them: no tags, no shared "
              "receive contexts, registered local memory, keys and addresses of the device's "
-             "choice; and a message that finds no receive posted ends in an error at its sender."},
+             "choice; a write with CQ data takes a receive; and a message that finds no receive "
+             "posted ends in an error at its sender."},
     {.key = NULL},
 };
 

@@ -222,6 +222,7 @@ static void restrict_to_rdma(struct fi_info *info)
 {
     info->domain_attr->mr_mode |= FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
     info->domain_attr->max_ep_srx_ctx = 0;
+    info->mode |= FI_RX_CQ_DATA;
     info->rx_attr->size = 64;
     info->tx_attr->iov_limit = 2;
 }

@@ -220,7 +220,23 @@ static int resolve(const struct loop_ep *ep, const struct loop_op *op, uint64_t 
     return 0;
 }
 
-static void count_access(struct loop_ep *ep, const struct loop_op *op, const struct target *target)
+/* A write with CQ data takes a receive, as RDMA devices have it (FI_RX_CQ_DATA). */
+static int take_receive(struct loop_ep *ep, void **context)
+{
+    struct fi_peer_match_attr attr = {.addr = FI_ADDR_UNSPEC};
+    struct fi_peer_rx_entry *entry;
+    int rc = ep->in->owner_ops->get_msg(ep->in, &attr, &entry);
+
+    if (rc && rc != -FI_ENOENT)
+        return rc;
+    if (!rc)
+        *context = entry->context;
+    free_entry(entry);
+    return rc;
+}
+
+static void count_access(struct loop_ep *ep, const struct loop_op *op, const struct target *target,
+                         void *context)
 {
     bool write = op->kind == LOOP_WRITE;
 
@@ -232,9 +248,11 @@ static void count_access(struct loop_ep *ep, const struct loop_op *op, const str
     }
     if (!ep->rdm && atomic_load(&ep->state) != LOOP_CONNECTED)
         return;
+    if (!mr_counted(target->mrs, target->mr_count) && !(write && op->has_data))
+        return;
     report_done(
-        &ep->report, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, write && op->has_data, NULL,
-        FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, op->len, NULL, op->data, 0,
+        &ep->report, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, write && op->has_data,
+        context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, op->len, NULL, op->data, 0,
         ep->knows_sources ? av_source(ep->av, loop_source(ep, op->from)) : FI_ADDR_NOTAVAIL);
 }
 
@@ -243,7 +261,10 @@ static void access_memory(struct loop_ep *ep, struct loop_op *op)
     bool write = op->kind == LOOP_WRITE;
     struct target target = {.count = 0};
     int rc = resolve(ep, op, write ? FI_REMOTE_WRITE : FI_REMOTE_READ, &target);
+    void *context = NULL;
 
+    if (!rc && write && op->has_data && ep->domain->fabric->rdma)
+        rc = take_receive(ep, &context) ? -FI_ENORX : 0;
     if (rc)
         op->err = -rc;
     else if (write)
@@ -251,7 +272,7 @@ static void access_memory(struct loop_ep *ep, struct loop_op *op)
     else
         iov_copy(op->iov, op->count, target.iov, target.count);
     if (!rc)
-        count_access(ep, op, &target);
+        count_access(ep, op, &target, context);
     for (size_t i = 0; i < target.mr_count; i++)
         mr_release(target.mrs[i]);
 }

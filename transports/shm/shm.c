@@ -30,8 +30,9 @@ static const struct param_def shm_params[] = {
      .type = PARAM_SIZE,
      .default_text = "64m",
      .help =
-         "Bytes of unexpected messages that an endpoint keeps; beyond, the peer that sends more "
-         "is not read until some are received."},
+         "Bytes of unexpected messages that an endpoint keeps, with 180 for each; beyond, messages "
+         "wait at their senders, but for what each has on its way (at most 300 KiB). There a send "
+         "that nobody receives takes one of tx_size."},
     {.key = "tx_size",
      .type = PARAM_INT,
      .default_text = "4096",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the AV says of peers. Its listener may not take the unit's lock, and leaves a note. */
 #include "transports/shm/shm_ep.h"
+#include "transports/shm/shm_peers.h"
 
 static void inserted(struct av_listener *listener, fi_addr_t addr)
 {
@@ -32,8 +33,7 @@ void shm_av_resolve(struct shm_link *link)
 void shm_av_catch_up(struct shm_ep *ep)
 {
     if (atomic_exchange(&ep->stale_peers, false)) {
-        for (size_t i = 0; i < ep->peer_count; i++)
-            ep->peers[i] = NULL;
+        shm_peers_forget(ep, NULL);
         shm_absent_forget(ep, FI_ADDR_UNSPEC);
     }
     if (!atomic_exchange(&ep->stale_sources, false) || !ep->knows_sources)

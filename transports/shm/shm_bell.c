@@ -8,14 +8,16 @@
 
 _Static_assert(sizeof(struct shm_bell) <= SHM_PAGE, "a bell is a page");
 
-static bool available;
+/* Read by threads that have not asked. */
+static atomic_bool available;
 
 static void ask(void)
 {
     long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
 
-    available = known > 0 && known & MEMBARRIER_CMD_GLOBAL_EXPEDITED &&
-                !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+    atomic_store(&available,
+                 known > 0 && known & MEMBARRIER_CMD_GLOBAL_EXPEDITED &&
+                     !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0));
 }
 
 bool shm_fence_available(void)
@@ -28,7 +30,7 @@ bool shm_fence_available(void)
 
 void shm_fence_all(void)
 {
-    if (available)
+    if (atomic_load_explicit(&available, memory_order_relaxed))
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     atomic_thread_fence(memory_order_seq_cst);
 }

@@ -13,6 +13,7 @@
 #include "core/srx.h"
 #include "core/stx.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_sep.h"
 
 /* ---- Domain ---- */
 
@@ -47,7 +48,7 @@ static struct fi_ops_domain domain_ops = {
     .av_open = domain_av_open,
     .cq_open = domain_cq_open,
     .endpoint = shm_ep_open,
-    .scalable_ep = no_domain_scalable_ep,
+    .scalable_ep = shm_sep_open,
     .cntr_open = domain_cntr_open,
     .poll_open = no_domain_poll_open,
     .stx_ctx = domain_stx_ctx,

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/no.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_sep.h"
 
 /* ---- fork: a child's copies of the sockets would keep a dead parent alive ---- */
 
@@ -43,6 +44,8 @@ static void in_child(void)
         struct shm_ep *ep = list_item(pos, struct shm_ep, all);
 
         drop_fd(&ep->listener);
+        if (ep->sep)
+            drop_fd(&ep->sep->listener);
         for (uint32_t i = 0; i < ep->number_count; i++) {
             if (ep->numbers[i])
                 drop_fd(&ep->numbers[i]->fd);
@@ -117,11 +120,22 @@ static bool is_top(const struct report *report)
            (!report->rx || report->rx->sink == &report->rx->peer);
 }
 
+static void take_av(struct shm_ep *ep, struct av *av)
+{
+    ep->av = av;
+    children_hold(&av->children);
+}
+
 int shm_ep_enable(struct shm_ep *ep)
 {
     int rc;
 
     if (ep->enabled)
+        return 0;
+    if (ep->sep && ep->sep->av && !ep->av)
+        take_av(ep, ep->sep->av);
+    /* A context without a queue is one that nobody uses, which some open and enable. */
+    if (ep->sep && ep->av && !ep->report.unit)
         return 0;
     if (!ep->av)
         return -FI_ENOAV;
@@ -154,10 +168,9 @@ static int bind_av(struct shm_ep *ep, struct fid *fid)
 {
     struct av *av = object_of(fid, struct av, fid.fid);
 
-    if (ep->av || av->domain != &ep->domain->base)
+    if (ep->av || ep->sep || av->domain != &ep->domain->base)
         return -FI_EINVAL;
-    ep->av = av;
-    children_hold(&av->children);
+    take_av(ep, av);
     return 0;
 }
 
@@ -213,7 +226,11 @@ static void let_go(struct shm_ep *ep)
     shm_ops_finish(ep);
     pool_finish(&ep->controls);
     free(ep->peers);
+    for (int i = 0; ep->more && i < SHM_CONTEXTS - 1; i++)
+        free(ep->more[i].links);
+    free(ep->more);
     free(ep->numbers);
+    free(ep->buckets);
     free(ep);
 }
 
@@ -236,49 +253,49 @@ int shm_ep_close(struct fid *fid)
     close_receive(ep);
     if (unit)
         unit_unlock(unit);
+    if (ep->sep)
+        shm_sep_leave(ep);
     let_go(ep);
     return 0;
 }
 
 /* ---- Opening ---- */
 
-static int read_info(struct shm_ep *ep, const struct fi_info *info)
+static void read_info(struct shm_ep *ep, const struct fi_info *info)
 {
-    int rc;
-
-    if (info->ep_attr->type != FI_EP_RDM)
-        return -FI_EINVAL;
     ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_TAGGED | FI_RMA);
     ep->tx_op_flags = info->tx_attr->op_flags;
     ep->rx_op_flags = info->rx_attr->op_flags;
     ep->source_err = ep->caps & FI_SOURCE_ERR;
-    ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
-    ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->needs_srx = !ep->sep && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->needs_stx = !ep->sep && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->order = info->tx_attr->msg_order;
     ep->tx_size = info->tx_attr->size ? info->tx_attr->size : SHM_SIZE;
     ep->rx_size = info->rx_attr->size ? info->rx_attr->size : SHM_SIZE;
+}
+
+static int open_listener(struct shm_ep *ep, const struct fi_info *info)
+{
+    int rc;
+
     if (info->src_addr)
         rc = shm_name_import(info->src_addr, info->src_addrlen, ep->name);
     else
         rc = shm_name_make(NULL, NULL, ep->name);
     if (!rc)
-        rc = shm_listener_open(ep);
+        rc = shm_listener_open(ep->name, &ep->listener);
     if (rc)
         LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL, ": cannot listen at %s: %s",
                  ep->name, fi_strerror(-rc));
     return rc;
 }
 
-int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct fid_ep **ret_ep,
-                void *context)
+static struct shm_ep *new_ep(struct shm_domain *domain)
 {
-    struct shm_domain *domain = object_of(domain_fid, struct shm_domain, base.fid);
-    struct fi_info *info = fabric_info(domain->base.fabric, user_info);
     struct shm_ep *ep = calloc(1, sizeof(*ep));
-    int rc = -FI_ENOMEM;
 
-    if (!info || !ep)
-        goto free_ep;
+    if (!ep)
+        return NULL;
     ep->domain = domain;
     ep->min_multi_recv = SHM_MIN_MULTI_RECV;
     ep->listener = ep->bell_fd = ep->wake_fd = ep->source.fd = -1;
@@ -289,24 +306,107 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->busy);
     list_init(&ep->crosses);
     list_init(&ep->saved);
+    list_init(&ep->held);
     list_init(&ep->links);
     list_init(&ep->dead);
     list_init(&ep->absent);
     list_init(&ep->srx_user.link);
     shm_ops_init(ep);
     shm_controls_init(ep);
-    rc = read_info(ep, info);
-    if (rc)
-        goto free_ep;
-    shm_ep_ops_init(ep, context);
-    enlist(ep);
-    children_hold(&domain->base.children);
-    info_free(info);
-    *ret_ep = &ep->fid;
-    return 0;
+    return ep;
+}
 
-free_ep:
-    free(ep);
+static struct fid_ep *born(struct shm_ep *ep, size_t class, void *context)
+{
+    shm_ep_ops_init(ep, class, context);
+    enlist(ep);
+    children_hold(&ep->domain->base.children);
+    return &ep->fid;
+}
+
+int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct fid_ep **ret_ep,
+                void *context)
+{
+    struct shm_domain *domain = object_of(domain_fid, struct shm_domain, base.fid);
+    struct fi_info *info = fabric_info(domain->base.fabric, user_info);
+    struct shm_ep *ep = new_ep(domain);
+    int rc = -FI_ENOMEM;
+
+    if (info && ep)
+        rc = info->ep_attr->type == FI_EP_RDM ? open_listener(ep, info) : -FI_EINVAL;
+    if (rc) {
+        free(ep);
+        info_free(info);
+        return rc;
+    }
+    read_info(ep, info);
     info_free(info);
-    return rc;
+    *ret_ep = born(ep, FI_CLASS_EP, context);
+    return 0;
+}
+
+/* ---- Contexts of a scalable endpoint ---- */
+
+static struct shm_ep *new_context(struct shm_sep *sep, unsigned index)
+{
+    struct shm_ep *ep = new_ep(sep->domain);
+
+    if (!ep)
+        return NULL;
+    ep->sep = sep;
+    ep->context = index;
+    memcpy(ep->name, sep->name, sizeof(ep->name));
+    read_info(ep, sep->info);
+    return ep;
+}
+
+int shm_ep_open_tx(struct shm_sep *sep, unsigned index, struct fi_tx_attr *attr,
+                   struct fid_ep **ret_ep, void *context)
+{
+    struct shm_ep *ep = new_context(sep, index);
+
+    if (!ep)
+        return -FI_ENOMEM;
+    if (attr) {
+        ep->tx_op_flags = attr->op_flags;
+        if (attr->size && attr->size < ep->tx_size)
+            ep->tx_size = attr->size;
+        *attr = *sep->info->tx_attr;
+        attr->op_flags = ep->tx_op_flags;
+        attr->size = ep->tx_size;
+    }
+    *ret_ep = born(ep, FI_CLASS_TX_CTX, context);
+    return 0;
+}
+
+/* The first one has the name itself, which the endpoint has kept for it. */
+static int listen_as(struct shm_ep *ep, unsigned index)
+{
+    if (index || ep->sep->listener < 0)
+        return shm_listener_bind(ep->name, index, &ep->listener);
+    ep->listener = ep->sep->listener;
+    ep->sep->listener = -1;
+    return 0;
+}
+
+int shm_ep_open_rx(struct shm_sep *sep, unsigned index, struct fi_rx_attr *attr,
+                   struct fid_ep **ret_ep, void *context)
+{
+    struct shm_ep *ep = new_context(sep, index);
+    int rc = ep ? listen_as(ep, index) : -FI_ENOMEM;
+
+    if (rc) {
+        free(ep);
+        return rc;
+    }
+    if (attr) {
+        ep->rx_op_flags = attr->op_flags;
+        if (attr->size && attr->size < ep->rx_size)
+            ep->rx_size = attr->size;
+        *attr = *sep->info->rx_attr;
+        attr->op_flags = ep->rx_op_flags;
+        attr->size = ep->rx_size;
+    }
+    *ret_ep = born(ep, FI_CLASS_RX_CTX, context);
+    return 0;
 }

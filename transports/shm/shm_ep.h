@@ -23,12 +23,20 @@
 #include "transports/shm/shm_name.h"
 
 enum {
-    SHM_HOT = 8, /* rings that are polled */
+    SHM_HOT = 8,       /* rings that are polled */
+    SHM_CONTEXTS = 64, /* most of a scalable endpoint, in each direction */
 };
 
 struct post;
 struct shm_slot;
 struct shm_op;
+struct shm_sep;
+
+/* Links by fi_addr_t; NULL: not known yet. */
+struct shm_peers {
+    struct shm_link **links;
+    size_t count;
+};
 
 struct shm_ep {
     struct fid_ep fid;
@@ -59,7 +67,8 @@ struct shm_ep {
     struct children aliases;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
-    bool saved_full; /* and it was said */
+    bool saved_full;  /* it was, and that was said */
+    struct list held; /* links that were told so, since there is no room */
     /* Operations */
     struct pool ops;
     struct shm_slot *slots;
@@ -67,13 +76,20 @@ struct shm_ep {
     /* Links */
     struct shm_domain *domain;
     struct list links, dead, absent;
+    struct shm_peers *more; /* to receive contexts from 1 on, SHM_CONTEXTS - 1; or NULL */
+    struct shm_sep *sep;    /* whose context it is, or NULL */
+    unsigned context;       /* index there */
     struct shm_link **numbers;
-    uint32_t number_count;
+    uint32_t number_count, number_free; /* none is free below */
+    struct list *buckets;               /* links by name */
+    unsigned bucket_count, named_count;
     struct pool controls;
     struct unit_source source; /* its fd: an epoll fd of listener and links */
     int listener, bell_fd, wake_fd;
     unsigned idle, rounds;
     uint64_t looked, silent_since; /* ticks */
+    uint64_t patience;             /* with this silence; 0: it is over */
+    unsigned hurry, waits;
     uint32_t sweep;
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;
@@ -90,13 +106,18 @@ static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
 /* ---- shm_ep.c, shm_ep_ops.c ---- */
 
 int shm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+/* attr may be NULL. */
+int shm_ep_open_tx(struct shm_sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context);
+int shm_ep_open_rx(struct shm_sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context);
 int shm_ep_enable(struct shm_ep *ep);
 int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
-void shm_ep_ops_init(struct shm_ep *ep, void *context);
+void shm_ep_ops_init(struct shm_ep *ep, size_t class, void *context);
 int shm_ep_close(struct fid *fid);
 
-extern struct fi_ops_msg shm_msg_ops;
-extern struct fi_ops_tagged shm_tagged_ops;
+extern struct fi_ops_msg shm_msg_ops, shm_msg_tx_ops, shm_msg_rx_ops;
+extern struct fi_ops_tagged shm_tagged_ops, shm_tagged_tx_ops, shm_tagged_rx_ops;
 extern struct fi_ops_rma shm_rma_ops;
 extern struct fi_ops_atomic shm_atomic_ops;
 extern struct fi_ops_srx_peer shm_srx_peer_ops;

@@ -117,31 +117,22 @@ static struct fi_ops_ep ep_ops = {
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
-    struct shm_ep *ep = ep_of(fid);
-    size_t need = strlen(ep->name) + 1, room = *len;
-
-    *len = need;
-    if (addr && room)
-        memcpy(addr, ep->name, room < need ? room : need);
-    return room < need ? -FI_ETOOSMALL : 0;
+    return shm_name_give(ep_of(fid)->name, addr, len);
 }
 
 static int ep_setname(fid_t fid, void *addr, size_t len)
 {
     struct shm_ep *ep = ep_of(fid);
-    char name[SHM_NAME_MAX], before[SHM_NAME_MAX];
+    char name[SHM_NAME_MAX];
     int rc;
 
-    if (ep->enabled)
+    if (ep->enabled || ep->sep)
         return -FI_EOPBADSTATE;
     rc = addr ? shm_name_import(addr, len, name) : -FI_EINVAL;
-    if (rc)
-        return rc;
-    memcpy(before, ep->name, sizeof(before));
-    memcpy(ep->name, name, sizeof(ep->name));
-    rc = shm_listener_open(ep);
-    if (rc)
-        memcpy(ep->name, before, sizeof(ep->name));
+    if (!rc)
+        rc = shm_listener_open(name, &ep->listener);
+    if (!rc)
+        memcpy(ep->name, name, sizeof(ep->name));
     return rc;
 }
 
@@ -197,14 +188,30 @@ static struct fi_ops fid_ops = {
     .ops_set = no_ops_set,
 };
 
-void shm_ep_ops_init(struct shm_ep *ep, void *context)
+static struct fi_ops_msg *msg_of(size_t class)
 {
-    fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
+    return class == FI_CLASS_TX_CTX   ? &shm_msg_tx_ops
+           : class == FI_CLASS_RX_CTX ? &shm_msg_rx_ops
+                                      : &shm_msg_ops;
+}
+
+static struct fi_ops_tagged *tagged_of(size_t class)
+{
+    return class == FI_CLASS_TX_CTX   ? &shm_tagged_tx_ops
+           : class == FI_CLASS_RX_CTX ? &shm_tagged_rx_ops
+                                      : &shm_tagged_ops;
+}
+
+void shm_ep_ops_init(struct shm_ep *ep, size_t class, void *context)
+{
+    bool sends = class != FI_CLASS_RX_CTX;
+
+    fid_init(&ep->fid.fid, class, context, &fid_ops);
     ep->fid.ops = &ep_ops;
     ep->fid.cm = &cm_ops;
-    ep->fid.msg = ep->caps & FI_MSG ? &shm_msg_ops : &no_msg_ops;
-    ep->fid.tagged = ep->caps & FI_TAGGED ? &shm_tagged_ops : &no_tagged_ops;
-    ep->fid.rma = ep->caps & FI_RMA ? &shm_rma_ops : &no_rma_ops;
-    ep->fid.atomic = ep->caps & FI_ATOMIC ? &shm_atomic_ops : &no_atomic_ops;
+    ep->fid.msg = ep->caps & FI_MSG ? msg_of(class) : &no_msg_ops;
+    ep->fid.tagged = ep->caps & FI_TAGGED ? tagged_of(class) : &no_tagged_ops;
+    ep->fid.rma = ep->caps & FI_RMA && sends ? &shm_rma_ops : &no_rma_ops;
+    ep->fid.atomic = ep->caps & FI_ATOMIC && sends ? &shm_atomic_ops : &no_atomic_ops;
     ep->fid.collective = &no_collective_ops;
 }

@@ -16,7 +16,7 @@ static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SE
                                  FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
                                  FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV |
                                  FI_TAGGED_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT | FI_FENCE |
-                                 FI_LOCAL_COMM | FI_PEER | FI_AV_USER_ID;
+                                 FI_LOCAL_COMM | FI_PEER | FI_AV_USER_ID | FI_NAMED_RX_CTX;
 /* Reads are answered while others are streamed: no order between two of them. */
 static const uint64_t orders = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
                                FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW |
@@ -33,8 +33,8 @@ static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
     attr->ep_cnt = OBJECTS;
     attr->tx_ctx_cnt = OBJECTS;
     attr->rx_ctx_cnt = OBJECTS;
-    attr->max_ep_tx_ctx = 1;
-    attr->max_ep_rx_ctx = 1;
+    attr->max_ep_tx_ctx = SHM_CONTEXTS;
+    attr->max_ep_rx_ctx = SHM_CONTEXTS;
     attr->max_ep_srx_ctx = OBJECTS;
     attr->max_ep_stx_ctx = OBJECTS;
     attr->tclass = INFO_ANY_TCLASS;

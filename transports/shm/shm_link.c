@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,12 +21,12 @@
 
 #include "core/fork.h"
 #include "core/log.h"
-#include "core/wait.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_peers.h"
 #include "transports/shm/shm_place.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     BACKLOG = 4096,
     EVENTS = 64,
     HELLO_FDS = 2,
@@ -41,14 +40,8 @@ struct hello {
     uint32_t region;  /* bytes; 0 in a WELCOME */
     uint32_t number;  /* of the link in the bell that comes with it */
     uint32_t barrier; /* the sender of this can fence and be fenced */
+    uint32_t one_way; /* and does not receive */
     char name[SHM_NAME_MAX];
-};
-
-/* An address where nobody was. */
-struct absent {
-    struct list list;
-    fi_addr_t addr;
-    long long until; /* ms; later operations end in errors */
 };
 
 /* ---- Memory ---- */
@@ -85,10 +78,10 @@ static void *map_memory(int fd, size_t size)
 
 /* ---- The listener ---- */
 
-static int bind_name(struct shm_ep *ep, const char *name)
+int shm_listener_bind(const char *name, unsigned context, int *listener)
 {
     struct sockaddr_un sun;
-    socklen_t len = shm_name_socket(name, &sun);
+    socklen_t len = shm_name_socket(name, context, &sun);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
@@ -99,27 +92,27 @@ static int bind_name(struct shm_ep *ep, const char *name)
         close(fd);
         return rc;
     }
-    if (ep->listener >= 0)
-        close(ep->listener);
-    ep->listener = fd;
-    if (name != ep->name)
-        snprintf(ep->name, sizeof(ep->name), "%s", name);
+    if (*listener >= 0)
+        close(*listener);
+    *listener = fd;
     return 0;
 }
 
-int shm_listener_open(struct shm_ep *ep)
+int shm_listener_open(char *name, int *listener)
 {
     static atomic_uint counter;
-    char name[SHM_NAME_MAX];
+    char complete[SHM_NAME_MAX];
     int rc = -EADDRINUSE;
 
-    if (!shm_name_is_open(ep->name))
-        return bind_name(ep, ep->name);
+    if (!shm_name_is_open(name))
+        return shm_listener_bind(name, 0, listener);
     for (int tries = 0; rc == -EADDRINUSE && tries < 65536; tries++) {
-        rc = shm_name_complete(ep->name, atomic_fetch_add(&counter, 1), name);
+        rc = shm_name_complete(name, atomic_fetch_add(&counter, 1), complete);
         if (!rc)
-            rc = bind_name(ep, name);
+            rc = shm_listener_bind(complete, 0, listener);
     }
+    if (!rc)
+        memcpy(name, complete, sizeof(complete));
     return rc;
 }
 
@@ -138,9 +131,10 @@ int shm_link_start(struct shm_ep *ep)
     ep->bell = memory;
     ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     wake.data.ptr = ep;
-    if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake) ||
-        listen(ep->listener, BACKLOG) ||
-        epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event))
+    if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake))
+        return -errno;
+    if (ep->listener >= 0 && (listen(ep->listener, BACKLOG) ||
+                              epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->listener, &event)))
         return -errno;
     return 0;
 }
@@ -152,9 +146,11 @@ static uint32_t free_number(struct shm_ep *ep)
     uint32_t old = ep->number_count, count = old ? 2 * old : 16;
     struct shm_link **numbers;
 
-    for (uint32_t i = 0; i < ep->number_count; i++) {
-        if (!ep->numbers[i])
+    for (uint32_t i = ep->number_free; i < ep->number_count; i++) {
+        if (!ep->numbers[i]) {
+            ep->number_free = i + 1;
             return i;
+        }
     }
     numbers = realloc(ep->numbers, count * sizeof(struct shm_link *));
     if (!numbers)
@@ -162,6 +158,7 @@ static uint32_t free_number(struct shm_ep *ep)
     memset(numbers + old, 0, (count - old) * sizeof(struct shm_link *));
     ep->numbers = numbers;
     ep->number_count = count;
+    ep->number_free = old + 1;
     return old;
 }
 
@@ -181,13 +178,14 @@ static struct shm_link *new_link(struct shm_ep *ep, int fd)
     link->fence = true;
     link->cross_read = link->cross_write = true;
     link->refs = 1;
-    link->legacy = SHM_HALF + SHM_BULK;
     link->number = free_number(ep);
     list_init(&link->busy);
     list_init(&link->controls);
     list_init(&link->streams);
     list_init(&link->ops);
     list_init(&link->all);
+    list_init(&link->held);
+    list_init(&link->named);
     if (link->number == UINT32_MAX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
         cred.uid != geteuid() || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, fd, &event)) {
         free(link);
@@ -205,9 +203,10 @@ static bool set_region(struct shm_link *link, void *region, int half, const char
     shm_tx_init(&link->tx, region, half);
     shm_rx_init(&link->rx, region, !half);
     link->name = strndup(name, SHM_NAME_MAX - 1);
-    if (link->name)
-        shm_av_resolve(link);
-    return link->name;
+    if (!link->name || !shm_peers_add(link))
+        return false;
+    shm_av_resolve(link);
+    return true;
 }
 
 void shm_link_release(struct shm_link *link)
@@ -225,10 +224,6 @@ static void tear_down(struct shm_link *link)
 
     if (link->hot)
         shm_cool(link);
-    for (size_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == link)
-            ep->peers[i] = NULL;
-    }
     while (!list_empty(&link->controls)) {
         struct list *first = link->controls.next;
 
@@ -236,8 +231,12 @@ static void tear_down(struct shm_link *link)
         pool_put(&ep->controls, first);
     }
     list_detach(&link->busy);
+    list_detach(&link->held);
     list_detach(&link->all);
+    shm_peers_remove(link);
     ep->numbers[link->number] = NULL;
+    if (link->number < ep->number_free)
+        ep->number_free = link->number;
     if (link->fd >= 0) {
         if (ep->forks == fork_generation) {
             epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);
@@ -268,10 +267,7 @@ void shm_link_fail(struct shm_link *link, int err)
     link->err = err;
     list_detach(&link->all);
     list_attach(&link->all, &ep->dead);
-    for (size_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == link)
-            ep->peers[i] = NULL;
-    }
+    shm_peers_forget(ep, link);
 }
 
 void shm_link_bury(struct shm_ep *ep)
@@ -309,12 +305,7 @@ void shm_link_close_all(struct shm_ep *ep)
         tear_down(link);
         shm_link_release(link);
     }
-    while (!list_empty(&ep->absent)) {
-        struct absent *absent = list_item(ep->absent.next, struct absent, list);
-
-        list_detach(&absent->list);
-        free(absent);
-    }
+    shm_absent_forget(ep, FI_ADDR_UNSPEC);
     if (ep->listener >= 0)
         close(ep->listener);
     if (ep->source.fd >= 0)
@@ -356,7 +347,8 @@ static struct hello make_hello(struct shm_link *link, uint32_t region)
                           .version = VERSION,
                           .region = region,
                           .number = link->number,
-                          .barrier = shm_fence_available()};
+                          .barrier = shm_fence_available(),
+                          .one_way = link->ep->fid.fid.fclass == FI_CLASS_TX_CTX};
 
     memcpy(hello.name, link->ep->name, sizeof(hello.name));
     return hello;
@@ -402,6 +394,7 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
     link->bell_number = hello->number;
     link->barrier = hello->barrier && shm_fence_available();
     link->fence = !link->barrier;
+    link->one_way = hello->one_way;
     if (!first)
         return true;
     region = map_memory(fds[1], SHM_REGION);
@@ -439,6 +432,8 @@ static void take_requests(struct shm_ep *ep)
 {
     int fd;
 
+    if (ep->listener < 0)
+        return;
     while ((fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct shm_link *link = new_link(ep, fd);
 
@@ -478,47 +473,12 @@ void shm_link_ring(struct shm_link *link)
 
 /* ---- Finding and connecting ---- */
 
-void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
-{
-    list_for_each_safe (pos, after, &ep->absent) {
-        struct absent *absent = list_item(pos, struct absent, list);
-
-        if (dest != FI_ADDR_UNSPEC && absent->addr != dest)
-            continue;
-        list_detach(&absent->list);
-        free(absent);
-    }
-}
-
-/* Nobody is there: is there hope? */
-static int missing(struct shm_ep *ep, fi_addr_t dest, const char *name)
-{
-    pid_t pid = shm_name_pid(name);
-    struct absent *absent = NULL;
-    long long now = clock_ms();
-
-    list_for_each (pos, &ep->absent) {
-        if (list_item(pos, struct absent, list)->addr == dest)
-            absent = list_item(pos, struct absent, list);
-    }
-    if (!absent) {
-        absent = malloc(sizeof(*absent));
-        if (!absent)
-            return -FI_ENOMEM;
-        absent->addr = dest;
-        absent->until = now + ep->domain->fabric->connect_ms;
-        list_attach(&absent->list, &ep->absent);
-    }
-    if (now >= absent->until || (pid && kill(pid, 0) && errno == ESRCH))
-        return FI_ECONNREFUSED;
-    return -FI_EAGAIN;
-}
-
-static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret_link)
+static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
+                      struct shm_link **ret_link)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), region_fd;
     struct sockaddr_un sun;
-    socklen_t len = shm_name_socket(name, &sun);
+    socklen_t len = shm_name_socket(name, context, &sun);
     struct shm_link *link;
     struct hello hello;
     void *region = NULL;
@@ -536,6 +496,7 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
         close(fd);
         return -FI_EACCES;
     }
+    link->context = (uint8_t)context;
     rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
     if (!rc) {
         shm_place(shm_numa(), region, 1, link->pid);
@@ -559,67 +520,36 @@ static int connect_to(struct shm_ep *ep, const char *name, struct shm_link **ret
     return 0;
 }
 
-static int remember(struct shm_ep *ep, fi_addr_t dest, struct shm_link *link)
-{
-    if (dest >= ep->peer_count) {
-        size_t count = av_limit(ep->av);
-        struct shm_link **peers = realloc(ep->peers, count * sizeof(struct shm_link *));
-
-        if (!peers)
-            return -FI_ENOMEM;
-        memset(peers + ep->peer_count, 0, (count - ep->peer_count) * sizeof(struct shm_link *));
-        ep->peers = peers;
-        ep->peer_count = count;
-    }
-    ep->peers[dest] = link;
-    link->chosen = true;
-    return 0;
-}
-
-/* The link to that name that has been sent on, or else any. Which one is known to the AV's numbers
- * is forgotten when an address goes; a link that was accepted earlier may have been introduced
- * later, and what goes over it would overtake what is still in the other. */
-static struct shm_link *existing(const struct shm_ep *ep, const char *name)
-{
-    struct shm_link *first = NULL;
-
-    list_for_each (pos, &ep->links) {
-        struct shm_link *link = list_item(pos, struct shm_link, all);
-
-        if (!link->region || link->ended || !shm_name_equal(link->name, name))
-            continue;
-        if (link->chosen)
-            return link;
-        if (!first)
-            first = link;
-    }
-    return first;
-}
-
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
 {
-    const char *name = av_addr(ep->av, dest);
+    unsigned bits = ep->av->rx_ctx_bits, context = bits ? (unsigned)(dest >> (64 - bits)) : 0;
+    fi_addr_t index = bits ? dest & UINT64_MAX >> bits : dest;
+    const char *name = av_addr(ep->av, index);
     struct shm_link *link;
     int rc = 0;
 
-    if (!name)
+    if (!name || context >= SHM_CONTEXTS)
         return -FI_EINVAL;
-    if (dest < ep->peer_count && ep->peers[dest]) {
-        *ret_link = ep->peers[dest];
+    *ret_link = shm_peers_get(ep, context, index);
+    if (*ret_link)
         return 0;
+    link = shm_peers_find(ep, name, context);
+    if (!link) {
+        /* It may have asked for one already: two would do for one. */
+        take_requests(ep);
+        link = shm_peers_find(ep, name, context);
     }
-    link = existing(ep, name);
     if (!link)
-        rc = connect_to(ep, name, &link);
+        rc = connect_to(ep, name, context, &link);
     if (rc == -ECONNREFUSED)
-        return missing(ep, dest, name);
+        return shm_absent_wait(ep, dest, name);
     /* Too many requests are on their way: descriptors that nobody has taken yet are counted. */
     if (rc == -ETOOMANYREFS || rc == -ENOBUFS)
         rc = -FI_EAGAIN;
     if (rc)
         return rc;
     shm_absent_forget(ep, dest);
-    rc = remember(ep, dest, link);
+    rc = shm_peers_set(ep, context, index, link);
     if (!rc)
         *ret_link = link;
     return rc;

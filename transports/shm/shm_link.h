@@ -31,7 +31,8 @@ struct shm_link {
     fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
-    bool chosen; /* what is sent to this peer goes over this link, as long as it lives */
+    bool one_way; /* of a peer's transmit context, that receives nothing */
+    bool chosen;  /* what is sent to this peer goes over this link, as long as it lives */
     bool cross_read, cross_write; /* not refused yet */
     bool pause;     /* a large message was saved: who receives may get ahead of the next */
     unsigned taken; /* messages, since the last look at who is silent */
@@ -43,20 +44,26 @@ struct shm_link {
     struct list streams;  /* operations that send data */
     struct list ops;      /* all of its operations */
     struct list all;      /* of the endpoint: links, or dead */
+    struct list named;    /* of the endpoint's bucket */
+    struct list held;     /* of the endpoint: told to send nothing unasked */
+    size_t beyond;        /* bytes saved since then */
+    unsigned waiting;     /* announced messages without a receive */
     unsigned refs;        /* itself, and saved messages */
     void *region;         /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid;     /* 0: of another pid namespace */
-    bool barrier;  /* cooling it takes the fence of this side only */
-    bool ended;    /* the peer has gone; what it sent may still be here */
-    size_t legacy; /* bytes of that which may be saved beyond the limit */
-    int err;       /* positive: why it is dead */
-    char *name;    /* the peer's address; NULL as long as region is */
+    pid_t pid;       /* 0: of another pid namespace */
+    uint8_t context; /* of the peer, that it was made to */
+    bool barrier;    /* cooling it takes the fence of this side only */
+    bool ended;      /* the peer has gone; what it sent may still be here */
+    int err;         /* positive: why it is dead */
+    char *name;      /* the peer's address; NULL as long as region is */
 };
 
-/* Binds the socket that peers find to the endpoint's name, which becomes complete. -FI_EADDRINUSE,
- * ... Again: under another name. */
-int shm_listener_open(struct shm_ep *ep);
+/* A socket that peers find under the name, which becomes complete; *listener, if it is one, is
+ * closed. -FI_EADDRINUSE, ... */
+int shm_listener_open(char *name, int *listener);
+/* The same under a complete name, of a receive context. */
+int shm_listener_bind(const char *name, unsigned context, int *listener);
 /* From now on it listens; the bell is made. */
 int shm_link_start(struct shm_ep *ep);
 
@@ -83,8 +90,6 @@ void shm_link_bury(struct shm_ep *ep);
 void shm_link_release(struct shm_link *link);
 /* All links go, and the listener; nothing is reported. */
 void shm_link_close_all(struct shm_ep *ep);
-/* An address is another one now. */
-void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest);
 
 /* After a message was published. */
 static inline void shm_link_notify(struct shm_link *link)

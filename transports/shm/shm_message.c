@@ -5,6 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/fork.h"
 #include "core/iov.h"
 #include "core/log.h"
 #include "transports/shm/shm_op.h"
@@ -23,6 +24,18 @@ struct shm_saved {
     uint64_t data;
     char bytes[];
 };
+
+enum {
+    MOST_WAITING = 65536, /* of a peer; its tx_size is not larger */
+    /* A line may be a message. */
+    MOST_BEYOND = SHM_FLIGHT + (SHM_LINES + 1) * (int)sizeof(struct shm_saved),
+};
+
+/* Bytes that count as saved. */
+static size_t kept_of(const struct shm_saved *saved)
+{
+    return saved->announced ? 0 : sizeof(*saved) + saved->len;
+}
 
 static void free_entry(struct fi_peer_rx_entry *entry)
 {
@@ -102,31 +115,52 @@ void shm_message_done(struct shm_op *op, int err)
 
 /* ---- Saving ---- */
 
-/* What a peer that has gone left in its ring is taken: behind it is the end of the receives that
- * wait for bytes of this peer, and room may be waited for with these. */
-static bool left_behind(struct shm_link *link, size_t kept)
+/* Nothing waits in a ring: behind it may be what a receive waits for. So what is on its way when
+ * the room is used up is taken as well, and the rest is announced, and waits at the sender. */
+static bool is_within_bounds(struct shm_link *link, size_t kept)
 {
-    if (!link->ended || kept > link->legacy)
-        return false;
-    link->legacy -= kept;
-    return true;
+    struct shm_ep *ep = link->ep;
+
+    if (ep->saved_bytes + kept <= ep->domain->fabric->max_saved)
+        return true;
+    if (list_empty(&link->held)) {
+        if (!ep->saved_full)
+            LOG_WARN(
+                ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+                ": %s has %zu bytes of messages that nobody receives; more wait where they are",
+                ep->name, ep->saved_bytes);
+        ep->saved_full = true;
+        list_attach(&link->held, &ep->held);
+        link->beyond = 0;
+        shm_rx_hold(&link->rx, true);
+    }
+    link->beyond += kept;
+    return link->beyond <= MOST_BEYOND;
+}
+
+static void let_come(struct shm_ep *ep)
+{
+    while (!list_empty(&ep->held)) {
+        struct shm_link *link = list_item(ep->held.next, struct shm_link, held);
+
+        list_detach(&link->held);
+        if (link->region && ep->forks == fork_generation)
+            shm_rx_hold(&link->rx, false);
+    }
 }
 
 static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
                  const struct shm_saved *what, const char *bytes)
 {
-    size_t kept = what->announced ? 0 : what->len;
+    size_t kept = kept_of(what);
     struct shm_ep *ep = link->ep;
     struct shm_saved *saved = NULL;
 
-    if (ep->saved_bytes + kept <= ep->domain->fabric->max_saved || left_behind(link, kept))
-        saved = malloc(sizeof(*saved) + kept);
+    if (what->announced ? link->waiting == MOST_WAITING : !is_within_bounds(link, kept))
+        shm_link_fail(link, FI_EIO); /* it does not stop when it is told to */
+    else
+        saved = malloc(what->announced ? sizeof(*saved) : kept);
     if (!saved) {
-        if (!ep->saved_full)
-            LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
-                     ": %s has %zu bytes of messages that nobody receives; no more are taken",
-                     ep->name, ep->saved_bytes);
-        ep->saved_full = true;
         free_entry(entry);
         return false;
     }
@@ -134,8 +168,9 @@ static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
     saved->ep = ep;
     saved->link = link;
     link->refs++;
-    if (kept)
-        memcpy(saved->bytes, bytes, kept);
+    link->waiting += what->announced;
+    if (!what->announced && what->len)
+        memcpy(saved->bytes, bytes, what->len);
     ep->saved_bytes += kept;
     list_attach(&saved->list, &ep->saved);
     entry->peer_context = saved;
@@ -159,7 +194,10 @@ static void free_saved(struct shm_saved *saved)
 {
     list_detach(&saved->list);
     if (saved->ep) {
-        saved->ep->saved_bytes -= saved->announced ? 0 : saved->len;
+        saved->ep->saved_bytes -= kept_of(saved);
+        saved->link->waiting -= saved->announced;
+        if (saved->ep->saved_bytes <= saved->ep->domain->fabric->max_saved / 2)
+            let_come(saved->ep);
         shm_link_release(saved->link);
     }
     free(saved);
@@ -228,7 +266,6 @@ static int start(struct fi_peer_rx_entry *entry)
 
         if (saved->answer)
             shm_control_fin(saved->link, saved->remote);
-        ep->saved_full = false;
         finish(saved->link, entry, copied, saved->len, saved->has_data, saved->data, 0);
     }
     free_saved(saved);

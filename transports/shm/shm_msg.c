@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
+#include "core/no.h"
 #include "core/post.h"
 #include "transports/shm/shm_op.h"
 
@@ -53,5 +54,11 @@ static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 #include "core/post_tsend.inc"
 
 struct fi_ops_msg shm_msg_ops = {.size = sizeof(struct fi_ops_msg), POST_RECV, POST_SEND};
+struct fi_ops_msg shm_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), NO_RECV, POST_SEND};
+struct fi_ops_msg shm_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), POST_RECV, NO_SEND};
 struct fi_ops_tagged shm_tagged_ops = {
     .size = sizeof(struct fi_ops_tagged), POST_TRECV, POST_TSEND};
+struct fi_ops_tagged shm_tagged_tx_ops = {
+    .size = sizeof(struct fi_ops_tagged), NO_TRECV, POST_TSEND};
+struct fi_ops_tagged shm_tagged_rx_ops = {
+    .size = sizeof(struct fi_ops_tagged), POST_TRECV, NO_TSEND};

@@ -87,7 +87,22 @@ static uint64_t hash(const char *text, uint64_t seed)
     return seed;
 }
 
-socklen_t shm_name_socket(const char *name, struct sockaddr_un *sun)
+uint64_t shm_name_hash(const char *name)
+{
+    return hash(bare(name), 0xcbf29ce484222325ull);
+}
+
+int shm_name_give(const char *name, void *addr, size_t *len)
+{
+    size_t need = strlen(name) + 1, room = *len;
+
+    *len = need;
+    if (addr && room)
+        memcpy(addr, name, room < need ? room : need);
+    return room < need ? -FI_ETOOSMALL : 0;
+}
+
+socklen_t shm_name_socket(const char *name, unsigned context, struct sockaddr_un *sun)
 {
     const char *text = bare(name);
     char *path = sun->sun_path + 1;
@@ -102,6 +117,9 @@ socklen_t shm_name_socket(const char *name, struct sockaddr_un *sun)
         written = snprintf(path, room, "weft-shm/%u#%016llx%016llx", (unsigned)geteuid(),
                            (unsigned long long)hash(text, 0xcbf29ce484222325ull),
                            (unsigned long long)hash(text, 0x9ae16a3b2f90404full));
+    /* A blank is in no name. */
+    if (context)
+        written += snprintf(path + written, room - (size_t)written, " %u", context);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)written);
 }
 

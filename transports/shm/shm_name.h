@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,8 +28,13 @@ int shm_name_complete(const char *open, unsigned number, char *name);
 /* Two addresses of one endpoint? */
 bool shm_name_equal(const char *a, const char *b);
 
-/* The socket address; returns its length. */
-socklen_t shm_name_socket(const char *name, struct sockaddr_un *sun);
+/* The same for two addresses of one endpoint. */
+uint64_t shm_name_hash(const char *name);
+/* What fi_getname answers. */
+int shm_name_give(const char *name, void *addr, size_t *len);
+/* The socket address of the receive context with that index; returns its length. An endpoint that
+ * has no contexts is context 0. */
+socklen_t shm_name_socket(const char *name, unsigned context, struct sockaddr_un *sun);
 /* The pid that a default address names, 0 when there is none in it. */
 pid_t shm_name_pid(const char *name);
 

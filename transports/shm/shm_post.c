@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the user posts goes into the ring at once, or is refused with -FI_EAGAIN. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -15,6 +16,7 @@ struct making {
     const struct post *post;
     struct shm_link *link;
     size_t len;
+    bool held; /* the peer takes no payload that it has not asked for */
 };
 
 static inline enum report_kind report_kind(const struct post *post)
@@ -68,6 +70,17 @@ static inline struct shm_link *known(const struct shm_ep *ep, fi_addr_t dest)
     return ep->peers[dest];
 }
 
+static ssize_t begin_carefully(struct making *making)
+{
+    struct shm_link *link = making->link;
+
+    if (link->big_writes && making->ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
+                                                 FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW))
+        return try_again(making->ep);
+    making->held = link->tx.held && shm_tx_held(&link->tx);
+    return 0;
+}
+
 /* 0: there is a link. Positive: done, the operation has ended in an error. Negative: refused. */
 static ssize_t begin(struct making *making)
 {
@@ -88,11 +101,8 @@ static ssize_t begin(struct making *making)
     }
     if (__builtin_expect(post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
         return try_again(ep);
-    if (__builtin_expect(making->link->big_writes &&
-                             ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
-                                          FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW),
-                         0))
-        return try_again(ep);
+    if (__builtin_expect(making->link->big_writes || making->link->tx.held, 0))
+        return begin_carefully(making);
     return 0;
 }
 
@@ -184,6 +194,18 @@ static void keep_memory(struct shm_op *op, const struct making *making)
     op->len = op->total = making->len;
 }
 
+/* A buffer that is the caller's again at once. */
+static bool keep_copy(struct shm_op *op, const struct making *making)
+{
+    op->own = malloc(making->len);
+    if (!op->own)
+        return false;
+    gather(op->own, making->post, making->len);
+    op->iov[0] = (struct iovec){op->own, making->len};
+    op->count = 1;
+    return true;
+}
+
 static char *put_segments(char *body, const struct post *post)
 {
     for (size_t i = 0; i < post->count; i++) {
@@ -198,25 +220,31 @@ static char *put_segments(char *body, const struct post *post)
 static ssize_t announce(struct making *making, struct shm_head head)
 {
     const struct post *post = making->post;
+    bool segments = making->len > SHM_CHUNK; /* worth attaching for */
     struct shm_op *op;
     char *body;
 
     head.op = SHM_RTS;
-    head.bytes =
-        (uint16_t)(sizeof(uint64_t) * (2 + (head.flags & SHM_TAGGED ? 1u : 0) +
-                                       (head.flags & SHM_CQ_DATA ? 1u : 0) + 2 * post->count));
+    head.bytes = (uint16_t)(sizeof(uint64_t) * (2 + (head.flags & SHM_TAGGED ? 1u : 0) +
+                                                (head.flags & SHM_CQ_DATA ? 1u : 0) +
+                                                (segments ? 2 * post->count : 0)));
     body = shm_tx_reserve(&making->link->tx, head.bytes);
     op = body ? new_op(making, SHM_OUT) : NULL;
     if (!op)
         return full(making);
     keep_memory(op, making);
+    if (post->flags & FI_INJECT && making->len && !keep_copy(op, making)) {
+        shm_op_put(op);
+        return -FI_EAGAIN;
+    }
     if (head.flags & SHM_TAGGED)
         body = shm_put(body, post->tag);
     if (head.flags & SHM_CQ_DATA)
         body = shm_put(body, post->data);
-    body = shm_put(body, op->id | (uint64_t)post->count << 32);
+    body = shm_put(body, op->id | (segments ? (uint64_t)post->count << 32 : 0));
     body = shm_put(body, making->len);
-    put_segments(body, post);
+    if (segments)
+        put_segments(body, post);
     shm_tx_publish(&making->link->tx, head);
     shm_link_notify(making->link);
     return 0;
@@ -280,7 +308,7 @@ static inline ssize_t send_locked(struct making *making)
 
     if (__builtin_expect(rc != 0, 0))
         return rc > 0 ? 0 : rc;
-    if (__builtin_expect(making->len > SHM_CHUNK, 0))
+    if (__builtin_expect(making->len > SHM_CHUNK || making->held, 0))
         return announce(making, head);
     if (__builtin_expect(post->flags & FI_DELIVERY_COMPLETE && !post->silent, 0))
         return send_answered(making, head);

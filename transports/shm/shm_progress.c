@@ -17,6 +17,10 @@ enum {
     SWEEPS = 64,          /* rounds between looks at a cold ring */
     LOOK_TICKS = 100000,  /* about 50 us of a clock of 2 GHz */
     YIELD_TICKS = 200000, /* of silence, before the core is offered to others */
+    LEAST_TICKS = 4000,
+    PROBE_TICKS = 50000,
+    PROBES = 8,          /* one of so many waits is a patient one */
+    OTHERS_TICKS = 6000, /* a yield that takes longer has let somebody else run */
     ARMED_ROUNDS = 4096,
 };
 
@@ -229,18 +233,65 @@ static void write_busy(struct shm_ep *ep)
 
 /* ---- The round ---- */
 
+/*
+ * ---- Waiting ----
+ *
+ * With more processes than cores the one that is waited for may need this core. A yield that takes
+ * long says that somebody wanted it; from then on it is offered again after every look, and the
+ * next waits lose patience sooner, down to a few looks: in a crowd most of the time would go into
+ * waits that cannot end. A message that comes while the core is held says how long to wait for the
+ * next ones; now and then a wait is a longer one, to find out. Where nobody else wants the core
+ * nothing of this happens.
+ */
+
+static uint64_t patience(struct shm_ep *ep)
+{
+    if (ep->hurry && ep->waits++ % PROBES == 0 && PROBE_TICKS > YIELD_TICKS >> ep->hurry)
+        return PROBE_TICKS;
+    return YIELD_TICKS >> ep->hurry;
+}
+
+static void offer_core(struct shm_ep *ep, uint64_t *now)
+{
+    uint64_t before = *now;
+
+    sched_yield();
+    *now = ticks();
+    if (*now - before < OTHERS_TICKS) {
+        ep->hurry = 0;
+        ep->silent_since = *now;
+        ep->patience = YIELD_TICKS;
+        return;
+    }
+    if (ep->patience && YIELD_TICKS >> ep->hurry > LEAST_TICKS)
+        ep->hurry++;
+    ep->patience = 0;
+}
+
+/* A message came in a wait, without a yield: it was worth that time. */
+static void wait_paid(struct shm_ep *ep)
+{
+    uint64_t took = ticks() - ep->silent_since;
+
+    if (ep->idle < IDLE_LOOKS || !ep->patience)
+        return;
+    while (ep->hurry && (uint64_t)YIELD_TICKS >> ep->hurry < 2 * took)
+        ep->hurry--;
+}
+
 static bool time_to_look(struct shm_ep *ep)
 {
     uint64_t now = ticks();
 
-    if (ep->idle == IDLE_LOOKS)
+    if (ep->idle == IDLE_LOOKS) {
         ep->silent_since = now;
+        ep->patience = patience(ep);
+    }
+    if (now - ep->silent_since > ep->patience)
+        offer_core(ep, &now);
     if (now - ep->looked <= LOOK_TICKS)
         return false;
     ep->looked = now;
-    /* More processes than cores: the one that is waited for may need this one. */
-    if (now - ep->silent_since > YIELD_TICKS)
-        sched_yield();
     return true;
 }
 
@@ -249,10 +300,13 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
     bool look = ep->look_now;
 
     ep->rounds++;
-    if (taken)
+    if (taken) {
+        if (__builtin_expect(ep->hurry, 0))
+            wait_paid(ep);
         ep->idle = 0;
-    else if (++ep->idle % IDLE_LOOKS == 0)
+    } else if (++ep->idle % IDLE_LOOKS == 0) {
         look |= time_to_look(ep);
+    }
     if (ep->rounds % SWEEPS == 0)
         sweep(ep);
     if (ep->rounds % ROUND_LOOKS == 0) {

@@ -47,6 +47,17 @@ void shm_rx_init(struct shm_rx *rx, void *region, int half)
     };
 }
 
+void shm_rx_hold(struct shm_rx *rx, bool held)
+{
+    atomic_store_explicit(&rx->credits->held, held, memory_order_release);
+}
+
+bool shm_tx_held(struct shm_tx *tx)
+{
+    tx->held = atomic_load_explicit(&tx->credits->held, memory_order_acquire);
+    return tx->held;
+}
+
 /* What the receiver says that it has consumed, if that can be. */
 static bool refresh(struct shm_tx *tx)
 {
@@ -60,6 +71,7 @@ static bool refresh(struct shm_tx *tx)
     }
     tx->limit = lines + SHM_LINES;
     tx->bulk_limit = bulk + SHM_BULK;
+    shm_tx_held(tx);
     return true;
 }
 

@@ -23,6 +23,8 @@ enum {
     SHM_REGION = 2 * (SHM_HALF + SHM_BULK),
     SHM_WORD = 8,
     SHM_BODY_MAX = SHM_MESSAGE_LINES * SHM_LINE - SHM_WORD,
+    /* Of payload between two credits, and in the message that got the second ones. */
+    SHM_FLIGHT = SHM_HALF + SHM_BULK + SHM_CHUNK,
 };
 
 /* Written by the receiver, read by the sender when it runs out. */
@@ -30,6 +32,7 @@ struct shm_credits {
     _Atomic uint64_t lines;  /* consumed since the start */
     _Atomic uint64_t bulk;   /* bytes, likewise */
     _Atomic uint32_t polled; /* the receiver looks at the ring by itself */
+    _Atomic uint32_t held;   /* nothing is to come that it has not asked for */
 };
 
 struct shm_tx {
@@ -39,6 +42,7 @@ struct shm_tx {
     uint64_t bulk_pos, bulk_limit;
     uint32_t at, lap;
     bool broken; /* the credits are nonsense */
+    bool held;   /* as the receiver said with the last credits */
 };
 
 struct shm_rx {
@@ -150,6 +154,14 @@ static inline void shm_rx_consume(struct shm_rx *rx, struct shm_head head)
         atomic_store_explicit(&rx->credits->lines, rx->pos, memory_order_release);
     }
 }
+
+/*
+ * The receiver has no room for messages that nobody waits for. What is on its way still comes: at
+ * most SHM_FLIGHT bytes, since the sender learns of it with the next credits that it gets.
+ */
+void shm_rx_hold(struct shm_rx *rx, bool held);
+/* Looks whether that is over. */
+bool shm_tx_held(struct shm_tx *tx);
 
 /* Where the len bytes at pos are; NULL when a message must not say so. */
 const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len);

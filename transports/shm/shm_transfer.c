@@ -71,7 +71,7 @@ void shm_fetch(struct shm_op *op)
 
     if (!op->len)
         shm_fetched(op);
-    else if (op->there_count && shm_cross_wanted(link, false))
+    else if (op->len > SHM_CHUNK && op->there_count && shm_cross_wanted(link, false))
         shm_cross_start(op);
     else
         shm_control_cts(op);

@@ -116,11 +116,13 @@ static int finish_write(struct tcp_ep *ep)
         if (target->mr[i]->remote_write)
             cntr_add_one(target->mr[i]->remote_write);
     }
+    bool counted = mr_counted(target->mr, target->mr_count);
     tcp_target_release(ep, target);
     int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_tx_ack(ep) : 0;
-    report_done(&ep->report, REPORT_REMOTE_WRITE, data, NULL,
-                FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
-                data ? rx->cq_data : 0, 0, FI_ADDR_NOTAVAIL);
+    if (counted || data)
+        report_done(&ep->report, REPORT_REMOTE_WRITE, data, NULL,
+                    FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
+                    data ? rx->cq_data : 0, 0, FI_ADDR_NOTAVAIL);
     return rc;
 }
 

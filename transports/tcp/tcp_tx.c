@@ -292,8 +292,11 @@ static void response_sent(struct tcp_ep *ep, struct tcp_op *op)
         if (op->target->mr[i]->remote_read)
             cntr_add_one(op->target->mr[i]->remote_read);
     }
+    bool counted = !op->target || mr_counted(op->target->mr, op->target->mr_count);
     tcp_tx_put(ep, op);
-    report_done(&ep->report, REPORT_REMOTE_READ, false, NULL, 0, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    if (counted)
+        report_done(&ep->report, REPORT_REMOTE_READ, false, NULL, 0, 0, NULL, 0, 0,
+                    FI_ADDR_NOTAVAIL);
 }
 
 /* A whole record is with the kernel. */

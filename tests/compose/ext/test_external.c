@@ -19,6 +19,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 static char ext[4000];
@@ -142,6 +143,33 @@ static struct fi_info *info_of(const char *spec, enum fi_ep_type type)
     return infos;
 }
 
+/* Writes into memory of its own, with CQ data: that too must be told. */
+static int write_to_itself(struct fid_domain *domain, struct fid_ep *ep, struct fid_cq *cq,
+                           fi_addr_t self)
+{
+    struct fi_cq_tagged_entry done;
+    static char memory[8];
+    struct fid_mr *mr;
+    int told = 0;
+    ssize_t rc;
+
+    if (fi_mr_reg(domain, memory, sizeof(memory), FI_REMOTE_WRITE, 0, 3, 0, &mr, NULL))
+        return 20;
+    while ((rc = fi_writedata(ep, "written", 8, NULL, 99, self, 0, fi_mr_key(mr), NULL)) ==
+           -FI_EAGAIN)
+        fi_cq_read(cq, NULL, 0);
+    if (rc)
+        return 21;
+    for (int completed = 0; completed < 2;) {
+        rc = fi_cq_read(cq, &done, 1);
+        completed += rc == 1;
+        told += rc == 1 && done.flags & FI_REMOTE_WRITE && done.data == 99;
+    }
+    if (fi_close(&mr->fid))
+        return 22;
+    return told == 1 && !strcmp(memory, "written") ? 0 : 23;
+}
+
 /* Sends itself one tagged message over a reliable-datagram endpoint of info. */
 static int talk_to_itself(struct fi_info *info)
 {
@@ -156,7 +184,7 @@ static int talk_to_itself(struct fi_info *info)
     char name[64], in[8] = "", out[8] = "message";
     size_t len = sizeof(name);
     fi_addr_t self;
-    int completed = 0;
+    int completed = 0, rc;
 
     if (fi_fabric(info->fabric_attr, &fabric, NULL) || fi_domain(fabric, info, &domain, NULL) ||
         fi_cq_open(domain, &cq_attr, &cq, NULL) || fi_av_open(domain, &av_attr, &av, NULL) ||
@@ -169,6 +197,9 @@ static int talk_to_itself(struct fi_info *info)
         completed += fi_cq_read(cq, &done, 1) == 1;
     while (completed < 2)
         completed += fi_cq_read(cq, &done, 1) == 1;
+    rc = write_to_itself(domain, ep, cq, self);
+    if (rc)
+        return rc;
     if (fi_close(&ep->fid) || fi_close(&av->fid) || fi_close(&cq->fid) || fi_close(&domain->fid) ||
         fi_close(&fabric->fid))
         return 11;
@@ -189,7 +220,15 @@ static int carries_a_stack(const void *arg)
         return 2;
     rc = talk_to_itself(info);
     fi_freeinfo(info);
-    return rc;
+    if (rc)
+        return rc;
+    /* It has no peer queues: what comes is read from an ordinary one. */
+    info = info_of("rxm;toy", FI_EP_RDM);
+    if (!info)
+        return 3;
+    rc = talk_to_itself(info);
+    fi_freeinfo(info);
+    return rc ? 100 + rc : 0;
 }
 
 static void external_provider_carries_a_layer(void **state)

@@ -32,12 +32,13 @@ static struct pair {
 
 static unsigned char out[4 * LARGEST], in[4 * LARGEST], both[2];
 
-static void open_pair(const char *spec)
+/* caps 0: the usual; cntr_flags: what a counter of each end counts, 0: none. */
+static void open_pair_with(const char *spec, uint64_t caps, uint64_t cntr_flags)
 {
     memset(&p, 0, sizeof(p));
-    rdm_net_open(&p.net, spec, 0);
-    rdm_open(&p.a, &p.net, 0);
-    rdm_open(&p.b, &p.net, 0);
+    rdm_net_open(&p.net, spec, caps);
+    rdm_open_counted(&p.a, &p.net, cntr_flags, true);
+    rdm_open_counted(&p.b, &p.net, cntr_flags, true);
     p.to_b = rdm_insert(&p.a, &p.b.name);
     p.to_a = rdm_insert(&p.b, &p.a.name);
     p.ends[0] = &p.a;
@@ -50,6 +51,11 @@ static void open_pair(const char *spec)
         assert_int_equal(fi_mr_regattr(p.net.domain, &attr, 0, &p.mr), 0);
         p.desc = fi_mr_desc(p.mr);
     }
+}
+
+static void open_pair(const char *spec)
+{
+    open_pair_with(spec, 0, 0);
 }
 
 static void close_pair(void)
@@ -233,6 +239,76 @@ static void what_is_kept_is_bounded_and_nothing_is_lost(void **state)
     }
 }
 
+/* More than there are receives that they may take. */
+static void data_of_writes_arrives(void **state)
+{
+    for (size_t s = 0; s < SPECS; s++) {
+        struct iovec iov = {.iov_base = both, .iov_len = sizeof(both)};
+        struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_WRITE};
+        struct fi_cq_tagged_entry entry;
+        struct fid_mr *target;
+        uint64_t at;
+        ssize_t rc;
+
+        open_pair(specs[s]);
+        at = p.net.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)both : 0;
+        assert_int_equal(fi_mr_regattr(p.net.domain, &attr, 0, &target), 0);
+        for (uint64_t i = 0; i < 100; i++) {
+            fi_addr_t src;
+
+            while ((rc = fi_writedata(p.a.ep, out, 1, p.desc, i, p.to_b, at, fi_mr_key(target),
+                                      out)) == -FI_EAGAIN)
+                rdm_progress(p.ends);
+            assert_int_equal(rc, 0);
+            wait_sent(out);
+            assert_int_equal(rdm_next(&p.b, p.ends, &entry, &src, NULL), 0);
+            assert_int_equal(entry.data, i);
+            assert_true(entry.flags & FI_REMOTE_WRITE);
+            assert_int_equal(src, p.to_a);
+            if (i % 10)
+                continue;
+            post_receive(in, 100, i, in);
+            send_one(out, 100, i, out);
+            wait_received(in, 100);
+            wait_sent(out);
+        }
+        assert_int_equal(fi_close(&target->fid), 0);
+        close_pair();
+    }
+}
+
+static void rendezvous_is_no_access_of_the_applications(void **state)
+{
+    for (size_t s = 0; s < SPECS; s++) {
+        struct iovec iov = {.iov_base = both, .iov_len = sizeof(both)};
+        struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_WRITE};
+        struct fi_cq_tagged_entry entry;
+        struct fid_mr *target;
+        uint64_t at;
+
+        open_pair_with(specs[s], FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT,
+                       FI_REMOTE_READ | FI_REMOTE_WRITE);
+        at = p.net.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)both : 0;
+        for (int i = 0; i < 3; i++) {
+            post_receive(in, LARGEST, 1, in);
+            send_one(out, LARGEST, 1, out);
+            assert_int_equal(rdm_next(&p.b, p.ends, &entry, NULL, NULL), 0);
+            wait_sent(out);
+        }
+        assert_int_equal(fi_mr_regattr(p.net.domain, &attr, 0, &target), 0);
+        assert_int_equal(fi_write(p.a.ep, out, 1, p.desc, p.to_b, at, fi_mr_key(target), out), 0);
+        wait_sent(out);
+        for (long long limit = rdm_now_ms() + 20000; !fi_cntr_read(p.b.cntr);) {
+            rdm_progress(p.ends);
+            assert_true(rdm_now_ms() < limit);
+        }
+        assert_int_equal(fi_cntr_read(p.a.cntr), 0);
+        assert_int_equal(fi_cntr_read(p.b.cntr), 1);
+        assert_int_equal(fi_close(&target->fid), 0);
+        close_pair();
+    }
+}
+
 static void truncation_is_an_error_of_that_receive_only(void **state)
 {
     static const size_t sizes[] = {500, 5000, LARGEST};
@@ -310,6 +386,8 @@ int main(void)
         cmocka_unit_test(messages_of_all_sizes_keep_their_order),
         cmocka_unit_test(flood_without_receives_arrives_in_order),
         cmocka_unit_test(what_is_kept_is_bounded_and_nothing_is_lost),
+        cmocka_unit_test(data_of_writes_arrives),
+        cmocka_unit_test(rendezvous_is_no_access_of_the_applications),
         cmocka_unit_test(truncation_is_an_error_of_that_receive_only),
         cmocka_unit_test(discarded_messages_end_at_their_sender),
         cmocka_unit_test(a_peer_that_goes_ends_everything_once),

@@ -133,6 +133,25 @@ static void a_full_ring_takes_nothing_until_room_is_told(void **state)
     assert_false(ends->tx.broken);
 }
 
+/* What the sender may put in without having heard of it is bounded by the ring. */
+static void a_hold_is_seen_with_the_next_credits(void **state)
+{
+    struct ends *ends = *state;
+    unsigned sent = 0;
+
+    shm_rx_hold(&ends->rx, true);
+    for (unsigned taken = 0; !ends->tx.held; taken++) {
+        while (!ends->tx.held && put(ends, sent, 8))
+            sent++;
+        assert_true(sent <= SHM_LINES + 1);
+        assert_true(take(ends, taken, 8));
+    }
+    assert_true(shm_tx_held(&ends->tx));
+    shm_rx_hold(&ends->rx, false);
+    assert_false(shm_tx_held(&ends->tx));
+    assert_false(ends->tx.held);
+}
+
 static void impossible_credits_break_the_sender(void **state)
 {
     struct ends *ends = *state;
@@ -225,6 +244,8 @@ int main(void)
         WITH_ENDS(impossible_lengths_break_the_receiver),
         WITH_ENDS(bulk_goes_round),
         WITH_ENDS(bulk_outside_is_refused),
+        cmocka_unit_test_setup_teardown(a_hold_is_seen_with_the_next_credits, open_ends,
+                                        close_ends),
         cmocka_unit_test(names_follow_the_manual),
     };
 

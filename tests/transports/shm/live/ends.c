@@ -41,7 +41,7 @@ void end_open_as(struct end *end, const char *spec, const struct end_want *want)
     }
     assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
     assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av, &end->av, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, want->av ? want->av : &av, &end->av, NULL), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
     if (want->shared && !want->srx)

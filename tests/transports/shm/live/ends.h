@@ -44,6 +44,7 @@ struct end_want {
     const char *name;   /* of the endpoint; NULL: the default */
     bool shared;        /* receives come from a shared context */
     struct fid_ep *srx; /* that; NULL: opened, end->srx */
+    struct fi_av_attr *av;
 };
 
 void end_open(struct end *end, const char *spec);

@@ -16,7 +16,7 @@
 
 enum {
     MAGIC = 0x57534d31,
-    REGION = 2 * (8192 + (256 << 10)),
+    REGION = 2 * (4096 + (256 << 10)),
     PAGE = 4096,
     STRANGERS = 300,
     FDS_MAX = 8,
@@ -24,7 +24,7 @@ enum {
 
 /* As transports/shm/shm_link.c has it. */
 struct hello {
-    uint32_t magic, version, region, number, barrier;
+    uint32_t magic, version, region, number, barrier, one_way;
     char name[256];
 };
 
@@ -152,7 +152,7 @@ static void is_cut_off(struct game *game, const void *bytes, size_t len, const i
 }
 
 static const struct hello sound = {
-    .magic = MAGIC, .version = 1, .region = REGION, .name = "fi_ns://stranger"};
+    .magic = MAGIC, .version = 2, .region = REGION, .name = "fi_ns://stranger"};
 
 static void words_that_make_no_sense(void **state)
 {
@@ -163,7 +163,7 @@ static void words_that_make_no_sense(void **state)
     is_cut_off(*state, noise, sizeof(noise), NULL, 0);
     is_cut_off(*state, noise, 7, NULL, 0);
     is_cut_off(*state, &sound, sizeof(sound) - 1, NULL, 0);
-    hello.version = 2;
+    hello.version = 1;
     is_cut_off(*state, &hello, sizeof(hello), (int[]){memory(PAGE, true), memory(REGION, true)}, 2);
     hello = sound;
     hello.region = REGION * 2;
