@@ -235,8 +235,8 @@ bool tcp_stage_wants(struct tcp_stage *stage, size_t size)
         stage->bytes = 0;
         return false;
     }
-    /* A sleeper, or a thread that sleeps, would not see it; the thread sends without a ring. */
-    return !ep->set->ring && !unit_watched(ep->set->unit) && join(stage);
+    /* A sleeper, or a thread that sleeps, would not see it. */
+    return list_empty(&ep->uring.flights) && !unit_watched(ep->set->unit) && join(stage);
 }
 
 void tcp_stage_open(struct tcp_stage *stage)

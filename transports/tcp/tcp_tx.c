@@ -521,7 +521,8 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
         tcp_tx_flush(ep);
     } else {
         tcp_set_work(ep->set, ep);
-        if (!ep->set->driving && ep->stage.joined)
+        /* The thread must not send beside a request to the ring. */
+        if (!ep->set->driving && ep->stage.joined && list_empty(&ep->uring.flights))
             tcp_stage_open(&ep->stage);
     }
 }

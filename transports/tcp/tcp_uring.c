@@ -328,6 +328,7 @@ static void go_on(struct tcp_ep *ep)
 
     if (ep->fd < 0)
         return;
+    tcp_tx_reclaim(ep);
     ep->tx.flushing = true;
     settle(ep);
     ep->tx.flushing = flushing;
@@ -471,6 +472,7 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
 
     if (ep->fd < 0 || unit_forked(set->unit))
         return;
+    tcp_tx_reclaim(ep);
     ep->tx.flushing = true; /* reports must not send */
     stop_requests(ep);
     settle(ep);
