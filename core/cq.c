@@ -16,6 +16,7 @@
 #include "core/pass.h"
 
 #define FIRST_CAPACITY 128
+#define GROWS_BEFORE 16 /* entries: one that finds no memory leaves room for others to try */
 
 struct cq_error {
     struct cq_error *next;
@@ -26,14 +27,15 @@ struct cq_error {
 
 /* ---- Writing ---- */
 
+/* False when there is no room, and none could be made. */
 static bool grow(struct cq *cq)
 {
     size_t capacity = cq->capacity ? 2 * cq->capacity : FIRST_CAPACITY;
     struct cq_entry *ring = malloc(capacity * sizeof(*ring));
 
     if (!ring) {
-        cq->overrun = true;
-        return false;
+        cq->overrun = cq->tail - cq->head == cq->capacity;
+        return !cq->overrun;
     }
     for (size_t at = cq->head; at != cq->tail; at++)
         ring[at & (capacity - 1)] = cq->ring[at & (cq->capacity - 1)];
@@ -49,7 +51,7 @@ static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flag
     struct cq *cq = object_of(peer, struct cq, peer);
     struct cq_entry *entry;
 
-    if (__builtin_expect(cq->tail - cq->head == cq->capacity, 0) && !grow(cq))
+    if (__builtin_expect(cq->tail - cq->head + GROWS_BEFORE >= cq->capacity, 0) && !grow(cq))
         return 0;
     entry = &cq->ring[cq->tail & (cq->capacity - 1)];
     entry->context = context;
@@ -70,6 +72,11 @@ static ssize_t ring_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_en
     size_t size = entry->err_data ? entry->err_data_size : 0;
     struct cq_error *error = malloc(sizeof(*error) + size);
 
+    if (!error) { /* then without what else the part has to say */
+        error = cq->spare;
+        cq->spare = NULL;
+        size = 0;
+    }
     if (!error) {
         cq->overrun = true;
         wait_signal(&cq->wait);
@@ -172,7 +179,10 @@ static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
         cq->errors = error->next;
         if (!cq->errors)
             cq->errors_end = &cq->errors;
-        free(cq->shown);
+        if (cq->spare)
+            free(cq->shown);
+        else
+            cq->spare = cq->shown;
         cq->shown = error;
         *entry = error->entry;
         return true;
@@ -462,8 +472,13 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
     if (rc)
         return rc;
     fill(cq, domain, attr, fid_ops, context);
-    if (cq->sink == &cq->peer && !grow(cq))
+    cq->spare = malloc(sizeof(*cq->spare));
+    if (!cq->spare)
         return -FI_ENOMEM;
+    if (cq->sink == &cq->peer && !grow(cq)) {
+        free(cq->spare);
+        return -FI_ENOMEM;
+    }
     rc = wait_init(&cq->wait, attr->wait_obj);
     if (rc)
         goto free_ring;
@@ -476,6 +491,7 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
 finish_wait:
     wait_finish(&cq->wait);
 free_ring:
+    free(cq->spare);
     free(cq->ring);
     return rc;
 }
@@ -492,6 +508,7 @@ void cq_finish(struct cq *cq)
         cq->errors = next;
     }
     free(cq->shown);
+    free(cq->spare);
     free(cq->ring);
     children_release(&cq->domain->children);
 }

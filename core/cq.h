@@ -39,6 +39,7 @@ struct cq {
     size_t head, tail;     /* count up for ever; the place in the ring is modulo capacity */
     struct cq_error *errors, **errors_end;
     struct cq_error *shown; /* taken by readerr; its err_data may be in use until the next */
+    struct cq_error *spare; /* for when there is no memory; NULL while it is in use */
     bool overrun;           /* a completion was lost, and readerr has not said so yet */
     struct wait wait;
     struct unit_watch watch;

@@ -116,8 +116,7 @@ struct part {
     int (*open_fabric)(const struct open_args *args, struct fid_fabric **fabric, void *context);
 };
 
-/* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info
- * (but FI_TRIGGER, which cannot be passed on). */
+/* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info. */
 int part_needs_same(const struct request *req, struct fi_info **lower_hints);
 int part_offer_same(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 

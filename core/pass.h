@@ -8,7 +8,8 @@
  * info->handle, domain_attr->domain and fabric_attr->fabric, EQ entries and their infos, base
  * regions, AV sets, aliases, and peer objects with the entries that travel through them. Memory
  * descriptors, keys and multicast addresses, which applications read inline, are copied. Operation
- * contexts are the lower's to keep: they pass untouched.
+ * contexts are the lower's to keep: they pass untouched, but for the counter in one of a triggered
+ * operation (core/pass_trigger.h).
  *
  * The way back from a lower's fid is its context: every lower object is opened with the address of
  * ours as its context, except where fi_peer(3) takes that argument.
@@ -33,6 +34,9 @@
 struct lower;
 struct open_args;
 struct params;
+struct pass_triggers;
+struct pass_watch;
+struct work_copy;
 
 /* The tables that the objects of one fabric get. NULL: the pass_* one. */
 struct pass_ops {
@@ -58,6 +62,8 @@ struct pass_ops {
     struct fi_ops_cntr_owner *cntr_owner;
     struct fi_ops_srx_owner *srx_owner;
     struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
+    /* Who is told of objects (core/pass_watch.h); NULL: nobody. */
+    const struct pass_watch *watch;
 };
 
 /* The fid is the first member of each: a fid of ours and its object have one address. `hook` is the
@@ -68,10 +74,11 @@ struct pass_fabric {
     struct fid_fabric *lower;
     void *hook;
     struct lower *hold;
-    struct params *params; /* the part's; owned */
-    struct pass_ops ops;   /* complete */
-    char *prov_name;       /* that the infos of its events get; may be NULL */
-    pthread_mutex_t mutex; /* of domains */
+    struct params *params;          /* the part's; owned */
+    struct pass_ops ops;            /* complete */
+    struct pass_triggers *triggers; /* of a transparent part; else NULL */
+    char *prov_name;                /* that the infos of its events get; may be NULL */
+    pthread_mutex_t mutex;          /* of domains */
     struct list domains;
 };
 
@@ -82,6 +89,8 @@ struct pass_domain {
     struct pass_fabric *fabric;
     struct children children;
     struct list link;
+    pthread_mutex_t work_mutex; /* of works */
+    struct work_copy **works;   /* deferred work that has gone down; NULL: none yet */
 };
 
 /* Active and scalable endpoints, transmit and receive contexts, shared receive contexts. */
@@ -90,6 +99,7 @@ struct pass_ep {
     struct fid_ep *lower;
     void *hook;
     struct pass_domain *domain;
+    bool triggers; /* opened with FI_TRIGGER */
     /* A shared receive context opened with FI_PEER: what the lower holds, what the upper gave, and
      * the table that is set in the upper's: its address leads from there to this object. */
     struct fid_peer_srx peer;

@@ -4,7 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass.h"
+#include "core/pass_watch.h"
 
 static struct pass_av *av_of(struct fid_av *fid)
 {
@@ -89,6 +89,8 @@ int pass_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &av->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_av = &av->fid;
     return 0;
 }
@@ -100,6 +102,7 @@ static int av_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(av->domain->fabric, fid);
     children_release(&av->domain->children);
     free(av);
     return 0;
@@ -146,6 +149,8 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
         return rc;
     }
     children_hold(&av->domain->children);
+    pass_tell_opened(av->domain->fabric, &set->fid.fid,
+                     &(struct pass_opening){.parent = &av->fid.fid, .peer = peer});
     *ret_set = &set->fid;
     return 0;
 }
@@ -211,6 +216,7 @@ static int set_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(set->domain->fabric, fid);
     children_release(&set->domain->children);
     free(set);
     return 0;

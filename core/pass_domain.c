@@ -7,6 +7,8 @@
 #include "core/abi.h"
 #include "core/info.h"
 #include "core/pass.h"
+#include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 /* ---- Domains ---- */
 
@@ -23,15 +25,21 @@ int pass_domain_open(struct pass_fabric *fabric, struct fi_info *info,
     domain->fid.ops = fabric->ops.domain;
     domain->fid.mr = fabric->ops.mr;
     domain->fabric = fabric;
+    pass_works_init(domain);
     /* With FI_PEER the context is the upper's own domain, which is no object of ours. */
     rc = fi_domain2(fabric->lower, down, &domain->lower, flags, flags & FI_PEER ? context : domain);
-    if (rc)
+    if (rc) {
+        pass_works_finish(domain);
         goto fail;
-    info_free(down);
+    }
     children_hold(&fabric->base.children);
     pthread_mutex_lock(&fabric->mutex);
     list_attach(&domain->link, &fabric->domains);
     pthread_mutex_unlock(&fabric->mutex);
+    pass_tell_opened(fabric, &domain->fid.fid,
+                     &(struct pass_opening){
+                         .parent = &fabric->base.fid.fid, .info = down, .peer = flags & FI_PEER});
+    info_free(down);
     *ret_domain = &domain->fid;
     return 0;
 
@@ -57,20 +65,33 @@ static int domain_close(struct fid *fid)
     rc = fi_close(&domain->lower->fid);
     if (rc)
         return rc;
+    pass_tell_closed(fabric, fid);
     pthread_mutex_lock(&fabric->mutex);
     list_detach(&domain->link);
     pthread_mutex_unlock(&fabric->mutex);
     children_release(&fabric->base.children);
+    pass_works_finish(domain);
     free(domain);
     return 0;
+}
+
+static int control_work(struct pass_domain *domain, int command, void *arg)
+{
+    if (!domain->fabric->triggers)
+        return -FI_ENOSYS;
+    switch (command) {
+    case FI_QUEUE_WORK: return pass_work_queue(domain, arg);
+    case FI_CANCEL_WORK: return pass_work_cancel(domain, arg);
+    default: return pass_work_flush(domain, arg);
+    }
 }
 
 static int domain_control(struct fid *fid, int command, void *arg)
 {
     switch (command) {
-    case FI_QUEUE_WORK: /* deferred work names endpoints and counters in memory of the user's */
+    case FI_QUEUE_WORK:
     case FI_CANCEL_WORK:
-    case FI_FLUSH_WORK: return -FI_ENOSYS;
+    case FI_FLUSH_WORK: return control_work(domain_of(fid), command, arg);
     default: return pass_control(fid, command, arg);
     }
 }
@@ -126,6 +147,17 @@ static void copy_desc_and_key(struct pass_mr *mr)
     mr->fid.key = fi_mr_key(mr->lower);
 }
 
+static void opened_mr(struct pass_mr *mr, struct fid_mr **ret_mr)
+{
+    struct pass_domain *domain = mr->domain;
+
+    copy_desc_and_key(mr);
+    children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &mr->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid});
+    *ret_mr = &mr->fid;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **ret_mr)
 {
@@ -147,9 +179,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
         free(mr);
         return rc;
     }
-    copy_desc_and_key(mr);
-    children_hold(&domain->children);
-    *ret_mr = &mr->fid;
+    opened_mr(mr, ret_mr);
     return 0;
 }
 
@@ -174,9 +204,7 @@ static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint6
         free(mr);
         return rc;
     }
-    copy_desc_and_key(mr);
-    children_hold(&domain->children);
-    *ret_mr = &mr->fid;
+    opened_mr(mr, ret_mr);
     return 0;
 }
 
@@ -202,6 +230,7 @@ static int mr_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(mr->domain->fabric, fid);
     children_release(&mr->domain->children);
     free(mr);
     return 0;

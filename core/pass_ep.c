@@ -7,6 +7,8 @@
 
 #include "core/info.h"
 #include "core/pass.h"
+#include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 static struct pass_ep *ep_of(struct fid *fid)
 {
@@ -41,17 +43,37 @@ static void open_ops(struct pass_ep *ep)
     ep->fid.collective = lower->collective ? ops->collective : &no_collective_ops;
 }
 
+static void set_triggers(struct pass_ep *ep, bool triggers)
+{
+    ep->triggers = triggers && ep->domain->fabric->triggers;
+    if (ep->triggers)
+        pass_triggers_set(ep);
+}
+
 /* rc: what opening ep->lower gave. */
-static int opened(struct pass_ep *ep, int rc, struct fid_ep **ret_ep)
+static int opened(struct pass_ep *ep, int rc, bool triggers, const struct pass_opening *opening,
+                  struct fid_ep **ret_ep)
 {
     if (rc) {
         free(ep);
         return rc;
     }
     open_ops(ep);
+    set_triggers(ep, triggers);
+    if (opening->alias && ep->triggers)
+        pass_triggers_set_alias(ep, opening->alias->flags);
     children_hold(&ep->domain->children);
+    pass_tell_opened(ep->domain->fabric, &ep->fid.fid, opening);
     *ret_ep = &ep->fid;
     return 0;
+}
+
+static bool has_triggers(const struct fi_info *info)
+{
+    uint64_t tx = info->tx_attr ? info->tx_attr->caps : 0;
+    uint64_t rx = info->rx_attr ? info->rx_attr->caps : 0;
+
+    return (info->caps | tx | rx) & FI_TRIGGER;
 }
 
 static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *info,
@@ -59,10 +81,13 @@ static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *in
 {
     struct pass_ep *ep = create(domain, fclass, context);
     struct fi_info *down = pass_info_down(domain->fabric, info);
+    struct pass_opening opening = {.parent = &domain->fid.fid, .info = down};
     int rc = -FI_ENOMEM;
 
     if (!ep || !down)
         goto done;
+    opening.tx = down->tx_attr;
+    opening.rx = down->rx_attr;
     /* Then the context names an endpoint of the upper's and calls between the two: fi_peer(3). */
     rc = -FI_ENOSYS;
     if (down->mode & FI_PEER_TRANSFER)
@@ -73,8 +98,9 @@ static int open_ep(struct pass_domain *domain, size_t fclass, struct fi_info *in
         rc = fi_endpoint2(domain->lower, down, &ep->lower, flags, ep);
 
 done:
+    rc = opened(ep, rc, !rc && has_triggers(down), &opening, ret_ep);
     info_free(down);
-    return opened(ep, rc, ret_ep);
+    return rc;
 }
 
 int pass_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
@@ -111,7 +137,8 @@ int pass_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep
         rc = fi_srx_context(domain->lower, attr, &srx->lower, peer ? (void *)&down : srx);
     if (!rc && peer)
         pass_peer_srx_opened(srx);
-    return opened(srx, rc, ret_srx);
+    return opened(srx, rc, attr && attr->caps & FI_TRIGGER,
+                  &(struct pass_opening){.parent = &fid->fid, .rx = attr, .peer = peer}, ret_srx);
 }
 
 static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -122,7 +149,8 @@ static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, str
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), tx_ep);
+    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct pass_opening){.parent = &fid->fid, .tx = attr}, tx_ep);
 }
 
 static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -133,7 +161,8 @@ static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, str
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), rx_ep);
+    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct pass_opening){.parent = &fid->fid, .rx = attr}, rx_ep);
 }
 
 static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
@@ -144,7 +173,8 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
 
     if (!other)
         return -FI_ENOMEM;
-    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), &fid);
+    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), ep->triggers,
+                &(struct pass_opening){.parent = &ep->fid.fid, .alias = alias}, &fid);
     if (!rc)
         *alias->fid = &fid->fid;
     return rc;
@@ -159,6 +189,7 @@ static int ep_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(ep->domain->fabric, fid);
     children_release(&ep->domain->children);
     free(ep);
     return 0;
@@ -288,6 +319,7 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
     }
     mc->fid.fi_addr = fi_mc_addr(mc->lower); /* read inline; again when FI_JOIN_COMPLETE comes */
     children_hold(&ep->domain->children);
+    pass_tell_opened(ep->domain->fabric, &mc->fid.fid, &(struct pass_opening){.parent = &fid->fid});
     *ret_mc = &mc->fid;
     return 0;
 }
@@ -312,6 +344,7 @@ static int mc_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(mc->domain->fabric, fid);
     children_release(&mc->domain->children);
     free(mc);
     return 0;
@@ -347,6 +380,8 @@ int pass_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &stx->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .tx = attr});
     *ret_stx = &stx->fid;
     return 0;
 }
@@ -358,6 +393,7 @@ static int stx_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(stx->domain->fabric, fid);
     children_release(&stx->domain->children);
     free(stx);
     return 0;

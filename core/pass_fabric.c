@@ -9,6 +9,8 @@
 #include "core/info.h"
 #include "core/part.h"
 #include "core/pass.h"
+#include "core/pass_trigger.h"
+#include "core/pass_watch.h"
 
 /* ---- Fids ---- */
 
@@ -185,6 +187,13 @@ struct fi_ops_fabric pass_fabric_ops = {
     .domain2 = fabric_domain2,
 };
 
+static void free_fabric(struct pass_fabric *fabric)
+{
+    free(fabric->triggers);
+    free(fabric->prov_name);
+    free(fabric);
+}
+
 static int fabric_close(struct fid *fid)
 {
     struct pass_fabric *fabric = object_of(fid, struct pass_fabric, base.fid.fid);
@@ -197,8 +206,7 @@ static int fabric_close(struct fid *fid)
         return rc;
     params_destroy(fabric->params);
     pthread_mutex_destroy(&fabric->mutex);
-    free(fabric->prov_name);
-    free(fabric);
+    free_fabric(fabric);
     return 0;
 }
 
@@ -269,14 +277,16 @@ int pass_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabri
 
     if (!fabric)
         return -FI_ENOMEM;
-    if (args->attr && args->attr->prov_name) {
-        fabric->prov_name = strdup(args->attr->prov_name);
-        if (!fabric->prov_name) {
-            free(fabric);
-            return -FI_ENOMEM;
-        }
-    }
     complete_ops(&fabric->ops, overrides);
+    if (args->part->transparent)
+        fabric->triggers = pass_triggers_create(&fabric->ops);
+    if (args->attr && args->attr->prov_name)
+        fabric->prov_name = strdup(args->attr->prov_name);
+    if ((args->part->transparent && !fabric->triggers) ||
+        (args->attr && args->attr->prov_name && !fabric->prov_name)) {
+        free_fabric(fabric);
+        return -FI_ENOMEM;
+    }
     fabric_init(&fabric->base, args, fabric->ops.fabric_fid, fabric->ops.fabric, context);
     fabric->hold = args->lowers[0];
     fabric->lower = fabric->hold->fabric;
@@ -311,8 +321,10 @@ int pass_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     rc = fi_passive_ep(fabric->lower, down, &pep->lower, pep);
     if (rc)
         goto fail;
-    info_free(down);
     children_hold(&fabric->base.children);
+    pass_tell_opened(fabric, &pep->fid.fid,
+                     &(struct pass_opening){.parent = &fabric->base.fid.fid, .info = down});
+    info_free(down);
     *ret_pep = &pep->fid;
     return 0;
 
@@ -329,6 +341,7 @@ static int pep_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(pep->fabric, fid);
     children_release(&pep->fabric->base.children);
     free(pep);
     return 0;

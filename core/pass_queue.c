@@ -4,7 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass.h"
+#include "core/pass_watch.h"
 
 /* ---- Completion queues ---- */
 
@@ -80,6 +80,8 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &cq->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_cq = &cq->fid;
     return 0;
 }
@@ -91,6 +93,7 @@ static int cq_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(cq->domain->fabric, fid);
     children_release(&cq->domain->children);
     free(cq);
     return 0;
@@ -182,6 +185,8 @@ int pass_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
         return rc;
     }
     children_hold(&domain->children);
+    pass_tell_opened(domain->fabric, &cntr->fid.fid,
+                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
     *ret_cntr = &cntr->fid;
     return 0;
 }
@@ -193,6 +198,7 @@ static int cntr_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(cntr->domain->fabric, fid);
     children_release(&cntr->domain->children);
     free(cntr);
     return 0;
@@ -361,6 +367,8 @@ int pass_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
         return rc;
     }
     children_hold(&fabric->base.children);
+    pass_tell_opened(fabric, &eq->fid.fid,
+                     &(struct pass_opening){.parent = &fabric->base.fid.fid, .peer = peer});
     *ret_eq = &eq->fid;
     return 0;
 }
@@ -372,6 +380,7 @@ static int eq_close(struct fid *fid)
 
     if (rc)
         return rc;
+    pass_tell_closed(eq->fabric, fid);
     children_release(&eq->fabric->base.children);
     free(eq);
     return 0;

@@ -8,6 +8,7 @@
 
 #include "core/info.h"
 #include "core/log.h"
+#include "core/pass_watch.h"
 #include "layers/fault/fault.h"
 
 static bool fails(struct fault_plan *plan, enum fault_call call)
@@ -88,31 +89,17 @@ static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 
 /* ---- Domain ---- */
 
-/* Without memory the queue has no faults. */
 static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                    void *context)
 {
-    struct fault_cq *own;
-    int rc =
-        fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : pass_cq_open(domain, attr, cq, context);
-
-    own = rc ? NULL : calloc(1, sizeof(*own));
-    if (own) {
-        own->plan = fault_of(domain);
-        *pass_hook(&(*cq)->fid) = own;
-    }
-    return rc;
+    return fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : pass_cq_open(domain, attr, cq, context);
 }
 
 static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                      void *context)
 {
-    int rc = fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
-                                                 : pass_cntr_open(domain, attr, cntr, context);
-
-    if (!rc)
-        *pass_hook(&(*cntr)->fid) = calloc(1, sizeof(struct fault_cntr));
-    return rc;
+    return fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
+                                               : pass_cntr_open(domain, attr, cntr, context);
 }
 
 static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -158,21 +145,6 @@ static int check_type(const struct fault_plan *plan, const struct fi_info *info)
     return -FI_EINVAL;
 }
 
-static int ep_opened(struct fault_plan *plan, int rc, struct fid_ep **ep,
-                     const struct fi_tx_attr *attr, bool registers)
-{
-    struct fault_ep *own = rc || !plan ? NULL : calloc(1, sizeof(*own));
-
-    if (own) {
-        own->plan = plan;
-        own->tx_op_flags = attr ? attr->op_flags : 0;
-        own->registers = registers;
-        own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
-        *pass_hook(&(*ep)->fid) = own;
-    }
-    return rc;
-}
-
 static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                     uint64_t flags, void *context)
 {
@@ -183,9 +155,7 @@ static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_
         return rc;
     if (fails(plan, FAULT_ENDPOINT))
         return -FI_ENOMEM;
-    rc = pass_ep_open2(domain, info, ep, flags, context);
-    return ep_opened(plan, rc, ep, info ? info->tx_attr : NULL,
-                     info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL);
+    return pass_ep_open2(domain, info, ep, flags, context);
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -197,29 +167,8 @@ static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_e
 static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
                     void *context)
 {
-    struct fault_plan *plan = fault_of(domain);
-
-    if (fails(plan, FAULT_ENDPOINT))
-        return -FI_ENOMEM;
-    return ep_opened(plan, pass_srx_open(domain, attr, srx, context), srx, NULL, false);
-}
-
-static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
-
-    return ep_opened(domain->fabric->hook, pass_ep_ops.tx_ctx(sep, index, attr, ep, context), ep,
-                     attr, false);
-}
-
-static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
-
-    return ep_opened(domain->fabric->hook, pass_ep_ops.rx_ctx(sep, index, attr, ep, context), ep,
-                     NULL, false);
+    return fails(fault_of(domain), FAULT_ENDPOINT) ? -FI_ENOMEM
+                                                   : pass_srx_open(domain, attr, srx, context);
 }
 
 static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
@@ -271,16 +220,6 @@ static int connect_ep(struct fid_ep *ep, const void *addr, const void *param, si
 
 /* ---- Closing ---- */
 
-static int close_with(struct fid *fid, const struct fi_ops *passed)
-{
-    void *own = *pass_hook(fid);
-    int rc = passed->close(fid);
-
-    if (!rc)
-        free(own);
-    return rc;
-}
-
 static int close_fabric(struct fid *fid)
 {
     struct fault_plan *plan = *pass_hook(fid);
@@ -313,24 +252,58 @@ static int close_ep(struct fid *fid)
     return 0;
 }
 
-static int close_cq(struct fid *fid)
-{
-    struct fault_cq *own = *pass_hook(fid);
-    int rc = pass_cq_fid_ops.close(fid);
+/* ---- What belongs to objects; one for which there is no memory has no faults ---- */
 
-    if (rc || !own)
-        return rc;
-    free(own->ends);
-    free(own);
-    return 0;
+static void open_own_ep(struct fault_plan *plan, struct fid *fid,
+                        const struct pass_opening *opening)
+{
+    const struct fi_info *info = opening->info;
+    struct fault_ep *own = plan ? calloc(1, sizeof(*own)) : NULL;
+
+    if (!own)
+        return;
+    own->plan = plan;
+    own->tx_op_flags = opening->tx ? opening->tx->op_flags : 0;
+    own->registers = info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL;
+    own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
+    *pass_hook(fid) = own;
 }
 
-static int close_cntr(struct fid *fid)
+static void opened(const struct pass_fabric *fabric, struct fid *fid,
+                   const struct pass_opening *opening)
 {
-    return close_with(fid, &pass_cntr_fid_ops);
+    struct fault_cq *cq;
+
+    if (fid->fclass == FI_CLASS_CQ) {
+        cq = calloc(1, sizeof(*cq));
+        if (cq)
+            cq->plan = fabric->hook;
+        *pass_hook(fid) = cq;
+    } else if (fid->fclass == FI_CLASS_CNTR) {
+        *pass_hook(fid) = calloc(1, sizeof(struct fault_cntr));
+    } else if (pass_transfers(fid) && !opening->alias) {
+        open_own_ep(fabric->hook, fid, opening);
+    }
 }
 
-static struct fi_ops fabric_fid_ops, ep_fid_ops, cq_fid_ops, cntr_fid_ops;
+/* close_ep frees what endpoints have. */
+static void closed(struct fid *fid)
+{
+    struct fault_cq *cq;
+
+    if (fid->fclass == FI_CLASS_CQ) {
+        cq = *pass_hook(fid);
+        if (cq)
+            free(cq->ends);
+        free(cq);
+    } else if (fid->fclass == FI_CLASS_CNTR) {
+        free(*pass_hook(fid));
+    }
+}
+
+static const struct pass_watch watch = {.opened = opened, .closed = closed};
+
+static struct fi_ops fabric_fid_ops, ep_fid_ops;
 static struct fi_ops_fabric fabric_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_mr mr_ops = {
@@ -339,7 +312,6 @@ static struct fi_ops_mr mr_ops = {
     .regv = regv,
     .regattr = regattr,
 };
-static struct fi_ops_ep ep_ops;
 static struct fi_ops_cm cm_ops;
 
 static void fill_tables(void)
@@ -350,10 +322,6 @@ static void fill_tables(void)
     ep_fid_ops.close = close_ep;
     ep_fid_ops.bind = bind_ep;
     ep_fid_ops.control = control_ep;
-    cq_fid_ops = pass_cq_fid_ops;
-    cq_fid_ops.close = close_cq;
-    cntr_fid_ops = pass_cntr_fid_ops;
-    cntr_fid_ops.close = close_cntr;
     fabric_ops = pass_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_ops.domain2 = open_domain2;
@@ -369,9 +337,6 @@ static void fill_tables(void)
     eq_ops = pass_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
-    ep_ops = pass_ep_ops;
-    ep_ops.tx_ctx = open_tx;
-    ep_ops.rx_ctx = open_rx;
     cm_ops = pass_cm_ops;
     cm_ops.connect = connect_ep;
 }
@@ -381,12 +346,10 @@ void fault_control_ops(struct pass_ops *ops)
     fill_tables();
     ops->fabric_fid = &fabric_fid_ops;
     ops->ep_fid = &ep_fid_ops;
-    ops->cq_fid = &cq_fid_ops;
-    ops->cntr_fid = &cntr_fid_ops;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;
     ops->mr = &mr_ops;
-    ops->ep = &ep_ops;
+    ops->watch = &watch;
     ops->cm = &cm_ops;
     ops->eq = &eq_ops;
 }

@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/addr.h"
+#include "core/pass_watch.h"
 #include "layers/monitor/monitor.h"
 
 /* Of each function, in one load. */
@@ -237,165 +238,69 @@ static struct fi_ops_mr mr_ops;
 
 /* ---- Objects ---- */
 
-/* fid has been opened from an object of which `above` is the hook. */
-static struct monitor_object *opened(const struct monitor_object *above, struct fid *fid)
+static void fill_ep(struct monitor_object *object, const struct pass_opening *opening)
 {
-    struct monitor_object *object = NULL;
+    const struct fi_tx_attr *tx = opening->tx;
+    const struct fi_rx_attr *rx = opening->rx;
 
-    if (above)
-        object = monitor_object_open(above->page, (uint32_t)fid->fclass, above->entry, NULL);
-    *pass_hook(fid) = object;
-    return object;
-}
-
-static const struct monitor_object *domain_hook(struct fid_domain *domain)
-{
-    return pass_domain_of(domain)->hook;
-}
-
-static int domain_opened(struct fid_fabric *fabric, const struct fi_info *info, int rc,
-                         struct fid_domain **domain)
-{
-    struct monitor_page *page = pass_fabric_of(fabric)->hook;
-
-    if (!rc && page)
-        *pass_hook(&(*domain)->fid) =
-            monitor_object_open(page, FI_CLASS_DOMAIN, 0, info->domain_attr->name);
-    return rc;
-}
-
-static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                       void *context)
-{
-    return domain_opened(fabric, info, pass_fabric_ops.domain(fabric, info, domain, context),
-                         domain);
-}
-
-static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                        uint64_t flags, void *context)
-{
-    return domain_opened(fabric, info,
-                         pass_fabric_ops.domain2(fabric, info, domain, flags, context), domain);
-}
-
-static int close_domain(struct fid *fid)
-{
-    struct monitor_object *object = *pass_hook(fid);
-    int rc = pass_domain_fid_ops.close(fid);
-
-    if (!rc)
-        monitor_object_close(object);
-    return rc;
-}
-
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    int rc = pass_cq_open(domain, attr, cq, context);
-
-    if (!rc)
-        opened(domain_hook(domain), &(*cq)->fid);
-    return rc;
-}
-
-static int close_cq(struct fid *fid)
-{
-    struct monitor_object *object = *pass_hook(fid);
-    int rc = pass_cq_fid_ops.close(fid);
-
-    if (!rc)
-        monitor_object_close(object);
-    return rc;
-}
-
-static void ep_opened(const struct monitor_object *above, struct fid_ep *ep,
-                      const struct fi_tx_attr *tx, const struct fi_rx_attr *rx)
-{
-    struct monitor_object *object = opened(above, &ep->fid);
-
-    if (!object)
-        return;
     object->tx_default = tx && tx->op_flags & FI_COMPLETION;
     object->rx_default = rx && rx->op_flags & FI_COMPLETION;
     if (rx && rx->op_flags & FI_MULTI_RECV)
         __atomic_store_n(&object->page->header->multi, 1, __ATOMIC_RELAXED);
 }
 
-static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                   void *context)
+/* An alias differs in the default flags of one direction. */
+static void fill_alias(struct monitor_object *other, const struct monitor_object *object,
+                       uint64_t flags)
 {
-    int rc = pass_ep_open(domain, info, ep, context);
-
-    if (!rc)
-        ep_opened(domain_hook(domain), *ep, info->tx_attr, info->rx_attr);
-    return rc;
+    other->tx = object->tx;
+    other->rx = object->rx;
+    other->tx_default = flags & FI_TRANSMIT ? flags & FI_COMPLETION : object->tx_default;
+    other->rx_default = flags & FI_RECV ? flags & FI_COMPLETION : object->rx_default;
 }
 
-static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                    uint64_t flags, void *context)
+/* An object has been opened from one of which `above` is the hook. */
+static struct monitor_object *opened_below(const struct monitor_object *above, struct fid *fid,
+                                           const struct pass_opening *opening)
 {
-    int rc = pass_ep_open2(domain, info, ep, flags, context);
+    struct monitor_object *object =
+        monitor_object_open(above->page, (uint32_t)fid->fclass, above->entry, NULL);
 
-    if (!rc)
-        ep_opened(domain_hook(domain), *ep, info->tx_attr, info->rx_attr);
-    return rc;
-}
-
-static int open_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
-                    void *context)
-{
-    int rc = pass_sep_open(domain, info, sep, context);
-
-    if (!rc)
-        ep_opened(domain_hook(domain), *sep, info->tx_attr, info->rx_attr);
-    return rc;
-}
-
-/* Whose receives these will be, and in which queue they end, is not known: each owes one. */
-static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                    void *context)
-{
-    int rc = pass_srx_open(domain, attr, srx, context);
-    struct monitor_object *object;
-
-    if (rc)
-        return rc;
-    ep_opened(domain_hook(domain), *srx, NULL, attr);
-    object = *pass_hook(&(*srx)->fid);
-    if (object)
+    if (!object || fid->fclass == FI_CLASS_CQ)
+        return object;
+    if (opening->alias)
+        fill_alias(object, above, opening->alias->flags);
+    else
+        fill_ep(object, opening);
+    /* Whose receives these will be, and in which queue they end, is not known: each owes one. */
+    if (fid->fclass == FI_CLASS_SRX_CTX)
         object->rx = MONITOR_AWAITS_ALL;
-    return 0;
+    return object;
 }
 
-static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
+static void opened(const struct pass_fabric *fabric, struct fid *fid,
+                   const struct pass_opening *opening)
 {
-    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
+    struct monitor_page *page = fabric->hook;
+    const struct monitor_object *above;
 
-    if (!rc)
-        ep_opened(*pass_hook(&sep->fid), *ep, attr, NULL);
-    return rc;
+    if (fid->fclass == FI_CLASS_DOMAIN && page) {
+        *pass_hook(fid) =
+            monitor_object_open(page, FI_CLASS_DOMAIN, 0, opening->info->domain_attr->name);
+    } else if (pass_transfers(fid) || fid->fclass == FI_CLASS_SEP || fid->fclass == FI_CLASS_CQ) {
+        above = *pass_hook(opening->parent);
+        *pass_hook(fid) = above ? opened_below(above, fid, opening) : NULL;
+    }
 }
 
-static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
+static void closed(struct fid *fid)
 {
-    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
-
-    if (!rc)
-        ep_opened(*pass_hook(&sep->fid), *ep, NULL, attr);
-    return rc;
+    if (pass_transfers(fid) || fid->fclass == FI_CLASS_SEP || fid->fclass == FI_CLASS_CQ ||
+        fid->fclass == FI_CLASS_DOMAIN)
+        monitor_object_close(*pass_hook(fid));
 }
 
-static int close_ep(struct fid *fid)
-{
-    struct monitor_object *object = *pass_hook(fid);
-    int rc = pass_ep_fid_ops.close(fid);
-
-    if (!rc)
-        monitor_object_close(object);
-    return rc;
-}
+static const struct pass_watch watch = {.opened = opened, .closed = closed};
 
 static int bind_ep(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
@@ -411,24 +316,6 @@ static int bind_ep(struct fid *fid, struct fid *bfid, uint64_t flags)
     if (flags & FI_RECV)
         object->rx = awaits;
     return 0;
-}
-
-/* An alias differs in the default flags of one direction. */
-static void alias_opened(struct fid *fid, const struct fi_alias *alias)
-{
-    const struct monitor_object *object = *pass_hook(fid);
-    struct monitor_object *other;
-
-    if (!object)
-        return;
-    other = opened(object, *alias->fid);
-    if (!other)
-        return;
-    other->tx = object->tx;
-    other->rx = object->rx;
-    other->tx_default =
-        alias->flags & FI_TRANSMIT ? alias->flags & FI_COMPLETION : object->tx_default;
-    other->rx_default = alias->flags & FI_RECV ? alias->flags & FI_COMPLETION : object->rx_default;
 }
 
 /* The name of an endpoint is its address, where that is one of the network. */
@@ -451,47 +338,12 @@ static int control_ep(struct fid *fid, int command, void *arg)
 {
     int rc = pass_ep_fid_ops.control(fid, command, arg);
 
-    if (!rc && command == FI_ALIAS)
-        alias_opened(fid, arg);
     if (!rc && command == FI_ENABLE)
         name_ep(fid);
     return rc;
 }
 
-static struct fi_ops ep_fid_ops, cq_fid_ops, domain_fid_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_domain domain_ops;
-static struct fi_ops_fabric fabric_ops;
-
-static void object_tables(struct pass_ops *ops)
-{
-    ep_fid_ops = pass_ep_fid_ops;
-    ep_fid_ops.control = control_ep;
-    ep_fid_ops.bind = bind_ep;
-    ep_fid_ops.close = close_ep;
-    cq_fid_ops = pass_cq_fid_ops;
-    cq_fid_ops.close = close_cq;
-    domain_fid_ops = pass_domain_fid_ops;
-    domain_fid_ops.close = close_domain;
-    ep_ops = pass_ep_ops;
-    ep_ops.tx_ctx = open_tx;
-    ep_ops.rx_ctx = open_rx;
-    domain_ops = pass_domain_ops;
-    domain_ops.cq_open = open_cq;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = open_sep;
-    domain_ops.srx_ctx = open_srx;
-    fabric_ops = pass_fabric_ops;
-    fabric_ops.domain = open_domain;
-    fabric_ops.domain2 = open_domain2;
-    ops->ep_fid = &ep_fid_ops;
-    ops->cq_fid = &cq_fid_ops;
-    ops->domain_fid = &domain_fid_ops;
-    ops->ep = &ep_ops;
-    ops->domain = &domain_ops;
-    ops->fabric = &fabric_ops;
-}
+static struct fi_ops ep_fid_ops;
 
 static unsigned char kind_of(enum call_kind kind)
 {
@@ -515,7 +367,9 @@ void monitor_data_ops(struct pass_ops *ops)
     mr_ops.reg = mr_reg;
     mr_ops.regv = mr_regv;
     mr_ops.regattr = mr_regattr;
-    object_tables(ops);
+    ep_fid_ops = pass_ep_fid_ops;
+    ep_fid_ops.control = control_ep;
+    ep_fid_ops.bind = bind_ep;
     ops->msg = &seen_msg_ops;
     ops->tagged = &seen_tagged_ops;
     ops->rma = &seen_rma_ops;
@@ -525,4 +379,6 @@ void monitor_data_ops(struct pass_ops *ops)
     ops->cq_owner = &seen_cq_owner_ops;
     ops->srx_owner = &srx_owner_ops;
     ops->mr = &mr_ops;
+    ops->ep_fid = &ep_fid_ops;
+    ops->watch = &watch;
 }

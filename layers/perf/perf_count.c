@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "core/pass_watch.h"
 #include "layers/perf/perf.h"
 
 void perf_block_taken(struct blocks *blocks, struct block *block)
@@ -193,90 +194,14 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 
 /* ---- Objects that count ---- */
 
-static void counts(struct fid_domain *domain, struct fid *fid)
+static void opened(const struct pass_fabric *fabric, struct fid *fid,
+                   const struct pass_opening *opening)
 {
-    *pass_hook(fid) = pass_domain_of(domain)->fabric->hook;
+    if (pass_transfers(fid) || fid->fclass == FI_CLASS_CQ || fid->fclass == FI_CLASS_CNTR)
+        *pass_hook(fid) = fabric->hook;
 }
 
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    int rc = pass_cq_open(domain, attr, cq, context);
-
-    if (!rc)
-        counts(domain, &(*cq)->fid);
-    return rc;
-}
-
-static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
-                     void *context)
-{
-    int rc = pass_cntr_open(domain, attr, cntr, context);
-
-    if (!rc)
-        counts(domain, &(*cntr)->fid);
-    return rc;
-}
-
-static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_open(domain, info, ep, context);
-
-    if (!rc)
-        counts(domain, &(*ep)->fid);
-    return rc;
-}
-
-static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                    uint64_t flags, void *context)
-{
-    int rc = pass_ep_open2(domain, info, ep, flags, context);
-
-    if (!rc)
-        counts(domain, &(*ep)->fid);
-    return rc;
-}
-
-static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                    void *context)
-{
-    int rc = pass_srx_open(domain, attr, srx, context);
-
-    if (!rc)
-        counts(domain, &(*srx)->fid);
-    return rc;
-}
-
-static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
-
-    if (!rc)
-        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
-    return rc;
-}
-
-static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
-
-    if (!rc)
-        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
-    return rc;
-}
-
-static int control(struct fid *fid, int command, void *arg)
-{
-    int rc = pass_ep_fid_ops.control(fid, command, arg);
-
-    if (!rc && command == FI_ALIAS)
-        *pass_hook(*((struct fi_alias *)arg)->fid) = *pass_hook(fid);
-    return rc;
-}
-
+static const struct pass_watch watch = {.opened = opened};
 static struct fi_ops_cq cq_ops = {
     .size = sizeof(cq_ops),
     .read = cq_read,
@@ -287,9 +212,6 @@ static struct fi_ops_cq cq_ops = {
     .signal = cq_signal,
 };
 static struct fi_ops_cntr cntr_ops;
-static struct fi_ops ep_fid_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_domain domain_ops;
 
 void perf_count_ops(struct pass_ops *ops)
 {
@@ -300,17 +222,6 @@ void perf_count_ops(struct pass_ops *ops)
     cntr_ops.add = cntr_add;
     cntr_ops.set = cntr_set;
     cntr_ops.wait = cntr_wait;
-    ep_fid_ops = pass_ep_fid_ops;
-    ep_fid_ops.control = control;
-    ep_ops = pass_ep_ops;
-    ep_ops.tx_ctx = open_tx;
-    ep_ops.rx_ctx = open_rx;
-    domain_ops = pass_domain_ops;
-    domain_ops.cq_open = open_cq;
-    domain_ops.cntr_open = open_cntr;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.srx_ctx = open_srx;
     ops->msg = &seen_msg_ops;
     ops->tagged = &seen_tagged_ops;
     ops->rma = &seen_rma_ops;
@@ -318,7 +229,5 @@ void perf_count_ops(struct pass_ops *ops)
     ops->collective = &seen_collective_ops;
     ops->cq = &cq_ops;
     ops->cntr = &cntr_ops;
-    ops->ep_fid = &ep_fid_ops;
-    ops->ep = &ep_ops;
-    ops->domain = &domain_ops;
+    ops->watch = &watch;
 }

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/pass_watch.h"
 #include "layers/profile/profile.h"
 
 static unsigned char classes[CALL_KINDS]; /* call_class, in one load */
@@ -248,83 +249,16 @@ static struct fi_ops_cm cm_ops, pep_cm_ops;
 
 /* ---- Objects that count ---- */
 
-/* An endpoint or queue of domain has been opened: it counts for the fabric's profile. */
-static void counts(struct fid_domain *domain, struct fid *fid)
+static void opened(const struct pass_fabric *fabric, struct fid *fid,
+                   const struct pass_opening *opening)
 {
-    const struct profile_layer *layer = pass_domain_of(domain)->fabric->hook;
+    const struct profile_layer *layer = fabric->hook;
 
-    *pass_hook(fid) = layer ? layer->profile : NULL;
-}
-
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    int rc = pass_cq_open(domain, attr, cq, context);
-
-    if (!rc)
-        counts(domain, &(*cq)->fid);
-    return rc;
-}
-
-static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_open(domain, info, ep, context);
-
-    if (!rc)
-        counts(domain, &(*ep)->fid);
-    return rc;
-}
-
-static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                    uint64_t flags, void *context)
-{
-    int rc = pass_ep_open2(domain, info, ep, flags, context);
-
-    if (!rc)
-        counts(domain, &(*ep)->fid);
-    return rc;
-}
-
-static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                    void *context)
-{
-    int rc = pass_srx_open(domain, attr, srx, context);
-
-    if (!rc)
-        counts(domain, &(*srx)->fid);
-    if (!rc && attr && attr->op_flags & FI_PEER && *pass_hook(&(*srx)->fid))
-        profile_matches_above(*pass_hook(&(*srx)->fid));
-    return rc;
-}
-
-static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
-
-    if (!rc)
-        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
-    return rc;
-}
-
-static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
-
-    if (!rc)
-        counts(&object_of(sep, struct pass_ep, fid)->domain->fid, &(*ep)->fid);
-    return rc;
-}
-
-static int control(struct fid *fid, int command, void *arg)
-{
-    int rc = pass_ep_fid_ops.control(fid, command, arg);
-
-    if (!rc && command == FI_ALIAS)
-        *pass_hook(*((struct fi_alias *)arg)->fid) = *pass_hook(fid);
-    return rc;
+    if (!layer || (!pass_transfers(fid) && fid->fclass != FI_CLASS_CQ))
+        return;
+    *pass_hook(fid) = layer->profile;
+    if (fid->fclass == FI_CLASS_SRX_CTX && opening->peer)
+        profile_matches_above(layer->profile);
 }
 
 static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
@@ -375,8 +309,7 @@ static int open_profile(struct fid *fid, const char *name, uint64_t flags, void 
 }
 
 static struct fi_ops ep_fid_ops, domain_fid_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_domain domain_ops;
+static const struct pass_watch watch = {.opened = opened};
 
 void profile_data_ops(struct pass_ops *ops)
 {
@@ -388,7 +321,6 @@ void profile_data_ops(struct pass_ops *ops)
     srx_owner_ops.queue_msg = queue_msg;
     srx_owner_ops.queue_tag = queue_tag;
     ep_fid_ops = pass_ep_fid_ops;
-    ep_fid_ops.control = control;
     ep_fid_ops.bind = bind_ep;
     ep_fid_ops.close = close_ep;
     ep_fid_ops.ops_open = open_profile;
@@ -400,15 +332,6 @@ void profile_data_ops(struct pass_ops *ops)
     cm_ops.accept = ep_accept;
     pep_cm_ops = pass_pep_cm_ops;
     pep_cm_ops.reject = pep_reject;
-    ep_ops = pass_ep_ops;
-    ep_ops.tx_ctx = open_tx;
-    ep_ops.rx_ctx = open_rx;
-    domain_ops = pass_domain_ops;
-    domain_ops.cq_open = open_cq;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = pass_sep_open;
-    domain_ops.srx_ctx = open_srx;
     ops->msg = &seen_msg_ops;
     ops->tagged = &seen_tagged_ops;
     ops->rma = &seen_rma_ops;
@@ -422,6 +345,5 @@ void profile_data_ops(struct pass_ops *ops)
     ops->domain_fid = &domain_fid_ops;
     ops->cm = &cm_ops;
     ops->pep_cm = &pep_cm_ops;
-    ops->ep = &ep_ops;
-    ops->domain = &domain_ops;
+    ops->watch = &watch;
 }

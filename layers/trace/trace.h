@@ -94,8 +94,6 @@ static inline struct trace_object *trace_of(struct fid *fid)
     return *pass_hook(fid);
 }
 
-/* Numbers an object that has been opened from `parent`. Without memory it is not recorded. */
-void trace_opened(struct fid *fid, const struct fid *parent);
 /* close, bind, control of objects of every class. */
 extern struct fi_ops trace_fid_ops;
 

@@ -4,11 +4,13 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/pass_watch.h"
 #include "layers/trace/trace.h"
 
-void trace_opened(struct fid *fid, const struct fid *parent)
+static void open_object(const struct pass_fabric *fabric, struct fid *fid,
+                        const struct pass_opening *opening)
 {
-    const struct trace_object *above = *pass_hook((struct fid *)parent);
+    const struct trace_object *above = *pass_hook(opening->parent);
     struct trace_object *object = above ? calloc(1, sizeof(*object)) : NULL;
 
     if (!object)
@@ -19,6 +21,8 @@ void trace_opened(struct fid *fid, const struct fid *parent)
     *pass_hook(fid) = object;
 }
 
+static const struct pass_watch watch = {.opened = open_object};
+
 /* ---- The end of a function that opens an object ---- */
 
 /* The record of the call also gets the new object's number. */
@@ -27,8 +31,6 @@ static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
     const struct trace_object *above = trace_of(parent);
     struct trace_ring *ring;
 
-    if (!rc)
-        trace_opened(fid, parent);
     if (place == TRACE_NOWHERE)
         return rc;
     trace_leave(above, place, rc);
@@ -274,8 +276,6 @@ static int control_traced(struct fid *fid, int command, void *arg)
     uint64_t place = trace_enter(object, TRACE_CONTROL, &args);
     int rc = untraced(fid->fclass)->control(fid, command, arg);
 
-    if (!rc && command == FI_ALIAS)
-        trace_opened(*((struct fi_alias *)arg)->fid, fid);
     if (object)
         trace_leave(object, place, rc);
     return rc;
@@ -316,6 +316,7 @@ void trace_object_ops(struct pass_ops *ops)
     domain_ops.cntr_open = open_cntr;
     domain_ops.stx_ctx = open_stx;
     domain_ops.srx_ctx = open_srx;
+    ops->watch = &watch;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;
     ops->mr = &mr_ops;

@@ -9,6 +9,7 @@
  * scripts/conformance-document
  *       --processes the cases between processes, instead of the others
  *       --long      the cases that take seconds or gigabytes, instead of the others
+ *       --fail, --sweep   cases while calls of the library fail: faults.h
  *       --any       a stack that the table of offers does not know: each case is tried
  */
 #ifndef WEFT_CONF_H
@@ -26,6 +27,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "ledger.h"
 #include "offers.h"
 
 enum {

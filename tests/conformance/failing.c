@@ -106,10 +106,15 @@ static bool fails(enum failing_kind kind, uintptr_t caller, const char *name, in
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
 #if FAILING_ALLOCATIONS
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *ptr, size_t size);
-void __libc_free(void *ptr);
+#ifdef __SANITIZE_ADDRESS__
+#define REAL(name) __interceptor_##name
+#else
+#define REAL(name) __libc_##name
+#endif
+void *REAL(malloc)(size_t size);
+void *REAL(calloc)(size_t count, size_t size);
+void *REAL(realloc)(void *ptr, size_t size);
+void REAL(free)(void *ptr);
 
 void *malloc(size_t size)
 {
@@ -117,7 +122,7 @@ void *malloc(size_t size)
 
     if (fails(FAILING_ALLOCATION, CALLER, "malloc", ENOMEM))
         return NULL;
-    ptr = __libc_malloc(size);
+    ptr = REAL(malloc)(size);
     live += !!ptr;
     return ptr;
 }
@@ -128,7 +133,7 @@ void *calloc(size_t count, size_t size)
 
     if (fails(FAILING_ALLOCATION, CALLER, "calloc", ENOMEM))
         return NULL;
-    ptr = __libc_calloc(count, size);
+    ptr = REAL(calloc)(count, size);
     live += !!ptr;
     return ptr;
 }
@@ -139,7 +144,7 @@ void *realloc(void *old, size_t size)
 
     if (fails(FAILING_ALLOCATION, CALLER, "realloc", ENOMEM))
         return NULL;
-    ptr = __libc_realloc(old, size);
+    ptr = REAL(realloc)(old, size);
     live += ptr && !old;
     return ptr;
 }
@@ -147,7 +152,7 @@ void *realloc(void *old, size_t size)
 void free(void *ptr)
 {
     live -= !!ptr;
-    __libc_free(ptr);
+    REAL(free)(ptr);
 }
 #endif
 

@@ -7,7 +7,7 @@
 #ifndef WEFT_CONF_FAILING_H
 #define WEFT_CONF_FAILING_H
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
 #define FAILING_ALLOCATIONS 0 /* the sanitizer has them */
 #else
 #define FAILING_ALLOCATIONS 1

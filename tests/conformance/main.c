@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "faults.h"
 #include "peer.h"
 
 enum {
@@ -31,7 +32,7 @@ static const struct conf_case *const long_groups[] = {conf_long_cases, NULL};
 static int reason_fd; /* of a case, what it lacks */
 
 struct options {
-    const char *results, *only;
+    const char *results, *only, *fail, *sweep;
     bool longer, processes, any;
     int passed, failed, lacking;
     FILE *file;
@@ -39,8 +40,15 @@ struct options {
 
 void conf_fail(const char *file, int line, const char *fmt, ...)
 {
+    char text[200];
     va_list args;
 
+    if (ledger_on) {
+        va_start(args, fmt);
+        vsnprintf(text, sizeof text, fmt, args);
+        va_end(args);
+        faults_ended(text);
+    }
     fflush(stdout);
     fprintf(stderr, "%s:%d: ", file, line);
     va_start(args, fmt);
@@ -56,6 +64,8 @@ void conf_need(const char *word)
 
     if (!reason)
         return;
+    if (ledger_on)
+        faults_lacking();
     dprintf(reason_fd, "%s: %s", word, reason);
     _exit(EXIT_LACKS);
 }
@@ -96,6 +106,10 @@ static void run(const struct conf_case *one, struct options *options)
     const char *verdict = "FAILED";
     int status;
 
+    if (options->fail) {
+        options->failed += !faults_fail(one);
+        return;
+    }
     printf("%-52s", one->name);
     status = run_process(one, options, reason);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -154,6 +168,10 @@ static int parse(int argc, char **argv, struct options *options)
     for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
         if (!strcmp(argv[at], "--results") && at + 1 < argc)
             options->results = argv[++at];
+        else if (!strcmp(argv[at], "--fail") && at + 1 < argc)
+            options->fail = argv[++at];
+        else if (!strcmp(argv[at], "--sweep") && at + 1 < argc)
+            options->sweep = argv[++at];
         else if (!strcmp(argv[at], "--long"))
             options->longer = true;
         else if (!strcmp(argv[at], "--processes"))
@@ -167,6 +185,8 @@ static int parse(int argc, char **argv, struct options *options)
         return -1;
     conf_spec = argv[at];
     options->only = at + 2 == argc ? argv[at + 1] : NULL;
+    if (options->fail || options->sweep)
+        return faults_parse(options->fail ? options->fail : options->sweep, !options->fail);
     return 0;
 }
 
@@ -181,7 +201,9 @@ int main(int argc, char **argv)
     }
     if (parse(argc, argv, &options)) {
         fprintf(stderr, "usage: conformance [--results DIR] [--processes | --long] [--any] "
-                        "SPEC [CASE]\n");
+                        "SPEC [CASE]\n"
+                        "       conformance --fail alloc:N|call:N SPEC CASE\n"
+                        "       conformance --sweep alloc|call[:SECONDS] SPEC [CASE]\n");
         return 2;
     }
     conf_offers = offers_read(CONF_OFFERS, conf_spec);
@@ -192,6 +214,8 @@ int main(int argc, char **argv)
     }
     setenv("FI_PROVIDER", conf_spec, 1);
     setenv("FI_TRACE_FILE", "/tmp/weft-trace.conformance", 0); /* not one for each case, here */
+    if (options.sweep)
+        return faults_sweep(groups, options.only) != 0;
     if (options.results)
         open_results(&options);
     run_all(&options);

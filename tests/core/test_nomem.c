@@ -168,8 +168,10 @@ static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
     bare_init(&bare, true);
     assert_int_equal(cq_open(&bare.domain, &attr, &fid, NULL), 0);
     cq = object_of(fid, struct cq, fid);
-    for (uintptr_t i = 0; i < cq->capacity; i++)
+    for (uintptr_t i = 0; i < 128; i++) {
+        nomem_at = 1;
         cq_write(cq, (void *)i, 0, 0, NULL, 0, 0, 0);
+    }
     for (int i = 0; i < 3; i++) {
         nomem_at = 1;
         cq_write(cq, (void *)1000, 0, 0, NULL, 0, 0, 0);
@@ -182,8 +184,45 @@ static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
     assert_int_equal((uintptr_t)entries[127].op_context, 127);
     assert_int_equal(fi_cq_read(fid, entries, 256), -FI_EAVAIL);
     assert_int_equal(fi_cq_readerr(fid, &error, 0), 1);
+    assert_int_equal(error.err, FI_EIO); /* one error needs no memory */
+    assert_int_equal(fi_cq_readerr(fid, &error, 0), 1);
     assert_int_equal(error.err, FI_EOVERRUN);
     assert_int_equal(fi_cq_read(fid, entries, 256), -FI_EAGAIN);
+    assert_int_equal(fi_close(&fid->fid), 0);
+}
+
+/* Each completion and error arrives when an allocation fails now and then. */
+static void a_queue_loses_nothing_for_one_allocation(void **state)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_cq_err_entry error = {.err = FI_EIO};
+    struct fi_cq_entry entries[256];
+    static struct bare bare;
+    struct fid_cq *fid;
+    struct cq *cq;
+
+    if (!NOMEM_WORKS)
+        skip();
+    bare_init(&bare, true);
+    assert_int_equal(cq_open(&bare.domain, &attr, &fid, NULL), 0);
+    cq = object_of(fid, struct cq, fid);
+    nomem_at = 1;
+    for (uintptr_t i = 0; i < 200; i++)
+        cq_write(cq, (void *)i, 0, 0, NULL, 0, 0, 0);
+    assert_int_equal(nomem_at, 0);
+    assert_int_equal(fi_cq_read(fid, entries, 256), 200);
+    for (int round = 0; round < 3; round++) {
+        nomem_at = 1;
+        error.err = FI_EIO;
+        cq_write_error(cq, &error);
+        nomem_at = 0;
+        cq_write_error(cq, &error);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(fi_cq_readerr(fid, &error, 0), 1);
+            assert_int_equal(error.err, FI_EIO);
+        }
+        assert_int_equal(fi_cq_read(fid, entries, 256), -FI_EAGAIN);
+    }
     assert_int_equal(fi_close(&fid->fid), 0);
 }
 
@@ -220,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_descriptor_may_fail),
+        cmocka_unit_test(a_queue_loses_nothing_for_one_allocation),
         cmocka_unit_test(a_queue_that_cannot_grow_reports_one_overrun),
         cmocka_unit_test(an_event_needs_no_memory),
     };

@@ -20,6 +20,7 @@
 #include "core/info.h"
 #include "core/part.h"
 #include "core/pass.h"
+#include "core/pass_watch.h"
 
 /* ---- The fake lower ---- */
 
@@ -720,6 +721,58 @@ static void hooks_replace_single_operations(void **state)
     fi_close(&cq->fid);
 }
 
+/* ---- A hook that follows objects ---- */
+
+static struct {
+    struct fid *fid, *parent;
+    bool closed;
+} seen[4];
+static int seen_count;
+
+static void watch_opened(const struct pass_fabric *fabric, struct fid *fid,
+                         const struct pass_opening *opening)
+{
+    assert_null(*pass_hook(fid));
+    assert_int_equal(!opening->info, fid->fclass == FI_CLASS_CQ || opening->alias);
+    seen[seen_count].fid = fid;
+    seen[seen_count].parent = opening->parent;
+    *pass_hook(fid) = &seen[seen_count++].closed;
+}
+
+static void watch_closed(struct fid *fid)
+{
+    *(bool *)*pass_hook(fid) = true;
+}
+
+static const struct pass_watch watch = {.opened = watch_opened, .closed = watch_closed};
+
+static int setup_watch(void **state)
+{
+    static const struct pass_ops overrides = {.watch = &watch};
+
+    overrides_of_outer = &overrides;
+    return setup(state);
+}
+
+static void a_hook_is_told_of_objects(void **state)
+{
+    struct fid_ep *ep = open_upper_ep(), *alias = NULL;
+    struct fid_cq *cq;
+
+    assert_int_equal(fi_cq_open(domain, NULL, &cq, NULL), 0);
+    assert_int_equal(fi_ep_alias(ep, &alias, 0), 0);
+    assert_int_equal(seen_count, 4);
+    assert_true(seen[0].fid == &domain->fid && seen[0].parent == &outer->fid);
+    assert_true(seen[1].fid == &ep->fid && seen[1].parent == &domain->fid);
+    assert_true(seen[2].fid == &cq->fid && seen[2].parent == &domain->fid);
+    assert_true(seen[3].fid == &alias->fid && seen[3].parent == &ep->fid);
+    assert_int_equal(fi_close(&domain->fid), -FI_EBUSY);
+    fi_close(&alias->fid);
+    fi_close(&ep->fid);
+    fi_close(&cq->fid);
+    assert_true(!seen[0].closed && seen[1].closed && seen[2].closed && seen[3].closed);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -733,6 +786,7 @@ int main(void)
         TEST(peer_queues_and_counters_reach_their_owner),
         TEST(peer_receive_entries_change_hands_at_every_crossing),
         cmocka_unit_test_setup_teardown(hooks_replace_single_operations, setup_hook, teardown),
+        cmocka_unit_test_setup_teardown(a_hook_is_told_of_objects, setup_watch, teardown),
     };
 
     return cmocka_run_group_tests_name("pass", tests, NULL, NULL);

@@ -74,6 +74,19 @@ static inline struct fi_info *pair_info(const char *spec)
     return info;
 }
 
+/* What fi_fabric says of it. */
+static inline int pair_fabric_rc(const char *spec)
+{
+    struct fi_info *info = pair_info(spec);
+    struct fid_fabric *fabric;
+    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
+
+    if (!rc)
+        fi_close(&fabric->fid);
+    fi_freeinfo(info);
+    return rc;
+}
+
 static inline void pair_open(struct pair *pair, const char *spec)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 256};
@@ -131,6 +144,17 @@ static inline bool pair_message(struct pair *pair, void *from, void *to, size_t 
             return false;
     }
     return true;
+}
+
+/* One message over that stack, from opening to closing. */
+static inline void pair_message_over(const char *spec)
+{
+    char from[64] = "", to[64];
+    struct pair pair;
+
+    pair_open(&pair, spec);
+    assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    pair_close(&pair);
 }
 
 /* Runs what in a child; its exit code, or 256 + the signal that ended it. */

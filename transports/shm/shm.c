@@ -30,7 +30,7 @@ static const struct param_def shm_params[] = {
      .type = PARAM_SIZE,
      .default_text = "64m",
      .help =
-         "Bytes of unexpected messages that an endpoint keeps, with 180 for each; beyond, messages "
+         "Bytes of unexpected messages that an endpoint keeps, with 136 for each; beyond, messages "
          "wait at their senders, but for what each has on its way (at most 300 KiB). There a send "
          "that nobody receives takes one of tx_size."},
     {.key = "tx_size",

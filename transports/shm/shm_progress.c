@@ -271,10 +271,11 @@ static void offer_core(struct shm_ep *ep, uint64_t *now)
 /* A message came in a wait, without a yield: it was worth that time. */
 static void wait_paid(struct shm_ep *ep)
 {
-    uint64_t took = ticks() - ep->silent_since;
+    uint64_t took;
 
     if (ep->idle < IDLE_LOOKS || !ep->patience)
         return;
+    took = ticks() - ep->silent_since;
     while (ep->hurry && (uint64_t)YIELD_TICKS >> ep->hurry < 2 * took)
         ep->hurry--;
 }

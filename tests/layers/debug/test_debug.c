@@ -648,22 +648,10 @@ static void a_full_disk_does_not_stop_the_program(void **state)
     pair_close(&pair);
 }
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void mistakes_are_errors(void **state)
 {
-    assert_int_equal(fabric_rc("debug(file=\"/nonexistent/x\");loop"), -ENOENT);
-    assert_int_equal(fabric_rc("debug(demand=contxt);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("debug(file=\"/nonexistent/x\");loop"), -ENOENT);
+    assert_int_equal(pair_fabric_rc("debug(demand=contxt);loop"), -FI_EINVAL);
 }
 
 /* At the top and in the middle, several at once. */

@@ -125,18 +125,6 @@ static void completions_come_late_and_all(void **state)
     pair_close(&pair);
 }
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static int getinfo_rc(const char *spec)
 {
     struct fi_info *info = NULL;
@@ -153,10 +141,10 @@ static void mistakes_are_errors(void **state)
     assert_int_not_equal(getinfo_rc("fault(eagain=101%);loop"), 0);
     assert_int_not_equal(getinfo_rc("fault(eagain=often);loop"), 0);
     assert_int_not_equal(getinfo_rc("fault(egain=1%);loop"), 0);
-    assert_int_equal(fabric_rc("fault(fail=sned:1);loop"), -FI_EINVAL);
-    assert_int_equal(fabric_rc("fault(fail=send);loop"), -FI_EINVAL);
-    assert_int_equal(fabric_rc("fault(fail=send:0);loop"), -FI_EINVAL);
-    assert_int_equal(fabric_rc("fault(fail=send:1x);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("fault(fail=sned:1);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("fault(fail=send);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("fault(fail=send:0);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("fault(fail=send:1x);loop"), -FI_EINVAL);
 }
 
 /* ---- What becomes of messages ---- */

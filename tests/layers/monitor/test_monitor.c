@@ -330,24 +330,12 @@ static void the_child_of_a_fork_counts_nowhere(void **state)
     pair_close(&pair);
 }
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void a_place_that_cannot_be_written_is_an_error(void **state)
 {
-    assert_int_equal(fabric_rc("monitor(basepath=\"/proc/nowhere\");loop"), -ENOENT);
-    assert_int_equal(fabric_rc("monitor(basepath=\"/dev/null\");loop"), -ENOTDIR);
-    assert_int_equal(fabric_rc(stack(",file_mode=rw")), -EINVAL);
-    assert_int_equal(fabric_rc(stack("")), 0);
+    assert_int_equal(pair_fabric_rc("monitor(basepath=\"/proc/nowhere\");loop"), -ENOENT);
+    assert_int_equal(pair_fabric_rc("monitor(basepath=\"/dev/null\");loop"), -ENOTDIR);
+    assert_int_equal(pair_fabric_rc(stack(",file_mode=rw")), -EINVAL);
+    assert_int_equal(pair_fabric_rc(stack("")), 0);
 }
 
 static void it_stands_in_the_middle_too(void **state)

@@ -203,22 +203,10 @@ static void upstreams_names_work(void **state)
     pair_close(&pair);
 }
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void mistakes_are_errors(void **state)
 {
-    assert_int_equal(fabric_rc("perf(file=\"/nonexistent/x\");loop"), -ENOENT);
-    assert_int_equal(fabric_rc("perf(events=cycels);loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("perf(file=\"/nonexistent/x\");loop"), -ENOENT);
+    assert_int_equal(pair_fabric_rc("perf(events=cycels);loop"), -FI_EINVAL);
 }
 
 static void ticks_need_no_system_call(void **state)
@@ -232,12 +220,7 @@ static void ticks_need_no_system_call(void **state)
 /* The disk is full when the report is written: it is lost, and said so. */
 static void a_full_disk_does_not_stop_the_program(void **state)
 {
-    char from[64] = "", to[64];
-    struct pair pair;
-
-    pair_open(&pair, "perf(file=\"/dev/full\");loop");
-    assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
-    pair_close(&pair);
+    pair_message_over("perf(file=\"/dev/full\");loop");
 }
 
 static void no_lock_is_taken_and_nothing_allocated(void **state)

@@ -348,22 +348,10 @@ static void other_hooks_let_it_through(void **state)
     pair_close(&pair);
 }
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void a_file_that_cannot_be_written_is_an_error(void **state)
 {
-    assert_int_equal(fabric_rc("profile(file=\"/nonexistent/x\");loop"), -ENOENT);
-    assert_int_equal(fabric_rc("profile(file=\"/tmp\");loop"), -EISDIR);
+    assert_int_equal(pair_fabric_rc("profile(file=\"/nonexistent/x\");loop"), -ENOENT);
+    assert_int_equal(pair_fabric_rc("profile(file=\"/tmp\");loop"), -EISDIR);
 }
 
 static void no_system_call_is_made(void **state)
@@ -377,12 +365,7 @@ static void no_system_call_is_made(void **state)
 /* The disk is full when the report is written: it is lost, and said so. */
 static void a_full_disk_does_not_stop_the_program(void **state)
 {
-    char from[64] = "", to[64];
-    struct pair pair;
-
-    pair_open(&pair, "profile(file=\"/dev/full\");loop");
-    assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
-    pair_close(&pair);
+    pair_message_over("profile(file=\"/dev/full\");loop");
 }
 
 static void no_lock_is_taken_and_nothing_allocated(void **state)

@@ -391,29 +391,17 @@ static void a_thread_that_ended_leaves_its_ring(void **state)
 
 /* ---- Mistakes ---- */
 
-static int fabric_rc(const char *spec)
-{
-    struct fi_info *info = pair_info(spec);
-    struct fid_fabric *fabric;
-    int rc = fi_fabric(info->fabric_attr, &fabric, NULL);
-
-    if (!rc)
-        fi_close(&fabric->fid);
-    fi_freeinfo(info);
-    return rc;
-}
-
 static void a_file_that_cannot_be_written_is_an_error(void **state)
 {
-    assert_int_equal(fabric_rc("trace(file=\"/nonexistent/x\");loop"), -ENOENT);
-    assert_int_equal(fabric_rc("trace(file=\"/tmp\");loop"), -EEXIST);
-    assert_int_equal(fabric_rc("trace(file=\"/tmp/%z\");loop"), -FI_EINVAL);
+    assert_int_equal(pair_fabric_rc("trace(file=\"/nonexistent/x\");loop"), -ENOENT);
+    assert_int_equal(pair_fabric_rc("trace(file=\"/tmp\");loop"), -EEXIST);
+    assert_int_equal(pair_fabric_rc("trace(file=\"/tmp/%z\");loop"), -FI_EINVAL);
 }
 
 static void a_full_disk_is_an_error_at_once(void **state)
 {
     reservations_left = 0;
-    assert_int_equal(fabric_rc(stack("@;loop")), -ENOSPC);
+    assert_int_equal(pair_fabric_rc(stack("@;loop")), -ENOSPC);
 }
 
 static void a_disk_that_fills_later_leaves_threads_out(void **state)

@@ -2,8 +2,7 @@
 /*
  * crowd RANKS [ROUNDS]: that many processes, usually more than there are cores, send each other 8
  * bytes, every one to every one. Prints the time, and what a mapped peer costs in memory: resident
- * pages (RSS), and with those that two processes share counted by halves (PSS). Most pairs have two
- * links here, since both sides open one at once.
+ * pages (RSS), and with those that two processes share counted by halves (PSS).
  */
 #include <sched.h>
 #include <signal.h>

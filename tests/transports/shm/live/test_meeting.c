@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to the peer between shm's connecting and its introduction: the peer connects too, or
  * closes. The library's sendmsg, which introduces, is this file's. */
+#include <dirent.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -82,6 +83,41 @@ static void both_connect_at_once(void **state)
     end_close(&other);
 }
 
+static unsigned open_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Who wants to send finds the request of the other, which came while it was elsewhere. */
+static void who_comes_second_takes_the_link_of_the_first(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+    char in[2] = "";
+    unsigned fds;
+
+    end_open(&one, "shm");
+    end_open(&other, "shm");
+    to_one = end_introduce(&other, &one);
+    to_other = end_introduce(&one, &other);
+    fds = open_fds();
+    send_to_other(1);
+    end_post(&other, NULL, fi_tinject(other.ep, "y", 1, to_one, 1));
+    assert_int_equal(fi_trecv(one.ep, &in[0], 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    assert_int_equal(fi_trecv(other.ep, &in[1], 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    assert_int_equal(end_wait(&one, &other, &entry), 0);
+    assert_int_equal(end_wait(&other, &one, &entry), 0);
+    assert_memory_equal(in, "yx", 2);
+    assert_int_equal(open_fds(), fds + 2);
+    end_close(&one);
+    end_close(&other);
+}
+
 static void close_one(void)
 {
     end_close(&one);
@@ -107,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_connect_at_once),
+        cmocka_unit_test(who_comes_second_takes_the_link_of_the_first),
         cmocka_unit_test(the_peer_closes),
     };
 
