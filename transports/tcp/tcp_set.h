@@ -3,7 +3,7 @@
  * The connected sockets of one progress unit. Each is registered once, edge-triggered; idle ones
  * cost nothing. An endpoint that has just received is "hot": progress tries recv() on it without
  * asking epoll, so a busy exchange costs one call for each look. Everything is called with the
- * unit locked.
+ * unit locked. With tcp(io=uring) the set has a ring instead (tcp_uring.h).
  */
 #ifndef WEFT_TCP_SET_H
 #define WEFT_TCP_SET_H
@@ -25,12 +25,13 @@ struct tcp_set {
     struct tcp_domain *domain;
     struct unit *unit;
     int epoll_fd;
-    unsigned users;      /* endpoints, connected or not */
-    unsigned hot_count;  /* endpoints in hot */
-    unsigned blocked;    /* endpoints whose socket is full */
-    unsigned until_poll; /* progress calls that may still skip epoll */
-    uint32_t epoch;      /* counts progress calls */
-    bool driving;        /* inside one: what is posted meanwhile leaves at its end */
+    struct tcp_ring *ring; /* does the work instead of epoll and the hot list, or NULL */
+    unsigned users;        /* endpoints, connected or not */
+    unsigned hot_count;    /* endpoints in hot */
+    unsigned blocked;      /* endpoints whose socket is full */
+    unsigned until_poll;   /* progress calls that may still skip epoll */
+    uint32_t epoch;        /* counts progress calls */
+    bool driving;          /* inside one: what is posted meanwhile leaves at its end */
     struct list hot;
     struct list work;    /* endpoints that can go on without an event */
     struct pool ops;     /* struct tcp_op */
