@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a process of a replay holds while it plays: of the rooms replay_run, _open and _post. */
+#ifndef WEFT_REPLAY_PLAYER_H
+#define WEFT_REPLAY_PLAYER_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include "replay_run.h"
+
+enum {
+    REPLAY_NOBODY = -1
+};
+
+struct replay_running {
+    struct fi_context2 context; /* first: its address leads here */
+    int64_t start;
+    bool done, cancelled;
+    unsigned messages; /* of a receive for several */
+    int again;         /* the next one that waits to be posted again; REPLAY_NOBODY */
+};
+
+struct replay_player {
+    const struct replay_plan *plan;
+    const struct replay_process *process;
+    const struct replay_settings *settings;
+    struct replay_shared *shared;
+    struct replay_result *result;
+    int index;
+    int64_t *times, moved; /* moved: when something last went on */
+    struct replay_running *running;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_mr *local, *target;
+    void *desc;
+    char *buffers, *memory;
+    struct fid_ep *eps[REPLAY_ENDPOINTS]; /* its own; others NULL */
+    fi_addr_t addrs[REPLAY_ENDPOINTS];
+    uint64_t impatient;                  /* sends of so many bytes are not waited for */
+    uint64_t messages[REPLAY_ENDPOINTS]; /* in receives for several */
+    int again;     /* such receives that are to be posted again; REPLAY_NOBODY */
+    uint64_t left; /* posted and not completed, of those that will complete */
+};
+
+/* False: says why the process failed, unless another process did before. */
+__attribute__((format(printf, 2, 3))) bool replay_fail(struct replay_player *player,
+                                                       const char *format, ...);
+/* rc >= 0, or it fails with what was done and the error. */
+bool replay_check(struct replay_player *player, const char *what, ssize_t rc);
+
+/* Its domain, memory and endpoints, and their addresses for the others; and what was opened, be it
+ * all or not. */
+bool replay_open(struct replay_player *player);
+void replay_close(struct replay_player *player);
+
+/* Posts an operation: 0, or what the call answered. */
+ssize_t replay_post(struct replay_player *player, const struct replay_op *op,
+                    struct replay_running *running);
+/* Does it go out as an inject, which is never told to be complete? */
+bool replay_fits_inject(const struct replay_player *player, const struct replay_op *op);
+
+#endif
