@@ -7,6 +7,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "core/abi.h"
 #include "core/alias.h"
 #include "core/info.h"
 #include "core/no.h"
@@ -602,7 +603,7 @@ int rxm_ep_open_tx(struct rxm_sep *sep, unsigned index, struct fi_tx_attr *attr,
         return rc;
     ep->info->tx_attr->op_flags = attr->op_flags;
     ep->lower_info->tx_attr->op_flags = attr->op_flags;
-    *attr = *ep->info->tx_attr;
+    memcpy(attr, ep->info->tx_attr, abi_tx_attr_size(sep->domain->base.fabric->abi));
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/abi.h"
 #include "core/fork.h"
 #include "core/info.h"
 #include "core/log.h"
@@ -372,7 +373,7 @@ int shm_ep_open_tx(struct shm_sep *sep, unsigned index, struct fi_tx_attr *attr,
         ep->tx_op_flags = attr->op_flags;
         if (attr->size && attr->size < ep->tx_size)
             ep->tx_size = attr->size;
-        *attr = *sep->info->tx_attr;
+        memcpy(attr, sep->info->tx_attr, abi_tx_attr_size(ep->domain->base.fabric->abi));
         attr->op_flags = ep->tx_op_flags;
         attr->size = ep->tx_size;
     }
