@@ -35,8 +35,8 @@ LEFT_OUT = {
     "test_dynproc.*.testJoin": ACK,
     "test_cco_vec.*.testAlltoallwBottom": "starts a send from a null pointer",
 }
-# Two ranks that spawn at once: the job hangs now and then, over Open MPI's own tcp too.
-LEFT_OUT["test_spawn.TestSpawnSelf*"] = "two ranks that spawn at once wait for each other"
+# Now and then, over Open MPI's own tcp too.
+LEFT_OUT["test_spawn.*"] = "a spawned process waits in PMIx_Init for ever, before it loads libfabric"
 # Under osc rdma over btl ofi. By the name of the first: as seen with Debian's sockets provider too.
 LEFT_OUT_ONESIDED = {
     "test_rma.*.testCompareAndSwap": "gives btl ofi a null handle of the target's memory",
