@@ -33,7 +33,7 @@ LEFT_OUT = {
     "test_util_pkl5.TestMPI*.testProbe": ACK,
     "test_util_pkl5.TestMPI*.testTestAll": ACK,
     "test_dynproc.*.testJoin": ACK,
-    "test_cco_vec.*.testAlltoallwBottom": "starts a send from a null pointer",
+    "test_cco_vec.*World*.testAlltoallwBottom": "starts a send from a null pointer",
 }
 # Now and then, over Open MPI's own tcp too.
 LEFT_OUT["test_spawn.*"] = "a spawned process waits in PMIx_Init for ever, before it loads libfabric"
