@@ -11,23 +11,38 @@ import unittest
 
 CANCEL = "cancelling a send follows a null pointer, or what is found behind it"
 ACK = "never acknowledges a synchronous send that is received by message, as mpi4py receives objects"
-NO_OPERATION = "asks btl ofi for an operation that it has not, which ends the job"
+NO_MAXIMUM = "asks btl ofi for a maximum, which that has not and ends the job before it calls libfabric"
 LEFT_OUT = {
-    "test_p2p_*.testCancel": CANCEL,
-    "test_p2p_*.testProbeCancel": CANCEL,
-    "test_p2p_obj.*": ACK,
-    "test_util_pkl5.*": ACK,
+    "test_p2p_obj.*.testCancel": CANCEL,
+    "test_p2p_buf.*.testProbeCancel": CANCEL,
+    "test_util_pkl5.*.testISSendCancel": CANCEL,
+    "test_p2p_obj.*.testISSendAndRecv": ACK,
+    "test_p2p_obj.*World*.testSSendAndRecv": ACK,
+    "test_p2p_obj.*.testManyISendAndRecv": ACK,
+    "test_p2p_obj.*.testMixed": ACK,
+    "test_p2p_obj.*.testProbe": ACK,
+    "test_p2p_obj.*.testTestSomeSend": ACK,
+    "test_p2p_obj.*.testWaitSomeSend": ACK,
+    "test_util_pkl5.*.testIMProbe": ACK,
+    "test_util_pkl5.*.testMProbe": ACK,
+    "test_util_pkl5.*.testMessageProbeIProbe": ACK,
+    "test_util_pkl5.*.testWaitAll": ACK,
+    "test_util_pkl5.*World.testSSendAndMProbe": ACK,
+    "test_util_pkl5.TestMPIWorld.testSSendAndRecv": ACK,
+    "test_util_pkl5.TestMPI*.testISSendAndRecv": ACK,
+    "test_util_pkl5.TestMPI*.testProbe": ACK,
+    "test_util_pkl5.TestMPI*.testTestAll": ACK,
     "test_dynproc.*.testJoin": ACK,
-    "test_cco_vec.*.testAlltoallwBottom": "starts a send from a null pointer",
+    "test_cco_vec.*World*.testAlltoallwBottom": "starts a send from a null pointer",
 }
-# Two ranks that spawn at once: the job hangs now and then, over Open MPI's own tcp too.
-LEFT_OUT["test_spawn.TestSpawnSelf*"] = "two ranks that spawn at once wait for each other"
+# Now and then, over Open MPI's own tcp too.
+LEFT_OUT["test_spawn.*"] = "a spawned process waits in PMIx_Init for ever, before it loads libfabric"
 # Under osc rdma over btl ofi. By the name of the first: as seen with Debian's sockets provider too.
 LEFT_OUT_ONESIDED = {
     "test_rma.*.testCompareAndSwap": "gives btl ofi a null handle of the target's memory",
-    "test_rma*.*World.testAccumulate": NO_OPERATION,
-    "test_rma*.*World.testGetAccumulate": NO_OPERATION,
-    "test_rma*.*World.testFetchAndOp": NO_OPERATION,
+    "test_rma*.*World.testAccumulate": NO_MAXIMUM,
+    "test_rma*.*World.testGetAccumulate": NO_MAXIMUM,
+    "test_rma*.*World.testFetchAndOp": NO_MAXIMUM,
 }
 if os.environ.get("OMPI_MCA_osc") == "rdma":
     LEFT_OUT.update(LEFT_OUT_ONESIDED)
@@ -56,10 +71,8 @@ def main():
     tests = list(flat(loader.loadTestsFromNames(sys.argv[3:])))
     chosen = [test for test in tests if not left_out(test)]
     result = unittest.TextTestRunner(resultclass=Result, verbosity=0).run(unittest.TestSuite(chosen))
-    print("end", file=LOG)
-    if RANK == 0:
-        print("ran %d, skipped by mpi4py %d, left out %d" %
-              (result.testsRun, len(result.skipped), len(tests) - len(chosen)))
+    print("end: ran %d, skipped by mpi4py %d, left out %d" %
+          (result.testsRun, len(result.skipped), len(tests) - len(chosen)), file=LOG)
     return not result.wasSuccessful()
 
 
