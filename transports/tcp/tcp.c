@@ -72,7 +72,8 @@ static const struct param_def tcp_params[] = {
      .choices = ios,
      .help =
          "How connections send and receive: sockets, by system calls; uring, through an io_uring "
-         "for each queue, or as sockets where the kernel refuses one."},
+         "for each queue, or as sockets where the kernel refuses one. With uring, epoll_wait of "
+         "the program itself on a queue's fd may end with EINTR without a signal: it tries again."},
     {.key = "zero_copy_size",
      .type = PARAM_SIZE,
      .default_text = "64k",

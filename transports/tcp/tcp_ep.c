@@ -183,6 +183,8 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
         return -FI_EBADFLAGS;
     if (ep->state < TCP_ENABLED)
         return rc;
+    if (unit_forked(ep->set->unit))
+        return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
     if (ep->state == TCP_CONNECTED) {
         if (upper_drives(ep))

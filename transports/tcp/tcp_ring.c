@@ -14,6 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdma/fi_errno.h>
+
+#include "core/log.h"
+#include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_ep.h"
 
 /* Younger than the oldest liburing that this is built with. */
@@ -147,6 +151,7 @@ int ring_open(struct tcp_set *set, struct tcp_ring **result, const char **why)
     if (!ring)
         return -ENOMEM;
     ring->set = set;
+    list_init(&ring->members);
     int rc = setup(ring, why);
     if (rc) {
         free(ring);
@@ -169,22 +174,50 @@ void ring_close(struct tcp_ring *ring)
     free(ring);
 }
 
+/* ---- A kernel that refuses ---- */
+
+static bool passes(int rc)
+{
+    switch (-rc) {
+    case EAGAIN:
+    case EBUSY:
+    case EINTR:
+    case ENOMEM:
+    case ETIME:
+    case ENOENT:
+    case EALREADY: return true;
+    default: return rc >= 0;
+    }
+}
+
+/* A program may have forbidden itself the call since, or closed a descriptor that is not its own.
+ * What the kernel has will not be heard of any more, so that all connections end. */
+static void judge(struct tcp_ring *ring, const char *what, int rc)
+{
+    if (passes(rc) || ring->refused)
+        return;
+    ring->refused = rc;
+    LOG_WARN(ring->set->domain->base.fabric->part, FI_LOG_EP_DATA,
+             "io=uring: %s is refused now, but was not when the ring was made; its connections "
+             "end: %s",
+             what, fi_strerror(-rc));
+    list_for_each (pos, &ring->members)
+        tcp_set_work(ring->set, list_item(pos, struct tcp_ep, uring.member));
+}
+
 /* ---- Requests ---- */
 
 void ring_submit(struct tcp_ring *ring)
 {
-    int rc = io_uring_sq_ready(&ring->io) ? io_uring_submit(&ring->io) : 0;
-
-    /* A program may have forbidden itself the call since. Anything else passes. */
-    if (rc == -EPERM || rc == -ENOSYS || rc == -EACCES)
-        ring->refused = true;
+    if (!ring->refused && io_uring_sq_ready(&ring->io))
+        judge(ring, "io_uring_enter", io_uring_submit(&ring->io));
 }
 
 static struct io_uring_sqe *request(struct tcp_ring *ring)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->io);
 
-    for (int i = 0; !sqe && i < TRIES; i++) {
+    for (int i = 0; !sqe && i < TRIES && !ring->refused; i++) {
         ring_submit(ring);
         ring_reap(ring); /* the kernel takes nothing while answers have no room */
         sqe = io_uring_get_sqe(&ring->io);
@@ -217,6 +250,7 @@ bool ring_receive(struct tcp_ring *ring, struct tcp_ep *ep, size_t short_len)
     sqe->buf_group = GROUP;
     io_uring_sqe_set_data64(sqe, tag(ep, KIND_RECEIVE));
     ep->uring.receiving = short_len ? TCP_URING_SHORT : TCP_URING_MULTI;
+    ep->uring.cancelling = false;
     return true;
 }
 
@@ -306,7 +340,7 @@ void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep)
         .timeout = {.tv_sec = -1, .tv_nsec = -1},
     };
 
-    io_uring_register_sync_cancel(&ring->io, &reg);
+    judge(ring, "io_uring_register", io_uring_register_sync_cancel(&ring->io, &reg));
 }
 
 /* ---- Answers ---- */
@@ -405,7 +439,11 @@ static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
         ep->uring.asked--;
         break;
     case KIND_CANCEL:
-    default: ep->uring.asked--; break;
+    default:
+        ep->uring.asked--;
+        if (cqe->res < 0) /* it was not found where it was: again, if it is there still */
+            ep->uring.cancelling = false;
+        break;
     }
     tcp_set_work(ring->set, ep);
 }
@@ -415,8 +453,10 @@ void ring_reap(struct tcp_ring *ring)
     struct io_uring_cqe *cqe;
     unsigned head, count = 0;
 
-    if (ring->refused)
+    if (ring->refused) { /* what it is for may be gone; the fd must not stay readable */
+        io_uring_cq_advance(&ring->io, io_uring_cq_ready(&ring->io));
         return;
+    }
     io_uring_for_each_cqe(&ring->io, head, cqe)
     {
         note(ring, cqe);
@@ -429,8 +469,8 @@ void ring_collect(struct tcp_ring *ring)
 {
     unsigned flags = IO_URING_READ_ONCE(*ring->io.sq.kflags);
 
-    if (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
-        io_uring_get_events(&ring->io);
+    if (!ring->refused && flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+        judge(ring, "io_uring_enter", io_uring_get_events(&ring->io));
 }
 
 void ring_wait(struct tcp_ring *ring, int wait_ms)
@@ -440,6 +480,7 @@ void ring_wait(struct tcp_ring *ring, int wait_ms)
     struct io_uring_cqe *cqe;
 
     ring_submit(ring);
-    io_uring_wait_cqe_timeout(&ring->io, &cqe, &time);
+    if (!ring->refused)
+        judge(ring, "io_uring_enter", io_uring_wait_cqe_timeout(&ring->io, &cqe, &time));
     ring_reap(ring);
 }

@@ -28,7 +28,8 @@ struct tcp_ring {
     uint16_t next[RING_BUFFERS]; /* of a connection's chain */
     uint32_t len[RING_BUFFERS];
     bool zero_copy;      /* the kernel has it */
-    bool refused;        /* the kernel takes nothing any more: there will be no answers */
+    int refused;         /* the kernel takes nothing any more, with this error (negative), or 0 */
+    struct list members; /* connections */
     struct pool flights; /* struct tcp_flight */
     struct pool directs; /* struct tcp_direct */
 };

@@ -255,14 +255,32 @@ static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 
 static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
-    size_t before = rx->stash ? rx->stash_len : 0;
-    uint8_t *stash = realloc(rx->stash, before + len);
+    size_t before = rx->stash ? rx->stash_len - rx->stash_used : 0;
 
-    if (!stash)
+    if (before && rx->stash_used)
+        memmove(rx->stash, rx->stash + rx->stash_used, before);
+    uint8_t *stash = realloc(rx->stash, before + len);
+    if (!stash) {
+        rx->stash_used = 0;
+        rx->stash_len = before;
         return -FI_ENOMEM;
+    }
     memcpy(stash + before, bytes, len);
     rx->stash = stash;
     rx->stash_len = before + len;
+    rx->stash_used = 0;
+    return 0;
+}
+
+/* What was left of a stash becomes it again, where it is: one message at a time may be taken. */
+static int keep_rest(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
+{
+    if (!rx->taking)
+        return keep(rx, bytes, len);
+    rx->stash = rx->taking;
+    rx->stash_used = (size_t)(bytes - rx->stash);
+    rx->stash_len = rx->stash_used + len;
+    rx->taking = NULL;
     return 0;
 }
 
@@ -277,7 +295,7 @@ int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 
     while (len) {
         if (rx->paused || (!rx->active && tcp_tx_choked(ep)))
-            return keep(rx, bytes, len);
+            return keep_rest(rx, bytes, len);
         ssize_t used = rx->active ? take_payload(ep, bytes, len) : take_header(ep, bytes, len);
         if (used < 0)
             return (int)used;
@@ -390,8 +408,10 @@ static int take_stash(struct tcp_ep *ep)
     uint8_t *stash = rx->stash;
 
     rx->stash = NULL;
-    int rc = tcp_rx_consume(ep, stash, rx->stash_len);
-    free(stash);
+    rx->taking = stash;
+    int rc = tcp_rx_consume(ep, stash + rx->stash_used, rx->stash_len - rx->stash_used);
+    free(rx->taking);
+    rx->taking = NULL;
     return rc;
 }
 

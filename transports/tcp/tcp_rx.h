@@ -54,9 +54,10 @@ struct tcp_rx {
     bool ended;    /* the peer hung up: read until the end */
     uint8_t head_len;
     uint8_t head[TCP_WIRE_MAX];
-    uint8_t *stash; /* bytes behind the record that paused */
-    size_t stash_len;
-    size_t saved_bytes; /* of ep->inbounds */
+    uint8_t *stash;               /* bytes behind the record that paused: */
+    size_t stash_used, stash_len; /* from, to */
+    uint8_t *taking;              /* the stash while it is read, else NULL */
+    size_t saved_bytes;           /* of ep->inbounds */
 };
 
 void tcp_rx_init(struct tcp_rx *rx);

@@ -33,6 +33,7 @@ enum {
 void tcp_uring_init(struct tcp_uring *uring)
 {
     memset(uring, 0, sizeof(*uring));
+    list_init(&uring->member);
     list_init(&uring->flights);
 }
 
@@ -169,6 +170,16 @@ static bool full(const struct tcp_ep *ep)
     return count >= LENT_MAX;
 }
 
+/* A connection that is not read has broken, and what is outstanding has not been told. */
+static bool broken_untold(const struct tcp_ep *ep)
+{
+    const struct tcp_tx *tx = &ep->tx;
+
+    if (!tx->error)
+        return ep->uring.ended && ep->uring.error;
+    return list_empty(&ep->uring.flights) && (tx->posted || tx->urgent.first);
+}
+
 /* ep can go on without an answer of the kernel. */
 static bool pending(const struct tcp_ep *ep)
 {
@@ -180,7 +191,8 @@ static bool pending(const struct tcp_ep *ep)
     if (ep->fd < 0)
         return false;
     if (uring->chained || uring->placed || uring->hung_up || ep->set->ring->refused ||
-        (readable && (rx->stash || uring->receiving == TCP_URING_NONE)))
+        (readable && (rx->stash || uring->receiving == TCP_URING_NONE)) ||
+        (!readable && broken_untold(ep)))
         return true;
     return list_empty(&uring->flights) && !tx->error &&
            (tx->current || tx->urgent.first || tx->normal.first);
@@ -197,13 +209,13 @@ void tcp_uring_send(struct tcp_ep *ep)
 {
     struct tcp_set *set = ep->set;
 
+    if (unit_forked(set->unit))
+        return;
     while (settle(ep) && !ep->uring.sending && !ep->tx.error && !full(ep) && depart(ep)) {
         if (set->driving)
             return;
         ring_submit(set->ring);
         ring_reap(set->ring);
-        if (set->ring->refused)
-            tcp_set_work(set, ep);
     }
     if (set->driving)
         return;
@@ -217,7 +229,8 @@ void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms)
     long long start = clock_ms();
 
     tcp_tx_flush(ep);
-    while (!list_empty(&ep->uring.flights) && !ep->tx.error && wait_left(wait_ms, start) > 0) {
+    while (!list_empty(&ep->uring.flights) && !ep->tx.error && !ep->set->ring->refused &&
+           wait_left(wait_ms, start) > 0) {
         ring_wait(ep->set->ring, SLICE_MS);
         tcp_tx_flush(ep);
     }
@@ -240,7 +253,8 @@ static void ask(struct tcp_ep *ep)
     const struct tcp_rx *rx = &ep->rx;
     bool stopped = rx->paused || rx->stash;
 
-    if (uring->ended)
+    /* What has come goes before what a new request would receive into place. */
+    if (uring->ended || uring->chained || uring->placed)
         return;
     if (uring->receiving == TCP_URING_MULTI) {
         if (!uring->cancelling && (stopped || can_place(rx, SWITCH_MIN)))
@@ -332,7 +346,7 @@ static void go_on(struct tcp_ep *ep)
     ep->tx.flushing = true;
     settle(ep);
     ep->tx.flushing = flushing;
-    int rc = ep->set->ring->refused ? -FI_EPERM : take(ep);
+    int rc = ep->set->ring->refused ? ep->set->ring->refused : take(ep);
     if (rc < 0) {
         tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : -rc);
         return;
@@ -378,6 +392,7 @@ void tcp_uring_progress(struct tcp_set *set)
         ring_submit(set->ring);
     }
     set->driving = false;
+    tell_sleepers(set);
 }
 
 int tcp_uring_trywait(struct tcp_set *set)
@@ -386,8 +401,9 @@ int tcp_uring_trywait(struct tcp_set *set)
 
     ring_submit(set->ring);
     ring_collect(set->ring);
-    return io_uring_sq_ready(io) || io_uring_cq_ready(io) || !list_empty(&set->work) ? -FI_EAGAIN
-                                                                                     : 0;
+    if (!list_empty(&set->work))
+        return -FI_EAGAIN;
+    return !set->ring->refused && (io_uring_sq_ready(io) || io_uring_cq_ready(io)) ? -FI_EAGAIN : 0;
 }
 
 /* ---- Connections ---- */
@@ -396,12 +412,16 @@ int tcp_uring_add(struct tcp_ep *ep)
 {
     int flags = fcntl(ep->fd, F_GETFL);
 
+    if (ep->set->ring->refused)
+        return ep->set->ring->refused;
     /* The kernel does not wait with a request for a socket that says that it must not. */
     if (flags < 0 || fcntl(ep->fd, F_SETFL, flags & ~O_NONBLOCK))
         return -errno;
     tcp_uring_init(&ep->uring);
+    list_attach(&ep->uring.member, &ep->set->ring->members);
     ask(ep);
     ring_submit(ep->set->ring);
+    tell_sleepers(ep->set);
     return 0;
 }
 
@@ -424,16 +444,17 @@ static void reset(int fd)
 
 static void wait_lent(struct tcp_ep *ep, int wait_ms)
 {
+    struct tcp_ring *ring = ep->set->ring;
     long long start = clock_ms();
 
-    while (lent(ep) && wait_left(wait_ms, start) > 0)
-        ring_wait(ep->set->ring, SLICE_MS);
+    while (lent(ep) && !ring->refused && wait_left(wait_ms, start) > 0)
+        ring_wait(ring, SLICE_MS);
     if (!lent(ep))
         return;
     reset(ep->fd);
     start = clock_ms();
-    while (lent(ep) && wait_left(RESET_MS, start) > 0)
-        ring_wait(ep->set->ring, SLICE_MS);
+    while (lent(ep) && !ring->refused && wait_left(RESET_MS, start) > 0)
+        ring_wait(ring, SLICE_MS);
 }
 
 /* Whatever the kernel still reads now stays until it says so, or until the ring is closed. */
@@ -463,6 +484,9 @@ static void stop_requests(struct tcp_ep *ep)
         if (ep->uring.asked || ep->uring.sending)
             ring_wait(ring, SLICE_MS);
     }
+    /* What the kernel cannot be asked to cancel must find nothing to put into memory of ours. */
+    if (ep->uring.asked || ep->uring.sending)
+        reset(ep->fd);
 }
 
 void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
@@ -483,6 +507,7 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
         ring_return_first(set->ring, ep);
     ep->tx.flushing = flushing;
     list_detach(&ep->work);
+    list_detach(&ep->uring.member);
     tell_sleepers(set);
 }
 
@@ -495,5 +520,6 @@ void tcp_uring_read_end(struct tcp_ep *ep)
         if (ep->fd < 0 || ep->rx.paused || ep->rx.stash)
             return;
         ring_wait(ep->set->ring, 1);
-    } while (wait_left(END_MS, start) > 0);
+    } while (!ep->set->ring->refused && wait_left(END_MS, start) > 0);
+    tell_sleepers(ep->set);
 }

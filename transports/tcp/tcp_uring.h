@@ -27,6 +27,7 @@ enum tcp_uring_receive {
 
 /* What a connection has with the ring of its set. */
 struct tcp_uring {
+    struct list member;   /* of the ring */
     struct list flights;  /* what has been given to the kernel to send, in order */
     unsigned asked;       /* requests with the kernel, but for sends */
     uint16_t first, last; /* buffers received and not read yet, by number; first valid if chained */

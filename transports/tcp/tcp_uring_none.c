@@ -9,6 +9,7 @@
 void tcp_uring_init(struct tcp_uring *uring)
 {
     *uring = (struct tcp_uring){.asked = 0};
+    list_init(&uring->member);
     list_init(&uring->flights);
 }
 

@@ -18,6 +18,8 @@
 
 #ifndef SYS_io_uring_setup
 #define SYS_io_uring_setup 425
+#define SYS_io_uring_enter 426
+#define SYS_io_uring_register 427
 #endif
 
 enum {
@@ -274,6 +276,8 @@ static void a_child_leaves_the_ring_alone(void **state)
     receive_and_send(&pair, 0, 100000);
     pid_t child = fork();
     if (!child) {
+        if (fi_shutdown(pair.a.ep, 0) != -FI_EOPBADSTATE)
+            _exit(1);
         side_close(&pair.a);
         side_close(&pair.b);
         _exit(0);
@@ -334,11 +338,11 @@ static void automatic_progress_needs_no_call(void **state)
 
 /* ---- A kernel that refuses ---- */
 
-static bool refuse_rings(void)
+static bool refuse(unsigned call)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -348,14 +352,13 @@ static bool refuse_rings(void)
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* For a process of its own. */
-static int run_refused(int log)
+/* For a process of its own, as the following ones. */
+static int run_refused(void)
 {
     struct pair pair;
 
-    if (!refuse_rings())
+    if (!refuse(SYS_io_uring_setup))
         return 77;
-    dup2(log, STDERR_FILENO);
     pair_open(&pair, &plain);
     for (int i = 0; i < 20; i++) {
         receive_and_send(&pair, 0, 50000);
@@ -364,6 +367,65 @@ static int run_refused(int log)
     int used = rings();
     pair_close(&pair);
     return used ? 1 : 0;
+}
+
+/* Receives of both sides, in the kernel since before, and a send: each ends once, and close returns
+ * with the memory. */
+static int run_without_enter(void)
+{
+    void *memory = malloc(BIG);
+    struct fi_cq_err_entry error;
+    struct pair pair;
+
+    pair_open(&pair, &plain);
+    receive_and_send(&pair, 0, 100);
+    expect_both(&pair, 0, 100);
+    assert_int_equal(fi_recv(pair.a.ep, memory, BIG, NULL, 0, memory), 0);
+    assert_int_equal(fi_recv(pair.b.ep, in, BIG, NULL, 0, in), 0);
+    if (!refuse(SYS_io_uring_enter))
+        return 77;
+    assert_int_equal(fi_send(pair.a.ep, out, BIG, NULL, 0, out), 0);
+    assert_int_equal(expect_failure(&pair, pair.a.tx, &error), FI_EPERM);
+    assert_ptr_equal(error.op_context, out);
+    expect_failure(&pair, pair.a.rx, &error);
+    assert_ptr_equal(error.op_context, memory);
+    free(memory);
+    expect_failure(&pair, pair.b.rx, &error);
+    assert_ptr_equal(error.op_context, in);
+    assert_true(fi_send(pair.a.ep, out, 10, NULL, 0, NULL) < 0);
+    pair_close(&pair);
+    return 0;
+}
+
+/* Close cannot ask the kernel to cancel, and returns all the same. */
+static int run_without_register(void)
+{
+    struct fi_eq_cm_entry event;
+    struct pair pair;
+
+    pair_open(&pair, &plain);
+    receive_and_send(&pair, 0, 100000);
+    expect_both(&pair, 0, 100000);
+    void *memory = malloc(BIG);
+    assert_int_equal(fi_recv(pair.a.ep, memory, BIG, NULL, 0, NULL), 0);
+    if (!refuse(SYS_io_uring_register))
+        return 77;
+    receive_and_send(&pair, 0, 100000);
+    expect_both(&pair, 0, 100000);
+    fi_close(&pair.a.ep->fid);
+    pair.a.ep = NULL;
+    free(memory);
+    expect_event(&pair, FI_SHUTDOWN, &event);
+    pair_close(&pair);
+    return 0;
+}
+
+static int (*const runs[])(void) = {run_refused, run_without_enter, run_without_register};
+
+static int run(const char *which, const char *log)
+{
+    dup2(atoi(log), STDERR_FILENO);
+    return runs[atoi(which)]();
 }
 
 static unsigned count(const char *text, const char *word)
@@ -375,16 +437,17 @@ static unsigned count(const char *text, const char *word)
     return found;
 }
 
-/* This program again, with a log of its own as its argument. */
-static int run_again(int log)
+/* This program again, with which of the runs and a log of its own as its arguments. */
+static int run_again(unsigned which, int log)
 {
-    char number[16];
+    char numbers[2][16];
     int status;
 
-    snprintf(number, sizeof(number), "%d", log);
+    snprintf(numbers[0], sizeof(numbers[0]), "%u", which);
+    snprintf(numbers[1], sizeof(numbers[1]), "%d", log);
     pid_t child = fork();
     if (!child) {
-        execl("/proc/self/exe", "refused", number, NULL);
+        execl("/proc/self/exe", "refused", numbers[0], numbers[1], NULL);
         _exit(2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -392,22 +455,49 @@ static int run_again(int log)
     return WEXITSTATUS(status);
 }
 
-static void a_kernel_that_refuses_is_told_of_once(void **state)
+/* text gets what the run says. */
+static void run_apart(unsigned which, char *text, size_t room)
 {
-    char name[] = "/tmp/weft-uring-XXXXXX", text[4096] = "";
+    char name[] = "/tmp/weft-uring-XXXXXX";
     int log = mkstemp(name);
 
     assert_true(log >= 0);
     unlink(name);
-    int code = run_again(log);
-    ssize_t len = pread(log, text, sizeof(text) - 1, 0);
+    int code = run_again(which, log);
+    ssize_t len = pread(log, text, room - 1, 0);
     text[len > 0 ? len : 0] = '\0';
     close(log);
+    if (code)
+        fprintf(stderr, "%s", text);
     if (code == 77)
         skip();
     assert_int_equal(code, 0);
+}
+
+static void a_kernel_that_refuses_is_told_of_once(void **state)
+{
+    char text[4096];
+
+    run_apart(0, text, sizeof(text));
     assert_int_equal(count(text, "io=uring"), 1);
     assert_non_null(strstr(text, "sockets are used"));
+}
+
+static void a_later_refusal_ends_each_operation_once(void **state)
+{
+    char text[4096];
+
+    run_apart(1, text, sizeof(text));
+    assert_non_null(strstr(text, "io_uring_enter is refused now"));
+    assert_non_null(strstr(text, "Operation not permitted"));
+}
+
+static void close_ends_where_nothing_can_be_cancelled(void **state)
+{
+    char text[4096];
+
+    run_apart(2, text, sizeof(text));
+    assert_non_null(strstr(text, "io_uring_register is refused now"));
 }
 
 int main(int argc, char **argv)
@@ -426,13 +516,15 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_child_leaves_the_ring_alone),
         cmocka_unit_test(a_thread_that_ends_takes_nothing_with_it),
         cmocka_unit_test(automatic_progress_needs_no_call),
+        cmocka_unit_test(a_later_refusal_ends_each_operation_once),
+        cmocka_unit_test(close_ends_where_nothing_can_be_cancelled),
     };
 
     setenv("FI_LOG_LEVEL", "warn", 1);
     if (make_buffers(NULL))
         return 1;
-    if (argc > 1)
-        return run_refused(atoi(argv[1]));
+    if (argc > 2)
+        return run(argv[1], argv[2]);
     int failed = cmocka_run_group_tests_name("tcp uring, refused", refused, NULL, NULL);
     if (failed)
         return failed;
