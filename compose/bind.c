@@ -217,19 +217,6 @@ int bind_stack(const struct parts *parts, const struct spec_stack *text, struct 
     return rc;
 }
 
-/* On top of all but parts that have to be there. The reference of stack passes. */
-static struct stack *put_hook(struct stack *hook, struct stack *stack)
-{
-    struct stack *lower, *put;
-
-    if (!stack->part->topmost || stack->automatic)
-        return stack_over(hook, stack);
-    lower = put_hook(hook, stack_hold(stack->lowers[0]));
-    put = lower ? stack_over(stack, lower) : NULL;
-    stack_release(stack);
-    return put;
-}
-
 int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error)
 {
@@ -251,10 +238,10 @@ int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct 
         if (rc)
             return rc;
         hook->hooked = true;
-        *stack = put_hook(hook, *stack);
-        stack_release(hook);
-        if (!*stack)
-            return -FI_ENOMEM;
+        rc = stack_add_lower(hook, *stack);
+        *stack = hook;
+        if (rc)
+            return rc;
     }
     return 0;
 }

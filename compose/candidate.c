@@ -278,14 +278,14 @@ static bool stack_has(const struct stack *stack, const struct part *part)
     return has;
 }
 
-/* What the user put on top stays there, unless the layer has to be. */
+/* What the user put on top stays there: hooks, and under them what only hooks may stand on. */
 static struct stack *put_asked(const struct stack *stack, const struct part *layer)
 {
     struct spec_error error;
     struct stack *put;
 
-    if (!layer->topmost && !stack->automatic &&
-        (stack->part->transparent || stack->part->topmost)) {
+    if (!stack->automatic &&
+        (stack->part->transparent || (stack->part->topmost && !layer->topmost))) {
         put = put_asked(stack->lowers[0], layer);
         return put ? stack_over(stack, put) : NULL;
     }

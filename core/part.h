@@ -88,9 +88,8 @@ struct part {
      * the planner offers the layer on each stack that it can stand on, under what is transparent;
      * else it is there only when it is named. */
     uint64_t adds;
-    /* Of such a layer: its operations name objects in memory of the application's, which
-     * transparent layers on top of it could not exchange: it goes on top of these, and they do not
-     * offer `adds` over it. */
+    /* Of such a layer: its operations name objects in memory of the application's, which only
+     * transparent layers exchange: the planner puts nothing else on top of it. */
     bool topmost;
 
     /*

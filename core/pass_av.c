@@ -90,7 +90,7 @@ int pass_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
     }
     children_hold(&domain->children);
     pass_tell_opened(domain->fabric, &av->fid.fid,
-                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
+                     &(struct pass_opening){.parent = &domain->fid.fid, .av = attr, .peer = peer});
     *ret_av = &av->fid;
     return 0;
 }

@@ -147,14 +147,19 @@ static void copy_desc_and_key(struct pass_mr *mr)
     mr->fid.key = fi_mr_key(mr->lower);
 }
 
-static void opened_mr(struct pass_mr *mr, struct fid_mr **ret_mr)
+/* iov NULL: no memory of the process's. */
+static void opened_mr(struct pass_mr *mr, const struct iovec *iov, size_t count, uint64_t access,
+                      struct fid_mr **ret_mr)
 {
     struct pass_domain *domain = mr->domain;
 
     copy_desc_and_key(mr);
     children_hold(&domain->children);
     pass_tell_opened(domain->fabric, &mr->fid.fid,
-                     &(struct pass_opening){.parent = &domain->fid.fid});
+                     &(struct pass_opening){.parent = &domain->fid.fid,
+                                            .iov = iov,
+                                            .iov_count = iov ? count : 0,
+                                            .access = access});
     *ret_mr = &mr->fid;
 }
 
@@ -179,7 +184,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
         free(mr);
         return rc;
     }
-    opened_mr(mr, ret_mr);
+    opened_mr(mr, flags & FI_MR_DMABUF ? NULL : down.mr_iov, down.iov_count, down.access, ret_mr);
     return 0;
 }
 
@@ -204,7 +209,7 @@ static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint6
         free(mr);
         return rc;
     }
-    opened_mr(mr, ret_mr);
+    opened_mr(mr, iov, count, access, ret_mr);
     return 0;
 }
 

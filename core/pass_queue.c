@@ -81,7 +81,7 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     }
     children_hold(&domain->children);
     pass_tell_opened(domain->fabric, &cq->fid.fid,
-                     &(struct pass_opening){.parent = &domain->fid.fid, .peer = peer});
+                     &(struct pass_opening){.parent = &domain->fid.fid, .cq = attr, .peer = peer});
     *ret_cq = &cq->fid;
     return 0;
 }

@@ -16,7 +16,12 @@ struct pass_opening {
     const struct fi_tx_attr *tx;  /* of endpoints and contexts that transmit */
     const struct fi_rx_attr *rx;  /* of those that receive, shared ones too */
     const struct fi_alias *alias; /* of an alias */
-    bool peer;                    /* FI_PEER: its owner is above */
+    const struct fi_cq_attr *cq;  /* as given: may be NULL */
+    const struct fi_av_attr *av;  /* as given: may be NULL */
+    const struct iovec *iov;      /* of a region in memory of the process's: iov_count of them */
+    size_t iov_count;
+    uint64_t access; /* of a region */
+    bool peer;       /* FI_PEER: its owner is above */
 };
 
 /* In a struct pass_ops. */

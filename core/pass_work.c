@@ -14,8 +14,8 @@ enum {
 struct work_copy {
     struct work_copy *next; /* of the bucket; the newest first */
     const struct fi_deferred_work *theirs;
-    bool calling; /* the lower is being called with it */
-    bool dropped;
+    int calls;    /* of the lower with it, under way: its address stays its own while it is used */
+    bool dropped; /* taken out: the last call frees it */
     struct fi_deferred_work work;
     union {
         struct fid *fid; /* the first of each is an endpoint or a counter */
@@ -49,26 +49,31 @@ static struct work_copy *find(const struct pass_domain *domain,
     return copy;
 }
 
-/* False: it is not there any more. */
-static bool take_out(const struct pass_domain *domain, const struct work_copy *copy,
-                     const struct fi_deferred_work *theirs)
-{
-    struct work_copy **link = bucket_of(domain, theirs);
-
-    while (*link && *link != copy)
-        link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = copy->next;
-    return true;
-}
-
-/* Of one that is taken out. Who calls the lower with it frees it afterwards. */
 static void drop(struct work_copy *copy)
 {
-    if (copy->calling)
-        copy->dropped = true;
-    else
+    copy->dropped = true;
+    if (!copy->calls)
+        free(copy);
+}
+
+/* Nothing, if another call has done that. */
+static void take_out(const struct pass_domain *domain, struct work_copy *copy)
+{
+    struct work_copy **link = bucket_of(domain, copy->theirs);
+
+    if (copy->dropped)
+        return;
+    while (*link != copy)
+        link = &(*link)->next;
+    *link = copy->next;
+    drop(copy);
+}
+
+/* The lower has been called with it. */
+static void leave(struct work_copy *copy)
+{
+    copy->calls--;
+    if (copy->dropped && !copy->calls)
         free(copy);
 }
 
@@ -145,7 +150,7 @@ static int copy_work(const struct pass_fabric *fabric, const struct fi_deferred_
     if (!copy)
         return -FI_ENOMEM;
     copy->theirs = theirs;
-    copy->calling = true;
+    copy->calls = 1;
     copy->work.threshold = theirs->threshold;
     copy->work.triggering_cntr = theirs->triggering_cntr;
     copy->work.completion_cntr = theirs->completion_cntr;
@@ -182,20 +187,15 @@ static int put_in(struct pass_domain *domain, struct work_copy *copy)
     return rc;
 }
 
-static void called(struct pass_domain *domain, struct work_copy *copy, int rc)
+static void queued(struct pass_domain *domain, struct work_copy *copy, int rc)
 {
-    bool done;
-
     pthread_mutex_lock(&domain->work_mutex);
-    copy->calling = false;
-    done = rc || copy->dropped;
-    if (rc && !copy->dropped)
-        take_out(domain, copy, copy->theirs);
-    if (!done)
+    if (rc)
+        take_out(domain, copy);
+    else if (!copy->dropped)
         drop_older(copy);
+    leave(copy);
     pthread_mutex_unlock(&domain->work_mutex);
-    if (done)
-        free(copy);
 }
 
 int pass_work_queue(struct pass_domain *domain, const struct fi_deferred_work *theirs)
@@ -211,7 +211,7 @@ int pass_work_queue(struct pass_domain *domain, const struct fi_deferred_work *t
         return rc;
     }
     rc = fi_control(&domain->lower->fid, FI_QUEUE_WORK, &copy->work);
-    called(domain, copy, rc);
+    queued(domain, copy, rc);
     return rc;
 }
 
@@ -223,15 +223,18 @@ int pass_work_cancel(struct pass_domain *domain, struct fi_deferred_work *theirs
 
     pthread_mutex_lock(&domain->work_mutex);
     copy = find(domain, theirs);
+    if (copy)
+        copy->calls++;
     pthread_mutex_unlock(&domain->work_mutex);
     rc = fi_control(&domain->lower->fid, FI_CANCEL_WORK, copy ? &copy->work : theirs);
-    if (rc || !copy)
+    if (!copy)
         return rc;
     pthread_mutex_lock(&domain->work_mutex);
-    if (take_out(domain, copy, theirs))
-        drop(copy);
+    if (!rc)
+        take_out(domain, copy);
+    leave(copy);
     pthread_mutex_unlock(&domain->work_mutex);
-    return 0;
+    return rc;
 }
 
 int pass_work_flush(struct pass_domain *domain, struct fid_cntr *cntr)

@@ -8,7 +8,7 @@
 #define WEFT_DEBUG_H
 
 #include "core/call.h"
-#include "core/pass.h"
+#include "core/pass_watch.h"
 #include "layers/debug/debug_report.h"
 
 enum {
@@ -113,6 +113,8 @@ void *debug_opened(struct fid *fid, struct fid *parent, size_t size);
 const char *debug_name(const struct debug_object *object, char text[DEBUG_NAME]);
 /* Is this an object of the layer that is open? Mutex held by nobody. */
 bool debug_is_open(struct debug_layer *layer, const struct fid *fid);
+/* The user is bound to the target, or made of it: it has to close first. */
+void debug_used(struct debug_object *user, struct debug_object *target);
 void debug_object_ops(struct pass_ops *ops);
 
 /* ---- debug_closed.c: objects that are closed ---- */
@@ -177,7 +179,9 @@ int debug_flight_count(struct debug_mr *mr);
 /* The region of the descriptor of a buffer, best one that has it whole; NULL. Mutex held. */
 struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *desc,
                                  const struct iovec *iov);
-/* A region was opened, or has got its descriptor anew: it has one. */
+/* A region was opened. */
+void debug_region_opened(struct fid *fid, const struct pass_opening *opening);
+/* It was, or has got its descriptor anew: it has one. */
 void debug_region_named(struct fid_mr *fid);
 
 #endif

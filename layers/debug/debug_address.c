@@ -165,18 +165,6 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_
 
 /* ---- Sets ---- */
 
-static int open_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
-                    void *context)
-{
-    const struct debug_av *av = own_of(fid);
-    int rc = pass_av_ops.av_set(fid, attr, set, context);
-
-    if (!rc && av)
-        debug_opened(&(*set)->fid, (struct fid *)av->object.parent->fid,
-                     sizeof(struct debug_object));
-    return rc;
-}
-
 static int unite(struct fid_av_set *set, const struct fid_av_set *other)
 {
     if (debug_is_closed(debug_of(&set->fid), "fi_av_set_union", &other->fid))
@@ -209,7 +197,6 @@ void debug_address_ops(struct pass_ops *ops)
     av_ops.insertsym = insertsym;
     av_ops.insert_auth_key = insert_auth_key;
     av_ops.remove = av_remove;
-    av_ops.av_set = open_set;
     ops->av = &av_ops;
     set_ops = pass_av_set_ops;
     set_ops.set_union = unite;

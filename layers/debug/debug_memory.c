@@ -86,71 +86,41 @@ void debug_region_named(struct fid_mr *fid)
         fid->mem_desc = object;
 }
 
-static void registered(struct fid *domain, struct fid_mr *fid, const struct iovec *iov,
-                       size_t count, uint64_t access)
+void debug_region_opened(struct fid *fid, const struct pass_opening *opening)
 {
-    struct debug_mr *mr = debug_opened(&fid->fid, domain, sizeof(*mr));
+    struct debug_mr *mr = debug_opened(fid, opening->parent, sizeof(*mr));
 
     if (!mr)
         return;
-    mr->domain = object_of(debug_of(domain), struct debug_domain, object);
-    mr->access = access;
-    debug_region_named(fid);
+    mr->domain = object_of(mr->object.parent, struct debug_domain, object);
+    mr->access = opening->access;
+    debug_region_named(object_of(fid, struct fid_mr, fid));
     list_init(&mr->region);
-    if (iov && count <= DEBUG_IOVS)
-        for (; mr->count < count; mr->count++)
-            mr->iov[mr->count] = iov[mr->count];
+    if (opening->iov_count <= DEBUG_IOVS)
+        for (; mr->count < opening->iov_count; mr->count++)
+            mr->iov[mr->count] = opening->iov[mr->count];
     pthread_mutex_lock(&mr->object.layer->mutex);
     list_attach(&mr->region, &mr->domain->regions);
     pthread_mutex_unlock(&mr->object.layer->mutex);
-}
-
-static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access, uint64_t offset,
-               uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    const struct iovec iov = {(void *)(uintptr_t)buf, len};
-    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, key, flags, mr, context);
-
-    if (!rc)
-        registered(domain, *mr, &iov, 1, access);
-    return rc;
-}
-
-static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint64_t access,
-                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    int rc = pass_mr_ops.regv(domain, iov, count, access, offset, key, flags, mr, context);
-
-    if (!rc)
-        registered(domain, *mr, iov, count, access);
-    return rc;
 }
 
 static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
                    struct fid_mr **mr)
 {
     struct fi_mr_attr now;
-    int rc;
 
     abi_mr_attr_import(attr, object_of(domain, struct pass_domain, fid.fid)->fabric->base.abi,
                        &now);
     if (now.base_mr && debug_is_closed(debug_of(domain), "fi_mr_regattr", &now.base_mr->fid))
         return -FI_EINVAL;
-    rc = pass_mr_ops.regattr(domain, attr, flags, mr);
-    if (!rc)
-        registered(domain, *mr, flags & FI_MR_DMABUF ? NULL : attr->mr_iov, attr->iov_count,
-                   attr->access);
-    return rc;
+    return pass_mr_ops.regattr(domain, attr, flags, mr);
 }
 
-static struct fi_ops_mr mr_ops = {
-    .size = sizeof(mr_ops),
-    .reg = reg,
-    .regv = regv,
-    .regattr = regattr,
-};
+static struct fi_ops_mr mr_ops;
 
 void debug_memory_ops(struct pass_ops *ops)
 {
+    mr_ops = pass_mr_ops;
+    mr_ops.regattr = regattr;
     ops->mr = &mr_ops;
 }

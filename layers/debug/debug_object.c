@@ -216,7 +216,7 @@ static int close_object(struct fid *fid)
 
 /* ---- Binding ---- */
 
-static void used(struct debug_object *user, struct debug_object *target)
+void debug_used(struct debug_object *user, struct debug_object *target)
 {
     struct debug_use *use = malloc(sizeof(*use));
 
@@ -275,41 +275,13 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
     if (rc || !target)
         return rc;
     if (debug_of(target))
-        used(object, debug_of(target));
+        debug_used(object, debug_of(target));
     if (is_endpoint(fid->fclass))
         bind_endpoint(object_of(object, struct debug_ep, object), target, flags);
     return 0;
 }
 
 /* ---- Control ---- */
-
-static void alias_opened(struct fid *fid, const struct fi_alias *alias)
-{
-    const struct debug_ep *from = object_of(debug_of(fid), struct debug_ep, object);
-    struct debug_ep *ep =
-        debug_opened(*alias->fid, (struct fid *)from->object.parent->fid, sizeof(*ep));
-
-    if (!ep)
-        return;
-    ep->domain = from->domain;
-    ep->type = from->type;
-    ep->contexts = from->contexts;
-    ep->caps = from->caps;
-    ep->tx_op_flags = alias->flags & FI_TRANSMIT ? alias->flags & ~FI_TRANSMIT : from->tx_op_flags;
-    ep->rx_op_flags = alias->flags & FI_RECV ? alias->flags & ~FI_RECV : from->rx_op_flags;
-    ep->tx_iov = from->tx_iov;
-    ep->rx_iov = from->rx_iov;
-    ep->rma_iov = from->rma_iov;
-    ep->inject_size = from->inject_size;
-    ep->max_msg_size = from->max_msg_size;
-    ep->tx_selective = from->tx_selective;
-    ep->rx_selective = from->rx_selective;
-    ep->tx = from->tx;
-    ep->rx = from->rx;
-    ep->av = from->av;
-    atomic_store(&ep->enabled, true);
-    used(&ep->object, debug_of(fid));
-}
 
 static int control_object(struct fid *fid, int command, void *arg)
 {
@@ -325,7 +297,6 @@ static int control_object(struct fid *fid, int command, void *arg)
     ep = object_of(object, struct debug_ep, object);
     switch (command) {
     case FI_ENABLE: atomic_store(&ep->enabled, true); break;
-    case FI_ALIAS: alias_opened(fid, arg); break;
     case FI_SETOPSFLAG:
         if (*(const uint64_t *)arg & FI_TRANSMIT)
             ep->tx_op_flags = *(const uint64_t *)arg & ~FI_TRANSMIT;

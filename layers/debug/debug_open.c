@@ -84,106 +84,54 @@ static void check_granted(const struct debug_object *parent, const struct pass_f
     reasons_destroy(reasons);
 }
 
-/* ---- Fabric ---- */
+/* ---- What is known of what was opened ---- */
 
-static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                        uint64_t flags, void *context)
+/* What a set, a group and an alias hang on is not what they were made of. */
+static struct fid *parent_of(const struct fid *fid, const struct pass_opening *opening)
 {
-    int rc = pass_fabric_ops.domain2(fabric, info, domain, flags, context);
-    struct debug_domain *own =
-        rc ? NULL : debug_opened(&(*domain)->fid, &fabric->fid, sizeof(*own));
+    bool beside = opening->alias || fid->fclass == FI_CLASS_AV_SET || fid->fclass == FI_CLASS_MC;
+    const struct debug_object *from = debug_of(opening->parent);
+
+    return beside && from ? (struct fid *)from->parent->fid : opening->parent;
+}
+
+static void domain_opened(struct fid *fid, const struct pass_opening *opening)
+{
+    struct debug_domain *own = debug_opened(fid, opening->parent, sizeof(*own));
+    const struct fi_info *info = opening->info;
 
     if (!own)
-        return rc;
+        return;
     list_init(&own->regions);
     own->threading = info->domain_attr ? info->domain_attr->threading : FI_THREAD_SAFE;
     own->local = info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL;
     own->data_size = info->domain_attr ? info->domain_attr->cq_data_size : 0;
-    own->peers = flags & FI_PEER;
-    return 0;
+    own->peers = opening->peer;
 }
 
-static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                       void *context)
+static void cq_opened(struct fid *fid, const struct pass_opening *opening)
 {
-    return open_domain2(fabric, info, domain, 0, context);
-}
-
-static int open_pep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
-                    void *context)
-{
-    int rc = pass_pep_open(fabric, info, pep, context);
-
-    if (!rc)
-        debug_opened(&(*pep)->fid, &fabric->fid, sizeof(struct debug_object));
-    return rc;
-}
-
-static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
-                   void *context)
-{
-    int rc = pass_eq_open(fabric, attr, eq, context);
-
-    if (!rc)
-        debug_opened(&(*eq)->fid, &fabric->fid, sizeof(struct debug_object));
-    return rc;
-}
-
-static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-    const struct debug_object *root = debug_of(&fabric->fid);
-    char whom[DEBUG_NAME];
-
-    for (int i = 0; root && i < count; i++) {
-        if (debug_is_open(root->layer, fids[i]))
-            continue;
-        debug_report(root->layer->reporter, DEBUG_CLOSED, "fi_trywait", debug_name(root, whom),
-                     "%p is no open object of this stack", (void *)fids[i]);
-        return -FI_EINVAL;
-    }
-    return pass_fabric_ops.trywait(fabric, fids, count);
-}
-
-/* ---- Domain ---- */
-
-static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
-                     void *context)
-{
-    int rc = pass_cntr_open(domain, attr, cntr, context);
-
-    if (!rc)
-        debug_opened(&(*cntr)->fid, &domain->fid, sizeof(struct debug_object));
-    return rc;
-}
-
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    int rc = pass_cq_open(domain, attr, cq, context);
-    struct debug_cq *own = rc ? NULL : debug_opened(&(*cq)->fid, &domain->fid, sizeof(*own));
+    struct debug_cq *own = debug_opened(fid, opening->parent, sizeof(*own));
 
     if (!own)
-        return rc;
-    own->domain = object_of(debug_of(&domain->fid), struct debug_domain, object);
-    own->format = attr ? attr->format : FI_CQ_FORMAT_UNSPEC;
-    own->wait = attr ? attr->wait_obj : FI_WAIT_NONE;
-    own->peer = attr && attr->flags & FI_PEER;
+        return;
+    own->domain = object_of(own->object.parent, struct debug_domain, object);
+    own->format = opening->cq ? opening->cq->format : FI_CQ_FORMAT_UNSPEC;
+    own->wait = opening->cq ? opening->cq->wait_obj : FI_WAIT_NONE;
+    own->peer = opening->peer;
     if (own->peer)
         own->domain->peers = true;
-    return 0;
 }
 
-static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
-                   void *context)
+static void av_opened(struct fid *fid, const struct pass_opening *opening)
 {
-    int rc = pass_av_open(domain, attr, av, context);
-    struct debug_av *own = rc ? NULL : debug_opened(&(*av)->fid, &domain->fid, sizeof(*own));
+    struct debug_av *own = debug_opened(fid, opening->parent, sizeof(*own));
+    const struct fi_av_attr *attr = opening->av;
 
-    if (!own)
-        return rc;
-    own->rx_ctx_bits = attr ? attr->rx_ctx_bits : 0;
-    own->open = attr && (attr->name || attr->flags & (FI_PEER | FI_EVENT | FI_READ));
-    return 0;
+    if (!own || !attr)
+        return;
+    own->rx_ctx_bits = attr->rx_ctx_bits;
+    own->open = attr->name || attr->flags & (FI_PEER | FI_EVENT | FI_READ);
 }
 
 static void fill_tx(struct debug_ep *own, const struct fi_tx_attr *attr)
@@ -208,16 +156,6 @@ static void fill_rx(struct debug_ep *own, const struct fi_rx_attr *attr)
     own->contexts = own->contexts || attr->mode & (FI_CONTEXT | FI_CONTEXT2);
 }
 
-static struct debug_ep *ep_opened(struct fid_ep *ep, struct fid *parent, struct fid_domain *domain)
-{
-    struct debug_ep *own = debug_opened(&ep->fid, parent, sizeof(*own));
-    struct debug_object *above = debug_of(&domain->fid);
-
-    if (own)
-        own->domain = object_of(above, struct debug_domain, object);
-    return own;
-}
-
 static void fill_info(struct debug_ep *own, const struct fi_info *info)
 {
     own->contexts = info->mode & (FI_CONTEXT | FI_CONTEXT2);
@@ -229,119 +167,117 @@ static void fill_info(struct debug_ep *own, const struct fi_info *info)
     own->caps = caps_expand(own->caps);
 }
 
+static void fill_context(struct debug_ep *own, const struct debug_ep *whole,
+                         const struct pass_opening *opening)
+{
+    own->type = whole->type;
+    own->contexts = whole->contexts;
+    own->max_msg_size = whole->max_msg_size;
+    own->av = whole->av;
+    fill_tx(own, opening->tx);
+    fill_rx(own, opening->rx);
+    own->caps = caps_expand(own->caps);
+}
+
+static void fill_alias(struct debug_ep *own, struct debug_ep *from, const struct fi_alias *alias)
+{
+    own->type = from->type;
+    own->contexts = from->contexts;
+    own->caps = from->caps;
+    own->tx_op_flags = alias->flags & FI_TRANSMIT ? alias->flags & ~FI_TRANSMIT : from->tx_op_flags;
+    own->rx_op_flags = alias->flags & FI_RECV ? alias->flags & ~FI_RECV : from->rx_op_flags;
+    own->tx_iov = from->tx_iov;
+    own->rx_iov = from->rx_iov;
+    own->rma_iov = from->rma_iov;
+    own->inject_size = from->inject_size;
+    own->max_msg_size = from->max_msg_size;
+    own->tx_selective = from->tx_selective;
+    own->rx_selective = from->rx_selective;
+    own->tx = from->tx;
+    own->rx = from->rx;
+    own->av = from->av;
+    atomic_store(&own->enabled, true);
+    debug_used(&own->object, &from->object);
+}
+
+static void ep_opened(struct fid *fid, const struct pass_opening *opening)
+{
+    struct debug_ep *own = debug_opened(fid, parent_of(fid, opening), sizeof(*own));
+    struct pass_domain *domain = object_of(fid, struct pass_ep, fid.fid)->domain;
+    struct debug_ep *from;
+
+    if (!own)
+        return;
+    own->domain = object_of(debug_of(&domain->fid.fid), struct debug_domain, object);
+    if (opening->info) {
+        fill_info(own, opening->info);
+        return;
+    }
+    if (fid->fclass == FI_CLASS_SRX_CTX && !opening->alias) {
+        own->receives_only = true;
+        atomic_store(&own->enabled, true);
+        fill_rx(own, opening->rx);
+        return;
+    }
+    from = object_of(debug_of(opening->parent), struct debug_ep, object);
+    if (opening->alias)
+        fill_alias(own, from, opening->alias);
+    else
+        fill_context(own, from, opening);
+}
+
+static void opened(const struct pass_fabric *fabric, struct fid *fid,
+                   const struct pass_opening *opening)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_DOMAIN: domain_opened(fid, opening); break;
+    case FI_CLASS_CQ: cq_opened(fid, opening); break;
+    case FI_CLASS_AV: av_opened(fid, opening); break;
+    case FI_CLASS_MR: debug_region_opened(fid, opening); break;
+    case FI_CLASS_EP:
+    case FI_CLASS_SEP:
+    case FI_CLASS_TX_CTX:
+    case FI_CLASS_RX_CTX:
+    case FI_CLASS_SRX_CTX: ep_opened(fid, opening); break;
+    default: debug_opened(fid, parent_of(fid, opening), sizeof(struct debug_object)); break;
+    }
+}
+
+/* ---- Calls that are checked ---- */
+
+static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    const struct debug_object *root = debug_of(&fabric->fid);
+    char whom[DEBUG_NAME];
+
+    for (int i = 0; root && i < count; i++) {
+        if (debug_is_open(root->layer, fids[i]))
+            continue;
+        debug_report(root->layer->reporter, DEBUG_CLOSED, "fi_trywait", debug_name(root, whom),
+                     "%p is no open object of this stack", (void *)fids[i]);
+        return -FI_EINVAL;
+    }
+    return pass_fabric_ops.trywait(fabric, fids, count);
+}
+
 static int open_ep2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
                     uint64_t flags, void *context)
 {
     struct debug_object *domain = debug_of(&fid->fid);
     struct pass_fabric *fabric = pass_domain_of(fid)->fabric;
-    struct fi_info *copy = fabric_info(&fabric->base, info);
-    struct debug_ep *own;
-    int rc;
+    struct fi_info *copy = domain ? fabric_info(&fabric->base, info) : NULL;
+    bool bad = copy && debug_is_closed(domain, "fi_endpoint", copy->handle);
 
-    if (copy && debug_is_closed(domain, "fi_endpoint", copy->handle)) {
-        info_free(copy);
-        return -FI_EINVAL;
-    }
-    if (domain && copy)
+    if (copy && !bad)
         check_granted(domain, fabric, copy, "fi_endpoint");
-    rc = pass_ep_open2(fid, info, ep, flags, context);
-    own = rc || !copy || !domain ? NULL : ep_opened(*ep, &fid->fid, fid);
-    if (own)
-        fill_info(own, copy);
     info_free(copy);
-    return rc;
+    return bad ? -FI_EINVAL : pass_ep_open2(fid, info, ep, flags, context);
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                    void *context)
 {
     return open_ep2(domain, info, ep, 0, context);
-}
-
-static int open_sep(struct fid_domain *fid, struct fi_info *info, struct fid_ep **sep,
-                    void *context)
-{
-    struct pass_fabric *fabric = pass_domain_of(fid)->fabric;
-    int rc = pass_sep_open(fid, info, sep, context);
-    struct fi_info *copy = rc ? NULL : fabric_info(&fabric->base, info);
-    struct debug_ep *own = copy && debug_of(&fid->fid) ? ep_opened(*sep, &fid->fid, fid) : NULL;
-
-    if (own)
-        fill_info(own, copy);
-    info_free(copy);
-    return rc;
-}
-
-static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                    void *context)
-{
-    int rc = pass_srx_open(domain, attr, srx, context);
-    struct debug_ep *own =
-        rc || !debug_of(&domain->fid) ? NULL : ep_opened(*srx, &domain->fid, domain);
-
-    if (!own)
-        return rc;
-    own->receives_only = true;
-    atomic_store(&own->enabled, true);
-    fill_rx(own, attr);
-    return 0;
-}
-
-static int open_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
-                    void *context)
-{
-    int rc = pass_stx_open(domain, attr, stx, context);
-
-    if (!rc)
-        debug_opened(&(*stx)->fid, &domain->fid, sizeof(struct debug_object));
-    return rc;
-}
-
-/* ---- Contexts of scalable endpoints, groups ---- */
-
-static struct debug_ep *context_opened(struct fid_ep *sep, struct fid_ep *ep)
-{
-    struct pass_domain *domain = object_of(sep, struct pass_ep, fid)->domain;
-    const struct debug_ep *whole;
-    struct debug_ep *own;
-
-    if (!debug_of(&sep->fid) || !debug_of(&domain->fid.fid))
-        return NULL;
-    whole = object_of(debug_of(&sep->fid), struct debug_ep, object);
-    own = ep_opened(ep, &sep->fid, &domain->fid);
-    if (!own)
-        return NULL;
-    own->type = whole->type;
-    own->contexts = whole->contexts;
-    own->max_msg_size = whole->max_msg_size;
-    own->av = whole->av;
-    return own;
-}
-
-static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
-    struct debug_ep *own = rc ? NULL : context_opened(sep, *ep);
-
-    if (own)
-        fill_tx(own, attr);
-    if (own)
-        own->caps = caps_expand(own->caps);
-    return rc;
-}
-
-static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
-    struct debug_ep *own = rc ? NULL : context_opened(sep, *ep);
-
-    if (own)
-        fill_rx(own, attr);
-    if (own)
-        own->caps = caps_expand(own->caps);
-    return rc;
 }
 
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
@@ -396,11 +332,9 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
     if (group && group->set && debug_is_closed(object, "fi_join_collective", &group->set->fid))
         return -FI_EINVAL;
     rc = pass_cm_ops.join(ep, addr, flags, mc, context);
-    if (rc || !object)
-        return rc;
-    object_of(object, struct debug_ep, object)->joined = true;
-    debug_opened(&(*mc)->fid, (struct fid *)object->parent->fid, sizeof(struct debug_object));
-    return 0;
+    if (!rc && object)
+        object_of(object, struct debug_ep, object)->joined = true;
+    return rc;
 }
 
 static struct fi_ops_fabric fabric_ops;
@@ -408,31 +342,22 @@ static struct fi_ops_domain domain_ops;
 static struct fi_ops_ep ep_ops;
 static struct fi_ops_cm cm_ops;
 
+static const struct pass_watch watch = {.opened = opened};
+
 void debug_open_ops(struct pass_ops *ops)
 {
     fabric_ops = pass_fabric_ops;
-    fabric_ops.domain = open_domain;
-    fabric_ops.domain2 = open_domain2;
-    fabric_ops.passive_ep = open_pep;
-    fabric_ops.eq_open = open_eq;
     fabric_ops.trywait = trywait;
     domain_ops = pass_domain_ops;
-    domain_ops.cq_open = open_cq;
-    domain_ops.cntr_open = open_cntr;
-    domain_ops.av_open = open_av;
     domain_ops.endpoint = open_ep;
     domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = open_sep;
-    domain_ops.srx_ctx = open_srx;
-    domain_ops.stx_ctx = open_stx;
     ep_ops = pass_ep_ops;
-    ep_ops.tx_ctx = open_tx;
-    ep_ops.rx_ctx = open_rx;
     ep_ops.setopt = ep_setopt;
     cm_ops = pass_cm_ops;
     cm_ops.connect = ep_connect;
     cm_ops.accept = ep_accept;
     cm_ops.join = ep_join;
+    ops->watch = &watch;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;
     ops->ep = &ep_ops;

@@ -99,8 +99,12 @@ static const struct {
     {"coll;shm", NULL, NULL, "shm;ofi_coll ", FI_COLLECTIVE},
     {"trigger;coll;noop;shm", NULL, NULL,
      "shm;ofi_coll;ofi_trigger=shm;ofi_hook_noop;ofi_coll;ofi_trigger "},
-    {"noop;shm", NULL, NULL, "shm=shm;ofi_hook_noop shm;ofi_trigger=shm;ofi_hook_noop;ofi_trigger ",
+    {"noop;shm", NULL, NULL, "shm=shm;ofi_hook_noop shm;ofi_trigger=shm;ofi_trigger;ofi_hook_noop ",
      FI_TRIGGER},
+    {"noop;shm", NULL, "shm;ofi_coll;ofi_trigger",
+     "shm;ofi_coll;ofi_trigger=shm;ofi_coll;ofi_trigger;ofi_hook_noop "},
+    {"noop;trigger;trace;shm", NULL, "shm;ofi_coll",
+     "shm;ofi_coll;ofi_trigger=shm;ofi_coll;ofi_hook_trace;ofi_trigger;ofi_hook_noop "},
     {"trigger;shm", NULL, NULL, "shm;ofi_trigger shm;ofi_coll;ofi_trigger ", FI_COLLECTIVE},
     {"trigger;shm", "trace", NULL, "shm;ofi_trigger "},
     {"^coll", NULL, "shm", "shm ", FI_COLLECTIVE},
@@ -173,6 +177,31 @@ static void name_leads_back_to_its_stack(void **state)
         struct environment environment = {cases[i].provider, cases[i].hook};
 
         assert_names_lead_back(&environment, cases[i].caps, cases[i].wanted);
+    }
+}
+
+static void fi_hook_stays_over_what_hints_bring_in(void **state)
+{
+    static const char *const providers[] = {NULL, "tcp", "shm", "trigger;shm", "noop;coll;shm"};
+
+    for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++) {
+        struct environment environment = {providers[i], "trace(file=x);noop"};
+        struct candidates candidates;
+        bool triggers = false;
+
+        assert_int_equal(candidates_make(&fake_parts, &environment, FI_COLLECTIVE | FI_TRIGGER,
+                                         NULL, NULL, &candidates),
+                         0);
+        for (size_t n = 0; n < candidates.count; n++) {
+            const struct stack *top = candidates.list[n].stack, *second = top->lowers[0];
+
+            assert_true(top->hooked && second->hooked && !second->lowers[0]->hooked);
+            assert_string_equal(top->part->name, "trace");
+            assert_string_equal(second->part->name, "noop");
+            triggers = triggers || !strcmp(second->lowers[0]->part->name, "trigger");
+        }
+        assert_true(triggers || (i && providers[i][0] == 'n'));
+        candidates_finish(&candidates);
     }
 }
 
@@ -511,6 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidates_are_those_of_the_texts),
         cmocka_unit_test(name_leads_back_to_its_stack),
+        cmocka_unit_test(fi_hook_stays_over_what_hints_bring_in),
         cmocka_unit_test(names_of_drawn_specs_lead_back),
         cmocka_unit_test(hints_go_down_and_offers_come_up),
         cmocka_unit_test(null_hints_list_everything),
