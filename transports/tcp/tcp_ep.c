@@ -411,6 +411,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     ep->min_multi_recv = TCP_MIN_MULTI_RECV;
     list_init(&ep->hot);
     list_init(&ep->work);
+    list_init(&ep->ended);
     list_init(&ep->unwatched);
     list_init(&ep->inbounds);
     list_init(&ep->shared_use.link);

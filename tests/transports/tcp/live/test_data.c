@@ -597,34 +597,6 @@ enum {
     MANY = 24
 };
 
-/* One more endpoint of side's domain, on its queues and its shared context. */
-static struct fid_ep *another(struct pair *pair, struct side *side, struct fi_info *info)
-{
-    struct fid_ep *ep;
-
-    assert_int_equal(fi_endpoint(side->domain, info, &ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(ep, &pair->eq->fid, 0), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->tx->fid, FI_TRANSMIT), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->rx->fid, FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->srx->fid, 0), 0);
-    assert_int_equal(fi_enable(ep), 0);
-    return ep;
-}
-
-static void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b)
-{
-    struct fi_eq_cm_entry entry;
-
-    *a = another(pair, &pair->a, pair->info);
-    assert_int_equal(fi_connect(*a, &pair->address, NULL, 0), 0);
-    expect_event(pair, FI_CONNREQ, &entry);
-    *b = another(pair, &pair->b, entry.info);
-    fi_freeinfo(entry.info);
-    assert_int_equal(fi_accept(*b, NULL, 0), 0);
-    expect_event(pair, FI_CONNECTED, &entry);
-    expect_event(pair, FI_CONNECTED, &entry);
-}
-
 /* All of them busy in turn: none is forgotten when others are hot. */
 static void many_connections_share_queues_and_a_context(void **state)
 {
