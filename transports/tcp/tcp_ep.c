@@ -378,8 +378,6 @@ static int read_info(struct tcp_ep *ep, const struct fi_info *info)
     ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA);
     ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
-    if (!ep->needs_srx)
-        ep->caps &= ~FI_TAGGED;
     ep->tclass = info->tx_attr->tclass;
     if (ep->tclass == FI_TC_UNSPEC)
         ep->tclass = ep->domain->base.info->domain_attr->tclass;
