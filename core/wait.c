@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
@@ -174,7 +175,7 @@ static int block_cond(struct wait *wait, int timeout_ms)
 
 int wait_block(struct wait *wait, int timeout_ms)
 {
-    struct epoll_event event;
+    struct pollfd sources = {.fd = wait->epoll_fd, .events = POLLIN};
     int n;
 
     if (wait->obj == FI_WAIT_MUTEX_COND)
@@ -183,7 +184,9 @@ int wait_block(struct wait *wait, int timeout_ms)
         sched_yield();
         return 0;
     }
-    n = epoll_wait(wait->epoll_fd, &event, 1, timeout_ms);
+    /* What the kernel does for an io_uring of this thread interrupts epoll_wait as a signal does;
+     * it lets poll go on. */
+    n = poll(&sources, 1, timeout_ms);
     if (n > 0)
         return 0;
     return n == 0 ? -FI_EAGAIN : -errno;

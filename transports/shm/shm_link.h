@@ -31,8 +31,8 @@ struct shm_link {
     fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
-    bool heard;  /* the peer has written: before, nobody touches the page of its half */
-    bool told;   /* that this side has */
+    bool heard;   /* the peer has written: before, nobody touches the page of its half */
+    bool told;    /* that this side has */
     bool one_way; /* of a peer's transmit context, that receives nothing */
     bool chosen;  /* what is sent to this peer goes over this link, as long as it lives */
     bool cross_read, cross_write; /* not refused yet */

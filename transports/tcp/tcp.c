@@ -5,6 +5,8 @@
 #include "transports/tcp/tcp_fabric.h"
 #include "transports/tcp/tcp_info.h"
 
+static const char *const ios[] = {"sockets", "uring", NULL};
+
 static const struct param_def tcp_params[] = {
     {.key = "iface",
      .type = PARAM_LIST,
@@ -64,6 +66,19 @@ static const struct param_def tcp_params[] = {
      .default_text = "yes",
      .help = "Send several small operations that follow each other without a progress call in one "
              "system call; the last of them may leave up to 2 ms later."},
+    {.key = "io",
+     .type = PARAM_CHOICE,
+     .default_text = "sockets",
+     .choices = ios,
+     .help =
+         "How connections send and receive: sockets, by system calls; uring, through an io_uring "
+         "for each queue, or as sockets where the kernel refuses one."},
+    {.key = "zero_copy_size",
+     .type = PARAM_SIZE,
+     .default_text = "64k",
+     .help =
+         "Payloads of so many bytes or more are sent without a copy with io=uring; a connection "
+         "whose device copies them all the same stops asking for it. inf: none."},
     TAP_PARAMS,
     {.key = NULL},
 };

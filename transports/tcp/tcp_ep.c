@@ -31,6 +31,8 @@ enum {
  * read of our data yet. */
 static void drain(struct tcp_ep *ep)
 {
+    if (ep->set->ring)
+        tcp_uring_quiesce(ep, SHUTDOWN_MS);
     for (int i = 0; i < DRAIN_READS; i++) {
         if (recv(ep->fd, ep->set->buffer, TCP_BUFFER, MSG_DONTWAIT) <= 0)
             return;
@@ -43,6 +45,8 @@ static void close_socket(struct tcp_ep *ep)
         return;
     tcp_tx_reclaim(ep);
     tcp_stage_leave(&ep->stage);
+    if (ep->set->ring)
+        tcp_uring_quiesce(ep, 0);
     tcp_set_remove(ep->set, ep);
     tcp_cm_unguard(ep->cm, ep);
     if (!unit_forked(ep->set->unit))
@@ -103,8 +107,12 @@ static void watch_ready(struct tcp_cm_item *item, uint32_t events)
     if (ep->fd >= 0 && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
         ep->rx.readable = true;
         ep->rx.ended = true;
-        tcp_set_work(ep->set, ep);
-        tcp_set_drive(ep->set);
+        if (ep->set->ring) {
+            tcp_uring_read_end(ep);
+        } else {
+            tcp_set_work(ep->set, ep);
+            tcp_set_drive(ep->set);
+        }
     }
     unit_unlock(ep->report.unit);
 }
@@ -149,6 +157,10 @@ static void flush_all(struct tcp_ep *ep)
 {
     long long start = clock_ms();
 
+    if (ep->set->ring) {
+        tcp_uring_send_all(ep, SHUTDOWN_MS);
+        return;
+    }
     tcp_tx_flush(ep);
     while (unsent(ep) && ep->tx.blocked) {
         struct pollfd wait = {.fd = ep->fd, .events = POLLOUT};
@@ -414,6 +426,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     list_init(&ep->inbounds);
     list_init(&ep->shared_use.link);
     tcp_rx_init(&ep->rx);
+    tcp_uring_init(&ep->uring);
     tcp_stage_init(&ep->stage, ep);
     rc = read_info(ep, info);
     if (rc)

@@ -17,6 +17,7 @@
 #include "transports/tcp/tcp_set.h"
 #include "transports/tcp/tcp_stage.h"
 #include "transports/tcp/tcp_tx.h"
+#include "transports/tcp/tcp_uring.h"
 
 enum tcp_state {
     TCP_IDLE,       /* not enabled */
@@ -63,6 +64,7 @@ struct tcp_ep {
     struct tcp_tx tx;
     struct tcp_stage stage; /* of tx */
     struct tcp_rx rx;
+    struct tcp_uring uring;   /* where the set has a ring */
     struct tcp_cm_item watch; /* tells the EQ's reader that the peer hung up */
     struct list unwatched;    /* link of the control unit while it does not */
     bool watched;

@@ -2,10 +2,12 @@
 #include "transports/tcp/tcp_fabric.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/domain.h"
+#include "core/log.h"
 #include "core/no.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_domain.h"
@@ -56,8 +58,18 @@ void tcp_settings_read(struct tcp_settings *settings, const struct params *param
     settings->port_high = (int)params_int(params, "port_high_range");
     settings->nodelay = params_bool(params, "nodelay");
     settings->coalesce = params_bool(params, "coalesce");
+    settings->uring = !strcmp(params_string(params, "io"), "uring");
+    settings->zero_copy_size = params_size(params, "zero_copy_size");
     if (settings->port_high < settings->port_low)
         settings->port_high = settings->port_low;
+}
+
+void tcp_fabric_say_no_uring(struct tcp_fabric *fabric, const char *what, int rc)
+{
+    if (atomic_exchange(&fabric->no_uring_said, true))
+        return;
+    LOG_WARN(fabric->base.part, FI_LOG_FABRIC,
+             "io=uring: no io_uring here, sockets are used: %s: %s", what, fi_strerror(-rc));
 }
 
 int tcp_fabric_start_control(struct tcp_fabric *fabric)

@@ -4,6 +4,7 @@
 #define WEFT_TCP_FABRIC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/fid.h"
 #include "core/list.h"
@@ -21,6 +22,9 @@ struct tcp_settings {
     int port_low, port_high;
     bool nodelay;
     bool coalesce;
+    bool uring; /* asked for */
+    size_t
+        zero_copy_size; /* payloads from here on are sent without a copy, where there is a ring */
 };
 
 struct tcp_fabric {
@@ -33,6 +37,7 @@ struct tcp_fabric {
     bool control_auto;            /* a domain's connections are opened without calls */
     pthread_mutex_t raised_mutex; /* of raised; taken last */
     struct list raised;           /* requests that the application has not answered */
+    atomic_bool no_uring_said;
 };
 
 /* Connections are opened by threads from now on. */
@@ -40,6 +45,9 @@ int tcp_fabric_start_control(struct tcp_fabric *fabric);
 
 /* From the parameters of tcp_params (tcp.c). */
 void tcp_settings_read(struct tcp_settings *settings, const struct params *params);
+
+/* A set cannot have a ring because rc (negative) was the answer to `what`: said once. */
+void tcp_fabric_say_no_uring(struct tcp_fabric *fabric, const char *what, int rc);
 
 int tcp_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 

@@ -255,12 +255,20 @@ static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 
 static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
-    rx->stash = malloc(len);
-    if (!rx->stash)
+    size_t before = rx->stash ? rx->stash_len : 0;
+    uint8_t *stash = realloc(rx->stash, before + len);
+
+    if (!stash)
         return -FI_ENOMEM;
-    memcpy(rx->stash, bytes, len);
-    rx->stash_len = len;
+    memcpy(stash + before, bytes, len);
+    rx->stash = stash;
+    rx->stash_len = before + len;
     return 0;
+}
+
+int tcp_rx_keep(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+{
+    return keep(&ep->rx, bytes, len);
 }
 
 int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
@@ -302,6 +310,16 @@ static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, siz
     return got;
 }
 
+int tcp_rx_placed(struct tcp_ep *ep, size_t got)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    tcp_dest_skip(&rx->dest, got);
+    rx->left -= got;
+    rx->done += got;
+    return rx->left ? 0 : finish_record(ep);
+}
+
 /* One system call. Bytes received, 0 at the end of the stream, or a negative error. */
 static ssize_t receive(struct tcp_ep *ep, size_t *asked)
 {
@@ -324,16 +342,15 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
         return got < 0 ? -errno : 0;
     if ((size_t)got < direct)
         direct = (size_t)got;
-    int rc = 0;
-    if (direct) {
-        tcp_dest_skip(&rx->dest, direct);
-        rx->left -= direct;
-        rx->done += direct;
-        rc = rx->left ? 0 : finish_record(ep);
-    }
+    int rc = direct ? tcp_rx_placed(ep, direct) : 0;
     if (!rc)
         rc = tcp_rx_consume(ep, ep->set->buffer, (size_t)got - direct);
     return rc ? rc : got;
+}
+
+int tcp_rx_end(const struct tcp_rx *rx)
+{
+    return rx->active || rx->head_len ? -FI_ECONNRESET : -FI_ENOTCONN;
 }
 
 /* What a receipt means: one of these, or negative: the connection broke. */
@@ -352,7 +369,7 @@ static int judge(struct tcp_ep *ep, ssize_t got, size_t asked, bool *came)
         return NO_MORE_NOW;
     }
     if (got == 0)
-        return ep->rx.active || ep->rx.head_len ? -FI_ECONNRESET : STREAM_END;
+        return tcp_rx_end(&ep->rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
     if (got < 0)
         return (int)got;
     *came = true;
@@ -384,6 +401,13 @@ static int take_stash(struct tcp_ep *ep)
     return rc;
 }
 
+int tcp_rx_unstash(struct tcp_ep *ep)
+{
+    struct tcp_rx *rx = &ep->rx;
+
+    return rx->stash && !rx->paused && !tcp_tx_choked(ep) ? take_stash(ep) : 0;
+}
+
 /* Reads while there is something to read, and answers. */
 static bool go_on(struct tcp_ep *ep, int rc, bool came)
 {
@@ -410,15 +434,10 @@ static bool go_on(struct tcp_ep *ep, int rc, bool came)
 
 bool tcp_rx_progress(struct tcp_ep *ep)
 {
-    struct tcp_rx *rx = &ep->rx;
-    int rc = 0;
-
     if (ep->fd < 0)
         return false;
     tcp_tx_reclaim(ep);
-    if (rx->stash && !rx->paused && !tcp_tx_choked(ep))
-        rc = take_stash(ep);
-    return go_on(ep, rc, false);
+    return go_on(ep, tcp_rx_unstash(ep), false);
 }
 
 bool tcp_rx_received(struct tcp_ep *ep, ssize_t got)

@@ -72,6 +72,16 @@ static inline bool tcp_rx_plain(const struct tcp_rx *rx)
 /* The rest of such a progress: got bytes are in the buffer, 0: the end, or a negative errno. */
 bool tcp_rx_received(struct tcp_ep *ep, ssize_t got);
 
+/* For who receives by other means (tcp_uring.h): */
+/* `got` bytes of the payload are where dest says. 0 or a negative error. */
+int tcp_rx_placed(struct tcp_ep *ep, size_t got);
+/* Keeps bytes that come behind a stash or a message that waits. -FI_ENOMEM. */
+int tcp_rx_keep(struct tcp_ep *ep, const uint8_t *bytes, size_t len);
+/* Goes on with the stash, if nothing keeps it. 0 or a negative error. */
+int tcp_rx_unstash(struct tcp_ep *ep);
+/* What the end of the stream means: a negative error. */
+int tcp_rx_end(const struct tcp_rx *rx);
+
 /* Reads records from bytes (of a stream or a fuzzer). 0, or a negative error after which the
  * connection is of no use. */
 int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len);

@@ -127,6 +127,19 @@ void tcp_set_end(struct tcp_set *set, struct tcp_ep *ep)
         list_attach(&ep->ended, &set->ended);
 }
 
+bool tcp_set_fail_ended(struct tcp_set *set)
+{
+    bool some = !list_empty(&set->ended);
+
+    while (!list_empty(&set->ended)) {
+        struct tcp_ep *ep = list_item(set->ended.next, struct tcp_ep, ended);
+
+        list_detach(&ep->ended);
+        tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : FI_ENOTCONN);
+    }
+    return some;
+}
+
 static bool can_read(const struct tcp_ep *ep)
 {
     return ep->rx.readable || ep->rx.ended || ep->rx.stash;
@@ -251,27 +264,26 @@ static bool poll_events(struct tcp_set *set)
 }
 
 /* A peer that hangs up on several endpoints has sent to all of them before. */
-static void fail_ended(struct tcp_set *set)
+static void take_ended(struct tcp_set *set)
 {
     if (list_empty(&set->ended))
         return;
     look_at_hot(set);
     poll_events(set);
-    while (!list_empty(&set->ended)) {
-        struct tcp_ep *ep = list_item(set->ended.next, struct tcp_ep, ended);
-
-        list_detach(&ep->ended);
-        tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : FI_ENOTCONN);
-    }
+    tcp_set_fail_ended(set);
 }
 
 void tcp_set_drive(struct tcp_set *set)
 {
     if (set->driving)
         return;
+    if (set->ring) {
+        tcp_uring_progress(set);
+        return;
+    }
     set->driving = true;
     do_work(set);
-    fail_ended(set);
+    take_ended(set);
     stop_driving(set);
 }
 
@@ -291,8 +303,18 @@ static void progress(struct unit_source *source)
     } else {
         set->until_poll--;
     }
-    fail_ended(set);
+    take_ended(set);
     stop_driving(set);
+}
+
+static void progress_ring(struct unit_source *source)
+{
+    tcp_uring_progress(object_of(source, struct tcp_set, source));
+}
+
+static int trywait_ring(struct unit_source *source)
+{
+    return tcp_uring_trywait(object_of(source, struct tcp_set, source));
 }
 
 /* The events that epoll holds must be taken before a sleep: being edges, they would keep the fd
@@ -307,13 +329,15 @@ static int trywait(struct unit_source *source)
         return -FI_EAGAIN;
     set->driving = true;
     bool useful = poll_events(set);
-    fail_ended(set);
+    take_ended(set);
     stop_driving(set);
     return useful || !list_empty(&set->work) ? -FI_EAGAIN : 0;
 }
 
 static void set_destroy(struct tcp_set *set)
 {
+    if (set->ring)
+        tcp_uring_close(set);
     if (set->epoll_fd >= 0)
         close(set->epoll_fd);
     pool_finish(&set->ops);
@@ -321,6 +345,37 @@ static void set_destroy(struct tcp_set *set)
     pool_finish(&set->atomics);
     free(set->buffer);
     free(set);
+}
+
+static void use_epoll(struct tcp_set *set)
+{
+    set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    set->source.fd = set->epoll_fd;
+    set->source.progress = progress;
+    set->source.trywait = trywait;
+}
+
+/* As the parameter io says, or, where that is not to be had, with sockets. */
+static void choose_io(struct tcp_set *set)
+{
+    struct tcp_fabric *fabric = set->domain->fabric;
+    const char *why;
+    int rc;
+
+    set->epoll_fd = -1;
+    if (!fabric->settings.uring) {
+        use_epoll(set);
+        return;
+    }
+    rc = tcp_uring_open(set, &why);
+    if (rc) {
+        tcp_fabric_say_no_uring(fabric, why, rc);
+        use_epoll(set);
+        return;
+    }
+    set->source.fd = tcp_uring_fd(set);
+    set->source.progress = progress_ring;
+    set->source.trywait = trywait_ring;
 }
 
 static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
@@ -340,12 +395,9 @@ static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
     pool_init(&set->targets, sizeof(struct tcp_target), 0);
     pool_init(&set->atomics, sizeof(struct tcp_atomic), 0);
     set->buffer = malloc(TCP_BUFFER);
-    set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     list_init(&set->source.link);
-    set->source.fd = set->epoll_fd;
-    set->source.progress = progress;
-    set->source.trywait = trywait;
-    if (!set->buffer || set->epoll_fd < 0 || unit_attach(unit, &set->source)) {
+    choose_io(set);
+    if (!set->buffer || set->source.fd < 0 || unit_attach(unit, &set->source)) {
         set_destroy(set);
         return NULL;
     }
@@ -395,7 +447,7 @@ struct unit *tcp_set_leave(struct tcp_set *set)
 
 int tcp_set_add(struct tcp_set *set, struct tcp_ep *ep)
 {
-    return arm(set, ep);
+    return set->ring ? tcp_uring_add(ep) : arm(set, ep);
 }
 
 void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep)

@@ -3,7 +3,7 @@
  * The connected sockets of one progress unit. Each is registered once, edge-triggered; idle ones
  * cost nothing. An endpoint that has just received is "hot": progress tries recv() on it without
  * asking epoll, so a busy exchange costs one call for each look. Everything is called with the
- * unit locked.
+ * unit locked. With tcp(io=uring) the set has a ring instead (tcp_uring.h).
  */
 #ifndef WEFT_TCP_SET_H
 #define WEFT_TCP_SET_H
@@ -25,12 +25,13 @@ struct tcp_set {
     struct tcp_domain *domain;
     struct unit *unit;
     int epoll_fd;
-    unsigned users;      /* endpoints, connected or not */
-    unsigned hot_count;  /* endpoints in hot */
-    unsigned blocked;    /* endpoints whose socket is full */
-    unsigned until_poll; /* progress calls that may still skip epoll */
-    uint32_t epoch;      /* counts progress calls */
-    bool driving;        /* inside one: what is posted meanwhile leaves at its end */
+    struct tcp_ring *ring; /* does the work instead of epoll and the hot list, or NULL */
+    unsigned users;        /* endpoints, connected or not */
+    unsigned hot_count;    /* endpoints in hot */
+    unsigned blocked;      /* endpoints whose socket is full */
+    unsigned until_poll;   /* progress calls that may still skip epoll */
+    uint32_t epoch;        /* counts progress calls */
+    bool driving;          /* inside one: what is posted meanwhile leaves at its end */
     struct list hot;
     struct list work;    /* endpoints that can go on without an event */
     struct list ended;   /* endpoints whose stream has ended, until the others were read */
@@ -60,6 +61,8 @@ void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep);
 /* Nothing comes to ep any more. It fails before the progress under way returns, after the other
  * sockets were read once: what came there before must not be reported behind that. */
 void tcp_set_end(struct tcp_set *set, struct tcp_ep *ep);
+/* Those of tcp_set_end fail now; true when there were any. */
+bool tcp_set_fail_ended(struct tcp_set *set);
 /* ep has received: look at it again soon. */
 void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep);
 

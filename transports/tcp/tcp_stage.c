@@ -236,7 +236,7 @@ bool tcp_stage_wants(struct tcp_stage *stage, size_t size)
         return false;
     }
     /* A sleeper, or a thread that sleeps, would not see it. */
-    return !unit_watched(ep->set->unit) && join(stage);
+    return list_empty(&ep->uring.flights) && !unit_watched(ep->set->unit) && join(stage);
 }
 
 void tcp_stage_open(struct tcp_stage *stage)

@@ -16,19 +16,15 @@
 
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_gather.h"
+#include "transports/tcp/tcp_uring.h"
 
 enum {
-    GATHER_OPS = 64,
-    GATHER_IOV = 128,
+    GATHER_OPS = TCP_GATHER_OPS,
+    GATHER_IOV = TCP_GATHER_IOV,
     CHOKE = 1024, /* answers waiting to leave */
     RNDV_CONTEXTS = 254,
     ID_OFFSET = 7, /* of the counter in a header */
-};
-
-struct gather {
-    struct iovec iov[GATHER_IOV];
-    struct tcp_op *ops[GATHER_OPS];
-    size_t iov_count, op_count, bytes;
 };
 
 static void queue_init(struct tcp_queue *queue)
@@ -166,7 +162,7 @@ static const struct iovec *op_iov(const struct tcp_op *op, size_t *count)
     return op->iov;
 }
 
-static void gather_part(struct gather *gather, void *base, size_t len, size_t *skip)
+static void gather_part(struct tcp_gather *gather, void *base, size_t len, size_t *skip)
 {
     if (*skip >= len) {
         *skip -= len;
@@ -180,7 +176,7 @@ static void gather_part(struct gather *gather, void *base, size_t len, size_t *s
 }
 
 /* False when there is no room for all of op. */
-static bool gather_op(struct gather *gather, struct tcp_op *op, size_t skip)
+static bool gather_op(struct tcp_gather *gather, struct tcp_op *op, size_t skip)
 {
     size_t count;
     const struct iovec *iov = op_iov(op, &count);
@@ -194,7 +190,7 @@ static bool gather_op(struct gather *gather, struct tcp_op *op, size_t skip)
     return true;
 }
 
-static bool gather_new(struct gather *gather, struct tcp_op *op, uint8_t *id)
+static bool gather_new(struct tcp_gather *gather, struct tcp_op *op, uint8_t *id)
 {
     op->bytes[ID_OFFSET] = *id;
     if (!gather_op(gather, op, 0))
@@ -203,7 +199,7 @@ static bool gather_new(struct gather *gather, struct tcp_op *op, uint8_t *id)
     return true;
 }
 
-static void gather_all(const struct tcp_tx *tx, struct gather *gather)
+static void gather_all(const struct tcp_tx *tx, struct tcp_gather *gather)
 {
     uint8_t id = tx->id;
 
@@ -224,7 +220,7 @@ static void gather_all(const struct tcp_tx *tx, struct gather *gather)
     }
 }
 
-static ssize_t gather_send(const struct gather *gather, int fd)
+static ssize_t gather_send(const struct tcp_gather *gather, int fd)
 {
     if (gather->iov_count == 1)
         return send(fd, gather->iov[0].iov_base, gather->iov[0].iov_len,
@@ -245,7 +241,7 @@ static size_t op_size(const struct tcp_op *op)
 }
 
 /* Takes what was sent out of the queues: whole records to `done`, the rest of one to current. */
-static void advance(struct tcp_tx *tx, const struct gather *gather, size_t sent,
+static void advance(struct tcp_tx *tx, const struct tcp_gather *gather, size_t sent,
                     struct tcp_queue *done)
 {
     for (size_t i = 0; i < gather->op_count && sent; i++) {
@@ -348,7 +344,7 @@ static void send_failed(struct tcp_ep *ep, int err)
 }
 
 /* Accounts for `sent` bytes of what was gathered. */
-static void left(struct tcp_ep *ep, const struct gather *gather, size_t sent)
+static void left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent)
 {
     struct tcp_queue done;
 
@@ -358,9 +354,49 @@ static void left(struct tcp_ep *ep, const struct gather *gather, size_t sent)
         op_left(ep, queue_pop(&done));
 }
 
+void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather)
+{
+    gather_all(tx, gather);
+}
+
+size_t tcp_gather_rest(const struct tcp_tx *tx, const struct tcp_op *op)
+{
+    return op_size(op) - (op == tx->current ? tx->sent : 0);
+}
+
+void tcp_gather_cut(const struct tcp_tx *tx, struct tcp_gather *gather, size_t count)
+{
+    size_t before = gather->op_count;
+
+    assert(count <= before);
+    gather->iov_count = gather->op_count = gather->bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        gather_op(gather, gather->ops[i], gather->ops[i] == tx->current ? tx->sent : 0);
+}
+
+void tcp_gather_left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent,
+                     struct tcp_queue *done)
+{
+    if (tap_on(ep->tx.flow) && sent)
+        tap_sent(ep->tx.flow, gather->iov, gather->iov_count, sent);
+    queue_init(done);
+    advance(&ep->tx, gather, sent, done);
+}
+
+void tcp_gather_report(struct tcp_ep *ep, struct tcp_queue *done)
+{
+    while (done->first)
+        op_left(ep, queue_pop(done));
+}
+
+void tcp_gather_failed(struct tcp_ep *ep, int err)
+{
+    send_failed(ep, err);
+}
+
 ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
 {
-    struct gather gather;
+    struct tcp_gather gather;
 
     gather_all(tx, &gather);
     ssize_t sent = gather.op_count ? gather_send(&gather, fd) : 0;
@@ -371,7 +407,7 @@ ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
 
 void tcp_tx_reclaim(struct tcp_ep *ep)
 {
-    struct gather gather;
+    struct tcp_gather gather;
     size_t ahead;
 
     if (__builtin_expect(!ep->stage.open, 1))
@@ -389,7 +425,7 @@ void tcp_tx_reclaim(struct tcp_ep *ep)
 static bool flush_once(struct tcp_ep *ep)
 {
     struct tcp_tx *tx = &ep->tx;
-    struct gather gather;
+    struct tcp_gather gather;
 
     gather_all(tx, &gather);
     if (!gather.op_count)
@@ -421,8 +457,11 @@ void tcp_tx_flush(struct tcp_ep *ep)
         tcp_stage_gathered(&ep->stage);
     tx->flushing = true;
     atomic_fetch_add_explicit(&ep->stage.turn, 1, memory_order_relaxed);
-    while ((tx->current || tx->urgent.first || tx->normal.first) && flush_once(ep))
-        ;
+    if (ep->set->ring)
+        tcp_uring_send(ep);
+    else
+        while ((tx->current || tx->urgent.first || tx->normal.first) && flush_once(ep))
+            ;
     tx->flushing = false;
     if (ep->rx.stash && !tcp_tx_choked(ep))
         tcp_set_work(ep->set, ep);
@@ -475,14 +514,15 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
 
     tcp_tx_reclaim(ep);
     bool wait = may_wait(ep, op, more);
-    if (!wait && send_alone(ep, op))
+    if (!wait && !ep->set->ring && send_alone(ep, op))
         return;
     queue_push(queue, op);
     if (!wait || queue->count >= GATHER_OPS) {
         tcp_tx_flush(ep);
     } else {
         tcp_set_work(ep->set, ep);
-        if (!ep->set->driving && ep->stage.joined)
+        /* The thread must not send beside a request to the ring. */
+        if (!ep->set->driving && ep->stage.joined && list_empty(&ep->uring.flights))
             tcp_stage_open(&ep->stage);
     }
 }

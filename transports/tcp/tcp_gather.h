@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one system call or request sends: the rest of the record that has left in part, then
+ * answers, then operations in the order of their posts, as segments. The records stay in the queues
+ * of the connection until it is known how much has left; more may be queued behind them meanwhile.
+ * Unit locked.
+ */
+#ifndef WEFT_TCP_GATHER_H
+#define WEFT_TCP_GATHER_H
+
+#include "transports/tcp/tcp_tx.h"
+
+enum {
+    TCP_GATHER_OPS = 64,
+    TCP_GATHER_IOV = 128,
+};
+
+struct tcp_gather {
+    struct iovec iov[TCP_GATHER_IOV];
+    struct tcp_op *ops[TCP_GATHER_OPS];
+    size_t iov_count, op_count, bytes;
+};
+
+void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather);
+/* Bytes of a gathered record that have not left. */
+size_t tcp_gather_rest(const struct tcp_tx *tx, const struct tcp_op *op);
+/* Only the first `count` records. */
+void tcp_gather_cut(const struct tcp_tx *tx, struct tcp_gather *gather, size_t count);
+
+/* `sent` bytes of it have left: whole records go from the queues to `done`, which is made. */
+void tcp_gather_left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent,
+                     struct tcp_queue *done);
+/* The kernel is done with their memory: completions, or the wait for the peer's word. */
+void tcp_gather_report(struct tcp_ep *ep, struct tcp_queue *done);
+/* The kernel refused with err (positive): the connection ends when it is read to its end, or what
+ * is queued leaves later. */
+void tcp_gather_failed(struct tcp_ep *ep, int err);
+
+#endif
