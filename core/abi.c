@@ -249,6 +249,11 @@ size_t abi_eq_err_entry_size(enum abi_level level)
     return layouts[level].eq_err;
 }
 
+size_t abi_tx_attr_size(enum abi_level level)
+{
+    return layouts[level].tx;
+}
+
 size_t abi_mr_attr_size(enum abi_level level)
 {
     return layouts[level].mr;

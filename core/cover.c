@@ -66,12 +66,6 @@ struct fi_info *cover_offer(const struct fi_info *lower, uint64_t added)
     info->domain_attr->threading = FI_THREAD_SAFE;
     info->domain_attr->progress = FI_PROGRESS_UNSPEC;
     info->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
-    info->ep_attr->tx_ctx_cnt = 1;
-    info->ep_attr->rx_ctx_cnt = 1;
-    info->domain_attr->max_ep_tx_ctx = 1;
-    info->domain_attr->max_ep_rx_ctx = 1;
-    info->domain_attr->max_ep_stx_ctx = 0;
-    info->domain_attr->max_ep_srx_ctx = 0;
     return info;
 }
 
@@ -429,9 +423,9 @@ static void fill_tables(void)
     domain_ops.cntr_open = cover_cntr_open;
     domain_ops.endpoint = cover_ep_open;
     domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = no_domain_scalable_ep;
-    domain_ops.stx_ctx = no_domain_stx_ctx;
-    domain_ops.srx_ctx = no_domain_srx_ctx;
+    domain_ops.scalable_ep = cover_sep_open;
+    domain_ops.stx_ctx = cover_stx_open;
+    domain_ops.srx_ctx = cover_srx_open;
     eq_ops = pass_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
@@ -467,6 +461,7 @@ void cover_tables(struct pass_ops *tables)
         .mc_fid = &mc_fid_ops,
     };
     cover_ep_tables(tables);
+    cover_context_tables(tables);
 }
 
 int cover_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,

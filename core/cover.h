@@ -9,8 +9,9 @@
  * of ours, which hands those of the layer's own operations to the layer, and the others on. An
  * operation is the layer's if its context is an item of the domain's pool.
  *
- * Everything else passes: AVs, regions, event queues. Scalable endpoints and shared contexts are
- * not offered. The lower must speak FI_PEER.
+ * Everything else passes: AVs, regions, event queues. Scalable endpoints, their contexts and shared
+ * receive contexts are a struct cover_ep each, told apart by the class of their fid; the layer says
+ * what it does on which. The lower must speak FI_PEER.
  */
 #ifndef WEFT_CORE_COVER_H
 #define WEFT_CORE_COVER_H
@@ -43,6 +44,7 @@ struct cover_ops {
     size_t domain_size, ep_size; /* of structs that begin with a cover_domain, a cover_ep */
     size_t item_size;            /* of the pool of operations; begins with a struct fi_context2 */
     uint64_t tags;               /* bits of a tag that the upper may not use */
+    uint64_t adds;               /* capabilities that the lower need not have */
     struct pass_ops *pass;       /* filled by cover_tables, then changed by the layer */
     /* The hints for the lower that infos and hints of ours mean; NULL without memory. */
     struct fi_info *(*lower_hints)(const struct fi_info *info);
@@ -94,7 +96,7 @@ struct cover_ep {
     struct pass_ep *pass;
     struct cover_domain *domain;
     struct report report;  /* what the upper bound */
-    struct fi_info *info;  /* as the upper opened it; current layout */
+    struct fi_info *info;  /* as the upper opened it, or what it belongs to; current layout */
     struct cover_cq *mute; /* in place of a queue that it did not bind */
     unsigned aliases;
     bool enabled;
@@ -123,6 +125,12 @@ static inline struct cover_ep *cover_ep_of(struct fid_ep *fid)
     return object_of(fid, struct pass_ep, fid)->hook;
 }
 
+/* FI_CLASS_EP, FI_CLASS_SEP, FI_CLASS_TX_CTX, FI_CLASS_RX_CTX or FI_CLASS_SRX_CTX. */
+static inline size_t cover_ep_class(const struct cover_ep *ep)
+{
+    return ep->pass->fid.fid.fclass;
+}
+
 /* The counter that a fid is, or NULL when it is none of that domain's. */
 struct cover_cntr *cover_cntr_of(struct cover_domain *domain, struct fid *fid);
 
@@ -149,7 +157,22 @@ int cover_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct
 struct cover_cq *cover_cq_of(struct cover_domain *domain, struct fid *fid);
 int cover_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                   void *context);
+int cover_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                   void *context);
 void cover_ep_tables(struct pass_ops *tables);
+/* Takes info; NULL without it, or without memory. */
+struct cover_ep *cover_ep_create(struct cover_domain *domain, struct fi_info *info);
+/* Takes own, for the endpoint or context that pass_* has opened, with result rc. */
+int cover_ep_adopt(struct cover_ep *own, int rc, struct fid_ep **ep);
+int cover_tx_open(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                  void *context);
+int cover_rx_open(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                  void *context);
+int cover_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                   void *context);
+int cover_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+                   void *context);
+void cover_context_tables(struct pass_ops *tables);
 /* The lower's info for one of ours. */
 int cover_lower_info(struct cover_domain *domain, const struct fi_info *info,
                      struct fi_info **lower_info);

@@ -61,6 +61,17 @@ static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ss
 
 /* ---- Binding and enabling ---- */
 
+/* Which operations can be posted on it, and end in a queue of its own. */
+static uint64_t directions(const struct cover_ep *own)
+{
+    switch (cover_ep_class(own)) {
+    case FI_CLASS_EP: return FI_TRANSMIT | FI_RECV;
+    case FI_CLASS_TX_CTX: return FI_TRANSMIT;
+    case FI_CLASS_RX_CTX: return FI_RECV;
+    default: return 0;
+    }
+}
+
 /* The lower's object that stands for a queue or counter of ours; NULL: none of this domain's. */
 static struct fid *lower_of(struct cover_domain *domain, struct fid *fid)
 {
@@ -78,7 +89,9 @@ static int bind_queue(struct cover_ep *own, struct fid *fid, uint64_t flags)
     struct fid *target = lower_of(own->domain, fid);
     int rc;
 
-    if (!target)
+    if (!target || !directions(own))
+        return -FI_EINVAL;
+    if (target->fclass == FI_CLASS_CQ && flags & (FI_TRANSMIT | FI_RECV) & ~directions(own))
         return -FI_EINVAL;
     if (own->enabled)
         return -FI_EOPBADSTATE;
@@ -104,13 +117,15 @@ static int ep_bind(struct fid *fid, struct fid *target, uint64_t flags)
     return rc;
 }
 
-/* The layer sees completions also where the application wants none. */
+/* The layer sees completions also where the application wants none. An endpoint to which nothing
+ * at all is bound is refused by the lower, a context is not. */
 static int bind_mute(struct cover_ep *own)
 {
-    uint64_t missing = (own->report.tx ? 0 : FI_TRANSMIT) | (own->report.rx ? 0 : FI_RECV);
+    uint64_t bound = (own->report.tx ? FI_TRANSMIT : 0) | (own->report.rx ? FI_RECV : 0);
+    uint64_t missing = directions(own) & ~bound;
     int rc;
 
-    if (!missing || own->mute || !own->report.unit)
+    if (!missing || own->mute || (!own->report.unit && cover_ep_class(own) == FI_CLASS_EP))
         return 0;
     own->mute = cover_cq_mute(own->domain);
     if (!own->mute)
@@ -145,7 +160,7 @@ static int enable(struct cover_ep *own)
         rc = own->domain->ops->ep_enabled(own);
     if (!rc) {
         own->enabled = true;
-        own->top = is_top(&own->report);
+        own->top = directions(own) && is_top(&own->report);
     }
     unit_unlock(own->domain->unit);
     return rc;
@@ -225,8 +240,8 @@ static struct fi_ops_ep ep_ops = {
     .cancel = ep_cancel,
     .getopt = ep_getopt,
     .setopt = ep_setopt,
-    .tx_ctx = no_ep_tx_ctx,
-    .rx_ctx = no_ep_rx_ctx,
+    .tx_ctx = cover_tx_open,
+    .rx_ctx = cover_rx_open,
     .rx_size_left = no_ep_rx_size_left,
     .tx_size_left = no_ep_tx_size_left,
 };
@@ -293,36 +308,64 @@ static void leave_out(struct cover_ep *own)
         fid->collective = &no_collective_ops;
 }
 
-int cover_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
+struct cover_ep *cover_ep_create(struct cover_domain *domain, struct fi_info *info)
 {
-    struct cover_domain *domain = cover_domain_of(fid);
-    struct cover_ep *own = calloc(1, domain->ops->ep_size);
-    struct fi_info *down = NULL;
-    int rc = -FI_ENOMEM;
+    struct cover_ep *own = info ? calloc(1, domain->ops->ep_size) : NULL;
 
-    if (!own)
-        return rc;
-    own->domain = domain;
-    own->info = fabric_info(domain->base.fabric, info);
-    if (own->info)
-        rc = cover_lower_info(domain, own->info, &down);
-    if (!rc) {
-        unit_lock(domain->unit);
-        rc = pass_ep_open(fid, down, ep, context);
-        unit_unlock(domain->unit);
+    if (!own) {
+        info_free(info);
+        return NULL;
     }
-    info_free(down);
+    own->domain = domain;
+    own->info = info;
+    return own;
+}
+
+int cover_ep_adopt(struct cover_ep *own, int rc, struct fid_ep **ep)
+{
     if (rc) {
         destroy(own);
         return rc;
     }
     own->pass = object_of(*ep, struct pass_ep, fid);
     own->pass->hook = own;
-    leave_out(own);
-    rc = domain->ops->ep_opened ? domain->ops->ep_opened(own) : 0;
+    if (cover_ep_class(own) != FI_CLASS_SRX_CTX) /* whose info is the domain's */
+        leave_out(own);
+    rc = own->domain->ops->ep_opened ? own->domain->ops->ep_opened(own) : 0;
     if (rc)
         ep_close(&(*ep)->fid);
     return rc;
+}
+
+static int open_ep(struct fid_domain *fid, bool scalable, struct fi_info *info, struct fid_ep **ep,
+                   void *context)
+{
+    struct cover_domain *domain = cover_domain_of(fid);
+    struct cover_ep *own = cover_ep_create(domain, fabric_info(domain->base.fabric, info));
+    struct fi_info *down = NULL;
+    int rc;
+
+    if (!own)
+        return -FI_ENOMEM;
+    rc = cover_lower_info(domain, own->info, &down);
+    if (!rc) {
+        unit_lock(domain->unit);
+        rc =
+            scalable ? pass_sep_open(fid, down, ep, context) : pass_ep_open(fid, down, ep, context);
+        unit_unlock(domain->unit);
+    }
+    info_free(down);
+    return cover_ep_adopt(own, rc, ep);
+}
+
+int cover_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
+{
+    return open_ep(fid, false, info, ep, context);
+}
+
+int cover_sep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **sep, void *context)
+{
+    return open_ep(fid, true, info, sep, context);
 }
 
 static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **mc,

@@ -48,7 +48,7 @@ struct outcome {
     int timed[REPLAY_CLASSES]; /* of times */
     int count[REPLAY_CLASSES]; /* those that have no completion (inject) too */
     int64_t elapsed;
-    uint64_t other_lens;
+    uint64_t other_lens, not_cancelled;
     bool impatient;
 };
 
@@ -179,6 +179,9 @@ static void sort_times(const struct replay_plan *plan, const int64_t *times,
             qsort(outcome->times[class], (size_t)outcome->timed[class], sizeof(int64_t), by_time);
 }
 
+static const char *const doing[] = {
+    [REPLAY_POST] = "posting", [REPLAY_WAIT] = "waiting for", [REPLAY_CANCEL] = "cancelling"};
+
 /* Where the others were when one process failed. */
 static void print_places(const struct replay_plan *plan, const struct replay_shared *shared)
 {
@@ -192,8 +195,8 @@ static void print_places(const struct replay_plan *plan, const struct replay_sha
         fprintf(stderr,
                 "fi_replay: %s: %s operation %d: %s, %" PRIu64 " bytes, tag 0x%" PRIx64
                 ", peer %s\n",
-                process->name, step->wait ? "waiting for" : "posting", step->op + 1,
-                replay_class_names[op->class], op->len, op->tag,
+                process->name, doing[step->kind], step->op + 1, replay_class_names[op->class],
+                op->len, op->tag,
                 op->peer == REPLAY_ANY ? "any"
                                        : plan->processes[plan->endpoints[op->peer].process].name);
     }
@@ -220,6 +223,7 @@ static bool run_stack(const struct replay_plan *plan, const struct replay_settin
         last = result->last > last ? result->last : last;
         outcome->impatient |= result->impatient;
         outcome->other_lens += result->other_lens;
+        outcome->not_cancelled += result->not_cancelled;
     }
     outcome->elapsed = last - first;
     if (ok)
@@ -285,6 +289,15 @@ static void print_elapsed(const struct outcome *outcomes, int count, const char 
         printf("fastest: %s\n", best->stack);
 }
 
+static void print_left(const struct replay_plan *plan)
+{
+    for (int i = 0; i < plan->process_count; i++)
+        for (int why = 0; why < REPLAY_LEFT; why++)
+            if (plan->processes[i].left[why])
+                printf("%s: left out: %u %s\n", plan->processes[i].name,
+                       plan->processes[i].left[why], replay_left_texts[why]);
+}
+
 static void print_all(const struct replay_plan *plan, const struct outcome *outcomes, int count)
 {
     char recorded[128];
@@ -301,16 +314,16 @@ static void print_all(const struct replay_plan *plan, const struct outcome *outc
             printf("%s: %" PRIu64 " receives got messages of other lengths than in the recording\n",
                    outcomes[i].stack, outcomes[i].other_lens);
     for (int i = 1; i < count; i++)
+        if (outcomes[i].not_cancelled)
+            printf("%s: %" PRIu64 " operations completed that the program could cancel\n",
+                   outcomes[i].stack, outcomes[i].not_cancelled);
+    for (int i = 1; i < count; i++)
         if (outcomes[i].impatient)
             printf(
                 "%s: sends wait for receives that the program posted behind them; such sends were "
                 "not waited for\n",
                 outcomes[i].stack);
-    for (int i = 0; i < plan->process_count; i++)
-        if (plan->processes[i].left_out)
-            printf("%s: %u operations were left out: a trace does not hold what atomics, "
-                   "collectives and peeks need\n",
-                   plan->processes[i].name, plan->processes[i].left_out);
+    print_left(plan);
 }
 
 /* ---- The command line ---- */

@@ -9,7 +9,8 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
-const char *const replay_class_names[REPLAY_CLASSES] = {"send", "receive", "read", "write"};
+const char *const replay_class_names[REPLAY_CLASSES] = {"send",   "receive", "read",   "write",
+                                                        "atomic", "fetch",   "compare"};
 
 struct maker {
     const struct trace_model *model;
@@ -89,7 +90,7 @@ static int endpoint_of(struct replay_plan *plan, int process, uint32_t object)
             return i;
     if (plan->endpoint_count == REPLAY_ENDPOINTS)
         return -1;
-    plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object};
+    plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object, 0, 0};
     return plan->endpoint_count++;
 }
 
@@ -105,31 +106,29 @@ static bool is_above(const struct maker *maker, const struct trace_event *call)
     return call->record.layer == maker->layer[call->file];
 }
 
-static bool starts(const char *text, const char *prefix)
+/* Of atomics, a trace has elements. */
+static bool read_len(struct maker *maker, const struct trace_event *call,
+                     struct replay_process *process, struct replay_op *op)
 {
-    return !strncmp(text, prefix, strlen(prefix));
+    op->len = call->record.len;
+    if (!replay_is_atomic(op))
+        return true;
+    if (op->len > UINT32_MAX)
+        return REFUSE(maker, "%s: it is damaged: an atomic of %" PRIu64 " elements", process->name,
+                      op->len);
+    op->len *= op->size;
+    if (op->class != REPLAY_ATOMIC && op->len > process->operand_len)
+        process->operand_len = op->len;
+    return true;
 }
 
-/* False: it is nothing that can be done again. */
-static bool read_form(const struct maker *maker, const struct trace_event *call,
-                      struct replay_op *op)
+static void set_multi(struct replay_plan *plan, const struct replay_op *op)
 {
-    const char *name = trace_what(maker->model, call);
+    struct replay_endpoint *endpoint = &plan->endpoints[op->ep];
 
-    switch (trace_class_of(maker->model, call)) {
-    case TRACE_SEND: op->class = REPLAY_SEND; break;
-    case TRACE_RECV: op->class = REPLAY_RECV; break;
-    case TRACE_READING: op->class = REPLAY_READ; break;
-    case TRACE_WRITING: op->class = REPLAY_WRITE; break;
-    default: return false;
-    }
-    if (!starts(name, "fi_"))
-        return false;
-    op->tagged = starts(name, "fi_t");
-    op->inject = strstr(name, "inject") != NULL;
-    op->data = strstr(name, "data") || call->flags & FI_REMOTE_CQ_DATA;
-    op->flags = call->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
-    return !(op->class == REPLAY_RECV && call->flags & (FI_PEEK | FI_DISCARD));
+    plan->multi = true;
+    if (!endpoint->smallest || op->len < endpoint->smallest)
+        endpoint->smallest = op->len;
 }
 
 static bool read_op(struct maker *maker, int index, struct replay_process *process,
@@ -138,10 +137,10 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     const struct trace_op *from = &maker->model->ops[index];
     const struct trace_event *call = call_of(maker, index);
 
-    if (call->flags & FI_MULTI_RECV && op->class == REPLAY_RECV)
+    if (op->multi && op->tagged)
         return REFUSE(maker,
-                      "%s: it has receives for several messages (FI_MULTI_RECV), which cannot be "
-                      "replayed",
+                      "%s: it has tagged receives for several messages (FI_MULTI_RECV), which "
+                      "cannot be replayed",
                       process->name);
     op->ep = endpoint_of(maker->plan, call->file, call->record.object);
     if (op->ep < 0)
@@ -150,9 +149,12 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     op->tag = call->record.tag;
     op->ignore = op->class == REPLAY_RECV ? call->key : 0;
     op->cq_data = call->data;
-    op->len = call->record.len;
     op->offset = call->record.buf;
-    if (from->done != TRACE_NONE) {
+    if (!read_len(maker, call, process, op))
+        return false;
+    if (op->multi)
+        set_multi(maker->plan, op);
+    if (from->done != TRACE_NONE && !op->multi) {
         const struct trace_event *done = &maker->model->events[from->done];
 
         op->completed = done->record.result == 0;
@@ -164,34 +166,47 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     return true;
 }
 
-static int count_of_file(const struct maker *maker, int file)
+static int events_of_file(const struct maker *maker, int file)
 {
     int count = 0;
 
-    for (int i = 0; i < maker->model->op_count; i++)
-        count += call_of(maker, i)->file == file;
+    for (int i = 0; i < maker->model->event_count; i++)
+        count += maker->model->events[i].file == file;
     return count;
+}
+
+/* Why nothing of a process is left to do: the reason that most have. */
+static bool refuse_all(struct maker *maker, const struct replay_process *process)
+{
+    int most = 0;
+
+    for (int i = 1; i < REPLAY_LEFT; i++)
+        most = process->left[i] > process->left[most] ? i : most;
+    return REFUSE(maker, "%s: none of its operations can be replayed (%s)", process->name,
+                  replay_left_texts[most]);
 }
 
 static bool read_ops(struct maker *maker, int file)
 {
     struct replay_process *process = &maker->plan->processes[file];
-    int room = count_of_file(maker, file);
+    int room = events_of_file(maker, file);
 
     process->name = maker->model->files[file]->name;
     process->ops = calloc((size_t)room + 1, sizeof(*process->ops));
-    process->steps = calloc((size_t)room * 2 + 1, sizeof(*process->steps));
+    process->steps = calloc((size_t)room + 1, sizeof(*process->steps));
     if (!process->ops || !process->steps)
         return REFUSE(maker, "there is no memory");
     for (int i = 0; i < maker->model->op_count; i++) {
         const struct trace_event *call = call_of(maker, i);
         struct replay_op *op = &process->ops[process->op_count];
+        enum replay_left left;
 
         if (call->file != file || !is_above(maker, call))
             continue;
         memset(op, 0, sizeof(*op));
-        if (!read_form(maker, call, op)) {
-            process->left_out++;
+        left = replay_form_read(maker->model, call, op);
+        if (left != REPLAY_LEFT) {
+            process->left[left]++;
             continue;
         }
         if (!read_op(maker, i, process, op))
@@ -199,7 +214,7 @@ static bool read_ops(struct maker *maker, int file)
         maker->op_of[i] = process->op_count++;
     }
     if (!process->op_count)
-        return REFUSE(maker, "%s: none of its operations can be replayed", process->name);
+        return refuse_all(maker, process);
     return true;
 }
 
@@ -228,9 +243,10 @@ static bool set_peer(struct maker *maker, int index)
                       "in another of the traces; name those of all processes",
                       process->name, call->record.peer);
     maker->plan->directed |= op->class == REPLAY_RECV;
-    maker->plan->rma |= op->class == REPLAY_READ || op->class == REPLAY_WRITE;
+    maker->plan->rma |= replay_is_remote(op) && !replay_is_atomic(op);
+    maker->plan->atomics |= replay_is_atomic(op);
     maker->plan->tagged |= op->tagged;
-    if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) &&
+    if (replay_is_remote(op) &&
         !replay_memory_add(&maker->plan->processes[maker->plan->endpoints[op->peer].process].target,
                            op->tag, op->len))
         return REFUSE(maker, "there is no memory");
@@ -262,11 +278,13 @@ static bool set_memory(struct maker *maker)
     for (int i = 0; i < plan->process_count; i++) {
         struct replay_process *process = &plan->processes[i];
 
+        process->operands = process->buffers.size;
+        process->buffers.size += 2 * process->operand_len;
         for (int n = 0; n < process->op_count; n++) {
             struct replay_op *op = &process->ops[n];
 
             op->offset = op->len ? replay_memory_offset(&process->buffers, op->offset) : 0;
-            if ((op->class == REPLAY_READ || op->class == REPLAY_WRITE) && op->len)
+            if (replay_is_remote(op) && op->len)
                 op->remote = replay_memory_offset(
                     &plan->processes[plan->endpoints[op->peer].process].target, op->tag);
         }
@@ -274,31 +292,7 @@ static bool set_memory(struct maker *maker)
     return true;
 }
 
-/* ---- The order ---- */
-
-static void set_steps(struct maker *maker)
-{
-    const struct trace_model *model = maker->model;
-    struct replay_plan *plan = maker->plan;
-    int64_t first = -1, last = 0;
-
-    for (int i = 0; i < model->event_count; i++) {
-        const struct trace_event *event = &model->events[model->order[i]];
-        struct replay_process *process = &plan->processes[event->file];
-        bool wait = trace_is_completion(event);
-        int op = event->op;
-
-        if (op == TRACE_NONE || maker->op_of[op] == TRACE_NONE)
-            continue;
-        if (wait && !process->ops[maker->op_of[op]].completed)
-            continue; /* cancelled: it will not come again */
-        first = first < 0 ? event->ns : first;
-        last = event->ns;
-        process->steps[process->step_count++] =
-            (struct replay_step){maker->op_of[op], wait, event->ns - first};
-    }
-    plan->elapsed = first < 0 ? 0 : last - first;
-}
+/* ---- All of it ---- */
 
 static bool make(struct maker *maker)
 {
@@ -319,8 +313,7 @@ static bool make(struct maker *maker)
                 plan->processes[i].ops[n].class <= REPLAY_RECV && !plan->processes[i].ops[n].tagged;
     if (!set_peers(maker) || !set_memory(maker))
         return false;
-    set_steps(maker);
-    return true;
+    return replay_order_set(model, plan, maker->op_of, maker->layer, maker->why, maker->why_size);
 }
 
 bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,

@@ -19,26 +19,52 @@ enum replay_class {
     REPLAY_RECV,
     REPLAY_READ,
     REPLAY_WRITE,
+    REPLAY_ATOMIC,
+    REPLAY_FETCH,
+    REPLAY_COMPARE,
     REPLAY_CLASSES
 };
 extern const char *const replay_class_names[REPLAY_CLASSES];
 
+/* Why an operation of a trace is not done again. */
+enum replay_left {
+    REPLAY_LEFT_ATOMIC, /* of a file of version 1 */
+    REPLAY_LEFT_DATATYPE,
+    REPLAY_LEFT_COLLECTIVE,
+    REPLAY_LEFT_PEEK,   /* FI_PEEK, FI_DISCARD */
+    REPLAY_LEFT_CANCEL, /* that came too late */
+    REPLAY_LEFT_PEER,   /* receives that a lower took from its upper */
+    REPLAY_LEFT_OTHER,
+    REPLAY_LEFT
+};
+extern const char *const replay_left_texts[REPLAY_LEFT]; /* what, and why */
+
 struct replay_op {
     enum replay_class class;
     bool tagged, inject, data; /* data: with remote completion data */
-    bool completed;            /* in the trace */
+    bool multi;                /* a receive for several messages */
+    bool completed, cancelled; /* in the trace; both: a receive that got some of its messages */
+    unsigned messages;         /* of such a receive */
     int ep, peer;              /* of the plan's endpoints; REPLAY_ANY */
     uint64_t tag, ignore, cq_data, flags;
-    uint64_t offset, len; /* in the buffers of its process */
-    uint64_t remote;      /* offset in the target memory of the peer's process */
-    uint64_t done_len;    /* of a receive that completed */
-    int64_t ns;           /* from the call to the completion; 0 when it did not complete */
+    uint64_t offset, len;               /* in the buffers of its process */
+    uint16_t datatype, atomic_op, size; /* of atomics; size: bytes of an element, not 0 */
+    uint64_t remote;                    /* offset in the target memory of the peer's process */
+    uint64_t done_len;                  /* of a receive that completed */
+    int64_t ns; /* from the call to the completion; 0 when it did not complete */
+};
+
+enum replay_step_kind {
+    REPLAY_POST,
+    REPLAY_WAIT, /* for its completion */
+    REPLAY_CANCEL
 };
 
 struct replay_step {
     int op;
-    bool wait;  /* for its completion; else: post it */
-    int64_t ns; /* when that was, since the first step of all */
+    enum replay_step_kind kind;
+    uint64_t messages; /* not 0: wait until its endpoint had so many in receives for several */
+    int64_t ns;        /* when that was, since the first step of all */
 };
 
 /* Pieces of memory that a program used, put one behind the other. */
@@ -58,7 +84,9 @@ struct replay_process {
     int op_count, step_count;
     struct replay_memory buffers;
     struct replay_memory target; /* that others read and write */
-    unsigned left_out;           /* operations that cannot be replayed */
+    uint64_t operands;           /* offset in buffers.size of results, then what to compare with */
+    uint64_t operand_len;        /* bytes of each of the two; 0: there is no such operation */
+    unsigned left[REPLAY_LEFT];  /* operations that are not done again */
 };
 
 struct replay_plan {
@@ -67,11 +95,13 @@ struct replay_plan {
     struct replay_endpoint {
         int process;
         uint32_t object;
+        uint64_t largest;  /* message in receives for several; 0: there is none */
+        uint64_t smallest; /* of those receives */
     } endpoints[REPLAY_ENDPOINTS];
     int endpoint_count;
     char recorded[64]; /* the stack */
     int64_t elapsed;   /* ns from the first step to the last */
-    bool rma, directed, messages, tagged;
+    bool multi, rma, atomics, directed, messages, tagged;
 };
 
 /* False: a sentence in why says which file lacks what, and how to get it. */
@@ -81,12 +111,34 @@ void replay_plan_free(struct replay_plan *plan);
 
 /* ---- Between the files of this room ---- */
 
+/* Does it name memory of its peer? */
+static inline bool replay_is_remote(const struct replay_op *op)
+{
+    return op->class >= REPLAY_READ;
+}
+
+static inline bool replay_is_atomic(const struct replay_op *op)
+{
+    return op->class >= REPLAY_ATOMIC;
+}
+
+/* Fills the class, flags and kind of op, which is zero before. REPLAY_LEFT: well; else why the call
+ * is left out. */
+enum replay_left replay_form_read(const struct trace_model *model, const struct trace_event *call,
+                                  struct replay_op *op);
+
 /* Adds [start, start + len); false without memory. */
 bool replay_memory_add(struct replay_memory *memory, uint64_t start, uint64_t len);
 /* Joins what overlaps and lays it out. False: it is too much. */
 bool replay_memory_lay(struct replay_memory *memory);
 /* Of an address that was added. */
 uint64_t replay_memory_offset(const struct replay_memory *memory, uint64_t start);
+
+/* Sets the steps of all processes, which have room for one for each event of their file, and what
+ * follows from them. of: as below; layer: of each file, the one that is replayed. False: as
+ * replay_plan_make. */
+bool replay_order_set(const struct trace_model *model, struct replay_plan *plan, const int *of,
+                      const int *layer, char *why, size_t why_size);
 
 struct replay_peers;
 /* op_of: number of an operation in its process, by operation of the model; TRACE_NONE: not

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -29,6 +30,7 @@ enum {
     BATCH = 16,
     PATIENCE_NS = 250000000,
     POPULATE_MAX = 1 << 30,
+    NOBODY = -1,
     MEET_OPENED = 0,
     MEET_READY,
     MEET_FINISHED
@@ -37,7 +39,9 @@ enum {
 struct running {
     struct fi_context2 context; /* first: its address leads here */
     int64_t start;
-    bool done;
+    bool done, cancelled;
+    unsigned messages; /* of a receive for several */
+    int again;         /* the next one that waits to be posted again; NOBODY */
 };
 
 struct player {
@@ -59,8 +63,10 @@ struct player {
     char *buffers, *memory;
     struct fid_ep *eps[REPLAY_ENDPOINTS]; /* its own; others NULL */
     fi_addr_t addrs[REPLAY_ENDPOINTS];
-    uint64_t impatient; /* sends of so many bytes are not waited for */
-    uint64_t left;      /* posted and not completed, of those that will complete */
+    uint64_t impatient;                  /* sends of so many bytes are not waited for */
+    uint64_t messages[REPLAY_ENDPOINTS]; /* in receives for several */
+    int again;                           /* such receives that are to be posted again; NOBODY */
+    uint64_t left;                       /* posted and not completed, of those that will complete */
 };
 
 static int64_t now(void)
@@ -101,7 +107,8 @@ static bool choose_info(struct player *player)
     if (!hints)
         return fail(player, "there is no memory");
     hints->caps = (plan->messages ? FI_MSG : 0) | (plan->tagged ? FI_TAGGED : 0) |
-                  (plan->rma ? FI_RMA : 0) | (plan->directed ? FI_DIRECTED_RECV : 0);
+                  (plan->rma ? FI_RMA : 0) | (plan->atomics ? FI_ATOMIC : 0) |
+                  (plan->multi ? FI_MULTI_RECV : 0) | (plan->directed ? FI_DIRECTED_RECV : 0);
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -157,6 +164,17 @@ static bool open_memory(struct player *player)
     return true;
 }
 
+/* What came into the receives of the program has to fit into these, whatever the stack's limit. */
+static bool set_multi(struct player *player, int number)
+{
+    const struct replay_endpoint *it = &player->plan->endpoints[number];
+    size_t least = (size_t)(it->largest < it->smallest ? it->largest : it->smallest);
+
+    return !least || check(player, "fi_setopt(FI_OPT_MIN_MULTI_RECV)",
+                           fi_setopt(&player->eps[number]->fid, FI_OPT_ENDPOINT,
+                                     FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+}
+
 static bool open_endpoint(struct player *player, int number)
 {
     struct replay_address *address = &player->shared->addresses[number];
@@ -168,7 +186,7 @@ static bool open_endpoint(struct player *player, int number)
     player->eps[number] = ep;
     if (!check(player, "fi_ep_bind", fi_ep_bind(ep, &player->cq->fid, FI_TRANSMIT | FI_RECV)) ||
         !check(player, "fi_ep_bind", fi_ep_bind(ep, &player->av->fid, 0)) ||
-        !check(player, "fi_enable", fi_enable(ep)) ||
+        !set_multi(player, number) || !check(player, "fi_enable", fi_enable(ep)) ||
         !check(player, "fi_getname", fi_getname(&ep->fid, address->bytes, &len)))
         return false;
     if (len > sizeof(address->bytes))
@@ -263,20 +281,55 @@ static int number_of(const struct player *player, const void *context)
     return -1;
 }
 
-static void completed(struct player *player, const struct fi_cq_tagged_entry *entry)
+static void has_moved(struct player *player)
 {
-    int number = number_of(player, entry->op_context);
+    player->moved = now();
+    atomic_fetch_add_explicit(&player->shared->moves, 1, memory_order_relaxed);
+    player->result->last = player->moved;
+}
+
+/*
+ * A message in a receive for several. A stack may give one back with more room left than that of
+ * the recording did: then it is posted again, as the program waits for its messages before it posts
+ * another. Who gets which message does not matter.
+ */
+static void got_message(struct player *player, int number, uint64_t flags)
+{
     struct running *running = &player->running[number];
     const struct replay_op *op = &player->process->ops[number];
 
-    if (number < 0 || running->done)
+    has_moved(player);
+    if (flags & FI_RECV) {
+        running->messages++;
+        player->messages[op->ep]++;
+        player->times[number] = player->moved - running->start;
+    }
+    if (!(flags & FI_MULTI_RECV))
         return;
-    running->done = true;
-    player->moved = now();
-    player->times[number] = player->moved - running->start;
+    running->done = running->cancelled || running->messages >= op->messages;
+    if (running->done)
+        return;
+    running->again = player->again;
+    player->again = number;
+}
+
+static void completed(struct player *player, const struct fi_cq_tagged_entry *entry)
+{
+    int number = number_of(player, entry->op_context);
+    const struct replay_op *op;
+
+    if (number < 0 || player->running[number].done)
+        return;
+    op = &player->process->ops[number];
+    if (op->multi) {
+        got_message(player, number, entry->flags);
+        return;
+    }
+    has_moved(player);
+    player->running[number].done = true;
+    player->times[number] = player->moved - player->running[number].start;
     player->left -= op->class != REPLAY_RECV;
-    atomic_fetch_add_explicit(&player->shared->moves, 1, memory_order_relaxed);
-    player->result->last = player->moved;
+    player->result->not_cancelled += op->cancelled;
     if (op->class == REPLAY_RECV && op->completed && entry->len != op->done_len)
         player->result->other_lens++;
 }
@@ -292,9 +345,36 @@ static bool failed_completion(struct player *player)
     if (rc < 0)
         return check(player, "fi_cq_readerr", rc);
     number = number_of(player, error.op_context);
+    if (error.err == FI_ECANCELED && number >= 0 && player->running[number].cancelled) {
+        has_moved(player);
+        player->left -=
+            !player->running[number].done && player->process->ops[number].class != REPLAY_RECV;
+        player->running[number].done = true;
+        return true;
+    }
     return fail(player, "operation %d (%s): %s", number + 1,
                 number < 0 ? "of a peer" : op_name(&player->process->ops[number]),
                 fi_strerror(error.err));
+}
+
+static ssize_t post_once(struct player *player, const struct replay_op *op,
+                         struct running *running);
+
+static bool post_again(struct player *player)
+{
+    while (player->again != NOBODY) {
+        struct running *running = &player->running[player->again];
+        const struct replay_op *op = &player->process->ops[player->again];
+        ssize_t rc = running->cancelled ? 0 : post_once(player, op, running);
+
+        if (rc == -FI_EAGAIN)
+            return true;
+        if (rc)
+            return check(player, "posting a receive again", rc);
+        running->done = running->cancelled;
+        player->again = running->again;
+    }
+    return true;
 }
 
 static bool progress(struct player *player)
@@ -308,6 +388,8 @@ static bool progress(struct player *player)
         return failed_completion(player);
     if (rc < 0 && rc != -FI_EAGAIN)
         return check(player, "fi_cq_read", rc);
+    if (!post_again(player))
+        return false;
     return !atomic_load_explicit(&player->shared->failed, memory_order_relaxed);
 }
 
@@ -368,6 +450,20 @@ static ssize_t post_flagged_send(struct player *player, const struct replay_op *
     return op->tagged ? fi_tsendmsg(ep, &tagged, flags) : fi_sendmsg(ep, &msg, flags);
 }
 
+static ssize_t post_multi(struct player *player, const struct replay_op *op,
+                          struct running *running)
+{
+    struct iovec iov = {player->buffers + op->offset, op->len};
+    const struct fi_msg msg = {.msg_iov = &iov,
+                               .desc = &player->desc,
+                               .iov_count = 1,
+                               .addr = op->peer == REPLAY_ANY ? FI_ADDR_UNSPEC
+                                                              : player->addrs[op->peer],
+                               .context = running};
+
+    return fi_recvmsg(player->eps[op->ep], &msg, FI_MULTI_RECV | FI_COMPLETION);
+}
+
 static ssize_t post_recv(struct player *player, const struct replay_op *op, struct running *running)
 {
     const fi_addr_t from = op->peer == REPLAY_ANY ? FI_ADDR_UNSPEC : player->addrs[op->peer];
@@ -398,6 +494,34 @@ static ssize_t post_rma(struct player *player, const struct replay_op *op, struc
                     : fi_write(ep, buf, op->len, player->desc, to, addr, target->key, running);
 }
 
+/* Results of all go to one place: what comes back is not looked at. */
+static ssize_t post_atomic(struct player *player, const struct replay_op *op,
+                           struct running *running, bool inject)
+{
+    const struct replay_target *target =
+        &player->shared->targets[player->plan->endpoints[op->peer].process];
+    const fi_addr_t to = player->addrs[op->peer];
+    const uint64_t addr = target->base + op->remote;
+    const size_t count = (size_t)(op->len / op->size);
+    const enum fi_datatype type = (enum fi_datatype)op->datatype;
+    const enum fi_op atomic_op = (enum fi_op)op->atomic_op;
+    struct fid_ep *ep = player->eps[op->ep];
+    char *buf = atomic_op == FI_ATOMIC_READ ? NULL : player->buffers + op->offset;
+    char *result = player->buffers + player->process->operands;
+    const char *compare = result + player->process->operand_len;
+    void *desc = player->desc;
+
+    if (op->class == REPLAY_FETCH)
+        return fi_fetch_atomic(ep, buf, count, desc, result, desc, to, addr, target->key, type,
+                               atomic_op, running);
+    if (op->class == REPLAY_COMPARE)
+        return fi_compare_atomic(ep, buf, count, desc, compare, desc, result, desc, to, addr,
+                                 target->key, type, atomic_op, running);
+    if (inject)
+        return fi_inject_atomic(ep, buf, count, to, addr, target->key, type, atomic_op);
+    return fi_atomic(ep, buf, count, desc, to, addr, target->key, type, atomic_op, running);
+}
+
 static bool fits_inject(const struct player *player, const struct replay_op *op)
 {
     return op->inject && op->len <= player->info->tx_attr->inject_size;
@@ -405,8 +529,12 @@ static bool fits_inject(const struct player *player, const struct replay_op *op)
 
 static ssize_t post_once(struct player *player, const struct replay_op *op, struct running *running)
 {
+    if (op->multi)
+        return post_multi(player, op, running);
     if (op->class == REPLAY_RECV)
         return post_recv(player, op, running);
+    if (replay_is_atomic(op))
+        return post_atomic(player, op, running, fits_inject(player, op));
     if (op->class != REPLAY_SEND)
         return post_rma(player, op, running, fits_inject(player, op));
     if (op->flags && !op->inject)
@@ -498,22 +626,45 @@ static bool wait_for_send(struct player *player, int number)
     return true;
 }
 
-static bool play_step(struct player *player, const struct replay_step *step)
+static bool cancel(struct player *player, int number)
+{
+    struct running *running = &player->running[number];
+    ssize_t rc;
+
+    if (running->done)
+        return true;
+    running->cancelled = true;
+    rc = fi_cancel(&player->eps[player->process->ops[number].ep]->fid, running);
+    return rc == -FI_ENOENT || check(player, "fi_cancel", rc); /* it may be done, and not read */
+}
+
+static bool wait_for(struct player *player, const struct replay_step *step)
 {
     const struct replay_op *op = &player->process->ops[step->op];
 
-    if (!step->wait && player->settings->pace &&
-        !keep_pace(player, player->result->first + step->ns))
-        return false;
-    if (!step->wait)
-        return post(player, step->op);
-    if (op->class == REPLAY_SEND || op->class == REPLAY_WRITE)
-        return wait_for_send(player, step->op);
-    while (!player->running[step->op].done) {
+    while (step->messages ? player->messages[op->ep] < step->messages
+                          : !player->running[step->op].done) {
         if (!progress(player) || stuck(player, "waiting for", step->op))
             return false;
     }
     return true;
+}
+
+static bool play_step(struct player *player, const struct replay_step *step)
+{
+    const struct replay_op *op = &player->process->ops[step->op];
+
+    if (step->kind != REPLAY_WAIT && player->settings->pace &&
+        !keep_pace(player, player->result->first + step->ns))
+        return false;
+    if (step->kind == REPLAY_POST)
+        return post(player, step->op);
+    if (step->kind == REPLAY_CANCEL)
+        return cancel(player, step->op);
+    if (!op->cancelled &&
+        (op->class == REPLAY_SEND || op->class == REPLAY_WRITE || op->class == REPLAY_ATOMIC))
+        return wait_for_send(player, step->op);
+    return wait_for(player, step);
 }
 
 static bool play(struct player *player)
@@ -546,6 +697,7 @@ bool replay_run(const struct replay_plan *plan, int index, const struct replay_s
                              .result = &shared->results[index],
                              .index = index,
                              .impatient = UINT64_MAX,
+                             .again = NOBODY,
                              .times = times};
     for (int i = 0; i < player.process->op_count; i++)
         times[i] = -1;

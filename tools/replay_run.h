@@ -24,11 +24,12 @@ struct replay_shared {
         uint64_t base, key;
     } targets[TRACE_FILES];
     struct replay_result {
-        char why[256];       /* why it failed; empty: it did not */
-        int step;            /* of its process, the one it is at */
-        int64_t first, last; /* ns, of the monotonic clock */
-        bool impatient;      /* some sends were not waited for: see replay_run.c */
-        uint64_t other_lens; /* receives that got another length than in the trace */
+        char why[256];          /* why it failed; empty: it did not */
+        int step;               /* of its process, the one it is at */
+        int64_t first, last;    /* ns, of the monotonic clock */
+        bool impatient;         /* some sends were not waited for: see replay_run.c */
+        uint64_t other_lens;    /* receives that got another length than in the trace */
+        uint64_t not_cancelled; /* operations that completed before their cancel */
     } results[TRACE_FILES];
 };
 

@@ -176,7 +176,8 @@ static bool is_receiving(const struct trace_model *model, const struct trace_eve
 {
     if (trace_is_call(event))
         return trace_class_of(model, event) == TRACE_RECV;
-    return (event->record.inside & (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
+    return (event->record.inside & (FI_RECV | FI_MULTI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)) !=
+           0;
 }
 
 /* Layer and direction, as the second half of a key. */
@@ -215,6 +216,14 @@ static bool may_end(const struct trace_model *model, const struct trace_event *c
     }
 }
 
+/* A receive for several messages goes on until one of them says that it was the last. */
+static bool goes_on(const struct trace_model *model, const struct trace_event *call,
+                    const struct trace_event *done)
+{
+    return trace_class_of(model, call) == TRACE_RECV && call->flags & FI_MULTI_RECV &&
+           done->record.result >= 0 && !(done->record.inside & FI_MULTI_RECV);
+}
+
 static void complete(struct trace_model *model, struct table *table, int index)
 {
     struct trace_event *event = &model->events[index];
@@ -229,7 +238,8 @@ static void complete(struct trace_model *model, struct table *table, int index)
         if (call->record.context != event->record.context || side(model, call) != key ||
             !may_end(model, call, event))
             continue;
-        table_remove(table, slot, op, before);
+        if (!goes_on(model, call, event))
+            table_remove(table, slot, op, before);
         model->ops[op].done = index;
         event->op = op;
         return;
@@ -324,9 +334,8 @@ static uint64_t message_key(const struct trace_model *model, const struct trace_
     return text_hash(trace_layer(model, event)) ^ len * 31;
 }
 
-static void arrive(struct trace_model *model, struct table *table, int receive)
+static void arrive(struct trace_model *model, struct table *table, const struct trace_event *done)
 {
-    const struct trace_event *done = &model->events[model->ops[receive].done];
     unsigned slot = hash(table, done->record.tag, message_key(model, done, done->record.len));
     int before = TRACE_NONE, steps = STEPS;
 
@@ -339,7 +348,7 @@ static void arrive(struct trace_model *model, struct table *table, int receive)
             strcmp(trace_layer(model, call), trace_layer(model, done)) != 0)
             continue;
         table_remove(table, slot, op, before);
-        model->ops[op].arrived = receive;
+        model->ops[op].arrived = done->op;
         return;
     }
 }
@@ -362,7 +371,7 @@ static bool link_messages(struct trace_model *model)
                       hash(&table, event->record.tag, message_key(model, event, event->record.len)),
                       event->op);
         else if (trace_is_completion(event) && is_receiving(model, event))
-            arrive(model, &table, event->op);
+            arrive(model, &table, event);
     }
     table_finish(&table);
     return ok;

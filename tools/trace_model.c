@@ -130,7 +130,7 @@ static const char *check_header(const struct weft_trace_header *header, size_t l
 {
     if (memcmp(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic)) != 0)
         return "it is no trace file of Weft";
-    if (header->version != WEFT_TRACE_VERSION)
+    if (header->version < WEFT_TRACE_OLDEST || header->version > WEFT_TRACE_VERSION)
         return "it has a format that this fi_trace does not know";
     if (header->record_size != sizeof(struct weft_trace_record) ||
         header->header_size < sizeof(*header) || header->header_size > len)
@@ -188,6 +188,8 @@ static bool add_record(struct trace_model *model, int first, int file, int ring,
             event->flags = record->buf;
             event->data = record->len;
             event->key = record->peer;
+            event->elements = record->tag;
+            event->typed = model->files[file]->header.version >= 2;
         }
         return true;
     }

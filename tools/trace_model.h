@@ -31,8 +31,8 @@ enum trace_class {
 struct trace_event {
     int64_t ns; /* since the first event of all files */
     struct weft_trace_record record;
-    bool more;
-    uint64_t flags, data, key; /* of MORE */
+    bool more, typed;                    /* typed: elements is told; not in files of version 1 */
+    uint64_t flags, data, key, elements; /* of MORE */
     int file, ring;
     int parent; /* the call that it happened inside of, or TRACE_NONE */
     int depth;  /* how many of those */
@@ -41,7 +41,7 @@ struct trace_event {
 
 /* An operation: a data transfer that was accepted. All are indices, or TRACE_NONE. */
 struct trace_op {
-    int call, done; /* events; done: its completion */
+    int call, done; /* events; done: its completion; of a receive for several messages the last */
     int cause;      /* operation of a layer above */
     int arrived;    /* of a send: the receive, of another process, that got it */
 };

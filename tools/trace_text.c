@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 
 #include "trace_print.h"
@@ -28,6 +29,15 @@ static void print_flags(uint64_t flags, FILE *out)
         fprintf(out, ", %s", fi_tostr(&flags, FI_TYPE_OP_FLAGS));
 }
 
+static void print_elements(uint64_t elements, FILE *out)
+{
+    enum fi_datatype datatype = (enum fi_datatype)WEFT_TRACE_DATATYPE(elements);
+    enum fi_op op = (enum fi_op)WEFT_TRACE_OP(elements);
+
+    fprintf(out, ", %s", fi_tostr(&op, FI_TYPE_ATOMIC_OP));
+    fprintf(out, " of %s", fi_tostr(&datatype, FI_TYPE_ATOMIC_TYPE));
+}
+
 static void print_transfer(enum trace_class what, const struct trace_event *event, FILE *out)
 {
     const struct weft_trace_record *record = &event->record;
@@ -40,6 +50,8 @@ static void print_transfer(enum trace_class what, const struct trace_event *even
         fprintf(out, ", %s 0x%" PRIx64, remote ? "key" : "ignore", event->key);
     if (event->more && event->data)
         fprintf(out, ", data 0x%" PRIx64, event->data);
+    if (event->typed && what == TRACE_ATOMIC)
+        print_elements(event->elements, out);
     print_flags(event->flags, out);
     fprintf(out, ", context 0x%" PRIx64 ")", record->context);
 }

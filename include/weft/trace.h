@@ -2,7 +2,8 @@
 /*
  * The file that the layer `trace` writes and fi_trace reads: a header, then rings of records, one
  * for each thread. It is mapped by its writer and may be read at any time, also after a crash.
- * Numbers are in the byte order of the machine. Version 1.
+ * Numbers are in the byte order of the machine. Version 2; in files of version 1 the `tag` of MORE
+ * is zero.
  */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
@@ -12,7 +13,8 @@
 #define WEFT_TRACE_MAGIC "WEFTTRC" /* 8 bytes with the zero */
 
 enum {
-    WEFT_TRACE_VERSION = 1,
+    WEFT_TRACE_VERSION = 2,
+    WEFT_TRACE_OLDEST = 1, /* that is read like it */
     WEFT_TRACE_LAYERS = 32,
     WEFT_TRACE_OBJECTS = 8192, /* those after are numbered, but not described */
     WEFT_TRACE_NAMES = 128,
@@ -35,6 +37,12 @@ enum weft_trace_clock {
     WEFT_TRACE_CLOCK_TSC,       /* ticks of the processor; see `clocks` */
 };
 
+/* MORE of a call of atomics: the fi_datatype and the fi_op of its elements. */
+#define WEFT_TRACE_ELEMENTS(datatype, op)                                                          \
+    (((uint64_t)(datatype)&0xffff) | ((uint64_t)(op)&0xffff) << 16)
+#define WEFT_TRACE_DATATYPE(elements) ((unsigned)(elements)&0xffff)
+#define WEFT_TRACE_OP(elements) ((unsigned)((elements) >> 16) & 0xffff)
+
 /* The result of a call that has not returned (yet). */
 #define WEFT_TRACE_PENDING INT32_MIN
 
@@ -54,7 +62,7 @@ struct weft_trace_record {
     uint64_t buf;  /* MORE: flags */
     uint64_t len;  /* bytes; elements of atomics. MORE: remote CQ data. READ: empty reads before */
     uint64_t peer; /* fi_addr_t. MORE: remote key, or the bits to ignore of a tag */
-    uint64_t tag;  /* remote address of RMA and atomics */
+    uint64_t tag;  /* remote address of RMA and atomics. MORE: WEFT_TRACE_ELEMENTS, of atomics */
 };
 
 struct weft_trace_ring {

@@ -59,6 +59,14 @@ static int needs(const struct request *req, struct fi_info **lower)
     return 0;
 }
 
+/* Infos that the lower offers for a shared context as for others say so only when they are asked.
+ */
+static bool shares(const struct request *req, const struct fi_info *lower)
+{
+    return req->hints->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT ||
+           lower->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+}
+
 static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     struct fi_info *mine;
@@ -75,7 +83,13 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
                                   "have (mem_tag_format)");
         return -FI_ENODATA;
     }
-    mine = cover_offer(lower, FI_COLLECTIVE);
+    if (shares(req, lower) && req->hints->caps & FI_COLLECTIVE) {
+        reasons_add(req->reasons,
+                    "a collective receives on its own endpoint: FI_COLLECTIVE goes without a "
+                    "shared receive context (rx_ctx_cnt FI_SHARED_CONTEXT)");
+        return -FI_ENODATA;
+    }
+    mine = cover_offer(lower, shares(req, lower) ? 0 : FI_COLLECTIVE);
     if (!mine)
         return -FI_ENOMEM;
     /* Work at the lower's domain would name counters of this one. */
@@ -115,6 +129,14 @@ static void domain_closing(struct cover_domain *cover)
     pool_finish(&domain->ops);
 }
 
+bool coll_ep_collects(const struct coll_ep *ep)
+{
+    const struct fi_info *info = ep->cover.info;
+
+    return cover_ep_class(&ep->cover) == FI_CLASS_EP && info->caps & FI_COLLECTIVE &&
+           info->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT;
+}
+
 static int ep_opened(struct cover_ep *cover)
 {
     struct coll_ep *ep = (struct coll_ep *)cover;
@@ -122,7 +144,7 @@ static int ep_opened(struct cover_ep *cover)
     list_init(&ep->groups);
     list_init(&ep->controls);
     list_init(&ep->todo);
-    if (cover->info->caps & FI_COLLECTIVE)
+    if (coll_ep_collects(ep))
         cover->pass->fid.collective = &coll_ops;
     return 0;
 }
@@ -131,7 +153,7 @@ static int ep_enabled(struct cover_ep *cover)
 {
     struct coll_ep *ep = (struct coll_ep *)cover;
 
-    if (!(cover->info->caps & FI_COLLECTIVE))
+    if (!coll_ep_collects(ep))
         return 0;
     ep->enabled = true;
     if (!coll_listen(ep))
@@ -159,6 +181,7 @@ static const struct cover_ops ops = {
     .ep_size = sizeof(struct coll_ep),
     .item_size = sizeof(struct coll_item),
     .tags = COLL_TAGS,
+    .adds = FI_COLLECTIVE,
     .pass = &tables,
     .lower_hints = lower_hints,
     .domain_opened = domain_opened,
@@ -211,7 +234,9 @@ const struct part coll_part = {
         "When a member dies, or leaves the group while a collective is outstanding, the "
         "collectives of the others end in error and the group is of no more use. Memberships that "
         "the application manages (coll_addr FI_ADDR_NOTAVAIL) are not offered, nor is a lower "
-        "that needs FI_MR_LOCAL.",
+        "that needs FI_MR_LOCAL.\n\n"
+        "Scalable endpoints and shared contexts pass, but a member of a group is an endpoint of "
+        "its own: fi_join of another answers -FI_EOPNOTSUPP.",
     .kind = PART_LAYER,
     .gives = EP_SET(FI_EP_RDM),
     .stands_on = EP_SET(FI_EP_RDM),

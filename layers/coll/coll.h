@@ -132,6 +132,12 @@ static inline struct coll_domain *coll_domain_of(struct coll_ep *ep)
     return (struct coll_domain *)ep->cover.domain;
 }
 
+/* ---- coll.c ---- */
+
+/* Has it collectives? Contexts have none, nor has an endpoint that receives through a shared one:
+ * the layer's own receives are the endpoint's. */
+bool coll_ep_collects(const struct coll_ep *ep);
+
 /* ---- coll_op.c ---- */
 
 /* What a collective is asked to do, checked. */

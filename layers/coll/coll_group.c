@@ -11,6 +11,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "core/log.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
@@ -241,6 +242,12 @@ int coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_m
     const struct coll_set *set;
     int rc;
 
+    if (!coll_ep_collects(ep)) {
+        LOG_WARN(ep->cover.domain->base.fabric->part, FI_LOG_EP_CTRL,
+                 ": a group's member is an endpoint of its own, opened with FI_COLLECTIVE: not a "
+                 "scalable one, a context, or one with a shared receive context");
+        return -FI_EOPNOTSUPP;
+    }
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     set = theirs && theirs->set ? coll_set_of(theirs->set) : NULL;

@@ -2,6 +2,12 @@
 /* Data transfers and completions. */
 #include "layers/trace/trace.h"
 
+/* The kind is a constant in each of the tables' functions. */
+static inline bool has_elements(const struct call *call)
+{
+    return call->kind >= CALL_ATOMIC_WRITE && call->kind <= CALL_ATOMIC_COMPWRITEMSG;
+}
+
 static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
 {
     const struct trace_object *object = ep->hook;
@@ -20,14 +26,14 @@ static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
     record->tag = call->tag;
     call->note = ring->head;
     trace_ring_publish(ring);
-    if (!(call->flags | call->data | call->key))
+    if (!(call->flags | call->data | call->key) && !has_elements(call))
         return 0;
     record = trace_begin(ring, object, WEFT_TRACE_MORE, record->time);
     record->context = trace_word(call->context);
     record->buf = call->flags;
     record->len = call->data;
     record->peer = call->key;
-    record->tag = 0;
+    record->tag = has_elements(call) ? WEFT_TRACE_ELEMENTS(call->datatype, call->op) : 0;
     trace_ring_publish(ring);
     return 0;
 }

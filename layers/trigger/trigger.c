@@ -85,6 +85,7 @@ static const struct cover_ops ops = {
     .domain_size = sizeof(struct trigger_domain),
     .ep_size = sizeof(struct trigger_ep),
     .item_size = sizeof(struct trigger_work),
+    .adds = FI_TRIGGER,
     .pass = &tables,
     .lower_hints = lower_hints,
     .domain_opened = domain_opened,
@@ -132,6 +133,8 @@ const struct part trigger_part = {
         "Deferred work ends in its completion counter, as an error when it failed; the endpoint's "
         "queue gets an entry when FI_COMPLETION is asked, or for an error that no counter shows. "
         "Closing an endpoint discards its work, and a counter that work names cannot be closed.\n\n"
+        "Contexts of scalable endpoints take what they can do as endpoints take it; a receive on a "
+        "shared context does not wait.\n\n"
         "Not offered: FI_INJECT together with FI_TRIGGER, multi-receives and peeks as deferred "
         "work, triggers of collectives, and XPU triggers.",
     .kind = PART_LAYER,

@@ -111,6 +111,10 @@ void trigger_ep_tables(struct pass_ops *tables);
 /* The pass-through object of an endpoint of this layer in that domain, for an alias that of the
  * endpoint itself; NULL: it is none. */
 struct pass_ep *trigger_ep_find(struct cover_domain *domain, struct fid_ep *fid);
+/* Can an operation of that type wait for a counter on it? A receive on a shared context cannot:
+ * which endpoint's queue would hear of its failure, nobody knows before a message takes it. */
+bool trigger_ep_does(const struct cover_ep *ep, enum fi_op_type type);
+
 /* ---- trigger_alias.c ---- */
 
 /* fi_ep_alias with FI_TRIGGER; passed: the control of an endpoint without. */

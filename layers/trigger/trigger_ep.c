@@ -15,14 +15,29 @@ static struct fi_ops fid_ops, *cover_fid_ops;
 
 struct pass_ep *trigger_ep_find(struct cover_domain *domain, struct fid_ep *fid)
 {
+    size_t fclass = fid->fid.fclass;
     struct cover_ep *own;
     struct pass_ep *ep;
 
-    if (fid->fid.fclass != FI_CLASS_EP || fid->fid.ops != &fid_ops)
+    if ((fclass != FI_CLASS_EP && fclass != FI_CLASS_TX_CTX && fclass != FI_CLASS_RX_CTX &&
+         fclass != FI_CLASS_SRX_CTX) ||
+        fid->fid.ops != &fid_ops)
         return NULL;
     ep = object_of(fid, struct pass_ep, fid);
     own = ep->hook;
     return own->domain == domain ? own->pass : NULL;
+}
+
+bool trigger_ep_does(const struct cover_ep *ep, enum fi_op_type type)
+{
+    bool receives = type == FI_OP_RECV || type == FI_OP_TRECV;
+
+    switch (cover_ep_class(ep)) {
+    case FI_CLASS_EP: return !receives || ep->info->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT;
+    case FI_CLASS_TX_CTX: return !receives;
+    case FI_CLASS_RX_CTX: return receives;
+    default: return false;
+    }
 }
 
 /* ---- Copies ---- */
@@ -182,6 +197,8 @@ static ssize_t keep(struct fid_ep *fid, const struct call_args *args, uint64_t f
 
     if (!(own->info->caps & FI_TRIGGER))
         return -FI_EOPNOTSUPP;
+    if (!trigger_ep_does(own, args->type))
+        return -FI_ENOSYS;
     if (!own->enabled || unit_forked(own->domain->unit))
         return -FI_EOPBADSTATE;
     /* A buffer that may be used again at once would have to be copied. */

@@ -80,6 +80,8 @@ static int fill_transfer(struct trigger_domain *domain, struct trigger_work *wor
     work->ep = ep ? trigger_ep_find(&domain->cover, ep) : NULL;
     if (!work->ep)
         return -FI_EINVAL;
+    if (!trigger_ep_does(work->ep->hook, work->type))
+        return -FI_ENOSYS;
     if (!((struct cover_ep *)work->ep->hook)->enabled)
         return -FI_EOPBADSTATE;
     if (work->flags & REFUSED_FLAGS)

@@ -650,6 +650,39 @@ static void closing(void)
     team_close(team);
 }
 
+/* Members are endpoints of their own; an info without is not told to have collectives. */
+static void contexts(void)
+{
+    struct conf_want want = {
+        .caps = FI_MSG | FI_TAGGED | FI_COLLECTIVE, .tx_ctx_cnt = 2, .rx_ctx_cnt = 2};
+    struct fi_av_attr av = {.type = FI_AV_TABLE, .rx_ctx_bits = 1};
+    struct fi_collective_addr addr = {.coll_addr = 0};
+    struct fid_ep *sep, *tx;
+    struct team team = {0};
+    struct fi_info *info;
+    struct fid_mc *mc;
+
+    conf_need("collectives");
+    conf_need("scalable_endpoints");
+    conf_fabric_open(&team.home, &want);
+    must("fi_av_open", fi_av_open(team.home.domain, &av, &team.av, NULL));
+    must("fi_scalable_ep", fi_scalable_ep(team.home.domain, team.home.info, &sep, NULL));
+    must("bind av", fi_scalable_ep_bind(sep, &team.av->fid, 0));
+    must("fi_tx_context", fi_tx_context(sep, 0, team.home.info->tx_attr, &tx, NULL));
+    must("fi_enable", fi_enable(tx));
+    addr.set = universe(&team);
+    conf_check(fi_join(sep, &addr, FI_COLLECTIVE, &mc, NULL) == -FI_EOPNOTSUPP, "it joins");
+    conf_check(fi_join(tx, &addr, FI_COLLECTIVE, &mc, NULL) == -FI_EOPNOTSUPP, "a context joins");
+    conf_check(fi_barrier(tx, 0, NULL) < 0, "a context has a barrier");
+    must("fi_close(set)", fi_close(&((struct fid_av_set *)addr.set)->fid));
+    must("fi_close(tx)", fi_close(&tx->fid));
+    must("fi_close(sep)", fi_close(&sep->fid));
+    must("fi_close(av)", fi_close(&team.av->fid));
+    conf_fabric_close(&team.home);
+    want.rx_ctx_cnt = FI_SHARED_CONTEXT;
+    conf_check(conf_getinfo(&want, &info) == -FI_ENODATA, "offered with a shared context");
+}
+
 const struct conf_case conf_coll_cases[] = {
     {"coll: every collective, groups of 1 to 5", small_groups},
     {"coll: groups of 7 and 8", larger_groups},
@@ -662,5 +695,6 @@ const struct conf_case conf_coll_cases[] = {
     {"coll: automatic progress", automatic},
     {"coll: leaving a group", leaving},
     {"coll: closing an endpoint", closing},
+    {"coll: contexts have none", contexts},
     {0},
 };

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/fi_trigger.h>
+
 #include "conf.h"
 
 enum {
@@ -64,6 +66,7 @@ static void close_context(struct context *c)
 {
     must("fi_close(context)", fi_close(&c->ep->fid));
     must("fi_close(cq)", fi_close(&c->cq->fid));
+    c->cq = NULL;
 }
 
 static void close_scalable(struct scalable *s)
@@ -77,14 +80,19 @@ static void close_scalable(struct scalable *s)
     must("fi_close(av)", fi_close(&s->av->fid));
 }
 
-static void open_home(void)
+static void open_home_for(uint64_t caps)
 {
-    struct conf_want want = {.tx_ctx_cnt = CONTEXTS, .rx_ctx_cnt = CONTEXTS};
+    struct conf_want want = {.caps = caps, .tx_ctx_cnt = CONTEXTS, .rx_ctx_cnt = CONTEXTS};
 
     conf_need("scalable_endpoints");
     conf_fabric_open(&home, &want);
     conf_check(home.info->domain_attr->max_ep_tx_ctx >= CONTEXTS, "max_ep_tx_ctx %zu",
                home.info->domain_attr->max_ep_tx_ctx);
+}
+
+static void open_home(void)
+{
+    open_home_for(0);
 }
 
 static fi_addr_t insert(struct fid_av *av, struct fid_ep *who)
@@ -106,7 +114,7 @@ static bool poll(struct scalable *s, struct context *want, struct fi_cq_tagged_e
 
     for (int i = 0; i < 2 * CONTEXTS; i++) {
         struct context *c = i < CONTEXTS ? &s->tx[i] : &s->rx[i - CONTEXTS];
-        ssize_t n = fi_cq_read(c->cq, &entry, 1);
+        ssize_t n = c->cq ? fi_cq_read(c->cq, &entry, 1) : -FI_EAGAIN;
 
         if (n != 1) {
             conf_check(n == -FI_EAGAIN, "fi_cq_read: %s", fi_strerror((int)-n));
@@ -237,9 +245,126 @@ static void with_plain(void)
     conf_fabric_close(&home);
 }
 
+/* ---- Triggered ---- */
+
+static struct fid_cntr *counter(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fid_cntr *cntr;
+
+    must("fi_cntr_open", fi_cntr_open(home.domain, &attr, &cntr, NULL));
+    return cntr;
+}
+
+static void wait_for(struct context *c, void *context)
+{
+    long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
+    struct fi_cq_tagged_entry entry;
+    ssize_t n;
+
+    while ((n = fi_cq_read(c->cq, &entry, 1)) == -FI_EAGAIN)
+        conf_check(conf_now_ms() < deadline, "no completion in %d ms", CONF_TIMEOUT_MS);
+    conf_check(n == 1 && entry.op_context == context, "fi_cq_read: %zd", n);
+}
+
+/* A send from one context and a receive of another wait for a counter. */
+static void triggered(struct scalable *a, fi_addr_t self, struct fid_cntr *go)
+{
+    struct fi_triggered_context2 waits[2] = {{.event_type = FI_TRIGGER_THRESHOLD},
+                                             {.event_type = FI_TRIGGER_THRESHOLD}};
+    char in = 0, out = 't';
+    struct iovec to = {&in, 1}, from = {&out, 1};
+    struct fi_msg_tagged recv = {&to, NULL, 1, FI_ADDR_UNSPEC, 5, 0, &waits[0], 0};
+    struct fi_msg_tagged send = {&from, NULL, 1, fi_rx_addr(self, 2, BITS), 5, 0, &waits[1], 0};
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < 2; i++) {
+        waits[i].trigger.threshold.cntr = go;
+        waits[i].trigger.threshold.threshold = 1;
+    }
+    conf_check(fi_trecvmsg(a->tx[1].ep, &recv, FI_TRIGGER) < 0, "a transmit context receives");
+    conf_check(fi_tsendmsg(a->rx[2].ep, &send, FI_TRIGGER) < 0, "a receive context sends");
+    must("fi_trecvmsg", fi_trecvmsg(a->rx[2].ep, &recv, FI_TRIGGER));
+    must("fi_tsendmsg", fi_tsendmsg(a->tx[1].ep, &send, FI_TRIGGER));
+    for (long long end = conf_now_ms() + 20; conf_now_ms() < end;)
+        conf_check(!poll(a, NULL, &entry), "before its time");
+    must("fi_cntr_add", fi_cntr_add(go, 1));
+    wait_for(&a->rx[2], &waits[0]);
+    wait_for(&a->tx[1], &waits[1]);
+    conf_check(in == 't', "%c", in);
+}
+
+static int queue(struct fid_cntr *go, uint64_t threshold, struct fid_cntr *done,
+                 struct fi_op_tagged *op, enum fi_op_type type, struct fi_deferred_work *work)
+{
+    *work = (struct fi_deferred_work){
+        .threshold = threshold, .triggering_cntr = go, .completion_cntr = done, .op_type = type};
+    work->op.tagged = op;
+    return fi_control(&home.domain->fid, FI_QUEUE_WORK, work);
+}
+
+/* The same as deferred work, by a receive context without a queue; what is left over when its
+ * context closes is gone. */
+static void deferred(struct scalable *a, fi_addr_t self, struct fid_cntr *go)
+{
+    long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
+    struct fid_cntr *done = counter();
+    struct fi_deferred_work work[3];
+    struct fid_ep *quiet;
+    char in = 0, out = 'd';
+    struct iovec to = {&in, 1}, from = {&out, 1};
+    struct fi_op_tagged recv = {.msg = {&to, NULL, 1, FI_ADDR_UNSPEC, 6, 0, NULL, 0}};
+    struct fi_op_tagged send = {a->tx[2].ep, {&from, NULL, 1, fi_rx_addr(self, 1, BITS), 6}, 0};
+    struct fi_op_tagged late = {a->tx[0].ep, {&from, NULL, 1, self, 6}, 0};
+    struct fi_cq_tagged_entry entry;
+
+    close_context(&a->rx[1]);
+    must("fi_rx_context", fi_rx_context(a->sep, 1, NULL, &quiet, NULL));
+    must("fi_enable without a queue", fi_enable(quiet));
+    recv.ep = quiet;
+    conf_check(queue(go, 2, done, &recv, FI_OP_TSEND, &work[0]) < 0, "a receive context sends");
+    conf_check(queue(go, 2, done, &send, FI_OP_TRECV, &work[0]) < 0, "a transmit one receives");
+    must("FI_QUEUE_WORK", queue(go, 2, done, &recv, FI_OP_TRECV, &work[0]));
+    must("FI_QUEUE_WORK", queue(go, 2, done, &send, FI_OP_TSEND, &work[1]));
+    must("FI_QUEUE_WORK", queue(go, 99, done, &late, FI_OP_TSEND, &work[2]));
+    must("fi_cntr_add", fi_cntr_add(go, 1));
+    while (fi_cntr_read(done) < 2) {
+        conf_check(!poll(a, NULL, &entry), "an entry that nobody asked for");
+        conf_check(conf_now_ms() < deadline, "%lu of 2", (unsigned long)fi_cntr_read(done));
+    }
+    conf_check(in == 'd' && !fi_cntr_readerr(done), "%c", in);
+    conf_check(fi_close(&go->fid) == -FI_EBUSY, "a counter that work waits for closes");
+    close_context(&a->tx[0]);
+    must("fi_tx_context", fi_tx_context(a->sep, 0, NULL, &a->tx[0].ep, NULL));
+    open_queue(&a->tx[0], FI_TRANSMIT);
+    must("fi_close", fi_close(&quiet->fid));
+    must("fi_rx_context", fi_rx_context(a->sep, 1, NULL, &a->rx[1].ep, NULL));
+    open_queue(&a->rx[1], FI_RECV);
+    must("fi_close(cntr)", fi_close(&done->fid));
+}
+
+static void triggers(void)
+{
+    struct fid_cntr *go;
+    struct scalable a;
+    fi_addr_t self;
+
+    conf_need("triggers");
+    open_home_for(FI_MSG | FI_TAGGED | FI_TRIGGER);
+    open_scalable(&a);
+    self = insert(a.av, a.sep);
+    go = counter();
+    triggered(&a, self, go);
+    deferred(&a, self, go);
+    must("fi_close(cntr)", fi_close(&go->fid));
+    close_scalable(&a);
+    conf_fabric_close(&home);
+}
+
 const struct conf_case conf_scalable_cases[] = {
     {"scalable: every context to every other", every_context},
     {"scalable: what contexts do not do", limits},
     {"scalable: with an endpoint without contexts", with_plain},
+    {"scalable: operations that wait for a counter", triggers},
     {NULL, NULL},
 };

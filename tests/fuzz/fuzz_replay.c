@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
 
 #include "tools/replay_plan.h"
 
@@ -38,8 +39,10 @@ static void must(int condition)
 
 static void sound_file(struct file *file)
 {
-    static const char *const names[] = {"fi_tsend", "fi_trecv", "fi_write",       "fi_read",
-                                        "fi_send",  "fi_recv",  "fi_tinjectdata", "fi_atomic"};
+    static const char *const names[] = {
+        "fi_tsend", "fi_trecv",       "fi_write",  "fi_read",         "fi_send",
+        "fi_recv",  "fi_tinjectdata", "fi_atomic", "fi_fetch_atomic", "fi_compare_atomicmsg",
+        "fi_cancel"};
     struct weft_trace_header *header = &file->header;
 
     memset(header, 0, offsetof(struct weft_trace_header, objects));
@@ -78,8 +81,9 @@ static void put(struct file *file, const uint8_t *input)
     record->layer = input[0] / 16 % 2;
     record->object = input[0] / 32;
     record->time = file->ring.head * 100;
-    record->result = input[1] % 4 == 3 ? -11 : 0;
+    record->result = input[1] % 8 == 7 ? -FI_ECANCELED : input[1] % 4 == 3 ? -FI_EAGAIN : 0;
     record->inside = input[1] % 4 == 3 ? 0 : (uint32_t)(input[15] & 1 ? FI_RECV : FI_SEND);
+    record->inside |= input[15] & 2 ? (uint32_t)FI_MULTI_RECV : 0;
     record->context = input[2] % 4;
     record->peer = widened(input + 4);
     record->tag = widened(input + 6);
@@ -110,7 +114,12 @@ static void check_op(const struct replay_plan *plan, const struct replay_process
 #ifdef FUZZ_PLANTED
     must(op->class != REPLAY_RECV || op->peer == REPLAY_ANY); /* as if none named its source */
 #endif
-    if (op->class == REPLAY_READ || op->class == REPLAY_WRITE) {
+    if (replay_is_atomic(op))
+        must(op->size && op->len % op->size == 0);
+    if (op->class == REPLAY_FETCH || op->class == REPLAY_COMPARE)
+        must(op->len <= process->operand_len && process->operands <= process->buffers.size &&
+             2 * op->len <= process->buffers.size - process->operands);
+    if (replay_is_remote(op)) {
         uint64_t target = plan->processes[plan->endpoints[op->peer].process].target.size;
 
         must(op->len <= target && op->remote <= target - op->len);
@@ -126,7 +135,7 @@ static void check_plan(const struct replay_plan *plan)
         check_memory(&process->target);
         for (int n = 0; n < process->op_count; n++)
             check_op(plan, process, &process->ops[n]);
-        must(process->step_count <= process->op_count * 2);
+        must(process->step_count <= RECORDS);
         for (int n = 0; n < process->step_count; n++)
             must(process->steps[n].op >= 0 && process->steps[n].op < process->op_count);
     }
