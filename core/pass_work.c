@@ -56,7 +56,7 @@ static void drop(struct work_copy *copy)
         free(copy);
 }
 
-/* Nothing, if another call has done that. */
+/* Nothing, if another call has done that. The caller is one that `leave`s it, and frees it then. */
 static void take_out(const struct pass_domain *domain, struct work_copy *copy)
 {
     struct work_copy **link = bucket_of(domain, copy->theirs);
@@ -66,7 +66,7 @@ static void take_out(const struct pass_domain *domain, struct work_copy *copy)
     while (*link != copy)
         link = &(*link)->next;
     *link = copy->next;
-    drop(copy);
+    copy->dropped = true;
 }
 
 /* The lower has been called with it. */

@@ -90,8 +90,9 @@ const struct part tcp_part = {
     .summary = "connected endpoints over TCP sockets",
     .description =
         "Messages, remote memory access and remote completion data over TCP, with the wire format "
-        "of libfabric's tcp provider. With a shared receive context also tagged messages. IPv4 "
-        "and IPv6. One info is offered for each address of each interface that is up.",
+        "of libfabric's tcp provider. Tagged messages for hints with FI_TAGGED, or with a "
+        "shared receive context. IPv4 and IPv6. One info is offered for each address of each "
+        "interface that is up.",
     .kind = PART_TRANSPORT,
     .gives = EP_SET(FI_EP_MSG),
     .params = tcp_params,

@@ -392,8 +392,6 @@ static int read_info(struct tcp_ep *ep, const struct fi_info *info)
     ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA);
     ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
-    if (!ep->needs_srx)
-        ep->caps &= ~FI_TAGGED;
     ep->tclass = info->tx_attr->tclass;
     if (ep->tclass == FI_TC_UNSPEC)
         ep->tclass = ep->domain->base.info->domain_attr->tclass;
@@ -425,6 +423,7 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     ep->min_multi_recv = TCP_MIN_MULTI_RECV;
     list_init(&ep->hot);
     list_init(&ep->work);
+    list_init(&ep->ended);
     list_init(&ep->unwatched);
     list_init(&ep->inbounds);
     list_init(&ep->shared_use.link);

@@ -52,14 +52,14 @@ struct tcp_ep {
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     uint32_t peer_features;
     enum tcp_state state;
-    bool needs_srx;        /* receives come through a bound context */
-    bool needs_stx;        /* opened for a shared transmit context */
-    bool network;          /* the peer's byte order is not ours */
-    int fd;                /* of the connection, -1 */
-    unsigned tries;        /* fruitless looks since it last received */
-    unsigned streak;       /* looks that were not, since it is hot */
-    bool armed;            /* in the set's epoll fd */
-    struct list hot, work; /* links of the set */
+    bool needs_srx;               /* receives come through a bound context */
+    bool needs_stx;               /* opened for a shared transmit context */
+    bool network;                 /* the peer's byte order is not ours */
+    int fd;                       /* of the connection, -1 */
+    unsigned tries;               /* fruitless looks since it last received */
+    unsigned streak;              /* looks that were not, since it is hot */
+    bool armed;                   /* in the set's epoll fd */
+    struct list hot, work, ended; /* links of the set */
     struct list inbounds;
     struct tcp_tx tx;
     struct tcp_stage stage; /* of tx */

@@ -376,7 +376,9 @@ void tcp_ep_ops_init(struct tcp_ep *ep, void *context)
     ep->fid.ops = &ep_ops;
     ep->fid.cm = &cm_ops;
     ep->fid.msg = ep->needs_srx ? &tcp_msg_shared_ops : &tcp_msg_ops;
-    ep->fid.tagged = ep->caps & FI_TAGGED ? &tcp_tagged_ops : &no_tagged_ops;
+    ep->fid.tagged = ep->needs_srx ? &tcp_tagged_shared_ops : &tcp_tagged_ops;
+    if (!(ep->caps & FI_TAGGED))
+        ep->fid.tagged = &no_tagged_ops;
     ep->fid.rma = ep->caps & FI_RMA ? &tcp_rma_ops : &no_rma_ops;
     ep->fid.atomic = ep->caps & FI_ATOMIC ? &tcp_atomic_ops : &no_atomic_ops;
     ep->fid.collective = &no_collective_ops;

@@ -25,6 +25,7 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags);
 extern struct fi_ops_msg tcp_msg_ops;        /* with its own receives */
 extern struct fi_ops_msg tcp_msg_shared_ops; /* receives are posted to the shared context */
 extern struct fi_ops_tagged tcp_tagged_ops;
+extern struct fi_ops_tagged tcp_tagged_shared_ops; /* no receives of its own */
 extern struct fi_ops_rma tcp_rma_ops;
 extern struct fi_ops_atomic tcp_atomic_ops;
 

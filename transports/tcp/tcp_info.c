@@ -152,6 +152,14 @@ static bool offers_atomics(const struct request *req)
     return req->hints->caps & FI_PEER;
 }
 
+/* With an own receive queue only when asked: tags complete receives in the order in which they
+ * match, and who asks for none keeps that of posting. */
+static bool offers_tags(const struct request *req, bool shared)
+{
+    return shared ||
+           (req->hints->caps & FI_TAGGED && req->hints->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT);
+}
+
 static void fill_atomics(struct fi_info *info)
 {
     info->caps |= FI_ATOMIC;
@@ -162,7 +170,9 @@ static void fill_atomics(struct fi_info *info)
 
 static void fill_attrs(struct fi_info *info, const struct request *req, bool shared)
 {
-    info->caps = common_caps | (shared ? FI_TAGGED : 0);
+    bool tagged = offers_tags(req, shared);
+
+    info->caps = common_caps | (tagged ? FI_TAGGED : 0);
     info->tx_attr->msg_order = msg_order;
     info->rx_attr->msg_order = msg_order;
     if (offers_atomics(req))
@@ -173,14 +183,13 @@ static void fill_attrs(struct fi_info *info, const struct request *req, bool sha
     info->tx_attr->tclass = INFO_ANY_TCLASS;
     info->rx_attr->caps = info->caps & rx_caps;
     info->rx_attr->op_flags = FI_COMPLETION | FI_MULTI_RECV;
-    /* Tags complete receives in the order in which they match. */
-    info->rx_attr->comp_order = shared ? FI_ORDER_DATA : FI_ORDER_STRICT | FI_ORDER_DATA;
+    info->rx_attr->comp_order = tagged ? FI_ORDER_DATA : FI_ORDER_STRICT | FI_ORDER_DATA;
     info->ep_attr->type = FI_EP_MSG;
     info->ep_attr->protocol = FI_PROTO_SOCK_TCP;
     info->ep_attr->max_msg_size = SIZE_MAX;
     info->ep_attr->max_order_raw_size = SIZE_MAX;
     info->ep_attr->max_order_waw_size = SIZE_MAX;
-    info->ep_attr->mem_tag_format = shared ? TAG_FORMAT : 0;
+    info->ep_attr->mem_tag_format = tagged ? TAG_FORMAT : 0;
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 1;
     fill_sizes(info, req->params, shared);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fi_send and fi_recv, fi_tsend. */
+/* fi_send and fi_recv, fi_tsend and fi_trecv. */
 #include <rdma/fi_errno.h>
 
 #include "core/post.h"
@@ -40,10 +40,29 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
     return rc;
 }
 
+static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+    struct tcp_ep *ep = tcp_ep_of(fid);
+
+    if (ep->state == TCP_IDLE)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->report.unit);
+    ssize_t rc =
+        unit_forked(ep->report.unit) ? -FI_EOPBADSTATE : match_trecv(ep->match, msg, flags);
+    if (!rc && ep->state == TCP_DOWN)
+        match_fail(ep->match, NULL, FI_ECANCELED);
+    unit_unlock(ep->report.unit);
+    return rc;
+}
+
 #include "core/post_recv.inc"
 #include "core/post_send.inc"
+#include "core/post_trecv.inc"
 #include "core/post_tsend.inc"
 
 struct fi_ops_msg tcp_msg_ops = {.size = sizeof(struct fi_ops_msg), POST_RECV, POST_SEND};
 struct fi_ops_msg tcp_msg_shared_ops = {.size = sizeof(struct fi_ops_msg), NO_RECV, POST_SEND};
-struct fi_ops_tagged tcp_tagged_ops = {.size = sizeof(struct fi_ops_tagged), NO_TRECV, POST_TSEND};
+struct fi_ops_tagged tcp_tagged_ops = {
+    .size = sizeof(struct fi_ops_tagged), POST_TRECV, POST_TSEND};
+struct fi_ops_tagged tcp_tagged_shared_ops = {
+    .size = sizeof(struct fi_ops_tagged), NO_TRECV, POST_TSEND};

@@ -371,27 +371,33 @@ int tcp_rx_end(const struct tcp_rx *rx)
     return rx->active || rx->head_len ? -FI_ECONNRESET : -FI_ENOTCONN;
 }
 
-/* What a receipt means. 0: go on; 1: nothing more now; negative: the connection is over. */
+/* What a receipt means: one of these, or negative: the connection broke. */
+enum {
+    GO_ON,
+    NO_MORE_NOW,
+    STREAM_END,
+};
+
 static int judge(struct tcp_ep *ep, ssize_t got, size_t asked, bool *came)
 {
     if (got == -EINTR)
-        return 0;
+        return GO_ON;
     if (got == -EAGAIN || got == -EWOULDBLOCK) {
         ep->rx.readable = false;
-        return 1;
+        return NO_MORE_NOW;
     }
     if (got == 0)
-        return tcp_rx_end(&ep->rx);
+        return tcp_rx_end(&ep->rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
     if (got < 0)
         return (int)got;
     *came = true;
     /* The socket was empty then; what comes later is a new event. */
     if ((size_t)got < asked && !ep->rx.ended) {
         ep->rx.readable = false;
-        return 1;
+        return NO_MORE_NOW;
     }
     ep->rx.readable = true;
-    return 0;
+    return GO_ON;
 }
 
 static int receive_once(struct tcp_ep *ep, bool *came)
@@ -429,6 +435,10 @@ static bool go_on(struct tcp_ep *ep, int rc, bool came)
 
     for (int budget = BUDGET; !rc && budget && !rx->paused && !rx->stash; budget--)
         rc = receive_once(ep, &came);
+    if (rc == STREAM_END) {
+        tcp_set_end(ep->set, ep);
+        return came;
+    }
     if (rc < 0) {
         tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : -rc);
         return true;

@@ -121,6 +121,25 @@ void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep)
         list_attach(&ep->work, &set->work);
 }
 
+void tcp_set_end(struct tcp_set *set, struct tcp_ep *ep)
+{
+    if (list_empty(&ep->ended))
+        list_attach(&ep->ended, &set->ended);
+}
+
+bool tcp_set_fail_ended(struct tcp_set *set)
+{
+    bool some = !list_empty(&set->ended);
+
+    while (!list_empty(&set->ended)) {
+        struct tcp_ep *ep = list_item(set->ended.next, struct tcp_ep, ended);
+
+        list_detach(&ep->ended);
+        tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : FI_ENOTCONN);
+    }
+    return some;
+}
+
 static bool can_read(const struct tcp_ep *ep)
 {
     return ep->rx.readable || ep->rx.ended || ep->rx.stash;
@@ -162,19 +181,6 @@ static void stop_driving(struct tcp_set *set)
         if (can_read(ep))
             tcp_set_work(set, ep);
     }
-}
-
-void tcp_set_drive(struct tcp_set *set)
-{
-    if (set->driving)
-        return;
-    if (set->ring) {
-        tcp_uring_progress(set);
-        return;
-    }
-    set->driving = true;
-    do_work(set);
-    stop_driving(set);
 }
 
 static void unblock(struct tcp_ep *ep)
@@ -257,6 +263,30 @@ static bool poll_events(struct tcp_set *set)
     return useful;
 }
 
+/* A peer that hangs up on several endpoints has sent to all of them before. */
+static void take_ended(struct tcp_set *set)
+{
+    if (list_empty(&set->ended))
+        return;
+    look_at_hot(set);
+    poll_events(set);
+    tcp_set_fail_ended(set);
+}
+
+void tcp_set_drive(struct tcp_set *set)
+{
+    if (set->driving)
+        return;
+    if (set->ring) {
+        tcp_uring_progress(set);
+        return;
+    }
+    set->driving = true;
+    do_work(set);
+    take_ended(set);
+    stop_driving(set);
+}
+
 static void progress(struct unit_source *source)
 {
     struct tcp_set *set = object_of(source, struct tcp_set, source);
@@ -273,6 +303,7 @@ static void progress(struct unit_source *source)
     } else {
         set->until_poll--;
     }
+    take_ended(set);
     stop_driving(set);
 }
 
@@ -298,6 +329,7 @@ static int trywait(struct unit_source *source)
         return -FI_EAGAIN;
     set->driving = true;
     bool useful = poll_events(set);
+    take_ended(set);
     stop_driving(set);
     return useful || !list_empty(&set->work) ? -FI_EAGAIN : 0;
 }
@@ -357,6 +389,7 @@ static struct tcp_set *set_create(struct tcp_domain *domain, struct unit *unit)
     list_init(&set->link);
     list_init(&set->hot);
     list_init(&set->work);
+    list_init(&set->ended);
     pool_init(&set->ops, sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject,
               0);
     pool_init(&set->targets, sizeof(struct tcp_target), 0);
@@ -422,6 +455,7 @@ void tcp_set_remove(struct tcp_set *set, struct tcp_ep *ep)
     leave_hot(set, ep);
     disarm(set, ep);
     list_detach(&ep->work);
+    list_detach(&ep->ended);
     if (ep->tx.blocked) {
         ep->tx.blocked = false;
         set->blocked--;

@@ -34,6 +34,7 @@ struct tcp_set {
     bool driving;          /* inside one: what is posted meanwhile leaves at its end */
     struct list hot;
     struct list work;    /* endpoints that can go on without an event */
+    struct list ended;   /* endpoints whose stream has ended, until the others were read */
     struct pool ops;     /* struct tcp_op */
     struct pool targets; /* struct tcp_target */
     struct pool atomics; /* struct tcp_atomic */
@@ -57,6 +58,11 @@ void tcp_set_arm(struct tcp_set *set, struct tcp_ep *ep);
 void tcp_set_drive(struct tcp_set *set);
 /* ep can go on at the next progress call. */
 void tcp_set_work(struct tcp_set *set, struct tcp_ep *ep);
+/* Nothing comes to ep any more. It fails before the progress under way returns, after the other
+ * sockets were read once: what came there before must not be reported behind that. */
+void tcp_set_end(struct tcp_set *set, struct tcp_ep *ep);
+/* Those of tcp_set_end fail now; true when there were any. */
+bool tcp_set_fail_ended(struct tcp_set *set);
 /* ep has received: look at it again soon. */
 void tcp_set_heat(struct tcp_set *set, struct tcp_ep *ep);
 

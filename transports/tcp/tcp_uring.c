@@ -347,6 +347,10 @@ static void go_on(struct tcp_ep *ep)
     settle(ep);
     ep->tx.flushing = flushing;
     int rc = ep->set->ring->refused ? ep->set->ring->refused : take(ep);
+    if (rc == -FI_ENOTCONN) {
+        tcp_set_end(ep->set, ep);
+        return;
+    }
     if (rc < 0) {
         tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : -rc);
         return;
@@ -388,6 +392,10 @@ void tcp_uring_progress(struct tcp_set *set)
             break;
         work_off(set);
         /* What reports made others post. */
+        work_off(set);
+        ring_submit(set->ring);
+    }
+    if (tcp_set_fail_ended(set)) {
         work_off(set);
         ring_submit(set->ring);
     }

@@ -135,6 +135,34 @@ void pair_open(struct pair *pair, const struct options *options)
     expect_event(pair, FI_CONNECTED, &entry);
 }
 
+static struct fid_ep *another(struct pair *pair, struct side *side, struct fi_info *info)
+{
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(side->domain, info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &pair->eq->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &side->tx->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_ep_bind(ep, &side->rx->fid, FI_RECV), 0);
+    if (side->srx)
+        assert_int_equal(fi_ep_bind(ep, &side->srx->fid, 0), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    return ep;
+}
+
+void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b)
+{
+    struct fi_eq_cm_entry entry;
+
+    *a = another(pair, &pair->a, pair->info);
+    assert_int_equal(fi_connect(*a, &pair->address, NULL, 0), 0);
+    expect_event(pair, FI_CONNREQ, &entry);
+    *b = another(pair, &pair->b, entry.info);
+    fi_freeinfo(entry.info);
+    assert_int_equal(fi_accept(*b, NULL, 0), 0);
+    expect_event(pair, FI_CONNECTED, &entry);
+    expect_event(pair, FI_CONNECTED, &entry);
+}
+
 void pair_close(struct pair *pair)
 {
     side_close(&pair->a);

@@ -60,6 +60,8 @@ void side_close(struct side *side);
 /* All of it, connected. */
 void pair_open(struct pair *pair, const struct options *options);
 void pair_close(struct pair *pair);
+/* One more connection of the pair's domains, on their queues and shared contexts, if any. */
+void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b);
 
 /* The next event of the EQ within 5 s, which must be `want`; entry gets it. */
 void expect_event(struct pair *pair, uint32_t want, struct fi_eq_cm_entry *entry);

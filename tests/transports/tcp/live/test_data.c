@@ -285,12 +285,13 @@ static void a_full_queue_says_again_and_loses_nothing(void **state)
 
 /* ---- Tags ---- */
 
-static void tags_match_whatever_the_order(void **state)
+static void match_tags(const struct options *options)
 {
     struct pair pair;
     struct fi_cq_tagged_entry done;
 
-    pair_open(&pair, &(struct options){.shared = true});
+    pair_open(&pair, options);
+    struct fid_ep *rx = options->shared ? pair.b.srx : pair.b.ep;
     for (unsigned i = 0; i < 10; i++) {
         fill(out, 5000, i);
         assert_int_equal(fi_tsend(pair.a.ep, out, 1000 * (i % 6), NULL, 0, i, NULL), 0);
@@ -299,15 +300,15 @@ static void tags_match_whatever_the_order(void **state)
     }
     settle(&pair);
     for (unsigned i = 10; i-- > 0;) {
-        assert_int_equal(fi_trecv(pair.b.srx, in, 5000, NULL, 0, i, 0, NULL), 0);
+        assert_int_equal(fi_trecv(rx, in, 5000, NULL, 0, i, 0, NULL), 0);
         expect_completion(&pair, pair.b.rx, &done);
         assert_int_equal(done.tag, i);
         assert_int_equal(done.len, 1000 * (i % 6));
         assert_int_equal(done.flags, FI_RECV | FI_TAGGED);
         check_filled(in, done.len, i);
     }
-    assert_int_equal(fi_recv(pair.b.srx, in, 100, NULL, 0, in), 0);
-    assert_int_equal(fi_trecv(pair.b.srx, in + 100, 100, NULL, 0, 0x70, 0xf, out), 0);
+    assert_int_equal(fi_recv(rx, in, 100, NULL, 0, in), 0);
+    assert_int_equal(fi_trecv(rx, in + 100, 100, NULL, 0, 0x70, 0xf, out), 0);
     assert_int_equal(fi_tinjectdata(pair.a.ep, out, 5, 99, 0, 0x7a), 0);
     expect_completion(&pair, pair.b.rx, &done);
     assert_ptr_equal(done.op_context, out);
@@ -317,6 +318,16 @@ static void tags_match_whatever_the_order(void **state)
     expect_completion(&pair, pair.b.rx, &done);
     assert_ptr_equal(done.op_context, in);
     pair_close(&pair);
+}
+
+static void tags_match_whatever_the_order(void **state)
+{
+    match_tags(&(struct options){.shared = true});
+}
+
+static void tags_match_in_a_queue_of_the_endpoint_too(void **state)
+{
+    match_tags(&(struct options){.caps = FI_TAGGED});
 }
 
 static void open_rendezvous(struct pair *pair)
@@ -597,34 +608,6 @@ enum {
     MANY = 24
 };
 
-/* One more endpoint of side's domain, on its queues and its shared context. */
-static struct fid_ep *another(struct pair *pair, struct side *side, struct fi_info *info)
-{
-    struct fid_ep *ep;
-
-    assert_int_equal(fi_endpoint(side->domain, info, &ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(ep, &pair->eq->fid, 0), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->tx->fid, FI_TRANSMIT), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->rx->fid, FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(ep, &side->srx->fid, 0), 0);
-    assert_int_equal(fi_enable(ep), 0);
-    return ep;
-}
-
-static void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b)
-{
-    struct fi_eq_cm_entry entry;
-
-    *a = another(pair, &pair->a, pair->info);
-    assert_int_equal(fi_connect(*a, &pair->address, NULL, 0), 0);
-    expect_event(pair, FI_CONNREQ, &entry);
-    *b = another(pair, &pair->b, entry.info);
-    fi_freeinfo(entry.info);
-    assert_int_equal(fi_accept(*b, NULL, 0), 0);
-    expect_event(pair, FI_CONNECTED, &entry);
-    expect_event(pair, FI_CONNECTED, &entry);
-}
-
 /* All of them busy in turn: none is forgotten when others are hot. */
 static void many_connections_share_queues_and_a_context(void **state)
 {
@@ -746,6 +729,7 @@ int main(void)
         cmocka_unit_test(the_bound_of_saved_messages_holds_the_stream),
         cmocka_unit_test(a_full_queue_says_again_and_loses_nothing),
         cmocka_unit_test(tags_match_whatever_the_order),
+        cmocka_unit_test(tags_match_in_a_queue_of_the_endpoint_too),
         cmocka_unit_test(large_tagged_messages_wait_at_the_sender),
         cmocka_unit_test(all_contexts_of_rendezvous_can_be_open),
         cmocka_unit_test(remote_memory_is_written_and_read),

@@ -75,6 +75,30 @@ static void tags_come_with_a_shared_context(void **state)
     fi_freeinfo(list);
 }
 
+/* Asked for tags, the endpoint may match them in a queue of its own, too; that keeps no order of
+ * posting, so who does not ask is offered none. */
+static void tags_that_are_asked_need_no_shared_context(void **state)
+{
+    struct fi_info *hints = fi_allocinfo(), *list;
+
+    hints->fabric_attr->prov_name = strdup("tcp(iface=lo)");
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints->caps = FI_TAGGED;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &list), 0);
+    assert_int_equal(list->ep_attr->rx_ctx_cnt, 1);
+    assert_true(list->caps & FI_TAGGED);
+    assert_false(list->rx_attr->comp_order & FI_ORDER_STRICT);
+    assert_int_equal(list->next->ep_attr->rx_ctx_cnt, FI_SHARED_CONTEXT);
+    fi_freeinfo(list);
+    hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &list), 0);
+    assert_int_equal(list->ep_attr->rx_ctx_cnt, FI_SHARED_CONTEXT);
+    assert_null(list->next);
+    fi_freeinfo(list);
+    fi_freeinfo(hints);
+}
+
 static void parameters_select(void **state)
 {
     fi_freeinfo(ask("tcp(iface=127.0.0.0/8)", FI_FORMAT_UNSPEC, NULL, NULL, 0, 0));
@@ -171,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_node_to_reach_becomes_the_destination),
         cmocka_unit_test(a_source_is_an_interface_and_a_port),
         cmocka_unit_test(tags_come_with_a_shared_context),
+        cmocka_unit_test(tags_that_are_asked_need_no_shared_context),
         cmocka_unit_test(parameters_select),
         cmocka_unit_test(listeners_stay_in_the_port_range),
         cmocka_unit_test(text_addresses_connect),
