@@ -8,8 +8,7 @@
 #include "replay_plan.h"
 
 const char *const replay_left_texts[REPLAY_LEFT] = {
-    [REPLAY_LEFT_ATOMIC] = "atomics: a trace of version 1 does not hold their operators and "
-                           "datatypes; record again",
+    [REPLAY_LEFT_ATOMIC] = "atomics: a trace of version 1 does not hold what they do; record again",
     [REPLAY_LEFT_DATATYPE] = "atomics: of a datatype that is not known here",
     [REPLAY_LEFT_COLLECTIVE] = "collectives: a trace does not hold who is in their groups",
     [REPLAY_LEFT_PEEK] = "peeks and discards: what they find depends on the moment",

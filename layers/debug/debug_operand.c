@@ -48,9 +48,9 @@ static size_t add_elements(struct debug_buffer *list, size_t count,
 {
     const struct fi_ioc one = {(void *)(uintptr_t)operand->buf, operand->len};
     const struct fi_ioc *iov = operand->iov ? operand->iov : &one;
-    size_t size = atomic_size(datatype);
+    size_t size = atomic_size(datatype), pieces = operand->iov ? operand->count : 1;
 
-    for (size_t i = 0; i < operand->count; i++) {
+    for (size_t i = 0; i < pieces; i++) {
         const void *desc = operand->descs ? operand->descs[i] : NULL;
 
         if (iov[i].addr && (!size || iov[i].count <= SIZE_MAX / size))

@@ -272,10 +272,11 @@ void rxm_emu_written(struct rxm_emu *emu, struct rxm_link *link, struct rxm_cont
         link = buffer->conn;
         list_detach(&buffer->held);
     }
-    if (link)
-        rxm_link_received(link, NULL, flags, len, NULL, data, 0);
-    else
+    if (!link) {
         written_by_somebody(emu, flags, len, data);
+        return;
+    }
+    rxm_link_received(link, NULL, flags, len, NULL, data, 0);
     if (buffer)
         post_again(link, buffer, true);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/shm/shm_peers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -94,9 +95,11 @@ static bool widen(struct shm_ep *ep)
     for (unsigned i = 0; i < ep->bucket_count; i++) {
         list_for_each_safe (pos, after, &ep->buckets[i]) {
             struct shm_link *link = list_item(pos, struct shm_link, named);
+            struct list *bucket = &buckets[shm_name_hash(link->name) % count];
 
+            assert(bucket->prev);
             list_detach(pos);
-            list_attach(pos, &buckets[shm_name_hash(link->name) % count]);
+            list_attach(pos, bucket);
         }
     }
     free(ep->buckets);

@@ -85,8 +85,8 @@ static int buffers_open(struct tcp_ring *ring)
         return rc;
     }
     io_uring_buf_ring_init(ring->entries);
-    for (uint16_t i = 0; i < RING_BUFFERS; i++)
-        give(ring, i, i);
+    for (unsigned i = 0; i < RING_BUFFERS; i++)
+        give(ring, (uint16_t)i, (uint16_t)i);
     io_uring_buf_ring_advance(ring->entries, RING_BUFFERS);
     return 0;
 }

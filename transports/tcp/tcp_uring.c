@@ -447,7 +447,7 @@ static void reset(int fd)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
 
-    connect(fd, &none, sizeof(none));
+    (void)connect(fd, &none, sizeof(none));
 }
 
 static void wait_lent(struct tcp_ep *ep, int wait_ms)
