@@ -59,8 +59,10 @@ static ssize_t find(struct rxm_ep *ep, fi_addr_t dest, struct rxm_peer **peer)
 {
     if (!ep->enabled || unit_forked(ep->unit))
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->changes.any))
-        return rxm_ep_try_again(ep);
+    if (atomic_load(&ep->changes.any)) {
+        rxm_ep_try_again(ep);
+        return -FI_EAGAIN;
+    }
     return rxm_av_peer(ep, dest, peer);
 }
 

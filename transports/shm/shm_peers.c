@@ -83,6 +83,14 @@ struct shm_link *shm_peers_get(const struct shm_ep *ep, unsigned context, fi_add
 
 /* ---- By name ---- */
 
+static struct list *bucket_in(struct list *buckets, unsigned count, const char *name)
+{
+    struct list *bucket = &buckets[shm_name_hash(name) % count];
+
+    assert(bucket->prev);
+    return bucket;
+}
+
 static bool widen(struct shm_ep *ep)
 {
     unsigned count = ep->bucket_count ? 4 * ep->bucket_count : FIRST_BUCKETS;
@@ -95,11 +103,9 @@ static bool widen(struct shm_ep *ep)
     for (unsigned i = 0; i < ep->bucket_count; i++) {
         list_for_each_safe (pos, after, &ep->buckets[i]) {
             struct shm_link *link = list_item(pos, struct shm_link, named);
-            struct list *bucket = &buckets[shm_name_hash(link->name) % count];
 
-            assert(bucket->prev);
             list_detach(pos);
-            list_attach(pos, bucket);
+            list_attach(pos, bucket_in(buckets, count, link->name));
         }
     }
     free(ep->buckets);
@@ -115,7 +121,7 @@ bool shm_peers_add(struct shm_link *link)
     if (ep->named_count >= ep->bucket_count && !widen(ep))
         return false;
     ep->named_count++;
-    list_attach(&link->named, &ep->buckets[shm_name_hash(link->name) % ep->bucket_count]);
+    list_attach(&link->named, bucket_in(ep->buckets, ep->bucket_count, link->name));
     return true;
 }
 
