@@ -33,8 +33,7 @@ static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
     attr->ep_cnt = OBJECTS;
     attr->tx_ctx_cnt = OBJECTS;
     attr->rx_ctx_cnt = OBJECTS;
-    attr->max_ep_tx_ctx = SHM_CONTEXTS;
-    attr->max_ep_rx_ctx = SHM_CONTEXTS;
+    attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 1;
     attr->max_ep_srx_ctx = OBJECTS;
     attr->max_ep_stx_ctx = OBJECTS;
     attr->tclass = INFO_ANY_TCLASS;
@@ -120,6 +119,18 @@ static int read_names(const struct request *req, char *src, char *dest)
     return rc;
 }
 
+/* Only for who asks: Open MPI's btl ofi opens a scalable endpoint wherever it could have several
+ * contexts, and then addresses peers that have none. */
+static bool wants_contexts(const struct fi_info *hints)
+{
+    const struct fi_ep_attr *ep = hints->ep_attr;
+    const struct fi_domain_attr *domain = hints->domain_attr;
+
+    return (ep && ((ep->tx_ctx_cnt > 1 && ep->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
+                   (ep->rx_ctx_cnt > 1 && ep->rx_ctx_cnt != FI_SHARED_CONTEXT))) ||
+           (domain && (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1));
+}
+
 int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **ret_info)
 {
     char src[SHM_NAME_MAX], dest[SHM_NAME_MAX];
@@ -132,6 +143,8 @@ int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_
     if (!info)
         return -FI_ENOMEM;
     fill(info, req->params, req->hints->caps);
+    if (wants_contexts(req->hints))
+        info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = SHM_CONTEXTS;
     if (info_set_string(&info->domain_attr->name, "shm") ||
         info_set_string(&info->fabric_attr->name, "shm") ||
         info_set_src(info, src, strlen(src) + 1) ||
