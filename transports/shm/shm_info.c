@@ -120,7 +120,7 @@ static int read_names(const struct request *req, char *src, char *dest)
 }
 
 /* Only for who asks: Open MPI's btl ofi opens a scalable endpoint wherever it could have several
- * contexts, and then addresses peers that have none. */
+ * contexts, and binds no queue to the one that receives, which nothing would drive then. */
 static bool wants_contexts(const struct fi_info *hints)
 {
     const struct fi_ep_attr *ep = hints->ep_attr;
