@@ -34,6 +34,7 @@ void coll_group_release(struct coll_group *group)
 {
     if (--group->refs)
         return;
+    list_detach(&group->link);
     list_detach(&group->todo);
     free(group->members);
     free(group->words);
@@ -273,7 +274,7 @@ static void leave(struct coll_group *group)
     if (!ep)
         return;
     ep->by_id[group->id] = NULL;
-    list_detach(&group->link);
+    /* It stays in the endpoint's list, which ends what is under way when it closes. */
     if (list_empty(&group->ops))
         return;
     /* The others wait for what will not come. */
@@ -313,6 +314,7 @@ void coll_groups_orphan(struct coll_ep *ep)
     list_for_each_safe (pos, after, &ep->groups) {
         struct coll_group *group = list_item(pos, struct coll_group, link);
 
+        group->refs++;
         list_for_each_safe (op, next, &group->ops)
             coll_op_discard(list_item(op, struct coll_op, link));
         coll_event_forget(group);
@@ -320,6 +322,7 @@ void coll_groups_orphan(struct coll_ep *ep)
         list_detach(&group->todo);
         group->broken = FI_ESHUTDOWN;
         group->ep = NULL;
+        coll_group_release(group);
     }
     free(ep->by_id);
     ep->by_id = NULL;
