@@ -162,15 +162,29 @@ static uint32_t free_number(struct shm_ep *ep)
     return old;
 }
 
-static struct shm_link *new_link(struct shm_ep *ep, int fd)
+/* 0, -FI_ENOMEM, -FI_EACCES (a peer of another user), or what the kernel said. */
+static int check_peer(const struct shm_link *link, struct ucred *cred, struct epoll_event *event)
+{
+    socklen_t len = sizeof(*cred);
+
+    if (link->number == UINT32_MAX)
+        return -FI_ENOMEM;
+    if (getsockopt(link->fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
+        return -errno;
+    if (cred->uid != geteuid())
+        return -FI_EACCES;
+    return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, link->fd, event) ? -errno : 0;
+}
+
+static int new_link(struct shm_ep *ep, int fd, struct shm_link **ret_link)
 {
     struct shm_link *link = aligned_alloc(64, (sizeof(*link) + 63) & ~(size_t)63);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
     struct ucred cred = {.pid = 0};
-    socklen_t len = sizeof(cred);
+    int rc;
 
     if (!link)
-        return NULL;
+        return -FI_ENOMEM;
     memset(link, 0, sizeof(*link));
     link->ep = ep;
     link->fd = fd;
@@ -186,15 +200,16 @@ static struct shm_link *new_link(struct shm_ep *ep, int fd)
     list_init(&link->all);
     list_init(&link->held);
     list_init(&link->named);
-    if (link->number == UINT32_MAX || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ||
-        cred.uid != geteuid() || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, fd, &event)) {
+    rc = check_peer(link, &cred, &event);
+    if (rc) {
         free(link);
-        return NULL;
+        return rc;
     }
     link->pid = cred.pid;
     ep->numbers[link->number] = link;
     list_attach(&link->all, &ep->links);
-    return link;
+    *ret_link = link;
+    return 0;
 }
 
 static bool set_region(struct shm_link *link, void *region, int half, const char *name)
@@ -411,8 +426,10 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
     if (!region || !set_region(link, region, 1, hello->name))
         return false;
     welcome = make_hello(link, 0);
-    /* A peer that has gone needs no answer, but what it wrote is still to be taken. */
-    say(link, &welcome, -1);
+    /* A peer that has gone needs no answer, but what it wrote is still to be taken. One that is
+     * there is told that there will be none. */
+    if (say(link, &welcome, -1))
+        shutdown(link->fd, SHUT_WR);
     hear_first(link);
     return true;
 }
@@ -447,12 +464,12 @@ static void take_requests(struct shm_ep *ep)
     if (ep->listener < 0)
         return;
     while ((fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        struct shm_link *link = new_link(ep, fd);
+        struct shm_link *link;
 
-        if (link)
-            listen_to(link);
-        else
+        if (new_link(ep, fd, &link))
             close(fd);
+        else
+            listen_to(link);
     }
 }
 
@@ -506,10 +523,10 @@ static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
         close(fd);
         return rc;
     }
-    link = new_link(ep, fd);
-    if (!link) {
+    rc = new_link(ep, fd, &link);
+    if (rc) {
         close(fd);
-        return -FI_EACCES;
+        return rc;
     }
     link->context = (uint8_t)context;
     rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
