@@ -66,6 +66,15 @@ double bench_cache_line(int core_a, int core_b);
 /* Layers: `fi_bench --layers SPEC...` in one process over the in-memory transport. */
 int bench_layers(const char *library, char **specs, int count);
 
+/* `fi_bench --sizes SPEC...`: messages of each size, in one process. */
+struct bench_sizes {
+    const uint64_t *sizes;
+    int size_count, windows, percent;
+    uint64_t window_us;
+};
+
+int bench_sizes(const char *library, const struct bench_sizes *what, char **specs, int count);
+
 /* `fi_bench --threads SPEC...`, `--av SPEC...`, `--peers SPEC...`: see threads.c, av.c, peers.c. */
 int bench_peers(const char *library, const int core[2], char **specs, int count);
 int bench_threads(const char *library, const int core[2], char **specs, int count);

@@ -49,7 +49,7 @@ static int subject_count;
 static void usage(FILE *out)
 {
     fputs("usage: fi_bench [options] SUBJECT...\n"
-          "       fi_bench [-l LIBRARY] --layers|--threads|--av|--peers SPEC...\n"
+          "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
           "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
           "SUBJECT is `socket` (a raw busy-polling TCP connection) or [NAME=][LIBRARY:]SPEC, SPEC\n"
           "being the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
@@ -61,6 +61,7 @@ static void usage(FILE *out)
           "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
           "  -c A,B       cores of the two sides (default 0,1)\n"
           "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
+          "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
           "  --threads    two threads against one, in one process, and locks taken\n"
           "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
           "  --av         ns and bytes of an inserted address\n",
@@ -357,12 +358,28 @@ static void run(const struct options *options)
         stop(&subjects[s]);
 }
 
+static int sizes(const struct options *options, char **specs, int count)
+{
+    struct bench_sizes what = {
+        .sizes = options->sizes,
+        .size_count = options->size_count,
+        .windows = options->windows,
+        .percent = options->percent,
+        .window_us = options->window_us,
+    };
+
+    return bench_sizes(options->library, &what, specs, count);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"layers", no_argument, NULL, 'L'}, {"threads", no_argument, NULL, 'T'},
-        {"av", no_argument, NULL, 'A'},     {"peers", no_argument, NULL, 'P'},
-        {"help", no_argument, NULL, 'h'},   {0}};
+    static const struct option longs[] = {{"layers", no_argument, NULL, 'L'},
+                                          {"threads", no_argument, NULL, 'T'},
+                                          {"av", no_argument, NULL, 'A'},
+                                          {"peers", no_argument, NULL, 'P'},
+                                          {"sizes", no_argument, NULL, 'Z'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     struct options options = {.library = "libfabric.so.1",
                               .windows = 31,
                               .percent = 50,
@@ -387,6 +404,7 @@ int main(int argc, char **argv)
                 bench_die("-c: '%s' is not two cores, as 0,1", optarg);
             break;
         case 'L':
+        case 'Z':
         case 'T':
         case 'P':
         case 'A': alone = c; break;
@@ -401,6 +419,8 @@ int main(int argc, char **argv)
     }
     if (alone == 'L')
         return bench_layers(options.library, argv + optind, argc - optind);
+    if (alone == 'Z')
+        return sizes(&options, argv + optind, argc - optind);
     if (alone == 'T')
         return bench_threads(options.library, options.core, argv + optind, argc - optind);
     if (alone == 'P')

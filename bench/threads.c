@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "stack.h"
@@ -18,7 +19,8 @@ enum {
     BATCH = 64,
     ROUNDS = 2000,
     WINDOWS = 21,
-    THREADS = 2
+    THREADS = 2,
+    APART = 128 /* bytes; two cache lines, which the processor fetches together */
 };
 
 struct lane {
@@ -28,7 +30,7 @@ struct lane {
     int core;
     pthread_barrier_t *start;
     uint64_t ns, locks;
-    char data[2][64];
+    _Alignas(APART) char data[2][APART]; /* and the next thread's lane begins behind them */
 };
 
 static __thread uint64_t locks;
@@ -155,10 +157,13 @@ int bench_threads(const char *library, const int core[2], char **specs, int coun
 {
     bench_load(library);
     for (int s = 0; s < count; s++) {
-        struct lane *lanes = calloc(THREADS, sizeof *lanes);
+        struct lane *lanes = aligned_alloc(APART, THREADS * sizeof *lanes);
         double rates[THREADS][WINDOWS];
         uint64_t taken = 0;
 
+        if (!lanes)
+            bench_die("out of memory");
+        memset(lanes, 0, THREADS * sizeof *lanes);
         for (int i = 0; i < THREADS; i++) {
             lanes[i].core = core[i];
             open_lane(&lanes[i], specs[s]);
