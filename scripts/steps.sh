@@ -3,7 +3,8 @@
 #   step NAME COMMAND...         one check, passed when the command returns 0
 #   step_counted NAME COMMAND... the same, but the command's own count of tests is taken: meson test's
 #                                table, or a last line "N passed, N failed"
-#   finish                       prints the totals; returns non-zero after a failure
+#   finish                       prints the totals; returns non-zero after a failure. With keep_going it
+#                                first says again what failed, each with the end of its output
 # keep_going=1 goes on after a failure, which step then returns; otherwise the first one ends the run.
 passed=0
 failed=0
@@ -11,6 +12,7 @@ skipped=0
 keep_going=${keep_going:-0}
 logs=${logs:-$(mktemp -d)}
 run_started=$SECONDS
+failures=$(mktemp)
 
 # count_of LABEL FILE: the number behind "LABEL:" in meson test's closing table
 count_of() {
@@ -21,8 +23,30 @@ report() { # STATE NAME SECONDS [DETAIL]
     printf '%-7s %-46s %4d s%s\n' "$1" "$2" "$3" "${4:+   $4}"
 }
 
+# end_of LOG: what says why. Of meson test's output each test that failed, with the end of what it
+# printed; the last lines of any other log.
+end_of() {
+    awk -v most=40 '
+        function flush_test(   line) {
+            for (line = count > most ? count - most + 1 : 1; line <= count; line++) print kept[line]
+            count = inside = 0
+        }
+        /^Summary of Failures:/ { exit }
+        /^ *[0-9]+\/[0-9]+ / {
+            flush_test()
+            if ($0 ~ / (FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS|INTERRUPT) +[0-9.]+s/) {
+                print
+                inside = found = 1
+            }
+            next
+        }
+        inside { kept[++count] = $0 }
+        END { flush_test(); exit !found }' "$1" || tail -n 20 "$1"
+}
+
 step_failed() { # NAME SECONDS LOG
     report FAILED "$1" "$2"
+    { echo "FAILED  $1"; end_of "$3" | sed 's/^/    /'; } >>"$failures"
     echo "---- $3"
     tail -n 200 "$3"
     echo "----"
@@ -81,6 +105,11 @@ step_counted() {
 finish() {
     local spent=$((SECONDS - run_started))
     echo
+    if [ "$keep_going" = 1 ] && [ -s "$failures" ]; then
+        cat "$failures"
+        echo
+    fi
+    rm -f "$failures"
     [ "$skipped" = 0 ] || echo "$skipped skipped"
     echo "took $((spent / 60)) min $((spent % 60)) s"
     echo "$passed passed, $failed failed"
