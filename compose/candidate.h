@@ -30,7 +30,8 @@ struct candidates {
 };
 
 /*
- * caps: what the hints ask for; layers that add some of it are put on every stack (part.adds).
+ * caps: what the hints ask for, PART_ADDS_STRICT too; layers that add some of it are put on every
+ * stack (part.adds).
  * wanted: hints->fabric_attr->prov_name, a plain name or a spec; NULL for none. Errors in the texts
  * are shown to the user, and leave out the choice that they are in; a name in the hints of a part
  * that there is not is only shown when it looks like a slip, since programs probe. What is left out

@@ -166,16 +166,24 @@ static bool names_objects(struct call *call)
     return field;
 }
 
+/* For which layers may be put on stacks. */
+static uint64_t asked_of_layers(const struct fi_info *hints)
+{
+    uint64_t order = hints->tx_attr->comp_order | hints->rx_attr->comp_order;
+
+    return hints->caps | hints->tx_attr->caps | hints->rx_attr->caps | hints->domain_attr->caps |
+           (order & FI_ORDER_STRICT ? PART_ADDS_STRICT : 0);
+}
+
 static int plan_call(struct call *call, const struct environment *environment)
 {
     const char *wanted = call->hints->fabric_attr->prov_name;
-    uint64_t caps = call->hints->caps | call->hints->tx_attr->caps | call->hints->rx_attr->caps |
-                    call->hints->domain_attr->caps;
+    uint64_t asked = asked_of_layers(call->hints);
     int rc;
 
     if (names_objects(call))
         return 0;
-    rc = candidates_make(registry_parts(), environment, caps, wanted, call->reasons,
+    rc = candidates_make(registry_parts(), environment, asked, wanted, call->reasons,
                          &call->candidates);
     return rc ? rc : plan_all(call);
 }

@@ -202,6 +202,8 @@ static int alias_control(struct fid *fid, int command, void *arg)
         return -FI_EINVAL;
     if (command == FI_GETOPSFLAG)
         *flags = *mine;
+    else if (*flags & FI_TRANSMIT && post_refuses(*flags))
+        return (int)post_refused();
     else
         *mine = *flags & ~(FI_TRANSMIT | FI_RECV);
     return 0;

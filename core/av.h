@@ -13,6 +13,7 @@
 
 #include "core/fid.h"
 #include "core/list.h"
+#include "core/unit.h"
 
 enum {
     AV_CONTEXT_BITS = 8
@@ -20,16 +21,22 @@ enum {
 
 struct eq;
 
+struct av;
+struct av_shared;
+struct av_table;
+
 /* Told of changes; embedded in endpoints. Called with the AV's control lock held, from the thread
- * that inserts or removes: after the address can be found, before it is taken away. May not call
- * back into the AV but av_addr, av_find and av_source. */
+ * that inserts or removes, or, where another process did, from one that looks an address up or
+ * drives the unit (which is then locked): after the address can be found, before it is taken away.
+ * May not call back into the AV but av_addr, av_find and av_source. */
 struct av_listener {
     struct list link;
     void (*inserted)(struct av_listener *listener, fi_addr_t addr);
     void (*removed)(struct av_listener *listener, fi_addr_t addr);
+    struct unit *unit; /* that drives the owner; while it is attached it looks for those changes */
+    struct av *av;     /* this and the next are av_attach's */
+    struct unit_source source;
 };
-
-struct av_table;
 
 struct av {
     struct fid_av fid;
@@ -42,13 +49,19 @@ struct av {
     pthread_mutex_t mutex;    /* the control lock; recursive, for av_find in listeners */
     struct list listeners;
     struct av_table *table;
+    struct av_shared *shared; /* of a named one, or NULL */
 };
 
 /*
  * Addresses are of domain->info's addr_format. attr as fi_av_open: TABLE and MAP alike, UNSPEC is
- * answered with TABLE; named or shared AVs and other formats -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID,
- * FI_SYMMETRIC are taken, other flags -FI_EBADFLAGS. rx_ctx_bits is 0 to AV_CONTEXT_BITS,
- * else -FI_EINVAL; all calls but those of endpoints take fi_addr_t without those bits.
+ * answered with TABLE; other formats -FI_ENOSYS; FI_EVENT, FI_AV_USER_ID, FI_READ, FI_SYMMETRIC are
+ * taken, other flags -FI_EBADFLAGS. rx_ctx_bits is 0 to AV_CONTEXT_BITS, else -FI_EINVAL; all calls
+ * but those of endpoints take fi_addr_t without those bits.
+ *
+ * A named AV (core/av_shared.h) is shared with all processes that open the name in a domain of the
+ * same name, of which info has FI_SHARED_AV, else -FI_ENOSYS. FI_READ, which needs a name and an AV
+ * that there is (-FI_ENOENT), is to look and not to change: insertions and removals are -FI_EPERM.
+ * Indices are the same whatever map_addr is; where it is 0 it becomes core/av_map.h's array.
  *
  * An address that is inserted again keeps its fi_addr_t, and is there until it was removed as
  * often; listeners hear of the first insertion and of the last removal. Addresses that no endpoint
@@ -66,7 +79,9 @@ fi_addr_t av_source(const struct av *av, fi_addr_t addr);
 /* How many indices have ever been used: all valid fi_addr_t are below. */
 size_t av_limit(const struct av *av);
 
+/* A zeroed one, or one that is attached already. The listener's unit, if it has one, unlocked. */
 void av_attach(struct av *av, struct av_listener *listener);
+/* Also one that was never attached. */
 void av_detach(struct av *av, struct av_listener *listener);
 
 #endif

@@ -36,6 +36,8 @@ struct av_table {
     size_t stride;
     size_t limit; /* indices below have been used */
     bool ids_required;
+    void (*missing)(void *owner);
+    void *owner;
     char *chunks[CHUNKS];
     fi_addr_t *ids[CHUNKS];
     size_t *again[CHUNKS];
@@ -67,16 +69,32 @@ static bool is_text(const struct av_table *table)
     return table->format == FI_ADDR_STR;
 }
 
-const void *av_table_get(const struct av_table *table, uint64_t index)
+static inline const void *get_used(const struct av_table *table, uint64_t index)
 {
-    char *entry;
+    char *entry = entry_at(table, index);
 
-    if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
-        return NULL;
-    entry = entry_at(table, index);
     if (is_text(table))
         return __atomic_load_n((char **)(void *)entry, __ATOMIC_ACQUIRE);
     return __atomic_load_n((sa_family_t *)(void *)entry, __ATOMIC_ACQUIRE) ? entry : NULL;
+}
+
+/* Apart, so that the usual way has no frame. */
+static __attribute__((noinline)) const void *get_missing(const struct av_table *table,
+                                                         uint64_t index)
+{
+    if (!table->missing)
+        return NULL;
+    table->missing(table->owner);
+    if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
+        return NULL;
+    return get_used(table, index);
+}
+
+const void *av_table_get(const struct av_table *table, uint64_t index)
+{
+    if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
+        return get_missing(table, index);
+    return get_used(table, index);
 }
 
 size_t av_table_limit(const struct av_table *table)
@@ -291,6 +309,8 @@ static void give_back(struct av_table *table, uint64_t index)
     size_t word = (size_t)index / 64, words;
     uint64_t *grown;
 
+    if (table->missing)
+        return; /* others may still mean by it what it was */
     if (word >= table->unused_words) {
         words = table->limit / 64 + 1;
         words += words / 2;
@@ -362,6 +382,12 @@ fi_addr_t av_table_id(const struct av_table *table, uint64_t index)
 }
 
 /* ---- The table ---- */
+
+void av_table_share(struct av_table *table, void (*missing)(void *owner), void *owner)
+{
+    table->missing = missing;
+    table->owner = owner;
+}
 
 static size_t stride_of(uint32_t format)
 {

@@ -132,6 +132,22 @@ enum completion_way {
 /* The public function's name: "fi_tsend". */
 const char *call_name(enum call_kind kind);
 enum call_class call_class(enum call_kind kind);
+/* Of collectives. */
+static inline enum fi_collective_op call_collective(const struct call *call)
+{
+    switch (call->kind) {
+    case CALL_COLL_BROADCAST: return FI_BROADCAST;
+    case CALL_COLL_ALLTOALL: return FI_ALLTOALL;
+    case CALL_COLL_ALLREDUCE: return FI_ALLREDUCE;
+    case CALL_COLL_ALLGATHER: return FI_ALLGATHER;
+    case CALL_COLL_REDUCE_SCATTER: return FI_REDUCE_SCATTER;
+    case CALL_COLL_REDUCE: return FI_REDUCE;
+    case CALL_COLL_SCATTER: return FI_SCATTER;
+    case CALL_COLL_GATHER: return FI_GATHER;
+    case CALL_COLL_MSG: return call->coll;
+    default: return FI_BARRIER;
+    }
+}
 /* Does it end without a completion of its own? */
 bool call_is_inject(enum call_kind kind);
 

@@ -6,7 +6,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/log.h"
 #include "core/no.h"
+#include "core/wait_set.h"
 
 /* ---- Counting ---- */
 
@@ -44,6 +46,7 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
+    atomic_fetch_add(&cntr->by_hand, value);
     atomic_fetch_add(&cntr->value, value);
     announce(cntr);
     return 0;
@@ -53,6 +56,7 @@ static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
+    atomic_fetch_add(&cntr->by_hand, value);
     atomic_fetch_add(&cntr->errors, value);
     announce(cntr);
     return 0;
@@ -62,7 +66,7 @@ static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
-    atomic_store(&cntr->value, value);
+    atomic_fetch_add(&cntr->by_hand, value - atomic_exchange(&cntr->value, value));
     announce(cntr);
     return 0;
 }
@@ -71,7 +75,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);
 
-    atomic_store(&cntr->errors, value);
+    atomic_fetch_add(&cntr->by_hand, value - atomic_exchange(&cntr->errors, value));
     announce(cntr);
     return 0;
 }
@@ -106,10 +110,10 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 /* As for queues: the fds that drive wake sleepers from the first sleep on. Unit locked. */
 static bool watch(struct cntr *cntr)
 {
-    if (!wait_has_fd(&cntr->wait) || unit_forked(cntr->unit))
+    if (wait_fd(&cntr->wait) < 0 || unit_forked(cntr->unit))
         return false;
     return unit_has_thread(cntr->unit) ||
-           !unit_watch_locked(cntr->unit, &cntr->watch, cntr->wait.epoll_fd);
+           !unit_watch_locked(cntr->unit, &cntr->watch, wait_fd(&cntr->wait));
 }
 
 /* Drives, and says how long a waiter may sleep in milliseconds (0: not at all, -1: no limit). */
@@ -142,8 +146,8 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
         return -FI_EOPBADSTATE;
     for (;;) {
         int left = wait_left(timeout, start), sleep_ms;
+        unsigned armed = wait_arm(&cntr->wait);
 
-        wait_arm(&cntr->wait);
         sleep_ms = atomic_load(&cntr->value) >= threshold ? 0 : drive_before_sleep(cntr);
         if (atomic_load(&cntr->value) >= threshold)
             break;
@@ -152,7 +156,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
         if (left == 0)
             return -FI_ETIMEDOUT;
         if (sleep_ms)
-            wait_block(&cntr->wait,
+            wait_block(&cntr->wait, armed,
                        left < 0 || (sleep_ms > 0 && sleep_ms < left) ? sleep_ms : left);
     }
     /* Another sleeper may have a lower threshold, and this one took the signal. */
@@ -160,14 +164,30 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     return 0;
 }
 
-int cntr_trywait(struct cntr *cntr)
+static bool changed_since_seen(struct cntr *cntr)
 {
-    uint64_t now;
+    uint64_t now = atomic_load(&cntr->value) + atomic_load(&cntr->errors);
+
+    return atomic_exchange(&cntr->seen, now) != now;
+}
+
+/* For the wait set that the counter is in. */
+static bool look_for_set(struct wait *wait, int *sleep_ms)
+{
+    struct cntr *cntr = object_of(wait, struct cntr, wait);
+
+    wait_arm(wait);
+    *sleep_ms = drive_before_sleep(cntr);
+    return changed_since_seen(cntr);
+}
+
+static int trywait(struct wait *wait)
+{
+    struct cntr *cntr = object_of(wait, struct cntr, wait);
     int rc = 0;
 
     wait_arm(&cntr->wait);
-    now = atomic_load(&cntr->value) + atomic_load(&cntr->errors);
-    if (atomic_exchange(&cntr->seen, now) != now)
+    if (changed_since_seen(cntr))
         return -FI_EAGAIN;
     if (unit_has_thread(cntr->unit))
         return 0;
@@ -179,6 +199,19 @@ int cntr_trywait(struct cntr *cntr)
         rc = unit_trywait(cntr->unit);
     unit_unlock(cntr->unit);
     return rc;
+}
+
+static const struct wait_member member = {.look = look_for_set, .trywait = trywait};
+
+int cntr_trywait(struct cntr *cntr)
+{
+    return cntr->wait.outer ? wait_set_trywait(cntr->wait.outer) : trywait(&cntr->wait);
+}
+
+uint64_t cntr_completed(struct cntr *cntr)
+{
+    drive(cntr);
+    return atomic_load(&cntr->value) + atomic_load(&cntr->errors) - atomic_load(&cntr->by_hand);
 }
 
 static struct fi_ops_cntr own_ops = {
@@ -221,12 +254,16 @@ struct cntr *cntr_of(struct fid *fid)
 
 /* ---- Opening and closing ---- */
 
-static int check_attr(const struct fi_cntr_attr *attr, void *context)
+static int check_attr(const struct fi_cntr_attr *attr, const char *part, void *context)
 {
     const struct fi_peer_cntr_context *peer = context;
 
-    if (attr->events == FI_CNTR_EVENTS_BYTES)
+    if (attr->events == FI_CNTR_EVENTS_BYTES) {
+        LOG_WARN(part, FI_LOG_CNTR,
+                 "fi_cntr_open: FI_CNTR_EVENTS_BYTES is not there: counters count completions, "
+                 "FI_CNTR_EVENTS_COMP");
         return -FI_ENOSYS;
+    }
     if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags & ~FI_PEER)
         return -FI_EINVAL;
     if (attr->flags & FI_PEER && (!peer || peer->size < sizeof(*peer) || !peer->cntr))
@@ -254,17 +291,18 @@ int cntr_init(struct cntr *cntr, struct domain *domain, const struct fi_cntr_att
 
     if (!attr)
         attr = &defaults;
-    rc = check_attr(attr, context);
+    rc = check_attr(attr, domain->fabric->part, context);
     if (rc)
         return rc;
     fill(cntr, domain, attr->flags & FI_PEER, fid_ops, context);
-    rc = wait_init(&cntr->wait, attr->wait_obj);
+    rc = wait_init(&cntr->wait, attr->wait_obj, attr->wait_set);
     if (rc)
         return rc;
     rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cntr->unit);
     if (rc)
         goto finish_wait;
     children_hold(&domain->children);
+    wait_set_join(&cntr->wait, &member);
     return 0;
 
 finish_wait:
@@ -274,6 +312,7 @@ finish_wait:
 
 void cntr_finish(struct cntr *cntr)
 {
+    wait_set_leave(&cntr->wait);
     unit_unwatch(cntr->unit, &cntr->watch);
     unit_release(cntr->unit);
     wait_finish(&cntr->wait);

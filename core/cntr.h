@@ -23,6 +23,7 @@ struct cntr {
     struct unit *unit;
     atomic_uint_fast64_t value, errors;
     atomic_uint_fast64_t seen; /* value + errors at the last fi_trywait that let the caller sleep */
+    atomic_uint_fast64_t by_hand; /* what of value + errors the application has added or set */
     struct wait wait;
     struct unit_watch watch;
     struct children children; /* endpoints and regions bound */
@@ -54,8 +55,10 @@ static inline void cntr_add_error(struct cntr *cntr)
     cntr->sink->owner_ops->incerr(cntr->sink);
 }
 
-/* fi_trywait for this counter: -FI_EAGAIN when its values have changed since the last one that
- * answered 0, or there is progress to make. Takes the lock. */
+/* fi_trywait for this counter, or for the wait set that it is in: -FI_EAGAIN when its values have
+ * changed since the last one that answered 0, or there is progress to make. Takes the lock. */
 int cntr_trywait(struct cntr *cntr);
+/* Ends counted so far, good and bad, whatever the application has set. Drives; takes the lock. */
+uint64_t cntr_completed(struct cntr *cntr);
 
 #endif

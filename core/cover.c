@@ -12,6 +12,7 @@
 #include "core/eq.h"
 #include "core/info.h"
 #include "core/no.h"
+#include "core/poll_set.h"
 
 /* The hook of the fabric. */
 struct cover_fabric {
@@ -231,9 +232,8 @@ static struct cover_domain *hold_joining(struct pass_fabric *fabric, size_t inde
 }
 
 /* True while it takes the caller to make progress. */
-static bool drive_joins(struct fid_eq *fid)
+static bool drive_joins(struct pass_fabric *fabric)
 {
-    struct pass_fabric *fabric = object_of(fid, struct pass_eq, fid)->fabric;
     struct cover_domain *own;
     bool by_hand = false;
 
@@ -251,7 +251,7 @@ static bool drive_joins(struct fid_eq *fid)
 
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
-    drive_joins(fid);
+    drive_joins(object_of(fid, struct pass_eq, fid)->fabric);
     return pass_eq_ops.read(fid, event, buf, len, flags);
 }
 
@@ -262,12 +262,32 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
     for (;;) {
         int left = wait_left(timeout, start);
-        bool slices = drive_joins(fid);
+        bool slices = drive_joins(object_of(fid, struct pass_eq, fid)->fabric);
         ssize_t rc = pass_eq_ops.sread(fid, event, buf, len, slices && left ? 1 : left, flags);
 
         if (rc != -FI_EAGAIN || !slices || !left)
             return rc;
     }
+}
+
+/* There may be such a queue in the set. */
+static int set_wait(struct fid_wait *fid, int timeout)
+{
+    long long start = clock_ms();
+
+    for (;;) {
+        int left = wait_left(timeout, start);
+        bool slices = drive_joins(object_of(fid, struct pass_wait, fid)->fabric);
+        int rc = pass_wait_ops.wait(fid, slices && left ? 1 : left);
+
+        if (rc != -FI_ETIMEDOUT || !slices || !left)
+            return rc;
+    }
+}
+
+static int domain_poll(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **set)
+{
+    return poll_set_open(&cover_domain_of(fid)->base, attr, set);
 }
 
 static int mc_close(struct fid *fid)
@@ -404,6 +424,7 @@ static struct fi_ops fabric_fid_ops, domain_fid_ops, mr_fid_ops, mc_fid_ops;
 static struct fi_ops_fabric fabric_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_eq eq_ops;
+static struct fi_ops_wait wait_ops;
 static struct fi_ops_mr mr_ops;
 static struct fi_ops_av av_ops;
 
@@ -426,6 +447,9 @@ static void fill_tables(void)
     domain_ops.scalable_ep = cover_sep_open;
     domain_ops.stx_ctx = cover_stx_open;
     domain_ops.srx_ctx = cover_srx_open;
+    domain_ops.poll_open = domain_poll;
+    wait_ops = pass_wait_ops;
+    wait_ops.wait = set_wait;
     eq_ops = pass_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
@@ -455,6 +479,7 @@ void cover_tables(struct pass_ops *tables)
         .domain_fid = &domain_fid_ops,
         .domain = &domain_ops,
         .eq = &eq_ops,
+        .wait = &wait_ops,
         .av = &av_ops,
         .mr = &mr_ops,
         .mr_fid = &mr_fid_ops,

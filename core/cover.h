@@ -16,8 +16,11 @@
 #ifndef WEFT_CORE_COVER_H
 #define WEFT_CORE_COVER_H
 
+#include <rdma/fi_errno.h>
+
 #include "core/cntr.h"
 #include "core/cq.h"
+#include "core/match.h"
 #include "core/part.h"
 #include "core/pass.h"
 #include "core/pool.h"
@@ -36,6 +39,7 @@ struct cover_done {
     void *buf;
     fi_addr_t src;
     const struct fi_cq_err_entry *error; /* NULL: success */
+    struct cover_cq *cq;                 /* that it was written to */
 };
 
 /* What the layer is. The functions may be NULL; all but `changed` are called with the unit locked.
@@ -100,7 +104,8 @@ struct cover_ep {
     struct cover_cq *mute; /* in place of a queue that it did not bind */
     unsigned aliases;
     bool enabled;
-    bool top; /* no upper sees what happens before the application does */
+    bool top;                           /* no upper sees what happens before the application does */
+    struct match_watch watch, *watcher; /* an upper's, not told of the layer's own receives */
 };
 
 /* part.open_fabric of the layer. */
@@ -129,6 +134,26 @@ static inline struct cover_ep *cover_ep_of(struct fid_ep *fid)
 static inline size_t cover_ep_class(const struct cover_ep *ep)
 {
     return ep->pass->fid.fid.fclass;
+}
+
+/* Around a post that does not go through the data transfers of cover_tables: takes the lock; gives
+ * it back, and returns rc. */
+void cover_take_av_changes(struct cover_ep *ep);
+
+static inline void cover_enter(struct cover_ep *ep)
+{
+    unit_lock(ep->domain->unit);
+    if (__builtin_expect(atomic_load_explicit(&ep->domain->av_changed, memory_order_relaxed), 0))
+        cover_take_av_changes(ep);
+}
+
+/* A poster that does nothing but try again makes progress too. */
+static inline ssize_t cover_leave(struct cover_ep *ep, ssize_t rc)
+{
+    if (__builtin_expect(rc == -FI_EAGAIN && ep->top, 0))
+        unit_progress(ep->domain->unit);
+    unit_unlock(ep->domain->unit);
+    return rc;
 }
 
 /* The counter that a fid is, or NULL when it is none of that domain's. */

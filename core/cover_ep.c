@@ -24,7 +24,7 @@ static inline bool names_tag(enum call_kind kind)
 
 /* Which the lower does when it is driven; until then it refuses some of its posts for the time
  * being. */
-static void take_av_changes(struct cover_ep *own)
+void cover_take_av_changes(struct cover_ep *own)
 {
     if (!own->top)
         return;
@@ -36,23 +36,15 @@ static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
 {
     struct cover_ep *own = ep->hook;
 
-    unit_lock(own->domain->unit);
-    if (__builtin_expect(atomic_load_explicit(&own->domain->av_changed, memory_order_relaxed), 0))
-        take_av_changes(own);
+    cover_enter(own);
     if (names_tag(call->kind) && call->tag & own->domain->ops->tags)
         return -FI_EINVAL;
     return 0;
 }
 
-/* A poster that does nothing but try again makes progress too. */
 static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
 {
-    struct cover_ep *own = ep->hook;
-
-    if (__builtin_expect(rc == -FI_EAGAIN && own->top, 0))
-        unit_progress(own->domain->unit);
-    unit_unlock(own->domain->unit);
-    return rc;
+    return cover_leave(ep->hook, rc);
 }
 
 #include "core/call_transfers.inc"
@@ -224,11 +216,27 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
     return rc;
 }
 
+/* The layer's own receives are nobody else's business. */
+static void matched(struct match_watch *watch, struct fi_peer_rx_entry *entry)
+{
+    struct cover_ep *own = object_of(watch, struct cover_ep, watch);
+    const struct pool *items = &own->domain->items;
+
+    if (!items->used || !pool_owns(items, entry->context))
+        own->watcher->matched(own->watcher, entry);
+}
+
 static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
 {
-    struct unit *unit = own_of(fid)->domain->unit;
+    struct cover_ep *own = own_of(fid);
+    struct unit *unit = own->domain->unit;
     int rc;
 
+    if (level == FI_OPT_ENDPOINT && optname == OPT_MATCH_WATCH) {
+        own->watcher = (struct match_watch *)(uintptr_t)optval;
+        own->watch.matched = matched;
+        optval = &own->watch;
+    }
     unit_lock(unit);
     rc = pass_ep_ops.setopt(fid, level, optname, optval, optlen);
     unit_unlock(unit);

@@ -24,7 +24,8 @@ static ssize_t inner_write(struct fid_peer_cq *peer, void *context, uint64_t fla
                                         .tag = tag,
                                         .len = len,
                                         .buf = buf,
-                                        .src = src};
+                                        .src = src,
+                                        .cq = cq};
 
         domain->ops->completed(domain, &done);
         return 0;
@@ -47,7 +48,8 @@ static ssize_t inner_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_e
                                         .len = entry->len,
                                         .buf = entry->buf,
                                         .src = FI_ADDR_NOTAVAIL,
-                                        .error = entry};
+                                        .error = entry,
+                                        .cq = cq};
 
         domain->ops->completed(domain, &done);
         return 0;

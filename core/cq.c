@@ -14,6 +14,7 @@
 
 #include "core/abi.h"
 #include "core/pass.h"
+#include "core/wait_set.h"
 
 #define FIRST_CAPACITY 128
 
@@ -193,6 +194,11 @@ static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
     return true;
 }
 
+static bool says_more(int prov_errno)
+{
+    return prov_errno >= CQ_ERR_TEXT && prov_errno - CQ_ERR_TEXT < 1 << 16;
+}
+
 /* The caller's struct may be shorter than ours, and before API 1.5 it had no err_data_size. */
 static void show_error(const struct cq *cq, struct fi_cq_err_entry *entry,
                        struct fi_cq_err_entry *out, bool own_buffer)
@@ -208,6 +214,8 @@ static void show_error(const struct cq *cq, struct fi_cq_err_entry *entry,
         if (entry->err_data_size)
             memcpy(out->err_data, entry->err_data, entry->err_data_size);
         entry->err_data = out->err_data;
+        if (says_more(entry->prov_errno) && entry->err_data_size)
+            ((char *)entry->err_data)[entry->err_data_size - 1] = '\0';
     }
     memcpy(out, entry, size);
 }
@@ -231,7 +239,9 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
                                size_t len)
 {
-    const char *text = fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno);
+    bool has_text = says_more(prov_errno);
+    int err = has_text ? prov_errno - CQ_ERR_TEXT : abs(prov_errno);
+    const char *text = has_text && err_data ? err_data : fi_strerror(err);
 
     if (!buf || !len)
         return text;
@@ -250,9 +260,10 @@ static bool taken_signal(struct cq *cq, unsigned signals)
  * need arm them. False when they cannot. Unit locked. */
 static bool watch(struct cq *cq)
 {
-    if (!wait_has_fd(&cq->wait) || unit_forked(cq->unit))
+    if (wait_fd(&cq->wait) < 0 || unit_forked(cq->unit))
         return false;
-    return unit_has_thread(cq->unit) || !unit_watch_locked(cq->unit, &cq->watch, cq->wait.epoll_fd);
+    return unit_has_thread(cq->unit) ||
+           !unit_watch_locked(cq->unit, &cq->watch, wait_fd(&cq->wait));
 }
 
 /*
@@ -299,9 +310,9 @@ static ssize_t sleep_and_read(struct cq *cq, void *buf, size_t count, fi_addr_t 
 
     for (;;) {
         int left = wait_left(timeout, start), sleep_ms;
+        unsigned armed = wait_arm(&cq->wait);
         ssize_t rc;
 
-        wait_arm(&cq->wait);
         rc = look(cq, buf, count, src, threshold, left == 0, &sleep_ms);
         if (rc != -FI_EAGAIN)
             return rc;
@@ -311,7 +322,7 @@ static ssize_t sleep_and_read(struct cq *cq, void *buf, size_t count, fi_addr_t 
         }
         if (left == 0)
             return -FI_EAGAIN;
-        if (sleep_ms && wait_block(&cq->wait, shorter(left, sleep_ms)) == -FI_EINTR)
+        if (sleep_ms && wait_block(&cq->wait, armed, shorter(left, sleep_ms)) == -FI_EINTR)
             return -FI_EAGAIN;
     }
 }
@@ -354,14 +365,25 @@ static int cq_signal(struct fid_cq *fid)
     return 0;
 }
 
-int cq_trywait(struct cq *cq)
+/* For the wait set that the queue is in. */
+static bool look_for_set(struct wait *wait, int *sleep_ms)
 {
+    struct cq *cq = object_of(wait, struct cq, wait);
+
+    wait_arm(wait);
+    return look(cq, NULL, 0, NULL, 1, false, sleep_ms) != -FI_EAGAIN ||
+           atomic_exchange(&cq->signalled, false);
+}
+
+static int trywait(struct wait *wait)
+{
+    struct cq *cq = object_of(wait, struct cq, wait);
     int rc = 0;
 
     wait_arm(&cq->wait);
     /* An application that waits on a condition may hold its mutex, which a signal takes inside the
      * unit's lock. */
-    if (cq->wait.obj != FI_WAIT_MUTEX_COND)
+    if (!wait_has_mutex(&cq->wait))
         unit_lock(cq->unit);
     else if (!unit_trylock(cq->unit))
         return -FI_EAGAIN;
@@ -373,6 +395,27 @@ int cq_trywait(struct cq *cq)
         rc = unit_trywait(cq->unit);
     unit_unlock(cq->unit);
     return rc;
+}
+
+static const struct wait_member member = {.look = look_for_set, .trywait = trywait};
+
+int cq_trywait(struct cq *cq)
+{
+    return cq->wait.outer ? wait_set_trywait(cq->wait.outer) : trywait(&cq->wait);
+}
+
+bool cq_ready(struct cq *cq)
+{
+    bool ready;
+
+    if (unit_forked(cq->unit))
+        return false;
+    unit_lock(cq->unit);
+    if (!readable(cq) && !failed(cq))
+        unit_progress(cq->unit);
+    ready = readable(cq) || failed(cq);
+    unit_unlock(cq->unit);
+    return ready;
 }
 
 /* ---- Queues of which the upper is the owner: fi_peer(3) ---- */
@@ -478,13 +521,14 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
         free(cq->spare);
         return -FI_ENOMEM;
     }
-    rc = wait_init(&cq->wait, attr->wait_obj);
+    rc = wait_init(&cq->wait, attr->wait_obj, attr->wait_set);
     if (rc)
         goto free_ring;
     rc = unit_create(domain->info->domain_attr, domain->fabric->part, &cq->unit);
     if (rc)
         goto finish_wait;
     children_hold(&domain->children);
+    wait_set_join(&cq->wait, &member);
     return 0;
 
 finish_wait:
@@ -497,6 +541,7 @@ free_ring:
 
 void cq_finish(struct cq *cq)
 {
+    wait_set_leave(&cq->wait);
     unit_unwatch(cq->unit, &cq->watch);
     unit_release(cq->unit);
     wait_finish(&cq->wait);

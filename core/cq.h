@@ -15,6 +15,10 @@
 #include "core/unit.h"
 #include "core/wait.h"
 
+/* A prov_errno from here on: its low 16 bits are an errno, and err_data is a text that says more.
+ */
+#define CQ_ERR_TEXT 0x57450000
+
 enum {
     CQ_SLACK = 16 /* entries free when the ring grows: one that finds no memory leaves room */
 };
@@ -57,7 +61,7 @@ struct cq {
 };
 
 /* Opens a queue with the default operations; attr and context as in fi_cq_open (context is a
- * struct fi_peer_cq_context with FI_PEER). -FI_EINVAL, -FI_ENOSYS (wait sets), -FI_ENOMEM. */
+ * struct fi_peer_cq_context with FI_PEER). -FI_EINVAL, -FI_ENOMEM. */
 int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **cq,
             void *context);
 
@@ -104,8 +108,10 @@ static inline void cq_write_error(struct cq *cq, const struct fi_cq_err_entry *e
     cq->sink->owner_ops->writeerr(cq->sink, entry);
 }
 
-/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock.
- */
+/* fi_trywait for this queue, or for the wait set that it is in: -FI_EAGAIN when there is something
+ * to read or to do. Takes the lock. */
 int cq_trywait(struct cq *cq);
+/* Is there anything to read? Drives when there is not. Takes the lock. */
+bool cq_ready(struct cq *cq);
 
 #endif

@@ -12,6 +12,7 @@
 #include "core/eq.h"
 #include "core/mr.h"
 #include "core/no.h"
+#include "core/poll_set.h"
 
 static struct domain *base_of(struct fid_domain *fid)
 {
@@ -68,6 +69,11 @@ int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct f
                      void *context)
 {
     return cntr_open(base_of(fid), attr, cntr, context);
+}
+
+int domain_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **set)
+{
+    return poll_set_open(base_of(fid), attr, set);
 }
 
 int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count)

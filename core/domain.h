@@ -22,6 +22,7 @@ int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
                    void *context);
 int domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                      void *context);
+int domain_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
 int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 
 /* The part's own entry without flags, which knows none: else -FI_EBADFLAGS. */

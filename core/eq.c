@@ -12,6 +12,7 @@
 #include "core/cq.h"
 #include "core/info.h"
 #include "core/no.h"
+#include "core/wait_set.h"
 
 enum {
     SPARE_SIZE = 256 /* of data, private data of a connection too */
@@ -317,7 +318,7 @@ static int drive_before_sleep(struct eq *eq)
         sleep_ms = -1;
     else if (unit_trywait(eq->unit))
         sleep_ms = 0;
-    else if (wait_has_fd(&eq->wait))
+    else if (wait_fd(&eq->wait) >= 0)
         sleep_ms = unit_sleep_ms(eq->unit);
     else
         sleep_ms = 1; /* nobody makes progress while we sleep */
@@ -337,9 +338,9 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
         return -FI_EOPBADSTATE;
     for (;;) {
         int left = wait_left(timeout, start), sleep_ms;
+        unsigned armed = wait_arm(&eq->wait);
         ssize_t rc;
 
-        wait_arm(&eq->wait);
         sleep_ms = drive_before_sleep(eq);
         rc = take(eq, number, buf, len, flags);
         if (rc != -FI_EAGAIN) {
@@ -351,13 +352,24 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
             return -FI_EAGAIN;
         if (left >= 0 && (sleep_ms < 0 || sleep_ms > left))
             sleep_ms = left;
-        if (sleep_ms && wait_block(&eq->wait, sleep_ms) == -FI_EINTR)
+        if (sleep_ms && wait_block(&eq->wait, armed, sleep_ms) == -FI_EINTR)
             return -FI_EAGAIN;
     }
 }
 
-int eq_trywait(struct eq *eq)
+/* For the wait set that the queue is in. */
+static bool look_for_set(struct wait *wait, int *sleep_ms)
 {
+    struct eq *eq = object_of(wait, struct eq, wait);
+
+    wait_arm(wait);
+    *sleep_ms = drive_before_sleep(eq);
+    return atomic_load(&eq->pending);
+}
+
+static int trywait(struct wait *wait)
+{
+    struct eq *eq = object_of(wait, struct eq, wait);
     int rc;
 
     wait_arm(&eq->wait);
@@ -367,12 +379,19 @@ int eq_trywait(struct eq *eq)
         return 0;
     if (!unit_trylock(eq->unit))
         return -FI_EAGAIN;
-    if (!wait_has_fd(&eq->wait) || unit_sleep_ms(eq->unit) >= 0)
+    if (wait_fd(&eq->wait) < 0 || unit_sleep_ms(eq->unit) >= 0)
         rc = -FI_EAGAIN; /* nothing would wake the caller */
     else
         rc = unit_trywait(eq->unit);
     unit_unlock(eq->unit);
     return rc;
+}
+
+static const struct wait_member member = {.look = look_for_set, .trywait = trywait};
+
+int eq_trywait(struct eq *eq)
+{
+    return eq->wait.outer ? wait_set_trywait(eq->wait.outer) : trywait(&eq->wait);
 }
 
 int fids_trywait(struct fid **fids, int count)
@@ -381,7 +400,12 @@ int fids_trywait(struct fid **fids, int count)
         struct cntr *cntr = cntr_of(fids[i]);
         struct cq *cq = cq_of(fids[i]);
         struct eq *eq = eq_of(fids[i]);
-        int rc = cq ? cq_trywait(cq) : eq ? eq_trywait(eq) : cntr ? cntr_trywait(cntr) : -FI_EINVAL;
+        struct wait *set = wait_set_of(fids[i]);
+        int rc = cq     ? cq_trywait(cq)
+                 : eq   ? eq_trywait(eq)
+                 : cntr ? cntr_trywait(cntr)
+                 : set  ? wait_set_trywait(set)
+                        : -FI_EINVAL;
 
         if (rc)
             return rc;
@@ -424,6 +448,7 @@ static int eq_close(struct fid *fid)
 
     if (children_any(&eq->children))
         return -FI_EBUSY;
+    wait_set_leave(&eq->wait);
     unit_unwatch(eq->unit, &eq->watch);
     unit_release(eq->unit);
     wait_finish(&eq->wait);
@@ -469,11 +494,11 @@ static int init(struct eq *eq, struct fabric *fabric, struct unit *unit,
     eq->unit = unit;
     eq->writable = attr->flags & FI_WRITE;
     list_init(&eq->events);
-    rc = wait_init(&eq->wait, attr->wait_obj);
+    rc = wait_init(&eq->wait, attr->wait_obj, attr->wait_set);
     if (rc)
         return rc;
-    if (wait_has_fd(&eq->wait) && !unit_has_thread(unit)) {
-        rc = unit_watch(unit, &eq->watch, eq->wait.epoll_fd);
+    if (wait_fd(&eq->wait) >= 0 && !unit_has_thread(unit)) {
+        rc = unit_watch(unit, &eq->watch, wait_fd(&eq->wait));
         if (rc) {
             wait_finish(&eq->wait);
             return rc;
@@ -482,6 +507,7 @@ static int init(struct eq *eq, struct fabric *fabric, struct unit *unit,
     pthread_mutex_init(&eq->mutex, NULL);
     unit_hold(unit);
     children_hold(&fabric->children);
+    wait_set_join(&eq->wait, &member);
     return 0;
 }
 

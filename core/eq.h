@@ -30,8 +30,7 @@ struct eq {
 };
 
 /* unit: the fabric's control unit. Default operations. attr NULL: defaults. -FI_EINVAL (flags,
- * FI_PEER among them: that interface has no way to pass an error on), -FI_ENOSYS (wait sets),
- * -FI_ENOMEM. */
+ * FI_PEER among them: that interface has no way to pass an error on), -FI_ENOMEM. */
 int eq_open(struct fabric *fabric, struct unit *unit, const struct fi_eq_attr *attr,
             struct fid_eq **eq, void *context);
 
@@ -46,13 +45,13 @@ int eq_write_error(struct eq *eq, const struct fi_eq_err_entry *entry);
 /* Drops queued events about fid (it is being closed), freeing infos. */
 void eq_forget(struct eq *eq, const struct fid *fid);
 
-/* fi_trywait for this queue: -FI_EAGAIN when there is something to read or to do. Takes the lock.
- */
+/* fi_trywait for this queue, or for the wait set that it is in: -FI_EAGAIN when there is something
+ * to read or to do. Takes the lock. */
 int eq_trywait(struct eq *eq);
 
 /*
- * fi_trywait for queues and counters of core: 0 when the caller may sleep on all of them,
- * -FI_EAGAIN, -FI_EINVAL for a fid of another kind or maker.
+ * fi_trywait for queues, counters and wait sets of core: 0 when the caller may sleep on all of
+ * them, -FI_EAGAIN, -FI_EINVAL for a fid of another kind or maker.
  */
 int fids_trywait(struct fid **fids, int count);
 

@@ -311,6 +311,16 @@ static int check_set(const struct check *c, const char *attr, enum fi_type type,
     return missing ? refuse_flags(c, REASON_ATTR, attr, type, missing, offered) : 0;
 }
 
+/* FI_ORDER_DATA, the other value, says what every part does. Who asks for connections gets
+ * FI_ORDER_STRICT as everywhere else (0136). */
+static int check_strict(const struct check *c, const char *attr, uint64_t asked, uint64_t offered)
+{
+    if (!(asked & ~offered & FI_ORDER_STRICT) || c->offer->ep_attr->type == FI_EP_MSG)
+        return 0;
+    return refuse_text(c, REASON_ATTR, attr, "FI_ORDER_STRICT",
+                       "no order of completions; layer `order` adds it to FI_EP_RDM");
+}
+
 static int check_orders(const struct check *c)
 {
     const struct fi_info *h = c->hints, *o = c->offer;
@@ -320,6 +330,12 @@ static int check_orders(const struct check *c)
     if (!ret)
         ret = check_set(c, "rx_attr->msg_order", FI_TYPE_MSG_ORDER, h->rx_attr->msg_order,
                         o->rx_attr->msg_order);
+    if (!ret)
+        ret =
+            check_strict(c, "tx_attr->comp_order", h->tx_attr->comp_order, o->tx_attr->comp_order);
+    if (!ret)
+        ret =
+            check_strict(c, "rx_attr->comp_order", h->rx_attr->comp_order, o->rx_attr->comp_order);
     if (!ret)
         ret = check_set(c, "tx_attr->op_flags", FI_TYPE_OP_FLAGS,
                         h->tx_attr->op_flags & ~FI_COMPLETION, o->tx_attr->op_flags);

@@ -12,8 +12,11 @@
 
 /* Secondary capabilities that no data path pays for, so that applications are told of them. */
 #define FREE_CAPS                                                                                  \
-    (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_SHARED_AV |        \
-     FI_FENCE | FI_RMA_PMEM)
+    (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_MULTI_RECV | FI_SHARED_AV | FI_FENCE | FI_RMA_PMEM)
+
+/* Narrower kinds of other bits, younger than most programs. Some compare all that they are told
+ * with what they know, so these are only for who asks. */
+#define ASKED_CAPS (FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV)
 
 #define TX_CAPS                                                                                    \
     (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_HMEM |            \
@@ -40,8 +43,6 @@ static uint64_t free_caps(uint64_t offered, uint64_t asked)
 
     if (!(asked & FI_RECV) || !(asked & FI_MSG))
         caps &= ~FI_MULTI_RECV;
-    if (!(asked & FI_RECV) || !(asked & FI_TAGGED))
-        caps &= ~FI_TAGGED_MULTI_RECV;
     if (!(asked & FI_RMA))
         caps &= ~FI_RMA_PMEM;
     return caps;
@@ -55,7 +56,7 @@ static void settle_caps(struct fi_info *info, const struct fi_info *hints)
     if (hints->caps)
         info->caps = caps_expand(hints->caps) | caps_expand(tx | rx);
     else
-        info->caps = caps_expand(offered);
+        info->caps = caps_expand(offered & (~ASKED_CAPS | rx));
     if (hints->caps)
         info->caps |= free_caps(offered, info->caps);
     info->tx_attr->caps = (tx ? caps_expand(tx) : info->caps) & TX_CAPS;

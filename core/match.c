@@ -171,11 +171,20 @@ void match_unqueue(struct rx *rx)
     rx->side->queued--;
 }
 
+static void tell_matched(struct rx *rx)
+{
+    const struct match *match = rx->entry.owner_context;
+
+    if (match->watch)
+        match->watch->matched(match->watch, &rx->entry);
+}
+
 void match_start(struct rx *rx)
 {
     struct fi_ops_srx_peer *ops = rx->source->srx.peer_ops;
 
     list_detach(&rx->more);
+    tell_matched(rx);
     if (rx->side->flags & FI_TAGGED)
         ops->start_tag(&rx->entry);
     else
@@ -281,6 +290,8 @@ static inline int get(struct match_source *source, struct side *side,
     rx->entry.tag = tag;
     list_init(&rx->more);
     *entry = &rx->entry;
+    if (!rc)
+        tell_matched(rx);
     return rc;
 }
 
@@ -556,6 +567,30 @@ size_t match_min_multi_recv(const struct match *match)
 void match_set_report(struct match *match, struct report *report)
 {
     match->report = report;
+}
+
+/* With a directed receive about, which there is none of, nothing is quick. */
+void match_set_watch(struct match *match, struct match_watch *watch)
+{
+    size_t before = match->watch ? 1 : 0, after = watch ? 1 : 0;
+
+    match->msg.directed += after - before;
+    match->tag.directed += after - before;
+    match->watch = watch;
+}
+
+void *match_hold(struct fi_peer_rx_entry *entry)
+{
+    struct rx *parent = rx_of(entry)->parent;
+
+    if (parent)
+        parent->multi.slices++;
+    return parent;
+}
+
+void match_release(struct match *match, void *held)
+{
+    match_multi_drop(match, held);
 }
 
 uint64_t match_op_flags(const struct match *match)

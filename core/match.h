@@ -58,6 +58,32 @@ void match_destroy(struct match *match);
 void match_set_min_multi_recv(struct match *match, size_t size); /* of receives posted later */
 size_t match_min_multi_recv(const struct match *match);
 
+/*
+ * Who is told when a message and a receive have met, before anything of it completes: for a layer
+ * above that wants its own context in the completion, and to know in which order they met.
+ */
+struct match_watch {
+    /* entry->context and entry->flags are the receive's, entry->addr says whose message it is; both
+     * of the former may be changed. May not post. */
+    void (*matched)(struct match_watch *watch, struct fi_peer_rx_entry *entry);
+};
+
+/* watch: outlives match; NULL: nobody. The quick ways of core/match_quick.h are closed by it. */
+void match_set_watch(struct match *match, struct match_watch *watch);
+/* Answers OPT_MATCH_WATCH (core/part.h), of a lower that is called with its unit locked; match may
+ * be NULL: nothing matches here. */
+static inline int match_watch_option(struct match *match, const void *watch)
+{
+    if (match)
+        match_set_watch(match, (struct match_watch *)(uintptr_t)watch);
+    return 0;
+}
+
+/* From inside `matched`: a multi-receive buffer of which entry is a slice is not given back before
+ * match_release of the result. NULL: entry is none. */
+void *match_hold(struct fi_peer_rx_entry *entry);
+void match_release(struct match *match, void *held);
+
 /* Where the engine itself reports: cancel, peek, discard, release of a multi-receive buffer. Needed
  * before the first receive. The payload completions are written by the lower, by entry->flags:
  * FI_COMPLETION is set when a completion is wanted (selective completion considered). */

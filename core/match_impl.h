@@ -74,6 +74,7 @@ struct rx {
 struct match {
     struct match_attr attr;
     struct report *report;
+    struct match_watch *watch;
     uint64_t seq;
     size_t posted;
     struct side msg, tag;

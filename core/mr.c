@@ -260,6 +260,24 @@ void mr_map_destroy(struct mr_map *map)
     free(map);
 }
 
+static struct cntr *counter_of(const struct mr *mr, bool write)
+{
+    return write ? mr->remote_write : mr->remote_read;
+}
+
+void mr_count_access(struct mr *const *mrs, size_t count, bool write)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct cntr *cntr = counter_of(mrs[i], write);
+        bool again = false;
+
+        for (size_t before = 0; cntr && before < i && !again; before++)
+            again = counter_of(mrs[before], write) == cntr;
+        if (cntr && !again)
+            cntr_add_one(cntr);
+    }
+}
+
 bool mr_counted(struct mr *const *mrs, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -68,6 +68,9 @@ int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint
                struct iovec *iov, size_t *count, struct mr **mr);
 void mr_release(struct mr *mr);
 
+/* One operation on these regions is done: each of their counters goes up by one, however many of
+ * the regions, or of their ranges, it touched. */
+void mr_count_access(struct mr *const *mrs, size_t count, bool write);
 /* Does an access of these regions count as one of its endpoint? (MR_UNCOUNTED) */
 bool mr_counted(struct mr *const *mrs, size_t count);
 

@@ -99,6 +99,10 @@ int no_cm_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t pa
 int no_cm_shutdown(struct fid_ep *ep, uint64_t flags);
 int no_cm_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
                void *context);
+/* In a struct fi_ops_cm of an endpoint that has a name and no connection: the rest of it. */
+#define NO_CM_CONNECTION                                                                           \
+    .getpeer = no_cm_getpeer, .connect = no_cm_connect, .listen = no_cm_listen,                    \
+    .accept = no_cm_accept, .reject = no_cm_reject, .shutdown = no_cm_shutdown, .join = no_cm_join
 ssize_t no_msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
                     void *context);
 ssize_t no_msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,

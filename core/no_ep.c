@@ -101,13 +101,7 @@ struct fi_ops_cm no_cm_ops = {
     .size = sizeof(no_cm_ops),
     .setname = no_cm_setname,
     .getname = no_cm_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = no_cm_listen,
-    .accept = no_cm_accept,
-    .reject = no_cm_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    NO_CM_CONNECTION,
 };
 
 ssize_t no_msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -66,16 +69,22 @@ int output_append(const char *name, const char *text, size_t len)
 
 int output_replace(const char *name, const char *text, size_t len)
 {
-    char new_name[NAME_MAX_LEN + 8];
+    char real[PATH_MAX], new_name[PATH_MAX + 24];
+    struct stat old;
     int fd, rc;
 
-    snprintf(new_name, sizeof(new_name), "%s.new", name);
-    fd = open(new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (!stat(name, &old) && !S_ISREG(old.st_mode))
+        return output_append(name, text, len);
+    if (!realpath(name, real))
+        return -errno;
+    snprintf(new_name, sizeof(new_name), "%s.new.%d", real, (int)gettid());
+    unlink(new_name); /* of one that had our number */
+    fd = open(new_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
     rc = write_all(fd, text, len);
     close(fd);
-    if (!rc && rename(new_name, name))
+    if (!rc && rename(new_name, real))
         rc = -errno;
     if (rc)
         unlink(new_name);

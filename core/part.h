@@ -29,6 +29,9 @@ enum part_kind {
 /* Endpoint types as a set, for part.gives and part.stands_on. */
 #define EP_SET(type) (1u << (type))
 
+/* In part.adds, beside capabilities, none of which it is: FI_ORDER_STRICT of comp_order. */
+#define PART_ADDS_STRICT (1ULL << 63)
+
 /* One question "what can you offer?", as one part of one candidate stack sees it. */
 struct request {
     uint32_t version;            /* API version that the caller named */
@@ -84,9 +87,9 @@ struct part {
      * if it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL;
      * NULL: it is never unseen. */
     const struct param_text *unnamed;
-    /* Layers: capabilities that it adds to a lower without them. Where hints ask for one of them
-     * the planner offers the layer on each stack that it can stand on, under what is transparent;
-     * else it is there only when it is named. */
+    /* Layers: capabilities, and PART_ADDS_STRICT, that it adds to a lower without them. Where hints
+     * ask for one of them the planner offers the layer on each stack that it can stand on, under
+     * what is transparent; else it is there only when it is named. */
     uint64_t adds;
     /* Of such a layer: its operations name objects in memory of the application's, which only
      * transparent layers exchange: the planner puts nothing else on top of it. */
@@ -142,6 +145,13 @@ enum {
     /* struct fi_cq_err_entry[], fi_getopt. What is known of each of them: flags, bytes, data, tag,
      * source. -FI_ETOOSMALL: *optlen bytes are needed just now. */
     OPT_UNEXPECTED_QUEUE = -0x57450005,
+    /* size_t, fi_getopt. A message that is longer is had sooner when its receiver is told of it and
+     * reads it than when it comes in pieces; as measured over the part. */
+    OPT_FETCH_SIZE = -0x57450006,
+    /* struct match_watch (core/match.h), which outlives the endpoint or shared receive context that
+     * is enabled; fi_setopt. It is told of each match. Nothing matches where receives come from a
+     * shared context; that has its own. */
+    OPT_MATCH_WATCH = -0x57450007,
 };
 
 enum {

@@ -6,10 +6,10 @@
  * Each object below wraps one object of the lower; the application, or the layer above, holds ours.
  * Every fid that crosses is exchanged for the other side's: fi_ep_bind targets, fi_trywait fids,
  * info->handle, domain_attr->domain and fabric_attr->fabric, EQ entries and their infos, base
- * regions, AV sets, aliases, and peer objects with the entries that travel through them. Memory
- * descriptors, keys and multicast addresses, which applications read inline, are copied. Operation
- * contexts are the lower's to keep: they pass untouched, but for the counter in one of a triggered
- * operation (core/pass_trigger.h).
+ * regions, AV sets, aliases, members of poll sets, and peer objects with the entries that travel
+ * through them. Memory descriptors, keys and multicast addresses, which applications read inline,
+ * are copied. Operation contexts are the lower's to keep: they pass untouched, but for the counter
+ * in one of a triggered operation (core/pass_trigger.h).
  *
  * The way back from a lower's fid is its context: every lower object is opened with the address of
  * ours as its context, except where fi_peer(3) takes that argument.
@@ -41,7 +41,7 @@ struct work_copy;
 /* The tables that the objects of one fabric get. NULL: the pass_* one. */
 struct pass_ops {
     struct fi_ops *fabric_fid, *domain_fid, *ep_fid, *pep_fid, *stx_fid, *cq_fid, *cntr_fid,
-        *eq_fid, *av_fid, *av_set_fid, *mr_fid, *mc_fid;
+        *eq_fid, *av_fid, *av_set_fid, *mr_fid, *mc_fid, *wait_fid, *poll_fid;
     struct fi_ops_fabric *fabric;
     struct fi_ops_domain *domain;
     struct fi_ops_mr *mr;
@@ -57,6 +57,8 @@ struct pass_ops {
     struct fi_ops_eq *eq;
     struct fi_ops_av *av;
     struct fi_ops_av_set *av_set;
+    struct fi_ops_wait *wait;
+    struct fi_ops_poll *poll;
     /* Calls that come up from the lower through peer objects. */
     struct fi_ops_cq_owner *cq_owner;
     struct fi_ops_cntr_owner *cntr_owner;
@@ -65,6 +67,8 @@ struct pass_ops {
     /* Gets the memory of an object of ours that has closed (its lower's, too), and frees it when it
      * likes: fid is its address. NULL: it is freed at once. */
     void (*retire)(struct fid *fid);
+    /* Gets the hook's own of a fabric that has closed, if it has any. NULL: nobody does. */
+    void (*finish)(void *own);
     /* Who is told of objects (core/pass_watch.h); NULL: nobody. */
     const struct pass_watch *watch;
 };
@@ -184,9 +188,24 @@ struct pass_mc {
     struct pass_domain *domain;
 };
 
+/* Other objects name a wait set as the application does: it is found through any wrapper. */
+struct pass_wait {
+    struct fid_wait fid;
+    struct fid_wait *lower;
+    void *hook;
+    struct pass_fabric *fabric;
+};
+
+struct pass_poll {
+    struct fid_poll fid;
+    struct fid_poll *lower;
+    void *hook;
+    struct pass_domain *domain;
+};
+
 extern struct fi_ops pass_fabric_fid_ops, pass_domain_fid_ops, pass_ep_fid_ops, pass_pep_fid_ops,
     pass_stx_fid_ops, pass_cq_fid_ops, pass_cntr_fid_ops, pass_eq_fid_ops, pass_av_fid_ops,
-    pass_av_set_fid_ops, pass_mr_fid_ops, pass_mc_fid_ops;
+    pass_av_set_fid_ops, pass_mr_fid_ops, pass_mc_fid_ops, pass_wait_fid_ops, pass_poll_fid_ops;
 extern struct fi_ops_fabric pass_fabric_ops;
 extern struct fi_ops_domain pass_domain_ops;
 extern struct fi_ops_mr pass_mr_ops;
@@ -202,6 +221,8 @@ extern struct fi_ops_cntr pass_cntr_ops;
 extern struct fi_ops_eq pass_eq_ops;
 extern struct fi_ops_av pass_av_ops;
 extern struct fi_ops_av_set pass_av_set_ops;
+extern struct fi_ops_wait pass_wait_ops;
+extern struct fi_ops_poll pass_poll_ops;
 extern struct fi_ops_cq_owner pass_cq_owner_ops;
 extern struct fi_ops_cntr_owner pass_cntr_owner_ops;
 extern struct fi_ops_srx_owner pass_srx_owner_ops;
@@ -226,6 +247,10 @@ static inline struct fid_cq *pass_lower_cq(struct fid_cq *cq)
 struct fid *pass_down(struct fid *fid);
 /* Ours for a fid of the lower that was opened with ours as its context. NULL for NULL. */
 struct fid *pass_up(const struct fid *lower);
+
+/* The pass_* table of objects of that class (FI_CLASS_EP, ...), which close, bind and control them.
+ */
+const struct fi_ops *pass_fid_ops(size_t fclass);
 
 /* Where the hook's own is kept in one of our objects. */
 void **pass_hook(struct fid *fid);
@@ -264,6 +289,8 @@ int pass_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pe
                   void *context);
 int pass_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                  void *context);
+int pass_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
+int pass_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
 int pass_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                  void *context);
 int pass_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,

@@ -35,6 +35,8 @@ struct fid *pass_down(struct fid *fid)
     case FI_CLASS_CQ: return &object_of(fid, struct pass_cq, fid.fid)->lower->fid;
     case FI_CLASS_CNTR: return &object_of(fid, struct pass_cntr, fid.fid)->lower->fid;
     case FI_CLASS_MC: return &object_of(fid, struct pass_mc, fid.fid)->lower->fid;
+    case FI_CLASS_WAIT: return &object_of(fid, struct pass_wait, fid.fid)->lower->fid;
+    case FI_CLASS_POLL: return &object_of(fid, struct pass_poll, fid.fid)->lower->fid;
     default: return fid;
     }
 }
@@ -58,6 +60,8 @@ void **pass_hook(struct fid *fid)
     case FI_CLASS_CQ: return &object_of(fid, struct pass_cq, fid.fid)->hook;
     case FI_CLASS_CNTR: return &object_of(fid, struct pass_cntr, fid.fid)->hook;
     case FI_CLASS_MC: return &object_of(fid, struct pass_mc, fid.fid)->hook;
+    case FI_CLASS_WAIT: return &object_of(fid, struct pass_wait, fid.fid)->hook;
+    case FI_CLASS_POLL: return &object_of(fid, struct pass_poll, fid.fid)->hook;
     default: return &object_of(fid, struct pass_ep, fid.fid)->hook;
     }
 }
@@ -190,7 +194,7 @@ struct fi_ops_fabric pass_fabric_ops = {
     .domain = fabric_domain,
     .passive_ep = pass_pep_open,
     .eq_open = pass_eq_open,
-    .wait_open = no_fabric_wait_open,
+    .wait_open = pass_wait_open,
     .trywait = fabric_trywait,
     .domain2 = fabric_domain2,
 };
@@ -205,6 +209,8 @@ static void free_fabric(struct pass_fabric *fabric)
 static int fabric_close(struct fid *fid)
 {
     struct pass_fabric *fabric = object_of(fid, struct pass_fabric, base.fid.fid);
+    void (*finish)(void *own) = fabric->ops.finish;
+    void *own = fabric->hook;
     int rc;
 
     if (children_any(&fabric->base.children))
@@ -217,6 +223,8 @@ static int fabric_close(struct fid *fid)
     free(fabric->triggers);
     free(fabric->prov_name);
     pass_retire(fabric, fid);
+    if (finish && own)
+        finish(own);
     return 0;
 }
 
@@ -229,6 +237,26 @@ struct fi_ops pass_fabric_fid_ops = {
     .tostr = no_tostr,
     .ops_set = pass_ops_set,
 };
+
+const struct fi_ops *pass_fid_ops(size_t fclass)
+{
+    switch (fclass) {
+    case FI_CLASS_FABRIC: return &pass_fabric_fid_ops;
+    case FI_CLASS_DOMAIN: return &pass_domain_fid_ops;
+    case FI_CLASS_STX_CTX: return &pass_stx_fid_ops;
+    case FI_CLASS_PEP: return &pass_pep_fid_ops;
+    case FI_CLASS_AV: return &pass_av_fid_ops;
+    case FI_CLASS_AV_SET: return &pass_av_set_fid_ops;
+    case FI_CLASS_MR: return &pass_mr_fid_ops;
+    case FI_CLASS_EQ: return &pass_eq_fid_ops;
+    case FI_CLASS_CQ: return &pass_cq_fid_ops;
+    case FI_CLASS_CNTR: return &pass_cntr_fid_ops;
+    case FI_CLASS_MC: return &pass_mc_fid_ops;
+    case FI_CLASS_WAIT: return &pass_wait_fid_ops;
+    case FI_CLASS_POLL: return &pass_poll_fid_ops;
+    default: return &pass_ep_fid_ops;
+    }
+}
 
 static const struct pass_ops defaults = {
     .fabric_fid = &pass_fabric_fid_ops,
@@ -243,6 +271,8 @@ static const struct pass_ops defaults = {
     .av_set_fid = &pass_av_set_fid_ops,
     .mr_fid = &pass_mr_fid_ops,
     .mc_fid = &pass_mc_fid_ops,
+    .wait_fid = &pass_wait_fid_ops,
+    .poll_fid = &pass_poll_fid_ops,
     .fabric = &pass_fabric_ops,
     .domain = &pass_domain_ops,
     .mr = &pass_mr_ops,
@@ -260,6 +290,8 @@ static const struct pass_ops defaults = {
     .eq = &pass_eq_ops,
     .av = &pass_av_ops,
     .av_set = &pass_av_set_ops,
+    .wait = &pass_wait_ops,
+    .poll = &pass_poll_ops,
     .cq_owner = &pass_cq_owner_ops,
     .cntr_owner = &pass_cntr_owner_ops,
     .srx_owner = &pass_srx_owner_ops,

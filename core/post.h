@@ -70,6 +70,15 @@ struct post_atomic {
     bool silent; /* fi_inject_atomic */
 };
 
+/* That a message was matched with a receive is what no wire of ours tells. */
+static inline bool post_refuses(uint64_t flags)
+{
+    return flags & FI_MATCH_COMPLETE;
+}
+
+/* Says so in the log; -FI_EOPNOTSUPP. */
+ssize_t post_refused(void);
+
 /* What the templates give, for the initializer of a table; and nothing in its place. */
 #define POST_RECV .recv = msg_recv, .recvv = msg_recvv, .recvmsg = msg_recvmsg
 #define NO_RECV .recv = no_msg_recv, .recvv = no_msg_recvv, .recvmsg = no_msg_recvmsg

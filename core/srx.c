@@ -5,6 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/part.h"
 #include "core/post.h"
 
 static struct srx *srx_of(struct fid_ep *fid)
@@ -123,6 +124,8 @@ static int srx_setopt(fid_t fid, int level, int optname, const void *optval, siz
 {
     struct srx *srx = object_of(fid, struct srx, fid.fid);
 
+    if (level == FI_OPT_ENDPOINT && optname == OPT_MATCH_WATCH)
+        return match_watch_option(srx->match, optval);
     if (level != FI_OPT_ENDPOINT || optname != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     if (optlen != sizeof(size_t))

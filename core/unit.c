@@ -129,13 +129,13 @@ bool unit_trylock(struct unit *unit)
 /* Both locked (or elided): b's sources and watches become a's, and b points to a. */
 static int link_locked(struct unit *a, struct unit *b)
 {
-    int rc = unit_cross(&a->impl->watches, &b->impl->sources);
+    int rc = unit_cross(&a->impl->watches, &b->impl->sources, &b->impl->watches);
 
     if (rc)
         return rc;
-    rc = unit_cross(&b->impl->watches, &a->impl->sources);
+    rc = unit_cross(&b->impl->watches, &a->impl->sources, &a->impl->watches);
     if (rc) {
-        unit_uncross(&a->impl->watches, &b->impl->sources);
+        unit_uncross(&a->impl->watches, &b->impl->sources, &b->impl->watches);
         return rc;
     }
     list_join(&b->impl->sources, &a->impl->sources);

@@ -26,8 +26,13 @@ struct unit_source {
     /* 0 when it is safe to sleep on fd; -FI_EAGAIN when progress has work now. Unit locked. */
     int (*trywait)(struct unit_source *source);
     /* Readable when progress has work; a different one for each source, the same as long as it is
-     * attached. -1: none, a waiting caller polls every millisecond. */
+     * attached. -1: none, a waiting caller polls every millisecond. UNIT_NO_FD: none, and nobody
+     * waits for what it does. */
     int fd;
+};
+
+enum {
+    UNIT_NO_FD = -2
 };
 
 /* An epoll fd outside of the unit that also holds the fds of all sources. */
@@ -103,7 +108,8 @@ int unit_attach(struct unit *unit, struct unit_source *source);
 void unit_detach(struct unit *unit, struct unit_source *source);
 
 /* The fds of all sources, those to come included, are added to epoll_fd until unit_unwatch: what
- * unit_fd does with one level of epoll less (the kernel allows five). Unit unlocked. */
+ * unit_fd does with one level of epoll less (the kernel allows five). Several watches may have one
+ * epoll_fd. Unit unlocked. */
 int unit_watch(struct unit *unit, struct unit_watch *watch, int epoll_fd);
 /* The same with the unit locked, for who is about to sleep: a zeroed watch joins once. */
 int unit_watch_locked(struct unit *unit, struct unit_watch *watch, int epoll_fd);

@@ -38,9 +38,10 @@ extern pthread_mutex_t unit_merging;
 
 /* ---- unit_source.c ---- */
 
-/* Every watch of `watches` gets every source of `sources`; all or none. */
-int unit_cross(const struct list *watches, const struct list *sources);
-void unit_uncross(const struct list *watches, const struct list *sources);
+/* Every watch of `watches` gets every source of `sources`; all or none. Not those with the epoll fd
+ * of a watch of `there` (NULL: none), which holds the sources already. */
+int unit_cross(const struct list *watches, const struct list *sources, const struct list *there);
+void unit_uncross(const struct list *watches, const struct list *sources, const struct list *there);
 /* The root's own epoll fd, made if need be; negative error. */
 int unit_own_fd_locked(struct unit *root);
 

@@ -44,32 +44,60 @@ static int watch_all(const struct unit_watch *watch, const struct list *sources)
     return 0;
 }
 
-int unit_cross(const struct list *watches, const struct list *sources)
+/* Several of a unit's queues may be in one wait set: their watches have one epoll fd, and the first
+ * of them acts for all. Looks at the watches before `end`. */
+static bool watched_before(const struct list *watches, const struct list *end, int epoll_fd)
+{
+    for (const struct list *pos = watches->next; pos != end; pos = pos->next)
+        if (list_item(pos, struct unit_watch, link)->epoll_fd == epoll_fd)
+            return true;
+    return false;
+}
+
+/* `there`: watches whose epoll fds hold the sources already; may be NULL. */
+static bool acts(const struct list *watches, const struct list *pos, const struct list *there)
+{
+    int epoll_fd = list_item(pos, struct unit_watch, link)->epoll_fd;
+
+    return !watched_before(watches, pos, epoll_fd) &&
+           !(there && watched_before(there, there, epoll_fd));
+}
+
+static void uncross(const struct list *watches, const struct list *end, const struct list *sources,
+                    const struct list *there)
+{
+    for (struct list *pos = watches->next; pos != end; pos = pos->next)
+        if (acts(watches, pos, there))
+            unwatch_all(list_item(pos, struct unit_watch, link), sources, sources);
+}
+
+int unit_cross(const struct list *watches, const struct list *sources, const struct list *there)
 {
     list_for_each (pos, watches) {
-        int rc = watch_all(list_item(pos, struct unit_watch, link), sources);
+        int rc = acts(watches, pos, there)
+                     ? watch_all(list_item(pos, struct unit_watch, link), sources)
+                     : 0;
 
         if (!rc)
             continue;
-        for (struct list *done = watches->next; done != pos; done = done->next)
-            unwatch_all(list_item(done, struct unit_watch, link), sources, sources);
+        uncross(watches, pos, sources, there);
         return rc;
     }
     return 0;
 }
 
-void unit_uncross(const struct list *watches, const struct list *sources)
+void unit_uncross(const struct list *watches, const struct list *sources, const struct list *there)
 {
-    list_for_each (pos, watches)
-        unwatch_all(list_item(pos, struct unit_watch, link), sources, sources);
+    uncross(watches, watches, sources, there);
 }
 
 static int add_watch_locked(struct unit_impl *impl, struct unit_watch *watch, int epoll_fd)
 {
+    bool there = watched_before(&impl->watches, &impl->watches, epoll_fd);
     int rc;
 
     watch->epoll_fd = epoll_fd;
-    rc = watch_all(watch, &impl->sources);
+    rc = there ? 0 : watch_all(watch, &impl->sources);
     if (!rc)
         list_attach(&watch->link, &impl->watches);
     return rc;
@@ -98,13 +126,14 @@ void unit_unwatch(struct unit *unit, struct unit_watch *watch)
     if (!watch->link.next)
         return;
     unit_lock(unit);
-    /* After fork the epoll instance is the parent's. */
-    if (!list_empty(&watch->link) && !unit_forked(unit)) {
-        struct list *sources = &unit_root(unit)->impl->sources;
+    if (!list_empty(&watch->link)) {
+        struct unit_impl *impl = unit_root(unit)->impl;
 
-        unwatch_all(watch, sources, sources);
+        list_detach(&watch->link);
+        /* After fork the epoll instance is the parent's. */
+        if (!unit_forked(unit) && !watched_before(&impl->watches, &impl->watches, watch->epoll_fd))
+            unwatch_all(watch, &impl->sources, &impl->sources);
     }
-    list_detach(&watch->link);
     unit_unlock(unit);
 }
 
@@ -146,12 +175,12 @@ int unit_attach(struct unit *unit, struct unit_source *source)
 
     list_init(&one);
     list_attach(&source->link, &one);
-    rc = unit_cross(&impl->watches, &one);
+    rc = unit_cross(&impl->watches, &one, NULL);
     list_detach(&source->link);
     if (rc)
         return rc;
     list_attach(&source->link, &impl->sources);
-    impl->blind += source->fd < 0;
+    impl->blind += source->fd == -1;
     if (atomic_load_explicit(&impl->threaded, memory_order_relaxed))
         rc = unit_thread_start_locked(root);
     if (rc)
@@ -172,7 +201,7 @@ void unit_detach(struct unit *unit, struct unit_source *source)
     if (impl->next == &source->link)
         impl->next = source->link.next;
     list_detach(&source->link);
-    impl->blind -= source->fd < 0;
+    impl->blind -= source->fd == -1;
 }
 
 void unit_progress(struct unit *unit)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/fork.h"
+#include "core/wait_set.h"
 
 static int open_fds(struct wait *wait)
 {
@@ -42,7 +42,7 @@ close_epoll:
     return rc;
 }
 
-int wait_init(struct wait *wait, enum fi_wait_obj obj)
+int wait_init(struct wait *wait, enum fi_wait_obj obj, struct fid_wait *set)
 {
     int rc = 0;
 
@@ -50,6 +50,7 @@ int wait_init(struct wait *wait, enum fi_wait_obj obj)
     wait->obj = obj;
     wait->epoll_fd = -1;
     wait->event_fd = -1;
+    list_init(&wait->link);
     fork_watch();
     wait->forks = fork_generation;
     switch (obj) {
@@ -59,7 +60,7 @@ int wait_init(struct wait *wait, enum fi_wait_obj obj)
     case FI_WAIT_UNSPEC:
     case FI_WAIT_FD:
     case FI_WAIT_POLLFD: rc = open_fds(wait); break;
-    case FI_WAIT_SET: return -FI_ENOSYS;
+    case FI_WAIT_SET: rc = wait_set_hold(set, &wait->outer); break;
     default: return -FI_EINVAL;
     }
     if (rc)
@@ -72,6 +73,9 @@ int wait_init(struct wait *wait, enum fi_wait_obj obj)
 
 void wait_finish(struct wait *wait)
 {
+    if (wait->outer)
+        wait_set_release(wait->outer);
+    wait->outer = NULL;
     if (wait->event_fd >= 0)
         close(wait->event_fd);
     if (wait->epoll_fd >= 0)
@@ -90,7 +94,7 @@ int wait_add_fd(struct wait *wait, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-    if (!wait_has_fd(wait))
+    if (wait->epoll_fd < 0)
         return 0;
     return epoll_ctl(wait->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -98,16 +102,18 @@ int wait_add_fd(struct wait *wait, int fd)
 void wait_remove_fd(struct wait *wait, int fd)
 {
     /* After fork the epoll instance is the parent's. */
-    if (wait_has_fd(wait) && wait->forks == fork_generation)
+    if (wait->epoll_fd >= 0 && wait->forks == fork_generation)
         epoll_ctl(wait->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void wait_arm(struct wait *wait)
+unsigned wait_arm(struct wait *wait)
 {
+    /* First: somebody else may arm between a signal to this thread and its sleep. */
+    unsigned generation = atomic_load(&wait->generation);
     uint64_t count;
 
     if (wait->obj == FI_WAIT_NONE || wait->obj == FI_WAIT_YIELD)
-        return;
+        return generation;
     pthread_mutex_lock(&wait->state);
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) == WAIT_SIGNALED &&
         wait->event_fd >= 0) {
@@ -117,12 +123,13 @@ void wait_arm(struct wait *wait)
     }
     atomic_store_explicit(&wait->armed, WAIT_ARMED, memory_order_seq_cst);
     pthread_mutex_unlock(&wait->state);
+    return generation;
 }
 
 static void broadcast(struct wait *wait)
 {
     pthread_mutex_lock(&wait->mutex);
-    wait->generation++;
+    atomic_fetch_add(&wait->generation, 1);
     pthread_cond_broadcast(&wait->cond);
     pthread_mutex_unlock(&wait->mutex);
 }
@@ -145,12 +152,13 @@ void wait_wake(struct wait *wait)
     pthread_mutex_unlock(&wait->state);
     if (wake && wait->obj == FI_WAIT_MUTEX_COND)
         broadcast(wait);
+    if (wake && wait->outer)
+        wait_signal(wait->outer);
 }
 
-static int block_cond(struct wait *wait, int timeout_ms)
+static int block_cond(struct wait *wait, unsigned armed, int timeout_ms)
 {
     struct timespec until;
-    unsigned generation;
     int rc = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -161,9 +169,7 @@ static int block_cond(struct wait *wait, int timeout_ms)
         until.tv_sec++;
     }
     pthread_mutex_lock(&wait->mutex);
-    generation = wait->generation;
-    while (!rc && generation == wait->generation &&
-           atomic_load_explicit(&wait->armed, memory_order_relaxed) == WAIT_ARMED) {
+    while (!rc && armed == atomic_load(&wait->generation)) {
         if (timeout_ms < 0)
             rc = pthread_cond_wait(&wait->cond, &wait->mutex);
         else
@@ -173,14 +179,14 @@ static int block_cond(struct wait *wait, int timeout_ms)
     return rc ? -FI_EAGAIN : 0;
 }
 
-int wait_block(struct wait *wait, int timeout_ms)
+int wait_block(struct wait *wait, unsigned armed, int timeout_ms)
 {
     struct pollfd sources = {.fd = wait->epoll_fd, .events = POLLIN};
     int n;
 
     if (wait->obj == FI_WAIT_MUTEX_COND)
-        return block_cond(wait, timeout_ms);
-    if (!wait_has_fd(wait)) {
+        return block_cond(wait, armed, timeout_ms);
+    if (wait->epoll_fd < 0) {
         sched_yield();
         return 0;
     }
@@ -208,6 +214,8 @@ int wait_get(struct wait *wait, void *arg)
 {
     struct fi_mutex_cond *mutex_cond = arg;
 
+    if (wait->outer)
+        return wait_get(wait->outer, arg);
     switch (wait->obj) {
     case FI_WAIT_UNSPEC:
     case FI_WAIT_FD: *(int *)arg = wait->epoll_fd; return 0;

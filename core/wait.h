@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Wait objects of CQs, EQs and counters: FI_WAIT_NONE, UNSPEC, FD, POLLFD, MUTEX_COND, YIELD.
+ * Wait objects of CQs, EQs and counters: FI_WAIT_NONE, UNSPEC, FD, POLLFD, MUTEX_COND, YIELD, and
+ * SET, which is the wait object of a wait set (core/wait_set.h).
  * FD and POLLFD: an epoll fd with an eventfd (completions) and the fds added (unit, lowers).
  * A signal costs one load while nobody waits. Source: fi_cq(3), fi_eq(3), fi_poll(3).
  *
@@ -17,39 +18,55 @@
 
 #include <rdma/fi_eq.h>
 
+#include "core/list.h"
+
 enum wait_state {
     WAIT_IDLE,
     WAIT_ARMED,    /* somebody sleeps or is about to */
     WAIT_SIGNALED, /* the eventfd is readable, the condition was broadcast */
 };
 
+struct wait_member;
+
 struct wait {
     enum fi_wait_obj obj; /* as asked; UNSPEC acts as FD */
-    atomic_int armed;     /* enum wait_state; changed under `state` */
+    struct wait *outer;   /* FI_WAIT_SET: the set's, held; else NULL */
+    struct list link;     /* in the set, once it has joined */
+    const struct wait_member *member;
+    atomic_int armed; /* enum wait_state; changed under `state` */
     int epoll_fd, event_fd;
     pthread_mutex_t state;
     pthread_mutex_t mutex; /* this and cond are what FI_GETWAIT gives for MUTEX_COND */
     pthread_cond_t cond;
-    unsigned generation; /* of signals, for the condition */
-    unsigned forks;      /* fork_generation at init */
+    atomic_uint generation; /* of signals, for the condition */
+    unsigned forks;         /* fork_generation at init */
 };
 
-/* -FI_ENOSYS for FI_WAIT_SET, -FI_EINVAL for an unknown object, -FI_ENOMEM, -FI_EMFILE. */
-int wait_init(struct wait *wait, enum fi_wait_obj obj);
+/* set: of FI_WAIT_SET, else not read. -FI_EINVAL for an unknown object or what is no wait set,
+ * -FI_ENOMEM, -FI_EMFILE. */
+int wait_init(struct wait *wait, enum fi_wait_obj obj, struct fid_wait *set);
 void wait_finish(struct wait *wait);
 
-/* FI_WAIT_UNSPEC, FD, POLLFD: there is an epoll fd. */
-static inline bool wait_has_fd(const struct wait *wait)
+/* The epoll fd of FI_WAIT_UNSPEC, FD, POLLFD, its own or the set's; -1: there is none. */
+static inline int wait_fd(const struct wait *wait)
 {
-    return wait->epoll_fd >= 0;
+    return wait->outer ? wait->outer->epoll_fd : wait->epoll_fd;
+}
+
+/* Who waits may hold the mutex that a signal takes: ask for no lock that a signaller may have. */
+static inline bool wait_has_mutex(const struct wait *wait)
+{
+    return (wait->outer ? wait->outer : wait)->obj == FI_WAIT_MUTEX_COND;
 }
 
 /* The wait fd also becomes readable when fd does. FD kinds only; others ignore it (0). */
 int wait_add_fd(struct wait *wait, int fd);
 void wait_remove_fd(struct wait *wait, int fd);
 
-/* Before sleeping: after this, and a last look at the queue, no signal is missed. */
-void wait_arm(struct wait *wait);
+/* Before sleeping: after this, and a last look at the queue, no signal is missed. What it returns
+ * is for wait_block. It takes the signal from other sleepers on an fd, who need it again if there
+ * is something after all. */
+unsigned wait_arm(struct wait *wait);
 
 /* The part of wait_signal that somebody waits for. */
 void wait_wake(struct wait *wait);
@@ -63,7 +80,7 @@ static inline void wait_signal(struct wait *wait)
 
 /* Sleeps until a signal, an added fd, or timeout_ms (negative: no limit). 0, -FI_EAGAIN on timeout,
  * -FI_EINTR. NONE and YIELD yield once. Caller holds no lock and has armed. */
-int wait_block(struct wait *wait, int timeout_ms);
+int wait_block(struct wait *wait, unsigned armed, int timeout_ms);
 
 /* fi_control(FI_GETWAIT): int for FD, struct fi_wait_pollfd (with -FI_ETOOSMALL and the count when
  * nfds is too small), struct fi_mutex_cond. -FI_ENODATA for NONE and YIELD. */

@@ -17,7 +17,8 @@
 #include "replay_run.h"
 
 enum {
-    STACKS = 16
+    STACKS = 16,
+    OPTION_SELF = 256
 };
 
 static void usage(FILE *out)
@@ -31,6 +32,7 @@ static void usage(FILE *out)
         "  -p, --pace         keeps the gaps of the recording; otherwise only waits for what the\n"
         "                     program waited for\n"
         "  -t, --timeout=S    gives up when nothing moves for so long (30)\n"
+        "      --self         the one endpoint of FILE sends to itself\n"
         "  -h, --help\n",
         out);
 }
@@ -38,6 +40,7 @@ static void usage(FILE *out)
 struct request {
     const char *stacks[STACKS];
     int stack_count;
+    bool self;
     struct replay_settings settings;
 };
 
@@ -82,6 +85,15 @@ static void add_file(struct trace_model *model, const char *path)
     if (!trace_add(model, path, data, (size_t)info.st_size, why, sizeof(why)))
         die(why);
     free(data);
+}
+
+static void refuse_half(const struct replay_plan *plan)
+{
+    fprintf(stderr,
+            "fi_replay: %s: the traces of its peers are missing: name the files of all processes, "
+            "or say by --self that its endpoint sends to itself\n",
+            plan->processes[0].name);
+    exit(1);
 }
 
 /* ---- One stack ---- */
@@ -179,8 +191,33 @@ static void sort_times(const struct replay_plan *plan, const int64_t *times,
             qsort(outcome->times[class], (size_t)outcome->timed[class], sizeof(int64_t), by_time);
 }
 
-static const char *const doing[] = {
-    [REPLAY_POST] = "posting", [REPLAY_WAIT] = "waiting for", [REPLAY_CANCEL] = "cancelling"};
+static const char *const doing[] = {[REPLAY_POST] = "posting",
+                                    [REPLAY_WAIT] = "waiting for",
+                                    [REPLAY_CANCEL] = "cancelling",
+                                    [REPLAY_JOIN] = "joining",
+                                    [REPLAY_JOINED] = "waiting for the join of"};
+
+static void print_place(const struct replay_plan *plan, const struct replay_process *process,
+                        const struct replay_step *step)
+{
+    const struct replay_op *op = &process->ops[step->op];
+    const char *peer = "any";
+
+    fprintf(stderr, "fi_replay: %s: %s ", process->name, doing[step->kind]);
+    if (step->kind == REPLAY_JOIN || step->kind == REPLAY_JOINED) {
+        fprintf(stderr, "group %d, as member %" PRIu32 " of %" PRIu32 "\n", step->op + 1,
+                process->groups[step->op].rank, process->groups[step->op].size);
+        return;
+    }
+    fprintf(stderr, "operation %d: %s, ", step->op + 1, replay_class_names[op->class]);
+    if (replay_is_collective(op)) {
+        fprintf(stderr, "%" PRIu64 " elements, group %d\n", op->count, op->group + 1);
+        return;
+    }
+    if (op->peer != REPLAY_ANY)
+        peer = plan->processes[plan->endpoints[op->peer].process].name;
+    fprintf(stderr, "%" PRIu64 " bytes, tag 0x%" PRIx64 ", peer %s\n", op->len, op->tag, peer);
+}
 
 /* Where the others were when one process failed. */
 static void print_places(const struct replay_plan *plan, const struct replay_shared *shared)
@@ -188,18 +225,17 @@ static void print_places(const struct replay_plan *plan, const struct replay_sha
     for (int i = 0; i < plan->process_count; i++) {
         const struct replay_process *process = &plan->processes[i];
         int at = shared->results[i].step;
-        const struct replay_step *step = &process->steps[at < process->step_count ? at : 0];
 
-        const struct replay_op *op = &process->ops[step->op];
-
-        fprintf(stderr,
-                "fi_replay: %s: %s operation %d: %s, %" PRIu64 " bytes, tag 0x%" PRIx64
-                ", peer %s\n",
-                process->name, doing[step->kind], step->op + 1, replay_class_names[op->class],
-                op->len, op->tag,
-                op->peer == REPLAY_ANY ? "any"
-                                       : plan->processes[plan->endpoints[op->peer].process].name);
+        if (at < process->step_count)
+            print_place(plan, process, &process->steps[at]);
     }
+    for (int i = 0; plan->process_count > 1 && i < plan->process_count; i++)
+        if (plan->processes[i].strange)
+            fprintf(stderr,
+                    "fi_replay: %s: %u of its %u receives got messages that none of these files "
+                    "is known to have sent: is the trace of a process missing?\n",
+                    plan->processes[i].name, plan->processes[i].strange,
+                    plan->processes[i].received);
 }
 
 static bool run_stack(const struct replay_plan *plan, const struct replay_settings *settings,
@@ -255,13 +291,16 @@ static double total_ms(const struct outcome *outcome, int class)
 
 static void print_class(const struct outcome *outcomes, int count, int class, const char *recorded)
 {
+    const char *name = replay_class_names[class];
+    const int more = (int)strlen(name) - 8, width = more > 0 ? 36 - more : 36;
+
     for (int i = 0; i < count; i++) {
         const struct outcome *outcome = &outcomes[i];
 
         if (!outcome->count[class] && !outcomes[0].count[class])
             continue;
-        printf("%-8s %-36.36s %8d", replay_class_names[class],
-               outcome->stack ? outcome->stack : recorded, outcome->count[class]);
+        printf("%-8s %-*.*s %8d", name, width, width, outcome->stack ? outcome->stack : recorded,
+               outcome->count[class]);
         if (outcome->timed[class])
             printf(" %11.3f %11.3f %11.3f", us_at(outcome, class, 0.5), us_at(outcome, class, 0.99),
                    total_ms(outcome, class));
@@ -329,11 +368,9 @@ static void print_all(const struct replay_plan *plan, const struct outcome *outc
 /* ---- The command line ---- */
 
 static const struct option options[] = {
-    {"stack", required_argument, NULL, 's'},
-    {"pace", no_argument, NULL, 'p'},
-    {"timeout", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"stack", required_argument, NULL, 's'},   {"pace", no_argument, NULL, 'p'},
+    {"timeout", required_argument, NULL, 't'}, {"self", no_argument, NULL, OPTION_SELF},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 };
 
 static void parse(int argc, char **argv, struct request *request)
@@ -351,6 +388,7 @@ static void parse(int argc, char **argv, struct request *request)
         case 't':
             request->settings.timeout_s = (int)cli_number("--timeout", optarg, 1, 86400);
             break;
+        case OPTION_SELF: request->self = true; break;
         case 'h': usage(stdout); exit(0);
         default: usage(stderr); exit(2);
         }
@@ -377,6 +415,8 @@ int main(int argc, char **argv)
         die("there is no memory");
     if (!replay_plan_make(&model, &plan, why, sizeof(why)))
         die(why);
+    if (!request.self && replay_plan_is_alone(&plan))
+        refuse_half(&plan);
     sort_times(&plan, NULL, &outcomes[0]);
     outcomes[0].elapsed = plan.elapsed;
     for (int i = 0; i < request.stack_count; i++) {

@@ -310,6 +310,16 @@ static enum top_sort sort_of(const char *text)
     exit(2);
 }
 
+/* Without one it waits for the first program; a folder that is named is there. */
+static void take_path(struct request *request, const char *path)
+{
+    snprintf(request->path, sizeof(request->path), "%s", path);
+    if (access(path, F_OK)) {
+        fprintf(stderr, "fi_top: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+}
+
 static void parse(int argc, char **argv, struct request *request)
 {
     int option;
@@ -338,7 +348,7 @@ static void parse(int argc, char **argv, struct request *request)
         exit(2);
     }
     if (optind == argc - 1)
-        snprintf(request->path, sizeof(request->path), "%s", argv[optind]);
+        take_path(request, argv[optind]);
     else
         mon_default_path(request->path, sizeof(request->path), request->all);
 }

@@ -69,7 +69,7 @@ static const char *check(const struct weft_monitor_header *header)
     if (memcmp(header->magic, WEFT_MONITOR_MAGIC, sizeof(header->magic)) != 0)
         return "it is no page file of Weft";
     if (header->version != WEFT_MONITOR_VERSION)
-        return "it has a format that this program does not know";
+        return "its format is of another version of Weft: use the tools that came with its library";
     if (header->state != WEFT_MONITOR_OPEN && header->state != WEFT_MONITOR_CLOSED)
         return "its header is not complete";
     if (header->header_size < sizeof(*header) || header->header_size > 1 << 24 ||

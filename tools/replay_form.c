@@ -10,7 +10,9 @@
 const char *const replay_left_texts[REPLAY_LEFT] = {
     [REPLAY_LEFT_ATOMIC] = "atomics: a trace of version 1 does not hold what they do; record again",
     [REPLAY_LEFT_DATATYPE] = "atomics: of a datatype that is not known here",
-    [REPLAY_LEFT_COLLECTIVE] = "collectives: a trace does not hold who is in their groups",
+    [REPLAY_LEFT_COLLECTIVE] = "collectives: traces before version 3 lack groups; record again",
+    [REPLAY_LEFT_MEMBERS] = "collectives: of groups with members whose traces are not given",
+    [REPLAY_LEFT_UNEVEN] = "collectives: not all members have done the same before, or they failed",
     [REPLAY_LEFT_PEEK] = "peeks and discards: what they find depends on the moment",
     [REPLAY_LEFT_CANCEL] = "cancels that came too late: their operations had completed",
     [REPLAY_LEFT_PEER] = "receives that a part below took from the one above the hook",
@@ -29,8 +31,7 @@ static enum replay_class atomic_class(const char *name)
                                         : REPLAY_ATOMIC;
 }
 
-/* Bytes of an element; 0: of none that is known. */
-static unsigned element_size(unsigned datatype)
+unsigned replay_element_size(unsigned datatype)
 {
     static const uint8_t sizes[] = {
         [FI_INT8] = 1,
@@ -64,8 +65,13 @@ static enum replay_left read_atomic(const struct trace_event *call, struct repla
         return REPLAY_LEFT_ATOMIC;
     op->datatype = (uint16_t)WEFT_TRACE_DATATYPE(call->elements);
     op->atomic_op = (uint16_t)WEFT_TRACE_OP(call->elements);
-    op->size = (uint16_t)element_size(op->datatype);
+    op->size = (uint16_t)replay_element_size(op->datatype);
     return op->size ? REPLAY_LEFT : REPLAY_LEFT_DATATYPE;
+}
+
+bool replay_is_join(const struct trace_model *model, const struct trace_event *event)
+{
+    return trace_is_call(event) && !strcmp(trace_call(model, event), "fi_join");
 }
 
 /* REPLAY_LEFT: it is one that can be done again. */
@@ -78,7 +84,6 @@ static enum replay_left class_of(const struct trace_model *model, const struct t
     case TRACE_READING: *class = REPLAY_READ; return REPLAY_LEFT;
     case TRACE_WRITING: *class = REPLAY_WRITE; return REPLAY_LEFT;
     case TRACE_ATOMIC: *class = atomic_class(trace_what(model, call)); return REPLAY_LEFT;
-    case TRACE_COLLECTIVE: return REPLAY_LEFT_COLLECTIVE;
     default: return REPLAY_LEFT_OTHER;
     }
 }

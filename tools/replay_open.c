@@ -24,7 +24,8 @@ static bool choose_info(struct replay_player *player)
         return replay_fail(player, "there is no memory");
     hints->caps = (plan->messages ? FI_MSG : 0) | (plan->tagged ? FI_TAGGED : 0) |
                   (plan->rma ? FI_RMA : 0) | (plan->atomics ? FI_ATOMIC : 0) |
-                  (plan->multi ? FI_MULTI_RECV : 0) | (plan->directed ? FI_DIRECTED_RECV : 0);
+                  (plan->collectives ? FI_COLLECTIVE : 0) | (plan->multi ? FI_MULTI_RECV : 0) |
+                  (plan->directed ? FI_DIRECTED_RECV : 0);
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -104,6 +105,7 @@ static bool open_endpoint(struct replay_player *player, int number)
     if (!replay_check(player, "fi_ep_bind",
                       fi_ep_bind(ep, &player->cq->fid, FI_TRANSMIT | FI_RECV)) ||
         !replay_check(player, "fi_ep_bind", fi_ep_bind(ep, &player->av->fid, 0)) ||
+        (player->eq && !replay_check(player, "fi_ep_bind", fi_ep_bind(ep, &player->eq->fid, 0))) ||
         !set_multi(player, number) || !replay_check(player, "fi_enable", fi_enable(ep)) ||
         !replay_check(player, "fi_getname", fi_getname(&ep->fid, address->bytes, &len)))
         return false;
@@ -148,7 +150,7 @@ bool replay_open(struct replay_player *player)
                         fi_domain(player->fabric, player->info, &player->domain, NULL)) &&
            replay_check(player, "fi_cq_open", fi_cq_open(player->domain, &cq, &player->cq, NULL)) &&
            replay_check(player, "fi_av_open", fi_av_open(player->domain, &av, &player->av, NULL)) &&
-           open_memory(player) && open_endpoints(player);
+           open_memory(player) && replay_groups_open(player) && open_endpoints(player);
 }
 
 static void close_fid(struct fid *fid)
@@ -159,12 +161,14 @@ static void close_fid(struct fid *fid)
 
 void replay_close(struct replay_player *player)
 {
+    replay_groups_close(player);
     for (int i = 0; i < REPLAY_ENDPOINTS; i++)
         close_fid(player->eps[i] ? &player->eps[i]->fid : NULL);
     close_fid(player->local ? &player->local->fid : NULL);
     close_fid(player->target ? &player->target->fid : NULL);
     close_fid(player->av ? &player->av->fid : NULL);
     close_fid(player->cq ? &player->cq->fid : NULL);
+    close_fid(player->eq ? &player->eq->fid : NULL);
     close_fid(player->domain ? &player->domain->fid : NULL);
     close_fid(player->fabric ? &player->fabric->fid : NULL);
     fi_freeinfo(player->info);

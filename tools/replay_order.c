@@ -127,7 +127,8 @@ static int cancelled_by(struct order *order, const struct trace_event *cancel)
 
 /* ---- Steps ---- */
 
-static void add_step(struct order *order, const struct trace_event *event, int op,
+/* number: of the operation or group in its process. */
+static void put_step(struct order *order, const struct trace_event *event, int number,
                      enum replay_step_kind kind, uint64_t messages)
 {
     struct replay_process *process = &order->plan->processes[event->file];
@@ -135,7 +136,27 @@ static void add_step(struct order *order, const struct trace_event *event, int o
     order->first = order->first < 0 ? event->ns : order->first;
     order->last = event->ns;
     process->steps[process->step_count++] = (struct replay_step){
-        .op = order->op_of[op], .kind = kind, .messages = messages, .ns = event->ns - order->first};
+        .op = number, .kind = kind, .messages = messages, .ns = event->ns - order->first};
+}
+
+static void add_step(struct order *order, const struct trace_event *event, int op,
+                     enum replay_step_kind kind, uint64_t messages)
+{
+    put_step(order, event, order->op_of[op], kind, messages);
+}
+
+/* A join, or its completion. */
+static void add_join(struct order *order, const struct trace_event *event)
+{
+    const struct replay_process *process = &order->plan->processes[event->file];
+    const int index = (int)(event - order->model->events);
+
+    for (int i = 0; i < process->group_count; i++) {
+        if (process->groups[i].called == index)
+            put_step(order, event, i, REPLAY_JOIN, 0);
+        else if (process->groups[i].joined == index)
+            put_step(order, event, i, REPLAY_JOINED, 0);
+    }
 }
 
 static void add_cancel(struct order *order, const struct trace_event *event)
@@ -197,6 +218,8 @@ static bool add_event(struct order *order, const struct trace_event *event)
         return false;
     if (trace_is_call(event) && !strcmp(trace_what(order->model, event), "fi_cancel"))
         add_cancel(order, event);
+    if (trace_is_joined(event) || replay_is_join(order->model, event))
+        add_join(order, event);
     if (event->op == TRACE_NONE || order->op_of[event->op] == TRACE_NONE)
         return true;
     if (trace_is_completion(event))

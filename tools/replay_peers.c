@@ -7,7 +7,8 @@
  * are sent to somebody are received there, as far as tags and lengths tell (the search starts
  * from the order of the files and swaps numbers for as long as that gets better). Where that does
  * not fit, a peer of an endpoint is the endpoint in which most of its messages arrived by the links
- * of the model; of two endpoints it is the other one.
+ * of the model; of two endpoints it is the other one. All that is left aside for addresses of a
+ * group's members: a trace tells who those are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void count_messages(const struct trace_model *model, const int *op_of, st
         if (class == TRACE_RECV && op->done != TRACE_NONE)
             counts->by[call->file].count[bucket_of(model->events[op->done].record.tag,
                                                    model->events[op->done].record.len)]++;
-        if (class == TRACE_RECV)
+        if (class == TRACE_RECV || class == TRACE_COLLECTIVE)
             continue;
         if (call->record.peer >= (uint64_t)model->file_count) {
             counts->fits = false;
@@ -216,6 +217,23 @@ static int other_endpoint(const struct replay_plan *plan, int ep)
     return other;
 }
 
+/* ---- Groups ---- */
+
+/* A group that the endpoint has joined says who has an address. */
+static int member_of(const struct replay_plan *plan, int ep, uint64_t peer)
+{
+    const struct replay_process *process = &plan->processes[plan->endpoints[ep].process];
+
+    for (int i = 0; i < process->group_count; i++) {
+        const struct replay_group *group = &process->groups[i];
+
+        for (uint32_t rank = 0; group->members[group->rank] == ep && rank < group->size; rank++)
+            if (group->addrs[rank] == peer)
+                return group->members[rank];
+    }
+    return REPLAY_ANY;
+}
+
 /* ---- All of it ---- */
 
 struct replay_peers *replay_peers_find(const struct trace_model *model,
@@ -237,8 +255,10 @@ struct replay_peers *replay_peers_find(const struct trace_model *model,
 int replay_peers_of(const struct replay_peers *peers, int ep, uint64_t peer)
 {
     const struct replay_plan *plan = peers->plan;
-    int best = REPLAY_ANY;
+    int best = member_of(plan, ep, peer);
 
+    if (best != REPLAY_ANY)
+        return best;
     for (int i = 0; peers->numbered && i < plan->endpoint_count; i++)
         if (peer < (uint64_t)plan->process_count &&
             plan->endpoints[i].process == peers->process_of[peer])

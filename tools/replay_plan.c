@@ -9,8 +9,10 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
-const char *const replay_class_names[REPLAY_CLASSES] = {"send",   "receive", "read",   "write",
-                                                        "atomic", "fetch",   "compare"};
+const char *const replay_class_names[REPLAY_CLASSES] = {
+    "send",           "receive", "read",      "write",    "atomic",    "fetch",
+    "compare",        "barrier", "broadcast", "alltoall", "allreduce", "allgather",
+    "reduce_scatter", "reduce",  "scatter",   "gather"};
 
 struct maker {
     const struct trace_model *model;
@@ -18,6 +20,7 @@ struct maker {
     int layer[TRACE_FILES]; /* the uppermost of each file */
     int *op_of;             /* number in its process, by operation of the model; TRACE_NONE */
     struct replay_peers *peers;
+    struct replay_groups *groups;
     char *why;
     size_t why_size;
 };
@@ -70,7 +73,8 @@ static bool check_file(struct maker *maker, int file)
                       "larger ring: trace(size=...)",
                       info->name, info->lost);
     if (info->truncated)
-        return REFUSE(maker, "%s: it is cut short, or damaged: %" PRIu32 " rings are missing",
+        return REFUSE(maker,
+                      "%s: it is cut short, or damaged: records of %" PRIu32 " threads are missing",
                       info->name, info->truncated);
     if (info->header.rings_refused || info->header.rings_reused)
         return REFUSE(maker,
@@ -82,8 +86,7 @@ static bool check_file(struct maker *maker, int file)
 
 /* ---- Endpoints ---- */
 
-/* The number of an endpoint; -1: there are too many. */
-static int endpoint_of(struct replay_plan *plan, int process, uint32_t object)
+int replay_endpoint_of(struct replay_plan *plan, int process, uint32_t object)
 {
     for (int i = 0; i < plan->endpoint_count; i++)
         if (plan->endpoints[i].process == process && plan->endpoints[i].object == object)
@@ -110,6 +113,8 @@ static bool is_above(const struct maker *maker, const struct trace_event *call)
 static bool read_len(struct maker *maker, const struct trace_event *call,
                      struct replay_process *process, struct replay_op *op)
 {
+    if (replay_is_collective(op))
+        return true;
     op->len = call->record.len;
     if (!replay_is_atomic(op))
         return true;
@@ -142,7 +147,7 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
                       "%s: it has tagged receives for several messages (FI_MULTI_RECV), which "
                       "cannot be replayed",
                       process->name);
-    op->ep = endpoint_of(maker->plan, call->file, call->record.object);
+    op->ep = replay_endpoint_of(maker->plan, call->file, call->record.object);
     if (op->ep < 0)
         return REFUSE(maker, "%s: there are more than %d endpoints", process->name,
                       REPLAY_ENDPOINTS);
@@ -161,7 +166,8 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
         op->done_len = done->record.len;
         op->ns = done->ns - call->ns;
     }
-    if (!replay_memory_add(&process->buffers, op->offset, op->len))
+    if (!replay_memory_add(&process->buffers, op->offset, op->len) ||
+        !replay_memory_add(&process->buffers, op->result, op->result_len))
         return REFUSE(maker, "there is no memory");
     return true;
 }
@@ -204,7 +210,9 @@ static bool read_ops(struct maker *maker, int file)
         if (call->file != file || !is_above(maker, call))
             continue;
         memset(op, 0, sizeof(*op));
-        left = replay_form_read(maker->model, call, op);
+        left = trace_class_of(maker->model, call) == TRACE_COLLECTIVE
+                   ? replay_groups_read(maker->groups, i, op)
+                   : replay_form_read(maker->model, call, op);
         if (left != REPLAY_LEFT) {
             process->left[left]++;
             continue;
@@ -223,7 +231,8 @@ static bool read_ops(struct maker *maker, int file)
 /* A receive from anybody is one from anybody again, unless its endpoint knows one peer only. */
 static bool wants_peer(const struct replay_op *op, const struct trace_event *call)
 {
-    return op->class != REPLAY_RECV || call->record.peer != FI_ADDR_UNSPEC;
+    return !replay_is_collective(op) &&
+           (op->class != REPLAY_RECV || call->record.peer != FI_ADDR_UNSPEC);
 }
 
 static bool set_peer(struct maker *maker, int index)
@@ -265,6 +274,42 @@ static bool set_peers(struct maker *maker)
     return true;
 }
 
+/* Messages of one process among others have a send in another file, as far as that can be told. */
+static bool count_strange(struct maker *maker)
+{
+    const struct trace_model *model = maker->model;
+    bool *known = calloc((size_t)model->op_count + 1, sizeof(*known));
+
+    if (!known)
+        return REFUSE(maker, "there is no memory");
+    for (int i = 0; i < model->op_count; i++)
+        if (model->ops[i].arrived != TRACE_NONE)
+            known[model->ops[i].arrived] = true;
+    for (int i = 0; i < model->op_count; i++) {
+        struct replay_process *process = &maker->plan->processes[call_of(maker, i)->file];
+        const struct replay_op *op = &process->ops[maker->op_of[i]];
+
+        if (maker->op_of[i] == TRACE_NONE || op->class != REPLAY_RECV || !op->completed)
+            continue;
+        process->received++;
+        process->strange += !known[i];
+    }
+    free(known);
+    return true;
+}
+
+bool replay_plan_is_alone(const struct replay_plan *plan)
+{
+    const struct replay_process *process = &plan->processes[0];
+
+    if (plan->process_count != 1 || plan->endpoint_count != 1)
+        return false;
+    for (int i = 0; i < process->op_count; i++)
+        if (!replay_is_collective(&process->ops[i]))
+            return true;
+    return false;
+}
+
 /* ---- Memory ---- */
 
 static bool set_memory(struct maker *maker)
@@ -284,6 +329,7 @@ static bool set_memory(struct maker *maker)
             struct replay_op *op = &process->ops[n];
 
             op->offset = op->len ? replay_memory_offset(&process->buffers, op->offset) : 0;
+            op->result = op->result_len ? replay_memory_offset(&process->buffers, op->result) : 0;
             if (replay_is_remote(op) && op->len)
                 op->remote = replay_memory_offset(
                     &plan->processes[plan->endpoints[op->peer].process].target, op->tag);
@@ -302,16 +348,24 @@ static bool make(struct maker *maker)
     for (int i = 0; i < model->op_count; i++)
         maker->op_of[i] = TRACE_NONE;
     for (int file = 0; file < model->file_count; file++)
-        if (!check_file(maker, file) || !read_ops(maker, file))
+        if (!check_file(maker, file))
             return false;
-    plan->process_count = model->file_count;
+    maker->groups = replay_groups_find(model, maker->layer);
+    if (!maker->groups)
+        return REFUSE(maker, "there is no memory");
+    for (int file = 0; file < model->file_count; file++)
+        if (!read_ops(maker, file))
+            return false;
+    if (!replay_groups_set(maker->groups, plan))
+        return REFUSE(maker, "there is no memory, or there are more than %d endpoints",
+                      REPLAY_ENDPOINTS);
     snprintf(plan->recorded, sizeof(plan->recorded), "%s",
              model->files[0]->header.layers[maker->layer[0]]);
     for (int i = 0; i < plan->process_count; i++)
         for (int n = 0; n < plan->processes[i].op_count; n++)
             plan->messages |=
                 plan->processes[i].ops[n].class <= REPLAY_RECV && !plan->processes[i].ops[n].tagged;
-    if (!set_peers(maker) || !set_memory(maker))
+    if (!set_peers(maker) || !count_strange(maker) || !set_memory(maker))
         return false;
     return replay_order_set(model, plan, maker->op_of, maker->layer, maker->why, maker->why_size);
 }
@@ -328,6 +382,7 @@ bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan,
     ok = maker.op_of ? make(&maker) : REFUSE(&maker, "there is no memory");
     free(maker.op_of);
     replay_peers_free(maker.peers);
+    replay_groups_free(maker.groups);
     if (!ok)
         replay_plan_free(plan);
     return ok;
@@ -340,6 +395,7 @@ void replay_plan_free(struct replay_plan *plan)
 
         free(process->ops);
         free(process->steps);
+        free(process->groups);
         free(process->buffers.pieces);
         free(process->target.pieces);
     }

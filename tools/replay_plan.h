@@ -22,6 +22,15 @@ enum replay_class {
     REPLAY_ATOMIC,
     REPLAY_FETCH,
     REPLAY_COMPARE,
+    REPLAY_BARRIER, /* from here on in the order of enum fi_collective_op */
+    REPLAY_BROADCAST,
+    REPLAY_ALLTOALL,
+    REPLAY_ALLREDUCE,
+    REPLAY_ALLGATHER,
+    REPLAY_REDUCE_SCATTER,
+    REPLAY_REDUCE,
+    REPLAY_SCATTER,
+    REPLAY_GATHER,
     REPLAY_CLASSES
 };
 extern const char *const replay_class_names[REPLAY_CLASSES];
@@ -30,10 +39,12 @@ extern const char *const replay_class_names[REPLAY_CLASSES];
 enum replay_left {
     REPLAY_LEFT_ATOMIC, /* of a file of version 1 */
     REPLAY_LEFT_DATATYPE,
-    REPLAY_LEFT_COLLECTIVE,
-    REPLAY_LEFT_PEEK,   /* FI_PEEK, FI_DISCARD */
-    REPLAY_LEFT_CANCEL, /* that came too late */
-    REPLAY_LEFT_PEER,   /* receives that a lower took from its upper */
+    REPLAY_LEFT_COLLECTIVE, /* of a file of version 2, or of a part that does not tell */
+    REPLAY_LEFT_MEMBERS,    /* a member's trace is missing */
+    REPLAY_LEFT_UNEVEN,     /* members differ in what they called */
+    REPLAY_LEFT_PEEK,       /* FI_PEEK, FI_DISCARD */
+    REPLAY_LEFT_CANCEL,     /* that came too late */
+    REPLAY_LEFT_PEER,       /* receives that a lower took from its upper */
     REPLAY_LEFT_OTHER,
     REPLAY_LEFT
 };
@@ -48,7 +59,10 @@ struct replay_op {
     int ep, peer;              /* of the plan's endpoints; REPLAY_ANY */
     uint64_t tag, ignore, cq_data, flags;
     uint64_t offset, len;               /* in the buffers of its process */
-    uint16_t datatype, atomic_op, size; /* of atomics; size: bytes of an element, not 0 */
+    uint16_t datatype, atomic_op, size; /* of elements; size: bytes of one, not 0 of atomics */
+    int group, root;                    /* of collectives: in its process; a member's rank */
+    uint64_t count;                     /* of collectives, of elements */
+    uint64_t result, result_len;        /* of collectives: as offset and len */
     uint64_t remote;                    /* offset in the target memory of the peer's process */
     uint64_t done_len;                  /* of a receive that completed */
     int64_t ns; /* from the call to the completion; 0 when it did not complete */
@@ -57,11 +71,13 @@ struct replay_op {
 enum replay_step_kind {
     REPLAY_POST,
     REPLAY_WAIT, /* for its completion */
-    REPLAY_CANCEL
+    REPLAY_CANCEL,
+    REPLAY_JOIN,
+    REPLAY_JOINED /* waits for that */
 };
 
 struct replay_step {
-    int op;
+    int op; /* of a join the group */
     enum replay_step_kind kind;
     uint64_t messages; /* not 0: wait until its endpoint had so many in receives for several */
     int64_t ns;        /* when that was, since the first step of all */
@@ -77,16 +93,26 @@ struct replay_memory {
     uint64_t size; /* of all */
 };
 
+/* A group that an endpoint joined, whose members are all there. */
+struct replay_group {
+    uint32_t size, rank;
+    int members[TRACE_FILES];    /* endpoints of the plan, by rank */
+    uint64_t addrs[TRACE_FILES]; /* what the program called them */
+    int called, joined;          /* events of the model */
+};
+
 struct replay_process {
     const char *name; /* of the file */
     struct replay_op *ops;
     struct replay_step *steps;
-    int op_count, step_count;
+    struct replay_group *groups;
+    int op_count, step_count, group_count;
     struct replay_memory buffers;
     struct replay_memory target; /* that others read and write */
     uint64_t operands;           /* offset in buffers.size of results, then what to compare with */
     uint64_t operand_len;        /* bytes of each of the two; 0: there is no such operation */
     unsigned left[REPLAY_LEFT];  /* operations that are not done again */
+    unsigned strange, received;  /* receives that no send of the other files is known of; and all */
 };
 
 struct replay_plan {
@@ -101,31 +127,58 @@ struct replay_plan {
     int endpoint_count;
     char recorded[64]; /* the stack */
     int64_t elapsed;   /* ns from the first step to the last */
-    bool multi, rma, atomics, directed, messages, tagged;
+    bool multi, rma, atomics, directed, messages, tagged, collectives;
 };
 
 /* False: a sentence in why says which file lacks what, and how to get it. */
 bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,
                       size_t why_size);
 void replay_plan_free(struct replay_plan *plan);
+/* Is there one endpoint, which has peers? Nothing in a trace tells whether it is its own peer, or
+ * the trace of the other side is missing. */
+bool replay_plan_is_alone(const struct replay_plan *plan);
 
 /* ---- Between the files of this room ---- */
+
+struct replay_groups;
 
 /* Does it name memory of its peer? */
 static inline bool replay_is_remote(const struct replay_op *op)
 {
-    return op->class >= REPLAY_READ;
+    return op->class >= REPLAY_READ && op->class <= REPLAY_COMPARE;
 }
 
 static inline bool replay_is_atomic(const struct replay_op *op)
 {
-    return op->class >= REPLAY_ATOMIC;
+    return op->class >= REPLAY_ATOMIC && op->class <= REPLAY_COMPARE;
 }
+
+static inline bool replay_is_collective(const struct replay_op *op)
+{
+    return op->class >= REPLAY_BARRIER;
+}
+
+/* The plan's number of an endpoint; -1: there are too many. */
+int replay_endpoint_of(struct replay_plan *plan, int process, uint32_t object);
 
 /* Fills the class, flags and kind of op, which is zero before. REPLAY_LEFT: well; else why the call
  * is left out. */
 enum replay_left replay_form_read(const struct trace_model *model, const struct trace_event *call,
                                   struct replay_op *op);
+
+/* Bytes of an element; 0: of a datatype that is not known. */
+unsigned replay_element_size(unsigned datatype);
+
+/* Groups of all files; layer: of each file, the one that is replayed. NULL without memory. */
+struct replay_groups *replay_groups_find(const struct trace_model *model, const int *layer);
+/* As replay_form_read, of operation `index` of the model, a collective; buffers are addresses. */
+enum replay_left replay_groups_read(const struct replay_groups *groups, int index,
+                                    struct replay_op *op);
+/* The groups of the plan's processes. False without memory, or with too many endpoints. */
+bool replay_groups_set(const struct replay_groups *groups, struct replay_plan *plan);
+void replay_groups_free(struct replay_groups *groups); /* takes NULL */
+/* Is it a call of fi_join? */
+bool replay_is_join(const struct trace_model *model, const struct trace_event *event);
 
 /* Adds [start, start + len); false without memory. */
 bool replay_memory_add(struct replay_memory *memory, uint64_t start, uint64_t len);

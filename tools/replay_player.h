@@ -21,6 +21,8 @@ struct replay_running {
     int again;         /* the next one that waits to be posted again; REPLAY_NOBODY */
 };
 
+struct replay_joining;
+
 struct replay_player {
     const struct replay_plan *plan;
     const struct replay_process *process;
@@ -28,6 +30,7 @@ struct replay_player {
     struct replay_shared *shared;
     struct replay_result *result;
     int index;
+    bool crowded;          /* more processes than processors */
     int64_t *times, moved; /* moved: when something last went on */
     struct replay_running *running;
     struct fi_info *info;
@@ -35,6 +38,9 @@ struct replay_player {
     struct fid_domain *domain;
     struct fid_cq *cq;
     struct fid_av *av;
+    struct fid_eq *eq;            /* where there are collectives; else NULL */
+    struct replay_joining *joins; /* by group of the process */
+    int joining;                  /* that have not completed */
     struct fid_mr *local, *target;
     void *desc;
     char *buffers, *memory;
@@ -52,6 +58,9 @@ __attribute__((format(printf, 2, 3))) bool replay_fail(struct replay_player *pla
 /* rc >= 0, or it fails with what was done and the error. */
 bool replay_check(struct replay_player *player, const char *what, ssize_t rc);
 
+/* Something went on: the wait for that begins anew, for all. */
+void replay_moved(struct replay_player *player);
+
 /* Its domain, memory and endpoints, and their addresses for the others; and what was opened, be it
  * all or not. */
 bool replay_open(struct replay_player *player);
@@ -60,7 +69,19 @@ void replay_close(struct replay_player *player);
 /* Posts an operation: 0, or what the call answered. */
 ssize_t replay_post(struct replay_player *player, const struct replay_op *op,
                     struct replay_running *running);
+ssize_t replay_post_collective(struct replay_player *player, const struct replay_op *op,
+                               struct replay_running *running);
 /* Does it go out as an inject, which is never told to be complete? */
 bool replay_fits_inject(const struct replay_player *player, const struct replay_op *op);
+
+/* ---- replay_collective.c: groups ---- */
+
+bool replay_groups_open(struct replay_player *player);
+void replay_groups_close(struct replay_player *player);
+/* 0, or what the call answered; -FI_EAGAIN: again. */
+ssize_t replay_join(struct replay_player *player, int number);
+bool replay_joined(const struct replay_player *player, int number);
+/* Sees which joins have completed; false after an error. */
+bool replay_joins_progress(struct replay_player *player);
 
 #endif

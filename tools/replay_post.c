@@ -135,6 +135,8 @@ ssize_t replay_post(struct replay_player *player, const struct replay_op *op,
 {
     if (op->multi)
         return post_multi(player, op, running);
+    if (replay_is_collective(op))
+        return replay_post_collective(player, op, running);
     if (op->class == REPLAY_RECV)
         return post_recv(player, op, running);
     if (replay_is_atomic(op))

@@ -3,7 +3,7 @@
  * A process opens its endpoints, meets the others to exchange addresses, posts its operations in
  * the order of the trace, and before each waits for the completions that the program had seen by
  * then. Whoever has nothing left to do drives its endpoints until all have finished: the others may
- * need it.
+ * need it. Where there are fewer processors than processes, one that waits makes room for them.
  */
 #include "replay_run.h"
 
@@ -81,7 +81,7 @@ static int number_of(const struct replay_player *player, const void *context)
     return -1;
 }
 
-static void has_moved(struct replay_player *player)
+void replay_moved(struct replay_player *player)
 {
     player->moved = now();
     atomic_fetch_add_explicit(&player->shared->moves, 1, memory_order_relaxed);
@@ -98,7 +98,7 @@ static void got_message(struct replay_player *player, int number, uint64_t flags
     struct replay_running *running = &player->running[number];
     const struct replay_op *op = &player->process->ops[number];
 
-    has_moved(player);
+    replay_moved(player);
     if (flags & FI_RECV) {
         running->messages++;
         player->messages[op->ep]++;
@@ -125,7 +125,7 @@ static void completed(struct replay_player *player, const struct fi_cq_tagged_en
         got_message(player, number, entry->flags);
         return;
     }
-    has_moved(player);
+    replay_moved(player);
     player->running[number].done = true;
     player->times[number] = player->moved - player->running[number].start;
     player->left -= op->class != REPLAY_RECV;
@@ -146,7 +146,7 @@ static bool failed_completion(struct replay_player *player)
         return replay_check(player, "fi_cq_readerr", rc);
     number = number_of(player, error.op_context);
     if (error.err == FI_ECANCELED && number >= 0 && player->running[number].cancelled) {
-        has_moved(player);
+        replay_moved(player);
         player->left -=
             !player->running[number].done && player->process->ops[number].class != REPLAY_RECV;
         player->running[number].done = true;
@@ -185,7 +185,9 @@ static bool progress(struct replay_player *player)
         return failed_completion(player);
     if (rc < 0 && rc != -FI_EAGAIN)
         return replay_check(player, "fi_cq_read", rc);
-    if (!post_again(player))
+    if (rc == -FI_EAGAIN && player->crowded)
+        sched_yield();
+    if (!post_again(player) || !replay_joins_progress(player))
         return false;
     return !atomic_load_explicit(&player->shared->failed, memory_order_relaxed);
 }
@@ -311,13 +313,49 @@ static bool wait_for(struct replay_player *player, const struct replay_step *ste
     return true;
 }
 
+/* ---- Groups ---- */
+
+static bool stuck_joining(struct replay_player *player, int number)
+{
+    if (now() - player->moved < (int64_t)player->settings->timeout_s * 1000000000)
+        return false;
+    replay_fail(player, "joining group %d of %d: nothing moves for %d s", number + 1,
+                player->process->group_count, player->settings->timeout_s);
+    return true;
+}
+
+static bool join(struct replay_player *player, int number)
+{
+    ssize_t rc;
+
+    while ((rc = replay_join(player, number)) == -FI_EAGAIN)
+        if (!progress(player) || stuck_joining(player, number))
+            return false;
+    if (!replay_check(player, "fi_join_collective", rc))
+        return false;
+    replay_moved(player);
+    return true;
+}
+
+static bool wait_for_join(struct replay_player *player, int number)
+{
+    while (!replay_joined(player, number))
+        if (!progress(player) || stuck_joining(player, number))
+            return false;
+    return true;
+}
+
 static bool play_step(struct replay_player *player, const struct replay_step *step)
 {
     const struct replay_op *op = &player->process->ops[step->op];
 
-    if (step->kind != REPLAY_WAIT && player->settings->pace &&
+    if (step->kind != REPLAY_WAIT && step->kind != REPLAY_JOINED && player->settings->pace &&
         !keep_pace(player, player->result->first + step->ns))
         return false;
+    if (step->kind == REPLAY_JOIN)
+        return join(player, step->op);
+    if (step->kind == REPLAY_JOINED)
+        return wait_for_join(player, step->op);
     if (step->kind == REPLAY_POST)
         return post(player, step->op);
     if (step->kind == REPLAY_CANCEL)
@@ -334,7 +372,8 @@ static bool play(struct replay_player *player)
 
     player->result->first = player->result->last = player->moved = now();
     for (int i = 0; i < player->process->step_count; i++) {
-        last = player->process->steps[i].op;
+        if (player->process->steps[i].kind == REPLAY_POST)
+            last = player->process->steps[i].op;
         player->result->step = i;
         if (!play_step(player, &player->process->steps[i]))
             return false;
@@ -359,6 +398,7 @@ bool replay_run(const struct replay_plan *plan, int index, const struct replay_s
                                     .index = index,
                                     .impatient = UINT64_MAX,
                                     .again = REPLAY_NOBODY,
+                                    .crowded = plan->process_count > sysconf(_SC_NPROCESSORS_ONLN),
                                     .times = times};
     for (int i = 0; i < player.process->op_count; i++)
         times[i] = -1;

@@ -118,14 +118,29 @@ static void print_op(struct writer *writer, int index)
     print_time(writer, call->ns);
     fprintf(writer->out,
             ",\"dur\":%.3f,\"args\":{\"len\":%" PRIu64 ",\"peer\":%" PRId64 ",\"tag\":\"0x%" PRIx64
-            "\",\"context\":\"0x%" PRIx64 "\",\"completed\":%s}}",
+            "\",\"context\":\"0x%" PRIx64 "\",\"completed\":%s",
             (double)(trace_op_end(model, op) - call->ns) / 1000, record->len, (int64_t)record->peer,
             record->tag, record->context, op->done == TRACE_NONE ? "false" : "true");
+    if (call->typed && trace_class_of(model, call) == TRACE_COLLECTIVE)
+        fprintf(writer->out, ",\"root\":%" PRId64 ",\"datatype\":%u,\"op\":%u", (int64_t)call->key,
+                WEFT_TRACE_DATATYPE(call->elements), WEFT_TRACE_OP(call->elements));
+    fputs("}}", writer->out);
     if (op->cause != TRACE_NONE)
         print_arrow(writer, "cause", op->cause, call->ns, index, call->ns);
     if (op->arrived != TRACE_NONE)
         print_arrow(writer, "message", index, call->ns, op->arrived,
                     trace_op_end(model, &model->ops[op->arrived]));
+}
+
+static void print_members(struct writer *writer, const struct trace_event *event)
+{
+    if (!event->member_count)
+        return;
+    fputs(",\"members\":[", writer->out);
+    for (int i = 0; i < event->member_count; i++)
+        fprintf(writer->out, "%s%" PRIu64, i ? "," : "",
+                writer->model->members[event->members + i]);
+    fputc(']', writer->out);
 }
 
 bool trace_print_json(const struct trace_model *model, struct trace_range range, FILE *out)
@@ -149,8 +164,10 @@ bool trace_print_json(const struct trace_model *model, struct trace_range range,
         begin(&writer, "i", event->file, LAYER_TRACK + event->record.layer,
               trace_what(model, event));
         print_time(&writer, event->ns);
-        fprintf(out, ",\"s\":\"t\",\"args\":{\"object\":%" PRIu32 ",\"result\":%" PRId32 "}}",
+        fprintf(out, ",\"s\":\"t\",\"args\":{\"object\":%" PRIu32 ",\"result\":%" PRId32,
                 event->record.object, event->record.result);
+        print_members(&writer, event);
+        fputs("}}", out);
     }
     fputs("\n]}\n", out);
     trace_lanes_finish(&lanes);

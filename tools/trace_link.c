@@ -110,7 +110,7 @@ static void link_parents(struct trace_model *model)
             open.event[open.depth] = i;
             open.end[open.depth++] = UINT64_MAX;
         }
-        place += event->more ? 2 : 1; /* MORE is a record, but no event */
+        place += 1 + event->more; /* MORE is a record, but no event */
     }
 }
 
@@ -334,16 +334,26 @@ static uint64_t message_key(const struct trace_model *model, const struct trace_
     return text_hash(trace_layer(model, event)) ^ len * 31;
 }
 
+/* A queue's format may leave the tag out: then it is the one that the receive asked for, or that
+ * its lower found. */
+static uint64_t tag_that_came(const struct trace_model *model, const struct trace_event *done)
+{
+    const struct trace_event *call = &model->events[model->ops[done->op].call];
+
+    return done->record.tag || call->key ? done->record.tag : call->record.tag;
+}
+
 static void arrive(struct trace_model *model, struct table *table, const struct trace_event *done)
 {
-    unsigned slot = hash(table, done->record.tag, message_key(model, done, done->record.len));
+    const uint64_t tag = tag_that_came(model, done);
+    unsigned slot = hash(table, tag, message_key(model, done, done->record.len));
     int before = TRACE_NONE, steps = STEPS;
 
     for (int op = table->heads[slot]; op != TRACE_NONE && steps--;
          before = op, op = table->next[op]) {
         const struct trace_event *call = &model->events[model->ops[op].call];
 
-        if (call->file == done->file || call->record.tag != done->record.tag ||
+        if (call->file == done->file || call->record.tag != tag ||
             call->record.len != done->record.len ||
             strcmp(trace_layer(model, call), trace_layer(model, done)) != 0)
             continue;

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
-
-/* ---- Names ---- */
+#include <rdma/fi_eq.h>
 
 static void terminate(struct weft_trace_header *header)
 {
@@ -20,118 +19,13 @@ static void terminate(struct weft_trace_header *header)
         header->names[i][sizeof(header->names[i]) - 1] = 0;
 }
 
-bool trace_is_call(const struct trace_event *event)
-{
-    return event->record.kind >= WEFT_TRACE_CALL;
-}
-
-bool trace_is_completion(const struct trace_event *event)
-{
-    return event->record.kind == WEFT_TRACE_COMPLETION || event->record.kind == WEFT_TRACE_WRITTEN;
-}
-
-const char *trace_what(const struct trace_model *model, const struct trace_event *event)
-{
-    static const char *const names[] = {
-        [WEFT_TRACE_NONE] = "nothing",          [WEFT_TRACE_MORE] = "more",
-        [WEFT_TRACE_COMPLETION] = "completion", [WEFT_TRACE_WRITTEN] = "completion written",
-        [WEFT_TRACE_EVENT] = "event",           [WEFT_TRACE_READ] = "fi_cq_read",
-    };
-    unsigned kind = event->record.kind;
-
-    if (kind < WEFT_TRACE_CALL)
-        return names[kind];
-    kind -= WEFT_TRACE_CALL;
-    if (kind >= WEFT_TRACE_NAMES || !model->files[event->file]->header.names[kind][0])
-        return "unknown call";
-    return model->files[event->file]->header.names[kind];
-}
-
-const char *trace_layer(const struct trace_model *model, const struct trace_event *event)
-{
-    const struct weft_trace_header *header = &model->files[event->file]->header;
-
-    return event->record.layer < WEFT_TRACE_LAYERS ? header->layers[event->record.layer] : "?";
-}
-
-static const char *class_name(unsigned fclass)
-{
-    switch (fclass) {
-    case FI_CLASS_FABRIC: return "fabric";
-    case FI_CLASS_DOMAIN: return "domain";
-    case FI_CLASS_EP: return "ep";
-    case FI_CLASS_SEP: return "sep";
-    case FI_CLASS_RX_CTX: return "rx";
-    case FI_CLASS_SRX_CTX: return "srx";
-    case FI_CLASS_TX_CTX: return "tx";
-    case FI_CLASS_STX_CTX: return "stx";
-    case FI_CLASS_PEP: return "pep";
-    case FI_CLASS_AV: return "av";
-    case FI_CLASS_AV_SET: return "av_set";
-    case FI_CLASS_MR: return "mr";
-    case FI_CLASS_EQ: return "eq";
-    case FI_CLASS_CQ: return "cq";
-    case FI_CLASS_CNTR: return "cntr";
-    case FI_CLASS_MC: return "mc";
-    default: return "object";
-    }
-}
-
-char *trace_object_name(const struct trace_model *model, int file, uint32_t object, char *text,
-                        size_t size)
-{
-    const struct weft_trace_header *header = &model->files[file]->header;
-    unsigned fclass = FI_CLASS_UNSPEC;
-
-    if (object && object <= WEFT_TRACE_OBJECTS)
-        fclass = header->objects[object - 1].fclass;
-    snprintf(text, size, "%s %u", class_name(fclass), object);
-    return text;
-}
-
-static bool starts(const char *text, const char *prefix)
-{
-    return !strncmp(text, prefix, strlen(prefix));
-}
-
-enum trace_class trace_class_of(const struct trace_model *model, const struct trace_event *event)
-{
-    const char *what = trace_what(model, event);
-
-    if (!trace_is_call(event))
-        return TRACE_OTHER;
-    /* The lower found the buffer of a receive: from there on it is receiving. */
-    if (starts(what, "peer get") || starts(what, "peer start"))
-        return TRACE_RECV;
-    if (!starts(what, "fi_"))
-        return TRACE_OTHER;
-    what += 3;
-    if (strstr(what, "atomic"))
-        return TRACE_ATOMIC;
-    if (starts(what, "inject_write") || starts(what, "write"))
-        return TRACE_WRITING;
-    if (starts(what, "read"))
-        return TRACE_READING;
-    if (starts(what, "send") || starts(what, "inject") || starts(what, "tsend") ||
-        starts(what, "tinject"))
-        return TRACE_SEND;
-    if (starts(what, "recv") || starts(what, "trecv"))
-        return TRACE_RECV;
-    if (starts(what, "barrier") || starts(what, "broadcast") || starts(what, "all") ||
-        starts(what, "reduce") || starts(what, "scatter") || starts(what, "gather") ||
-        starts(what, "collective"))
-        return TRACE_COLLECTIVE;
-    return TRACE_OTHER;
-}
-
-/* ---- Files ---- */
-
 static const char *check_header(const struct weft_trace_header *header, size_t len)
 {
     if (memcmp(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic)) != 0)
         return "it is no trace file of Weft";
     if (header->version < WEFT_TRACE_OLDEST || header->version > WEFT_TRACE_VERSION)
-        return "it has a format that this fi_trace does not know";
+        return "its format is of another version of Weft: use the tools that came with the library "
+               "that recorded it";
     if (header->record_size != sizeof(struct weft_trace_record) ||
         header->header_size < sizeof(*header) || header->header_size > len)
         return "its header is damaged";
@@ -173,7 +67,55 @@ static struct trace_event *new_event(struct trace_model *model)
     return event;
 }
 
+static bool add_member(struct trace_model *model, struct trace_event *event, uint64_t member)
+{
+    if (model->member_count == model->member_room) {
+        int room = model->member_room ? model->member_room * 2 : 64;
+        uint64_t *members = realloc(model->members, (size_t)room * sizeof(*members));
+
+        if (!members)
+            return false;
+        model->members = members;
+        model->member_room = room;
+    }
+    if (!event->member_count)
+        event->members = model->member_count;
+    model->members[model->member_count++] = member;
+    event->member_count++;
+    return true;
+}
+
+static bool add_members(struct trace_model *model, struct trace_event *event,
+                        const struct weft_trace_record *record)
+{
+    const uint64_t four[] = {record->buf, record->len, record->peer, record->tag};
+
+    for (int i = 0; i < 4; i++)
+        if (event->member_count < WEFT_TRACE_MEMBERS &&
+            (uint64_t)event->member_count < event->record.len && !add_member(model, event, four[i]))
+            return false;
+    return true;
+}
+
 /* The arguments in MORE belong to the record before it. */
+static bool add_more(struct trace_model *model, struct trace_event *event,
+                     const struct weft_trace_record *record)
+{
+    const uint32_t version = model->files[event->file]->header.version;
+
+    if (event->more++)
+        return !trace_is_joined(event) || add_members(model, event, record);
+    event->flags = record->buf;
+    event->data = record->len;
+    event->key = record->peer;
+    event->elements = record->tag;
+    if (event->record.kind == WEFT_TRACE_EVENT || trace_class_of(model, event) == TRACE_COLLECTIVE)
+        event->typed = version >= WEFT_TRACE_GROUPS;
+    else
+        event->typed = version >= 2;
+    return true;
+}
+
 static bool add_record(struct trace_model *model, int first, int file, int ring,
                        const struct weft_trace_record *record)
 {
@@ -181,18 +123,9 @@ static bool add_record(struct trace_model *model, int first, int file, int ring,
 
     if (record->kind == WEFT_TRACE_NONE)
         return true;
-    if (record->kind == WEFT_TRACE_MORE) {
-        if (model->event_count > first) {
-            event = &model->events[model->event_count - 1];
-            event->more = true;
-            event->flags = record->buf;
-            event->data = record->len;
-            event->key = record->peer;
-            event->elements = record->tag;
-            event->typed = model->files[file]->header.version >= 2;
-        }
-        return true;
-    }
+    if (record->kind == WEFT_TRACE_MORE)
+        return model->event_count == first ||
+               add_more(model, &model->events[model->event_count - 1], record);
     event = new_event(model);
     if (!event)
         return false;
@@ -203,26 +136,43 @@ static bool add_record(struct trace_model *model, int first, int file, int ring,
     return true;
 }
 
-static bool add_ring(struct trace_model *model, int file, int ring, const unsigned char *data)
+/* Of len bytes: fewer than a ring's where the file was cut short. */
+static bool add_ring(struct trace_model *model, int file, int ring, const unsigned char *data,
+                     uint64_t len)
 {
     struct trace_file_info *info = model->files[file];
     uint64_t room = (info->header.ring_size - WEFT_TRACE_RING_HEAD) / info->header.record_size;
+    uint64_t there = (len - WEFT_TRACE_RING_HEAD) / info->header.record_size;
     struct weft_trace_record record;
     struct weft_trace_ring head;
     int first = model->event_count;
+    bool gap = false; /* the record before is not in the file */
     uint64_t from = 0;
 
     memcpy(&head, data, sizeof(head));
     if (!head.capacity || head.capacity > room || head.capacity & (head.capacity - 1)) {
-        info->truncated++;
+        info->truncated += there >= room; /* else it is counted as cut short */
         return true;
     }
     if (head.head > head.capacity)
         from = head.head - head.capacity;
     info->lost += from;
     for (uint64_t n = from; n < head.head; n++) {
-        memcpy(&record, data + WEFT_TRACE_RING_HEAD + (n & (head.capacity - 1)) * sizeof(record),
-               sizeof(record));
+        uint64_t place = n & (head.capacity - 1);
+
+        if (place >= there) {
+            uint64_t skip = head.capacity - place - 1; /* the next is at the ring's beginning */
+
+            if (skip >= head.head - n - 1)
+                break;
+            n += skip;
+            gap = true;
+            continue;
+        }
+        memcpy(&record, data + WEFT_TRACE_RING_HEAD + place * sizeof(record), sizeof(record));
+        if (gap && record.kind == WEFT_TRACE_MORE)
+            continue;
+        gap = false;
         if (!add_record(model, first, file, ring, &record))
             return false;
     }
@@ -232,21 +182,43 @@ static bool add_ring(struct trace_model *model, int file, int ring, const unsign
 static bool add_rings(struct trace_model *model, int file, const unsigned char *data, size_t len)
 {
     struct trace_file_info *info = model->files[file];
-    uint64_t whole = (len - info->header.header_size) / info->header.ring_size;
-    uint32_t rings = info->header.rings < whole ? info->header.rings : (uint32_t)whole;
+    const uint64_t size = info->header.ring_size;
+    uint64_t left = len - info->header.header_size;
 
-    info->truncated = info->header.rings - rings;
-    for (uint32_t i = 0; i < rings; i++)
-        if (!add_ring(model, file, (int)i,
-                      data + info->header.header_size + i * info->header.ring_size))
+    for (uint32_t i = 0; i < info->header.rings; i++) {
+        if (left < size)
+            info->truncated++;
+        if (left <= WEFT_TRACE_RING_HEAD) {
+            info->truncated += info->header.rings - i - 1;
+            return true;
+        }
+        if (!add_ring(model, file, (int)i, data + len - left, left < size ? left : size))
             return false;
+        left -= left < size ? left : size;
+    }
     return true;
+}
+
+/* The file again, under this name or another, or a copy of it: all in it would be there twice. */
+static const char *same_recording(const struct trace_model *model,
+                                  const struct weft_trace_header *header)
+{
+    const struct weft_trace_clocks *begun = &header->clocks[0];
+
+    for (int i = 0; begun->realtime_ns && i < model->file_count; i++) {
+        const struct weft_trace_header *other = &model->files[i]->header;
+
+        if (other->boot == header->boot && other->pid == header->pid &&
+            !memcmp(&other->clocks[0], begun, sizeof(*begun)))
+            return model->files[i]->name;
+    }
+    return NULL;
 }
 
 bool trace_add(struct trace_model *model, const char *name, const void *data, size_t len, char *why,
                size_t why_size)
 {
-    const char *wrong = "there is no memory for it";
+    const char *wrong = "there is no memory for it", *same = NULL;
     struct trace_file_info *info;
 
     if (len < sizeof(info->header)) {
@@ -259,6 +231,12 @@ bool trace_add(struct trace_model *model, const char *name, const void *data, si
         memcpy(&info->header, data, sizeof(info->header));
         wrong = check_header(&info->header, len);
         terminate(&info->header);
+        same = wrong ? NULL : same_recording(model, &info->header);
+    }
+    if (same) {
+        free(info);
+        snprintf(why, why_size, "%s: it is the same recording as %s", name, same);
+        return false;
     }
     if (!wrong) {
         model->files[model->file_count++] = info;
@@ -279,5 +257,6 @@ void trace_free(struct trace_model *model)
     free(model->events);
     free(model->order);
     free(model->ops);
+    free(model->members);
     memset(model, 0, sizeof(*model));
 }

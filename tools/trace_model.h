@@ -31,8 +31,10 @@ enum trace_class {
 struct trace_event {
     int64_t ns; /* since the first event of all files */
     struct weft_trace_record record;
-    bool more, typed;                    /* typed: elements is told; not in files of version 1 */
-    uint64_t flags, data, key, elements; /* of MORE */
+    unsigned more; /* records MORE behind it */
+    bool typed; /* elements is told; not in files of version 1, nor of collectives in version 2 */
+    uint64_t flags, data, key, elements; /* of the first MORE */
+    int members, member_count;           /* of a group that was joined: in model->members */
     int file, ring;
     int parent; /* the call that it happened inside of, or TRACE_NONE */
     int depth;  /* how many of those */
@@ -61,6 +63,8 @@ struct trace_model {
     int event_count, event_room;
     struct trace_op *ops;
     int op_count;
+    uint64_t *members; /* fi_addr_t of groups */
+    int member_count, member_room;
 };
 
 /* Adds the records of one file. name must outlive the model. False: it is no trace file, or there
@@ -73,11 +77,17 @@ void trace_free(struct trace_model *model);
 
 bool trace_is_call(const struct trace_event *event);
 bool trace_is_completion(const struct trace_event *event);
+/* The completion of a join that says what the group is. */
+bool trace_is_joined(const struct trace_event *event);
 enum trace_class trace_class_of(const struct trace_model *model, const struct trace_event *event);
-/* "fi_tsend", "completion", ... */
+/* "fi_tsend", "fi_control", "completion", ... */
+const char *trace_call(const struct trace_model *model, const struct trace_event *event);
+/* The same by the function of the headers, of which several are one call: "fi_enable". */
 const char *trace_what(const struct trace_model *model, const struct trace_event *event);
 /* What its layer stands on: "tcp;ofi_rxm". */
 const char *trace_layer(const struct trace_model *model, const struct trace_event *event);
+/* FI_CLASS_EP, ...; FI_CLASS_UNSPEC when the file does not say. */
+unsigned trace_class_of_object(const struct trace_model *model, int file, uint32_t object);
 /* "ep 7"; returns text. */
 char *trace_object_name(const struct trace_model *model, int file, uint32_t object, char *text,
                         size_t size);

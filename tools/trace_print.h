@@ -39,6 +39,12 @@ bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model
                       struct trace_range range);
 void trace_lanes_finish(struct trace_lanes *lanes);
 
+/* "FI_INJECT, FI_COMPLETION"; bits without a name as "flags 0x...". */
+void trace_print_flags(uint64_t flags, FILE *out);
+/* The arguments, in brackets, of a call that is no data transfer. */
+void trace_print_control(const struct trace_model *model, const struct trace_event *event,
+                         FILE *out);
+
 /* When an operation ended: its completion, or its call when it has none. */
 int64_t trace_op_end(const struct trace_model *model, const struct trace_op *op);
 

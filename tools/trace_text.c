@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_errno.h>
 
 #include "trace_print.h"
@@ -25,17 +25,53 @@ static void print_peer(uint64_t peer, FILE *out)
 
 static void print_flags(uint64_t flags, FILE *out)
 {
-    if (flags)
-        fprintf(out, ", %s", fi_tostr(&flags, FI_TYPE_OP_FLAGS));
+    if (!flags)
+        return;
+    fputs(", ", out);
+    trace_print_flags(flags, out);
 }
 
-static void print_elements(uint64_t elements, FILE *out)
+static void print_elements(uint64_t elements, bool reduced, FILE *out)
 {
     enum fi_datatype datatype = (enum fi_datatype)WEFT_TRACE_DATATYPE(elements);
     enum fi_op op = (enum fi_op)WEFT_TRACE_OP(elements);
 
-    fprintf(out, ", %s", fi_tostr(&op, FI_TYPE_ATOMIC_OP));
-    fprintf(out, " of %s", fi_tostr(&datatype, FI_TYPE_ATOMIC_TYPE));
+    fputs(", ", out);
+    if (reduced)
+        fprintf(out, "%s of ", fi_tostr(&op, FI_TYPE_ATOMIC_OP));
+    fputs(fi_tostr(&datatype, FI_TYPE_ATOMIC_TYPE), out);
+}
+
+static const char *collective_name(unsigned collective)
+{
+    static const char *const names[] = {
+        [FI_BARRIER] = "barrier",     [FI_BROADCAST] = "broadcast",
+        [FI_ALLTOALL] = "alltoall",   [FI_ALLREDUCE] = "allreduce",
+        [FI_ALLGATHER] = "allgather", [FI_REDUCE_SCATTER] = "reduce_scatter",
+        [FI_REDUCE] = "reduce",       [FI_SCATTER] = "scatter",
+        [FI_GATHER] = "gather",
+    };
+
+    return collective < sizeof(names) / sizeof(*names) ? names[collective] : "unknown";
+}
+
+static void print_collective(const struct trace_event *event, bool named, FILE *out)
+{
+    const unsigned which = WEFT_TRACE_COLLECTIVE(event->elements);
+    bool reduces = which == FI_ALLREDUCE || which == FI_REDUCE_SCATTER || which == FI_REDUCE;
+
+    fprintf(out, "(%s%sgroup 0x%" PRIx64, named ? "" : collective_name(which), named ? "" : ", ",
+            event->record.peer);
+    if (which != FI_BARRIER) {
+        fprintf(out, ", count %" PRIu64 ", buf 0x%" PRIx64, event->record.len, event->record.buf);
+        if (which != FI_BROADCAST)
+            fprintf(out, ", result 0x%" PRIx64, event->data);
+        print_elements(event->elements, reduces, out);
+    }
+    if (which == FI_BROADCAST || which == FI_REDUCE || which == FI_SCATTER || which == FI_GATHER)
+        fprintf(out, ", root %" PRIu64, event->key);
+    print_flags(event->flags, out);
+    fprintf(out, ", context 0x%" PRIx64 ")", event->record.context);
 }
 
 static void print_transfer(enum trace_class what, const struct trace_event *event, FILE *out)
@@ -51,7 +87,7 @@ static void print_transfer(enum trace_class what, const struct trace_event *even
     if (event->more && event->data)
         fprintf(out, ", data 0x%" PRIx64, event->data);
     if (event->typed && what == TRACE_ATOMIC)
-        print_elements(event->elements, out);
+        print_elements(event->elements, true, out);
     print_flags(event->flags, out);
     fprintf(out, ", context 0x%" PRIx64 ")", record->context);
 }
@@ -83,6 +119,18 @@ static void print_completion(const struct trace_event *event, FILE *out)
         print_result(record->result, out);
 }
 
+/* Who is in it: "member 1 of 3: 0 1 2". */
+static void print_group(const struct trace_model *model, const struct trace_event *event, FILE *out)
+{
+    fprintf(out,
+            "(FI_JOIN_COMPLETE, mc %" PRIu64 ", group 0x%" PRIx64 ", member %" PRIu64 " of %" PRIu64
+            ":",
+            event->record.tag, event->record.peer, event->flags, event->record.len);
+    for (int i = 0; i < event->member_count; i++)
+        fprintf(out, " %" PRIu64, model->members[event->members + i]);
+    fputs((uint64_t)event->member_count < event->record.len ? " ...)" : ")", out);
+}
+
 static void print_event(const struct trace_event *event, FILE *out)
 {
     static const char *const names[] = {"FI_NOTIFY",       "FI_CONNREQ",     "FI_CONNECTED",
@@ -100,33 +148,6 @@ static void print_event(const struct trace_event *event, FILE *out)
         print_result(event->record.result, out);
 }
 
-/* Calls of the control path have few arguments, and those differ. */
-static void print_control(const struct trace_model *model, const struct trace_event *event,
-                          FILE *out)
-{
-    const struct weft_trace_record *record = &event->record;
-    const char *what = trace_what(model, event), *comma = "";
-    char object[32];
-
-    fputc('(', out);
-    if (record->buf && (record->result >= 0 || !strcmp(what, "fi_bind"))) {
-        fputs(trace_object_name(model, event->file, (uint32_t)record->buf, object, sizeof(object)),
-              out);
-        comma = ", ";
-    }
-    if (record->len) {
-        fprintf(out, "%slen %" PRIu64, comma, record->len);
-        comma = ", ";
-    }
-    if (record->tag) {
-        fprintf(out, "%s%s 0x%" PRIx64, comma, strstr(what, "peer") ? "tag" : "flags", record->tag);
-        comma = ", ";
-    }
-    if (record->context)
-        fprintf(out, "%scontext 0x%" PRIx64, comma, record->context);
-    fputc(')', out);
-}
-
 static void print_what(const struct trace_model *model, const struct trace_event *event, FILE *out)
 {
     enum trace_class what = trace_class_of(model, event);
@@ -138,11 +159,15 @@ static void print_what(const struct trace_model *model, const struct trace_event
                 event->record.len);
     } else if (trace_is_completion(event)) {
         print_completion(event, out);
+    } else if (trace_is_joined(event)) {
+        print_group(model, event, out);
     } else if (event->record.kind == WEFT_TRACE_EVENT) {
         print_event(event, out);
     } else {
         if (what == TRACE_OTHER || name[0] == 'p')
-            print_control(model, event, out);
+            trace_print_control(model, event, out);
+        else if (what == TRACE_COLLECTIVE && event->typed)
+            print_collective(event, strcmp(name, "fi_collective_msg") != 0, out);
         else
             print_transfer(what, event, out);
         print_result(event->record.result, out);
@@ -171,7 +196,8 @@ static void print_files(const struct trace_model *model, FILE *out)
         if (model->files[i]->lost)
             fprintf(out, "; %" PRIu64 " older records were overwritten", model->files[i]->lost);
         if (model->files[i]->truncated)
-            fprintf(out, "; %" PRIu32 " rings are damaged or missing", model->files[i]->truncated);
+            fprintf(out, "; records of %" PRIu32 " threads are damaged or missing",
+                    model->files[i]->truncated);
         if (header->rings_refused || header->rings_reused)
             fprintf(out, "; %" PRIu32 " threads are not in it",
                     header->rings_refused + header->rings_reused);
@@ -211,7 +237,7 @@ static void print_field(const char *text, FILE *out)
 void trace_print_csv(const struct trace_model *model, struct trace_range range, FILE *out)
 {
     fputs("ns,process,thread,layer,below,object,what,result,len,peer,tag,context,buf,flags,data,"
-          "operation,cause,parent\n",
+          "operation,cause,parent,key,elements,members\n",
           out);
     for (int i = 0; i < model->event_count; i++) {
         int index = model->order[i];
@@ -228,8 +254,12 @@ void trace_print_csv(const struct trace_model *model, struct trace_range range, 
         fprintf(out, "%" PRId32 ",%" PRIu64 ",%" PRId64 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64,
                 record->result, record->len, (int64_t)record->peer, record->tag, record->context,
                 record->buf);
-        fprintf(out, ",0x%" PRIx64 ",0x%" PRIx64 ",%d,%d,%d\n",
+        fprintf(out, ",0x%" PRIx64 ",0x%" PRIx64 ",%d,%d,%d",
                 trace_is_completion(event) ? record->inside : event->flags, event->data, event->op,
                 event->op == TRACE_NONE ? TRACE_NONE : model->ops[event->op].cause, event->parent);
+        fprintf(out, ",0x%" PRIx64 ",0x%" PRIx64 ",", event->key, event->elements);
+        for (int n = 0; n < event->member_count; n++)
+            fprintf(out, "%s%" PRIu64, n ? " " : "", model->members[event->members + n]);
+        fputc('\n', out);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * The file that the layer `trace` writes and fi_trace reads: a header, then rings of records, one
  * for each thread. It is mapped by its writer and may be read at any time, also after a crash.
- * Numbers are in the byte order of the machine. Version 2; in files of version 1 the `tag` of MORE
- * is zero.
+ * Numbers are in the byte order of the machine. Version 3; in files of version 2 collectives and
+ * their groups have less in MORE, and in those of version 1 the `tag` of MORE is zero.
  */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
@@ -13,8 +13,10 @@
 #define WEFT_TRACE_MAGIC "WEFTTRC" /* 8 bytes with the zero */
 
 enum {
-    WEFT_TRACE_VERSION = 2,
-    WEFT_TRACE_OLDEST = 1, /* that is read like it */
+    WEFT_TRACE_VERSION = 3,
+    WEFT_TRACE_OLDEST = 1,   /* that is read like it */
+    WEFT_TRACE_GROUPS = 3,   /* the first version with what is said of collectives below */
+    WEFT_TRACE_MEMBERS = 64, /* of a group that are listed; a multiple of 4 */
     WEFT_TRACE_LAYERS = 32,
     WEFT_TRACE_OBJECTS = 8192, /* those after are numbered, but not described */
     WEFT_TRACE_NAMES = 128,
@@ -37,11 +39,13 @@ enum weft_trace_clock {
     WEFT_TRACE_CLOCK_TSC,       /* ticks of the processor; see `clocks` */
 };
 
-/* MORE of a call of atomics: the fi_datatype and the fi_op of its elements. */
+/* MORE of a call of atomics: the fi_datatype and the fi_op of its elements. Of a collective also
+ * its fi_collective_op, which stands above bit 31. */
 #define WEFT_TRACE_ELEMENTS(datatype, op)                                                          \
     (((uint64_t)(datatype)&0xffff) | ((uint64_t)(op)&0xffff) << 16)
 #define WEFT_TRACE_DATATYPE(elements) ((unsigned)(elements)&0xffff)
 #define WEFT_TRACE_OP(elements) ((unsigned)((elements) >> 16) & 0xffff)
+#define WEFT_TRACE_COLLECTIVE(elements) ((unsigned)((elements) >> 32) & 0xffff)
 
 /* The result of a call that has not returned (yet). */
 #define WEFT_TRACE_PENDING INT32_MIN
@@ -50,6 +54,15 @@ enum weft_trace_clock {
  *              a call          MORE            COMPLETION          EVENT           READ
  * inside       records made inside of it  -    flags, low 32 bits  event           entries
  * result       result          -               0 or -error         0 or -error     result
+ *
+ * A call of a collective: `len` is its count, `peer` the address of its group. Its MORE: buf flags,
+ * len the buffer of results, peer the root.
+ * A registration of memory, in its MORE: buf flags, len the first address, peer the access rights;
+ * files of older releases have none.
+ * FI_JOIN_COMPLETE: `len` is the number of members, `peer` the address of the group, `tag` the
+ * number of its object, which the call (fi_join) has in `buf`. Its first MORE: buf the member that
+ * the endpoint is, len a number that all members have in common. Further ones: the first members,
+ * four each in buf, len, peer, tag.
  */
 struct weft_trace_record {
     uint64_t time; /* ticks: when it was called, or came */
@@ -62,7 +75,8 @@ struct weft_trace_record {
     uint64_t buf;  /* MORE: flags */
     uint64_t len;  /* bytes; elements of atomics. MORE: remote CQ data. READ: empty reads before */
     uint64_t peer; /* fi_addr_t. MORE: remote key, or the bits to ignore of a tag */
-    uint64_t tag;  /* remote address of RMA and atomics. MORE: WEFT_TRACE_ELEMENTS, of atomics */
+    uint64_t
+        tag; /* remote address of RMA and atomics. MORE: WEFT_TRACE_ELEMENTS, where it has any */
 };
 
 struct weft_trace_ring {

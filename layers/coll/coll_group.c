@@ -11,6 +11,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "core/group.h"
 #include "core/log.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
@@ -299,11 +300,23 @@ static int mc_close(struct fid *fid)
     return 0;
 }
 
+/* For the hooks above (core/group.h). */
+static int mc_control(struct fid *fid, int command, void *arg)
+{
+    const struct coll_group *group = group_of(fid);
+
+    if (command != GROUP_TELL)
+        return -FI_ENOSYS;
+    *(struct group_facts *)arg = (struct group_facts){
+        .size = group->size, .rank = group->rank, .common = group->hash, .members = group->members};
+    return 0;
+}
+
 static struct fi_ops mc_ops = {
     .size = sizeof(mc_ops),
     .close = mc_close,
     .bind = no_bind,
-    .control = no_control,
+    .control = mc_control,
     .ops_open = no_ops_open,
     .tostr = no_tostr,
     .ops_set = no_ops_set,

@@ -19,12 +19,15 @@
      FI_REDUCE_SCATTER_SET | FI_REDUCE_SET | FI_SCATTER_SET | FI_GATHER_SET)
 
 enum {
-    NAME_MAX_BYTES = 256
+    NAME_MAX_BYTES = 256,
+    GAP_MAX = 4096 /* removed addresses in a row, in an AV that others fill */
 };
 
-/* The hook of an AV: all its addresses are below `inserted`, since an fi_addr_t is an index. */
+/* The hook of an AV: all its addresses are below `inserted`, since an fi_addr_t is an index; those
+ * of a named one may be other processes' and end where none follows for long. */
 struct coll_av {
     atomic_size_t inserted;
+    bool named;
 };
 
 static struct coll_set *set_of(struct fid_av_set *fid)
@@ -229,13 +232,18 @@ int coll_set_rank(const struct coll_set *set, struct coll_ep *ep, uint32_t *rank
 static int add_range(struct coll_set *set, fi_addr_t start, fi_addr_t end, uint64_t stride)
 {
     const struct coll_av *av = set->av->hook;
-    size_t limit = av ? atomic_load(&av->inserted) : 0;
+    size_t limit = av ? atomic_load(&av->inserted) : 0, missing = 0;
     char name[NAME_MAX_BYTES];
     int rc = 0;
 
-    for (fi_addr_t addr = start; !rc && addr <= end && addr < limit; addr += stride) {
-        if (look_up(set, addr, name))
+    for (fi_addr_t addr = start; !rc && addr <= end; addr += stride) {
+        if (av && av->named ? missing >= GAP_MAX : addr >= limit)
+            break;
+        missing++;
+        if (look_up(set, addr, name)) {
             rc = append(set, addr);
+            missing = 0;
+        }
         if (addr + stride < addr)
             break;
     }
@@ -352,11 +360,13 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
     struct coll_av *own = calloc(1, sizeof(*own));
     int rc = own ? pass_av_open(domain, attr, av, context) : -FI_ENOMEM;
 
-    if (rc)
+    if (rc) {
         free(own);
-    else
-        *pass_hook(&(*av)->fid) = own;
-    return rc;
+        return rc;
+    }
+    own->named = attr->name;
+    *pass_hook(&(*av)->fid) = own;
+    return 0;
 }
 
 static int av_close(struct fid *fid)

@@ -137,6 +137,7 @@ static void fill_ops(void)
     fabric_fid_ops.close = close_fabric;
     debug_object_ops(&ops);
     debug_open_ops(&ops);
+    debug_set_ops(&ops);
     debug_call_ops(&ops);
     debug_queue_ops(&ops);
     debug_memory_ops(&ops);

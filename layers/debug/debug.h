@@ -81,6 +81,14 @@ struct debug_cq {
     bool peer;
 };
 
+/* Of collectives. */
+struct debug_group {
+    struct debug_object object;
+    const struct debug_object *ep; /* that joined it */
+    uint32_t size;                 /* members; 0: not known */
+    fi_addr_t self;                /* what its process calls the endpoint */
+};
+
 /* Addresses as a bitmap; `open`: not all are known, so none is wrong. */
 struct debug_av {
     struct debug_object object;
@@ -115,6 +123,8 @@ const char *debug_name(const struct debug_object *object, char text[DEBUG_NAME])
 bool debug_is_open(struct debug_layer *layer, const struct fid *fid);
 /* The user is bound to the target, or made of it: it has to close first. */
 void debug_used(struct debug_object *user, struct debug_object *target);
+/* Once for each time; nothing when it does not. */
+void debug_unused(struct debug_object *user, const struct debug_object *target);
 void debug_object_ops(struct pass_ops *ops);
 
 /* ---- debug_closed.c: objects that are closed ---- */
@@ -134,6 +144,8 @@ void debug_closed_ops(void);
 /* ---- The rest: tables, and what they need of each other ---- */
 
 void debug_open_ops(struct pass_ops *ops);
+/* Adds to the tables of the two above. */
+void debug_set_ops(struct pass_ops *ops);
 void debug_call_ops(struct pass_ops *ops);
 void debug_queue_ops(struct pass_ops *ops);
 void debug_memory_ops(struct pass_ops *ops);
@@ -155,12 +167,18 @@ struct debug_buffer {
     uint64_t access;
 };
 
-/* Those that the lower uses behind the call, without empty ones; list has room for DEBUG_BUFFERS.
- * flags: final. Returns how many. */
-size_t debug_buffers(const struct call *call, uint64_t flags, struct debug_buffer *list);
+/* Those that the lower uses behind the call, without empty ones. */
+struct debug_buffers {
+    size_t count;
+    struct debug_buffer list[DEBUG_BUFFERS];
+};
+
+/* flags: final. None, where descriptors do not matter. */
+void debug_find_buffers(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        struct debug_buffers *buffers);
 /* Their descriptors. */
-void debug_check_memory(struct debug_ep *ep, const struct call *call, uint64_t flags,
-                        const char *whom);
+void debug_check_memory(struct debug_ep *ep, const struct call *call,
+                        const struct debug_buffers *buffers, const char *whom);
 /* What only atomics and collectives have. */
 void debug_check_operands(struct debug_ep *ep, struct fid_ep *lower, const struct call *call,
                           const char *whom);
@@ -169,7 +187,8 @@ void debug_check_address(struct debug_ep *ep, const struct call *call, const cha
 /* ---- debug_flight.c: operations under way, where contexts or descriptors matter ---- */
 
 /* flags: final. */
-void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags);
+void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        const struct debug_buffers *buffers);
 /* The call was refused after all, or a completion with that context came. */
 void debug_flight_end(struct debug_layer *layer, const void *context, uint64_t flags, bool refused);
 /* Those of an endpoint that is closed. */

@@ -189,6 +189,7 @@ static struct debug_ep *own_of(const struct pass_ep *ep)
 static ssize_t call_enter(struct pass_ep *fid, struct call *call)
 {
     struct debug_ep *ep = own_of(fid);
+    struct debug_buffers buffers;
     struct debug_object *guard;
     char whom[DEBUG_NAME];
     uint64_t flags;
@@ -207,9 +208,10 @@ static ssize_t call_enter(struct pass_ep *fid, struct call *call)
     check_sizes(ep, call, flags, whom);
     check_flags(ep, call, flags, whom);
     debug_check_address(ep, call, whom);
-    debug_check_memory(ep, call, flags, whom);
+    debug_find_buffers(ep, call, flags, &buffers);
+    debug_check_memory(ep, call, &buffers, whom);
     debug_check_operands(ep, fid->lower, call, whom);
-    debug_flight_begin(ep, call, flags);
+    debug_flight_begin(ep, call, flags, &buffers);
     return 0;
 }
 

@@ -42,12 +42,11 @@ static bool completes(const struct debug_ep *ep, const struct call *call, uint64
     return !selective || flags & FI_COMPLETION;
 }
 
-static void add(struct debug_ep *ep, const struct call *call, uint64_t flags)
+static void add(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                const struct debug_buffers *buffers)
 {
     struct debug_layer *layer = ep->object.layer;
     struct flight *flight = calloc(1, sizeof(*flight));
-    struct debug_buffer list[DEBUG_BUFFERS];
-    size_t count = ep->domain->local ? debug_buffers(call, flags, list) : 0;
 
     if (!flight)
         return;
@@ -55,14 +54,17 @@ static void add(struct debug_ep *ep, const struct call *call, uint64_t flags)
     flight->context = call->context;
     flight->receiving = call_class(call->kind) == CALL_CLASS_RECV;
     flight->multi = flight->receiving && flags & FI_MULTI_RECV;
-    for (; flight->count < count; flight->count++)
-        flight->regions[flight->count] =
-            debug_region_of(ep->domain, list[flight->count].desc, &list[flight->count].iov);
+    for (; flight->count < buffers->count; flight->count++) {
+        const struct debug_buffer *buffer = &buffers->list[flight->count];
+
+        flight->regions[flight->count] = debug_region_of(ep->domain, buffer->desc, &buffer->iov);
+    }
     list_attach(&flight->link, slot(layer, call->context));
     layer->flight_count++;
 }
 
-void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags)
+void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        const struct debug_buffers *buffers)
 {
     struct debug_layer *layer = ep->object.layer;
     const struct flight *other = NULL;
@@ -80,7 +82,7 @@ void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t f
     if (ep->contexts && call->context)
         other = find(layer, call->context);
     if (!other)
-        add(ep, call, flags);
+        add(ep, call, flags, buffers);
     pthread_mutex_unlock(&layer->mutex);
     if (other)
         debug_report(layer->reporter, DEBUG_CONTEXT_IN_USE, call_name(call->kind),

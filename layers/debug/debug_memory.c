@@ -65,14 +65,11 @@ static void check_buffer(struct debug_ep *ep, const struct call *call, const cha
                      "the region was registered without %s", fi_tostr(&access, FI_TYPE_CAPS));
 }
 
-void debug_check_memory(struct debug_ep *ep, const struct call *call, uint64_t flags,
-                        const char *whom)
+void debug_check_memory(struct debug_ep *ep, const struct call *call,
+                        const struct debug_buffers *buffers, const char *whom)
 {
-    struct debug_buffer list[DEBUG_BUFFERS];
-    size_t count = ep->domain->local ? debug_buffers(call, flags, list) : 0;
-
-    for (size_t i = 0; i < count; i++)
-        check_buffer(ep, call, whom, &list[i]);
+    for (size_t i = 0; i < buffers->count; i++)
+        check_buffer(ep, call, whom, &buffers->list[i]);
 }
 
 /* ---- Registration ---- */

@@ -23,6 +23,8 @@ static const char *class_name(size_t fclass)
     case FI_CLASS_CQ: return "cq";
     case FI_CLASS_CNTR: return "cntr";
     case FI_CLASS_MC: return "mc";
+    case FI_CLASS_WAIT: return "wait set";
+    case FI_CLASS_POLL: return "poll set";
     default: return "ep";
     }
 }
@@ -74,24 +76,6 @@ bool debug_is_open(struct debug_layer *layer, const struct fid *fid)
 }
 
 /* ---- Closing ---- */
-
-static const struct fi_ops *passed(size_t fclass)
-{
-    switch (fclass) {
-    case FI_CLASS_FABRIC: return &pass_fabric_fid_ops;
-    case FI_CLASS_DOMAIN: return &pass_domain_fid_ops;
-    case FI_CLASS_STX_CTX: return &pass_stx_fid_ops;
-    case FI_CLASS_PEP: return &pass_pep_fid_ops;
-    case FI_CLASS_AV: return &pass_av_fid_ops;
-    case FI_CLASS_AV_SET: return &pass_av_set_fid_ops;
-    case FI_CLASS_MR: return &pass_mr_fid_ops;
-    case FI_CLASS_EQ: return &pass_eq_fid_ops;
-    case FI_CLASS_CQ: return &pass_cq_fid_ops;
-    case FI_CLASS_CNTR: return &pass_cntr_fid_ops;
-    case FI_CLASS_MC: return &pass_mc_fid_ops;
-    default: return &pass_ep_fid_ops;
-    }
-}
 
 /* Of those that keep it open, one by name. Mutex held; "": none. */
 static void name_holder(const struct debug_object *object, char text[DEBUG_NAME])
@@ -199,11 +183,11 @@ static int close_object(struct fid *fid)
     int rc;
 
     if (!object)
-        return passed(fclass)->close(fid);
+        return pass_fid_ops(fclass)->close(fid);
     check_close(object);
     if (fclass == FI_CLASS_CQ)
         check_unread(object_of(fid, struct pass_cq, fid.fid), object);
-    rc = passed(fclass)->close(fid);
+    rc = pass_fid_ops(fclass)->close(fid);
     if (rc)
         return rc;
     pthread_mutex_lock(&layer->mutex);
@@ -227,6 +211,22 @@ void debug_used(struct debug_object *user, struct debug_object *target)
     pthread_mutex_lock(&user->layer->mutex);
     list_attach(&use->by_user, &user->uses);
     list_attach(&use->by_target, &target->users);
+    pthread_mutex_unlock(&user->layer->mutex);
+}
+
+void debug_unused(struct debug_object *user, const struct debug_object *target)
+{
+    pthread_mutex_lock(&user->layer->mutex);
+    list_for_each_safe (pos, after, &user->uses) {
+        struct debug_use *use = list_item(pos, struct debug_use, by_user);
+
+        if (use->target != target)
+            continue;
+        list_detach(&use->by_user);
+        list_detach(&use->by_target);
+        free(use);
+        break;
+    }
     pthread_mutex_unlock(&user->layer->mutex);
 }
 
@@ -261,7 +261,7 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
     int rc;
 
     if (!object)
-        return passed(fid->fclass)->bind(fid, target, flags);
+        return pass_fid_ops(fid->fclass)->bind(fid, target, flags);
     if (target && !debug_is_open(object->layer, target)) {
         debug_report(object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
                      "what is bound to it, %p, is no open object of this stack", (void *)target);
@@ -271,7 +271,7 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
         atomic_load(&object_of(object, struct debug_ep, object)->enabled))
         debug_report(object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind", debug_name(object, whom),
                      "it is enabled already");
-    rc = passed(fid->fclass)->bind(fid, target, flags);
+    rc = pass_fid_ops(fid->fclass)->bind(fid, target, flags);
     if (rc || !target)
         return rc;
     if (debug_of(target))
@@ -289,7 +289,7 @@ static int control_object(struct fid *fid, int command, void *arg)
     struct debug_ep *ep;
     int rc;
 
-    rc = passed(fid->fclass)->control(fid, command, arg);
+    rc = pass_fid_ops(fid->fclass)->control(fid, command, arg);
     if (object && fid->fclass == FI_CLASS_MR)
         debug_region_named(object_of(fid, struct fid_mr, fid));
     if (rc || !object || !is_endpoint(fid->fclass))
@@ -321,5 +321,6 @@ static struct fi_ops fid_ops = {
 void debug_object_ops(struct pass_ops *ops)
 {
     ops->domain_fid = ops->ep_fid = ops->pep_fid = ops->stx_fid = ops->cq_fid = ops->cntr_fid =
-        ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid = &fid_ops;
+        ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid = ops->wait_fid =
+            ops->poll_fid = &fid_ops;
 }

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/group.h"
 #include "core/info.h"
 #include "core/part.h"
 #include "layers/debug/debug.h"
@@ -226,6 +227,18 @@ static void ep_opened(struct fid *fid, const struct pass_opening *opening)
         fill_context(own, from, opening);
 }
 
+static void group_opened(struct fid *fid, const struct pass_opening *opening)
+{
+    struct debug_group *own = debug_opened(fid, parent_of(fid, opening), sizeof(*own));
+    struct group_facts facts;
+
+    if (!own || group_ask(object_of(fid, struct pass_mc, fid.fid)->lower, &facts))
+        return;
+    own->ep = debug_of(opening->parent);
+    own->size = facts.size;
+    own->self = facts.members[facts.rank];
+}
+
 static void opened(const struct pass_fabric *fabric, struct fid *fid,
                    const struct pass_opening *opening)
 {
@@ -234,6 +247,7 @@ static void opened(const struct pass_fabric *fabric, struct fid *fid,
     case FI_CLASS_CQ: cq_opened(fid, opening); break;
     case FI_CLASS_AV: av_opened(fid, opening); break;
     case FI_CLASS_MR: debug_region_opened(fid, opening); break;
+    case FI_CLASS_MC: group_opened(fid, opening); break;
     case FI_CLASS_EP:
     case FI_CLASS_SEP:
     case FI_CLASS_TX_CTX:

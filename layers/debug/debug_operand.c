@@ -6,25 +6,9 @@
 #include "core/atomic.h"
 #include "layers/debug/debug.h"
 
-static enum fi_collective_op operation(const struct call *call)
-{
-    switch (call->kind) {
-    case CALL_COLL_BROADCAST: return FI_BROADCAST;
-    case CALL_COLL_ALLTOALL: return FI_ALLTOALL;
-    case CALL_COLL_ALLREDUCE: return FI_ALLREDUCE;
-    case CALL_COLL_ALLGATHER: return FI_ALLGATHER;
-    case CALL_COLL_REDUCE_SCATTER: return FI_REDUCE_SCATTER;
-    case CALL_COLL_REDUCE: return FI_REDUCE;
-    case CALL_COLL_SCATTER: return FI_SCATTER;
-    case CALL_COLL_GATHER: return FI_GATHER;
-    case CALL_COLL_MSG: return call->coll;
-    default: return FI_BARRIER;
-    }
-}
-
 static bool has_root(const struct call *call)
 {
-    switch (operation(call)) {
+    switch (call_collective(call)) {
     case FI_BROADCAST:
     case FI_REDUCE:
     case FI_SCATTER:
@@ -35,16 +19,14 @@ static bool has_root(const struct call *call)
 
 /* ---- Buffers ---- */
 
-static size_t add_buffer(struct debug_buffer *list, size_t count, struct debug_buffer buffer)
+static void add_buffer(struct debug_buffers *buffers, struct debug_buffer buffer)
 {
-    if (count < DEBUG_BUFFERS && buffer.iov.iov_len)
-        list[count++] = buffer;
-    return count;
+    if (buffers->count < DEBUG_BUFFERS && buffer.iov.iov_len)
+        buffers->list[buffers->count++] = buffer;
 }
 
-static size_t add_elements(struct debug_buffer *list, size_t count,
-                           const struct call_operand *operand, enum fi_datatype datatype,
-                           uint64_t access)
+static void add_elements(struct debug_buffers *buffers, const struct call_operand *operand,
+                         enum fi_datatype datatype, uint64_t access)
 {
     const struct fi_ioc one = {(void *)(uintptr_t)operand->buf, operand->len};
     const struct fi_ioc *iov = operand->iov ? operand->iov : &one;
@@ -54,11 +36,9 @@ static size_t add_elements(struct debug_buffer *list, size_t count,
         const void *desc = operand->descs ? operand->descs[i] : NULL;
 
         if (iov[i].addr && (!size || iov[i].count <= SIZE_MAX / size))
-            count =
-                add_buffer(list, count,
-                           (struct debug_buffer){{iov[i].addr, iov[i].count * size}, desc, access});
+            add_buffer(buffers,
+                       (struct debug_buffer){{iov[i].addr, iov[i].count * size}, desc, access});
     }
-    return count;
 }
 
 static uint64_t bytes_access(enum call_class class)
@@ -71,49 +51,106 @@ static uint64_t bytes_access(enum call_class class)
     }
 }
 
-static size_t bytes(const struct call *call, struct debug_buffer *list)
+static void bytes(const struct call *call, struct debug_buffers *buffers)
 {
     const struct iovec single = {(void *)(uintptr_t)call->buf, call->len};
     const struct iovec *iov = call->iov ? call->iov : &single;
     uint64_t access = bytes_access(call_class(call->kind));
-    size_t count = 0;
 
     for (size_t i = 0; i < call->count; i++)
-        count =
-            add_buffer(list, count,
-                       (struct debug_buffer){iov[i], call->descs ? call->descs[i] : NULL, access});
-    return count;
+        add_buffer(buffers,
+                   (struct debug_buffer){iov[i], call->descs ? call->descs[i] : NULL, access});
 }
 
-/* Which member is the root is not known here: a buffer may be the root's alone, and then has no
- * descriptor with the others; one of a broadcast is read or written. */
-static size_t collective(const struct call *call, struct debug_buffer *list)
+/* The count is one member's share: of how many is in a buffer of a member? 0: it is not used. */
+struct shares {
+    uint32_t own, result;
+};
+
+static struct shares shares_of(enum fi_collective_op operation, uint32_t size, bool root)
+{
+    switch (operation) {
+    case FI_ALLTOALL: return (struct shares){size, size};
+    case FI_ALLGATHER: return (struct shares){1, size};
+    case FI_REDUCE_SCATTER: return (struct shares){size, 1};
+    case FI_REDUCE: return (struct shares){1, root};
+    case FI_SCATTER: return (struct shares){root ? size : 0, 1};
+    case FI_GATHER: return (struct shares){1, root ? size : 0};
+    case FI_BROADCAST: return (struct shares){1, 0};
+    default: return (struct shares){1, 1};
+    }
+}
+
+/* False: who is in the group is not known, or a message says by itself how much is where. */
+static bool find_shares(struct debug_ep *ep, const struct call *call, struct shares *shares)
+{
+    struct debug_layer *layer = ep->object.layer;
+    bool found = false;
+
+    if (call->kind == CALL_COLL_MSG)
+        return false;
+    pthread_mutex_lock(&layer->mutex);
+    list_for_each (pos, &layer->objects) {
+        const struct debug_object *object = list_item(pos, struct debug_object, link);
+        const struct debug_group *group = object_of(object, struct debug_group, object);
+
+        if (object->fid->fclass != FI_CLASS_MC || group->ep != &ep->object || !group->size ||
+            object_of(object->fid, struct fid_mc, fid)->fi_addr != call->peer)
+            continue;
+        *shares = shares_of(call_collective(call), group->size, call->root == group->self);
+        found = true;
+    }
+    pthread_mutex_unlock(&layer->mutex);
+    return found;
+}
+
+static void add_shares(struct debug_buffers *buffers, const struct call *call,
+                       const struct call_operand *operand, uint32_t shares, uint64_t access)
+{
+    struct call_operand whole = *operand;
+
+    if (!__builtin_mul_overflow(operand->len, (size_t)shares, &whole.len))
+        add_elements(buffers, &whole, call->datatype, access);
+}
+
+/* Where the root is not known, a buffer may be its alone, and then has no descriptor with the
+ * others; one of a broadcast is read or written. */
+static void collective(struct debug_ep *ep, const struct call *call, struct debug_buffers *buffers)
 {
     const struct call_operand own = {call->buf, call->ioc, call->descs, call->count, call->len};
-    size_t all = add_elements(list, 0, &own, call->datatype, FI_SEND | FI_RECV), count = 0;
+    struct shares shares = {1, 1};
+    bool known = find_shares(ep, call, &shares);
+    size_t count = 0;
 
-    all = add_elements(list, all, &call->result, call->datatype, FI_RECV);
-    for (size_t i = 0; i < all; i++)
-        if (list[i].desc || !has_root(call))
-            list[count++] = list[i];
-    return count;
+    add_shares(buffers, call, &own, shares.own, FI_SEND | FI_RECV);
+    add_shares(buffers, call, &call->result, shares.result, FI_RECV);
+    for (size_t i = 0; i < buffers->count; i++)
+        if (buffers->list[i].desc || known || !has_root(call))
+            buffers->list[count++] = buffers->list[i];
+    buffers->count = count;
 }
 
-size_t debug_buffers(const struct call *call, uint64_t flags, struct debug_buffer *list)
+void debug_find_buffers(struct debug_ep *ep, const struct call *call, uint64_t flags,
+                        struct debug_buffers *buffers)
 {
     const struct call_operand own = {call->buf, call->ioc, call->descs, call->count, call->len};
     bool injected = call_is_inject(call->kind) || flags & FI_INJECT;
-    size_t count = 0;
 
+    buffers->count = 0;
+    if (!ep->domain->local)
+        return;
     switch (call_class(call->kind)) {
-    case CALL_CLASS_COLLECTIVE: return collective(call, list);
+    case CALL_CLASS_COLLECTIVE: collective(ep, call, buffers); break;
     case CALL_CLASS_ATOMIC:
         if (!injected && call->op != FI_ATOMIC_READ)
-            count = add_elements(list, count, &own, call->datatype, FI_WRITE);
+            add_elements(buffers, &own, call->datatype, FI_WRITE);
         if (!injected)
-            count = add_elements(list, count, &call->compare, call->datatype, FI_WRITE);
-        return add_elements(list, count, &call->result, call->datatype, FI_READ);
-    default: return injected ? 0 : bytes(call, list);
+            add_elements(buffers, &call->compare, call->datatype, FI_WRITE);
+        add_elements(buffers, &call->result, call->datatype, FI_READ);
+        break;
+    default:
+        if (!injected)
+            bytes(call, buffers);
     }
 }
 
@@ -204,10 +241,10 @@ static void check_collective(struct debug_ep *ep, const struct call *call, const
     size_t most = 0;
 
     check_group(ep, call, whom);
-    if (operation(call) == FI_BARRIER)
+    if (call_collective(call) == FI_BARRIER)
         return;
-    if (!fi_query_collective(object_of(domain, struct pass_domain, fid)->lower, operation(call),
-                             &attr, 0))
+    if (!fi_query_collective(object_of(domain, struct pass_domain, fid)->lower,
+                             call_collective(call), &attr, 0))
         most = attr.datatype_attr.count;
     if (most && call->len > most)
         debug_report(ep->object.layer->reporter, DEBUG_COLLECTIVE_COUNT, call_name(call->kind),

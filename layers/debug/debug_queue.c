@@ -76,9 +76,9 @@ static void check_wait(const struct pass_cq *cq, const char *call)
     struct debug_cq *own = own_of(cq);
     char whom[DEBUG_NAME];
 
-    if (own && !own->peer && own->wait == FI_WAIT_NONE)
+    if (own && !own->peer && (own->wait == FI_WAIT_NONE || own->wait == FI_WAIT_SET))
         debug_report(own->object.layer->reporter, DEBUG_WAIT, call, debug_name(&own->object, whom),
-                     "it was opened with FI_WAIT_NONE");
+                     "it was opened with FI_WAIT_%s", own->wait ? "SET" : "NONE");
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/output.h"
 
 static const struct {
@@ -65,6 +66,16 @@ void debug_reporter_release(struct debug_reporter *reporter)
     free(reporter);
 }
 
+/* On a disk that is full the counts stay. */
+static void append(struct debug_reporter *reporter, const char *line)
+{
+    int rc = output_append(reporter->path, line, strlen(line));
+
+    if (rc && !atomic_exchange(&reporter->failed, true))
+        log_user("debug: cannot write to '%s': %s; what it finds is lost",
+                 reporter->path ? reporter->path : "standard error", strerror(-rc));
+}
+
 void debug_report(struct debug_reporter *reporter, enum debug_rule rule, const char *call,
                   const char *whom, const char *fmt, ...)
 {
@@ -79,7 +90,7 @@ void debug_report(struct debug_reporter *reporter, enum debug_rule rule, const c
     va_end(args);
     snprintf(line, sizeof(line), "debug: %s on %s: %s (%s: %s)\n", call, whom, what,
              rules[rule].name, rules[rule].source);
-    output_append(reporter->path, line, strlen(line)); /* a disk that is full: the counts stay */
+    append(reporter, line);
     if (reporter->aborts)
         abort();
 }
@@ -95,6 +106,6 @@ void debug_report_rest(struct debug_reporter *reporter)
             continue;
         snprintf(line, sizeof(line), "debug: %s: %u more like these\n", rules[i].name,
                  count - reporter->limit);
-        output_append(reporter->path, line, strlen(line));
+        append(reporter, line);
     }
 }

@@ -48,6 +48,7 @@ struct debug_reporter {
     bool aborts;
     unsigned limit;                  /* reports of one rule */
     atomic_uint counts[DEBUG_RULES]; /* breaches */
+    atomic_bool failed;              /* a report could not be written, and that was said */
 };
 
 struct debug_reporter *debug_reporter_create(void); /* NULL without memory */

@@ -47,6 +47,7 @@ struct fault_cq {
     struct fault_end *ends;
     size_t first, room;
     atomic_size_t count;
+    bool in_set; /* a wait set is told of what is left */
 };
 
 struct fault_cntr {

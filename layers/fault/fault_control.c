@@ -87,6 +87,33 @@ static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     return pass_fabric_ops.trywait(fabric, fids, count);
 }
 
+/* What is held back goes when somebody waits. Ends that the lower has never seen wake a wait set;
+ * a poll set tells of the lower's alone. */
+static int set_wait(struct fid_wait *set, int timeout)
+{
+    struct fault_plan *plan = object_of(set, struct pass_wait, fid)->fabric->hook;
+
+    if (plan && fault_plan_loses(plan))
+        fault_wire_flush(plan);
+    return pass_wait_ops.wait(set, timeout);
+}
+
+static int set_poll(struct fid_poll *set, void **context, int count)
+{
+    struct fault_plan *plan = object_of(set, struct pass_poll, fid)->domain->fabric->hook;
+
+    if (plan && fault_plan_loses(plan))
+        fault_wire_flush(plan);
+    return pass_poll_ops.poll(set, context, count);
+}
+
+static struct fi_ops_wait wait_ops = {
+    .size = sizeof(wait_ops),
+    .wait = set_wait,
+};
+
+static struct fi_ops_poll poll_ops;
+
 /* ---- Domain ---- */
 
 static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -251,16 +278,10 @@ static int connect_ep(struct fid_ep *ep, const void *addr, const void *param, si
 
 /* ---- Closing ---- */
 
-static int close_fabric(struct fid *fid)
+static void finish(void *own)
 {
-    struct fault_plan *plan = *pass_hook(fid);
-    int rc = pass_fabric_fid_ops.close(fid);
-
-    if (rc || !plan)
-        return rc;
-    fault_plan_finish(plan);
-    free(plan);
-    return 0;
+    fault_plan_finish(own);
+    free(own);
 }
 
 static int close_ep(struct fid *fid)
@@ -308,8 +329,10 @@ static void opened(const struct pass_fabric *fabric, struct fid *fid,
 
     if (fid->fclass == FI_CLASS_CQ) {
         cq = calloc(1, sizeof(*cq));
-        if (cq)
+        if (cq) {
             cq->plan = fabric->hook;
+            cq->in_set = opening->cq && opening->cq->wait_obj == FI_WAIT_SET;
+        }
         *pass_hook(fid) = cq;
     } else if (fid->fclass == FI_CLASS_CNTR) {
         *pass_hook(fid) = calloc(1, sizeof(struct fault_cntr));
@@ -335,7 +358,7 @@ static void closed(struct fid *fid)
 
 static const struct pass_watch watch = {.opened = opened, .closed = closed};
 
-static struct fi_ops fabric_fid_ops, ep_fid_ops;
+static struct fi_ops ep_fid_ops;
 static struct fi_ops_fabric fabric_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_mr mr_ops = {
@@ -348,8 +371,6 @@ static struct fi_ops_cm cm_ops;
 
 static void fill_tables(void)
 {
-    fabric_fid_ops = pass_fabric_fid_ops;
-    fabric_fid_ops.close = close_fabric;
     ep_fid_ops = pass_ep_fid_ops;
     ep_fid_ops.close = close_ep;
     ep_fid_ops.bind = bind_ep;
@@ -366,6 +387,8 @@ static void fill_tables(void)
     domain_ops.endpoint = open_ep;
     domain_ops.endpoint2 = open_ep2;
     domain_ops.srx_ctx = open_srx;
+    poll_ops = pass_poll_ops;
+    poll_ops.poll = set_poll;
     eq_ops = pass_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
@@ -376,7 +399,7 @@ static void fill_tables(void)
 void fault_control_ops(struct pass_ops *ops)
 {
     fill_tables();
-    ops->fabric_fid = &fabric_fid_ops;
+    ops->finish = finish;
     ops->ep_fid = &ep_fid_ops;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;
@@ -384,4 +407,6 @@ void fault_control_ops(struct pass_ops *ops)
     ops->watch = &watch;
     ops->cm = &cm_ops;
     ops->eq = &eq_ops;
+    ops->wait = &wait_ops;
+    ops->poll = &poll_ops;
 }

@@ -225,6 +225,8 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
         ends = take_ends(cq, buf, count, src);
     if (ends) {
         fall_silent(own);
+        if (own->in_set && own->count)
+            fi_cq_signal(cq->lower);
         return ends;
     }
     rc = src ? fi_cq_readfrom(cq->lower, buf, count, src) : fi_cq_read(cq->lower, buf, count);
@@ -293,8 +295,11 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
     bool wanted = true;
     ssize_t rc;
 
-    if (own && own->count && take_error(cq, entry))
+    if (own && own->count && take_error(cq, entry)) {
+        if (own->in_set && own->count)
+            fi_cq_signal(cq->lower);
         return 1;
+    }
     rc = fi_cq_readerr(cq->lower, entry, flags);
     if (rc == 1 && own && fault_plan_loses(own->plan))
         fault_wire_done(own->plan, &entry->op_context, true, &wanted);

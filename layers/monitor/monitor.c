@@ -62,25 +62,17 @@ static int page_create(const struct open_args *args, struct monitor_page **ret_p
     return 0;
 }
 
-static int close_fabric(struct fid *fid)
+static void finish(void *own)
 {
-    struct monitor_page *page = *pass_hook(fid);
-    int rc = pass_fabric_fid_ops.close(fid);
-
-    if (!rc && page)
-        page_destroy(page);
-    return rc;
+    page_destroy(own);
 }
 
 static struct pass_ops ops;
-static struct fi_ops fabric_fid_ops;
 
 static void fill_ops(void)
 {
-    fabric_fid_ops = pass_fabric_fid_ops;
-    fabric_fid_ops.close = close_fabric;
     monitor_data_ops(&ops);
-    ops.fabric_fid = &fabric_fid_ops;
+    ops.finish = finish;
 }
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)

@@ -62,15 +62,17 @@ static void count_lost(const struct monitor_page *page)
     __atomic_fetch_add(&page->header->lost, 1, __ATOMIC_RELAXED);
 }
 
-static void refused(const struct monitor_object *object, struct weft_monitor_block *block,
-                    const struct call *call, ssize_t rc)
+static void refused(const struct monitor_object *object, uint64_t *count, const void *context)
 {
-    monitor_add(rc == -FI_EAGAIN ? &block->again[call->kind] : &block->failed[call->kind], 1);
-    if (call->context)
-        forget(object->page, call->context);
+    monitor_add(count, 1);
+    if (context)
+        forget(object->page, context);
 }
 
-static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+/* Inline for certain, and nothing here gives a function a pointer to the call: then it is never
+ * built. */
+static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
+                                                                const struct call *call, ssize_t rc)
 {
     const struct monitor_object *object = ep->hook;
     struct monitor_slot *slot = object ? monitor_slot_of(object) : NULL;
@@ -83,7 +85,10 @@ static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ss
         return rc;
     }
     if (__builtin_expect(rc < 0, 0)) {
-        refused(object, slot->block, call, rc);
+        refused(object,
+                rc == -FI_EAGAIN ? &slot->block->again[call->kind]
+                                 : &slot->block->failed[call->kind],
+                call->context);
         return rc;
     }
     receive = (kinds[call->kind] & KIND_CLASS) == CALL_CLASS_RECV;

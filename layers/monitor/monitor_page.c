@@ -165,6 +165,9 @@ static struct monitor_slot *slot_take(struct monitor_page *page, uint32_t object
     for (struct monitor_slot *slot = page->slots; slot; slot = slot->next)
         if (slot->object == object && !slot->owner)
             return slot;
+    for (struct monitor_slot *slot = page->slots; slot; slot = slot->next)
+        if (slot->empty)
+            return slot;
     return slot_create(page, count);
 }
 
@@ -180,6 +183,7 @@ static struct monitor_slot *slot_own(struct monitor_page *page, uint32_t object)
         return NULL;
     slot->object = slot->block->object = object;
     slot->owner = monitor_thread;
+    slot->empty = false;
     slot->block->thread = (uint32_t)gettid();
     used = (uint32_t)(slot->block - block_at(page, 0)) + 1;
     if (used > page->header->block_count)
@@ -326,6 +330,7 @@ static void slots_close(struct monitor_page *page, uint32_t entry)
         } else {
             block_move(page->closed->block, slot->block);
             slot->owner = NULL;
+            slot->empty = true;
         }
         slot->object = slot->block->object = 0;
         slot->block->thread = 0;

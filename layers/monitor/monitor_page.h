@@ -37,6 +37,7 @@ struct monitor_slot {
     struct weft_monitor_block *block;
     uint32_t object;
     uint32_t until_sample;
+    bool empty;        /* nobody's, of no object, without a count */
     const void *owner; /* the thread; NULL: free for the next that wants this object */
     struct monitor_slot *next;
 };

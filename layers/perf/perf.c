@@ -93,27 +93,22 @@ static void report(struct perf_layer *layer)
 }
 
 /* The child of a fork has its parent's counts: it says nothing. */
-static int close_fabric(struct fid *fid)
+static void finish(void *own)
 {
-    struct perf_layer *layer = *pass_hook(fid);
-    int rc = pass_fabric_fid_ops.close(fid);
+    struct perf_layer *layer = own;
 
-    if (rc || !layer || layer->blocks.generation != fork_generation)
-        return rc;
+    if (layer->blocks.generation != fork_generation)
+        return;
     report(layer);
     layer_destroy(layer);
-    return 0;
 }
 
 static struct pass_ops ops;
-static struct fi_ops fabric_fid_ops;
 
 static void fill_ops(void)
 {
-    fabric_fid_ops = pass_fabric_fid_ops;
-    fabric_fid_ops.close = close_fabric;
     perf_count_ops(&ops);
-    ops.fabric_fid = &fabric_fid_ops;
+    ops.finish = finish;
 }
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)

@@ -137,28 +137,23 @@ static int layer_create(const struct open_args *args, struct profile_layer **ret
 }
 
 /* The child of a fork has its parent's counts and no thread of it: it says nothing. */
-static int close_fabric(struct fid *fid)
+static void finish(void *own)
 {
-    struct profile_layer *layer = *pass_hook(fid);
-    int rc = pass_fabric_fid_ops.close(fid);
+    struct profile_layer *layer = own;
 
-    if (rc || !layer || layer->profile->blocks.generation != fork_generation)
-        return rc;
+    if (layer->profile->blocks.generation != fork_generation)
+        return;
     stop_thread(layer);
     report(layer);
     layer_destroy(layer);
-    return 0;
 }
 
 static struct pass_ops ops;
-static struct fi_ops fabric_fid_ops;
 
 static void fill_ops(void)
 {
-    fabric_fid_ops = pass_fabric_fid_ops;
-    fabric_fid_ops.close = close_fabric;
     profile_data_ops(&ops);
-    ops.fabric_fid = &fabric_fid_ops;
+    ops.finish = finish;
 }
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)

@@ -29,7 +29,7 @@ enum {
 struct profile_counts {
     uint64_t calls[CALL_KINDS], again[CALL_KINDS], failed[CALL_KINDS], bytes[CALL_KINDS];
     uint64_t retried[CALL_KINDS]; /* accepted, after the thread's call before was refused */
-    uint64_t sizes[CALL_CLASSES][PROFILE_SIZES];
+    uint64_t sizes[CALL_KINDS][PROFILE_SIZES]; /* of those that were accepted */
     uint64_t completions, errors, reads, empty_reads, unexpected;
     uint64_t connects, accepts, rejects;
 };

@@ -9,13 +9,13 @@
 
 static unsigned char classes[CALL_KINDS]; /* call_class, in one load */
 
-static void begin_time(struct profile *profile, const struct call *call)
+static void begin_time(struct profile *profile, const void *context, enum call_kind kind)
 {
-    struct profile_open_op *op = profile_slot(profile, call->context);
+    struct profile_open_op *op = profile_slot(profile, context);
 
     atomic_store_explicit(&op->start, profile_now(), memory_order_relaxed);
-    atomic_store_explicit(&op->class, classes[call->kind], memory_order_relaxed);
-    atomic_store_explicit(&op->context, call->context, memory_order_release);
+    atomic_store_explicit(&op->class, classes[kind], memory_order_relaxed);
+    atomic_store_explicit(&op->context, context, memory_order_release);
 }
 
 /* One that never completed, or was refused, must not be taken for the next with its context. */
@@ -37,14 +37,17 @@ static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
     block = profile_block_of(profile);
     if (__builtin_expect(block && --block->until_sample == 0, 0)) {
         block->until_sample = profile->sample;
-        begin_time(profile, call);
+        begin_time(profile, call->context, call->kind);
     } else {
         forget(profile, call->context);
     }
     return 0;
 }
 
-static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+/* Inline for certain, and nothing here gives a function a pointer to the call: then it is never
+ * built. */
+static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
+                                                                const struct call *call, ssize_t rc)
 {
     struct profile *profile = ep->hook;
     struct profile_block *block = profile ? profile_block_of(profile) : NULL;
@@ -54,7 +57,7 @@ static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ss
     block_add(&block->counts.calls[call->kind], 1);
     if (__builtin_expect(rc >= 0, 1)) {
         block_add(&block->counts.bytes[call->kind], call->len);
-        block_add(&block->counts.sizes[classes[call->kind]][profile_size_class(call->len)], 1);
+        block_add(&block->counts.sizes[call->kind][profile_size_class(call->len)], 1);
         if (__builtin_expect(block->refused >> call->kind & 1, 0)) {
             block->refused &= ~((uint64_t)1 << call->kind);
             block_add(&block->counts.retried[call->kind], 1);

@@ -60,16 +60,16 @@ static void table_calls(const struct profile_counts *counts, FILE *out)
 
 static void table_sizes(const struct profile_counts *counts, FILE *out)
 {
-    for (int class = 0; class < CALL_CLASSES; class ++) {
+    for (int call = 0; call < CALL_KINDS; call++) {
         bool any = false;
 
         for (unsigned i = 0; i < PROFILE_SIZES; i++) {
-            if (!counts->sizes[class][i])
+            if (!counts->sizes[call][i])
                 continue;
             if (!any)
-                fprintf(out, "sizes of %s:", class_names[class]);
+                fprintf(out, "sizes of %s:", call_name(call));
             print_size(i, out);
-            fprintf(out, " %" PRIu64, counts->sizes[class][i]);
+            fprintf(out, " %" PRIu64, counts->sizes[call][i]);
             any = true;
         }
         if (any)
@@ -130,14 +130,12 @@ static void json_sizes(const uint64_t *sizes, FILE *out)
     }
 }
 
-static void json_class(struct profile *profile, const struct profile_counts *counts, int class,
-                       FILE *out)
+static void json_class(struct profile *profile, int class, FILE *out)
 {
     const struct profile_times *times = &profile->times[class];
 
-    fprintf(out, "\"%s\":{\"sizes\":{", class_names[class]);
-    json_sizes(counts->sizes[class], out);
-    fprintf(out, "},\"timed\":%" PRIu64 ",\"ns\":{", timed(profile, class));
+    fprintf(out, "\"%s\":{\"timed\":%" PRIu64 ",\"ns\":{", class_names[class],
+            timed(profile, class));
     for (int q = 0; q < QUANTILES; q++)
         fprintf(out, "%s\"%g\":%" PRIu64, q ? "," : "", quantiles[q],
                 profile_quantile(times, quantiles[q]));
@@ -168,9 +166,11 @@ static void print_json(struct profile *profile, const struct profile_counts *cou
             continue;
         fprintf(out,
                 "%s\"%s\":{\"calls\":%" PRIu64 ",\"again\":%" PRIu64 ",\"failed\":%" PRIu64
-                ",\"bytes\":%" PRIu64 ",\"retried\":%" PRIu64 "}",
+                ",\"bytes\":%" PRIu64 ",\"retried\":%" PRIu64 ",\"sizes\":{",
                 comma, call_name(i), counts->calls[i], counts->again[i], counts->failed[i],
                 counts->bytes[i], counts->retried[i]);
+        json_sizes(counts->sizes[i], out);
+        fputs("}}", out);
         comma = ",";
     }
     fprintf(out,
@@ -181,7 +181,7 @@ static void print_json(struct profile *profile, const struct profile_counts *cou
             counts->unexpected, waiting(profile), most_waiting(profile));
     for (int class = 0; class < CALL_CLASSES; class ++) {
         fputs(class ? "," : "", out);
-        json_class(profile, counts, class, out);
+        json_class(profile, class, out);
     }
     fputs("}}\n", out);
 }
@@ -228,6 +228,37 @@ static void single(const struct metrics *metrics, const char *name, const char *
     fprintf(metrics->out, "} %" PRIu64 "\n", count);
 }
 
+/* Buckets end at 0, 1, 3, 7, ... bytes, the last one where there is something. */
+static void sizes_of(const struct metrics *metrics, int call, const struct profile_counts *counts)
+{
+    const uint64_t *sizes = counts->sizes[call];
+    unsigned last = PROFILE_SIZES;
+    uint64_t count = 0;
+
+    while (last && !sizes[last - 1])
+        last--;
+    for (unsigned i = 0; i < last; i++) {
+        count += sizes[i];
+        metric(metrics, "message_bytes_bucket", "call", call_name(call));
+        fprintf(metrics->out, ",le=\"%" PRIu64 "\"} %" PRIu64 "\n",
+                i < 64 ? ((uint64_t)1 << i) - 1 : UINT64_MAX, count);
+    }
+    metric(metrics, "message_bytes_bucket", "call", call_name(call));
+    fprintf(metrics->out, ",le=\"+Inf\"} %" PRIu64 "\n", count);
+    metric(metrics, "message_bytes_sum", "call", call_name(call));
+    fprintf(metrics->out, "} %" PRIu64 "\n", counts->bytes[call]);
+    metric(metrics, "message_bytes_count", "call", call_name(call));
+    fprintf(metrics->out, "} %" PRIu64 "\n", count);
+}
+
+static void message_sizes(const struct metrics *metrics, const struct profile_counts *counts)
+{
+    type(metrics, "message_bytes", "histogram");
+    for (int i = 0; i < CALL_KINDS; i++)
+        if (counts->calls[i])
+            sizes_of(metrics, i, counts);
+}
+
 static void latencies(const struct metrics *metrics, struct profile *profile)
 {
     type(metrics, "latency_seconds", "summary");
@@ -259,6 +290,7 @@ static void print_prometheus(struct profile *profile, const struct profile_count
     by_call(&metrics, "failed_total", counts->failed, counts->calls);
     by_call(&metrics, "retried_total", counts->retried, counts->calls);
     by_call(&metrics, "bytes_total", counts->bytes, counts->calls);
+    message_sizes(&metrics, counts);
     single(&metrics, "completions_total", "counter", counts->completions);
     single(&metrics, "errors_total", "counter", counts->errors);
     single(&metrics, "cq_reads_total", "counter", counts->reads);

@@ -32,8 +32,8 @@ static const struct param_def params[] = {
         .type = PARAM_SIZE,
         .default_text = "0",
         .help = "tags=emulate: bytes of the largest message that is sent in pieces of buffer_size "
-                "without asking; larger ones wait at the sender until they are received. 0 is 8 "
-                "times buffer_size.",
+                "without asking; larger ones wait at the sender until they are received. 0 is as "
+                "measured over the lower: 8 times buffer_size where that is tcp.",
     },
     {
         .key = "use_rndv_write",
@@ -47,7 +47,8 @@ static const struct param_def params[] = {
         .type = PARAM_BOOL,
         .default_text = "yes",
         .help = "tags=emulate: receive buffers are shared by all connections where the lower can "
-                "do that; else each connection has msg_rx_size of them, and senders count.",
+                "do that; else each connection has its own, msg_rx_size at most, and senders "
+                "count.",
     },
     {
         .key = "msg_rx_size",
@@ -55,7 +56,9 @@ static const struct param_def params[] = {
         .default_text = "128",
         .min = 8,
         .max = 1024,
-        .help = "tags=emulate: receive buffers of a connection, where they are not shared.",
+        .help =
+            "tags=emulate: receive buffers of a connection, where they are not shared. It begins "
+            "with 8, and has more while its peer uses them up.",
     },
     {
         .key = "saved_size",
@@ -128,7 +131,9 @@ const struct part rxm_part = {
         "land in the buffers of the application and completions in its queues, and the peer may be "
         "any that speaks FI_PROTO_XNET, libfabric's own reliable datagrams over tcp among them.\n\n"
         "The first operations to a peer wait until the connection is there, as many as an endpoint "
-        "may have under way. When it cannot be made they complete with the error.",
+        "may have under way. When it cannot be made they complete with the error.\n\n"
+        "With FI_SHARED_AV in the hints, address vectors that processes open with the same name in "
+        "the same domain hold the same addresses at the same indices.",
     .kind = PART_LAYER,
     .gives = EP_SET(FI_EP_RDM),
     .stands_on = EP_SET(FI_EP_MSG),

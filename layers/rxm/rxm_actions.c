@@ -6,6 +6,7 @@
 
 #include "core/info.h"
 #include "core/log.h"
+#include "core/wait.h"
 #include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_link.h"
 #include "layers/rxm/rxm_wait.h"
@@ -103,17 +104,27 @@ static int cm_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
     return rc;
 }
 
+/* libfabric's native endpoints dial again at once, some dozens of times in a second. */
+static void tell_refused(struct rxm_ep *ep, const union addr *from, const char *why)
+{
+    char text[ADDR_TEXT_MAX];
+
+    addr_text(&from->sa, text, sizeof(text));
+    if (rxm_refused_tell(&ep->refused, from, why, clock_ms()))
+        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks %s", text, why);
+    else
+        LOG_INFO("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks %s", text, why);
+}
+
 static void cm_reject(struct rxm_cm *cm, void *request, const void *data, size_t len,
                       const char *why)
 {
     struct rxm_ep *ep = ep_of(cm);
     struct fi_info *info = request;
-    char text[ADDR_TEXT_MAX];
     union addr from;
 
     if (why && !rxm_addr_import(info->addr_format, info->dest_addr, &from))
-        LOG_INFO("rxm", FI_LOG_EP_CTRL, ": refused %s, which speaks %s",
-                 addr_text(&from.sa, text, sizeof(text)), why);
+        tell_refused(ep, &from, why);
     fi_reject(ep->pep, info->handle, data, len);
     info_free(info);
 }

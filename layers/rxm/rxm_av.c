@@ -217,5 +217,6 @@ void rxm_av_attach(struct rxm_ep *ep)
 {
     ep->listener.inserted = on_inserted;
     ep->listener.removed = on_removed;
+    ep->listener.unit = ep->unit;
     av_attach(ep->av, &ep->listener);
 }

@@ -18,8 +18,19 @@ struct rxm_credit {
     unsigned quantum; /* as many are granted at once */
 };
 
+/* How many receives a connection has: few, and twice as many as long as its peer uses them up. */
+struct rxm_window {
+    unsigned size, least, most; /* receives that are to be posted, and what it may be */
+    unsigned posted;            /* that are */
+    unsigned used;              /* since the last turn */
+    bool turned;                /* there was one, */
+    long long turn_ms;          /* then */
+};
+
 /* queue: receives that the connection has posted when all of them are. */
 void rxm_credit_init(struct rxm_credit *credit, unsigned queue);
+/* That has changed. */
+void rxm_credit_resize(struct rxm_credit *credit, unsigned queue);
 /* What the two sides said (enum rxm_flow). */
 void rxm_credit_agree(struct rxm_credit *credit, uint8_t own, uint8_t other);
 
@@ -48,6 +59,12 @@ static inline void rxm_credit_posted(struct rxm_credit *credit)
     credit->owed++;
 }
 
+/* It could not be posted after all. */
+static inline void rxm_credit_unposted(struct rxm_credit *credit)
+{
+    credit->owed--;
+}
+
 /* How many to grant now, or 0. */
 uint32_t rxm_credit_due(const struct rxm_credit *credit);
 /* They have been granted. */
@@ -55,5 +72,15 @@ static inline void rxm_credit_gave(struct rxm_credit *credit, uint32_t count)
 {
     credit->owed -= count;
 }
+
+void rxm_window_init(struct rxm_window *window, unsigned most);
+/* A receive was used. True when half of them were since the last turn: it is time for one. */
+static inline bool rxm_window_used(struct rxm_window *window)
+{
+    return ++window->used >= (window->size + 1) / 2;
+}
+
+/* Sets the size anew. */
+void rxm_window_turn(struct rxm_window *window, long long now_ms);
 
 #endif

@@ -10,8 +10,10 @@
 #include "core/eq.h"
 #include "core/info.h"
 #include "core/no.h"
+#include "core/poll_set.h"
 #include "core/srx.h"
 #include "core/stx.h"
+#include "core/wait_set.h"
 #include "core/unit.h"
 #include "layers/rxm/rxm_cntr.h"
 #include "layers/rxm/rxm_cq.h"
@@ -95,6 +97,12 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
     return fi_query_atomic(domain->lower, datatype, op, attr, flags);
 }
 
+static int domain_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr,
+                            struct fid_poll **set)
+{
+    return poll_set_open(&rxm_domain_of(fid)->base, attr, set);
+}
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
     .av_open = domain_av_open,
@@ -102,7 +110,7 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = rxm_ep_open,
     .scalable_ep = rxm_sep_open,
     .cntr_open = rxm_cntr_open,
-    .poll_open = no_domain_poll_open,
+    .poll_open = domain_poll_open,
     .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
@@ -206,7 +214,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = fabric_domain,
     .passive_ep = no_fabric_passive_ep,
     .eq_open = fabric_eq_open,
-    .wait_open = no_fabric_wait_open,
+    .wait_open = wait_set_open,
     .trywait = fabric_trywait,
     .domain2 = fabric_domain2,
 };

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info.h"
+#include "core/part.h"
 
 enum {
     OPS_FIRST = 16,
@@ -14,6 +15,7 @@ enum {
     PACKETS_FIRST = 2,
     PACKETS_MOST = 64,
     TX_SIZE = 1024,
+    SEGMENTS = 8, /* of a message in pieces, where the lower says nothing */
     QUEUE_MAX = 1024,
 };
 
@@ -106,14 +108,33 @@ static struct fi_ops_cq_owner sink_ops = {
 
 /* ---- Opening and closing ---- */
 
+/* A piece says its length in 16 bits. */
+static void limit_segments(struct rxm_emu *emu, size_t limit)
+{
+    bool none = limit < emu->eager_limit || emu->eager_limit > UINT16_MAX;
+
+    emu->segment_limit = none ? emu->eager_limit : limit;
+}
+
+/* Pieces cost about twice as much where each has a receive, and a credit, of its own. */
+void rxm_emu_ask(struct rxm_emu *emu, struct fid_ep *ep)
+{
+    size_t size, len = sizeof(size);
+
+    if (emu->limit_said)
+        return;
+    if (fi_getopt(&ep->fid, FI_OPT_ENDPOINT, OPT_FETCH_SIZE, &size, &len))
+        size = SEGMENTS * emu->eager_limit;
+    limit_segments(emu, emu->feed == RXM_FEED_POSTED ? size / 2 : size);
+}
+
 static void read_params(struct rxm_emu *emu, const struct params *params)
 {
     size_t segments = params_size(params, "sar_limit");
 
     emu->eager_limit = params_size(params, "buffer_size");
-    emu->segment_limit = segments ? segments : 8 * emu->eager_limit;
-    if (emu->segment_limit < emu->eager_limit || emu->eager_limit > UINT16_MAX)
-        emu->segment_limit = emu->eager_limit;
+    emu->limit_said = segments > 0;
+    limit_segments(emu, segments ? segments : SEGMENTS * emu->eager_limit);
     emu->write_rndv = params_bool(params, "use_rndv_write");
     emu->saved_limit = params_size(params, "saved_size");
     emu->queue = (unsigned)params_int(params, "msg_rx_size");
@@ -128,6 +149,7 @@ static void read_lower(struct rxm_emu *emu, const struct fi_info *lower)
                     ? RXM_FEED_ASKED
                     : RXM_FEED_POSTED;
     emu->flow = emu->feed == RXM_FEED_POSTED ? RXM_FLOW_ON : RXM_FLOW_OFF;
+    emu->lower_waits = lower->domain_attr->resource_mgmt == FI_RM_ENABLED;
     emu->virt_addr = mr & FI_MR_VIRT_ADDR;
     emu->prov_key = mr & FI_MR_PROV_KEY;
     emu->data_takes_receive = lower->mode & FI_RX_CQ_DATA;

@@ -155,12 +155,14 @@ struct rxm_emu {
     bool saved_said; /* the bound was reached, and said */
     bool refill;     /* there may be room again */
     enum rxm_feed feed;
-    unsigned queue;  /* receives posted to a connection */
-    uint8_t flow;    /* enum rxm_flow */
-    bool write_rndv; /* own rendezvous are written, not read */
+    unsigned queue;   /* receives posted to a connection, at most */
+    uint8_t flow;     /* enum rxm_flow */
+    bool lower_waits; /* a sender waits in the lower while there is no receive (FI_RM_ENABLED) */
+    bool write_rndv;  /* own rendezvous are written, not read */
     bool virt_addr, prov_key;
     bool data_takes_receive; /* a write with CQ data costs its target one (FI_RX_CQ_DATA) */
     size_t eager_limit, segment_limit;
+    bool limit_said; /* by sar_limit; else the lower is asked */
     size_t lower_inject, lower_iov, lower_max;
     uint64_t mr_flags; /* of regions of our own */
     uint64_t key;      /* the last one chosen */
@@ -172,6 +174,8 @@ struct rxm_emu {
 /* Of an endpoint with its infos; sets ep->emu. */
 int rxm_emu_open(struct rxm_ep *ep);
 void rxm_emu_close(struct rxm_ep *ep); /* of an endpoint without connections */
+/* ep, not connected yet, is one of the lower: sets what only it tells. */
+void rxm_emu_ask(struct rxm_emu *emu, struct fid_ep *ep);
 /* Ends broken connections, goes on with what stalls. */
 void rxm_emu_run(struct rxm_emu *emu);
 static inline bool rxm_emu_busy(const struct rxm_emu *emu)
@@ -189,6 +193,20 @@ void rxm_ids_remove(struct rxm_ids *ids, uint64_t id);
 
 /* There may be room again for what was left with the lower. */
 void rxm_emu_refill(struct rxm_emu *emu);
+/* No more is taken from the peer for now. */
+bool rxm_emu_stopped(const struct rxm_link *link);
+struct rxm_packet_buffer *rxm_packet_buffer_get(struct rxm_link *link); /* NULL without memory */
+void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
+
+/* ---- rxm_emu_posted.c ---- */
+
+/* A packet has come, or not (error). */
+void rxm_emu_received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error);
+/* As rxm_emu_link_fill, while the connection is in use; and grants what that allows. */
+void rxm_emu_post_more(struct rxm_link *link);
+void rxm_emu_post_up(struct rxm_link *link);
+/* The lower's endpoint is closed. */
+void rxm_emu_post_end(struct rxm_link *link);
 /* A peer has written, with CQ data. link: NULL when the lower's queue does not tell; context: of
  * the receive that it took, where it takes one. */
 void rxm_emu_written(struct rxm_emu *emu, struct rxm_link *link, struct rxm_context *context,

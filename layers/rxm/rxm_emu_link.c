@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A lower that asks for buffers (FI_PEER) gets one for each packet as it comes, so that memory
- * follows who is talking; any other has receives posted on each connection, and credits say how
- * many packets may come. Beyond the bound of what is kept, a packet that is asked for is left with
- * the lower, and receives are not posted again.
+ * follows who is talking; any other has receives posted on each connection (rxm_emu_posted).
+ * Beyond the bound of what is kept, a packet that is asked for is left with the lower, and receives
+ * are not posted again.
  */
 #include <string.h>
 
@@ -18,13 +18,12 @@ static bool is_full(const struct rxm_emu *emu)
     return emu->saved > emu->saved_limit;
 }
 
-/* No more is taken from it for now. */
-static bool is_stopped(const struct rxm_link *link)
+bool rxm_emu_stopped(const struct rxm_link *link)
 {
     return is_full(link->owner->emu) || link->emu.answers > RXM_EMU_ANSWERS;
 }
 
-static struct rxm_packet_buffer *buffer_get(struct rxm_link *link)
+struct rxm_packet_buffer *rxm_packet_buffer_get(struct rxm_link *link)
 {
     struct rxm_packet_buffer *buffer = rxm_buffers_get(&link->owner->emu->packets);
 
@@ -37,7 +36,7 @@ static struct rxm_packet_buffer *buffer_get(struct rxm_link *link)
     return buffer;
 }
 
-static void buffer_put(struct rxm_packet_buffer *buffer)
+void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer)
 {
     rxm_buffers_put(&buffer->conn->owner->emu->packets, buffer);
 }
@@ -54,8 +53,8 @@ static int feed_get(struct fid_peer_srx *srx, const struct fi_peer_match_attr *a
                     struct fi_peer_rx_entry **entry)
 {
     struct rxm_link *link = object_of(srx, struct rxm_link, emu.feed);
-    struct rxm_packet_buffer *buffer = buffer_get(link);
-    bool full = link->emu.held || is_stopped(link);
+    struct rxm_packet_buffer *buffer = rxm_packet_buffer_get(link);
+    bool full = link->emu.held || rxm_emu_stopped(link);
 
     if (__builtin_expect(!buffer, 0))
         return -FI_ENOMEM;
@@ -106,7 +105,7 @@ static void feed_free(struct fi_peer_rx_entry *entry)
     struct rxm_packet_buffer *buffer = buffer_of(entry);
 
     list_detach(&buffer->held);
-    buffer_put(buffer);
+    rxm_packet_buffer_put(buffer);
 }
 
 static void feed_resolve(struct fid_peer_srx *srx,
@@ -124,98 +123,6 @@ static struct fi_ops_srx_owner feed_ops = {
     .free_entry = feed_free,
 };
 
-/* ---- A lower that has receives posted ---- */
-
-static int post_one(struct rxm_link *link, struct rxm_packet_buffer *buffer)
-{
-    int rc = (int)fi_recv(link->ep, buffer->bytes, buffer->iov.iov_len, buffer->buffer.desc,
-                          FI_ADDR_UNSPEC, &buffer->context);
-
-    if (rc)
-        return rc;
-    list_attach(&buffer->held, &link->emu.receives);
-    rxm_credit_posted(&link->emu.credit);
-    return 0;
-}
-
-static void grant(struct rxm_link *link)
-{
-    uint32_t due = rxm_credit_due(&link->emu.credit);
-    struct rxm_packet packet = {.type = RXM_CREDIT, .credits = due};
-
-    if (!due || !link->emu.up || link->emu.dead)
-        return;
-    rxm_credit_gave(&link->emu.credit, due);
-    rxm_send_control(link, &packet, NULL, 0);
-}
-
-static void post_again(struct rxm_link *link, struct rxm_packet_buffer *buffer, bool usable)
-{
-    if (!usable || link->emu.dead || is_stopped(link) || post_one(link, buffer)) {
-        link->emu.unposted += !link->emu.dead && usable;
-        link->owner->emu->refill = link->owner->emu->refill || link->emu.unposted;
-        buffer_put(buffer);
-    }
-    grant(link);
-}
-
-/* A receive is over: buffer holds what came, unless there is an error. */
-static void received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
-{
-    struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
-    struct rxm_link *link = buffer->conn;
-
-    list_detach(&buffer->held);
-    if (error) {
-        if (error->err == FI_ETRUNC)
-            rxm_emu_link_break(link, "a packet longer than the limit");
-    } else {
-        rxm_emu_packet(link, buffer->bytes, len);
-    }
-    if (link->owner->emu->feed == RXM_FEED_POSTED)
-        post_again(link, buffer, !error); /* else the lower gives it back */
-}
-
-static int fill_one(struct rxm_link *link)
-{
-    struct rxm_packet_buffer *buffer = buffer_get(link);
-    int rc;
-
-    if (!buffer)
-        return -FI_ENOMEM;
-    buffer->context.done = received;
-    rc = post_one(link, buffer);
-    if (rc)
-        buffer_put(buffer);
-    return rc;
-}
-
-int rxm_emu_link_fill(struct rxm_link *link)
-{
-    struct rxm_emu *emu = link->owner->emu;
-    int rc = 0;
-
-    if (emu->feed != RXM_FEED_POSTED)
-        return 0;
-    for (unsigned i = 0; !rc && i < emu->queue; i++) {
-        rc = fill_one(link);
-        link->emu.unposted += rc == -FI_EAGAIN;
-        rc = rc == -FI_EAGAIN ? 0 : rc;
-    }
-    emu->refill = emu->refill || link->emu.unposted;
-    return rc;
-}
-
-static void refill_link(struct rxm_link *link)
-{
-    if (link->emu.dead || is_stopped(link))
-        return;
-    while (link->emu.unposted && !fill_one(link))
-        link->emu.unposted--;
-    link->owner->emu->refill = link->owner->emu->refill || link->emu.unposted;
-    grant(link);
-}
-
 /* Hands what the lower keeps for us over, as long as there is room. */
 static void take_held(struct rxm_emu *emu)
 {
@@ -228,7 +135,7 @@ static void take_held(struct rxm_emu *emu)
         struct fi_peer_rx_entry *entry = &buffer->entry;
 
         list_detach(&buffer->held);
-        if (is_stopped(buffer->conn)) {
+        if (rxm_emu_stopped(buffer->conn)) {
             list_attach(&buffer->held, &emu->held);
             continue;
         }
@@ -248,38 +155,10 @@ void rxm_emu_refill(struct rxm_emu *emu)
     if (emu->feed != RXM_FEED_POSTED || is_full(emu))
         return;
     list_for_each (item, &emu->ep->links)
-        refill_link(list_item(item, struct rxm_link, all));
+        rxm_emu_post_more(list_item(item, struct rxm_link, all));
 }
 
 /* ---- What the lower writes ---- */
-
-/* One queue for all connections, without addresses: only a receive would tell whose it was. */
-static void written_by_somebody(struct rxm_emu *emu, uint64_t flags, size_t len, uint64_t data)
-{
-    struct fid_peer_cq *sink = emu->ep->rx_sink;
-
-    if (sink)
-        sink->owner_ops->write(sink, NULL, flags, len, NULL, data, 0, FI_ADDR_NOTAVAIL);
-}
-
-void rxm_emu_written(struct rxm_emu *emu, struct rxm_link *link, struct rxm_context *context,
-                     uint64_t flags, size_t len, uint64_t data)
-{
-    struct rxm_packet_buffer *buffer = NULL;
-
-    if (context && emu->data_takes_receive && emu->feed == RXM_FEED_POSTED) {
-        buffer = object_of(context, struct rxm_packet_buffer, context);
-        link = buffer->conn;
-        list_detach(&buffer->held);
-    }
-    if (!link) {
-        written_by_somebody(emu, flags, len, data);
-        return;
-    }
-    rxm_link_received(link, NULL, flags, len, NULL, data, 0);
-    if (buffer)
-        post_again(link, buffer, true);
-}
 
 /* Completions of receives, where each connection has a queue of its own. */
 static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
@@ -292,13 +171,13 @@ static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags,
     else if (__builtin_expect(flags & FI_TAGGED, 0))
         rxm_emu_bare(link, buf, len, tag, flags & FI_REMOTE_CQ_DATA ? &data : NULL);
     else
-        received(context, len, NULL);
+        rxm_emu_received(context, len, NULL);
     return 0;
 }
 
 static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
 {
-    received(error->op_context, 0, error);
+    rxm_emu_received(error->op_context, 0, error);
     return 0;
 }
 
@@ -323,7 +202,8 @@ void rxm_emu_link_init(struct rxm_link *link)
     list_init(&mine->receives);
     list_init(&mine->broken);
     mine->err = FI_ECONNRESET;
-    rxm_credit_init(&mine->credit, emu->queue);
+    rxm_window_init(&mine->window, emu->queue);
+    rxm_credit_init(&mine->credit, mine->window.size);
     link->source.srx.peer_ops = &rxm_emu_source_ops;
     link->rx_peer.owner_ops = &rx_ops;
     fid_init(&mine->feed.ep_fid.fid, FI_CLASS_SRX_CTX, link, NULL);
@@ -335,7 +215,7 @@ void rxm_emu_link_up(struct rxm_link *link)
     rxm_credit_agree(&link->emu.credit, link->owner->emu->flow, link->cm.other.flow);
     link->emu.up = true;
     rxm_op_resume(link);
-    grant(link);
+    rxm_emu_post_up(link);
 }
 
 void rxm_emu_link_break(struct rxm_link *link, const char *what)
@@ -404,11 +284,5 @@ void rxm_emu_link_end(struct rxm_link *link, bool mute)
     end_ops(link, mine->err);
     list_detach(&mine->stalled);
     rxm_emu_recv_fail(link, mine->err);
-    while (!list_empty(&mine->receives)) {
-        struct rxm_packet_buffer *buffer =
-            list_item(mine->receives.next, struct rxm_packet_buffer, held);
-
-        list_detach(&buffer->held);
-        buffer_put(buffer);
-    }
+    rxm_emu_post_end(link);
 }

@@ -21,17 +21,16 @@ struct rxm_emu_link {
     struct list stalled;      /* in emu->stalled */
     struct list broken;       /* in emu->broken */
     struct rxm_credit credit;
-    unsigned piecemeal;   /* messages of which pieces are still to come */
-    unsigned held;        /* messages that the lower keeps for us */
-    unsigned answers;     /* to the peer's packets, that wait to be sent */
-    unsigned outstanding; /* operations that the lower has */
-    unsigned unposted;    /* receives to be posted when there is room */
-    bool granting;        /* a grant is under way */
-    bool up;              /* packets can be sent */
-    bool dead;            /* it has ended */
-    bool mute;            /* and nobody is told of it */
-    bool resuming;        /* operations that stall are being gone through */
-    int err;              /* what its operations end in, positive */
+    struct rxm_window window; /* receives, where they are posted */
+    unsigned piecemeal;       /* messages of which pieces are still to come */
+    unsigned held;            /* messages that the lower keeps for us */
+    unsigned answers;         /* to the peer's packets, that wait to be sent */
+    unsigned outstanding;     /* operations that the lower has */
+    bool up;                  /* packets can be sent */
+    bool dead;                /* it has ended */
+    bool mute;                /* and nobody is told of it */
+    bool resuming;            /* operations that stall are being gone through */
+    int err;                  /* what its operations end in, positive */
 };
 
 /* Before the lower's endpoint is made: what it will receive by. */

@@ -48,6 +48,7 @@ struct rxm_op *rxm_op_get(struct rxm_link *link)
     op->err = 0;
     op->lower_flags = 0;
     op->at = 0;
+    op->packet.type = RXM_EAGER; /* nothing that goes first, until it is said */
     list_init(&op->stalled);
     list_attach(&op->link, &link->emu.ops);
     return op;
@@ -179,12 +180,20 @@ bool rxm_op_again(ssize_t rc)
     }
 }
 
+/* Does the packet say what the peer waits for? Nothing that waits for credits itself may be before
+ * it, or both ends wait for ever. */
+static bool goes_first(const struct rxm_op *op)
+{
+    return op->packet.type == RXM_CREDIT;
+}
+
 static void stall(struct rxm_op *op)
 {
     struct rxm_link *link = op->conn;
+    struct list *place = goes_first(op) ? link->emu.waiting.next : &link->emu.waiting;
 
     if (list_empty(&op->stalled))
-        list_attach(&op->stalled, &link->emu.waiting);
+        list_attach(&op->stalled, place);
     if (list_empty(&link->emu.stalled))
         list_attach(&link->emu.stalled, &link->owner->emu->stalled);
 }
@@ -214,7 +223,7 @@ void rxm_op_start(struct rxm_op *op)
     struct rxm_link *link = op->conn;
 
     /* What a step posts may complete before it returns, and must not end the operation then. */
-    if (!link->emu.up || !list_empty(&link->emu.waiting) || !take_step(op))
+    if (!link->emu.up || (!list_empty(&link->emu.waiting) && !goes_first(op)) || !take_step(op))
         stall(op);
 }
 

@@ -253,8 +253,12 @@ static const char *begin(struct rxm_link *link, const struct rxm_packet *packet,
     if (rc && rc != -FI_ENOENT)
         return "no memory for a message";
     inbound = inbound_get(link, packet, kind, !rc);
-    if (!inbound)
+    if (!inbound && rc)
         return no_memory(entry);
+    if (!inbound) {
+        rxm_emu_deliver(link, entry, packet, FI_ENOMEM);
+        return "no memory for a message";
+    }
     inbound->entry = rc ? NULL : entry;
     inbound->room = rc ? 0 : room_of(entry);
     *unmatched = rc ? entry : NULL;

@@ -165,7 +165,8 @@ ssize_t rxm_rndv_send(struct rxm_link *link, const struct post *post, size_t len
         return rc;
     }
     op->posted = true;
-    op->lower_flags = post->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE);
+    op->lower_flags =
+        post->flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE);
     return 0;
 }
 

@@ -11,7 +11,9 @@
 #include "layers/rxm/rxm_emu.h"
 
 /* What of a post's flags means something to the lower. */
-#define LOWER_FLAGS (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define LOWER_FLAGS                                                                                \
+    (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |                  \
+     FI_COMMIT_COMPLETE)
 
 enum {
     SMALL = 64 /* bytes of payload that are copied behind the header rather than gathered */

@@ -12,6 +12,7 @@
 #include "core/info.h"
 #include "core/no.h"
 #include "core/part.h"
+#include "core/post.h"
 #include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_control.h"
 #include "layers/rxm/rxm_emu.h"
@@ -162,6 +163,11 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
     size_t size;
 
+    /* The lower's affair: its listener says what holds for every connection. */
+    if (level == FI_OPT_ENDPOINT && optname == FI_OPT_SHARED_MEMORY_PERMITTED)
+        return fi_setopt(&ep->pep->fid, level, optname, optval, optlen);
+    if (level == FI_OPT_ENDPOINT && optname == OPT_MATCH_WATCH)
+        return match_watch_option(ep->match, optval);
     if (level != FI_OPT_ENDPOINT || optname != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     if (optlen < sizeof(size))
@@ -378,6 +384,8 @@ static int op_flags(struct rxm_ep *ep, int command, uint64_t *flags)
         *flags = tx ? ep->info->tx_attr->op_flags : ep->info->rx_attr->op_flags;
         return 0;
     }
+    if (tx && post_refuses(*flags))
+        return (int)post_refused();
     if (tx)
         return set_tx_flags(ep, *flags & ~FI_TRANSMIT);
     if (ep->enabled)
@@ -467,13 +475,7 @@ static struct fi_ops_cm cm_ops = {
     .size = sizeof(cm_ops),
     .setname = ep_setname,
     .getname = ep_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = no_cm_listen,
-    .accept = no_cm_accept,
-    .reject = no_cm_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    NO_CM_CONNECTION,
 };
 
 /* Packets of ours know nothing of scalable endpoints. */
@@ -588,34 +590,36 @@ int rxm_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     return ep ? finish_open(ep, info, ret_ep) : -FI_ENOMEM;
 }
 
-int rxm_ep_open_tx(struct rxm_sep *sep, unsigned index, struct fi_tx_attr *attr,
-                   struct fid_ep **ret_ep, void *context)
+int rxm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
+                   void *context)
 {
-    struct rxm_ep *ep = new_ep(sep->domain, FI_CLASS_TX_CTX, context);
+    struct rxm_ep *ep =
+        new_ep(object_of(sep->domain, struct rxm_domain, base), FI_CLASS_TX_CTX, context);
     int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    ep->sep = sep;
+    ep->sep = object_of(sep, struct rxm_sep, base);
     ep->source = (uint8_t)(index + 1);
     rc = finish_open(ep, sep->info, ret_ep);
     if (rc || !attr)
         return rc;
     ep->info->tx_attr->op_flags = attr->op_flags;
     ep->lower_info->tx_attr->op_flags = attr->op_flags;
-    memcpy(attr, ep->info->tx_attr, abi_tx_attr_size(sep->domain->base.fabric->abi));
+    memcpy(attr, ep->info->tx_attr, abi_tx_attr_size(sep->domain->fabric->abi));
     return 0;
 }
 
-int rxm_ep_open_rx(struct rxm_sep *sep, unsigned index, struct fi_rx_attr *attr,
-                   struct fid_ep **ret_ep, void *context)
+int rxm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
+                   void *context)
 {
-    struct rxm_ep *ep = new_ep(sep->domain, FI_CLASS_RX_CTX, context);
+    struct rxm_ep *ep =
+        new_ep(object_of(sep->domain, struct rxm_domain, base), FI_CLASS_RX_CTX, context);
     int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    ep->sep = sep;
+    ep->sep = object_of(sep, struct rxm_sep, base);
     ep->target = (uint8_t)index;
     rc = finish_open(ep, sep->info, ret_ep);
     if (rc || !attr)

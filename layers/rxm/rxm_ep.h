@@ -19,6 +19,7 @@
 #include "layers/rxm/rxm_cq.h"
 #include "layers/rxm/rxm_domain.h"
 #include "layers/rxm/rxm_peer.h"
+#include "layers/rxm/rxm_refused.h"
 
 enum {
     RXM_REMOVED_MAX = 32,
@@ -78,6 +79,7 @@ struct rxm_ep {
     bool top;                  /* no upper sees what happens before the application does */
     /* Connections: rxm_control.c */
     struct rxm_cm cm;
+    struct rxm_refused refused;
     struct fid_eq *eq;
     struct fid_pep *pep; /* its own, or sep's */
     struct unit_source eq_source, timer_source;
@@ -89,9 +91,9 @@ struct rxm_ep {
 
 int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 /* Contexts of a scalable endpoint; attr may be NULL, and is set to what it is then. */
-int rxm_ep_open_tx(struct rxm_sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+int rxm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
                    void *context);
-int rxm_ep_open_rx(struct rxm_sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+int rxm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
                    void *context);
 
 /* -FI_EAGAIN, after some progress: a loop of posts alone gets there. */

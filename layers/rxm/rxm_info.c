@@ -21,8 +21,9 @@
 #define ADDED_CAPS                                                                                 \
     (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |       \
      FI_NAMED_RX_CTX | FI_PEER)
-/* What an application gets only when it asks, because it changes what its queues say. */
-#define ASKED_CAPS (FI_SOURCE_ERR | FI_AV_USER_ID)
+/* What an application gets only when it asks, because it changes what its queues say, or what names
+ * mean. */
+#define ASKED_CAPS (FI_SOURCE_ERR | FI_AV_USER_ID | FI_SHARED_AV)
 
 enum {
     RX_SIZE = 65536,
@@ -36,6 +37,10 @@ static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
 #define ATOMIC_ORDERS                                                                              \
     ((uint64_t)(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |                  \
                 FI_ORDER_ATOMIC_WAW))
+
+/* Without queues that tell us at once, a lower may have done an access before we see the packet
+ * that came first. */
+#define ACCESS_AFTER_SEND ((uint64_t)(FI_ORDER_RAS | FI_ORDER_WAS))
 
 /* hints or an info of ours, as the lower should see it in either mode. */
 static struct fi_info *to_lower(const struct fi_info *hints)
@@ -82,7 +87,8 @@ static struct fi_info *to_plain_lower(const struct fi_info *hints, bool shared)
     if (!need)
         return NULL;
     need->caps = (hints->caps & PASSED_CAPS & ~FI_ATOMIC) | FI_MSG | RNDV_CAPS;
-    need->caps |= shared ? FI_PEER : 0;
+    if (shared || (hints->tx_attr->msg_order | hints->rx_attr->msg_order) & ACCESS_AFTER_SEND)
+        need->caps |= FI_PEER;
     need->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 0;
     need->ep_attr->mem_tag_format = 0;
     need->mode |= FI_RX_CQ_DATA; /* credits see to it */
@@ -91,6 +97,8 @@ static struct fi_info *to_plain_lower(const struct fi_info *hints, bool shared)
     need->tx_attr->msg_order &= ~ATOMIC_ORDERS;
     need->rx_attr->msg_order &= ~ATOMIC_ORDERS;
     need->tx_attr->msg_order |= FI_ORDER_SAS; /* packets come in their order */
+    if (need->tx_attr->msg_order & FI_ORDER_WAR)
+        need->tx_attr->msg_order |= FI_ORDER_SAR; /* atomics are packets */
     need->tx_attr->comp_order = 0;
     need->rx_attr->msg_order |= FI_ORDER_SAS;
     need->rx_attr->comp_order = 0;
@@ -172,13 +180,15 @@ static void describe(struct fi_info *info, uint64_t asked)
     info->domain_attr->max_ep_rx_ctx = RXM_CONTEXTS;
     info->domain_attr->max_ep_stx_ctx = SHARED_MAX;
     info->domain_attr->max_ep_srx_ctx = SHARED_MAX;
-    info->domain_attr->caps |= asked & FI_AV_USER_ID;
+    info->domain_attr->caps |= asked & (FI_AV_USER_ID | FI_SHARED_AV);
     info->fabric_attr->fabric = NULL;
 }
 
 /* Packets of ours have no place for the contexts of scalable endpoints. */
 static void describe_emulated(struct fi_info *info, uint64_t asked)
 {
+    bool told_in_order = info->caps & FI_PEER;
+
     describe(info, asked);
     info->caps &= ~(uint64_t)FI_NAMED_RX_CTX;
     info->caps |= FI_ATOMIC;
@@ -193,9 +203,10 @@ static void describe_emulated(struct fi_info *info, uint64_t asked)
     info->tx_attr->inject_size = RXM_EMU_INJECT;
     info->tx_attr->iov_limit = RXM_EMU_IOV;
     info->rx_attr->iov_limit = RXM_EMU_IOV;
-    /* A large message is fetched when it has matched: what follows it may overtake its payload. */
-    info->tx_attr->msg_order &= ~(uint64_t)(FI_ORDER_RAS | FI_ORDER_WAS);
-    info->rx_attr->msg_order &= ~(uint64_t)(FI_ORDER_RAS | FI_ORDER_WAS);
+    if (!told_in_order) {
+        info->tx_attr->msg_order &= ~ACCESS_AFTER_SEND;
+        info->rx_attr->msg_order &= ~ACCESS_AFTER_SEND;
+    }
     info->tx_attr->msg_order |= ATOMIC_ORDERS;
     info->rx_attr->msg_order |= ATOMIC_ORDERS;
     info->tx_attr->comp_order = FI_ORDER_NONE;

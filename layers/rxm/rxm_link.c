@@ -184,6 +184,8 @@ int rxm_link_open(struct rxm_ep *owner, const struct rxm_peer *peer, struct fi_i
         rc = fi_endpoint(owner->domain->lower, info, &link->ep, link);
     if (!rc) {
         info->handle = NULL;
+        if (owner->emu)
+            rxm_emu_ask(owner->emu, link->ep);
         rc = bind_all(link);
     }
     if (!rc)

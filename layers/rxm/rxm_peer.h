@@ -11,6 +11,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_endpoint.h>
 
+#include "core/sep.h"
 #include "layers/rxm/rxm_cm.h"
 
 struct rxm_peer {
@@ -25,7 +26,8 @@ struct rxm_peer {
 
 enum {
     RXM_PEER_CHUNK = 512,
-    RXM_CONTEXTS = 64 /* most of a scalable endpoint, in each direction; at most 255 on the wire */
+    RXM_CONTEXTS =
+        SEP_CONTEXTS /* most of a scalable endpoint, in each direction; at most 255 on the wire */
 };
 
 struct rxm_peer_chunk {

@@ -8,7 +8,6 @@
 
 #include "core/info.h"
 #include "core/log.h"
-#include "core/no.h"
 #include "layers/rxm/rxm_av.h"
 #include "layers/rxm/rxm_control.h"
 #include "layers/rxm/rxm_info.h"
@@ -18,9 +17,14 @@ enum {
     SKIP = 15 /* progress calls without a look at the listener */
 };
 
-static struct rxm_sep *sep_of(struct fid *fid)
+static struct rxm_sep *own_of(struct sep *sep)
 {
-    return object_of(fid, struct rxm_sep, fid.fid);
+    return object_of(sep, struct rxm_sep, base);
+}
+
+static struct rxm_domain *domain_of(const struct rxm_sep *sep)
+{
+    return object_of(sep->base.domain, struct rxm_domain, base);
 }
 
 /* ---- The listener ---- */
@@ -82,7 +86,7 @@ static int source_trywait(struct unit_source *source)
     struct fid *fid = &sep->eq->fid;
 
     sep->skip = 0;
-    return fi_trywait(sep->domain->fabric->lower->fabric, &fid, 1) ? -FI_EAGAIN : 0;
+    return fi_trywait(domain_of(sep)->fabric->lower->fabric, &fid, 1) ? -FI_EAGAIN : 0;
 }
 
 static int start_listener(struct rxm_sep *sep)
@@ -95,215 +99,109 @@ static int start_listener(struct rxm_sep *sep)
         rc = fi_control(&sep->eq->fid, FI_GETWAIT, &sep->source.fd);
     if (rc)
         return rc;
-    unit_lock(sep->unit);
-    rc = unit_attach(sep->unit, &sep->source);
+    unit_lock(sep->base.unit);
+    rc = unit_attach(sep->base.unit, &sep->source);
     sep->listening = !rc;
-    unit_unlock(sep->unit);
+    unit_unlock(sep->base.unit);
     return rc;
 }
 
 /* ---- Contexts ---- */
 
+static unsigned index_of(const struct rxm_ep *context)
+{
+    return context->source ? context->source - 1u : context->target;
+}
+
+static void set_receiver(struct rxm_sep *sep, unsigned index, struct rxm_ep *context)
+{
+    unit_lock(sep->base.unit);
+    sep->rx[index] = context;
+    unit_unlock(sep->base.unit);
+}
+
 int rxm_sep_join(struct rxm_sep *sep, struct rxm_ep *context)
 {
-    int rc;
+    size_t class = context->fid.fid.fclass;
+    int rc = sep_join(&sep->base, class, index_of(context), &context->report, &context->av);
 
-    if (!sep->av)
-        return -FI_ENOAV;
-    /* A context without a queue is one that nobody uses, which some open and enable. */
-    rc = report_bind_unit(&context->report, &sep->domain->base, sep->unit);
     if (rc)
         return rc;
-    if (!context->av) {
-        context->av = sep->av;
-        children_hold(&sep->av->children);
-    }
+    if (class == FI_CLASS_RX_CTX)
+        set_receiver(sep, index_of(context), context);
     return sep->listening ? 0 : start_listener(sep);
 }
 
 void rxm_sep_leave(struct rxm_sep *sep, struct rxm_ep *context)
 {
-    struct rxm_ep **slot = context->fid.fid.fclass == FI_CLASS_TX_CTX
-                               ? &sep->tx[context->source - 1]
-                               : &sep->rx[context->target];
+    size_t class = context->fid.fid.fclass;
 
-    unit_lock(sep->unit);
-    *slot = NULL;
-    unit_unlock(sep->unit);
-}
-
-static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                      void *context)
-{
-    struct rxm_sep *sep = sep_of(&fid->fid);
-    int rc;
-
-    if (index < 0 || (size_t)index >= sep->info->ep_attr->tx_ctx_cnt)
-        return -FI_EINVAL;
-    if (sep->tx[index])
-        return -FI_EBUSY;
-    rc = rxm_ep_open_tx(sep, (unsigned)index, attr, ep, context);
-    if (!rc)
-        sep->tx[index] = rxm_ep_of(*ep);
-    return rc;
-}
-
-static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                      void *context)
-{
-    struct rxm_sep *sep = sep_of(&fid->fid);
-    int rc;
-
-    if (index < 0 || (size_t)index >= sep->info->ep_attr->rx_ctx_cnt)
-        return -FI_EINVAL;
-    if (sep->rx[index])
-        return -FI_EBUSY;
-    rc = rxm_ep_open_rx(sep, (unsigned)index, attr, ep, context);
-    if (rc)
-        return rc;
-    unit_lock(sep->unit);
-    sep->rx[index] = rxm_ep_of(*ep);
-    unit_unlock(sep->unit);
-    return 0;
+    if (class == FI_CLASS_RX_CTX)
+        set_receiver(sep, index_of(context), NULL);
+    sep_leave(&sep->base, class, index_of(context));
 }
 
 /* ---- The endpoint itself ---- */
 
-static int sep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+static int sep_control(struct sep *sep, int command, void *arg)
 {
-    struct rxm_sep *sep = sep_of(fid);
-    struct av *av;
-
-    if (other->fclass == FI_CLASS_EQ)
-        return 0; /* connections report to queues of their own */
-    if (other->fclass != FI_CLASS_AV)
-        return -FI_EINVAL; /* queues and counters are the contexts' */
-    av = object_of(other, struct av, fid.fid);
-    if (sep->av || av->domain != &sep->domain->base)
-        return -FI_EINVAL;
-    sep->av = av;
-    children_hold(&av->children);
-    return 0;
+    if (command != FI_BACKLOG)
+        return -FI_ENOSYS;
+    return fi_control(&own_of(sep)->pep->fid, command, arg);
 }
 
-static int sep_control(struct fid *fid, int command, void *arg)
+static int sep_setname(struct sep *base, void *addr, size_t addrlen)
 {
-    struct rxm_sep *sep = sep_of(fid);
-
-    switch (command) {
-    case FI_ENABLE: return sep->av ? 0 : -FI_ENOAV; /* contexts are enabled one by one */
-    case FI_BACKLOG: return fi_control(&sep->pep->fid, command, arg);
-    default: return -FI_ENOSYS;
-    }
+    return fi_setname(&own_of(base)->pep->fid, addr, addrlen);
 }
 
-static int sep_setname(fid_t fid, void *addr, size_t addrlen)
+static int sep_getname(struct sep *base, void *addr, size_t *addrlen)
 {
-    return fi_setname(&sep_of(fid)->pep->fid, addr, addrlen);
+    return fi_getname(&own_of(base)->pep->fid, addr, addrlen);
 }
 
-static int sep_getname(fid_t fid, void *addr, size_t *addrlen)
+static void sep_close(struct sep *base)
 {
-    return fi_getname(&sep_of(fid)->pep->fid, addr, addrlen);
-}
+    struct rxm_sep *sep = own_of(base);
 
-static bool has_contexts(const struct rxm_sep *sep)
-{
-    for (int i = 0; i < RXM_CONTEXTS; i++)
-        if (sep->tx[i] || sep->rx[i])
-            return true;
-    return false;
-}
-
-static int sep_close(struct fid *fid)
-{
-    struct rxm_sep *sep = sep_of(fid);
-
-    if (has_contexts(sep))
-        return -FI_EBUSY;
-    if (sep->unit) {
-        unit_lock(sep->unit);
-        unit_detach(sep->unit, &sep->source);
-        unit_unlock(sep->unit);
+    if (base->unit) {
+        unit_lock(base->unit);
+        unit_detach(base->unit, &sep->source);
+        unit_unlock(base->unit);
     }
     if (sep->pep)
         fi_close(&sep->pep->fid);
     if (sep->eq)
         fi_close(&sep->eq->fid);
-    if (sep->unit)
-        unit_release(sep->unit);
-    if (sep->av)
-        children_release(&sep->av->children);
-    children_release(&sep->domain->base.children);
     info_free(sep->lower_info);
-    info_free(sep->info);
+    sep_finish(base);
     free(sep);
-    return 0;
 }
 
-static struct fi_ops fid_ops = {
-    .size = sizeof(fid_ops),
-    .close = sep_close,
-    .bind = sep_bind,
-    .control = sep_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
-
-static struct fi_ops_ep ep_ops = {
-    .size = sizeof(ep_ops),
-    .cancel = no_ep_cancel,
-    .getopt = no_ep_getopt,
-    .setopt = no_ep_setopt,
-    .tx_ctx = sep_tx_ctx,
-    .rx_ctx = sep_rx_ctx,
-    .rx_size_left = no_ep_rx_size_left,
-    .tx_size_left = no_ep_tx_size_left,
-};
-
-static struct fi_ops_cm cm_ops = {
-    .size = sizeof(cm_ops),
+static const struct sep_ops ops = {
+    .open_tx = rxm_ep_open_tx,
+    .open_rx = rxm_ep_open_rx,
     .setname = sep_setname,
     .getname = sep_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = no_cm_listen,
-    .accept = no_cm_accept,
-    .reject = no_cm_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    .control = sep_control,
+    .close = sep_close,
 };
 
-static int count_of(size_t *count)
+static int open_parts(struct rxm_sep *sep)
 {
-    if (!*count)
-        *count = 1;
-    return *count <= RXM_CONTEXTS ? 0 : -FI_EINVAL;
-}
-
-static int open_parts(struct rxm_sep *sep, const struct fi_info *info)
-{
-    struct rxm_fabric *fabric = sep->domain->fabric;
+    struct rxm_fabric *fabric = domain_of(sep)->fabric;
     struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD};
     int rc;
 
-    sep->info = fabric_info(&fabric->base, info);
-    if (!sep->info)
-        return -FI_ENOMEM;
-    if (rxm_emulates(fabric->params, sep->info)) {
+    if (rxm_emulates(fabric->params, sep->base.info)) {
         LOG_WARN("rxm", FI_LOG_EP_CTRL,
                  ": FI_PROTO_RXM has no place for the contexts of scalable endpoints; "
                  "use rxm(tags=pass)");
         return -FI_ENOSYS;
     }
-    rc = count_of(&sep->info->ep_attr->tx_ctx_cnt);
+    rc = sep_share_unit(&sep->base);
     if (!rc)
-        rc = count_of(&sep->info->ep_attr->rx_ctx_cnt);
-    if (!rc)
-        rc = unit_create(sep->domain->base.info->domain_attr, fabric->base.part, &sep->unit);
-    if (!rc)
-        rc = rxm_lower_info(fabric->lower, fabric->base.api_version, fabric->params, sep->info,
+        rc = rxm_lower_info(fabric->lower, fabric->base.api_version, fabric->params, sep->base.info,
                             &sep->lower_info);
     if (!rc)
         rc = fi_eq_open(fabric->lower->fabric, &eq_attr, &sep->eq, sep);
@@ -328,23 +226,15 @@ int rxm_sep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **r
     sep = calloc(1, sizeof(*sep));
     if (!sep)
         return -FI_ENOMEM;
-    sep->domain = domain;
     sep->source.fd = -1;
     list_init(&sep->source.link);
-    children_hold(&domain->base.children);
-    fid_init(&sep->fid.fid, FI_CLASS_SEP, context, &fid_ops);
-    sep->fid.ops = &ep_ops;
-    sep->fid.cm = &cm_ops;
-    sep->fid.msg = &no_msg_ops;
-    sep->fid.tagged = &no_tagged_ops;
-    sep->fid.rma = &no_rma_ops;
-    sep->fid.atomic = &no_atomic_ops;
-    sep->fid.collective = &no_collective_ops;
-    rc = open_parts(sep, info);
+    rc = sep_init(&sep->base, &domain->base, info, &ops, context);
+    if (!rc)
+        rc = open_parts(sep);
     if (rc) {
-        sep_close(&sep->fid.fid);
+        sep_close(&sep->base);
         return rc;
     }
-    *ret_sep = &sep->fid;
+    *ret_sep = &sep->base.fid;
     return 0;
 }

@@ -8,27 +8,25 @@
 #ifndef WEFT_LAYERS_RXM_SEP_H
 #define WEFT_LAYERS_RXM_SEP_H
 
+#include "core/sep.h"
 #include "layers/rxm/rxm_ep.h"
 
 struct rxm_sep {
-    struct fid_ep fid;
-    struct rxm_domain *domain;
-    struct fi_info *info, *lower_info;
-    struct av *av; /* of all contexts, or NULL: not bound yet */
+    struct sep base; /* its unit is there from the start */
+    struct fi_info *lower_info;
     struct fid_eq *eq;
     struct fid_pep *pep;
-    struct unit *unit; /* contexts merge theirs with it when they are enabled */
     struct unit_source source;
-    unsigned skip;  /* progress calls that may still leave the EQ alone */
-    bool listening; /* source is attached */
-    struct rxm_ep *tx[RXM_CONTEXTS], *rx[RXM_CONTEXTS];
+    unsigned skip;                   /* progress calls that may still leave the EQ alone */
+    bool listening;                  /* source is attached */
+    struct rxm_ep *rx[RXM_CONTEXTS]; /* receive contexts that have joined; under the unit's lock */
 };
 
 int rxm_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                  void *context);
 
 /* A context is being enabled: it shares the unit and the address vector, and the listener runs from
- * the first one on. Units unlocked. */
+ * the first one on. Units unlocked. -FI_ENOAV; -FI_ENOCQ for a transmit context without a queue. */
 int rxm_sep_join(struct rxm_sep *sep, struct rxm_ep *context);
 /* A context is closed. */
 void rxm_sep_leave(struct rxm_sep *sep, struct rxm_ep *context);

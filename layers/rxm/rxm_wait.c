@@ -150,7 +150,7 @@ void rxm_wait_end_failed(struct rxm_ep *ep, struct rxm_wait *wait, int err, cons
         .op_context = context_of(wait),
         .flags = kind_of(wait),
         .err = err,
-        .prov_errno = err,
+        .prov_errno = why ? CQ_ERR_TEXT + err : err,
         .err_data = (void *)(uintptr_t)why,
         .err_data_size = why ? strlen(why) + 1 : 0,
         .src_addr = FI_ADDR_NOTAVAIL,

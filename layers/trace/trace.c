@@ -14,7 +14,16 @@ static void fill_ops(void)
     trace_data_ops(&ops);
     trace_control_ops(&ops);
     trace_peer_ops(&ops);
+    trace_group_ops(&ops);
     trace_object_ops(&ops);
+}
+
+struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_t place)
+{
+    static _Thread_local struct weft_trace_record nowhere;
+    struct trace_ring *ring = place == TRACE_NOWHERE ? NULL : trace_ring_of(object->file);
+
+    return ring && ring->head - place <= ring->mask ? &ring->records[place & ring->mask] : &nowhere;
 }
 
 static struct trace_object *fabric_object(struct trace_file *file, const struct open_args *args)
@@ -66,8 +75,9 @@ static const struct param_def params[] = {
         .key = "file",
         .type = PARAM_STRING,
         .default_text = "weft-trace.%p",
-        .help = "Where to record: %p is the process, %h the host. A file that is there is "
-                "replaced. /dev/shm keeps disks out of the times.",
+        .help =
+            "Where to record: %p is the process, %h the host. An older trace of that "
+            "name is replaced, another file is an error. /dev/shm keeps disks out of the times.",
     },
     {
         .key = "size",

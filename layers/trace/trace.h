@@ -7,6 +7,7 @@
 #ifndef WEFT_TRACE_LAYER_H
 #define WEFT_TRACE_LAYER_H
 
+#include "core/group.h"
 #include "core/pass.h"
 #include "layers/trace/trace_file.h"
 #include "layers/trace/trace_names.h"
@@ -89,6 +90,10 @@ static inline void trace_leave(const struct trace_object *object, uint64_t place
         trace_log(object, ring, place);
 }
 
+/* For what is known of a call when it has ended only; what is written of one without a record, or
+ * of one that was overwritten, is lost. */
+struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_t place);
+
 static inline struct trace_object *trace_of(struct fid *fid)
 {
     return *pass_hook(fid);
@@ -103,5 +108,17 @@ void trace_data_ops(struct pass_ops *ops);
 void trace_control_ops(struct pass_ops *ops);
 void trace_peer_ops(struct pass_ops *ops);
 void trace_object_ops(struct pass_ops *ops);
+void trace_group_ops(struct pass_ops *ops);
+
+/* ---- trace_group.c: groups of collectives, at the event that a join has completed ---- */
+
+/* False: the part below does not tell. It may make records: not between trace_begin and publish. */
+bool trace_group_ask(struct fid *fid, struct group_facts *facts);
+/* What the event's own record says of the group. */
+void trace_group_put(struct weft_trace_record *record, struct fid *fid,
+                     const struct group_facts *facts);
+/* What follows that record, which has been published. */
+void trace_group_members(struct trace_ring *ring, const struct trace_object *object,
+                         const struct weft_trace_record *of, const struct group_facts *facts);
 
 #endif

@@ -111,14 +111,12 @@ static struct fi_ops_cm pep_cm_ops;
 static int av_leave(struct fid_av *av, uint64_t place, int rc, const fi_addr_t *addr)
 {
     const struct trace_object *object = trace_of(&av->fid);
-    struct trace_ring *ring;
 
     if (place == TRACE_NOWHERE)
         return rc;
     trace_leave(object, place, rc);
-    ring = trace_ring_of(object->file);
-    if (addr && rc > 0 && ring->head - place <= ring->mask)
-        ring->records[place & ring->mask].peer = *addr;
+    if (addr && rc > 0)
+        trace_amend(object, place)->peer = *addr;
     return rc;
 }
 
@@ -156,6 +154,14 @@ static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64
     uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_REMOVE, &args);
 
     return (int)leave(&av->fid, place, pass_av_ops.remove(av, fi_addr, count, flags));
+}
+
+static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *len)
+{
+    const struct trace_args args = {.peer = fi_addr};
+    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_LOOKUP, &args);
+
+    return (int)leave(&av->fid, place, pass_av_ops.lookup(av, fi_addr, addr, len));
 }
 
 static struct fi_ops_av av_ops;
@@ -199,16 +205,60 @@ static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 
 static struct fi_ops_cntr cntr_ops;
 
+/* ---- Wait sets and poll sets; fi_poll, which is called in vain again and again, is no event ----
+ */
+
+static int set_wait(struct fid_wait *set, int timeout)
+{
+    uint64_t place = enter(&set->fid, TRACE_WAIT, 0, (uint64_t)timeout);
+
+    return (int)leave(&set->fid, place, pass_wait_ops.wait(set, timeout));
+}
+
+static struct fi_ops_wait wait_ops = {
+    .size = sizeof(wait_ops),
+    .wait = set_wait,
+};
+
+/* buf: the object's number. */
+static uint64_t enter_member(struct fid_poll *set, enum trace_call call, struct fid *fid)
+{
+    const struct trace_object *object = fid ? trace_of(fid) : NULL;
+    const struct trace_args args = {.buf = object ? object->number : 0};
+
+    return trace_enter(trace_of(&set->fid), call, &args);
+}
+
+static int poll_add(struct fid_poll *set, struct fid *fid, uint64_t flags)
+{
+    uint64_t place = enter_member(set, TRACE_POLL_ADD, fid);
+
+    return (int)leave(&set->fid, place, pass_poll_ops.poll_add(set, fid, flags));
+}
+
+static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
+{
+    uint64_t place = enter_member(set, TRACE_POLL_DEL, fid);
+
+    return (int)leave(&set->fid, place, pass_poll_ops.poll_del(set, fid, flags));
+}
+
+static struct fi_ops_poll poll_ops;
+
 /* ---- Event queues ---- */
 
-static void record_event(struct fid_eq *eq, const struct fid *about, uint32_t event, int32_t result)
+static void record_event(struct fid_eq *eq, struct fid *about, uint32_t event, int32_t result)
 {
     const struct trace_object *object = trace_of(&eq->fid);
     struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
     struct weft_trace_record *record;
+    struct group_facts facts;
+    bool group = false;
 
     if (!ring)
         return;
+    if (event == FI_JOIN_COMPLETE && about && about->fclass == FI_CLASS_MC)
+        group = trace_group_ask(about, &facts);
     record = trace_begin(ring, object, WEFT_TRACE_EVENT, trace_ticks(ring->tsc));
     record->result = result;
     record->inside = event;
@@ -216,9 +266,13 @@ static void record_event(struct fid_eq *eq, const struct fid *about, uint32_t ev
     record->buf = trace_word(about);
     record->len = record->tag = 0;
     record->peer = FI_ADDR_NOTAVAIL;
+    if (group)
+        trace_group_put(record, about, &facts);
     trace_ring_publish(ring);
     if (object->log)
         trace_log(object, ring, ring->head - 1);
+    if (group)
+        trace_group_members(ring, object, record, &facts);
 }
 
 /* Events of the library begin with a fid, those of the application need not. */
@@ -256,6 +310,15 @@ static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *entry, uint
     return rc;
 }
 
+/* tag: the event. */
+static ssize_t eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size_t len,
+                        uint64_t flags)
+{
+    uint64_t place = enter(&eq->fid, TRACE_EQ_WRITE, len, event);
+
+    return leave(&eq->fid, place, pass_eq_ops.write(eq, event, buf, len, flags));
+}
+
 static struct fi_ops_eq eq_ops;
 
 static void connection_tables(void)
@@ -284,20 +347,27 @@ void trace_control_ops(struct pass_ops *ops)
     av_ops.insertsvc = av_insertsvc;
     av_ops.insertsym = av_insertsym;
     av_ops.remove = av_remove;
+    av_ops.lookup = av_lookup;
     cntr_ops = pass_cntr_ops;
     cntr_ops.add = cntr_add;
     cntr_ops.set = cntr_set;
     cntr_ops.adderr = cntr_adderr;
     cntr_ops.seterr = cntr_seterr;
     cntr_ops.wait = cntr_wait;
+    poll_ops = pass_poll_ops;
+    poll_ops.poll_add = poll_add;
+    poll_ops.poll_del = poll_del;
     eq_ops = pass_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
     eq_ops.readerr = eq_readerr;
+    eq_ops.write = eq_write;
     ops->ep = &ep_ops;
     ops->cm = &cm_ops;
     ops->pep_cm = &pep_cm_ops;
     ops->av = &av_ops;
     ops->cntr = &cntr_ops;
     ops->eq = &eq_ops;
+    ops->wait = &wait_ops;
+    ops->poll = &poll_ops;
 }

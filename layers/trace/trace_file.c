@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ struct trace_file {
     struct weft_trace_header *header;
     struct trace_ring *all, *free; /* free: of threads that have ended, oldest first */
     bool refused;                  /* it has been said */
+    atomic_flag reading;           /* the clocks */
     unsigned layer_users[WEFT_TRACE_LAYERS];
 };
 
@@ -66,10 +68,12 @@ static bool tsc_is_constant(void)
     return false;
 }
 
-/* Of three tries the one in which the two clocks were read closest together. */
-static void read_clocks(struct weft_trace_header *header, struct weft_trace_clocks *clocks)
+/* Of three tries the one in which the two clocks were read closest together; written at once, since
+ * a crash may come at any time. */
+static void read_clocks(struct weft_trace_header *header, struct weft_trace_clocks *ret_clocks)
 {
     bool tsc = header->clock == WEFT_TRACE_CLOCK_TSC;
+    struct weft_trace_clocks clocks = {0};
     uint64_t best = UINT64_MAX;
     struct timespec wall;
 
@@ -78,12 +82,13 @@ static void read_clocks(struct weft_trace_header *header, struct weft_trace_cloc
 
         if (after - before < best) {
             best = after - before;
-            clocks->ticks = before + (after - before) / 2;
-            clocks->monotonic_ns = ns;
+            clocks.ticks = before + (after - before) / 2;
+            clocks.monotonic_ns = ns;
         }
     }
     clock_gettime(CLOCK_REALTIME, &wall);
-    clocks->realtime_ns = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+    clocks.realtime_ns = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
+    *ret_clocks = clocks;
 }
 
 #define FIRST_CALIBRATION_NS 200000
@@ -96,6 +101,14 @@ static void calibrate(struct weft_trace_header *header)
     while (trace_monotonic() - header->clocks[0].monotonic_ns < FIRST_CALIBRATION_NS)
         ;
     read_clocks(header, &header->clocks[1]);
+}
+
+void trace_file_clock(struct trace_file *file)
+{
+    if (atomic_flag_test_and_set_explicit(&file->reading, memory_order_acquire))
+        return;
+    read_clocks(file->header, &file->header->clocks[1]);
+    atomic_flag_clear_explicit(&file->reading, memory_order_release);
 }
 
 /* ---- Rings ---- */
@@ -130,6 +143,7 @@ static int ring_map(struct trace_file *file, uint32_t index, struct trace_ring *
     ring->mask = file->ring_bytes / sizeof(struct weft_trace_record) - 1;
     ring->tsc = file->header->clock == WEFT_TRACE_CLOCK_TSC;
     ring->size = size;
+    ring->clock_due = trace_ticks(ring->tsc) + TRACE_CLOCK_TICKS;
     ring->shared->capacity = ring->mask + 1;
     *ret_ring = ring;
     return 0;
@@ -290,15 +304,34 @@ static void file_destroy(struct trace_file *file)
     free(file);
 }
 
+/* Nothing is lost with it: there is none, it is an older trace, or has no bytes. */
+static bool may_replace(const char *path)
+{
+    static const char begun[sizeof(WEFT_TRACE_MAGIC)]; /* one whose writer did not get far */
+    char magic[sizeof(WEFT_TRACE_MAGIC)];
+    struct stat old;
+    ssize_t len;
+    int fd;
+
+    if (lstat(path, &old))
+        return true;
+    fd = S_ISREG(old.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd < 0)
+        return false;
+    len = read(fd, magic, sizeof(magic));
+    close(fd);
+    return len == 0 || (len == sizeof(magic) && (!memcmp(magic, WEFT_TRACE_MAGIC, sizeof(magic)) ||
+                                                 !memcmp(magic, begun, sizeof(magic))));
+}
+
 /* An older file of that name may be mapped by a process that runs: it is not cut short. Where two
  * begin at once, each makes its own, and the later one keeps the name. */
 static int open_new(const char *path)
 {
-    struct stat old;
     int fd;
 
     for (int tries = 0; tries < 100; tries++) {
-        if (!lstat(path, &old) && !S_ISREG(old.st_mode)) {
+        if (!may_replace(path)) {
             errno = EEXIST;
             return -1;
         }
@@ -323,11 +356,13 @@ static int file_make(struct trace_file *file)
     file->header_size = (sizeof(*file->header) + page - 1) / page * page;
     rc = -posix_fallocate(file->fd, 0,
                           (off_t)(file->header_size + WEFT_TRACE_RING_HEAD + file->ring_bytes));
-    if (rc)
+    mapped = rc ? MAP_FAILED
+                : mmap(NULL, file->header_size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (mapped == MAP_FAILED) {
+        rc = rc ? rc : -errno;
+        unlink(file->path);
         return rc;
-    mapped = mmap(NULL, file->header_size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
-    if (mapped == MAP_FAILED)
-        return -errno;
+    }
     file->header = mapped;
     file->header->header_size = file->header_size;
     file->header->ring_size = WEFT_TRACE_RING_HEAD + file->ring_bytes;
@@ -343,6 +378,7 @@ static int file_create(const char *path, size_t bytes, unsigned threads, struct 
     if (!file)
         return rc;
     file->fd = -1;
+    atomic_flag_clear(&file->reading);
     file->threads = threads;
     file->generation = fork_generation;
     file->ring_bytes = 4096;
@@ -380,7 +416,7 @@ int trace_file_open(const char *path, size_t bytes, unsigned threads, struct tra
     pthread_mutex_unlock(&mutex);
     if (rc)
         snprintf(why, why_size, "cannot write the file '%s': %s (parameter file)", name,
-                 strerror(-rc));
+                 rc == -EEXIST ? "it is there, and is no trace" : strerror(-rc));
     else
         *ret_file = file;
     return rc;
@@ -438,7 +474,7 @@ uint32_t trace_file_object(struct trace_file *file, unsigned layer, size_t fclas
         header->objects[number - 1] =
             (struct weft_trace_object){(uint16_t)layer, (uint16_t)fclass, parent};
     header->object_count = number;
-    read_clocks(header, &header->clocks[1]);
+    trace_file_clock(file);
     pthread_mutex_unlock(&mutex);
     return number;
 }
@@ -466,7 +502,7 @@ __attribute__((destructor)) static void unload(void)
         files = file->next;
         unmap_rings(file);
         if (file->generation == fork_generation)
-            read_clocks(file->header, &file->header->clocks[1]);
+            trace_file_clock(file);
         file_destroy(file);
     }
 }

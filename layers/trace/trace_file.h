@@ -28,6 +28,7 @@ struct trace_ring {
     struct weft_trace_ring *shared;
     uint64_t head, mask;
     uint64_t read_time; /* of the read that the entries which are recorded now came by */
+    uint64_t clock_due; /* ticks: when the clocks are to be read again */
     bool tsc;
     /* Not on the path. */
     struct trace_ring *next;    /* of the thread, or of the file's that are free */
@@ -73,6 +74,23 @@ static inline uint64_t trace_ticks(bool tsc)
         return __rdtsc();
 #endif
     return trace_monotonic();
+}
+
+enum {
+    TRACE_CLOCK_TICKS = 1 << 30 /* a second, or half of one */
+};
+
+/* Reads the clocks again: the longer ago the first reading was, the better the two tell how long a
+ * tick is, also when nothing else comes before a crash. No lock; of two at once one does nothing.
+ */
+void trace_file_clock(struct trace_file *file);
+
+static inline void trace_ring_clock(struct trace_ring *ring, uint64_t now)
+{
+    if (__builtin_expect(now < ring->clock_due, 1))
+        return;
+    ring->clock_due = now + TRACE_CLOCK_TICKS;
+    trace_file_clock(ring->file);
 }
 
 /* The next record, to be filled; trace_ring_publish makes it part of the file. */

@@ -26,7 +26,14 @@ static enum fi_log_subsys subsys_of(unsigned call)
     case TRACE_AV_INSERT:
     case TRACE_AV_INSERTSVC:
     case TRACE_AV_INSERTSYM:
-    case TRACE_AV_REMOVE: return FI_LOG_AV;
+    case TRACE_AV_REMOVE:
+    case TRACE_AV_SET:
+    case TRACE_SET_UNION:
+    case TRACE_SET_INTERSECT:
+    case TRACE_SET_DIFF:
+    case TRACE_SET_INSERT:
+    case TRACE_SET_REMOVE:
+    case TRACE_SET_ADDR: return FI_LOG_AV;
     case TRACE_MR_REG:
     case TRACE_MR_REGV:
     case TRACE_MR_REGATTR: return FI_LOG_MR;
@@ -62,15 +69,16 @@ static void put_number(struct text *text, const char *name, int64_t value)
 }
 
 /* The flags, data and key of a transfer are in the record behind its own, if it has any. */
-static void put_more(struct text *text, const struct trace_ring *ring, uint64_t place)
+static void put_more(struct text *text, unsigned call, const struct trace_ring *ring,
+                     uint64_t place)
 {
     const struct weft_trace_record *more = &ring->records[(place + 1) & ring->mask];
 
     if (place + 1 >= ring->head || more->kind != WEFT_TRACE_MORE)
         return;
     put(text, "flags", more->buf);
-    put(text, "data", more->len);
-    put(text, "key", more->peer);
+    put(text, call < CALL_COLL_BARRIER ? "data" : "result", more->len);
+    put(text, call < CALL_COLL_BARRIER ? "key" : "root", more->peer);
 }
 
 static void put_transfer(struct text *text, unsigned call, const struct weft_trace_record *record)
@@ -111,7 +119,7 @@ static void log_call(const struct trace_object *object, const struct trace_ring 
     else
         put_control(&text, record);
     if (call < CALL_KINDS)
-        put_more(&text, ring, place);
+        put_more(&text, call, ring, place);
     log_line("trace", FI_LOG_TRACE, subsys_of(call), trace_call_name(call), 0,
              "layer %u object %u%s = %d", object->layer, object->number, text.line,
              (int)record->result);

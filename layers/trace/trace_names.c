@@ -56,6 +56,22 @@ static const char *const names[] = {
     [TRACE_START_TAG - CALL_KINDS] = "peer start_tag",
     [TRACE_DISCARD_MSG - CALL_KINDS] = "peer discard_msg",
     [TRACE_DISCARD_TAG - CALL_KINDS] = "peer discard_tag",
+    [TRACE_AV_SET - CALL_KINDS] = "fi_av_set",
+    [TRACE_SET_UNION - CALL_KINDS] = "fi_av_set_union",
+    [TRACE_SET_INTERSECT - CALL_KINDS] = "fi_av_set_intersect",
+    [TRACE_SET_DIFF - CALL_KINDS] = "fi_av_set_diff",
+    [TRACE_SET_INSERT - CALL_KINDS] = "fi_av_set_insert",
+    [TRACE_SET_REMOVE - CALL_KINDS] = "fi_av_set_remove",
+    [TRACE_SET_ADDR - CALL_KINDS] = "fi_av_set_addr",
+    [TRACE_WAIT_OPEN - CALL_KINDS] = "fi_wait_open",
+    [TRACE_WAIT - CALL_KINDS] = "fi_wait",
+    [TRACE_POLL_OPEN - CALL_KINDS] = "fi_poll_open",
+    [TRACE_POLL_ADD - CALL_KINDS] = "fi_poll_add",
+    [TRACE_POLL_DEL - CALL_KINDS] = "fi_poll_del",
+    [TRACE_AV_LOOKUP - CALL_KINDS] = "fi_av_lookup",
+    [TRACE_EQ_WRITE - CALL_KINDS] = "fi_eq_write",
+    [TRACE_CQ_SIGNAL - CALL_KINDS] = "fi_cq_signal",
+    [TRACE_TRYWAIT - CALL_KINDS] = "fi_trywait",
 };
 
 const char *trace_call_name(unsigned call)

@@ -29,14 +29,12 @@ static const struct pass_watch watch = {.opened = open_object};
 static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
 {
     const struct trace_object *above = trace_of(parent);
-    struct trace_ring *ring;
 
     if (place == TRACE_NOWHERE)
         return rc;
     trace_leave(above, place, rc);
-    ring = trace_ring_of(above->file);
-    if (!rc && trace_of(fid) && ring->head - place <= ring->mask)
-        ring->records[place & ring->mask].buf = trace_of(fid)->number;
+    if (!rc && trace_of(fid))
+        trace_amend(above, place)->buf = trace_of(fid)->number;
     return rc;
 }
 
@@ -84,6 +82,33 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
     int rc = pass_eq_open(fabric, attr, eq, context);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*eq)->fid);
+}
+
+static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    uint64_t place = opening(&fabric->fid, TRACE_TRYWAIT, NULL, (uint64_t)count, 0);
+    int rc = pass_fabric_ops.trywait(fabric, fids, count);
+
+    if (trace_of(&fabric->fid))
+        trace_leave(trace_of(&fabric->fid), place, rc);
+    return rc;
+}
+
+static int open_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set)
+{
+    uint64_t place =
+        opening(&fabric->fid, TRACE_WAIT_OPEN, NULL, 0, attr ? (uint64_t)attr->wait_obj : 0);
+    int rc = pass_wait_open(fabric, attr, set);
+
+    return opened(&fabric->fid, place, rc, rc ? NULL : &(*set)->fid);
+}
+
+static int open_poll(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set)
+{
+    uint64_t place = opening(&domain->fid, TRACE_POLL_OPEN, NULL, 0, 0);
+    int rc = pass_poll_open(domain, attr, set);
+
+    return opened(&domain->fid, place, rc, rc ? NULL : &(*set)->fid);
 }
 
 static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -177,6 +202,20 @@ static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struc
     return opened(&sep->fid, place, rc, rc ? NULL : &(*ep)->fid);
 }
 
+/* peer: the first address of a range; len: how many members are expected. */
+static int open_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
+                    void *context)
+{
+    const struct trace_args args = {.context = trace_word(context),
+                                    .len = attr ? attr->count : 0,
+                                    .peer = attr ? attr->start_addr : FI_ADDR_NOTAVAIL,
+                                    .tag = attr ? attr->flags : 0};
+    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_SET, &args);
+    int rc = pass_av_ops.av_set(av, attr, set, context);
+
+    return opened(&av->fid, place, rc, rc ? NULL : &(*set)->fid);
+}
+
 static int join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
                 void *context)
 {
@@ -188,23 +227,56 @@ static int join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_
 
 /* ---- Memory regions ---- */
 
-static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access, uint64_t offset,
-               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+/* What does not fit into the call's own record stands behind it. */
+static uint64_t registering(struct fid *domain, enum trace_call call, const struct fi_mr_attr *attr,
+                            uint64_t flags)
 {
-    uint64_t place = opening(domain, TRACE_MR_REG, context, len, requested_key);
-    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, requested_key, flags, mr, context);
+    size_t len = flags & FI_MR_DMABUF ? 0 : call_total_len(attr->mr_iov, attr->iov_count);
+    const struct trace_object *object = trace_of(domain);
+    uint64_t place = opening(domain, call, attr->context, len, attr->requested_key);
+    struct weft_trace_record *record;
+    struct trace_ring *ring;
 
-    return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
+    if (place == TRACE_NOWHERE)
+        return place;
+    ring = trace_ring_of(object->file);
+    record = trace_begin(ring, object, WEFT_TRACE_MORE, ring->records[place & ring->mask].time);
+    record->context = trace_word(attr->context);
+    record->buf = flags;
+    record->len = len && attr->iov_count ? trace_word(attr->mr_iov->iov_base) : 0;
+    record->peer = attr->access;
+    record->tag = 0;
+    trace_ring_publish(ring);
+    return place;
 }
 
 static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint64_t access,
                 uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
                 void *context)
 {
-    uint64_t place =
-        opening(domain, TRACE_MR_REGV, context, call_total_len(iov, count), requested_key);
+    const struct fi_mr_attr attr = {.mr_iov = iov,
+                                    .iov_count = count,
+                                    .access = access,
+                                    .requested_key = requested_key,
+                                    .context = context};
+    uint64_t place = registering(domain, TRACE_MR_REGV, &attr, flags);
     int rc =
         pass_mr_ops.regv(domain, iov, count, access, offset, requested_key, flags, mr, context);
+
+    return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
+}
+
+static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    const struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+    const struct fi_mr_attr attr = {.mr_iov = &iov,
+                                    .iov_count = 1,
+                                    .access = access,
+                                    .requested_key = requested_key,
+                                    .context = context};
+    uint64_t place = registering(domain, TRACE_MR_REG, &attr, flags);
+    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, requested_key, flags, mr, context);
 
     return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
 }
@@ -212,8 +284,7 @@ static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint6
 static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
                    struct fid_mr **mr)
 {
-    size_t len = flags & FI_MR_DMABUF ? 0 : call_total_len(attr->mr_iov, attr->iov_count);
-    uint64_t place = opening(domain, TRACE_MR_REGATTR, attr->context, len, attr->requested_key);
+    uint64_t place = registering(domain, TRACE_MR_REGATTR, attr, flags);
     int rc = pass_mr_ops.regattr(domain, attr, flags, mr);
 
     return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
@@ -221,30 +292,12 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
 
 /* ---- Of every class ---- */
 
-static const struct fi_ops *untraced(size_t fclass)
-{
-    switch (fclass) {
-    case FI_CLASS_FABRIC: return &pass_fabric_fid_ops;
-    case FI_CLASS_DOMAIN: return &pass_domain_fid_ops;
-    case FI_CLASS_STX_CTX: return &pass_stx_fid_ops;
-    case FI_CLASS_PEP: return &pass_pep_fid_ops;
-    case FI_CLASS_AV: return &pass_av_fid_ops;
-    case FI_CLASS_AV_SET: return &pass_av_set_fid_ops;
-    case FI_CLASS_MR: return &pass_mr_fid_ops;
-    case FI_CLASS_EQ: return &pass_eq_fid_ops;
-    case FI_CLASS_CQ: return &pass_cq_fid_ops;
-    case FI_CLASS_CNTR: return &pass_cntr_fid_ops;
-    case FI_CLASS_MC: return &pass_mc_fid_ops;
-    default: return &pass_ep_fid_ops;
-    }
-}
-
 static int close_traced(struct fid *fid)
 {
     struct trace_object *object = trace_of(fid);
     uint64_t place = trace_enter(object, TRACE_CLOSE, &(struct trace_args){0});
     bool fabric = fid->fclass == FI_CLASS_FABRIC;
-    int rc = untraced(fid->fclass)->close(fid);
+    int rc = pass_fid_ops(fid->fclass)->close(fid);
 
     if (!object)
         return rc;
@@ -262,7 +315,7 @@ static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
     const struct trace_object *other = target ? trace_of(target) : NULL;
     const struct trace_args args = {.buf = other ? other->number : 0, .tag = flags};
     uint64_t place = trace_enter(object, TRACE_BIND, &args);
-    int rc = untraced(fid->fclass)->bind(fid, target, flags);
+    int rc = pass_fid_ops(fid->fclass)->bind(fid, target, flags);
 
     if (object)
         trace_leave(object, place, rc);
@@ -274,7 +327,7 @@ static int control_traced(struct fid *fid, int command, void *arg)
     const struct trace_object *object = trace_of(fid);
     const struct trace_args args = {.tag = (uint64_t)command};
     uint64_t place = trace_enter(object, TRACE_CONTROL, &args);
-    int rc = untraced(fid->fclass)->control(fid, command, arg);
+    int rc = pass_fid_ops(fid->fclass)->control(fid, command, arg);
 
     if (object)
         trace_leave(object, place, rc);
@@ -307,6 +360,8 @@ void trace_object_ops(struct pass_ops *ops)
     fabric_ops.domain2 = open_domain2;
     fabric_ops.passive_ep = open_pep;
     fabric_ops.eq_open = open_eq;
+    fabric_ops.wait_open = open_wait;
+    fabric_ops.trywait = trywait;
     domain_ops = pass_domain_ops;
     domain_ops.av_open = open_av;
     domain_ops.cq_open = open_cq;
@@ -314,6 +369,7 @@ void trace_object_ops(struct pass_ops *ops)
     domain_ops.endpoint2 = open_ep2;
     domain_ops.scalable_ep = open_sep;
     domain_ops.cntr_open = open_cntr;
+    domain_ops.poll_open = open_poll;
     domain_ops.stx_ctx = open_stx;
     domain_ops.srx_ctx = open_srx;
     ops->watch = &watch;
@@ -323,7 +379,8 @@ void trace_object_ops(struct pass_ops *ops)
     ops->ep->tx_ctx = open_tx;
     ops->ep->rx_ctx = open_rx;
     ops->cm->join = join;
+    ops->av->av_set = open_set;
     ops->fabric_fid = ops->domain_fid = ops->ep_fid = ops->pep_fid = ops->stx_fid = ops->cq_fid =
         ops->cntr_fid = ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid =
-            &trace_fid_ops;
+            ops->wait_fid = ops->poll_fid = &trace_fid_ops;
 }

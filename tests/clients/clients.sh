@@ -11,11 +11,13 @@ need() { # COMMAND: skip the test when it is not there
 
 # Open MPI 4.1 over its matching transport on libfabric, nothing else: it fails rather than fall back.
 # mpi SPEC RANKS PROGRAM...   It matches a prefix of provider names: $mpi_include, or tcp.
+# Its files are in $work, where no other mpirun of the same time takes away a folder of theirs.
 # $mpi_btl: its byte transports, for one-sided operations; by default all but those on libfabric.
 mpi() {
     local spec=$1 ranks=$2
     shift 2
-    timeout --kill-after=5 "${mpi_seconds:-120}" env LD_LIBRARY_PATH="$build" FI_PROVIDER="$spec" \
+    TMPDIR=$work timeout --kill-after=5 "${mpi_seconds:-120}" \
+        env LD_LIBRARY_PATH="$build" FI_PROVIDER="$spec" \
         mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
         -x LD_LIBRARY_PATH -x FI_PROVIDER \
         --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "${mpi_include:-tcp}" \

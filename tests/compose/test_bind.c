@@ -68,11 +68,14 @@ static void spec_binds_in_both_orders_and_prints_transport_first(void **state)
             fail_msg("%s", shown);
         full = stack_print(stack);
         brief = stack_print_short(stack);
+        assert_non_null(full);
+        assert_non_null(brief);
         assert_string_equal(full, good[i].full);
         assert_string_equal(brief, good[i].brief);
         back = bind(full, &shown);
         assert_non_null(back);
         again = stack_print(back);
+        assert_non_null(again);
         assert_string_equal(again, full);
         stack_release(stack);
         stack_release(back);

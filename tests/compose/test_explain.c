@@ -30,6 +30,7 @@ static struct fi_info *plan_all(const struct candidates *candidates, const struc
 {
     struct fi_info *all = NULL;
 
+    assert_non_null(hints);
     for (size_t i = 0; i < candidates->count; i++) {
         struct fi_info *infos = NULL;
 

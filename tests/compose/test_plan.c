@@ -290,6 +290,7 @@ static char *plan_text(const char *provider, const struct fi_info *hints, struct
     struct candidates candidates;
     struct text text = {0};
 
+    assert_non_null(complete);
     candidates_make(&fake_parts, &environment, 0, NULL, reasons, &candidates);
     for (size_t i = 0; i < candidates.count; i++) {
         struct fi_info *infos = NULL;
@@ -327,6 +328,7 @@ static void hints_go_down_and_offers_come_up(void **state)
 {
     struct fi_info *hints = info_alloc();
 
+    assert_non_null(hints);
     hints->mode = ~0ull;
     hints->domain_attr->mr_mode = INFO_ANY_MR_MODE;
     hints->ep_attr->type = FI_EP_RDM;
@@ -457,6 +459,7 @@ static void bare_transport_settles_by_the_endpoint_of_each_domain(void **state)
     struct fid_eq *eq;
     int rc;
 
+    assert_non_null(info);
     fake_reset();
     fabric = open_first("tcp", ABI_1_9, &rc);
     assert_string_equal(fake_log, "+tcp ");
@@ -485,6 +488,7 @@ static void bare_transport_has_a_fabric_for_each_layout(void **state)
     struct fid_fabric *fabric;
     int rc;
 
+    assert_non_null(info);
     fake_reset();
     fabric = open_first("tcp", ABI_1_3, &rc);
     assert_int_equal(fake_abi("tcp"), ABI_1_3);

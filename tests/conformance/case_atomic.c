@@ -742,8 +742,11 @@ static void behind_unexpected(void)
     conf_fill(large, sizeof large, 3);
     conf_post(p, fi_tsend(p->a.ep, large, sizeof large, NULL, p->a.peer, 5, large));
     conf_post(p, post(p, &t, 0, FI_FETCH_ATOMIC, FI_UINT64, FI_SUM, 1, &one, NULL, &got, &got));
-    conf_check(!ended(p, &got, FI_FETCH_ATOMIC).err && got == 0, "fetch behind a message");
+    if (!conf_strict())
+        conf_check(!ended(p, &got, FI_FETCH_ATOMIC).err && got == 0, "fetch behind a message");
     conf_post(p, fi_trecv(p->b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 5, 0, in));
+    if (conf_strict())
+        conf_check(!ended(p, &got, FI_FETCH_ATOMIC).err && got == 0, "fetch behind a message");
     conf_check(!conf_wait(p, &p->b, in).err && conf_holds(in, sizeof in, 3), "the message");
     conf_check(!conf_wait(p, &p->a, large).err, "its send");
     conf_quiet(p, 5);

@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "conf.h"
 
@@ -271,6 +273,147 @@ static void asynchronous(void)
     conf_pair_close(p);
 }
 
+/* ---- Named ones ---- */
+
+static struct conf_want want_named(const char *what)
+{
+    static char name[64];
+
+    snprintf(name, sizeof name, "conformance-%d-%s", (int)getpid(), what);
+    return (struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE | FI_SHARED_AV,
+                              .av_name = name};
+}
+
+static struct fid_av *open_named(struct conf_fabric *home, const char *name, uint64_t flags)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = name, .flags = flags};
+    struct fid_av *av;
+    int rc = fi_av_open(home->domain, &attr, &av, NULL);
+
+    conf_check(!rc, "fi_av_open: %s", fi_strerror(-rc));
+    conf_check(attr.map_addr != NULL, "no map_addr");
+    return av;
+}
+
+static void is_refused(struct conf_fabric *home, const char *name, uint64_t flags)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = name, .flags = flags};
+    struct fid_av *av;
+
+    conf_check(fi_av_open(home->domain, &attr, &av, NULL) < 0, "name '%s', flags %#lx", name,
+               (unsigned long)flags);
+}
+
+/* Two endpoints, each with its own AV of the same name: one inserts, both know. */
+static void named(void)
+{
+    struct fid_av *reader;
+    struct conf_want want;
+    struct conf_pair *p;
+    struct book book;
+    fi_addr_t at[3];
+    char in = 0, out = 'n';
+
+    conf_need("SHARED_AV");
+    want = want_named("pair");
+    p = conf_pair_open(want);
+    conf_check(!p->a.peer && p->b.peer == 1, "fi_addr_t %#lx and %#lx", (unsigned long)p->a.peer,
+               (unsigned long)p->b.peer);
+    talk(p, p->a.peer);
+    /* Of its own peer, whom the other end's AV has first. */
+    conf_post(p, fi_trecv(p->a.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in));
+    conf_post(p, fi_tsend(p->a.ep, &out, 1, NULL, p->b.peer, 1, &out));
+    conf_check(!conf_wait(p, &p->a, &in).err && in == 'n', "to itself");
+    conf_check(!conf_wait(p, &p->a, &out).err, "the send to itself");
+    book_open(&book, p, 3);
+    reader = open_named(&p->home, want.av_name, FI_READ);
+    conf_check(fi_av_insert(p->a.av, book_from(&book, 0), 3, at, 0, NULL) == 3, "fi_av_insert");
+    for (unsigned i = 0; i < 3; i++) {
+        conf_check(at[i] == 2 + i, "number %lu of %u", (unsigned long)at[i], i);
+        is_known(p->b.av, at[i], &book, i);
+        is_known(reader, at[i], &book, i);
+    }
+    conf_check(fi_av_insert(reader, book_from(&book, 0), 1, at, 0, NULL) < 0, "a reader inserts");
+    conf_check(fi_av_remove(reader, at, 1, 0) < 0, "a reader removes");
+    is_known(p->a.av, at[0], &book, 0);
+    conf_check(!fi_close(&reader->fid), "fi_close");
+    is_refused(&p->home, "conformance-nobody", FI_READ);
+    is_refused(&p->home, NULL, FI_READ);
+    is_refused(&p->home, "", 0);
+    is_refused(&p->home, "a/slash", 0);
+    talk(p, p->a.peer);
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+    book_close(&book);
+}
+
+/* The other process only reads; it is told an index and sends there. */
+static _Noreturn void read_named(struct conf_want want, int in, int out)
+{
+    struct conf_pair *p = calloc(1, sizeof *p);
+    char address[256] = "", go, word = 'w';
+    size_t len = sizeof address;
+    fi_addr_t to;
+
+    want.av_flags = FI_READ;
+    conf_check(read(in, &go, 1) == 1, "the writer is gone");
+    conf_fabric_open(&p->home, &want);
+    conf_ep_open(&p->a, &p->home, &want);
+    conf_ep_open(&p->b, &p->home, &want);
+    conf_check(!fi_getname(&p->a.ep->fid, address, &len), "fi_getname");
+    conf_check(write(out, address, sizeof address) == sizeof address, "write");
+    conf_check(read(in, &to, sizeof to) == sizeof to, "the writer is gone");
+    conf_post(p, fi_tsend(p->a.ep, &word, 1, NULL, to, 1, &word));
+    conf_check(!conf_wait(p, &p->a, &word).err, "the reader's send");
+    conf_post(p, fi_trecv(p->a.ep, &word, 1, NULL, FI_ADDR_UNSPEC, 2, 0, address));
+    conf_check(!conf_wait(p, &p->a, address).err && word == 'a', "the answer");
+    conf_pair_close(p);
+    exit(0);
+}
+
+static void named_of_another(void)
+{
+    struct conf_want want;
+    struct conf_pair *p;
+    char address[256], in = 0, out = 'a';
+    int down[2], up[2], status = -1;
+    fi_addr_t at = FI_ADDR_NOTAVAIL;
+    struct conf_seen seen;
+    pid_t pid;
+
+    conf_need("SHARED_AV");
+    conf_need("processes");
+    want = want_named("other");
+    conf_check(!pipe(down) && !pipe(up), "pipe");
+    pid = fork();
+    if (pid == 0) {
+        close(down[1]);
+        close(up[0]);
+        read_named(want, down[0], up[1]);
+    }
+    close(down[0]);
+    close(up[1]);
+    p = conf_pair_open(want);
+    conf_check(write(down[1], &in, 1) == 1, "write");
+    conf_check(read(up[0], address, sizeof address) == sizeof address, "the reader is gone");
+    conf_check(fi_av_insert(p->a.av, address, 1, &at, 0, NULL) == 1 && at == 2, "fi_av_insert");
+    conf_post(p, fi_trecv(p->b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in));
+    conf_check(write(down[1], &p->a.peer, sizeof p->a.peer) == sizeof p->a.peer, "write");
+    seen = conf_wait(p, &p->b, &in);
+    conf_check(!seen.err && in == 'w' && seen.src == at, "error %d, from %#lx", seen.err,
+               (unsigned long)seen.src);
+    conf_post(p, fi_tsend(p->b.ep, &out, 1, NULL, at, 2, &out));
+    conf_check(!conf_wait(p, &p->b, &out).err, "the send");
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !waitpid(pid, &status, WNOHANG);
+         conf_drive_pair(p))
+        conf_check(conf_now_ms() < end, "the reader does not end");
+    conf_check(WIFEXITED(status) && !WEXITSTATUS(status), "the reader: %#x", status);
+    close(down[1]);
+    close(up[0]);
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+}
+
 const struct conf_case conf_av_cases[] = {
     {"av: many, found, removed, inserted again", many},
     {"av: the same address twice", twice},
@@ -279,5 +422,7 @@ const struct conf_case conf_av_cases[] = {
     {"av: by names, and ranges", by_names},
     {"av: wrong addresses among good ones", wrong_ones},
     {"av: insertion by events, or refused", asynchronous},
+    {"av: named, of two endpoints", named},
+    {"av: named, read by another process", named_of_another},
     {0},
 };

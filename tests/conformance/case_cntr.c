@@ -139,6 +139,216 @@ static void of_a_region(void)
     conf_pair_close(p);
 }
 
+/* What a region counts is operations: of three ranges of it, one of them empty, it is one. */
+static void of_several_ranges(void)
+{
+    struct conf_pair *p =
+        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_RMA | FI_RMA_EVENT});
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    size_t limit = p->home.info->tx_attr->rma_iov_limit;
+    struct conf_region region;
+    struct fid_cntr *cntr;
+    char local[16] = {0};
+    struct iovec iov = {local, sizeof local};
+
+    conf_region_open(p, &region, 4096, FI_REMOTE_WRITE);
+    conf_check(!fi_cntr_open(p->home.domain, &attr, &cntr, NULL), "fi_cntr_open");
+    conf_check(!fi_mr_bind(region.mr, &cntr->fid, FI_REMOTE_WRITE), "fi_mr_bind");
+    for (uint64_t i = 1; i <= 10; i++) {
+        struct fi_rma_iov ranges[] = {{region.base, 12, region.key},
+                                      {region.base + 100, 4, region.key},
+                                      {region.base + 200, 0, region.key}};
+        struct fi_msg_rma msg = {.msg_iov = &iov,
+                                 .iov_count = 1,
+                                 .addr = p->a.peer,
+                                 .rma_iov = ranges,
+                                 .rma_iov_count = limit < 3 ? limit : 3,
+                                 .context = local};
+
+        ranges[0].len = limit < 2 ? sizeof local : 12;
+        conf_post(p, fi_writemsg(p->a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+        conf_check(!conf_wait(p, &p->a, local).err, "write");
+        until(p, cntr, i, "writes of the region");
+    }
+    conf_quiet(p, 5);
+    conf_check(fi_cntr_read(cntr) == 10, "%lu writes counted of 10",
+               (unsigned long)fi_cntr_read(cntr));
+    conf_region_close(&region);
+    conf_check(!fi_close(&cntr->fid), "close");
+    conf_pair_close(p);
+}
+
+/* Of the target: the kinds of the initiator have counters already. */
+static void counts_bytes(struct conf_ep *end)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_BYTES};
+
+    conf_check(!fi_cntr_open(end->home->domain, &attr, &counters[opened][0], NULL), "open");
+    conf_check(!fi_ep_bind(end->ep, &counters[opened][0]->fid, FI_REMOTE_WRITE), "bind");
+    opened++;
+}
+
+static void written_bytes(struct conf_pair *p)
+{
+    struct conf_region region;
+    char local[64] = {0};
+
+    conf_region_open(p, &region, 4096, FI_REMOTE_WRITE);
+    for (int i = 0; i < 3; i++) {
+        conf_post(p, fi_write(p->a.ep, local, 64, NULL, p->a.peer, region.base, region.key, NULL));
+        conf_wait(p, &p->a, NULL);
+    }
+    until(p, counters[1][0], 192, "bytes of remote writes");
+    conf_region_close(&region);
+}
+
+static void bytes(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_BYTES};
+    struct conf_pair *p;
+    struct fid_cntr *cntr;
+    struct conf_fabric home;
+    int rc;
+
+    conf_fabric_open(&home, &(struct conf_want){0});
+    rc = fi_cntr_open(home.domain, &attr, &cntr, NULL);
+    if (rc == -FI_ENOSYS) {
+        conf_fabric_close(&home);
+        conf_need("byte_counters");
+    }
+    conf_check(!rc && !fi_close(&cntr->fid), "fi_cntr_open: %s", fi_strerror(-rc));
+    conf_fabric_close(&home);
+    p = conf_pair_open((struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT,
+                                          .prepare = counts_bytes});
+    written_bytes(p);
+    conf_ep_close(&p->a);
+    conf_ep_close(&p->b);
+    for (int end = 0; end < 2; end++)
+        conf_check(!fi_close(&counters[end][0]->fid), "a counter");
+    opened = 0;
+    conf_fabric_close(&p->home);
+    free(p);
+}
+
+/* ---- Each kind in a counter of its own ---- */
+
+enum {
+    ALL = 6
+};
+
+static const struct {
+    const char *name;
+    uint64_t kind;
+} all[ALL] = {
+    {"FI_SEND", FI_SEND},
+    {"FI_RECV", FI_RECV},
+    {"FI_READ", FI_READ},
+    {"FI_WRITE", FI_WRITE},
+    {"FI_REMOTE_READ", FI_REMOTE_READ},
+    {"FI_REMOTE_WRITE", FI_REMOTE_WRITE},
+};
+static struct fid_cntr *each[2][ALL]; /* of a, which begins all operations, and of b */
+static uint64_t expected[2][ALL];
+
+static void all_apart(struct conf_ep *end)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+
+    for (int i = 0; i < ALL; i++) {
+        conf_check(!fi_cntr_open(end->home->domain, &attr, &each[opened][i], NULL), "open");
+        conf_check(!fi_ep_bind(end->ep, &each[opened][i]->fid, all[i].kind), "bind %s",
+                   all[i].name);
+    }
+    opened++;
+}
+
+/* count more of one kind at a, and of another at b; and of no other. */
+static void advance(struct conf_pair *p, const char *what, uint64_t count, uint64_t own,
+                    uint64_t of_peer)
+{
+    for (int i = 0; i < ALL; i++) {
+        expected[0][i] += all[i].kind == own ? count : 0;
+        expected[1][i] += all[i].kind == of_peer ? count : 0;
+    }
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < ALL; i++)
+            until(p, each[end][i], expected[end][i], all[i].name);
+    conf_quiet(p, 2);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < ALL; i++)
+            conf_check(fi_cntr_read(each[end][i]) == expected[end][i],
+                       "%s: %s of %s is %lu, not %lu", what, all[i].name,
+                       end ? "the target" : "the initiator",
+                       (unsigned long)fi_cntr_read(each[end][i]), (unsigned long)expected[end][i]);
+}
+
+static void messages(struct conf_pair *p, char *out, char *in, size_t size)
+{
+    conf_post(p, fi_recv(p->b.ep, in, size, NULL, FI_ADDR_UNSPEC, in));
+    conf_post(p, fi_send(p->a.ep, out, size, NULL, p->a.peer, out));
+    conf_check(!conf_wait(p, &p->b, in).err && !conf_wait(p, &p->a, out).err, "fi_send");
+    advance(p, "fi_send", 1, FI_SEND, FI_RECV);
+    conf_post(p, fi_trecv(p->b.ep, in, size, NULL, FI_ADDR_UNSPEC, 1, 0, in));
+    conf_post(p, fi_tsend(p->a.ep, out, size, NULL, p->a.peer, 1, out));
+    conf_check(!conf_wait(p, &p->b, in).err && !conf_wait(p, &p->a, out).err, "fi_tsend");
+    advance(p, "fi_tsend", 1, FI_SEND, FI_RECV);
+}
+
+static void accesses(struct conf_pair *p, const struct conf_region *to, char *local, size_t size)
+{
+    conf_post(p, fi_write(p->a.ep, local, size, NULL, p->a.peer, to->base, to->key, local));
+    conf_check(!conf_wait(p, &p->a, local).err, "fi_write");
+    advance(p, "fi_write", 1, FI_WRITE, FI_REMOTE_WRITE);
+    conf_post(p, fi_read(p->a.ep, local, size, NULL, p->a.peer, to->base, to->key, local));
+    conf_check(!conf_wait(p, &p->a, local).err, "fi_read");
+    advance(p, "fi_read", 1, FI_READ, FI_REMOTE_READ);
+}
+
+static void injected(struct conf_pair *p, const struct conf_region *to, char *in)
+{
+    conf_post(p, fi_recv(p->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in));
+    conf_post(p, fi_inject(p->a.ep, "message", 8, p->a.peer));
+    conf_check(!conf_wait(p, &p->b, in).err, "fi_inject");
+    advance(p, "fi_inject", 1, FI_SEND, FI_RECV);
+    conf_post(p, fi_trecv(p->b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 2, 0, in));
+    conf_post(p, fi_tinject(p->a.ep, "message", 8, p->a.peer, 2));
+    conf_check(!conf_wait(p, &p->b, in).err, "fi_tinject");
+    advance(p, "fi_tinject", 1, FI_SEND, FI_RECV);
+    for (int i = 0; i < 3; i++)
+        conf_post(p, fi_inject_write(p->a.ep, "message", 8, p->a.peer, to->base, to->key));
+    advance(p, "fi_inject_write", 3, FI_WRITE, FI_REMOTE_WRITE);
+}
+
+static void each_of_its_own(void)
+{
+    static const size_t sizes[] = {8, 2 << 20};
+    struct conf_pair *p =
+        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT,
+                                          .no_cntrs = true,
+                                          .prepare = all_apart});
+    char *out = calloc(2, sizes[1]), *in = out + sizes[1];
+    struct conf_region region;
+
+    conf_check(out != NULL, "no memory");
+    memset(expected, 0, sizeof expected);
+    conf_region_open(p, &region, sizes[1], FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for (int i = 0; i < 2; i++) {
+        messages(p, out, in, sizes[i]);
+        accesses(p, &region, out, sizes[i]);
+    }
+    injected(p, &region, in);
+    conf_region_close(&region);
+    conf_ep_close(&p->a);
+    conf_ep_close(&p->b);
+    for (int end = 0; end < 2; end++)
+        for (int i = 0; i < ALL; i++)
+            conf_check(!fi_close(&each[end][i]->fid), "a counter");
+    opened = 0;
+    conf_fabric_close(&p->home);
+    free(p);
+    free(out);
+}
+
 /* Errors are counted apart. */
 static void errors(void)
 {
@@ -212,8 +422,11 @@ static void waits(void)
 
 const struct conf_case conf_cntr_cases[] = {
     {"cntr: remote reads and writes", every_kind},
+    {"cntr: each kind in one of its own", each_of_its_own},
     {"cntr: messages are no accesses of memory", messages_are_no_accesses},
     {"cntr: of one region", of_a_region},
+    {"cntr: of several ranges of a region", of_several_ranges},
+    {"cntr: of bytes", bytes},
     {"cntr: errors are counted apart", errors},
     {"cntr: fi_cntr_wait sleeps and wakes", waits},
     {0},

@@ -30,6 +30,8 @@ struct team {
     fi_addr_t addrs[MEMBERS_MAX];
     struct member members[MEMBERS_MAX];
     int count;
+    int64_t *buffers; /* two of size bytes, for run_kind */
+    size_t size;
 };
 
 static void must(const char *call, ssize_t rc)
@@ -203,6 +205,7 @@ static void team_close(struct team *team)
             close_member(&team->members[i]);
     must("fi_close(av)", fi_close(&team->av->fid));
     conf_fabric_close(&team->home);
+    free(team->buffers);
     free(team);
 }
 
@@ -287,15 +290,28 @@ static bool is_right(enum fi_collective_op kind, int n, size_t count, int rank, 
     }
 }
 
+/* Two of size bytes. They are kept: new pages for each collective are most of what it takes under
+ * the sanitizer of threads, which has as many again beside each. */
+static int64_t *buffers(struct team *team, size_t size)
+{
+    if (size > team->size) {
+        free(team->buffers);
+        team->buffers = malloc(2 * size);
+        team->size = size;
+    }
+    conf_check(team->buffers != NULL, "no memory");
+    return team->buffers;
+}
+
 /* All members, the later ones first. */
 static void run_kind(struct team *team, struct fid_mc **mcs, enum fi_collective_op kind,
                      size_t count, int root)
 {
     int n = team->count;
     size_t all = count * (size_t)n, len = (all + 1) * sizeof(int64_t);
-    int64_t *in = malloc(len * (size_t)n), *out = calloc((size_t)n, len);
+    int64_t *in = buffers(team, len * (size_t)n), *out = in + (all + 1) * (size_t)n;
 
-    conf_check(in && out, "no memory");
+    memset(out, 0, len * (size_t)n);
     for (int i = 0; i < n; i++)
         for (size_t k = 0; k <= all; k++)
             in[(size_t)i * (all + 1) + k] = value(i, k);
@@ -315,8 +331,6 @@ static void run_kind(struct team *team, struct fid_mc **mcs, enum fi_collective_
                        root, count, rank, k);
         conf_check(out[(size_t)rank * (all + 1) + all] == 0, "wrote behind the result");
     }
-    free(in);
-    free(out);
 }
 
 static bool has_root(enum fi_collective_op kind)

@@ -6,7 +6,8 @@
 #include "conf.h"
 
 enum {
-    REGION = 1 << 20
+    REGION = 1 << 20,
+    SMALL = 32
 };
 
 static ssize_t write_with(struct conf_pair *p, void *local, size_t len, struct conf_region *region,
@@ -37,6 +38,7 @@ static ssize_t send_with(struct conf_pair *p, void *local, size_t len, uint64_t 
 /* A level that holds for messages and writes of each size; what was delivered is in place. */
 static void level(uint64_t flag)
 {
+    bool there = flag & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE);
     static const size_t sizes[] = {0, 1, 100, 5000, 100000, REGION};
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char *out = malloc(REGION), *in = malloc(REGION);
@@ -47,12 +49,12 @@ static void level(uint64_t flag)
         conf_fill(out, sizes[i], i);
         conf_post(p, write_with(p, out, sizes[i], &region, 0, flag | FI_COMPLETION));
         conf_check(!conf_wait(p, &p->a, out).err, "a write of %zu", sizes[i]);
-        conf_check(flag != FI_DELIVERY_COMPLETE || conf_holds(region.memory, sizes[i], i),
+        conf_check(!there || conf_holds(region.memory, sizes[i], i),
                    "a write of %zu completed before it was delivered", sizes[i]);
         conf_post(p, fi_trecv(p->b.ep, in, REGION, NULL, FI_ADDR_UNSPEC, i, 0, in));
         conf_post(p, send_with(p, out, sizes[i], i, flag | FI_COMPLETION));
         conf_check(!conf_wait(p, &p->a, out).err, "a send of %zu", sizes[i]);
-        conf_check(flag != FI_DELIVERY_COMPLETE || conf_holds(in, sizes[i], i),
+        conf_check(!there || conf_holds(in, sizes[i], i),
                    "a message of %zu completed before it was delivered", sizes[i]);
         conf_check(!conf_wait(p, &p->b, in).err && conf_holds(in, sizes[i], i), "message of %zu",
                    sizes[i]);
@@ -82,10 +84,74 @@ static void delivered(void)
     level(FI_DELIVERY_COMPLETE);
 }
 
+/* No memory is persistent and no info offers it; a post that names it waits as for delivery. */
 static void commit_complete(void)
 {
-    conf_need("COMMIT_COMPLETE");
     level(FI_COMMIT_COMPLETE);
+}
+
+static ssize_t send_to(struct conf_ep *from, fi_addr_t to, void *local, uint64_t tag,
+                       uint64_t flags)
+{
+    struct iovec iov = {local, SMALL};
+    struct fi_msg_tagged msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = to, .tag = tag, .context = local};
+
+    return fi_tsendmsg(from->ep, &msg, flags);
+}
+
+/* To a domain that makes no progress: complete is only what is in place. */
+static void not_before_it_is_there(void)
+{
+    static const uint64_t levels[] = {0, FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE};
+    struct conf_pair *p[] = {conf_pair_open((struct conf_want){0}),
+                             conf_pair_open((struct conf_want){0})};
+    struct conf_ep *from = &p[0]->a, *at = &p[1]->b;
+    fi_addr_t to = conf_insert(from, at, 0, 0);
+    char out[SMALL], in[SMALL];
+
+    for (unsigned i = 0; i < sizeof levels / sizeof *levels; i++) { /* the first connects */
+        ssize_t rc;
+
+        memset(in, 0, sizeof in);
+        conf_fill(out, sizeof out, i + 1);
+        conf_post(p[1], fi_trecv(at->ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, i, 0, in));
+        while ((rc = send_to(from, to, out, i, levels[i] | FI_COMPLETION)) == -FI_EAGAIN) {
+            conf_drive_pair(p[0]);
+            conf_drive_pair(p[1]);
+        }
+        conf_check(!rc, "send: %s", fi_strerror((int)-rc));
+        for (int look = 0; look < 1000 && levels[i]; look++)
+            conf_drive_pair(p[0]);
+        conf_check(!levels[i] || !conf_has(from, out) || conf_holds(in, sizeof in, i + 1),
+                   "level %u: complete before it is there", i);
+        while (!conf_has(from, out) || !conf_has(at, in)) {
+            conf_drive_pair(p[0]);
+            conf_drive_pair(p[1]);
+        }
+        conf_check(!conf_wait(p[0], from, out).err && !conf_wait(p[1], at, in).err, "errors");
+        conf_check(conf_holds(in, sizeof in, i + 1), "data");
+    }
+    conf_pair_close(p[0]);
+    conf_pair_close(p[1]);
+}
+
+static void match_complete(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    uint64_t defaults = FI_TRANSMIT | FI_MATCH_COMPLETE;
+    struct conf_region region;
+    char out[32] = {0};
+
+    conf_region_open(p, &region, sizeof out, FI_REMOTE_WRITE);
+    conf_check(send_with(p, out, sizeof out, 1, FI_MATCH_COMPLETE) == -FI_EOPNOTSUPP, "a send");
+    conf_check(write_with(p, out, sizeof out, &region, 0, FI_MATCH_COMPLETE) == -FI_EOPNOTSUPP,
+               "a write");
+    conf_check(fi_control(&p->a.ep->fid, FI_SETOPSFLAG, &defaults) < 0,
+               "as the default of an endpoint");
+    conf_quiet(p, 5);
+    conf_region_close(&region);
+    conf_pair_close(p);
 }
 
 /* FI_INJECT of the calls with flags: the memory is free at once, and there is a completion. */
@@ -320,6 +386,8 @@ const struct conf_case conf_flags_cases[] = {
     {"flags: FI_TRANSMIT_COMPLETE", transmit_complete},
     {"flags: FI_DELIVERY_COMPLETE is true", delivered},
     {"flags: FI_COMMIT_COMPLETE", commit_complete},
+    {"flags: not complete before it is there", not_before_it_is_there},
+    {"flags: FI_MATCH_COMPLETE is refused", match_complete},
     {"flags: FI_INJECT frees the buffer at once", inject_flag},
     {"flags: FI_FENCE", fence},
     {"flags: FI_MORE", more},

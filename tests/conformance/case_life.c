@@ -100,8 +100,7 @@ static void transfer(int fd, void *data, size_t len, bool out)
 {
     ssize_t n = out ? write(fd, data, len) : read(fd, data, len);
 
-    if (n != (ssize_t)len)
-        _exit(3);
+    conf_check(n == (ssize_t)len, "the other process has gone");
 }
 
 struct hello {
@@ -195,12 +194,21 @@ static void one_exchange(struct conf_pair *p, struct conf_ep *end)
     conf_wait(p, end, &out);
 }
 
+static bool send_big(struct conf_pair *p, const char *out, size_t len, void *context)
+{
+    ssize_t rc = fi_tsend(p->a.ep, out, len, NULL, p->a.peer, 1, context);
+
+    conf_check(!rc || rc == -FI_EAGAIN, "fi_tsend: %s", fi_strerror((int)-rc));
+    return !rc;
+}
+
 /* SIGKILL in the middle of a transfer: every operation ends, in error; the rest goes on, and a new
  * process can be talked to. */
 static void peer_killed(void)
 {
     enum {
         BIG = 1 << 20,
+        FIRST = 4,
         OPS = 32
     };
     struct conf_want want = {0};
@@ -214,22 +222,16 @@ static void peer_killed(void)
     p = conf_pair_open(want);
     meet(&victim, &p->a);
     conf_fill(out, BIG, 1);
-    while (posted < OPS) {
-        ssize_t rc = fi_tsend(p->a.ep, out, BIG, NULL, p->a.peer, 1, &contexts[posted]);
-
-        conf_check(!rc || rc == -FI_EAGAIN, "fi_tsend: %s", fi_strerror((int)-rc));
-        posted += !rc;
+    for (end = conf_now_ms() + CONF_TIMEOUT_MS; posted < FIRST || !p->a.seen_count;) {
+        posted += posted < FIRST && send_big(p, out, BIG, &contexts[posted]);
         conf_drive(&p->a);
-        if (posted == 4 && p->a.seen_count)
-            break;
+        conf_check(conf_now_ms() < end, "nothing is taken");
     }
     kill(victim.pid, SIGSTOP);
-    while (posted < OPS) {
-        ssize_t rc = fi_tsend(p->a.ep, out, BIG, NULL, p->a.peer, 1, &contexts[posted]);
-
-        if (rc)
-            break;
-        posted++;
+    /* More than is on the way by itself; or the queue stays full. */
+    for (end = conf_now_ms() + 1000; posted < OPS && conf_now_ms() < end;) {
+        posted += send_big(p, out, BIG, &contexts[posted]);
+        conf_drive(&p->a);
     }
     end_child(&victim);
     for (end = conf_now_ms() + CONF_TIMEOUT_MS; (int)p->a.seen_count < posted;) {

@@ -21,8 +21,26 @@ static size_t mark_at(unsigned i)
     return i < 5 ? marks[i] : HUGE_SIZE - 1;
 }
 
+static void need_memory(size_t bytes)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    unsigned long long kib = 0;
+    char line[128];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    if (kib && kib << 10 < bytes)
+        conf_skip("it takes %zu MiB of memory, and %llu MiB are available", bytes >> 20, kib >> 10);
+}
+
+/* What is received, and as much again: what the stack holds, and others who start meanwhile. */
 static struct huge huge_open(void)
 {
+    need_memory(HUGE_SIZE + (1ULL << 30));
+
     struct huge huge = {.out = mmap(NULL, HUGE_SIZE, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
                         .in = mmap(NULL, HUGE_SIZE, PROT_READ | PROT_WRITE,

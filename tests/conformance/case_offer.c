@@ -184,13 +184,17 @@ static void av_types(void)
 
 static void wait_objects(void)
 {
+    struct fi_wait_attr set_attr = {.wait_obj = FI_WAIT_UNSPEC};
     struct conf_fabric home;
+    struct fid_wait *set = NULL;
 
     need_table();
     conf_fabric_open(&home, &(struct conf_want){0});
+    if (conf_offers->wait >> FI_WAIT_SET & 1)
+        conf_check(!fi_wait_open(home.fabric, &set_attr, &set), "fi_wait_open");
     for (int wait = FI_WAIT_NONE; wait <= FI_WAIT_POLLFD; wait++) {
-        struct fi_cq_attr cq_attr = {.wait_obj = (enum fi_wait_obj)wait};
-        struct fi_cntr_attr cntr_attr = {.wait_obj = (enum fi_wait_obj)wait};
+        struct fi_cq_attr cq_attr = {.wait_obj = (enum fi_wait_obj)wait, .wait_set = set};
+        struct fi_cntr_attr cntr_attr = {.wait_obj = (enum fi_wait_obj)wait, .wait_set = set};
         struct fid_cntr *cntr;
         struct fid_cq *cq;
         int rc;
@@ -204,6 +208,8 @@ static void wait_objects(void)
         conf_check(!rc, "a counter with wait object %d: %s", wait, fi_strerror(-rc));
         conf_check(!fi_close(&cntr->fid), "fi_close");
     }
+    if (set)
+        conf_check(!fi_close(&set->fid), "fi_close");
     conf_fabric_close(&home);
 }
 

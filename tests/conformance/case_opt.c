@@ -102,6 +102,107 @@ static void options_that_are_attributes(void)
     conf_pair_close(p);
 }
 
+/* ---- What the man page says of each option ---- */
+
+enum demand {
+    READ_ONLY,    /* got, but not set */
+    READ_MAYBE,   /* the same, or it is not there */
+    SET_ONLY,     /* not got; what a setting answers is asked elsewhere */
+    NOT_THERE,    /* no option of an endpoint without what it is about */
+    READ_WRITTEN, /* what was set is got */
+};
+
+static const struct {
+    const char *name;
+    int option;
+    enum demand demand;
+    bool inject; /* at most inject_size, else at most max_msg_size */
+} demands[] = {
+    {"MIN_MULTI_RECV", FI_OPT_MIN_MULTI_RECV, READ_WRITTEN, false},
+    {"CM_DATA_SIZE", FI_OPT_CM_DATA_SIZE, READ_MAYBE, false},
+    {"BUFFERED_MIN", FI_OPT_BUFFERED_MIN, NOT_THERE, false},
+    {"BUFFERED_LIMIT", FI_OPT_BUFFERED_LIMIT, NOT_THERE, false},
+    {"FI_HMEM_P2P", FI_OPT_FI_HMEM_P2P, NOT_THERE, false},
+    {"XPU_TRIGGER", FI_OPT_XPU_TRIGGER, NOT_THERE, false},
+    {"CUDA_API_PERMITTED", FI_OPT_CUDA_API_PERMITTED, NOT_THERE, false},
+    {"SHARED_MEMORY_PERMITTED", FI_OPT_SHARED_MEMORY_PERMITTED, SET_ONLY, false},
+    {"MAX_MSG_SIZE", FI_OPT_MAX_MSG_SIZE, READ_ONLY, false},
+    {"MAX_TAGGED_SIZE", FI_OPT_MAX_TAGGED_SIZE, READ_ONLY, false},
+    {"MAX_RMA_SIZE", FI_OPT_MAX_RMA_SIZE, READ_ONLY, false},
+    {"MAX_ATOMIC_SIZE", FI_OPT_MAX_ATOMIC_SIZE, READ_ONLY, false},
+    {"INJECT_MSG_SIZE", FI_OPT_INJECT_MSG_SIZE, READ_ONLY, true},
+    {"INJECT_TAGGED_SIZE", FI_OPT_INJECT_TAGGED_SIZE, READ_ONLY, true},
+    {"INJECT_RMA_SIZE", FI_OPT_INJECT_RMA_SIZE, READ_ONLY, true},
+    {"INJECT_ATOMIC_SIZE", FI_OPT_INJECT_ATOMIC_SIZE, READ_ONLY, true},
+};
+
+/* Sets each value that may be one, and is refused: there is nothing that it could change. */
+static void cannot_be_set(struct fid *fid, int option, const char *name)
+{
+    static const size_t sizes[] = {sizeof(bool), sizeof(int), sizeof(size_t), 64};
+    unsigned char value[64] = {0};
+
+    for (int i = 0; i < 4; i++) {
+        int rc;
+
+        value[0] = (unsigned char)i;
+        rc = fi_setopt(fid, FI_OPT_ENDPOINT, option, value, sizes[i]);
+        conf_check(rc == -FI_ENOPROTOOPT || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP,
+                   "%s is set: %s", name, fi_strerror(-rc));
+    }
+}
+
+static void demand_met(struct conf_pair *p, size_t i)
+{
+    const struct fi_info *info = p->home.info;
+    size_t most = demands[i].inject ? info->tx_attr->inject_size : info->ep_attr->max_msg_size;
+    struct fid *fid = &p->a.ep->fid;
+    size_t value = 12345, len = sizeof value;
+    bool there = demands[i].demand == READ_ONLY || demands[i].demand == READ_WRITTEN;
+    int rc;
+
+    if (demands[i].demand == READ_WRITTEN)
+        conf_check(!fi_setopt(fid, FI_OPT_ENDPOINT, demands[i].option, &value, sizeof value),
+                   "%s is not set", demands[i].name);
+    else if (demands[i].demand != SET_ONLY)
+        cannot_be_set(fid, demands[i].option, demands[i].name);
+    rc = fi_getopt(fid, FI_OPT_ENDPOINT, demands[i].option, &value, &len);
+    conf_check(there ? !rc : rc == -FI_ENOPROTOOPT || (!rc && demands[i].demand == READ_MAYBE),
+               "%s: fi_getopt: %s", demands[i].name, fi_strerror(-rc));
+    if (!rc)
+        conf_check(len == sizeof value && value <= most, "%s: %zu, of at most %zu", demands[i].name,
+                   value, most);
+    if (demands[i].demand == READ_WRITTEN)
+        conf_check(value == 12345, "%s: %zu, not what was set", demands[i].name, value);
+}
+
+/* May it be without? Where there are only sockets it is; where there is nothing else it is not. */
+static void without_shared_memory(struct fid *fid)
+{
+    bool sockets = conf_offers->known && !offers_lacks(conf_offers, "sockets");
+    int rc, name = FI_OPT_SHARED_MEMORY_PERMITTED;
+
+    rc = fi_setopt(fid, FI_OPT_ENDPOINT, name, &(bool){false}, sizeof(bool));
+    conf_check(sockets ? !rc : rc == -FI_ENOPROTOOPT || rc == -FI_EOPNOTSUPP,
+               "no shared memory: %s", fi_strerror(-rc));
+    if (rc == -FI_ENOPROTOOPT)
+        return;
+    conf_check(fi_setopt(fid, FI_OPT_ENDPOINT, name, &(size_t){0}, sizeof(size_t)) == -FI_EINVAL,
+               "a bool of eight bytes");
+    conf_check(!fi_setopt(fid, FI_OPT_ENDPOINT, name, &(bool){true}, sizeof(bool)),
+               "shared memory is permitted");
+}
+
+static void as_the_man_page_says(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+
+    for (size_t i = 0; i < sizeof demands / sizeof *demands; i++)
+        demand_met(p, i);
+    without_shared_memory(&p->a.ep->fid);
+    conf_pair_close(p);
+}
+
 /* A second handle with flags of its own. */
 static void alias(void)
 {
@@ -236,6 +337,7 @@ static void not_asked(void)
 
 const struct conf_case conf_opt_cases[] = {
     {"opt: every option works or is not there", each_option},
+    {"opt: each as the man page says", as_the_man_page_says},
     {"opt: options that are attributes", options_that_are_attributes},
     {"opt: an alias with flags of its own", alias},
     {"opt: memory of devices is refused", device_memory},

@@ -21,6 +21,7 @@ struct scalable {
     struct fid_ep *sep;
     struct fid_av *av;
     struct context tx[CONTEXTS], rx[CONTEXTS];
+    unsigned sent; /* completions of sends that were read */
 };
 
 static struct conf_fabric home;
@@ -50,6 +51,7 @@ static struct fid_av *open_av(void)
 
 static void open_scalable(struct scalable *s)
 {
+    s->sent = 0;
     s->av = open_av();
     must("fi_scalable_ep", fi_scalable_ep(home.domain, home.info, &s->sep, NULL));
     must("bind av", fi_scalable_ep_bind(s->sep, &s->av->fid, 0));
@@ -122,6 +124,8 @@ static bool poll(struct scalable *s, struct context *want, struct fi_cq_tagged_e
             conf_check(c == want, "context %d received what was for another", i - CONTEXTS);
             *got = entry;
             found = true;
+        } else {
+            s->sent++;
         }
     }
     return found;
@@ -132,6 +136,7 @@ static void exchange(struct scalable *from, int tx, struct scalable *to, int rx,
     long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
     struct fi_cq_tagged_entry entry;
     char in[64] = "", out[64];
+    unsigned sent = from->sent;
     ssize_t rc;
 
     snprintf(out, sizeof(out), "from %d to %d", tx, rx);
@@ -143,9 +148,10 @@ static void exchange(struct scalable *from, int tx, struct scalable *to, int rx,
         conf_check(conf_now_ms() < deadline, "fi_tsend: -FI_EAGAIN for %d ms", CONF_TIMEOUT_MS);
     }
     must("fi_tsend", rc);
-    while (!poll(to, &to->rx[rx], &entry)) {
+    for (bool received = false; !received || from->sent == sent;) {
         if (from != to)
             poll(from, NULL, &entry);
+        received |= poll(to, &to->rx[rx], &entry);
         conf_check(conf_now_ms() < deadline, "%s: nothing in %d ms", out, CONF_TIMEOUT_MS);
     }
     conf_check(!strcmp(in, out), "'%s' arrived as '%s'", out, in);
@@ -206,6 +212,44 @@ static void limits(void)
     conf_fabric_close(&home);
 }
 
+/* It writes to a receive context that has no queue, and is driven by those of the others. */
+static void write_to_quiet(struct scalable *a, struct context *plain, fi_addr_t to_a)
+{
+    long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
+    struct fi_cq_tagged_entry entry;
+    char memory[8] = "";
+    struct fid_mr *mr;
+    uint64_t base;
+    ssize_t rc;
+
+    close_context(&a->rx[0]);
+    must("fi_rx_context", fi_rx_context(a->sep, 0, NULL, &a->rx[0].ep, NULL));
+    must("fi_enable without a queue", fi_enable(a->rx[0].ep));
+    must("fi_mr_reg", fi_mr_reg(home.domain, memory, 8, FI_REMOTE_WRITE, 0, 11, 0, &mr, NULL));
+    base = home.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)memory : 0;
+    while ((rc = fi_write(plain->ep, "quietly", 8, NULL, fi_rx_addr(to_a, 0, BITS), base,
+                          fi_mr_key(mr), plain)) == -FI_EAGAIN) {
+        conf_check(!poll(a, NULL, &entry), "a write that is received");
+        fi_cq_read(plain->cq, NULL, 0);
+        conf_check(conf_now_ms() < deadline, "fi_write: -FI_EAGAIN for %d ms", CONF_TIMEOUT_MS);
+    }
+    must("fi_write", rc);
+    while ((rc = fi_cq_read(plain->cq, &entry, 1)) == -FI_EAGAIN) {
+        conf_check(!poll(a, NULL, &entry), "a write that is received");
+        conf_check(conf_now_ms() < deadline, "fi_write: nothing in %d ms", CONF_TIMEOUT_MS);
+    }
+    conf_check(rc == 1 && entry.op_context == plain, "fi_cq_read: %zd", rc);
+    while (strcmp(memory, "quietly") != 0) {
+        conf_check(!poll(a, NULL, &entry), "a write that is received");
+        fi_cq_read(plain->cq, NULL, 0);
+        conf_check(conf_now_ms() < deadline, "the write did not arrive in %d ms", CONF_TIMEOUT_MS);
+    }
+    must("fi_close(mr)", fi_close(&mr->fid));
+    must("fi_close", fi_close(&a->rx[0].ep->fid));
+    must("fi_rx_context", fi_rx_context(a->sep, 0, NULL, &a->rx[0].ep, NULL));
+    open_queue(&a->rx[0], FI_RECV);
+}
+
 /* With an endpoint that has no contexts: it names those of the other; it is context 0. */
 static void with_plain(void)
 {
@@ -239,6 +283,7 @@ static void with_plain(void)
         conf_check(conf_now_ms() < deadline, "nothing in %d ms", CONF_TIMEOUT_MS);
     }
     conf_check(!strcmp(in[0], "there") && !strcmp(in[1], "back"), "'%s', '%s'", in[0], in[1]);
+    write_to_quiet(&a, &plain, to_a);
     close_context(&plain);
     must("fi_close(av)", fi_close(&av->fid));
     close_scalable(&a);

@@ -7,27 +7,6 @@
 
 #include "conf.h"
 
-struct later {
-    struct conf_pair *pair;
-    int ms;
-    char out;
-};
-
-static void *send_later(void *opaque)
-{
-    struct later *later = opaque;
-    ssize_t rc;
-
-    usleep((unsigned)later->ms * 1000);
-    while ((rc = fi_tsend(later->pair->a.ep, &later->out, 1, NULL, later->pair->a.peer, 1,
-                          &later->out)) == -FI_EAGAIN)
-        fi_cq_read(later->pair->a.tx, NULL, 0);
-    conf_check(!rc, "fi_tsend: %s", fi_strerror((int)-rc));
-    while (fi_cq_read(later->pair->a.tx, &(struct fi_cq_tagged_entry){0}, 1) != 1)
-        ;
-    return NULL;
-}
-
 /* The first message makes the connection, so that a waiter waits for a message alone. */
 static void warm(struct conf_pair *p)
 {
@@ -43,10 +22,9 @@ static void sread_with(enum fi_wait_obj wait, enum fi_progress progress)
 {
     struct conf_pair *p = conf_pair_open(
         (struct conf_want){.wait = wait, .threading = FI_THREAD_SAFE, .progress = progress});
-    struct later later = {p, 60, 'z'};
+    struct conf_late late;
     struct fi_cq_tagged_entry entry;
     char in = 0;
-    pthread_t thread;
     long long start;
     ssize_t n;
 
@@ -56,10 +34,10 @@ static void sread_with(enum fi_wait_obj wait, enum fi_progress progress)
     n = fi_cq_sread(p->b.rx, &entry, 1, NULL, 40);
     conf_check(n == -FI_EAGAIN, "nothing is there, but fi_cq_sread says %zd", n);
     conf_check(conf_now_ms() - start >= 35, "it waited %lld ms of 40", conf_now_ms() - start);
-    conf_check(!pthread_create(&thread, NULL, send_later, &later), "pthread_create");
+    conf_send_late(&late, p, 'z');
     n = fi_cq_sread(p->b.rx, &entry, 1, NULL, CONF_TIMEOUT_MS);
     conf_check(n == 1 && entry.op_context == &in && in == 'z', "fi_cq_sread: %zd", n);
-    pthread_join(thread, NULL);
+    conf_late_join(&late);
     conf_pair_close(p);
 }
 
@@ -94,19 +72,18 @@ static void own_poll(void)
 {
     struct conf_pair *p =
         conf_pair_open((struct conf_want){.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE});
-    struct later later = {p, 60, 'p'};
+    struct conf_late late;
     struct fid *fids[] = {&p->b.rx->fid};
     struct fi_cq_tagged_entry entry;
     struct pollfd fd = {.events = POLLIN};
     char in = 0;
-    pthread_t thread;
     ssize_t n;
     int sleeps = 0;
 
     conf_check(!fi_control(&p->b.rx->fid, FI_GETWAIT, &fd.fd), "FI_GETWAIT");
     warm(p);
     conf_post(p, fi_trecv(p->b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in));
-    conf_check(!pthread_create(&thread, NULL, send_later, &later), "pthread_create");
+    conf_send_late(&late, p, 'p');
     while ((n = fi_cq_read(p->b.rx, &entry, 1)) == -FI_EAGAIN) {
         int rc = fi_trywait(p->home.fabric, fids, 1);
 
@@ -119,7 +96,7 @@ static void own_poll(void)
     }
     conf_check(n == 1 && in == 'p', "fi_cq_read: %zd", n);
     conf_check(sleeps > 0 && sleeps < 1000, "it slept %d times: the fd is always readable", sleeps);
-    pthread_join(thread, NULL);
+    conf_late_join(&late);
     conf_pair_close(p);
 }
 

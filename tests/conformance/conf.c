@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Where the endpoints are: on the loopback interface, if the stack is one of hosts. */
 static const char *conf_host(void)
@@ -33,7 +34,9 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     hints->rx_attr->size = want->rx_size;
     hints->ep_attr->tx_ctx_cnt = want->tx_ctx_cnt;
     hints->ep_attr->rx_ctx_cnt = want->rx_ctx_cnt;
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order =
+        want->msg_order ? want->msg_order : FI_ORDER_SAS;
+    hints->tx_attr->comp_order = hints->rx_attr->comp_order = want->comp_order;
     node = want->node ? want->node : conf_host();
     rc = fi_getinfo(want->version ? want->version : FI_VERSION(1, 15), node, want->service,
                     node ? FI_SOURCE : 0, hints, info);
@@ -67,22 +70,33 @@ void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct co
                             .size = want->cq_size ? want->cq_size : 1024};
     struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = want->cntr_wait};
     struct fi_av_attr av = {.type = want->av_type ? want->av_type : FI_AV_TABLE,
-                            .flags = want->av_flags};
+                            .flags = want->av_flags,
+                            .name = want->av_name};
 
     if (!cq.wait_obj)
         cq.wait_obj = FI_WAIT_NONE;
     end->home = home;
     end->seen_count = 0;
+    end->set = NULL;
+    if (want->set) {
+        struct fi_wait_attr set = {.wait_obj = want->set};
+
+        must("fi_wait_open", fi_wait_open(home->fabric, &set, &end->set));
+        cq.wait_obj = cntr.wait_obj = FI_WAIT_SET;
+        cq.wait_set = cntr.wait_set = end->set;
+    }
     must("fi_endpoint", fi_endpoint(home->domain, home->info, &end->ep, NULL));
-    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->tx, NULL));
-    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->rx, NULL));
-    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->sent, NULL));
-    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->received, NULL));
+    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->tx, &end->tx));
+    must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->rx, &end->rx));
+    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->sent, &end->sent));
+    must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->received, &end->received));
     must("fi_av_open", fi_av_open(home->domain, &av, &end->av, NULL));
     must("bind tx", fi_ep_bind(end->ep, &end->tx->fid, FI_TRANSMIT | want->cq_flags));
     must("bind rx", fi_ep_bind(end->ep, &end->rx->fid, FI_RECV | want->cq_flags));
-    must("bind sent", fi_ep_bind(end->ep, &end->sent->fid, FI_SEND | FI_WRITE | FI_READ));
-    must("bind received", fi_ep_bind(end->ep, &end->received->fid, FI_RECV));
+    if (!want->no_cntrs) {
+        must("bind sent", fi_ep_bind(end->ep, &end->sent->fid, FI_SEND | FI_WRITE | FI_READ));
+        must("bind received", fi_ep_bind(end->ep, &end->received->fid, FI_RECV));
+    }
     must("bind av", fi_ep_bind(end->ep, &end->av->fid, 0));
     if (want->prepare)
         want->prepare(end);
@@ -97,6 +111,8 @@ void conf_ep_close(struct conf_ep *end)
     must("fi_close(sent)", fi_close(&end->sent->fid));
     must("fi_close(received)", fi_close(&end->received->fid));
     must("fi_close(av)", fi_close(&end->av->fid));
+    if (end->set)
+        must("fi_close(set)", fi_close(&end->set->fid));
 }
 
 fi_addr_t conf_insert(struct conf_ep *to, struct conf_ep *end, uint64_t flags, fi_addr_t user_id)
@@ -251,6 +267,33 @@ void conf_quiet(struct conf_pair *pair, int ms)
     conf_check(pair->a.seen_count == 0 && pair->b.seen_count == 0,
                "%zu and %zu completions that nothing explains", pair->a.seen_count,
                pair->b.seen_count);
+}
+
+static void *send_late(void *opaque)
+{
+    struct conf_late *late = opaque;
+    struct conf_ep *a = &late->pair->a;
+    ssize_t rc;
+
+    usleep(60000); /* the other is asleep by then, most probably; if not, nothing is wrong */
+    while ((rc = fi_tsend(a->ep, &late->out, 1, NULL, a->peer, 1, &late->out)) == -FI_EAGAIN)
+        fi_cq_read(a->tx, NULL, 0);
+    conf_check(!rc, "fi_tsend: %s", fi_strerror((int)-rc));
+    while (fi_cq_read(a->tx, &(struct fi_cq_tagged_entry){0}, 1) != 1)
+        ;
+    return NULL;
+}
+
+void conf_send_late(struct conf_late *late, struct conf_pair *pair, char out)
+{
+    late->pair = pair;
+    late->out = out;
+    conf_check(!pthread_create(&late->thread, NULL, send_late, late), "pthread_create");
+}
+
+void conf_late_join(struct conf_late *late)
+{
+    pthread_join(late->thread, NULL);
 }
 
 void conf_fill(void *buffer, size_t len, unsigned seed)

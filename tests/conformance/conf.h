@@ -3,8 +3,8 @@
  * The conformance suite: public API only, any libfabric.so.1, any stack. A case opens what it
  * needs, posts, and drives both ends itself, so that manual progress in one thread is enough.
  *
- *   conformance [--results DIR] [--processes | --long] [--any] SPEC [CASE]
- *       SPEC        FI_PROVIDER text; all cases, or those whose name holds CASE
+ *   conformance [--results DIR] [--processes | --long] [--any] SPEC [CASE]...
+ *       SPEC        FI_PROVIDER text; all cases, or those whose name holds a CASE
  *       --results   writes a line for each case into a file of DIR, for
  * scripts/conformance-document
  *       --processes the cases between processes, instead of the others
@@ -15,6 +15,7 @@
 #ifndef WEFT_CONF_H
 #define WEFT_CONF_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -55,18 +56,23 @@ struct conf_want {
     enum fi_threading threading; /* 0: FI_THREAD_DOMAIN */
     enum fi_progress progress;   /* 0: manual */
     enum fi_wait_obj wait;       /* of the CQs; 0: none */
+    enum fi_wait_obj set;        /* not 0: of a wait set for each end, with its CQs and counters */
     uint64_t cq_flags;           /* FI_SELECTIVE_COMPLETION */
     uint64_t op_flags;           /* default of the transmit side */
+    uint64_t msg_order;          /* 0: FI_ORDER_SAS */
+    uint64_t comp_order;
     int mr_mode;
     const char *node; /* source address; NULL: 127.0.0.1 */
     const char *service;
     size_t tx_size, rx_size; /* queue sizes asked; 0: the offer's */
     enum fi_av_type av_type; /* 0: FI_AV_TABLE */
-    uint64_t av_flags;       /* FI_AV_USER_ID */
+    uint64_t av_flags;       /* FI_AV_USER_ID, FI_READ */
+    const char *av_name;     /* both ends' */
     uint32_t version;        /* 0: 1.15 */
     size_t cq_size;          /* 0: 1024 */
     enum fi_wait_obj cntr_wait;
     void (*prepare)(struct conf_ep *end); /* before it is enabled: options, more counters */
+    bool no_cntrs;                        /* none is bound but by prepare */
     size_t tx_ctx_cnt, rx_ctx_cnt;        /* contexts asked, or FI_SHARED_CONTEXT */
 };
 
@@ -80,7 +86,8 @@ struct conf_fabric {
 struct conf_ep {
     struct conf_fabric *home;
     struct fid_ep *ep;
-    struct fid_cq *tx, *rx;
+    struct fid_wait *set;
+    struct fid_cq *tx, *rx; /* the context of each, and of the counters, is its place here */
     struct fid_cntr *sent, *received;
     struct fid_av *av;
     fi_addr_t peer;
@@ -133,6 +140,16 @@ bool conf_has(const struct conf_ep *end, const void *context);
 /* Drives for some milliseconds, then asserts that nothing is left in either end's list. */
 void conf_quiet(struct conf_pair *pair, int ms);
 
+/* Another thread, which after a while sends the byte `out` from a to b with tag 1, and reads a's
+ * completion; `late` lives until the join. */
+struct conf_late {
+    struct conf_pair *pair;
+    char out;
+    pthread_t thread;
+};
+void conf_send_late(struct conf_late *late, struct conf_pair *pair, char out);
+void conf_late_join(struct conf_late *late);
+
 /* Posts `expr` (an fi_* call) again while it says -FI_EAGAIN, driving both ends. */
 #define conf_post(pair, expr)                                                                      \
     do {                                                                                           \
@@ -155,6 +172,11 @@ _Noreturn void conf_fail(const char *file, int line, const char *fmt, ...)
  * word of `has` and `lacks`. Ends the case as not offered, if the table of offers says that the
  * stack lacks it; where the table grants it, the case goes on, and fails if it is not there. */
 void conf_need(const char *word);
+/* Does the table say `has strict_completions`: order is kept whether or not a case asks for it? */
+bool conf_strict(void);
+/* Ends the case as skipped, with the reason: the machine has not what it takes. Only of the cases
+ * that docs/conformance.md leaves out. */
+_Noreturn void conf_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void conf_fill(void *buffer, size_t len, unsigned seed);
 bool conf_holds(const void *buffer, size_t len, unsigned seed);

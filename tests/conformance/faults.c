@@ -2,7 +2,9 @@
 #include "faults.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +72,13 @@ static _Noreturn void finish(const char *wrong, int status)
 
 void faults_ended(const char *text)
 {
+    static atomic_flag ending = ATOMIC_FLAG_INIT;
     unsigned long place;
     int err;
 
+    /* Another thread of the case has ended it. */
+    while (atomic_flag_test_and_set(&ending))
+        pause();
     snprintf(report->told, sizeof report->told, "%s", text);
     report->counted = failing_stop();
     if (!failing_what(&err, &place))
@@ -88,9 +94,17 @@ void faults_lacking(void)
     finish(NULL, EXIT_NOTHING);
 }
 
+/* A process of the case's own is somebody else: nothing fails there, and nothing is told. */
+static void in_child(void)
+{
+    failing_stop();
+    ledger_on = false;
+}
+
 static _Noreturn void play(const struct conf_case *one, unsigned at)
 {
     alarm(RUN_SECONDS);
+    pthread_atfork(NULL, NULL, in_child);
     ledger_on = true;
     failing_start(kind, at);
     one->run();

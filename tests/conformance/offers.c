@@ -104,6 +104,7 @@ static const struct name av_set[] = {
 static const struct name wait_set[] = {
     SET("NONE", FI_WAIT_NONE),
     SET("UNSPEC", FI_WAIT_UNSPEC),
+    SET("SET", FI_WAIT_SET),
     SET("FD", FI_WAIT_FD),
     SET("MUTEX_COND", FI_WAIT_MUTEX_COND),
     SET("YIELD", FI_WAIT_YIELD),

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soak SPEC SECONDS [SEED]: 16 endpoints in 4 processes send each other messages of all sizes while
- * processes are killed and started again, endpoints close and open again, and readers sleep. Every
- * message that arrives is whole, and those of one sender come in order, none twice; every operation
- * ends once; at the end everybody reaches everybody.
+ * soak SPEC SECONDS [SEED]: 16 endpoints in 4 processes send each other messages of all sizes,
+ * write and read each other's memory, and add to words of it, while processes are killed and
+ * started again, endpoints close and open again, and readers sleep. Every message that arrives is
+ * whole, and those of one sender come in order, none twice; what was written is read back; each
+ * addition that succeeds is made once; every operation ends once; at the end everybody reaches
+ * everybody.
  *
  * Whoever finds a fault says so and ends; the first process, which sees that, ends all others. It
  * waits for nothing without a limit, and the others die with it.
@@ -22,10 +24,12 @@
 #include <unistd.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 enum {
@@ -34,6 +38,9 @@ enum {
     ENDS = WORKERS * EACH,
     SENDS = 6,
     RECEIVES = 8,
+    ACCESSES = 4,
+    PARTS = 8, /* of memory, of one slot: generations whose last writes cannot meet */
+    BLOCK = 60 << 10,
     LARGEST = 256 << 10,
     DRAIN_MS = 20000,
     START_MS = 5000, /* until all are in a phase; until all have closed and ended */
@@ -52,7 +59,7 @@ enum phase {
 struct board {
     _Atomic int phase;
     _Atomic unsigned drained, reached; /* workers */
-    _Atomic unsigned long sent, failed, received, reopened;
+    _Atomic unsigned long sent, failed, received, reopened, read, added;
     struct {
         _Atomic unsigned generation;
         char address[256];
@@ -68,7 +75,23 @@ struct op {
     char *buffer;
     bool posted, last; /* of the last exchange */
     unsigned to;
-    uint32_t number; /* of receives, in the order of posting */
+    uint32_t number; /* of receives, in the order of posting; of accesses, the generation of `to` */
+    uint64_t kind;   /* of accesses: FI_WRITE, FI_READ, FI_ATOMIC */
+};
+
+/* What of an endpoint's memory belongs to one other. */
+struct part {
+    uint64_t count; /* additions */
+    char block[BLOCK];
+};
+
+/* What an endpoint knows of its part at another. An access that failed may still be done: there
+ * are no more then, until the other is a new one. */
+struct place {
+    struct header written; /* size 0: nothing, or it has been read back */
+    uint32_t sequence;
+    uint64_t count;
+    bool busy, counted, off;
 };
 
 struct end {
@@ -76,7 +99,10 @@ struct end {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct op sends[SENDS], receives[RECEIVES];
+    struct fid_mr *mr;
+    struct part *parts;
+    struct op sends[SENDS], receives[RECEIVES], accesses[ACCESSES];
+    struct place places[ENDS];
     fi_addr_t addr[ENDS];
     unsigned known[ENDS], next[ENDS]; /* generation inserted, sequence to send */
     struct {
@@ -191,7 +217,7 @@ static struct fi_info *getinfo(void)
     int rc;
 
     CHECK(hints != NULL, "no memory");
-    hints->caps = FI_MSG | FI_TAGGED;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
@@ -199,6 +225,24 @@ static struct fi_info *getinfo(void)
     CHECK(!rc, "fi_getinfo: %s", fi_strerror(-rc));
     fi_freeinfo(hints);
     return info;
+}
+
+static uint64_t key_of(unsigned slot, unsigned generation)
+{
+    return (uint64_t)slot << 32 | generation;
+}
+
+/* Zeros, under the key of the generation that will be announced; a page for what is touched. */
+static void open_memory(struct end *end, struct fid_domain *domain)
+{
+    unsigned next = (atomic_load(&board->at[end->slot].generation) | 1U) + 1;
+    size_t size = sizeof(struct part) * PARTS * ENDS;
+
+    end->parts = calloc(1, size);
+    CHECK(end->parts != NULL, "no memory");
+    CHECK(!fi_mr_reg(domain, end->parts, size, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                     key_of(end->slot, next), 0, &end->mr, NULL),
+          "fi_mr_reg");
 }
 
 static void announce(struct end *end)
@@ -230,6 +274,9 @@ static void end_open(struct end *end, unsigned slot, struct fid_domain *domain,
         end->sends[i].buffer = malloc(LARGEST);
     for (int i = 0; i < RECEIVES; i++)
         end->receives[i].buffer = malloc(LARGEST);
+    for (int i = 0; i < ACCESSES; i++)
+        end->accesses[i].buffer = malloc(BLOCK);
+    open_memory(end, domain);
     announce(end);
 }
 
@@ -237,10 +284,14 @@ static void end_close(struct end *end)
 {
     CHECK(!fi_close(&end->ep->fid), "fi_close of an endpoint with work outstanding");
     CHECK(!fi_close(&end->cq->fid) && !fi_close(&end->av->fid), "fi_close");
+    CHECK(!fi_close(&end->mr->fid), "fi_close of memory");
+    free(end->parts);
     for (int i = 0; i < SENDS; i++)
         free(end->sends[i].buffer);
     for (int i = 0; i < RECEIVES; i++)
         free(end->receives[i].buffer);
+    for (int i = 0; i < ACCESSES; i++)
+        free(end->accesses[i].buffer);
 }
 
 /* Whom the board shows at the slot; false while nobody is there. */
@@ -261,6 +312,7 @@ static bool look_up(struct end *end, unsigned slot)
     CHECK(fi_av_insert(end->av, address, 1, &end->addr[slot], 0, NULL) == 1, "fi_av_insert");
     end->known[slot] = generation;
     end->next[slot] = 1;
+    end->places[slot] = (struct place){0};
     return true;
 }
 
@@ -287,13 +339,101 @@ static void send_to(struct end *end, unsigned slot, size_t size, bool last)
     atomic_fetch_add(&board->sent, 1);
 }
 
+static ssize_t write_block(struct end *end, struct op *op, uint64_t at, size_t size)
+{
+    struct iovec iov = {op->buffer, size};
+    struct fi_rma_iov rma = {at, size, key_of(op->to, op->number)};
+    struct fi_msg_rma msg = {&iov, NULL, 1, end->addr[op->to], &rma, 1, op, 0};
+
+    return fi_writemsg(end->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+}
+
+static ssize_t post_access(struct end *end, struct op *op, size_t size)
+{
+    static const uint64_t one = 1;
+    struct place *place = &end->places[op->to];
+    uint64_t at = (end->slot * PARTS + end->generation / 2 % PARTS) * sizeof(struct part);
+    uint64_t block = at + offsetof(struct part, block), key = key_of(op->to, op->number);
+    struct header header = {end->slot, end->generation, place->sequence + 1, (uint32_t)size};
+
+    switch (op->kind) {
+    case FI_WRITE:
+        make_message(op->buffer, &header);
+        place->written = header;
+        return write_block(end, op, block, size);
+    case FI_READ:
+        return fi_read(end->ep, op->buffer, place->written.size, NULL, end->addr[op->to], block,
+                       key, op);
+    default:
+        return fi_fetch_atomic(end->ep, &one, 1, NULL, op->buffer, NULL, end->addr[op->to], at, key,
+                               FI_UINT64, FI_SUM, op);
+    }
+}
+
+/* One at a time for each of the others; what is written is read next. */
+static void access_to(struct end *end, unsigned slot, size_t size, bool adds)
+{
+    struct place *place = &end->places[slot];
+    struct op *op = end->accesses;
+    ssize_t rc;
+
+    while (op < end->accesses + ACCESSES && op->posted)
+        op++;
+    if (op == end->accesses + ACCESSES || !look_up(end, slot) || place->busy || place->off)
+        return;
+    op->to = slot;
+    op->number = end->known[slot];
+    op->kind = place->written.size ? FI_READ : adds ? FI_ATOMIC : FI_WRITE;
+    rc = post_access(end, op, size);
+    CHECK(!rc || rc == -FI_EAGAIN, "an access: %s", fi_strerror((int)-rc));
+    if (rc && op->kind == FI_WRITE)
+        place->written.size = 0;
+    if (rc)
+        return;
+    place->busy = op->posted = true;
+    place->sequence += op->kind == FI_WRITE;
+}
+
+static void accessed(struct end *end, const struct op *op, int err)
+{
+    struct place *place = &end->places[op->to];
+    uint64_t count;
+
+    atomic_fetch_add(&board->failed, err != 0);
+    if (op->number != end->known[op->to])
+        return; /* of one that is no more */
+    place->busy = false;
+    place->off = err != 0;
+    if (err || op->kind == FI_WRITE)
+        return;
+    if (op->kind == FI_READ) {
+        CHECK(!memcmp(op->buffer, &place->written, sizeof place->written),
+              "%u reads something else from %u than block %u", end->slot, op->to,
+              place->written.sequence);
+        for (size_t i = sizeof place->written; i < place->written.size; i++)
+            CHECK((unsigned char)op->buffer[i] == pattern(&place->written, i),
+                  "byte %zu of %u that was written to %u", i, place->written.size, op->to);
+        place->written.size = 0;
+        atomic_fetch_add(&board->read, 1);
+        return;
+    }
+    memcpy(&count, op->buffer, sizeof count);
+    CHECK(!place->counted || count == place->count, "%u finds %lu at %u, and made it %lu",
+          end->slot, (unsigned long)count, op->to, (unsigned long)place->count);
+    place->counted = true;
+    place->count = count + 1;
+    atomic_fetch_add(&board->added, 1);
+}
+
 static void completed(struct end *end, const struct fi_cq_tagged_entry *entry, int err)
 {
     struct op *op = entry->op_context;
 
     CHECK(op && op->posted, "an operation ends twice");
     op->posted = false;
-    if (op >= end->sends && op < end->sends + SENDS) {
+    if (op >= end->accesses && op < end->accesses + ACCESSES) {
+        accessed(end, op, err);
+    } else if (op >= end->sends && op < end->sends + SENDS) {
         atomic_fetch_add(&board->failed, err != 0);
         if (op->last)
             end->reached[op->to] = !err;
@@ -337,6 +477,9 @@ static void drive(struct end *end)
 
 static bool sends_left(const struct end *end)
 {
+    for (int i = 0; i < ACCESSES; i++)
+        if (end->accesses[i].posted)
+            return true;
     for (int i = 0; i < SENDS; i++)
         if (end->sends[i].posted)
             return true;
@@ -427,6 +570,8 @@ static _Noreturn void work(unsigned first, unsigned state)
         size_t size = sizeof(struct header) + pick(&state, pick(&state, 8) ? 3000 : LARGEST - 16);
 
         send_to(end, pick(&state, ENDS), size, false);
+        size = sizeof(struct header) + pick(&state, BLOCK - (unsigned)sizeof(struct header));
+        access_to(end, pick(&state, ENDS), size, pick(&state, 2));
         for (int i = 0; i < EACH; i++)
             drive(&ends[i]);
         disturb(ends, first, &state, domain, info);
@@ -548,7 +693,11 @@ int main(int argc, char **argv)
     wait_for(&board->reached, "reach everybody");
     atomic_store(&board->phase, PHASE_END);
     wait_for_ends();
-    printf("%s: %lu sends, %lu of them failed, %lu received, %u kills, %lu endpoints reopened\n",
-           spec, board->sent, board->failed, board->received, kills, board->reopened);
+    printf(
+        "%s: %lu sends, %lu received, %lu blocks written and read, %lu additions, %lu operations "
+        "failed, %u kills, %lu endpoints reopened\n",
+        spec, board->sent, board->received, board->read, board->added, board->failed, kills,
+        board->reopened);
+    CHECK(board->read && board->added, "nothing was read, or nothing added");
     return 0;
 }

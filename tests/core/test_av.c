@@ -21,6 +21,7 @@
 /* A domain by hand: nothing of fabrics is needed here. */
 static struct fabric fabric = {.part = "test", .abi = ABI_1_9};
 static struct fi_info info;
+static struct fi_domain_attr domain_attr;
 static struct domain domain;
 
 static struct fid_av *open_av(uint32_t format, uint64_t flags)
@@ -31,6 +32,7 @@ static struct fid_av *open_av(uint32_t format, uint64_t flags)
     info.addr_format = format;
     domain.fabric = &fabric;
     domain.info = &info;
+    info.domain_attr = &domain_attr;
     assert_int_equal(av_open(&domain, &attr, &av, NULL), 0);
     assert_int_equal(attr.type, FI_AV_TABLE);
     return av;

@@ -436,6 +436,37 @@ static void capabilities_are_those_asked_and_what_costs_nothing(void **state)
     }
 }
 
+EDIT(ask_nothing, o->caps |= FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV)
+EDIT(ask_tagged, o->caps |= FI_TAGGED_MULTI_RECV; h->caps = FI_TAGGED)
+EDIT(ask_tagged_multi, o->caps |= FI_TAGGED_MULTI_RECV; h->caps = FI_TAGGED | FI_TAGGED_MULTI_RECV)
+EDIT(ask_rx_multi, o->caps |= FI_TAGGED_MULTI_RECV;
+     h->rx_attr->caps = FI_TAGGED | FI_RECV | FI_TAGGED_MULTI_RECV)
+
+/* Older programs refuse an info with a bit that they do not know: upstream's fi_getinfo_test does.
+ */
+static void young_capabilities_are_for_who_asks(void **state)
+{
+    static const struct {
+        edit_fn *edit;
+        uint64_t young;
+    } cases[] = {
+        {ask_nothing, 0},
+        {ask_tagged, 0},
+        {ask_tagged_multi, FI_TAGGED_MULTI_RECV},
+        {ask_rx_multi, FI_TAGGED_MULTI_RECV},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct fi_info *info = settled(V2_6, cases[i].edit);
+        uint64_t young = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
+
+        assert_true((info->caps & young) == cases[i].young);
+        assert_true((info->rx_attr->caps & young) == cases[i].young);
+        info_free(info);
+    }
+}
+
 static void all_capabilities_come_when_none_are_asked(void **state)
 {
     struct fi_info *offer = make_offer(), *info = settled(V2_6, nothing);
@@ -599,6 +630,7 @@ int main(void)
         cmocka_unit_test(a_refusal_names_the_attribute_what_was_asked_and_offered),
         cmocka_unit_test(null_hints_take_every_mode),
         cmocka_unit_test(capabilities_are_those_asked_and_what_costs_nothing),
+        cmocka_unit_test(young_capabilities_are_for_who_asks),
         cmocka_unit_test(all_capabilities_come_when_none_are_asked),
         cmocka_unit_test(models_come_back_as_asked_never_raised),
         cmocka_unit_test(what_hints_leave_open_is_the_offers),

@@ -739,6 +739,42 @@ static void random_runs_agree_with_the_model(void **state)
         model_run(first + i);
 }
 
+/* A watcher hears of each meeting, may put its own context there, and may keep a buffer. */
+static void *kept[8];
+static int watched;
+
+static void on_match(struct match_watch *watch, struct fi_peer_rx_entry *entry)
+{
+    kept[watched] = match_hold(entry);
+    entry->context = number(100 + watched++);
+}
+
+static void a_watcher_hears_of_every_match(void **state)
+{
+    struct match_watch watch = {on_match};
+
+    lay(0, 16);
+    watched = 0;
+    arrive(&sources[0], true, 0, 7, 8);
+    match_set_watch(match, &watch);
+    post(true, 0, 0, 8, FI_ADDR_UNSPEC, 7, 0, 0); /* one that was queued */
+    expect(0, MATCHED, 100, 0);
+    post(true, 1, 0, 8, FI_ADDR_UNSPEC, 8, 0, 0); /* one that was posted */
+    arrive(&sources[0], true, 1, 8, 8);
+    expect(1, MATCHED, 101, 1);
+    assert_true(!kept[0] && !kept[1]);
+    post(false, 3, 0, 40, FI_ADDR_UNSPEC, 0, 0, FI_MULTI_RECV);
+    arrive(&sources[0], false, 2, 0, 20);
+    arrive(&sources[1], false, 3, 0, 20);
+    expect(2, MATCHED, 102, 2);
+    expect(3, MATCHED, 103, 3);
+    match_release(match, kept[3]);
+    assert_int_equal(event_count, 4); /* both have ended, and it is not released */
+    match_release(match, kept[2]);
+    expect(4, RELEASED, 3, -1);
+    match_destroy(match);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -756,6 +792,7 @@ int main(void)
         cmocka_unit_test(multi_receive_packs_and_is_released_once),
         cmocka_unit_test(slices_out_of_order_release_after_the_last),
         cmocka_unit_test(multi_receive_takes_what_is_queued),
+        cmocka_unit_test(a_watcher_hears_of_every_match),
         cmocka_unit_test(random_runs_agree_with_the_model),
     };
 

@@ -228,6 +228,7 @@ static void a_copy_has_the_same_values(void **state)
     struct params *params = resolved(&text, 1), *copy = params_dup(params);
 
     params_destroy(params);
+    assert_non_null(copy);
     assert_string_equal(params_string(copy, "peer"), "x");
     assert_true(params_given(copy, "peer"));
     assert_int_equal(params_size(copy, "size"), 65536);

@@ -367,9 +367,26 @@ static void unsound_atomics_are_refused(void **state)
     assert_int_equal(checked(post), 0);
 }
 
+/* No form of a transfer takes it, and none is posted. */
+static void matching_is_not_waited_for(void **state)
+{
+    struct fi_msg msg = {0};
+    struct fi_msg_tagged tagged = {0};
+    struct fi_msg_rma rma = {0};
+    struct fi_msg_atomic atomic = {0};
+    uint64_t flags = FI_COMPLETION | FI_MATCH_COMPLETE;
+
+    assert_int_equal(msg_sendmsg(NULL, &msg, flags), -FI_EOPNOTSUPP);
+    assert_int_equal(tagged_sendmsg(NULL, &tagged, flags), -FI_EOPNOTSUPP);
+    assert_int_equal(rma_writemsg(NULL, &rma, flags), -FI_EOPNOTSUPP);
+    assert_int_equal(rma_readmsg(NULL, &rma, flags), -FI_EOPNOTSUPP);
+    assert_int_equal(atomic_writemsg(NULL, &atomic, flags), -FI_EOPNOTSUPP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matching_is_not_waited_for),
         cmocka_unit_test(messages_are_one_post),
         cmocka_unit_test(tagged_messages_are_one_post),
         cmocka_unit_test(writes_are_one_post),

@@ -272,6 +272,8 @@ static void two_ends_are_one_stream(void **state)
     connect_pair(AF_INET, fds);
     two = tap_flow_open(tap, fds[1], false);
     one = tap_flow_open(tap, fds[0], true);
+    assert_non_null(one);
+    assert_non_null(two);
     tap_sent_buffer(one, "ping", 4);
     tap_received_buffer(two, "ping", 4);
     tap_sent_buffer(two, "pong", 4);

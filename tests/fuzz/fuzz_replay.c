@@ -4,6 +4,7 @@
  * that is not sound.
  * Input: how many records the first file has (1 byte); for each record 16 bytes: kind, result (0 or
  * refused), context, peer, tag, length (2 bytes each but the first two), buffer (4 bytes), flags.
+ * With bit 7 of the second byte it is one of groups and collectives.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
 #include "tools/replay_plan.h"
@@ -40,9 +42,9 @@ static void must(int condition)
 static void sound_file(struct file *file)
 {
     static const char *const names[] = {
-        "fi_tsend", "fi_trecv",       "fi_write",  "fi_read",         "fi_send",
-        "fi_recv",  "fi_tinjectdata", "fi_atomic", "fi_fetch_atomic", "fi_compare_atomicmsg",
-        "fi_cancel"};
+        "fi_tsend",  "fi_trecv",       "fi_write",  "fi_read",         "fi_send",
+        "fi_recv",   "fi_tinjectdata", "fi_atomic", "fi_fetch_atomic", "fi_compare_atomicmsg",
+        "fi_cancel", "fi_join",        "fi_gather"};
     struct weft_trace_header *header = &file->header;
 
     memset(header, 0, offsetof(struct weft_trace_header, objects));
@@ -92,6 +94,25 @@ static void put(struct file *file, const uint8_t *input)
         record->kind == WEFT_TRACE_MORE ? (uint64_t)input[14] << 56 | buf : buf * 65537ull;
 }
 
+/* Small numbers mostly, so that they meet: a join, its completion, who is in it, a collective. */
+static void put_group(struct file *file, const uint8_t *input)
+{
+    static const unsigned kinds[] = {WEFT_TRACE_CALL + 11, WEFT_TRACE_EVENT, WEFT_TRACE_MORE,
+                                     WEFT_TRACE_CALL + 12};
+    struct weft_trace_record *record;
+
+    put(file, input);
+    record = &file->records[(file->ring.head - 1) % RECORDS];
+    record->kind = (uint16_t)kinds[input[0] % 4];
+    record->result = 0;
+    record->layer = 0;
+    record->buf = input[10];
+    record->len = widened(input + 8);
+    record->inside = record->kind == WEFT_TRACE_EVENT ? FI_JOIN_COMPLETE : 0;
+    if (record->kind == WEFT_TRACE_MORE && input[15] & 4)
+        record->tag = WEFT_TRACE_ELEMENTS(input[6], input[7]) | (uint64_t)input[14] << 32;
+}
+
 static void check_memory(const struct replay_memory *memory)
 {
     uint64_t end = 0;
@@ -109,7 +130,7 @@ static void check_op(const struct replay_plan *plan, const struct replay_process
     must(op->class < REPLAY_CLASSES);
     must(op->ep >= 0 && op->ep < plan->endpoint_count);
     must(op->peer >= REPLAY_ANY && op->peer < plan->endpoint_count);
-    must(op->peer != REPLAY_ANY || op->class == REPLAY_RECV);
+    must(op->peer != REPLAY_ANY || op->class == REPLAY_RECV || replay_is_collective(op));
     must(op->len <= process->buffers.size && op->offset <= process->buffers.size - op->len);
 #ifdef FUZZ_PLANTED
     must(op->class != REPLAY_RECV || op->peer == REPLAY_ANY); /* as if none named its source */
@@ -126,6 +147,35 @@ static void check_op(const struct replay_plan *plan, const struct replay_process
     }
 }
 
+static void check_collective(const struct replay_process *process, const struct replay_op *op)
+{
+    const struct replay_group *group;
+
+    must(op->group >= 0 && op->group < process->group_count);
+    group = &process->groups[op->group];
+    must(op->root >= 0 && (uint32_t)op->root < group->size);
+    must(op->ep == group->members[group->rank]);
+    must(op->size || op->class == REPLAY_BARRIER);
+    must(op->len == 0 || op->len == op->count * op->size ||
+         op->len == op->count * op->size * group->size);
+    must(op->result_len <= process->buffers.size &&
+         op->result <= process->buffers.size - op->result_len);
+}
+
+static void check_group(const struct replay_plan *plan, const struct replay_group *group)
+{
+    must(group->size >= 1 && group->size <= TRACE_FILES && group->rank < group->size);
+    for (uint32_t i = 0; i < group->size; i++)
+        must(group->members[i] >= 0 && group->members[i] < plan->endpoint_count);
+}
+
+static void check_step(const struct replay_process *process, const struct replay_step *step)
+{
+    bool joins = step->kind == REPLAY_JOIN || step->kind == REPLAY_JOINED;
+
+    must(step->op >= 0 && step->op < (joins ? process->group_count : process->op_count));
+}
+
 static void check_plan(const struct replay_plan *plan)
 {
     for (int i = 0; i < plan->process_count; i++) {
@@ -133,11 +183,16 @@ static void check_plan(const struct replay_plan *plan)
 
         check_memory(&process->buffers);
         check_memory(&process->target);
-        for (int n = 0; n < process->op_count; n++)
+        for (int n = 0; n < process->group_count; n++)
+            check_group(plan, &process->groups[n]);
+        for (int n = 0; n < process->op_count; n++) {
             check_op(plan, process, &process->ops[n]);
+            if (replay_is_collective(&process->ops[n]))
+                check_collective(process, &process->ops[n]);
+        }
         must(process->step_count <= RECORDS);
         for (int n = 0; n < process->step_count; n++)
-            must(process->steps[n].op >= 0 && process->steps[n].op < process->op_count);
+            check_step(process, &process->steps[n]);
     }
 }
 
@@ -159,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sound_file(&files[0]);
     sound_file(&files[1]);
     for (size_t n = 0; size >= INPUT; n++, data += INPUT, size -= INPUT)
-        put(&files[n >= first], data);
+        data[1] & 0x80 ? put_group(&files[n >= first], data) : put(&files[n >= first], data);
     if (trace_add(&model, "one", &files[0], sizeof(files[0]), why, sizeof(why)) &&
         trace_add(&model, "two", &files[1], sizeof(files[1]), why, sizeof(why))) {
         must(trace_link(&model));

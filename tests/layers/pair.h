@@ -29,6 +29,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "../support/nomem.h"
+
 struct pair {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -171,7 +173,7 @@ static inline int pair_child(int (*what)(const char *spec), const char *spec)
 }
 
 enum {
-    PAIR_MESSAGES = 2000
+    PAIR_ROUNDS = 500
 };
 
 /* From now on any system call but exit(2) ends the process. (Strict mode would take the time stamp
@@ -190,41 +192,136 @@ static inline bool pair_forbid_system_calls(void)
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* In a child: messages with a kernel that ends the process at the first system call. */
+/* What posts of every kind read and write. */
+struct pair_memory {
+    char from[64], to[64];
+    struct fid_mr *mr; /* of to */
+    uint64_t addr;     /* of it, for others */
+};
+
+static inline void pair_memory_open(struct pair *pair, struct pair_memory *memory)
+{
+    bool virtual = pair->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC);
+
+    memset(memory, 0, sizeof(*memory));
+    assert_int_equal(fi_mr_reg(pair->domain, memory->to, sizeof(memory->to),
+                               FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, &memory->mr,
+                               NULL),
+                     0);
+    memory->addr = virtual ? (uint64_t)(uintptr_t)memory->to : 0;
+}
+
+/* So many entries of the queue, by the calls that there are. */
+static inline bool pair_completed(struct pair *pair, int left)
+{
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t from;
+
+    for (int turn = 0; left; turn++) {
+        ssize_t rc =
+            turn % 2 ? fi_cq_readfrom(pair->cq, &entry, 1, &from) : fi_cq_read(pair->cq, &entry, 1);
+
+        if (rc == 1)
+            left--;
+        else if (rc != -FI_EAGAIN)
+            return false;
+    }
+    return true;
+}
+
+/* A message by each form of the calls, a write and a read. */
+static inline bool pair_round(struct pair *pair, struct pair_memory *memory)
+{
+    struct iovec out = {memory->from, 8}, in = {memory->to, 8};
+    struct fi_msg send = {.msg_iov = &out, .iov_count = 1, .addr = pair->to[1], .context = pair};
+    struct fi_msg receive = {
+        .msg_iov = &in, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = memory};
+    struct fid_ep *from = pair->ep[0], *to = pair->ep[1];
+    uint64_t key = fi_mr_key(memory->mr);
+
+    return !fi_trecv(to, memory->to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, memory) &&
+           !fi_tsend(from, memory->from, 8, NULL, pair->to[1], 1, pair) &&
+           pair_completed(pair, 2) &&
+           !fi_trecv(to, memory->to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, memory) &&
+           !fi_tinject(from, memory->from, 8, pair->to[1], 1) && pair_completed(pair, 1) &&
+           !fi_recv(to, memory->to, 8, NULL, FI_ADDR_UNSPEC, memory) &&
+           !fi_sendv(from, &out, NULL, 1, pair->to[1], pair) && pair_completed(pair, 2) &&
+           !fi_recvmsg(to, &receive, FI_COMPLETION) && !fi_sendmsg(from, &send, FI_COMPLETION) &&
+           pair_completed(pair, 2) &&
+           !fi_write(from, memory->from, 8, NULL, pair->to[1], memory->addr, key, pair) &&
+           pair_completed(pair, 1) &&
+           !fi_read(from, memory->from, 8, NULL, pair->to[1], memory->addr, key, pair) &&
+           pair_completed(pair, 1);
+}
+
+/* In a child: rounds with a kernel that ends the process at the first system call. */
 static inline int pair_without_system_calls(const char *spec)
 {
-    char from[64] = "", to[64];
+    struct pair_memory memory;
     struct pair pair;
     bool ok = true;
 
     pair_open(&pair, spec);
-    ok = pair_message(&pair, from, to, 8, 1, &pair, &from);
+    pair_memory_open(&pair, &memory);
+    ok = pair_round(&pair, &memory);
     ok = ok && pair_forbid_system_calls();
-    for (int i = 0; ok && i < PAIR_MESSAGES; i++)
-        ok = pair_message(&pair, from, to, 8, 1, &pair, &from);
+    for (int i = 0; ok && i < PAIR_ROUNDS; i++)
+        ok = pair_round(&pair, &memory);
     syscall(SYS_exit, ok ? 0 : 1);
     return 1;
 }
 
-/* Locks taken for PAIR_MESSAGES messages, and whether the heap is as it was before them. */
-static inline int pair_locks_of(const char *spec, bool *same_heap)
+/* What PAIR_ROUNDS rounds over a stack took. */
+struct pair_cost {
+    int locks;
+    long allocations; /* 0 beside a sanitizer */
+    bool same_heap;
+};
+
+static inline struct pair_cost pair_cost_of(const char *spec)
 {
     struct mallinfo2 before, after;
-    char from[64] = "", to[64];
+    struct pair_memory memory;
+    struct pair_cost cost;
     struct pair pair;
-    int locks;
+    bool ok = true;
 
     pair_open(&pair, spec);
-    assert_true(pair_message(&pair, from, to, 8, 1, &pair, &from));
-    pair_locks = 0;
+    pair_memory_open(&pair, &memory);
+    assert_true(pair_round(&pair, &memory));
     before = mallinfo2();
-    for (int i = 0; i < PAIR_MESSAGES; i++)
-        assert_true(pair_message(&pair, from, to, 8, 1, &pair, &from));
+    pair_locks = 0;
+    cost.allocations = nomem_made;
+    for (int i = 0; i < PAIR_ROUNDS; i++)
+        ok = ok && pair_round(&pair, &memory);
+    cost.allocations = nomem_made - cost.allocations;
+    cost.locks = pair_locks;
     after = mallinfo2();
-    locks = pair_locks;
-    *same_heap = before.uordblks == after.uordblks;
+    assert_true(ok);
+    cost.same_heap = before.uordblks == after.uordblks;
+    assert_int_equal(fi_close(&memory.mr->fid), 0);
     pair_close(&pair);
-    return locks;
+    return cost;
+}
+
+/* Messages and RMA over that stack, which is a hook on loop, take no lock that those over loop do
+ * not, and no memory, not even for a while. */
+static inline void pair_costs_nothing(const char *spec)
+{
+    struct pair_cost without = pair_cost_of("loop"), with = pair_cost_of(spec);
+
+    assert_int_equal(with.locks, without.locks);
+    assert_int_equal(with.allocations, without.allocations);
+    assert_true(with.same_heap);
+}
+
+/* They make no system call either. */
+static inline void pair_makes_no_system_call(const char *spec)
+{
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* its runtime makes some */
+#endif
+    assert_int_equal(pair_child(pair_without_system_calls, spec), 0);
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-long nomem_at, nomem_live;
+long nomem_at, nomem_live, nomem_made;
 
 #if NOMEM_WORKS
 /* The C library's own, beside which these stand. */
@@ -15,6 +15,7 @@ void __libc_free(void *ptr);
 
 static int fails(void)
 {
+    __atomic_fetch_add(&nomem_made, 1, __ATOMIC_RELAXED);
     return nomem_at && !--nomem_at;
 }
 

@@ -15,5 +15,6 @@
 
 extern long nomem_at;   /* the allocation that fails, counted down; 0: none, or it has failed */
 extern long nomem_live; /* allocations that were not freed */
+extern long nomem_made; /* allocations, freed or not */
 
 #endif

@@ -48,13 +48,13 @@ enum {
     LOOP_ATOMIC = 4096, /* bytes of one operand */
     LOOP_MTU = 4096,    /* of FI_EP_DGRAM */
     LOOP_CM_DATA = 256,
+    LOOP_FETCH = 32768, /* bytes: OPT_FETCH_SIZE */
     LOOP_MIN_MULTI_RECV = 16384,
 };
 
 static inline void loop_count(enum loop_call call)
 {
-    __atomic_store_n(&loop_calls[call], __atomic_load_n(&loop_calls[call], __ATOMIC_RELAXED) + 1,
-                     __ATOMIC_RELAXED);
+    loop_calls[call]++;
 }
 
 struct loop_fabric {

@@ -71,12 +71,7 @@ static void count_access(struct loop_ep *ep, const struct loop_op *op, const str
 {
     bool fetches = op->atomic->function;
 
-    for (size_t i = 0; i < target->mr_count; i++) {
-        struct cntr *cntr = fetches ? target->mrs[i]->remote_read : target->mrs[i]->remote_write;
-
-        if (cntr)
-            cntr_add_one(cntr);
-    }
+    mr_count_access(target->mrs, target->mr_count, !fetches);
     if (ep->rdm || atomic_load(&ep->state) == LOOP_CONNECTED)
         report_done(&ep->report, fetches ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, false, NULL, 0,
                     0, NULL, 0, 0, FI_ADDR_NOTAVAIL);

@@ -409,13 +409,7 @@ struct fi_ops_cm loop_rdm_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
     .setname = cm_setname,
     .getname = cm_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = no_cm_listen,
-    .accept = no_cm_accept,
-    .reject = no_cm_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    NO_CM_CONNECTION,
 };
 
 /* ---- Passive endpoints ---- */

@@ -108,6 +108,7 @@ int loop_ep_enable(struct loop_ep *ep)
         ep->knows_sources = ep->caps & (FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV);
         ep->listener.inserted = av_changed;
         ep->listener.removed = av_removed;
+        ep->listener.unit = ep->report.unit;
         av_attach(ep->av, &ep->listener);
     }
     return attach(ep);
@@ -225,6 +226,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
     case FI_OPT_MIN_MULTI_RECV: answer = ep->min_multi_recv; break;
     case OPT_UNEXPECTED_QUEUE: return unexpected_queue(ep, value, len);
     case OPT_UNEXPECTED: answer = unexpected(ep); break;
+    case OPT_FETCH_SIZE: answer = LOOP_FETCH; break;
     case FI_OPT_CM_DATA_SIZE: answer = LOOP_CM_DATA; break;
     case FI_OPT_TX_SIZE: answer = ep->tx_size; break;
     case FI_OPT_RX_SIZE: answer = ep->rx_size; break;
@@ -252,6 +254,8 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
     struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
 
     loop_count(LOOP_CALL_OTHER);
+    if (level == FI_OPT_ENDPOINT && name == OPT_MATCH_WATCH)
+        return match_watch_option(ep->match, value);
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     if (len != sizeof(size_t))
@@ -318,7 +322,7 @@ static int ep_close(struct fid *fid)
     struct unit *control = ep->domain->fabric->unit;
 
     loop_count(LOOP_CALL_OTHER);
-    if (ep->av && ep->attached)
+    if (ep->listener.inserted)
         av_detach(ep->av, &ep->listener);
     unit_lock(control);
     loop_cm_close(ep);

@@ -10,6 +10,7 @@
 #include "core/atomic.h"
 #include "core/domain.h"
 #include "core/no.h"
+#include "core/wait_set.h"
 #include "transports/loop/loop.h"
 
 /* ---- Domain ---- */
@@ -42,7 +43,7 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = loop_ep_open,
     .scalable_ep = no_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
-    .poll_open = no_domain_poll_open,
+    .poll_open = domain_poll_open,
     .stx_ctx = no_domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
@@ -113,7 +114,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = fabric_domain,
     .passive_ep = loop_pep_open,
     .eq_open = fabric_eq_open,
-    .wait_open = no_fabric_wait_open,
+    .wait_open = wait_set_open,
     .trywait = fabric_trywait,
     .domain2 = fabric_domain2,
 };

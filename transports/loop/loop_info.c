@@ -167,17 +167,21 @@ enum offer {
     OFFERS
 };
 
-static int add(struct fi_info **list, uint32_t format, enum offer offer, const union addr *src,
-               const union addr *dest)
+static int add(struct fi_info **list, const struct fi_info *hints, enum offer offer,
+               const union addr *src, const union addr *dest)
 {
+    bool rdm = offer == OFFER_RDM || offer == OFFER_DGRAM;
+    uint64_t asked = rdm ? hints->caps | hints->domain_attr->caps : 0;
     struct fi_info *info = info_alloc();
 
     if (!info)
         return -FI_ENOMEM;
-    fill(info, offer == OFFER_RDM || offer == OFFER_DGRAM, offer == OFFER_MSG_SHARED);
+    fill(info, rdm, offer == OFFER_MSG_SHARED);
     if (offer == OFFER_DGRAM)
         make_dgram(info);
-    info->addr_format = format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
+    info->caps |= asked & FI_SHARED_AV;
+    info->domain_attr->caps |= asked & FI_SHARED_AV;
+    info->addr_format = hints->addr_format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
     if (info_set_string(&info->domain_attr->name, "loop") ||
         info_set_string(&info->fabric_attr->name, "loop") || set_addrs(info, src, dest)) {
         info_free(info);
@@ -255,7 +259,7 @@ int loop_offer(const struct request *req, const struct fi_info *lower, struct fi
     for (int i = 0; !rc && i < OFFERS; i++) {
         if (rdma && i != OFFER_MSG)
             continue;
-        rc = add(info, hints->addr_format, (enum offer)i, &src, has_dest ? &dest : NULL);
+        rc = add(info, hints, (enum offer)i, &src, has_dest ? &dest : NULL);
     }
     if (!rc && rdma)
         restrict_to_rdma(*info);

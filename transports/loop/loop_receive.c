@@ -240,12 +240,7 @@ static void count_access(struct loop_ep *ep, const struct loop_op *op, const str
 {
     bool write = op->kind == LOOP_WRITE;
 
-    for (size_t i = 0; i < target->mr_count; i++) {
-        struct cntr *cntr = write ? target->mrs[i]->remote_write : target->mrs[i]->remote_read;
-
-        if (cntr)
-            cntr_add_one(cntr);
-    }
+    mr_count_access(target->mrs, target->mr_count, write);
     if (!ep->rdm && atomic_load(&ep->state) != LOOP_CONNECTED)
         return;
     if (!mr_counted(target->mrs, target->mr_count) && !(write && op->has_data))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests see of loop: how many calls it got. Process-wide, counted without a lock (exact as
- * long as one thread calls). What core does by itself (queues, counters, address vectors,
- * completions, receives through a context) is not a call of loop.
+ * What tests see of loop: how many calls it got from the calling thread. Each thread has counts of
+ * its own, so that threads which share nothing else do not share these. What core does by itself
+ * (queues, counters, address vectors, completions, receives through a context) is not a call of
+ * loop.
  */
 #ifndef WEFT_LOOP_TEST_H
 #define WEFT_LOOP_TEST_H
@@ -25,6 +26,6 @@ enum loop_call {
     LOOP_CALLS,
 };
 
-extern uint64_t loop_calls[LOOP_CALLS];
+extern _Thread_local uint64_t loop_calls[LOOP_CALLS] __attribute__((tls_model("initial-exec")));
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "transports/loop/loop.h"
 
-uint64_t loop_calls[LOOP_CALLS];
+_Thread_local uint64_t loop_calls[LOOP_CALLS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list ports = {&ports, &ports};

@@ -56,7 +56,9 @@ const struct part shm_part = {
         "Reliable-datagram endpoints of processes of one node and user: messages, tagged messages "
         "and remote memory access through shared memory. Addresses are texts (FI_ADDR_STR): "
         "fi_shm://NAME gets the user and a number added to be unique, any other scheme is used as "
-        "it is. All processes must share a network namespace.",
+        "it is. All processes must share a network namespace.\n\n"
+        "With FI_SHARED_AV in the hints, address vectors that processes open with the same name "
+        "hold the same addresses at the same indices.",
     .kind = PART_TRANSPORT,
     .gives = EP_SET(FI_EP_RDM),
     .params = shm_params,

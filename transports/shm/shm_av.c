@@ -22,6 +22,7 @@ void shm_av_watch(struct shm_ep *ep)
 {
     ep->watch.inserted = inserted;
     ep->watch.removed = removed;
+    ep->watch.unit = ep->report.unit;
     av_attach(ep->av, &ep->watch);
 }
 
@@ -30,12 +31,17 @@ void shm_av_resolve(struct shm_link *link)
     link->addr = link->ep->knows_sources ? av_find(link->ep->av, link->name) : FI_ADDR_UNSPEC;
 }
 
+void shm_av_forget_peers(struct shm_ep *ep)
+{
+    if (!atomic_exchange(&ep->stale_peers, false))
+        return;
+    shm_peers_forget(ep, NULL);
+    shm_absent_forget(ep, FI_ADDR_UNSPEC);
+}
+
 void shm_av_catch_up(struct shm_ep *ep)
 {
-    if (atomic_exchange(&ep->stale_peers, false)) {
-        shm_peers_forget(ep, NULL);
-        shm_absent_forget(ep, FI_ADDR_UNSPEC);
-    }
+    shm_av_forget_peers(ep);
     if (!atomic_exchange(&ep->stale_sources, false) || !ep->knows_sources)
         return;
     list_for_each (pos, &ep->links) {

@@ -4,10 +4,14 @@
 
 #include "transports/shm/shm_op.h"
 
+enum {
+    WORDS = 2 + 2 * SHM_IOV_LIMIT
+};
+
 struct control {
     struct list list;
     struct shm_head head;
-    uint64_t words[3];
+    uint64_t words[WORDS];
 };
 
 void shm_controls_init(struct shm_ep *ep)
@@ -43,11 +47,12 @@ static void write_words(struct shm_link *link, uint8_t op, const uint64_t *words
 
     if (link->dead || (list_empty(&link->controls) && write_now(link, head, words)))
         return;
-    control = pool_get(&link->ep->controls);
+    control = link->control_count < SHM_MOST_SERVED ? pool_get(&link->ep->controls) : NULL;
     if (!control) {
-        shm_link_fail(link, FI_ENOMEM);
+        shm_link_fail(link, link->control_count < SHM_MOST_SERVED ? FI_ENOMEM : FI_EIO);
         return;
     }
+    link->control_count++;
     control->head = head;
     for (unsigned i = 0; i < count; i++)
         control->words[i] = words[i];
@@ -60,6 +65,18 @@ void shm_control_cts(struct shm_op *op)
     uint64_t words[] = {op->remote, op->id, op->len};
 
     write_words(op->link, SHM_CTS, words, 3);
+}
+
+void shm_control_where(struct shm_op *op)
+{
+    uint64_t words[WORDS] = {op->remote | (uint64_t)op->count << 32, op->id};
+    unsigned count = 2;
+
+    for (size_t i = 0; i < op->count; i++) {
+        words[count++] = (uint64_t)(uintptr_t)op->iov[i].iov_base;
+        words[count++] = op->iov[i].iov_len;
+    }
+    write_words(op->link, SHM_WHERE, words, count);
 }
 
 void shm_control_error(struct shm_link *link, uint32_t remote, int err)
@@ -114,6 +131,7 @@ bool shm_control_flush(struct shm_link *link)
         if (!write_now(link, control->head, control->words))
             return false;
         list_detach(&control->list);
+        link->control_count--;
         pool_put(&link->ep->controls, control);
     }
     return flush_fins(link);
@@ -134,12 +152,16 @@ bool shm_take_fin(struct shm_link *link, struct shm_head head, const char *body)
     shm_rx_consume(&link->rx, head);
     for (unsigned i = 0; i < count; i++) {
         struct shm_op *op = shm_op_find(link, ids[i], SHM_OUT, SHM_IN);
+        struct shm_op *told = op ? NULL : shm_op_find(link, ids[i], SHM_GIVER, SHM_GIVER);
 
-        if (!op) {
+        if (!op && (!told || told->streaming)) {
             shm_link_fail(link, FI_EIO);
             return false;
         }
-        shm_op_end(op, 0);
+        if (op)
+            shm_op_end(op, 0);
+        else
+            shm_remote_done(link->ep, told);
     }
     return true;
 }

@@ -12,6 +12,7 @@
 #include "core/no.h"
 #include "core/srx.h"
 #include "core/stx.h"
+#include "core/wait_set.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_sep.h"
 
@@ -50,7 +51,7 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = shm_ep_open,
     .scalable_ep = shm_sep_open,
     .cntr_open = domain_cntr_open,
-    .poll_open = no_domain_poll_open,
+    .poll_open = domain_poll_open,
     .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
@@ -115,7 +116,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = fabric_domain,
     .passive_ep = no_fabric_passive_ep,
     .eq_open = fabric_eq_open,
-    .wait_open = no_fabric_wait_open,
+    .wait_open = wait_set_open,
     .trywait = fabric_trywait,
     .domain2 = fabric_domain2,
 };

@@ -121,10 +121,11 @@ static bool is_top(const struct report *report)
            (!report->rx || report->rx->sink == &report->rx->peer);
 }
 
-static void take_av(struct shm_ep *ep, struct av *av)
+static int is_bound(const struct shm_ep *ep)
 {
-    ep->av = av;
-    children_hold(&av->children);
+    if (!ep->av)
+        return -FI_ENOAV;
+    return ep->report.unit ? 0 : -FI_ENOCQ;
 }
 
 int shm_ep_enable(struct shm_ep *ep)
@@ -133,15 +134,10 @@ int shm_ep_enable(struct shm_ep *ep)
 
     if (ep->enabled)
         return 0;
-    if (ep->sep && ep->sep->av && !ep->av)
-        take_av(ep, ep->sep->av);
-    /* A context without a queue is one that nobody uses, which some open and enable. */
-    if (ep->sep && ep->av && !ep->report.unit)
-        return 0;
-    if (!ep->av)
-        return -FI_ENOAV;
-    if (!ep->report.unit)
-        return -FI_ENOCQ;
+    rc = ep->sep ? sep_join(&ep->sep->base, ep->fid.fid.fclass, ep->context, &ep->report, &ep->av)
+                 : is_bound(ep);
+    if (rc)
+        return rc;
     if (ep->needs_srx && !ep->srx)
         return -FI_ENORX;
     if (ep->needs_stx && !ep->stx)
@@ -172,7 +168,8 @@ static int bind_av(struct shm_ep *ep, struct fid *fid)
 
     if (ep->av || ep->sep || av->domain != &ep->domain->base)
         return -FI_EINVAL;
-    take_av(ep, av);
+    ep->av = av;
+    children_hold(&av->children);
     return 0;
 }
 
@@ -272,6 +269,7 @@ static void read_info(struct shm_ep *ep, const struct fi_info *info)
     ep->needs_srx = !ep->sep && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->needs_stx = !ep->sep && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
     ep->order = info->tx_attr->msg_order;
+    ep->orders_reads = ep->order & (FI_ORDER_RAR | FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR);
     ep->tx_size = info->tx_attr->size ? info->tx_attr->size : SHM_SIZE;
     ep->rx_size = info->rx_attr->size ? info->rx_attr->size : SHM_SIZE;
 }
@@ -349,21 +347,22 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
 
 /* ---- Contexts of a scalable endpoint ---- */
 
-static struct shm_ep *new_context(struct shm_sep *sep, unsigned index)
+static struct shm_ep *new_context(struct sep *base, unsigned index)
 {
-    struct shm_ep *ep = new_ep(sep->domain);
+    struct shm_ep *ep = new_ep(object_of(base->domain, struct shm_domain, base));
+    struct shm_sep *sep = object_of(base, struct shm_sep, base);
 
     if (!ep)
         return NULL;
     ep->sep = sep;
     ep->context = index;
     memcpy(ep->name, sep->name, sizeof(ep->name));
-    read_info(ep, sep->info);
+    read_info(ep, base->info);
     return ep;
 }
 
-int shm_ep_open_tx(struct shm_sep *sep, unsigned index, struct fi_tx_attr *attr,
-                   struct fid_ep **ret_ep, void *context)
+int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
+                   void *context)
 {
     struct shm_ep *ep = new_context(sep, index);
 
@@ -391,8 +390,8 @@ static int listen_as(struct shm_ep *ep, unsigned index)
     return 0;
 }
 
-int shm_ep_open_rx(struct shm_sep *sep, unsigned index, struct fi_rx_attr *attr,
-                   struct fid_ep **ret_ep, void *context)
+int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
+                   void *context)
 {
     struct shm_ep *ep = new_context(sep, index);
     int rc = ep ? listen_as(ep, index) : -FI_ENOMEM;

@@ -15,6 +15,7 @@
 #include "core/match.h"
 #include "core/pool.h"
 #include "core/report.h"
+#include "core/sep.h"
 #include "core/srx.h"
 #include "core/stx.h"
 #include "transports/shm/shm_bell.h"
@@ -23,8 +24,8 @@
 #include "transports/shm/shm_name.h"
 
 enum {
-    SHM_HOT = 8,       /* rings that are polled */
-    SHM_CONTEXTS = 64, /* most of a scalable endpoint, in each direction */
+    SHM_HOT = 8,                 /* rings that are polled */
+    SHM_CONTEXTS = SEP_CONTEXTS, /* most of a scalable endpoint, in each direction */
 };
 
 struct post;
@@ -47,6 +48,7 @@ struct shm_ep {
     struct shm_link *hot[SHM_HOT];
     unsigned hot_count;
     bool enabled, top, in_progress, knows_sources, source_err, look_now;
+    bool owes;         /* a link does */
     bool delivers;     /* small messages go straight to receives of match, whoever they are from */
     bool armed, woken; /* somebody may sleep; wake_fd is readable */
     unsigned armed_rounds;
@@ -57,6 +59,7 @@ struct shm_ep {
     struct list crosses; /* operations that attach to the peer's memory */
     struct av *av;
     uint64_t tx_op_flags, rx_op_flags, caps, order;
+    bool orders_reads; /* something is to stay behind reads */
     size_t tx_size, rx_size, min_multi_recv;
     /* Receives */
     struct match *match;
@@ -91,7 +94,7 @@ struct shm_ep {
     uint64_t looked, silent_since; /* ticks */
     uint64_t patience;             /* with this silence; 0: it is over */
     unsigned hurry, waits;
-    uint32_t sweep;
+    uint32_t sweep, rest_at;
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;
     uint32_t addr_format;
@@ -108,9 +111,9 @@ static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
 
 int shm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 /* attr may be NULL. */
-int shm_ep_open_tx(struct shm_sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
                    void *context);
-int shm_ep_open_rx(struct shm_sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
                    void *context);
 int shm_ep_enable(struct shm_ep *ep);
 int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
@@ -143,7 +146,9 @@ void shm_wake(struct shm_ep *ep);
 /* ---- shm_av.c ---- */
 
 void shm_av_watch(struct shm_ep *ep);
-/* What the AV has changed since the last time. */
+/* Addresses may mean others since the last time. Also from inside of a completion. */
+void shm_av_forget_peers(struct shm_ep *ep);
+/* That, and all else that the AV has changed. */
 void shm_av_catch_up(struct shm_ep *ep);
 void shm_av_resolve(struct shm_link *link);
 
@@ -154,6 +159,7 @@ bool shm_take_announced(struct shm_link *link, struct shm_head head, const char 
 bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body);
+bool shm_take_where(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_atomic(struct shm_link *link, struct shm_head head, const char *body);
 /* An announced message is here; positive err: it is not. */
 void shm_message_done(struct shm_op *op, int err);

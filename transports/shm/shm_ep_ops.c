@@ -8,6 +8,7 @@
 #include "core/alias.h"
 #include "core/no.h"
 #include "core/part.h"
+#include "core/post.h"
 #include "transports/shm/shm_op.h"
 
 static struct shm_ep *ep_of(fid_t fid)
@@ -84,10 +85,25 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
     return 0;
 }
 
+/* There is no other way here. */
+static int set_shared_memory(const void *value, size_t len)
+{
+    bool permitted;
+
+    if (len != sizeof(permitted))
+        return -FI_EINVAL;
+    memcpy(&permitted, value, sizeof(permitted));
+    return permitted ? 0 : -FI_EOPNOTSUPP;
+}
+
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     struct shm_ep *ep = ep_of(fid);
 
+    if (level == FI_OPT_ENDPOINT && name == FI_OPT_SHARED_MEMORY_PERMITTED)
+        return set_shared_memory(value, len);
+    if (level == FI_OPT_ENDPOINT && name == OPT_MATCH_WATCH)
+        return match_watch_option(ep->match, value);
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     if (len != sizeof(size_t))
@@ -153,13 +169,7 @@ static struct fi_ops_cm cm_ops = {
     .size = sizeof(struct fi_ops_cm),
     .setname = ep_setname,
     .getname = ep_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = no_cm_listen,
-    .accept = no_cm_accept,
-    .reject = no_cm_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    NO_CM_CONNECTION,
 };
 
 /* ---- The object ---- */
@@ -174,6 +184,8 @@ static int op_flags(struct shm_ep *ep, int command, uint64_t *flags)
         *flags = *which;
         return 0;
     }
+    if (*flags & FI_TRANSMIT && post_refuses(*flags))
+        return (int)post_refused();
     *which = *flags & ~(FI_TRANSMIT | FI_RECV);
     return 0;
 }

@@ -17,11 +17,13 @@ static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SE
                                  FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_DIRECTED_RECV |
                                  FI_TAGGED_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT | FI_FENCE |
                                  FI_LOCAL_COMM | FI_PEER | FI_AV_USER_ID | FI_NAMED_RX_CTX;
-/* Reads are answered while others are streamed: no order between two of them. */
-static const uint64_t orders = FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
-                               FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW |
-                               FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
-                               FI_ORDER_ATOMIC_WAW;
+static const uint64_t orders = FI_ORDER_RAS | FI_ORDER_WAS | FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR |
+                               FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+/* Whoever attaches to what it reads, or is written, does so when it likes, and what is to stay
+ * behind waits for it. So only for who asks. */
+static const uint64_t asked_orders = FI_ORDER_RAR | FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_RAR |
+                                     FI_ORDER_RMA_WAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
+                                     FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
 /* Alternating bits: a tag without structure. */
 static const uint64_t tag_format = 0xaaaaaaaaaaaaaaaaull;
 
@@ -33,26 +35,48 @@ static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
     attr->ep_cnt = OBJECTS;
     attr->tx_ctx_cnt = OBJECTS;
     attr->rx_ctx_cnt = OBJECTS;
-    attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 1;
+    attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = SHM_CONTEXTS;
     attr->max_ep_srx_ctx = OBJECTS;
     attr->max_ep_stx_ctx = OBJECTS;
     attr->tclass = INFO_ANY_TCLASS;
     attr->cntr_cnt = OBJECTS;
     attr->mr_cnt = OBJECTS;
     attr->mr_iov_limit = SHM_IOV_LIMIT;
-    attr->caps = caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID);
+    attr->caps = caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID | FI_SHARED_AV);
 }
 
-static void fill(struct fi_info *info, const struct params *params, uint64_t asked)
+static size_t ordered(uint64_t asked, uint64_t bits)
 {
+    return asked & bits ? SIZE_MAX : SHM_ATOMIC_MAX;
+}
+
+static void fill_orders(struct fi_info *info, const struct fi_info *hints)
+{
+    uint64_t asked = (hints->tx_attr->msg_order | hints->rx_attr->msg_order) & asked_orders;
+
+    if (hints->ep_attr->max_order_raw_size > SHM_ATOMIC_MAX)
+        asked |= FI_ORDER_RAW;
+    if (hints->ep_attr->max_order_war_size > SHM_ATOMIC_MAX)
+        asked |= FI_ORDER_WAR;
+    if (hints->ep_attr->max_order_waw_size > SHM_ATOMIC_MAX)
+        asked |= FI_ORDER_WAW;
+    info->tx_attr->msg_order = info->rx_attr->msg_order = orders | asked;
+    info->ep_attr->max_order_raw_size = ordered(asked, FI_ORDER_RAW | FI_ORDER_RMA_RAW);
+    info->ep_attr->max_order_war_size = ordered(asked, FI_ORDER_WAR | FI_ORDER_RMA_WAR);
+    info->ep_attr->max_order_waw_size = ordered(asked, FI_ORDER_WAW | FI_ORDER_RMA_WAW);
+}
+
+static void fill(struct fi_info *info, const struct params *params, const struct fi_info *hints)
+{
+    uint64_t asked = hints->caps | hints->domain_attr->caps;
+
     info->caps = all_caps | (params_bool(params, "single_node") ? FI_REMOTE_COMM : 0);
-    /* Changes what queues say, so only for who asks. */
-    info->caps |= asked & FI_SOURCE_ERR;
+    /* They change what queues say, and what names mean, so only for who asks. */
+    info->caps |= asked & (FI_SOURCE_ERR | FI_SHARED_AV);
     info->addr_format = FI_ADDR_STR;
     info->tx_attr->caps = info->caps;
     info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                               FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-    info->tx_attr->msg_order = orders;
     info->tx_attr->tclass = INFO_ANY_TCLASS; /* no network, no classes to tell apart */
     info->tx_attr->inject_size = SHM_INJECT;
     info->tx_attr->size = (size_t)params_int(params, "tx_size");
@@ -60,18 +84,16 @@ static void fill(struct fi_info *info, const struct params *params, uint64_t ask
     info->tx_attr->rma_iov_limit = SHM_IOV_LIMIT;
     info->rx_attr->caps = info->caps;
     info->rx_attr->op_flags = FI_COMPLETION | FI_MULTI_RECV;
-    info->rx_attr->msg_order = orders;
     info->rx_attr->size = (size_t)params_int(params, "rx_size");
     info->rx_attr->iov_limit = SHM_IOV_LIMIT;
     info->ep_attr->type = FI_EP_RDM;
     info->ep_attr->protocol = FI_PROTO_SHM;
     info->ep_attr->protocol_version = 1;
     info->ep_attr->max_msg_size = SIZE_MAX;
-    info->ep_attr->max_order_raw_size = SIZE_MAX;
-    info->ep_attr->max_order_waw_size = SIZE_MAX;
     info->ep_attr->mem_tag_format = tag_format;
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = 1;
+    fill_orders(info, hints);
     fill_domain(info->domain_attr, info->caps);
 }
 
@@ -119,18 +141,6 @@ static int read_names(const struct request *req, char *src, char *dest)
     return rc;
 }
 
-/* Only for who asks: Open MPI's btl ofi opens a scalable endpoint wherever it could have several
- * contexts, and binds no queue to the one that receives, which nothing would drive then. */
-static bool wants_contexts(const struct fi_info *hints)
-{
-    const struct fi_ep_attr *ep = hints->ep_attr;
-    const struct fi_domain_attr *domain = hints->domain_attr;
-
-    return (ep && ((ep->tx_ctx_cnt > 1 && ep->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
-                   (ep->rx_ctx_cnt > 1 && ep->rx_ctx_cnt != FI_SHARED_CONTEXT))) ||
-           (domain && (domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1));
-}
-
 int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **ret_info)
 {
     char src[SHM_NAME_MAX], dest[SHM_NAME_MAX];
@@ -142,9 +152,7 @@ int shm_offer(const struct request *req, const struct fi_info *lower, struct fi_
     info = info_alloc();
     if (!info)
         return -FI_ENOMEM;
-    fill(info, req->params, req->hints->caps);
-    if (wants_contexts(req->hints))
-        info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = SHM_CONTEXTS;
+    fill(info, req->params, req->hints);
     if (info_set_string(&info->domain_attr->name, "shm") ||
         info_set_string(&info->fabric_attr->name, "shm") ||
         info_set_src(info, src, strlen(src) + 1) ||

@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,10 +28,12 @@
 #include "transports/shm/shm_place.h"
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     BACKLOG = 4096,
     EVENTS = 64,
     HELLO_FDS = 2,
+    WORDS = 64, /* read from one socket before others have their turn */
+    OVERFLOW_UID = 65534,
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 
@@ -46,10 +50,27 @@ struct hello {
 
 /* ---- Memory ---- */
 
-static int make_memory(const char *what, size_t size, int *fd, void **memory)
+/* A memfd is a file to the kernel, which kills who makes one larger than is allowed. */
+static int check_file_size(const struct shm_ep *ep, size_t size)
 {
-    int rc;
+    struct rlimit limit;
 
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= size)
+        return 0;
+    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL,
+             ": %s: files of %zu bytes are not allowed (ulimit -f), nor is shared memory then",
+             ep->name, size);
+    return -EFBIG;
+}
+
+static int make_memory(const struct shm_ep *ep, const char *what, size_t size, int *fd,
+                       void **memory)
+{
+    int rc = check_file_size(ep, size);
+
+    *fd = -1;
+    if (rc)
+        return rc;
     *fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0)
         return -errno;
@@ -98,6 +119,15 @@ int shm_listener_bind(const char *name, unsigned context, int *listener)
     return 0;
 }
 
+bool shm_listener_is_bound(const char *name)
+{
+    int fd = -1, rc = shm_listener_bind(name, 0, &fd);
+
+    if (fd >= 0)
+        close(fd);
+    return rc == -EADDRINUSE;
+}
+
 int shm_listener_open(char *name, int *listener)
 {
     static atomic_uint counter;
@@ -125,7 +155,7 @@ int shm_link_start(struct shm_ep *ep)
     ep->source.fd = epoll_create1(EPOLL_CLOEXEC);
     if (ep->source.fd < 0)
         return -errno;
-    rc = make_memory("weft-shm-bell", SHM_PAGE, &ep->bell_fd, &memory);
+    rc = make_memory(ep, "weft-shm-bell", SHM_PAGE, &ep->bell_fd, &memory);
     if (rc)
         return rc;
     ep->bell = memory;
@@ -162,6 +192,16 @@ static uint32_t free_number(struct shm_ep *ep)
     return old;
 }
 
+/* In a user namespace all whom it does not know have the same number. */
+static bool is_same_user(const struct ucred *cred)
+{
+    if (cred->uid != geteuid())
+        return false;
+    if (cred->uid != OVERFLOW_UID)
+        return true;
+    return cred->pid && (!kill(cred->pid, 0) || errno != EPERM);
+}
+
 /* 0, -FI_ENOMEM, -FI_EACCES (a peer of another user), or what the kernel said. */
 static int check_peer(const struct shm_link *link, struct ucred *cred, struct epoll_event *event)
 {
@@ -171,7 +211,7 @@ static int check_peer(const struct shm_link *link, struct ucred *cred, struct ep
         return -FI_ENOMEM;
     if (getsockopt(link->fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
         return -errno;
-    if (cred->uid != geteuid())
+    if (!is_same_user(cred))
         return -FI_EACCES;
     return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, link->fd, event) ? -errno : 0;
 }
@@ -190,7 +230,7 @@ static int new_link(struct shm_ep *ep, int fd, struct shm_link **ret_link)
     link->fd = fd;
     link->addr = FI_ADDR_UNSPEC;
     link->fence = true;
-    link->cross_read = link->cross_write = true;
+    link->cross_read = link->cross_tells = true;
     link->refs = 1;
     link->number = free_number(ep);
     list_init(&link->busy);
@@ -202,6 +242,8 @@ static int new_link(struct shm_ep *ep, int fd, struct shm_link **ret_link)
     list_init(&link->named);
     rc = check_peer(link, &cred, &event);
     if (rc) {
+        if (link->number < ep->number_free)
+            ep->number_free = link->number;
         free(link);
         return rc;
     }
@@ -404,14 +446,47 @@ static void hear_first(struct shm_link *link)
     shm_heat(link);
 }
 
+/* Descriptors on their way count for a whole user, and may be too many for now. */
+static bool is_passing(int rc)
+{
+    return rc == -ETOOMANYREFS || rc == -ENOBUFS;
+}
+
+/* The answer to an introduction. A peer that has gone needs none, but what it wrote is still to be
+ * taken. One that is there is told when there will be none. */
+static void welcome(struct shm_link *link)
+{
+    struct hello hello = make_hello(link, 0);
+    int rc = say(link, &hello, -1);
+
+    link->owes = is_passing(rc);
+    link->ep->owes |= link->owes;
+    if (rc && !link->owes)
+        shutdown(link->fd, SHUT_WR);
+}
+
+static void welcome_again(struct shm_ep *ep)
+{
+    ep->owes = false;
+    list_for_each_safe (pos, after, &ep->links) {
+        struct shm_link *link = list_item(pos, struct shm_link, all);
+
+        if (!link->owes)
+            continue;
+        welcome(link);
+        /* The peer could ring nothing until now. */
+        if (!link->owes)
+            shm_bell_set(ep->bell, link->number);
+    }
+}
+
 static bool introduce(struct shm_link *link, const struct hello *hello, const int *fds)
 {
     bool first = !link->region;
-    struct hello welcome;
     void *region = NULL;
 
     if (hello->magic != magic || hello->version != VERSION || link->bell ||
-        hello->name[SHM_NAME_MAX - 1] || (first && hello->region != SHM_REGION))
+        !shm_name_is_sound(hello->name) || (first && hello->region != SHM_REGION))
         return false;
     link->bell = map_memory(fds[0], SHM_PAGE);
     if (!link->bell)
@@ -425,34 +500,59 @@ static bool introduce(struct shm_link *link, const struct hello *hello, const in
     region = map_memory(fds[1], SHM_REGION);
     if (!region || !set_region(link, region, 1, hello->name))
         return false;
-    welcome = make_hello(link, 0);
-    /* A peer that has gone needs no answer, but what it wrote is still to be taken. One that is
-     * there is told that there will be none. */
-    if (say(link, &welcome, -1))
-        shutdown(link->fd, SHUT_WR);
+    welcome(link);
     hear_first(link);
     return true;
 }
 
-/* Reads the socket to its end. */
+/* What finds no place for its descriptors in the process is lost, and what comes with them too.
+ * Until there are some it stays in the kernel's queue. */
+static bool has_descriptors(int like, int count)
+{
+    int spare[1 + HELLO_FDS];
+    bool enough = true;
+
+    for (int i = 0; i < count; i++) {
+        spare[i] = fcntl(like, F_DUPFD_CLOEXEC, 0);
+        enough = enough && spare[i] >= 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (spare[i] >= 0)
+            close(spare[i]);
+    }
+    return enough;
+}
+
+static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, const int *fds)
+{
+    if (n == 0) {
+        link->ended = true;
+        /* Or it has said nothing, in so many words: then this is the end, which is seen again. */
+        shutdown(link->fd, SHUT_RDWR);
+    } else if (n == 1 && link->region) {
+        hear_first(link);
+    } else if (n != sizeof(*hello) || !introduce(link, hello, fds)) {
+        shm_link_fail(link, FI_EIO);
+    }
+}
+
+/* Reads the socket to its end, or as much as it may say at a time. */
 static void listen_to(struct shm_link *link)
 {
     struct hello hello;
     int fds[HELLO_FDS];
-    ssize_t n;
+    ssize_t n = 1;
 
-    while (!link->dead && (n = hear(link, &hello, fds)) >= 0) {
-        if (n == 0) {
-            link->ended = true;
+    for (int i = 0; i < WORDS && n && !link->dead; i++) {
+        if (!link->bell && !has_descriptors(link->fd, link->region ? 1 : HELLO_FDS))
             return;
-        }
-        if (n == 1 && link->region)
-            hear_first(link);
-        else if (n != sizeof(hello) || !introduce(link, &hello, fds))
-            shm_link_fail(link, FI_EIO);
-        for (int i = 0; i < HELLO_FDS; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]);
+        n = hear(link, &hello, fds);
+        if (n < 0)
+            return;
+        heed(link, n, &hello, fds);
+        for (int fd = 0; fd < HELLO_FDS; fd++) {
+            if (fds[fd] >= 0)
+                close(fds[fd]);
         }
     }
 }
@@ -463,7 +563,8 @@ static void take_requests(struct shm_ep *ep)
 
     if (ep->listener < 0)
         return;
-    while ((fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+    while (has_descriptors(ep->listener, 1 + HELLO_FDS) &&
+           (fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct shm_link *link;
 
         if (new_link(ep, fd, &link))
@@ -490,6 +591,8 @@ void shm_link_look(struct shm_ep *ep)
         if (link && link->ended && !link->dead && shm_link_is_empty(link))
             shm_link_fail(link, FI_ECONNRESET);
     }
+    if (ep->owes)
+        welcome_again(ep);
 }
 
 void shm_link_ring(struct shm_link *link)
@@ -529,7 +632,7 @@ static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
         return rc;
     }
     link->context = (uint8_t)context;
-    rc = make_memory("weft-shm-link", SHM_REGION, &region_fd, &region);
+    rc = make_memory(ep, "weft-shm-link", SHM_REGION, &region_fd, &region);
     if (!rc) {
         shm_place(shm_numa(), region, 1, link->pid);
         if (!set_region(link, region, 0, name))
@@ -575,8 +678,7 @@ int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
         rc = connect_to(ep, name, context, &link);
     if (rc == -ECONNREFUSED)
         return shm_absent_wait(ep, dest, name);
-    /* Too many requests are on their way: descriptors that nobody has taken yet are counted. */
-    if (rc == -ETOOMANYREFS || rc == -ENOBUFS)
+    if (is_passing(rc))
         rc = -FI_EAGAIN;
     if (rc)
         return rc;

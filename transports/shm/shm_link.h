@@ -13,6 +13,8 @@
 
 #include "core/list.h"
 #include "transports/shm/shm_bell.h"
+#include "transports/shm/shm_choice.h"
+#include "transports/shm/shm_rest.h"
 #include "transports/shm/shm_ring.h"
 
 struct shm_ep;
@@ -31,27 +33,31 @@ struct shm_link {
     fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;            /* publishing takes a fence */
     bool hot, dead;
-    bool heard;   /* the peer has written: before, nobody touches the page of its half */
-    bool told;    /* that this side has */
-    bool one_way; /* of a peer's transmit context, that receives nothing */
-    bool chosen;  /* what is sent to this peer goes over this link, as long as it lives */
-    bool cross_read, cross_write; /* not refused yet */
-    bool pause;     /* a large message was saved: who receives may get ahead of the next */
-    unsigned taken; /* messages, since the last look at who is silent */
+    bool heard;       /* the peer has written: before, nobody touches the page of its half */
+    bool told;        /* that this side has */
+    bool owes;        /* the answer to the introduction, that could not be sent yet */
+    bool one_way;     /* of a peer's transmit context, that receives nothing */
+    bool chosen;      /* what is sent to this peer goes over this link, as long as it lives */
+    bool cross_read;  /* attaching was not refused by the kernel yet */
+    bool cross_tells; /* nor by the peer, who is to say where what is read is */
+    bool pause;       /* a large message was saved: who receives may get ahead of the next */
+    unsigned taken;   /* messages, since the last look at who is silent */
     unsigned fin_count;
     unsigned big_writes; /* that the peer has not fetched yet */
+    unsigned reads;      /* that have not ended, where something is to stay behind them */
     uint32_t fins[SHM_FINS];
-    struct list busy;     /* of the endpoint */
-    struct list controls; /* answers that found no room */
-    struct list streams;  /* operations that send data */
-    struct list ops;      /* all of its operations */
-    struct list all;      /* of the endpoint: links, or dead */
-    struct list named;    /* of the endpoint's bucket */
-    struct list held;     /* of the endpoint: told to send nothing unasked */
-    size_t beyond;        /* bytes saved since then */
-    unsigned waiting;     /* announced messages without a receive */
-    unsigned refs;        /* itself, and saved messages */
-    void *region;         /* NULL: accepted, not introduced yet */
+    struct list busy;               /* of the endpoint */
+    struct list controls;           /* answers that found no room */
+    struct list streams;            /* operations that send data */
+    struct list ops;                /* all of its operations */
+    struct list all;                /* of the endpoint: links, or dead */
+    struct list named;              /* of the endpoint's bucket */
+    struct list held;               /* of the endpoint: told to send nothing unasked */
+    size_t beyond;                  /* bytes saved since then */
+    unsigned waiting;               /* announced messages without a receive */
+    unsigned served, control_count; /* operations of the peer, answers in controls */
+    unsigned refs;                  /* itself, and saved messages */
+    void *region;                   /* NULL: accepted, not introduced yet */
     int fd;
     pid_t pid;       /* 0: of another pid namespace */
     uint8_t context; /* of the peer, that it was made to */
@@ -59,6 +65,8 @@ struct shm_link {
     bool ended;      /* the peer has gone; what it sent may still be here */
     int err;         /* positive: why it is dead */
     char *name;      /* the peer's address; NULL as long as region is */
+    struct shm_choice fetching, reading;
+    struct shm_rest rest;
 };
 
 /* A socket that peers find under the name, which becomes complete; *listener, if it is one, is
@@ -66,6 +74,8 @@ struct shm_link {
 int shm_listener_open(char *name, int *listener);
 /* The same under a complete name, of a receive context. */
 int shm_listener_bind(const char *name, unsigned context, int *listener);
+/* There is an endpoint of that name, enabled or not. */
+bool shm_listener_is_bound(const char *name);
 /* From now on it listens; the bell is made. */
 int shm_link_start(struct shm_ep *ep);
 

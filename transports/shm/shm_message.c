@@ -26,7 +26,6 @@ struct shm_saved {
 };
 
 enum {
-    MOST_WAITING = 65536, /* of a peer; its tx_size is not larger */
     /* A line may be a message. */
     MOST_BEYOND = SHM_FLIGHT + (SHM_LINES + 1) * (int)sizeof(struct shm_saved),
 };
@@ -156,7 +155,7 @@ static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
     struct shm_ep *ep = link->ep;
     struct shm_saved *saved = NULL;
 
-    if (what->announced ? link->waiting == MOST_WAITING : !is_within_bounds(link, kept))
+    if (what->announced ? link->waiting == SHM_MOST_WAITING : !is_within_bounds(link, kept))
         shm_link_fail(link, FI_EIO); /* it does not stop when it is told to */
     else
         saved = malloc(what->announced ? sizeof(*saved) : kept);
@@ -257,6 +256,8 @@ static int start(struct fi_peer_rx_entry *entry)
     struct shm_saved *saved = entry->peer_context;
     struct shm_ep *ep = saved->ep;
 
+    int rc = ep ? 0 : -FI_ENOTCONN;
+
     if (!ep) {
         free_entry(entry);
     } else if (saved->announced) {
@@ -269,7 +270,7 @@ static int start(struct fi_peer_rx_entry *entry)
         finish(saved->link, entry, copied, saved->len, saved->has_data, saved->data, 0);
     }
     free_saved(saved);
-    return 0;
+    return rc;
 }
 
 static int discard(struct fi_peer_rx_entry *entry)

@@ -12,6 +12,9 @@
 
 static const char open_scheme[] = "fi_shm://";
 
+/* What completes a name: a user and a number. */
+#define OWNED "%u:%08u"
+
 enum {
     SOCKET_NAME_MAX = 80 /* longer ones are hashed: sun_path has 108 bytes */
 };
@@ -40,7 +43,7 @@ int shm_name_make(const char *node, const char *service, char *name)
     else if (node)
         written = snprintf(name, SHM_NAME_MAX, "%s%s", open_scheme, node);
     else
-        written = snprintf(name, SHM_NAME_MAX, "%s%d", open_scheme, (int)getpid());
+        written = snprintf(name, SHM_NAME_MAX, "%s%07d", open_scheme, (int)getpid());
     return check(written, name);
 }
 
@@ -53,9 +56,13 @@ int shm_name_import(const void *raw, size_t len, char *name)
     char text[SHM_NAME_MAX];
     memcpy(text, raw, used);
     text[used] = 0;
-    if (strstr(text, "://"))
-        return check(snprintf(name, SHM_NAME_MAX, "%s", text), name);
-    return check(snprintf(name, SHM_NAME_MAX, "fi_ns://%.200s", text), name);
+    return check(snprintf(name, SHM_NAME_MAX, "%s%s", strstr(text, "://") ? "" : "fi_ns://", text),
+                 name);
+}
+
+bool shm_name_is_sound(const char *name)
+{
+    return memchr(name, 0, SHM_NAME_MAX) && !check((int)strlen(name), name);
 }
 
 bool shm_name_is_open(const char *name)
@@ -65,7 +72,8 @@ bool shm_name_is_open(const char *name)
 
 int shm_name_complete(const char *open, unsigned number, char *name)
 {
-    return check(snprintf(name, SHM_NAME_MAX, "%s:%u:%u", open, (unsigned)geteuid(), number), name);
+    return check(snprintf(name, SHM_NAME_MAX, "%s:" OWNED, open, (unsigned)geteuid(), number),
+                 name);
 }
 
 static const char *bare(const char *name)
@@ -102,19 +110,36 @@ int shm_name_give(const char *name, void *addr, size_t *len)
     return room < need ? -FI_ETOOSMALL : 0;
 }
 
+/* The user whose endpoint it is. A complete name says so, in the owner's own words: in another user
+ * namespace the same user has another number. */
+static unsigned owner_of(const char *text)
+{
+    const char *tail = strrchr(text, ':');
+    unsigned uid, number;
+    char again[32];
+
+    while (tail && tail > text && tail[-1] != ':')
+        tail--;
+    if (!tail || tail == text || sscanf(tail, "%u:%u", &uid, &number) != 2)
+        return (unsigned)geteuid();
+    snprintf(again, sizeof(again), OWNED, uid, number);
+    return strcmp(again, tail) ? (unsigned)geteuid() : uid;
+}
+
 socklen_t shm_name_socket(const char *name, unsigned context, struct sockaddr_un *sun)
 {
     const char *text = bare(name);
     char *path = sun->sun_path + 1;
     size_t room = sizeof(sun->sun_path) - 1;
+    unsigned owner = owner_of(text);
     int written;
 
     memset(sun, 0, sizeof(*sun));
     sun->sun_family = AF_UNIX;
     if (strlen(text) <= SOCKET_NAME_MAX)
-        written = snprintf(path, room, "weft-shm/%u/%s", (unsigned)geteuid(), text);
+        written = snprintf(path, room, "weft-shm/%u/%s", owner, text);
     else
-        written = snprintf(path, room, "weft-shm/%u#%016llx%016llx", (unsigned)geteuid(),
+        written = snprintf(path, room, "weft-shm/%u#%016llx%016llx", owner,
                            (unsigned long long)hash(text, 0xcbf29ce484222325ull),
                            (unsigned long long)hash(text, 0x9ae16a3b2f90404full));
     /* A blank is in no name. */

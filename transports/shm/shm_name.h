@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Addresses: FI_ADDR_STR texts "<scheme>://<name>" (fi_shm(7)). The scheme does not count for who
- * is meant. An endpoint listens on an abstract unix socket that is named after user and name.
+ * is meant. An endpoint listens on an abstract unix socket that is named after user and name; a
+ * complete name holds its user, any other means one of the caller's own.
  */
 #ifndef WEFT_SHM_NAME_H
 #define WEFT_SHM_NAME_H
@@ -22,6 +23,8 @@ enum {
 int shm_name_make(const char *node, const char *service, char *name);
 /* What an application passed as address of `len` bytes. -FI_EINVAL. */
 int shm_name_import(const void *raw, size_t len, char *name);
+/* What a peer calls itself, in SHM_NAME_MAX bytes, could be an address. */
+bool shm_name_is_sound(const char *name);
 /* "fi_shm://..." is not unique: an endpoint adds its user and a number. */
 bool shm_name_is_open(const char *name);
 int shm_name_complete(const char *open, unsigned number, char *name);

@@ -53,6 +53,12 @@ static bool grow(struct shm_ep *ep)
     return true;
 }
 
+/* Not one that serves the peer. */
+static bool is_own(enum shm_role role)
+{
+    return role == SHM_OUT || role == SHM_IN;
+}
+
 struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
 {
     struct shm_ep *ep = link->ep;
@@ -72,12 +78,14 @@ struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
     list_attach(&op->link_ops, &link->ops);
     op->link = link;
     op->role = role;
-    op->streaming = op->message = op->has_data = op->wanted = op->big = false;
+    op->streaming = op->message = op->has_data = op->wanted = op->big = op->timed = false;
+    op->asks = op->ahead = false;
     op->count = op->index = op->offset = op->at = op->len = 0;
     op->there_count = op->mr_count = 0;
     op->entry = NULL;
     op->own = NULL;
-    ep->tx_used += role == SHM_OUT || role == SHM_IN;
+    ep->tx_used += is_own(role);
+    link->served += !is_own(role);
     return op;
 }
 
@@ -87,12 +95,16 @@ void shm_op_put(struct shm_op *op)
     uint32_t index = op->id & ((1u << INDEX_BITS) - 1);
     struct shm_slot *slot = &ep->slots[index];
 
+    if (__builtin_expect(op->timed, 0))
+        shm_cross_timed(op, false);
     slot->op = NULL;
     slot->uses++;
     slot->next = ep->slot_free;
     ep->slot_free = index;
     op->link->big_writes -= op->big;
-    ep->tx_used -= op->role == SHM_OUT || op->role == SHM_IN;
+    op->link->reads -= op->ahead;
+    ep->tx_used -= is_own(op->role);
+    op->link->served -= !is_own(op->role);
     list_detach(&op->link_ops);
     list_detach(&op->work);
     for (size_t i = 0; i < op->mr_count; i++)
@@ -122,6 +134,8 @@ void shm_op_end(struct shm_op *op, int err)
     void *context = op->context;
     uint64_t flags = op->flags;
 
+    if (__builtin_expect(op->timed && !err, 0))
+        shm_cross_timed(op, true);
     shm_op_put(op);
     if (__builtin_expect(!err, 1)) {
         report_done(&ep->report, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);

@@ -19,6 +19,9 @@ enum {
     SHM_INLINE = 112,
     SHM_ATOMIC_MAX = SHM_CHUNK / 2, /* bytes of operands; those to compare with come beside them */
     SHM_MIN_MULTI_RECV = 16384,
+    SHM_MOST_WAITING = 65536, /* messages of a peer, whose tx_size is not larger */
+    /* Operations of his, and answers to him: a FIN of his may be behind what he asks for next. */
+    SHM_MOST_SERVED = 2 * SHM_MOST_WAITING,
 };
 
 /*
@@ -35,9 +38,10 @@ enum shm_wire {
     SHM_WRITE,   /* number|remote<<32 [data] (addr, len, key)... payload */
     SHM_FETCH,   /* number|remote<<32|segments<<40 [data] (addr, len, key)... segments...: a write
                     waits there */
-    SHM_READ,    /* number|remote<<32|segments<<40 (addr, len, key)... segments... */
+    SHM_READ,    /* number|remote<<32|ask<<40 (addr, len, key)...; ask 1: tell me where it is */
     SHM_ATOMIC,  /* number|remote<<32 op|datatype<<8|way<<16 (addr, len, key)... operands, values
                     to compare with; the result comes as data */
+    SHM_WHERE,   /* your number|segments<<32 my number segments...: what you read; CTS or FIN */
 };
 
 enum {
@@ -63,7 +67,10 @@ struct shm_op {
     /* The second cache line; a small operation needs no more of it. */
     enum shm_role role;
     enum report_kind kind;
-    bool wanted, message, has_data, streaming, big;
+    bool wanted, message, has_data, streaming, big, ahead;
+    bool timed;  /* for the choice of a way */
+    bool asks;   /* a read that waits to be told where to attach */
+    uint8_t way; /* enum shm_way, if it is */
     uint8_t count, there_count, mr_count;
     size_t at, len;       /* bytes moved, to move */
     size_t index, offset; /* where in iov the next byte is */
@@ -127,8 +134,18 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
 
 /* ---- shm_cross.c ---- */
 
-/* Attaching is worth while on this host, and was not refused on this link. */
-bool shm_cross_wanted(struct shm_link *link, bool write);
+/* Who needs the bytes chooses whether the kernel copies them, and has it done: nobody writes into
+ * another's memory, which may be meant for something else by then (docs/decisions/0132). */
+bool shm_cross_fetches(struct shm_op *op);
+bool shm_cross_reads(struct shm_op *op);
+/* A giver may say where its memory is. */
+bool shm_cross_tells(const struct shm_op *op);
+/* A read has been told: attaches, or asks for a stream. */
+void shm_cross_read(struct shm_op *op);
+/* An operation that is timed has all of its bytes, or ends without. */
+void shm_cross_timed(struct shm_op *op, bool done);
+/* The giver does not tell, but sends data. */
+void shm_cross_declined(struct shm_op *op);
 void shm_cross_start(struct shm_op *op);
 /* A step of each operation that attaches. */
 void shm_cross_step(struct shm_ep *ep);
@@ -138,6 +155,8 @@ void shm_cross_step(struct shm_ep *ep);
 void shm_controls_init(struct shm_ep *ep);
 void shm_control_cts(struct shm_op *op);
 void shm_control_fin(struct shm_link *link, uint32_t remote);
+/* Of a giver. */
+void shm_control_where(struct shm_op *op);
 void shm_control_error(struct shm_link *link, uint32_t remote, int err);
 /* Sends the gathered FINs and queued answers; false when something is left. */
 bool shm_control_flush(struct shm_link *link);

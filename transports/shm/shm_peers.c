@@ -9,6 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/log.h"
 #include "core/wait.h"
 
 enum {
@@ -20,6 +21,7 @@ struct absent {
     struct list list;
     fi_addr_t addr;
     long long until; /* ms; later operations end in errors */
+    bool logged;
 };
 
 /* ---- By number ---- */
@@ -170,9 +172,17 @@ void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
     }
 }
 
-int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
+/* The process that the name tells of is dead. In another pid namespace its number means nothing
+ * here, but then its endpoint is there, even if it is not enabled yet. */
+static bool is_dead(const char *name)
 {
     pid_t pid = shm_name_pid(name);
+
+    return pid && kill(pid, 0) && errno == ESRCH && !shm_listener_is_bound(name);
+}
+
+int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
+{
     struct absent *absent = NULL;
     long long now = clock_ms();
 
@@ -185,10 +195,16 @@ int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
         if (!absent)
             return -FI_ENOMEM;
         absent->addr = dest;
+        absent->logged = false;
         absent->until = now + ep->domain->fabric->connect_ms;
         list_attach(&absent->list, &ep->absent);
     }
-    if (now >= absent->until || (pid && kill(pid, 0) && errno == ESRCH))
-        return FI_ECONNREFUSED;
-    return -FI_EAGAIN;
+    if (now < absent->until && !is_dead(name))
+        return -FI_EAGAIN;
+    if (!absent->logged)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL,
+                 ": %s: nobody listens at %s, of this user and in this network namespace", ep->name,
+                 name);
+    absent->logged = true;
+    return FI_ECONNREFUSED;
 }

@@ -58,8 +58,7 @@ static ssize_t find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link)
 {
     if (!ep->enabled || ep->forks != fork_generation)
         return -FI_EOPBADSTATE;
-    if (atomic_load(&ep->stale_peers) && !ep->in_progress)
-        shm_av_catch_up(ep);
+    shm_av_forget_peers(ep);
     return shm_link_find(ep, dest, link);
 }
 
@@ -70,10 +69,23 @@ static inline struct shm_link *known(const struct shm_ep *ep, fi_addr_t dest)
     return ep->peers[dest];
 }
 
+/* The orders that keep a post behind the reads before it. A fetch is done, and a message taken,
+ * when it arrives, while the target may still be sending what was read. */
+static uint64_t behind_reads(const struct post *post)
+{
+    if (post->kind & FI_SEND)
+        return FI_ORDER_SAR;
+    if (post->kind & FI_ATOMIC)
+        return FI_ORDER_WAR | (post->kind & FI_READ ? FI_ORDER_RAR : 0);
+    return post->kind & FI_WRITE ? FI_ORDER_WAR | FI_ORDER_RMA_WAR : 0;
+}
+
 static ssize_t begin_carefully(struct making *making)
 {
     struct shm_link *link = making->link;
 
+    if (link->reads && making->ep->order & behind_reads(making->post))
+        return try_again(making->ep);
     if (link->big_writes && making->ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
                                                  FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW))
         return try_again(making->ep);
@@ -101,7 +113,8 @@ static ssize_t begin(struct making *making)
     }
     if (__builtin_expect(post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
         return try_again(ep);
-    if (__builtin_expect(making->link->big_writes || making->link->tx.held, 0))
+    if (__builtin_expect(making->link->big_writes || making->link->reads || making->link->tx.held,
+                         0))
         return begin_carefully(making);
     return 0;
 }
@@ -186,6 +199,18 @@ static struct shm_op *new_op(struct making *making, enum shm_role role)
     return op;
 }
 
+/* The same for an operation that was made first, since what is in bulk must get into a message:
+ * NULL puts it back. op NULL: there is none. */
+static char *reserve_for(struct shm_op *op, struct making *making, size_t header,
+                         struct shm_head *head, uint64_t *pos)
+{
+    char *body = op ? reserve(making, header, head, pos) : NULL;
+
+    if (op && !body)
+        shm_op_put(op);
+    return body;
+}
+
 static void keep_memory(struct shm_op *op, const struct making *making)
 {
     op->count = making->post->count;
@@ -263,9 +288,9 @@ static ssize_t send_answered(struct making *making, struct shm_head head)
     if (making->ep->tx_used >= making->ep->tx_size)
         return full(making);
     head.flags |= SHM_ANSWER;
-    body = reserve(making, header, &head, &pos);
-    op = body ? new_op(making, SHM_OUT) : NULL;
-    if (!op)
+    op = new_op(making, SHM_OUT);
+    body = reserve_for(op, making, header, &head, &pos);
+    if (!body)
         return full(making);
     if (head.flags & SHM_TAGGED)
         body = shm_put(body, post->tag);
@@ -310,7 +335,8 @@ static inline ssize_t send_locked(struct making *making)
         return rc > 0 ? 0 : rc;
     if (__builtin_expect(making->len > SHM_CHUNK || making->held, 0))
         return announce(making, head);
-    if (__builtin_expect(post->flags & FI_DELIVERY_COMPLETE && !post->silent, 0))
+    if (__builtin_expect(post->flags & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE) && !post->silent,
+                         0))
         return send_answered(making, head);
     return send_now(making, head);
 }
@@ -403,9 +429,9 @@ static ssize_t write_locked(struct making *making)
         return announce_write(making);
     if (making->ep->tx_used >= making->ep->tx_size)
         return full(making);
-    body = reserve(making, sizeof(uint64_t) * remote_words(post), &head, &pos);
-    op = body ? new_op(making, SHM_OUT) : NULL;
-    if (!op)
+    op = new_op(making, SHM_OUT);
+    body = reserve_for(op, making, sizeof(uint64_t) * remote_words(post), &head, &pos);
+    if (!body)
         return full(making);
     body = shm_put(body, numbers(op, post, false));
     if (head.flags & SHM_CQ_DATA)
@@ -417,24 +443,24 @@ static ssize_t write_locked(struct making *making)
 static ssize_t read_locked(struct making *making)
 {
     const struct post *post = making->post;
-    bool large = making->len > SHM_CHUNK;
-    struct shm_head head = {.op = SHM_READ};
+    struct shm_head head = {.op = SHM_READ,
+                            .bytes = (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count))};
     ssize_t rc = begin(making);
     struct shm_op *op;
     char *body;
 
     if (rc)
         return rc > 0 ? 0 : rc;
-    head.bytes =
-        (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count + (large ? 2 * post->count : 0)));
     body = shm_tx_reserve(&making->link->tx, head.bytes);
     op = body ? new_op(making, SHM_IN) : NULL;
     if (!op)
         return full(making);
     keep_memory(op, making);
-    body = put_remote(shm_put(body, numbers(op, post, large)), post);
-    if (large)
-        put_segments(body, post);
+    op->ahead = making->ep->orders_reads;
+    making->link->reads += op->ahead;
+    op->asks = shm_cross_reads(op);
+    body = shm_put(body, op->id | (uint64_t)post->rma_count << 32 | (uint64_t)op->asks << 40);
+    put_remote(body, post);
     shm_tx_publish(&making->link->tx, head);
     shm_link_notify(making->link);
     return 0;
@@ -453,9 +479,9 @@ static ssize_t atomic_locked(struct making *making, const struct shm_atomic *ato
         return rc > 0 ? 0 : rc;
     if (making->ep->tx_used >= making->ep->tx_size)
         return full(making);
-    body = reserve(making, sizeof(uint64_t) * (1 + remote_words(post)), &head, &pos);
-    op = body ? new_op(making, atomic->function ? SHM_IN : SHM_OUT) : NULL;
-    if (!op)
+    op = new_op(making, atomic->function ? SHM_IN : SHM_OUT);
+    body = reserve_for(op, making, sizeof(uint64_t) * (1 + remote_words(post)), &head, &pos);
+    if (!body)
         return full(making);
     op->count = atomic->result_count;
     for (size_t i = 0; i < op->count; i++)

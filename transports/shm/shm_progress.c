@@ -125,6 +125,7 @@ static bool take_one(struct shm_link *link, struct shm_head head, const char *bo
     case SHM_FETCH: return shm_take_fetch(link, head, body);
     case SHM_READ: return shm_take_read(link, head, body);
     case SHM_ATOMIC: return shm_take_atomic(link, head, body);
+    case SHM_WHERE: return shm_take_where(link, head, body);
     case SHM_PAD: shm_rx_consume(&link->rx, head); return true;
     default: shm_link_fail(link, FI_EIO); return false;
     }
@@ -311,9 +312,10 @@ static bool time_to_look(struct shm_ep *ep)
     return true;
 }
 
-static void now_and_then(struct shm_ep *ep, unsigned taken)
+/* Whether messages may have been taken. */
+static bool now_and_then(struct shm_ep *ep, unsigned taken)
 {
-    bool look = ep->look_now;
+    bool look = ep->look_now, took = false;
 
     ep->rounds++;
     if (taken) {
@@ -324,15 +326,17 @@ static void now_and_then(struct shm_ep *ep, unsigned taken)
         look |= time_to_look(ep);
     }
     if (ep->rounds % SWEEPS == 0)
-        sweep(ep);
+        took = sweep(ep);
     if (ep->rounds % ROUND_LOOKS == 0) {
         look |= look_is_due(ep, ticks());
         cool_silent(ep);
     }
     if (!look)
-        return;
+        return took;
     ep->look_now = false;
     shm_link_look(ep);
+    shm_rest_some(ep, ticks());
+    return true;
 }
 
 /*
@@ -364,12 +368,12 @@ static void stay_armed(struct shm_ep *ep)
         atomic_store(&ep->bell->sleeping, 1);
 }
 
-/* Work that only this side can see, full rings and streams: their room comes back without a bell.
- */
+/* Work that only this side can see, full rings and streams: their room comes back without a bell,
+ * as does what it takes to answer an introduction. */
 static bool has_work(const struct shm_ep *ep)
 {
     return !list_empty(&ep->crosses) || !list_empty(&ep->busy) || !list_empty(&ep->dead) ||
-           atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
+           ep->owes || atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
 }
 
 static void arm(struct shm_ep *ep)
@@ -417,11 +421,12 @@ void shm_progress_ep(struct shm_ep *ep)
         taken += answer_bell(ep);
     if (!list_empty(&ep->crosses))
         shm_cross_step(ep);
-    /* Last, since who reads the completion of a receive may never come back, and the sender waits
-     * for its FIN. */
+    /* After all that is taken, since who reads the completion of a receive may never come back, and
+     * the sender waits for its FIN. */
     if (!list_empty(&ep->busy))
         write_busy(ep);
-    now_and_then(ep, taken);
+    if (__builtin_expect(now_and_then(ep, taken), 0) && !list_empty(&ep->busy))
+        write_busy(ep);
     if (!list_empty(&ep->dead))
         shm_link_bury(ep);
     if (__builtin_expect(ep->armed, 0) && has_work(ep))

@@ -27,7 +27,7 @@ static inline struct shm_link *shm_quick_link(const struct shm_ep *ep, fi_addr_t
     if (__builtin_expect(dest >= ep->peer_count || ep->forks != fork_generation, 0))
         return NULL;
     link = ep->peers[dest];
-    if (__builtin_expect(!link || link->big_writes || link->tx.held ||
+    if (__builtin_expect(!link || link->big_writes || link->reads || link->tx.held ||
                              atomic_load_explicit(&ep->stale_peers, memory_order_relaxed),
                          0))
         return NULL;
@@ -97,6 +97,10 @@ shm_quick_access_locked(struct shm_ep *ep, const struct post *post, enum shm_rol
 
     if (__builtin_expect(!op, 0))
         return false;
+    if (!write && __builtin_expect(ep->orders_reads, 0)) {
+        op->ahead = true;
+        link->reads++;
+    }
     op->kind = write ? REPORT_WRITE : REPORT_READ;
     op->context = post->context;
     op->flags = post->kind;

@@ -91,13 +91,7 @@ static void tell(struct shm_link *link, enum report_kind kind, uint64_t flags,
 {
     struct shm_ep *ep = link->ep;
 
-    for (size_t i = 0; i < mr_count; i++) {
-        struct cntr *cntr =
-            kind == REPORT_REMOTE_WRITE ? mrs[i]->remote_write : mrs[i]->remote_read;
-
-        if (cntr)
-            cntr_add_one(cntr);
-    }
+    mr_count_access(mrs, mr_count, kind == REPORT_REMOTE_WRITE);
     report_done(&ep->report, kind, has_data, NULL, flags | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
                 ep->knows_sources ? av_source(ep->av, link->addr) : FI_ADDR_NOTAVAIL);
 }
@@ -115,11 +109,11 @@ void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
 /* The access becomes an operation, which owns the regions. NULL: the link has failed. */
 static struct shm_op *begin(struct shm_link *link, struct access *access, enum shm_role role)
 {
-    struct shm_op *op = shm_op_get(link, role);
+    struct shm_op *op = link->served < SHM_MOST_SERVED ? shm_op_get(link, role) : NULL;
 
     if (!op) {
         release(access);
-        shm_link_fail(link, FI_ENOMEM);
+        shm_link_fail(link, link->served < SHM_MOST_SERVED ? FI_ENOMEM : FI_EIO);
         return NULL;
     }
     op->remote = access->remote;
@@ -275,6 +269,7 @@ bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body
     struct shm_words words = shm_words(body, head);
     struct access access;
     struct shm_op *op;
+    bool asks;
     int err;
 
     if (__builtin_expect(quick_read(link, head, body), 1))
@@ -282,7 +277,9 @@ bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body
     access.has_data = false;
     access.data = 0;
     get_numbers(&words, &access);
-    if (!get_rma(&words, &access) || !get_there(&words, &access))
+    asks = access.there_count == 1;
+    access.there_count = 0;
+    if (!get_rma(&words, &access))
         return broken(link);
     shm_rx_consume(&link->rx, head);
     err = resolve(link->ep, &access, FI_REMOTE_READ);
@@ -291,9 +288,35 @@ bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body
         return true;
     }
     op = begin(link, &access, SHM_GIVER);
-    if (op)
+    if (op && asks && shm_cross_tells(op))
+        shm_control_where(op);
+    else if (op)
         shm_give(op);
     return op;
+}
+
+/* The answer to a read that has asked. */
+bool shm_take_where(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = shm_words(body, head);
+    uint64_t number = shm_get(&words), remote = shm_get(&words);
+    struct shm_op *op = shm_op_find(link, (uint32_t)number, SHM_IN, SHM_IN);
+    uint64_t count = number >> 32;
+
+    if (words.bad || !op || !op->asks || !count || count > SHM_IOV_LIMIT)
+        return broken(link);
+    for (size_t i = 0; i < count; i++) {
+        op->there[i].iov_base = (void *)(uintptr_t)shm_get(&words);
+        op->there[i].iov_len = shm_get(&words);
+    }
+    if (words.bad)
+        return broken(link);
+    shm_rx_consume(&link->rx, head);
+    op->asks = false;
+    op->there_count = (uint8_t)count;
+    op->remote = (uint32_t)remote;
+    shm_cross_read(op);
+    return true;
 }
 
 /* ---- Atomic operations ---- */

@@ -110,6 +110,11 @@ void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len)
     tx->bulk_pos = pos + rounded(len);
 }
 
+bool shm_tx_bulk_is_empty(struct shm_tx *tx)
+{
+    return refresh(tx) && tx->bulk_limit == tx->bulk_pos + SHM_BULK;
+}
+
 void shm_rx_clear(struct shm_rx *rx, unsigned lines)
 {
     for (unsigned i = 1; i < lines; i++)
@@ -127,8 +132,14 @@ const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len)
 void shm_rx_bulk_done(struct shm_rx *rx, uint64_t pos, uint64_t len)
 {
     rx->bulk_pos = pos + rounded(len);
-    if (rx->bulk_pos - rx->bulk_told >= SHM_BULK / 4) {
-        rx->bulk_told = rx->bulk_pos;
-        atomic_store_explicit(&rx->credits->bulk, rx->bulk_pos, memory_order_release);
-    }
+    if (rx->bulk_pos - rx->bulk_told >= SHM_BULK / 4)
+        shm_rx_bulk_tell(rx);
+}
+
+void shm_rx_bulk_tell(struct shm_rx *rx)
+{
+    if (rx->bulk_told == rx->bulk_pos)
+        return;
+    rx->bulk_told = rx->bulk_pos;
+    atomic_store_explicit(&rx->credits->bulk, rx->bulk_pos, memory_order_release);
 }

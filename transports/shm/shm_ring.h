@@ -127,6 +127,8 @@ static inline void shm_tx_publish_line(struct shm_tx *tx, char *line, struct shm
 char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos);
 /* They are written; to be called before the message that mentions them is published. */
 void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len);
+/* They are consumed, all of them, as the credits say, which it looks at. */
+bool shm_tx_bulk_is_empty(struct shm_tx *tx);
 
 enum shm_look {
     SHM_NONE,
@@ -199,5 +201,7 @@ bool shm_tx_held(struct shm_tx *tx);
 const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len);
 /* They are copied: the room goes back. */
 void shm_rx_bulk_done(struct shm_rx *rx, uint64_t pos, uint64_t len);
+/* Publishes at once what went back since the last credits. */
+void shm_rx_bulk_tell(struct shm_rx *rx);
 
 #endif

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Scalable endpoints: one address, and up to SHM_CONTEXTS transmit and receive contexts. A context
- * is a struct shm_ep with links of its own: a transmit context dials, a receive context listens
- * under the endpoint's name and its index (shm_name_socket), and is a unit of its own. Source:
- * fi_endpoint(3). See docs/decisions/0113.
+ * Scalable endpoints. A context is a struct shm_ep with links of its own: a transmit context dials,
+ * a receive context listens under the endpoint's name and its index (shm_name_socket), and is a
+ * unit of its own, unless one of them has no queue (core/sep.h). See docs/decisions/0113.
  */
 #ifndef WEFT_SHM_SEP_H
 #define WEFT_SHM_SEP_H
 
+#include "core/sep.h"
 #include "transports/shm/shm_ep.h"
 
 struct shm_sep {
-    struct fid_ep fid;
-    struct shm_domain *domain;
-    struct fi_info *info;
-    struct av *av; /* of all contexts, or NULL: not bound yet */
-    int listener;  /* keeps the name while receive context 0 does not listen under it, or -1 */
+    struct sep base;
+    int listener; /* keeps the name while receive context 0 does not listen under it, or -1 */
     char name[SHM_NAME_MAX];
-    struct shm_ep *tx[SHM_CONTEXTS], *rx[SHM_CONTEXTS];
 };
 
 int shm_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,

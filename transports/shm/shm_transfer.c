@@ -58,6 +58,8 @@ void shm_fetched(struct shm_op *op)
 {
     struct shm_link *link = op->link;
 
+    if (op->timed)
+        shm_cross_timed(op, true);
     shm_control_fin(link, op->remote);
     if (op->message)
         shm_message_done(op, 0);
@@ -67,11 +69,9 @@ void shm_fetched(struct shm_op *op)
 
 void shm_fetch(struct shm_op *op)
 {
-    struct shm_link *link = op->link;
-
     if (!op->len)
         shm_fetched(op);
-    else if (op->len > SHM_CHUNK && op->there_count && shm_cross_wanted(link, false))
+    else if (shm_cross_fetches(op))
         shm_cross_start(op);
     else
         shm_control_cts(op);
@@ -88,6 +88,8 @@ bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body
         shm_link_fail(link, FI_EIO);
         return false;
     }
+    if (__builtin_expect(op->asks, 0))
+        shm_cross_declined(op);
     shm_op_fill(op, payload.bytes, payload.len);
     shm_taken(link, head, &payload);
     if (op->at < op->len)
@@ -108,8 +110,6 @@ void shm_give(struct shm_op *op)
     if (!op->len) {
         shm_control_fin(link, op->remote);
         shm_remote_done(link->ep, op);
-    } else if (op->len > SHM_CHUNK && op->there_count && shm_cross_wanted(link, true)) {
-        shm_cross_start(op);
     } else {
         op->streaming = true;
         list_attach(&op->work, &link->streams);
@@ -122,7 +122,7 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
     struct shm_words words = shm_words(body, head);
     uint32_t id = (uint32_t)shm_get(&words), remote = (uint32_t)shm_get(&words);
     uint64_t len = shm_get(&words);
-    struct shm_op *op = shm_op_find(link, id, SHM_OUT, SHM_OUT);
+    struct shm_op *op = shm_op_find(link, id, SHM_OUT, SHM_GIVER);
 
     if (words.bad || !op || op->streaming || op->at || !op->count || len > op->total) {
         shm_link_fail(link, FI_EIO);

@@ -56,7 +56,9 @@ static const struct param_def tcp_params[] = {
      .default_text = "15s",
      .min = 1,
      .max = 3600000,
-     .help = "How long a connection may take to be opened, the answer of the peer included."},
+     .help =
+         "How long a connection may take to be opened. If given, the answer of the peer's program "
+         "is included; otherwise that may take ten minutes more."},
     {.key = "nodelay",
      .type = PARAM_BOOL,
      .default_text = "yes",

@@ -7,7 +7,9 @@
 
 #include "core/atomic.h"
 #include "core/log.h"
+#include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_owed.h"
 
 struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep)
 {
@@ -141,18 +143,6 @@ static void apply(struct tcp_atomic *atomic)
     }
 }
 
-static void count(struct tcp_ep *ep, const struct tcp_atomic *atomic)
-{
-    bool fetches = atomic->function != TCP_ATOMIC_WRITE;
-
-    for (unsigned i = 0; i < atomic->mr_count; i++) {
-        struct cntr *cntr = fetches ? atomic->mr[i]->remote_read : atomic->mr[i]->remote_write;
-
-        if (cntr)
-            cntr_add_one(cntr);
-    }
-}
-
 int tcp_atomic_finish(struct tcp_ep *ep)
 {
     struct tcp_atomic *atomic = ep->rx.atomic;
@@ -161,10 +151,10 @@ int tcp_atomic_finish(struct tcp_ep *ep)
     ep->rx.atomic = NULL;
     if (done) {
         apply(atomic);
-        count(ep, atomic);
+        mr_count_access(atomic->mr, atomic->mr_count, atomic->function == TCP_ATOMIC_WRITE);
     }
     atomic->bytes.iov_len = done && fetches ? atomic->len : 0;
-    int rc = tcp_tx_answer(ep, atomic);
+    int rc = tcp_answer_atomic(ep, atomic);
     if (done)
         report_done(&ep->report, fetches ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, false, NULL, 0,
                     0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
@@ -175,7 +165,7 @@ int tcp_atomic_finish(struct tcp_ep *ep)
 
 int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_tx_reading(ep);
+    struct tcp_op *op = tcp_owed_response(ep);
     const char *why = NULL;
 
     if (!op || op->kind != TCP_KIND_ATOMIC)
@@ -194,7 +184,7 @@ int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
 void tcp_atomic_finish_answer(struct tcp_ep *ep)
 {
     if (ep->rx.status)
-        tcp_tx_read_failed(ep, ep->rx.status);
+        tcp_owed_failed(ep, ep->rx.status);
     else
-        tcp_tx_read_done(ep);
+        tcp_owed_done(ep);
 }

@@ -7,6 +7,7 @@
 #include "core/post.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep_ops.h"
+#include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_post.h"
 
 static uint64_t tx_flags(struct fid_ep *fid)
@@ -75,7 +76,7 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct post_atomic 
 
 static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, size_t len)
 {
-    struct tcp_op *op = tcp_tx_get(ep);
+    struct tcp_op *op = tcp_op_get(ep);
 
     if (!op) {
         tcp_tx_flush(ep);
@@ -83,7 +84,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, s
     }
     int rc = build(ep, op, post, len);
     if (rc) {
-        tcp_tx_put(ep, op);
+        tcp_op_put(ep, op);
         return rc;
     }
     for (size_t i = 0; i < post->result_count; i++)
@@ -96,7 +97,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, s
     op->len = len;
     op->tag = 0;
     op->wire_flags = 0;
-    op->fence = post->flags & FI_FENCE;
+    op->fence = tcp_order_fence(&ep->tx, op, post->flags);
     op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
     tcp_tx_post(ep, op, post->flags & FI_MORE);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The active side: connect, send the request, wait for the answer; all within one deadline. */
+/* The active side: connect, send the request, wait for the answer. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -11,6 +11,12 @@
 
 #include "core/log.h"
 #include "transports/tcp/tcp_ep.h"
+
+enum {
+    /* The peer's program answers, when it has made what it answers with: registered memory, other
+     * connections. Keepalive tells of a host that is gone, so this is patience, not detection. */
+    ANSWER_MS = 10 * 60 * 1000,
+};
 
 /* A peer that dies silently while it owes an answer is noticed long before the deadline. */
 static void set_keepalive(int fd, bool on)
@@ -109,6 +115,19 @@ static void answered(struct tcp_handshake *handshake)
         fail(handshake, FI_EPROTO, "the answer to a request is another request", NULL, 0);
 }
 
+/* The request has left. What the user said about all of it remains. */
+static void wait_answer(struct tcp_handshake *handshake)
+{
+    const struct tcp_ep *ep = handshake->ep;
+
+    handshake->phase = TCP_PHASE_ANSWER;
+    if (ep->domain->fabric->settings.connect_given)
+        return;
+    handshake->deadline = clock_ms() + (ep->answer_ms ? ep->answer_ms : ANSWER_MS);
+    tcp_cm_wait(handshake->cm, handshake);
+    tcp_cm_arm(handshake->cm);
+}
+
 static void connected(struct tcp_handshake *handshake)
 {
     int err = 0;
@@ -125,12 +144,7 @@ static void connected(struct tcp_handshake *handshake)
         if (sent != (ssize_t)handshake->to_send)
             err = sent < 0 ? errno : FI_EIO;
     }
-    handshake->phase = TCP_PHASE_ANSWER;
-    if (handshake->ep->answer_ms && !handshake->ep->domain->fabric->settings.connect_given) {
-        handshake->deadline = clock_ms() + handshake->ep->answer_ms;
-        tcp_cm_wait(handshake->cm, handshake);
-        tcp_cm_arm(handshake->cm);
-    }
+    wait_answer(handshake);
     if (!err)
         err = -tcp_cm_rewatch(handshake->cm, handshake->fd, EPOLLIN, &handshake->item);
     if (err)

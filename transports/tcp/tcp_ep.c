@@ -18,6 +18,7 @@
 #include "transports/tcp/tcp_class.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
+#include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_pep.h"
 
 enum {
@@ -98,7 +99,8 @@ void tcp_ep_fail(struct tcp_ep *ep, int err)
     tell_shutdown(ep);
 }
 
-/* The reader of the EQ learns that the peer hung up even when nobody reads the CQ. */
+/* The reader of the EQ learns that the peer hung up even when nobody reads the CQ. One look may not
+ * be enough to read all that came before: the next reader of the EQ goes on. */
 static void watch_ready(struct tcp_cm_item *item, uint32_t events)
 {
     struct tcp_ep *ep = object_of(item, struct tcp_ep, watch);
@@ -113,6 +115,8 @@ static void watch_ready(struct tcp_cm_item *item, uint32_t events)
             tcp_set_work(ep->set, ep);
             tcp_set_drive(ep->set);
         }
+        if (tcp_ep_ending(ep))
+            tcp_cm_lull(ep->cm, ep);
     }
     unit_unlock(ep->report.unit);
 }
@@ -400,6 +404,7 @@ static int read_info(struct tcp_ep *ep, const struct fi_info *info)
     ep->rx_size = info->rx_attr->size ? info->rx_attr->size : TCP_PLAIN_SIZE;
     size_t tx_size = info->tx_attr->size ? info->tx_attr->size : TCP_PLAIN_SIZE;
     tcp_tx_init(&ep->tx, tx_size < UINT32_MAX ? (unsigned)tx_size : UINT32_MAX);
+    ep->tx.behind_reads = tcp_order_behind_reads(info->tx_attr->msg_order);
     if (!info->handle)
         return 0;
     if (info->handle->fclass == FI_CLASS_PEP)

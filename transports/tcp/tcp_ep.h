@@ -48,7 +48,7 @@ struct tcp_ep {
     size_t rx_size, min_multi_recv;
     uint32_t addr_format;
     uint32_t tclass;       /* traffic class of its connection */
-    uint32_t answer_ms;    /* for the peer to answer a request; 0: what connect_timeout leaves */
+    uint32_t answer_ms;    /* for the peer to answer a request; 0: ten minutes */
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     uint32_t peer_features;
     enum tcp_state state;
@@ -82,6 +82,12 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network);
 void tcp_ep_fail(struct tcp_ep *ep, int err);
 /* The posted receives that only this connection could have met end with err. Unit locked. */
 void tcp_ep_fail_receives(struct tcp_ep *ep, int err);
+
+/* The peer has hung up, and what it sent before is still to be read, which nothing keeps. */
+static inline bool tcp_ep_ending(const struct tcp_ep *ep)
+{
+    return ep->fd >= 0 && ep->rx.ended && !ep->rx.paused && !ep->rx.stash;
+}
 
 static inline struct tcp_ep *tcp_ep_of(struct fid_ep *fid)
 {

@@ -8,7 +8,9 @@
 #include <rdma/fi_errno.h>
 
 #include "core/no.h"
+#include "core/post.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_info.h"
 
 /* ---- Connection management ---- */
 
@@ -243,6 +245,8 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
         *option = *(const uint32_t *)optval;
         return 0;
     }
+    if (optname == FI_OPT_SHARED_MEMORY_PERMITTED)
+        return tcp_shared_memory(optlen);
     if (optname != FI_OPT_MIN_MULTI_RECV && optname != FI_OPT_TX_SIZE && optname != FI_OPT_RX_SIZE)
         return -FI_ENOPROTOOPT;
     if (optlen != sizeof(size_t))
@@ -305,6 +309,8 @@ static int set_op_flags(struct tcp_ep *ep, uint64_t flags)
 {
     bool transmit = flags & FI_TRANSMIT, receive = flags & FI_RECV;
 
+    if (transmit && post_refuses(flags))
+        return (int)post_refused();
     flags &= ~(FI_TRANSMIT | FI_RECV);
     if (transmit == receive)
         return -FI_EINVAL;

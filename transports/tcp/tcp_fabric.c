@@ -9,6 +9,7 @@
 #include "core/domain.h"
 #include "core/log.h"
 #include "core/no.h"
+#include "core/wait_set.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_pep.h"
@@ -42,7 +43,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = tcp_domain_open,
     .passive_ep = tcp_pep_open,
     .eq_open = tcp_eq_open,
-    .wait_open = no_fabric_wait_open,
+    .wait_open = wait_set_open,
     .trywait = fabric_trywait,
     .domain2 = fabric_domain2,
 };

@@ -27,13 +27,12 @@ size_t tcp_gather_rest(const struct tcp_tx *tx, const struct tcp_op *op);
 /* Only the first `count` records. */
 void tcp_gather_cut(const struct tcp_tx *tx, struct tcp_gather *gather, size_t count);
 
-/* `sent` bytes of it have left: whole records go from the queues to `done`, which is made. */
-void tcp_gather_left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent,
+/* As much as the socket takes at once: bytes, or negative with errno. */
+ssize_t tcp_gather_send(const struct tcp_gather *gather, int fd);
+
+/* `sent` bytes of it have left: whole records go from the queues to `done`, which is made; the rest
+ * of one becomes current. */
+void tcp_gather_left(struct tcp_tx *tx, const struct tcp_gather *gather, size_t sent,
                      struct tcp_queue *done);
-/* The kernel is done with their memory: completions, or the wait for the peer's word. */
-void tcp_gather_report(struct tcp_ep *ep, struct tcp_queue *done);
-/* The kernel refused with err (positive): the connection ends when it is read to its end, or what
- * is queued leaves later. */
-void tcp_gather_failed(struct tcp_ep *ep, int err);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/netif.h"
 #include "core/nic.h"
+#include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_wire.h"
 
 enum {
@@ -44,8 +45,7 @@ static const uint64_t rx_caps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REC
                                 FI_REMOTE_WRITE | FI_MULTI_RECV | FI_RMA_EVENT;
 static const uint64_t tx_op_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-/* A response to a read is sent from the region while later writes and sends are already taken:
- * neither stays behind a read. */
+/* TCP_ORDERS_ASKED are not for all. */
 static const uint64_t msg_order = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
                                   FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
                                   FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
@@ -168,6 +168,20 @@ static void fill_atomics(struct fi_info *info)
     info->ep_attr->max_order_war_size = TCP_ATOMIC_MAX;
 }
 
+/* By an order, or by the size of data that is to be in order. */
+static void add_asked_orders(struct fi_info *info, const struct fi_info *hints)
+{
+    uint64_t may = TCP_ORDERS_ASKED | atomic_order; /* which mean nothing where there are none */
+    uint64_t tx = hints->tx_attr->msg_order & may, rx = hints->rx_attr->msg_order & may;
+
+    if (hints->ep_attr->max_order_war_size > info->ep_attr->max_order_war_size)
+        tx |= FI_ORDER_WAR;
+    info->tx_attr->msg_order |= tx;
+    info->rx_attr->msg_order |= tx | rx;
+    if (tx & (FI_ORDER_WAR | FI_ORDER_RMA_WAR))
+        info->ep_attr->max_order_war_size = SIZE_MAX;
+}
+
 static void fill_attrs(struct fi_info *info, const struct request *req, bool shared)
 {
     bool tagged = offers_tags(req, shared);
@@ -177,6 +191,7 @@ static void fill_attrs(struct fi_info *info, const struct request *req, bool sha
     info->rx_attr->msg_order = msg_order;
     if (offers_atomics(req))
         fill_atomics(info);
+    add_asked_orders(info, req->hints);
     info->tx_attr->caps = info->caps & tx_caps;
     info->tx_attr->op_flags = tx_op_flags;
     info->tx_attr->comp_order = FI_ORDER_NONE;

@@ -3,6 +3,8 @@
 #ifndef WEFT_TCP_INFO_H
 #define WEFT_TCP_INFO_H
 
+#include <rdma/fi_errno.h>
+
 #include "core/addr.h"
 #include "core/part.h"
 
@@ -21,5 +23,11 @@ int tcp_info_set_src(struct fi_info *info, const struct sockaddr *addr);
 int tcp_info_set_dest(struct fi_info *info, const struct sockaddr *addr);
 /* fi_getname's copy of an address in `format`; -FI_ETOOSMALL, with the needed length in *len. */
 int tcp_addr_export(uint32_t format, const struct sockaddr *addr, void *raw, size_t *len);
+
+/* What fi_setopt answers to FI_OPT_SHARED_MEMORY_PERMITTED: none is used, permitted or not. */
+static inline int tcp_shared_memory(size_t optlen)
+{
+    return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
+}
 
 #endif

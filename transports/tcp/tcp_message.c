@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
 
 enum {
@@ -107,6 +108,8 @@ static void resume(struct tcp_ep *ep)
 {
     ep->rx.paused = false;
     tcp_set_work(ep->set, ep);
+    if (ep->rx.ended) /* the reader of the EQ waits for what is behind this message */
+        tcp_cm_lull(ep->cm, ep);
 }
 
 /* An empty record has no byte that could finish it later. */
@@ -268,7 +271,7 @@ int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
 static int clear(struct tcp_ep *ep, struct tcp_inbound *inbound)
 {
     inbound->started = true;
-    return tcp_tx_cts(ep, inbound->context);
+    return tcp_answer_cts(ep, inbound->context);
 }
 
 static struct tcp_inbound *find_offer(struct tcp_ep *ep, uint8_t context)
@@ -332,7 +335,7 @@ int tcp_message_finish(struct tcp_ep *ep)
 
     rx->entry = NULL;
     rx->inbound = NULL;
-    int rc = rx->flags & TCP_FLAG_DELIVERY ? tcp_tx_ack(ep) : 0;
+    int rc = rx->flags & TCP_FLAG_DELIVERY ? tcp_answer_ack(ep) : 0;
     if (rx->op == TCP_OP_DATA) {
         arrival = arrival_of_inbound(inbound);
         entry = inbound->discarded ? NULL : inbound->entry;

@@ -449,6 +449,14 @@ static int pep_close(struct fid *fid)
     return 0;
 }
 
+/* What is said of shared memory holds for what comes of it too. */
+static int pep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+    if (level != FI_OPT_ENDPOINT || optname != FI_OPT_SHARED_MEMORY_PERMITTED)
+        return -FI_ENOPROTOOPT;
+    return tcp_shared_memory(optlen);
+}
+
 static struct fi_ops pep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = pep_close,
@@ -463,7 +471,7 @@ static struct fi_ops_ep pep_ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = no_ep_cancel,
     .getopt = pep_getopt,
-    .setopt = no_ep_setopt,
+    .setopt = pep_setopt,
     .tx_ctx = no_ep_tx_ctx,
     .rx_ctx = no_ep_rx_ctx,
     .rx_size_left = no_ep_rx_size_left,

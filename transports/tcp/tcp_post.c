@@ -4,6 +4,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/iov.h"
+#include "transports/tcp/tcp_order.h"
+#include "transports/tcp/tcp_owed.h"
 
 /* Completion when the target says so, if asked; fi_inject never asks. */
 static uint16_t wire_flags(const struct post *post, uint8_t op)
@@ -50,7 +52,7 @@ static bool wants_rndv(const struct tcp_ep *ep, const struct post *post, uint8_t
 static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire,
                             size_t len)
 {
-    struct tcp_op *op = tcp_tx_get(ep);
+    struct tcp_op *op = tcp_op_get(ep);
 
     if (!op)
         goto again;
@@ -58,9 +60,9 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct t
     wire->cq_data = post->data;
     wire->payload = wire->op == TCP_OP_READ_REQ ? 0 : len;
     if (wants_rndv(ep, post, wire->op, len)) {
-        wire->op_data = tcp_tx_rndv_open(ep, op);
+        wire->op_data = tcp_owed_open(ep, op);
         if (!wire->op_data) {
-            tcp_tx_put(ep, op);
+            tcp_op_put(ep, op);
             goto again;
         }
         wire->op = TCP_OP_RTS;
@@ -74,9 +76,10 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct t
     op->tag = wire->tag;
     op->wire_flags = wire->flags;
     op->ack = wire->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT);
-    op->fence = post->flags & FI_FENCE;
+    op->fence = tcp_order_fence(&ep->tx, op, post->flags);
+    ep->tx.reading += op->kind == TCP_KIND_READ;
     op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
-    tcp_tx_build(ep, op, wire, post->iov, post->count);
+    tcp_op_build(ep, op, wire, post->iov, post->count);
     tcp_tx_post(ep, op, post->flags & FI_MORE);
     return 0;
 

@@ -11,8 +11,9 @@
 #include <liburing.h>
 
 #include "core/pool.h"
-#include "transports/tcp/tcp_gather.h"
 #include "transports/tcp/tcp_uring.h"
+
+struct tcp_flight;
 
 enum {
     RING_BUFFERS = 128,
@@ -32,21 +33,6 @@ struct tcp_ring {
     struct list members; /* connections */
     struct pool flights; /* struct tcp_flight */
     struct pool directs; /* struct tcp_direct */
-};
-
-/* What was given to the kernel in one request to send. */
-struct tcp_flight {
-    struct list link;  /* of the connection */
-    struct tcp_ep *ep; /* NULL: it could not wait for the memory to come back */
-    struct msghdr message;
-    struct tcp_gather gather;
-    struct tcp_queue done; /* of it, once accounted for */
-    int result;
-    bool zero_copy;
-    bool answered;  /* result is valid */
-    bool accounted; /* for in the queues of the connection */
-    bool lent;      /* the kernel still reads the memory */
-    bool returned;  /* it has said that it does not */
 };
 
 struct tcp_direct {
@@ -77,6 +63,9 @@ void ring_reap(struct tcp_ring *ring);
 void ring_wait(struct tcp_ring *ring, int wait_ms);
 /* Cancels whatever the kernel has of ep. */
 void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep);
+/* Drops what the kernel has of the connection's unacknowledged data, so that lent memory comes
+ * back, and whatever is still to be received. */
+void ring_reset(struct tcp_ep *ep);
 
 /* The first buffer of ep's chain goes back to the kernel. */
 void ring_return_first(struct tcp_ring *ring, struct tcp_ep *ep);

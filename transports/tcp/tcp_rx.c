@@ -15,9 +15,11 @@
 #include <rdma/fi_errno.h>
 
 #include "core/log.h"
+#include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_message.h"
+#include "transports/tcp/tcp_owed.h"
 
 enum {
     BUDGET = 16,       /* reads of one endpoint before others get their turn */
@@ -88,7 +90,7 @@ static int begin_read(struct tcp_ep *ep, const struct tcp_wire *wire)
 
     if (rc)
         return rc;
-    rc = tcp_tx_respond(ep, wire, target);
+    rc = tcp_answer_read(ep, wire, target);
     if (rc)
         tcp_target_release(ep, target);
     ep->rx.active = false;
@@ -112,13 +114,10 @@ static int finish_write(struct tcp_ep *ep)
     bool data = rx->flags & TCP_FLAG_CQ_DATA;
 
     rx->target = NULL;
-    for (unsigned i = 0; i < target->mr_count; i++) {
-        if (target->mr[i]->remote_write)
-            cntr_add_one(target->mr[i]->remote_write);
-    }
+    mr_count_access(target->mr, target->mr_count, true);
     bool counted = mr_counted(target->mr, target->mr_count);
     tcp_target_release(ep, target);
-    int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_tx_ack(ep) : 0;
+    int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_answer_ack(ep) : 0;
     if (counted || data)
         report_done(&ep->report, REPORT_REMOTE_WRITE, data, NULL,
                     FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
@@ -128,7 +127,7 @@ static int finish_write(struct tcp_ep *ep)
 
 static int begin_response(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_tx_reading(ep);
+    struct tcp_op *op = tcp_owed_response(ep);
 
     if (!op || op->kind != TCP_KIND_READ)
         return protocol_error(ep, "read response without a read");
@@ -145,7 +144,7 @@ static int begin_plain(struct tcp_ep *ep, const struct tcp_wire *wire)
     if (wire->op_data != TCP_WIRE_ACK)
         return tcp_message_begin(ep, wire);
     ep->rx.active = false;
-    return tcp_tx_acked(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
+    return tcp_owed_ack(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
 }
 
 static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
@@ -158,7 +157,7 @@ static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
 static int begin_clear(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
     ep->rx.active = false;
-    return tcp_tx_cleared(ep, wire->op_data)
+    return tcp_owed_clear(ep, wire->op_data)
                ? protocol_error(ep, "clear-to-send for no request of ours")
                : 0;
 }
@@ -202,7 +201,7 @@ static int finish_record(struct tcp_ep *ep)
     case TCP_OP_TAG:
     case TCP_OP_DATA: return tcp_message_finish(ep);
     case TCP_OP_WRITE: return finish_write(ep);
-    case TCP_OP_READ_RSP: tcp_tx_read_done(ep); return 0;
+    case TCP_OP_READ_RSP: tcp_owed_done(ep); return 0;
     case TCP_OP_ATOMIC: return tcp_atomic_finish(ep);
     case TCP_OP_ATOMIC_RSP: tcp_atomic_finish_answer(ep); return 0;
     default: return 0;
@@ -294,7 +293,7 @@ int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     struct tcp_rx *rx = &ep->rx;
 
     while (len) {
-        if (rx->paused || (!rx->active && tcp_tx_choked(ep)))
+        if (rx->paused || (!rx->active && tcp_answer_choked(ep)))
             return keep_rest(rx, bytes, len);
         ssize_t used = rx->active ? take_payload(ep, bytes, len) : take_header(ep, bytes, len);
         if (used < 0)
@@ -425,7 +424,7 @@ int tcp_rx_unstash(struct tcp_ep *ep)
 {
     struct tcp_rx *rx = &ep->rx;
 
-    return rx->stash && !rx->paused && !tcp_tx_choked(ep) ? take_stash(ep) : 0;
+    return rx->stash && !rx->paused && !tcp_answer_choked(ep) ? take_stash(ep) : 0;
 }
 
 /* Reads while there is something to read, and answers. */

@@ -140,6 +140,23 @@ bool tcp_set_fail_ended(struct tcp_set *set)
     return some;
 }
 
+static void unblock(struct tcp_ep *ep)
+{
+    if (!ep->tx.blocked)
+        return;
+    ep->tx.blocked = false;
+    ep->set->blocked--;
+    tcp_tx_flush(ep);
+}
+
+/* Tries again where no event may come. */
+static void flush(struct tcp_ep *ep)
+{
+    if (!ep->tx.promised)
+        unblock(ep);
+    tcp_tx_flush(ep);
+}
+
 static bool can_read(const struct tcp_ep *ep)
 {
     return ep->rx.readable || ep->rx.ended || ep->rx.stash;
@@ -157,7 +174,7 @@ static void do_work(struct tcp_set *set)
         struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
 
         list_detach(&ep->work);
-        tcp_tx_flush(ep);
+        flush(ep);
         if (can_read(ep))
             tcp_rx_progress(ep);
     }
@@ -178,18 +195,9 @@ static void stop_driving(struct tcp_set *set)
 
         list_detach(&ep->work);
         tcp_tx_flush(ep);
-        if (can_read(ep))
+        if (can_read(ep) || (ep->tx.blocked && !ep->tx.promised))
             tcp_set_work(set, ep);
     }
-}
-
-static void unblock(struct tcp_ep *ep)
-{
-    if (!ep->tx.blocked)
-        return;
-    ep->tx.blocked = false;
-    ep->set->blocked--;
-    tcp_tx_flush(ep);
 }
 
 /* The processor has forgotten its callers after a system call, and mispredicts each return: the

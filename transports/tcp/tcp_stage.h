@@ -51,8 +51,9 @@ void tcp_stage_init(struct tcp_stage *stage, struct tcp_ep *ep);
 /* Forgets the connection: its socket closes. Unit locked, stage not open. */
 void tcp_stage_leave(struct tcp_stage *stage);
 
-/* May a record of size bytes, just queued, wait? Unit locked. */
-bool tcp_stage_wants(struct tcp_stage *stage, size_t size);
+/* May a record of size bytes, just queued, wait? company: it is like others that are under way,
+ * whose answers its poster comes back for. Unit locked. */
+bool tcp_stage_wants(struct tcp_stage *stage, size_t size, bool company);
 /* The queues are left to the thread, if it comes to that. */
 void tcp_stage_open(struct tcp_stage *stage);
 /* Many leave together: waiting is worth it. */

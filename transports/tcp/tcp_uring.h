@@ -15,6 +15,7 @@
 #include "core/list.h"
 
 struct tcp_ep;
+struct tcp_op;
 struct tcp_set;
 struct tcp_direct;
 
@@ -38,6 +39,7 @@ struct tcp_uring {
     bool polling;      /* for the end of a connection that is not read */
     bool hung_up;      /* the answer to that */
     bool sending;      /* the newest of flights is not answered */
+    bool wary;         /* one of what is queued cannot be read from its memory */
     bool copying;      /* zero-copy is of no use here */
     bool ended;        /* the stream is at its end, with `error` (negative) or 0 */
     int error;
@@ -63,11 +65,18 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms);
 void tcp_uring_progress(struct tcp_set *set);
 int tcp_uring_trywait(struct tcp_set *set);
 
+/* The first record that has been given to the kernel to send, and of which it is not known that it
+ * has left, for which `is` holds; NULL: none. */
+struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
+                              bool (*is)(const struct tcp_op *op, const void *context),
+                              const void *context);
+
 /* Sends what is queued; tcp_tx_flush calls it. */
 void tcp_uring_send(struct tcp_ep *ep);
 /* Goes on sending until all has left or broken, wait_ms at most. */
 void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms);
-/* Another source says that the peer hung up: reads what is left of the stream. */
+/* Another source says that the peer hung up: reads what has been received of the rest of the
+ * stream. While tcp_ep_ending, there is more to come. */
 void tcp_uring_read_end(struct tcp_ep *ep);
 
 #endif

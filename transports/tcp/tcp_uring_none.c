@@ -24,6 +24,13 @@ void tcp_uring_close(struct tcp_set *set)
     assert(0);
 }
 
+struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
+                              bool (*is)(const struct tcp_op *op, const void *context),
+                              const void *context)
+{
+    return NULL;
+}
+
 int tcp_uring_fd(const struct tcp_set *set)
 {
     assert(0);

@@ -42,6 +42,7 @@ enum {
     TCP_WIRE_BASE = 16,
     TCP_WIRE_MAX = 120, /* bytes of the longest header */
     TCP_WIRE_IOV_MAX = 4,
+    TCP_WIRE_ID = 7,            /* offset of the counter of records */
     TCP_WIRE_ACK = 2,           /* op_data of a TCP_OP_MSG that is an acknowledgement */
     TCP_ATOMIC_MAX = 4096,      /* bytes of one operand of an atomic */
     TCP_ATOMIC_ERROR_MAX = 4095 /* of a status */

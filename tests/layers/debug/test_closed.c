@@ -90,6 +90,48 @@ static void what_is_closed_is_not_named(void **state)
     pair_close(&pair);
 }
 
+/* Sets, what is in them, and both after the close. */
+static void sets_close_last(void **state)
+{
+    struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
+    struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
+    struct fi_cq_tagged_entry entry;
+    struct fid_poll *poll_set;
+    struct fid_wait *set;
+    struct fid_cq *cq;
+    struct pair pair;
+    void *context;
+
+    pair_open(&pair, stack("", "loop"));
+    assert_int_equal(fi_wait_open(pair.fabric, &attr, &set), 0);
+    assert_int_equal(fi_poll_open(pair.domain, NULL, &poll_set), 0);
+    cq_attr.wait_set = set;
+    assert_int_equal(fi_cq_open(pair.domain, &cq_attr, &cq, NULL), 0);
+    assert_int_equal(fi_poll_add(poll_set, &cq->fid, 0), 0);
+    is_silent();
+    assert_int_equal(fi_close(&set->fid), -FI_EBUSY);
+    reports("fi_close", "close_order");
+    assert_int_equal(fi_close(&cq->fid), -FI_EBUSY);
+    reports("fi_close", "close_order");
+    assert_int_equal(fi_cq_sread(cq, &entry, 1, NULL, 0), -FI_EAGAIN);
+    reports("fi_cq_sread", "wait_obj");
+    assert_int_equal(fi_poll_del(poll_set, &cq->fid, 0), 0);
+    assert_int_equal(fi_close(&cq->fid), 0);
+    is_silent();
+    assert_int_equal(fi_poll_add(poll_set, &cq->fid, 0), -FI_EINVAL);
+    reports("fi_poll_add", "closed");
+    assert_int_equal(fi_close(&poll_set->fid), 0);
+    assert_int_equal(fi_close(&set->fid), 0);
+    is_silent();
+    assert_int_equal(fi_poll(poll_set, &context, 1), -FI_EINVAL);
+    reports("fi_poll", "closed");
+    assert_int_equal(fi_wait(set, 0), -FI_EINVAL);
+    reports("fi_wait", "closed");
+    assert_int_equal(fi_cq_open(pair.domain, &cq_attr, &cq, NULL), -FI_EINVAL);
+    reports("fi_cq_open", "closed");
+    pair_close(&pair);
+}
+
 /* The oldest are forgotten, regions do not push out the rest. */
 static void closed_objects_are_bounded(void **state)
 {
@@ -258,9 +300,13 @@ static void collectives_have_a_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_closed_is_not_called), TEST(what_is_closed_is_not_named),
-        TEST(closed_objects_are_bounded),   TEST(atomics_have_operands),
-        TEST(atomics_have_a_count),         TEST(collectives_have_a_group),
+        TEST(what_is_closed_is_not_called),
+        TEST(what_is_closed_is_not_named),
+        TEST(sets_close_last),
+        TEST(closed_objects_are_bounded),
+        TEST(atomics_have_operands),
+        TEST(atomics_have_a_count),
+        TEST(collectives_have_a_group),
     };
 
     return cmocka_run_group_tests_name("debug: closed", tests, NULL, NULL);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -555,10 +557,22 @@ static void the_first_can_end_the_process(void **state)
 static void a_full_disk_does_not_stop_the_program(void **state)
 {
     struct pair pair;
+    char said[1024] = "";
+    int ends[2], errors = dup(STDERR_FILENO);
 
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
     pair_open(&pair, "debug(file=\"/dev/full\");loop");
-    fi_tinject(pair.ep[0], from, 8, 12345, 1);
+    for (int i = 0; i < 3; i++)
+        fi_tinject(pair.ep[0], from, 8, 12345, 1);
     pair_close(&pair);
+    dup2(errors, STDERR_FILENO);
+    close(errors);
+    close(ends[1]);
+    assert_true(read(ends[0], said, sizeof(said) - 1) > 0);
+    close(ends[0]);
+    assert_non_null(strstr(said, "debug: cannot write to '/dev/full': No space left on device"));
+    assert_null(strstr(strchr(said, '\n'), "cannot write"));
 }
 
 static void mistakes_are_errors(void **state)

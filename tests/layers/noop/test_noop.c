@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -22,6 +21,7 @@
 #include "core/info.h"
 #include "core/no.h"
 #include "core/part.h"
+#include "../../support/nomem.h"
 
 extern const struct part noop_part;
 
@@ -167,22 +167,22 @@ static double now_ns(void)
 /* ns for one send through `depth` noops. */
 static double send_cost(int depth)
 {
-    struct mallinfo2 before, after;
+    long made;
     struct stack stack;
     double start, ns;
 
     open_stack(depth, &stack);
     sends = 0;
     locks = 0;
-    before = mallinfo2();
+    made = nomem_made;
     start = now_ns();
     for (int i = 0; i < ROUNDS; i++)
         fi_send(stack.ep, NULL, 8, NULL, 0, NULL);
     ns = (now_ns() - start) / ROUNDS;
-    after = mallinfo2();
+    made = nomem_made - made;
     assert_int_equal(sends, ROUNDS);
     assert_int_equal(locks, 0);
-    assert_int_equal(before.uordblks, after.uordblks);
+    assert_int_equal(made, 0);
     close_stack(&stack);
     return ns;
 }
@@ -203,7 +203,7 @@ static double completion_cost(int depth)
     struct fid_peer_cq owner = {.owner_ops = &ops};
     struct fi_peer_cq_context context = {.size = sizeof(context), .cq = &owner};
     struct fi_cq_attr attr = {.flags = FI_PEER};
-    struct mallinfo2 before, after;
+    long made;
     struct stack stack;
     struct fid_cq *cq;
     double start, ns;
@@ -212,15 +212,15 @@ static double completion_cost(int depth)
     assert_int_equal(fi_cq_open(stack.domain, &attr, &cq, &context), 0);
     writes = 0;
     locks = 0;
-    before = mallinfo2();
+    made = nomem_made;
     start = now_ns();
     for (int i = 0; i < ROUNDS; i++)
         cq_write(bottom_cq, NULL, FI_SEND, 8, NULL, 0, 0, 0);
     ns = (now_ns() - start) / ROUNDS;
-    after = mallinfo2();
+    made = nomem_made - made;
     assert_int_equal(writes, ROUNDS);
     assert_int_equal(locks, 0);
-    assert_int_equal(before.uordblks, after.uordblks);
+    assert_int_equal(made, 0);
     assert_int_equal(fi_close(&cq->fid), 0);
     close_stack(&stack);
     return ns;

@@ -61,6 +61,7 @@ static void no_count_of_a_thread_is_lost(void **state)
     struct profile_counts sum;
     pthread_t threads[4];
 
+    assert_non_null(profile);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count_some, profile), 0);
     profile_sum(profile, &sum);
@@ -77,6 +78,7 @@ static void blocks_of_ended_threads_are_used_again(void **state)
     struct profile_counts sum;
     int blocks = 0;
 
+    assert_non_null(profile);
     for (int i = 0; i < 100; i++) {
         pthread_t thread;
 
@@ -115,6 +117,7 @@ static void events_are_told(void **state)
     void *ops = NULL;
     size_t count = 4;
 
+    assert_non_null(profile);
     profile_matches_above(profile);
     assert_int_equal(profile_handle_open(profile, &target, 0, NULL, &ops), 0);
     handle = ops;

@@ -3,7 +3,7 @@
 #include "rdm.h"
 
 /* buffer_size 1k: up to that eager, up to 8k segments, above rendezvous. */
-#define SMALL "buffer_size=1k"
+#define SMALL "buffer_size=1k,sar_limit=8k"
 
 static const char *const specs[] = {
     "rxm(tags=emulate," SMALL ");loop",

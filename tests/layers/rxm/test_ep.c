@@ -574,6 +574,30 @@ static void alias_differs_by_its_flags(void **state)
     rdm_net_close(&net);
 }
 
+/* What it sends may fail; a receive context may be a target only. */
+static void transmit_context_needs_a_queue(void **state)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE};
+    struct fid_ep *sep, *tx, *rx;
+    struct rdm_net net;
+    struct fid_av *av;
+
+    rdm_net_open(&net, SPEC, 0);
+    assert_int_equal(fi_scalable_ep(net.domain, net.info, &sep, NULL), 0);
+    assert_int_equal(fi_tx_context(sep, 0, NULL, &tx, NULL), 0);
+    assert_int_equal(fi_rx_context(sep, 0, NULL, &rx, NULL), 0);
+    assert_int_equal(fi_enable(rx), -FI_ENOAV);
+    assert_int_equal(fi_av_open(net.domain, &attr, &av, NULL), 0);
+    assert_int_equal(fi_scalable_ep_bind(sep, &av->fid, 0), 0);
+    assert_int_equal(fi_enable(tx), -FI_ENOCQ);
+    assert_int_equal(fi_enable(rx), 0);
+    assert_int_equal(fi_close(&tx->fid), 0);
+    assert_int_equal(fi_close(&rx->fid), 0);
+    assert_int_equal(fi_close(&sep->fid), 0);
+    assert_int_equal(fi_close(&av->fid), 0);
+    rdm_net_close(&net);
+}
+
 static void what_is_not_there_says_so(void **state)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -605,6 +629,7 @@ int main(void)
         cmocka_unit_test(remote_write_counts_at_a_region),
         cmocka_unit_test(endpoint_with_counters_only),
         cmocka_unit_test(alias_differs_by_its_flags),
+        cmocka_unit_test(transmit_context_needs_a_queue),
         cmocka_unit_test(what_is_not_there_says_so),
     };
 

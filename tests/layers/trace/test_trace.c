@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <rdma/fi_eq.h>
 #include <weft/trace.h>
 
 #include "../pair.h"
@@ -185,6 +186,30 @@ static void objects_are_described(void **state)
     look_away(&view);
 }
 
+static void a_registration_says_where_and_what_for(void **state)
+{
+    const struct weft_trace_record *call;
+    struct fid_mr *mr;
+    struct pair pair;
+    struct view view;
+    char buf[64];
+
+    pair_open(&pair, stack("@;loop"));
+    assert_int_equal(fi_mr_reg(pair.domain, buf, sizeof(buf), FI_REMOTE_READ, 0, 7, 0, &mr, NULL),
+                     0);
+    look(&view);
+    call = newest(&view, "fi_mr_reg", 0, 0);
+    assert_non_null(call);
+    assert_int_equal(call->len, sizeof(buf));
+    assert_int_equal(call->tag, 7);
+    assert_int_equal(call[1].kind, WEFT_TRACE_MORE);
+    assert_int_equal(call[1].len, (uintptr_t)buf);
+    assert_int_equal(call[1].peer, FI_REMOTE_READ);
+    look_away(&view);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    pair_close(&pair);
+}
+
 static void an_error_is_recorded(void **state)
 {
     const struct weft_trace_record *record;
@@ -277,6 +302,72 @@ static int abort_in_call(const char *spec)
     return fi_cntr_wait(cntr, 1, -1);
 }
 
+static void calls_beside_the_data_path_are_recorded(void **state)
+{
+    struct fi_eq_entry event = {.data = 5};
+    struct fi_eq_attr eq_attr = {.size = 8, .flags = FI_WRITE, .wait_obj = FI_WAIT_FD};
+    struct fid *fids[1];
+    char address[256];
+    size_t len = sizeof(address);
+    struct fid_eq *eq;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    assert_int_equal(fi_eq_open(pair.fabric, &eq_attr, &eq, NULL), 0);
+    assert_int_equal(fi_eq_write(eq, 77, &event, sizeof(event), 0), sizeof(event));
+    fids[0] = &eq->fid;
+    assert_int_equal(fi_trywait(pair.fabric, fids, 1), -FI_EAGAIN);
+    assert_int_equal(fi_av_lookup(pair.av, pair.to[1], address, &len), 0);
+    fi_cq_signal(pair.cq);
+    look(&view);
+    assert_int_equal(newest(&view, "fi_eq_write", 0, 0)->tag, 77);
+    assert_int_equal(newest(&view, "fi_eq_write", 0, 0)->result, sizeof(event));
+    assert_int_equal(newest(&view, "fi_trywait", 0, 0)->result, -FI_EAGAIN);
+    assert_int_equal(newest(&view, "fi_trywait", 0, 0)->len, 1);
+    assert_int_equal(newest(&view, "fi_av_lookup", 0, 0)->peer, pair.to[1]);
+    assert_non_null(newest(&view, "fi_cq_signal", 0, 0));
+    look_away(&view);
+    assert_int_equal(fi_close(&eq->fid), 0);
+    pair_close(&pair);
+}
+
+static uint64_t latest_clock(const struct view *view)
+{
+    return __atomic_load_n(&view->header->clocks[1].monotonic_ns, __ATOMIC_RELAXED);
+}
+
+enum {
+    UNTIL_CLOCK = 100000000 /* reads in vain; much less than a second of them is enough */
+};
+
+/* What a crash leaves has the rate of the clock from a time that is worth measuring. */
+static void the_clocks_are_read_again_while_it_runs(void **state)
+{
+    char from[64] = "", to[64];
+    struct fi_cq_tagged_entry entry;
+    uint64_t first, second;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    look(&view);
+    first = second = latest_clock(&view);
+    for (int i = 0; i < UNTIL_CLOCK && second == first; i++) {
+        assert_int_equal(fi_cq_read(pair.cq, &entry, 1), -FI_EAGAIN);
+        second = latest_clock(&view);
+    }
+    assert_true(second > first);
+    first = second;
+    for (int i = 0; i < UNTIL_CLOCK / 20 && second == first; i++) {
+        assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+        second = latest_clock(&view);
+    }
+    assert_true(second > first);
+    look_away(&view);
+    pair_close(&pair);
+}
+
 static void an_aborted_call_is_the_last_record(void **state)
 {
     const struct weft_trace_record *record;
@@ -288,6 +379,41 @@ static void an_aborted_call_is_the_last_record(void **state)
     assert_non_null(record);
     assert_int_equal(record->result, WEFT_TRACE_PENDING);
     look_away(&view);
+}
+
+static void sets_are_objects(void **state)
+{
+    struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
+    const struct weft_trace_record *record, *opened;
+    struct fid_poll *poll_set;
+    struct fid_wait *set;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    assert_int_equal(fi_wait_open(pair.fabric, &attr, &set), 0);
+    assert_int_equal(fi_wait(set, 0), -FI_ETIMEDOUT);
+    assert_int_equal(fi_poll_open(pair.domain, NULL, &poll_set), 0);
+    assert_int_equal(fi_poll_add(poll_set, &pair.cq->fid, 0), 0);
+    assert_int_equal(fi_poll_del(poll_set, &pair.cq->fid, 0), 0);
+    look(&view);
+    opened = newest(&view, "fi_wait_open", 0, 0);
+    assert_non_null(opened);
+    assert_int_equal(view.header->objects[opened->buf - 1].fclass, FI_CLASS_WAIT);
+    record = newest(&view, "fi_wait", 0, 0);
+    assert_non_null(record);
+    assert_int_equal(record->object, opened->buf);
+    assert_int_equal(record->result, -FI_ETIMEDOUT);
+    record = newest(&view, "fi_poll_add", 0, 0);
+    assert_non_null(record);
+    assert_int_equal(view.header->objects[record->object - 1].fclass, FI_CLASS_POLL);
+    assert_int_equal(view.header->objects[record->buf - 1].fclass, FI_CLASS_CQ);
+    assert_non_null(newest(&view, "fi_poll_open", 0, 0));
+    assert_non_null(newest(&view, "fi_poll_del", 0, 0));
+    look_away(&view);
+    assert_int_equal(fi_close(&poll_set->fid), 0);
+    assert_int_equal(fi_close(&set->fid), 0);
+    pair_close(&pair);
 }
 
 /* ---- As lines of the log ---- */
@@ -398,10 +524,38 @@ static void a_file_that_cannot_be_written_is_an_error(void **state)
     assert_int_equal(pair_fabric_rc("trace(file=\"/tmp/%z\");loop"), -FI_EINVAL);
 }
 
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A mistyped name costs nobody a file. */
+static void only_a_trace_is_replaced(void **state)
+{
+    char text[16] = "";
+    FILE *file;
+
+    write_file("letters");
+    assert_int_equal(pair_fabric_rc(stack("@;loop")), -EEXIST);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    assert_string_equal(text, "letters");
+    write_file("");
+    assert_int_equal(pair_fabric_rc(stack("@;loop")), 0);
+    assert_int_equal(pair_fabric_rc(stack("@;loop")), 0);
+}
+
 static void a_full_disk_is_an_error_at_once(void **state)
 {
     reservations_left = 0;
     assert_int_equal(pair_fabric_rc(stack("@;loop")), -ENOSPC);
+    assert_int_equal(access(path, F_OK), -1); /* and leaves nothing behind */
 }
 
 static void a_disk_that_fills_later_leaves_threads_out(void **state)
@@ -435,11 +589,7 @@ static void no_system_call_is_made(void **state)
 
 static void no_lock_is_taken_and_nothing_allocated(void **state)
 {
-    bool same_heap;
-    int without = pair_locks_of("loop", &same_heap);
-
-    assert_int_equal(pair_locks_of(stack("@;@;loop"), &same_heap), without);
-    assert_true(same_heap);
+    pair_costs_nothing(stack("@;@;loop"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -449,15 +599,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_message_is_recorded),
         TEST(objects_are_described),
+        TEST(a_registration_says_where_and_what_for),
         TEST(an_error_is_recorded),
         TEST(layers_with_one_file_nest),
         TEST(the_newest_stay),
         TEST(a_killed_process_leaves_its_records),
+        TEST(calls_beside_the_data_path_are_recorded),
+        TEST(the_clocks_are_read_again_while_it_runs),
         TEST(an_aborted_call_is_the_last_record),
+        TEST(sets_are_objects),
         TEST(calls_are_lines_of_the_log_on_demand),
         TEST(the_child_of_a_fork_is_not_recorded),
         TEST(a_thread_that_ended_leaves_its_ring),
         TEST(a_file_that_cannot_be_written_is_an_error),
+        TEST(only_a_trace_is_replaced),
         TEST(a_full_disk_is_an_error_at_once),
         TEST(a_disk_that_fills_later_leaves_threads_out),
         TEST(no_system_call_is_made),

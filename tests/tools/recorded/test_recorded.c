@@ -20,11 +20,13 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "said.h"
+
 enum {
     SPINS = 20000000
 };
 
-static char dir[] = "/tmp/weft-recorded.XXXXXX", file[64], said[8192];
+static char dir[] = "/tmp/weft-recorded.XXXXXX", file[64];
 static int files;
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -130,32 +132,10 @@ static void exchange(void)
 /* What fi_replay says of what was recorded; its exit status. */
 static int replay(void)
 {
-    char command[512];
-    size_t len;
-    FILE *out;
-    int status;
+    char arguments[128];
 
-    snprintf(command, sizeof(command), "'%s/tools/fi_replay' -t 30 -s tcp '%s' 2>&1",
-             getenv("WEFT_BUILD"), file);
-    out = popen(command, "r");
-    assert_non_null(out);
-    len = fread(said, 1, sizeof(said) - 1, out);
-    said[len] = 0;
-    status = pclose(out);
-    printf("%s", said);
-    return status;
-}
-
-static void must_say(const char *text)
-{
-    if (!strstr(said, text))
-        fail_msg("'%s' is not in:\n%s", text, said);
-}
-
-static void must_not_say(const char *text)
-{
-    if (strstr(said, text))
-        fail_msg("'%s' is in:\n%s", text, said);
+    snprintf(arguments, sizeof(arguments), "-t 30 -s tcp '%s'", file);
+    return run(dir, "fi_replay", arguments);
 }
 
 /* ---- What is left out ---- */
@@ -374,13 +354,6 @@ int main(void)
         cmocka_unit_test(atomics_are_done_again),
         cmocka_unit_test(atomics_of_old_files_are_left_out), /* of the file before */
     };
-    const char *build = getenv("WEFT_BUILD");
-    char tool[4096];
 
-    snprintf(tool, sizeof(tool), "%s/tools/fi_replay", build ? build : ".");
-    if (access(tool, X_OK)) {
-        printf("%s is not built\n", tool);
-        return 77;
-    }
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tools_are_built() ? cmocka_run_group_tests(tests, setup, teardown) : 77;
 }

@@ -189,13 +189,64 @@ static void a_message_is_followed_to_the_other_process(void **state)
     assert_int_equal(model.ops[1].arrived, 0);
 }
 
-static void a_file_cut_short_gives_what_is_whole(void **state)
+/* FI_CQ_FORMAT_MSG has no tags: that of the receive is it, unless bits of it were ignored. */
+static void a_message_is_followed_without_a_tag_in_the_completion(void **state)
+{
+    char why[256];
+
+    put(&file, 0, TSEND, 100, 1, 0x10)->tag = 7;
+    put(&file, 0, TSEND, 110, 1, 0x10)->tag = 8;
+    put(&other, 0, TRECV, 90, 1, 0x20)->tag = 8;
+    put(&other, 0, TRECV, 91, 1, 0x30)->tag = 7;
+    put(&other, 0, WEFT_TRACE_MORE, 91, 1, 0x30)->peer = 0xff;
+    put(&other, 0, WEFT_TRACE_COMPLETION, 900, 1, 0x20)->inside = FI_RECV | FI_TAGGED;
+    put(&other, 0, WEFT_TRACE_COMPLETION, 910, 1, 0x30)->inside = FI_RECV | FI_TAGGED;
+    assert_true(trace_add(&model, "two", &other, sizeof(other), why, sizeof(why)));
+    load(sizeof(file));
+    assert_int_equal(model.op_count, 4);
+    assert_int_equal(model.ops[2].arrived, TRACE_NONE);
+    assert_int_equal(model.ops[3].arrived, 0);
+}
+
+static void a_file_cut_short_gives_what_is_there(void **state)
+{
+    const size_t cut = (CAPACITY - 2) * sizeof(struct weft_trace_record) + 1;
+
+    put(&file, 0, CLOSE, 100, 0, 0);
+    for (unsigned i = 0; i < 3; i++)
+        put(&file, 1, CLOSE, 100, 0, i);
+    load(sizeof(file) - cut); /* in the middle of the second record */
+    assert_int_equal(model.event_count, 2);
+    assert_int_equal(model.events[1].record.context, 0);
+    assert_int_equal(model.files[0]->truncated, 1);
+}
+
+/* Arguments of a record that was cut off are not those of the one before it, and a size that the
+ * file does not have is not walked through. */
+static void what_was_cut_off_has_no_arguments(void **state)
+{
+    for (unsigned i = 0; i < 2 * CAPACITY; i++)
+        put(&file, 1, i == CAPACITY ? CLOSE : WEFT_TRACE_MORE, 100, 0, i);
+    put(&file, 1, WEFT_TRACE_MORE, 100, 0, 0)->buf = 7;
+    load(sizeof(file) - sizeof(struct weft_trace_record));
+    assert_int_equal(model.event_count, 0);
+    trace_free(&model);
+    init_file(&file);
+    file.header.rings = 1;
+    file.header.ring_size = (uint64_t)1 << 40;
+    file.rings[0].head.capacity = (uint64_t)1 << 33;
+    put(&file, 0, CLOSE, 100, 0, 0);
+    file.rings[0].head.head = (uint64_t)1 << 33;
+    load(sizeof(file));
+    assert_int_equal(model.files[0]->truncated, 1);
+}
+
+static void a_file_without_its_rings_is_empty(void **state)
 {
     put(&file, 0, CLOSE, 100, 0, 0);
-    put(&file, 1, CLOSE, 100, 0, 0);
-    load(sizeof(file) - 1);
-    assert_int_equal(model.event_count, 1);
-    assert_int_equal(model.files[0]->truncated, 1);
+    load(sizeof(file.header) + WEFT_TRACE_RING_HEAD);
+    assert_int_equal(model.event_count, 0);
+    assert_int_equal(model.files[0]->truncated, 2);
 }
 
 /* Not a trace file, of another version, with sizes that cannot be: a sentence, and nothing else. */
@@ -232,6 +283,71 @@ static void a_damaged_ring_is_left_out(void **state)
     assert_int_equal(model.files[0]->truncated, 1);
 }
 
+static void put_four(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    struct weft_trace_record *more = put(&file, 0, WEFT_TRACE_MORE, 100, 0, 0);
+
+    more->buf = a;
+    more->len = b;
+    more->peer = c;
+    more->tag = d;
+}
+
+static void put_joined(uint64_t size)
+{
+    struct weft_trace_record *event = put(&file, 0, WEFT_TRACE_EVENT, 100, 0, 0);
+
+    event->inside = FI_JOIN_COMPLETE;
+    event->len = size;
+    put_four(1, 77, 0, 0);
+}
+
+static void the_members_of_a_group_are_listed(void **state)
+{
+    static const uint64_t members[] = {5, 6, 7, 8, 9};
+
+    put(&file, 0, CLOSE, 90, 0, 0)->inside = 4; /* as if it were inside of that */
+    put_joined(5);
+    put_four(5, 6, 7, 8);
+    put_four(9, 0, 0, 0);
+    put(&file, 0, CLOSE, 110, 0, 0);
+    load(sizeof(file));
+    assert_int_equal(model.event_count, 3);
+    assert_true(trace_is_joined(&model.events[1]));
+    assert_int_equal(model.events[1].flags, 1);
+    assert_int_equal(model.events[1].data, 77);
+    assert_int_equal(model.events[1].member_count, 5);
+    assert_memory_equal(model.members + model.events[1].members, members, sizeof(members));
+    assert_int_equal(model.events[1].parent, 0);
+    assert_int_equal(model.events[2].parent, TRACE_NONE);
+}
+
+/* A number of members is believed as far as they are there, and as far as the format has them. */
+static void a_group_of_more_than_its_members_has_those(void **state)
+{
+    put_joined(UINT64_MAX);
+    for (int i = 0; i < WEFT_TRACE_MEMBERS / 4 + 2; i++)
+        put_four(1, 2, 3, 4);
+    put_joined(3);
+    put_four(1, 2, 3, 4);
+    put_joined(0);
+    put_four(1, 2, 3, 4);
+    load(sizeof(file));
+    assert_int_equal(model.events[0].member_count, WEFT_TRACE_MEMBERS);
+    assert_int_equal(model.events[1].member_count, 3);
+    assert_int_equal(model.events[2].member_count, 0);
+}
+
+static void groups_of_older_files_are_events(void **state)
+{
+    file.header.version = WEFT_TRACE_GROUPS - 1;
+    put_joined(2);
+    put_four(1, 2, 0, 0);
+    load(sizeof(file));
+    assert_false(trace_is_joined(&model.events[0]));
+    assert_int_equal(model.events[0].member_count, 0);
+}
+
 /* Each form, of a model with some of everything, has something to show. */
 static void every_form_prints(void **state)
 {
@@ -263,6 +379,20 @@ static void every_form_prints(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Under another name, or a copy of it; the process may have written more meanwhile. */
+static void a_recording_is_taken_once(void **state)
+{
+    char why[256] = "";
+
+    file.header.clocks[0].realtime_ns = other.header.clocks[0].realtime_ns = 1234567890;
+    load(sizeof(file));
+    file.header.object_count++;
+    assert_false(trace_add(&model, "two", &file, sizeof(file), why, sizeof(why)));
+    assert_string_equal(why, "two: it is the same recording as one");
+    assert_int_equal(model.file_count, 1);
+    assert_true(trace_add(&model, "other", &other, sizeof(other), why, sizeof(why)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,10 +404,17 @@ int main(void)
         TEST(a_call_that_never_returned_holds_the_rest),
         TEST(a_full_ring_keeps_the_newest),
         TEST(a_message_is_followed_to_the_other_process),
-        TEST(a_file_cut_short_gives_what_is_whole),
+        TEST(a_message_is_followed_without_a_tag_in_the_completion),
+        TEST(a_file_cut_short_gives_what_is_there),
+        TEST(what_was_cut_off_has_no_arguments),
+        TEST(a_file_without_its_rings_is_empty),
         TEST(a_damaged_header_is_refused),
         TEST(a_damaged_ring_is_left_out),
+        TEST(the_members_of_a_group_are_listed),
+        TEST(a_group_of_more_than_its_members_has_those),
+        TEST(groups_of_older_files_are_events),
         TEST(every_form_prints),
+        TEST(a_recording_is_taken_once),
     };
 
     return cmocka_run_group_tests_name("fi_trace", tests, NULL, NULL);

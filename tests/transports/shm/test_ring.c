@@ -2,11 +2,14 @@
 /* shm_ring, shm_name: order and content through many laps, credits, and what a peer may write. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
 #include "transports/shm/shm_name.h"
@@ -233,6 +236,62 @@ static void names_follow_the_manual(void **state)
     assert_int_equal(shm_name_import(long_name, sizeof(long_name), name), -FI_EINVAL);
 }
 
+static void all_of_a_name_counts(void **state)
+{
+    char text[SHM_NAME_MAX], one[SHM_NAME_MAX], other[SHM_NAME_MAX];
+
+    memset(text, 'n', sizeof(text));
+    text[SHM_NAME_MAX - 9] = 0;
+    assert_int_equal(shm_name_import(text, sizeof(text), one), 0);
+    text[SHM_NAME_MAX - 10] = 'm';
+    assert_int_equal(shm_name_import(text, sizeof(text), other), 0);
+    assert_false(shm_name_equal(one, other));
+    text[SHM_NAME_MAX - 9] = 'n';
+    text[SHM_NAME_MAX - 8] = 0;
+    assert_int_equal(shm_name_import(text, sizeof(text), one), -FI_EINVAL);
+}
+
+static void socket_is(const char *name, unsigned uid)
+{
+    struct sockaddr_un sun;
+    char expected[SHM_NAME_MAX];
+
+    snprintf(expected, sizeof(expected), "weft-shm/%u/%s", uid, strstr(name, "://") + 3);
+    shm_name_socket(name, 0, &sun);
+    assert_string_equal(sun.sun_path + 1, expected);
+}
+
+/* A user has other numbers in other user namespaces. */
+static void a_complete_name_says_whose_it_is(void **state)
+{
+    unsigned own = (unsigned)geteuid();
+
+    socket_is("fi_shm://0000123:77:00000000", 77);
+    socket_is("fi_shm://of:mine:77:123456789", 77);
+    socket_is("fi_ns://123:77:00000004", 77);
+    socket_is("fi_ns://node:7471", own);
+    socket_is("fi_ns://::1:7471", own);
+    socket_is("fi_ns://77:00000000", own);
+    socket_is("fi_ns://a:077:00000000", own);
+    socket_is("fi_ns://a:77:00000000x", own);
+    socket_is("fi_ns://a:99999999999:00000000", own);
+    socket_is("fi_ns://::", own);
+}
+
+/* Open MPI takes the names of all ranks to be as long as its own. */
+static void default_names_are_of_one_length(void **state)
+{
+    char name[SHM_NAME_MAX], one[SHM_NAME_MAX], other[SHM_NAME_MAX];
+
+    assert_int_equal(shm_name_make(NULL, NULL, name), 0);
+    assert_int_equal(strlen(name), strlen("fi_shm://4194304"));
+    assert_int_equal(shm_name_complete(name, 9, one), 0);
+    assert_int_equal(shm_name_complete(name, 10000000, other), 0);
+    assert_int_equal(strlen(one), strlen(other));
+    assert_int_equal(shm_name_pid(one), getpid());
+    assert_true(strlen(other) < FI_NAME_MAX);
+}
+
 int main(void)
 {
 #define WITH_ENDS(test) cmocka_unit_test_setup_teardown(test, open_ends, close_ends)
@@ -247,6 +306,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hold_is_seen_with_the_next_credits, open_ends,
                                         close_ends),
         cmocka_unit_test(names_follow_the_manual),
+        cmocka_unit_test(all_of_a_name_counts),
+        cmocka_unit_test(a_complete_name_says_whose_it_is),
+        cmocka_unit_test(default_names_are_of_one_length),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ends.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
+
+enum {
+    WAIT_SECONDS = 30, /* of a message that may be lost, when calls are made to fail */
+};
 
 static void ask(struct end *end, const char *spec, const struct end_want *want)
 {
@@ -13,7 +24,9 @@ static void ask(struct end *end, const char *spec, const struct end_want *want)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = want->threading ? want->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->data_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
+    hints->domain_attr->control_progress = want->control;
     hints->domain_attr->mr_mode = 0;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = want->order;
     hints->fabric_attr->prov_name = strdup(spec);
     if (want->shared)
         hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
@@ -26,9 +39,21 @@ static void ask(struct end *end, const char *spec, const struct end_want *want)
     fi_freeinfo(hints);
 }
 
+static void open_srx(struct end *end, struct fid_peer_srx *peer)
+{
+    struct fi_peer_srx_context context = {.size = sizeof(context), .srx = peer};
+    struct fi_rx_attr attr = {.op_flags = FI_PEER};
+
+    assert_int_equal(
+        fi_srx_context(end->domain, peer ? &attr : NULL, &end->srx, peer ? &context : NULL), 0);
+}
+
 void end_open_as(struct end *end, const char *spec, const struct end_want *want)
 {
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = want->wait};
+    struct fi_peer_cq_context context = {.size = sizeof(context), .cq = want->peer_cq};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
+                            .wait_obj = want->wait,
+                            .flags = want->peer_cq ? FI_PEER : 0};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
 
     memset(end, 0, sizeof(*end));
@@ -40,14 +65,16 @@ void end_open_as(struct end *end, const char *spec, const struct end_want *want)
         assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
     }
     assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq, &end->cq, want->peer_cq ? &context : NULL), 0);
     assert_int_equal(fi_av_open(end->domain, want->av ? want->av : &av, &end->av, NULL), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
     if (want->shared && !want->srx)
-        assert_int_equal(fi_srx_context(end->domain, NULL, &end->srx, NULL), 0);
+        open_srx(end, want->peer_srx);
     if (want->shared)
         assert_int_equal(fi_ep_bind(end->ep, want->srx ? &want->srx->fid : &end->srx->fid, 0), 0);
+    if (want->prepare)
+        want->prepare(end);
     assert_int_equal(fi_enable(end->ep), 0);
 }
 
@@ -58,7 +85,8 @@ void end_open(struct end *end, const char *spec)
 
 void end_close(struct end *end)
 {
-    assert_int_equal(fi_close(&end->ep->fid), 0);
+    if (end->ep)
+        assert_int_equal(fi_close(&end->ep->fid), 0);
     if (end->srx)
         assert_int_equal(fi_close(&end->srx->fid), 0);
     assert_int_equal(fi_close(&end->cq->fid), 0);
@@ -111,11 +139,13 @@ void end_drive(struct end *end, struct end *other)
 int end_wait(struct end *end, struct end *other, struct fi_cq_tagged_entry *entry)
 {
     struct fi_cq_err_entry error = {0};
+    double begin = end_seconds();
     ssize_t rc;
 
     while ((rc = fi_cq_read(end->cq, entry, 1)) == -FI_EAGAIN) {
         if (other)
             fi_cq_read(other->cq, NULL, 0);
+        assert_true(end_seconds() - begin < WAIT_SECONDS);
     }
     if (rc == 1)
         return 0;
@@ -125,4 +155,37 @@ int end_wait(struct end *end, struct end *other, struct fi_cq_tagged_entry *entr
     entry->op_context = error.op_context;
     entry->flags = error.flags;
     return error.err;
+}
+
+/* ---- What the system forbids ---- */
+
+void end_forbid_attaching(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ||
+        process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) != -1 || errno != EPERM)
+        _exit(END_SKIPPED);
+}
+
+void open_pipes(struct pipes *pipes)
+{
+    assert_int_equal(pipe(pipes->to), 0);
+    assert_int_equal(pipe(pipes->from), 0);
+}
+
+void close_pipes(struct pipes *pipes)
+{
+    for (int i = 0; i < 2; i++) {
+        close(pipes->to[i]);
+        close(pipes->from[i]);
+    }
 }

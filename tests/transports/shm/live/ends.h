@@ -19,9 +19,11 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_peer.h>
 
 enum {
     END_NAME = 256,
+    END_SKIPPED = 77, /* what a process that lacks a right ends with */
 };
 
 struct end {
@@ -37,14 +39,19 @@ struct end {
 /* What a test may choose; zero is the usual. */
 struct end_want {
     uint64_t caps; /* 0: FI_MSG | FI_TAGGED */
+    uint64_t order;
     enum fi_threading threading;
-    enum fi_progress progress;
+    enum fi_progress progress, control;
     enum fi_wait_obj wait;
     struct end *beside; /* its fabric and domain are used, which it closes */
     const char *name;   /* of the endpoint; NULL: the default */
     bool shared;        /* receives come from a shared context */
     struct fid_ep *srx; /* that; NULL: opened, end->srx */
     struct fi_av_attr *av;
+    /* An upper's (FI_PEER), or NULL: they have no table of their own then. */
+    struct fid_peer_cq *peer_cq;
+    struct fid_peer_srx *peer_srx;    /* with shared */
+    void (*prepare)(struct end *end); /* before it is enabled */
 };
 
 void end_open(struct end *end, const char *spec);
@@ -67,5 +74,15 @@ int end_wait(struct end *end, struct end *other, struct fi_cq_tagged_entry *entr
         assert_int_equal(end_rc_, 0);                                                              \
     } while (0)
 void end_drive(struct end *end, struct end *other);
+
+/* Between a test and the process that it forks. */
+struct pipes {
+    int to[2], from[2];
+};
+void open_pipes(struct pipes *pipes);
+void close_pipes(struct pipes *pipes);
+
+/* From now on this process, and its children, may attach to none (seccomp); else it ends. */
+void end_forbid_attaching(void);
 
 #endif

@@ -3,10 +3,12 @@
  * the endpoint goes on. What a peer may write into a ring is tests/fuzz/fuzz_shm.c's. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,6 +21,15 @@ enum {
     REGION = 2 * (4096 + (256 << 10)),
     PAGE = 4096,
     STRANGERS = 300,
+    LINES = 60,
+    LINE = 64,
+    LINES_AT = 256,
+    CREDITS_AT = 128,
+    READ_BYTES = 4 * 8,
+    FLOOD = 400000,
+    REGION_SIZE = 1 << 20,
+    KEY = 5,
+    WORDS = 200,
     FDS_MAX = 8,
 };
 
@@ -32,7 +43,11 @@ struct game {
     struct end victim, friend;
     fi_addr_t peer;
     unsigned fds;
+    char *memory;
+    struct fid_mr *mr;
 };
+
+static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
 
 static unsigned open_fds(void)
 {
@@ -51,7 +66,11 @@ static int set_up(void **state)
     struct fi_cq_tagged_entry entry;
     char in;
 
-    end_open(&game->victim, "shm");
+    end_open_as(&game->victim, "shm", &want);
+    game->memory = calloc(1, REGION_SIZE);
+    assert_int_equal(fi_mr_reg(game->victim.domain, game->memory, REGION_SIZE, FI_REMOTE_READ, 0,
+                               KEY, 0, &game->mr, NULL),
+                     0);
     end_open(&game->friend, "shm");
     game->peer = end_introduce(&game->friend, &game->victim);
     assert_int_equal(fi_trecv(game->victim.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
@@ -66,8 +85,10 @@ static int tear_down(void **state)
 {
     struct game *game = *state;
 
+    assert_int_equal(fi_close(&game->mr->fid), 0);
     end_close(&game->victim);
     end_close(&game->friend);
+    free(game->memory);
     free(game);
     return 0;
 }
@@ -152,7 +173,32 @@ static void is_cut_off(struct game *game, const void *bytes, size_t len, const i
 }
 
 static const struct hello sound = {
-    .magic = MAGIC, .version = 2, .region = REGION, .name = "fi_ns://stranger"};
+    .magic = MAGIC, .version = 3, .region = REGION, .name = "fi_ns://stranger"};
+
+/* A stranger that is let in: what is refused elsewhere is refused for what is wrong with it. */
+static int welcome(struct game *game, const int *fds)
+{
+    int fd = stranger(game);
+    double begin = end_seconds();
+    struct hello answer = {0};
+
+    say(fd, &sound, sizeof(sound), fds, 2);
+    while (recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) < 0 && end_seconds() - begin < 10)
+        end_drive(&game->victim, &game->friend);
+    assert_int_equal(answer.magic, MAGIC);
+    assert_int_equal(answer.version, sound.version);
+    return fd;
+}
+
+static void who_is_sound_is_welcome(void **state)
+{
+    int fds[] = {memory(PAGE, true), memory(REGION, true)};
+
+    close(welcome(*state, fds));
+    close(fds[0]);
+    close(fds[1]);
+    goes_on(*state);
+}
 
 static void words_that_make_no_sense(void **state)
 {
@@ -170,6 +216,12 @@ static void words_that_make_no_sense(void **state)
     is_cut_off(*state, &hello, sizeof(hello), (int[]){memory(PAGE, true), memory(REGION, true)}, 2);
     hello = sound;
     memset(hello.name, 'n', sizeof(hello.name));
+    is_cut_off(*state, &hello, sizeof(hello), (int[]){memory(PAGE, true), memory(REGION, true)}, 2);
+    /* Names are shown in logs. */
+    hello = sound;
+    strcpy(hello.name, "fi_ns://a\033[2Jb");
+    is_cut_off(*state, &hello, sizeof(hello), (int[]){memory(PAGE, true), memory(REGION, true)}, 2);
+    hello.name[0] = 0;
     is_cut_off(*state, &hello, sizeof(hello), (int[]){memory(PAGE, true), memory(REGION, true)}, 2);
 }
 
@@ -196,6 +248,11 @@ static void more_descriptors_than_asked(void **state)
     for (int i = 0; i < FDS_MAX; i++)
         fds[i] = memory(PAGE, true);
     is_cut_off(*state, &sound, sizeof(sound), fds, FDS_MAX);
+}
+
+static void nothing_with_descriptors(void **state)
+{
+    is_cut_off(*state, "", 0, (int[]){memory(PAGE, true), memory(PAGE, true)}, 2);
 }
 
 static void an_introduction_twice(void **state)
@@ -236,13 +293,93 @@ static void many_who_say_nothing(void **state)
     goes_on(game);
 }
 
+/* ---- Without end ---- */
+
+/* Asks for memory again and again, and takes no answer: false when the endpoint has hung up. */
+static bool ask(struct game *game, int fd, char *region, unsigned i, uint64_t key)
+{
+    const uint64_t words[] = {i % 4096 | 1ull << 32, 0, REGION_SIZE, key};
+    const uint64_t *consumed = (const uint64_t *)(const void *)(region + CREDITS_AT);
+    char *line = region + LINES_AT + (size_t)(i % LINES) * LINE;
+    uint64_t mark = (uint64_t)(i / LINES + 1) << 32 | READ_BYTES << 16 | 9;
+    char noise[512];
+
+    while (i - __atomic_load_n(consumed, __ATOMIC_ACQUIRE) >= LINES) {
+        end_drive(&game->victim, NULL);
+        if (!recv(fd, noise, sizeof(noise), MSG_DONTWAIT))
+            return false;
+    }
+    memcpy(line + sizeof(mark), words, sizeof(words));
+    __atomic_store_n((uint64_t *)(void *)line, mark, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void asks_without_end(struct game *game, uint64_t key)
+{
+    int fds[] = {memory(PAGE, true), memory(REGION, true)};
+    int fd = welcome(game, fds);
+    char *region = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    unsigned asked = 0;
+
+    while (asked < FLOOD && ask(game, fd, region, asked, key))
+        asked++;
+    assert_in_range(asked, 65536, FLOOD - 1);
+    munmap(region, REGION);
+    close(fd);
+    close(fds[0]);
+    close(fds[1]);
+    goes_on(game);
+}
+
+/* Neither what waits to be answered nor answers that nobody takes grow without a bound. */
+static void who_takes_no_answers(void **state)
+{
+    asks_without_end(*state, KEY);
+    asks_without_end(*state, KEY + 1);
+}
+
+static int unread(int fd)
+{
+    int bytes = 0;
+
+    assert_int_equal(ioctl(fd, SIOCOUTQ, &bytes), 0);
+    return bytes;
+}
+
+/* Who is always there first would be the only one to be heard. */
+static void who_talks_a_lot_is_heard_in_parts(void **state)
+{
+    struct game *game = *state;
+    int fds[] = {memory(PAGE, true), memory(REGION, true)};
+    int fd = welcome(game, fds), all;
+
+    for (int i = 0; i < WORDS; i++)
+        say(fd, "", 1, NULL, 0);
+    all = unread(fd);
+    while (unread(fd) == all)
+        end_drive(&game->victim, NULL);
+    assert_int_not_equal(unread(fd), 0);
+    while (unread(fd))
+        end_drive(&game->victim, NULL);
+    close(fd);
+    close(fds[0]);
+    close(fds[1]);
+    goes_on(game);
+}
+
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        WITH(words_that_make_no_sense),    WITH(memory_that_will_not_do),
-        WITH(more_descriptors_than_asked), WITH(an_introduction_twice),
+        WITH(who_is_sound_is_welcome),
+        WITH(words_that_make_no_sense),
+        WITH(memory_that_will_not_do),
+        WITH(more_descriptors_than_asked),
+        WITH(nothing_with_descriptors),
+        WITH(an_introduction_twice),
         WITH(many_who_say_nothing),
+        WITH(who_takes_no_answers),
+        WITH(who_talks_a_lot_is_heard_in_parts),
     };
 
     alarm(100);

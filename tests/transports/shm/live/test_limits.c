@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -24,24 +25,6 @@ enum {
 };
 
 static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
-
-struct pipes {
-    int to[2], from[2];
-};
-
-static void open_pipes(struct pipes *pipes)
-{
-    assert_int_equal(pipe(pipes->to), 0);
-    assert_int_equal(pipe(pipes->from), 0);
-}
-
-static void close_pipes(struct pipes *pipes)
-{
-    for (int i = 0; i < 2; i++) {
-        close(pipes->to[i]);
-        close(pipes->from[i]);
-    }
-}
 
 static fi_addr_t swap_names(struct end *end, int to, int from)
 {
@@ -269,11 +252,124 @@ static void a_child_does_not_keep_its_parent_alive(void **state)
     free(memory);
 }
 
+static int take_descriptors(int *taken, int most, struct rlimit *limit)
+{
+    struct rlimit low;
+    int count = 0;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, limit), 0);
+    low = *limit;
+    low.rlim_cur = (rlim_t)most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    while (count < most && (taken[count] = dup(0)) >= 0)
+        count++;
+    return count;
+}
+
+/* A request that comes while the process has no descriptors for it stays, and is taken later. */
+static void a_request_waits_for_descriptors(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+    struct rlimit limit;
+    struct end from, to;
+    int taken[64], count;
+    char in = 0, out = 'x';
+    fi_addr_t peer;
+
+    end_open(&from, "shm");
+    end_open(&to, "shm");
+    peer = end_introduce(&from, &to);
+    assert_int_equal(fi_recv(to.ep, &in, 1, NULL, FI_ADDR_UNSPEC, &in), 0);
+    end_post(&from, NULL, fi_send(from.ep, &out, 1, NULL, peer, &out));
+    count = take_descriptors(taken, 64, &limit);
+    for (int left = 0; left < 3 && count; left++) {
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(fi_cq_read(to.cq, &entry, 1), -FI_EAGAIN);
+        close(taken[--count]);
+    }
+    while (count)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(end_wait(&to, &from, &entry), 0);
+    assert_int_equal(in, 'x');
+    end_close(&from);
+    end_close(&to);
+}
+
+/* So does the answer to one's own, and no operation ends for it. */
+static void a_welcome_waits_for_descriptors(void **state)
+{
+    char *in = malloc(LARGE), *out = malloc(LARGE);
+    struct fi_cq_tagged_entry entry;
+    struct rlimit limit;
+    struct end from, to;
+    int taken[64], count;
+    fi_addr_t peer;
+
+    end_open(&from, "shm");
+    end_open(&to, "shm");
+    peer = end_introduce(&from, &to);
+    memset(out, 'w', LARGE);
+    end_post(&from, NULL, fi_send(from.ep, out, LARGE, NULL, peer, out));
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(fi_cq_read(to.cq, &entry, 1), -FI_EAGAIN);
+    count = take_descriptors(taken, 64, &limit);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(fi_cq_read(from.cq, &entry, 1), -FI_EAGAIN);
+    while (count)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(fi_recv(to.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, in), 0);
+    assert_int_equal(end_wait(&to, &from, &entry), 0);
+    assert_memory_equal(in, out, LARGE);
+    assert_int_equal(end_wait(&from, &to, &entry), 0);
+    assert_ptr_equal(entry.op_context, out);
+    end_close(&from);
+    end_close(&to);
+    free(in);
+    free(out);
+}
+
+/* ---- Files of a size that is not allowed ---- */
+
+static void link_with_small_files(void)
+{
+    struct rlimit limit;
+    struct end from, to;
+    fi_addr_t peer;
+
+    end_open(&from, "shm");
+    end_open(&to, "shm");
+    peer = end_introduce(&from, &to);
+    if (getrlimit(RLIMIT_FSIZE, &limit))
+        _exit(1);
+    limit.rlim_cur = 100000; /* a bell, but no link */
+    if (setrlimit(RLIMIT_FSIZE, &limit) || fi_tinject(from.ep, "x", 1, peer, 1) != -EFBIG)
+        _exit(2);
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_FSIZE, &limit) || fi_tinject(from.ep, "x", 1, peer, 1))
+        _exit(3);
+    _exit(0);
+}
+
+/* What the kernel does to who makes one is to kill it (SIGXFSZ). */
+static void files_may_not_be_large(void **state)
+{
+    pid_t pid = fork();
+
+    if (!pid)
+        link_with_small_files();
+    assert_int_equal(result(pid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_that_is_not_dumpable),
         cmocka_unit_test(a_sender_wakes_nobody_who_is_awake),
+        cmocka_unit_test(a_request_waits_for_descriptors),
+        cmocka_unit_test(a_welcome_waits_for_descriptors),
+        cmocka_unit_test(files_may_not_be_large),
         cmocka_unit_test(a_child_does_not_keep_its_parent_alive),
     };
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm through the public interface: absent peers, many peers, a kernel that forbids attaching. */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,7 +57,7 @@ static void the_process_is_dead(void **state)
     if (!pid)
         _exit(0);
     waitpid(pid, NULL, 0);
-    snprintf(name, sizeof(name), "fi_shm://%d:%u:0", (int)pid, (unsigned)geteuid());
+    snprintf(name, sizeof(name), "fi_shm://%07d:%u:00000000", (int)pid, (unsigned)geteuid());
     end_open(&end, "shm(connect_timeout=30s)");
     start = end_seconds();
     assert_int_equal(send_to_nobody(&end, end_know(&end, name)), FI_ECONNREFUSED);
@@ -94,8 +90,7 @@ static void somebody_comes_late(void **state)
     while (fi_tinject(early.ep, "y", 1, addr, 1) == -FI_EAGAIN)
         ;
     assert_int_equal(fi_trecv(late.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-    while (fi_cq_read(late.cq, &entry, 1) != 1)
-        ;
+    assert_int_equal(end_wait(&late, NULL, &entry), 0);
     assert_int_equal(in, 'y');
     end_close(&early);
     end_close(&late);
@@ -117,8 +112,7 @@ static void the_last_words_arrive(void **state)
     end_close(&from);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(fi_recv(to.ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
-        while (fi_cq_read(to.cq, &entry, 1) != 1)
-            ;
+        assert_int_equal(end_wait(&to, NULL, &entry), 0);
     }
     assert_memory_equal(in, "abcd", 4);
     end_close(&to);
@@ -143,8 +137,7 @@ static void many_peers(void **state)
         seen = 0;
         for (int i = 0; i < MANY; i++) {
             assert_int_equal(fi_trecv(to.ep, &in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-            while (fi_cq_read(to.cq, &entry, 1) != 1)
-                ;
+            assert_int_equal(end_wait(&to, NULL, &entry), 0);
             seen |= 1ull << in;
         }
         assert_int_equal(seen, (1ull << MANY) - 1);
@@ -155,31 +148,13 @@ static void many_peers(void **state)
     free(ends);
 }
 
-static void forbid_attaching(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-        _exit(77);
-    if (process_vm_readv(getpid(), NULL, 0, NULL, 0, 0) != -1 || errno != EPERM)
-        _exit(77);
-}
-
 static int large_without_attaching(void)
 {
     struct end from, to;
     char *out = malloc(LARGE), *in = calloc(1, LARGE);
     struct fi_cq_tagged_entry entry;
 
-    forbid_attaching();
+    end_forbid_attaching();
     end_open(&from, "shm(cma=on)");
     end_open(&to, "shm(cma=on)");
     memset(out, 'q', LARGE);

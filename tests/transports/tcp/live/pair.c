@@ -2,13 +2,15 @@
 #include "pair.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    PATIENCE_MS = 5000
+    PATIENCE_MS = 5000,
+    FDS = 1024
 };
 
 long long now_ms(void)
@@ -258,6 +260,23 @@ int expect_failure(struct pair *pair, struct fid_cq *cq, struct fi_cq_err_entry 
     return error->err;
 }
 
+void receive_and_send(struct pair *pair, void *in, const void *out, size_t len)
+{
+    assert_int_equal(fi_recv(pair->b.ep, in, len, NULL, 0, in), 0);
+    assert_int_equal(fi_send(pair->a.ep, out, len, NULL, 0, (void *)(uintptr_t)out), 0);
+}
+
+void expect_both(struct pair *pair, const void *in, const void *out, size_t len)
+{
+    struct fi_cq_tagged_entry done;
+
+    expect_completion(pair, pair->a.tx, &done);
+    assert_ptr_equal(done.op_context, out);
+    expect_completion(pair, pair->b.rx, &done);
+    assert_ptr_equal(done.op_context, in);
+    assert_int_equal(done.len, len);
+}
+
 void expect_nothing(struct fid_cq *cq)
 {
     struct fi_cq_tagged_entry entry;
@@ -287,4 +306,29 @@ int raw_listen(struct sockaddr_in *address)
     assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)address, &len), 0);
     return fd;
+}
+
+int rings(void)
+{
+    char path[64], target[64];
+    int count = 0;
+
+    for (int fd = 0; fd < FDS; fd++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ssize_t len = readlink(path, target, sizeof(target) - 1);
+
+        target[len > 0 ? len : 0] = '\0';
+        count += strstr(target, "[io_uring]") != NULL;
+    }
+    return count;
+}
+
+bool have_rings(const char *spec)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.spec = spec});
+    int count = rings();
+    pair_close(&pair);
+    return count > 0;
 }

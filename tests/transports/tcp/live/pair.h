@@ -71,6 +71,10 @@ void expect_no_event(struct pair *pair);
 
 /* One completion of cq, driving the other queues of the pair, within 5 s. */
 void expect_completion(struct pair *pair, struct fid_cq *cq, struct fi_cq_tagged_entry *entry);
+/* A receive of b into `in`, then a send of a from `out`; their buffers are their contexts. */
+void receive_and_send(struct pair *pair, void *in, const void *out, size_t len);
+/* The completions of both. */
+void expect_both(struct pair *pair, const void *in, const void *out, size_t len);
 /* An error entry of cq; returns its code. */
 int expect_failure(struct pair *pair, struct fid_cq *cq, struct fi_cq_err_entry *error);
 void expect_nothing(struct fid_cq *cq);
@@ -80,6 +84,10 @@ void settle(struct pair *pair);
 void fill(void *buf, size_t len, unsigned seed);
 void check_filled(const void *buf, size_t len, unsigned seed);
 long long now_ms(void);
+
+/* The io_urings of this process; a pair of spec would have some. */
+int rings(void);
+bool have_rings(const char *spec);
 
 /* A TCP socket connected to pep; a listening one with its address. */
 int raw_connect(const struct pair *pair);

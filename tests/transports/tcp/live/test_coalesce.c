@@ -244,6 +244,60 @@ static uint64_t remote(const struct pair *pair, int i)
     return virtual ? (uint64_t)(uintptr_t)&in[i] : (uint64_t)i * 8;
 }
 
+static struct fid_mr *expose(const struct pair *pair)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(pair->b.domain, in, sizeof(in), FI_REMOTE_READ, 0, 7, 0, &mr, NULL),
+                     0);
+    return mr;
+}
+
+static void post_reads(const struct pair *pair, struct fid_mr *mr, int first, int count)
+{
+    for (int i = first; i < first + count; i++)
+        assert_int_equal(
+            fi_read(pair->a.ep, &out[i], 8, NULL, 0, remote(pair, i), fi_mr_key(mr), &out[i]), 0);
+}
+
+/* Who keeps a window of reads outstanding posts one for each answer. The thread that helps may be
+ * quicker than this one on a busy machine. */
+static void a_read_waits_where_others_are_under_way(void **state)
+{
+    struct pair pair;
+    int waited = 0;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    struct fid_mr *mr = expose(&pair);
+    post_reads(&pair, mr, 0, BURST);
+    for (int i = 0; i < 20; i++) {
+        expect_nothing(pair.a.tx); /* progress: what had gathered leaves */
+        sends = 0;
+        post_reads(&pair, mr, BURST + i, 1);
+        waited += !sends;
+    }
+    assert_in_range(waited, 1, 20);
+    settle(&pair);
+    expect_in_order(pair.a.tx, out, BURST + 20);
+    fi_close(&mr->fid);
+    pair_close(&pair);
+}
+
+static void half_a_window_of_reads_leaves_while_the_rest_gathers(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    struct fid_mr *mr = expose(&pair);
+    sends = 0;
+    post_reads(&pair, mr, 0, 4 + 32);
+    assert_in_range(sends, 4 + 1, 4 + 4);
+    settle(&pair);
+    expect_in_order(pair.a.tx, out, 4 + 32);
+    fi_close(&mr->fid);
+    pair_close(&pair);
+}
+
 static void remote_access_and_counters_in_bursts(void **state)
 {
     struct pair pair;
@@ -296,6 +350,8 @@ int main(void)
         cmocka_unit_test(a_child_may_close_what_waits),
         cmocka_unit_test(close_sends_what_waits),
         cmocka_unit_test(every_operation_ends_once_when_the_peer_dies),
+        cmocka_unit_test(a_read_waits_where_others_are_under_way),
+        cmocka_unit_test(half_a_window_of_reads_leaves_while_the_rest_gathers),
         cmocka_unit_test(remote_access_and_counters_in_bursts),
     };
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What receives and messages become when the peer hangs up. */
+#include <sys/socket.h>
+
 #include "pair.h"
 
 enum {
-    FEW = 3
+    FEW = 3,
+    PAGE = 4096,
+    PAGES = 40, /* more than one look reads */
 };
 
 static uint8_t out[100], in[100];
@@ -92,11 +96,64 @@ static void what_came_is_told_before_the_end_of_another(void **state)
     hang_up_on(true);
 }
 
+/* Nobody reads the CQ of the endpoint: the EQ tells, however long it takes to read what came. */
+static void the_eq_tells_the_end_after_all_that_came(void **state)
+{
+    static uint8_t from[PAGE * PAGES], to[PAGE * PAGES];
+    const int room = PAGE * PAGES * 8;
+    struct pair pair;
+    struct fi_eq_cm_entry event;
+    struct fi_cq_tagged_entry done;
+    int fd;
+
+    pair_open(&pair, &(struct options){0});
+    assert_int_equal(fi_control(&pair.b.ep->fid, FI_GET_FD, &fd), 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    fill(from, sizeof(from), 1);
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(fi_recv(pair.b.ep, to + i * PAGE, PAGE, NULL, 0, NULL), 0);
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(fi_send(pair.a.ep, from + i * PAGE, PAGE, NULL, 0, NULL), 0);
+    for (int i = 0; i < PAGES;)
+        i += fi_cq_read(pair.a.tx, &done, 1) == 1;
+    assert_int_equal(fi_close(&pair.a.ep->fid), 0);
+    pair.a.ep = NULL;
+    expect_event(&pair, FI_SHUTDOWN, &event);
+    assert_ptr_equal(event.fid, &pair.b.ep->fid);
+    for (int i = 0; i < PAGES; i++)
+        assert_int_equal(fi_cq_read(pair.b.rx, &done, 1), 1);
+    assert_memory_equal(from, to, sizeof(to));
+    pair_close(&pair);
+}
+
+/* A message that may not be saved keeps the end back; the EQ tells it when that is received. */
+static void the_eq_tells_the_end_after_a_message_that_waited(void **state)
+{
+    struct pair pair;
+    struct fi_eq_cm_entry event;
+    struct fi_cq_tagged_entry done;
+    uint32_t which;
+
+    pair_open(&pair, &(struct options){.spec = "tcp(max_saved_size=0)"});
+    assert_int_equal(fi_send(pair.a.ep, out, 100, NULL, 0, NULL), 0);
+    expect_completion(&pair, pair.a.tx, &done);
+    assert_int_equal(fi_close(&pair.a.ep->fid), 0);
+    pair.a.ep = NULL;
+    assert_int_equal(fi_eq_sread(pair.eq, &which, &event, sizeof(event), 20, 0), -FI_EAGAIN);
+    assert_int_equal(fi_recv(pair.b.ep, in, 100, NULL, 0, NULL), 0);
+    expect_event(&pair, FI_SHUTDOWN, &event);
+    assert_int_equal(fi_cq_read(pair.b.rx, &done, 1), 1);
+    assert_int_equal(done.len, 100);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tagged_receives_of_an_endpoint_end),
         cmocka_unit_test(what_came_is_told_before_the_end_of_another),
+        cmocka_unit_test(the_eq_tells_the_end_after_all_that_came),
+        cmocka_unit_test(the_eq_tells_the_end_after_a_message_that_waited),
     };
     return cmocka_run_group_tests_name("tcp end", tests, NULL, NULL);
 }

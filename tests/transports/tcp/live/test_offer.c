@@ -99,6 +99,55 @@ static void tags_that_are_asked_need_no_shared_context(void **state)
     fi_freeinfo(hints);
 }
 
+static struct fi_info *ask_order(uint64_t tx, uint64_t rx, size_t war_size)
+{
+    struct fi_info *hints = fi_allocinfo(), *list;
+
+    hints->fabric_attr->prov_name = strdup("tcp(iface=lo)");
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints->tx_attr->msg_order = tx;
+    hints->rx_attr->msg_order = rx;
+    hints->ep_attr->max_order_war_size = war_size;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 20), NULL, NULL, 0, hints, &list), 0);
+    fi_freeinfo(hints);
+    return list;
+}
+
+/* Who opens an info as it came must not pay for them. */
+static void orders_behind_reads_are_for_who_asks(void **state)
+{
+    static const uint64_t all = FI_ORDER_STRICT | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
+                                FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR |
+                                FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+    static const uint64_t costly = FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR;
+    struct fi_info *list = ask_order(0, 0, 0);
+
+    assert_int_equal(list->tx_attr->msg_order & costly, 0);
+    assert_int_equal(list->rx_attr->msg_order & costly, 0);
+    assert_true(list->tx_attr->msg_order & FI_ORDER_SAS);
+    fi_freeinfo(list);
+    for (int i = 0; i < 64; i++) {
+        if (!(all >> i & 1))
+            continue;
+        list = ask_order(1ULL << i, 0, 0);
+        assert_true(list->tx_attr->msg_order == 1ULL << i);
+        fi_freeinfo(list);
+        list = ask_order(0, 1ULL << i, 0);
+        assert_true(list->rx_attr->msg_order == 1ULL << i);
+        assert_int_equal(list->tx_attr->msg_order & costly, 0);
+        fi_freeinfo(list);
+    }
+    list = ask_order(all, all, 0);
+    assert_true(list->tx_attr->msg_order == all && list->rx_attr->msg_order == all);
+    assert_true(list->ep_attr->max_order_war_size == SIZE_MAX);
+    fi_freeinfo(list);
+    list = ask_order(0, 0, 1 << 20);
+    assert_true(list->tx_attr->msg_order & FI_ORDER_WAR);
+    assert_true(list->ep_attr->max_order_war_size == SIZE_MAX);
+    fi_freeinfo(list);
+}
+
 static void parameters_select(void **state)
 {
     fi_freeinfo(ask("tcp(iface=127.0.0.0/8)", FI_FORMAT_UNSPEC, NULL, NULL, 0, 0));
@@ -196,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_source_is_an_interface_and_a_port),
         cmocka_unit_test(tags_come_with_a_shared_context),
         cmocka_unit_test(tags_that_are_asked_need_no_shared_context),
+        cmocka_unit_test(orders_behind_reads_are_for_who_asks),
         cmocka_unit_test(parameters_select),
         cmocka_unit_test(listeners_stay_in_the_port_range),
         cmocka_unit_test(text_addresses_connect),

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tcp(io=uring): what the ring adds to the states of a connection, and a kernel that refuses it.
- * The tests of the other rooms run on it in uring_too. */
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+/* tcp(io=uring): what the ring adds to the states of a connection. The tests of the other rooms run
+ * on it in uring_too. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,14 +13,7 @@
 
 #include "pair.h"
 
-#ifndef SYS_io_uring_setup
-#define SYS_io_uring_setup 425
-#define SYS_io_uring_enter 426
-#define SYS_io_uring_register 427
-#endif
-
 enum {
-    FDS = 1024,
     BIG = 4 << 20,
     SMALL = 8192,
     MANY = 600, /* of SMALL: more than the buffers of a ring hold */
@@ -47,49 +37,6 @@ static int free_buffers(void **state)
     return 0;
 }
 
-static int rings(void)
-{
-    char path[64], target[64];
-    int count = 0;
-
-    for (int fd = 0; fd < FDS; fd++) {
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        ssize_t len = readlink(path, target, sizeof(target) - 1);
-
-        target[len > 0 ? len : 0] = '\0';
-        count += strstr(target, "[io_uring]") != NULL;
-    }
-    return count;
-}
-
-/* The kernel has them, and the library was built with liburing. */
-static bool have_rings(void)
-{
-    struct pair pair;
-
-    pair_open(&pair, &plain);
-    int count = rings();
-    pair_close(&pair);
-    return count > 0;
-}
-
-static void receive_and_send(struct pair *pair, size_t offset, size_t len)
-{
-    assert_int_equal(fi_recv(pair->b.ep, in + offset, len, NULL, 0, in + offset), 0);
-    assert_int_equal(fi_send(pair->a.ep, out + offset, len, NULL, 0, out + offset), 0);
-}
-
-static void expect_both(struct pair *pair, size_t offset, size_t len)
-{
-    struct fi_cq_tagged_entry done;
-
-    expect_completion(pair, pair->a.tx, &done);
-    assert_ptr_equal(done.op_context, out + offset);
-    expect_completion(pair, pair->b.rx, &done);
-    assert_ptr_equal(done.op_context, in + offset);
-    assert_int_equal(done.len, len);
-}
-
 static void rings_come_and_go_with_connections(void **state)
 {
     struct pair pair;
@@ -97,8 +44,8 @@ static void rings_come_and_go_with_connections(void **state)
 
     pair_open(&pair, &plain);
     assert_int_equal(rings(), before + 2);
-    receive_and_send(&pair, 0, 1);
-    expect_both(&pair, 0, 1);
+    receive_and_send(&pair, in, out, 1);
+    expect_both(&pair, in, out, 1);
     pair_close(&pair);
     assert_int_equal(rings(), before);
 }
@@ -117,8 +64,8 @@ static void large_and_small_alternate(void **state)
 
             offset = (offset + 4099) % 65536;
             memset(in, 0, offset + len + 1);
-            receive_and_send(&pair, offset, len);
-            expect_both(&pair, offset, len);
+            receive_and_send(&pair, in + offset, out + offset, len);
+            expect_both(&pair, in + offset, out + offset, len);
             assert_memory_equal(in + offset, out + offset, len);
             assert_int_equal(in[offset + len], 0);
         }
@@ -166,7 +113,7 @@ static void sends_without_a_copy_end_once_and_in_order(void **state)
     fill(out, 2 * (size_t)BIG, 3);
     memset(in, 0, 2 * (size_t)BIG);
     for (size_t i = 0; i < 40; i++, offset += 100000)
-        receive_and_send(&pair, offset, i % 3 ? 100000 : 10);
+        receive_and_send(&pair, in + offset, out + offset, i % 3 ? 100000 : 10);
     offset = 0;
     for (size_t i = 0; i < 40; i++, offset += 100000) {
         expect_completion(&pair, pair.a.tx, &done);
@@ -273,7 +220,7 @@ static void a_child_leaves_the_ring_alone(void **state)
     int status;
 
     pair_open(&pair, &plain);
-    receive_and_send(&pair, 0, 100000);
+    receive_and_send(&pair, in, out, 100000);
     pid_t child = fork();
     if (!child) {
         if (fi_shutdown(pair.a.ep, 0) != -FI_EOPBADSTATE)
@@ -284,9 +231,9 @@ static void a_child_leaves_the_ring_alone(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    expect_both(&pair, 0, 100000);
-    receive_and_send(&pair, 0, 10);
-    expect_both(&pair, 0, 10);
+    expect_both(&pair, in, out, 100000);
+    receive_and_send(&pair, in, out, 10);
+    expect_both(&pair, in, out, 10);
     pair_close(&pair);
 }
 
@@ -295,8 +242,8 @@ static void *use_and_end(void *arg)
     struct pair *pair = arg;
 
     for (int i = 0; i < 3; i++) {
-        receive_and_send(pair, 0, 200000);
-        expect_both(pair, 0, 200000);
+        receive_and_send(pair, in, out, 200000);
+        expect_both(pair, in, out, 200000);
     }
     assert_int_equal(fi_recv(pair->b.ep, in, BIG, NULL, 0, in), 0);
     return NULL;
@@ -314,9 +261,71 @@ static void a_thread_that_ends_takes_nothing_with_it(void **state)
         assert_int_equal(pthread_create(&thread, NULL, use_and_end, &pair), 0);
         pthread_join(thread, NULL);
         assert_int_equal(fi_send(pair.a.ep, out, BIG, NULL, 0, out), 0);
-        expect_both(&pair, 0, BIG);
+        expect_both(&pair, in, out, BIG);
         assert_memory_equal(in, out, BIG);
     }
+    pair_close(&pair);
+}
+
+struct hold {
+    struct pair *pair;
+    sem_t open;
+    int held[2], release[2]; /* pipes */
+};
+
+/* A thread that waits for its child in vfork runs nothing, not even what the kernel has for it. */
+static void *ask_and_be_held(void *arg)
+{
+    struct hold *hold = arg;
+    char byte = 0;
+    int status;
+
+    pair_open(hold->pair, &plain);
+    sem_post(&hold->open);
+    pid_t child = vfork();
+    if (!child) {
+        syscall(SYS_write, hold->held[1], &byte, 1);
+        syscall(SYS_read, hold->release[0], &byte, 1);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return NULL;
+}
+
+/* The end of a connection whose receive another thread has asked for, when that thread is busy. */
+static void the_end_is_told_however_late_the_kernel_answers(void **state)
+{
+    struct pair pair;
+    struct hold hold = {.pair = &pair};
+    struct fi_eq_cm_entry event;
+    struct fi_cq_tagged_entry done;
+    pthread_t thread;
+    uint32_t which;
+    char byte = 0;
+    int fd;
+
+    assert_int_equal(sem_init(&hold.open, 0, 0), 0);
+    assert_int_equal(pipe(hold.held), 0);
+    assert_int_equal(pipe(hold.release), 0);
+    assert_int_equal(pthread_create(&thread, NULL, ask_and_be_held, &hold), 0);
+    assert_int_equal(sem_wait(&hold.open), 0);
+    assert_int_equal(read(hold.held[0], &byte, 1), 1);
+    assert_int_equal(fi_recv(pair.b.ep, in, 100, NULL, 0, NULL), 0);
+    assert_int_equal(fi_send(pair.a.ep, out, 100, NULL, 0, NULL), 0);
+    assert_int_equal(fi_control(&pair.a.ep->fid, FI_GET_FD, &fd), 0);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    ssize_t early = fi_eq_sread(pair.eq, &which, &event, sizeof(event), 300, 0);
+    assert_int_equal(write(hold.release[1], &byte, 1), 1);
+    pthread_join(thread, NULL);
+    if (early < 0)
+        expect_event(&pair, FI_SHUTDOWN, &event);
+    assert_ptr_equal(event.fid, &pair.b.ep->fid);
+    assert_int_equal(fi_cq_read(pair.b.rx, &done, 1), 1);
+    for (int i = 0; i < 2; i++) {
+        close(hold.held[i]);
+        close(hold.release[i]);
+    }
+    sem_destroy(&hold.open);
     pair_close(&pair);
 }
 
@@ -328,7 +337,7 @@ static void automatic_progress_needs_no_call(void **state)
     pair_open(&pair, &(struct options){.spec = "tcp(io=uring)", .automatic = true});
     fill(out, BIG, 6);
     for (int i = 0; i < 4; i++) {
-        receive_and_send(&pair, 0, BIG);
+        receive_and_send(&pair, in, out, BIG);
         expect_completion(&pair, pair.b.rx, &done);
         expect_completion(&pair, pair.a.tx, &done);
         assert_memory_equal(in, out, BIG);
@@ -336,175 +345,8 @@ static void automatic_progress_needs_no_call(void **state)
     pair_close(&pair);
 }
 
-/* ---- A kernel that refuses ---- */
-
-static bool refuse(unsigned call)
+int main(void)
 {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-
-    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
-/* For a process of its own, as the following ones. */
-static int run_refused(void)
-{
-    struct pair pair;
-
-    if (!refuse(SYS_io_uring_setup))
-        return 77;
-    pair_open(&pair, &plain);
-    for (int i = 0; i < 20; i++) {
-        receive_and_send(&pair, 0, 50000);
-        expect_both(&pair, 0, 50000);
-    }
-    int used = rings();
-    pair_close(&pair);
-    return used ? 1 : 0;
-}
-
-/* Receives of both sides, in the kernel since before, and a send: each ends once, and close returns
- * with the memory. */
-static int run_without_enter(void)
-{
-    void *memory = malloc(BIG);
-    struct fi_cq_err_entry error;
-    struct pair pair;
-
-    pair_open(&pair, &plain);
-    receive_and_send(&pair, 0, 100);
-    expect_both(&pair, 0, 100);
-    assert_int_equal(fi_recv(pair.a.ep, memory, BIG, NULL, 0, memory), 0);
-    assert_int_equal(fi_recv(pair.b.ep, in, BIG, NULL, 0, in), 0);
-    if (!refuse(SYS_io_uring_enter))
-        return 77;
-    assert_int_equal(fi_send(pair.a.ep, out, BIG, NULL, 0, out), 0);
-    assert_int_equal(expect_failure(&pair, pair.a.tx, &error), FI_EPERM);
-    assert_ptr_equal(error.op_context, out);
-    expect_failure(&pair, pair.a.rx, &error);
-    assert_ptr_equal(error.op_context, memory);
-    free(memory);
-    expect_failure(&pair, pair.b.rx, &error);
-    assert_ptr_equal(error.op_context, in);
-    assert_true(fi_send(pair.a.ep, out, 10, NULL, 0, NULL) < 0);
-    pair_close(&pair);
-    return 0;
-}
-
-/* Close cannot ask the kernel to cancel, and returns all the same. */
-static int run_without_register(void)
-{
-    struct fi_eq_cm_entry event;
-    struct pair pair;
-
-    pair_open(&pair, &plain);
-    receive_and_send(&pair, 0, 100000);
-    expect_both(&pair, 0, 100000);
-    void *memory = malloc(BIG);
-    assert_int_equal(fi_recv(pair.a.ep, memory, BIG, NULL, 0, NULL), 0);
-    if (!refuse(SYS_io_uring_register))
-        return 77;
-    receive_and_send(&pair, 0, 100000);
-    expect_both(&pair, 0, 100000);
-    fi_close(&pair.a.ep->fid);
-    pair.a.ep = NULL;
-    free(memory);
-    expect_event(&pair, FI_SHUTDOWN, &event);
-    pair_close(&pair);
-    return 0;
-}
-
-static int (*const runs[])(void) = {run_refused, run_without_enter, run_without_register};
-
-static int run(const char *which, const char *log)
-{
-    dup2(atoi(log), STDERR_FILENO);
-    return runs[atoi(which)]();
-}
-
-static unsigned count(const char *text, const char *word)
-{
-    unsigned found = 0;
-
-    for (const char *pos = text; (pos = strstr(pos, word)); pos++)
-        found++;
-    return found;
-}
-
-/* This program again, with which of the runs and a log of its own as its arguments. */
-static int run_again(unsigned which, int log)
-{
-    char numbers[2][16];
-    int status;
-
-    snprintf(numbers[0], sizeof(numbers[0]), "%u", which);
-    snprintf(numbers[1], sizeof(numbers[1]), "%d", log);
-    pid_t child = fork();
-    if (!child) {
-        execl("/proc/self/exe", "refused", numbers[0], numbers[1], NULL);
-        _exit(2);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-/* text gets what the run says. */
-static void run_apart(unsigned which, char *text, size_t room)
-{
-    char name[] = "/tmp/weft-uring-XXXXXX";
-    int log = mkstemp(name);
-
-    assert_true(log >= 0);
-    unlink(name);
-    int code = run_again(which, log);
-    ssize_t len = pread(log, text, room - 1, 0);
-    text[len > 0 ? len : 0] = '\0';
-    close(log);
-    if (code)
-        fprintf(stderr, "%s", text);
-    if (code == 77)
-        skip();
-    assert_int_equal(code, 0);
-}
-
-static void a_kernel_that_refuses_is_told_of_once(void **state)
-{
-    char text[4096];
-
-    run_apart(0, text, sizeof(text));
-    assert_int_equal(count(text, "io=uring"), 1);
-    assert_non_null(strstr(text, "sockets are used"));
-}
-
-static void a_later_refusal_ends_each_operation_once(void **state)
-{
-    char text[4096];
-
-    run_apart(1, text, sizeof(text));
-    assert_non_null(strstr(text, "io_uring_enter is refused now"));
-    assert_non_null(strstr(text, "Operation not permitted"));
-}
-
-static void close_ends_where_nothing_can_be_cancelled(void **state)
-{
-    char text[4096];
-
-    run_apart(2, text, sizeof(text));
-    assert_non_null(strstr(text, "io_uring_register is refused now"));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest refused[] = {
-        cmocka_unit_test(a_kernel_that_refuses_is_told_of_once),
-    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_come_and_go_with_connections),
         cmocka_unit_test(large_and_small_alternate),
@@ -515,22 +357,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(close_takes_back_what_the_kernel_has),
         cmocka_unit_test(a_child_leaves_the_ring_alone),
         cmocka_unit_test(a_thread_that_ends_takes_nothing_with_it),
+        cmocka_unit_test(the_end_is_told_however_late_the_kernel_answers),
         cmocka_unit_test(automatic_progress_needs_no_call),
-        cmocka_unit_test(a_later_refusal_ends_each_operation_once),
-        cmocka_unit_test(close_ends_where_nothing_can_be_cancelled),
     };
 
-    setenv("FI_LOG_LEVEL", "warn", 1);
-    if (make_buffers(NULL))
-        return 1;
-    if (argc > 2)
-        return run(argv[1], argv[2]);
-    int failed = cmocka_run_group_tests_name("tcp uring, refused", refused, NULL, NULL);
-    if (failed)
-        return failed;
-    if (!have_rings()) {
+    if (!have_rings(plain.spec)) {
         fprintf(stderr, "there is no io_uring here\n");
         return 77;
     }
-    return cmocka_run_group_tests_name("tcp uring", tests, NULL, free_buffers);
+    return cmocka_run_group_tests_name("tcp uring", tests, make_buffers, free_buffers);
 }

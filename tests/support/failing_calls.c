@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The system calls that fail: before those of the C library. */
 #include "failing.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -22,155 +23,26 @@
 /* dlsym gives functions as objects, and the C library declares some as unions of pointers. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
-enum {
-    SITES_MAX = 4096,
-    EACH_SITE = 3
-};
-
-static enum failing_kind failing;
-static unsigned failing_at, counted;
-static const char *failed_name;
-static int failed_err;
-static _Atomic long live;
-static uintptr_t base, text_begin, text_end, failed_at;
-static struct {
-    uintptr_t caller;
-    unsigned calls;
-} sites[SITES_MAX];
-
-static int find_library(struct dl_phdr_info *info, size_t size, void *opaque)
-{
-    (void)size;
-    (void)opaque;
-    if (!strstr(info->dlpi_name, "libfabric.so"))
-        return 0;
-    base = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-
-        if (header->p_type == PT_LOAD && header->p_flags & PF_X) {
-            text_begin = info->dlpi_addr + header->p_vaddr;
-            text_end = text_begin + header->p_memsz;
-        }
-    }
-    return 1;
-}
-
-void failing_start(enum failing_kind kind, unsigned at)
-{
-    dl_iterate_phdr(find_library, NULL);
-    memset(sites, 0, sizeof sites);
-    counted = 0;
-    failed_name = NULL;
-    failing_at = at;
-    failing = kind;
-}
-
-unsigned failing_stop(void)
-{
-    failing = FAILING_NONE;
-    return counted;
-}
-
-const char *failing_what(int *err, unsigned long *place)
-{
-    *err = failed_err;
-    *place = failed_at;
-    return failed_name;
-}
-
-long failing_live(void)
-{
-    return live;
-}
-
-/* Is this the call that fails? Then errno is set. */
-static bool fails(enum failing_kind kind, uintptr_t caller, const char *name, int err)
-{
-    unsigned slot = (unsigned)(caller * 2654435761U >> 8) % SITES_MAX;
-
-    if (failing != kind || caller < text_begin || caller >= text_end)
-        return false;
-    while (sites[slot].caller && sites[slot].caller != caller)
-        slot = (slot + 1) % SITES_MAX;
-    sites[slot].caller = caller;
-    if (sites[slot].calls++ >= EACH_SITE || ++counted != failing_at)
-        return false;
-    failed_name = name;
-    failed_err = err;
-    failed_at = caller - base;
-    errno = err;
-    return true;
-}
-
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-#if FAILING_ALLOCATIONS
-#ifdef __SANITIZE_ADDRESS__
-#define REAL(name) __interceptor_##name
-#else
-#define REAL(name) __libc_##name
-#endif
-void *REAL(malloc)(size_t size);
-void *REAL(calloc)(size_t count, size_t size);
-void *REAL(realloc)(void *ptr, size_t size);
-void REAL(free)(void *ptr);
-
-void *malloc(size_t size)
-{
-    void *ptr;
-
-    if (fails(FAILING_ALLOCATION, CALLER, "malloc", ENOMEM))
-        return NULL;
-    ptr = REAL(malloc)(size);
-    live += !!ptr;
-    return ptr;
-}
-
-void *calloc(size_t count, size_t size)
-{
-    void *ptr;
-
-    if (fails(FAILING_ALLOCATION, CALLER, "calloc", ENOMEM))
-        return NULL;
-    ptr = REAL(calloc)(count, size);
-    live += !!ptr;
-    return ptr;
-}
-
-void *realloc(void *old, size_t size)
-{
-    void *ptr;
-
-    if (fails(FAILING_ALLOCATION, CALLER, "realloc", ENOMEM))
-        return NULL;
-    ptr = REAL(realloc)(old, size);
-    live += ptr && !old;
-    return ptr;
-}
-
-void free(void *ptr)
-{
-    live -= !!ptr;
-    REAL(free)(ptr);
-}
-#endif
-
-/* The next definition behind ours. */
+/* The next definition behind ours. Threads may look for it at once, and find the same. */
 #define NEXT(name)                                                                                 \
-    static __typeof__(&name) next;                                                                 \
-    if (!next)                                                                                     \
-    next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+    static __typeof__(&name) known;                                                                \
+    __typeof__(&name) next = __atomic_load_n(&known, __ATOMIC_RELAXED);                            \
+    if (!next) {                                                                                   \
+        next = (__typeof__(&name))dlsym(RTLD_NEXT, #name);                                         \
+        __atomic_store_n(&known, next, __ATOMIC_RELAXED);                                          \
+    }
 
 #define FAIL(name, err)                                                                            \
     NEXT(name);                                                                                    \
-    if (fails(FAILING_SYSTEM_CALL, CALLER, #name, err))                                            \
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, #name, err))                                      \
     return -1
 
 /* A connection that is lost shows to everybody who looks, at both ends. */
 #define LOSE(name, fd)                                                                             \
     NEXT(name);                                                                                    \
-    if (fails(FAILING_SYSTEM_CALL, CALLER, #name, ECONNRESET)) {                                   \
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, #name, ECONNRESET)) {                             \
         shutdown(fd, SHUT_RDWR);                                                                   \
         errno = ECONNRESET;                                                                        \
         return -1;                                                                                 \
@@ -254,9 +126,12 @@ int epoll_create1(int flags)
     return next(flags);
 }
 
+/* What is in a set can be taken out: that needs nothing that could be missing. */
 int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
-    FAIL(epoll_ctl, ENOSPC);
+    NEXT(epoll_ctl);
+    if (op != EPOLL_CTL_DEL && failing_hit(FAILING_SYSTEM_CALL, CALLER, "epoll_ctl", ENOSPC))
+        return -1;
     return next(set, op, fd, event);
 }
 
@@ -293,7 +168,7 @@ int ftruncate(int fd, off_t len)
 void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
 {
     NEXT(mmap);
-    if (fails(FAILING_SYSTEM_CALL, CALLER, "mmap", ENOMEM))
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "mmap", ENOMEM))
         return MAP_FAILED;
     return next(addr, len, prot, flags, fd, offset);
 }
@@ -317,7 +192,104 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long lo
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
     NEXT(pthread_create);
-    if (fails(FAILING_SYSTEM_CALL, CALLER, "pthread_create", EAGAIN))
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "pthread_create", EAGAIN))
         return EAGAIN;
     return next(thread, attr, start, arg);
 }
+
+#ifndef __SANITIZE_THREAD__ /* which calls some of these before it is ready to be called */
+
+int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+    NEXT(pthread_key_create);
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "pthread_key_create", EAGAIN))
+        return EAGAIN;
+    return next(key, destructor);
+}
+
+int open(const char *path, int flags, ...)
+{
+    mode_t mode;
+    va_list args;
+
+    FAIL(open, EMFILE);
+    va_start(args, flags);
+    mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    return next(path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    NEXT(fopen);
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "fopen", EMFILE))
+        return NULL;
+    return next(path, mode);
+}
+
+int fcntl(int fd, int command, ...)
+{
+    va_list args;
+    void *value;
+
+    FAIL(fcntl, EPERM);
+    va_start(args, command);
+    value = va_arg(args, void *);
+    va_end(args);
+    return next(fd, command, value);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t len)
+{
+    NEXT(posix_fallocate);
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "posix_fallocate", ENOSPC))
+        return ENOSPC;
+    return next(fd, offset, len);
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    FAIL(poll, EINTR);
+    return next(fds, count, timeout);
+}
+
+int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+    FAIL(getpeername, ENOTCONN);
+    return next(fd, addr, len);
+}
+
+int getifaddrs(struct ifaddrs **list)
+{
+    FAIL(getifaddrs, ENOMEM);
+    return next(list);
+}
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **list)
+{
+    NEXT(getaddrinfo);
+    if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "getaddrinfo", ENOMEM))
+        return EAI_MEMORY;
+    return next(node, service, hints, list);
+}
+
+/* Memory behind functions of the C library. */
+
+FILE *open_memstream(char **text, size_t *len)
+{
+    NEXT(open_memstream);
+    if (failing_hit(FAILING_ALLOCATION, CALLER, "open_memstream", ENOMEM))
+        return NULL;
+    return next(text, len);
+}
+
+void *tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+    NEXT(tsearch);
+    if (failing_hit(FAILING_ALLOCATION, CALLER, "tsearch", ENOMEM))
+        return NULL;
+    return next(key, root, compare);
+}
+
+#endif

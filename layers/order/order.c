@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table, and what is asked of the lower. */
+#include "layers/order/order.h"
+
+#include <rdma/fi_errno.h>
+
+#include "core/info.h"
+
+static struct fi_info *lower_hints(const struct fi_info *info)
+{
+    struct fi_info *need = cover_hints(info, 0);
+
+    if (!need)
+        return NULL;
+    need->tx_attr->comp_order &= ~FI_ORDER_STRICT;
+    need->rx_attr->comp_order &= ~FI_ORDER_STRICT;
+    return need;
+}
+
+static int needs(const struct request *req, struct fi_info **lower)
+{
+    *lower = lower_hints(req->hints);
+    return *lower ? 0 : -FI_ENOMEM;
+}
+
+static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
+{
+    struct fi_info *mine;
+
+    if (!(lower->caps & FI_PEER)) {
+        reasons_add(req->reasons,
+                    "FI_ORDER_STRICT needs a lower with our peer interface (FI_PEER), which shows "
+                    "each completion and each match");
+        return -FI_ENODATA;
+    }
+    mine = cover_offer(lower, 0);
+    if (!mine)
+        return -FI_ENOMEM;
+    mine->tx_attr->comp_order |= FI_ORDER_STRICT;
+    mine->rx_attr->comp_order |= FI_ORDER_STRICT;
+    *info = mine;
+    return 0;
+}
+
+static struct pass_ops tables;
+
+static const struct cover_ops ops = {
+    .domain_size = sizeof(struct cover_domain),
+    .ep_size = sizeof(struct order_ep),
+    .item_size = sizeof(struct order_item),
+    .pass = &tables,
+    .lower_hints = lower_hints,
+    .ep_opened = order_ep_opened,
+    .ep_enabled = order_ep_enabled,
+    .ep_closed = order_ep_closed,
+    .completed = order_completed,
+};
+
+static void fill_tables(void)
+{
+    cover_tables(&tables);
+    order_ep_tables(&tables);
+    order_tx_tables(&tables);
+    order_collective_tables(&tables);
+}
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fill_tables);
+    return cover_open_fabric(args, fabric, context, &ops);
+}
+
+extern const struct part order_part;
+
+const struct part order_part = {
+    .name = "order",
+    .prov_name = "ofi_order",
+    .summary = "completions in the order of the posts",
+    .description =
+        "Adds FI_ORDER_STRICT of comp_order to any lower. Hints that ask for it, in tx_attr or "
+        "rx_attr, bring it in; it need not be named. Who names it has both sides ordered whatever "
+        "the hints are.\n\n"
+        "What is posted to one endpoint or transmit context, or to the endpoints of one shared "
+        "transmit context, completes in the order of the posts: messages, RMA, atomics, "
+        "collectives, in success or error. What has ended before its turn is held, and counts as "
+        "outstanding against the size of the queue, unless it wants no completion. An operation "
+        "without a completion is waited for as any other. Counters count an operation when it is "
+        "told, or would be.\n\n"
+        "Receives complete, for each sender, in the order in which its messages have met their "
+        "receives. A message that no receive waits for holds nothing back.\n\n"
+        "A read or a large message to one peer delays what follows to another: a program that "
+        "needs no such order asks for none.",
+    .kind = PART_LAYER,
+    .gives = EP_SET(FI_EP_RDM),
+    .stands_on = EP_SET(FI_EP_RDM),
+    .adds = PART_ADDS_STRICT,
+    .needs = needs,
+    .offer = offer,
+    .open_fabric = open_fabric,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints and contexts: their queues, aliases and default flags, binding, cancelling. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/order/order.h"
+
+/* An alias, and its default flags. */
+struct alias {
+    struct list link;
+    const struct pass_ep *pass;
+    uint64_t tx_flags;
+};
+
+static struct fi_ops fid_ops, stx_fid_ops, *cover_fid_ops, *cover_stx_fid_ops;
+static struct fi_ops_ep ep_ops, *cover_ep_ops;
+static struct fi_ops_domain domain_ops, *cover_domain_ops;
+
+/* ---- Default flags ---- */
+
+static struct alias *find(const struct order_ep *ep, const struct pass_ep *pass)
+{
+    list_for_each (pos, &ep->aliases) {
+        struct alias *alias = list_item(pos, struct alias, link);
+
+        if (alias->pass == pass)
+            return alias;
+    }
+    return NULL;
+}
+
+uint64_t order_tx_flags(struct fid_ep *fid)
+{
+    const struct pass_ep *pass = object_of(fid, struct pass_ep, fid);
+    const struct order_ep *ep = pass->hook;
+    const struct alias *alias;
+    uint64_t flags;
+
+    if (pass == ep->cover.pass)
+        return __atomic_load_n(&ep->tx_flags, __ATOMIC_RELAXED);
+    unit_lock(ep->cover.domain->unit);
+    alias = find(ep, pass);
+    flags = alias ? alias->tx_flags : 0;
+    unit_unlock(ep->cover.domain->unit);
+    return flags;
+}
+
+/* What the lower says that they are. */
+static uint64_t ask_flags(struct pass_ep *pass)
+{
+    uint64_t flags = FI_TRANSMIT;
+
+    return fi_control(&pass->lower->fid, FI_GETOPSFLAG, &flags) ? 0
+                                                                : flags & ~(FI_TRANSMIT | FI_RECV);
+}
+
+static void take_flags(struct order_ep *ep, struct pass_ep *pass)
+{
+    struct unit *unit = ep->cover.domain->unit;
+    struct alias *alias;
+    uint64_t flags;
+
+    unit_lock(unit);
+    flags = ask_flags(pass);
+    alias = find(ep, pass);
+    if (alias)
+        alias->tx_flags = flags;
+    else if (pass == ep->cover.pass)
+        __atomic_store_n(&ep->tx_flags, flags, __ATOMIC_RELAXED);
+    unit_unlock(unit);
+}
+
+static int open_alias(struct fid *fid, struct fi_alias *request)
+{
+    struct order_ep *ep = *pass_hook(fid);
+    struct unit *unit = ep->cover.domain->unit;
+    struct alias *alias = malloc(sizeof(*alias));
+    int rc;
+
+    if (!alias)
+        return -FI_ENOMEM;
+    rc = cover_fid_ops->control(fid, FI_ALIAS, request);
+    if (rc) {
+        free(alias);
+        return rc;
+    }
+    alias->pass = object_of(*request->fid, struct pass_ep, fid.fid);
+    alias->tx_flags = 0;
+    unit_lock(unit);
+    list_attach(&alias->link, &ep->aliases);
+    unit_unlock(unit);
+    take_flags(ep, object_of(*request->fid, struct pass_ep, fid.fid));
+    return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    int rc;
+
+    if (command == FI_ALIAS)
+        return open_alias(fid, arg);
+    rc = cover_fid_ops->control(fid, command, arg);
+    if (!rc && command == FI_SETOPSFLAG)
+        take_flags(*pass_hook(fid), object_of(fid, struct pass_ep, fid.fid));
+    return rc;
+}
+
+/* ---- Opening, enabling, closing ---- */
+
+int order_ep_opened(struct cover_ep *cover)
+{
+    struct order_ep *ep = order_ep_of(cover);
+    size_t class = cover_ep_class(cover);
+
+    order_queue_init(&ep->own, cover->info->tx_attr->size);
+    ep->queue = &ep->own;
+    list_init(&ep->aliases);
+    ep->tx_flags = cover->info->tx_attr->op_flags;
+    if (class == FI_CLASS_SEP || class == FI_CLASS_TX_CTX)
+        return 0;
+    ep->senders = malloc(ORDER_SENDERS * sizeof(*ep->senders));
+    if (!ep->senders)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i < ORDER_SENDERS; i++)
+        list_init(&ep->senders[i]);
+    return class == FI_CLASS_SRX_CTX ? order_rx_watch(ep) : 0;
+}
+
+int order_ep_enabled(struct cover_ep *cover)
+{
+    struct order_ep *ep = order_ep_of(cover);
+    size_t class = cover_ep_class(cover);
+
+    if (class == FI_CLASS_EP || class == FI_CLASS_TX_CTX)
+        ep->tx_flags = ask_flags(cover->pass);
+    return class == FI_CLASS_EP || class == FI_CLASS_RX_CTX ? order_rx_watch(ep) : 0;
+}
+
+void order_ep_closed(struct cover_ep *cover)
+{
+    struct order_ep *ep = order_ep_of(cover);
+
+    order_flush(ep);
+    order_rx_flush(ep);
+    free(ep->senders);
+    ep->senders = NULL;
+}
+
+static int ep_close(struct fid *fid)
+{
+    struct order_ep *ep = *pass_hook(fid);
+    struct unit *unit = ep->cover.domain->unit;
+    const struct pass_ep *pass = object_of(fid, struct pass_ep, fid.fid);
+    bool is_alias = pass != ep->cover.pass;
+    struct alias *alias;
+    int rc = cover_fid_ops->close(fid);
+
+    if (rc || !is_alias)
+        return rc;
+    unit_lock(unit);
+    alias = find(ep, pass);
+    if (alias)
+        list_detach(&alias->link);
+    unit_unlock(unit);
+    free(alias);
+    return 0;
+}
+
+/* ---- Shared contexts ---- */
+
+static int ep_bind(struct fid *fid, struct fid *target, uint64_t flags)
+{
+    struct order_ep *ep = *pass_hook(fid);
+    int rc = cover_fid_ops->bind(fid, target, flags);
+
+    if (!rc && target->fclass == FI_CLASS_SRX_CTX)
+        ep->shared = true;
+    if (!rc && target->fclass == FI_CLASS_STX_CTX)
+        ep->queue = object_of(target, struct pass_stx, fid.fid)->hook;
+    return rc;
+}
+
+/* What is posted to the endpoints that share one is one sequence. */
+static int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+                    void *context)
+{
+    struct cover_domain *domain = cover_domain_of(fid);
+    struct order_queue *queue = malloc(sizeof(*queue));
+    int rc;
+
+    if (!queue)
+        return -FI_ENOMEM;
+    order_queue_init(queue, domain->base.info->tx_attr->size);
+    rc = cover_domain_ops->stx_ctx(fid, attr, stx, context);
+    if (rc) {
+        free(queue);
+        return rc;
+    }
+    object_of(*stx, struct pass_stx, fid)->hook = queue;
+    return 0;
+}
+
+static int stx_close(struct fid *fid)
+{
+    struct order_queue *queue = object_of(fid, struct pass_stx, fid.fid)->hook;
+    int rc = cover_stx_fid_ops->close(fid);
+
+    if (!rc)
+        free(queue);
+    return rc;
+}
+
+/* ---- Cancelling ---- */
+
+/* A send that has not ended; what is held has. Receives carry the application's context until they
+ * have met a message, and are the lower's affair. */
+static bool cancel_posted(struct order_ep *ep, const void *context)
+{
+    struct fid *lower = &ep->cover.pass->lower->fid;
+
+    list_for_each (pos, &ep->queue->items) {
+        struct order_item *item = list_item(pos, struct order_item, link);
+
+        if (item->ep != ep || item->done || item->user_context != context)
+            continue;
+        if (!fi_cancel(lower, item))
+            return true;
+    }
+    return false;
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    struct order_ep *ep = *pass_hook(fid);
+    bool cancelled;
+
+    unit_lock(ep->cover.domain->unit);
+    cancelled = cancel_posted(ep, context);
+    unit_unlock(ep->cover.domain->unit);
+    return cancelled ? 0 : cover_ep_ops->cancel(fid, context);
+}
+
+void order_ep_tables(struct pass_ops *tables)
+{
+    cover_fid_ops = tables->ep_fid;
+    fid_ops = *cover_fid_ops;
+    fid_ops.bind = ep_bind;
+    fid_ops.control = ep_control;
+    fid_ops.close = ep_close;
+    tables->ep_fid = &fid_ops;
+    cover_ep_ops = tables->ep;
+    ep_ops = *cover_ep_ops;
+    ep_ops.cancel = ep_cancel;
+    tables->ep = &ep_ops;
+    cover_stx_fid_ops = tables->stx_fid;
+    stx_fid_ops = *cover_stx_fid_ops;
+    stx_fid_ops.close = stx_close;
+    tables->stx_fid = &stx_fid_ops;
+    cover_domain_ops = tables->domain;
+    domain_ops = *cover_domain_ops;
+    domain_ops.stx_ctx = stx_open;
+    tables->domain = &domain_ops;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whoever has closed an endpoint has his memory back: nobody writes into it, and what others find
+ * there is not taken for what was sent. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ends.h"
+
+enum {
+    LEN = 16 << 20,
+    STEP = 400 << 10, /* less than what is attached to at once */
+    KEY = 7,
+    ROUNDS = 20000,
+    TRANSFERS = 8, /* of which some go each way, where that is not said */
+};
+
+static const char *const specs[] = {"shm(cma=on)", "shm(cma=off)", "shm"};
+
+static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
+
+static char *memory(int value)
+{
+    char *bytes = malloc(LEN);
+
+    assert_non_null(bytes);
+    memset(bytes, value, LEN);
+    return bytes;
+}
+
+static size_t others(const char *bytes, char value)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < LEN; i++)
+        count += bytes[i] != value;
+    return count;
+}
+
+static struct fid_mr *offer(struct end *end, char *bytes)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(end->domain, bytes, LEN, FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), 0);
+    return mr;
+}
+
+static void read_and_close(const char *spec)
+{
+    char *source = memory('s'), *target = memory('t');
+    struct fi_cq_tagged_entry entry;
+    struct end reader, owner;
+    struct fid_mr *mr;
+    fi_addr_t peer;
+    uint64_t addr;
+
+    end_open_as(&reader, spec, &want);
+    end_open_as(&owner, spec, &want);
+    peer = end_introduce(&reader, &owner);
+    mr = offer(&owner, source);
+    addr = owner.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)source : 0;
+    for (int i = 0; i < TRANSFERS; i++) {
+        memset(target, 't', LEN);
+        end_post(&reader, &owner, fi_read(reader.ep, target, LEN, NULL, peer, addr, KEY, target));
+        if (i == TRANSFERS - 1)
+            break;
+        assert_int_equal(end_wait(&reader, &owner, &entry), 0);
+        assert_int_equal(others(target, 's'), 0);
+    }
+    end_close(&reader);
+    memset(target, 'c', LEN);
+    for (int i = 0; i < ROUNDS; i++)
+        end_drive(&owner, NULL);
+    assert_int_equal(others(target, 'c'), 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    end_close(&owner);
+    free(source);
+    free(target);
+}
+
+static void test_a_read_ends_with_its_endpoint(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        read_and_close(specs[i]);
+}
+
+static void send_and_close(const char *spec, size_t len)
+{
+    char *source = memory('s'), *target = memory('t');
+    struct fi_cq_tagged_entry entry;
+    struct end sender, receiver;
+    fi_addr_t peer;
+    int err = 0;
+
+    end_open(&sender, spec);
+    end_open(&receiver, spec);
+    peer = end_introduce(&sender, &receiver);
+    for (int i = 0; i < TRANSFERS && !err; i++) {
+        memset(target, 't', LEN);
+        assert_int_equal(fi_trecv(receiver.ep, target, len, NULL, FI_ADDR_UNSPEC, 1, 0, target), 0);
+        end_post(&sender, &receiver, fi_tsend(sender.ep, source, len, NULL, peer, 1, source));
+        if (i == TRANSFERS - 1) {
+            end_close(&sender);
+            memset(source, 'c', LEN);
+            err = end_wait(&receiver, NULL, &entry);
+            break;
+        }
+        assert_int_equal(end_wait(&receiver, &sender, &entry), 0);
+        assert_int_equal(end_wait(&sender, &receiver, &entry), 0);
+    }
+    if (err)
+        assert_int_equal(err, FI_ECONNRESET);
+    else
+        assert_int_equal(others(target, 's'), LEN - len);
+    end_close(&receiver);
+    free(source);
+    free(target);
+}
+
+static void test_what_comes_was_sent(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        send_and_close(specs[i], LEN);
+    for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        send_and_close(specs[i], STEP);
+}
+
+/* One byte, behind many large messages: it does not wait for them. */
+static void test_the_small_pass_the_large(void **state)
+{
+    enum {
+        MANY = 16
+    };
+    char *source = memory('s'), *targets[MANY], in = 0;
+    struct fi_cq_tagged_entry entry;
+    struct end sender, receiver;
+    unsigned large = 0;
+    fi_addr_t peer;
+
+    (void)state;
+    end_open(&sender, "shm(cma=on)");
+    end_open(&receiver, "shm(cma=on)");
+    peer = end_introduce(&sender, &receiver);
+    for (int i = 0; i < MANY; i++) {
+        targets[i] = memory('t');
+        assert_int_equal(
+            fi_trecv(receiver.ep, targets[i], LEN, NULL, FI_ADDR_UNSPEC, 1, 0, targets[i]), 0);
+        end_post(&sender, &receiver, fi_tsend(sender.ep, source, LEN, NULL, peer, 1, source));
+    }
+    assert_int_equal(fi_trecv(receiver.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, &in), 0);
+    end_post(&sender, NULL, fi_tinject(sender.ep, "y", 1, peer, 2));
+    while (!in) {
+        assert_int_equal(end_wait(&receiver, &sender, &entry), 0);
+        large += entry.op_context != &in;
+    }
+    assert_true(large < 2);
+    end_close(&sender);
+    end_close(&receiver);
+    for (int i = 0; i < MANY; i++)
+        free(targets[i]);
+    free(source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_read_ends_with_its_endpoint),
+        cmocka_unit_test(test_what_comes_was_sent),
+        cmocka_unit_test(test_the_small_pass_the_large),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which way the large transfers of one direction of a link take: what the transfers themselves took
+ * decides. Unit of the endpoint locked.
+ */
+#ifndef WEFT_SHM_CHOICE_H
+#define WEFT_SHM_CHOICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum shm_way {
+    SHM_STREAM, /* both sides copy, through bulk */
+    SHM_CROSS,  /* the kernel copies */
+    SHM_WAYS,
+};
+
+enum {
+    SHM_SAMPLE = 1 << 20, /* bytes of a measurement, at least */
+    SHM_SAMPLES = 3,      /* of each way; the best counts */
+    SHM_KEEP = 1 << 30,   /* bytes that go the chosen way until it is measured again */
+};
+
+struct shm_choice {
+    uint32_t running[SHM_WAYS]; /* transfers that have begun */
+    uint32_t samples[SHM_WAYS];
+    uint64_t since;           /* ns: the last end, or the begin after a pause */
+    uint64_t bytes[SHM_WAYS]; /* of the sample that is being taken */
+    uint64_t ns[SHM_WAYS];    /* that it took */
+    uint64_t best[SHM_WAYS];  /* bytes in 2^20 ns */
+    uint64_t kept;            /* bytes since the choice */
+    bool mixed;               /* both ways have been in use since then */
+};
+
+/* The way of the next transfer. */
+enum shm_way shm_choice_next(const struct shm_choice *choice);
+/* A transfer begins, and ends with that many bytes moved. Times from any one clock, in ns. */
+void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t now);
+void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now);
+/* One has changed to another way, or was given up: it tells nothing. */
+void shm_choice_drop(struct shm_choice *choice, enum shm_way way);
+
+#endif

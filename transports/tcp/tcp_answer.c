@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_answer.h"
+
+#include <rdma/fi_errno.h>
+
+#include "transports/tcp/tcp_ep.h"
+
+enum {
+    CHOKE = 1024 /* answers waiting to leave */
+};
+
+static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
+{
+    bool open = ep->stage.open;
+
+    tcp_tx_reclaim(ep);
+    tcp_queue_push(&ep->tx.urgent, op);
+    if (open)
+        tcp_stage_open(&ep->stage);
+}
+
+static int push_control(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_CONTROL);
+
+    if (!op)
+        return -FI_ENOMEM;
+    op->head = (uint16_t)tcp_wire_encode(wire, ep->network, op->bytes);
+    push_urgent(ep, op);
+    return 0;
+}
+
+int tcp_answer_ack(struct tcp_ep *ep)
+{
+    return push_control(ep, &(struct tcp_wire){.op = TCP_OP_MSG, .op_data = TCP_WIRE_ACK});
+}
+
+int tcp_answer_cts(struct tcp_ep *ep, uint8_t context)
+{
+    return push_control(ep, &(struct tcp_wire){.op = TCP_OP_CTS, .op_data = context});
+}
+
+int tcp_answer_read(struct tcp_ep *ep, const struct tcp_wire *request, struct tcp_target *target)
+{
+    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_RESPONSE);
+    struct tcp_wire wire = {
+        .op = TCP_OP_READ_RSP, .flags = request->flags, .iov_count = request->iov_count};
+
+    if (!op)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i < target->iov_count; i++)
+        wire.payload += target->iov[i].iov_len;
+    bool small = wire.payload <= ep->domain->fabric->settings.max_inject;
+    tcp_op_build(ep, op, &wire, target->iov, small ? target->iov_count : 0);
+    if (small)
+        target->iov_count = 0;
+    op->target = target;
+    push_urgent(ep, op);
+    return 0;
+}
+
+int tcp_answer_atomic(struct tcp_ep *ep, struct tcp_atomic *atomic)
+{
+    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_ANSWER);
+    struct tcp_wire wire = {.op = TCP_OP_ATOMIC_RSP,
+                            .status = (uint64_t)atomic->status,
+                            .payload = atomic->bytes.iov_len};
+
+    if (!op) {
+        tcp_atomic_put(ep, atomic);
+        return -FI_ENOMEM;
+    }
+    tcp_op_build(ep, op, &wire, &atomic->bytes, 1);
+    if (op->iov_count)
+        op->atomic = atomic;
+    else
+        tcp_atomic_put(ep, atomic);
+    tcp_queue_push(&ep->tx.urgent, op);
+    return 0;
+}
+
+bool tcp_answer_choked(const struct tcp_ep *ep)
+{
+    return ep->tx.urgent.count >= CHOKE;
+}

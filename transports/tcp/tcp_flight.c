@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request to send is under way at a time, so that the stream is in order; only sends without a
+ * copy may overlap, since their memory comes back when the peer has acknowledged it.
+ */
+#include "transports/tcp/tcp_flight.h"
+
+#include <errno.h>
+
+#include "core/wait.h"
+#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_fault.h"
+#include "transports/tcp/tcp_ring.h"
+
+enum {
+    LENT_MAX = 16, /* flights of one connection */
+    SLICE_MS = 10, /* of a wait for the kernel's answer */
+    RESET_MS = 5000,
+};
+
+static struct tcp_flight *newest(const struct tcp_ep *ep)
+{
+    return list_item(ep->uring.flights.prev, struct tcp_flight, link);
+}
+
+/* Sends of the application that end when their bytes have left, and answers to reads: what else
+ * refers to memory is reused at the word of the peer. */
+static bool may_lend(const struct tcp_ep *ep, const struct tcp_op *op)
+{
+    const struct tcp_ring *ring = ep->set->ring;
+
+    return ring->zero_copy && !ep->uring.copying && !op->ack &&
+           (op->kind == TCP_KIND_SEND || op->kind == TCP_KIND_WRITE ||
+            op->kind == TCP_KIND_RESPONSE) &&
+           tcp_gather_rest(&ep->tx, op) >= ep->domain->fabric->settings.zero_copy_size;
+}
+
+/* A record to be sent without a copy goes alone, as does each where one is in bad memory. */
+static void choose(struct tcp_ep *ep, struct tcp_flight *flight)
+{
+    struct tcp_gather *gather = &flight->gather;
+    size_t plain = 0;
+
+    tcp_gather_all(&ep->tx, gather);
+    while (plain < gather->op_count && !may_lend(ep, gather->ops[plain]))
+        plain++;
+    flight->zero_copy = !plain && gather->op_count;
+    if (ep->uring.wary && gather->op_count)
+        plain = 1;
+    if (plain < gather->op_count)
+        tcp_gather_cut(&ep->tx, gather, plain ? plain : 1);
+}
+
+static void put_flight(struct tcp_ep *ep, struct tcp_flight *flight)
+{
+    list_detach(&flight->link);
+    pool_put(&ep->set->ring->flights, flight);
+}
+
+/* False when there is nothing to send, or it has to wait. */
+static bool depart(struct tcp_ep *ep)
+{
+    struct tcp_tx *tx = &ep->tx;
+    bool alone = list_empty(&ep->uring.flights);
+
+    if (!tx->current && !tx->urgent.first && !tx->normal.first) {
+        ep->uring.wary = false;
+        return false;
+    }
+    struct tcp_flight *flight = pool_get(&ep->set->ring->flights);
+    if (!flight) {
+        tcp_set_work(ep->set, ep);
+        return false;
+    }
+    flight->ep = ep;
+    flight->answered = flight->accounted = flight->lent = flight->returned = false;
+    list_init(&flight->link);
+    list_attach(&flight->link, &ep->uring.flights);
+    choose(ep, flight);
+    if (flight->gather.op_count && (alone || flight->zero_copy)) {
+        if (ring_send(ep->set->ring, flight))
+            return true;
+        tcp_set_work(ep->set, ep);
+    }
+    put_flight(ep, flight);
+    return false;
+}
+
+/* False: not now. */
+static bool refused(struct tcp_ep *ep, const struct tcp_flight *flight, int err)
+{
+    if (flight->zero_copy) { /* the same without tells what is wrong */
+        ep->uring.copying = true;
+        return true;
+    }
+    if (err == EFAULT && flight->gather.op_count > 1) {
+        ep->uring.wary = true;
+        return true;
+    }
+    if (err != ECANCELED && err != EINTR && err != EAGAIN &&
+        tcp_fault_send(ep, &flight->gather, err))
+        return true;
+    tcp_set_work(ep->set, ep);
+    return false;
+}
+
+/* Takes what has left out of the queues. False when the kernel refused: not now. */
+static bool account(struct tcp_ep *ep, struct tcp_flight *flight)
+{
+    int err = flight->result < 0 ? -flight->result : 0;
+
+    flight->accounted = true;
+    if (tap_on(ep->tx.flow) && flight->result > 0)
+        tap_sent(ep->tx.flow, flight->gather.iov, flight->gather.iov_count, (size_t)flight->result);
+    tcp_gather_left(&ep->tx, &flight->gather, err ? 0 : (size_t)flight->result, &flight->done);
+    return !err || refused(ep, flight, err);
+}
+
+bool tcp_flight_settle(struct tcp_ep *ep)
+{
+    struct list *flights = &ep->uring.flights;
+    bool go_on = true;
+
+    if (!list_empty(flights) && newest(ep)->answered && !newest(ep)->accounted)
+        go_on = account(ep, newest(ep));
+    while (!list_empty(flights)) {
+        struct tcp_flight *flight = list_item(flights->next, struct tcp_flight, link);
+        struct tcp_queue done;
+
+        if (!flight->accounted || flight->lent)
+            break;
+        done = flight->done;
+        if (!done.first)
+            done.end = &done.first;
+        put_flight(ep, flight);
+        tcp_tx_left(ep, &done);
+    }
+    return go_on;
+}
+
+struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
+                              bool (*is)(const struct tcp_op *op, const void *context),
+                              const void *context)
+{
+    list_for_each (pos, &ep->uring.flights) {
+        const struct tcp_flight *flight = list_item(pos, struct tcp_flight, link);
+
+        for (struct tcp_op *op = flight->accounted ? flight->done.first : NULL; op; op = op->next) {
+            if (is(op, context))
+                return op;
+        }
+        for (size_t i = 0; i < flight->gather.op_count && !flight->accounted; i++) {
+            if (is(flight->gather.ops[i], context))
+                return flight->gather.ops[i];
+        }
+    }
+    return NULL;
+}
+
+static bool full(const struct tcp_ep *ep)
+{
+    unsigned count = 0;
+
+    list_for_each (pos, &ep->uring.flights)
+        count++;
+    return count >= LENT_MAX;
+}
+
+void tcp_flight_send(struct tcp_ep *ep)
+{
+    struct tcp_set *set = ep->set;
+
+    while (tcp_flight_settle(ep) && !ep->uring.sending && !ep->tx.error && !full(ep) &&
+           depart(ep)) {
+        if (set->driving)
+            return;
+        ring_submit(set->ring);
+        ring_reap(set->ring);
+    }
+}
+
+static bool lent(const struct tcp_ep *ep)
+{
+    list_for_each (pos, &ep->uring.flights) {
+        if (list_item(pos, struct tcp_flight, link)->lent)
+            return true;
+    }
+    return false;
+}
+
+void tcp_flight_wait(struct tcp_ep *ep, int wait_ms)
+{
+    struct tcp_ring *ring = ep->set->ring;
+    long long start = clock_ms();
+
+    while (lent(ep) && !ring->refused && wait_left(wait_ms, start) > 0)
+        ring_wait(ring, SLICE_MS);
+    if (!lent(ep))
+        return;
+    ring_reset(ep);
+    start = clock_ms();
+    while (lent(ep) && !ring->refused && wait_left(RESET_MS, start) > 0)
+        ring_wait(ring, SLICE_MS);
+}
+
+void tcp_flight_abandon(struct tcp_ep *ep)
+{
+    list_for_each_safe (pos, after, &ep->uring.flights) {
+        struct tcp_flight *flight = list_item(pos, struct tcp_flight, link);
+
+        if (!flight->lent)
+            continue;
+        list_detach(&flight->link);
+        flight->ep = NULL;
+        if (flight->accounted && flight->done.first)
+            tcp_tx_left(ep, &flight->done);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending through a ring: what is gathered is given to the kernel as a flight, stays in the queues
+ * until the kernel says how much has left, and is reported when it has let go of the memory. Unit
+ * locked. */
+#ifndef WEFT_TCP_FLIGHT_H
+#define WEFT_TCP_FLIGHT_H
+
+#include <sys/socket.h>
+
+#include "core/list.h"
+#include "transports/tcp/tcp_gather.h"
+
+struct tcp_ep;
+
+/* What was given to the kernel in one request to send. */
+struct tcp_flight {
+    struct list link;  /* of the connection */
+    struct tcp_ep *ep; /* NULL: it could not wait for the memory to come back */
+    struct msghdr message;
+    struct tcp_gather gather;
+    struct tcp_queue done; /* of it, once accounted for */
+    int result;
+    bool zero_copy;
+    bool answered;  /* result is valid */
+    bool accounted; /* for in the queues of the connection */
+    bool lent;      /* the kernel still reads the memory */
+    bool returned;  /* it has said that it does not */
+};
+
+/* Sends what is queued and may leave; inside of progress, which submits for all, one request. */
+void tcp_flight_send(struct tcp_ep *ep);
+/* Works off the answers: reports, which may post, so that more may be queued when it returns. False
+ * when the kernel refused: not now. */
+bool tcp_flight_settle(struct tcp_ep *ep);
+
+/* Waits until memory that was lent has come back, wait_ms at most; then resets the connection. */
+void tcp_flight_wait(struct tcp_ep *ep, int wait_ms);
+/* Whatever the kernel reads even now stays until it says so, or until the ring is closed. */
+void tcp_flight_abandon(struct tcp_ep *ep);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_op.h"
+
+#include <string.h>
+
+#include "transports/tcp/tcp_atomic.h"
+#include "transports/tcp/tcp_ep.h"
+
+struct tcp_op *tcp_op_make(struct tcp_ep *ep, enum tcp_op_kind kind)
+{
+    struct tcp_op *op = pool_get(&ep->set->ops);
+
+    if (!op)
+        return NULL;
+    op->kind = (uint8_t)kind;
+    op->target = NULL;
+    op->atomic = NULL;
+    op->wanted = false;
+    op->ack = false;
+    op->fence = TCP_FENCE_NONE;
+    op->waiting = false;
+    op->answered = false;
+    op->error = 0;
+    op->rndv = 0;
+    op->iov_count = 0;
+    return op;
+}
+
+struct tcp_op *tcp_op_get(struct tcp_ep *ep)
+{
+    if (ep->tx.posted >= ep->tx.limit)
+        return NULL;
+    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_SEND);
+    if (op)
+        ep->tx.posted++;
+    return op;
+}
+
+void tcp_op_put(struct tcp_ep *ep, struct tcp_op *op)
+{
+    if (tcp_op_is_application(op)) {
+        ep->tx.posted--;
+        ep->tx.reading -= op->kind == TCP_KIND_READ;
+    }
+    if (op->target)
+        tcp_target_release(ep, op->target);
+    tcp_atomic_put(ep, op->atomic);
+    pool_put(&ep->set->ops, op);
+}
+
+void tcp_target_release(struct tcp_ep *ep, struct tcp_target *target)
+{
+    for (unsigned i = 0; i < target->mr_count; i++)
+        mr_release(target->mr[i]);
+    pool_put(&ep->set->targets, target);
+}
+
+static size_t copy_from_iov(uint8_t *to, const struct iovec *iov, size_t count)
+{
+    size_t done = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (iov[i].iov_len)
+            memcpy(to + done, iov[i].iov_base, iov[i].iov_len);
+        done += iov[i].iov_len;
+    }
+    return done;
+}
+
+void tcp_op_build(struct tcp_ep *ep, struct tcp_op *op, const struct tcp_wire *wire,
+                  const struct iovec *iov, size_t count)
+{
+    size_t head = tcp_wire_encode(wire, ep->network, op->bytes);
+
+    op->iov_count = 0;
+    if (wire->payload && wire->payload <= ep->domain->fabric->settings.max_inject) {
+        head += copy_from_iov(op->bytes + head, iov, count);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            if (iov[i].iov_len)
+                op->iov[op->iov_count++] = iov[i];
+        }
+    }
+    op->head = (uint16_t)head;
+}
+
+static enum report_kind report_of(const struct tcp_op *op)
+{
+    if (op->kind == TCP_KIND_ATOMIC)
+        return op->flags & FI_READ ? REPORT_READ : REPORT_WRITE;
+    if (op->kind == TCP_KIND_WRITE)
+        return REPORT_WRITE;
+    return op->kind == TCP_KIND_READ ? REPORT_READ : REPORT_SEND;
+}
+
+void tcp_op_complete(struct tcp_ep *ep, struct tcp_op *op)
+{
+    enum report_kind kind = report_of(op);
+    void *context = op->context;
+    uint64_t flags = op->flags;
+    bool wanted = op->wanted;
+
+    tcp_op_put(ep, op);
+    report_done(&ep->report, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err)
+{
+    struct fi_cq_err_entry entry = {
+        .op_context = op->context,
+        .flags = op->flags,
+        .tag = op->tag,
+        .err = err,
+        .prov_errno = err,
+        .src_addr = FI_ADDR_NOTAVAIL,
+    };
+    enum report_kind kind = report_of(op);
+    bool application = tcp_op_is_application(op);
+
+    tcp_op_put(ep, op);
+    if (err && application)
+        report_failed(&ep->report, kind, &entry);
+}

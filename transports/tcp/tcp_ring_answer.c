@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers of a ring: each is noted where it belongs, and nothing is called back. */
+#include <errno.h>
+
+#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_ring_kind.h"
+
+static void chain(struct tcp_ring *ring, struct tcp_ep *ep, uint16_t id, uint32_t len)
+{
+    struct tcp_uring *uring = &ep->uring;
+
+    ring->len[id] = len;
+    if (uring->chained)
+        ring->next[uring->last] = id;
+    else
+        uring->first = id;
+    uring->last = id;
+    uring->chained = true;
+}
+
+/* A request that ended for want of buffers, or with the thread that made it, is made again. */
+static void note_end(struct tcp_uring *uring, int result)
+{
+    if (result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR ||
+        result == -EAGAIN)
+        return;
+    uring->ended = true;
+    uring->error = result;
+}
+
+static void note_received(struct tcp_ring *ring, struct tcp_ep *ep, const struct io_uring_cqe *cqe)
+{
+    struct tcp_uring *uring = &ep->uring;
+
+    if (cqe->flags & IORING_CQE_F_BUFFER) {
+        uint16_t id = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT);
+
+        chain(ring, ep, id, cqe->res > 0 ? (uint32_t)cqe->res : 0);
+    }
+    if (cqe->flags & IORING_CQE_F_MORE)
+        return;
+    uring->asked--;
+    uring->receiving = TCP_URING_NONE;
+    uring->cancelling = false;
+    note_end(uring, cqe->res);
+}
+
+static void note_placed(struct tcp_ring *ring, struct tcp_ep *ep, int result)
+{
+    struct tcp_uring *uring = &ep->uring;
+
+    uring->asked--;
+    uring->receiving = TCP_URING_NONE;
+    pool_put(&ring->directs, uring->direct);
+    uring->direct = NULL;
+    if (result > 0)
+        uring->placed = result;
+    note_end(uring, result);
+}
+
+static void note_sent(struct tcp_ring *ring, struct tcp_flight *flight,
+                      const struct io_uring_cqe *cqe)
+{
+    struct tcp_ep *ep = flight->ep;
+
+    if (cqe->flags & IORING_CQE_F_NOTIF) {
+        flight->lent = false;
+        flight->returned = true;
+        if (ep && (uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED)
+            ep->uring.copying = true;
+    } else {
+        flight->answered = true;
+        flight->result = cqe->res;
+        flight->lent = cqe->flags & IORING_CQE_F_MORE && !flight->returned;
+    }
+    if (!ep) {
+        pool_put(&ring->flights, flight);
+        return;
+    }
+    if (!(cqe->flags & IORING_CQE_F_NOTIF))
+        ep->uring.sending = false;
+    tcp_set_work(ring->set, ep);
+}
+
+static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
+{
+    void *pointer = (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)RING_KIND_MASK);
+    struct tcp_ep *ep = pointer;
+
+    if (!pointer)
+        return;
+    switch ((enum ring_kind)(cqe->user_data & RING_KIND_MASK)) {
+    case RING_SEND: note_sent(ring, pointer, cqe); return;
+    case RING_RECEIVE: note_received(ring, ep, cqe); break;
+    case RING_DIRECT: note_placed(ring, ep, cqe->res); break;
+    case RING_POLL:
+        ep->uring.polling = false;
+        ep->uring.hung_up = cqe->res > 0;
+        ep->uring.asked--;
+        break;
+    case RING_CANCEL:
+    default:
+        ep->uring.asked--;
+        if (cqe->res < 0) /* it was not found where it was: again, if it is there still */
+            ep->uring.cancelling = false;
+        break;
+    }
+    tcp_set_work(ring->set, ep);
+}
+
+void ring_reap(struct tcp_ring *ring)
+{
+    struct io_uring_cqe *cqe;
+    unsigned head, count = 0;
+
+    if (ring->refused) { /* what it is for may be gone; the fd must not stay readable */
+        io_uring_cq_advance(&ring->io, io_uring_cq_ready(&ring->io));
+        return;
+    }
+    io_uring_for_each_cqe(&ring->io, head, cqe)
+    {
+        note(ring, cqe);
+        count++;
+    }
+    io_uring_cq_advance(&ring->io, count);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests of a ring: what the kernel is asked for. */
+#include <poll.h>
+#include <string.h>
+
+#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_ring_kind.h"
+
+enum {
+    TRIES = 4 /* to submit, for room */
+};
+
+static struct io_uring_sqe *request(struct tcp_ring *ring)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->io);
+
+    for (int i = 0; !sqe && i < TRIES && !ring->refused; i++) {
+        ring_submit(ring);
+        ring_reap(ring); /* the kernel takes nothing while answers have no room */
+        sqe = io_uring_get_sqe(&ring->io);
+    }
+    return sqe;
+}
+
+static struct io_uring_sqe *request_of(struct tcp_ring *ring, struct tcp_ep *ep)
+{
+    struct io_uring_sqe *sqe = request(ring);
+
+    if (sqe)
+        ep->uring.asked++;
+    else
+        tcp_set_work(ring->set, ep);
+    return sqe;
+}
+
+bool ring_receive(struct tcp_ring *ring, struct tcp_ep *ep, size_t short_len)
+{
+    struct io_uring_sqe *sqe = request_of(ring, ep);
+
+    if (!sqe)
+        return false;
+    if (short_len)
+        io_uring_prep_recv(sqe, ep->fd, NULL, short_len, 0);
+    else
+        io_uring_prep_recv_multishot(sqe, ep->fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = RING_GROUP;
+    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_RECEIVE));
+    ep->uring.receiving = short_len ? TCP_URING_SHORT : TCP_URING_MULTI;
+    ep->uring.cancelling = false;
+    return true;
+}
+
+bool ring_receive_direct(struct tcp_ring *ring, struct tcp_ep *ep)
+{
+    struct tcp_direct *direct = pool_get(&ring->directs);
+    struct io_uring_sqe *sqe = direct ? request_of(ring, ep) : NULL;
+    size_t total;
+
+    if (!sqe) {
+        if (direct)
+            pool_put(&ring->directs, direct);
+        return false;
+    }
+    memset(&direct->message, 0, sizeof(direct->message));
+    direct->message.msg_iov = direct->iov;
+    direct->message.msg_iovlen =
+        tcp_dest_iov(&ep->rx.dest, ep->rx.left, direct->iov, RING_SEGMENTS, &total);
+    io_uring_prep_recvmsg(sqe, ep->fd, &direct->message, MSG_WAITALL);
+    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_DIRECT));
+    ep->uring.direct = direct;
+    ep->uring.receiving = TCP_URING_DIRECT;
+    return true;
+}
+
+bool ring_cancel_receive(struct tcp_ring *ring, struct tcp_ep *ep)
+{
+    struct io_uring_sqe *sqe = request_of(ring, ep);
+
+    if (!sqe)
+        return false;
+    io_uring_prep_cancel64(sqe, ring_tag(ep, RING_RECEIVE), 0);
+    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_CANCEL));
+    ep->uring.cancelling = true;
+    return true;
+}
+
+bool ring_poll_end(struct tcp_ring *ring, struct tcp_ep *ep)
+{
+    struct io_uring_sqe *sqe = request_of(ring, ep);
+
+    if (!sqe)
+        return false;
+    io_uring_prep_poll_add(sqe, ep->fd, POLLERR | POLLHUP);
+    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_POLL));
+    ep->uring.polling = true;
+    return true;
+}
+
+bool ring_send(struct tcp_ring *ring, struct tcp_flight *flight)
+{
+    struct io_uring_sqe *sqe = request(ring);
+    int fd = flight->ep->fd;
+
+    if (!sqe)
+        return false;
+    memset(&flight->message, 0, sizeof(flight->message));
+    flight->message.msg_iov = flight->gather.iov;
+    flight->message.msg_iovlen = flight->gather.iov_count;
+    if (flight->zero_copy) {
+        io_uring_prep_sendmsg_zc(sqe, fd, &flight->message, MSG_NOSIGNAL | MSG_WAITALL);
+        sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
+    } else {
+        io_uring_prep_sendmsg(sqe, fd, &flight->message, MSG_NOSIGNAL | MSG_WAITALL);
+    }
+    io_uring_sqe_set_data64(sqe, ring_tag(flight, RING_SEND));
+    flight->ep->uring.sending = true;
+    return true;
+}
+
+void ring_poke(struct tcp_ring *ring)
+{
+    struct io_uring_sqe *sqe = request(ring);
+
+    if (!sqe)
+        return;
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data64(sqe, 0);
+    ring_submit(ring);
+}
+
+void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep)
+{
+    struct io_uring_sync_cancel_reg reg = {
+        .fd = ep->fd,
+        .flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL,
+        .timeout = {.tv_sec = -1, .tv_nsec = -1},
+    };
+
+    ring_judge(ring, "io_uring_register", io_uring_register_sync_cancel(&ring->io, &reg));
+}
+
+void ring_reset(struct tcp_ep *ep)
+{
+    const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+    (void)connect(ep->fd, &none, sizeof(none));
+}
