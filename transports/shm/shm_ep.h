@@ -94,6 +94,7 @@ struct shm_ep {
     uint64_t looked, silent_since; /* ticks */
     uint64_t patience;             /* with this silence; 0: it is over */
     unsigned hurry, waits;
+    unsigned found_seen; /* by the thread, when the silence began */
     uint32_t sweep, rest_at;
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;

@@ -24,6 +24,7 @@
 enum {
     END_NAME = 256,
     END_SKIPPED = 77, /* what a process that lacks a right ends with */
+    END_ALARM = 600,  /* s: of each process of a test, for alarm() */
 };
 
 struct end {
