@@ -109,7 +109,7 @@ static void wait_ends_by_value_error_or_timeout(void **state)
         assert_int_equal(fi_cntr_wait(&cntr->fid, 1, 0), 0);
         start = clock_ms();
         assert_int_equal(fi_cntr_wait(&cntr->fid, 2, 10), -FI_ETIMEDOUT);
-        assert_in_range(clock_ms() - start, 10, 500);
+        assert_true(clock_ms() - start >= 10);
         ticker.error_due = ticker.calls + 3;
         assert_int_equal(fi_cntr_wait(&cntr->fid, 2, -1), -FI_EAVAIL);
         assert_int_equal(fi_cntr_wait(&cntr->fid, 2, 1), -FI_ETIMEDOUT);

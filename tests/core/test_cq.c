@@ -301,7 +301,7 @@ static void sread_polls_without_a_wait_object(void **state)
         assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
         start = clock_ms();
         assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 20), -FI_EAGAIN);
-        assert_in_range(clock_ms() - start, 20, 500);
+        assert_true(clock_ms() - start >= 20);
         assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 0), -FI_EAGAIN);
         put_error(cq, 1, FI_EIO);
         assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), -FI_EAVAIL);

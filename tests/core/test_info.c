@@ -608,10 +608,10 @@ static void a_check_takes_well_under_ten_microseconds(void **state)
     double us;
 
     hints->caps = FI_MSG | FI_RMA;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
     for (int i = 0; i < 10000; i++)
         assert_int_equal(info_check(offer, hints, V2_6, NULL), 0);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
     us = (double)(end.tv_sec - start.tv_sec) * 1e6 + (double)(end.tv_nsec - start.tv_nsec) / 1e3;
     print_message("info_check: %.3f us\n", us / 10000);
     assert_true(us / 10000 < 10);

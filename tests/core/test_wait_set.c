@@ -220,7 +220,7 @@ static void *read_all(void *arg)
     struct fi_cq_entry entry;
 
     while (atomic_load(&readers->taken) < ENTRIES) {
-        int rc = readers->set->ops->wait(readers->set, 2000);
+        int rc = readers->set->ops->wait(readers->set, 60000);
 
         assert_true(rc == 0 || (rc == -FI_ETIMEDOUT && readers->taken == ENTRIES));
         for (int i = 0; i < 2; i++)

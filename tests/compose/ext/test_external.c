@@ -211,7 +211,7 @@ static int carries_a_stack(const void *arg)
     struct fi_info *info;
     int rc;
 
-    alarm(20);
+    alarm(300);
     /* Without the peer interface tags cannot be passed, and nothing is pretended. */
     if (info_of("rxm(tags=pass);toy", FI_EP_RDM))
         return 1;

@@ -22,7 +22,7 @@
 enum {
     MEMBERS = 4,
     ADDRESS_MAX = 128,
-    SECONDS = 50
+    SECONDS = 600
 };
 
 struct member {

@@ -20,7 +20,7 @@
 
 #if NOMEM_WORKS
 enum {
-    LIMIT_MS = 20000,
+    LIMIT_MS = 60000,
     COUNT = 3
 };
 

@@ -15,6 +15,10 @@
 
 #include "../pair.h"
 
+enum {
+    PATIENCE = 6000 /* looks, of 10 ms */
+};
+
 static char path[64], report[16384];
 
 static int setup(void **state)
@@ -147,7 +151,7 @@ static void reports_come_at_intervals(void **state)
     struct pair pair;
 
     pair_open(&pair, stack(",every=20ms"));
-    for (int i = 0; i < 200 && (i == 0 || !report[0]); i++) {
+    for (int i = 0; i < PATIENCE && (i == 0 || !report[0]); i++) {
         usleep(10000);
         read_report();
     }
@@ -187,7 +191,7 @@ static void what_waits_is_seen(void **state)
     for (int i = 0; i < 7; i++)
         assert_int_equal(fi_tinject(pair.ep[0], &byte, 1, pair.to[1], 1), 0);
     read_often(&pair);
-    for (int i = 0; i < 500 && !strstr(report, "\"waiting\":7,\"most_waiting\":7,"); i++) {
+    for (int i = 0; i < PATIENCE && !strstr(report, "\"waiting\":7,\"most_waiting\":7,"); i++) {
         usleep(10000);
         read_report();
     }
@@ -195,7 +199,7 @@ static void what_waits_is_seen(void **state)
     for (int i = 0; i < 7; i++)
         assert_int_equal(fi_trecv(pair.ep[1], to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
     read_often(&pair);
-    for (int i = 0; i < 500 && !strstr(report, "\"waiting\":0,\"most_waiting\":7,"); i++) {
+    for (int i = 0; i < PATIENCE && !strstr(report, "\"waiting\":0,\"most_waiting\":7,"); i++) {
         usleep(10000);
         read_report();
     }
@@ -214,7 +218,7 @@ static void count_signal(int signo)
 
 static bool reported(void)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < PATIENCE; i++) {
         usleep(10000);
         read_report();
         if (report[0])
@@ -264,7 +268,7 @@ static void two_fabrics_share_a_signal(void **state)
     pair_close(&one);
     unlink(path);
     raise(SIGUSR1);
-    for (int i = 0; i < 500 && access(path, F_OK); i++)
+    for (int i = 0; i < PATIENCE && access(path, F_OK); i++)
         usleep(10000);
     assert_int_equal(access(path, F_OK), 0);
     pair_close(&two);

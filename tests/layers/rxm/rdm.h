@@ -26,6 +26,11 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+enum {
+    RDM_LIMIT_MS = 60000,
+    RDM_ROUNDS_OF_MS = 50
+};
+
 struct rdm_net {
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -158,25 +163,27 @@ static inline void rdm_progress(struct rdm *const *ends)
     }
 }
 
-/* Progress of all ends given (NULL-terminated) for some milliseconds. */
+/* Progress of all ends given (NULL-terminated) for some milliseconds, and for no fewer rounds than
+ * a process makes in them that has the processor. */
 static inline void rdm_drive(struct rdm *const *ends, int ms)
 {
     long long end = rdm_now_ms() + ms;
+    int rounds = 0;
 
     do
         rdm_progress(ends);
-    while (rdm_now_ms() < end);
+    while (++rounds < ms * RDM_ROUNDS_OF_MS || rdm_now_ms() < end);
 }
 
-/* The next completion of end, driving the others; fails the test after 10 s. Returns the code of
- * an error. */
+/* The next completion of end, driving the others; fails the test after a minute. Returns the code
+ * of an error. */
 static inline int rdm_next(struct rdm *end, struct rdm *const *ends,
                            struct fi_cq_tagged_entry *entry, fi_addr_t *src,
                            struct fi_cq_err_entry *error)
 {
     struct fi_cq_err_entry unused = {.err_data_size = 0};
     struct fi_cq_tagged_entry dropped;
-    long long limit = rdm_now_ms() + 10000;
+    long long limit = rdm_now_ms() + RDM_LIMIT_MS;
     ssize_t rc;
 
     if (!error)
@@ -200,7 +207,7 @@ static inline void rdm_send(struct rdm *from, fi_addr_t to, struct rdm *const *e
                             void *context)
 {
     static const char text[64] = "of which all know what it says";
-    long long limit = rdm_now_ms() + 10000;
+    long long limit = rdm_now_ms() + RDM_LIMIT_MS;
     ssize_t rc;
 
     while ((rc = fi_tsend(from->ep, text, sizeof(text), NULL, to, tag, context)) == -FI_EAGAIN) {

@@ -85,7 +85,7 @@ static void post_send(struct rdm *from, fi_addr_t to, const struct iovec *iov, s
                       uint64_t tag, void *context)
 {
     void *desc[4] = {p.desc, p.desc, p.desc, p.desc};
-    long long limit = rdm_now_ms() + 20000;
+    long long limit = rdm_now_ms() + RDM_LIMIT_MS;
     ssize_t rc;
 
     while ((rc = fi_tsendv(from->ep, iov, p.desc ? desc : NULL, count, to, tag, context)) ==
@@ -220,7 +220,7 @@ static void what_is_kept_is_bounded_and_nothing_is_lost(void **state)
         long long limit;
 
         open_pair(bounded[s]);
-        limit = rdm_now_ms() + 20000;
+        limit = rdm_now_ms() + RDM_LIMIT_MS;
         while (received < FLOOD) {
             assert_true(rdm_now_ms() < limit);
             while (sent < FLOOD && !fi_tsend(p.a.ep, out, 1000, p.desc, p.to_b, sent, NULL))
@@ -298,7 +298,7 @@ static void rendezvous_is_no_access_of_the_applications(void **state)
         assert_int_equal(fi_mr_regattr(p.net.domain, &attr, 0, &target), 0);
         assert_int_equal(fi_write(p.a.ep, out, 1, p.desc, p.to_b, at, fi_mr_key(target), out), 0);
         wait_sent(out);
-        for (long long limit = rdm_now_ms() + 20000; !fi_cntr_read(p.b.cntr);) {
+        for (long long limit = rdm_now_ms() + RDM_LIMIT_MS; !fi_cntr_read(p.b.cntr);) {
             rdm_progress(p.ends);
             assert_true(rdm_now_ms() < limit);
         }

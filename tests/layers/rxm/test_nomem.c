@@ -72,7 +72,7 @@ static int take(struct end *end)
 static bool exchange(struct end *a, struct end *b)
 {
     static char in[2][8];
-    long long limit = rdm_now_ms() + 3000;
+    long long limit = rdm_now_ms() + 10000;
     int posted = 0, sent = 0, got = 0, rc = 0;
 
     while (got < 4 && rc >= 0 && rdm_now_ms() < limit) {

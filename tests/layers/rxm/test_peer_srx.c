@@ -63,7 +63,7 @@ static int teardown(void **state)
 static void wait_for_question(unsigned count)
 {
     struct rdm *const *both = RDM_ENDS(&a, &b);
-    long long limit = rdm_now_ms() + 10000;
+    long long limit = rdm_now_ms() + RDM_LIMIT_MS;
 
     while (upper.asked < count) {
         rdm_progress(both);

@@ -14,6 +14,7 @@
 #include <rdma/fi_eq.h>
 #include <weft/trace.h>
 
+#include "../../support/tries.h"
 #include "../pair.h"
 
 static char path[64];
@@ -368,17 +369,24 @@ static void the_clocks_are_read_again_while_it_runs(void **state)
     pair_close(&pair);
 }
 
-static void an_aborted_call_is_the_last_record(void **state)
+static bool aborted_call_is_the_last_record(void)
 {
     const struct weft_trace_record *record;
     struct view view;
+    bool pending;
 
     assert_int_equal(pair_child(abort_in_call, stack("@;loop")), 256 + SIGALRM);
     look(&view);
     record = newest(&view, "fi_cntr_wait", 0, 0);
-    assert_non_null(record);
-    assert_int_equal(record->result, WEFT_TRACE_PENDING);
+    pending = record && record->result == WEFT_TRACE_PENDING;
     look_away(&view);
+    return pending;
+}
+
+/* Unless the child did not come to the call in time. */
+static void an_aborted_call_is_the_last_record(void **state)
+{
+    assert_true(tries_show(aborted_call_is_the_last_record));
 }
 
 static void sets_are_objects(void **state)
