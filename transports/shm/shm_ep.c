@@ -2,82 +2,18 @@
 /* The life of endpoints. */
 #include "transports/shm/shm_ep.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/abi.h"
-#include "core/fork.h"
 #include "core/info.h"
 #include "core/log.h"
 #include "core/no.h"
+#include "transports/shm/shm_fork.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_sep.h"
-
-/* ---- fork: a child's copies of the sockets would keep a dead parent alive ---- */
-
-static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct list all_eps = {&all_eps, &all_eps};
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&all_mutex);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&all_mutex);
-}
-
-static void drop_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-static void in_child(void)
-{
-    list_for_each (pos, &all_eps) {
-        struct shm_ep *ep = list_item(pos, struct shm_ep, all);
-
-        drop_fd(&ep->listener);
-        if (ep->sep)
-            drop_fd(&ep->sep->listener);
-        for (uint32_t i = 0; i < ep->number_count; i++) {
-            if (ep->numbers[i])
-                drop_fd(&ep->numbers[i]->fd);
-        }
-    }
-    pthread_mutex_unlock(&all_mutex);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(before_fork, after_fork, in_child);
-}
-
-static void enlist(struct shm_ep *ep)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    fork_watch();
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&all_mutex);
-    list_attach(&ep->all, &all_eps);
-    pthread_mutex_unlock(&all_mutex);
-    ep->forks = fork_generation;
-}
-
-static void delist(struct shm_ep *ep)
-{
-    pthread_mutex_lock(&all_mutex);
-    list_detach(&ep->all);
-    pthread_mutex_unlock(&all_mutex);
-}
 
 /* ---- Enabling ---- */
 
@@ -240,7 +176,6 @@ int shm_ep_close(struct fid *fid)
 
     if (children_any(&ep->aliases))
         return -FI_EBUSY;
-    delist(ep);
     if (ep->watch.inserted)
         av_detach(ep->av, &ep->watch);
     if (unit)
@@ -249,6 +184,7 @@ int shm_ep_close(struct fid *fid)
         unit_detach(unit, &ep->source);
     ep->in_progress = true;
     shm_link_close_all(ep);
+    shm_fork_forget(ep);
     close_receive(ep);
     if (unit)
         unit_unlock(unit);
@@ -319,7 +255,7 @@ static struct shm_ep *new_ep(struct shm_domain *domain)
 static struct fid_ep *born(struct shm_ep *ep, size_t class, void *context)
 {
     shm_ep_ops_init(ep, class, context);
-    enlist(ep);
+    shm_fork_watch(ep);
     children_hold(&ep->domain->base.children);
     return &ep->fid;
 }

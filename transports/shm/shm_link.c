@@ -23,6 +23,7 @@
 
 #include "core/fork.h"
 #include "core/log.h"
+#include "transports/shm/shm_fork.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_peers.h"
 #include "transports/shm/shm_place.h"
@@ -216,6 +217,7 @@ static int check_peer(const struct shm_link *link, struct ucred *cred, struct ep
     return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, link->fd, event) ? -errno : 0;
 }
 
+/* Forks are held, since the socket was made. */
 static int new_link(struct shm_ep *ep, int fd, struct shm_link **ret_link)
 {
     struct shm_link *link = aligned_alloc(64, (sizeof(*link) + 63) & ~(size_t)63);
@@ -274,6 +276,25 @@ void shm_link_release(struct shm_link *link)
     free(link);
 }
 
+static void close_socket(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
+
+    shm_fork_hold();
+    ep->numbers[link->number] = NULL;
+    if (link->number < ep->number_free)
+        ep->number_free = link->number;
+    if (link->fd >= 0) {
+        if (ep->forks == fork_generation) {
+            epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);
+            shutdown(link->fd, SHUT_RDWR);
+        }
+        close(link->fd);
+    }
+    link->fd = -1;
+    shm_fork_let();
+}
+
 /* The socket and the memory go; the struct stays for those who refer to it. */
 static void tear_down(struct shm_link *link)
 {
@@ -291,23 +312,13 @@ static void tear_down(struct shm_link *link)
     list_detach(&link->held);
     list_detach(&link->all);
     shm_peers_remove(link);
-    ep->numbers[link->number] = NULL;
-    if (link->number < ep->number_free)
-        ep->number_free = link->number;
-    if (link->fd >= 0) {
-        if (ep->forks == fork_generation) {
-            epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);
-            shutdown(link->fd, SHUT_RDWR);
-        }
-        close(link->fd);
-    }
+    close_socket(link);
     if (link->region)
         munmap(link->region, SHM_REGION);
     if (link->bell)
         munmap(link->bell, SHM_PAGE);
     link->region = NULL;
     link->bell = NULL;
-    link->fd = -1;
 }
 
 void shm_link_fail(struct shm_link *link, int err)
@@ -363,8 +374,11 @@ void shm_link_close_all(struct shm_ep *ep)
         shm_link_release(link);
     }
     shm_absent_forget(ep, FI_ADDR_UNSPEC);
+    shm_fork_hold();
     if (ep->listener >= 0)
         close(ep->listener);
+    ep->listener = -1;
+    shm_fork_let();
     if (ep->source.fd >= 0)
         close(ep->source.fd);
     if (ep->bell_fd >= 0)
@@ -373,7 +387,7 @@ void shm_link_close_all(struct shm_ep *ep)
         munmap(ep->bell, SHM_PAGE);
     if (ep->wake_fd >= 0)
         close(ep->wake_fd);
-    ep->listener = ep->source.fd = ep->bell_fd = ep->wake_fd = -1;
+    ep->source.fd = ep->bell_fd = ep->wake_fd = -1;
     ep->bell = NULL;
 }
 
@@ -557,19 +571,28 @@ static void listen_to(struct shm_link *link)
     }
 }
 
-static void take_requests(struct shm_ep *ep)
+/* The next request, or NULL; false when there is none. */
+static bool accept_link(struct shm_ep *ep, struct shm_link **link)
 {
     int fd;
 
+    *link = NULL;
+    shm_fork_hold();
+    fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0 && new_link(ep, fd, link))
+        close(fd);
+    shm_fork_let();
+    return fd >= 0;
+}
+
+static void take_requests(struct shm_ep *ep)
+{
+    struct shm_link *link;
+
     if (ep->listener < 0)
         return;
-    while (has_descriptors(ep->listener, 1 + HELLO_FDS) &&
-           (fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        struct shm_link *link;
-
-        if (new_link(ep, fd, &link))
-            close(fd);
-        else
+    while (has_descriptors(ep->listener, 1 + HELLO_FDS) && accept_link(ep, &link)) {
+        if (link)
             listen_to(link);
     }
 }
@@ -608,43 +631,55 @@ void shm_link_ring(struct shm_link *link)
 
 /* ---- Finding and connecting ---- */
 
-static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
-                      struct shm_link **ret_link)
+static int connect_link(struct shm_ep *ep, const struct sockaddr_un *sun, socklen_t len,
+                        struct shm_link **link)
 {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), region_fd;
-    struct sockaddr_un sun;
-    socklen_t len = shm_name_socket(name, context, &sun);
-    struct shm_link *link;
-    struct hello hello;
-    void *region = NULL;
-    int rc;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), rc;
 
     if (fd < 0)
         return -errno;
-    if (connect(fd, (struct sockaddr *)&sun, len)) {
-        rc = -errno;
+    rc = connect(fd, (const struct sockaddr *)sun, len) ? -errno : new_link(ep, fd, link);
+    if (rc)
         close(fd);
+    return rc;
+}
+
+/* Makes the memory, and says so. */
+static int request(struct shm_link *link, const char *name)
+{
+    struct shm_ep *ep = link->ep;
+    struct hello hello;
+    void *region = NULL;
+    int region_fd, rc = make_memory(ep, "weft-shm-link", SHM_REGION, &region_fd, &region);
+
+    if (rc)
         return rc;
-    }
-    rc = new_link(ep, fd, &link);
-    if (rc) {
-        close(fd);
+    shm_place(shm_numa(), region, 1, link->pid);
+    if (!set_region(link, region, 0, name))
+        rc = -FI_ENOMEM;
+    hello = make_hello(link, SHM_REGION);
+    if (!rc)
+        rc = say(link, &hello, region_fd);
+    close(region_fd);
+    /* It closed, or died, with the request in its queue: nobody is there. */
+    return rc == -ECONNRESET || rc == -EPIPE ? -ECONNREFUSED : rc;
+}
+
+static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
+                      struct shm_link **ret_link)
+{
+    struct sockaddr_un sun;
+    socklen_t len = shm_name_socket(name, context, &sun);
+    struct shm_link *link;
+    int rc;
+
+    shm_fork_hold();
+    rc = connect_link(ep, &sun, len, &link);
+    shm_fork_let();
+    if (rc)
         return rc;
-    }
     link->context = (uint8_t)context;
-    rc = make_memory(ep, "weft-shm-link", SHM_REGION, &region_fd, &region);
-    if (!rc) {
-        shm_place(shm_numa(), region, 1, link->pid);
-        if (!set_region(link, region, 0, name))
-            rc = -FI_ENOMEM;
-        hello = make_hello(link, SHM_REGION);
-        if (!rc)
-            rc = say(link, &hello, region_fd);
-        /* It closed, or died, with the request in its queue: nobody is there. */
-        if (rc == -ECONNRESET || rc == -EPIPE)
-            rc = -ECONNREFUSED;
-        close(region_fd);
-    }
+    rc = request(link, name);
     if (rc) {
         tear_down(link);
         shm_link_release(link);
