@@ -18,26 +18,19 @@ enum {
 };
 
 struct shm_bell {
-    _Atomic uint64_t summary;  /* words that have bits */
-    _Atomic uint32_t sleeping; /* a write to the socket is needed, too */
-    char pad[48];
+    _Atomic uint64_t summary; /* words that have bits */
+    char pad[56];
     _Atomic uint64_t words[SHM_BELL_WORDS];
 };
 
-/* Rings it for a link number. */
+/* Rings it for a link number. A full fence. */
 static inline void shm_bell_set(struct shm_bell *bell, uint32_t number)
 {
     uint32_t bit = number % SHM_BELL_BITS;
 
     atomic_fetch_or(&bell->words[bit / 64], 1ull << bit % 64);
     atomic_fetch_or(&bell->summary, 1ull << bit / 64);
-}
-
-/* The same. True when the receiver sleeps, and the caller is to wake it. */
-static inline bool shm_bell_ring(struct shm_bell *bell, uint32_t number)
-{
-    shm_bell_set(bell, number);
-    return atomic_load(&bell->sleeping) && atomic_exchange(&bell->sleeping, 0);
+    atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* This process lets others fence it, and may fence others. Any thread, any number of times. */

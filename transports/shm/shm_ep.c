@@ -246,6 +246,7 @@ static struct shm_ep *new_ep(struct shm_domain *domain)
     list_init(&ep->links);
     list_init(&ep->dead);
     list_init(&ep->absent);
+    list_init(&ep->unasked);
     list_init(&ep->srx_user.link);
     shm_ops_init(ep);
     shm_controls_init(ep);

@@ -80,6 +80,7 @@ struct shm_ep {
     /* Links */
     struct shm_domain *domain;
     struct list links, dead, absent;
+    struct list unasked;    /* links whose peers would not wake who sleeps */
     struct shm_peers *more; /* to receive contexts from 1 on, SHM_CONTEXTS - 1; or NULL */
     struct shm_sep *sep;    /* whose context it is, or NULL */
     unsigned context;       /* index there */

@@ -29,7 +29,7 @@
 #include "transports/shm/shm_place.h"
 
 enum {
-    VERSION = 3,
+    VERSION = 4,
     BACKLOG = 4096,
     EVENTS = 64,
     HELLO_FDS = 2,
@@ -241,6 +241,7 @@ static int new_link(struct shm_ep *ep, int fd, struct shm_link **ret_link)
     list_init(&link->ops);
     list_init(&link->all);
     list_init(&link->held);
+    list_init(&link->unasked);
     list_init(&link->named);
     rc = check_peer(link, &cred, &event);
     if (rc) {
@@ -310,6 +311,7 @@ static void tear_down(struct shm_link *link)
     }
     list_detach(&link->busy);
     list_detach(&link->held);
+    list_detach(&link->unasked);
     list_detach(&link->all);
     shm_peers_remove(link);
     close_socket(link);
@@ -454,10 +456,11 @@ static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
  * at once, and then the page of its half is not touched here. */
 static void hear_first(struct shm_link *link)
 {
-    if (link->heard)
-        return;
-    link->heard = true;
-    shm_heat(link);
+    bool first = !link->heard;
+
+    shm_link_heard(link);
+    if (first)
+        shm_heat(link);
 }
 
 /* Descriptors on their way count for a whole user, and may be too many for now. */
@@ -539,6 +542,9 @@ static bool has_descriptors(int like, int count)
 
 static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, const int *fds)
 {
+    /* What is read here wakes nobody any more. */
+    if (!link->ep->in_progress)
+        shm_wake(link->ep);
     if (n == 0) {
         link->ended = true;
         /* Or it has said nothing, in so many words: then this is the end, which is seen again. */
@@ -613,6 +619,8 @@ void shm_link_look(struct shm_ep *ep)
             listen_to(link);
         if (link && link->ended && !link->dead && shm_link_is_empty(link))
             shm_link_fail(link, FI_ECONNRESET);
+        else if (link && link->heard && !link->hot)
+            shm_link_take_cold(link); /* the bell may not say so: another peer can write there */
     }
     if (ep->owes)
         welcome_again(ep);
@@ -624,8 +632,9 @@ void shm_link_ring(struct shm_link *link)
         listen_to(link);
     if (!link->bell)
         return;
+    shm_bell_set(link->bell, link->bell_number);
     /* A bell may be lost, if another peer scribbles on it: what is said here is not. */
-    if (shm_bell_ring(link->bell, link->bell_number) || !link->told)
+    if (shm_tx_is_asked(&link->tx) || !link->told)
         link->told |= send(link->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 

@@ -53,6 +53,7 @@ struct shm_link {
     struct list all;                /* of the endpoint: links, or dead */
     struct list named;              /* of the endpoint's bucket */
     struct list held;               /* of the endpoint: told to send nothing unasked */
+    struct list unasked;            /* of the endpoint: the peer would wake nobody */
     size_t beyond;                  /* bytes saved since then */
     unsigned waiting;               /* announced messages without a receive */
     unsigned served, control_count; /* operations of the peer, answers in controls */
@@ -91,6 +92,10 @@ void shm_link_look(struct shm_ep *ep);
 unsigned shm_link_take(struct shm_link *link);
 /* There is no message. */
 bool shm_link_quiet(struct shm_link *link);
+/* The same of a ring that is not polled; what is left in it is on the bell. */
+unsigned shm_link_take_cold(struct shm_link *link);
+/* The peer has written on it, and would not wake who sleeps. */
+void shm_link_heard(struct shm_link *link);
 /* There is no message, after taking a batch. */
 bool shm_link_is_empty(struct shm_link *link);
 /* The receiver does not poll: rings, wakes. */

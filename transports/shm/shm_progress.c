@@ -73,8 +73,10 @@ static void look_once_more(struct shm_ep *ep, struct shm_link *const *links, uns
 {
     shm_fence_all();
     for (unsigned i = 0; i < count; i++) {
-        if (!shm_link_quiet(links[i]))
-            shm_bell_set(ep->bell, links[i]->number);
+        if (shm_link_quiet(links[i]))
+            continue;
+        shm_link_heard(links[i]);
+        shm_bell_set(ep->bell, links[i]->number);
     }
 }
 
@@ -96,18 +98,6 @@ static void cool_silent(struct shm_ep *ep)
     }
     if (count)
         look_once_more(ep, cooled, count);
-}
-
-static void cool_all(struct shm_ep *ep)
-{
-    struct shm_link *cooled[SHM_HOT];
-    unsigned count = ep->hot_count;
-
-    for (unsigned i = 0; i < count; i++)
-        cooled[i] = ep->hot[i];
-    for (unsigned i = 0; i < count; i++)
-        shm_cool(cooled[i]);
-    look_once_more(ep, cooled, count);
 }
 
 /* ---- Taking messages ---- */
@@ -169,12 +159,19 @@ bool shm_link_is_empty(struct shm_link *link)
     return shm_link_quiet(link);
 }
 
-/* One that may have spoken through the bell. */
-static unsigned take_cold(struct shm_ep *ep, struct shm_link *link)
+void shm_link_heard(struct shm_link *link)
 {
+    link->heard = true;
+    if (list_empty(&link->unasked))
+        list_attach(&link->unasked, &link->ep->unasked);
+}
+
+unsigned shm_link_take_cold(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
     unsigned count;
 
-    if (!link || !link->region || link->dead)
+    if (!link->region || link->dead)
         return 0;
     count = shm_link_take(link);
     if (link->dead)
@@ -185,6 +182,15 @@ static unsigned take_cold(struct shm_ep *ep, struct shm_link *link)
     if (!link->hot && !shm_link_quiet(link))
         shm_bell_set(ep->bell, link->number);
     return count;
+}
+
+static unsigned answer_number(struct shm_link *link)
+{
+    if (!link || !link->region)
+        return 0;
+    if (!link->heard)
+        shm_link_heard(link);
+    return shm_link_take_cold(link);
 }
 
 static unsigned answer_bell(struct shm_ep *ep)
@@ -199,11 +205,8 @@ static unsigned answer_bell(struct shm_ep *ep)
         for (; bits; bits &= bits - 1) {
             uint32_t number = word * 64 + (unsigned)__builtin_ctzll(bits);
 
-            for (; number < ep->number_count; number += SHM_BELL_BITS) {
-                if (ep->numbers[number])
-                    ep->numbers[number]->heard = true;
-                count += take_cold(ep, ep->numbers[number]);
-            }
+            for (; number < ep->number_count; number += SHM_BELL_BITS)
+                count += answer_number(ep->numbers[number]);
         }
     }
     return count;
@@ -219,7 +222,7 @@ static unsigned sweep(struct shm_ep *ep)
         return 0;
     ep->sweep = (ep->sweep + 1) % ep->number_count;
     link = ep->numbers[ep->sweep];
-    return link && link->heard ? take_cold(ep, link) : 0;
+    return link && link->heard ? shm_link_take_cold(link) : 0;
 }
 
 /* ---- Writing ---- */
@@ -356,10 +359,12 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
 /*
  * ---- Sleeping ----
  *
- * From trywait on the endpoint is armed: all rings are cold, and who rings the bell also writes to
- * the socket. Nobody says that he has woken up, and another thread may make progress while one
- * sleeps; so it stays armed, until that has gone on for so long that it is to be disarmed, which
- * wakes all sleepers: they arm it again.
+ * From trywait on the endpoint is armed: all rings are cold, and who finds that and rings the bell
+ * writes to the socket, too, once. Then it must be asked again, which is done for those that were
+ * heard since, in the memory that only the two share: no other peer can take it back. Nobody says
+ * that he has woken up, and another thread may make progress while one sleeps; so it stays armed,
+ * until that has gone on for so long that it is to be disarmed, which wakes all sleepers: they arm
+ * it again.
  */
 
 void shm_wake(struct shm_ep *ep)
@@ -369,17 +374,8 @@ void shm_wake(struct shm_ep *ep)
     if (!ep->armed)
         return;
     ep->armed = false;
-    atomic_store_explicit(&ep->bell->sleeping, 0, memory_order_relaxed);
     /* A full counter is readable already. */
     ep->woken = write(ep->wake_fd, &one, sizeof(one)) == sizeof(one) || ep->woken;
-}
-
-static void stay_armed(struct shm_ep *ep)
-{
-    if (++ep->armed_rounds > ARMED_ROUNDS)
-        shm_wake(ep);
-    else
-        atomic_store(&ep->bell->sleeping, 1);
 }
 
 /* Work that only this side can see, full rings and streams: their room comes back without a bell,
@@ -390,7 +386,32 @@ static bool has_work(const struct shm_ep *ep)
            ep->owes || atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
 }
 
-static void arm(struct shm_ep *ep)
+/* What was written before a peer was asked wakes nobody, and is in the ring by now. True when there
+ * is something, which the bell may have lost by then. */
+static bool ask(struct shm_ep *ep)
+{
+    struct shm_link *cooled[SHM_HOT];
+    unsigned count = ep->hot_count;
+
+    for (unsigned i = 0; i < count; i++)
+        cooled[i] = ep->hot[i];
+    for (unsigned i = 0; i < count; i++)
+        shm_cool(cooled[i]);
+    list_for_each (pos, &ep->unasked)
+        shm_rx_ask(&list_item(pos, struct shm_link, unasked)->rx);
+    look_once_more(ep, cooled, count);
+    list_for_each_safe (pos, after, &ep->unasked) {
+        struct shm_link *link = list_item(pos, struct shm_link, unasked);
+
+        if (shm_link_quiet(link))
+            list_detach(pos);
+        else
+            shm_bell_set(ep->bell, link->number);
+    }
+    return !list_empty(&ep->unasked);
+}
+
+static bool arm(struct shm_ep *ep)
 {
     uint64_t count;
 
@@ -399,8 +420,15 @@ static void arm(struct shm_ep *ep)
     ep->woken = false;
     ep->armed = true;
     ep->armed_rounds = 0;
-    cool_all(ep);
-    atomic_store(&ep->bell->sleeping, 1);
+    return ask(ep);
+}
+
+static void stay_armed(struct shm_ep *ep)
+{
+    bool more = !list_empty(&ep->unasked) && ask(ep);
+
+    if (more || has_work(ep) || ++ep->armed_rounds > ARMED_ROUNDS)
+        shm_wake(ep);
 }
 
 int shm_trywait(struct unit_source *source)
@@ -412,8 +440,7 @@ int shm_trywait(struct unit_source *source)
     ep->look_now = true;
     if (has_work(ep))
         return -FI_EAGAIN;
-    arm(ep);
-    return has_work(ep) ? -FI_EAGAIN : 0;
+    return arm(ep) || has_work(ep) ? -FI_EAGAIN : 0;
 }
 
 /* ---- The whole ---- */
@@ -425,8 +452,6 @@ void shm_progress_ep(struct shm_ep *ep)
     if (__builtin_expect(ep->in_progress || ep->forks != fork_generation, 0))
         return;
     ep->in_progress = true;
-    if (__builtin_expect(ep->armed, 0))
-        stay_armed(ep);
     if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_relaxed), 0))
         shm_av_catch_up(ep);
     for (unsigned i = 0; i < ep->hot_count; i++)
@@ -443,8 +468,8 @@ void shm_progress_ep(struct shm_ep *ep)
         write_busy(ep);
     if (!list_empty(&ep->dead))
         shm_link_bury(ep);
-    if (__builtin_expect(ep->armed, 0) && has_work(ep))
-        shm_wake(ep);
+    if (__builtin_expect(ep->armed, 0))
+        stay_armed(ep);
     ep->in_progress = false;
 }
 

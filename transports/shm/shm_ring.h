@@ -34,6 +34,8 @@ struct shm_credits {
     _Atomic uint64_t bulk;   /* bytes, likewise */
     _Atomic uint32_t polled; /* the receiver looks at the ring by itself */
     _Atomic uint32_t held;   /* nothing is to come that it has not asked for */
+    /* It may sleep: who rings its bell writes to the socket, too, once, and takes this back. */
+    _Atomic uint32_t asleep;
 };
 
 struct shm_tx {
@@ -196,6 +198,21 @@ static inline void shm_rx_consume_line(struct shm_rx *rx)
 void shm_rx_hold(struct shm_rx *rx, bool held);
 /* Looks whether that is over. */
 bool shm_tx_held(struct shm_tx *tx);
+
+/* From now on the sender that finds the ring not polled wakes the receiver, once. */
+static inline void shm_rx_ask(struct shm_rx *rx)
+{
+    atomic_store_explicit(&rx->credits->asleep, 1, memory_order_relaxed);
+}
+
+/* Whether it was asked to. Between its message and this look there is a full fence. */
+static inline bool shm_tx_is_asked(struct shm_tx *tx)
+{
+    if (!atomic_load_explicit(&tx->credits->asleep, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&tx->credits->asleep, 0, memory_order_relaxed);
+    return true;
+}
 
 /* Where the len bytes at pos are; NULL when a message must not say so. */
 const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len);

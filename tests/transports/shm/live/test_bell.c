@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A bell that is lost delays what it announced, and nothing else. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ enum {
     PAGE = 4096,   /* nothing but bits, as transports/shm/shm_bell.h has it */
     COLD = 5000,   /* rounds until the receiver has stopped to poll a ring */
     PATIENCE = 60, /* s */
+    SLEEPS = 100,
 };
 
 struct game {
@@ -97,10 +99,53 @@ static void test_the_sender_is_told_at_once(void **state)
         assert_true(end_seconds() - begin < PATIENCE);
 }
 
+/* Another peer that scribbles on the bell cannot let an endpoint sleep while there is a message. */
+static void test_who_sleeps_is_woken(void **state)
+{
+    const struct end_want waits = {.wait = FI_WAIT_FD};
+    struct fi_cq_tagged_entry entry;
+    struct pollfd pollfd = {.events = POLLIN};
+    struct game game = {.count = 0};
+    struct fid *fids[1];
+    unsigned got = 0;
+    fi_addr_t peer;
+    char in = 0;
+
+    (void)state;
+    end_open(&game.from, "shm");
+    end_open_as(&game.to, "shm", &waits);
+    peer = end_introduce(&game.from, &game.to);
+    fids[0] = &game.to.cq->fid;
+    assert_int_equal(fi_control(fids[0], FI_GETWAIT, &pollfd.fd), 0);
+    for (unsigned i = 0; i < SLEEPS; i++) {
+        assert_int_equal(fi_trecv(game.to.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+        while (game.count && fi_trywait(game.to.fabric, fids, 1))
+            end_drive(&game.to, NULL);
+        lose_bells(&game);
+        end_post(&game.from, NULL, fi_tinject(game.from.ep, "x", 1, peer, 1));
+        lose_bells(&game);
+        /* Asleep, or with a message. */
+        for (got = 0; !got;) {
+            if (game.count)
+                assert_int_equal(poll(&pollfd, 1, 0), 1);
+            do {
+                got = fi_cq_read(game.to.cq, &entry, 1) == 1;
+                lose_bells(&game);
+            } while (!got && fi_trywait(game.to.fabric, fids, 1));
+        }
+        end_drive(&game.from, NULL);
+        if (!game.count)
+            find_bells(&game);
+    }
+    end_close(&game.from);
+    end_close(&game.to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_sender_is_told_at_once, set_up, tear_down),
+        cmocka_unit_test(test_who_sleeps_is_woken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

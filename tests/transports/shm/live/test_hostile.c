@@ -173,7 +173,7 @@ static void is_cut_off(struct game *game, const void *bytes, size_t len, const i
 }
 
 static const struct hello sound = {
-    .magic = MAGIC, .version = 3, .region = REGION, .name = "fi_ns://stranger"};
+    .magic = MAGIC, .version = 4, .region = REGION, .name = "fi_ns://stranger"};
 
 /* A stranger that is let in: what is refused elsewhere is refused for what is wrong with it. */
 static int welcome(struct game *game, const int *fds)
