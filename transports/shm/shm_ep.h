@@ -48,7 +48,8 @@ struct shm_ep {
     struct shm_link *hot[SHM_HOT];
     unsigned hot_count;
     bool enabled, top, in_progress, knows_sources, source_err, look_now;
-    bool owes;         /* a link does */
+    bool owes;            /* a link does */
+    bool waits_for_place; /* for descriptors or memory, of connections; that was said */
     bool delivers;     /* small messages go straight to receives of match, whoever they are from */
     bool armed, woken; /* somebody may sleep; wake_fd is readable */
     unsigned armed_rounds;

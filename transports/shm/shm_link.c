@@ -85,17 +85,31 @@ static int make_memory(const struct shm_ep *ep, const char *what, size_t size, i
     return rc;
 }
 
-/* Memory of the peer's: of the size that it must have, and that nobody can cut off. */
-static void *map_memory(int fd, size_t size)
+/* Memory of the peer's: of the size that it must have, and that nobody can cut off. 0, FI_EIO, or
+ * FI_ENOMEM, which is not the peer's fault. */
+static int map_memory(int fd, size_t size, void **ret_memory)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat st;
     void *memory;
 
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size != (off_t)size)
-        return NULL;
+        return FI_EIO;
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return errno == ENOMEM || errno == EAGAIN ? FI_ENOMEM : FI_EIO;
+    *ret_memory = memory;
+    return 0;
+}
+
+/* There is room for that in the address space, and in what may be locked. */
+static bool has_room(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory != MAP_FAILED)
+        munmap(memory, size);
+    return memory != MAP_FAILED;
 }
 
 /* ---- The listener ---- */
@@ -329,10 +343,11 @@ void shm_link_fail(struct shm_link *link, int err)
 
     if (link->dead)
         return;
-    if (err == FI_EIO)
-        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
-                 ": %s: what %s (pid %d) wrote makes no sense; it is cut off", ep->name,
-                 link->name ? link->name : "a peer", (int)link->pid);
+    if (err == FI_EIO || err == FI_ENOMEM)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, ": %s: %s %s (pid %d) %s", ep->name,
+                 err == FI_EIO ? "what" : "no memory for what", link->name ? link->name : "a peer",
+                 (int)link->pid,
+                 err == FI_EIO ? "wrote makes no sense; it is cut off" : "wrote; it is cut off");
     link->dead = true;
     link->err = err;
     list_detach(&link->all);
@@ -497,33 +512,36 @@ static void welcome_again(struct shm_ep *ep)
     }
 }
 
-static bool introduce(struct shm_link *link, const struct hello *hello, const int *fds)
+/* 0, or the error that the link ends with. */
+static int introduce(struct shm_link *link, const struct hello *hello, const int *fds)
 {
     bool first = !link->region;
-    void *region = NULL;
+    void *bell, *region;
+    int err;
 
     if (hello->magic != magic || hello->version != VERSION || link->bell ||
         !shm_name_is_sound(hello->name) || (first && hello->region != SHM_REGION))
-        return false;
-    link->bell = map_memory(fds[0], SHM_PAGE);
-    if (!link->bell)
-        return false;
+        return FI_EIO;
+    err = map_memory(fds[0], SHM_PAGE, &bell);
+    if (err)
+        return err;
+    link->bell = bell;
     link->bell_number = hello->number;
     link->barrier = hello->barrier && shm_fence_available();
     link->fence = !link->barrier;
     link->one_way = hello->one_way;
     if (!first)
-        return true;
-    region = map_memory(fds[1], SHM_REGION);
-    if (!region || !set_region(link, region, 1, hello->name))
-        return false;
+        return 0;
+    err = map_memory(fds[1], SHM_REGION, &region);
+    if (err)
+        return err;
+    if (!set_region(link, region, 1, hello->name))
+        return FI_ENOMEM;
     welcome(link);
     hear_first(link);
-    return true;
+    return 0;
 }
 
-/* What finds no place for its descriptors in the process is lost, and what comes with them too.
- * Until there are some it stays in the kernel's queue. */
 static bool has_descriptors(int like, int count)
 {
     int spare[1 + HELLO_FDS];
@@ -540,8 +558,24 @@ static bool has_descriptors(int like, int count)
     return enough;
 }
 
+/* What finds no place for its descriptors in the process is lost, and what comes with them too; and
+ * so is what was sent into memory that finds none. Until there is some it stays in the kernel's
+ * queue. */
+static bool has_place(struct shm_ep *ep, int like, int count, size_t memory)
+{
+    bool enough = has_descriptors(like, count) && has_room(memory);
+
+    if (!enough && !ep->waits_for_place)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL,
+                 ": %s: no descriptors or no memory for connections; they wait", ep->name);
+    ep->waits_for_place |= !enough;
+    return enough;
+}
+
 static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, const int *fds)
 {
+    int err;
+
     /* What is read here wakes nobody any more. */
     if (!link->ep->in_progress)
         shm_wake(link->ep);
@@ -551,8 +585,10 @@ static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, co
         shutdown(link->fd, SHUT_RDWR);
     } else if (n == 1 && link->region) {
         hear_first(link);
-    } else if (n != sizeof(*hello) || !introduce(link, hello, fds)) {
-        shm_link_fail(link, FI_EIO);
+    } else {
+        err = n == sizeof(*hello) ? introduce(link, hello, fds) : FI_EIO;
+        if (err)
+            shm_link_fail(link, err);
     }
 }
 
@@ -564,7 +600,8 @@ static void listen_to(struct shm_link *link)
     ssize_t n = 1;
 
     for (int i = 0; i < WORDS && n && !link->dead; i++) {
-        if (!link->bell && !has_descriptors(link->fd, link->region ? 1 : HELLO_FDS))
+        if (!link->bell && !has_place(link->ep, link->fd, link->region ? 1 : HELLO_FDS,
+                                      SHM_PAGE + (link->region ? 0 : SHM_REGION)))
             return;
         n = hear(link, &hello, fds);
         if (n < 0)
@@ -597,7 +634,9 @@ static void take_requests(struct shm_ep *ep)
 
     if (ep->listener < 0)
         return;
-    while (has_descriptors(ep->listener, 1 + HELLO_FDS) && accept_link(ep, &link)) {
+    while (has_place(ep, ep->listener, 1 + HELLO_FDS, SHM_PAGE + SHM_REGION) &&
+           accept_link(ep, &link)) {
+        ep->waits_for_place = false;
         if (link)
             listen_to(link);
     }

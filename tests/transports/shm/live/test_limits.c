@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,7 +23,14 @@ enum {
     MANY = 20000,
     SKIPPED = 77,
     NOBODY = 65534,
+    ROOM = 256 << 10, /* for less than a link */
 };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
 
 static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
 
@@ -330,6 +338,60 @@ static void a_welcome_waits_for_descriptors(void **state)
     free(out);
 }
 
+/* ---- Address space ---- */
+
+static void allow_memory(size_t more)
+{
+    struct rlimit limit;
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (!file || fscanf(file, "%zu", &pages) != 1 || getrlimit(RLIMIT_AS, &limit))
+        _exit(1);
+    fclose(file);
+    limit.rlim_cur = more ? pages * (size_t)sysconf(_SC_PAGESIZE) + more : limit.rlim_max;
+    if (setrlimit(RLIMIT_AS, &limit))
+        _exit(2);
+}
+
+static void link_without_room(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct end from, to;
+    fi_addr_t peer;
+    char in = 0;
+
+    end_open(&from, "shm");
+    end_open(&to, "shm");
+    peer = end_introduce(&from, &to);
+    fi_recv(to.ep, &in, 1, NULL, FI_ADDR_UNSPEC, &in);
+    allow_memory(ROOM);
+    if (fi_inject(from.ep, "x", 1, peer) != -FI_ENOMEM)
+        _exit(3);
+    allow_memory(0);
+    if (fi_inject(from.ep, "x", 1, peer))
+        _exit(4);
+    allow_memory(ROOM);
+    for (int i = 0; i < 1000; i++)
+        if (fi_cq_read(to.cq, &entry, 1) != -FI_EAGAIN)
+            _exit(5);
+    allow_memory(0);
+    _exit(end_wait(&to, &from, &entry) || in != 'x');
+}
+
+/* A request that there is no room for waits, and the message with it. */
+static void a_request_waits_for_room(void **state)
+{
+    pid_t pid;
+
+    if (SANITIZED)
+        skip(); /* sanitizers need room of their own */
+    pid = fork();
+    if (!pid)
+        link_without_room();
+    assert_int_equal(result(pid), 0);
+}
+
 /* ---- Files of a size that is not allowed ---- */
 
 static void link_with_small_files(void)
@@ -369,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_sender_wakes_nobody_who_is_awake),
         cmocka_unit_test(a_request_waits_for_descriptors),
         cmocka_unit_test(a_welcome_waits_for_descriptors),
+        cmocka_unit_test(a_request_waits_for_room),
         cmocka_unit_test(files_may_not_be_large),
         cmocka_unit_test(a_child_does_not_keep_its_parent_alive),
     };
