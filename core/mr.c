@@ -300,6 +300,14 @@ void mr_release(struct mr *mr)
     free(mr);
 }
 
+bool mr_any_closed(struct mr *const *mrs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&mrs[i]->closed, memory_order_acquire))
+            return true;
+    return false;
+}
+
 static int mr_close(struct fid *fid)
 {
     struct mr *mr = object_of(fid, struct mr, fid.fid);
@@ -312,6 +320,7 @@ static int mr_close(struct fid *fid)
         remove_locked(map, mr->key);
         change_end(map);
     }
+    atomic_store_explicit(&mr->closed, true, memory_order_release);
     mr_release(mr);
     return 0;
 }

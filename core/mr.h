@@ -40,6 +40,7 @@ struct mr {
     bool bound;               /* to an endpoint */
     struct children children; /* sub-regions */
     atomic_int users;         /* remote accesses under way, and the application's hold */
+    atomic_bool closed;
 };
 
 /* One per domain; has a lock of its own, taken for a look-up only. */
@@ -67,6 +68,9 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
 void mr_release(struct mr *mr);
+/* One of them was closed meanwhile: its memory may be gone. A transfer in parts asks before each.
+ */
+bool mr_any_closed(struct mr *const *mrs, size_t count);
 
 /* One operation on these regions is done: each of their counters goes up by one, however many of
  * the regions, or of their ranges, it touched. */

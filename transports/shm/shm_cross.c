@@ -171,10 +171,12 @@ static void finish(struct shm_op *op)
 void shm_cross_step(struct shm_ep *ep)
 {
     struct shm_op *op = list_item(ep->crosses.next, struct shm_op, work);
-    ssize_t n = op->link->dead ? 0 : attach(op);
+    ssize_t n = op->link->dead || shm_op_is_revoked(op) ? 0 : attach(op);
 
     if (op->link->dead) {
         list_detach(&op->work); /* it ends with the link */
+    } else if (op->revoked) {
+        shm_op_refuse(op);
     } else if (n <= 0) {
         op->link->cross_read = false;
         stream(op);

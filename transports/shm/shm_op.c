@@ -79,7 +79,7 @@ struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
     op->link = link;
     op->role = role;
     op->streaming = op->message = op->has_data = op->wanted = op->big = op->timed = false;
-    op->asks = op->ahead = false;
+    op->asks = op->ahead = op->revoked = false;
     op->count = op->index = op->offset = op->at = op->len = 0;
     op->there_count = op->mr_count = 0;
     op->entry = NULL;

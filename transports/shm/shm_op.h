@@ -68,9 +68,10 @@ struct shm_op {
     enum shm_role role;
     enum report_kind kind;
     bool wanted, message, has_data, streaming, big, ahead;
-    bool timed;  /* for the choice of a way */
-    bool asks;   /* a read that waits to be told where to attach */
-    uint8_t way; /* enum shm_way, if it is */
+    bool timed;   /* for the choice of a way */
+    bool asks;    /* a read that waits to be told where to attach */
+    bool revoked; /* a region was closed meanwhile; what still comes is thrown away */
+    uint8_t way;  /* enum shm_way, if it is */
     uint8_t count, there_count, mr_count;
     size_t at, len;       /* bytes moved, to move */
     size_t index, offset; /* where in iov the next byte is */
@@ -125,6 +126,10 @@ void shm_fetch(struct shm_op *op);
 void shm_give(struct shm_op *op);
 /* A fetcher has everything. */
 void shm_fetched(struct shm_op *op);
+/* A region of an access was closed meanwhile: no more of its memory is touched. */
+bool shm_op_is_revoked(struct shm_op *op);
+/* And nothing more comes: the peer is told. Frees it. */
+void shm_op_refuse(struct shm_op *op);
 /* Sends what there is room for; false when something is left. */
 bool shm_stream(struct shm_link *link);
 /* One message of data; false when there is no room. */

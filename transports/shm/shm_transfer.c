@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/mr.h"
 #include "transports/shm/shm_op.h"
 
 enum {
@@ -52,12 +53,28 @@ void shm_op_drain(struct shm_op *op, char *to, size_t len)
     }
 }
 
+bool shm_op_is_revoked(struct shm_op *op)
+{
+    op->revoked = op->revoked || mr_any_closed(op->mrs, op->mr_count);
+    return op->revoked;
+}
+
+void shm_op_refuse(struct shm_op *op)
+{
+    shm_control_error(op->link, op->remote, FI_ENOKEY);
+    shm_op_put(op);
+}
+
 /* ---- Getting ---- */
 
 void shm_fetched(struct shm_op *op)
 {
     struct shm_link *link = op->link;
 
+    if (op->revoked) {
+        shm_op_refuse(op);
+        return;
+    }
     if (op->timed)
         shm_cross_timed(op, true);
     shm_control_fin(link, op->remote);
@@ -90,7 +107,10 @@ bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body
     }
     if (__builtin_expect(op->asks, 0))
         shm_cross_declined(op);
-    shm_op_fill(op, payload.bytes, payload.len);
+    if (__builtin_expect(op->mr_count && shm_op_is_revoked(op), 0))
+        op->at += payload.len;
+    else
+        shm_op_fill(op, payload.bytes, payload.len);
     shm_taken(link, head, &payload);
     if (op->at < op->len)
         return true;
@@ -174,6 +194,10 @@ bool shm_stream(struct shm_link *link)
     for (int i = 0; i < STREAM_CHUNKS && !list_empty(&link->streams); i++) {
         struct shm_op *op = list_item(link->streams.next, struct shm_op, work);
 
+        if (op->mr_count && shm_op_is_revoked(op)) {
+            shm_op_refuse(op);
+            continue;
+        }
         if (!shm_send_data(link, op))
             return false;
         if (op->at < op->len)

@@ -3,6 +3,7 @@
  * there is not taken for what was sent. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "ends.h"
 
@@ -11,6 +12,7 @@ enum {
     STEP = 400 << 10, /* less than what is attached to at once */
     KEY = 7,
     ROUNDS = 20000,
+    FEW = 10,      /* rounds; more would do all of it */
     TRANSFERS = 8, /* of which some go each way, where that is not said */
 };
 
@@ -126,6 +128,54 @@ static void test_what_comes_was_sent(void **state)
         send_and_close(specs[i], STEP);
 }
 
+/* ---- A region ---- */
+
+/* From or into memory that is a region no more, and gone. */
+static void unregister(const char *spec, bool write)
+{
+    char *there = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *here = memory('h'), in = 0;
+    const uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    struct fi_cq_tagged_entry entry;
+    struct end from, to;
+    struct fid_mr *mr;
+    fi_addr_t peer;
+    uint64_t addr;
+
+    assert_true(there != MAP_FAILED);
+    end_open_as(&from, spec, &want);
+    end_open_as(&to, spec, &want);
+    peer = end_introduce(&from, &to);
+    assert_int_equal(fi_mr_reg(to.domain, there, LEN, access, 0, KEY, 0, &mr, NULL), 0);
+    addr = to.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)there : 0;
+    if (write)
+        end_post(&from, &to, fi_write(from.ep, here, LEN, NULL, peer, addr, KEY, here));
+    else
+        end_post(&from, &to, fi_read(from.ep, here, LEN, NULL, peer, addr, KEY, here));
+    for (int i = 0; i < FEW; i++)
+        end_drive(&to, &from);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(munmap(there, LEN), 0);
+    assert_int_equal(end_wait(&from, &to, &entry), FI_ENOKEY);
+    assert_ptr_equal(entry.op_context, here);
+    /* Nothing else has ended. */
+    assert_int_equal(fi_trecv(to.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &in), 0);
+    end_post(&from, &to, fi_tinject(from.ep, "y", 1, peer, 1));
+    assert_int_equal(end_wait(&to, &from, &entry), 0);
+    end_close(&from);
+    end_close(&to);
+    free(here);
+}
+
+static void test_a_region_is_closed(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        unregister(specs[i], true);
+        unregister(specs[i], false);
+    }
+}
+
 /* One byte, behind many large messages: it does not wait for them. */
 static void test_the_small_pass_the_large(void **state)
 {
@@ -167,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_read_ends_with_its_endpoint),
         cmocka_unit_test(test_what_comes_was_sent),
+        cmocka_unit_test(test_a_region_is_closed),
         cmocka_unit_test(test_the_small_pass_the_large),
     };
 
