@@ -39,6 +39,7 @@
 #include "core/pool.h"
 #include "core/report.h"
 #include "core/srx.h"
+#include "core/stx.h"
 #include "transports/loop/loop_test.h"
 
 enum {
@@ -192,8 +193,10 @@ struct loop_ep {
     struct match *match;
     struct match_source match_source;
     struct srx_user srx_use;
+    struct stx *stx;
     struct list saved;
-    bool needs_srx;
+    bool needs_srx, needs_stx;
+    bool source_err; /* FI_SOURCE_ERR: who is in no AV is told with his address */
     /* Sending. */
     struct pool pool;
     struct list outstanding;

@@ -33,9 +33,10 @@ static int open_receive(struct loop_ep *ep)
     if (!ep->srx) {
         match_set_report(ep->match, &ep->report);
         match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
-        ep->match_source.many = ep->rdm;
         ep->match_source.srx.peer_ops = &loop_srx_peer_ops;
     }
+    ep->match_source.many =
+        ep->rdm; /* read by this endpoint's progress only, which is not on yet */
     ep->in = &ep->match_source.srx;
     return 0;
 }
@@ -101,11 +102,14 @@ int loop_ep_enable(struct loop_ep *ep)
         return -FI_ENOCQ;
     if (ep->needs_srx && !ep->srx)
         return -FI_ENORX;
+    if (ep->needs_stx && !ep->stx)
+        return -FI_EOPBADSTATE;
     rc = open_receive(ep);
     if (rc)
         return rc;
     if (ep->av) {
-        ep->knows_sources = ep->caps & (FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV);
+        ep->knows_sources = ep->srx || ep->caps & (FI_SOURCE | FI_DIRECTED_RECV |
+                                                   FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
         ep->listener.inserted = av_changed;
         ep->listener.removed = av_removed;
         ep->listener.unit = ep->report.unit;
@@ -142,9 +146,7 @@ static int bind_srx(struct loop_ep *ep, struct fid *fid)
 {
     struct srx *srx = object_of(fid, struct srx, fid.fid);
 
-    /* A context of loop's own knows no sources; with many peers the upper's must tell them apart.
-     */
-    if (srx->domain != &ep->domain->base || ep->srx || (ep->rdm && !srx->peer))
+    if (srx->domain != &ep->domain->base || ep->srx)
         return -FI_EINVAL;
     ep->srx = srx;
     children_hold(&srx->children);
@@ -162,6 +164,8 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     case FI_CLASS_AV: return bind_av(ep, bfid);
     case FI_CLASS_EQ: return bind_eq(ep, bfid);
     case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
+    case FI_CLASS_STX_CTX:
+        return ep->needs_stx ? stx_bind(&ep->domain->base, bfid, &ep->stx) : -FI_EINVAL;
     default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
     }
 }
@@ -301,6 +305,7 @@ static void let_go(struct loop_ep *ep)
     report_finish(&ep->report);
     if (ep->srx)
         children_release(&ep->srx->children);
+    stx_release(ep->stx);
     if (ep->av)
         children_release(&ep->av->children);
     if (ep->eq) {
@@ -365,6 +370,8 @@ static int read_info(struct loop_ep *ep, const struct fi_info *info)
     if (ep->dgram)
         ep->caps &= ~(FI_RMA | FI_TAGGED | FI_ATOMIC);
     ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+    ep->source_err = ep->rdm && ep->caps & FI_SOURCE_ERR;
     ep->tx_op_flags = info->tx_attr->op_flags;
     ep->rx_op_flags = info->rx_attr->op_flags;
     ep->tx_size = info->tx_attr->size ? info->tx_attr->size : LOOP_SIZE;

@@ -29,6 +29,13 @@ static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struc
                     context);
 }
 
+static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
+                          void *context)
+{
+    loop_count(LOOP_CALL_OPEN);
+    return stx_open(object_of(fid, struct domain, fid), stx, context);
+}
+
 static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                                struct fi_atomic_attr *attr, uint64_t flags)
 {
@@ -44,7 +51,7 @@ static struct fi_ops_domain domain_ops = {
     .scalable_ep = no_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
-    .stx_ctx = no_domain_stx_ctx,
+    .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
     .query_collective = no_domain_query_collective,

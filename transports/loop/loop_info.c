@@ -94,6 +94,7 @@ static void fill_domain(struct fi_domain_attr *attr)
     attr->rx_ctx_cnt = OBJECTS;
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
+    attr->max_ep_stx_ctx = OBJECTS;
     attr->max_ep_srx_ctx = OBJECTS;
     attr->cntr_cnt = OBJECTS;
     attr->mr_cnt = OBJECTS;
@@ -179,7 +180,8 @@ static int add(struct fi_info **list, const struct fi_info *hints, enum offer of
     fill(info, rdm, offer == OFFER_MSG_SHARED);
     if (offer == OFFER_DGRAM)
         make_dgram(info);
-    info->caps |= asked & FI_SHARED_AV;
+    /* They change what queues say, and what names mean, so only for who asks. */
+    info->caps |= asked & ((offer == OFFER_RDM ? FI_SOURCE_ERR : 0) | FI_SHARED_AV);
     info->domain_attr->caps |= asked & FI_SHARED_AV;
     info->addr_format = hints->addr_format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
     if (info_set_string(&info->domain_attr->name, "loop") ||
@@ -225,6 +227,7 @@ static int import(const struct request *req, const char *name, const void *raw, 
 static void restrict_to_rdma(struct fi_info *info)
 {
     info->domain_attr->mr_mode |= FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
+    info->domain_attr->max_ep_stx_ctx = 0;
     info->domain_attr->max_ep_srx_ctx = 0;
     info->mode |= FI_RX_CQ_DATA;
     info->rx_attr->size = 64;

@@ -64,9 +64,13 @@ static void free_entry(struct fi_peer_rx_entry *entry)
     entry->srx->owner_ops->free_entry(entry);
 }
 
-static void truncated(struct loop_ep *ep, const struct fi_peer_rx_entry *entry, uint64_t flags,
-                      size_t copied, size_t len, uint64_t data, fi_addr_t src)
+/* A message that is too long, or of a stranger: his address is told, to be inserted as it is. */
+static void receive_failed(struct loop_ep *ep, const struct fi_peer_rx_entry *entry,
+                           const struct loop_port *from, uint64_t flags, size_t copied, size_t len,
+                           uint64_t data, fi_addr_t src)
 {
+    int err = copied < len ? FI_ETRUNC : FI_EADDRNOTAVAIL;
+    char raw[LOOP_ADDR_MAX];
     struct fi_cq_err_entry error = {
         .op_context = entry->context,
         .flags = flags,
@@ -75,21 +79,26 @@ static void truncated(struct loop_ep *ep, const struct fi_peer_rx_entry *entry, 
         .data = data,
         .tag = entry->tag,
         .olen = len - copied,
-        .err = FI_ETRUNC,
-        .prov_errno = FI_ETRUNC,
+        .err = err,
+        .prov_errno = err,
         .src_addr = src,
     };
 
+    if (err == FI_EADDRNOTAVAIL) {
+        error.err_data = raw;
+        error.err_data_size = loop_addr_export(ep->av->format, ep->rdm, &from->addr, raw);
+    }
     report_failed(&ep->report, REPORT_RECV, &error);
 }
 
 static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
-                           const struct iovec *iov, size_t count, size_t len, bool has_data,
-                           uint64_t data)
+                           const struct loop_port *from, const struct iovec *iov, size_t count,
+                           size_t len, bool has_data, uint64_t data)
 {
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | (has_data ? FI_REMOTE_CQ_DATA : 0);
     fi_addr_t src = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr;
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
+    bool stranger = ep->source_err && entry->addr == FI_ADDR_UNSPEC;
     size_t copied = len;
 
     if (__builtin_expect(count == 1 && entry->count == 1 && len <= entry->iov[0].iov_len, 1)) {
@@ -98,11 +107,11 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
     } else {
         copied = iov_copy(entry->iov, entry->count, iov, count);
     }
-    if (__builtin_expect(copied == len, 1))
+    if (__builtin_expect(copied == len && !stranger, 1))
         report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
                     len, buf, data, entry->tag, src);
     else
-        truncated(ep, entry, flags, copied, len, data, src);
+        receive_failed(ep, entry, from, flags, copied, len, data, src);
     free_entry(entry);
 }
 
@@ -148,7 +157,7 @@ static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
                                      : ops->get_msg(ep->in, &attr, &entry);
 
     if (!rc)
-        deliver(ep, entry, op->iov, op->count, op->len, op->has_data, op->data);
+        deliver(ep, entry, op->from, op->iov, op->count, op->len, op->has_data, op->data);
     else if (rc == -FI_ENOENT && op->datagram)
         free_entry(entry);
     else if (rc == -FI_ENOENT)
@@ -170,7 +179,7 @@ static int start(struct fi_peer_rx_entry *entry)
     struct iovec from = {.iov_base = saved->bytes, .iov_len = saved->len};
 
     if (saved->ep)
-        deliver(saved->ep, entry, &from, 1, saved->len, saved->has_data, saved->data);
+        deliver(saved->ep, entry, saved->from, &from, 1, saved->len, saved->has_data, saved->data);
     else
         free_entry(entry);
     free_saved(saved);

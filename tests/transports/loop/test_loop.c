@@ -713,6 +713,41 @@ static void *echo(void *arg)
     return NULL;
 }
 
+static void shared_contexts_serve_datagrams_of_many_peers(void **state)
+{
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fid_ep *srx;
+    struct fid_stx *stx;
+    fi_addr_t src;
+    char in, out = 'a';
+
+    open_base(&b, ask("loop", FI_EP_RDM, FI_SHARED_CONTEXT, FI_FORMAT_UNSPEC));
+    b.info->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+    assert_int_equal(fi_srx_context(b.domain, b.info->rx_attr, &srx, NULL), 0);
+    assert_int_equal(fi_stx_context(b.domain, b.info->tx_attr, &stx, NULL), 0);
+    assert_int_equal(fi_av_open(b.domain, &av_attr, &b.av, NULL), 0);
+    assert_int_equal(fi_endpoint(b.domain, b.info, &b.ep, NULL), 0);
+    bind_queues(&b);
+    assert_int_equal(fi_ep_bind(b.ep, &b.av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(b.ep, &srx->fid, 0), 0);
+    assert_int_equal(fi_enable(b.ep), -FI_EOPBADSTATE);
+    assert_int_equal(fi_ep_bind(b.ep, &stx->fid, 0), 0);
+    assert_int_equal(fi_enable(b.ep), 0);
+    open_rdm(&a, "loop", FI_FORMAT_UNSPEC);
+    introduce(&a, &b);
+    introduce(&b, &a);
+    assert_int_equal(fi_inject(a.ep, &out, 1, a.peer), 0);
+    assert_int_equal(fi_recv(srx, &in, 1, NULL, ANY, &in), 0);
+    assert_ptr_equal(next(b.rx, &src).op_context, &in);
+    assert_true(src == b.peer && in == out);
+    close_side(&a);
+    assert_int_equal(fi_close(&b.ep->fid), 0);
+    b.ep = NULL;
+    assert_int_equal(fi_close(&srx->fid), 0);
+    assert_int_equal(fi_close(&stx->fid), 0);
+    close_side(&b);
+}
+
 static void two_threads_talk(void **state)
 {
     struct fi_cq_tagged_entry entry;
@@ -754,6 +789,7 @@ int main(void)
         cmocka_unit_test(connections_open_carry_and_end),
         cmocka_unit_test(refusals_carry_data),
         cmocka_unit_test(shared_contexts_serve_several_connections),
+        cmocka_unit_test(shared_contexts_serve_datagrams_of_many_peers),
         cmocka_unit_test(two_threads_talk),
     };
 
