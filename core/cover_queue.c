@@ -100,7 +100,7 @@ static int open_lower(struct cover_cq *cq)
         return rc;
     cq->source.progress = source_progress;
     cq->source.trywait = source_trywait;
-    cq->source.fd = lower_cq_fd(cq->lower);
+    lower_cq_watch(cq->lower, &cq->source);
     list_init(&cq->source.link);
     rc = unit_merge(domain->unit, cq->cq.unit);
     if (!rc) {

@@ -13,6 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/abi.h"
+#include "core/part.h"
 #include "core/pass.h"
 #include "core/wait_set.h"
 
@@ -562,6 +563,15 @@ int cq_close_check(const struct cq *cq)
     return children_any(&cq->children) ? -FI_EBUSY : 0;
 }
 
+static int tell_sources(const struct cq *cq, struct cq_sources *sources)
+{
+    if (cq->unit->locked || cq->wait.event_fd < 0)
+        return -FI_ENOSYS;
+    sources->unit = cq->unit;
+    sources->fd = cq->wait.event_fd;
+    return 0;
+}
+
 int cq_control(struct fid *fid, int command, void *arg)
 {
     struct cq *cq = object_of(fid, struct cq, fid.fid);
@@ -569,6 +579,7 @@ int cq_control(struct fid *fid, int command, void *arg)
     switch (command) {
     case FI_GETWAIT: return wait_get(&cq->wait, arg);
     case FI_GETWAITOBJ: *(enum fi_wait_obj *)arg = wait_kind(&cq->wait); return 0;
+    case CONTROL_SOURCES: return tell_sources(cq, arg);
     default: return -FI_ENOSYS;
     }
 }

@@ -60,6 +60,13 @@ struct cq {
     atomic_bool signalled; /* fi_cq_signal while nobody was in sread */
 };
 
+/* CONTROL_SOURCES (core/part.h): the fd is the queue's own signal; what else wakes who waits is
+ * what the sources of the unit have. */
+struct cq_sources {
+    struct unit *unit;
+    int fd;
+};
+
 /* Opens a queue with the default operations; attr and context as in fi_cq_open (context is a
  * struct fi_peer_cq_context with FI_PEER). -FI_EINVAL, -FI_ENOMEM. */
 int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -72,7 +79,7 @@ int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
 void cq_finish(struct cq *cq);
 /* -FI_EBUSY while endpoints are bound. */
 int cq_close_check(const struct cq *cq);
-/* FI_GETWAIT, FI_GETWAITOBJ: the control of the default ops. */
+/* FI_GETWAIT, FI_GETWAITOBJ, CONTROL_SOURCES: the control of the default ops. */
 int cq_control(struct fid *fid, int command, void *arg);
 
 /* The queue that a fid is, or NULL when it is not one of this room's. */

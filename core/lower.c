@@ -16,7 +16,7 @@ struct lower_cq {
     struct fid_peer_cq *sink;
     struct unit *unit; /* that drives it, where it is a queue of ours without a lock, or NULL */
     bool peer;         /* the lower writes to sink by itself; reading only drives it */
-    int fd;
+    struct cq_sources sources; /* what wakes who waits: a wait fd (-1: none), or what is in it */
 };
 
 static struct unit *unit_of(struct fid_cq *fid)
@@ -45,14 +45,17 @@ int lower_cq_open(const struct lower *lower, struct fid_domain *domain,
         return -FI_ENOMEM;
     lower_cq->sink = sink;
     lower_cq->peer = lower->peer;
-    lower_cq->fd = -1;
+    lower_cq->sources.fd = -1;
     rc = fi_cq_open(domain, &own, &lower_cq->cq, lower->peer ? &context : NULL);
     if (rc)
         goto free_lower_cq;
     if (lower->peer)
         lower_cq->unit = unit_of(lower_cq->cq);
     if (want_fd) {
-        rc = fi_control(&lower_cq->cq->fid, FI_GETWAIT, &lower_cq->fd);
+        rc = lower->peer ? fi_control(&lower_cq->cq->fid, CONTROL_SOURCES, &lower_cq->sources)
+                         : -FI_ENOSYS;
+        if (rc)
+            rc = fi_control(&lower_cq->cq->fid, FI_GETWAIT, &lower_cq->sources.fd);
         if (rc)
             goto close_cq;
     }
@@ -83,9 +86,10 @@ struct fid_cq *lower_cq_fid(struct lower_cq *lower_cq)
     return lower_cq->cq;
 }
 
-int lower_cq_fd(const struct lower_cq *lower_cq)
+void lower_cq_watch(const struct lower_cq *lower_cq, struct unit_source *source)
 {
-    return lower_cq->fd;
+    source->fd = lower_cq->sources.fd;
+    source->below = lower_cq->sources.unit;
 }
 
 static bool forward_error(struct lower_cq *lower_cq)

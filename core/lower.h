@@ -25,9 +25,11 @@ int lower_cq_close(struct lower_cq *lower_cq); /* takes NULL */
 struct fid_cq *lower_cq_fid(struct lower_cq *lower_cq);
 /* Drives the lower; completions come out of sink's write before it returns. */
 void lower_cq_progress(struct lower_cq *lower_cq);
-/* The lower's wait fd, or -1. */
-int lower_cq_fd(const struct lower_cq *lower_cq);
-/* 0 when it is safe to sleep on the fd; -FI_EAGAIN. */
+struct unit_source;
+
+/* Fills fd and below of a source that drives the lower: what its wait fd shows, if it has one. */
+void lower_cq_watch(const struct lower_cq *lower_cq, struct unit_source *source);
+/* 0 when it is safe to sleep on that; -FI_EAGAIN. */
 int lower_cq_trywait(const struct lower *lower, struct lower_cq *lower_cq);
 
 #endif

@@ -154,6 +154,13 @@ enum {
     OPT_MATCH_WATCH = -0x57450007,
 };
 
+/* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */
+enum {
+    /* struct cq_sources (core/cq.h): what the wait fd of a queue holds that is driven without a
+     * lock, for who watches it itself. */
+    CONTROL_SOURCES = -0x57450100,
+};
+
 enum {
     OPT_FEATURE_ATOMICS = 1,
 };

@@ -18,7 +18,11 @@
 
 #include "core/list.h"
 
-/* Something that a unit drives. Embedded in its owner, who fills the function fields and fd. */
+struct unit_below;
+
+/* Something that a unit drives. Embedded in its owner, zeroed, who fills the function fields and
+ * fd.
+ */
 struct unit_source {
     struct list link;
     /* Makes what progress can be made without blocking. Unit locked. May detach any source. */
@@ -29,6 +33,11 @@ struct unit_source {
      * attached. -1: none, a waiting caller polls every millisecond. UNIT_NO_FD: none, and nobody
      * waits for what it does. */
     int fd;
+    /* A lower's unit without a lock of its own, whose sources show work too, or NULL: their fds are
+     * watched where fd is, so that a stack of layers is no chain of epoll fds, of which the kernel
+     * allows five. Outlives the source. */
+    struct unit *below;
+    struct unit_below *downs; /* the watches there */
 };
 
 enum {

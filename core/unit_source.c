@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sources, and the epoll fds that watch them. */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -8,17 +9,61 @@
 
 #include "core/unit_impl.h"
 
-static int watch_source(const struct unit_watch *watch, const struct unit_source *source)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = source->fd};
+/* A watch of the unit below, for each epoll fd that watches the source. */
+struct unit_below {
+    struct unit_watch watch;
+    struct unit_below *next;
+};
 
-    if (source->fd < 0)
-        return 0;
-    return epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) ? -errno : 0;
+static int watch_below(struct unit_source *source, int epoll_fd)
+{
+    struct unit_below *down = calloc(1, sizeof(*down));
+    int rc = down ? unit_watch(source->below, &down->watch, epoll_fd) : -FI_ENOMEM;
+
+    if (rc) {
+        free(down);
+        return rc;
+    }
+    down->next = source->downs;
+    source->downs = down;
+    return 0;
 }
 
-static void unwatch_source(const struct unit_watch *watch, const struct unit_source *source)
+/* epoll_fd -1: of all. */
+static void unwatch_below(struct unit_source *source, int epoll_fd)
 {
+    struct unit_below **at = &source->downs;
+
+    while (*at) {
+        struct unit_below *down = *at;
+
+        if (epoll_fd >= 0 && down->watch.epoll_fd != epoll_fd) {
+            at = &down->next;
+            continue;
+        }
+        *at = down->next;
+        unit_unwatch(source->below, &down->watch);
+        free(down);
+    }
+}
+
+static int watch_source(const struct unit_watch *watch, struct unit_source *source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = source->fd};
+    int rc = source->below ? watch_below(source, watch->epoll_fd) : 0;
+
+    if (rc || source->fd < 0)
+        return rc;
+    if (!epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, source->fd, &event))
+        return 0;
+    rc = -errno;
+    unwatch_below(source, watch->epoll_fd);
+    return rc;
+}
+
+static void unwatch_source(const struct unit_watch *watch, struct unit_source *source)
+{
+    unwatch_below(source, watch->epoll_fd);
     if (source->fd >= 0)
         epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
 }
@@ -198,6 +243,7 @@ void unit_detach(struct unit *unit, struct unit_source *source)
         list_for_each (pos, &impl->watches)
             unwatch_source(list_item(pos, struct unit_watch, link), source);
     }
+    unwatch_below(source, -1);
     if (impl->next == &source->link)
         impl->next = source->link.next;
     list_detach(&source->link);

@@ -33,7 +33,7 @@ int rxm_lower_cq_open(struct rxm_lower_cq *lower_cq, struct rxm_domain *domain, 
         return rc;
     lower_cq->source.progress = source_progress;
     lower_cq->source.trywait = source_trywait;
-    lower_cq->source.fd = lower_cq_fd(lower_cq->cq);
+    lower_cq_watch(lower_cq->cq, &lower_cq->source);
     list_init(&lower_cq->source.link);
     unit_lock(unit);
     rc = unit_attach(unit, &lower_cq->source);

@@ -112,11 +112,14 @@ static void run(bool peer)
     struct lower lower = {.fabric = &bare.fabric.fid, .peer = peer};
     struct completer completer = {.source = {.progress = complete, .trywait = may_sleep, .fd = -1}};
     struct fi_cq_attr attr = {.size = 16};
+    struct unit_source watcher = {.fd = -1};
     struct lower_cq *lower_cq;
 
     assert_int_equal(lower_cq_open(&lower, &bare.domain.fid, &attr, true, &sink, &lower_cq), 0);
     assert_ptr_equal(lower_cq_fid(lower_cq), &lower_queue->fid);
-    assert_true(lower_cq_fd(lower_cq) >= 0);
+    lower_cq_watch(lower_cq, &watcher);
+    assert_true(watcher.fd >= 0);
+    assert_ptr_equal(watcher.below, peer ? lower_queue->unit : NULL);
     assert_int_equal(lower_cq_trywait(&lower, lower_cq), 0);
     list_init(&completer.source.link);
     assert_int_equal(unit_attach(lower_queue->unit, &completer.source), 0);

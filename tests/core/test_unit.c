@@ -85,6 +85,18 @@ static void attach(struct unit *unit, struct counter *counter, int fd)
     unit_unlock(unit);
 }
 
+/* A layer's source, which has no fd of its own. */
+static void attach_above(struct unit *unit, struct counter *counter, struct unit *below)
+{
+    *counter = (struct counter){.unit = unit};
+    counter->source =
+        (struct unit_source){.progress = count, .trywait = idle, .fd = UNIT_NO_FD, .below = below};
+    list_init(&counter->source.link);
+    unit_lock(unit);
+    assert_int_equal(unit_attach(unit, &counter->source), 0);
+    unit_unlock(unit);
+}
+
 static void detach(struct counter *counter)
 {
     unit_lock(counter->unit);
@@ -234,6 +246,62 @@ static void merged_units_share_lock_sources_and_watches(void **state)
     for (int i = 0; i < 3; i++)
         close(fds[i]);
     close(epoll_fd);
+}
+
+/* However deep: one epoll fd has what is at the bottom, also what comes later, and comes twice. */
+static void units_below_show_through(void **state)
+{
+    enum {
+        DEEP = 8
+    };
+    struct unit *units[DEEP], *other = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
+    int early = eventfd(0, EFD_NONBLOCK), late = eventfd(0, EFD_NONBLOCK);
+    int epoll_fd = epoll_create1(0), outer = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    struct counter layers[DEEP - 1], twice, bottom, more;
+    struct unit_watch watch;
+
+    assert_int_equal(epoll_ctl(outer, EPOLL_CTL_ADD, epoll_fd, &event), 0);
+    for (int i = 0; i < DEEP; i++)
+        units[i] = create(i ? FI_THREAD_DOMAIN : FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    for (int i = 0; i < DEEP - 1; i++)
+        attach_above(units[i], &layers[i], units[i + 1]);
+    attach(other, &more, late);
+    assert_int_equal(unit_watch(units[0], &watch, epoll_fd), 0);
+    assert_true(unit_fd(units[0]) >= 0);
+    attach(units[DEEP - 1], &bottom, early);
+    attach_above(units[DEEP - 2], &twice, units[DEEP - 1]);
+    assert_int_equal(unit_merge(units[DEEP - 1], other), 0);
+    assert_true(unit_watched(other));
+    for (int i = 0; i < 2; i++) {
+        raise_fd(i ? late : early);
+        assert_true(readable(outer));
+        assert_true(readable(unit_fd(units[0])));
+        unit_progress(other);
+        assert_false(readable(outer));
+    }
+    detach(&layers[DEEP - 2]);
+    raise_fd(early);
+    assert_true(readable(outer));
+    detach(&twice);
+    assert_false(readable(outer));
+    assert_false(unit_watched(other));
+    attach_above(units[DEEP - 2], &twice, units[DEEP - 1]);
+    assert_true(readable(outer));
+    unit_unwatch(units[0], &watch);
+    assert_false(readable(outer));
+    detach(&twice);
+    detach(&bottom);
+    detach(&more);
+    for (int i = 0; i < DEEP - 2; i++)
+        detach(&layers[i]);
+    for (int i = 0; i < DEEP; i++)
+        unit_release(units[i]);
+    unit_release(other);
+    close(outer);
+    close(epoll_fd);
+    close(early);
+    close(late);
 }
 
 static void units_with_and_without_lock_do_not_merge(void **state)
@@ -401,6 +469,7 @@ int main(void)
         cmocka_unit_test(progress_may_detach_any_source),
         cmocka_unit_test(trywait_asks_every_source),
         cmocka_unit_test(merged_units_share_lock_sources_and_watches),
+        cmocka_unit_test(units_below_show_through),
         cmocka_unit_test(units_with_and_without_lock_do_not_merge),
         cmocka_unit_test(thread_sleeps_until_a_source_or_a_wake),
         cmocka_unit_test(thread_polls_sources_without_fd),
