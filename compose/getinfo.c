@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "compose/getinfo.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -166,6 +167,11 @@ static bool names_objects(struct call *call)
     return field;
 }
 
+/* What fi_getinfo(3) names, and the uppermost operation-specific and provider-specific bits, which
+ * external providers have among themselves. */
+static const uint64_t known_flags =
+    FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY | FI_RESCAN | ~0ull << 56;
+
 /* For which layers may be put on stacks. */
 static uint64_t asked_of_layers(const struct fi_info *hints)
 {
@@ -249,6 +255,11 @@ int getinfo_run(uint32_t version, const char *node, const char *service, uint64_
     *infos = NULL;
     if (FI_VERSION_LT(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), version))
         return -FI_ENOSYS;
+    if (flags & ~known_flags) {
+        LOG_WARN("core", FI_LOG_CORE, "fi_getinfo: flags 0x%" PRIx64 " are none of fi_getinfo(3)",
+                 flags & ~known_flags);
+        return -FI_EBADFLAGS;
+    }
     if ((flags & FI_SOURCE) && !node && !service)
         return -FI_EINVAL;
     if (flags & FI_PROV_ATTR_ONLY)

@@ -21,6 +21,16 @@
     (FI_MULTI_RECV | FI_TAGGED_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | FI_SHARED_AV | FI_TRIGGER | \
      FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE_ERR | FI_RMA_PMEM)
 
+/* What capabilities a context may have, of those that infos have. */
+#define INFO_TX_CAPS                                                                               \
+    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_HMEM |            \
+     FI_TRIGGER | FI_FENCE | FI_MULTICAST | FI_RMA_PMEM | FI_NAMED_RX_CTX | FI_COLLECTIVE)
+#define INFO_RX_CAPS                                                                               \
+    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RECV |        \
+     FI_HMEM | FI_TRIGGER | FI_RMA_PMEM | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV |             \
+     FI_EXACT_DIRECTED_RECV | FI_TAGGED_MULTI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT |    \
+     FI_SOURCE_ERR | FI_COLLECTIVE)
+
 /* Hints of an application that takes whatever modes there are: those of a NULL hints. */
 #define INFO_ANY_MODE UINT64_MAX
 #define INFO_ANY_MR_MODE (~(FI_MR_BASIC | FI_MR_SCALABLE))

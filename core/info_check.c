@@ -127,15 +127,24 @@ static int check_caps_of(const struct check *c, const char *attr, uint64_t asked
     return refuse_flags(c, REASON_CAPS, attr, FI_TYPE_CAPS, missing, shown);
 }
 
+/* A context that could do nothing of its own kind. */
+static int check_context_caps(const struct check *c, const char *attr, uint64_t asked,
+                              uint64_t offered, uint64_t kind)
+{
+    if (asked && !(asked & kind))
+        return refuse_flags(c, REASON_CAPS, attr, FI_TYPE_CAPS, asked, offered & kind);
+    return check_caps_of(c, attr, asked, offered);
+}
+
 static int check_caps(const struct check *c)
 {
     uint64_t all = c->offer->caps | c->offer->tx_attr->caps | c->offer->rx_attr->caps;
     int ret = check_caps_of(c, "caps", c->hints->caps, c->offer->caps);
 
     if (!ret)
-        ret = check_caps_of(c, "tx_attr->caps", c->hints->tx_attr->caps, all);
+        ret = check_context_caps(c, "tx_attr->caps", c->hints->tx_attr->caps, all, INFO_TX_CAPS);
     if (!ret)
-        ret = check_caps_of(c, "rx_attr->caps", c->hints->rx_attr->caps, all);
+        ret = check_context_caps(c, "rx_attr->caps", c->hints->rx_attr->caps, all, INFO_RX_CAPS);
     if (!ret)
         ret = check_caps_of(c, "domain_attr->caps", c->hints->domain_attr->caps,
                             all | c->offer->domain_attr->caps);
@@ -267,6 +276,17 @@ static int check_progress(const struct check *c, const char *attr, enum fi_progr
     return refuse_flags(c, REASON_ATTR, attr, FI_TYPE_PROGRESS, asked, offered);
 }
 
+/* Of enumerations that begin with 0. */
+static int check_known(const struct check *c, const char *attr, unsigned asked, unsigned last)
+{
+    char text[16];
+
+    if (asked <= last)
+        return 0;
+    snprintf(text, sizeof(text), "%u", asked);
+    return refuse_text(c, REASON_ATTR, attr, text, "the values of fi_domain(3)");
+}
+
 static int check_models(const struct check *c)
 {
     const struct fi_domain_attr *asked = c->hints->domain_attr, *offered = c->offer->domain_attr;
@@ -282,6 +302,11 @@ static int check_models(const struct check *c)
         ret = check_progress(c, "domain_attr->progress", asked->progress, offered->progress);
     if (ret)
         return ret;
+    ret = check_known(c, "domain_attr->resource_mgmt", asked->resource_mgmt, FI_RM_ENABLED);
+    if (!ret)
+        ret = check_known(c, "domain_attr->av_type", asked->av_type, FI_AV_TABLE);
+    if (ret)
+        return ret;
     if (asked->resource_mgmt == FI_RM_ENABLED && offered->resource_mgmt == FI_RM_DISABLED)
         return refuse_text(c, REASON_ATTR, "domain_attr->resource_mgmt", "FI_RM_ENABLED",
                            "FI_RM_DISABLED");
@@ -294,10 +319,17 @@ static int check_models(const struct check *c)
 
 static int check_tclass(const struct check *c, const char *attr, uint32_t asked, uint32_t offered)
 {
+    bool known =
+        (asked & ~63u) == FI_TC_DSCP || (asked >= FI_TC_LABEL && asked <= FI_TC_NETWORK_CTRL);
+
     if (asked == FI_TC_UNSPEC || asked == FI_TC_BEST_EFFORT || asked == offered ||
-        offered == INFO_ANY_TCLASS)
+        (offered == INFO_ANY_TCLASS && known))
         return 0;
-    if (c->reasons)
+    if (c->reasons && offered == INFO_ANY_TCLASS)
+        reasons_add_at(c->reasons, REASON_ATTR,
+                       "%s: asked 0x%x, which is neither a DSCP of 0 to 63 nor a label", attr,
+                       asked);
+    else if (c->reasons)
         reasons_add_at(c->reasons, REASON_ATTR, "%s: asked 0x%x, offered 0x%x", attr, asked,
                        offered);
     return -FI_ENODATA;
@@ -315,6 +347,10 @@ static int check_set(const struct check *c, const char *attr, enum fi_type type,
  * FI_ORDER_STRICT as everywhere else (0136). */
 static int check_strict(const struct check *c, const char *attr, uint64_t asked, uint64_t offered)
 {
+    uint64_t unknown = asked & ~(FI_ORDER_STRICT | FI_ORDER_DATA);
+
+    if (unknown)
+        return refuse_flags(c, REASON_ATTR, attr, FI_TYPE_MSG_ORDER, unknown, offered);
     if (!(asked & ~offered & FI_ORDER_STRICT) || c->offer->ep_attr->type == FI_EP_MSG)
         return 0;
     return refuse_text(c, REASON_ATTR, attr, "FI_ORDER_STRICT",

@@ -18,15 +18,6 @@
  * with what they know, so these are only for who asks. */
 #define ASKED_CAPS (FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV)
 
-#define TX_CAPS                                                                                    \
-    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_HMEM |            \
-     FI_TRIGGER | FI_FENCE | FI_MULTICAST | FI_RMA_PMEM | FI_NAMED_RX_CTX | FI_COLLECTIVE)
-#define RX_CAPS                                                                                    \
-    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RECV |        \
-     FI_HMEM | FI_TRIGGER | FI_RMA_PMEM | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV |             \
-     FI_EXACT_DIRECTED_RECV | FI_TAGGED_MULTI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT |    \
-     FI_SOURCE_ERR | FI_COLLECTIVE)
-
 int info_mr_bits(const struct fi_info *info)
 {
     int mode = info->domain_attr->mr_mode;
@@ -59,8 +50,8 @@ static void settle_caps(struct fi_info *info, const struct fi_info *hints)
         info->caps = caps_expand(offered & (~ASKED_CAPS | rx));
     if (hints->caps)
         info->caps |= free_caps(offered, info->caps);
-    info->tx_attr->caps = (tx ? caps_expand(tx) : info->caps) & TX_CAPS;
-    info->rx_attr->caps = (rx ? caps_expand(rx) : info->caps) & RX_CAPS;
+    info->tx_attr->caps = (tx ? caps_expand(tx) : info->caps) & INFO_TX_CAPS;
+    info->rx_attr->caps = (rx ? caps_expand(rx) : info->caps) & INFO_RX_CAPS;
     info->domain_attr->caps |= hints->domain_attr->caps;
 }
 

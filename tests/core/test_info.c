@@ -264,6 +264,16 @@ EDIT(tag_wide, o->ep_attr->mem_tag_format = 0xaaaaaaaa; h->ep_attr->mem_tag_form
 EDIT(tag_mpi, h->ep_attr->mem_tag_format = FI_TAG_MPI)
 EDIT(ep_key, h->ep_attr->auth_key_size = 4)
 EDIT(av_key, h->domain_attr->auth_key_size = FI_AV_AUTH_KEY)
+EDIT(resources_unknown, h->domain_attr->resource_mgmt = 99)
+EDIT(av_type_unknown, h->domain_attr->av_type = 99)
+EDIT(comp_order_unknown, h->tx_attr->comp_order = 1ull << 50)
+EDIT(tx_receives, h->tx_attr->caps = FI_RECV | FI_SOURCE)
+EDIT(rx_sends, h->rx_attr->caps = FI_SEND)
+EDIT(tx_does_both, h->tx_attr->caps = FI_MSG | FI_RECV | FI_SEND)
+EDIT(tclass_unknown, o->tx_attr->tclass = INFO_ANY_TCLASS; h->tx_attr->tclass = 0x777)
+EDIT(tclass_no_dscp, o->tx_attr->tclass = INFO_ANY_TCLASS; h->tx_attr->tclass = FI_TC_DSCP | 64)
+EDIT(tclass_dscp, o->tx_attr->tclass = INFO_ANY_TCLASS; h->tx_attr->tclass = fi_tc_dscp_set(63))
+EDIT(tclass_label, o->tx_attr->tclass = INFO_ANY_TCLASS; h->tx_attr->tclass = FI_TC_NETWORK_CTRL)
 EDIT(tclass, h->domain_attr->tclass = FI_TC_LOW_LATENCY)
 EDIT(tclass_given, h->tx_attr->tclass = FI_TC_LOW_LATENCY;
      h->domain_attr->tclass = FI_TC_BEST_EFFORT)
@@ -340,6 +350,24 @@ static const struct {
      "domain_attr->auth_key_size: asked 'FI_AV_AUTH_KEY', offered 'no authorization keys'"},
     {V2_6, tclass, "domain_attr->tclass: asked 0x201, offered 0x0"},
     {V2_6, tclass_given, NULL},
+    {V2_6, tclass_unknown,
+     "tx_attr->tclass: asked 0x777, which is neither a DSCP of 0 to 63 nor a label"},
+    {V2_6, tclass_no_dscp,
+     "tx_attr->tclass: asked 0x140, which is neither a DSCP of 0 to 63 nor a label"},
+    {V2_6, tclass_dscp, NULL},
+    {V2_6, tclass_label, NULL},
+    {V2_6, resources_unknown,
+     "domain_attr->resource_mgmt: asked '99', offered 'the values of fi_domain(3)'"},
+    {V2_6, av_type_unknown,
+     "domain_attr->av_type: asked '99', offered 'the values of fi_domain(3)'"},
+    {V2_6, comp_order_unknown, "tx_attr->comp_order: asked 0x4000000000000, offered none"},
+    {V2_6, tx_receives,
+     "tx_attr->caps: asked FI_RECV, FI_SOURCE, offered FI_MSG, FI_RMA, FI_TAGGED, FI_READ, "
+     "FI_WRITE, FI_SEND"},
+    {V2_6, rx_sends,
+     "rx_attr->caps: asked FI_SEND, offered FI_MSG, FI_RMA, FI_TAGGED, FI_RECV, FI_REMOTE_READ, "
+     "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_RMA_EVENT, FI_SOURCE, FI_DIRECTED_RECV"},
+    {V2_6, tx_does_both, NULL},
     {V2_6, local_needed, "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
     {V2_6, local_mode, "domain_attr->mr_mode: needs FI_MR_LOCAL, which the hints do not allow"},
     {V1_4, local_needed, "mode: needs FI_LOCAL_MR, which the hints do not allow"},

@@ -77,6 +77,10 @@ static void getinfo_refuses_what_cannot_be(void **state)
     assert_null(infos);
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, FI_SOURCE, NULL, &infos), -FI_EINVAL);
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, NULL), -FI_EINVAL);
+    infos = (struct fi_info *)1;
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, FI_COMPLETION, NULL, &infos),
+                     -FI_EBADFLAGS);
+    assert_null(infos);
 }
 
 static void getinfo_lists_each_part_once_for_attr_only(void **state)
