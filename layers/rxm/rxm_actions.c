@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/rxm/rxm_actions.h"
 
+#include <stdio.h>
+
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
@@ -182,15 +184,21 @@ static void cm_up(struct rxm_cm *cm, struct rxm_cm_link *cm_link)
         rxm_emu_link_up(link);
 }
 
+void rxm_failure_text(const struct rxm_cm_peer *peer, int err, char *text)
+{
+    char addr[ADDR_TEXT_MAX];
+
+    addr_text(&peer->addr.sa, addr, sizeof(addr));
+    snprintf(text, RXM_FAILURE_TEXT_MAX, "cannot connect to %s: %s", addr,
+             peer->why ? peer->why : fi_strerror(err));
+}
+
 static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why)
 {
-    char text[ADDR_TEXT_MAX];
+    char text[RXM_FAILURE_TEXT_MAX];
 
-    addr_text(&peer->addr.sa, text, sizeof(text));
-    if (why)
-        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, why);
-    else
-        LOG_WARN("rxm", FI_LOG_EP_CTRL, ": cannot connect to %s: %s", text, fi_strerror(err));
+    rxm_failure_text(peer, err, text);
+    LOG_WARN("rxm", FI_LOG_EP_CTRL, ": %s", text);
     rxm_wait_wake(ep_of(cm), peer_of(peer));
 }
 

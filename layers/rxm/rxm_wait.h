@@ -21,8 +21,7 @@ void rxm_wait_wake(struct rxm_ep *ep, struct rxm_peer *peer);
 /* Posts, or ends, what can be. True: there was something. */
 bool rxm_wait_run(struct rxm_ep *ep);
 
-/* Ends all that waits for the peer in error; why: what the peer said, a static sentence, or NULL.
- */
+/* Ends all that waits for the peer in error; why: a sentence, or NULL for the error's own. */
 void rxm_wait_fail(struct rxm_ep *ep, struct rxm_peer *peer, int err, const char *why);
 /* Ends the oldest of that context with FI_ECANCELED, or -FI_ENOENT. */
 int rxm_wait_cancel(struct rxm_ep *ep, const void *context);

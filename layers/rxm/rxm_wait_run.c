@@ -2,6 +2,7 @@
 /* What waited is posted. */
 #include <rdma/fi_errno.h>
 
+#include "layers/rxm/rxm_actions.h"
 #include "layers/rxm/rxm_emu.h"
 #include "layers/rxm/rxm_link.h"
 #include "layers/rxm/rxm_wait.h"
@@ -121,6 +122,14 @@ void rxm_wait_wake(struct rxm_ep *ep, struct rxm_peer *peer)
         list_attach(&peer->ready, &ep->waits.ready);
 }
 
+static void fail(struct rxm_ep *ep, struct rxm_peer *peer, int err)
+{
+    char text[RXM_FAILURE_TEXT_MAX];
+
+    rxm_failure_text(&peer->cm, err, text);
+    rxm_wait_fail(ep, peer, err, text);
+}
+
 bool rxm_wait_run(struct rxm_ep *ep)
 {
     bool done = false;
@@ -139,7 +148,7 @@ bool rxm_wait_run(struct rxm_ep *ep)
         list_detach(&peer->ready); /* the connection's next change brings it back */
         ep->skip = 0;
         if (rc != -FI_EAGAIN)
-            rxm_wait_fail(ep, peer, -rc, peer->cm.why);
+            fail(ep, peer, -rc);
         done |= rc != -FI_EAGAIN;
     }
     ep->waits.running = false;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #define SPEC "rxm(tags=pass,unreachable_timeout=300ms,retry_pause=2ms);tcp"
@@ -291,6 +292,31 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
     }
     rdm_close(&a);
     rdm_net_close(&net);
+}
+
+static void a_failed_operation_says_whom_it_could_not_reach(void **state)
+{
+    static const char *const specs[] = {SPEC, "rxm(tags=emulate,unreachable_timeout=0);tcp"};
+
+    for (int i = 0; i < 2; i++) {
+        struct fi_cq_err_entry error = {.err_data_size = 0};
+        char text[128], expected[128];
+        struct sockaddr_in name;
+        struct rdm_net net;
+        struct rdm a;
+
+        close(listen_at(&name));
+        rdm_net_open(&net, specs[i], 0);
+        rdm_open(&a, &net, 0);
+        rdm_send(&a, rdm_insert(&a, &name), RDM_ENDS(&a), 1, NULL);
+        assert_int_equal(rdm_next(&a, RDM_ENDS(&a), NULL, NULL, &error), FI_ECONNREFUSED);
+        snprintf(expected, sizeof(expected), "cannot connect to 127.0.0.1:%u: Connection refused",
+                 ntohs(name.sin_port));
+        assert_string_equal(
+            fi_cq_strerror(a.cq, error.prov_errno, error.err_data, text, sizeof(text)), expected);
+        rdm_close(&a);
+        rdm_net_close(&net);
+    }
 }
 
 /* The peer comes up while everybody sleeps: the thread dials again by its timer. */
@@ -618,6 +644,7 @@ int main(void)
         cmocka_unit_test(same_address_twice_is_one_connection),
         cmocka_unit_test(all_connect_to_all_at_once),
         cmocka_unit_test(nobody_there_is_an_error_once_and_then_tried_again),
+        cmocka_unit_test(a_failed_operation_says_whom_it_could_not_reach),
         cmocka_unit_test(automatic_progress_dials_again_by_itself),
         cmocka_unit_test(foreign_refusal_ends_at_once),
         cmocka_unit_test(foreign_request_is_refused_in_its_own_words),
