@@ -223,9 +223,13 @@ void reasons_print(const struct reasons *reasons, FILE *out)
         print_branch(child, out);
 }
 
-static void find_furthest(const struct branch *branch, const struct sentence **best,
+/* dead: only in branches that gave nothing; what is below one that gave something is not why its
+ * upper gave nothing. */
+static void find_furthest(const struct branch *branch, bool dead, const struct sentence **best,
                           unsigned *best_depth)
 {
+    if (dead && branch->infos)
+        return;
     for (const struct sentence *s = branch->sentences; s; s = s->next) {
         if (!*best || s->progress > (*best)->progress ||
             (s->progress == (*best)->progress && branch->depth > *best_depth)) {
@@ -234,7 +238,7 @@ static void find_furthest(const struct branch *branch, const struct sentence **b
         }
     }
     for (const struct branch *child = branch->first; child; child = child->next)
-        find_furthest(child, best, best_depth);
+        find_furthest(child, dead, best, best_depth);
 }
 
 const char *reasons_summary(const struct reasons *reasons)
@@ -244,6 +248,8 @@ const char *reasons_summary(const struct reasons *reasons)
 
     if (!reasons)
         return NULL;
-    find_furthest(&reasons->root, &best, &depth);
+    find_furthest(&reasons->root, true, &best, &depth);
+    if (!best)
+        find_furthest(&reasons->root, false, &best, &depth);
     return best ? best->text : NULL;
 }

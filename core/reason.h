@@ -47,8 +47,8 @@ void reasons_refuse(struct reasons *reasons, const char *attr, const char *asked
  * one that gave something. Reasons that repeat in a branch are printed once with a count. */
 void reasons_print(const struct reasons *reasons, FILE *out);
 
-/* The most useful single sentence (the reason of the branch that came furthest), or NULL. Valid as
- * long as the ledger. */
+/* The most useful single sentence (the reason of the branch that came furthest, of those that gave
+ * nothing if they have any), or NULL. Valid as long as the ledger. */
 const char *reasons_summary(const struct reasons *reasons);
 
 #endif

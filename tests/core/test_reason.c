@@ -91,6 +91,28 @@ static void the_summary_is_of_the_branch_that_came_furthest(void **state)
     reasons_destroy(reasons);
 }
 
+static void the_summary_is_not_of_a_branch_that_gave_something(void **state)
+{
+    struct reasons *reasons = reasons_create();
+
+    reasons_enter(reasons, "fault");
+    reasons_add(reasons, "drop");
+    reasons_enter(reasons, "rxm");
+    reasons_enter(reasons, "tcp");
+    reasons_add(reasons, "tags");
+    reasons_leave(reasons, 0);
+    reasons_leave(reasons, 2);
+    reasons_leave(reasons, 0);
+    assert_string_equal(reasons_summary(reasons), "drop");
+    reasons_destroy(reasons);
+    reasons = reasons_create();
+    reasons_enter(reasons, "tcp");
+    reasons_add(reasons, "no address of lo");
+    reasons_leave(reasons, 1);
+    assert_string_equal(reasons_summary(reasons), "no address of lo");
+    reasons_destroy(reasons);
+}
+
 static void many_long_reasons_are_kept(void **state)
 {
     struct reasons *reasons = reasons_create();
@@ -125,6 +147,7 @@ int main(void)
         cmocka_unit_test(the_tree_shows_the_reason_at_each_dead_branch),
         cmocka_unit_test(equal_reasons_of_a_branch_are_counted),
         cmocka_unit_test(the_summary_is_of_the_branch_that_came_furthest),
+        cmocka_unit_test(the_summary_is_not_of_a_branch_that_gave_something),
         cmocka_unit_test(many_long_reasons_are_kept),
         cmocka_unit_test(leaving_too_often_is_harmless),
     };
