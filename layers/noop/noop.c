@@ -7,7 +7,10 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     return pass_open_fabric(args, fabric, context, NULL);
 }
 
-static const char *const aliases[] = {"hook_noop", NULL};
+/* Upstream's hooks for device memory do something with devices only, of which no part of ours knows
+ * any: who asks for FI_HMEM is refused with or without them. */
+static const char *const aliases[] = {
+    "hook_noop", "hmem", "hook_hmem", "dmabuf_peer_mem", "hook_dmabuf_peer_mem", NULL};
 
 const struct part noop_part = {
     .name = "noop",
@@ -17,7 +20,9 @@ const struct part noop_part = {
     .description =
         "Wraps every object and every operation of what it stands on, and changes nothing. It may "
         "stand at any place of any stack, any number of times. It costs one indirect call for each "
-        "operation and for each completion, and is the pattern from which other hooks are made.",
+        "operation and for each completion, and is the pattern from which other hooks are made.\n\n"
+        "ofi_hook_hmem and ofi_hook_dmabuf_peer_mem are other names of it, for settings that were "
+        "made for libfabric: they are for the memory of devices, and here is none.",
     .kind = PART_LAYER,
     .transparent = true,
     .needs = part_needs_same,
