@@ -757,6 +757,8 @@ int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **ret_link)
         take_requests(ep);
         link = shm_peers_find(ep, name, context);
     }
+    if (!link && shm_absent_lately(ep, dest))
+        return -FI_EAGAIN;
     if (!link)
         rc = connect_to(ep, name, context, &link);
     if (rc == -ECONNREFUSED)

@@ -20,7 +20,8 @@ enum {
 struct absent {
     struct list list;
     fi_addr_t addr;
-    long long until; /* ms; later operations end in errors */
+    long long looked; /* ms: last */
+    long long until;  /* ms; later operations end in errors */
     bool logged;
 };
 
@@ -181,15 +182,30 @@ static bool is_dead(const char *name)
     return pid && kill(pid, 0) && errno == ESRCH && !shm_listener_is_bound(name);
 }
 
+static struct absent *find_absent(const struct shm_ep *ep, fi_addr_t dest)
+{
+    list_for_each (pos, &ep->absent) {
+        struct absent *absent = list_item(pos, struct absent, list);
+
+        if (absent->addr == dest)
+            return absent;
+    }
+    return NULL;
+}
+
+bool shm_absent_lately(const struct shm_ep *ep, fi_addr_t dest)
+{
+    const struct absent *absent = find_absent(ep, dest);
+    long long now = absent ? clock_ms() : 0;
+
+    return absent && now == absent->looked && now < absent->until;
+}
+
 int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
 {
-    struct absent *absent = NULL;
+    struct absent *absent = find_absent(ep, dest);
     long long now = clock_ms();
 
-    list_for_each (pos, &ep->absent) {
-        if (list_item(pos, struct absent, list)->addr == dest)
-            absent = list_item(pos, struct absent, list);
-    }
     if (!absent) {
         absent = malloc(sizeof(*absent));
         if (!absent)
@@ -199,6 +215,7 @@ int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
         absent->until = now + ep->domain->fabric->connect_ms;
         list_attach(&absent->list, &ep->absent);
     }
+    absent->looked = now;
     if (now < absent->until && !is_dead(name))
         return -FI_EAGAIN;
     if (!absent->logged)

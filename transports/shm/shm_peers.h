@@ -21,6 +21,9 @@ void shm_peers_remove(struct shm_link *link);
 /* One that can be sent on, or NULL. */
 struct shm_link *shm_peers_find(const struct shm_ep *ep, const char *name, unsigned context);
 
+/* Nobody listened at dest within this millisecond: who posts in a loop need not ask the kernel each
+ * time. */
+bool shm_absent_lately(const struct shm_ep *ep, fi_addr_t dest);
 /* Nobody listens at dest: -FI_EAGAIN as long as there is hope, then positive FI_ECONNREFUSED. */
 int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name);
 /* An address is another one now; FI_ADDR_UNSPEC: all. */
