@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fi_replay(1): does what a trace has recorded again, on other stacks, and compares the times. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 
 enum {
     STACKS = 16,
+    SHOWN = 16, /* processes of which each is spoken of */
     OPTION_SELF = 256
 };
 
@@ -65,26 +64,10 @@ static void die(const char *text)
 
 static void add_file(struct trace_model *model, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
     char why[512];
-    void *data;
 
-    if (fd < 0 || fstat(fd, &info)) {
-        fprintf(stderr, "fi_replay: %s: %s\n", path, strerror(errno));
-        exit(1);
-    }
-    data = malloc((size_t)info.st_size + 1);
-    if (!data || !S_ISREG(info.st_mode) || read(fd, data, (size_t)info.st_size) != info.st_size) {
-        fprintf(stderr, "fi_replay: %s: it cannot be read whole\n", path);
-        exit(1);
-    }
-    close(fd);
-    if (model->file_count == TRACE_FILES)
-        die("too many files");
-    if (!trace_add(model, path, data, (size_t)info.st_size, why, sizeof(why)))
+    if (!trace_add_file(model, path, why, sizeof(why)))
         die(why);
-    free(data);
 }
 
 static void refuse_half(const struct replay_plan *plan)
@@ -105,6 +88,25 @@ static void *share(size_t size)
     if (memory == MAP_FAILED)
         die("there is no memory");
     return memory;
+}
+
+/* Its arrays stand behind it. */
+static size_t shared_size(const struct replay_plan *plan)
+{
+    return sizeof(struct replay_shared) +
+           (size_t)plan->endpoint_count * sizeof(struct replay_address) +
+           (size_t)plan->process_count *
+               (sizeof(struct replay_target) + sizeof(struct replay_result));
+}
+
+static struct replay_shared *share_all(const struct replay_plan *plan)
+{
+    struct replay_shared *shared = share(shared_size(plan));
+
+    shared->results = (struct replay_result *)(shared + 1);
+    shared->targets = (struct replay_target *)(shared->results + plan->process_count);
+    shared->addresses = (struct replay_address *)(shared->targets + plan->process_count);
+    return shared;
 }
 
 static size_t ops_of(const struct replay_plan *plan)
@@ -142,8 +144,10 @@ static void wait_children(const struct replay_plan *plan, const pid_t *pids,
 static void run_children(const struct replay_plan *plan, const struct replay_settings *settings,
                          struct replay_shared *shared, int64_t *times)
 {
-    pid_t pids[TRACE_FILES];
+    pid_t *pids = calloc((size_t)plan->process_count, sizeof(*pids));
 
+    if (!pids)
+        die("there is no memory");
     fflush(NULL);
     for (int i = 0; i < plan->process_count; i++) {
         pids[i] = fork();
@@ -156,6 +160,7 @@ static void run_children(const struct replay_plan *plan, const struct replay_set
         times += plan->processes[i].op_count;
     }
     wait_children(plan, pids, shared);
+    free(pids);
 }
 
 static int by_time(const void *a, const void *b)
@@ -219,29 +224,40 @@ static void print_place(const struct replay_plan *plan, const struct replay_proc
     fprintf(stderr, "%" PRIu64 " bytes, tag 0x%" PRIx64 ", peer %s\n", op->len, op->tag, peer);
 }
 
+/* Of many processes, the first. */
+static void print_more(const char *what, int count)
+{
+    if (count > SHOWN)
+        fprintf(stderr, "fi_replay: and %d more %s\n", count - SHOWN, what);
+}
+
 /* Where the others were when one process failed. */
 static void print_places(const struct replay_plan *plan, const struct replay_shared *shared)
 {
+    int standing = 0, strange = 0;
+
     for (int i = 0; i < plan->process_count; i++) {
         const struct replay_process *process = &plan->processes[i];
         int at = shared->results[i].step;
 
-        if (at < process->step_count)
+        if (at < process->step_count && standing++ < SHOWN)
             print_place(plan, process, &process->steps[at]);
     }
+    print_more("that stand still", standing);
     for (int i = 0; plan->process_count > 1 && i < plan->process_count; i++)
-        if (plan->processes[i].strange)
+        if (plan->processes[i].strange && strange++ < SHOWN)
             fprintf(stderr,
                     "fi_replay: %s: %u of its %u receives got messages that none of these files "
                     "is known to have sent: is the trace of a process missing?\n",
                     plan->processes[i].name, plan->processes[i].strange,
                     plan->processes[i].received);
+    print_more("that got such messages", strange);
 }
 
 static bool run_stack(const struct replay_plan *plan, const struct replay_settings *settings,
                       struct outcome *outcome)
 {
-    struct replay_shared *shared = share(sizeof(*shared));
+    struct replay_shared *shared = share_all(plan);
     int64_t *times = share(ops_of(plan) * sizeof(*times) + 1);
     int64_t first = INT64_MAX, last = 0;
     bool ok;
@@ -266,7 +282,7 @@ static bool run_stack(const struct replay_plan *plan, const struct replay_settin
         sort_times(plan, times, outcome);
     else
         print_places(plan, shared);
-    munmap(shared, sizeof(*shared));
+    munmap(shared, shared_size(plan));
     munmap(times, ops_of(plan) * sizeof(*times) + 1);
     return ok;
 }
@@ -330,7 +346,16 @@ static void print_elapsed(const struct outcome *outcomes, int count, const char 
 
 static void print_left(const struct replay_plan *plan)
 {
-    for (int i = 0; i < plan->process_count; i++)
+    for (int why = 0; plan->process_count > SHOWN && why < REPLAY_LEFT; why++) {
+        unsigned long left = 0;
+
+        for (int i = 0; i < plan->process_count; i++)
+            left += plan->processes[i].left[why];
+        if (left)
+            printf("%d processes: left out: %lu %s\n", plan->process_count, left,
+                   replay_left_texts[why]);
+    }
+    for (int i = 0; plan->process_count <= SHOWN && i < plan->process_count; i++)
         for (int why = 0; why < REPLAY_LEFT; why++)
             if (plan->processes[i].left[why])
                 printf("%s: left out: %u %s\n", plan->processes[i].name,

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fi_trace(1): shows what the layer `trace` has recorded. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "trace_print.h"
 
@@ -34,46 +31,14 @@ static void fail(const char *path)
     exit(1);
 }
 
-/* The process may still be writing: one reading of the whole. */
-static void *read_file(const char *path, size_t *ret_len)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    size_t len = 0;
-    ssize_t rc = 1;
-    char *data;
-
-    if (fd < 0 || fstat(fd, &info))
-        fail(path);
-    data = malloc((size_t)info.st_size + 1);
-    if (!data)
-        fail(path);
-    while (len < (size_t)info.st_size && rc > 0) {
-        rc = read(fd, data + len, (size_t)info.st_size - len);
-        if (rc < 0)
-            fail(path);
-        len += (size_t)rc;
-    }
-    close(fd);
-    *ret_len = len;
-    return data;
-}
-
 static void add(struct trace_model *model, const char *path)
 {
     char why[512];
-    size_t len;
-    void *data = read_file(path, &len);
 
-    if (model->file_count == TRACE_FILES) {
-        fprintf(stderr, "fi_trace: at most %d files\n", TRACE_FILES);
-        exit(1);
-    }
-    if (!trace_add(model, path, data, len, why, sizeof(why))) {
+    if (!trace_add_file(model, path, why, sizeof(why))) {
         fprintf(stderr, "fi_trace: %s\n", why);
         exit(1);
     }
-    free(data);
 }
 
 static int64_t time_of(const char *option, const char *text)

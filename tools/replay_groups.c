@@ -97,11 +97,9 @@ static bool are_alike(const struct replay_groups *groups, int one, int two)
             (!has_root(which) || root_of(groups, one) == root_of(groups, two)));
 }
 
-/* From the first of each member on, for as long as all did the same. */
-static void compare_members(struct replay_groups *groups, const struct replay_whole *whole)
+/* From the first of each member on, for as long as all did the same. at: room for all members. */
+static void compare_members(struct replay_groups *groups, const struct replay_whole *whole, int *at)
 {
-    int at[TRACE_FILES];
-
     for (uint32_t i = 0; i < whole->size; i++)
         at[i] = groups->joins[whole->join[i]].first;
     for (;;) {
@@ -117,26 +115,38 @@ static void compare_members(struct replay_groups *groups, const struct replay_wh
 
 /* ---- All of it ---- */
 
+static bool find(struct replay_groups *groups, const int *layer)
+{
+    const size_t room = (size_t)groups->model->op_count + 1;
+    int *at;
+
+    groups->join_of = calloc(room, sizeof(*groups->join_of));
+    groups->next_of = calloc(room, sizeof(*groups->next_of));
+    groups->alike = calloc(room, sizeof(*groups->alike));
+    if (!groups->join_of || !groups->next_of || !groups->alike || !replay_joins_find(groups, layer))
+        return false;
+    find_collectives(groups, layer);
+    at = malloc(((size_t)groups->largest + 1) * sizeof(*at));
+    for (int i = 0; at && i < groups->all_count; i++)
+        if (replay_is_whole(&groups->all[i]))
+            compare_members(groups, &groups->all[i], at);
+    if (!at)
+        return false;
+    free(at);
+    return true;
+}
+
 struct replay_groups *replay_groups_find(const struct trace_model *model, const int *layer)
 {
     struct replay_groups *groups = calloc(1, sizeof(*groups));
-    const size_t room = (size_t)model->op_count + 1;
 
     if (!groups)
         return NULL;
     groups->model = model;
-    groups->join_of = calloc(room, sizeof(*groups->join_of));
-    groups->next_of = calloc(room, sizeof(*groups->next_of));
-    groups->alike = calloc(room, sizeof(*groups->alike));
-    if (!groups->join_of || !groups->next_of || !groups->alike) {
+    if (!find(groups, layer)) {
         replay_groups_free(groups);
         return NULL;
     }
-    replay_joins_find(groups, layer);
-    find_collectives(groups, layer);
-    for (int i = 0; i < groups->all_count; i++)
-        if (replay_is_whole(&groups->all[i]))
-            compare_members(groups, &groups->all[i]);
     return groups;
 }
 
@@ -207,6 +217,10 @@ void replay_groups_free(struct replay_groups *groups)
 {
     if (!groups)
         return;
+    for (int i = 0; i < groups->all_count; i++)
+        free(groups->all[i].join);
+    free(groups->all);
+    free(groups->joins);
     free(groups->join_of);
     free(groups->next_of);
     free(groups->alike);

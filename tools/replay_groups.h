@@ -5,10 +5,6 @@
 
 #include "replay_plan.h"
 
-enum {
-    REPLAY_JOINS = 1024 /* of all processes; those after are not known */
-};
-
 struct replay_join {
     int file;
     uint32_t object; /* the endpoint */
@@ -29,20 +25,20 @@ struct replay_whole {
     uint32_t size, there;
     int turn;
     bool damaged;
-    int join[TRACE_FILES]; /* by rank */
+    int *join; /* by rank */
 };
 
 struct replay_groups {
     const struct trace_model *model;
-    struct replay_join joins[REPLAY_JOINS];
-    struct replay_whole all[REPLAY_JOINS];
-    int join_count, all_count;
-    int *join_of, *next_of; /* by operation of the model */
+    struct replay_join *joins; /* of all processes */
+    struct replay_whole *all;
+    int join_count, all_count, largest; /* largest: most members of a group */
+    int *join_of, *next_of;             /* by operation of the model */
     bool *alike;
 };
 
-/* Sets joins, all and their counts; layer: as replay_groups_find. */
-void replay_joins_find(struct replay_groups *groups, const int *layer);
+/* Sets joins, all and their counts; layer: as replay_groups_find. False without memory. */
+bool replay_joins_find(struct replay_groups *groups, const int *layer);
 
 /* All members are there, once each. */
 static inline bool replay_is_whole(const struct replay_whole *whole)

@@ -15,16 +15,15 @@
 
 static void add_call(struct replay_groups *groups, int index, const struct trace_event *event)
 {
-    if (groups->join_count < REPLAY_JOINS)
-        groups->joins[groups->join_count++] = (struct replay_join){.file = event->file,
-                                                                   .object = event->record.object,
-                                                                   .number = event->record.buf,
-                                                                   .called = index,
-                                                                   .joined = TRACE_NONE,
-                                                                   .all = TRACE_NONE,
-                                                                   .place = TRACE_NONE,
-                                                                   .first = TRACE_NONE,
-                                                                   .last = TRACE_NONE};
+    groups->joins[groups->join_count++] = (struct replay_join){.file = event->file,
+                                                               .object = event->record.object,
+                                                               .number = event->record.buf,
+                                                               .called = index,
+                                                               .joined = TRACE_NONE,
+                                                               .all = TRACE_NONE,
+                                                               .place = TRACE_NONE,
+                                                               .first = TRACE_NONE,
+                                                               .last = TRACE_NONE};
 }
 
 static void add_completion(struct replay_groups *groups, int index, const struct trace_event *event)
@@ -35,15 +34,16 @@ static void add_completion(struct replay_groups *groups, int index, const struct
         if (join->file != event->file || join->number != event->record.tag ||
             join->joined != TRACE_NONE)
             continue;
-        if (event->record.len > TRACE_FILES || event->flags >= event->record.len ||
-            (uint64_t)event->member_count != event->record.len)
-            return; /* more members than there can be traces, or damaged */
+        if (event->flags >= event->record.len || (uint64_t)event->member_count != event->record.len)
+            return; /* more members than a trace lists, or damaged */
         join->joined = index;
         join->size = (uint32_t)event->record.len;
         join->rank = (uint32_t)event->flags;
         join->common = event->data;
         join->addr = event->record.peer;
         join->members = groups->model->members + event->members;
+        if (event->member_count > groups->largest)
+            groups->largest = event->member_count;
         return;
     }
 }
@@ -52,6 +52,18 @@ static bool is_same(const struct replay_join *one, const struct replay_join *two
 {
     return one->common == two->common && one->size == two->size && one->rank == two->rank &&
            one->file == two->file && one->object == two->object;
+}
+
+static bool make_room(struct replay_groups *groups)
+{
+    const struct trace_model *model = groups->model;
+    size_t room = 1;
+
+    for (int i = 0; i < model->event_count; i++)
+        room += replay_is_join(model, &model->events[i]);
+    groups->joins = calloc(room, sizeof(*groups->joins));
+    groups->all = calloc(room, sizeof(*groups->all));
+    return groups->joins && groups->all;
 }
 
 /* Joins that did not complete have no members, and take no turn. */
@@ -86,19 +98,25 @@ static struct replay_whole *whole_of(struct replay_groups *groups, const struct 
         if (whole->common == join->common && whole->size == join->size && whole->turn == join->turn)
             return whole;
     }
-    whole = &groups->all[groups->all_count++]; /* at most one for each join */
+    whole = &groups->all[groups->all_count]; /* at most one for each join */
     *whole = (struct replay_whole){.common = join->common, .size = join->size, .turn = join->turn};
-    for (int i = 0; i < TRACE_FILES; i++)
+    whole->join = malloc(join->size * sizeof(*whole->join));
+    if (!whole->join)
+        return NULL;
+    for (uint32_t i = 0; i < join->size; i++)
         whole->join[i] = TRACE_NONE;
+    groups->all_count++;
     return whole;
 }
 
 /* An endpoint is one member, and a member is one endpoint: files may be given twice. */
-static void add_to_whole(struct replay_groups *groups, int number)
+static bool add_to_whole(struct replay_groups *groups, int number)
 {
     struct replay_join *join = &groups->joins[number];
     struct replay_whole *whole = whole_of(groups, join);
 
+    if (!whole)
+        return false;
     join->all = (int)(whole - groups->all);
     for (uint32_t i = 0; i < whole->size; i++) {
         const struct replay_join *other =
@@ -110,27 +128,37 @@ static void add_to_whole(struct replay_groups *groups, int number)
     if (whole->join[join->rank] == TRACE_NONE)
         whole->there++;
     whole->join[join->rank] = number;
+    return true;
 }
 
-static void find_wholes(struct replay_groups *groups)
+static bool find_wholes(struct replay_groups *groups)
 {
-    int places[TRACE_FILES] = {0};
+    int *places = calloc((size_t)groups->model->file_count + 1, sizeof(*places));
 
-    for (int i = 0; i < groups->join_count; i++)
-        if (groups->joins[i].joined != TRACE_NONE)
-            add_to_whole(groups, i);
+    if (!places)
+        return false;
+    for (int i = 0; i < groups->join_count; i++) {
+        if (groups->joins[i].joined != TRACE_NONE && !add_to_whole(groups, i)) {
+            free(places);
+            return false;
+        }
+    }
     for (int i = 0; i < groups->join_count; i++) {
         struct replay_join *join = &groups->joins[i];
 
         if (join->all != TRACE_NONE && replay_is_whole(&groups->all[join->all]))
             join->place = places[join->file]++;
     }
+    free(places);
+    return true;
 }
 
-void replay_joins_find(struct replay_groups *groups, const int *layer)
+bool replay_joins_find(struct replay_groups *groups, const int *layer)
 {
+    if (!make_room(groups))
+        return false;
     find_joins(groups, layer);
-    find_wholes(groups);
+    return find_wholes(groups);
 }
 
 /* ---- For the plan ---- */
@@ -141,8 +169,15 @@ static bool set_group(const struct replay_groups *groups, const struct replay_jo
     const struct replay_whole *whole = &groups->all[join->all];
     struct replay_group *group = &plan->processes[join->file].groups[join->place];
 
-    *group = (struct replay_group){
-        .size = join->size, .rank = join->rank, .called = join->called, .joined = join->joined};
+    *group = (struct replay_group){.size = join->size,
+                                   .rank = join->rank,
+                                   .members = malloc(join->size * sizeof(*group->members)),
+                                   .addrs = malloc(join->size * sizeof(*group->addrs)),
+                                   .called = join->called,
+                                   .joined = join->joined};
+    plan->processes[join->file].group_count++;
+    if (!group->members || !group->addrs)
+        return false;
     for (uint32_t i = 0; i < join->size; i++) {
         const struct replay_join *member = &groups->joins[whole->join[i]];
 
@@ -178,7 +213,6 @@ bool replay_groups_set(const struct replay_groups *groups, struct replay_plan *p
             continue;
         if (!set_group(groups, join, plan))
             return false;
-        plan->processes[join->file].group_count++;
         plan->collectives = true;
     }
     return true;

@@ -162,7 +162,7 @@ static void close_fid(struct fid *fid)
 void replay_close(struct replay_player *player)
 {
     replay_groups_close(player);
-    for (int i = 0; i < REPLAY_ENDPOINTS; i++)
+    for (int i = 0; player->eps && i < player->plan->endpoint_count; i++)
         close_fid(player->eps[i] ? &player->eps[i]->fid : NULL);
     close_fid(player->local ? &player->local->fid : NULL);
     close_fid(player->target ? &player->target->fid : NULL);
@@ -173,4 +173,7 @@ void replay_close(struct replay_player *player)
     close_fid(player->fabric ? &player->fabric->fid : NULL);
     fi_freeinfo(player->info);
     free(player->running);
+    free(player->eps);
+    free(player->addrs);
+    free(player->messages);
 }

@@ -28,7 +28,7 @@ struct order {
         bool taken;
     } * victims; /* that may have been cancelled; sorted */
     int victim_count;
-    uint64_t messages[REPLAY_ENDPOINTS]; /* of receives for several, so far */
+    uint64_t *messages; /* of receives for several, so far */
     int64_t first, last;
 };
 
@@ -229,28 +229,37 @@ static bool add_event(struct order *order, const struct trace_event *event)
     return true;
 }
 
-bool replay_order_set(const struct trace_model *model, struct replay_plan *plan, const int *of,
-                      const int *layer, char *why, size_t why_size)
+static bool add_events(struct order *order, char *why, size_t why_size)
 {
-    struct order order = {.model = model, .plan = plan, .op_of = of, .layer = layer, .first = -1};
+    const struct trace_model *model = order->model;
 
-    if (!find_victims(&order)) {
-        snprintf(why, why_size, "there is no memory");
-        return false;
-    }
     for (int i = 0; i < model->event_count; i++) {
         const struct trace_event *event = &model->events[model->order[i]];
 
-        if (add_event(&order, event))
+        if (add_event(order, event))
             continue;
         snprintf(why, why_size,
                  "%s: it has receives for several messages that do not say so (FI_MULTI_RECV is "
                  "a default flag of their endpoint), which cannot be replayed",
                  model->files[event->file]->name);
-        free(order.victims);
         return false;
     }
-    plan->elapsed = order.first < 0 ? 0 : order.last - order.first;
-    free(order.victims);
+    order->plan->elapsed = order->first < 0 ? 0 : order->last - order->first;
     return true;
+}
+
+bool replay_order_set(const struct trace_model *model, struct replay_plan *plan, const int *of,
+                      const int *layer, char *why, size_t why_size)
+{
+    struct order order = {.model = model, .plan = plan, .op_of = of, .layer = layer, .first = -1};
+    bool ok = false;
+
+    order.messages = calloc((size_t)plan->endpoint_count + 1, sizeof(*order.messages));
+    if (!order.messages || !find_victims(&order))
+        snprintf(why, why_size, "there is no memory");
+    else
+        ok = add_events(&order, why, why_size);
+    free(order.messages);
+    free(order.victims);
+    return ok;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who a peer is: a trace has no addresses of the network.
+ * Who a peer is. A trace tells the addresses of endpoints whose program asked for them
+ * (fi_getname), and what addresses were inserted (replay_names.c). Traces before version 4 do not,
+ * and programs may know addresses from elsewhere:
  *
  * Most programs insert the addresses of all processes in one order: then a number means the same
  * process in every trace, and the numbers of the processes are those under which most messages that
@@ -18,8 +20,8 @@
 #include "replay_plan.h"
 
 enum {
-    PEERS = 4096,
-    BUCKETS = 64 /* of tags and lengths */
+    BUCKETS = 64, /* of tags and lengths */
+    ROUNDS = 64   /* of swaps, at most */
 };
 
 /* Messages, by tag and length. */
@@ -27,21 +29,36 @@ struct histogram {
     unsigned count[BUCKETS];
 };
 
+/* How many messages for what endpoint `ep` calls `peer` arrived in endpoint `to`. */
+struct peer_vote {
+    int ep, to;
+    uint64_t peer;
+    unsigned votes;
+};
+
 struct replay_peers {
     const struct replay_plan *plan;
+    struct replay_names *names;
     bool numbered;
-    int process_of[TRACE_FILES]; /* by number */
-    struct peer_votes {
-        int ep;
-        uint64_t peer;
-        unsigned votes[REPLAY_ENDPOINTS];
-    } * votes;
-    int vote_count, vote_room;
+    int *process_of;         /* by number */
+    int *endpoint_of;        /* by process, where each has one */
+    struct peer_vote *votes; /* sorted */
+    int vote_count;
+};
+
+/* What a process sent to a number. */
+struct pair {
+    int from, number;
+    struct histogram sent;
 };
 
 struct counts {
-    struct histogram to[TRACE_FILES][TRACE_FILES + 1]; /* sent by a process to a number */
-    struct histogram by[TRACE_FILES];                  /* received by a process */
+    struct histogram *to; /* sent to a number */
+    struct histogram *by; /* received by a process */
+    struct pair *pairs;   /* of processes and numbers that could be their own; in no order */
+    int *pair_of;         /* hashed; -1: none */
+    unsigned mask;
+    int pair_count;
     unsigned sent;
     bool fits; /* all peers have numbers below that of the processes */
 };
@@ -51,6 +68,31 @@ struct counts {
 static unsigned bucket_of(uint64_t tag, uint64_t len)
 {
     return (unsigned)(((tag ^ len * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu) >> 58);
+}
+
+/* Where the number of that pair is, or belongs. */
+static int *pair_place(const struct counts *counts, int from, int number)
+{
+    unsigned at = ((unsigned)from * 2654435761u ^ (unsigned)number * 40503u) & counts->mask;
+
+    while (counts->pair_of[at] >= 0 && (counts->pairs[counts->pair_of[at]].from != from ||
+                                        counts->pairs[counts->pair_of[at]].number != number))
+        at = (at + 1) & counts->mask;
+    return &counts->pair_of[at];
+}
+
+static void count_sent(struct counts *counts, int from, int number, unsigned bucket)
+{
+    int *place = pair_place(counts, from, number);
+
+    if (*place < 0) {
+        *place = counts->pair_count++;
+        counts->pairs[*place].from = from;
+        counts->pairs[*place].number = number;
+    }
+    counts->pairs[*place].sent.count[bucket]++;
+    counts->to[number].count[bucket]++;
+    counts->sent++;
 }
 
 static void count_messages(const struct trace_model *model, const int *op_of, struct counts *counts)
@@ -72,131 +114,180 @@ static void count_messages(const struct trace_model *model, const int *op_of, st
             counts->fits = false;
             return;
         }
-        if (class != TRACE_SEND)
-            continue;
-        counts->to[call->file][call->record.peer]
-            .count[bucket_of(call->record.tag, call->record.len)]++;
-        counts->sent++;
+        if (class == TRACE_SEND)
+            count_sent(counts, call->file, (int)call->record.peer,
+                       bucket_of(call->record.tag, call->record.len));
     }
 }
 
-/* How many of the messages could have been received by another process with these numbers. */
-static unsigned score(const struct counts *counts, const int *process_of, int processes)
+/* How many of the messages for a number could have been received by a process: of others. */
+static unsigned fit(const struct counts *counts, int number, int process)
 {
+    const int pair = *pair_place(counts, process, number);
     unsigned sum = 0;
 
-    for (int number = 0; number < processes; number++) {
-        const int there = process_of[number];
+    for (int bucket = 0; bucket < BUCKETS; bucket++) {
+        unsigned received = counts->by[process].count[bucket];
+        unsigned sent = counts->to[number].count[bucket];
 
-        for (int bucket = 0; bucket < BUCKETS; bucket++) {
-            unsigned sent = 0, received = counts->by[there].count[bucket];
-
-            for (int from = 0; from < processes; from++)
-                if (from != there)
-                    sent += counts->to[from][number].count[bucket];
-            sum += sent < received ? sent : received;
-        }
+        sent -= pair < 0 ? 0 : counts->pairs[pair].sent.count[bucket];
+        sum += sent < received ? sent : received;
     }
     return sum;
 }
 
-static void swap(int *numbers, int a, int b)
+/* Swaps the processes of two numbers where more messages fit then; how many more. */
+static unsigned swap(const struct counts *counts, int *process_of, int a, int b)
 {
-    int kept = numbers[a];
+    const int one = process_of[a], two = process_of[b];
+    const unsigned now = fit(counts, a, one) + fit(counts, b, two);
+    const unsigned then = fit(counts, a, two) + fit(counts, b, one);
 
-    numbers[a] = numbers[b];
-    numbers[b] = kept;
+    if (then <= now)
+        return 0;
+    process_of[a] = two;
+    process_of[b] = one;
+    return then - now;
 }
 
 static void find_numbers(struct replay_peers *peers, const struct counts *counts)
 {
     int processes = peers->plan->process_count, *numbers = peers->process_of;
-    unsigned best = score(counts, numbers, processes);
-    bool better = true;
+    unsigned best = 0, before;
+    int rounds = ROUNDS;
 
-    while (better) {
-        better = false;
-        for (int a = 0; a < processes; a++) {
-            for (int b = a + 1; b < processes; b++) {
-                unsigned now;
-
-                swap(numbers, a, b);
-                now = score(counts, numbers, processes);
-                if (now > best) {
-                    best = now;
-                    better = true;
-                } else {
-                    swap(numbers, a, b);
-                }
-            }
-        }
-    }
+    for (int i = 0; i < processes; i++)
+        best += fit(counts, i, numbers[i]);
+    do {
+        before = best;
+        for (int a = 0; a < processes && best < counts->sent; a++)
+            for (int b = a + 1; b < processes; b++)
+                best += swap(counts, numbers, a, b);
+    } while (best > before && --rounds);
     /* Some messages may never have been received. */
     peers->numbered = (uint64_t)best * 10 >= (uint64_t)counts->sent * 9;
+}
+
+static void counts_finish(struct counts *counts)
+{
+    free(counts->to);
+    free(counts->by);
+    free(counts->pairs);
+    free(counts->pair_of);
+}
+
+/* As many pairs as there can be: no more than operations. */
+static bool counts_init(struct counts *counts, const struct replay_plan *plan, int ops)
+{
+    const size_t processes = (size_t)plan->process_count;
+    size_t pairs = processes * processes < (size_t)ops ? processes * processes : (size_t)ops;
+
+    *counts = (struct counts){.mask = 1};
+    while (counts->mask < 2 * pairs)
+        counts->mask = counts->mask * 2 + 1;
+    counts->to = calloc(processes, sizeof(*counts->to));
+    counts->by = calloc(processes, sizeof(*counts->by));
+    counts->pairs = calloc(pairs + 1, sizeof(*counts->pairs));
+    counts->pair_of = malloc(((size_t)counts->mask + 1) * sizeof(*counts->pair_of));
+    if (!counts->to || !counts->by || !counts->pairs || !counts->pair_of) {
+        counts_finish(counts);
+        return false;
+    }
+    memset(counts->pair_of, 0xff, ((size_t)counts->mask + 1) * sizeof(*counts->pair_of));
+    return true;
 }
 
 static bool number_processes(struct replay_peers *peers, const struct trace_model *model,
                              const int *op_of)
 {
-    struct counts *counts;
+    const struct replay_plan *plan = peers->plan;
+    struct counts counts;
 
-    for (int i = 0; i < TRACE_FILES; i++)
-        peers->process_of[i] = i;
-    if (peers->plan->process_count <= 2 ||
-        peers->plan->endpoint_count != peers->plan->process_count)
-        return true;
-    counts = calloc(1, sizeof(*counts));
-    if (!counts)
+    peers->process_of = calloc((size_t)plan->process_count + 1, sizeof(int));
+    peers->endpoint_of = calloc((size_t)plan->process_count + 1, sizeof(int));
+    if (!peers->process_of || !peers->endpoint_of)
         return false;
-    count_messages(model, op_of, counts);
-    if (counts->fits && counts->sent)
-        find_numbers(peers, counts);
-    free(counts);
+    for (int i = 0; i < plan->process_count; i++)
+        peers->process_of[i] = i;
+    for (int i = 0; i < plan->endpoint_count; i++)
+        peers->endpoint_of[plan->endpoints[i].process] = i;
+    if (plan->process_count <= 2 || plan->endpoint_count != plan->process_count)
+        return true;
+    if (!counts_init(&counts, plan, model->op_count))
+        return false;
+    count_messages(model, op_of, &counts);
+    if (counts.fits && counts.sent)
+        find_numbers(peers, &counts);
+    counts_finish(&counts);
     return true;
 }
 
 /* ---- Votes ---- */
 
-static struct peer_votes *votes_of(struct replay_peers *peers, int ep, uint64_t peer)
+static int by_peer(const void *a, const void *b)
 {
-    for (int i = 0; i < peers->vote_count; i++)
-        if (peers->votes[i].ep == ep && peers->votes[i].peer == peer)
-            return &peers->votes[i];
-    if (peers->vote_count == PEERS)
-        return NULL;
-    if (peers->vote_count == peers->vote_room) {
-        int room = peers->vote_room ? peers->vote_room * 2 : 16;
-        struct peer_votes *votes = realloc(peers->votes, (size_t)room * sizeof(*votes));
+    const struct peer_vote *one = a, *two = b;
 
-        if (!votes)
-            return NULL;
-        peers->votes = votes;
-        peers->vote_room = room;
-    }
-    memset(&peers->votes[peers->vote_count], 0, sizeof(*peers->votes));
-    peers->votes[peers->vote_count].ep = ep;
-    peers->votes[peers->vote_count].peer = peer;
-    return &peers->votes[peers->vote_count++];
+    if (one->ep != two->ep)
+        return one->ep < two->ep ? -1 : 1;
+    return one->peer < two->peer ? -1 : one->peer > two->peer;
 }
 
-static void count_arrivals(struct replay_peers *peers, const struct trace_model *model,
+static int by_vote(const void *a, const void *b)
+{
+    const struct peer_vote *one = a, *two = b;
+    int order = by_peer(a, b);
+
+    return order ? order : one->to < two->to ? -1 : one->to > two->to;
+}
+
+static bool count_arrivals(struct replay_peers *peers, const struct trace_model *model,
                            const int *op_of)
 {
+    struct peer_vote *votes = calloc((size_t)model->op_count + 1, sizeof(*votes));
+    int count = 0;
+
+    peers->votes = votes;
+    if (!votes)
+        return false;
     for (int i = 0; i < model->op_count; i++) {
         const struct trace_event *call = &model->events[model->ops[i].call], *there;
         int receive = model->ops[i].arrived;
-        struct peer_votes *votes;
-        int from, to;
 
         if (op_of[i] == TRACE_NONE || receive == TRACE_NONE || op_of[receive] == TRACE_NONE)
             continue;
         there = &model->events[model->ops[receive].call];
-        from = peers->plan->processes[call->file].ops[op_of[i]].ep;
-        to = peers->plan->processes[there->file].ops[op_of[receive]].ep;
-        votes = votes_of(peers, from, call->record.peer);
-        if (votes)
-            votes->votes[to]++;
+        votes[count++] =
+            (struct peer_vote){.ep = peers->plan->processes[call->file].ops[op_of[i]].ep,
+                               .to = peers->plan->processes[there->file].ops[op_of[receive]].ep,
+                               .peer = call->record.peer,
+                               .votes = 1};
     }
+    qsort(votes, (size_t)count, sizeof(*votes), by_vote);
+    for (int i = 0; i < count; i++) {
+        if (i && by_vote(&votes[peers->vote_count - 1], &votes[i]) == 0)
+            votes[peers->vote_count - 1].votes++;
+        else
+            votes[peers->vote_count++] = votes[i];
+    }
+    return true;
+}
+
+/* The endpoint with most votes; REPLAY_ANY: there is none. */
+static int voted(const struct replay_peers *peers, int ep, uint64_t peer)
+{
+    const struct peer_vote key = {.ep = ep, .peer = peer};
+    const struct peer_vote *end = peers->votes + peers->vote_count, *best;
+    const struct peer_vote *it =
+        bsearch(&key, peers->votes, (size_t)peers->vote_count, sizeof(key), by_peer);
+
+    if (!it)
+        return REPLAY_ANY;
+    while (it > peers->votes && by_peer(it - 1, &key) == 0)
+        it--;
+    for (best = it; it < end && by_peer(it, &key) == 0; it++)
+        best = it->votes > best->votes ? it : best;
+    return best->to;
 }
 
 /* The only other endpoint there is; REPLAY_ANY when there are several. */
@@ -237,48 +328,43 @@ static int member_of(const struct replay_plan *plan, int ep, uint64_t peer)
 /* ---- All of it ---- */
 
 struct replay_peers *replay_peers_find(const struct trace_model *model,
-                                       const struct replay_plan *plan, const int *op_of)
+                                       const struct replay_plan *plan, const int *op_of,
+                                       const int *layer)
 {
     struct replay_peers *peers = calloc(1, sizeof(*peers));
 
     if (!peers)
         return NULL;
     peers->plan = plan;
-    if (!number_processes(peers, model, op_of)) {
+    peers->names = replay_names_find(model, plan, layer);
+    if (!peers->names || !number_processes(peers, model, op_of) ||
+        !count_arrivals(peers, model, op_of)) {
         replay_peers_free(peers);
         return NULL;
     }
-    count_arrivals(peers, model, op_of);
     return peers;
 }
 
 int replay_peers_of(const struct replay_peers *peers, int ep, uint64_t peer)
 {
-    const struct replay_plan *plan = peers->plan;
-    int best = member_of(plan, ep, peer);
+    int found = replay_names_of(peers->names, ep, peer);
 
-    if (best != REPLAY_ANY)
-        return best;
-    for (int i = 0; peers->numbered && i < plan->endpoint_count; i++)
-        if (peer < (uint64_t)plan->process_count &&
-            plan->endpoints[i].process == peers->process_of[peer])
-            return i;
-    for (int i = 0; i < peers->vote_count; i++) {
-        const struct peer_votes *it = &peers->votes[i];
-
-        if (it->ep != ep || it->peer != peer)
-            continue;
-        for (int to = 0; to < plan->endpoint_count; to++)
-            if (it->votes[to] && (best == REPLAY_ANY || it->votes[to] > it->votes[best]))
-                best = to;
-    }
-    return best != REPLAY_ANY ? best : other_endpoint(plan, ep);
+    if (found == REPLAY_ANY)
+        found = member_of(peers->plan, ep, peer);
+    if (found == REPLAY_ANY && peers->numbered && peer < (uint64_t)peers->plan->process_count)
+        found = peers->endpoint_of[peers->process_of[peer]];
+    if (found == REPLAY_ANY)
+        found = voted(peers, ep, peer);
+    return found != REPLAY_ANY ? found : other_endpoint(peers->plan, ep);
 }
 
 void replay_peers_free(struct replay_peers *peers)
 {
     if (!peers)
         return;
+    replay_names_free(peers->names);
+    free(peers->process_of);
+    free(peers->endpoint_of);
     free(peers->votes);
     free(peers);
 }

@@ -17,8 +17,8 @@ const char *const replay_class_names[REPLAY_CLASSES] = {
 struct maker {
     const struct trace_model *model;
     struct replay_plan *plan;
-    int layer[TRACE_FILES]; /* the uppermost of each file */
-    int *op_of;             /* number in its process, by operation of the model; TRACE_NONE */
+    int *layer; /* the uppermost of each file */
+    int *op_of; /* number in its process, by operation of the model; TRACE_NONE */
     struct replay_peers *peers;
     struct replay_groups *groups;
     char *why;
@@ -38,19 +38,26 @@ static unsigned parts_of(const char *stack)
     return parts;
 }
 
+/* Which layers have operations: WEFT_TRACE_LAYERS of each file. NULL without memory. */
+static bool *used_layers(const struct trace_model *model)
+{
+    bool *used = calloc((size_t)model->file_count + 1, WEFT_TRACE_LAYERS);
+
+    for (int i = 0; used && i < model->op_count; i++) {
+        const struct trace_event *call = &model->events[model->ops[i].call];
+
+        if (call->record.layer < WEFT_TRACE_LAYERS)
+            used[call->file * WEFT_TRACE_LAYERS + call->record.layer] = true;
+    }
+    return used;
+}
+
 /* The one that stands on most; of equals the one that was opened last. */
-static bool choose_layer(struct maker *maker, int file)
+static bool choose_layer(struct maker *maker, int file, const bool *used)
 {
     const struct weft_trace_header *header = &maker->model->files[file]->header;
-    bool used[WEFT_TRACE_LAYERS] = {false};
     unsigned best = 0;
 
-    for (int i = 0; i < maker->model->op_count; i++) {
-        const struct trace_event *call = &maker->model->events[maker->model->ops[i].call];
-
-        if (call->file == file && call->record.layer < WEFT_TRACE_LAYERS)
-            used[call->record.layer] = true;
-    }
     maker->layer[file] = TRACE_NONE;
     for (int i = 0; i < WEFT_TRACE_LAYERS; i++) {
         if (!used[i] || parts_of(header->layers[i]) < best)
@@ -63,7 +70,7 @@ static bool choose_layer(struct maker *maker, int file)
     return true;
 }
 
-static bool check_file(struct maker *maker, int file)
+static bool check_file(struct maker *maker, int file, const bool *used)
 {
     const struct trace_file_info *info = maker->model->files[file];
 
@@ -81,20 +88,48 @@ static bool check_file(struct maker *maker, int file)
                       "%s: not all threads have their records in it; record again with "
                       "trace(threads=...)",
                       info->name);
-    return choose_layer(maker, file);
+    return choose_layer(maker, file, used);
+}
+
+static bool check_files(struct maker *maker)
+{
+    bool *used = used_layers(maker->model), ok = used || REFUSE(maker, "there is no memory");
+
+    for (int file = 0; ok && file < maker->model->file_count; file++)
+        ok = check_file(maker, file, used + file * WEFT_TRACE_LAYERS);
+    free(used);
+    return ok;
 }
 
 /* ---- Endpoints ---- */
 
+static bool is_endpoint(const struct replay_plan *plan, int index, int process, uint32_t object)
+{
+    return index < plan->endpoint_count && plan->endpoints[index].process == process &&
+           plan->endpoints[index].object == object;
+}
+
 int replay_endpoint_of(struct replay_plan *plan, int process, uint32_t object)
 {
+    int *found = &plan->processes[process].found;
+
+    if (is_endpoint(plan, *found, process, object))
+        return *found;
     for (int i = 0; i < plan->endpoint_count; i++)
-        if (plan->endpoints[i].process == process && plan->endpoints[i].object == object)
-            return i;
-    if (plan->endpoint_count == REPLAY_ENDPOINTS)
-        return -1;
+        if (is_endpoint(plan, i, process, object))
+            return *found = i;
+    if (plan->endpoint_count == plan->endpoint_room) {
+        int room = plan->endpoint_room ? plan->endpoint_room * 2 : 16;
+        struct replay_endpoint *endpoints =
+            realloc(plan->endpoints, (size_t)room * sizeof(*endpoints));
+
+        if (!endpoints)
+            return -1;
+        plan->endpoints = endpoints;
+        plan->endpoint_room = room;
+    }
     plan->endpoints[plan->endpoint_count] = (struct replay_endpoint){process, object, 0, 0};
-    return plan->endpoint_count++;
+    return *found = plan->endpoint_count++;
 }
 
 /* ---- Operations ---- */
@@ -149,8 +184,7 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
                       process->name);
     op->ep = replay_endpoint_of(maker->plan, call->file, call->record.object);
     if (op->ep < 0)
-        return REFUSE(maker, "%s: there are more than %d endpoints", process->name,
-                      REPLAY_ENDPOINTS);
+        return REFUSE(maker, "there is no memory");
     op->tag = call->record.tag;
     op->ignore = op->class == REPLAY_RECV ? call->key : 0;
     op->cq_data = call->data;
@@ -172,13 +206,29 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     return true;
 }
 
-static int events_of_file(const struct maker *maker, int file)
+/* Room for what each process may have: no more than its file has events. */
+static bool make_processes(struct maker *maker)
 {
-    int count = 0;
+    const struct trace_model *model = maker->model;
+    struct replay_plan *plan = maker->plan;
+    int *events = calloc((size_t)model->file_count + 1, sizeof(*events));
+    bool ok;
 
-    for (int i = 0; i < maker->model->event_count; i++)
-        count += maker->model->events[i].file == file;
-    return count;
+    plan->processes = calloc((size_t)model->file_count + 1, sizeof(*plan->processes));
+    ok = events && plan->processes;
+    plan->process_count = plan->processes ? model->file_count : 0;
+    for (int i = 0; ok && i < model->event_count; i++)
+        events[model->events[i].file]++;
+    for (int i = 0; ok && i < plan->process_count; i++) {
+        struct replay_process *process = &plan->processes[i];
+
+        process->name = model->files[i]->name;
+        process->ops = calloc((size_t)events[i] + 1, sizeof(*process->ops));
+        process->steps = calloc((size_t)events[i] + 1, sizeof(*process->steps));
+        ok = process->ops && process->steps;
+    }
+    free(events);
+    return ok || REFUSE(maker, "there is no memory");
 }
 
 /* Why nothing of a process is left to do: the reason that most have. */
@@ -192,22 +242,15 @@ static bool refuse_all(struct maker *maker, const struct replay_process *process
                   replay_left_texts[most]);
 }
 
-static bool read_ops(struct maker *maker, int file)
+static bool read_ops(struct maker *maker)
 {
-    struct replay_process *process = &maker->plan->processes[file];
-    int room = events_of_file(maker, file);
-
-    process->name = maker->model->files[file]->name;
-    process->ops = calloc((size_t)room + 1, sizeof(*process->ops));
-    process->steps = calloc((size_t)room + 1, sizeof(*process->steps));
-    if (!process->ops || !process->steps)
-        return REFUSE(maker, "there is no memory");
     for (int i = 0; i < maker->model->op_count; i++) {
         const struct trace_event *call = call_of(maker, i);
+        struct replay_process *process = &maker->plan->processes[call->file];
         struct replay_op *op = &process->ops[process->op_count];
         enum replay_left left;
 
-        if (call->file != file || !is_above(maker, call))
+        if (!is_above(maker, call))
             continue;
         memset(op, 0, sizeof(*op));
         left = trace_class_of(maker->model, call) == TRACE_COLLECTIVE
@@ -221,8 +264,9 @@ static bool read_ops(struct maker *maker, int file)
             return false;
         maker->op_of[i] = process->op_count++;
     }
-    if (!process->op_count)
-        return refuse_all(maker, process);
+    for (int i = 0; i < maker->plan->process_count; i++)
+        if (!maker->plan->processes[i].op_count)
+            return refuse_all(maker, &maker->plan->processes[i]);
     return true;
 }
 
@@ -264,7 +308,7 @@ static bool set_peer(struct maker *maker, int index)
 
 static bool set_peers(struct maker *maker)
 {
-    maker->peers = replay_peers_find(maker->model, maker->plan, maker->op_of);
+    maker->peers = replay_peers_find(maker->model, maker->plan, maker->op_of, maker->layer);
     if (!maker->peers)
         return REFUSE(maker, "there is no memory");
     for (int i = 0; i < maker->model->op_count; i++) {
@@ -347,18 +391,15 @@ static bool make(struct maker *maker)
 
     for (int i = 0; i < model->op_count; i++)
         maker->op_of[i] = TRACE_NONE;
-    for (int file = 0; file < model->file_count; file++)
-        if (!check_file(maker, file))
-            return false;
+    if (!make_processes(maker) || !check_files(maker))
+        return false;
     maker->groups = replay_groups_find(model, maker->layer);
     if (!maker->groups)
         return REFUSE(maker, "there is no memory");
-    for (int file = 0; file < model->file_count; file++)
-        if (!read_ops(maker, file))
-            return false;
+    if (!read_ops(maker))
+        return false;
     if (!replay_groups_set(maker->groups, plan))
-        return REFUSE(maker, "there is no memory, or there are more than %d endpoints",
-                      REPLAY_ENDPOINTS);
+        return REFUSE(maker, "there is no memory");
     snprintf(plan->recorded, sizeof(plan->recorded), "%s",
              model->files[0]->header.layers[maker->layer[0]]);
     for (int i = 0; i < plan->process_count; i++)
@@ -377,10 +418,11 @@ bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan,
     bool ok;
 
     memset(plan, 0, sizeof(*plan));
-    plan->process_count = model->file_count; /* for replay_plan_free */
     maker.op_of = calloc((size_t)model->op_count + 1, sizeof(*maker.op_of));
-    ok = maker.op_of ? make(&maker) : REFUSE(&maker, "there is no memory");
+    maker.layer = calloc((size_t)model->file_count + 1, sizeof(*maker.layer));
+    ok = maker.op_of && maker.layer ? make(&maker) : REFUSE(&maker, "there is no memory");
     free(maker.op_of);
+    free(maker.layer);
     replay_peers_free(maker.peers);
     replay_groups_free(maker.groups);
     if (!ok)
@@ -395,9 +437,15 @@ void replay_plan_free(struct replay_plan *plan)
 
         free(process->ops);
         free(process->steps);
+        for (int n = 0; n < process->group_count; n++) {
+            free(process->groups[n].members);
+            free(process->groups[n].addrs);
+        }
         free(process->groups);
         free(process->buffers.pieces);
         free(process->target.pieces);
     }
+    free(plan->processes);
+    free(plan->endpoints);
     memset(plan, 0, sizeof(*plan));
 }

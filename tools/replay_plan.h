@@ -10,8 +10,7 @@
 #include "trace_model.h"
 
 enum {
-    REPLAY_ANY = -1,       /* of peers: not told */
-    REPLAY_ENDPOINTS = 256 /* of all processes */
+    REPLAY_ANY = -1 /* of peers: not told */
 };
 
 enum replay_class {
@@ -96,9 +95,9 @@ struct replay_memory {
 /* A group that an endpoint joined, whose members are all there. */
 struct replay_group {
     uint32_t size, rank;
-    int members[TRACE_FILES];    /* endpoints of the plan, by rank */
-    uint64_t addrs[TRACE_FILES]; /* what the program called them */
-    int called, joined;          /* events of the model */
+    int *members;       /* endpoints of the plan, by rank */
+    uint64_t *addrs;    /* what the program called them */
+    int called, joined; /* events of the model */
 };
 
 struct replay_process {
@@ -107,6 +106,7 @@ struct replay_process {
     struct replay_step *steps;
     struct replay_group *groups;
     int op_count, step_count, group_count;
+    int found; /* the endpoint of the plan that was asked for last */
     struct replay_memory buffers;
     struct replay_memory target; /* that others read and write */
     uint64_t operands;           /* offset in buffers.size of results, then what to compare with */
@@ -116,15 +116,15 @@ struct replay_process {
 };
 
 struct replay_plan {
-    struct replay_process processes[TRACE_FILES];
+    struct replay_process *processes;
     int process_count;
     struct replay_endpoint {
         int process;
         uint32_t object;
         uint64_t largest;  /* message in receives for several; 0: there is none */
         uint64_t smallest; /* of those receives */
-    } endpoints[REPLAY_ENDPOINTS];
-    int endpoint_count;
+    } * endpoints;
+    int endpoint_count, endpoint_room;
     char recorded[64]; /* the stack */
     int64_t elapsed;   /* ns from the first step to the last */
     bool multi, rma, atomics, directed, messages, tagged, collectives;
@@ -158,7 +158,7 @@ static inline bool replay_is_collective(const struct replay_op *op)
     return op->class >= REPLAY_BARRIER;
 }
 
-/* The plan's number of an endpoint; -1: there are too many. */
+/* The plan's number of an endpoint; -1 without memory. */
 int replay_endpoint_of(struct replay_plan *plan, int process, uint32_t object);
 
 /* Fills the class, flags and kind of op, which is zero before. REPLAY_LEFT: well; else why the call
@@ -174,7 +174,7 @@ struct replay_groups *replay_groups_find(const struct trace_model *model, const 
 /* As replay_form_read, of operation `index` of the model, a collective; buffers are addresses. */
 enum replay_left replay_groups_read(const struct replay_groups *groups, int index,
                                     struct replay_op *op);
-/* The groups of the plan's processes. False without memory, or with too many endpoints. */
+/* The groups of the plan's processes. False without memory. */
 bool replay_groups_set(const struct replay_groups *groups, struct replay_plan *plan);
 void replay_groups_free(struct replay_groups *groups); /* takes NULL */
 /* Is it a call of fi_join? */
@@ -193,11 +193,21 @@ uint64_t replay_memory_offset(const struct replay_memory *memory, uint64_t start
 bool replay_order_set(const struct trace_model *model, struct replay_plan *plan, const int *of,
                       const int *layer, char *why, size_t why_size);
 
+struct replay_names;
+/* The addresses that traces tell. NULL without memory. */
+struct replay_names *replay_names_find(const struct trace_model *model,
+                                       const struct replay_plan *plan, const int *layer);
+/* The plan's endpoint that endpoint `ep` calls `peer`; REPLAY_ANY: no trace tells. */
+int replay_names_of(const struct replay_names *names, int ep, uint64_t peer);
+void replay_names_free(struct replay_names *names); /* takes NULL */
+
 struct replay_peers;
 /* op_of: number of an operation in its process, by operation of the model; TRACE_NONE: not
- * replayed. Endpoints of the plan and of its operations are set. NULL without memory. */
+ * replayed. layer: of each file, the one that is replayed. Endpoints of the plan and of its
+ * operations are set. NULL without memory. */
 struct replay_peers *replay_peers_find(const struct trace_model *model,
-                                       const struct replay_plan *plan, const int *op_of);
+                                       const struct replay_plan *plan, const int *op_of,
+                                       const int *layer);
 /* The plan's endpoint that endpoint `ep` calls `peer`; REPLAY_ANY: it cannot be told. */
 int replay_peers_of(const struct replay_peers *peers, int ep, uint64_t peer);
 void replay_peers_free(struct replay_peers *peers); /* takes NULL */

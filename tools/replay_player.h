@@ -44,12 +44,12 @@ struct replay_player {
     struct fid_mr *local, *target;
     void *desc;
     char *buffers, *memory;
-    struct fid_ep *eps[REPLAY_ENDPOINTS]; /* its own; others NULL */
-    fi_addr_t addrs[REPLAY_ENDPOINTS];
-    uint64_t impatient;                  /* sends of so many bytes are not waited for */
-    uint64_t messages[REPLAY_ENDPOINTS]; /* in receives for several */
-    int again;     /* such receives that are to be posted again; REPLAY_NOBODY */
-    uint64_t left; /* posted and not completed, of those that will complete */
+    struct fid_ep **eps; /* by endpoint of the plan, as those below: its own; others NULL */
+    fi_addr_t *addrs;
+    uint64_t *messages; /* in receives for several */
+    uint64_t impatient; /* sends of so many bytes are not waited for */
+    int again;          /* receives for several that are to be posted again; REPLAY_NOBODY */
+    uint64_t left;      /* posted and not completed, of those that will complete */
 };
 
 /* False: says why the process failed, unless another process did before. */

@@ -384,6 +384,18 @@ static bool play(struct replay_player *player)
     return true;
 }
 
+static bool make_room(struct replay_player *player)
+{
+    const size_t endpoints = (size_t)player->plan->endpoint_count;
+
+    player->running = calloc((size_t)player->process->op_count, sizeof(*player->running));
+    player->eps = calloc(endpoints, sizeof(struct fid_ep *));
+    player->addrs = calloc(endpoints, sizeof(*player->addrs));
+    player->messages = calloc(endpoints, sizeof(*player->messages));
+    return (player->running && player->eps && player->addrs && player->messages) ||
+           replay_fail(player, "there is no memory");
+}
+
 bool replay_run(const struct replay_plan *plan, int index, const struct replay_settings *settings,
                 struct replay_shared *shared, int64_t *times)
 {
@@ -402,10 +414,9 @@ bool replay_run(const struct replay_plan *plan, int index, const struct replay_s
                                     .times = times};
     for (int i = 0; i < player.process->op_count; i++)
         times[i] = -1;
-    player.running = calloc((size_t)player.process->op_count, sizeof(*player.running));
-    ok = player.running || replay_fail(&player, "there is no memory");
-    ok = ok && replay_open(&player) && meet(&player, MEET_OPENED) && insert_addresses(&player) &&
-         meet(&player, MEET_READY) && play(&player) && meet(&player, MEET_FINISHED);
+    ok = make_room(&player) && replay_open(&player) && meet(&player, MEET_OPENED) &&
+         insert_addresses(&player) && meet(&player, MEET_READY) && play(&player) &&
+         meet(&player, MEET_FINISHED);
     replay_close(&player);
     return ok;
 }

@@ -19,10 +19,10 @@ struct replay_shared {
     struct replay_address {
         uint32_t len;
         uint8_t bytes[REPLAY_ADDRESS_MAX];
-    } addresses[REPLAY_ENDPOINTS];
+    } * addresses; /* by endpoint of the plan */
     struct replay_target {
         uint64_t base, key;
-    } targets[TRACE_FILES];
+    } * targets; /* by process */
     struct replay_result {
         char why[256];          /* why it failed; empty: it did not */
         int step;               /* of its process, the one it is at */
@@ -30,7 +30,7 @@ struct replay_shared {
         bool impatient;         /* some sends were not waited for: see replay_run.c */
         uint64_t other_lens;    /* receives that got another length than in the trace */
         uint64_t not_cancelled; /* operations that completed before their cancel */
-    } results[TRACE_FILES];
+    } * results;                /* by process */
 };
 
 struct replay_settings {

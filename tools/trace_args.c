@@ -222,12 +222,11 @@ void trace_print_control(const struct trace_model *model, const struct trace_eve
     const char *call = trace_call(model, event), *comma = "";
     const struct meaning *meaning = meaning_of(call);
     bool renamed = strcmp(call, trace_what(model, event)) != 0;
-    uint32_t other = (uint32_t)record->buf;
     char object[32];
 
     fputc('(', out);
     if (record->buf && (record->result >= 0 || meaning->word == WORD_BIND)) {
-        fputs(trace_object_name(model, event->file, other, object, sizeof(object)), out);
+        fputs(trace_object_name(model, event->file, record->buf, object, sizeof(object)), out);
         comma = ", ";
     }
     if (record->len) {
@@ -240,8 +239,8 @@ void trace_print_control(const struct trace_model *model, const struct trace_eve
     }
     if (has_word(record, meaning->word, renamed)) {
         fputs(comma, out);
-        print_word(meaning->word, record->tag, trace_class_of_object(model, event->file, other),
-                   out);
+        print_word(meaning->word, record->tag,
+                   trace_class_of_object(model, event->file, record->buf), out);
         comma = ", ";
     }
     if (event->more && meaning->word == WORD_KEY)

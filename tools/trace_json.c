@@ -7,7 +7,7 @@
 
 enum {
     LANES = 64,
-    LAYER_TRACK = 1 << 20 /* of what is no operation; one for each layer */
+    LAYER_TRACK = 1 << 30 /* of what is no operation; one for each layer */
 };
 
 struct writer {
@@ -159,7 +159,7 @@ bool trace_print_json(const struct trace_model *model, struct trace_range range,
         const struct trace_event *event = &model->events[i];
 
         if (event->op != TRACE_NONE || event->ns < range.from || event->ns > range.to ||
-            event->record.kind == WEFT_TRACE_READ)
+            event->record.kind == WEFT_TRACE_READ || trace_is_address(model, event))
             continue;
         begin(&writer, "i", event->file, LAYER_TRACK + event->record.layer,
               trace_what(model, event));

@@ -17,18 +17,9 @@ int64_t trace_op_end(const struct trace_model *model, const struct trace_op *op)
     return end > start ? end : start;
 }
 
-static int find_track(struct trace_lanes *lanes, const struct trace_event *call)
+static struct trace_track track_of(const struct trace_event *call)
 {
-    for (int i = 0; i < lanes->track_count; i++) {
-        const struct trace_track *track = &lanes->tracks[i];
-
-        if (track->file == call->file && track->layer == call->record.layer &&
-            track->object == call->record.object)
-            return i;
-    }
-    lanes->tracks[lanes->track_count] =
-        (struct trace_track){call->file, call->record.layer, call->record.object, 0};
-    return lanes->track_count++;
+    return (struct trace_track){call->file, call->record.layer, trace_object_of(call), 0};
 }
 
 /* Upper layers above lower ones: later opened layers have higher numbers and stand on the earlier.
@@ -41,18 +32,19 @@ static int by_place(const void *a, const void *b)
         return x->file - y->file;
     if (x->layer != y->layer)
         return (int)y->layer - (int)x->layer;
-    return x->object < y->object ? -1 : x->object > y->object;
+    if (WEFT_TRACE_NUMBER(x->object) != WEFT_TRACE_NUMBER(y->object))
+        return WEFT_TRACE_NUMBER(x->object) < WEFT_TRACE_NUMBER(y->object) ? -1 : 1;
+    return 0;
 }
-
-enum {
-    TRACKS = 1024
-};
 
 static void place(struct trace_lanes *lanes, int64_t (*busy)[LANES],
                   const struct trace_model *model, int index)
 {
     const struct trace_op *op = &model->ops[index];
-    int track = find_track(lanes, &model->events[op->call]), lane = 0;
+    const struct trace_track key = track_of(&model->events[op->call]);
+    const struct trace_track *found =
+        bsearch(&key, lanes->tracks, (size_t)lanes->track_count, sizeof(key), by_place);
+    int track = (int)(found - lanes->tracks), lane = 0;
 
     while (lane < LANES - 1 && busy[track][lane] > model->events[op->call].ns)
         lane++;
@@ -69,6 +61,21 @@ static bool overlaps(const struct trace_model *model, const struct trace_op *op,
     return model->events[op->call].ns <= range.to && trace_op_end(model, op) >= range.from;
 }
 
+/* In the order that they are shown in. */
+static void find_tracks(struct trace_lanes *lanes, const struct trace_model *model,
+                        struct trace_range range)
+{
+    int count = 0;
+
+    for (int i = 0; i < model->op_count; i++)
+        if (overlaps(model, &model->ops[i], range))
+            lanes->tracks[count++] = track_of(&model->events[model->ops[i].call]);
+    qsort(lanes->tracks, (size_t)count, sizeof(*lanes->tracks), by_place);
+    for (int i = 0; i < count; i++)
+        if (!i || by_place(&lanes->tracks[lanes->track_count - 1], &lanes->tracks[i]) != 0)
+            lanes->tracks[lanes->track_count++] = lanes->tracks[i];
+}
+
 bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model,
                       struct trace_range range)
 {
@@ -77,16 +84,12 @@ bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model
     memset(lanes, 0, sizeof(*lanes));
     lanes->lane = malloc((size_t)(model->op_count + 1) * sizeof(int));
     lanes->track = malloc((size_t)(model->op_count + 1) * sizeof(int));
-    lanes->tracks = calloc(TRACKS, sizeof(*lanes->tracks));
+    lanes->tracks = malloc((size_t)(model->op_count + 1) * sizeof(*lanes->tracks));
     if (!lanes->lane || !lanes->track || !lanes->tracks) {
         trace_lanes_finish(lanes);
         return false;
     }
-    /* Tracks first, in the order that they are shown in; operations are in the order of time. */
-    for (int i = 0; i < model->op_count; i++)
-        if (overlaps(model, &model->ops[i], range) && lanes->track_count < TRACKS - 1)
-            find_track(lanes, &model->events[model->ops[i].call]);
-    qsort(lanes->tracks, (size_t)lanes->track_count, sizeof(*lanes->tracks), by_place);
+    find_tracks(lanes, model, range);
     busy = calloc((size_t)lanes->track_count + 1, sizeof(*busy));
     if (!busy) {
         trace_lanes_finish(lanes);
@@ -94,7 +97,7 @@ bool trace_lanes_init(struct trace_lanes *lanes, const struct trace_model *model
     }
     for (int i = 0; i < model->op_count; i++) {
         lanes->lane[i] = TRACE_NONE;
-        if (overlaps(model, &model->ops[i], range) && lanes->track_count < TRACKS - 1)
+        if (overlaps(model, &model->ops[i], range))
             place(lanes, busy, model, i);
     }
     free(busy);

@@ -2,9 +2,14 @@
 /* Reading files. Every number in one is checked before it is used. */
 #include "trace_model.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_eq.h>
@@ -53,6 +58,8 @@ static struct trace_event *new_event(struct trace_model *model)
     struct trace_event *event;
 
     if (model->event_count == model->event_room) {
+        if (model->event_room > INT_MAX / 2)
+            return NULL;
         int room = model->event_room ? model->event_room * 2 : 4096;
 
         event = realloc(model->events, (size_t)room * sizeof(*event));
@@ -215,6 +222,21 @@ static const char *same_recording(const struct trace_model *model,
     return NULL;
 }
 
+static bool make_room(struct trace_model *model)
+{
+    int room = model->file_room ? model->file_room * 2 : 16;
+    struct trace_file_info **files;
+
+    if (model->file_count < model->file_room)
+        return true;
+    files = realloc(model->files, (size_t)room * sizeof(struct trace_file_info *));
+    if (!files)
+        return false;
+    model->files = files;
+    model->file_room = room;
+    return true;
+}
+
 bool trace_add(struct trace_model *model, const char *name, const void *data, size_t len, char *why,
                size_t why_size)
 {
@@ -225,7 +247,7 @@ bool trace_add(struct trace_model *model, const char *name, const void *data, si
         snprintf(why, why_size, "%s: it is too short for a trace file of Weft", name);
         return false;
     }
-    info = model->file_count < TRACE_FILES ? calloc(1, sizeof(*info)) : NULL;
+    info = make_room(model) ? calloc(1, sizeof(*info)) : NULL;
     if (info) {
         info->name = name;
         memcpy(&info->header, data, sizeof(info->header));
@@ -250,10 +272,51 @@ bool trace_add(struct trace_model *model, const char *name, const void *data, si
     return false;
 }
 
+/* All that is there now: the process may still be writing. NULL with errno. */
+static void *read_all(int fd, size_t size, size_t *ret_len)
+{
+    char *data = malloc(size + 1);
+    size_t len = 0;
+    ssize_t rc = 1;
+
+    while (data && len < size && rc > 0) {
+        rc = read(fd, data + len, size - len);
+        len += rc > 0 ? (size_t)rc : 0;
+    }
+    *ret_len = len;
+    if (rc >= 0)
+        return data;
+    free(data);
+    return NULL;
+}
+
+bool trace_add_file(struct trace_model *model, const char *path, char *why, size_t why_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *data = NULL;
+    struct stat info;
+    size_t len = 0;
+    bool ok;
+
+    if (fd >= 0 && !fstat(fd, &info))
+        data = read_all(fd, (size_t)info.st_size, &len);
+    if (!data) {
+        snprintf(why, why_size, "%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    close(fd);
+    ok = trace_add(model, path, data, len, why, why_size);
+    free(data);
+    return ok;
+}
+
 void trace_free(struct trace_model *model)
 {
     for (int i = 0; i < model->file_count; i++)
         free(model->files[i]);
+    free(model->files);
     free(model->events);
     free(model->order);
     free(model->ops);

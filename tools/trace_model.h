@@ -14,7 +14,6 @@
 #include <weft/trace.h>
 
 enum {
-    TRACE_FILES = 16,
     TRACE_NONE = -1
 };
 
@@ -56,8 +55,8 @@ struct trace_file_info {
 };
 
 struct trace_model {
-    struct trace_file_info *files[TRACE_FILES];
-    int file_count;
+    struct trace_file_info **files;
+    int file_count, file_room;
     struct trace_event *events; /* by file and ring */
     int *order;                 /* of events, by time */
     int event_count, event_room;
@@ -71,12 +70,16 @@ struct trace_model {
  * is no memory; then why has a sentence. */
 bool trace_add(struct trace_model *model, const char *name, const void *data, size_t len, char *why,
                size_t why_size);
+/* The same with what is in the file `path`, which is the name. */
+bool trace_add_file(struct trace_model *model, const char *path, char *why, size_t why_size);
 /* Links all that was added. False without memory. */
 bool trace_link(struct trace_model *model);
 void trace_free(struct trace_model *model);
 
 bool trace_is_call(const struct trace_event *event);
 bool trace_is_completion(const struct trace_event *event);
+/* No call: what address of the network belongs to an endpoint or a number. */
+bool trace_is_address(const struct trace_model *model, const struct trace_event *event);
 /* The completion of a join that says what the group is. */
 bool trace_is_joined(const struct trace_event *event);
 enum trace_class trace_class_of(const struct trace_model *model, const struct trace_event *event);
@@ -86,10 +89,12 @@ const char *trace_call(const struct trace_model *model, const struct trace_event
 const char *trace_what(const struct trace_model *model, const struct trace_event *event);
 /* What its layer stands on: "tcp;ofi_rxm". */
 const char *trace_layer(const struct trace_model *model, const struct trace_event *event);
-/* FI_CLASS_EP, ...; FI_CLASS_UNSPEC when the file does not say. */
-unsigned trace_class_of_object(const struct trace_model *model, int file, uint32_t object);
+/* The object of a record, as WEFT_TRACE_NAMED. */
+uint64_t trace_object_of(const struct trace_event *event);
+/* Of such an object: FI_CLASS_EP, ...; FI_CLASS_UNSPEC when the file does not say. */
+unsigned trace_class_of_object(const struct trace_model *model, int file, uint64_t object);
 /* "ep 7"; returns text. */
-char *trace_object_name(const struct trace_model *model, int file, uint32_t object, char *text,
+char *trace_object_name(const struct trace_model *model, int file, uint64_t object, char *text,
                         size_t size);
 
 #endif

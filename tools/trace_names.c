@@ -74,10 +74,15 @@ const char *trace_call(const struct trace_model *model, const struct trace_event
     return model->files[event->file]->header.names[kind];
 }
 
+bool trace_is_address(const struct trace_model *model, const struct trace_event *event)
+{
+    return trace_is_call(event) && !strcmp(trace_call(model, event), "address");
+}
+
 const char *trace_what(const struct trace_model *model, const struct trace_event *event)
 {
     const char *call = trace_call(model, event);
-    const unsigned fclass = trace_class_of_object(model, event->file, event->record.object);
+    const unsigned fclass = trace_class_of_object(model, event->file, trace_object_of(event));
 
     if (!strcmp(call, "fi_control"))
         return control_name(event->record.tag, fclass);
@@ -120,17 +125,27 @@ static const char *class_name(unsigned fclass)
     }
 }
 
-unsigned trace_class_of_object(const struct trace_model *model, int file, uint32_t object)
+uint64_t trace_object_of(const struct trace_event *event)
 {
-    if (!object || object > WEFT_TRACE_OBJECTS)
-        return FI_CLASS_UNSPEC;
-    return model->files[file]->header.objects[object - 1].fclass;
+    return WEFT_TRACE_NAMED(event->record.object, event->record.fclass);
 }
 
-char *trace_object_name(const struct trace_model *model, int file, uint32_t object, char *text,
+unsigned trace_class_of_object(const struct trace_model *model, int file, uint64_t object)
+{
+    const uint32_t number = WEFT_TRACE_NUMBER(object);
+
+    if (WEFT_TRACE_CLASS(object))
+        return WEFT_TRACE_CLASS(object);
+    if (!number || number > WEFT_TRACE_OBJECTS)
+        return FI_CLASS_UNSPEC;
+    return model->files[file]->header.objects[number - 1].fclass;
+}
+
+char *trace_object_name(const struct trace_model *model, int file, uint64_t object, char *text,
                         size_t size)
 {
-    snprintf(text, size, "%s %u", class_name(trace_class_of_object(model, file, object)), object);
+    snprintf(text, size, "%s %u", class_name(trace_class_of_object(model, file, object)),
+             WEFT_TRACE_NUMBER(object));
     return text;
 }
 

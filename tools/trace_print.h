@@ -30,7 +30,7 @@ struct trace_lanes {
     struct trace_track {
         int file;
         unsigned layer;
-        uint32_t object;
+        uint64_t object; /* WEFT_TRACE_NAMED */
         int lanes;
     } * tracks;
 };

@@ -215,12 +215,13 @@ void trace_print_text(const struct trace_model *model, struct trace_range range,
         int index = model->order[i];
         const struct trace_event *event = &model->events[index];
 
-        if (!in_range(range, event))
+        if (!in_range(range, event) || trace_is_address(model, event))
             continue;
-        fprintf(out, "%14.3f %4d.%-2d %d %-22s %-10s %*s", (double)event->ns / 1000, event->file,
-                event->ring, event->record.layer, trace_layer(model, event),
-                trace_object_name(model, event->file, event->record.object, object, sizeof(object)),
-                2 * (event->depth > 20 ? 20 : event->depth), "");
+        fprintf(
+            out, "%14.3f %4d.%-2d %d %-22s %-10s %*s", (double)event->ns / 1000, event->file,
+            event->ring, event->record.layer, trace_layer(model, event),
+            trace_object_name(model, event->file, trace_object_of(event), object, sizeof(object)),
+            2 * (event->depth > 20 ? 20 : event->depth), "");
         print_what(model, event, out);
         print_end(model, index, out);
     }
@@ -243,6 +244,7 @@ void trace_print_csv(const struct trace_model *model, struct trace_range range, 
         int index = model->order[i];
         const struct trace_event *event = &model->events[index];
         const struct weft_trace_record *record = &event->record;
+        bool control = trace_is_call(event) && trace_class_of(model, event) == TRACE_OTHER;
 
         if (!in_range(range, event))
             continue;
@@ -252,8 +254,9 @@ void trace_print_csv(const struct trace_model *model, struct trace_range range, 
         fprintf(out, "%" PRIu32 ",", record->object);
         print_field(trace_what(model, event), out);
         fprintf(out, "%" PRId32 ",%" PRIu64 ",%" PRId64 ",0x%" PRIx64 ",0x%" PRIx64 ",0x%" PRIx64,
-                record->result, record->len, (int64_t)record->peer, record->tag, record->context,
-                record->buf);
+                record->result, record->len, (int64_t)record->peer,
+                trace_is_joined(event) ? WEFT_TRACE_NUMBER(record->tag) : record->tag,
+                record->context, control ? WEFT_TRACE_NUMBER(record->buf) : record->buf);
         fprintf(out, ",0x%" PRIx64 ",0x%" PRIx64 ",%d,%d,%d",
                 trace_is_completion(event) ? record->inside : event->flags, event->data, event->op,
                 event->op == TRACE_NONE ? TRACE_NONE : model->ops[event->op].cause, event->parent);

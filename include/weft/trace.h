@@ -2,8 +2,9 @@
 /*
  * The file that the layer `trace` writes and fi_trace reads: a header, then rings of records, one
  * for each thread. It is mapped by its writer and may be read at any time, also after a crash.
- * Numbers are in the byte order of the machine. Version 3; in files of version 2 collectives and
- * their groups have less in MORE, and in those of version 1 the `tag` of MORE is zero.
+ * Numbers are in the byte order of the machine. Version 4; in files of version 3 records do not say
+ * of what class an object is, in those of version 2 collectives and their groups have less in MORE,
+ * and in those of version 1 the `tag` of MORE is zero.
  */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
@@ -13,12 +14,13 @@
 #define WEFT_TRACE_MAGIC "WEFTTRC" /* 8 bytes with the zero */
 
 enum {
-    WEFT_TRACE_VERSION = 3,
-    WEFT_TRACE_OLDEST = 1,   /* that is read like it */
-    WEFT_TRACE_GROUPS = 3,   /* the first version with what is said of collectives below */
-    WEFT_TRACE_MEMBERS = 64, /* of a group that are listed; a multiple of 4 */
+    WEFT_TRACE_VERSION = 4,
+    WEFT_TRACE_OLDEST = 1, /* that is read like it */
+    WEFT_TRACE_GROUPS = 3, /* the first version with what is said of collectives below */
+    WEFT_TRACE_MEMBERS =
+        4096, /* of a group that are listed; a multiple of 4; 64 before version 4 */
     WEFT_TRACE_LAYERS = 32,
-    WEFT_TRACE_OBJECTS = 8192, /* those after are numbered, but not described */
+    WEFT_TRACE_OBJECTS = 8192, /* with a description of their own; those after have a class only */
     WEFT_TRACE_NAMES = 128,
     WEFT_TRACE_RING_HEAD = 4096, /* bytes before the records of a ring */
 };
@@ -47,6 +49,11 @@ enum weft_trace_clock {
 #define WEFT_TRACE_OP(elements) ((unsigned)((elements) >> 16) & 0xffff)
 #define WEFT_TRACE_COLLECTIVE(elements) ((unsigned)((elements) >> 32) & 0xffff)
 
+/* Another object in a record: its number, and its FI_CLASS_... where that is known, else zero. */
+#define WEFT_TRACE_NAMED(number, fclass) ((uint64_t)(number) | (uint64_t)(fclass) << 32)
+#define WEFT_TRACE_NUMBER(named) ((uint32_t)(named))
+#define WEFT_TRACE_CLASS(named) ((unsigned)((named) >> 32))
+
 /* The result of a call that has not returned (yet). */
 #define WEFT_TRACE_PENDING INT32_MIN
 
@@ -55,19 +62,22 @@ enum weft_trace_clock {
  * inside       records made inside of it  -    flags, low 32 bits  event           entries
  * result       result          -               0 or -error         0 or -error     result
  *
- * A call of a collective: `len` is its count, `peer` the address of its group. Its MORE: buf flags,
- * len the buffer of results, peer the root.
- * A registration of memory, in its MORE: buf flags, len the first address, peer the access rights;
- * files of older releases have none.
- * FI_JOIN_COMPLETE: `len` is the number of members, `peer` the address of the group, `tag` the
- * number of its object, which the call (fi_join) has in `buf`. Its first MORE: buf the member that
- * the endpoint is, len a number that all members have in common. Further ones: the first members,
- * four each in buf, len, peer, tag.
+ * A call that opens an object, or is given one: WEFT_TRACE_NAMED in `buf`.
+ * "address", among the names of calls, is none: `tag` is a number for an address of the network,
+ * the same wherever that address is; of an endpoint (`object`) it is its own, of an address vector
+ * what `peer` leads to. A call of a collective: `len` is its count, `peer` the address of its
+ * group. Its MORE: buf flags, len the buffer of results, peer the root. A registration of memory,
+ * in its MORE: buf flags, len the first address, peer the access rights; files of older releases
+ * have none. FI_JOIN_COMPLETE: `len` is the number of members, `peer` the address of the group,
+ * `tag` its object as WEFT_TRACE_NAMED, which the call (fi_join) has in `buf`. Its first MORE: buf
+ * the member that the endpoint is, len a number that all members have in common. Further ones: the
+ * first members, four each in buf, len, peer, tag.
  */
 struct weft_trace_record {
     uint64_t time; /* ticks: when it was called, or came */
     uint16_t kind;
-    uint16_t layer;
+    uint8_t layer;
+    uint8_t fclass; /* of the object: FI_CLASS_EP, ... */
     uint32_t object;
     int32_t result;
     uint32_t inside;

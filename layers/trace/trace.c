@@ -26,6 +26,16 @@ struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_
     return ring && ring->head - place <= ring->mask ? &ring->records[place & ring->mask] : &nowhere;
 }
 
+void trace_object_init(struct trace_object *object, size_t fclass, uint32_t above)
+{
+    struct weft_trace_record record = {.layer = object->layer, .fclass = (uint8_t)fclass};
+
+    record.object = object->number = trace_file_object(object->file, object->layer, fclass, above);
+    object->fclass = record.fclass;
+    memcpy(&object->who, (char *)&record + offsetof(struct weft_trace_record, kind),
+           sizeof(object->who));
+}
+
 static struct trace_object *fabric_object(struct trace_file *file, const struct open_args *args)
 {
     const char *below = args->attr && args->attr->prov_name ? args->attr->prov_name : "?";
@@ -35,8 +45,8 @@ static struct trace_object *fabric_object(struct trace_file *file, const struct 
         return NULL;
     object->file = file;
     object->log = params_bool(args->params, "log");
-    object->layer = (uint16_t)trace_file_layer(file, below);
-    object->number = trace_file_object(file, object->layer, FI_CLASS_FABRIC, 0);
+    object->layer = (uint8_t)trace_file_layer(file, below);
+    trace_object_init(object, FI_CLASS_FABRIC, 0);
     return object;
 }
 

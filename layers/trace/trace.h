@@ -7,6 +7,9 @@
 #ifndef WEFT_TRACE_LAYER_H
 #define WEFT_TRACE_LAYER_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "core/group.h"
 #include "core/pass.h"
 #include "layers/trace/trace_file.h"
@@ -15,8 +18,9 @@
 /* Behind `hook` of each object. */
 struct trace_object {
     struct trace_file *file;
-    uint16_t layer;
+    uint64_t who; /* kind to object of its records as one word, but for the kind */
     uint32_t number;
+    uint8_t layer, fclass;
     bool log;             /* text lines, too */
     uint64_t empty_reads; /* of a queue, since one that gave something */
 };
@@ -31,17 +35,31 @@ static inline uint64_t trace_word(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
+/* As the field `kind` in that word. */
+static inline uint64_t trace_kind_word(unsigned kind)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return kind;
+#else
+    return (uint64_t)kind << 48;
+#endif
+}
+
+static inline uint64_t trace_named(const struct trace_object *object)
+{
+    return object ? WEFT_TRACE_NAMED(object->number, object->fclass) : 0;
+}
+
 /* A ring is full of older records: the slot is written as a whole. */
 static inline struct weft_trace_record *trace_begin(struct trace_ring *ring,
                                                     const struct trace_object *object,
                                                     unsigned kind, uint64_t time)
 {
     struct weft_trace_record *record = trace_ring_next(ring);
+    const uint64_t who = object->who | trace_kind_word(kind);
 
     record->time = time;
-    record->kind = (uint16_t)kind;
-    record->layer = object->layer;
-    record->object = object->number;
+    memcpy((char *)record + offsetof(struct weft_trace_record, kind), &who, sizeof(who));
     record->result = 0;
     record->inside = 0;
     return record;
@@ -69,10 +87,10 @@ static inline uint64_t trace_enter(const struct trace_object *object, unsigned c
     return ring->head - 1;
 }
 
-/* Nothing is added to a record that was overwritten meanwhile. */
 /* trace_log.c: a record as a line of the log. `place` is where it is in the ring. */
 void trace_log(const struct trace_object *object, const struct trace_ring *ring, uint64_t place);
 
+/* Nothing is added to a record that was overwritten meanwhile. */
 static inline void trace_leave(const struct trace_object *object, uint64_t place, ssize_t rc)
 {
     struct trace_ring *ring;
@@ -101,6 +119,9 @@ static inline struct trace_object *trace_of(struct fid *fid)
 
 /* close, bind, control of objects of every class. */
 extern struct fi_ops trace_fid_ops;
+
+/* A new object of the file, below `above`; 0: of none. */
+void trace_object_init(struct trace_object *object, size_t fclass, uint32_t above);
 
 /* Each sets the tables of its file, once a process; trace_object_ops, the last of them, adds to
  * tables of the others. */

@@ -20,6 +20,52 @@ static ssize_t leave(struct fid *fid, uint64_t place, ssize_t rc)
     return rc;
 }
 
+/* ---- Addresses of the network: by which processes are found in the traces of others ---- */
+
+/* FNV-1a. */
+static uint64_t hash_of(const unsigned char *bytes, size_t len)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3;
+    return hash;
+}
+
+static void record_address(struct fid *fid, fi_addr_t number, const void *addr, size_t len)
+{
+    const struct trace_object *object = trace_of(fid);
+    struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
+    struct weft_trace_record *record;
+
+    if (!ring)
+        return;
+    record = trace_begin(ring, object, WEFT_TRACE_CALL + TRACE_ADDRESS, trace_ticks(ring->tsc));
+    record->context = record->buf = record->len = 0;
+    record->peer = number;
+    record->tag = hash_of(addr, len);
+    trace_ring_publish(ring);
+}
+
+enum {
+    ADDRESS_MAX = 1024,
+    ADDRESSES_MAX = 4096 /* of one insert: more would drive all else out of the ring */
+};
+
+/* As the lower knows them: a program may give names, and arrays of several shapes. */
+static void record_inserted(struct fid_av *av, const fi_addr_t *numbers, size_t count)
+{
+    unsigned char addr[ADDRESS_MAX];
+
+    for (size_t i = 0; i < count && i < ADDRESSES_MAX; i++) {
+        size_t len = sizeof(addr);
+
+        if (numbers[i] != FI_ADDR_NOTAVAIL && !pass_av_ops.lookup(av, numbers[i], addr, &len) &&
+            len <= sizeof(addr))
+            record_address(&av->fid, numbers[i], addr, len);
+    }
+}
+
 /* ---- Endpoints ---- */
 
 static ssize_t cancel(fid_t fid, void *context)
@@ -55,9 +101,13 @@ static int ep_setname(fid_t fid, void *addr, size_t len)
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
-    uint64_t place = enter(fid, TRACE_GETNAME, *len, 0);
+    const size_t room = *len;
+    uint64_t place = enter(fid, TRACE_GETNAME, room, 0);
+    int rc = (int)leave(fid, place, pass_cm_ops.getname(fid, addr, len));
 
-    return (int)leave(fid, place, pass_cm_ops.getname(fid, addr, len));
+    if (!rc && *len <= room)
+        record_address(fid, FI_ADDR_NOTAVAIL, addr, *len);
+    return rc;
 }
 
 static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *len)
@@ -108,15 +158,17 @@ static struct fi_ops_cm pep_cm_ops;
 
 /* ---- Address vectors: peer is the first address that an insert gave ---- */
 
-static int av_leave(struct fid_av *av, uint64_t place, int rc, const fi_addr_t *addr)
+static int av_leave(struct fid_av *av, uint64_t place, int rc, const fi_addr_t *addr, size_t count)
 {
     const struct trace_object *object = trace_of(&av->fid);
 
     if (place == TRACE_NOWHERE)
         return rc;
     trace_leave(object, place, rc);
-    if (addr && rc > 0)
+    if (addr && rc > 0) {
         trace_amend(object, place)->peer = *addr;
+        record_inserted(av, addr, count);
+    }
     return rc;
 }
 
@@ -126,7 +178,7 @@ static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_
     uint64_t place = enter(&av->fid, TRACE_AV_INSERT, count, flags);
 
     return av_leave(av, place, pass_av_ops.insert(av, addr, count, fi_addr, flags, context),
-                    fi_addr);
+                    fi_addr, count);
 }
 
 static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
@@ -135,7 +187,7 @@ static int av_insertsvc(struct fid_av *av, const char *node, const char *service
     uint64_t place = enter(&av->fid, TRACE_AV_INSERTSVC, 1, flags);
 
     return av_leave(av, place, pass_av_ops.insertsvc(av, node, service, fi_addr, flags, context),
-                    fi_addr);
+                    fi_addr, 1);
 }
 
 static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
@@ -144,7 +196,7 @@ static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, con
     uint64_t place = enter(&av->fid, TRACE_AV_INSERTSYM, nodecnt * svccnt, flags);
     int rc = pass_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
 
-    return av_leave(av, place, rc, fi_addr);
+    return av_leave(av, place, rc, fi_addr, nodecnt * svccnt);
 }
 
 static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -220,11 +272,11 @@ static struct fi_ops_wait wait_ops = {
     .wait = set_wait,
 };
 
-/* buf: the object's number. */
+/* buf: the object. */
 static uint64_t enter_member(struct fid_poll *set, enum trace_call call, struct fid *fid)
 {
     const struct trace_object *object = fid ? trace_of(fid) : NULL;
-    const struct trace_args args = {.buf = object ? object->number : 0};
+    const struct trace_args args = {.buf = trace_named(object)};
 
     return trace_enter(trace_of(&set->fid), call, &args);
 }

@@ -68,12 +68,10 @@ static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *
     return 0;
 }
 
-static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
+                                                                const struct call *call, ssize_t rc)
 {
-    const struct trace_object *object = ep->hook;
-
-    if (object)
-        trace_leave(object, call->note, rc);
+    trace_leave(ep->hook, call->note, rc);
     return rc;
 }
 

@@ -43,7 +43,8 @@ struct trace_file {
     unsigned layer_users[WEFT_TRACE_LAYERS];
 };
 
-_Thread_local struct trace_ring *trace_ring_last;
+struct trace_ring trace_no_ring;
+_Thread_local struct trace_ring *trace_ring_last = &trace_no_ring;
 static _Thread_local struct trace_ring *rings; /* of this thread, through next */
 static _Thread_local unsigned rings_generation;
 
@@ -209,7 +210,8 @@ static void thread_ends(void *first)
         *end = ring;
     }
     pthread_mutex_unlock(&mutex);
-    rings = trace_ring_last = NULL;
+    rings = NULL;
+    trace_ring_last = &trace_no_ring;
 }
 
 static void prepare_fork(void)
@@ -225,7 +227,7 @@ static void after_fork(void)
 /* What the thread had are mappings that the parent goes on to write to. */
 static void child_of_fork(void)
 {
-    trace_ring_last = NULL;
+    trace_ring_last = &trace_no_ring;
     pthread_mutex_unlock(&mutex);
 }
 

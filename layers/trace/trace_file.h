@@ -36,7 +36,10 @@ struct trace_ring {
     size_t size;
 };
 
-/* The ring that this thread wrote to last; NULL at first, and in the child of a fork. */
+/* Of no file. */
+extern struct trace_ring trace_no_ring;
+
+/* The ring that this thread wrote to last; trace_no_ring at first, and in the child of a fork. */
 extern _Thread_local struct trace_ring *trace_ring_last __attribute__((tls_model("initial-exec")));
 
 /* Opens, or joins, the file for `path`, in which %p is the process and %h the host. bytes: of the
@@ -56,7 +59,7 @@ static inline struct trace_ring *trace_ring_of(struct trace_file *file)
 {
     struct trace_ring *ring = trace_ring_last;
 
-    return __builtin_expect(ring && ring->file == file, 1) ? ring : trace_ring_find(file);
+    return __builtin_expect(ring->file == file, 1) ? ring : trace_ring_find(file);
 }
 
 static inline uint64_t trace_monotonic(void)
@@ -93,7 +96,9 @@ static inline void trace_ring_clock(struct trace_ring *ring, uint64_t now)
     trace_file_clock(ring->file);
 }
 
-/* The next record, to be filled; trace_ring_publish makes it part of the file. */
+/* The next record, to be filled; trace_ring_publish makes it part of the file, and fetches the
+ * lines of those that come: a ring is larger than a cache, and what is stored to would be waited
+ * for. */
 static inline struct weft_trace_record *trace_ring_next(struct trace_ring *ring)
 {
     return &ring->records[ring->head & ring->mask];
@@ -102,6 +107,7 @@ static inline struct weft_trace_record *trace_ring_next(struct trace_ring *ring)
 static inline void trace_ring_publish(struct trace_ring *ring)
 {
     ring->head++;
+    __builtin_prefetch(&ring->records[(ring->head + 4) & ring->mask], 1);
     __atomic_store_n(&ring->shared->head, ring->head, __ATOMIC_RELEASE);
 }
 

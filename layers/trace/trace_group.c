@@ -3,13 +3,13 @@
 #include "core/group.h"
 #include "layers/trace/trace.h"
 
-/* ---- Sets: peer is the address, buf the number of the other set ---- */
+/* ---- Sets: peer is the address, buf the other set ---- */
 
 static uint64_t enter(const struct fid_av_set *set, enum trace_call call,
                       const struct fid_av_set *other, fi_addr_t addr)
 {
     const struct trace_object *than = other ? trace_of((struct fid *)(uintptr_t)&other->fid) : NULL;
-    const struct trace_args args = {.buf = than ? than->number : 0, .peer = addr};
+    const struct trace_args args = {.buf = trace_named(than), .peer = addr};
 
     return trace_enter(trace_of((struct fid *)(uintptr_t)&set->fid), call, &args);
 }
@@ -84,7 +84,7 @@ void trace_group_put(struct weft_trace_record *record, struct fid *fid,
 
     record->len = facts->size;
     record->peer = object_of(fid, struct fid_mc, fid)->fi_addr;
-    record->tag = object ? object->number : 0;
+    record->tag = trace_named(object);
 }
 
 static void put_more(struct trace_ring *ring, const struct trace_object *object,

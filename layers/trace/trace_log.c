@@ -100,7 +100,7 @@ static void put_control(struct text *text, const struct weft_trace_record *recor
     if (record->tag)
         put(text, "value", record->tag);
     if (record->buf)
-        put_number(text, "object", (int64_t)record->buf);
+        put_number(text, "object", WEFT_TRACE_NUMBER(record->buf));
     if (record->context)
         put(text, "context", record->context);
 }

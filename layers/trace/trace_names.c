@@ -72,6 +72,7 @@ static const char *const names[] = {
     [TRACE_EQ_WRITE - CALL_KINDS] = "fi_eq_write",
     [TRACE_CQ_SIGNAL - CALL_KINDS] = "fi_cq_signal",
     [TRACE_TRYWAIT - CALL_KINDS] = "fi_trywait",
+    [TRACE_ADDRESS - CALL_KINDS] = "address",
 };
 
 const char *trace_call_name(unsigned call)

@@ -73,6 +73,7 @@ enum trace_call {
     TRACE_EQ_WRITE,
     TRACE_CQ_SIGNAL,
     TRACE_TRYWAIT,
+    TRACE_ADDRESS, /* is none: weft/trace.h */
     TRACE_CALLS,
 };
 

@@ -17,7 +17,7 @@ static void open_object(const struct pass_fabric *fabric, struct fid *fid,
         return;
     *object = *above;
     object->empty_reads = 0;
-    object->number = trace_file_object(above->file, above->layer, fid->fclass, above->number);
+    trace_object_init(object, fid->fclass, above->number);
     *pass_hook(fid) = object;
 }
 
@@ -25,7 +25,7 @@ static const struct pass_watch watch = {.opened = open_object};
 
 /* ---- The end of a function that opens an object ---- */
 
-/* The record of the call also gets the new object's number. */
+/* The record of the call also gets the new object. */
 static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
 {
     const struct trace_object *above = trace_of(parent);
@@ -34,7 +34,7 @@ static int opened(struct fid *parent, uint64_t place, int rc, struct fid *fid)
         return rc;
     trace_leave(above, place, rc);
     if (!rc && trace_of(fid))
-        trace_amend(above, place)->buf = trace_of(fid)->number;
+        trace_amend(above, place)->buf = trace_named(trace_of(fid));
     return rc;
 }
 
@@ -313,7 +313,7 @@ static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
 {
     const struct trace_object *object = trace_of(fid);
     const struct trace_object *other = target ? trace_of(target) : NULL;
-    const struct trace_args args = {.buf = other ? other->number : 0, .tag = flags};
+    const struct trace_args args = {.buf = trace_named(other), .tag = flags};
     uint64_t place = trace_enter(object, TRACE_BIND, &args);
     int rc = pass_fid_ops(fid->fclass)->bind(fid, target, flags);
 

@@ -164,7 +164,7 @@ static void check_collective(const struct replay_process *process, const struct 
 
 static void check_group(const struct replay_plan *plan, const struct replay_group *group)
 {
-    must(group->size >= 1 && group->size <= TRACE_FILES && group->rank < group->size);
+    must(group->size >= 1 && group->rank < group->size);
     for (uint32_t i = 0; i < group->size; i++)
         must(group->members[i] >= 0 && group->members[i] < plan->endpoint_count);
 }

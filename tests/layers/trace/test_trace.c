@@ -179,12 +179,70 @@ static void objects_are_described(void **state)
     look(&view);
     record = newest(&view, "fi_endpoint", 0, 0);
     assert_non_null(record);
-    assert_int_equal(view.header->objects[record->buf - 1].fclass, FI_CLASS_EP);
+    assert_int_equal(view.header->objects[WEFT_TRACE_NUMBER(record->buf) - 1].fclass, FI_CLASS_EP);
     assert_int_equal(view.header->objects[record->object - 1].fclass, FI_CLASS_DOMAIN);
-    assert_int_equal(view.header->objects[record->buf - 1].parent, record->object);
+    assert_int_equal(view.header->objects[WEFT_TRACE_NUMBER(record->buf) - 1].parent,
+                     record->object);
     pair_close(&pair);
     assert_non_null(newest(&view, "fi_close", 0, 0));
     look_away(&view);
+}
+
+static void objects_of_any_number_have_a_class(void **state)
+{
+    const struct weft_trace_record *record;
+    struct fid_cntr *cntr = NULL;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    for (int i = 0; i <= WEFT_TRACE_OBJECTS; i++) {
+        if (cntr)
+            assert_int_equal(fi_close(&cntr->fid), 0);
+        assert_int_equal(fi_cntr_open(pair.domain, NULL, &cntr, NULL), 0);
+    }
+    assert_int_equal(fi_close(&cntr->fid), 0);
+    look(&view);
+    record = newest(&view, "fi_cntr_open", 0, 0);
+    assert_non_null(record);
+    assert_true(WEFT_TRACE_NUMBER(record->buf) > WEFT_TRACE_OBJECTS);
+    assert_int_equal(WEFT_TRACE_CLASS(record->buf), FI_CLASS_CNTR);
+    assert_int_equal(record->fclass, FI_CLASS_DOMAIN);
+    record = newest(&view, "fi_close", 0, 0);
+    assert_non_null(record);
+    assert_true(record->object > WEFT_TRACE_OBJECTS);
+    assert_int_equal(record->fclass, FI_CLASS_CNTR);
+    look_away(&view);
+    pair_close(&pair);
+}
+
+/* An endpoint's own, and the same behind a number of the address vector. */
+static void addresses_say_whose_they_are(void **state)
+{
+    uint64_t own[2], inserted[2], numbers[2];
+    int names = 0, inserts = 0;
+    struct view view;
+    struct pair pair;
+
+    pair_open(&pair, stack("@;loop"));
+    look(&view);
+    for (uint64_t n = 0; n < ring_of(&view, 0)->head; n++) {
+        const struct weft_trace_record *record = record_of(&view, 0, n);
+
+        if (is(&view, record, "address") && record->fclass == FI_CLASS_AV && inserts < 2) {
+            inserted[inserts] = record->tag;
+            numbers[inserts++] = record->peer;
+        } else if (is(&view, record, "address") && record->fclass == FI_CLASS_EP && names < 2) {
+            own[names++] = record->tag;
+        }
+    }
+    assert_int_equal(names, 2);
+    assert_int_equal(inserts, 2);
+    assert_memory_equal(own, inserted, sizeof(own));
+    assert_memory_equal(numbers, pair.to, sizeof(numbers));
+    assert_int_not_equal(own[0], own[1]);
+    look_away(&view);
+    pair_close(&pair);
 }
 
 static void a_registration_says_where_and_what_for(void **state)
@@ -407,15 +465,16 @@ static void sets_are_objects(void **state)
     look(&view);
     opened = newest(&view, "fi_wait_open", 0, 0);
     assert_non_null(opened);
-    assert_int_equal(view.header->objects[opened->buf - 1].fclass, FI_CLASS_WAIT);
+    assert_int_equal(view.header->objects[WEFT_TRACE_NUMBER(opened->buf) - 1].fclass,
+                     FI_CLASS_WAIT);
     record = newest(&view, "fi_wait", 0, 0);
     assert_non_null(record);
-    assert_int_equal(record->object, opened->buf);
+    assert_int_equal(record->object, WEFT_TRACE_NUMBER(opened->buf));
     assert_int_equal(record->result, -FI_ETIMEDOUT);
     record = newest(&view, "fi_poll_add", 0, 0);
     assert_non_null(record);
     assert_int_equal(view.header->objects[record->object - 1].fclass, FI_CLASS_POLL);
-    assert_int_equal(view.header->objects[record->buf - 1].fclass, FI_CLASS_CQ);
+    assert_int_equal(view.header->objects[WEFT_TRACE_NUMBER(record->buf) - 1].fclass, FI_CLASS_CQ);
     assert_non_null(newest(&view, "fi_poll_open", 0, 0));
     assert_non_null(newest(&view, "fi_poll_del", 0, 0));
     look_away(&view);
@@ -607,6 +666,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_message_is_recorded),
         TEST(objects_are_described),
+        TEST(objects_of_any_number_have_a_class),
+        TEST(addresses_say_whose_they_are),
         TEST(a_registration_says_where_and_what_for),
         TEST(an_error_is_recorded),
         TEST(layers_with_one_file_nest),

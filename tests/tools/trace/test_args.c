@@ -26,7 +26,8 @@ enum {
 };
 
 static struct trace_file_info file;
-static struct trace_model model = {.files = {&file}, .file_count = 1};
+static struct trace_file_info *files[] = {&file};
+static struct trace_model model = {.files = files, .file_count = 1};
 
 static int setup(void **state)
 {
@@ -130,6 +131,22 @@ static void a_registration_has_its_memory(void **state)
            "fi_mr_regattr(len 4096, key 0x9, buf 0x1000, FI_MR_DMABUF, FI_RMA_EVENT)");
 }
 
+/* The table of the file ends somewhere; a record says of what class its objects are. */
+static void objects_beyond_the_table_have_a_kind(void **state)
+{
+    const uint64_t late = WEFT_TRACE_OBJECTS + 1;
+    struct trace_event event = on((uint32_t)late, FI_TRANSMIT);
+    char text[32];
+
+    assert_string_equal(trace_object_name(&model, 0, trace_object_of(&event), text, sizeof(text)),
+                        "object 8193");
+    event.record.fclass = FI_CLASS_EP;
+    assert_string_equal(trace_object_name(&model, 0, trace_object_of(&event), text, sizeof(text)),
+                        "ep 8193");
+    event.record.buf = WEFT_TRACE_NAMED(late + 1, FI_CLASS_CQ);
+    expect("fi_bind", event, "fi_ep_bind(cq 8194, FI_TRANSMIT)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +156,7 @@ int main(void)
         cmocka_unit_test(a_join_of_a_collective_is_named_so),
         cmocka_unit_test(numbers_are_called_what_they_are),
         cmocka_unit_test(a_registration_has_its_memory),
+        cmocka_unit_test(objects_beyond_the_table_have_a_kind),
     };
 
     return cmocka_run_group_tests_name("arguments of fi_trace", tests, setup, NULL);

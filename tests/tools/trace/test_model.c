@@ -18,7 +18,7 @@
 #include "tools/trace_print.h"
 
 enum {
-    CAPACITY = 64,
+    CAPACITY = 2048,
     TSEND = WEFT_TRACE_CALL,
     TRECV,
     GET_TAG,
@@ -71,7 +71,7 @@ static struct weft_trace_record *put(struct file *it, int ring, unsigned kind, u
     memset(record, 0, sizeof(*record));
     record->time = time;
     record->kind = (uint16_t)kind;
-    record->layer = (uint16_t)layer;
+    record->layer = (uint8_t)layer;
     record->object = (uint32_t)layer + 1;
     record->context = context;
     return record;
@@ -361,7 +361,7 @@ static void every_form_prints(void **state)
     put(&file, 0, WEFT_TRACE_READ, 300, 1, 0)->result = 1;
     put(&file, 0, WEFT_TRACE_COMPLETION, 300, 1, 0x10)->inside = FI_SEND;
     put(&file, 0, WEFT_TRACE_EVENT, 310, 1, 0)->inside = FI_CONNECTED;
-    put(&file, 0, 60000, 320, 60000, 0);
+    put(&file, 0, 60000, 320, 250, 0);
     load(sizeof(file));
     trace_print_text(&model, all, out);
     fflush(out);
@@ -374,6 +374,32 @@ static void every_form_prints(void **state)
     fclose(out);
     assert_non_null(strstr(text, "\"ph\":\"s\""));
     assert_non_null(strstr(text, "class=\"cause\""));
+    free(text);
+}
+
+/* As many as a job has processes; and a track for each endpoint of each. */
+static void any_number_of_files_is_shown(void **state)
+{
+    const struct trace_range all = {0, INT64_MAX};
+    char why[256] = "", *text = NULL, *at;
+    int spans = 0;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    put(&file, 0, TSEND, 100, 0, 0x10);
+    put(&file, 0, TSEND, 110, 1, 0x20);
+    for (uint32_t i = 0; i < 600; i++) {
+        file.header.pid = i;
+        if (!trace_add(&model, "one", &file, sizeof(file), why, sizeof(why)))
+            fail_msg("%s", why);
+    }
+    assert_true(trace_link(&model));
+    assert_int_equal(model.op_count, 1200);
+    assert_true(trace_print_json(&model, all, out));
+    fclose(out);
+    for (at = text; (at = strstr(at, "\"ph\":\"X\"")); at++)
+        spans++;
+    assert_int_equal(spans, 1200);
     free(text);
 }
 
@@ -414,6 +440,7 @@ int main(void)
         TEST(a_group_of_more_than_its_members_has_those),
         TEST(groups_of_older_files_are_events),
         TEST(every_form_prints),
+        TEST(any_number_of_files_is_shown),
         TEST(a_recording_is_taken_once),
     };
 
