@@ -40,7 +40,8 @@ static inline void forget(struct monitor_page *page, const void *context)
         atomic_store_explicit(&op->context, NULL, memory_order_relaxed);
 }
 
-static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
+static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
+                                                                struct call *call)
 {
     const struct monitor_object *object = ep->hook;
     struct monitor_slot *slot;

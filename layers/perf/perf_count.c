@@ -59,13 +59,15 @@ static inline void finish(struct perf_layer *layer, unsigned depth, int kind)
 
 /* ---- Data transfers ---- */
 
-static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
+static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
+                                                                struct call *call)
 {
     call->note = begin(ep->hook);
     return 0;
 }
 
-static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
+                                                                const struct call *call, ssize_t rc)
 {
     finish(ep->hook, (unsigned)call->note, (int)call->kind);
     return rc;

@@ -27,7 +27,8 @@ static inline void forget(struct profile *profile, const void *context)
         atomic_store_explicit(&op->context, NULL, memory_order_relaxed);
 }
 
-static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
+static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
+                                                                struct call *call)
 {
     struct profile *profile = ep->hook;
     struct profile_block *block;
