@@ -150,29 +150,43 @@ static void finish_class(struct debug_object *object, size_t fclass)
     }
 }
 
-/* Completions that nobody has read are counted by reading them, once nothing can add to them. */
+static void report_unread(struct debug_object *object, int count, int errors, int first)
+{
+    char whom[DEBUG_NAME];
+
+    if (errors)
+        debug_report(object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
+                     "%d completions and %d errors were never read, the first of these: %s", count,
+                     errors, fi_strerror(first));
+    else if (count)
+        debug_report(object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
+                     "%d completions were never read", count);
+}
+
+/* Completions that nobody has read are counted by reading them, once nothing can add to them. What
+ * was cancelled ended as its program asked, by fi_cancel, fi_shutdown, or in closing an endpoint:
+ * most close their queues right behind. */
 static void check_unread(struct pass_cq *cq, struct debug_object *object)
 {
     struct fi_cq_tagged_entry entry = {0};
     struct fi_cq_err_entry error;
-    char whom[DEBUG_NAME];
-    int count = 0, errors = 0;
+    int count = 0, errors = 0, cancelled = 0, first = 0;
     ssize_t rc = 1;
 
     if (object_of(object, struct debug_cq, object)->peer || !list_empty(&object->users))
         return;
-    while (rc > 0 && count + errors < 100000) {
+    while (rc > 0 && count + errors + cancelled < 100000) {
         rc = fi_cq_read(cq->lower, &entry, 1);
         count += rc == 1;
         if (rc != -FI_EAVAIL)
             continue;
         error = (struct fi_cq_err_entry){0};
         rc = fi_cq_readerr(cq->lower, &error, 0);
-        errors += rc == 1;
+        cancelled += rc == 1 && error.err == FI_ECANCELED;
+        errors += rc == 1 && error.err != FI_ECANCELED;
+        first = first || error.err == FI_ECANCELED ? first : error.err;
     }
-    if (count || errors)
-        debug_report(object->layer->reporter, DEBUG_UNREAD, "fi_close", debug_name(object, whom),
-                     "%d completions and %d errors were never read", count, errors);
+    report_unread(object, count, errors, first);
 }
 
 static int close_object(struct fid *fid)

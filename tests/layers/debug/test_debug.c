@@ -300,6 +300,33 @@ static void completions_are_read(void **state)
     reports("fi_close", "unread");
 }
 
+static void errors_are_read(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, stack("", "loop"));
+    assert_int_equal(fi_trecv(pair.ep[1], to, 4, NULL, FI_ADDR_UNSPEC, 1, 0, to), 0);
+    assert_int_equal(fi_tinject(pair.ep[0], from, 8, pair.to[1], 1), 0);
+    for (int i = 0; i < 100; i++)
+        fi_cq_read(pair.cq, NULL, 0);
+    pair_close(&pair);
+    assert_non_null(strstr(read_report(), "1 errors were never read, the first of these: "));
+    reports("fi_close", "unread");
+}
+
+/* Also of a program that closes its queue right behind. */
+static void what_was_cancelled_need_not_be_read(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, stack("", "loop"));
+    assert_int_equal(fi_trecv(pair.ep[1], to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, to), 0);
+    assert_int_equal(fi_trecv(pair.ep[1], to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, from), 0);
+    assert_int_equal(fi_cancel(&pair.ep[1]->fid, to), 0);
+    pair_close(&pair);
+    is_silent();
+}
+
 static struct fid_cq *queue(struct pair *pair, enum fi_cq_format format, enum fi_wait_obj wait)
 {
     struct fi_cq_attr attr = {.format = format, .wait_obj = wait};
@@ -616,6 +643,8 @@ int main(void)
         TEST(other_modes_leave_contexts_alone),
         TEST(a_cancelled_context_is_free),
         TEST(completions_are_read),
+        TEST(errors_are_read),
+        TEST(what_was_cancelled_need_not_be_read),
         TEST(formats_have_room),
         TEST(multi_receive_buffers_need_a_format),
         TEST(who_waits_asked_for_it),
