@@ -152,6 +152,10 @@ enum {
      * is enabled; fi_setopt. It is told of each match. Nothing matches where receives come from a
      * shared context; that has its own. */
     OPT_MATCH_WATCH = -0x57450007,
+    /* uint32_t, before the connection. 1: a message with a tag to an endpoint without FI_TAGGED
+     * takes a receive as any other does, and its completion says FI_TAGGED, and the tag. 0: it ends
+     * the connection. */
+    OPT_TAGS_PLAIN = -0x57450008,
 };
 
 /* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */

@@ -120,7 +120,11 @@ static void limit_segments(struct rxm_emu *emu, size_t limit)
 void rxm_emu_ask(struct rxm_emu *emu, struct fid_ep *ep)
 {
     size_t size, len = sizeof(size);
+    uint32_t plain = 1;
 
+    /* 1.17 sends small messages in tags of tcp's, and receives that are posted have none. */
+    if (emu->feed == RXM_FEED_POSTED)
+        fi_setopt(&ep->fid, FI_OPT_ENDPOINT, OPT_TAGS_PLAIN, &plain, sizeof(plain));
     if (emu->limit_said)
         return;
     if (fi_getopt(&ep->fid, FI_OPT_ENDPOINT, OPT_FETCH_SIZE, &size, &len))

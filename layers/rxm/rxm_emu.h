@@ -202,6 +202,9 @@ void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
 
 /* A packet has come, or not (error). */
 void rxm_emu_received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error);
+/* A message of a lower that has tags, in place of a packet; data: of the CQ, or NULL. */
+void rxm_emu_received_bare(struct rxm_link *link, struct rxm_context *context, const void *buf,
+                           size_t len, uint64_t tag, const uint64_t *data);
 /* As rxm_emu_link_fill, while the connection is in use; and grants what that allows. */
 void rxm_emu_post_more(struct rxm_link *link);
 void rxm_emu_post_up(struct rxm_link *link);
@@ -275,7 +278,7 @@ const char *rxm_emu_atomic_done(struct rxm_link *link, const struct rxm_packet *
 
 /* A packet has come. */
 void rxm_emu_packet(struct rxm_link *link, const uint8_t *raw, size_t len);
-/* A tagged message of a lower that has tags; data: of the CQ, or NULL. */
+/* A tagged message without a packet around it; data: of the CQ, or NULL. */
 void rxm_emu_bare(struct rxm_link *link, const uint8_t *payload, size_t len, uint64_t tag,
                   const uint64_t *data);
 /* Ends a message: reports it, and gives the entry back. */

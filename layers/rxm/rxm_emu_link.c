@@ -169,7 +169,8 @@ static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags,
     if (__builtin_expect(flags & FI_REMOTE_WRITE, 0))
         rxm_emu_written(link->owner->emu, link, context, flags, len, data);
     else if (__builtin_expect(flags & FI_TAGGED, 0))
-        rxm_emu_bare(link, buf, len, tag, flags & FI_REMOTE_CQ_DATA ? &data : NULL);
+        rxm_emu_received_bare(link, context, buf, len, tag,
+                              flags & FI_REMOTE_CQ_DATA ? &data : NULL);
     else
         rxm_emu_received(context, len, NULL);
     return 0;

@@ -87,6 +87,19 @@ void rxm_emu_received(struct rxm_context *context, size_t len, const struct fi_c
         post_again(link, buffer);
 }
 
+void rxm_emu_received_bare(struct rxm_link *link, struct rxm_context *context, const void *buf,
+                           size_t len, uint64_t tag, const uint64_t *data)
+{
+    bool posted = link->owner->emu->feed == RXM_FEED_POSTED;
+    struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
+
+    if (posted)
+        taken_back(link, buffer);
+    rxm_emu_bare(link, posted ? buffer->bytes : buf, len, tag, data);
+    if (posted)
+        post_again(link, buffer);
+}
+
 static int fill_one(struct rxm_link *link)
 {
     struct rxm_packet_buffer *buffer = rxm_packet_buffer_get(link);

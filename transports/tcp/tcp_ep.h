@@ -51,6 +51,7 @@ struct tcp_ep {
     uint32_t answer_ms;    /* for the peer to answer a request; 0: ten minutes */
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     uint32_t peer_features;
+    uint32_t tags_plain; /* messages with tags take receives without */
     enum tcp_state state;
     bool needs_srx;               /* receives come through a bound context */
     bool needs_stx;               /* opened for a shared transmit context */

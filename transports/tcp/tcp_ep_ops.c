@@ -225,6 +225,7 @@ static uint32_t *seam_option(struct tcp_ep *ep, int optname)
     case OPT_PEER_WIRE_VERSION: return &ep->peer_version;
     case OPT_ANSWER_TIMEOUT: return &ep->answer_ms;
     case OPT_PEER_FEATURES: return &ep->peer_features;
+    case OPT_TAGS_PLAIN: return &ep->tags_plain;
     default: return NULL;
     }
 }

@@ -189,6 +189,11 @@ static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire
     return inbound;
 }
 
+static bool matches_tags(const struct tcp_ep *ep, uint8_t op)
+{
+    return op != TCP_OP_MSG && ep->caps & FI_TAGGED;
+}
+
 /* Gives an unmatched message to the owner of the receive context. */
 static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_rx_entry *entry)
 {
@@ -197,8 +202,8 @@ static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_
     entry->cq_data = inbound->cq_data;
     if (inbound->flags & TCP_FLAG_CQ_DATA)
         entry->flags |= FI_REMOTE_CQ_DATA;
-    int rc = inbound->op == TCP_OP_MSG ? ep->srx->owner_ops->queue_msg(entry)
-                                       : ep->srx->owner_ops->queue_tag(entry);
+    int rc = matches_tags(ep, inbound->op) ? ep->srx->owner_ops->queue_tag(entry)
+                                           : ep->srx->owner_ops->queue_msg(entry);
     if (rc) {
         if (ep->rx.inbound == inbound)
             ep->rx.inbound = NULL;
@@ -250,8 +255,8 @@ static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len
         .tag = wire->tag,
     };
 
-    return wire->op == TCP_OP_MSG ? ep->srx->owner_ops->get_msg(ep->srx, &attr, entry)
-                                  : ep->srx->owner_ops->get_tag(ep->srx, &attr, entry);
+    return matches_tags(ep, wire->op) ? ep->srx->owner_ops->get_tag(ep->srx, &attr, entry)
+                                      : ep->srx->owner_ops->get_msg(ep->srx, &attr, entry);
 }
 
 int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire)

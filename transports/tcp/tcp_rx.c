@@ -149,7 +149,7 @@ static int begin_plain(struct tcp_ep *ep, const struct tcp_wire *wire)
 
 static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    if (!(ep->caps & FI_TAGGED))
+    if (!(ep->caps & FI_TAGGED) && !(ep->tags_plain && wire->op == TCP_OP_TAG))
         return protocol_error(ep, "tagged message for an endpoint without FI_TAGGED");
     return wire->op == TCP_OP_TAG ? tcp_message_begin(ep, wire) : tcp_message_offer(ep, wire);
 }
