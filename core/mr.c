@@ -650,9 +650,7 @@ static int resolve_locked(struct mr *mr, uint64_t addr, size_t len, uint64_t acc
     uint64_t start;
     int rc;
 
-    if (!mr || !mr->enabled)
-        return -FI_ENOKEY;
-    if (access & ~mr->access)
+    if (!mr || !mr->enabled || access & ~mr->access)
         return -FI_EACCES;
     start = addr - mr->offset;
     if (addr < mr->offset || start > mr->len || len > mr->len - start)

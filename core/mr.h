@@ -62,8 +62,9 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
  * Resolves a remote access of len bytes at addr under key to local memory: fills iov (at most
  * *count entries, set to what was used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On success *mr
  * is held (mr_release when the transfer is over; a region closed meanwhile lives until then).
- * -FI_ENOKEY (no such key), -FI_EACCES (access not granted), -FI_EINVAL (out of range),
- * -FI_ETOOSMALL (more than *count pieces; mr_iov_limit always suffices).
+ * -FI_EACCES (no such key, or access not granted: which of them is nobody's business, and as
+ * libfabric has it), -FI_EINVAL (out of range), -FI_ETOOSMALL (more than *count pieces;
+ * mr_iov_limit always suffices).
  */
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);

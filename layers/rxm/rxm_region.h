@@ -39,8 +39,7 @@ void rxm_regions_remove(struct rxm_regions *regions, struct rxm_region *region);
 
 /*
  * Locks, and finds. access: all of these rights. 0, and the caller unlocks with rxm_regions_unlock;
- * -FI_EACCES: no such key, or not the right (which of them is nobody's business); -FI_EINVAL: out
- * of range.
+ * -FI_EACCES, -FI_EINVAL: as mr_resolve (core/mr.h).
  */
 int rxm_regions_lock(struct rxm_regions *regions, uint64_t key, uint64_t addr, size_t len,
                      uint64_t access, struct rxm_region **region);

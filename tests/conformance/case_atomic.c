@@ -611,16 +611,18 @@ static void full_queue(void)
 /* ---- Refusals of the target ---- */
 
 static void refused(uint64_t access, uint64_t offset, uint64_t key_change, uint64_t kind,
-                    enum fi_op op)
+                    enum fi_op op, int err)
 {
     struct conf_pair *p = open_pair((struct conf_want){0});
     uint64_t operand[2] = {1, 2}, compare[2] = {0, 0}, result[2] = {5, 5}, in = 0, out = 9;
     struct target t;
+    int seen;
 
     target_open(p, &t, access);
     t.key += key_change;
     conf_post(p, post(p, &t, offset, kind, FI_UINT64, op, 2, operand, compare, result, result));
-    conf_check(ended(p, result, kind).err, "an atomic that is not allowed succeeds");
+    seen = ended(p, result, kind).err;
+    conf_check(seen == err, "an atomic that is not allowed: %s", fi_strerror(seen));
     for (size_t i = 0; i < REGION; i++)
         conf_check(!t.memory[i], "byte %zu of the region was written", i);
     conf_check(result[0] == 5 && result[1] == 5, "a result came");
@@ -635,25 +637,26 @@ static void refused(uint64_t access, uint64_t offset, uint64_t key_change, uint6
 
 static void bad_key(void)
 {
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, 0, FI_SUM);
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, FI_FETCH_ATOMIC, FI_ATOMIC_READ);
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, FI_COMPARE_ATOMIC, FI_CSWAP);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, 0, FI_SUM, FI_EACCES);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, FI_FETCH_ATOMIC, FI_ATOMIC_READ, FI_EACCES);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0x123, FI_COMPARE_ATOMIC, FI_CSWAP, FI_EACCES);
 }
 
 static void bad_access(void)
 {
-    refused(FI_REMOTE_READ, 0, 0, 0, FI_SUM);
-    refused(FI_REMOTE_READ, 0, 0, FI_FETCH_ATOMIC, FI_SUM);
-    refused(FI_REMOTE_WRITE, 0, 0, FI_FETCH_ATOMIC, FI_SUM);
-    refused(FI_REMOTE_WRITE, 0, 0, FI_FETCH_ATOMIC, FI_ATOMIC_READ);
-    refused(FI_REMOTE_WRITE, 0, 0, FI_COMPARE_ATOMIC, FI_CSWAP);
+    refused(FI_REMOTE_READ, 0, 0, 0, FI_SUM, FI_EACCES);
+    refused(FI_REMOTE_READ, 0, 0, FI_FETCH_ATOMIC, FI_SUM, FI_EACCES);
+    refused(FI_REMOTE_WRITE, 0, 0, FI_FETCH_ATOMIC, FI_SUM, FI_EACCES);
+    refused(FI_REMOTE_WRITE, 0, 0, FI_FETCH_ATOMIC, FI_ATOMIC_READ, FI_EACCES);
+    refused(FI_REMOTE_WRITE, 0, 0, FI_COMPARE_ATOMIC, FI_CSWAP, FI_EACCES);
 }
 
 static void bad_range(void)
 {
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, REGION - 8, 0, 0, FI_SUM);
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, REGION, 0, FI_FETCH_ATOMIC, FI_SUM);
-    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, UINT64_MAX - 7, 0, FI_COMPARE_ATOMIC, FI_CSWAP);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, REGION - 8, 0, 0, FI_SUM, FI_EINVAL);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, REGION, 0, FI_FETCH_ATOMIC, FI_SUM, FI_EINVAL);
+    refused(FI_REMOTE_READ | FI_REMOTE_WRITE, UINT64_MAX - 7, 0, FI_COMPARE_ATOMIC, FI_CSWAP,
+            FI_EINVAL);
 }
 
 /* Rights are asked one by one: what only reads needs no right to write, and the other way round. */

@@ -98,9 +98,9 @@ static void bounds_do_not_overflow(void **state)
     assert_int_equal(look(7, UINT64_MAX, 1, FI_REMOTE_WRITE, NULL), -FI_EINVAL);
     assert_int_equal(look(7, UINT64_MAX - 4, 10, FI_REMOTE_WRITE, NULL), -FI_EINVAL);
     assert_int_equal(look(7, 1, SIZE_MAX, FI_REMOTE_WRITE, NULL), -FI_EINVAL);
-    assert_int_equal(look(8, 0, 1, FI_REMOTE_WRITE, NULL), -FI_ENOKEY);
+    assert_int_equal(look(8, 0, 1, FI_REMOTE_WRITE, NULL), -FI_EACCES);
     fi_close(&bed.mr->fid);
-    assert_int_equal(look(7, 0, 1, FI_REMOTE_WRITE, NULL), -FI_ENOKEY);
+    assert_int_equal(look(7, 0, 1, FI_REMOTE_WRITE, NULL), -FI_EACCES);
     assert_int_equal(reg((void *)(UINTPTR_MAX - 5), 10, FI_REMOTE_READ, 1, &bed.mr), -FI_EINVAL);
     assert_int_equal(reg(NULL, 10, FI_REMOTE_READ, 1, &bed.mr), -FI_EINVAL);
     clear();
@@ -254,7 +254,7 @@ static void table_follows_a_model(void **state)
         /* Keys that share their low or high bits. */
         uint64_t key = k & 1 ? (uint64_t)k << 48 : k;
 
-        assert_int_equal(look(key, 0, 8, FI_REMOTE_READ, NULL), mrs[k] ? 0 : -FI_ENOKEY);
+        assert_int_equal(look(key, 0, 8, FI_REMOTE_READ, NULL), mrs[k] ? 0 : -FI_EACCES);
         if (mrs[k]) {
             fi_close(&mrs[k]->fid);
             mrs[k] = NULL;
@@ -330,7 +330,7 @@ static void a_closed_region_lives_until_released(void **state)
     assert_int_equal(reg(buf, 8, FI_REMOTE_READ, 1, &bed.mr), 0);
     assert_int_equal(mr_resolve(bed.map, 1, 0, 8, FI_REMOTE_READ, &iov, &count, &mr), 0);
     assert_int_equal(fi_close(&bed.mr->fid), 0);
-    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_ENOKEY);
+    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_EACCES);
     assert_true(children_any(&bed.domain.children));
     assert_int_equal(mr->len, 8);
     mr_release(mr);
@@ -344,10 +344,10 @@ static void endpoint_regions_need_bind_and_enable(void **state)
 
     lay(FI_MR_ENDPOINT);
     assert_int_equal(reg(buf, 8, FI_REMOTE_READ, 1, &bed.mr), 0);
-    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_ENOKEY);
+    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_EACCES);
     assert_int_equal(fi_mr_enable(bed.mr), -FI_EOPBADSTATE);
     assert_int_equal(fi_mr_bind(bed.mr, &ep, 0), 0);
-    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_ENOKEY);
+    assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), -FI_EACCES);
     assert_int_equal(fi_mr_enable(bed.mr), 0);
     assert_int_equal(look(1, 0, 8, FI_REMOTE_READ, NULL), 0);
     assert_int_equal(fi_mr_refresh(bed.mr, NULL, 0, 0), 0);
@@ -365,7 +365,7 @@ static void counters_hold_and_are_held(void **state)
     assert_int_equal(unit_create_control("test", &cntr.unit), 0);
     assert_int_equal(
         fi_mr_reg(&bed.domain.fid, buf, 8, FI_REMOTE_WRITE, 0, 1, FI_RMA_EVENT, &bed.mr, NULL), 0);
-    assert_int_equal(look(1, 0, 8, FI_REMOTE_WRITE, NULL), -FI_ENOKEY);
+    assert_int_equal(look(1, 0, 8, FI_REMOTE_WRITE, NULL), -FI_EACCES);
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, 0), -FI_EBADFLAGS);
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, FI_REMOTE_WRITE), 0);
     assert_int_equal(fi_mr_bind(bed.mr, &cntr.fid.fid, FI_REMOTE_WRITE), -FI_EINVAL);
