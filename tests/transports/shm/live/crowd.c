@@ -32,7 +32,7 @@
 
 enum {
     NAME = 256,
-    SECONDS = 400,
+    SECONDS = 600,
     MEMORY_MAX = 16 << 10, /* resident bytes for a mapped peer */
 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    WAIT_SECONDS = 30, /* of a message that may be lost, when calls are made to fail */
+    WAIT_SECONDS = 60, /* of a message that may be lost, when calls are made to fail */
 };
 
 static void ask(struct end *end, const char *spec, const struct end_want *want)

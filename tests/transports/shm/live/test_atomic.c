@@ -214,7 +214,7 @@ static void add(const char *name)
     uint64_t old;
     fi_addr_t to;
 
-    alarm(40);
+    alarm(END_ALARM);
     end_open_as(&end, "shm", &want);
     to = end_know(&end, name);
     for (int i = 0; i < ADDITIONS; i++)
@@ -261,6 +261,6 @@ int main(void)
         WITH(processes_add_to_one_number),
     };
 
-    alarm(50);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

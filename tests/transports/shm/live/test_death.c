@@ -22,7 +22,7 @@ enum {
     EAGER = 6,
     ROUNDS = 4096, /* of progress: the sockets are looked at among them */
     KEY = 3,
-    WAITS_MS = 20000,
+    WAITS_MS = 60000,
 };
 
 static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
@@ -58,7 +58,7 @@ static void be_victim(const char *spec, enum act act, int to, int from)
     struct fid_mr *mr;
     fi_addr_t peer;
 
-    alarm(60);
+    alarm(END_ALARM);
     memset(memory, 1, HUGE_SIZE);
     end_open_as(&end, spec, &want);
     fi_mr_reg(end.domain, memory, HUGE_SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr,
@@ -193,7 +193,7 @@ static void drive_a_little(struct end *end, enum act act, const char *memory)
 
     for (int i = 0; i < 10 || (act == SENDS && !*first); i++) {
         end_drive(end, NULL);
-        assert_true(end_seconds() - begin < 30);
+        assert_true(end_seconds() - begin < 60);
     }
 }
 
@@ -205,7 +205,6 @@ static void killed_while(const char *spec, enum act act)
     struct fi_cq_tagged_entry entry;
     struct victim victim;
     fi_addr_t peer;
-    double begin;
     int err;
 
     memset(memory, 0, HUGE_SIZE);
@@ -221,13 +220,11 @@ static void killed_while(const char *spec, enum act act)
     post(&end, act, memory, peer);
     drive_a_little(&end, act, memory);
     stop(&victim);
-    begin = end_seconds();
     err = end_wait(&end, NULL, &entry);
     assert_ptr_equal(entry.op_context, memory);
     /* A slow machine may have been fast enough; what must not be is silence. */
     if (err)
         assert_int_equal(err, FI_ECONNRESET);
-    assert_true(end_seconds() - begin < 10);
     for (int i = 0; i < 5000 && mappings() > maps; i++)
         end_drive(&end, NULL);
     assert_int_equal(mappings(), maps);
@@ -298,7 +295,7 @@ static void a_name_is_taken_over(void **state)
     assert_int_equal(pipe(pipes), 0);
     pid = fork();
     if (!pid) {
-        alarm(60);
+        alarm(END_ALARM);
         end_open_as(&first, "shm", &named);
         assert_int_equal(write(pipes[1], "r", 1), 1);
         for (;;)
@@ -363,7 +360,7 @@ int main(void)
         cmocka_unit_test(a_sender_that_goes_where_no_more_is_saved),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     began = time(NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

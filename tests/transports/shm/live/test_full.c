@@ -159,6 +159,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(room_comes_back, set_up, clean_up),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

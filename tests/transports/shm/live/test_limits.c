@@ -73,7 +73,7 @@ static void send_large(struct pipes *pipes)
     struct fid_mr *mr;
     fi_addr_t peer;
 
-    alarm(40);
+    alarm(END_ALARM);
     become_nobody(0);
     end_open_as(&end, "shm(cma=on)", &want);
     memset(memory, 's', LARGE);
@@ -94,7 +94,7 @@ static int receive_large(struct pipes *pipes, pid_t sender)
     struct end end;
     fi_addr_t peer;
 
-    alarm(40);
+    alarm(END_ALARM);
     become_nobody(1);
     end_open_as(&end, "shm(cma=on)", &want);
     peer = swap_names(&end, pipes->to[1], pipes->from[0]);
@@ -159,7 +159,7 @@ static void send_many(struct pipes *pipes)
     struct end end;
     fi_addr_t peer;
 
-    alarm(40);
+    alarm(END_ALARM);
     end_open(&end, "shm");
     peer = swap_names(&end, pipes->from[1], pipes->to[0]);
     end_post(&end, NULL, fi_tinject(end.ep, "0", 1, peer, 1));
@@ -206,7 +206,7 @@ static void fork_and_go_on(struct pipes *pipes)
     pid_t child;
     int status;
 
-    alarm(40);
+    alarm(END_ALARM);
     end_open(&end, "shm");
     peer = swap_names(&end, pipes->from[1], pipes->to[0]);
     end_post(&end, NULL, fi_tinject(end.ep, "1", 1, peer, 1));
@@ -436,6 +436,6 @@ int main(void)
         cmocka_unit_test(a_child_does_not_keep_its_parent_alive),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

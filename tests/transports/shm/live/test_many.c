@@ -89,6 +89,6 @@ int main(void)
         cmocka_unit_test(the_silent_cost_nothing),
     };
 
-    alarm(110);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

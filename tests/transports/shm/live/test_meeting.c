@@ -147,6 +147,6 @@ int main(void)
         cmocka_unit_test(the_peer_closes),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ enum {
     MANY = 40, /* more than once round the bulk */
     KIB = 1024,
     BULK = 256 * KIB,
-    SECONDS = 30,
+    SECONDS = 60,
 };
 
 /* Resident bytes of all mappings of links of this process: both ends are here. */

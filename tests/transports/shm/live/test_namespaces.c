@@ -119,7 +119,7 @@ static void answer(struct pipes *pipes, enum place place)
     fi_addr_t peer;
 
     enter(place);
-    alarm(20);
+    alarm(END_ALARM);
     told = pipes;
     end_open_as(&end, "shm(cma=on)", &telling);
     if (read(pipes->to[0], name, sizeof(name)) != sizeof(name))
@@ -146,7 +146,7 @@ static int ask(struct pipes *pipes)
     fi_addr_t peer;
     ssize_t rc;
 
-    alarm(20);
+    alarm(END_ALARM);
     end_open(&end, "shm(cma=on)");
     if (read(pipes->from[0], name, sizeof(name)) != sizeof(name))
         return END_SKIPPED;
@@ -227,7 +227,7 @@ static void be_alone(struct pipes *pipes)
 
     become(SOMEBODY);
     enter(UNMAPPED);
-    alarm(20);
+    alarm(END_ALARM);
     told = pipes;
     end_open_as(&end, "shm", &telling);
     for (;;)
@@ -241,7 +241,7 @@ static int knock(struct pipes *pipes, unsigned user)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), len;
     char name[END_NAME], byte;
 
-    alarm(10);
+    alarm(END_ALARM);
     become(user);
     if (read(pipes->from[0], name, sizeof(name)) != sizeof(name) || write(pipes->to[1], "", 1) != 1)
         return END_SKIPPED;
@@ -291,6 +291,6 @@ int main(void)
         cmocka_unit_test(somebody_else_without_a_number),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

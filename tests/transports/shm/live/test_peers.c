@@ -66,16 +66,13 @@ static void the_process_is_dead(void **state)
     pid_t pid = fork();
     char name[64];
     struct end end;
-    double start;
 
     if (!pid)
         _exit(0);
     waitpid(pid, NULL, 0);
     snprintf(name, sizeof(name), "fi_shm://%07d:%u:00000000", (int)pid, (unsigned)geteuid());
-    end_open(&end, "shm(connect_timeout=30s)");
-    start = end_seconds();
+    end_open(&end, "shm(connect_timeout=60m)");
     assert_int_equal(send_to_nobody(&end, end_know(&end, name)), FI_ECONNREFUSED);
-    assert_true(end_seconds() - start < 10);
     end_close(&end);
 }
 
@@ -188,7 +185,7 @@ static void attaching_is_forbidden(void **state)
     pid_t pid = fork();
 
     if (!pid) {
-        alarm(20);
+        alarm(END_ALARM);
         _exit(large_without_attaching());
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -206,6 +203,6 @@ int main(void)
         cmocka_unit_test(many_peers),          cmocka_unit_test(attaching_is_forbidden),
     };
 
-    alarm(50);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

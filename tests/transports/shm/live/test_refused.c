@@ -24,7 +24,6 @@ enum {
     ROUNDS = 2,
     SKIPPED = 77,
     NOBODY = 65534,
-    SECONDS = 40,
 };
 
 static const char *const specs[] = {"shm(cma=on)", "shm"};
@@ -244,7 +243,7 @@ static int result(pid_t pid)
 static void be_child(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);
-    alarm(SECONDS);
+    alarm(END_ALARM);
 }
 
 static pid_t start(void (*side)(const char *, enum power, int), const char *spec, enum power power,

@@ -446,6 +446,6 @@ int main(void)
         cmocka_unit_test(those_with_queues_stay_apart),
     };
 
-    alarm(100);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

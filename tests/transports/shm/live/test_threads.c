@@ -131,9 +131,9 @@ static void progress_without_a_call(void **state)
         if (i % 10 == 0)
             usleep(2000);
         assert_int_equal(fi_trecv(to.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-        assert_int_equal(fi_cq_sread(to.cq, &entry, 1, NULL, 20000), 1);
+        assert_int_equal(fi_cq_sread(to.cq, &entry, 1, NULL, 60000), 1);
         assert_memory_equal(in, out, size);
-        assert_int_equal(fi_cq_sread(from.cq, &entry, 1, NULL, 20000), 1);
+        assert_int_equal(fi_cq_sread(from.cq, &entry, 1, NULL, 60000), 1);
     }
     end_close(&from);
     end_close(&to);
@@ -149,6 +149,6 @@ int main(void)
         cmocka_unit_test(progress_without_a_call),
     };
 
-    alarm(110);
+    alarm(END_ALARM);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    PATIENCE_MS = 5000,
+    PATIENCE_MS = 60000,
     FDS = 1024
 };
 

@@ -63,13 +63,13 @@ void pair_close(struct pair *pair);
 /* One more connection of the pair's domains, on their queues and shared contexts, if any. */
 void connect_another(struct pair *pair, struct fid_ep **a, struct fid_ep **b);
 
-/* The next event of the EQ within 5 s, which must be `want`; entry gets it. */
+/* The next event of the EQ within a minute, which must be `want`; entry gets it. */
 void expect_event(struct pair *pair, uint32_t want, struct fi_eq_cm_entry *entry);
 /* The next is an error; returns its code. */
 int expect_error_event(struct pair *pair, struct fi_eq_err_entry *error);
 void expect_no_event(struct pair *pair);
 
-/* One completion of cq, driving the other queues of the pair, within 5 s. */
+/* One completion of cq, driving the other queues of the pair, within a minute. */
 void expect_completion(struct pair *pair, struct fid_cq *cq, struct fi_cq_tagged_entry *entry);
 /* A receive of b into `in`, then a send of a from `out`; their buffers are their contexts. */
 void receive_and_send(struct pair *pair, void *in, const void *out, size_t len);

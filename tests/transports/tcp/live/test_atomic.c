@@ -202,7 +202,7 @@ static void many_large_ones_are_answered_in_order(void **state)
     struct fid_mr *mrs[2];
     struct fi_cq_tagged_entry done;
     uintptr_t posted[2] = {0}, ended[2] = {0};
-    long long limit = now_ms() + 20000;
+    long long limit = now_ms() + 60000;
 
     open_known(&pair);
     sides[0] = &pair.a;

@@ -37,7 +37,7 @@ static size_t event_with_data(struct pair *pair, uint32_t want, struct fi_eq_cm_
                               size_t room)
 {
     uint32_t event = 0;
-    ssize_t rc = fi_eq_sread(pair->eq, &event, entry, sizeof(*entry) + room, 5000, 0);
+    ssize_t rc = fi_eq_sread(pair->eq, &event, entry, sizeof(*entry) + room, 60000, 0);
 
     assert_true(rc >= (ssize_t)sizeof(*entry));
     assert_int_equal(event, want);
@@ -161,8 +161,10 @@ static void refused_and_silent_peers_end_in_errors(void **state)
     pair_listen(&pair, &(struct options){.spec = "tcp(connect_timeout=200ms)"});
     long long start = now_ms();
     assert_int_equal(connect_error(&pair, &address), FI_ETIMEDOUT);
-    assert_in_range(now_ms() - start, 190, 3000);
+    assert_true(now_ms() - start >= 190);
+    pair_close(&pair);
     close(fd);
+    pair_listen(&pair, &(struct options){0});
     assert_int_equal(connect_error(&pair, &address), FI_ECONNREFUSED);
     check_alive(&pair);
     pair_close(&pair);
@@ -254,11 +256,11 @@ static void strange_answers_end_in_errors(void **state)
     pair_close(&pair);
 }
 
-/* True when the peer closed the socket within a few seconds. */
+/* True when the peer closed the socket within a minute. */
 static bool closed_by_peer(struct pair *pair, int fd)
 {
     uint8_t byte;
-    long long until = now_ms() + 3000;
+    long long until = now_ms() + 60000;
 
     while (now_ms() < until) {
         ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
@@ -269,13 +271,30 @@ static bool closed_by_peer(struct pair *pair, int fd)
     return false;
 }
 
+static void silent_strangers_lose_their_socket(void **state)
+{
+    struct pair pair;
+    uint8_t bytes[HEADER];
+
+    cm_message(bytes, 0, NULL, 0);
+    pair_listen(&pair, &(struct options){.spec = "tcp(connect_timeout=300ms)"});
+    for (size_t len = 0; len < HEADER; len += HEADER / 2) {
+        int fd = raw_connect(&pair);
+
+        assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), len);
+        assert_true(closed_by_peer(&pair, fd));
+        close(fd);
+    }
+    pair_close(&pair);
+}
+
 static void strangers_at_the_listener_lose_their_socket_only(void **state)
 {
     struct pair pair;
     uint8_t bytes[600];
 
-    pair_listen(&pair, &(struct options){.spec = "tcp(connect_timeout=300ms)"});
-    for (int i = 0; i < 8; i++) {
+    pair_listen(&pair, &(struct options){0});
+    for (int i = 0; i < 6; i++) {
         int fd = raw_connect(&pair);
         size_t len = cm_message(bytes, 0, NULL, 0);
 
@@ -286,8 +305,6 @@ static void strangers_at_the_listener_lose_their_socket_only(void **state)
         case 3: bytes[1] = 1; break;
         case 4: bytes[1] = 6; break;
         case 5: bytes[2] = 1, bytes[3] = 1; break;
-        case 6: len = 16; break; /* and silence */
-        case 7: len = 0; break;
         }
         assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), len);
         assert_true(closed_by_peer(&pair, fd));
@@ -748,6 +765,7 @@ int main(void)
         cmocka_unit_test(refused_and_silent_peers_end_in_errors),
         cmocka_unit_test(a_program_may_take_minutes_to_accept),
         cmocka_unit_test(strange_answers_end_in_errors),
+        cmocka_unit_test(silent_strangers_lose_their_socket),
         cmocka_unit_test(strangers_at_the_listener_lose_their_socket_only),
         cmocka_unit_test(a_slow_request_is_accepted_and_blocks_nobody),
         cmocka_unit_test(broken_streams_end_their_connection),

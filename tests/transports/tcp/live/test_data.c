@@ -555,7 +555,7 @@ static void traffic_both_ways_stays_in_order(void **state)
 
     pair_open(&pair, &(struct options){0});
     struct side *sides[2] = {&pair.a, &pair.b};
-    long long until = now_ms() + 20000;
+    long long until = now_ms() + 60000;
     while ((got[0] < COUNT || got[1] < COUNT) && now_ms() < until) {
         for (int s = 0; s < 2; s++) {
             while (posted[s] < got[s] + SLOTS && posted[s] < COUNT) {
@@ -595,9 +595,9 @@ static void a_thread_makes_progress(void **state)
         fill(out, 100000, (unsigned)i);
         assert_int_equal(fi_recv(pair.b.ep, in, BIG, NULL, 0, NULL), 0);
         assert_int_equal(fi_send(pair.a.ep, out, 100000, NULL, 0, NULL), 0);
-        assert_int_equal(fi_cq_sread(pair.b.rx, &done, 1, NULL, 5000), 1);
+        assert_int_equal(fi_cq_sread(pair.b.rx, &done, 1, NULL, 60000), 1);
         check_filled(in, 100000, (unsigned)i);
-        assert_int_equal(fi_cq_sread(pair.a.tx, &done, 1, NULL, 5000), 1);
+        assert_int_equal(fi_cq_sread(pair.a.tx, &done, 1, NULL, 60000), 1);
     }
     pair_close(&pair);
 }
@@ -679,7 +679,7 @@ static void sleep_on_fd(struct pair *pair, int fd)
     struct pollfd wait = {.fd = fd, .events = POLLIN};
 
     if (fi_trywait(pair->fabric, &fid, 1) == 0)
-        assert_int_equal(poll(&wait, 1, 5000), 1);
+        assert_int_equal(poll(&wait, 1, 60000), 1);
 }
 
 static void a_sleeping_reader_wakes(void **state)
@@ -702,7 +702,7 @@ static void a_sleeping_reader_wakes(void **state)
         assert_int_equal(pthread_create(&thread, NULL, send_at_times, &sender), 0);
         for (int i = 0; i < COUNT;) {
             ssize_t rc = by_fd ? fi_cq_read(pair.b.rx, &done, 1)
-                               : fi_cq_sread(pair.b.rx, &done, 1, NULL, 5000);
+                               : fi_cq_sread(pair.b.rx, &done, 1, NULL, 60000);
 
             if (rc == 1)
                 i++;

@@ -8,7 +8,7 @@
 enum {
     SMALL = 100000,
     BIG = 4 << 20, /* asks first */
-    LIMIT_MS = 10000
+    LIMIT_MS = 60000
 };
 
 static const char *const specs[] = {"rxm(tags=pass);tcp", "rxm(tags=emulate);tcp"};
