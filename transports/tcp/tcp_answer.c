@@ -5,10 +5,6 @@
 
 #include "transports/tcp/tcp_ep.h"
 
-enum {
-    CHOKE = 1024 /* answers waiting to leave */
-};
-
 static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
 {
     bool open = ep->stage.open;
@@ -77,9 +73,4 @@ int tcp_answer_atomic(struct tcp_ep *ep, struct tcp_atomic *atomic)
         tcp_atomic_put(ep, atomic);
     tcp_queue_push(&ep->tx.urgent, op);
     return 0;
-}
-
-bool tcp_answer_choked(const struct tcp_ep *ep)
-{
-    return ep->tx.urgent.count >= CHOKE;
 }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tcp_ep;
+#include "transports/tcp/tcp_ep.h"
+
 struct tcp_atomic;
 struct tcp_target;
 struct tcp_wire;
@@ -19,7 +20,14 @@ int tcp_answer_read(struct tcp_ep *ep, const struct tcp_wire *request, struct tc
 /* Sends the status and result of an atomic, which it takes over in any case. */
 int tcp_answer_atomic(struct tcp_ep *ep, struct tcp_atomic *atomic);
 
+enum {
+    TCP_CHOKE = 1024 /* answers that wait */
+};
+
 /* More answers wait than a peer that keeps to its limits can cause: stop reading from it. */
-bool tcp_answer_choked(const struct tcp_ep *ep);
+static inline bool tcp_answer_choked(const struct tcp_ep *ep)
+{
+    return ep->tx.urgent.count >= TCP_CHOKE;
+}
 
 #endif

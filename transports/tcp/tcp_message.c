@@ -259,7 +259,24 @@ static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len
                                       : ep->srx->owner_ops->get_msg(ep->srx, &attr, entry);
 }
 
-int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
+/* All of a message, into its receive of one piece. */
+static ssize_t take_whole(struct tcp_ep *ep, const struct tcp_wire *wire,
+                          struct fi_peer_rx_entry *entry, const uint8_t *payload)
+{
+    uint64_t flags = (entry->flags & ~FI_COMPLETION) | completion_flags(wire->op, 0);
+    size_t len = (size_t)wire->payload;
+
+    if (len)
+        memcpy(entry->iov->iov_base, payload, len);
+    ep->rx.active = false;
+    report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags, len,
+                entry->iov->iov_base, 0, wire->tag, entry->addr);
+    free_entry(entry);
+    return (ssize_t)len;
+}
+
+ssize_t tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire, const uint8_t *payload,
+                          size_t have)
 {
     struct fi_peer_rx_entry *entry;
     int rc = find_entry(ep, wire, (size_t)wire->payload, &entry);
@@ -268,6 +285,9 @@ int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
         return begin_unexpected(ep, wire, entry);
     if (rc)
         return rc;
+    if (wire->payload <= have && !wire->flags && entry->count == 1 &&
+        wire->payload <= entry->iov->iov_len)
+        return take_whole(ep, wire, entry, payload);
     ep->rx.entry = entry;
     tcp_dest_set(&ep->rx.dest, entry->iov, entry->count);
     return 0;

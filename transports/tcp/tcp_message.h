@@ -7,6 +7,8 @@
 #ifndef WEFT_TCP_MESSAGE_H
 #define WEFT_TCP_MESSAGE_H
 
+#include <sys/types.h>
+
 #include <rdma/providers/fi_peer.h>
 
 #include "transports/tcp/tcp_wire.h"
@@ -16,8 +18,11 @@ struct tcp_ep;
 /* What the owners of receive contexts call. */
 extern struct fi_ops_srx_peer tcp_srx_peer_ops;
 
-/* A message begins: sets where its payload goes, or pauses the connection. */
-int tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire);
+/* A message begins, of whose payload `have` bytes are at hand: one that is all there and has its
+ * receive may be done with at once, then the record is active no more. Else sets where the payload
+ * goes, or pauses the connection. Bytes of the payload that are used up, or a negative error. */
+ssize_t tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire, const uint8_t *payload,
+                          size_t have);
 /* A request to send. */
 int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire);
 /* The data of one. -FI_EPROTO when none of that context and length was cleared. */

@@ -142,7 +142,7 @@ static int begin_response(struct tcp_ep *ep, const struct tcp_wire *wire)
 static int begin_plain(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
     if (wire->op_data != TCP_WIRE_ACK)
-        return tcp_message_begin(ep, wire);
+        return (int)tcp_message_begin(ep, wire, NULL, 0);
     ep->rx.active = false;
     return tcp_owed_ack(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
 }
@@ -151,7 +151,8 @@ static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
     if (!(ep->caps & FI_TAGGED) && !(ep->tags_plain && wire->op == TCP_OP_TAG))
         return protocol_error(ep, "tagged message for an endpoint without FI_TAGGED");
-    return wire->op == TCP_OP_TAG ? tcp_message_begin(ep, wire) : tcp_message_offer(ep, wire);
+    return wire->op == TCP_OP_TAG ? (int)tcp_message_begin(ep, wire, NULL, 0)
+                                  : tcp_message_offer(ep, wire);
 }
 
 static int begin_clear(struct tcp_ep *ep, const struct tcp_wire *wire)
@@ -162,10 +163,8 @@ static int begin_clear(struct tcp_ep *ep, const struct tcp_wire *wire)
                : 0;
 }
 
-static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
+static void note_record(struct tcp_rx *rx, const struct tcp_wire *wire)
 {
-    struct tcp_rx *rx = &ep->rx;
-
     rx->active = true;
     rx->op = wire->op;
     rx->flags = wire->flags;
@@ -174,6 +173,11 @@ static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
     rx->left = wire->payload;
     rx->done = 0;
     rx->eager = wire->payload < LARGE;
+}
+
+static int begin_record(struct tcp_ep *ep, const struct tcp_wire *wire)
+{
+    note_record(&ep->rx, wire);
     switch ((enum tcp_record)wire->op) {
     case TCP_OP_MSG: return begin_plain(ep, wire);
     case TCP_OP_TAG:
@@ -208,6 +212,14 @@ static int finish_record(struct tcp_ep *ep)
     }
 }
 
+/* A record without a payload has no byte that could finish it later. */
+static inline int finish_if_empty(struct tcp_ep *ep)
+{
+    const struct tcp_rx *rx = &ep->rx;
+
+    return rx->active && !rx->left && !rx->paused ? finish_record(ep) : 0;
+}
+
 /* Completes a header that came in pieces, or reads one where it is. Returns the bytes used. */
 static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 {
@@ -235,9 +247,25 @@ static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     rx->head_len = 0;
     size_t used = (size_t)rc - kept;
     rc = begin_record(ep, &wire);
-    if (!rc && rx->active && !rx->left && !rx->paused)
-        rc = finish_record(ep);
+    if (!rc)
+        rc = finish_if_empty(ep);
     return rc ? rc : (ssize_t)used;
+}
+
+/* What begins here: mostly a small message, all of it. Returns the bytes used. */
+static inline ssize_t take_record(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+{
+    struct tcp_wire wire;
+    size_t head = ep->rx.head_len || ep->network ? 0 : tcp_wire_decode_plain(bytes, len, &wire);
+
+    if (!head || (wire.op == TCP_OP_TAG && !(ep->caps & FI_TAGGED)))
+        return take_header(ep, bytes, len);
+    note_record(&ep->rx, &wire);
+    ssize_t used = tcp_message_begin(ep, &wire, bytes + head, len - head);
+    if (used < 0)
+        return used;
+    int rc = finish_if_empty(ep);
+    return rc ? rc : (ssize_t)head + used;
 }
 
 static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
@@ -295,7 +323,7 @@ int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     while (len) {
         if (rx->paused || (!rx->active && tcp_answer_choked(ep)))
             return keep_rest(rx, bytes, len);
-        ssize_t used = rx->active ? take_payload(ep, bytes, len) : take_header(ep, bytes, len);
+        ssize_t used = rx->active ? take_payload(ep, bytes, len) : take_record(ep, bytes, len);
         if (used < 0)
             return (int)used;
         bytes += used;

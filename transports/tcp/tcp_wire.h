@@ -13,9 +13,11 @@
 #ifndef WEFT_TCP_WIRE_H
 #define WEFT_TCP_WIRE_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum tcp_record {
     TCP_OP_MSG,
@@ -94,5 +96,36 @@ size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes
  */
 int tcp_wire_decode(const uint8_t *bytes, size_t have, bool network, struct tcp_wire *wire,
                     const char **why);
+
+/*
+ * The commonest header, of a MSG or TAG that carries nothing but its payload: sets the fields of it
+ * that a message is made of, tag and cq_data to 0 where there are none. Returns the length of the
+ * header; 0 when it is another, or not whole, or wrong: tcp_wire_decode says which.
+ */
+static inline size_t tcp_wire_decode_plain(const uint8_t *bytes, size_t have, struct tcp_wire *wire)
+{
+    /* version 3, op, flags 0, op_data 0, no iov, length; the id is left out */
+    const uint64_t message = 0x0010000000000003, tagged = 0x0018000000000103;
+    uint64_t first, size;
+    size_t header;
+
+    if (have < TCP_WIRE_BASE)
+        return 0;
+    memcpy(&first, bytes, sizeof(first));
+    memcpy(&size, bytes + sizeof(first), sizeof(size));
+    first = le64toh(first) & 0x00ffffffffffffff;
+    header = first == tagged ? TCP_WIRE_BASE + sizeof(wire->tag) : TCP_WIRE_BASE;
+    if ((first != tagged && first != message) || have < header || size < header)
+        return 0;
+    wire->op = first == tagged ? TCP_OP_TAG : TCP_OP_MSG;
+    wire->op_data = 0;
+    wire->flags = 0;
+    wire->payload = size - header;
+    wire->cq_data = 0;
+    wire->tag = 0;
+    if (first == tagged)
+        memcpy(&wire->tag, bytes + TCP_WIRE_BASE, sizeof(wire->tag));
+    return header;
+}
 
 #endif

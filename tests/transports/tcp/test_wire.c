@@ -43,6 +43,10 @@ static const struct sample samples[] = {
      {.op = TCP_OP_MSG, .flags = TCP_FLAG_CQ_DATA, .cq_data = 0x1234, .payload = 1, .id = 7},
      "03 00 0100 00 00 18 07 1900000000000000 3412000000000000",
      "03 00 0001 00 00 18 07 0000000000000019 0000000000001234"},
+    {"tagged 8",
+     {.op = TCP_OP_TAG, .payload = 8, .tag = 0x1122334455667788},
+     "03 01 0000 00 00 18 00 2000000000000000 8877665544332211",
+     "03 01 0000 00 00 18 00 0000000000000020 1122334455667788"},
     {"tagged 5 with data",
      {.op = TCP_OP_TAG,
       .flags = TCP_FLAG_CQ_DATA,
@@ -214,6 +218,35 @@ static void records_match_the_captures(void **state)
     }
 }
 
+/* The short way takes the messages that carry nothing but a payload, and says of them what the long
+ * one does. */
+static void plain_messages_have_a_short_way(void **state)
+{
+    unsigned taken = 0;
+
+    for (size_t i = 0; i < SAMPLE_COUNT; i++) {
+        const struct tcp_wire *want = &samples[i].wire;
+        bool plain = want->op <= TCP_OP_TAG && !want->flags && !want->op_data;
+        uint8_t bytes[TCP_WIRE_MAX];
+        struct tcp_wire wire;
+        size_t length = tcp_wire_encode(want, false, bytes);
+
+        assert_int_equal(tcp_wire_decode_plain(bytes, length, &wire), plain ? length : 0);
+        for (size_t have = 0; have < length; have++)
+            assert_int_equal(tcp_wire_decode_plain(bytes, have, &wire), 0);
+        if (!plain)
+            continue;
+        taken++;
+        assert_int_equal(wire.op, want->op);
+        assert_int_equal(wire.op_data, 0);
+        assert_int_equal(wire.flags, 0);
+        assert_int_equal(wire.payload, want->payload);
+        assert_int_equal(wire.tag, want->tag);
+        assert_int_equal(wire.cq_data, 0);
+    }
+    assert_in_range(taken, 2, SAMPLE_COUNT);
+}
+
 /* What has no defined value there must not be read: leftovers of real peers. */
 static void leftovers_are_ignored(void **state)
 {
@@ -309,6 +342,7 @@ static void malformed_records_are_refused(void **state)
         size_t length = from_hex(broken[i].bytes, bytes);
 
         assert_int_equal(tcp_wire_decode(bytes, length, false, &wire, &why), -FI_EPROTO);
+        assert_int_equal(tcp_wire_decode_plain(bytes, length, &wire), 0);
         print_message("%s: %s\n", broken[i].bytes, why);
         assert_non_null(strstr(why, broken[i].why));
     }
@@ -398,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_match_the_captures),
+        cmocka_unit_test(plain_messages_have_a_short_way),
         cmocka_unit_test(leftovers_are_ignored),
         cmocka_unit_test(malformed_records_are_refused),
         cmocka_unit_test(cm_messages_match_the_captures),
