@@ -154,7 +154,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
     struct cq *cq = object_of(fid, struct cq, fid);
     ssize_t rc;
 
-    if (__builtin_expect(unit_forked(cq->unit), 0))
+    if (unit_forked(cq->unit))
         return -FI_EOPBADSTATE;
     unit_lock(cq->unit);
     if (!count || (!readable(cq) && !failed(cq)))

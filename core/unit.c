@@ -38,7 +38,7 @@ static int create(const char *part, bool locked, bool threaded, struct unit **re
     pthread_mutex_init(&block->unit.mutex, NULL);
     atomic_init(&impl->refs, 1);
     impl->unit = &block->unit;
-    impl->forks = fork_generation;
+    block->unit.forks = fork_generation;
     impl->part = part;
     list_init(&impl->all);
     list_init(&impl->sources);
@@ -72,11 +72,6 @@ int unit_create_control(const char *part, struct unit **unit)
 void unit_hold(struct unit *unit)
 {
     atomic_fetch_add_explicit(&unit->impl->refs, 1, memory_order_relaxed);
-}
-
-bool unit_forked(const struct unit *unit)
-{
-    return unit->impl->forks != fork_generation;
 }
 
 bool unit_has_thread(const struct unit *unit)

@@ -16,6 +16,7 @@
 
 #include <rdma/fabric.h>
 
+#include "core/fork.h"
 #include "core/list.h"
 
 struct unit_below;
@@ -55,6 +56,7 @@ struct unit_impl;
 struct unit {
     struct unit *root; /* itself, or the unit that it was merged into */
     bool locked;       /* false: the lock is elided */
+    unsigned forks;    /* fork_generation when it was made */
     pthread_mutex_t mutex;
     struct unit_impl *impl; /* sources, watches, thread; those of the root count */
 };
@@ -143,6 +145,9 @@ void unit_wake(struct unit *unit);
 /* True in a process that was forked after the unit was made: its sockets and threads belong to the
  * parent. Posts and reads answer -FI_EOPBADSTATE, close frees memory and fds and touches no wire.
  */
-bool unit_forked(const struct unit *unit);
+static inline bool unit_forked(const struct unit *unit)
+{
+    return __builtin_expect(unit->forks != fork_generation, 0);
+}
 
 #endif

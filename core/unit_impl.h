@@ -11,7 +11,6 @@ struct unit_impl {
     struct unit *unit; /* whose it is */
     atomic_uint refs;
     unsigned rank; /* height of the tree below this root: linking by rank keeps paths short */
-    unsigned forks;
     const char *part;
     struct list all; /* in units, when locked */
     struct list sources;

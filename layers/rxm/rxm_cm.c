@@ -436,8 +436,3 @@ int64_t rxm_cm_next(const struct rxm_cm *cm)
     }
     return next;
 }
-
-bool rxm_cm_busy(const struct rxm_cm *cm)
-{
-    return cm->fresh_count || cm->accepting;
-}

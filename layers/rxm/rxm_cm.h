@@ -151,6 +151,9 @@ void rxm_cm_run(struct rxm_cm *cm, int64_t now);
 int64_t rxm_cm_next(const struct rxm_cm *cm);
 /* Requests, own ones not older than RXM_CM_FRESH_MS at the last run, or accepted ones, are under
  * way: events will come soon. */
-bool rxm_cm_busy(const struct rxm_cm *cm);
+static inline bool rxm_cm_busy(const struct rxm_cm *cm)
+{
+    return cm->fresh_count || cm->accepting;
+}
 
 #endif
