@@ -222,8 +222,10 @@ static void look_at_hot(struct tcp_set *set)
     for (unsigned left = set->hot_count; left && !list_empty(&set->hot); left--) {
         struct tcp_ep *ep = list_item(set->hot.next, struct tcp_ep, hot);
 
-        list_detach(&ep->hot);
-        list_attach(&ep->hot, &set->hot);
+        if (set->hot_count > 1) {
+            list_detach(&ep->hot);
+            list_attach(&ep->hot, &set->hot);
+        }
         /* epoll tells of room only when a third of the socket buffer is free. */
         unblock(ep);
         if (look_at(set, ep))
@@ -304,13 +306,14 @@ static void progress(struct unit_source *source)
     set->epoch++;
     set->driving = true;
     do_work(set);
-    look_at_hot(set);
+    /* Before the look, lest it delay the answer to what that finds. */
     if (!set->hot_count || set->blocked > HOT_MAX || !set->until_poll) {
         set->until_poll = POLL_EVERY;
         poll_events(set);
     } else {
         set->until_poll--;
     }
+    look_at_hot(set);
     take_ended(set);
     stop_driving(set);
 }
