@@ -4,6 +4,7 @@
 
 #include "core/post.h"
 #include "transports/tcp/tcp_ep_ops.h"
+#include "transports/tcp/tcp_lone.h"
 #include "transports/tcp/tcp_post.h"
 
 static uint64_t tx_flags(struct fid_ep *fid)
@@ -16,12 +17,25 @@ static uint64_t rx_flags(struct fid_ep *fid)
     return tcp_ep_of(fid)->rx_op_flags;
 }
 
-static ssize_t post_send(struct fid_ep *fid, const struct post *post)
+static ssize_t send_record(struct tcp_ep *ep, const struct post *post)
 {
     struct tcp_wire wire = {.op = post->kind & FI_TAGGED ? TCP_OP_TAG : TCP_OP_MSG,
                             .tag = post->tag};
 
-    return tcp_post(tcp_ep_of(fid), post, &wire);
+    return tcp_post_locked(ep, post, &wire);
+}
+
+static ssize_t post_send(struct fid_ep *fid, const struct post *post)
+{
+    struct tcp_ep *ep = tcp_ep_of(fid);
+    ssize_t rc;
+
+    if (ep->state == TCP_IDLE)
+        return -FI_EOPBADSTATE;
+    unit_lock(ep->report.unit);
+    rc = post->count == 1 && tcp_lone_send(ep, post) ? 0 : send_record(ep, post);
+    unit_unlock(ep->report.unit);
+    return rc;
 }
 
 /* After the end of a connection only what has arrived can be received; other receives end in error,

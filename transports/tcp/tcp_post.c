@@ -89,18 +89,22 @@ again:
     return -FI_EAGAIN;
 }
 
-ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
+ssize_t tcp_post_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
 {
     size_t len;
 
     if (post->count > TCP_IOV_LIMIT || !iov_total(post->iov, post->count, &len))
         return -FI_EINVAL;
+    int rc = tcp_post_check(ep, post->flags, len);
+    return rc ? rc : queue_locked(ep, post, wire, len);
+}
+
+ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
+{
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     unit_lock(ep->report.unit);
-    ssize_t rc = tcp_post_check(ep, post->flags, len);
-    if (!rc)
-        rc = queue_locked(ep, post, wire, len);
+    ssize_t rc = tcp_post_locked(ep, post, wire);
     unit_unlock(ep->report.unit);
     return rc;
 }

@@ -13,5 +13,7 @@ int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len);
 /* Checks, queues, sends what can be sent. wire: op, tag and iov are set; the rest is filled in.
  * 0, -FI_EAGAIN, -FI_ENOTCONN, -FI_EINVAL, -FI_EMSGSIZE. Takes the lock. */
 ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire);
+/* The same with the unit locked, for an endpoint that is enabled. */
+ssize_t tcp_post_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire);
 
 #endif

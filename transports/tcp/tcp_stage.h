@@ -54,6 +54,21 @@ void tcp_stage_leave(struct tcp_stage *stage);
 /* May a record of size bytes, just queued, wait? company: it is like others that are under way,
  * whose answers its poster comes back for. Unit locked. */
 bool tcp_stage_wants(struct tcp_stage *stage, size_t size, bool company);
+/* The same for one that is not queued: true, and it is counted, if it is among those posts of a run
+ * that leave at once; else nothing was done. */
+static inline bool tcp_stage_passes(struct tcp_stage *stage, uint32_t epoch)
+{
+    uint32_t run = stage->epoch == epoch ? stage->run : 0;
+
+    if (run >= stage->lead)
+        return false;
+    if (stage->epoch != epoch) {
+        stage->epoch = epoch;
+        stage->bytes = 0;
+    }
+    stage->run = run + 1;
+    return true;
+}
 /* The queues are left to the thread, if it comes to that. */
 void tcp_stage_open(struct tcp_stage *stage);
 /* Many leave together: waiting is worth it. */

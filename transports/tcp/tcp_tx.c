@@ -222,6 +222,13 @@ static bool keeps_peer_waiting(const struct tcp_tx *tx, const struct tcp_op *op)
            4 * tx->reads.count <= tx->normal.count;
 }
 
+void tcp_tx_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent)
+{
+    ep->tx.current = op;
+    ep->tx.sent = sent;
+    set_blocked(ep, false);
+}
+
 /* A record of one piece while nothing else is to be sent, the common case of a lone message. False,
  * and nothing done, when that is not so or the kernel says no. */
 static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
@@ -241,9 +248,7 @@ static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
         tap_sent(tx->flow, &(struct iovec){op->bytes, op->head}, 1, (size_t)sent);
     tx->id++;
     if (sent < op->head) {
-        tx->current = op;
-        tx->sent = (size_t)sent;
-        set_blocked(ep, false);
+        tcp_tx_began(ep, op, (size_t)sent);
         return true;
     }
     /* What the report makes the upper post goes out behind it. */

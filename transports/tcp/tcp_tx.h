@@ -42,6 +42,8 @@ void tcp_tx_init(struct tcp_tx *tx, unsigned limit);
 /* Queues an operation and sends what can be sent; more: another post follows at once. */
 void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more);
 void tcp_tx_flush(struct tcp_ep *ep);
+/* `sent` bytes, not all, of a record that is in no queue have left. */
+void tcp_tx_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent);
 /* After a stage was open (tcp_stage.h): the queues are the unit's again, and what has left is
  * reported. Before anything is done to them. */
 void tcp_tx_reclaim(struct tcp_ep *ep);

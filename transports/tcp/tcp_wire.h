@@ -97,15 +97,36 @@ size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes
 int tcp_wire_decode(const uint8_t *bytes, size_t have, bool network, struct tcp_wire *wire,
                     const char **why);
 
+/* The first 8 bytes of a MSG and of a TAG that carries nothing but its payload, as a little-endian
+ * word with the id left out: version 3, op, no flags, no op_data, no iov, length. */
+#define TCP_WIRE_PLAIN_MSG 0x0010000000000003u
+#define TCP_WIRE_PLAIN_TAG 0x0018000000000103u
+
+/* The header of such a one, between hosts of one byte order. Writes up to 24 bytes, and returns how
+ * many. */
+static inline size_t tcp_wire_encode_plain(uint8_t *bytes, bool tagged, uint8_t id, uint64_t tag,
+                                           uint64_t payload)
+{
+    const size_t header = TCP_WIRE_BASE + (tagged ? sizeof(tag) : 0);
+    const uint64_t first = htole64((tagged ? TCP_WIRE_PLAIN_TAG : TCP_WIRE_PLAIN_MSG) |
+                                   (uint64_t)id << 8 * TCP_WIRE_ID);
+    const uint64_t size = header + payload;
+
+    memcpy(bytes, &first, sizeof(first));
+    memcpy(bytes + sizeof(first), &size, sizeof(size));
+    if (tagged)
+        memcpy(bytes + TCP_WIRE_BASE, &tag, sizeof(tag));
+    return header;
+}
+
 /*
- * The commonest header, of a MSG or TAG that carries nothing but its payload: sets the fields of it
- * that a message is made of, tag and cq_data to 0 where there are none. Returns the length of the
- * header; 0 when it is another, or not whole, or wrong: tcp_wire_decode says which.
+ * Reads such a one: sets the fields that a message is made of, tag and cq_data to 0 where there are
+ * none. Returns the length of the header; 0 when it is another, or not whole, or wrong:
+ * tcp_wire_decode says which.
  */
 static inline size_t tcp_wire_decode_plain(const uint8_t *bytes, size_t have, struct tcp_wire *wire)
 {
-    /* version 3, op, flags 0, op_data 0, no iov, length; the id is left out */
-    const uint64_t message = 0x0010000000000003, tagged = 0x0018000000000103;
+    const uint64_t message = TCP_WIRE_PLAIN_MSG, tagged = TCP_WIRE_PLAIN_TAG;
     uint64_t first, size;
     size_t header;
 

@@ -44,9 +44,9 @@ static const struct sample samples[] = {
      "03 00 0100 00 00 18 07 1900000000000000 3412000000000000",
      "03 00 0001 00 00 18 07 0000000000000019 0000000000001234"},
     {"tagged 8",
-     {.op = TCP_OP_TAG, .payload = 8, .tag = 0x1122334455667788},
-     "03 01 0000 00 00 18 00 2000000000000000 8877665544332211",
-     "03 01 0000 00 00 18 00 0000000000000020 1122334455667788"},
+     {.op = TCP_OP_TAG, .payload = 8, .tag = 0x1122334455667788, .id = 0xfe},
+     "03 01 0000 00 00 18 fe 2000000000000000 8877665544332211",
+     "03 01 0000 00 00 18 fe 0000000000000020 1122334455667788"},
     {"tagged 5 with data",
      {.op = TCP_OP_TAG,
       .flags = TCP_FLAG_CQ_DATA,
@@ -231,6 +231,14 @@ static void plain_messages_have_a_short_way(void **state)
         struct tcp_wire wire;
         size_t length = tcp_wire_encode(want, false, bytes);
 
+        if (plain) {
+            uint8_t again[TCP_WIRE_MAX];
+
+            assert_int_equal(tcp_wire_encode_plain(again, want->op == TCP_OP_TAG, want->id,
+                                                   want->tag, want->payload),
+                             length);
+            assert_memory_equal(again, bytes, length);
+        }
         assert_int_equal(tcp_wire_decode_plain(bytes, length, &wire), plain ? length : 0);
         for (size_t have = 0; have < length; have++)
             assert_int_equal(tcp_wire_decode_plain(bytes, have, &wire), 0);

@@ -3,6 +3,7 @@
  * System calls that send are counted: where a thread of the library would send what has waited for
  * long, and so would where this one is kept from running, the count of one of several tries holds,
  * of a new connection each. */
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,13 +22,23 @@ enum {
 };
 
 static atomic_uint sends;
+static atomic_uint refusals;      /* sends to come that find the socket full */
+static atomic_size_t at_most = 0; /* bytes of the send after them; 0: no matter */
 static uint64_t out[LONG], in[LONG];
 
 /* These take the place of libc's for the library, too. */
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
+    size_t some = 0;
+
     atomic_fetch_add(&sends, 1);
-    return syscall(SYS_sendto, fd, buf, len, flags, NULL, 0);
+    if (refusals) {
+        refusals--;
+        errno = EAGAIN;
+        return -1;
+    }
+    some = atomic_exchange(&at_most, 0);
+    return syscall(SYS_sendto, fd, buf, some && some < len ? some : len, flags, NULL, 0);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -122,6 +133,47 @@ static void a_lone_message_leaves_at_once(void **state)
         expect_in_order(pair.a.tx, out, 1000);
         expect_in_order(pair.b.rx, in, 1000);
     }
+    pair_close(&pair);
+}
+
+/* The kernel takes any number of bytes of a message, or none at first. What is posted meanwhile
+ * goes behind it. */
+static void a_lone_message_may_leave_in_parts(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, &(struct options){.tx_size = LONG});
+    for (unsigned part = 0; part < 26; part++) {
+        for (unsigned full = 0; full < 3; full++) {
+            post_receives(&pair.b, 3);
+            refusals = full;
+            at_most = part;
+            post_sends(&pair.a, 3);
+            expect_in_order(pair.a.tx, out, 3);
+            expect_in_order(pair.b.rx, in, 3);
+            check_received(3);
+        }
+    }
+    refusals = 0; /* a ring makes no such call */
+    at_most = 0;
+    pair_close(&pair);
+}
+
+/* An upper that reads nothing: as many as tx_attr->size are taken, and each ends once. */
+static void a_part_counts_as_a_post(void **state)
+{
+    struct pair pair;
+    int taken = 0;
+
+    pair_open(&pair, &(struct options){.tx_size = 8});
+    post_receives(&pair.b, 16);
+    refusals = ~0u;
+    while (taken < 16 && !fi_send(pair.a.ep, &out[taken], 8, NULL, 0, &out[taken]))
+        taken++;
+    refusals = 0;
+    assert_int_equal(taken, 8);
+    expect_in_order(pair.a.tx, out, 8);
+    expect_in_order(pair.b.rx, in, 8);
     pair_close(&pair);
 }
 
@@ -380,6 +432,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_burst_leaves_in_few_calls_and_in_order),
         cmocka_unit_test(a_lone_message_leaves_at_once),
+        cmocka_unit_test(a_lone_message_may_leave_in_parts),
+        cmocka_unit_test(a_part_counts_as_a_post),
         cmocka_unit_test(the_tail_leaves_without_a_call),
         cmocka_unit_test(injected_messages_leave_without_a_call),
         cmocka_unit_test(a_sleep_sends_first),
