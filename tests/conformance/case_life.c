@@ -125,7 +125,7 @@ static _Noreturn void child_serve(struct conf_want want, int in, int out, bool a
     struct hello hello;
     char *buffer = malloc(1 << 20);
 
-    alarm(60);
+    alarm(CONF_CASE_SECONDS);
     conf_fabric_open(&one->home, &want);
     conf_ep_open(&one->a, &one->home, &want);
     hello = own_hello(&one->a);
@@ -285,7 +285,7 @@ static void fork_leaves_parent_alone(void)
         char out = 1;
         ssize_t rc;
 
-        alarm(10);
+        alarm(CONF_CASE_SECONDS);
         rc = fi_tsend(p->a.ep, &out, 1, NULL, p->a.peer, 1, &out);
         if (rc == 0)
             _exit(5);

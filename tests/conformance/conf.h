@@ -33,7 +33,9 @@
 
 enum {
     CONF_SEEN_MAX = 4096,
-    CONF_TIMEOUT_MS = 20000
+    CONF_TIMEOUT_MS = 60000,
+    CONF_CASE_SECONDS = 300, /* of each process of a case */
+    CONF_TRIES = 20          /* of what another thread may be too late, or too early, for */
 };
 
 /* A completion as read, and whether it was an error. */

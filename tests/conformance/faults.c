@@ -18,7 +18,6 @@
 enum {
     EXIT_TOLD = 78,
     EXIT_NOTHING = 79,
-    RUN_SECONDS = 60,
     CASES = 1024,
     TEXT = 200
 };
@@ -55,7 +54,7 @@ int faults_parse(const char *what, bool sweep)
     seconds = number && sweep ? atoi(number + 1) : 0;
     quiet = sweep;
     report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    setenv("FI_RXM_CONNECT_TIMEOUT", "1s", 1);
+    setenv("FI_RXM_CONNECT_TIMEOUT", "5s", 1);
     return kind == FAILING_NONE || report == MAP_FAILED ? -1 : 0;
 }
 
@@ -103,7 +102,7 @@ static void in_child(void)
 
 static _Noreturn void play(const struct conf_case *one, unsigned at)
 {
-    alarm(RUN_SECONDS);
+    alarm(CONF_CASE_SECONDS);
     pthread_atfork(NULL, NULL, in_child);
     ledger_on = true;
     failing_start(kind, at);

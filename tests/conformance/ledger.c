@@ -13,8 +13,8 @@ enum {
     OPS = 1 << 14,
     OBJECTS = 256,
     STUCK_MS = 3000,
-    WAIT_MS = 4000,
-    END_MS = 20000,
+    WAIT_MS = 10000,
+    END_MS = 60000,
 };
 
 /*

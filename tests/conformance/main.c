@@ -14,12 +14,7 @@
 enum {
     EXIT_LACKS = 77, /* of a case; of the program when all were skipped, as meson has it */
     EXIT_SKIPPED,
-#ifdef __SANITIZE_THREAD__
-    CASE_SECONDS = 240, /* ten times the work, on a machine that others may use */
-#else
-    CASE_SECONDS = 60,
-#endif
-    LONG_SECONDS = 600,
+    LONG_SECONDS = 1800,
     REASON_MAX = 256
 };
 
@@ -110,7 +105,7 @@ static int run_process(const struct conf_case *one, const struct options *option
     if (pid == 0) {
         close(pipes[0]);
         reason_fd = pipes[1];
-        alarm(options->longer ? LONG_SECONDS : CASE_SECONDS);
+        alarm(options->longer ? LONG_SECONDS : CONF_CASE_SECONDS);
         one->run();
         exit(0);
     }

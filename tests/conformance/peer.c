@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 enum {
-    RECEIVES_MAX = 64,
-    PEER_SECONDS = 55
+    RECEIVES_MAX = 64
 };
 
 /* ---- The one that tells ---- */
@@ -295,7 +294,7 @@ _Noreturn void peer_main(int argc, char **argv)
     size_t len = sizeof address;
 
     conf_check(argc >= 2, "--peer FD ADDRESS");
-    alarm(PEER_SECONDS);
+    alarm(CONF_CASE_SECONDS);
     told->fd = atoi(argv[0]);
     if (argv[1][0] && conf_offers->address == FI_ADDR_STR)
         want.node = argv[1];
