@@ -245,7 +245,7 @@ static void close_end(struct end *end)
 static ssize_t await(struct end *a, struct end *b, int count)
 {
     struct fi_cq_tagged_entry *entry = guard(sizeof(*entry));
-    double deadline = now() + 10;
+    double deadline = now() + 60;
 
     while (count > 0) {
         ssize_t got = fi_cq_read(a->cq, entry, 1);
@@ -285,7 +285,7 @@ static void exchange(struct end *from, struct end *to, fi_addr_t addr)
 {
     struct fi_cq_err_entry *error = guard(sizeof(*error));
     char *text = guard(128);
-    double deadline = now() + 10;
+    double deadline = now() + 60;
     ssize_t rc;
 
     memset(from->buf, 'x', 4096);

@@ -16,7 +16,7 @@ need() { # COMMAND: skip the test when it is not there
 mpi() {
     local spec=$1 ranks=$2
     shift 2
-    TMPDIR=$work timeout --kill-after=5 "${mpi_seconds:-120}" \
+    TMPDIR=$work timeout --kill-after=5 "${mpi_seconds:-400}" \
         env LD_LIBRARY_PATH="$build" FI_PROVIDER="$spec" \
         mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" \
         -x LD_LIBRARY_PATH -x FI_PROVIDER \

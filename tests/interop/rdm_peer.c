@@ -25,7 +25,7 @@
 enum {
     MESSAGES = 24,
     REGION = 2 << 20,
-    LIMIT_S = 30,
+    LIMIT_S = 240,
     KEY = 0x77
 };
 

@@ -68,11 +68,11 @@ s.bind(("", 0))
 print(s.getsockname()[1])'
 }
 
-# wait_listening PORT PID: until someone listens on the port, or the process is gone, or 10 s
+# wait_listening PORT PID: until someone listens on the port, or the process is gone, or a minute
 wait_listening() {
     local hex tries
     printf -v hex ':%04X ' "$1"
-    for tries in $(seq 200); do
+    for tries in $(seq 1200); do
         grep -qs "$hex.* 0A " /proc/net/tcp /proc/net/tcp6 && return 0
         kill -0 "$2" 2>/dev/null || return 1
         sleep 0.05
@@ -98,12 +98,12 @@ pingpong() {
     read -r client_side client_what <<<"$3"
     shift 3
     port=$(free_port)
-    "$server_side" "$server_what" timeout -k 2 40 "$program" -B "$port" -c "$@" \
+    "$server_side" "$server_what" timeout -k 2 300 "$program" -B "$port" -c "$@" \
         >"$work/server" 2>&1 &
     server=$!
     jobs_to_end+=("$server")
     wait_listening "$port" "$server"
-    "$client_side" "$client_what" timeout -k 2 40 "$program" -P "$port" -c "$@" 127.0.0.1 \
+    "$client_side" "$client_what" timeout -k 2 300 "$program" -P "$port" -c "$@" 127.0.0.1 \
         >"$work/client" 2>&1
     rc=$?
     [ $rc = 0 ] || kill "$server" 2>/dev/null
@@ -126,10 +126,10 @@ exchange() {
     low=$(free_port)
     high=$(free_port)
     [ "$low" -lt "$high" ] || { rc=$low low=$high high=$rc rc=0; }
-    "$one" "$one_what" timeout -k 2 40 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
+    "$one" "$one_what" timeout -k 2 300 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
     pid=$!
     jobs_to_end+=("$pid")
-    "$other" "$other_what" timeout -k 2 40 "$program" "$other_what" "$high" "$low" "$@" >"$work/other" 2>&1 || rc=1
+    "$other" "$other_what" timeout -k 2 300 "$program" "$other_what" "$high" "$low" "$@" >"$work/other" 2>&1 || rc=1
     wait "$pid" || rc=1
     if [ $rc = 0 ]; then ok "$label"; else bad "$label" "$work/one" "$work/other"; fi
 }
