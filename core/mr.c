@@ -268,11 +268,11 @@ static struct cntr *counter_of(const struct mr *mr, bool write)
 void mr_count_access(struct mr *const *mrs, size_t count, bool write)
 {
     for (size_t i = 0; i < count; i++) {
-        struct cntr *cntr = counter_of(mrs[i], write);
+        struct cntr *cntr = mrs[i] ? counter_of(mrs[i], write) : NULL;
         bool again = false;
 
         for (size_t before = 0; cntr && before < i && !again; before++)
-            again = counter_of(mrs[before], write) == cntr;
+            again = mrs[before] && counter_of(mrs[before], write) == cntr;
         if (cntr && !again)
             cntr_add_one(cntr);
     }
@@ -281,14 +281,14 @@ void mr_count_access(struct mr *const *mrs, size_t count, bool write)
 bool mr_counted(struct mr *const *mrs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!(mrs[i]->flags & MR_UNCOUNTED))
+        if (!mrs[i] || !(mrs[i]->flags & MR_UNCOUNTED))
             return true;
     return !count;
 }
 
 void mr_release(struct mr *mr)
 {
-    if (atomic_fetch_sub_explicit(&mr->users, 1, memory_order_acq_rel) != 1)
+    if (!mr || atomic_fetch_sub_explicit(&mr->users, 1, memory_order_acq_rel) != 1)
         return;
     if (mr->remote_write)
         children_release(&mr->remote_write->children);
@@ -303,7 +303,7 @@ void mr_release(struct mr *mr)
 bool mr_any_closed(struct mr *const *mrs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (atomic_load_explicit(&mrs[i]->closed, memory_order_acquire))
+        if (mrs[i] && atomic_load_explicit(&mrs[i]->closed, memory_order_acquire))
             return true;
     return false;
 }
@@ -671,8 +671,13 @@ int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint
     found = mr_in(find_locked(map, key));
     rc = resolve_locked(found, addr, len, access, iov, count);
     pthread_mutex_unlock(&map->mutex);
-    if (!rc)
+    if (!rc) {
         *mr = found;
+    } else if (!len) {
+        *mr = NULL;
+        *count = 0;
+        rc = 0;
+    }
     return rc;
 }
 

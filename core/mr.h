@@ -64,11 +64,12 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
  * is held (mr_release when the transfer is over; a region closed meanwhile lives until then).
  * -FI_EACCES (no such key, or access not granted: which of them is nobody's business, and as
  * libfabric has it), -FI_EINVAL (out of range), -FI_ETOOSMALL (more than *count pieces;
- * mr_iov_limit always suffices).
+ * mr_iov_limit always suffices). No bytes are never refused: *mr is NULL when they are of no
+ * region.
  */
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
-void mr_release(struct mr *mr);
+void mr_release(struct mr *mr); /* takes NULL, and so do those that follow */
 /* One of them was closed meanwhile: its memory may be gone. A transfer in parts asks before each.
  */
 bool mr_any_closed(struct mr *const *mrs, size_t count);

@@ -178,6 +178,39 @@ static void of_several_ranges(void)
     conf_pair_close(p);
 }
 
+/* An access of no bytes is one of the region that it names; naming none is no error. */
+static void of_no_bytes(void)
+{
+    struct conf_pair *p =
+        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_RMA | FI_RMA_EVENT});
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fid_cntr *writes, *reads;
+    struct conf_region region;
+    char local = 0;
+
+    conf_region_open(p, &region, 4096, FI_REMOTE_WRITE | FI_REMOTE_READ);
+    conf_check(!fi_cntr_open(p->home.domain, &attr, &writes, NULL), "fi_cntr_open");
+    conf_check(!fi_cntr_open(p->home.domain, &attr, &reads, NULL), "fi_cntr_open");
+    conf_check(!fi_mr_bind(region.mr, &writes->fid, FI_REMOTE_WRITE), "fi_mr_bind");
+    conf_check(!fi_mr_bind(region.mr, &reads->fid, FI_REMOTE_READ), "fi_mr_bind");
+    for (int i = 0; i < 4; i++) {
+        uint64_t key = region.key + (i % 2 ? 0x123 : 0);
+
+        conf_post(p, fi_write(p->a.ep, &local, 0, NULL, p->a.peer, region.base, key, &local));
+        conf_check(!conf_wait(p, &p->a, &local).err, "a write of no bytes");
+        conf_post(p, fi_read(p->a.ep, &local, 0, NULL, p->a.peer, region.base, key, &local));
+        conf_check(!conf_wait(p, &p->a, &local).err, "a read of no bytes");
+    }
+    until(p, writes, 2, "writes of the region");
+    until(p, reads, 2, "reads of the region");
+    conf_quiet(p, 5);
+    conf_check(fi_cntr_read(writes) == 2 && fi_cntr_read(reads) == 2, "%lu writes and %lu reads",
+               (unsigned long)fi_cntr_read(writes), (unsigned long)fi_cntr_read(reads));
+    conf_region_close(&region);
+    conf_check(!fi_close(&writes->fid) && !fi_close(&reads->fid), "close");
+    conf_pair_close(p);
+}
+
 /* Of the target: the kinds of the initiator have counters already. */
 static void counts_bytes(struct conf_ep *end)
 {
@@ -426,6 +459,7 @@ const struct conf_case conf_cntr_cases[] = {
     {"cntr: messages are no accesses of memory", messages_are_no_accesses},
     {"cntr: of one region", of_a_region},
     {"cntr: of several ranges of a region", of_several_ranges},
+    {"cntr: of accesses of no bytes", of_no_bytes},
     {"cntr: of bytes", bytes},
     {"cntr: errors are counted apart", errors},
     {"cntr: fi_cntr_wait sleeps and wakes", waits},

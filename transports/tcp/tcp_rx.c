@@ -66,9 +66,7 @@ static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t acce
         size_t count = TCP_MR_IOV_MAX;
         struct mr *mr;
 
-        if (!iov->len)
-            continue;
-        int rc = ep->caps & access
+        int rc = ep->caps & access || !iov->len
                      ? mr_resolve(ep->domain->base.mrs, iov->key, iov->addr, (size_t)iov->len,
                                   access, target->iov + target->iov_count, &count, &mr)
                      : -FI_EACCES;
