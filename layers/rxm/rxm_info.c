@@ -233,12 +233,29 @@ static bool can_pass(const struct fi_info *lower)
 
 /* Of a lower that offers both, that which asks us for buffers, unless it is not to be used; else
  * they are posted to each connection. */
+static bool wants_shared(const struct params *params, const struct fi_info *lower)
+{
+    return params_bool(params, "use_srx") && lower->caps & FI_PEER &&
+           lower->domain_attr->max_ep_srx_ctx;
+}
+
 static bool can_emulate(const struct params *params, const struct fi_info *lower)
 {
-    bool asks = params_bool(params, "use_srx") && lower->caps & FI_PEER &&
-                lower->domain_attr->max_ep_srx_ctx;
+    return lower->caps & FI_MSG &&
+           wants_shared(params, lower) == (lower->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT);
+}
 
-    return lower->caps & FI_MSG && asks == (lower->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT);
+static const char *refusal(const struct params *params, const struct fi_info *lower)
+{
+    if (tags_are(params, "pass"))
+        return "tags=pass needs a lower that carries tags into a shared receive context of ours "
+               "(FI_TAGGED, FI_PEER, FI_SHARED_CONTEXT)";
+    if (!(lower->caps & FI_MSG))
+        return "rxm needs FI_MSG of its lower";
+    return wants_shared(params, lower) ? "of the lower's offers rxm takes those with a shared "
+                                         "receive context (use_srx)"
+                                       : "of the lower's offers rxm takes those without a shared "
+                                         "receive context (use_srx=no, or it has none for us)";
 }
 
 int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
@@ -250,8 +267,7 @@ int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_
 
     *info = NULL;
     if (!emulate && !pass) {
-        reasons_add(req->reasons, "tags=pass needs a lower that carries tags into a shared receive "
-                                  "context of ours (FI_TAGGED, FI_PEER, FI_SHARED_CONTEXT)");
+        reasons_add(req->reasons, "%s", refusal(req->params, lower));
         return -FI_ENODATA;
     }
     if (!format_known(lower->addr_format)) {
