@@ -98,15 +98,8 @@ int pass_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
 static int av_close(struct fid *fid)
 {
     struct pass_av *av = object_of(fid, struct pass_av, fid.fid);
-    struct pass_domain *domain = av->domain;
-    int rc = fi_close(&av->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(av->domain->fabric, &av->domain->children, &av->lower->fid, fid);
 }
 
 struct fi_ops pass_av_fid_ops = {
@@ -213,15 +206,8 @@ struct fi_ops_av_set pass_av_set_ops = {
 static int set_close(struct fid *fid)
 {
     struct pass_av_set *set = object_of(fid, struct pass_av_set, fid.fid);
-    struct pass_domain *domain = set->domain;
-    int rc = fi_close(&set->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
 }
 
 struct fi_ops pass_av_set_fid_ops = {

@@ -231,15 +231,8 @@ struct fi_ops_mr pass_mr_ops = {
 static int mr_close(struct fid *fid)
 {
     struct pass_mr *mr = mr_of(fid);
-    struct pass_domain *domain = mr->domain;
-    int rc = fi_close(&mr->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(mr->domain->fabric, &mr->domain->children, &mr->lower->fid, fid);
 }
 
 static int mr_control(struct fid *fid, int command, void *arg)

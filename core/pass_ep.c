@@ -185,15 +185,8 @@ static int ep_alias(struct pass_ep *ep, const struct fi_alias *alias)
 static int ep_close(struct fid *fid)
 {
     struct pass_ep *ep = ep_of(fid);
-    struct pass_domain *domain = ep->domain;
-    int rc = fi_close(&ep->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(ep->domain->fabric, &ep->domain->children, &ep->lower->fid, fid);
 }
 
 static int ep_control(struct fid *fid, int command, void *arg)
@@ -341,15 +334,8 @@ struct fi_ops_cm pass_cm_ops = {
 static int mc_close(struct fid *fid)
 {
     struct pass_mc *mc = mc_of(fid);
-    struct pass_domain *domain = mc->domain;
-    int rc = fi_close(&mc->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(mc->domain->fabric, &mc->domain->children, &mc->lower->fid, fid);
 }
 
 struct fi_ops pass_mc_fid_ops = {
@@ -391,15 +377,8 @@ int pass_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
 static int stx_close(struct fid *fid)
 {
     struct pass_stx *stx = object_of(fid, struct pass_stx, fid.fid);
-    struct pass_domain *domain = stx->domain;
-    int rc = fi_close(&stx->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(stx->domain->fabric, &stx->domain->children, &stx->lower->fid, fid);
 }
 
 struct fi_ops pass_stx_fid_ops = {

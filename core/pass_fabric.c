@@ -74,6 +74,19 @@ void pass_retire(struct pass_fabric *fabric, struct fid *fid)
         free(fid); /* the first member of each */
 }
 
+int pass_close(struct pass_fabric *fabric, struct children *siblings, struct fid *lower,
+               struct fid *fid)
+{
+    int rc = fi_close(lower);
+
+    if (rc)
+        return rc;
+    pass_tell_closed(fabric, fid);
+    pass_retire(fabric, fid);
+    children_release(siblings);
+    return 0;
+}
+
 int pass_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
     struct fid *lower = pass_down(fid);
@@ -379,15 +392,8 @@ fail:
 static int pep_close(struct fid *fid)
 {
     struct pass_pep *pep = pep_of(fid);
-    struct pass_fabric *fabric = pep->fabric;
-    int rc = fi_close(&pep->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(fabric, fid);
-    pass_retire(fabric, fid);
-    children_release(&fabric->base.children);
-    return 0;
+    return pass_close(pep->fabric, &pep->fabric->base.children, &pep->lower->fid, fid);
 }
 
 struct fi_ops pass_pep_fid_ops = {

@@ -89,15 +89,8 @@ int pass_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
 static int cq_close(struct fid *fid)
 {
     struct pass_cq *cq = object_of(fid, struct pass_cq, fid.fid);
-    struct pass_domain *domain = cq->domain;
-    int rc = fi_close(&cq->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(cq->domain->fabric, &cq->domain->children, &cq->lower->fid, fid);
 }
 
 struct fi_ops pass_cq_fid_ops = {
@@ -195,15 +188,8 @@ int pass_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
 static int cntr_close(struct fid *fid)
 {
     struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid.fid);
-    struct pass_domain *domain = cntr->domain;
-    int rc = fi_close(&cntr->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(cntr->domain->fabric, &cntr->domain->children, &cntr->lower->fid, fid);
 }
 
 struct fi_ops pass_cntr_fid_ops = {
@@ -378,15 +364,8 @@ int pass_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
 static int eq_close(struct fid *fid)
 {
     struct pass_eq *eq = object_of(fid, struct pass_eq, fid.fid);
-    struct pass_fabric *fabric = eq->fabric;
-    int rc = fi_close(&eq->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(fabric, fid);
-    pass_retire(fabric, fid);
-    children_release(&fabric->base.children);
-    return 0;
+    return pass_close(eq->fabric, &eq->fabric->base.children, &eq->lower->fid, fid);
 }
 
 struct fi_ops pass_eq_fid_ops = {

@@ -134,15 +134,8 @@ int pass_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid
 static int poll_close(struct fid *fid)
 {
     struct pass_poll *set = object_of(fid, struct pass_poll, fid.fid);
-    struct pass_domain *domain = set->domain;
-    int rc = fi_close(&set->lower->fid);
 
-    if (rc)
-        return rc;
-    pass_tell_closed(domain->fabric, fid);
-    pass_retire(domain->fabric, fid);
-    children_release(&domain->children);
-    return 0;
+    return pass_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
 }
 
 struct fi_ops pass_poll_fid_ops = {

@@ -61,4 +61,9 @@ static inline void pass_tell_closed(const struct pass_fabric *fabric, struct fid
         watch->closed(fid);
 }
 
+/* fi_close of an object without more to let go of: the lower's first, which may refuse. siblings:
+ * the count that it is in. */
+int pass_close(struct pass_fabric *fabric, struct children *siblings, struct fid *lower,
+               struct fid *fid);
+
 #endif
