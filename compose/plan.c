@@ -166,7 +166,8 @@ static bool gives_type(const struct planning *planning, const struct stack *stac
     for (type = FI_EP_MSG; type < FI_EP_RDM && !(stack->part->gives & EP_SET(type)); type++)
         continue;
     fi_tostr_r(offered, sizeof(offered), &type, FI_TYPE_EP_TYPE);
-    reasons_refuse(planning->reasons, "ep_attr->type", asked, offered);
+    reasons_add_at(planning->reasons, REASON_TYPE, "ep_attr->type: asked %s, offered %s", asked,
+                   offered);
     return false;
 }
 

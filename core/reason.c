@@ -187,12 +187,6 @@ void reasons_add_at(struct reasons *reasons, enum reason_progress progress, cons
     record(reasons, progress, text);
 }
 
-void reasons_refuse(struct reasons *reasons, const char *attr, const char *asked,
-                    const char *offered)
-{
-    reasons_add(reasons, "%s: asked %s, offered %s", attr, asked, offered);
-}
-
 static void print_branch(const struct branch *branch, FILE *out)
 {
     int indent = 2 * (int)branch->depth;

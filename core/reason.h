@@ -27,7 +27,7 @@ void reasons_add(struct reasons *reasons, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* How far a candidate came before it was refused: decides which sentence reasons_summary gives.
- * reasons_add and reasons_refuse record REASON_PART. */
+ * reasons_add records REASON_PART. */
 enum reason_progress {
     REASON_TYPE,  /* wrong endpoint type, wrong name: not what was asked for at all */
     REASON_CAPS,  /* lacks capabilities */
@@ -38,10 +38,6 @@ enum reason_progress {
 };
 void reasons_add_at(struct reasons *reasons, enum reason_progress progress, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* The usual shape: "caps: asked FI_ATOMIC, offered FI_MSG, FI_TAGGED". */
-void reasons_refuse(struct reasons *reasons, const char *attr, const char *asked,
-                    const char *offered);
 
 /* Prints the tree, indented: "rxm;tcp: 0 infos" and its reasons below, "x" at a dead branch, "-" at
  * one that gave something. Reasons that repeat in a branch are printed once with a count. */

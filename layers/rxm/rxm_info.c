@@ -141,7 +141,8 @@ int rxm_needs(const struct request *req, struct fi_info **lower_hints)
     struct fi_info *need;
 
     if (req->hints->caps & (FI_COLLECTIVE | FI_MULTICAST)) {
-        reasons_add(req->reasons, "caps: collectives and multicast are not offered");
+        reasons_add_at(req->reasons, REASON_CAPS,
+                       "caps: collectives and multicast are not offered");
         return -FI_ENODATA;
     }
     need = tags_are(req->params, "pass") ? to_lower(req->hints)
@@ -267,7 +268,7 @@ int rxm_offer(const struct request *req, const struct fi_info *lower, struct fi_
 
     *info = NULL;
     if (!emulate && !pass) {
-        reasons_add(req->reasons, "%s", refusal(req->params, lower));
+        reasons_add_at(req->reasons, REASON_TYPE, "%s", refusal(req->params, lower));
         return -FI_ENODATA;
     }
     if (!format_known(lower->addr_format)) {

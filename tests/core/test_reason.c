@@ -26,7 +26,6 @@ static void a_null_ledger_takes_everything(void **state)
 {
     reasons_enter(NULL, "x");
     reasons_add(NULL, "x");
-    reasons_refuse(NULL, "a", "b", "c");
     reasons_leave(NULL, 0);
     reasons_print(NULL, stderr);
     assert_null(reasons_summary(NULL));
@@ -48,7 +47,7 @@ static void the_tree_shows_the_reason_at_each_dead_branch(void **state)
 
     reasons_enter(reasons, "%s;%s", "rxm", "tcp");
     reasons_enter(reasons, "tcp");
-    reasons_refuse(reasons, "caps", "FI_ATOMIC", "FI_MSG, FI_TAGGED");
+    reasons_add(reasons, "caps: asked FI_ATOMIC, offered FI_MSG, FI_TAGGED");
     reasons_leave(reasons, 0);
     reasons_leave(reasons, 0);
     reasons_enter(reasons, "udp");
