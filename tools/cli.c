@@ -8,8 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
+
+/* ---- Output ---- */
+
+static void check_output(void)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return;
+    fprintf(stderr, "%s: cannot write: %s\n", program_invocation_short_name,
+            errno ? strerror(errno) : "some of the output is lost");
+    _exit(1);
+}
+
+__attribute__((constructor)) static void watch_output(void)
+{
+    atexit(check_output);
+}
+
+/* ---- Names ---- */
 
 enum {
     NAMES_MAX = 128,

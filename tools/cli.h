@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the command lines of the tools share: names of the API's constants, and help on near misses.
+/*
+ * What the command lines of the tools share: names of the API's constants, and help on near misses.
+ * A program that has this room ends with 1, and says why, when its output could not be written.
  */
 #ifndef WEFT_TOOLS_CLI_H
 #define WEFT_TOOLS_CLI_H

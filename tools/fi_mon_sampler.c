@@ -24,7 +24,7 @@ static void usage(FILE *out)
           "  -f FORMAT   csv\n"
           "  -o PATH     writes there: a file, or a folder with a file for each process;\n"
           "              without it one TARGET file is sampled to standard output\n"
-          "  -h\n"
+          "  -h, --help\n"
           "Each row has what has come since the row before.\n",
           out);
 }
@@ -100,7 +100,8 @@ static void print_row(struct series *series, const struct mon_page *page)
         }
     fputc('\n', series->out);
     if (fflush(series->out)) {
-        fprintf(stderr, "fi_mon_sampler: cannot write: %s\n", strerror(errno));
+        if (series->out != stdout) /* else it is said in the end */
+            fprintf(stderr, "fi_mon_sampler: cannot write: %s\n", strerror(errno));
         exit(1);
     }
 }
@@ -257,10 +258,11 @@ static int run(const struct request *request)
 
 static struct request parse(int argc, char **argv)
 {
+    static const struct option help[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     struct request request = {0};
     int option;
 
-    while ((option = getopt(argc, argv, "w:f:o:h")) != -1) {
+    while ((option = getopt_long(argc, argv, "w:f:o:h", help, NULL)) != -1) {
         switch (option) {
         case 'w': request.every_ms = cli_number("-w", optarg, 1, 86400000); break;
         case 'o': request.output = optarg; break;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fi_pingpong(1): messages to and fro between two processes, timed. */
+#include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static void usage(FILE *out)
             " -S <size>            specific transfer size or 'all' (64 to 1m)\n"
             " -c                   enables data_integrity checks\n"
             " -m <transmit mode>   transmit mode type: msg|tagged (msg)\n"
-            " -h                   display this help output\n"
+            " -h, --help           display this help output\n"
             " -v                   enable debugging output\n"
             " -6                   use IPv6 address\n",
             DEFAULT_PORT, DEFAULT_PORT, DEFAULT_ITERATIONS);
@@ -132,10 +133,11 @@ static uint16_t port_number(const char *option, const char *text)
 static void parse(struct pp *pp, int argc, char **argv)
 {
     const char *source_port = NULL, *dest_port = NULL;
+    static const struct option help[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     struct pp_options *options = &pp->options;
     int option;
 
-    while ((option = getopt(argc, argv, "B:P:s:d:p:e:m:I:S:cvh6")) != -1) {
+    while ((option = getopt_long(argc, argv, "B:P:s:d:p:e:m:I:S:cvh6", help, NULL)) != -1) {
         if (option == 'h' || option == '?') {
             usage(option == 'h' ? stdout : stderr);
             exit(option == 'h' ? EXIT_SUCCESS : EXIT_FAILURE);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "trace_print.h"
 
@@ -92,8 +93,12 @@ static struct request parse(int argc, char **argv)
         default: request.form = (enum form)option;
         }
     }
-    if (optind == argc || request.range.to < request.range.from) {
+    if (optind == argc) {
         usage(stderr);
+        exit(2);
+    }
+    if (request.range.to < request.range.from) {
+        fputs("fi_trace: --to is before --from\n", stderr);
         exit(2);
     }
     return request;
@@ -110,6 +115,38 @@ static bool print(const struct trace_model *model, const struct request *request
     }
 }
 
+static bool is_trace(const char *path)
+{
+    char magic[sizeof(WEFT_TRACE_MAGIC)] = "";
+    struct stat info;
+    FILE *file;
+
+    if (stat(path, &info) || !S_ISREG(info.st_mode))
+        return false;
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (fread(magic, 1, sizeof(magic), file) < sizeof(magic))
+        magic[0] = 0;
+    fclose(file);
+    return !memcmp(magic, WEFT_TRACE_MAGIC, sizeof(magic));
+}
+
+/* "-o weft-trace.*" is a mistake that no trace should be lost by. */
+static FILE *open_output(const char *path)
+{
+    FILE *out;
+
+    if (is_trace(path)) {
+        fprintf(stderr, "fi_trace: %s: it is a trace, and is not written over\n", path);
+        exit(1);
+    }
+    out = fopen(path, "we");
+    if (!out)
+        fail(path);
+    return out;
+}
+
 int main(int argc, char **argv)
 {
     struct request request = parse(argc, argv);
@@ -119,14 +156,12 @@ int main(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         add(&model, argv[i]);
     if (request.output)
-        out = fopen(request.output, "we");
-    if (!out)
-        fail(request.output);
+        out = open_output(request.output);
     errno = ENOMEM;
     if (!trace_link(&model) || !print(&model, &request, out))
         fail("linking");
-    if (fflush(out) || ferror(out))
-        fail(request.output ? request.output : "output");
+    if (out != stdout && (fflush(out) || ferror(out)))
+        fail(request.output);
     trace_free(&model);
     return 0;
 }

@@ -28,6 +28,8 @@ static const char *check_header(const struct weft_trace_header *header, size_t l
 {
     if (memcmp(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic)) != 0)
         return "it is no trace file of Weft";
+    if (header->version >> 24 && !(header->version & 0xffffff))
+        return "it was recorded on a machine with the other order of bytes";
     if (header->version < WEFT_TRACE_OLDEST || header->version > WEFT_TRACE_VERSION)
         return "its format is of another version of Weft: use the tools that came with the library "
                "that recorded it";
@@ -290,6 +292,18 @@ static void *read_all(int fd, size_t size, size_t *ret_len)
     return NULL;
 }
 
+/* Of something else, which may be large, the beginning will do to say so. */
+static size_t worth_reading(int fd, size_t size)
+{
+    char magic[sizeof(WEFT_TRACE_MAGIC)];
+
+    if (size <= sizeof(struct weft_trace_header) ||
+        pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
+        !memcmp(magic, WEFT_TRACE_MAGIC, sizeof(magic)))
+        return size;
+    return sizeof(struct weft_trace_header);
+}
+
 bool trace_add_file(struct trace_model *model, const char *path, char *why, size_t why_size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -299,7 +313,7 @@ bool trace_add_file(struct trace_model *model, const char *path, char *why, size
     bool ok;
 
     if (fd >= 0 && !fstat(fd, &info))
-        data = read_all(fd, (size_t)info.st_size, &len);
+        data = read_all(fd, worth_reading(fd, (size_t)info.st_size), &len);
     if (!data) {
         snprintf(why, why_size, "%s: %s", path, strerror(errno));
         if (fd >= 0)
