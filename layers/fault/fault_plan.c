@@ -47,7 +47,12 @@ static int parse_item(struct fault_plan *plan, char *item, char *why, size_t why
         snprintf(why, why_size, "fail: '%s' needs the number of the call, as in %s:17", item, item);
         return -FI_EINVAL;
     }
-    plan->fail[call] = number;
+    if (plan->failure_count == FAULT_FAILURES) {
+        snprintf(why, why_size, "fail: no more than %d calls can be named", FAULT_FAILURES);
+        return -FI_EINVAL;
+    }
+    plan->failures[plan->failure_count++] = (struct fault_failure){(enum fault_call)call, number};
+    plan->fails[call] = true;
     return 0;
 }
 
@@ -91,10 +96,15 @@ void fault_plan_finish(struct fault_plan *plan)
 
 bool fault_plan_fails(struct fault_plan *plan, enum fault_call call)
 {
-    if (!plan->fail[call])
+    uint64_t number;
+
+    if (!plan->fails[call])
         return false;
-    return atomic_fetch_add_explicit(&plan->calls[call], 1, memory_order_relaxed) + 1 ==
-           plan->fail[call];
+    number = atomic_fetch_add_explicit(&plan->calls[call], 1, memory_order_relaxed) + 1;
+    for (unsigned i = 0; i < plan->failure_count; i++)
+        if (plan->failures[i].call == call && plan->failures[i].number == number)
+            return true;
+    return false;
 }
 
 /* The finalizer of splitmix64. */

@@ -46,13 +46,22 @@ enum fault_call {
     FAULT_CALLS,
 };
 
+enum {
+    FAULT_FAILURES = 64
+};
+
 struct fault_plan {
     uint64_t seed;
     uint32_t chance[FAULT_CHANCES]; /* millionths */
     bool force;
     uint64_t delay_ns;
-    uint64_t kill_conn;             /* number of the send; 0: none */
-    uint64_t fail[FAULT_CALLS];     /* number of the call; 0: none */
+    uint64_t kill_conn; /* number of the send; 0: none */
+    struct fault_failure {
+        enum fault_call call;
+        uint64_t number; /* of the call */
+    } failures[FAULT_FAILURES];
+    unsigned failure_count;
+    bool fails[FAULT_CALLS];        /* is there a failure of it? */
     _Atomic(struct fid_ep *) ended; /* by kill_conn, and open */
     atomic_uint_fast64_t calls[FAULT_CALLS], sends, endpoints;
     /* Of what becomes of messages (fault_wire.c): sent, waiting, done with. */
@@ -66,7 +75,7 @@ int fault_plan_init(struct fault_plan *plan, const struct params *params, char *
                     size_t why_size);
 void fault_plan_finish(struct fault_plan *plan);
 
-/* Counts a call, and says whether it is the one that fails. */
+/* Counts a call, and says whether it is one that fails. */
 bool fault_plan_fails(struct fault_plan *plan, enum fault_call call);
 /* Whether that happens to number `n` of endpoint `ep`. */
 bool fault_plan_happens(const struct fault_plan *plan, enum fault_chance chance, uint64_t ep,

@@ -58,14 +58,15 @@ static void a_seed_is_a_course(void **state)
     assert_memory_not_equal(one, other, CALLS);
 }
 
-static void the_call_that_is_named_fails_once(void **state)
+static void the_calls_that_are_named_fail_once(void **state)
 {
     struct pair pair;
     char byte = 0;
 
-    pair_open(&pair, "fault(fail=send:3);loop");
-    for (int i = 1; i <= 5; i++)
-        assert_int_equal(fi_tinject(pair.ep[0], &byte, 1, pair.to[1], 1), i == 3 ? -FI_EIO : 0);
+    pair_open(&pair, "fault(fail=send:3|mr:1|send:5|send:4);loop");
+    for (int i = 1; i <= 7; i++)
+        assert_int_equal(fi_tinject(pair.ep[0], &byte, 1, pair.to[1], 1),
+                         i >= 3 && i <= 5 ? -FI_EIO : 0);
     pair_close(&pair);
 }
 
@@ -642,7 +643,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(so_many_are_refused),
         cmocka_unit_test(a_seed_is_a_course),
-        cmocka_unit_test(the_call_that_is_named_fails_once),
+        cmocka_unit_test(the_calls_that_are_named_fail_once),
         cmocka_unit_test(objects_fail_to_open),
         cmocka_unit_test(completions_come_late_and_all),
         cmocka_unit_test(mistakes_are_errors),
