@@ -289,6 +289,12 @@ static bool set_peer(struct maker *maker, int index)
     if (!wants_peer(op, call))
         return true;
     op->peer = replay_peers_of(maker->peers, op->ep, call->record.peer);
+    if (op->peer == REPLAY_ANY && call->record.peer == FI_ADDR_UNSPEC)
+        return REFUSE(maker,
+                      "%s: whom endpoint %" PRIu32
+                      " is connected to cannot be told; record where programs give addresses, as "
+                      "above rxm",
+                      process->name, call->record.object);
     if (op->peer == REPLAY_ANY)
         return REFUSE(maker,
                       "%s: who its peer %" PRIu64

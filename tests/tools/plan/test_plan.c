@@ -194,12 +194,27 @@ static void a_group_has_as_many_members_as_there_are_files(void **state)
     }
 }
 
+/* Connected endpoints name nobody, and of several any could be the other end. */
+static void connections_of_several_processes_are_refused(void **state)
+{
+    for (int rank = 0; rank < 3; rank++) {
+        begin_file(rank);
+        put(TSEND, EP, FI_CLASS_EP)->peer = FI_ADDR_UNSPEC;
+        end_file();
+    }
+    assert_true(trace_link(&model));
+    assert_false(replay_plan_make(&model, &plan, why, sizeof(why)));
+    assert_string_equal(why, "file: whom endpoint 1 is connected to cannot be told; record where "
+                             "programs give addresses, as above rxm");
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(peers_are_found_by_their_addresses),
+        TEST(connections_of_several_processes_are_refused),
         TEST(a_group_has_as_many_members_as_there_are_files),
     };
 
