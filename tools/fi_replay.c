@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,15 +145,18 @@ static void wait_children(const struct replay_plan *plan, const pid_t *pids,
 static void run_children(const struct replay_plan *plan, const struct replay_settings *settings,
                          struct replay_shared *shared, int64_t *times)
 {
-    pid_t *pids = calloc((size_t)plan->process_count, sizeof(*pids));
+    pid_t *pids = calloc((size_t)plan->process_count, sizeof(*pids)), self = getpid();
 
     if (!pids)
         die("there is no memory");
     fflush(NULL);
     for (int i = 0; i < plan->process_count; i++) {
         pids[i] = fork();
-        if (!pids[i])
-            _exit(!replay_run(plan, i, settings, shared, times));
+        if (!pids[i]) {
+            /* Else they would go on, polling, when their parent is killed alone. */
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            _exit(getppid() != self || !replay_run(plan, i, settings, shared, times));
+        }
         if (pids[i] < 0) {
             atomic_store(&shared->failed, 1);
             die("a process cannot be made");
