@@ -444,6 +444,7 @@ int main(int argc, char **argv)
         die("there is no memory");
     if (!replay_plan_make(&model, &plan, why, sizeof(why)))
         die(why);
+    trace_free(&model); /* what is large makes forks slow */
     if (!request.self && replay_plan_is_alone(&plan))
         refuse_half(&plan);
     sort_times(&plan, NULL, &outcomes[0]);
@@ -461,6 +462,5 @@ int main(int argc, char **argv)
         for (int class = 0; class < REPLAY_CLASSES; class ++)
             free(outcomes[i].times[class]);
     replay_plan_free(&plan);
-    trace_free(&model);
     return status;
 }

@@ -206,28 +206,34 @@ static bool read_op(struct maker *maker, int index, struct replay_process *proce
     return true;
 }
 
-/* Room for what each process may have: no more than its file has events. */
+/* Room for what each process may have; not more by much, since every process gets a copy of it. */
 static bool make_processes(struct maker *maker)
 {
     const struct trace_model *model = maker->model;
     struct replay_plan *plan = maker->plan;
-    int *events = calloc((size_t)model->file_count + 1, sizeof(*events));
+    struct {
+        int ops, steps;
+    } *rooms = calloc((size_t)model->file_count + 1, sizeof(*rooms));
     bool ok;
 
     plan->processes = calloc((size_t)model->file_count + 1, sizeof(*plan->processes));
-    ok = events && plan->processes;
+    ok = rooms && plan->processes;
     plan->process_count = plan->processes ? model->file_count : 0;
-    for (int i = 0; ok && i < model->event_count; i++)
-        events[model->events[i].file]++;
+    for (int i = 0; ok && i < model->event_count; i++) {
+        const struct trace_event *event = &model->events[i];
+
+        rooms[event->file].ops += trace_is_call(event) && event->op != TRACE_NONE;
+        rooms[event->file].steps += !trace_is_address(model, event);
+    }
     for (int i = 0; ok && i < plan->process_count; i++) {
         struct replay_process *process = &plan->processes[i];
 
         process->name = model->files[i]->name;
-        process->ops = calloc((size_t)events[i] + 1, sizeof(*process->ops));
-        process->steps = calloc((size_t)events[i] + 1, sizeof(*process->steps));
+        process->ops = calloc((size_t)rooms[i].ops + 1, sizeof(*process->ops));
+        process->steps = calloc((size_t)rooms[i].steps + 1, sizeof(*process->steps));
         ok = process->ops && process->steps;
     }
-    free(events);
+    free(rooms);
     return ok || REFUSE(maker, "there is no memory");
 }
 

@@ -130,7 +130,8 @@ struct replay_plan {
     bool multi, rma, atomics, directed, messages, tagged, collectives;
 };
 
-/* False: a sentence in why says which file lacks what, and how to get it. */
+/* False: a sentence in why says which file lacks what, and how to get it. Of the model, only the
+ * names are needed afterwards. */
 bool replay_plan_make(const struct trace_model *model, struct replay_plan *plan, char *why,
                       size_t why_size);
 void replay_plan_free(struct replay_plan *plan);
