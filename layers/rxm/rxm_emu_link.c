@@ -55,26 +55,29 @@ static int feed_get(struct fid_peer_srx *srx, const struct fi_peer_match_attr *a
     struct rxm_link *link = object_of(srx, struct rxm_link, emu.feed);
     struct rxm_packet_buffer *buffer = rxm_packet_buffer_get(link);
     bool full = link->emu.held || rxm_emu_stopped(link);
+    struct fi_peer_rx_entry *made;
 
     if (__builtin_expect(!buffer, 0))
         return -FI_ENOMEM;
-    buffer->entry = (struct fi_peer_rx_entry){
-        .srx = srx,
-        .addr = FI_ADDR_UNSPEC,
-        .msg_size = attr->msg_size,
-        .tag = attr->tag,
-        .flags = (tagged ? FI_TAGGED : FI_MSG) | FI_RECV | FI_COMPLETION,
-        .context = &buffer->context,
-        .count = full ? 0 : 1,
-        .desc = &buffer->buffer.desc,
-        .owner_context = buffer,
-        .iov = &buffer->iov,
-    };
+    /* Field by field: a struct written over another is zeroed first. */
+    made = &buffer->entry;
+    made->srx = srx;
+    made->addr = FI_ADDR_UNSPEC;
+    made->msg_size = attr->msg_size;
+    made->tag = attr->tag;
+    made->cq_data = 0;
+    made->flags = (tagged ? FI_TAGGED : FI_MSG) | FI_RECV | FI_COMPLETION;
+    made->context = &buffer->context;
+    made->count = full ? 0 : 1;
+    made->desc = &buffer->buffer.desc;
+    made->peer_context = NULL;
+    made->owner_context = buffer;
+    made->iov = &buffer->iov;
     if (tagged) {
         buffer->iov.iov_base = buffer->bytes + RXM_PACKET_SIZE;
         buffer->iov.iov_len -= RXM_PACKET_SIZE;
     }
-    *entry = &buffer->entry;
+    *entry = made;
     return full ? -FI_ENOENT : 0;
 }
 

@@ -135,7 +135,6 @@ void rxm_op_settle(struct rxm_op *op)
 
 void rxm_op_report(struct rxm_op *op, int err)
 {
-    struct fi_cq_err_entry error = {.err = err, .prov_errno = err};
     struct rxm_ep *ep = op->conn->owner;
     bool wanted = op->wanted, counted = op->counted;
     uint64_t flags = op->flags;
@@ -143,7 +142,7 @@ void rxm_op_report(struct rxm_op *op, int err)
     void *user = op->user;
 
     if (__builtin_expect(err, 0)) {
-        rxm_op_report_error(op, &error);
+        rxm_op_report_error(op, &(struct fi_cq_err_entry){.err = err, .prov_errno = err});
         return;
     }
     rxm_op_put(op);

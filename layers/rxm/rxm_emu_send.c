@@ -22,17 +22,17 @@ enum {
 static void fill_packet(struct rxm_packet *packet, const struct rxm_link *link,
                         const struct post *post, uint8_t type, size_t len)
 {
+    bool has_data = post->flags & FI_REMOTE_CQ_DATA;
+
     *packet = (struct rxm_packet){
         .type = type,
         .op = post->kind & FI_TAGGED ? RXM_OP_TAGGED : RXM_OP_MSG,
-        .has_data = post->flags & FI_REMOTE_CQ_DATA,
+        .has_data = has_data,
         .conn_id = link->cm.other.id,
         .size = len,
-        .data = post->data,
+        .data = has_data ? post->data : 0,
         .tag = post->tag,
     };
-    if (!packet->has_data)
-        packet->data = 0;
 }
 
 static void fill_op(struct rxm_op *op, const struct post *post, size_t len)
