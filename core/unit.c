@@ -87,12 +87,29 @@ bool unit_watched(const struct unit *unit)
            atomic_load_explicit(&impl->threaded, memory_order_relaxed);
 }
 
+/* Threads that wait for a lock, of whichever unit. */
+static atomic_uint waiting;
+
+bool unit_others_wait(void)
+{
+    return atomic_load_explicit(&waiting, memory_order_relaxed);
+}
+
+static void take(pthread_mutex_t *mutex)
+{
+    if (__builtin_expect(!pthread_mutex_trylock(mutex), 1))
+        return;
+    atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
+    pthread_mutex_lock(mutex);
+    atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
+}
+
 void unit_lock_root(struct unit *unit)
 {
     for (;;) {
         struct unit *root = unit_root(unit);
 
-        pthread_mutex_lock(&root->mutex);
+        take(&root->mutex);
         if (__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root)
             return;
         pthread_mutex_unlock(&root->mutex);

@@ -107,6 +107,9 @@ static inline void unit_lock(struct unit *unit)
 
 /* False, and nothing locked, when somebody else has the lock. */
 bool unit_trylock(struct unit *unit);
+/* A thread of the process waits for a lock, of this unit or another: who may hold one, of a layer
+ * above, does not give the core away. */
+bool unit_others_wait(void);
 
 static inline void unit_unlock(struct unit *unit)
 {

@@ -314,6 +314,29 @@ static void units_with_and_without_lock_do_not_merge(void **state)
     unit_release(b);
 }
 
+static void *lock_once(void *unit)
+{
+    unit_lock(unit);
+    unit_unlock(unit);
+    return NULL;
+}
+
+static void who_waits_for_a_lock_is_seen(void **state)
+{
+    struct unit *unit = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    pthread_t thread;
+
+    unit_lock(unit);
+    assert_false(unit_others_wait());
+    assert_int_equal(pthread_create(&thread, NULL, lock_once, unit), 0);
+    while (!unit_others_wait())
+        usleep(1000);
+    unit_unlock(unit);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(unit_others_wait());
+    unit_release(unit);
+}
+
 static void thread_sleeps_until_a_source_or_a_wake(void **state)
 {
     struct unit *unit = create(FI_THREAD_DOMAIN, FI_PROGRESS_AUTO);
@@ -471,6 +494,7 @@ int main(void)
         cmocka_unit_test(merged_units_share_lock_sources_and_watches),
         cmocka_unit_test(units_below_show_through),
         cmocka_unit_test(units_with_and_without_lock_do_not_merge),
+        cmocka_unit_test(who_waits_for_a_lock_is_seen),
         cmocka_unit_test(thread_sleeps_until_a_source_or_a_wake),
         cmocka_unit_test(thread_polls_sources_without_fd),
         cmocka_unit_test(merging_leaves_one_thread),

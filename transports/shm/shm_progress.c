@@ -264,7 +264,9 @@ static bool look_is_due(struct shm_ep *ep, uint64_t now)
  * nothing of this happens.
  *
  * It is the thread that waits, not the endpoint: while another endpoint that it drives has messages
- * it needs the core, and of several that have none, one offers it.
+ * it needs the core, and of several that have none, one offers it. Nor does it while others wait
+ * for a lock of the library's: it may be one that it holds, and they have the core when they get
+ * it.
  */
 
 /* Rounds of this thread that took messages, and its yields. */
@@ -281,6 +283,8 @@ static void offer_core(struct shm_ep *ep, uint64_t *now)
 {
     uint64_t before = *now;
 
+    if (unit_others_wait())
+        return;
     if (ep->found_seen != found) {
         ep->found_seen = found;
         ep->silent_since = before;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who offers its core: a thread that waits, not one of whose endpoints another has messages. */
+/* Who offers its core: a thread that waits, and that no other thread waits for. */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "ends.h"
+#include "layers/rxm/inside.h"
+#include "transports/shm/shm_ep.h"
 
 enum {
     PATIENCE = 60, /* s */
@@ -73,10 +76,48 @@ static void test_silent_ends_beside_a_busy_one(void **state)
         end_close(&ends[i]);
 }
 
+static void *want_the_lock(void *arg)
+{
+    unit_lock(arg);
+    unit_unlock(arg);
+    return NULL;
+}
+
+static void test_whose_lock_another_thread_wants(void **state)
+{
+    struct end ends[ENDS];
+    struct unit *unit;
+    struct shm_ep *ep;
+    pthread_t thread;
+    double begin;
+
+    (void)state;
+    for (int i = 0; i < ENDS; i++)
+        end_open_as(&ends[i], "shm", &(struct end_want){.threading = FI_THREAD_SAFE});
+    until_the_core_is_offered(ends);
+    ep = shm_ep_of(ends[0].ep);
+    unit = ep->report.unit;
+    unit_lock(unit);
+    assert_int_equal(pthread_create(&thread, NULL, want_the_lock, unit), 0);
+    while (!unit_others_wait())
+        usleep(1000);
+    yields = 0;
+    begin = end_seconds();
+    for (int i = 0; i < ROUNDS || end_seconds() - begin < 0.01; i++)
+        shm_progress_ep(ep);
+    assert_int_equal(yields, 0);
+    unit_unlock(unit);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    until_the_core_is_offered(ends);
+    for (int i = 0; i < ENDS; i++)
+        end_close(&ends[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent_ends_beside_a_busy_one),
+        cmocka_unit_test(test_whose_lock_another_thread_wants),
     };
 
     alarm(END_ALARM);
