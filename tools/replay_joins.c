@@ -100,7 +100,7 @@ static struct replay_whole *whole_of(struct replay_groups *groups, const struct 
     }
     whole = &groups->all[groups->all_count]; /* at most one for each join */
     *whole = (struct replay_whole){.common = join->common, .size = join->size, .turn = join->turn};
-    whole->join = malloc(join->size * sizeof(*whole->join));
+    whole->join = calloc((size_t)join->size + 1, sizeof(*whole->join));
     if (!whole->join)
         return NULL;
     for (uint32_t i = 0; i < join->size; i++)
@@ -115,7 +115,7 @@ static bool add_to_whole(struct replay_groups *groups, int number)
     struct replay_join *join = &groups->joins[number];
     struct replay_whole *whole = whole_of(groups, join);
 
-    if (!whole)
+    if (!whole || !whole->join)
         return false;
     join->all = (int)(whole - groups->all);
     for (uint32_t i = 0; i < whole->size; i++) {
