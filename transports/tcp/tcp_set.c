@@ -180,14 +180,11 @@ static void do_work(struct tcp_set *set)
     }
 }
 
-/* Ends what `driving` began: what was posted meanwhile leaves; what is to be read can wait. */
-static void stop_driving(struct tcp_set *set)
+/* What was posted meanwhile leaves; what is to be read can wait. */
+static void flush_work(struct tcp_set *set)
 {
     struct list todo;
 
-    set->driving = false;
-    if (list_empty(&set->work))
-        return;
     list_init(&todo);
     list_join(&set->work, &todo);
     while (!list_empty(&todo)) {
@@ -198,6 +195,14 @@ static void stop_driving(struct tcp_set *set)
         if (can_read(ep) || (ep->tx.blocked && !ep->tx.promised))
             tcp_set_work(set, ep);
     }
+}
+
+/* Ends what `driving` began. */
+static inline void stop_driving(struct tcp_set *set)
+{
+    set->driving = false;
+    if (!list_empty(&set->work))
+        flush_work(set);
 }
 
 /* The processor has forgotten its callers after a system call, and mispredicts each return: the
