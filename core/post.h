@@ -10,10 +10,12 @@
  *   core/post_tsend.inc   post_send and tx_flags
  *   core/post_rma.inc     post_rma and tx_flags
  *   core/post_atomic.inc  post_atomic, count_atomic and tx_flags
+ *   core/post_collective.inc  post_collective and tx_flags
  *
  *   uint64_t rx_flags(struct fid_ep *), tx_flags(struct fid_ep *): the defaults
  *   ssize_t post_send(struct fid_ep *, const struct post *), post_rma: posts one
  *   ssize_t post_atomic(struct fid_ep *, const struct post_atomic *): the same
+ *   ssize_t post_collective(struct fid_ep *, const struct post_collective *): the same
  *   int count_atomic(struct fid_ep *, enum fi_datatype, enum fi_op, uint64_t kind, size_t *count):
  *       as atomic_count with the part's limit
  */
@@ -24,6 +26,7 @@
 #include <sys/uio.h>
 
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -70,6 +73,20 @@ struct post_atomic {
     bool silent; /* fi_inject_atomic */
 };
 
+/* A collective, in one form; its buffers have one segment on either side. */
+struct post_collective {
+    enum fi_collective_op coll;
+    const void *in;
+    void *out; /* of a broadcast the only one */
+    size_t count;
+    void *in_desc, *out_desc;
+    fi_addr_t group, root;
+    enum fi_datatype datatype;
+    enum fi_op op;
+    uint64_t flags; /* final */
+    void *context;
+};
+
 /* That a message was matched with a receive is what no wire of ours tells. */
 static inline bool post_refuses(uint64_t flags)
 {
@@ -107,5 +124,11 @@ ssize_t post_refused(void);
     .compwritev = atomic_compwritev, .compwritemsg = atomic_compwritemsg,                          \
     .writevalid = atomic_writevalid, .readwritevalid = atomic_readwritevalid,                      \
     .compwritevalid = atomic_compwritevalid
+#define POST_COLLECTIVE                                                                            \
+    .barrier = collective_barrier, .broadcast = collective_broadcast,                              \
+    .alltoall = collective_alltoall, .allreduce = collective_allreduce,                            \
+    .allgather = collective_allgather, .reduce_scatter = collective_reduce_scatter,                \
+    .reduce = collective_reduce, .scatter = collective_scatter, .gather = collective_gather,       \
+    .msg = collective_message, .barrier2 = collective_barrier2
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "core/atomic.h"
 #include "core/info.h"
+#include "core/post.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
@@ -16,20 +17,6 @@ enum {
 };
 
 /* ---- What is asked ---- */
-
-/* One call in one form. */
-struct asked {
-    enum fi_collective_op coll;
-    const void *in;
-    void *out;
-    size_t count;
-    void *in_desc, *out_desc;
-    fi_addr_t group, root;
-    enum fi_datatype datatype;
-    enum fi_op op;
-    uint64_t flags;
-    void *context;
-};
 
 static const uint64_t set_flags[] = {
     [FI_BARRIER] = FI_BARRIER_SET,     [FI_BROADCAST] = FI_BROADCAST_SET,
@@ -89,7 +76,7 @@ static enum coll_algorithm algorithm_of(enum fi_collective_op coll, uint32_t siz
 }
 
 /* -FI_EOPNOTSUPP for a type or an operation that the collective does not take. */
-static int check_kind(const struct asked *asked)
+static int check_kind(const struct post_collective *asked)
 {
     if (asked->coll == FI_BARRIER)
         return 0;
@@ -100,7 +87,7 @@ static int check_kind(const struct asked *asked)
 
 /* The largest message, and all that a member holds, in bytes. */
 static int check_size(const struct coll_ep *ep, const struct coll_group *group,
-                      const struct asked *asked, size_t element)
+                      const struct post_collective *asked, size_t element)
 {
     size_t bytes;
 
@@ -123,7 +110,7 @@ static int find_root(const struct coll_group *group, fi_addr_t addr, uint32_t *r
 }
 
 static int check_group(struct coll_ep *ep, const struct coll_group *group,
-                       const struct asked *asked)
+                       const struct post_collective *asked)
 {
     size_t outstanding = 0;
 
@@ -141,14 +128,14 @@ static int check_group(struct coll_ep *ep, const struct coll_group *group,
 }
 
 /* In place: what others still need must not be written over. */
-static int check_buffers(const struct coll_group *group, const struct asked *asked)
+static int check_buffers(const struct coll_group *group, const struct post_collective *asked)
 {
     bool spread = asked->coll == FI_ALLTOALL || asked->coll == FI_REDUCE_SCATTER;
 
     return spread && group->size > 1 && asked->count && asked->in == asked->out ? -FI_EINVAL : 0;
 }
 
-static int start(struct coll_ep *ep, const struct asked *asked)
+static int start(struct coll_ep *ep, const struct post_collective *asked)
 {
     struct coll_group *group = coll_group_find(ep, asked->group);
     size_t element = asked->coll == FI_BARRIER ? 1 : atomic_size(asked->datatype);
@@ -190,7 +177,7 @@ static int start(struct coll_ep *ep, const struct asked *asked)
     return rc;
 }
 
-static ssize_t post(struct fid_ep *fid, const struct asked *asked)
+static ssize_t post_collective(struct fid_ep *fid, const struct post_collective *asked)
 {
     struct coll_ep *ep = coll_ep_of(fid);
     int rc = asked->flags & FI_TRIGGER ? -FI_ENOSYS : check_kind(asked);
@@ -205,143 +192,21 @@ static ssize_t post(struct fid_ep *fid, const struct asked *asked)
 
 /* ---- The operations ---- */
 
-static ssize_t barrier2(struct fid_ep *ep, fi_addr_t group, uint64_t flags, void *context)
+/* What the endpoint was opened with is added when one starts. */
+static uint64_t tx_flags(struct fid_ep *ep)
 {
-    return post(ep, &(struct asked){
-                        .coll = FI_BARRIER, .group = group, .flags = flags, .context = context});
+    return 0;
 }
 
-static ssize_t barrier(struct fid_ep *ep, fi_addr_t group, void *context)
-{
-    return barrier2(ep, group, 0, context);
-}
+#include "core/post_collective.inc"
 
-static ssize_t broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t group,
-                         fi_addr_t root, enum fi_datatype datatype, uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){.coll = FI_BROADCAST,
-                                    .out = buf,
-                                    .count = count,
-                                    .out_desc = desc,
-                                    .group = group,
-                                    .root = root,
-                                    .datatype = datatype,
-                                    .flags = flags,
-                                    .context = context});
-}
-
-static ssize_t alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                        void *result_desc, fi_addr_t group, enum fi_datatype datatype,
-                        uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_ALLTOALL, buf, result, count, desc, result_desc, group, 0,
-                                    datatype, FI_NOOP, flags, context});
-}
-
-static ssize_t allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                         void *result_desc, fi_addr_t group, enum fi_datatype datatype,
-                         enum fi_op op, uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_ALLREDUCE, buf, result, count, desc, result_desc, group, 0,
-                                    datatype, op, flags, context});
-}
-
-static ssize_t allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                         void *result_desc, fi_addr_t group, enum fi_datatype datatype,
-                         uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_ALLGATHER, buf, result, count, desc, result_desc, group, 0,
-                                    datatype, FI_NOOP, flags, context});
-}
-
-static ssize_t reduce_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                              void *result, void *result_desc, fi_addr_t group,
-                              enum fi_datatype datatype, enum fi_op op, uint64_t flags,
-                              void *context)
-{
-    return post(ep, &(struct asked){FI_REDUCE_SCATTER, buf, result, count, desc, result_desc, group,
-                                    0, datatype, op, flags, context});
-}
-
-static ssize_t reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                      void *result_desc, fi_addr_t group, fi_addr_t root, enum fi_datatype datatype,
-                      enum fi_op op, uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_REDUCE, buf, result, count, desc, result_desc, group, root,
-                                    datatype, op, flags, context});
-}
-
-static ssize_t scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                       void *result_desc, fi_addr_t group, fi_addr_t root,
-                       enum fi_datatype datatype, uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_SCATTER, buf, result, count, desc, result_desc, group, root,
-                                    datatype, FI_NOOP, flags, context});
-}
-
-static ssize_t gather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                      void *result_desc, fi_addr_t group, fi_addr_t root, enum fi_datatype datatype,
-                      uint64_t flags, void *context)
-{
-    return post(ep, &(struct asked){FI_GATHER, buf, result, count, desc, result_desc, group, root,
-                                    datatype, FI_NOOP, flags, context});
-}
-
-/* One segment on either side. */
-static ssize_t message(struct fid_ep *ep, const struct fi_msg_collective *msg,
-                       struct fi_ioc *result, void **result_desc, size_t result_count,
-                       uint64_t flags)
-{
-    const struct fi_ioc *in = msg->iov_count ? msg->msg_iov : NULL;
-    bool broadcasts = msg->coll == FI_BROADCAST;
-    struct asked asked = {
-        .coll = msg->coll,
-        .in = in ? in->addr : NULL,
-        .out = result_count       ? result->addr
-               : broadcasts && in ? in->addr
-                                  : NULL,
-        .count = in             ? in->count
-                 : result_count ? result->count
-                                : 0,
-        .in_desc = in && msg->desc ? msg->desc[0] : NULL,
-        .out_desc = result_count && result_desc ? result_desc[0] : NULL,
-        .group = msg->coll_addr,
-        .root = msg->root_addr,
-        .datatype = msg->datatype,
-        .op = msg->op,
-        .flags = flags,
-        .context = msg->context,
-    };
-
-    if (msg->iov_count > 1 || result_count > 1 || (unsigned)msg->coll > FI_GATHER)
-        return -FI_EINVAL;
-    if (broadcasts)
-        asked.out_desc = asked.in_desc;
-    if (msg->coll == FI_SCATTER && result_count)
-        asked.count = result->count;
-    return post(ep, &asked);
-}
-
-struct fi_ops_collective coll_ops = {
-    .size = sizeof(coll_ops),
-    .barrier = barrier,
-    .broadcast = broadcast,
-    .alltoall = alltoall,
-    .allreduce = allreduce,
-    .allgather = allgather,
-    .reduce_scatter = reduce_scatter,
-    .reduce = reduce,
-    .scatter = scatter,
-    .gather = gather,
-    .msg = message,
-    .barrier2 = barrier2,
-};
+struct fi_ops_collective coll_ops = {.size = sizeof(coll_ops), POST_COLLECTIVE};
 
 int coll_query(struct fid_domain *fid, enum fi_collective_op coll, struct fi_collective_attr *attr,
                uint64_t flags)
 {
     struct cover_domain *domain = cover_domain_of(fid);
-    struct asked asked = {.coll = coll};
+    struct post_collective asked = {.coll = coll};
     size_t size;
     int rc;
 
