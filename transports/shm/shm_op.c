@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers are an index and how often it was used before, so that a late answer finds nobody. */
 #include "transports/shm/shm_op.h"
 
 #include <stdlib.h>
@@ -10,14 +9,9 @@
 #include "core/mr.h"
 
 enum {
-    INDEX_BITS = 20,
     FIRST_SLOTS = 64,
-};
-
-struct shm_slot {
-    struct shm_op *op; /* NULL: free */
-    uint32_t uses;
-    uint32_t next; /* free one */
+    ZERO_FROM = offsetof(struct shm_op, wanted),
+    ZERO_BYTES = offsetof(struct shm_op, total) - ZERO_FROM,
 };
 
 static const uint32_t none = UINT32_MAX;
@@ -39,7 +33,7 @@ static bool grow(struct shm_ep *ep)
     uint32_t count = ep->slot_count ? 2 * ep->slot_count : FIRST_SLOTS;
     struct shm_slot *slots;
 
-    if (count > 1u << INDEX_BITS)
+    if (count > 1u << SHM_INDEX_BITS)
         return false;
     slots = realloc(ep->slots, count * sizeof(*slots));
     if (!slots)
@@ -71,28 +65,23 @@ struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role)
     if (!op)
         return NULL;
     slot = &ep->slots[ep->slot_free];
-    op->id = slot->uses << INDEX_BITS | ep->slot_free;
+    op->id = slot->uses << SHM_INDEX_BITS | ep->slot_free;
     ep->slot_free = slot->next;
     slot->op = op;
+    memset((char *)op + ZERO_FROM, 0, ZERO_BYTES);
     list_init(&op->work);
     list_attach(&op->link_ops, &link->ops);
     op->link = link;
     op->role = role;
-    op->streaming = op->message = op->has_data = op->wanted = op->big = op->timed = false;
-    op->asks = op->ahead = op->revoked = false;
-    op->count = op->index = op->offset = op->at = op->len = 0;
-    op->there_count = op->mr_count = 0;
-    op->entry = NULL;
-    op->own = NULL;
     ep->tx_used += is_own(role);
     link->served += !is_own(role);
     return op;
 }
 
-void shm_op_put(struct shm_op *op)
+static inline void put(struct shm_op *op)
 {
     struct shm_ep *ep = op->link->ep;
-    uint32_t index = op->id & ((1u << INDEX_BITS) - 1);
+    uint32_t index = op->id & ((1u << SHM_INDEX_BITS) - 1);
     struct shm_slot *slot = &ep->slots[index];
 
     if (__builtin_expect(op->timed, 0))
@@ -105,24 +94,21 @@ void shm_op_put(struct shm_op *op)
     op->link->reads -= op->ahead;
     ep->tx_used -= is_own(op->role);
     op->link->served -= !is_own(op->role);
-    list_detach(&op->link_ops);
-    list_detach(&op->work);
+    /* Nobody looks at it again. */
+    op->link_ops.prev->next = op->link_ops.next;
+    op->link_ops.next->prev = op->link_ops.prev;
+    if (__builtin_expect(!list_empty(&op->work), 0))
+        list_detach(&op->work);
     for (size_t i = 0; i < op->mr_count; i++)
         mr_release(op->mrs[i]);
-    free(op->own);
+    if (__builtin_expect(op->own != NULL, 0))
+        free(op->own);
     pool_put(&ep->ops, op);
 }
 
-struct shm_op *shm_op_find(struct shm_link *link, uint32_t id, enum shm_role role,
-                           enum shm_role other)
+void shm_op_put(struct shm_op *op)
 {
-    struct shm_ep *ep = link->ep;
-    uint32_t index = id & ((1u << INDEX_BITS) - 1);
-    struct shm_op *op = index < ep->slot_count ? ep->slots[index].op : NULL;
-
-    if (!op || op->id != id || op->link != link || (op->role != role && op->role != other))
-        return NULL;
-    return op;
+    put(op);
 }
 
 void shm_op_end(struct shm_op *op, int err)
@@ -136,7 +122,7 @@ void shm_op_end(struct shm_op *op, int err)
 
     if (__builtin_expect(op->timed && !err, 0))
         shm_cross_timed(op, true);
-    shm_op_put(op);
+    put(op);
     if (__builtin_expect(!err, 1)) {
         report_done(&ep->report, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
         return;

@@ -58,6 +58,18 @@ enum shm_role {
     SHM_GIVER,   /* answers a read */
 };
 
+/* Numbers are an index of a slot, and how often it was used before, so that a late answer finds
+ * nobody. */
+enum {
+    SHM_INDEX_BITS = 20,
+};
+
+struct shm_slot {
+    struct shm_op *op; /* NULL: free */
+    uint32_t uses;
+    uint32_t next; /* free one */
+};
+
 struct shm_op {
     struct list link_ops, work;
     struct shm_link *link;
@@ -67,6 +79,7 @@ struct shm_op {
     /* The second cache line; a small operation needs no more of it. */
     enum shm_role role;
     enum report_kind kind;
+    /* From here to `total` all is zero at first. */
     bool wanted, message, has_data, streaming, big, ahead;
     bool timed;   /* for the choice of a way */
     bool asks;    /* a read that waits to be told where to attach */
@@ -109,8 +122,18 @@ void shm_ops_finish(struct shm_ep *ep);
 struct shm_op *shm_op_get(struct shm_link *link, enum shm_role role);
 void shm_op_put(struct shm_op *op);
 /* By number, when it is one of this link's and in one of two roles; else NULL. */
-struct shm_op *shm_op_find(struct shm_link *link, uint32_t id, enum shm_role role,
-                           enum shm_role other);
+static inline struct shm_op *shm_op_find(const struct shm_link *link, uint32_t id,
+                                         enum shm_role role, enum shm_role other)
+{
+    const struct shm_ep *ep = link->ep;
+    uint32_t index = id & ((1u << SHM_INDEX_BITS) - 1);
+    struct shm_op *op = index < ep->slot_count ? ep->slots[index].op : NULL;
+
+    if (!op || op->id != id || op->link != link || (op->role != role && op->role != other))
+        return NULL;
+    return op;
+}
+
 /* An operation of the user's ends; err positive or 0. Frees it. */
 void shm_op_end(struct shm_op *op, int err);
 /* Whatever it was: it cannot go on. Frees it. */

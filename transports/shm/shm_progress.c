@@ -81,7 +81,7 @@ static void look_once_more(struct shm_ep *ep, struct shm_link *const *links, uns
 }
 
 /* Those that have been silent make room for others. */
-static void cool_silent(struct shm_ep *ep)
+static __attribute__((noinline)) void cool_silent(struct shm_ep *ep)
 {
     struct shm_link *cooled[SHM_HOT];
     unsigned count = 0;
@@ -129,13 +129,13 @@ unsigned shm_link_take(struct shm_link *link)
 
     link->pause = false;
     while (count < BATCH && !link->dead && !link->pause) {
-        enum shm_look look = shm_rx_look(&link->rx, &head, &body);
-
-        if (look == SHM_NONE)
+        if (!shm_rx_head(&link->rx, &head, &body))
             break;
-        if (__builtin_expect(look == SHM_BROKEN, 0))
+        if (shm_quick_take(link, head, body))
+            count++;
+        else if (!shm_rx_fits(&link->rx, head))
             shm_link_fail(link, FI_EIO);
-        else if (shm_quick_take(link, head, body) || take_one(link, head, body))
+        else if (take_one(link, head, body))
             count++;
         else
             break;
@@ -146,10 +146,7 @@ unsigned shm_link_take(struct shm_link *link)
 
 bool shm_link_quiet(struct shm_link *link)
 {
-    struct shm_head head = {0};
-    const char *body;
-
-    return !link->region || shm_rx_look(&link->rx, &head, &body) == SHM_NONE;
+    return !link->region || shm_rx_is_quiet(&link->rx);
 }
 
 bool shm_link_is_empty(struct shm_link *link)
@@ -193,7 +190,7 @@ static unsigned answer_number(struct shm_link *link)
     return shm_link_take_cold(link);
 }
 
-static unsigned answer_bell(struct shm_ep *ep)
+static __attribute__((noinline)) unsigned answer_bell(struct shm_ep *ep)
 {
     uint64_t summary = atomic_exchange(&ep->bell->summary, 0);
     unsigned count = 0;
@@ -458,8 +455,10 @@ void shm_progress_ep(struct shm_ep *ep)
     ep->in_progress = true;
     if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_relaxed), 0))
         shm_av_catch_up(ep);
-    for (unsigned i = 0; i < ep->hot_count; i++)
-        taken += shm_link_take(ep->hot[i]);
+    for (unsigned i = 0; i < ep->hot_count; i++) {
+        if (!shm_rx_is_quiet(&ep->hot[i]->rx))
+            taken += shm_link_take(ep->hot[i]);
+    }
     if (atomic_load_explicit(&ep->bell->summary, memory_order_relaxed))
         taken += answer_bell(ep);
     if (!list_empty(&ep->crosses))

@@ -193,7 +193,7 @@ static inline bool quick_read(struct shm_link *link, struct shm_head head, const
     memory = quick_target(link, body, FI_REMOTE_READ, &remote, &len);
     if (__builtin_expect(!memory || !len || len > SHM_BODY_LINE - sizeof(uint64_t), 0))
         return false;
-    answer = shm_tx_line(&link->tx);
+    answer = shm_tx_line_or_more(&link->tx);
     if (__builtin_expect(!answer, 0))
         return false;
     shm_quick_copy(shm_put(answer + SHM_WORD, remote), memory, len);

@@ -111,6 +111,17 @@ static inline char *shm_tx_line(const struct shm_tx *tx)
     return __builtin_expect(tx->pos != tx->limit, 1) ? tx->lines + tx->at * SHM_LINE : NULL;
 }
 
+/* The same after a look at the credits, if there is none without. */
+static inline char *shm_tx_line_or_more(struct shm_tx *tx)
+{
+    char *line = shm_tx_line(tx), *body;
+
+    if (__builtin_expect(line != NULL, 1))
+        return line;
+    body = shm_tx_reserve_more(tx, 1);
+    return body ? body - SHM_WORD : NULL;
+}
+
 /* Publishes a message whose body fits into it. */
 static inline void shm_tx_publish_line(struct shm_tx *tx, char *line, struct shm_head head)
 {
@@ -138,24 +149,44 @@ enum shm_look {
     SHM_BROKEN
 };
 
-/* Looks at the next line. With SHM_MESSAGE *head is private and *body valid until consumed. */
-static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head *head,
-                                        const char **body)
+/* Looks at the next line. True: there is a message; *head is private, *body where it is. How long
+ * it says to be is not checked. */
+static inline bool shm_rx_head(const struct shm_rx *rx, struct shm_head *head, const char **body)
 {
     char *line = rx->lines + rx->at * SHM_LINE;
     uint64_t word = atomic_load_explicit((_Atomic uint64_t *)(void *)line, memory_order_acquire);
-    unsigned lines;
 
-    if ((uint32_t)(word >> 32) != rx->lap)
-        return SHM_NONE;
     head->op = (uint8_t)word;
     head->flags = (uint8_t)(word >> 8);
     head->bytes = (uint16_t)(word >> 16);
     *body = line + SHM_WORD;
-    lines = shm_lines_of(head->bytes);
-    if (__builtin_expect(lines > SHM_MESSAGE_LINES || rx->at + lines > SHM_LINES, 0))
-        return SHM_BROKEN;
-    return SHM_MESSAGE;
+    return (uint32_t)(word >> 32) == rx->lap;
+}
+
+/* A message can be that long, here. One of a line always can. */
+static inline bool shm_rx_fits(const struct shm_rx *rx, struct shm_head head)
+{
+    unsigned lines = shm_lines_of(head.bytes);
+
+    return lines <= SHM_MESSAGE_LINES && rx->at + lines <= SHM_LINES;
+}
+
+/* Both. With SHM_MESSAGE *body is valid until it is consumed. */
+static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head *head,
+                                        const char **body)
+{
+    if (!shm_rx_head(rx, head, body))
+        return SHM_NONE;
+    return __builtin_expect(shm_rx_fits(rx, *head), 1) ? SHM_MESSAGE : SHM_BROKEN;
+}
+
+/* There is nothing to look at. */
+static inline bool shm_rx_is_quiet(const struct shm_rx *rx)
+{
+    char *line = rx->lines + rx->at * SHM_LINE;
+    uint64_t word = atomic_load_explicit((_Atomic uint64_t *)(void *)line, memory_order_acquire);
+
+    return (uint32_t)(word >> 32) != rx->lap;
 }
 
 /* Out of line: clears the inner lines of a long message. */

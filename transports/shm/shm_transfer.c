@@ -6,6 +6,7 @@
 
 #include "core/mr.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_quick.h"
 
 enum {
     STREAM_CHUNKS = 2, /* of a link in one round of progress */
@@ -94,13 +95,37 @@ void shm_fetch(struct shm_op *op)
         shm_control_cts(op);
 }
 
+/* The answer to a small read, in one line, for one buffer. */
+static inline bool quick_data(struct shm_link *link, struct shm_head head, const char *body)
+{
+    struct shm_words words = {.at = body, .end = body + SHM_WORD};
+    size_t len = head.bytes - (size_t)SHM_WORD;
+    struct shm_op *op;
+
+    if (__builtin_expect(head.flags || head.bytes <= SHM_WORD || head.bytes > SHM_BODY_LINE, 0))
+        return false;
+    op = shm_op_find(link, (uint32_t)shm_get(&words), SHM_IN, SHM_IN);
+    if (__builtin_expect(!op || op->count != 1 || op->iov[0].iov_len != len || op->len != len ||
+                             op->at || op->asks,
+                         0))
+        return false;
+    shm_quick_copy(op->iov[0].iov_base, words.at, len);
+    shm_rx_consume_line(&link->rx);
+    shm_op_end(op, 0);
+    return true;
+}
+
 bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body)
 {
     struct shm_words words = shm_words(body, head);
-    uint32_t id = (uint32_t)shm_get(&words);
-    struct shm_op *op = shm_op_find(link, id, SHM_FETCHER, SHM_IN);
     struct shm_payload payload;
+    struct shm_op *op;
+    uint32_t id;
 
+    if (__builtin_expect(quick_data(link, head, body), 1))
+        return true;
+    id = (uint32_t)shm_get(&words);
+    op = shm_op_find(link, id, SHM_FETCHER, SHM_IN);
     if (!shm_payload(link, head, &words, &payload) || !op || payload.len > op->len - op->at) {
         shm_link_fail(link, FI_EIO);
         return false;
