@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,16 +101,6 @@ static int map_memory(int fd, size_t size, void **ret_memory)
         return errno == ENOMEM || errno == EAGAIN ? FI_ENOMEM : FI_EIO;
     *ret_memory = memory;
     return 0;
-}
-
-/* There is room for that in the address space, and in what may be locked. */
-static bool has_room(size_t size)
-{
-    void *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (memory != MAP_FAILED)
-        munmap(memory, size);
-    return memory != MAP_FAILED;
 }
 
 /* ---- The listener ---- */
@@ -443,16 +434,19 @@ static struct hello make_hello(struct shm_link *link, uint32_t region)
 }
 
 /* Bytes of the next message on the socket, 0 at its end, negative: nothing. Descriptors go to fds,
- * -1 where there are none. */
-static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
+ * -1 where there are none; *lost: for want of a place in the process. As long as there is something
+ * to be introduced, the message stays where it is. */
+static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds, bool *lost)
 {
     char space[CMSG_SPACE(HELLO_FDS * sizeof(int))];
     struct iovec iov = {hello, sizeof(*hello)};
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
     struct cmsghdr *cmsg;
-    ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int peek = link->bell ? 0 : MSG_PEEK;
+    ssize_t n = recvmsg(link->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | peek);
 
+    *lost = false;
     for (int i = 0; i < HELLO_FDS; i++)
         fds[i] = -1;
     if (n < 0)
@@ -464,6 +458,7 @@ static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds)
                        ? cmsg->cmsg_len - CMSG_LEN(0)
                        : HELLO_FDS * sizeof(int));
     }
+    *lost = msg.msg_flags & MSG_CTRUNC && fds[HELLO_FDS - 1] < 0;
     return n;
 }
 
@@ -512,7 +507,20 @@ static void welcome_again(struct shm_ep *ep)
     }
 }
 
-/* 0, or the error that the link ends with. */
+/* Both, or none. 0, FI_EIO, FI_ENOMEM. */
+static int map_both(const int *fds, bool first, void **bell, void **region)
+{
+    int err = map_memory(fds[0], SHM_PAGE, bell);
+
+    if (err || !first)
+        return err;
+    err = map_memory(fds[1], SHM_REGION, region);
+    if (err)
+        munmap(*bell, SHM_PAGE);
+    return err;
+}
+
+/* 0, FI_EIO, or FI_ENOMEM: nothing was done. */
 static int introduce(struct shm_link *link, const struct hello *hello, const int *fds)
 {
     bool first = !link->region;
@@ -522,7 +530,7 @@ static int introduce(struct shm_link *link, const struct hello *hello, const int
     if (hello->magic != magic || hello->version != VERSION || link->bell ||
         !shm_name_is_sound(hello->name) || (first && hello->region != SHM_REGION))
         return FI_EIO;
-    err = map_memory(fds[0], SHM_PAGE, &bell);
+    err = map_both(fds, first, &bell, &region);
     if (err)
         return err;
     link->bell = bell;
@@ -530,52 +538,17 @@ static int introduce(struct shm_link *link, const struct hello *hello, const int
     link->barrier = hello->barrier && shm_fence_available();
     link->fence = !link->barrier;
     link->one_way = hello->one_way;
-    if (!first)
-        return 0;
-    err = map_memory(fds[1], SHM_REGION, &region);
-    if (err)
-        return err;
-    if (!set_region(link, region, 1, hello->name))
-        return FI_ENOMEM;
-    welcome(link);
-    hear_first(link);
+    if (first && !set_region(link, region, 1, hello->name)) {
+        shm_link_fail(link, FI_ENOMEM);
+    } else if (first) {
+        welcome(link);
+        hear_first(link);
+    }
     return 0;
 }
 
-static bool has_descriptors(int like, int count)
+static int heed(struct shm_link *link, ssize_t n, const struct hello *hello, const int *fds)
 {
-    int spare[1 + HELLO_FDS];
-    bool enough = true;
-
-    for (int i = 0; i < count; i++) {
-        spare[i] = fcntl(like, F_DUPFD_CLOEXEC, 0);
-        enough = enough && spare[i] >= 0;
-    }
-    for (int i = 0; i < count; i++) {
-        if (spare[i] >= 0)
-            close(spare[i]);
-    }
-    return enough;
-}
-
-/* What finds no place for its descriptors in the process is lost, and what comes with them too; and
- * so is what was sent into memory that finds none. Until there is some it stays in the kernel's
- * queue. */
-static bool has_place(struct shm_ep *ep, int like, int count, size_t memory)
-{
-    bool enough = has_descriptors(like, count) && has_room(memory);
-
-    if (!enough && !ep->waits_for_place)
-        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL,
-                 ": %s: no descriptors or no memory for connections; they wait", ep->name);
-    ep->waits_for_place |= !enough;
-    return enough;
-}
-
-static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, const int *fds)
-{
-    int err;
-
     /* What is read here wakes nobody any more. */
     if (!link->ep->in_progress)
         shm_wake(link->ep);
@@ -583,35 +556,72 @@ static void heed(struct shm_link *link, ssize_t n, const struct hello *hello, co
         link->ended = true;
         /* Or it has said nothing, in so many words: then this is the end, which is seen again. */
         shutdown(link->fd, SHUT_RDWR);
-    } else if (n == 1 && link->region) {
-        hear_first(link);
-    } else {
-        err = n == sizeof(*hello) ? introduce(link, hello, fds) : FI_EIO;
-        if (err)
-            shm_link_fail(link, err);
+        return 0;
     }
+    if (n != 1 || !link->region)
+        return n == sizeof(*hello) ? introduce(link, hello, fds) : FI_EIO;
+    hear_first(link);
+    return 0;
+}
+
+static void say_it_waits(struct shm_ep *ep)
+{
+    if (!ep->waits_for_place)
+        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_CTRL,
+                 ": %s: no descriptors or no memory for connections; they wait", ep->name);
+    ep->waits_for_place = true;
+}
+
+/* One message. What finds no place for its descriptors in the process is lost, and what was sent
+ * into memory that finds none: until there is some it stays in the kernel's queue. False: no more
+ * for now. */
+static bool listen_once(struct shm_link *link)
+{
+    bool peeked = !link->bell, lost;
+    struct hello hello;
+    int fds[HELLO_FDS], err;
+    ssize_t n = hear(link, &hello, fds, &lost);
+
+    if (n < 0)
+        return false;
+    err = lost && peeked ? FI_ENOMEM : heed(link, n, &hello, fds);
+    for (int fd = 0; fd < HELLO_FDS; fd++) {
+        if (fds[fd] >= 0)
+            close(fds[fd]);
+    }
+    if (err == FI_ENOMEM) {
+        say_it_waits(link->ep);
+        return false;
+    }
+    if (peeked && n)
+        n = recv(link->fd, &hello, 1, MSG_DONTWAIT);
+    if (err)
+        shm_link_fail(link, err);
+    return n > 0;
 }
 
 /* Reads the socket to its end, or as much as it may say at a time. */
 static void listen_to(struct shm_link *link)
 {
-    struct hello hello;
-    int fds[HELLO_FDS];
-    ssize_t n = 1;
+    for (int i = 0; i < WORDS && !link->dead && listen_once(link); i++)
+        ;
+}
 
-    for (int i = 0; i < WORDS && n && !link->dead; i++) {
-        if (!link->bell && !has_place(link->ep, link->fd, link->region ? 1 : HELLO_FDS,
-                                      SHM_PAGE + (link->region ? 0 : SHM_REGION)))
-            return;
-        n = hear(link, &hello, fds);
-        if (n < 0)
-            return;
-        heed(link, n, &hello, fds);
-        for (int fd = 0; fd < HELLO_FDS; fd++) {
-            if (fds[fd] >= 0)
-                close(fds[fd]);
-        }
-    }
+/* There is a request, and there are descriptors for it and its introduction. */
+static bool may_accept(struct shm_ep *ep)
+{
+    struct pollfd state = {.fd = ep->listener, .events = POLLIN};
+    int spare[1 + HELLO_FDS], count = 0;
+
+    if (ep->listener < 0 || poll(&state, 1, 0) != 1)
+        return false;
+    while (count <= HELLO_FDS && (spare[count] = fcntl(ep->listener, F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(spare[i]);
+    if (count <= HELLO_FDS)
+        say_it_waits(ep);
+    return count > HELLO_FDS;
 }
 
 /* The next request, or NULL; false when there is none. */
@@ -632,10 +642,7 @@ static void take_requests(struct shm_ep *ep)
 {
     struct shm_link *link;
 
-    if (ep->listener < 0)
-        return;
-    while (has_place(ep, ep->listener, 1 + HELLO_FDS, SHM_PAGE + SHM_REGION) &&
-           accept_link(ep, &link)) {
+    while (may_accept(ep) && accept_link(ep, &link)) {
         ep->waits_for_place = false;
         if (link)
             listen_to(link);
