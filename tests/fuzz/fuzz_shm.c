@@ -344,6 +344,7 @@ static struct shm_link *make_link(void)
     list_init(&link->streams);
     list_init(&link->ops);
     list_init(&link->held);
+    list_init(&link->unasked);
     list_init(&link->named);
     list_attach(&link->all, &victim->links);
     shm_tx_init(&link->tx, memory, 1);
