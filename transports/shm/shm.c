@@ -4,7 +4,7 @@
 #include "transports/shm/shm_domain.h"
 #include "transports/shm/shm_info.h"
 
-static const char *const cma_choices[] = {"auto", "on", "off", NULL};
+static const char *const uses[] = {"auto", "on", "off", NULL};
 
 static const struct param_def shm_params[] = {
     {.key = "single_node",
@@ -15,10 +15,20 @@ static const struct param_def shm_params[] = {
              "for applications that insist on it."},
     {.key = "cma",
      .type = PARAM_CHOICE,
-     .choices = cma_choices,
+     .choices = uses,
      .default_text = "auto",
      .help = "Large transfers by cross-memory attach (process_vm_readv): where a measurement says "
              "that it is faster than copying through shared memory, always, or never."},
+    {.key = "xpmem",
+     .type = PARAM_CHOICE,
+     .choices = uses,
+     .default_text = "auto",
+     .help =
+         "Transfers of 64 KiB and more by memory of the peer's that is mapped by XPMEM, where "
+         "the kernel has this module (/dev/xpmem): where a measurement says that it is faster "
+         "than other ways, always, or never. It lets all processes of the user attach to this "
+         "one, so auto asks for it only where ptrace(2) lets them, too: kernel.yama.ptrace_scope "
+         "is 0, and this process is dumpable and has no capabilities."},
     {.key = "connect_timeout",
      .type = PARAM_TIME,
      .default_text = "5s",

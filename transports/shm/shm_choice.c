@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/shm/shm_choice.h"
 
-enum shm_way shm_choice_next(const struct shm_choice *choice)
+enum shm_way shm_choice_next(struct shm_choice *choice, unsigned ways)
 {
-    const uint32_t *samples = choice->samples;
+    enum shm_way least = SHM_STREAM, best = SHM_STREAM;
 
-    if (samples[SHM_STREAM] < SHM_SAMPLES || samples[SHM_CROSS] < SHM_SAMPLES)
-        return samples[SHM_CROSS] < samples[SHM_STREAM] ? SHM_CROSS : SHM_STREAM;
-    /* The kernel's copy leaves the sender's core alone, so it has the draw. */
-    return choice->best[SHM_CROSS] >= choice->best[SHM_STREAM] ? SHM_CROSS : SHM_STREAM;
+    choice->ways = ways;
+    for (enum shm_way way = SHM_STREAM; way < SHM_WAYS; way++) {
+        if (!(ways & 1u << way))
+            continue;
+        if (choice->samples[way] < choice->samples[least])
+            least = way;
+        /* What leaves the sender's core alone has the draw; the kernel needs no guard. */
+        if (choice->best[way] >= choice->best[best])
+            best = way;
+    }
+    return choice->samples[least] < SHM_SAMPLES ? least : best;
+}
+
+/* Ways that are in use. */
+static unsigned in_use(const struct shm_choice *choice)
+{
+    unsigned count = 0;
+
+    for (int way = 0; way < SHM_WAYS; way++)
+        count += choice->running[way] != 0;
+    return count;
 }
 
 void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t now)
 {
-    enum shm_way other = way == SHM_STREAM ? SHM_CROSS : SHM_STREAM;
-
-    if (!choice->running[SHM_STREAM] && !choice->running[SHM_CROSS]) {
+    if (!in_use(choice)) {
         choice->since = now;
         choice->mixed = false;
     }
-    if (choice->running[other])
-        choice->mixed = true;
     choice->running[way]++;
+    choice->mixed = choice->mixed || in_use(choice) > 1;
 }
 
 static void sample(struct shm_choice *choice, enum shm_way way)
@@ -44,7 +58,11 @@ static void forget(struct shm_choice *choice)
 
 static bool is_known(const struct shm_choice *choice)
 {
-    return choice->samples[SHM_STREAM] >= SHM_SAMPLES && choice->samples[SHM_CROSS] >= SHM_SAMPLES;
+    for (int way = 0; way < SHM_WAYS; way++) {
+        if (choice->ways & 1u << way && choice->samples[way] < SHM_SAMPLES)
+            return false;
+    }
+    return true;
 }
 
 void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now)
@@ -61,7 +79,7 @@ void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes,
     }
     shm_choice_drop(choice, way);
     choice->since = now;
-    choice->mixed = choice->running[SHM_STREAM] && choice->running[SHM_CROSS];
+    choice->mixed = in_use(choice) > 1;
 }
 
 void shm_choice_drop(struct shm_choice *choice, enum shm_way way)

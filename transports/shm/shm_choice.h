@@ -12,6 +12,7 @@
 
 enum shm_way {
     SHM_STREAM, /* both sides copy, through bulk */
+    SHM_MAPPED, /* one side copies, from the other's memory, which it has mapped */
     SHM_CROSS,  /* the kernel copies */
     SHM_WAYS,
 };
@@ -23,6 +24,7 @@ enum {
 };
 
 struct shm_choice {
+    unsigned ways;              /* those that there were at the last look */
     uint32_t running[SHM_WAYS]; /* transfers that have begun */
     uint32_t samples[SHM_WAYS];
     uint64_t since;           /* ns: the last end, or the begin after a pause */
@@ -30,11 +32,11 @@ struct shm_choice {
     uint64_t ns[SHM_WAYS];    /* that it took */
     uint64_t best[SHM_WAYS];  /* bytes in 2^20 ns */
     uint64_t kept;            /* bytes since the choice */
-    bool mixed;               /* both ways have been in use since then */
+    bool mixed;               /* several ways have been in use since then */
 };
 
-/* The way of the next transfer. */
-enum shm_way shm_choice_next(const struct shm_choice *choice);
+/* The way of the next transfer, one of `ways` (1 << way). */
+enum shm_way shm_choice_next(struct shm_choice *choice, unsigned ways);
 /* A transfer begins, and ends with that many bytes moved. Times from any one clock, in ns. */
 void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t now);
 void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now);

@@ -121,13 +121,13 @@ static struct fi_ops_fabric fabric_ops = {
     .domain2 = fabric_domain2,
 };
 
-static enum shm_cma read_cma(const struct params *params)
+static enum shm_use read_use(const struct params *params, const char *key)
 {
-    const char *text = params_string(params, "cma");
+    const char *text = params_string(params, key);
 
     if (!strcmp(text, "on"))
-        return SHM_CMA_ON;
-    return strcmp(text, "off") ? SHM_CMA_AUTO : SHM_CMA_OFF;
+        return SHM_ON;
+    return strcmp(text, "off") ? SHM_AUTO : SHM_OFF;
 }
 
 int shm_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
@@ -138,7 +138,8 @@ int shm_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric
     if (!fabric)
         return -FI_ENOMEM;
     fabric_init(&fabric->base, args, &fabric_fid_ops, &fabric_ops, context);
-    fabric->cma = read_cma(args->params);
+    fabric->cma = read_use(args->params, "cma");
+    fabric->xpmem = read_use(args->params, "xpmem");
     fabric->connect_ms = params_time_ms(args->params, "connect_timeout");
     fabric->max_saved = params_size(args->params, "max_saved_size");
     rc = unit_create_control(fabric->base.part, &fabric->unit);

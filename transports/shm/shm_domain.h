@@ -7,17 +7,18 @@
 #include "core/part.h"
 #include "core/unit.h"
 
-enum shm_cma {
-    SHM_CMA_AUTO,
-    SHM_CMA_ON,
-    SHM_CMA_OFF,
+/* Of a way to copy large transfers. */
+enum shm_use {
+    SHM_AUTO,
+    SHM_ON,
+    SHM_OFF,
 };
 
 struct shm_fabric {
     struct fabric base;
     struct unit *unit; /* of event queues */
     struct params *params;
-    enum shm_cma cma;
+    enum shm_use cma, xpmem;
     int64_t connect_ms;
     size_t max_saved;
 };

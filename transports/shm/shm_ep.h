@@ -102,6 +102,7 @@ struct shm_ep {
     atomic_bool stale_peers, stale_sources;
     uint32_t addr_format;
     char name[SHM_NAME_MAX];
+    int64_t segment; /* this process's, for XPMEM; 0: peers are told of none */
     struct list all; /* of the process, for fork */
 };
 

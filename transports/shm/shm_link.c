@@ -28,6 +28,7 @@
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_peers.h"
 #include "transports/shm/shm_place.h"
+#include "transports/shm/shm_xpmem.h"
 
 enum {
     VERSION = 4,
@@ -47,6 +48,7 @@ struct hello {
     uint32_t number;  /* of the link in the bell that comes with it */
     uint32_t barrier; /* the sender of this can fence and be fenced */
     uint32_t one_way; /* and does not receive */
+    int64_t segment;  /* its memory, for XPMEM; or 0 */
     char name[SHM_NAME_MAX];
 };
 
@@ -154,6 +156,7 @@ int shm_listener_open(char *name, int *listener)
 
 int shm_link_start(struct shm_ep *ep)
 {
+    const struct shm_fabric *fabric = ep->domain->fabric;
     struct epoll_event event = {.events = EPOLLIN}, wake = event;
     void *memory = NULL;
     int rc;
@@ -165,6 +168,8 @@ int shm_link_start(struct shm_ep *ep)
     if (rc)
         return rc;
     ep->bell = memory;
+    if (fabric->xpmem != SHM_OFF)
+        ep->segment = shm_xpmem_segment(fabric->base.part, fabric->xpmem == SHM_ON);
     ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     wake.data.ptr = ep;
     if (ep->wake_fd < 0 || epoll_ctl(ep->source.fd, EPOLL_CTL_ADD, ep->wake_fd, &wake))
@@ -301,6 +306,13 @@ static void close_socket(struct shm_link *link)
     shm_fork_let();
 }
 
+void shm_link_unmap(struct shm_link *link)
+{
+    shm_maps_close(link->maps);
+    link->maps = NULL;
+    link->segment = 0;
+}
+
 /* The socket and the memory go; the struct stays for those who refer to it. */
 static void tear_down(struct shm_link *link)
 {
@@ -324,6 +336,7 @@ static void tear_down(struct shm_link *link)
         munmap(link->region, SHM_REGION);
     if (link->bell)
         munmap(link->bell, SHM_PAGE);
+    shm_link_unmap(link);
     link->region = NULL;
     link->bell = NULL;
 }
@@ -427,7 +440,8 @@ static struct hello make_hello(struct shm_link *link, uint32_t region)
                           .region = region,
                           .number = link->number,
                           .barrier = shm_fence_available(),
-                          .one_way = link->ep->fid.fid.fclass == FI_CLASS_TX_CTX};
+                          .one_way = link->ep->fid.fid.fclass == FI_CLASS_TX_CTX,
+                          .segment = link->ep->segment};
 
     memcpy(hello.name, link->ep->name, sizeof(hello.name));
     return hello;
@@ -538,6 +552,8 @@ static int introduce(struct shm_link *link, const struct hello *hello, const int
     link->barrier = hello->barrier && shm_fence_available();
     link->fence = !link->barrier;
     link->one_way = hello->one_way;
+    if (link->ep->domain->fabric->xpmem != SHM_OFF && shm_xpmem_is_there())
+        link->segment = hello->segment;
     if (first && !set_region(link, region, 1, hello->name)) {
         shm_link_fail(link, FI_ENOMEM);
     } else if (first) {

@@ -14,6 +14,7 @@
 #include "core/list.h"
 #include "transports/shm/shm_bell.h"
 #include "transports/shm/shm_choice.h"
+#include "transports/shm/shm_maps.h"
 #include "transports/shm/shm_rest.h"
 #include "transports/shm/shm_ring.h"
 
@@ -60,12 +61,14 @@ struct shm_link {
     unsigned refs;                  /* itself, and saved messages */
     void *region;                   /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid;       /* 0: of another pid namespace */
-    uint8_t context; /* of the peer, that it was made to */
-    bool barrier;    /* cooling it takes the fence of this side only */
-    bool ended;      /* the peer has gone; what it sent may still be here */
-    int err;         /* positive: why it is dead */
-    char *name;      /* the peer's address; NULL as long as region is */
+    pid_t pid;             /* 0: of another pid namespace */
+    uint8_t context;       /* of the peer, that it was made to */
+    bool barrier;          /* cooling it takes the fence of this side only */
+    bool ended;            /* the peer has gone; what it sent may still be here */
+    int err;               /* positive: why it is dead */
+    char *name;            /* the peer's address; NULL as long as region is */
+    int64_t segment;       /* the peer's, for XPMEM; 0: it has none, or it is of no use */
+    struct shm_maps *maps; /* what is attached of it, or NULL */
     struct shm_choice fetching, reading;
     struct shm_rest rest;
 };
@@ -105,6 +108,8 @@ void shm_link_ring(struct shm_link *link);
 void shm_link_fail(struct shm_link *link, int err);
 void shm_link_bury(struct shm_ep *ep);
 void shm_link_release(struct shm_link *link);
+/* The peer's memory is not read through XPMEM any more. */
+void shm_link_unmap(struct shm_link *link);
 /* All links go, and the listener; nothing is reported. */
 void shm_link_close_all(struct shm_ep *ep);
 

@@ -84,7 +84,7 @@ struct shm_op {
     bool timed;   /* for the choice of a way */
     bool asks;    /* a read that waits to be told where to attach */
     bool revoked; /* a region was closed meanwhile; what still comes is thrown away */
-    uint8_t way;  /* enum shm_way, if it is */
+    uint8_t way;  /* enum shm_way, where one was chosen */
     uint8_t count, there_count, mr_count;
     size_t at, len;       /* bytes moved, to move */
     size_t index, offset; /* where in iov the next byte is */
@@ -162,7 +162,7 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
 
 /* ---- shm_cross.c ---- */
 
-/* Who needs the bytes chooses whether the kernel copies them, and has it done: nobody writes into
+/* Who needs the bytes chooses the way, and copies, or has the kernel copy: nobody writes into
  * another's memory, which may be meant for something else by then (docs/decisions/0132). */
 bool shm_cross_fetches(struct shm_op *op);
 bool shm_cross_reads(struct shm_op *op);

@@ -11,12 +11,17 @@
 
 enum {
     LEN = 64 << 10,
-    LONG = SHM_SAMPLE / LEN * SHM_SAMPLES * SHM_WAYS, /* transfers until everything is known */
+    SHORT = SHM_SAMPLE / LEN * SHM_SAMPLES, /* transfers until one way is known */
+    LONG = 2 * SHORT,                       /* two are */
+    ALL = SHM_WAYS * SHORT,
     WINDOW = 64,
+    TWO = 1 << SHM_STREAM | 1 << SHM_CROSS,
+    THREE = (1 << SHM_WAYS) - 1,
 };
 
 static uint64_t clock_ns;
 static uint64_t took[SHM_WAYS]; /* ns of a transfer */
+static unsigned ways;           /* that there are */
 
 static struct shm_choice fresh(uint64_t stream, uint64_t cross)
 {
@@ -25,12 +30,22 @@ static struct shm_choice fresh(uint64_t stream, uint64_t cross)
     memset(&choice, 0, sizeof(choice));
     took[SHM_STREAM] = stream;
     took[SHM_CROSS] = cross;
+    ways = TWO;
+    return choice;
+}
+
+static struct shm_choice fresh_three(uint64_t stream, uint64_t mapped, uint64_t cross)
+{
+    struct shm_choice choice = fresh(stream, cross);
+
+    took[SHM_MAPPED] = mapped;
+    ways = THREE;
     return choice;
 }
 
 static enum shm_way transfer(struct shm_choice *choice)
 {
-    enum shm_way way = shm_choice_next(choice);
+    enum shm_way way = shm_choice_next(choice, ways);
 
     shm_choice_begin(choice, way, clock_ns);
     clock_ns += took[way];
@@ -39,13 +54,19 @@ static enum shm_way transfer(struct shm_choice *choice)
     return way;
 }
 
-static unsigned crosses(struct shm_choice *choice, unsigned transfers)
+/* How many of so many go that way. */
+static unsigned of_way(struct shm_choice *choice, enum shm_way way, unsigned transfers)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < transfers; i++)
-        count += transfer(choice) == SHM_CROSS;
+        count += transfer(choice) == way;
     return count;
+}
+
+static unsigned crosses(struct shm_choice *choice, unsigned transfers)
+{
+    return of_way(choice, SHM_CROSS, transfers);
 }
 
 static void test_both_are_tried(void **state)
@@ -69,6 +90,47 @@ static void test_the_faster_stays(void **state)
     choice = fresh(1000, 1000);
     crosses(&choice, LONG);
     assert_int_equal(crosses(&choice, 100), 100);
+}
+
+static void test_the_fastest_of_three_stays(void **state)
+{
+    static const uint64_t speeds[SHM_WAYS][SHM_WAYS] = {
+        [SHM_STREAM] = {800, 900, 1000},
+        [SHM_MAPPED] = {900, 800, 1000},
+        [SHM_CROSS] = {900, 1000, 800},
+    };
+
+    (void)state;
+    for (enum shm_way best = SHM_STREAM; best < SHM_WAYS; best++) {
+        struct shm_choice choice = fresh_three(speeds[best][0], speeds[best][1], speeds[best][2]),
+                          tried = choice;
+
+        for (enum shm_way way = SHM_STREAM; way < SHM_WAYS; way++) {
+            struct shm_choice again = tried;
+
+            assert_int_equal(of_way(&again, way, ALL), SHORT);
+        }
+        of_way(&choice, best, ALL);
+        assert_int_equal(of_way(&choice, best, 100), 100);
+    }
+}
+
+/* Refused, or not worth it for so few bytes: the others are as they were. */
+static void test_a_way_that_is_not_there(void **state)
+{
+    struct shm_choice choice = fresh_three(1000, 800, 900);
+
+    (void)state;
+    ways = TWO;
+    assert_int_equal(of_way(&choice, SHM_MAPPED, LONG), 0);
+    assert_int_equal(crosses(&choice, 100), 100);
+    ways = THREE;
+    assert_int_equal(of_way(&choice, SHM_MAPPED, SHORT), SHORT);
+    assert_int_equal(of_way(&choice, SHM_MAPPED, 100), 100);
+    ways = TWO;
+    assert_int_equal(crosses(&choice, 100), 100);
+    ways = 1 << SHM_STREAM | 1 << SHM_MAPPED;
+    assert_int_equal(of_way(&choice, SHM_MAPPED, 100), 100);
 }
 
 /* A process that was not run for a while is not a slow way. */
@@ -102,22 +164,22 @@ static void test_it_is_measured_again(void **state)
 static void test_a_window(void **state)
 {
     struct shm_choice choice = fresh(1000, 1500);
-    enum shm_way ways[WINDOW], way;
+    enum shm_way taken[WINDOW], way;
 
     (void)state;
     for (unsigned i = 0; i < WINDOW; i++) {
-        ways[i] = shm_choice_next(&choice);
-        shm_choice_begin(&choice, ways[i], clock_ns);
+        taken[i] = shm_choice_next(&choice, ways);
+        shm_choice_begin(&choice, taken[i], clock_ns);
     }
     for (unsigned i = 0; i < 40 * WINDOW; i++) {
-        way = ways[i % WINDOW];
+        way = taken[i % WINDOW];
         /* A crossing that follows a stream looks as if it had taken nothing. */
         clock_ns += way == SHM_CROSS && choice.running[SHM_STREAM] ? 1 : took[way];
         shm_choice_end(&choice, way, LEN, clock_ns);
-        ways[i % WINDOW] = shm_choice_next(&choice);
-        shm_choice_begin(&choice, ways[i % WINDOW], clock_ns);
+        taken[i % WINDOW] = shm_choice_next(&choice, ways);
+        shm_choice_begin(&choice, taken[i % WINDOW], clock_ns);
     }
-    assert_int_equal(shm_choice_next(&choice), SHM_STREAM);
+    assert_int_equal(shm_choice_next(&choice, ways), SHM_STREAM);
 }
 
 static void test_what_is_given_up_counts_not(void **state)
@@ -138,6 +200,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_are_tried),
         cmocka_unit_test(test_the_faster_stays),
+        cmocka_unit_test(test_the_fastest_of_three_stays),
+        cmocka_unit_test(test_a_way_that_is_not_there),
         cmocka_unit_test(test_one_delay_does_not_matter),
         cmocka_unit_test(test_it_is_measured_again),
         cmocka_unit_test(test_a_window),

@@ -246,6 +246,13 @@ static void killed_while_attached(void **state)
         killed_while("shm(cma=on)", act);
 }
 
+/* By XPMEM, where there is such a module: what is attached goes with its owner. */
+static void killed_while_mapped(void **state)
+{
+    for (enum act act = SENDS; act <= SLEEPS; act++)
+        killed_while("shm(xpmem=on)", act);
+}
+
 /* The survivor sleeps meanwhile: the death wakes it. */
 static void killed_while_the_other_sleeps(void **state)
 {
@@ -355,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_while_streaming),
         cmocka_unit_test(killed_while_attached),
+        cmocka_unit_test(killed_while_mapped),
         cmocka_unit_test(killed_while_the_other_sleeps),
         cmocka_unit_test(a_name_is_taken_over),
         cmocka_unit_test(a_sender_that_goes_where_no_more_is_saved),

@@ -36,6 +36,7 @@ enum {
 /* As transports/shm/shm_link.c has it. */
 struct hello {
     uint32_t magic, version, region, number, barrier, one_way;
+    int64_t segment;
     char name[256];
 };
 
