@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/no.h"
 #include "transports/shm/shm_fork.h"
+#include "transports/shm/shm_listener.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_sep.h"
 

@@ -9,6 +9,7 @@
 #include "core/no.h"
 #include "core/part.h"
 #include "core/post.h"
+#include "transports/shm/shm_listener.h"
 #include "transports/shm/shm_op.h"
 
 static struct shm_ep *ep_of(fid_t fid)

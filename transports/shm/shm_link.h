@@ -73,13 +73,6 @@ struct shm_link {
     struct shm_rest rest;
 };
 
-/* A socket that peers find under the name, which becomes complete; *listener, if it is one, is
- * closed. -FI_EADDRINUSE, ... */
-int shm_listener_open(char *name, int *listener);
-/* The same under a complete name, of a receive context. */
-int shm_listener_bind(const char *name, unsigned context, int *listener);
-/* There is an endpoint of that name, enabled or not. */
-bool shm_listener_is_bound(const char *name);
 /* From now on it listens; the bell is made. */
 int shm_link_start(struct shm_ep *ep);
 

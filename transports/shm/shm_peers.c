@@ -11,6 +11,7 @@
 
 #include "core/log.h"
 #include "core/wait.h"
+#include "transports/shm/shm_listener.h"
 
 enum {
     FIRST_BUCKETS = 16,

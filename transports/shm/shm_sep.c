@@ -10,6 +10,7 @@
 
 #include "core/fork.h"
 #include "core/log.h"
+#include "transports/shm/shm_listener.h"
 
 static struct shm_sep *own_of(struct sep *sep)
 {

@@ -33,7 +33,7 @@ enum {
     FDS_MAX = 8,
 };
 
-/* As transports/shm/shm_link.c has it. */
+/* As transports/shm/shm_hello.c has it. */
 struct hello {
     uint32_t magic, version, region, number, barrier, one_way;
     int64_t segment;
