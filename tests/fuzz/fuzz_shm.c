@@ -288,7 +288,7 @@ static void peer_reads(struct game *game)
     struct shm_head head = {0};
     const char *body;
 
-    while (shm_rx_look(&game->rx, &head, &body) == SHM_MESSAGE) {
+    while (shm_rx_head(&game->rx, &head, &body) && shm_rx_fits(&game->rx, head)) {
         if (head.flags & SHM_IN_BULK) {
             game->rx.bulk_pos = game->link->tx.bulk_pos;
             atomic_store(&game->rx.credits->bulk, game->rx.bulk_pos);

@@ -143,14 +143,8 @@ void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len);
 /* They are consumed, all of them, as the credits say, which it looks at. */
 bool shm_tx_bulk_is_empty(struct shm_tx *tx);
 
-enum shm_look {
-    SHM_NONE,
-    SHM_MESSAGE,
-    SHM_BROKEN
-};
-
-/* Looks at the next line. True: there is a message; *head is private, *body where it is. How long
- * it says to be is not checked. */
+/* Looks at the next line. True: there is a message; *head is private, *body where it is, until it
+ * is consumed. How long it says to be is not checked. */
 static inline bool shm_rx_head(const struct shm_rx *rx, struct shm_head *head, const char **body)
 {
     char *line = rx->lines + rx->at * SHM_LINE;
@@ -169,15 +163,6 @@ static inline bool shm_rx_fits(const struct shm_rx *rx, struct shm_head head)
     unsigned lines = shm_lines_of(head.bytes);
 
     return lines <= SHM_MESSAGE_LINES && rx->at + lines <= SHM_LINES;
-}
-
-/* Both. With SHM_MESSAGE *body is valid until it is consumed. */
-static inline enum shm_look shm_rx_look(const struct shm_rx *rx, struct shm_head *head,
-                                        const char **body)
-{
-    if (!shm_rx_head(rx, head, body))
-        return SHM_NONE;
-    return __builtin_expect(shm_rx_fits(rx, *head), 1) ? SHM_MESSAGE : SHM_BROKEN;
 }
 
 /* There is nothing to look at. */
