@@ -163,6 +163,20 @@ static inline void rdm_progress(struct rdm *const *ends)
     }
 }
 
+/* A port where nothing listens, and that no other program gets while the socket is open; an
+ * endpoint of the library may have it too. */
+static inline int rdm_bind(struct sockaddr_in *name)
+{
+    socklen_t len = sizeof(*name);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+    *name = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)name, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)name, &len), 0);
+    return fd;
+}
+
 /* Progress of all ends given (NULL-terminated) for some milliseconds, and for no fewer rounds than
  * a process makes in them that has the processor. */
 static inline void rdm_drive(struct rdm *const *ends, int ms)

@@ -238,13 +238,9 @@ static void all_connect_to_all_at_once(void **state)
 
 static int listen_at(struct sockaddr_in *name)
 {
-    socklen_t len = sizeof(*name);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = rdm_bind(name);
 
-    *name = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    assert_int_equal(bind(fd, (struct sockaddr *)name, len), 0);
     assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)name, &len), 0);
     return fd;
 }
 
@@ -278,10 +274,9 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
     struct rdm a;
     struct sockaddr_in name;
     fi_addr_t to;
-    int fd = listen_at(&name);
+    int fd = rdm_bind(&name);
     long long start;
 
-    close(fd);
     rdm_net_open(&net, SPEC, 0);
     rdm_open(&a, &net, 0);
     to = rdm_insert(&a, &name);
@@ -290,6 +285,7 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
         assert_int_equal(error_of_a_post(&a, to), FI_ECONNREFUSED);
         assert_true(rdm_now_ms() - start >= 250);
     }
+    close(fd);
     rdm_close(&a);
     rdm_net_close(&net);
 }
@@ -304,8 +300,8 @@ static void a_failed_operation_says_whom_it_could_not_reach(void **state)
         struct sockaddr_in name;
         struct rdm_net net;
         struct rdm a;
+        int fd = rdm_bind(&name);
 
-        close(listen_at(&name));
         rdm_net_open(&net, specs[i], 0);
         rdm_open(&a, &net, 0);
         rdm_send(&a, rdm_insert(&a, &name), RDM_ENDS(&a), 1, NULL);
@@ -314,6 +310,7 @@ static void a_failed_operation_says_whom_it_could_not_reach(void **state)
                  ntohs(name.sin_port));
         assert_string_equal(
             fi_cq_strerror(a.cq, error.prov_errno, error.err_data, text, sizeof(text)), expected);
+        close(fd);
         rdm_close(&a);
         rdm_net_close(&net);
     }
@@ -326,9 +323,8 @@ static void automatic_progress_dials_again_by_itself(void **state)
     struct rdm a, b;
     struct sockaddr_in name;
     fi_addr_t to;
-    int fd = listen_at(&name);
+    int fd = rdm_bind(&name);
 
-    close(fd);
     rdm_net_open(&net, "rxm(tags=pass,retry_pause=50ms);tcp", 0);
     assert_int_equal(fi_close(&net.domain->fid), 0);
     net.info->domain_attr->threading = FI_THREAD_SAFE;
@@ -340,6 +336,7 @@ static void automatic_progress_dials_again_by_itself(void **state)
     assert_int_equal(fi_tinject(a.ep, "x", 1, to, 1), 0);
     usleep(60000);
     rdm_open(&b, &net, ntohs(name.sin_port));
+    close(fd);
     receive(&b, FI_ADDR_UNSPEC, 1, NULL);
     assert_int_equal(rdm_next(&b, RDM_ENDS(&b), NULL, NULL, NULL), 0);
     rdm_close(&a);

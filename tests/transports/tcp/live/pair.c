@@ -294,7 +294,7 @@ int raw_connect(const struct pair *pair)
     return fd;
 }
 
-int raw_listen(struct sockaddr_in *address)
+int raw_bind(struct sockaddr_in *address)
 {
     socklen_t len = sizeof(*address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -303,8 +303,15 @@ int raw_listen(struct sockaddr_in *address)
     address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
-    assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)address, &len), 0);
+    return fd;
+}
+
+int raw_listen(struct sockaddr_in *address)
+{
+    int fd = raw_bind(address);
+
+    assert_int_equal(listen(fd, 8), 0);
     return fd;
 }
 

@@ -92,5 +92,7 @@ bool have_rings(const char *spec);
 /* A TCP socket connected to pep; a listening one with its address. */
 int raw_connect(const struct pair *pair);
 int raw_listen(struct sockaddr_in *address);
+/* The same, and nothing listens there. */
+int raw_bind(struct sockaddr_in *address);
 
 #endif

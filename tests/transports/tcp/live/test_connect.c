@@ -164,8 +164,10 @@ static void refused_and_silent_peers_end_in_errors(void **state)
     assert_true(now_ms() - start >= 190);
     pair_close(&pair);
     close(fd);
+    fd = raw_bind(&address);
     pair_listen(&pair, &(struct options){0});
     assert_int_equal(connect_error(&pair, &address), FI_ECONNREFUSED);
+    close(fd);
     check_alive(&pair);
     pair_close(&pair);
 }
