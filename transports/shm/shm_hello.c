@@ -373,13 +373,13 @@ static int connect_to(struct shm_ep *ep, const char *name, unsigned context,
 {
     struct sockaddr_un sun;
     socklen_t len = shm_name_socket(name, context, &sun);
-    struct shm_link *link;
+    struct shm_link *link = NULL;
     int rc;
 
     shm_fork_hold();
     rc = connect_link(ep, &sun, len, &link);
     shm_fork_let();
-    if (rc)
+    if (!link)
         return rc;
     link->context = (uint8_t)context;
     rc = request(link, name);
