@@ -19,6 +19,7 @@ enum bench_kind {
     BENCH_BANDWIDTH, /* one way, `window` messages outstanding; result: ns a message */
     BENCH_WRITE,     /* the same with remote writes, and with reads */
     BENCH_READ,
+    BENCH_WINDOW,  /* `window` messages, then a reply, and so on; result: ns a message */
     BENCH_MEMORY,  /* no transfer; result: KiB resident, see worker_memory */
     BENCH_GETINFO, /* no transfer; result: ns of one fi_getinfo */
     BENCH_QUIT,
@@ -28,8 +29,21 @@ struct bench_window {
     uint32_t kind;
     uint32_t window; /* messages outstanding */
     uint64_t size;   /* bytes a message */
-    uint64_t count;  /* messages, or round trips */
+    uint64_t count;  /* messages, or round trips; of BENCH_WINDOW a multiple of window */
+    uint64_t
+        room; /* bytes that the buffers of messages take turns in; less than size: one buffer */
 };
+
+/* Memory for messages: the same bytes again and again, or each time the next ones of `room`. */
+struct bench_buffer {
+    char *base;
+    size_t allocated, next;
+};
+
+/* Makes it large enough for the window. */
+void bench_buffer_fit(struct bench_buffer *buffer, const struct bench_window *window);
+/* Where the next message goes. */
+char *bench_buffer_next(struct bench_buffer *buffer, const struct bench_window *window);
 
 /* Resident KiB at three points of a worker's life. */
 struct bench_memory {
@@ -49,7 +63,13 @@ struct bench_worker {
     void (*close)(void *state);
 };
 
+/* Traffic class of the endpoints; set before workers start. */
+extern uint32_t bench_tclass;
+/* Datagram endpoints and untagged messages, rather than reliable ones; set before workers start. */
+extern bool bench_datagrams;
+
 extern const struct bench_worker bench_socket_worker;
+extern const struct bench_worker bench_datagram_worker;
 extern const struct bench_worker bench_ofi_worker;
 
 /* Whole transfers on a pipe; exits the process with a message when the other end is gone. */

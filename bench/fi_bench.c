@@ -15,18 +15,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <rdma/fabric.h>
+
 #include "bench.h"
 
 enum {
     SUBJECTS_MAX = 8,
     SIZES_MAX = 16,
     ADDRESS_BYTES = 256,
-    WINDOWS_MAX = 501
+    WINDOWS_MAX = 501,
+    MESSAGES_MAX = 256 /* of a window */
+};
+
+/* Options of figures that have their own driver. */
+enum {
+    ALONE_LAYERS = 256,
+    ALONE_SIZES,
+    ALONE_THREADS,
+    ALONE_PEERS,
+    ALONE_AV
 };
 
 struct subject {
     char name[64];
-    const char *library; /* NULL: the raw socket */
+    const char *library; /* NULL: raw sockets */
+    bool datagram;       /* of UDP */
     const char *spec;
     pid_t pid[2];
     int pipe[2];
@@ -40,7 +53,9 @@ struct options {
     int core[2];
     uint64_t sizes[SIZES_MAX];
     int size_count;
-    bool latency, bandwidth, rate, rma, memory, getinfo;
+    uint64_t room; /* bytes that buffers take turns in */
+    int messages;  /* of a window, before its reply */
+    bool latency, bandwidth, rate, window, rma, memory, getinfo;
 };
 
 static struct subject subjects[SUBJECTS_MAX];
@@ -51,11 +66,18 @@ static void usage(FILE *out)
     fputs("usage: fi_bench [options] SUBJECT...\n"
           "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
           "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
-          "SUBJECT is `socket` (a raw busy-polling TCP connection) or [NAME=][LIBRARY:]SPEC, SPEC\n"
-          "being the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
+          "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
+          "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
+          "the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
           "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
-          "  -t TESTS     of latency,bandwidth,rate,rma,memory,getinfo (default all but rma)\n"
-          "  -S SIZES     bytes, for latency and bandwidth (default 8,1048576)\n"
+          "  -e TYPE      of endpoints: rdm, or dgram, for -t latency,window (default rdm)\n"
+          "  -t TESTS     of latency,bandwidth,rate,window,rma,memory,getinfo (default all but\n"
+          "               window and rma)\n"
+          "  -S SIZES     bytes, for latency, bandwidth, window and rma (default 8,1048576)\n"
+          "  -n COUNT     messages of a window, after which a reply comes (default 64)\n"
+          "  -T CLASS     traffic class: best-effort, low-latency, dedicated, bulk, scavenger,\n"
+          "               control, or a DSCP (default: none)\n"
+          "  -r BYTES     take buffers in turn from so many bytes (default: always the same one)\n"
           "  -w COUNT     windows of each subject and figure (default 31)\n"
           "  -u USEC      length of a window (default 20000)\n"
           "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
@@ -68,6 +90,28 @@ static void usage(FILE *out)
           out);
 }
 
+static uint32_t parse_class(const char *text)
+{
+    static const struct {
+        const char *name;
+        uint32_t tclass;
+    } classes[] = {
+        {"best-effort", FI_TC_BEST_EFFORT},    {"low-latency", FI_TC_LOW_LATENCY},
+        {"dedicated", FI_TC_DEDICATED_ACCESS}, {"bulk", FI_TC_BULK_DATA},
+        {"scavenger", FI_TC_SCAVENGER},        {"control", FI_TC_NETWORK_CTRL},
+    };
+    unsigned long code;
+    char *end;
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (!strcmp(text, classes[i].name))
+            return classes[i].tclass;
+    code = strtoul(text, &end, 0);
+    if (end == text || *end || code > 63)
+        bench_die("-T: '%s' is no traffic class, nor a DSCP from 0 to 63", text);
+    return fi_tc_dscp_set((uint8_t)code);
+}
+
 static void pin(int core)
 {
     cpu_set_t set;
@@ -77,9 +121,16 @@ static void pin(int core)
     sched_setaffinity(0, sizeof set, &set);
 }
 
+static const struct bench_worker *worker_of(const struct subject *subject)
+{
+    if (subject->library)
+        return &bench_ofi_worker;
+    return subject->datagram ? &bench_datagram_worker : &bench_socket_worker;
+}
+
 static _Noreturn void work(const struct subject *subject, int side, int pipe)
 {
-    const struct bench_worker *worker = subject->library ? &bench_ofi_worker : &bench_socket_worker;
+    const struct bench_worker *worker = worker_of(subject);
     void *state = worker->open(subject->library, subject->spec, side, pipe);
     struct bench_window window;
     struct bench_memory memory;
@@ -185,12 +236,20 @@ static uint64_t best_window(struct subject *subject, const struct bench_window *
     return best;
 }
 
+/* Only whole windows of messages have their reply. */
+static uint64_t whole_windows(const struct bench_window *window, uint64_t count)
+{
+    uint64_t unit = window->kind == BENCH_WINDOW ? window->window : 1;
+
+    return (count + unit - 1) / unit * unit;
+}
+
 /* Grows the count of a window until it takes about window_us. */
 static void calibrate(struct subject *subject, struct bench_window *window, uint64_t window_us)
 {
     uint64_t ns;
 
-    window->count = 16;
+    window->count = whole_windows(window, 16);
     for (int i = 0; i < 12; i++) {
         ns = best_window(subject, window);
         if (ns > window_us * 500)
@@ -200,6 +259,7 @@ static void calibrate(struct subject *subject, struct bench_window *window, uint
     window->count = window->count * window_us * 1000 / (ns ? ns : 1);
     if (window->count < 4)
         window->count = 4;
+    window->count = whole_windows(window, window->count);
 }
 
 static void report(const char *what, const struct bench_window *window, double *ns, double line)
@@ -231,7 +291,8 @@ static void measure(const char *what, const struct options *options, uint32_t ki
     double lines[WINDOWS_MAX], ns[SUBJECTS_MAX];
 
     for (int s = 0; s < subject_count; s++) {
-        windows[s] = (struct bench_window){.kind = kind, .size = size, .window = outstanding};
+        windows[s] = (struct bench_window){
+            .kind = kind, .size = size, .window = outstanding, .room = options->room};
         calibrate(&subjects[s], &windows[s], options->window_us);
     }
     for (int w = 0; w < options->windows; w++) {
@@ -287,8 +348,9 @@ static void parse_subject(char *text, const struct options *options)
 
     if (subject_count > SUBJECTS_MAX)
         bench_die("at most %d subjects", SUBJECTS_MAX);
-    if (!strcmp(text, "socket")) {
-        snprintf(subject->name, sizeof subject->name, "socket");
+    if (!strcmp(text, "socket") || !strcmp(text, "datagram")) {
+        snprintf(subject->name, sizeof subject->name, "%s", text);
+        subject->datagram = !strcmp(text, "datagram");
         subject->spec = "";
         return;
     }
@@ -322,11 +384,19 @@ static void parse_sizes(struct options *options, char *text)
     }
 }
 
+static void parse_type(const char *text)
+{
+    bench_datagrams = !strcmp(text, "dgram");
+    if (!bench_datagrams && strcmp(text, "rdm"))
+        bench_die("-e: '%s' is neither rdm nor dgram", text);
+}
+
 static void parse_tests(struct options *options, const char *text)
 {
     options->latency = strstr(text, "latency");
     options->bandwidth = strstr(text, "bandwidth");
     options->rate = strstr(text, "rate");
+    options->window = strstr(text, "window");
     options->rma = strstr(text, "rma");
     options->memory = strstr(text, "memory");
     options->getinfo = strstr(text, "getinfo");
@@ -343,6 +413,8 @@ static void run(const struct options *options)
     for (int i = 0; options->bandwidth && i < options->size_count; i++)
         if (options->sizes[i] >= 4096)
             measure("bandwidth", options, BENCH_BANDWIDTH, options->sizes[i], 16);
+    for (int i = 0; options->window && i < options->size_count; i++)
+        measure("window", options, BENCH_WINDOW, options->sizes[i], (uint32_t)options->messages);
     if (options->rate)
         measure("rate", options, BENCH_BANDWIDTH, 8, 64);
     for (int i = 0; options->rma && i < options->size_count; i++) {
@@ -371,13 +443,30 @@ static int sizes(const struct options *options, char **specs, int count)
     return bench_sizes(options->library, &what, specs, count);
 }
 
+static int run_alone(int which, const struct options *options, char **specs, int count)
+{
+    switch (which) {
+    case ALONE_LAYERS: return bench_layers(options->library, specs, count);
+    case ALONE_SIZES: return sizes(options, specs, count);
+    case ALONE_THREADS: return bench_threads(options->library, options->core, specs, count);
+    case ALONE_PEERS: return bench_peers(options->library, options->core, specs, count);
+    default: return bench_av(options->library, specs, count);
+    }
+}
+
+static bool options_hold(const struct options *options)
+{
+    return options->windows >= 1 && options->windows <= WINDOWS_MAX && options->percent >= 0 &&
+           options->percent <= 100 && options->messages >= 1 && options->messages <= MESSAGES_MAX;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"layers", no_argument, NULL, 'L'},
-                                          {"threads", no_argument, NULL, 'T'},
-                                          {"av", no_argument, NULL, 'A'},
-                                          {"peers", no_argument, NULL, 'P'},
-                                          {"sizes", no_argument, NULL, 'Z'},
+    static const struct option longs[] = {{"layers", no_argument, NULL, ALONE_LAYERS},
+                                          {"threads", no_argument, NULL, ALONE_THREADS},
+                                          {"av", no_argument, NULL, ALONE_AV},
+                                          {"peers", no_argument, NULL, ALONE_PEERS},
+                                          {"sizes", no_argument, NULL, ALONE_SIZES},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     struct options options = {.library = "libfabric.so.1",
@@ -385,17 +474,22 @@ int main(int argc, char **argv)
                               .percent = 50,
                               .window_us = 20000,
                               .core = {0, 1},
+                              .messages = 64,
                               .sizes = {8, 1048576},
                               .size_count = 2};
     int alone = 0; /* the option of a figure that has its own driver */
     int c;
 
     parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
-    while ((c = getopt_long(argc, argv, "l:t:S:w:u:q:c:h", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:h", longs, NULL)) != -1) {
         switch (c) {
         case 'l': options.library = optarg; break;
+        case 'e': parse_type(optarg); break;
         case 't': parse_tests(&options, optarg); break;
         case 'S': parse_sizes(&options, optarg); break;
+        case 'n': options.messages = atoi(optarg); break;
+        case 'T': bench_tclass = parse_class(optarg); break;
+        case 'r': options.room = strtoull(optarg, NULL, 0); break;
         case 'w': options.windows = atoi(optarg); break;
         case 'u': options.window_us = strtoull(optarg, NULL, 0); break;
         case 'q': options.percent = atoi(optarg); break;
@@ -403,30 +497,21 @@ int main(int argc, char **argv)
             if (sscanf(optarg, "%d,%d", &options.core[0], &options.core[1]) != 2)
                 bench_die("-c: '%s' is not two cores, as 0,1", optarg);
             break;
-        case 'L':
-        case 'Z':
-        case 'T':
-        case 'P':
-        case 'A': alone = c; break;
+        case ALONE_LAYERS:
+        case ALONE_SIZES:
+        case ALONE_THREADS:
+        case ALONE_PEERS:
+        case ALONE_AV: alone = c; break;
         case 'h': usage(stdout); return 0;
         default: usage(stderr); return 2;
         }
     }
-    if (optind == argc || options.windows < 1 || options.windows > WINDOWS_MAX ||
-        options.percent < 0 || options.percent > 100) {
+    if (optind == argc || !options_hold(&options)) {
         usage(stderr);
         return 2;
     }
-    if (alone == 'L')
-        return bench_layers(options.library, argv + optind, argc - optind);
-    if (alone == 'Z')
-        return sizes(&options, argv + optind, argc - optind);
-    if (alone == 'T')
-        return bench_threads(options.library, options.core, argv + optind, argc - optind);
-    if (alone == 'P')
-        return bench_peers(options.library, options.core, argv + optind, argc - optind);
-    if (alone == 'A')
-        return bench_av(options.library, argv + optind, argc - optind);
+    if (alone)
+        return run_alone(alone, &options, argv + optind, argc - optind);
     for (int i = optind; i < argc; i++)
         parse_subject(argv[i], &options);
     run(&options);

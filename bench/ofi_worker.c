@@ -48,8 +48,8 @@ struct ofi_state {
     char *region;
     struct contact remote;
     int side;
-    char *buffer;
-    size_t size;
+    struct bench_buffer buffer;
+    char ack[64]; /* what replies are sent from and received into */
     struct bench_memory memory;
     struct fi_context2 contexts[2 * WINDOW_MAX];
 };
@@ -93,17 +93,18 @@ static void ask(struct ofi_state *state, const char *spec)
 
     if (!hints)
         bench_die("out of memory");
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+    hints->caps = bench_datagrams ? FI_MSG : FI_MSG | FI_TAGGED | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->type = bench_datagrams ? FI_EP_DGRAM : FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress =
         state->unified ? FI_PROGRESS_CONTROL_UNIFIED : FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->tx_attr->msg_order = FI_ORDER_SAS;
-    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    if (!bench_datagrams)
+        hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->tclass = bench_tclass;
     if (*spec)
         setenv("FI_PROVIDER", spec, 1);
     state->hints = hints;
@@ -118,7 +119,7 @@ static void choose(struct ofi_state *state)
 
     if (!state->getinfo(state->version, node, NULL, flags, state->hints, &state->info))
         return;
-    state->hints->caps = FI_MSG | FI_TAGGED;
+    state->hints->caps &= ~FI_RMA;
     check(state, "fi_getinfo",
           state->getinfo(state->version, node, NULL, flags, state->hints, &state->info));
 }
@@ -174,24 +175,45 @@ static void reap(struct ofi_state *state, struct fid_cq *cq, uint64_t *left)
         check(state, "fi_cq_read", n);
 }
 
-static void post_send(struct ofi_state *state, size_t size, uint64_t tag, void *context)
+/* more: others follow at once. */
+static ssize_t send_datagram(struct ofi_state *state, char *data, size_t size, bool more,
+                             void *context)
+{
+    struct iovec iov = {.iov_base = data, .iov_len = size};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = state->peer, .context = context};
+
+    if (!more)
+        return fi_send(state->ep, data, size, NULL, state->peer, context);
+    return fi_sendmsg(state->ep, &msg, FI_MORE);
+}
+
+static ssize_t try_send(struct ofi_state *state, char *data, size_t size, uint64_t tag, bool more,
+                        void *context)
+{
+    if (bench_datagrams)
+        return send_datagram(state, data, size, more, context);
+    return fi_tsend(state->ep, data, size, NULL, state->peer, tag, context);
+}
+
+static void post_send(struct ofi_state *state, char *data, size_t size, uint64_t tag, bool more,
+                      void *context)
 {
     ssize_t rc;
 
-    while ((rc = fi_tsend(state->ep, state->buffer, size, NULL, state->peer, tag, context)) ==
-           -FI_EAGAIN) {
+    while ((rc = try_send(state, data, size, tag, more, context)) == -FI_EAGAIN) {
         fi_cq_read(state->tx, NULL, 0);
         fi_cq_read(state->rx, NULL, 0);
     }
     check(state, "fi_tsend", rc);
 }
 
-static void post_recv(struct ofi_state *state, size_t size, uint64_t tag, void *context)
+static void post_recv(struct ofi_state *state, char *data, size_t size, uint64_t tag, void *context)
 {
     ssize_t rc;
 
-    while ((rc = fi_trecv(state->ep, state->buffer, size, NULL, state->peer, tag, 0, context)) ==
-           -FI_EAGAIN)
+    while ((rc = bench_datagrams ? fi_recv(state->ep, data, size, NULL, FI_ADDR_UNSPEC, context)
+                                 : fi_trecv(state->ep, data, size, NULL, state->peer, tag, 0,
+                                            context)) == -FI_EAGAIN)
         fi_cq_read(state->rx, NULL, 0);
     check(state, "fi_trecv", rc);
 }
@@ -199,13 +221,14 @@ static void post_recv(struct ofi_state *state, size_t size, uint64_t tag, void *
 static void post_remote(struct ofi_state *state, const struct bench_window *window, void *context)
 {
     const struct contact *to = &state->remote;
+    char *data = bench_buffer_next(&state->buffer, window);
     ssize_t rc;
 
     do {
-        rc = window->kind == BENCH_WRITE ? fi_write(state->ep, state->buffer, window->size, NULL,
+        rc = window->kind == BENCH_WRITE ? fi_write(state->ep, data, window->size, NULL,
                                                     state->peer, to->base, to->key, context)
-                                         : fi_read(state->ep, state->buffer, window->size, NULL,
-                                                   state->peer, to->base, to->key, context);
+                                         : fi_read(state->ep, data, window->size, NULL, state->peer,
+                                                   to->base, to->key, context);
         if (rc == -FI_EAGAIN)
             fi_cq_read(state->tx, NULL, 0);
     } while (rc == -FI_EAGAIN);
@@ -218,33 +241,54 @@ static void finish(struct ofi_state *state, struct fid_cq *cq, uint64_t count)
         reap(state, cq, &count);
 }
 
-static void one_send(struct ofi_state *state, size_t size, uint64_t tag)
+static void send_ack(struct ofi_state *state)
 {
-    post_send(state, size, tag, &state->contexts[0]);
+    post_send(state, state->ack, 1, TAG_ACK, false, &state->contexts[0]);
     finish(state, state->tx, 1);
 }
 
-static void one_recv(struct ofi_state *state, size_t size, uint64_t tag)
+static void receive_ack(struct ofi_state *state)
 {
-    post_recv(state, size, tag, &state->contexts[1]);
+    post_recv(state, state->ack, 1, TAG_ACK, &state->contexts[1]);
     finish(state, state->rx, 1);
 }
 
-static void ping_pong(struct ofi_state *state, size_t size, uint64_t count)
+static void ping_pong(struct ofi_state *state, const struct bench_window *window)
 {
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < window->count; i++) {
         uint64_t sent = 1, received = 1;
+        char *data = bench_buffer_next(&state->buffer, window);
 
-        post_recv(state, size, TAG_DATA, &state->contexts[1]);
+        post_recv(state, data, window->size, TAG_DATA, &state->contexts[1]);
         if (state->side == 1)
-            post_send(state, size, TAG_DATA, &state->contexts[0]);
+            post_send(state, data, window->size, TAG_DATA, false, &state->contexts[0]);
         while (received)
             reap(state, state->rx, &received);
         if (state->side == 0)
-            post_send(state, size, TAG_DATA, &state->contexts[0]);
+            post_send(state, data, window->size, TAG_DATA, false, &state->contexts[0]);
         while (sent)
             reap(state, state->tx, &sent);
     }
+}
+
+static void post_message(struct ofi_state *state, const struct bench_window *window,
+                         uint64_t number)
+{
+    struct fi_context2 *context = &state->contexts[2 + number % (2 * WINDOW_MAX - 2)];
+    char *data = bench_buffer_next(&state->buffer, window);
+
+    if (state->side == 1)
+        post_send(state, data, window->size, TAG_DATA, number + 1 < window->window, context);
+    else
+        post_recv(state, data, window->size, TAG_DATA, context);
+}
+
+static void acknowledge(struct ofi_state *state)
+{
+    if (state->side == 1)
+        receive_ack(state);
+    else
+        send_ack(state);
 }
 
 /* Posts ahead of completion by at most `window`. */
@@ -254,21 +298,24 @@ static void stream(struct ofi_state *state, const struct bench_window *window)
     struct fid_cq *cq = state->side == 1 ? state->tx : state->rx;
 
     while (left) {
-        while (posted < window->count && posted - (window->count - left) < window->window) {
-            struct fi_context2 *context = &state->contexts[2 + posted % (2 * WINDOW_MAX - 2)];
-
-            if (state->side == 1)
-                post_send(state, window->size, TAG_DATA, context);
-            else
-                post_recv(state, window->size, TAG_DATA, context);
-            posted++;
-        }
+        while (posted < window->count && posted - (window->count - left) < window->window)
+            post_message(state, window, posted++);
         reap(state, cq, &left);
     }
-    if (state->side == 1)
-        one_recv(state, 1, TAG_ACK);
-    else
-        one_send(state, 1, TAG_ACK);
+    acknowledge(state);
+}
+
+/* As upstream's fi_*_bw: all of a window, their completions, then a reply. */
+static void windows(struct ofi_state *state, const struct bench_window *window)
+{
+    struct fid_cq *cq = state->side == 1 ? state->tx : state->rx;
+
+    for (uint64_t done = 0; done < window->count; done += window->window) {
+        for (uint64_t i = 0; i < window->window; i++)
+            post_message(state, window, i);
+        finish(state, cq, window->window);
+        acknowledge(state);
+    }
 }
 
 /* Side 1 acts; side 0 makes progress until it is told that all is done. */
@@ -279,7 +326,7 @@ static void access_remote(struct ofi_state *state, const struct bench_window *wi
     if (!state->mr)
         bench_die("this stack has no remote access: leave out -t rma");
     if (state->side == 0) {
-        one_recv(state, 1, TAG_ACK);
+        receive_ack(state);
         return;
     }
     while (left) {
@@ -287,19 +334,7 @@ static void access_remote(struct ofi_state *state, const struct bench_window *wi
             post_remote(state, window, &state->contexts[2 + posted++ % (2 * WINDOW_MAX - 2)]);
         reap(state, state->tx, &left);
     }
-    one_send(state, 1, TAG_ACK);
-}
-
-static void grow(struct ofi_state *state, size_t size)
-{
-    if (state->size >= size)
-        return;
-    free(state->buffer);
-    state->buffer = malloc(size);
-    if (!state->buffer)
-        bench_die("out of memory");
-    memset(state->buffer, 1, size);
-    state->size = size;
+    send_ack(state);
 }
 
 static uint64_t ofi_run(void *opaque, const struct bench_window *window)
@@ -307,14 +342,17 @@ static uint64_t ofi_run(void *opaque, const struct bench_window *window)
     struct ofi_state *state = opaque;
     uint64_t start;
 
-    grow(state, window->size + 64);
+    if (bench_datagrams && window->kind != BENCH_LATENCY && window->kind != BENCH_WINDOW)
+        bench_die("datagrams without replies may be lost: -t latency,window");
+    bench_buffer_fit(&state->buffer, window);
     start = bench_now();
-    if (window->kind == BENCH_LATENCY)
-        ping_pong(state, window->size, window->count);
-    else if (window->kind == BENCH_WRITE || window->kind == BENCH_READ)
-        access_remote(state, window);
-    else
-        stream(state, window);
+    switch (window->kind) {
+    case BENCH_LATENCY: ping_pong(state, window); break;
+    case BENCH_WRITE:
+    case BENCH_READ: access_remote(state, window); break;
+    case BENCH_WINDOW: windows(state, window); break;
+    default: stream(state, window);
+    }
     return bench_now() - start;
 }
 
@@ -339,7 +377,6 @@ static void *ofi_open(const char *library, const char *spec, int side, int pipe)
     pipe_read(pipe, &state->remote, sizeof state->remote);
     if (fi_av_insert(state->av, state->remote.name, 1, &state->peer, 0, NULL) != 1)
         bench_die("the peer's address cannot be inserted");
-    grow(state, 64);
     ofi_run(state, &(struct bench_window){.kind = BENCH_LATENCY, .size = 8, .count = 1});
     state->memory.peer = bench_resident();
     return state;
@@ -380,7 +417,7 @@ static void ofi_close(void *opaque)
     fi_close(&state->fabric->fid);
     state->freeinfo(state->info);
     state->freeinfo(state->hints);
-    free(state->buffer);
+    free(state->buffer.base);
     free(state);
 }
 

@@ -15,8 +15,7 @@
 struct socket_state {
     int fd;
     int side;
-    char *buffer;
-    size_t size;
+    struct bench_buffer buffer;
     struct bench_memory memory;
 };
 
@@ -85,38 +84,42 @@ static void *socket_open(const char *library, const char *spec, int side, int pi
     return state;
 }
 
+/* The reply of a byte that ends a window, or all of them. */
+static void reply(struct socket_state *state)
+{
+    char ack = 0;
+
+    if (state->side == 1)
+        recv_all(state->fd, &ack, 1);
+    else
+        send_all(state->fd, &ack, 1);
+}
+
 static uint64_t socket_run(void *opaque, const struct bench_window *window)
 {
     struct socket_state *state = opaque;
+    bool answered = window->kind == BENCH_LATENCY;
     uint64_t start;
-    char ack = 0;
 
-    if (state->size < window->size) {
-        free(state->buffer);
-        state->buffer = malloc(window->size);
-        if (!state->buffer)
-            bench_die("out of memory");
-        memset(state->buffer, 1, window->size);
-        state->size = window->size;
-    }
+    bench_buffer_fit(&state->buffer, window);
     start = bench_now();
     for (uint64_t i = 0; i < window->count; i++) {
+        char *buffer = bench_buffer_next(&state->buffer, window);
+
         if (state->side == 1) {
-            send_all(state->fd, state->buffer, window->size);
-            if (window->kind == BENCH_LATENCY)
-                recv_all(state->fd, state->buffer, window->size);
+            send_all(state->fd, buffer, window->size);
+            if (answered)
+                recv_all(state->fd, buffer, window->size);
         } else {
-            recv_all(state->fd, state->buffer, window->size);
-            if (window->kind == BENCH_LATENCY)
-                send_all(state->fd, state->buffer, window->size);
+            recv_all(state->fd, buffer, window->size);
+            if (answered)
+                send_all(state->fd, buffer, window->size);
         }
+        if (window->kind == BENCH_WINDOW && (i + 1) % window->window == 0)
+            reply(state);
     }
-    if (window->kind != BENCH_LATENCY) {
-        if (state->side == 1)
-            recv_all(state->fd, &ack, 1);
-        else
-            send_all(state->fd, &ack, 1);
-    }
+    if (!answered && window->kind != BENCH_WINDOW)
+        reply(state);
     return bench_now() - start;
 }
 
@@ -137,7 +140,7 @@ static void socket_close(void *opaque)
     struct socket_state *state = opaque;
 
     close(state->fd);
-    free(state->buffer);
+    free(state->buffer.base);
     free(state);
 }
 

@@ -72,6 +72,34 @@ void bench_die(const char *fmt, ...)
     exit(1);
 }
 
+uint32_t bench_tclass;
+bool bench_datagrams;
+
+void bench_buffer_fit(struct bench_buffer *buffer, const struct bench_window *window)
+{
+    size_t need = window->size > window->room ? window->size : window->room;
+
+    if (buffer->allocated >= need)
+        return;
+    free(buffer->base);
+    buffer->base = malloc(need);
+    if (!buffer->base)
+        bench_die("out of memory");
+    memset(buffer->base, 1, need);
+    buffer->allocated = need;
+    buffer->next = 0;
+}
+
+char *bench_buffer_next(struct bench_buffer *buffer, const struct bench_window *window)
+{
+    size_t limit = window->size > window->room ? window->size : window->room;
+    size_t at = buffer->next + window->size <= limit ? buffer->next : 0;
+
+    /* Each on cache lines of its own, as an application's mostly are. */
+    buffer->next = at + ((window->size + 63) & ~(size_t)63);
+    return buffer->base + at;
+}
+
 static struct {
     _Alignas(64) atomic_uint ping;
     _Alignas(64) atomic_uint pong;

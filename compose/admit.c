@@ -33,30 +33,56 @@ static void list_free(struct stack **list, size_t count)
     free(list);
 }
 
-/* layer with default parameters, or with those of its unnamed form, on base. */
+/* layer with default parameters, or with those of its unnamed form, on base, whose reference
+ * passes. */
 static struct stack *put_on(const struct part *layer, bool unnamed, struct stack *base)
 {
-    struct stack *stack = stack_create(layer, base->span);
+    struct stack *stack = base ? stack_create(layer, base->span) : NULL;
     struct spec_param given[8] = {{0}};
     struct spec_error error;
     size_t count = 0;
 
-    if (!stack)
+    if (!stack) {
+        stack_release(base);
         return NULL;
+    }
     for (const struct param_text *text = layer->unnamed; unnamed && text->key && count < 8; text++)
         given[count++] =
             (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
-    if (stack_set_params(stack, given, count, &error) || stack_add_lower(stack, stack_hold(base))) {
+    if (stack_add_lower(stack, base) || stack_set_params(stack, given, count, &error)) {
         stack_release(stack);
         return NULL;
     }
     return stack;
 }
 
+static bool can_stand(const struct parts *parts, const struct part *layer,
+                      const struct stack *lower)
+{
+    return layer->transparent || (layer->requires_ep & check_gives(parts, lower, false));
+}
+
+/* What `layer` stands on where `lower` is under it: lower itself, or, where lower has datagrams and
+ * the layer needs reliable packets, what makes them. lower's reference passes. */
+static struct stack *with_packets(const struct parts *parts, const struct part *layer,
+                                  struct stack *lower)
+{
+    const struct part *packets = check_packets(parts);
+    struct stack *stack;
+
+    if (can_stand(parts, layer, lower) || !packets || !(layer->requires_ep & EP_PACKETS) ||
+        !can_stand(parts, packets, lower))
+        return lower;
+    stack = put_on(packets, false, lower);
+    if (stack)
+        stack->unseen = true;
+    return stack;
+}
+
 static struct stack *make_automatic(const struct part *layer, struct stack *base)
 {
     struct stack *stack = stack_create(base->part, base->span);
-    struct stack *over = put_on(layer, true, base);
+    struct stack *over = put_on(layer, true, stack_hold(base));
 
     if (!stack || !over || stack_add_lower(stack, stack_hold(base))) {
         stack_release(stack);
@@ -80,21 +106,19 @@ static int admit_transport(const struct parts *parts, struct stack *base, struct
     for (size_t i = 0; !unnamed && i < parts->count; i++) {
         const struct part *part = parts->list[i];
 
-        if (part->unnamed && check_admits(part, base->part) && (part->gives & ~base->part->gives))
+        if (part->unnamed && check_admits(parts, part, base->part) &&
+            (part->provides_ep & ~base->part->provides_ep))
             unnamed = part;
     }
     rc = list_add(list, count, unnamed ? make_automatic(unnamed, base) : stack_hold(base));
     for (size_t i = 0; !rc && i < parts->count; i++) {
-        if (check_admits(parts->list[i], base->part))
-            rc = list_add(list, count, put_on(parts->list[i], false, base));
+        const struct part *layer = parts->list[i];
+
+        if (check_admits(parts, layer, base->part))
+            rc = list_add(list, count,
+                          put_on(layer, false, with_packets(parts, layer, stack_hold(base))));
     }
     return rc;
-}
-
-static bool stands_on(const struct parts *parts, const struct part *layer,
-                      const struct stack *lower)
-{
-    return layer->transparent || (layer->stands_on & check_gives(parts, lower, false));
 }
 
 static int admit(const struct parts *parts, struct stack *stack, bool bare, struct stack ***list,
@@ -110,11 +134,15 @@ static int admit_layer(const struct parts *parts, struct stack *stack, bool bare
     int rc;
 
     if (!part->transparent)
-        bare = !(part->stands_on & check_gives(parts, lower, false));
+        bare = !(part->requires_ep & check_gives(parts, lower, false));
     rc = admit(parts, lower, bare, &below, &below_count);
     for (size_t i = 0; !rc && i < below_count; i++) {
-        if (stands_on(parts, part, below[i]))
-            rc = list_add(list, count, stack_over(stack, stack_hold(below[i])));
+        struct stack *under = with_packets(parts, part, stack_hold(below[i]));
+
+        if (under && !can_stand(parts, part, under))
+            stack_release(under);
+        else
+            rc = list_add(list, count, under ? stack_over(stack, under) : NULL);
     }
     list_free(below, below_count);
     return rc;
@@ -145,12 +173,12 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     struct stack **below = NULL, **next = NULL;
     size_t below_count = 0, next_count = 0;
     size_t rounds = *partial_count ? *partial_count : 1;
-    bool bare = !(join->part->stands_on & check_gives(parts, join->lowers[index], false));
+    bool bare = !(join->part->requires_ep & check_gives(parts, join->lowers[index], false));
     int rc = admit(parts, join->lowers[index], bare, &below, &below_count);
 
     for (size_t i = 0; i < rounds; i++) {
         for (size_t j = 0; !rc && j < below_count && next_count < ADMIT_MAX; j++) {
-            if (stands_on(parts, join->part, below[j]))
+            if (can_stand(parts, join->part, below[j]))
                 rc = list_add(&next, &next_count,
                               join_with(join, *partial ? (*partial)[i] : NULL, below[j]));
         }

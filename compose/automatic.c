@@ -20,9 +20,10 @@
 #include <rdma/fi_errno.h>
 
 #include "compose/hold.h"
-#include "core/abi.h"
-#include "core/fid.h"
-#include "core/pass.h"
+#include "core/base/fid.h"
+#include "core/domain/base.h"
+#include "core/hook/hook.h"
+#include "core/info/abi.h"
 
 struct automatic {
     struct fabric fabric;
@@ -71,7 +72,7 @@ static int fabric_for(struct automatic *automatic, const struct fi_info *info,
     enum fi_ep_type type = info && info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
     int rc = 0;
 
-    if (type == FI_EP_UNSPEC || automatic->stack->part->gives & EP_SET(type)) {
+    if (type == FI_EP_UNSPEC || automatic->stack->part->provides_ep & EP_SET(type)) {
         *fabric = automatic->base->fabric;
         return 0;
     }
@@ -174,10 +175,10 @@ static int automatic_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = automatic_close,
-    .bind = no_bind,
+    .bind = enosys_bind,
     .control = automatic_control,
     .ops_open = automatic_ops_open,
-    .ops_set = no_ops_set,
+    .ops_set = enosys_ops_set,
 };
 
 static struct fi_ops_fabric fabric_ops = {

@@ -4,13 +4,19 @@
  * end is the bottom.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <rdma/fi_errno.h>
 
+#include "compose/external.h"
 #include "compose/stack.h"
+
+enum {
+    NAME_LIMIT = 160
+};
 
 static int bind_fail(struct spec_error *error)
 {
@@ -21,14 +27,27 @@ const struct part *bind_part(const struct parts *parts, const struct spec_item *
                              struct spec_error *error)
 {
     const struct part *part = parts_find(parts, item->name);
-    const char *near = part ? NULL : parts_near(parts, item->name);
+    char why[sizeof(error->why)];
+    bool probe;
 
-    if (!part && near)
-        spec_fail(error, item->name_span, "unknown part '%.60s'; did you mean '%s'?", item->name,
-                  near);
-    else if (!part)
-        spec_fail(error, item->name_span, "unknown part '%.60s'", item->name);
+    if (!part) {
+        spec_fail(error, item->name_span, "%s",
+                  parts_explain(parts, item->name, why, sizeof(why), &probe));
+        error->probe = probe;
+    }
     return part;
+}
+
+/* As the user calls it: by its own name, or by the alias that was typed. Returns text. */
+static const char *typed_name(const struct part *part, const struct spec_item *item, char *text,
+                              size_t size)
+{
+    const char *own = part_shown(part);
+
+    if (!strcasecmp(item->name, part->name) || !strcasecmp(item->name, own))
+        return part->name;
+    snprintf(text, size, "%.60s (%s)", item->name, part->name);
+    return text;
 }
 
 static int check_params(const struct spec_item *item, struct spec_error *error)
@@ -45,6 +64,19 @@ static int check_params(const struct spec_item *item, struct spec_error *error)
     return 0;
 }
 
+/* A sentence that begins with the part's name, for one that was typed otherwise. */
+static void name_as_typed(const struct part *part, const struct spec_item *item,
+                          struct spec_error *error)
+{
+    size_t len = strlen(part->name);
+    char name[NAME_LIMIT], rest[sizeof(error->why)];
+
+    if (strncmp(error->why, part->name, len) != 0 || error->why[len] != ' ')
+        return;
+    snprintf(rest, sizeof(rest), "%s", error->why + len);
+    spec_fail(error, error->span, "%s%s", typed_name(part, item, name, sizeof(name)), rest);
+}
+
 /* One named item as a node without lowers. */
 static int bind_item(const struct part *part, const struct spec_item *item, struct stack **result,
                      struct spec_error *error)
@@ -56,6 +88,8 @@ static int bind_item(const struct part *part, const struct spec_item *item, stru
         return rc;
     stack = stack_create(part, item->name_span);
     rc = stack ? stack_set_params(stack, item->params, item->param_count, error) : -FI_ENOMEM;
+    if (rc == -FI_EINVAL)
+        name_as_typed(part, item, error);
     if (rc)
         stack_release(stack);
     else
@@ -70,10 +104,35 @@ static const char *example_base(const struct parts *parts, const struct part *la
         const struct part *part = parts->list[i];
 
         if (part->kind == PART_TRANSPORT && !part->hidden &&
-            (!layer->stands_on || (layer->stands_on & part->gives)))
+            (!layer->requires_ep ||
+             (layer->requires_ep & check_with_packets(parts, part->provides_ep))))
             return part->name;
     }
     return "tcp";
+}
+
+static bool is_base(const struct part *part)
+{
+    return !part || part->kind == PART_TRANSPORT;
+}
+
+/* Of a text without a base: a join at an end stands for its usual bracket. */
+static int find_lone_join(const struct parts *parts, const struct spec_stack *text,
+                          const struct part *const *bound, size_t *base, struct spec_error *error)
+{
+    size_t last = text->item_count - 1;
+    const struct spec_item *item = &text->items[last];
+    char name[NAME_LIMIT];
+
+    for (size_t n = 0; n < 2; n++) {
+        *base = n ? 0 : last;
+        if (bound[*base]->kind == PART_JOIN)
+            return 0;
+    }
+    spec_fail(error, item->name_span, "%s is a layer and needs a base, as in '%.60s;%s'",
+              typed_name(bound[last], item, name, sizeof(name)), item->name,
+              example_base(parts, bound[last]));
+    return -FI_EINVAL;
 }
 
 /* Where the base is: 0 or item_count - 1. */
@@ -85,9 +144,11 @@ static int find_base(const struct parts *parts, const struct spec_stack *text,
 
     for (size_t i = 0; i < text->item_count; i++) {
         const struct spec_item *item = &text->items[i];
-        const char *name = bound[i] ? bound[i]->name : "a bracket";
+        char text_of[NAME_LIMIT];
+        const char *name =
+            bound[i] ? typed_name(bound[i], item, text_of, sizeof(text_of)) : "a bracket";
 
-        if (bound[i] && bound[i]->kind != PART_TRANSPORT)
+        if (!is_base(bound[i]))
             continue;
         if (found)
             spec_fail(error, item->name_span, "%s cannot stand here: a stack has one base", name);
@@ -98,17 +159,40 @@ static int find_base(const struct parts *parts, const struct spec_stack *text,
         found = true;
         *base = i;
     }
-    if (!found) {
-        const struct part *part = bound[last];
+    return found ? 0 : find_lone_join(parts, text, bound, base, error);
+}
 
-        assert(part); /* a bracket would have been the base */
-        spec_fail(error, text->items[last].name_span,
-                  part->kind == PART_JOIN ? "%s needs a bracket under it, as in '%s;[%s+...]'"
-                                          : "%s is a layer and needs a base, as in '%s;%s'",
-                  part->name, part->name, example_base(parts, part));
-        return -FI_EINVAL;
+/* Branches of all transports that have one of the endpoint types `given`, and none of `but`. */
+static int bind_kind(const struct parts *parts, struct stack *join, unsigned given, unsigned but,
+                     struct spec_error *error)
+{
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < parts->count; i++) {
+        const struct part *part = parts->list[i];
+        struct stack *lower;
+
+        if (part->kind != PART_TRANSPORT || part->hidden || external_is(part) ||
+            !(part->provides_ep & given) || part->provides_ep & but)
+            continue;
+        lower = stack_create(part, join->span);
+        rc = lower ? stack_set_params(lower, NULL, 0, error) : -FI_ENOMEM;
+        if (rc)
+            stack_release(lower);
+        else
+            rc = stack_add_lower(join, lower);
     }
-    return 0;
+    return rc;
+}
+
+/* The bracket of a join that stands alone: what reaches peers in the node by itself, then the
+ * networks; no test doubles, nothing that was loaded. */
+static int bind_usual(const struct parts *parts, struct stack *join, struct spec_error *error)
+{
+    const unsigned native = join->part->requires_ep;
+    int rc = bind_kind(parts, join, native, 0, error);
+
+    return rc ? rc : bind_kind(parts, join, EP_SET(FI_EP_MSG) & ~native, native, error);
 }
 
 /* The stacks of a bracket become the lowers of the join beside it. */
@@ -132,18 +216,19 @@ static int bind_above(const struct parts *parts, const struct part *part,
                       const struct spec_item *item, const struct spec_item *bracket,
                       struct stack **stack, struct spec_error *error)
 {
+    char name[NAME_LIMIT];
     struct stack *node;
     int rc;
 
     assert(part); /* find_base let no second bracket pass */
     if (bracket && part->kind != PART_JOIN) {
         spec_fail(error, item->name_span, "%s stands on one lower; a bracket needs a join",
-                  part->name);
+                  typed_name(part, item, name, sizeof(name)));
         return -FI_EINVAL;
     }
     if (!bracket && part->kind == PART_JOIN) {
         spec_fail(error, item->name_span, "%s joins several lowers, which stand in a bracket",
-                  part->name);
+                  typed_name(part, item, name, sizeof(name)));
         return -FI_EINVAL;
     }
     rc = bind_item(part, item, &node, error);
@@ -178,6 +263,8 @@ static int bind_line(const struct parts *parts, const struct spec_stack *text,
         rc = bind_item(bound[base], &text->items[base], &stack, error);
     else
         bracket = &text->items[base];
+    if (!rc && stack && stack->part->kind == PART_JOIN)
+        rc = bind_usual(parts, stack, error);
     for (size_t n = 1; !rc && n < text->item_count; n++) {
         size_t i = base ? base - n : n;
 
@@ -224,6 +311,7 @@ int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct 
     for (size_t i = text->item_count; i--;) {
         const struct spec_item *item = &text->items[i];
         const struct part *part = item->name ? bind_part(parts, item, error) : NULL;
+        char name[NAME_LIMIT];
         struct stack *hook;
         int rc;
 
@@ -231,8 +319,8 @@ int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct 
             spec_fail(error, item->name_span, "a bracket is no hook");
         else if (part && !part->transparent)
             spec_fail(error, item->name_span, "%s is no hook: it belongs in FI_PROVIDER",
-                      part->name);
-        if (error->why[0])
+                      typed_name(part, item, name, sizeof(name)));
+        if (error->why[0] || !part)
             return -FI_EINVAL;
         rc = bind_item(part, item, &hook, error);
         if (rc)

@@ -8,12 +8,11 @@
 #include "compose/candidate.h"
 #include "compose/hold.h"
 #include "compose/plan.h"
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/log.h"
-#include "core/param_env.h"
+#include "core/base/log.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
 
-/* What an application speaks whose fi_fabric_attr says nothing: the newest of its layouts. */
+/* The layout of an application whose fi_fabric_attr names none: the newest. */
 static uint32_t version_of(const struct fi_fabric_attr *attr, unsigned abi)
 {
     static const uint32_t newest[] = {
@@ -77,14 +76,14 @@ static int open_candidate(const struct candidate *candidate, const struct fi_fab
 int fabric_open(const struct fi_fabric_attr *attr, const struct fi_info *info, unsigned abi_level,
                 struct fid_fabric **fabric, void *context)
 {
-    const struct environment environment = {param_variable("FI_PROVIDER"),
-                                            param_variable("FI_HOOK")};
+    struct environment environment = {0};
     const struct candidate *candidate;
     struct candidates candidates;
     int rc;
 
     if (!attr->prov_name)
         return -FI_EINVAL;
+    environment_read(&environment);
     rc = candidates_make(registry_parts(), &environment, 0, attr->prov_name, NULL, &candidates);
     if (rc)
         return rc;

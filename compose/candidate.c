@@ -12,7 +12,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "compose/links.h"
+#include "core/base/log.h"
+#include "core/param/param_env.h"
 
 /* One pass over the texts. */
 struct making {
@@ -20,17 +22,45 @@ struct making {
     const struct environment *environment;
     struct reasons *reasons;
     struct spec *provider, *hook; /* parsed; NULL when unset */
+    size_t *mistakes;
 };
 
-static void show(const char *origin, const char *text, const struct spec_error *error,
-                 struct reasons *reasons)
+void environment_read(struct environment *environment)
 {
-    char *shown = spec_error_text(origin, text, error);
+    environment->provider = param_variable("FI_PROVIDER");
+    environment->hook = param_variable("FI_HOOK");
+    param_variable_origin("FI_PROVIDER", environment->provider_origin,
+                          sizeof(environment->provider_origin));
+    param_variable_origin("FI_HOOK", environment->hook_origin, sizeof(environment->hook_origin));
+    environment->links = param_variable("FI_LNX_PROV_LINKS");
+    environment->links_no_shm = links_is_on(param_variable("FI_LNX_DISABLE_SHM"));
+    environment->links_rails = param_variable("FI_LNX_MULTI_RAIL_SELECTION");
+    param_variable_origin("FI_LNX_PROV_LINKS", environment->links_origin,
+                          sizeof(environment->links_origin));
+}
+
+const char *text_origin_name(const struct environment *environment, enum text_origin origin)
+{
+    if (origin == TEXT_PROVIDER)
+        return *environment->provider_origin ? environment->provider_origin : "FI_PROVIDER";
+    if (origin == TEXT_HOOK)
+        return *environment->hook_origin ? environment->hook_origin : "FI_HOOK";
+    if (origin == TEXT_LINKS)
+        return *environment->links_origin ? environment->links_origin : "FI_LNX_PROV_LINKS";
+    return "prov_name";
+}
+
+static void show(const struct making *making, enum text_origin origin, const char *text,
+                 const struct spec_error *error, struct reasons *reasons)
+{
+    const char *name = text_origin_name(making->environment, origin);
+    char *shown = spec_error_text(name, text, error);
 
     if (shown)
         log_user("%s", shown);
     free(shown);
-    reasons_add(reasons, "%s: %s", origin, error->why);
+    reasons_add(reasons, "%s: %s", name, error->why);
+    ++*making->mistakes;
 }
 
 /* The bracketed lists of upstream's names are delimited by these. */
@@ -69,7 +99,7 @@ static bool is_plain(const struct stack *stack)
     return true;
 }
 
-/* A layer alone, which is no stack, but a filter. NULL when it is something else. */
+/* A layer or join alone, which in a name is a filter. NULL when it is something else. */
 static const struct part *lone_layer(const struct parts *parts, const struct spec_stack *text)
 {
     const struct spec_item *item = &text->items[0];
@@ -85,6 +115,7 @@ static void candidate_finish(struct candidate *candidate)
     stack_release(candidate->stack);
     free(candidate->full);
     free(candidate->brief);
+    free(candidate->bare);
 }
 
 void candidates_finish(struct candidates *candidates)
@@ -92,6 +123,7 @@ void candidates_finish(struct candidates *candidates)
     for (size_t i = 0; i < candidates->count; i++)
         candidate_finish(&candidates->list[i]);
     free(candidates->list);
+    free(candidates->links);
     *candidates = (struct candidates){0};
 }
 
@@ -110,14 +142,15 @@ static int candidates_add(struct candidates *candidates, struct stack *stack, si
     struct candidate added = {.stack = stack,
                               .full = stack_print(stack),
                               .brief = stack_print_short(stack),
+                              .bare = stack_print_bare(stack),
                               .choice = choice};
     struct candidate *grown =
         realloc(candidates->list, (candidates->count + 1) * sizeof(*candidates->list));
 
     if (grown)
         candidates->list = grown;
-    if (!added.full || !added.brief || !grown || find_full(candidates, added.full)) {
-        int rc = added.full && added.brief && grown ? 0 : -FI_ENOMEM;
+    if (!added.full || !added.brief || !added.bare || !grown || find_full(candidates, added.full)) {
+        int rc = added.full && added.brief && added.bare && grown ? 0 : -FI_ENOMEM;
 
         candidate_finish(&added);
         return rc;
@@ -139,7 +172,7 @@ static int add_admitted(const struct making *making, struct stack *stack, size_t
     if (making->hook) {
         rc = bind_hooks(making->parts, &making->hook->stacks[0], &stack, &error);
         if (rc == -FI_EINVAL)
-            show("FI_HOOK", making->hook->text, &error, making->reasons);
+            show(making, TEXT_HOOK, making->hook->text, &error, making->reasons);
     }
     if (!rc)
         rc = admit_stack(making->parts, stack, &list, &count);
@@ -167,9 +200,17 @@ static int bind_and_check(const struct parts *parts, const struct spec_stack *te
     return rc;
 }
 
+/* One that is no stack: a join alone stands for its usual bracket. */
+static bool is_lone_layer(const struct parts *parts, const struct spec_stack *text)
+{
+    const struct part *part = lone_layer(parts, text);
+
+    return part && part->kind == PART_LAYER;
+}
+
 /* Is a stack of that brief text denied by `filter`, a spec that began with ^? */
-static bool is_denied(const struct making *making, const struct spec *filter, const char *origin,
-                      const char *brief)
+static bool is_denied(const struct making *making, const struct spec *filter,
+                      enum text_origin origin, const char *brief)
 {
     bool denied = false;
 
@@ -184,7 +225,7 @@ static bool is_denied(const struct making *making, const struct spec *filter, co
             continue;
         }
         if (bind_stack(making->parts, &filter->stacks[i], &stack, &error)) {
-            show(origin, filter->text, &error, NULL);
+            show(making, origin, filter->text, &error, NULL);
             continue;
         }
         text = stack_print_short(stack);
@@ -195,9 +236,82 @@ static bool is_denied(const struct making *making, const struct spec *filter, co
     return denied;
 }
 
+/* A layer that is a choice of its own adds nothing. Silent is how upstream spells a filter beside a
+ * transport that has the layer anyway: "tcp,ofi_rxm". */
+static void show_lone_layer(const struct making *making, size_t index,
+                            const struct candidates *candidates)
+{
+    const struct spec *provider = making->provider;
+    const struct spec_stack *text = &provider->stacks[index];
+    const struct span beside = provider->stacks[index ? index - 1 : 1].span;
+    const struct part *layer = lone_layer(making->parts, text);
+    struct spec_error error;
+
+    for (size_t i = 0; !strncasecmp(text->items[0].name, "ofi_", 4) && i < candidates->count; i++) {
+        if (contains(candidates->list[i].brief, part_shown(layer)))
+            return;
+    }
+    spec_fail(&error, text->span,
+              "%.60s is a layer and no choice of its own, so it is left out; ';' joins neighbours, "
+              "as in '%.60s;%.*s'",
+              text->items[0].name, text->items[0].name, (int)(beside.end - beside.begin),
+              provider->text + beside.begin);
+    show(making, TEXT_PROVIDER, provider->text, &error, making->reasons);
+}
+
+static void set_origin(struct candidates *candidates, size_t first, enum text_origin origin)
+{
+    for (size_t i = first; i < candidates->count; i++)
+        candidates->list[i].origin = origin;
+}
+
+/* The stacks of FI_LNX_PROV_LINKS, as choice number `choice`. The first is called as upstream's. */
+static int add_links(const struct making *making, size_t choice, struct candidates *candidates)
+{
+    const struct environment *environment = making->environment;
+    const struct part *join = parts_find(making->parts, "lnx");
+    size_t first = candidates->count;
+    struct spec_error error;
+    struct spec *spec = NULL;
+    int rc;
+
+    if (!environment->links || !*environment->links || candidates->links || !join)
+        return 0;
+    rc = links_translate(making->parts, environment->links, environment->links_no_shm,
+                         links_are_per_msg(environment->links_rails), &candidates->links, &error);
+    if (rc == -FI_EINVAL)
+        show(making, TEXT_LINKS, environment->links, &error, making->reasons);
+    else if (!rc)
+        rc = spec_parse(candidates->links, &spec, &error);
+    for (size_t i = 0; !rc && i < spec->stack_count; i++) {
+        struct stack *stack;
+
+        rc = bind_and_check(making->parts, &spec->stacks[i], &stack, &error);
+        if (rc == -FI_EINVAL)
+            show(making, TEXT_LINKS, spec->text, &error, making->reasons);
+        else if (!rc)
+            rc = add_admitted(making, stack, choice, candidates);
+    }
+    spec_destroy(spec);
+    set_origin(candidates, first, TEXT_LINKS);
+    if (candidates->count > first)
+        candidates->list[first].linked = part_shown(join);
+    return rc == -FI_EINVAL ? 0 : rc;
+}
+
+/* 'lnx' alone is what FI_LNX_PROV_LINKS says, where it says something. */
+static bool is_links(const struct making *making, const struct spec_stack *text)
+{
+    const struct part *part = lone_layer(making->parts, text);
+
+    return part && part->kind == PART_JOIN && !strcmp(part->name, "lnx") &&
+           making->environment->links && *making->environment->links;
+}
+
 static int add_listed(const struct making *making, struct candidates *candidates)
 {
     const struct spec *provider = making->provider;
+    bool listed = provider->stack_count > 1;
     int rc = 0;
 
     for (size_t i = 0; !rc && i < provider->stack_count; i++) {
@@ -205,23 +319,33 @@ static int add_listed(const struct making *making, struct candidates *candidates
         struct spec_error error;
         struct stack *stack;
 
-        /* "verbs,ofi_rxm" is how many write it for upstream, where the layer's name adds
-         * nothing. */
-        if (provider->stack_count > 1 && lone_layer(making->parts, text))
+        if (listed && is_lone_layer(making->parts, text))
             continue;
+        if (is_links(making, text)) {
+            rc = add_links(making, i, candidates);
+            continue;
+        }
         rc = bind_and_check(making->parts, text, &stack, &error);
         if (!rc) {
             rc = add_admitted(making, stack, i, candidates);
         } else if (rc == -FI_EINVAL) {
-            show("FI_PROVIDER", provider->text, &error, making->reasons);
+            show(making, TEXT_PROVIDER, provider->text, &error, making->reasons);
             rc = 0;
         }
+    }
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (candidates->list[i].origin == TEXT_NONE)
+            candidates->list[i].origin = TEXT_PROVIDER;
+    }
+    for (size_t i = 0; !rc && listed && i < provider->stack_count; i++) {
+        if (is_lone_layer(making->parts, &provider->stacks[i]))
+            show_lone_layer(making, i, candidates);
     }
     return rc;
 }
 
-static void drop_denied(const struct making *making, const struct spec *filter, const char *origin,
-                        struct candidates *candidates)
+static void drop_denied(const struct making *making, const struct spec *filter,
+                        enum text_origin origin, struct candidates *candidates)
 {
     size_t kept = 0;
 
@@ -229,14 +353,28 @@ static void drop_denied(const struct making *making, const struct spec *filter, 
         struct candidate *candidate = &candidates->list[i];
 
         if (is_denied(making, filter, origin, candidate->brief)) {
-            reasons_add(making->reasons, "%s: denied by %s=%s", candidate->full, origin,
-                        filter->text);
+            reasons_add(making->reasons, "%s: denied by %s=%s", candidate->full,
+                        text_origin_name(making->environment, origin), filter->text);
             candidate_finish(candidate);
         } else {
             candidates->list[kept++] = *candidate;
         }
     }
     candidates->count = kept;
+}
+
+/* A denial that leaves nothing says what the user cannot have meant. */
+static void show_if_none_left(const struct making *making, const struct spec *filter,
+                              enum text_origin origin, const struct candidates *candidates)
+{
+    struct spec_error error;
+
+    if (candidates->count)
+        return;
+    spec_fail(&error, (struct span){0, strlen(filter->text)},
+              "this denies everything that there is%s",
+              filter->stack_count > 1 ? ": '^' in front is for the whole list" : "");
+    show(making, origin, filter->text, &error, making->reasons);
 }
 
 /* Every transport that is no test double, and what it admits. */
@@ -258,8 +396,12 @@ static int add_all(const struct making *making, struct candidates *candidates)
         else
             rc = add_admitted(making, stack, 0, candidates);
     }
-    if (!rc && making->provider)
-        drop_denied(making, making->provider, "FI_PROVIDER", candidates);
+    if (!rc)
+        rc = add_links(making, 0, candidates);
+    if (!rc && making->provider) {
+        drop_denied(making, making->provider, TEXT_PROVIDER, candidates);
+        show_if_none_left(making, making->provider, TEXT_PROVIDER, candidates);
+    }
     return rc;
 }
 
@@ -278,7 +420,7 @@ static bool stack_has(const struct stack *stack, const struct part *part)
     return has;
 }
 
-/* What the user put on top stays there: hooks, and under them what only hooks may stand on. */
+/* The user's top stays on top: hooks, and under them the layers that only hooks may stand on. */
 static struct stack *put_asked(const struct stack *stack, const struct part *layer)
 {
     struct spec_error error;
@@ -300,11 +442,12 @@ static struct stack *put_asked(const struct stack *stack, const struct part *lay
     return put;
 }
 
-/* Those of layers that are in the set, the first lowest, on the stack of a candidate. */
+/* Puts the layers that are in the set on a candidate's stack, the first lowest. */
 static int add_asked(const struct making *making, const struct candidate *candidate,
                      const struct part *const *layers, unsigned set, struct candidates *candidates)
 {
     struct stack *stack = stack_hold(candidate->stack), *next;
+    enum text_origin origin = candidate->origin; /* the list moves when it grows */
     size_t choice = candidate->choice, before;
     int rc;
 
@@ -312,7 +455,7 @@ static int add_asked(const struct making *making, const struct candidate *candid
         if (!(set >> i & 1))
             continue;
         if (stack_has(stack, layers[i]) ||
-            !(layers[i]->stands_on & check_gives(making->parts, stack, false))) {
+            !(layers[i]->requires_ep & check_gives(making->parts, stack, false))) {
             stack_release(stack);
             return 0;
         }
@@ -324,12 +467,13 @@ static int add_asked(const struct making *making, const struct candidate *candid
     }
     before = candidates->count;
     rc = candidates_add(candidates, stack, choice);
+    set_origin(candidates, before, origin);
     for (unsigned i = 0; !rc && before < candidates->count && set >> i; i++)
         candidates->list[before].asked |= set >> i & 1 ? layers[i]->adds : 0;
     return rc;
 }
 
-/* What the layers add that a provider name spells out: it has to be among the candidates. */
+/* Candidates with the layers that a provider name spells out: one of them must be that name. */
 static uint64_t caps_named(const struct making *making, const char *wanted)
 {
     struct spec_error error;
@@ -350,7 +494,7 @@ static uint64_t caps_named(const struct making *making, const char *wanted)
     return caps;
 }
 
-/* What the layers of the user's stacks add. */
+/* Candidates with the layers of the user's stacks. */
 static uint64_t caps_listed(const struct making *making, const struct candidates *candidates)
 {
     uint64_t caps = 0;
@@ -396,7 +540,7 @@ static int add_all_asked(const struct making *making, uint64_t caps, struct cand
             rc = add_asked(making, &candidates->list[i], layers, set, candidates);
     }
     if (!rc && layer_count && making->provider && making->provider->deny)
-        drop_denied(making, making->provider, "FI_PROVIDER", candidates);
+        drop_denied(making, making->provider, TEXT_PROVIDER, candidates);
     return rc;
 }
 
@@ -408,7 +552,9 @@ static void name_all(struct candidates *candidates)
 
         for (size_t j = 0; !shared && j < candidates->count; j++)
             shared = j != i && !strcmp(candidates->list[j].brief, candidate->brief);
-        candidate->name = shared ? candidate->full : candidate->brief;
+        candidate->name = candidate->linked ? candidate->linked
+                          : shared          ? candidate->full
+                                            : candidate->brief;
     }
 }
 
@@ -421,7 +567,7 @@ static bool is_admitted(const struct making *making, const char *brief)
     if (!provider)
         return true;
     if (provider->deny)
-        return !is_denied(making, provider, "FI_PROVIDER", brief);
+        return !is_denied(making, provider, TEXT_PROVIDER, brief);
     for (size_t i = 0; !admitted && i < provider->stack_count; i++) {
         struct spec_error error;
         struct stack *stack;
@@ -443,23 +589,49 @@ static int pick(const struct candidate *from, bool full, size_t choice, struct c
     size_t count = picked->count;
     int rc = candidates_add(picked, stack_hold(from->stack), choice);
 
+    set_origin(picked, count, from->origin);
     if (!rc && picked->count > count && !full && from->name == from->brief)
         picked->list[count].name = picked->list[count].brief;
+    if (!rc && picked->count > count && from->linked)
+        picked->list[count].name = picked->list[count].linked = from->linked;
     return rc;
 }
 
-/* Those of `all` that a plain name matches. */
+/* Programs compare the name that they asked for with the one that they get. The first that means
+ * the same by it has it, unless one is called so already. */
+static void name_as_asked(const struct candidates *all, const char *name, size_t first,
+                          struct candidates *picked)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (!strcmp(all->list[i].name, name))
+            return;
+    }
+    for (size_t i = first; i < picked->count; i++) {
+        struct candidate *candidate = &picked->list[i];
+
+        if (strcmp(candidate->bare, name) && strcmp(candidate->brief, name))
+            continue;
+        candidate->name = strcmp(candidate->bare, name) ? candidate->brief : candidate->bare;
+        return;
+    }
+}
+
+/* The candidates of `all` that a plain name matches. */
 static int pick_named(const struct candidates *all, const char *name, bool layer, size_t choice,
                       struct candidates *picked)
 {
+    size_t first = picked->count;
     int rc = 0;
 
     for (size_t i = 0; !rc && i < all->count; i++) {
-        const char *brief = all->list[i].brief;
+        const struct candidate *candidate = &all->list[i];
 
-        if (layer ? contains(brief, name) : begins_with(brief, name))
-            rc = pick(&all->list[i], false, choice, picked);
+        if (layer ? contains(candidate->brief, name)
+                  : begins_with(candidate->brief, name) || begins_with(candidate->bare, name))
+            rc = pick(candidate, false, choice, picked);
     }
+    if (!rc && !layer)
+        name_as_asked(all, name, first, picked);
     return rc;
 }
 
@@ -470,6 +642,7 @@ static int pick_spelled(const struct making *making, const struct candidates *al
     struct candidates spelled = {0};
     int rc = add_admitted(making, stack, choice, &spelled);
 
+    set_origin(&spelled, 0, TEXT_WANTED);
     for (size_t i = 0; !rc && i < spelled.count; i++) {
         const struct candidate *candidate = &spelled.list[i];
         const struct candidate *known = find_full(all, candidate->full);
@@ -494,25 +667,26 @@ static int pick_wanted(const struct making *making, const struct spec *wanted, s
     struct stack *stack;
     size_t before = picked->count;
     char *brief;
-    int rc;
+    int rc = 0;
 
     if (layer)
-        return pick_named(all, part_shown(layer), true, index, picked);
+        rc = pick_named(all, part_shown(layer), true, index, picked);
+    if (layer && (rc || layer->kind == PART_LAYER || picked->count > before))
+        return rc;
     rc = bind_and_check(making->parts, text, &stack, &error);
+    if (rc == -FI_EINVAL && wanted->stack_count == 1 &&
+        (pick_named(all, wanted->text, false, index, picked) || picked->count > before))
+        return picked->count > before ? 0 : -FI_ENOMEM; /* a short name, without parameters */
     if (rc == -FI_EINVAL) {
         /* A program that probes for providers that are not here made no mistake. */
-        bool probe = !strncmp(error.why, "unknown part", 12) && !strchr(error.why, ';');
-
-        if (probe)
+        if (error.probe && !making->environment->curious)
             reasons_add(making->reasons, "prov_name '%s': %s", wanted->text, error.why);
         else
-            show("prov_name", wanted->text, &error, making->reasons);
+            show(making, TEXT_WANTED, wanted->text, &error, making->reasons);
         return 0;
     }
-    if (rc)
-        return rc;
-    if (!is_plain(stack))
-        return pick_spelled(making, all, stack, index, picked);
+    if (rc || layer || !is_plain(stack))
+        return rc ? rc : pick_spelled(making, all, stack, index, picked);
     brief = stack_print_short(stack);
     rc = brief ? pick_named(all, brief, false, index, picked) : -FI_ENOMEM;
     free(brief);
@@ -532,17 +706,21 @@ static int narrow(const struct making *making, const char *text, struct candidat
     int rc = spec_parse(text, &wanted, &error);
 
     if (rc == -FI_EINVAL) {
-        show("prov_name", text, &error, making->reasons);
+        show(making, TEXT_WANTED, text, &error, making->reasons);
         candidates_finish(candidates);
         return 0;
     }
     if (rc)
         return rc;
     if (wanted->deny) {
-        drop_denied(making, wanted, "prov_name", candidates);
+        drop_denied(making, wanted, TEXT_WANTED, candidates);
+        if (making->environment->curious)
+            show_if_none_left(making, wanted, TEXT_WANTED, candidates);
     } else {
         for (size_t i = 0; !rc && i < wanted->stack_count; i++)
             rc = pick_wanted(making, wanted, i, candidates, &picked);
+        picked.links = candidates->links;
+        candidates->links = NULL;
         candidates_finish(candidates);
         *candidates = picked;
     }
@@ -551,29 +729,29 @@ static int narrow(const struct making *making, const char *text, struct candidat
 }
 
 /* *spec stays NULL when the variable is unset. */
-static int parse_variable(const char *origin, const char *text, struct reasons *reasons,
+static int parse_variable(const struct making *making, enum text_origin origin, const char *text,
                           struct spec **spec)
 {
     struct spec_error error;
     int rc = text && *text ? spec_parse(text, spec, &error) : 0;
 
     if (rc == -FI_EINVAL)
-        show(origin, text, &error, reasons);
+        show(making, origin, text, &error, making->reasons);
     return rc;
 }
 
 static int parse_variables(struct making *making)
 {
     struct spec_error error;
-    int rc = parse_variable("FI_PROVIDER", making->environment->provider, making->reasons,
-                            &making->provider);
+    int rc =
+        parse_variable(making, TEXT_PROVIDER, making->environment->provider, &making->provider);
 
     if (!rc)
-        rc = parse_variable("FI_HOOK", making->environment->hook, making->reasons, &making->hook);
+        rc = parse_variable(making, TEXT_HOOK, making->environment->hook, &making->hook);
     if (!rc && making->hook && (making->hook->stack_count > 1 || making->hook->deny)) {
         spec_fail(&error, making->hook->stacks[making->hook->deny ? 0 : 1].span,
                   "hooks are separated by ';', and none is denied");
-        show("FI_HOOK", making->hook->text, &error, making->reasons);
+        show(making, TEXT_HOOK, making->hook->text, &error, making->reasons);
         rc = -FI_EINVAL;
     }
     return rc;
@@ -582,8 +760,10 @@ static int parse_variables(struct making *making)
 int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *result)
 {
-    struct making making = {.parts = parts, .environment = environment, .reasons = reasons};
     struct candidates candidates = {0};
+    size_t mistakes = 0;
+    struct making making = {
+        .parts = parts, .environment = environment, .reasons = reasons, .mistakes = &mistakes};
     int rc = parse_variables(&making);
 
     if (!rc)
@@ -604,6 +784,7 @@ int candidates_make(const struct parts *parts, const struct environment *environ
         candidates_finish(&candidates);
     if (rc && rc != -FI_EINVAL)
         return rc;
+    candidates.mistakes = mistakes;
     *result = candidates;
     return 0;
 }

@@ -8,25 +8,51 @@
 #define WEFT_COMPOSE_CANDIDATE_H
 
 #include "compose/stack.h"
-#include "core/reason.h"
+#include "core/base/reason.h"
 
 /* The variables that choose stacks; NULL or "" is unset. */
 struct environment {
     const char *provider; /* FI_PROVIDER */
     const char *hook;     /* FI_HOOK */
+    /* Where they are set, as shown: "/etc/libfabric.conf:3: FI_PROVIDER"; "": the variable. */
+    char provider_origin[512], hook_origin[512];
+    const char *links;       /* FI_LNX_PROV_LINKS: joins, beside what there is, or for 'lnx' */
+    bool links_no_shm;       /* FI_LNX_DISABLE_SHM */
+    const char *links_rails; /* FI_LNX_MULTI_RAIL_SELECTION */
+    char links_origin[512];
+    bool curious; /* somebody wants to know what is wrong with the name in the hints, too */
 };
+
+/* As they are now; the texts live as param_variable's. */
+void environment_read(struct environment *environment);
+
+/* The text that a candidate is written in, for which the spans of its stack hold. */
+enum text_origin {
+    TEXT_NONE,     /* none: it is one of all that there are */
+    TEXT_PROVIDER, /* FI_PROVIDER */
+    TEXT_HOOK,     /* FI_HOOK: what it has put on top (stack.hooked) */
+    TEXT_WANTED,   /* the name in the hints */
+    TEXT_LINKS,    /* FI_LNX_PROV_LINKS, as candidates.links has it */
+};
+/* "FI_PROVIDER", ...: what a mistake there is shown with. */
+const char *text_origin_name(const struct environment *environment, enum text_origin origin);
 
 struct candidate {
     struct stack *stack;
-    char *full, *brief; /* stack_print, stack_print_short */
-    const char *name;   /* one of the two: what prov_name says */
-    uint64_t asked;     /* capabilities for which the planner has put layers on it */
-    size_t choice;      /* index of the user's choice that it came from; 0 without choices */
+    char *full, *brief, *bare; /* stack_print, stack_print_short, stack_print_bare */
+    const char *name;          /* one of the three, or linked: what prov_name says */
+    const char *linked;        /* the name of what upstream's variables made, or NULL */
+    uint64_t asked;            /* capabilities for which the planner has put layers on it */
+    size_t choice;             /* index of the user's choice that it came from; 0 without choices */
+    enum text_origin origin;
+    size_t infos; /* that it gave, for who counts them */
 };
 
 struct candidates {
     struct candidate *list; /* best first */
     size_t count;
+    char *links;     /* FI_LNX_PROV_LINKS as a spec, or NULL */
+    size_t mistakes; /* in the texts: so many were shown, now or before */
 };
 
 /*
@@ -34,8 +60,9 @@ struct candidates {
  * stack (part.adds).
  * wanted: hints->fabric_attr->prov_name, a plain name or a spec; NULL for none. Errors in the texts
  * are shown to the user, and leave out the choice that they are in; a name in the hints of a part
- * that there is not is only shown when it looks like a slip, since programs probe. What is left out
- * is also recorded in reasons. 0 with possibly no candidate, or -FI_ENOMEM.
+ * that there is not is only shown when it looks like a slip, since programs probe, or when somebody
+ * is curious. What is left out is also recorded in reasons. 0 with possibly no candidate, or
+ * -FI_ENOMEM.
  */
 int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *candidates);

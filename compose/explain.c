@@ -1,18 +1,74 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "compose/explain.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include <rdma/fi_endpoint.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
 
 enum explain explain_mode(const char *text)
 {
-    if (!text || !*text || !strcmp(text, "0"))
+    static const char *const off[] = {"0", "no", "off", "false", NULL};
+
+    if (!text || !*text)
         return EXPLAIN_OFF;
-    return strcmp(text, "tree") ? EXPLAIN_REASONS : EXPLAIN_TREE;
+    for (size_t i = 0; off[i]; i++) {
+        if (!strcasecmp(text, off[i]))
+            return EXPLAIN_OFF;
+    }
+    if (!strcasecmp(text, "tree"))
+        return EXPLAIN_TREE;
+    if (!strcasecmp(text, "brief"))
+        return EXPLAIN_BRIEF;
+    return strcasecmp(text, "parts") ? EXPLAIN_REASONS : EXPLAIN_PARTS;
+}
+
+void explain_write(const char *text)
+{
+    struct text lines = {0};
+    char *whole;
+
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+
+        text_add(&lines, "libfabric:%d: %.*s\n", (int)getpid(), (int)len, text);
+        text += len + (text[len] == '\n');
+    }
+    whole = text_take(&lines);
+    for (size_t len = whole ? strlen(whole) : 0, done = 0; done < len;) {
+        ssize_t ret = write(STDERR_FILENO, whole + done, len - done);
+
+        if (ret <= 0 && errno != EINTR)
+            break;
+        done += ret > 0 ? (size_t)ret : 0;
+    }
+    free(whole);
+}
+
+static const char *kind_name(enum part_kind kind)
+{
+    return kind == PART_TRANSPORT ? "transport" : kind == PART_JOIN ? "join" : "layer";
+}
+
+void explain_parts(FILE *out, const struct parts *parts)
+{
+    for (int layers = 0; layers <= 1; layers++) {
+        for (size_t i = 0; i < parts->count; i++) {
+            const struct part *part = parts->list[i];
+
+            if (!part->hidden && (part->kind != PART_TRANSPORT) == layers)
+                fprintf(out, "%-10s %-10s %s\n", part->name, kind_name(part->kind),
+                        part->summary ? part->summary : "");
+        }
+    }
+    for (const struct part_absent *absent = part_absent; absent->name; absent++)
+        fprintf(out, "%-10s %-10s %s\n", absent->name, "not here", absent->why);
 }
 
 static void print_value(FILE *out, const char *before, const void *value, enum fi_type type)
@@ -60,7 +116,7 @@ void explain_reasons(FILE *out, const struct query *query, const struct fi_info 
     reasons_print(reasons, out);
 }
 
-/* What a sub-stack can do at most: its first offer for endpoints of that type. NULL: nothing. */
+/* The most that a sub-stack can do: its first offer for endpoints of that type. NULL: nothing. */
 static struct fi_info *best_offer(const struct stack *stack, const struct query *query,
                                   enum fi_ep_type type)
 {
@@ -82,7 +138,7 @@ static const struct stack *settle(const struct stack *stack, enum fi_ep_type typ
 {
     if (!stack->automatic)
         return stack;
-    return stack->part->gives & EP_SET(type) ? stack->lowers[0] : stack->lowers[1];
+    return check_has_type(stack->part, type) ? stack->lowers[0] : stack->lowers[1];
 }
 
 static void print_part(FILE *out, const struct query *query, const struct stack *stack,
@@ -97,14 +153,14 @@ static void print_lowers(FILE *out, const struct query *query, const struct stac
 
         /* The one type that both have, when there is only one. */
         for (unsigned t = FI_EP_MSG; !part->transparent && t <= FI_EP_RDM; t++) {
-            if (part->stands_on == EP_SET(t))
+            if (part->requires_ep == EP_SET(t))
                 below = t;
         }
         print_part(out, query, stack->lowers[i], below, depth + 1);
     }
 }
 
-/* What a line need not say: modifiers that the capabilities imply anyway. */
+/* Modifiers that the capabilities imply, and that a line need not name. */
 static uint64_t without_implied(uint64_t caps)
 {
     uint64_t named = caps & ~INFO_CAPS_MODIFIERS;
@@ -141,11 +197,9 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
 
     stack = settle(stack, type);
     own = best_offer(stack, query, type);
-    if (stack->lower_count) {
-        const struct stack *below = stack->lowers[0];
-
-        lower = best_offer(below, query, stack->part->transparent ? type : FI_EP_UNSPEC);
-    }
+    /* What a join gives is compared with nothing: its branches differ. */
+    if (stack->part->kind == PART_LAYER)
+        lower = best_offer(stack->lowers[0], query, stack->part->transparent ? type : FI_EP_UNSPEC);
     fprintf(out, "  %*s%s: %s", 2 * depth, "", stack->part->name,
             stack->part->summary ? stack->part->summary : "");
     for (size_t i = 0; i < stack->given_count; i++)

@@ -2,18 +2,29 @@
 /*
  * The entry points that exist in several versions, one for each layout of fi_info; libfabric.map
  * names the nodes. Each converts what it is given to the current layout and calls the one
- * implementation. In the shared library only: .symver has no meaning elsewhere.
+ * implementation. A static library has no versions (WEFT_STATIC): it has the current ones, since a
+ * program that links it was compiled with its headers.
  */
 #include "compose/build.h"
 #include "compose/getinfo.h"
-#include "core/abi.h"
-#include "core/info.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Binds a function of this file to NAME at VERSION; "@@" makes it what programs link to today. */
-#define BIND(function, name, at, version)                                                          \
-    __asm__(".symver " #function ", " #name at "FABRIC_" version)
+/* Binds a function of this file to NAME at VERSION: OLD, or what programs link to TODAY. */
+#ifdef WEFT_STATIC
+#undef EXPORT
+#define EXPORT
+#define BIND_OLD(function, name, version) _Static_assert(sizeof(version), "a version")
+#define BIND_TODAY(function, name, version)                                                        \
+    __attribute__((visibility("default"), alias(#function))) extern __typeof__(function) name
+#else
+#define BIND_OLD(function, name, version)                                                          \
+    __asm__(".symver " #function ", " #name "@FABRIC_" version)
+#define BIND_TODAY(function, name, version)                                                        \
+    __asm__(".symver " #function ", " #name "@@FABRIC_" version)
+#endif
 
 static int getinfo_at(enum abi_level level, uint32_t version, const char *node, const char *service,
                       uint64_t flags, const struct fi_info *hints, struct fi_info **info)
@@ -46,7 +57,7 @@ static struct fi_info *dupinfo_at(enum abi_level level, const struct fi_info *in
 }
 
 /* The three that follow fi_info, at one level. */
-#define INFO_EXPORTS(suffix, level, at, version)                                                   \
+#define INFO_EXPORTS(suffix, level, when, version)                                                 \
     EXPORT int getinfo_##suffix(uint32_t api, const char *node, const char *service,               \
                                 uint64_t flags, const struct fi_info *hints,                       \
                                 struct fi_info **info);                                            \
@@ -65,17 +76,17 @@ static struct fi_info *dupinfo_at(enum abi_level level, const struct fi_info *in
     {                                                                                              \
         abi_info_free(info, level);                                                                \
     }                                                                                              \
-    BIND(getinfo_##suffix, fi_getinfo, at, version);                                               \
-    BIND(dupinfo_##suffix, fi_dupinfo, at, version);                                               \
-    BIND(freeinfo_##suffix, fi_freeinfo, at, version)
+    BIND_##when(getinfo_##suffix, fi_getinfo, version);                                            \
+    BIND_##when(dupinfo_##suffix, fi_dupinfo, version);                                            \
+    BIND_##when(freeinfo_##suffix, fi_freeinfo, version)
 
-INFO_EXPORTS(1_0, ABI_1_0, "@", "1.0");
-INFO_EXPORTS(1_1, ABI_1_1, "@", "1.1");
-INFO_EXPORTS(1_2, ABI_1_2, "@", "1.2");
-INFO_EXPORTS(1_3, ABI_1_3, "@", "1.3");
-INFO_EXPORTS(1_7, ABI_1_7, "@", "1.7");
-INFO_EXPORTS(1_8, ABI_1_8, "@", "1.8");
-INFO_EXPORTS(1_9, ABI_1_9, "@@", "1.9");
+INFO_EXPORTS(1_0, ABI_1_0, OLD, "1.0");
+INFO_EXPORTS(1_1, ABI_1_1, OLD, "1.1");
+INFO_EXPORTS(1_2, ABI_1_2, OLD, "1.2");
+INFO_EXPORTS(1_3, ABI_1_3, OLD, "1.3");
+INFO_EXPORTS(1_7, ABI_1_7, OLD, "1.7");
+INFO_EXPORTS(1_8, ABI_1_8, OLD, "1.8");
+INFO_EXPORTS(1_9, ABI_1_9, TODAY, "1.9");
 
 EXPORT int fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 EXPORT int fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -94,7 +105,8 @@ int fabric_1_1(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *co
     return fabric_open(&ours, NULL, level, fabric, context);
 }
 
-/* Whoever binds this was compiled with headers of before 1.5, also with an attr of its own. */
+/* A program that binds this was compiled with headers of before 1.5, also with an attr of its
+ * own. */
 int fabric_1_0(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
     abi_bound(ABI_1_0);
@@ -120,6 +132,6 @@ int fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags
     return rc;
 }
 
-BIND(fabric_1_0, fi_fabric, "@", "1.0");
-BIND(fabric_1_1, fi_fabric, "@@", "1.1");
-BIND(fabric2_1_8, fi_fabric2, "@@", "1.8");
+BIND_OLD(fabric_1_0, fi_fabric, "1.0");
+BIND_TODAY(fabric_1_1, fi_fabric, "1.1");
+BIND_TODAY(fabric2_1_8, fi_fabric2, "1.8");

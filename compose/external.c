@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,10 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "compose/config.h"
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/log.h"
-#include "core/param_env.h"
+#include "core/base/log.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/param/param_env.h"
 
 #define MR_MODES                                                                                   \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
@@ -52,6 +53,12 @@ bool external_is(const struct part *part)
 uint32_t external_version(const struct part *part)
 {
     return external_of(part)->provider->version;
+}
+
+/* libfabric's own transports with FI_PEER have shared receive contexts, and work in software. */
+static unsigned external_traits(const struct params *params)
+{
+    return PEER_ASKS | PEER_IN_TURN;
 }
 
 bool external_peer(const struct part *part)
@@ -112,8 +119,9 @@ static int external_offer(const struct request *req, const struct fi_info *lower
 
     if (!hints)
         return -FI_ENOMEM;
-    if (hints->domain_attr->mr_mode == INFO_ANY_MR_MODE)
-        hints->domain_attr->mr_mode &= MR_MODES;
+    if (info_mr_is_any(hints->domain_attr->mr_mode))
+        hints->domain_attr->mr_mode &=
+            FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_MR_UNSPEC : MR_MODES;
     rc = provider->getinfo(version, req->node, req->service, req->flags, hints, &theirs);
     info_free(hints);
     if (rc) {
@@ -185,7 +193,8 @@ static struct external *external_create(struct fi_provider *provider, void *libr
         .name = provider->name,
         .summary = "external provider",
         .kind = PART_TRANSPORT,
-        .gives = EP_SET(FI_EP_MSG) | EP_SET(FI_EP_DGRAM) | EP_SET(FI_EP_RDM),
+        .peer = external_traits,
+        .provides_ep = EP_SET(FI_EP_MSG) | EP_SET(FI_EP_DGRAM) | EP_SET(FI_EP_RDM),
         .offer = external_offer,
         .open_fabric = external_open_fabric,
     };
@@ -234,6 +243,14 @@ static void keep(struct external *external)
     loaded[loaded_count++] = external;
 }
 
+static void show_path(const char *what, const char *path, const char *why)
+{
+    char origin[1024];
+
+    log_user("%s: %s '%s'%s%s", param_variable_origin("FI_PROVIDER_PATH", origin, sizeof(origin)),
+             what, path, why ? ": " : "", why ? why : "");
+}
+
 static void load_file(const char *path, bool preferred)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -243,7 +260,11 @@ static void load_file(const char *path, bool preferred)
     const char *why = NULL;
 
     if (!library) {
-        refuse(path, dlerror());
+        /* One that the path names is the user's mistake, one that lies in a folder nobody's. */
+        if (preferred)
+            show_path("cannot load", path, dlerror());
+        else
+            refuse(path, dlerror());
         return;
     }
     *(void **)&init = dlsym(library, "fi_prov_ini");
@@ -278,7 +299,8 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void load_dir(const char *dir)
+/* given: the user names it. */
+static void load_dir(const char *dir, bool given)
 {
     struct dirent **entries;
     int count = scandir(dir, &entries, is_provider_file, by_name);
@@ -289,6 +311,10 @@ static void load_dir(const char *dir)
             load_file(path, false);
         free(entries[i]);
     }
+    if (count < 0 && given)
+        show_path("cannot read the folder", dir, fi_strerror(errno));
+    else if (!count && given)
+        show_path("there is no provider (lib*-fi.so) in", dir, NULL);
     if (count >= 0)
         free(entries);
 }
@@ -306,12 +332,12 @@ static void load_path(const char *text)
         if (*entry == '+') {
             load_file(entry + 1, true);
         } else if (*entry) {
-            load_dir(entry);
+            load_dir(entry, true);
             any_dir = true;
         }
     }
     if (!any_dir)
-        load_dir(COMPOSE_PROVIDER_DIR);
+        load_dir(COMPOSE_PROVIDER_DIR, false);
     free(copy);
 }
 

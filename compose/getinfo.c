@@ -2,6 +2,7 @@
 #include "compose/getinfo.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,10 +10,16 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include "compose/culprit.h"
 #include "compose/explain.h"
-#include "core/info.h"
-#include "core/log.h"
-#include "core/param_env.h"
+#include "core/base/log.h"
+#include "core/info/info.h"
+#include "core/param/param_env.h"
+
+enum {
+    ORIGIN_MAX = 1024,
+    WHY_MAX = 1024
+};
 
 /* One call. */
 struct call {
@@ -21,15 +28,17 @@ struct call {
     struct reasons *reasons;
     struct candidates candidates;
     struct fi_info *infos;
+    size_t mistakes; /* that were shown, besides those in the candidates' texts */
 };
 
 /* Position in the answer: the user's choice, then the kind of endpoint that asks least of a program
  * (as upstream has it: RDM over everything before datagrams before connections), those that reach
- * other nodes before those that do not, then as found. */
+ * other nodes before those that do not, devices before sockets, then as found. */
 struct place {
     struct fi_info *info;
     size_t choice, index;
     int kind;
+    unsigned rank;
     bool local;
 };
 
@@ -53,6 +62,8 @@ static int compare_places(const void *a, const void *b)
         return x->kind - y->kind;
     if (x->local != y->local)
         return x->local - y->local;
+    if (x->rank != y->rank)
+        return x->rank > y->rank ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -61,7 +72,16 @@ struct places {
     size_t count;
 };
 
-static int places_add(struct places *places, struct fi_info *infos, size_t choice)
+/* Of the transport at the bottom; of a join, that of its first lower. */
+static unsigned rank_of(const struct stack *stack)
+{
+    while (stack->lower_count)
+        stack = stack->lowers[0];
+    return stack->part->rank;
+}
+
+static int places_add(struct places *places, struct fi_info *infos,
+                      const struct candidate *candidate)
 {
     while (infos) {
         struct place *grown = realloc(places->list, (places->count + 1) * sizeof(*grown));
@@ -75,7 +95,8 @@ static int places_add(struct places *places, struct fi_info *infos, size_t choic
         info->next = NULL;
         places->list = grown;
         grown[places->count] = (struct place){.info = info,
-                                              .choice = choice,
+                                              .choice = candidate->choice,
+                                              .rank = rank_of(candidate->stack),
                                               .index = places->count,
                                               .kind = kind_of(info->ep_attr->type),
                                               .local = !(info->caps & FI_REMOTE_COMM)};
@@ -123,28 +144,57 @@ static struct fi_info *filter_format(struct fi_info *infos, const char *wanted,
     return infos;
 }
 
+/* FI_ADDR_FORMAT has left nothing of what there was, and the application asked for no format. */
+static void show_format(struct call *call, const char *wanted)
+{
+    char names[32][64], origin[ORIGIN_MAX], why[WHY_MAX];
+    const char *list[33] = {NULL};
+    size_t count = 0;
+    bool known = false;
+
+    for (uint32_t format = 0; format < 32; format++) {
+        fi_tostr_r(names[count], sizeof(names[count]), &format, FI_TYPE_ADDR_FORMAT);
+        known = known || !strcasecmp(names[count], wanted);
+        list[count] = names[count];
+        count += strncmp(names[count], "FI_", 3) == 0;
+    }
+    list[count] = NULL;
+    if (known)
+        snprintf(why, sizeof(why), "no stack has addresses of the format %s", wanted);
+    else
+        suggest_explain("address format", wanted, list, why, sizeof(why));
+    log_user("%s: %s (it leaves nothing)",
+             param_variable_origin("FI_ADDR_FORMAT", origin, sizeof(origin)), why);
+    call->mistakes++;
+}
+
 static int plan_all(struct call *call)
 {
     const char *format = param_variable("FI_ADDR_FORMAT");
     struct places places = {0};
+    bool any = false;
     int rc = 0;
 
     for (size_t i = 0; !rc && i < call->candidates.count; i++) {
-        const struct candidate *candidate = &call->candidates.list[i];
+        struct candidate *candidate = &call->candidates.list[i];
         size_t before = places.count;
         struct fi_info *infos = NULL;
 
         reasons_enter(call->reasons, "%s", candidate->full);
         rc = plan_getinfo(candidate->stack, candidate->name, &call->query, call->hints,
                           call->reasons, &infos);
+        any = any || infos;
         infos = filter_format(infos, format, call->reasons);
         if (!rc)
-            rc = places_add(&places, infos, candidate->choice);
-        reasons_leave(call->reasons, places.count - before);
+            rc = places_add(&places, infos, candidate);
+        candidate->infos = places.count - before;
+        reasons_leave(call->reasons, candidate->infos);
         if (rc == -FI_ENODATA)
             rc = 0;
     }
     call->infos = places_take(&places);
+    if (!rc && any && !call->infos && call->hints->addr_format == FI_FORMAT_UNSPEC)
+        show_format(call, format);
     if (rc) {
         info_free(call->infos);
         call->infos = NULL;
@@ -194,15 +244,49 @@ static int plan_call(struct call *call, const struct environment *environment)
     return rc ? rc : plan_all(call);
 }
 
-static void explain(const struct call *call, enum explain mode)
+/* One text, so that lines of several threads do not mix. */
+static void print_explanation(const struct call *call, enum explain mode)
 {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return;
     if (mode == EXPLAIN_REASONS)
-        explain_reasons(stderr, &call->query, call->hints, call->reasons, call->infos);
+        explain_reasons(out, &call->query, call->hints, call->reasons, call->infos);
     else if (mode == EXPLAIN_TREE)
-        explain_tree(stderr, &call->query, &call->candidates, call->infos);
-    if (!call->infos && reasons_summary(call->reasons))
-        LOG_WARN("core", FI_LOG_CORE, "fi_getinfo: nothing fits: %s",
-                 reasons_summary(call->reasons));
+        explain_tree(out, &call->query, &call->candidates, call->infos);
+    if (!fclose(out))
+        explain_write(text);
+    free(text);
+}
+
+/* mistakes: what was shown of this call says why there is nothing. */
+static void explain(const struct call *call, enum explain mode, size_t mistakes)
+{
+    const char *why = call->infos ? NULL : reasons_summary(call->reasons);
+
+    if (mode == EXPLAIN_REASONS || mode == EXPLAIN_TREE)
+        print_explanation(call, mode);
+    if (why && mode == EXPLAIN_BRIEF && !mistakes)
+        log_user("nothing fits: %s", why);
+    if (why)
+        LOG_WARN("core", FI_LOG_CORE, "fi_getinfo: nothing fits: %s", why);
+}
+
+static void print_parts(const struct parts *parts)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return;
+    explain_parts(out, parts);
+    if (!fclose(out))
+        explain_write(text);
+    free(text);
 }
 
 /* FI_PROV_ATTR_ONLY: one info for each part that there is, usable or not. */
@@ -225,22 +309,29 @@ static int list_parts(struct fi_info **infos)
         }
         info->fabric_attr->prov_version = part_version(parts->list[i]);
     }
+    if (explain_mode(param_variable("FI_EXPLAIN")) == EXPLAIN_PARTS)
+        print_parts(parts);
     *infos = list;
     return list ? 0 : -FI_ENODATA;
 }
 
 static int run(struct call *call)
 {
-    const struct environment environment = {param_variable("FI_PROVIDER"),
-                                            param_variable("FI_HOOK")};
     enum explain mode = explain_mode(param_variable("FI_EXPLAIN"));
+    const char *wanted = call->hints->fabric_attr->prov_name;
+    struct environment environment = {.curious = mode != EXPLAIN_OFF};
+    size_t mistakes;
     int rc;
 
+    environment_read(&environment);
     if (mode != EXPLAIN_OFF || log_enabled("core", FI_LOG_WARN, FI_LOG_CORE))
         call->reasons = reasons_create();
     rc = plan_call(call, &environment);
-    if (!rc)
-        explain(call, mode);
+    if (!rc) {
+        mistakes = call->candidates.mistakes + call->mistakes;
+        mistakes += culprits_show(&call->candidates, &environment, wanted);
+        explain(call, mode, mistakes);
+    }
     candidates_finish(&call->candidates);
     reasons_destroy(call->reasons);
     return rc;
@@ -262,13 +353,13 @@ int getinfo_run(uint32_t version, const char *node, const char *service, uint64_
     }
     if ((flags & FI_SOURCE) && !node && !service)
         return -FI_EINVAL;
+    registry_parts();
+    params_warn_unknown();
     if (flags & FI_PROV_ATTR_ONLY)
         return list_parts(infos);
     call.hints = info_complete(hints);
     if (!call.hints)
         return -FI_ENOMEM;
-    registry_parts();
-    params_warn_unknown();
     rc = run(&call);
     info_free(call.hints);
     if (rc)

@@ -7,8 +7,9 @@
 
 #include "compose/external.h"
 #include "compose/plan.h"
-#include "core/abi.h"
-#include "core/info.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/join_name.h"
 
 /* An open fabric, by count of holds. */
 struct shared {
@@ -75,6 +76,7 @@ static struct lower *hold_create(struct stack *stack, struct shared *shared)
     hold->shared = shared;
     hold->lower.fabric = shared->fabric;
     hold->lower.peer = is_peer(stack);
+    hold->lower.peer_traits = stack_peer_traits(stack);
     hold->lower.getinfo = hold_getinfo;
     hold->lower.close = hold_close;
     return &hold->lower;
@@ -142,65 +144,68 @@ int stack_open_over(struct stack *stack, const struct opening *opening, unsigned
     return rc;
 }
 
-/* The name of the first fabric that stack has: what a join's lower is opened under. */
-static char *first_fabric(const struct stack *stack, uint32_t version)
-{
-    const struct query query = {.version = version};
-    struct fi_info *hints = info_complete(NULL);
-    struct fi_info *infos = NULL;
-    char *name = NULL;
-
-    if (hints && !plan_offers(stack, &query, hints, NULL, &infos) && infos) {
-        name = infos->fabric_attr->name;
-        infos->fabric_attr->name = NULL;
-    }
-    info_free(infos);
-    info_free(hints);
-    return name;
-}
-
-static int open_lower(struct stack *stack, size_t index, const struct opening *opening,
-                      unsigned abi, struct lower **lower)
+/* name: of the lower's fabric. */
+static int open_lower(struct stack *stack, size_t index, const char *name,
+                      const struct opening *opening, unsigned abi, struct lower **lower)
 {
     struct opening below = *opening;
-    char *name = NULL;
-    int rc;
 
+    below.name = name;
     /* A transparent layer hands structs down as the application laid them out. */
     if (!stack->part->transparent)
         abi = ABI_1_9;
-    if (stack->part->kind == PART_JOIN) {
-        name = first_fabric(stack->lowers[index], opening->api_version);
-        if (!name)
-            return -FI_ENODATA;
-        below.name = name;
+    return hold_open(stack->lowers[index], &below, abi, lower);
+}
+
+/* Those of a join have the fabrics that its name says; a branch that has none is not opened. */
+static int open_branches(struct stack *stack, const struct opening *opening, unsigned abi,
+                         struct lower **lowers)
+{
+    char **names = calloc(stack->lower_count + 1, sizeof(char *));
+    int rc = -FI_ENOMEM;
+
+    if (names)
+        rc = opening->name ? join_name_split(opening->name, stack->lower_count, names) : -FI_EINVAL;
+    if (rc) {
+        free(names);
+        return rc == -FI_EINVAL ? -FI_ENODATA : rc;
     }
-    rc = hold_open(stack->lowers[index], &below, abi, lower);
-    free(name);
+    for (size_t i = 0; !rc && i < stack->lower_count; i++) {
+        if (names[i])
+            rc = open_lower(stack, i, names[i], opening, abi, &lowers[i]);
+    }
+    join_names_free(names, stack->lower_count);
+    free(names);
     return rc;
+}
+
+static int open_lowers(struct stack *stack, const struct opening *opening, unsigned abi,
+                       struct lower **lowers)
+{
+    if (stack->part->kind == PART_JOIN)
+        return open_branches(stack, opening, abi, lowers);
+    if (!stack->lower_count)
+        return 0;
+    return open_lower(stack, 0, opening->name, opening, abi, &lowers[0]);
 }
 
 int stack_open(struct stack *stack, const struct opening *opening, unsigned abi,
                struct fid_fabric **fabric, void *context)
 {
     struct lower **lowers;
-    size_t opened = 0;
-    int rc = 0;
+    int rc;
 
     if (stack->automatic)
         return automatic_open(stack, opening, abi, fabric, context);
     lowers = calloc(stack->lower_count ? stack->lower_count : 1, sizeof(struct lower *));
     if (!lowers)
         return -FI_ENOMEM;
-    while (!rc && opened < stack->lower_count) {
-        rc = open_lower(stack, opened, opening, abi, &lowers[opened]);
-        opened += !rc;
-    }
+    rc = open_lowers(stack, opening, abi, lowers);
     if (!rc)
         rc = stack_open_over(stack, opening, abi, lowers, fabric, context);
-    while (rc && opened) {
-        opened--;
-        lowers[opened]->close(lowers[opened]);
+    for (size_t i = stack->lower_count; rc && i--;) {
+        if (lowers[i])
+            lowers[i]->close(lowers[i]);
     }
     free(lowers);
     return rc;

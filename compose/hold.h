@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening a stack, bottom up, and the holds (core/part.h: struct lower) of its parts on what is
- * below them. A fabric may have several holds: the one that a bare transport opens is used as it is
- * and by the layer that completes it; the last close closes it.
+ * Opening a stack, bottom up, and the holds (core/part/part.h: struct lower) of its parts on what
+ * is below them. A fabric may have several holds: the one that a bare transport opens is used as it
+ * is and by the layer that completes it; the last close closes it.
  */
 #ifndef WEFT_COMPOSE_HOLD_H
 #define WEFT_COMPOSE_HOLD_H
 
 #include "compose/stack.h"
 
-/* What is the same for every part of a stack that is being opened. */
+/* Common to all parts of a stack that is being opened. */
 struct opening {
     const char *name;     /* the fabric's name */
     uint32_t api_version; /* that the application named */

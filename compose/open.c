@@ -6,16 +6,18 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 
-#include "core/fid.h"
-#include "core/log.h"
-#include "core/pass.h"
+#include "core/base/fid.h"
+#include "core/base/log.h"
+#include "core/hook/hook.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* The object behind fi_open("logging"): importing into it is all that it can do. */
 static int logging_import(struct fid *fid, struct fid *imported, uint64_t flags)
 {
-    if (flags || imported->fclass != FI_CLASS_LOG)
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (imported->fclass != FI_CLASS_LOG)
         return -FI_EINVAL;
     return log_import((struct fid_logging *)imported);
 }
@@ -30,9 +32,9 @@ static struct fi_ops logging_ops = {
     .size = sizeof(struct fi_ops),
     .close = logging_close,
     .bind = logging_import,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .ops_set = no_ops_set,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .ops_set = enosys_ops_set,
 };
 
 static int open_logging(struct fid **fid, void *context)

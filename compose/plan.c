@@ -2,13 +2,16 @@
 #include "compose/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
+#include "core/part/join_name.h"
 
-/* What every function here works on. */
+/* The state that every function here works on. */
 struct planning {
     const struct query *query;
     struct reasons *reasons;
@@ -28,6 +31,7 @@ static struct request request_of(const struct planning *planning, const struct s
         .hints = hints,
         .params = stack->params,
         .part = stack->part,
+        .lower_traits = stack->lower_count == 1 ? stack_peer_traits(stack->lowers[0]) : 0,
         .reasons = planning->reasons,
     };
 }
@@ -41,15 +45,34 @@ static size_t info_count(const struct fi_info *infos)
     return count;
 }
 
-/* Asks the part for its infos over lower, and appends those that satisfy the hints. An error
- * that is not ours is a refusal: one part out of order must not hide the others. */
-static int ask(const struct planning *planning, const struct stack *stack,
-               const struct fi_info *hints, const struct fi_info *lower, struct fi_info **infos)
+static bool in_list(const char *list, const char *name)
 {
-    struct request request = request_of(planning, stack, hints);
-    struct fi_info *offers = NULL;
-    int rc = stack->part->offer(&request, lower, &offers);
+    size_t len = strlen(name);
 
+    for (const char *at = list; *at; at += strcspn(at, "|,") + (at[strcspn(at, "|,")] != 0)) {
+        if (strcspn(at, "|,") == len && !strncasecmp(at, name, len))
+            return true;
+    }
+    return false;
+}
+
+/* The parameter `domain` of a transport. */
+static bool is_selected(const struct stack *stack, const struct fi_info *offer,
+                        struct reasons *reasons)
+{
+    const char *domains = stack_domains(stack), *name = offer->domain_attr->name;
+
+    if (!domains || (name && in_list(domains, name)))
+        return true;
+    reasons_add(reasons, "domain: asked %s, offered %s", domains, name ? name : "none");
+    return false;
+}
+
+/* Appends those of a part's offers that satisfy the hints. An error that is not ours is a refusal:
+ * one part out of order must not hide the others. */
+static int take_offers(const struct planning *planning, const struct stack *stack, int rc,
+                       struct fi_info *offers, const struct fi_info *hints, struct fi_info **infos)
+{
     if (rc == -FI_ENOMEM)
         return rc;
     if (rc && rc != -FI_ENODATA)
@@ -59,7 +82,8 @@ static int ask(const struct planning *planning, const struct stack *stack,
 
         offers = offer->next;
         offer->next = NULL;
-        if (info_check(offer, hints, planning->query->version, planning->reasons))
+        if (!is_selected(stack, offer, planning->reasons) ||
+            info_check(offer, hints, planning->query->version, planning->reasons))
             info_free(offer);
         else
             info_append(infos, offer);
@@ -67,50 +91,15 @@ static int ask(const struct planning *planning, const struct stack *stack,
     return 0;
 }
 
-/* A join is asked about the first info of each of its lowers, then the second of each, and so
- * on. */
-static int ask_join(const struct planning *planning, const struct stack *stack,
-                    const struct fi_info *hints, struct fi_info **lowers, struct fi_info **infos)
+/* Asks the part for its infos over lower. */
+static int ask(const struct planning *planning, const struct stack *stack,
+               const struct fi_info *hints, const struct fi_info *lower, struct fi_info **infos)
 {
-    int rc = 0;
+    struct request request = request_of(planning, stack, hints);
+    struct fi_info *offers = NULL;
+    int rc = stack->part->offer(&request, lower, &offers);
 
-    for (size_t round = 0; !rc; round++) {
-        struct fi_info *chain = NULL;
-
-        for (size_t i = 0; !rc && i < stack->lower_count; i++) {
-            const struct fi_info *lower = lowers[i];
-            struct fi_info *copy;
-
-            for (size_t n = 0; lower && n < round; n++)
-                lower = lower->next;
-            copy = lower ? info_dup(lower) : NULL;
-            if (!copy)
-                rc = lower ? -FI_ENOMEM : -FI_ENODATA;
-            else
-                info_append(&chain, copy);
-        }
-        if (!rc)
-            rc = ask(planning, stack, hints, chain, infos);
-        info_free(chain);
-    }
-    return rc == -FI_ENODATA ? 0 : rc;
-}
-
-static int plan_join(const struct planning *planning, const struct stack *stack,
-                     const struct fi_info *hints, const struct fi_info *lower_hints,
-                     struct fi_info **infos)
-{
-    struct fi_info **lowers = calloc(stack->lower_count, sizeof(struct fi_info *));
-    int rc = lowers ? 0 : -FI_ENOMEM;
-
-    for (size_t i = 0; !rc && i < stack->lower_count; i++)
-        rc = plan(planning, stack->lowers[i], lower_hints, &lowers[i]);
-    if (!rc)
-        rc = ask_join(planning, stack, hints, lowers, infos);
-    for (size_t i = 0; lowers && i < stack->lower_count; i++)
-        info_free(lowers[i]);
-    free(lowers);
-    return rc;
+    return take_offers(planning, stack, rc, offers, hints, infos);
 }
 
 /* One alternative of what the layer needs. */
@@ -124,17 +113,179 @@ static int plan_over(const struct planning *planning, const struct stack *stack,
 
     if (!lower_hints)
         return -FI_ENOMEM;
-    if (stack->part->kind == PART_JOIN) {
-        rc = plan_join(planning, stack, hints, lower_hints, infos);
-    } else {
-        rc = plan(planning, stack->lowers[0], lower_hints, &lowers);
-        for (const struct fi_info *lower = lowers; !rc && lower; lower = lower->next)
-            rc = ask(planning, stack, hints, lower, infos);
-    }
+    rc = plan(planning, stack->lowers[0], lower_hints, &lowers);
+    for (const struct fi_info *lower = lowers; !rc && lower; lower = lower->next)
+        rc = ask(planning, stack, hints, lower, infos);
     info_free(lowers);
     info_free(lower_hints);
     return rc;
 }
+
+/* ---- Joins ---- */
+
+/* What the names in the hints of a join say to its branches. */
+struct branch_names {
+    char **fabric, **domain; /* a name for each branch, or NULL: the hints name none */
+    char **memory;
+};
+
+/* 0 with *names NULL where text is. -FI_ENODATA: no name of this join's. */
+static int split_hint(const struct planning *planning, const char *field, const char *text,
+                      size_t count, char **room, char ***names)
+{
+    int rc;
+
+    *names = NULL;
+    if (!text)
+        return 0;
+    rc = join_name_split(text, count, room);
+    if (rc == -FI_EINVAL) {
+        reasons_add_at(planning->reasons, REASON_TYPE,
+                       "%s: asked %s, offered names of %zu "
+                       "branches, as a+b",
+                       field, text, count);
+        return -FI_ENODATA;
+    }
+    *names = room;
+    return rc;
+}
+
+static void branch_names_free(struct branch_names *names, size_t count)
+{
+    if (names->memory)
+        join_names_free(names->memory, 2 * count);
+    free(names->memory);
+}
+
+static int branch_names_read(const struct planning *planning, const struct fi_info *hints,
+                             size_t count, struct branch_names *names)
+{
+    int rc;
+
+    *names = (struct branch_names){.memory = calloc(2 * count, sizeof(char *))};
+    if (!names->memory)
+        return -FI_ENOMEM;
+    rc = split_hint(planning, "fabric_attr->name", hints->fabric_attr->name, count, names->memory,
+                    &names->fabric);
+    if (!rc)
+        rc = split_hint(planning, "domain_attr->name", hints->domain_attr->name, count,
+                        names->memory + count, &names->domain);
+    if (rc)
+        branch_names_free(names, count);
+    return rc;
+}
+
+/* One alternative of what a join needs of a branch, under the names that are its. */
+static int plan_need(const struct planning *planning, const struct stack *branch,
+                     const struct fi_info *need, const char *fabric, const char *domain,
+                     struct fi_info **infos)
+{
+    struct fi_info *hints = info_complete(need);
+    int rc = hints ? 0 : -FI_ENOMEM;
+
+    if (!rc)
+        rc = info_set_string(&hints->fabric_attr->name, fabric);
+    if (!rc)
+        rc = info_set_string(&hints->domain_attr->name, domain);
+    if (!rc)
+        rc = plan(planning, branch, hints, infos);
+    info_free(hints);
+    return rc;
+}
+
+/* The question without names of a node. */
+static struct query without_names(const struct query *query)
+{
+    struct query plain = *query;
+
+    plain.node = plain.service = NULL;
+    plain.flags &= ~FI_SOURCE;
+    return plain;
+}
+
+/* All that branch number `index` has for the join. *unnamed: without node and service. */
+static int plan_branch(const struct planning *planning, const struct stack *join, size_t index,
+                       const struct fi_info *hints, const struct branch_names *names,
+                       struct fi_info **infos, bool *unnamed)
+{
+    const char *fabric = names->fabric ? names->fabric[index] : NULL;
+    const char *domain = names->domain ? names->domain[index] : NULL;
+    struct request request = request_of(planning, join, hints);
+    struct query plain = without_names(planning->query);
+    struct planning below = *planning;
+    struct fi_info *needs = NULL;
+    size_t named = SIZE_MAX, asked = 0;
+    int rc;
+
+    if ((names->fabric && !fabric) || (names->domain && !domain))
+        return 0; /* the hints leave it out */
+    request.branch = index;
+    request.named = &named;
+    rc = join->part->needs(&request, &needs);
+    for (const struct fi_info *need = needs; !rc && !*infos && need; need = need->next) {
+        if (asked++ == named)
+            below.query = &plain;
+        rc = plan_need(&below, join->lowers[index], need, fabric, domain, infos);
+    }
+    *unnamed = below.query == &plain && (planning->query->node || planning->query->service);
+    info_free(needs);
+    return rc == -FI_ENODATA ? 0 : rc;
+}
+
+static bool has_cpu_atomics(const struct stack *stack)
+{
+    if (stack->part->atomics == ATOMICS_CPU)
+        return true;
+    if (!stack->lower_count)
+        return false;
+    for (size_t i = 0; i < stack->lower_count; i++) {
+        if (!has_cpu_atomics(stack->lowers[i]))
+            return false;
+    }
+    return true;
+}
+
+static int plan_branches(const struct planning *planning, const struct stack *join,
+                         const struct fi_info *hints, struct fi_info **branches,
+                         struct request *request)
+{
+    struct branch_names names;
+    bool unnamed = false;
+    int rc = branch_names_read(planning, hints, join->lower_count, &names);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < join->lower_count; i++) {
+        rc = plan_branch(planning, join, i, hints, &names, &branches[i], &unnamed);
+        if (i < 64) {
+            request->unnamed |= (uint64_t)unnamed << i;
+            request->cpu_atomics |= (uint64_t)has_cpu_atomics(join->lowers[i]) << i;
+        }
+    }
+    branch_names_free(&names, join->lower_count);
+    return rc;
+}
+
+static int plan_join(const struct planning *planning, const struct stack *join,
+                     const struct fi_info *hints, struct fi_info **infos)
+{
+    struct request request = request_of(planning, join, hints);
+    struct fi_info **branches = calloc(join->lower_count, sizeof(struct fi_info *));
+    struct fi_info *offers = NULL;
+    int rc = branches ? plan_branches(planning, join, hints, branches, &request) : -FI_ENOMEM;
+
+    if (!rc) {
+        rc = join->part->join(&request, (const struct fi_info *const *)branches, join->lower_count,
+                              &offers);
+        rc = take_offers(planning, join, rc, offers, hints, infos);
+    }
+    for (size_t i = 0; branches && i < join->lower_count; i++)
+        info_free(branches[i]);
+    free(branches);
+    return rc == -FI_ENODATA ? 0 : rc;
+}
+
+/* ---- Layers and whole stacks ---- */
 
 static int plan_layer(const struct planning *planning, const struct stack *stack,
                       const struct fi_info *hints, struct fi_info **infos)
@@ -158,17 +309,27 @@ static bool gives_type(const struct planning *planning, const struct stack *stac
     enum fi_ep_type type = hints->ep_attr->type;
     char asked[40], offered[40];
 
-    if (stack->part->transparent || type == FI_EP_UNSPEC || stack->part->gives & EP_SET(type))
+    if (stack->part->transparent || type == FI_EP_UNSPEC || check_has_type(stack->part, type))
         return true;
     if (!planning->reasons)
         return false;
     fi_tostr_r(asked, sizeof(asked), &type, FI_TYPE_EP_TYPE);
-    for (type = FI_EP_MSG; type < FI_EP_RDM && !(stack->part->gives & EP_SET(type)); type++)
+    for (type = FI_EP_MSG; type < FI_EP_RDM && !check_has_type(stack->part, type); type++)
         continue;
     fi_tostr_r(offered, sizeof(offered), &type, FI_TYPE_EP_TYPE);
     reasons_add_at(planning->reasons, REASON_TYPE, "ep_attr->type: asked %s, offered %s", asked,
                    offered);
     return false;
+}
+
+static int plan_part(const struct planning *planning, const struct stack *stack,
+                     const struct fi_info *hints, struct fi_info **infos)
+{
+    switch (stack->part->kind) {
+    case PART_TRANSPORT: return ask(planning, stack, hints, NULL, infos);
+    case PART_JOIN: return plan_join(planning, stack, hints, infos);
+    default: return plan_layer(planning, stack, hints, infos);
+    }
 }
 
 static int plan(const struct planning *planning, const struct stack *stack,
@@ -183,8 +344,7 @@ static int plan(const struct planning *planning, const struct stack *stack,
     }
     reasons_enter(planning->reasons, "%s", stack->part->name);
     if (gives_type(planning, stack, hints))
-        rc = stack->part->kind == PART_TRANSPORT ? ask(planning, stack, hints, NULL, &found)
-                                                 : plan_layer(planning, stack, hints, &found);
+        rc = plan_part(planning, stack, hints, &found);
     reasons_leave(planning->reasons, rc ? 0 : info_count(found));
     if (rc)
         info_free(found);

@@ -8,7 +8,7 @@
 #include <rdma/fabric.h>
 
 #include "compose/stack.h"
-#include "core/reason.h"
+#include "core/base/reason.h"
 
 /* The arguments of fi_getinfo that every level gets unchanged. */
 struct query {

@@ -1,12 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "compose/registry.h"
 
+#include <ctype.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "compose/external.h"
+#include "core/param/param_known.h"
+
+static const struct param_def domain_def = {
+    .key = PART_DOMAIN,
+    .type = PARAM_LIST,
+    .selects = true,
+    .help = "Domains to use, by their names as fi_info shows them.",
+};
+
+/* Tables of transports with domain_def. Not on the heap, where dlclose would lose them, and never
+ * given back: threads read parameters to the end. */
+static struct {
+    pthread_mutex_t mutex;
+    struct param_def room[768];
+    size_t used;
+    struct {
+        const struct part *part;
+        const struct param_def *defs;
+    } list[32];
+    size_t count;
+} tables = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static struct parts all_parts;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -52,9 +75,54 @@ static void make(void)
     for (size_t i = 0; i < all_parts.count; i++) {
         const struct part *part = all_parts.list[i];
 
-        if (part->params)
-            params_publish(part->name, part->prov_name, part->params);
+        params_publish(part->name, part->prov_name, part_params(part));
     }
+}
+
+static size_t count_defs(const struct param_def *defs, bool *has_domain)
+{
+    size_t count = 0;
+
+    for (*has_domain = false; defs && defs[count].key; count++)
+        *has_domain = *has_domain || !strcmp(defs[count].key, PART_DOMAIN);
+    return count;
+}
+
+/* The table that is there, or a new one; the part's own where there is no room. */
+static const struct param_def *extended(const struct part *part, size_t count)
+{
+    struct param_def *made = tables.room + tables.used;
+
+    for (size_t i = 0; i < tables.count; i++) {
+        if (tables.list[i].part == part)
+            return tables.list[i].defs;
+    }
+    if (tables.count == sizeof(tables.list) / sizeof(tables.list[0]) ||
+        tables.used + count + 2 > sizeof(tables.room) / sizeof(tables.room[0]))
+        return part->params;
+    if (count)
+        memcpy(made, part->params, count * sizeof(*made));
+    made[count] = domain_def;
+    made[count + 1] = (struct param_def){.key = NULL};
+    tables.used += count + 2;
+    tables.list[tables.count].part = part;
+    tables.list[tables.count++].defs = made;
+    return made;
+}
+
+const struct param_def *part_params(const struct part *part)
+{
+    static const struct param_def none[] = {{.key = NULL}};
+    const struct param_def *defs = part->params;
+    bool has_domain;
+    size_t count = count_defs(part->params, &has_domain);
+
+    if (part->kind == PART_TRANSPORT && !has_domain) {
+        pthread_mutex_lock(&tables.mutex);
+        defs = extended(part, count);
+        pthread_mutex_unlock(&tables.mutex);
+    }
+    return defs ? defs : none;
 }
 
 const struct parts *registry_parts(void)
@@ -127,7 +195,98 @@ const char *parts_near(const struct parts *parts, const char *name)
         return NULL;
     for (size_t i = 0; i < parts->count; i++)
         names[i] = parts->list[i]->name;
-    near = near_name(without_prefix(name), names);
+    near = suggest_name(without_prefix(name), names);
     free(names);
     return near;
+}
+
+static const struct part_absent *find_absent(const char *name)
+{
+    for (const struct part_absent *absent = part_absent; absent->name; absent++) {
+        if (!strcasecmp(absent->name, name) || !strcasecmp(absent->name, without_prefix(name)))
+            return absent;
+    }
+    return NULL;
+}
+
+/* Is the name made of names of parts with that character between? Then *fixed has ';' there. */
+static bool is_joined_by(const struct parts *parts, const char *name, char between, char *fixed,
+                         size_t size)
+{
+    char *rest = fixed, *piece;
+    bool joined = strchr(name, between) && strlen(name) < size;
+
+    if (!joined)
+        return false;
+    snprintf(fixed, size, "%s", name);
+    while (joined && (piece = strsep(&rest, (char[]){between, 0})))
+        joined = parts_find(parts, piece);
+    for (size_t i = 0; name[i]; i++)
+        fixed[i] = name[i] == between ? ';' : name[i];
+    return joined;
+}
+
+static bool is_joined(const struct parts *parts, const char *name, char *fixed, size_t size)
+{
+    for (const char *c = name; *c; c++) {
+        if (!isalnum((unsigned char)*c) && is_joined_by(parts, name, *c, fixed, size))
+            return true;
+    }
+    return false;
+}
+
+static size_t list_kind(const struct parts *parts, bool layers, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < parts->count && used < size; i++) {
+        const struct part *part = parts->list[i];
+
+        if (part->hidden || (part->kind != PART_TRANSPORT) != layers)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", part->name);
+    }
+    return used < size ? used : size - 1;
+}
+
+static void list_parts(const struct parts *parts, char *text, size_t size)
+{
+    char transports[512] = "", layers[512] = "";
+
+    list_kind(parts, false, transports, sizeof(transports));
+    list_kind(parts, true, layers, sizeof(layers));
+    snprintf(text, size, "there are the transports %s and the layers %s", transports, layers);
+}
+
+char *parts_explain(const struct parts *parts, const char *name, char *why, size_t size,
+                    bool *probe)
+{
+    const struct part_absent *absent = find_absent(name);
+    const char *near = parts_near(parts, name);
+    enum upstream_kind upstream = param_upstream_provider(name);
+    char text[1024];
+
+    *probe = false;
+    if (absent) {
+        snprintf(why, size, "%s: %s", absent->name, absent->why);
+        *probe = true;
+    } else if (upstream != UPSTREAM_NONE) {
+        list_parts(parts, text, sizeof(text));
+        snprintf(why, size, "%.60s: not in this build%s; %s", name,
+                 upstream == UPSTREAM_TRANSPORT
+                     ? ", and no external provider (FI_PROVIDER_PATH) has this name"
+                     : "",
+                 text);
+        *probe = true;
+    } else if (near) {
+        snprintf(why, size, "unknown part '%.60s'; did you mean '%s'?", name, near);
+    } else if (is_joined(parts, name, text, sizeof(text))) {
+        snprintf(why, size, "unknown part '%.60s'; parts are joined by ';', as in '%.120s'", name,
+                 text);
+    } else {
+        list_parts(parts, text, sizeof(text));
+        snprintf(why, size, "unknown part '%.60s'; %s", name, text);
+        *probe = true;
+    }
+    return why;
 }

@@ -5,10 +5,17 @@
 
 #include <stddef.h>
 
-#include "core/part.h"
+#include "core/part/part.h"
 
 extern const struct part *const part_registry[];
 extern const size_t part_registry_count;
+
+/* Parts whose folder is there, and which were not built: their names, and why ("built with
+ * -Dtrace=disabled"). Ends with name NULL. */
+struct part_absent {
+    const char *name, *why;
+};
+extern const struct part_absent part_absent[];
 
 /* A set of parts, immutable. Every pass takes one, so that tests bring their own. */
 struct parts {
@@ -26,8 +33,24 @@ const struct part *parts_find(const struct parts *parts, const char *name);
 /* The short name of the part whose name is nearest, or NULL. */
 const char *parts_near(const struct parts *parts, const char *name);
 
+/*
+ * What is wrong with a name that parts_find does not find: why the part of that name is not built;
+ * that it is a provider of libfabric's; the near name; that names are joined by ';'; or what there
+ * is. *probe: it is no slip, so a program may ask for it to find out. Returns why.
+ */
+char *parts_explain(const struct parts *parts, const char *name, char *why, size_t size,
+                    bool *probe);
+
 /* part->prov_name, or its name when it has none of its own. */
 const char *part_shown(const struct part *part);
+
+/* The parameter that each transport has, beside those of its table, unless that has one of the
+ * name: the domains to use. */
+#define PART_DOMAIN "domain"
+
+/* The parameters of a part, ending with key NULL: its table, or, of a transport, that with
+ * PART_DOMAIN. For as long as the process. */
+const struct param_def *part_params(const struct part *part);
 
 /* Of every part that is built in. */
 #define PROV_VERSION FI_VERSION(0, 1)

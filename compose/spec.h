@@ -52,10 +52,11 @@ struct spec {
     size_t stack_count; /* at least one */
 };
 
-/* What is wrong with a text, and where. Filled by every pass over a spec. */
+/* The error in a text, and its place. Every pass over a spec may fill it. */
 struct spec_error {
     struct span span;
-    char why[256]; /* one sentence, no full stop */
+    char why[1024]; /* one sentence, no full stop */
+    bool probe;     /* an unknown name that is near none: in hints it may be meant so */
 };
 
 enum {

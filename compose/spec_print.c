@@ -121,6 +121,7 @@ void spec_fail(struct spec_error *error, struct span span, const char *fmt, ...)
     va_list args;
 
     error->span = span;
+    error->probe = false;
     va_start(args, fmt);
     vsnprintf(error->why, sizeof(error->why), fmt, args);
     va_end(args);

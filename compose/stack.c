@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
 
 struct stack *stack_create(const struct part *part, struct span span)
 {
@@ -64,6 +67,8 @@ static struct spec_param *given_dup(const struct spec_param *given, size_t count
     struct spec_param *copy = calloc(count ? count : 1, sizeof(*copy));
 
     for (size_t i = 0; copy && i < count; i++) {
+        copy[i].span = given[i].span;
+        copy[i].value_span = given[i].value_span;
         copy[i].key = strdup(given[i].key);
         copy[i].value = given[i].value ? strdup(given[i].value) : NULL;
         if (!copy[i].key || (given[i].value && !copy[i].value)) {
@@ -74,10 +79,41 @@ static struct spec_param *given_dup(const struct spec_param *given, size_t count
     return copy;
 }
 
+/* NULL: the key is not among them. */
+static const struct spec_param *find_given(const struct spec_param *given, size_t count,
+                                           const char *key)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!strcasecmp(given[i].key, key))
+            return &given[i];
+    }
+    return NULL;
+}
+
+/* Of what several parameters say together. */
+static int check_agreement(const struct stack *stack, const struct spec_param *given, size_t count,
+                           struct spec_error *error)
+{
+    const struct part *part = stack->part;
+    struct param_conflict conflict = {0};
+    const struct spec_param *param;
+    char origin[1024];
+
+    if (!part->agree || part->agree(stack->params, &conflict))
+        return 0;
+    param = find_given(given, count, conflict.key);
+    if (param) {
+        spec_fail(error, param->span, "%s: %s", conflict.key, conflict.why);
+        return -FI_EINVAL;
+    }
+    if (params_origin(part->name, part_shown(part), conflict.key, origin, sizeof(origin)))
+        log_user("%s: %s (%s)", origin, conflict.why, conflict.used);
+    return 0;
+}
+
 int stack_set_params(struct stack *stack, const struct spec_param *given, size_t count,
                      struct spec_error *error)
 {
-    static const struct param_def none[] = {{.key = NULL}};
     struct param_text *texts = calloc(count ? count : 1, sizeof(*texts));
     char why[sizeof(error->why)] = "";
     size_t bad = 0;
@@ -87,12 +123,13 @@ int stack_set_params(struct stack *stack, const struct spec_param *given, size_t
         return rc;
     for (size_t i = 0; i < count; i++)
         texts[i] = (struct param_text){given[i].key, given[i].value};
-    rc = params_resolve(stack->part->name, part_shown(stack->part),
-                        stack->part->params ? stack->part->params : none, texts, count,
-                        &stack->params, &bad, why, sizeof(why));
+    rc = params_resolve(stack->part->name, part_shown(stack->part), part_params(stack->part), texts,
+                        count, &stack->params, &bad, why, sizeof(why));
     free(texts);
     if (rc == -FI_EINVAL)
         spec_fail(error, bad < count ? given[bad].span : stack->span, "%s", why);
+    if (!rc)
+        rc = check_agreement(stack, given, count, error);
     if (rc)
         return rc;
     stack->given = given_dup(given, count);
@@ -111,6 +148,7 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower)
         return NULL;
     }
     copy->hooked = stack->hooked;
+    copy->unseen = stack->unseen;
     copy->params = params_dup(stack->params);
     copy->given = given_dup(stack->given, stack->given_count);
     if (copy->given)
@@ -120,4 +158,21 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower)
         return NULL;
     }
     return copy;
+}
+
+const char *stack_domains(const struct stack *stack)
+{
+    const struct param_def *def = part_params(stack->part);
+
+    if (stack->part->kind != PART_TRANSPORT || !stack->params || def == stack->part->params ||
+        !def->key)
+        return NULL;
+    return params_string(stack->params, PART_DOMAIN);
+}
+
+unsigned stack_peer_traits(const struct stack *stack)
+{
+    while (stack->automatic || stack->part->transparent)
+        stack = stack->lowers[0];
+    return stack->part->peer ? stack->part->peer(stack->params) : 0;
 }

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <rdma/fi_endpoint.h>
+
 #include "compose/registry.h"
 #include "compose/spec.h"
 
@@ -22,6 +24,7 @@ struct stack {
     const struct part *part;
     bool automatic;
     bool hooked;              /* put on top by FI_HOOK: never printed */
+    bool unseen;              /* makes reliable packets of datagrams, which nobody wrote */
     struct params *params;    /* resolved; NULL when automatic */
     struct spec_param *given; /* as in the text */
     size_t given_count;
@@ -40,6 +43,8 @@ int stack_add_lower(struct stack *stack, struct stack *lower);
 /* Sets the parameters from texts. On -FI_EINVAL *error is filled with the span of the bad one. */
 int stack_set_params(struct stack *stack, const struct spec_param *params, size_t count,
                      struct spec_error *error);
+/* The domains that a transport was told to use: a list, or NULL for any. */
+const char *stack_domains(const struct stack *stack);
 /* stack's part and parameters over another lower (lower's reference passes). NULL without
  * memory. */
 struct stack *stack_over(const struct stack *stack, struct stack *lower);
@@ -59,7 +64,13 @@ int check_stack(const struct parts *parts, const struct stack *stack, struct spe
 /* Endpoint types that a stack gives: the named parts only, or with what a bare transport admits. */
 unsigned check_gives(const struct parts *parts, const struct stack *stack, bool admits);
 /* May `layer` be put, by the planner, on a transport that was named bare? */
-bool check_admits(const struct part *layer, const struct part *base);
+bool check_admits(const struct parts *parts, const struct part *layer, const struct part *base);
+/* The layer that makes reliable packets of datagrams. NULL: there is none. */
+const struct part *check_packets(const struct parts *parts);
+/* A set of what something gives, with the packets that this layer makes of its datagrams. */
+unsigned check_with_packets(const struct parts *parts, unsigned given);
+/* Has the part endpoints of that type, for an application? */
+bool check_has_type(const struct part *part, enum fi_ep_type type);
 
 /*
  * admit: the stacks that a checked one stands for, best first: the one with its bare transports
@@ -71,8 +82,13 @@ int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***
 
 /* Text of a stack, transport first, in upstream's spelling, without what FI_HOOK put on top.
  * Full: parses, binds and admits back to this stack. Short: without transparent layers and
- * parameters. Heap; NULL without memory. */
+ * parameters. Bare: short, and without layers that the transport's bare name brings along. Heap;
+ * NULL without memory. */
 char *stack_print(const struct stack *stack);
 char *stack_print_short(const struct stack *stack);
+char *stack_print_bare(const struct stack *stack);
+
+/* enum peer_trait of the part that gives the stack's infos, under what is transparent. */
+unsigned stack_peer_traits(const struct stack *stack);
 
 #endif

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Sourced by check: runs named steps, counts what they passed, shows the log of one that fails.
+# Sourced by check: runs named steps, counts what they passed, shows the end of the log of one that fails.
 #   step NAME COMMAND...         one check, passed when the command returns 0
 #   step_counted NAME COMMAND... the same, but the command's own count of tests is taken: meson test's
-#                                table, or a last line "N passed, N failed"
+#                                table, or a last line "N passed, N failed". Exit code 77: it could not be
+#                                run, for the reason in its last line; that counts as one skipped
 #   finish                       prints the totals; returns non-zero after a failure. With keep_going it
 #                                first says again what failed, each with the end of its output
 # keep_going=1 goes on after a failure, which step then returns; otherwise the first one ends the run.
@@ -47,8 +48,8 @@ end_of() {
 step_failed() { # NAME SECONDS LOG
     report FAILED "$1" "$2"
     { echo "FAILED  $1"; end_of "$3" | sed 's/^/    /'; } >>"$failures"
-    echo "---- $3"
-    tail -n 200 "$3"
+    echo "---- the end of $3"
+    end_of "$3"
     echo "----"
     [ "$keep_going" = 1 ] && return 1
     finish
@@ -74,6 +75,11 @@ step_counted() {
     log=$logs/${name//[^A-Za-z0-9]/_}.log
     "$@" >"$log" 2>&1 </dev/null
     rc=$?
+    if [ $rc = 77 ]; then
+        skipped=$((skipped + 1))
+        report skipped "$name" $((SECONDS - started)) "$(tail -n 1 "$log")"
+        return 0
+    fi
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     if [ -n "$last" ]; then
         ok=${last%% *}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the command lines of the tools share: names of the API's constants, and help on near misses.
+ * Shared by the command lines of the tools: names of the API's constants, and help on near misses.
  * A program that has this room ends with 1, and says why, when its output could not be written.
  */
 #ifndef WEFT_TOOLS_CLI_H

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rdma/fabric.h>
@@ -214,30 +215,63 @@ static int query(struct options *options, struct fi_info **infos)
     return fi_getinfo(version, node, options->port, flags, options->hints, infos);
 }
 
-/* The explanation is this program's output, not a message beside it. */
-static int query_explained(struct options *options, struct fi_info **infos)
+/* The library's messages about the question: the lines of an explanation are this program's output,
+ * without the process in front of each; all others are messages beside it. True when there were
+ * such lines. */
+static bool print_captured(FILE *captured)
 {
-    int ret, errors;
+    char prefix[64], *line = NULL;
+    size_t size = 0, len;
+    bool any = false;
 
-    setenv("FI_EXPLAIN", options->tree ? "tree" : "1", 1);
-    errors = dup(STDERR_FILENO);
+    len = (size_t)snprintf(prefix, sizeof(prefix), "libfabric:%d: ", (int)getpid());
+    rewind(captured);
+    while (getline(&line, &size, captured) > 0) {
+        bool explains = !strncmp(line, prefix, len);
+
+        fflush(stdout);
+        fputs(explains ? line + len : line, explains ? stdout : stderr);
+        any = any || explains;
+    }
+    free(line);
+    return any;
+}
+
+/* *explained: the library did what FI_EXPLAIN=mode asks for. */
+static int query_explained(struct options *options, const char *mode, struct fi_info **infos,
+                           bool *explained)
+{
+    int fd = memfd_create("fi_info", MFD_CLOEXEC), errors = dup(STDERR_FILENO), ret;
+    FILE *captured = fd >= 0 ? fdopen(fd, "w+") : NULL;
+
+    setenv("FI_EXPLAIN", mode, 1);
     fflush(stdout);
-    dup2(STDOUT_FILENO, STDERR_FILENO);
+    dup2(captured ? fd : STDOUT_FILENO, STDERR_FILENO);
     ret = query(options, infos);
     dup2(errors, STDERR_FILENO);
     close(errors);
+    *explained = !captured || print_captured(captured);
+    if (captured)
+        fclose(captured);
     return ret;
 }
 
 static int run(struct options *options)
 {
-    bool explained = options->explain || options->tree;
+    const char *mode = options->tree      ? "tree"
+                       : options->explain ? "1"
+                       : options->list    ? "parts"
+                                          : NULL;
     struct fi_info *infos = NULL;
-    int ret = explained ? query_explained(options, &infos) : query(options, &infos);
+    bool explained = false;
+    int ret;
 
+    /* A reason that no option asks about is said in one line. */
+    setenv("FI_EXPLAIN", "brief", 0);
+    ret = mode ? query_explained(options, mode, &infos, &explained) : query(options, &infos);
     if (ret) {
         fprintf(stderr, "fi_getinfo: %d (%s)%s\n", ret, fi_strerror(-ret),
-                ret == -FI_ENODATA && !explained ? "; fi_info --explain says why" : "");
+                ret == -FI_ENODATA && !explained ? "; fi_info --explain says more" : "");
         return -ret;
     }
     if (!explained || options->verbose)

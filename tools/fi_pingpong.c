@@ -135,6 +135,7 @@ static void parse(struct pp *pp, int argc, char **argv)
     const char *source_port = NULL, *dest_port = NULL;
     static const struct option help[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     struct pp_options *options = &pp->options;
+    uint16_t dest, source;
     int option;
 
     while ((option = getopt_long(argc, argv, "B:P:s:d:p:e:m:I:S:cvh6", help, NULL)) != -1) {
@@ -144,15 +145,18 @@ static void parse(struct pp *pp, int argc, char **argv)
         }
         take_option(pp, option, &source_port, &dest_port);
     }
+    if (optind + 1 < argc) {
+        fprintf(stderr, "unexpected '%s' after the server's address\n", argv[optind + 1]);
+        exit(EXIT_FAILURE);
+    }
     if (optind < argc)
         options->server = argv[optind];
-    options->server_port = DEFAULT_PORT;
-    if (options->server && dest_port)
-        options->server_port = port_number("-P", dest_port);
-    if (options->server && source_port)
-        options->client_port = port_number("-B", source_port);
-    if (!options->server && source_port)
-        options->server_port = port_number("-B", source_port);
+    dest = dest_port ? port_number("-P", dest_port) : DEFAULT_PORT;
+    source = source_port ? port_number("-B", source_port) : 0;
+    if (!options->server && dest_port)
+        fputs("-P is the client's: it has no effect on a server, whose port -B names\n", stderr);
+    options->server_port = options->server ? dest : source ? source : DEFAULT_PORT;
+    options->client_port = options->server ? source : 0;
     if (options->ipv6)
         pp->hints->addr_format = FI_SOCKADDR_IN6;
     pp->hints->caps = options->tagged ? FI_TAGGED : FI_MSG;
@@ -207,6 +211,7 @@ int main(int argc, char **argv)
         FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     pp.hints->domain_attr->threading = FI_THREAD_DOMAIN;
     parse(&pp, argc, argv);
+    setenv("FI_EXPLAIN", "brief", 0);
     ret = run(&pp);
     fi_freeinfo(pp.hints);
     return -ret;

@@ -44,7 +44,7 @@ struct request {
     struct replay_settings settings;
 };
 
-/* What one stack gave. */
+/* The results of one stack. */
 struct outcome {
     const char *stack; /* NULL: the recording */
     int64_t *times[REPLAY_CLASSES];

@@ -207,7 +207,7 @@ static bool read_all(const char *path, struct top_reading *reading)
     if (reading->count >= 0)
         return true;
     reading->count = 0;
-    return errno == ENOENT; /* nobody has made it yet */
+    return errno == ENOENT; /* no process has made it yet */
 }
 
 static void show(struct request *request, const struct top_reading *before,

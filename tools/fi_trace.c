@@ -115,6 +115,18 @@ static bool print(const struct trace_model *model, const struct request *request
     }
 }
 
+/* Text and summary have it in front. */
+static void warn(const struct trace_model *model, enum form form)
+{
+    for (int i = 0; i < model->file_count && form != FORM_TEXT && form != FORM_SUMMARY; i++) {
+        if (!trace_incomplete(model, i))
+            continue;
+        fprintf(stderr, "fi_trace: %s is not complete", model->files[i]->name);
+        trace_print_losses(model, i, ": ", stderr);
+        fputc('\n', stderr);
+    }
+}
+
 static bool is_trace(const char *path)
 {
     char magic[sizeof(WEFT_TRACE_MAGIC)] = "";
@@ -160,6 +172,7 @@ int main(int argc, char **argv)
     errno = ENOMEM;
     if (!trace_link(&model) || !print(&model, &request, out))
         fail("linking");
+    warn(&model, request.form);
     if (out != stdout && (fflush(out) || ferror(out)))
         fail(request.output);
     trace_free(&model);

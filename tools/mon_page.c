@@ -247,9 +247,10 @@ uint64_t mon_timed(const struct weft_monitor_times *times, const struct weft_mon
 uint64_t mon_quantile(const struct weft_monitor_times *times,
                       const struct weft_monitor_times *before, double part)
 {
-    uint64_t wanted = (uint64_t)((double)mon_timed(times, before) * part), seen = 0, end = 0;
+    const double exact = (double)mon_timed(times, before) * part;
+    uint64_t wanted = (uint64_t)exact, seen = 0, end = 0;
 
-    wanted = wanted ? wanted : 1;
+    wanted += (double)wanted < exact || !wanted; /* of two, p99 is the larger */
     for (unsigned i = 0; i < WEFT_MONITOR_BUCKETS && seen < wanted; i++) {
         uint64_t here = since(times->buckets[i], before ? before->buckets[i] : 0);
 

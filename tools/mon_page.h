@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Page files of the layer monitor (weft/monitor.h), read. What a file holds is not trusted: numbers
- * are checked, texts are made fit for a terminal. Files are copied with pread: one that is cut
- * short meanwhile is an error and no SIGBUS, and no memory is taken for its holes.
+ * Page files of the layer monitor (weft/monitor.h), read. The contents of a file are not trusted:
+ * numbers are checked, texts are made fit for a terminal. Files are copied with pread: one that is
+ * cut short meanwhile is an error and no SIGBUS, and no memory is taken for its holes.
  */
 #ifndef WEFT_MON_PAGE_H
 #define WEFT_MON_PAGE_H
@@ -49,7 +49,7 @@ struct mon_source mon_source_memory(const void *data, size_t len);
 bool mon_page_read(const struct mon_source *source, struct mon_page *page, char *why,
                    size_t why_size);
 
-/* What was accepted and has not completed; -1 where that cannot be known (entries without flags,
+/* Operations accepted and not completed; -1 where that cannot be known (entries without flags,
  * receives for several messages). */
 int64_t mon_depth(const struct mon_page *page, const struct mon_sum *sum, bool receives);
 /* ns that `part` (0 to 1) of the timed operations of a class took at most; 0: none was timed.

@@ -2,7 +2,7 @@
 /*
  * fi_pingpong, shared by its files. The two sides agree over an ordinary TCP connection (the
  * control channel, pp_control.c) and exchange messages over an endpoint (pp_fabric.c, pp_run.c).
- * What goes over both is what libfabric 1.17's program of this name sends, so either may be the
+ * Both sides send over both what libfabric 1.17's program of this name sends, so either may be the
  * other side.
  */
 #ifndef WEFT_TOOLS_PP_H

@@ -31,13 +31,45 @@ static bool is_server(const struct pp *pp)
 
 /* ---- Opening ---- */
 
+static int ask(const struct pp *pp, const char *node, uint64_t flags, struct fi_info **info)
+{
+    return fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, NULL, flags, pp->hints,
+                      info);
+}
+
+/* Names the types of endpoint with which the other options would have fitted. */
+static void suggest_types(struct pp *pp, const char *node, uint64_t flags)
+{
+    static const enum fi_ep_type types[] = {FI_EP_RDM, FI_EP_MSG, FI_EP_DGRAM};
+    static const char *const words[] = {"rdm", "msg", "dgram"};
+    enum fi_ep_type asked = pp->hints->ep_attr->type;
+    bool any = false;
+
+    setenv("FI_EXPLAIN", "0", 1); /* these questions are not the user's */
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        struct fi_info *info = NULL;
+
+        pp->hints->ep_attr->type = types[i];
+        if (types[i] == asked || ask(pp, node, flags, &info))
+            continue;
+        fi_freeinfo(info);
+        fprintf(stderr, "%s-e %s",
+                any                    ? " or "
+                : asked == FI_EP_DGRAM ? "without -e it is dgram that is asked for: try "
+                                       : "try ",
+                words[i]);
+        any = true;
+    }
+    fputs(any ? "\n" : "", stderr);
+    pp->hints->ep_attr->type = asked;
+}
+
 static int get_info(struct pp *pp, const char *node, uint64_t flags)
 {
-    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, NULL, flags,
-                         pp->hints, &pp->info);
+    int ret = ask(pp, node, flags, &pp->info);
 
     if (ret == -FI_ENODATA)
-        fputs("nothing fits these options; FI_EXPLAIN=1 in the environment says why\n", stderr);
+        suggest_types(pp, node, flags);
     return ret ? pp_failed("fi_getinfo", ret) : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a call of a trace is as an operation of a replay, or why it cannot be one. */
+/* The operation of a replay for a call of a trace, or why there is none. */
 #include <string.h>
 
 #include <rdma/fabric.h>

@@ -150,8 +150,8 @@ struct replay_groups *replay_groups_find(const struct trace_model *model, const 
     return groups;
 }
 
-/* What a member's two buffers hold, fi_collective(3): the count, that of all members, or nothing.
- */
+/* The sizes of a member's two buffers, fi_collective(3): the count, that of all members, or
+ * nothing. */
 static void set_extents(struct replay_op *op, const struct replay_join *join, uint64_t one)
 {
     const uint64_t all = one * join->size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who joined which group, in all processes: between the two files of groups. */
+/* The members of each group, in all processes: between the two files of groups. */
 #ifndef WEFT_REPLAY_GROUPS_H
 #define WEFT_REPLAY_GROUPS_H
 

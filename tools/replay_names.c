@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who has which address, as far as traces tell: an endpoint's own, and those behind the numbers of
- * an address vector. */
+/* The owners of addresses, as far as traces tell: an endpoint's own, and those behind the numbers
+ * of an address vector. */
 #include <stdlib.h>
 
 #include <rdma/fabric.h>

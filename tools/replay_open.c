@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process of a replay opens, and closes. */
+/* The objects that a process of a replay opens and closes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static bool open_memory(struct replay_player *player)
     return true;
 }
 
-/* What came into the receives of the program has to fit into these, whatever the stack's limit. */
+/* The messages that the program received have to fit into these, whatever the stack's limit. */
 static bool set_multi(struct replay_player *player, int number)
 {
     const struct replay_endpoint *it = &player->plan->endpoints[number];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who a peer is. A trace tells the addresses of endpoints whose program asked for them
- * (fi_getname), and what addresses were inserted (replay_names.c). Traces before version 4 do not,
- * and programs may know addresses from elsewhere:
+ * The process and endpoint behind a peer's address. A trace tells the addresses of endpoints whose
+ * program asked for them (fi_getname), and what addresses were inserted (replay_names.c). Traces
+ * before version 4 do not, and programs may know addresses from elsewhere:
  *
  * Most programs insert the addresses of all processes in one order: then a number means the same
  * process in every trace, and the numbers of the processes are those under which most messages that
- * are sent to somebody are received there, as far as tags and lengths tell (the search starts
+ * are sent to another are received there, as far as tags and lengths tell (the search starts
  * from the order of the files and swaps numbers for as long as that gets better). Where that does
  * not fit, a peer of an endpoint is the endpoint in which most of its messages arrived by the links
  * of the model; of two endpoints it is the other one. All that is left aside for addresses of a
- * group's members: a trace tells who those are.
+ * group's members: a trace tells these.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ struct replay_peers {
     int vote_count;
 };
 
-/* What a process sent to a number. */
+/* The messages that a process sent to a number. */
 struct pair {
     int from, number;
     struct histogram sent;
@@ -310,7 +310,7 @@ static int other_endpoint(const struct replay_plan *plan, int ep)
 
 /* ---- Groups ---- */
 
-/* A group that the endpoint has joined says who has an address. */
+/* A group that the endpoint has joined tells the owner of an address. */
 static int member_of(const struct replay_plan *plan, int ep, uint64_t peer)
 {
     const struct replay_process *process = &plan->processes[plan->endpoints[ep].process];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What fi_replay is to do, out of a linked model of trace files: for each process its operations,
- * and the order in which it posted them and saw them complete. What files hold is not trusted: all
- * indices and sizes of a plan are sound.
+ * The plan of fi_replay, made from a linked model of trace files: for each process its operations,
+ * and the order in which it posted them and saw them complete. The contents of files are not
+ * trusted: all indices and sizes of a plan are sound.
  */
 #ifndef WEFT_REPLAY_PLAN_H
 #define WEFT_REPLAY_PLAN_H

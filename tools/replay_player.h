@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process of a replay holds while it plays: of the rooms replay_run, _open and _post. */
+/* The state of a process of a replay while it plays: of the rooms replay_run, _open and _post. */
 #ifndef WEFT_REPLAY_PLAYER_H
 #define WEFT_REPLAY_PLAYER_H
 

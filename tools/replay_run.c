@@ -2,8 +2,9 @@
 /*
  * A process opens its endpoints, meets the others to exchange addresses, posts its operations in
  * the order of the trace, and before each waits for the completions that the program had seen by
- * then. Whoever has nothing left to do drives its endpoints until all have finished: the others may
- * need it. Where there are fewer processors than processes, one that waits makes room for them.
+ * then. A process that has nothing left to do drives its endpoints until all have finished: the
+ * others may need it. Where there are fewer processors than processes, one that waits makes room
+ * for them.
  */
 #include "replay_run.h"
 
@@ -91,7 +92,7 @@ void replay_moved(struct replay_player *player)
 /*
  * A message in a receive for several. A stack may give one back with more room left than that of
  * the recording did: then it is posted again, as the program waits for its messages before it posts
- * another. Who gets which message does not matter.
+ * another. It does not matter which receive gets which message.
  */
 static void got_message(struct replay_player *player, int number, uint64_t flags)
 {

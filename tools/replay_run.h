@@ -13,7 +13,7 @@ enum {
 
 /* In memory that all map; written by one each, read behind the meeting points. */
 struct replay_shared {
-    atomic_int met[3]; /* who has come to a meeting point */
+    atomic_int met[3]; /* processes that have come to a meeting point */
     atomic_int failed;
     atomic_uint moves; /* posts and completions, of all */
     struct replay_address {

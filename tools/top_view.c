@@ -10,7 +10,7 @@
 const char *const top_sort_names[TOP_SORTS + 1] = {"calls", "bytes", "latency", "queue",
                                                    "again", "pid",   NULL};
 
-/* What a line shows, of a process or of an object; rates where there was a reading before. */
+/* The figures of a line, of a process or of an object; rates where there was a reading before. */
 struct line {
     double calls, sent, received, again, done;
     uint64_t errors;
@@ -99,7 +99,7 @@ static int compare(const void *a, const void *b)
 {
     const struct item *one = a, *two = b;
 
-    /* Those that have ended come last. */
+    /* Ended processes come last. */
     if ((one->file->life == MON_RUNS) != (two->file->life == MON_RUNS))
         return one->file->life == MON_RUNS ? -1 : 1;
     if (one->key != two->key)
@@ -201,7 +201,7 @@ static const char *life_text(enum mon_life life)
     }
 }
 
-/* What comes to the closed ones was done before. */
+/* Counts that move to the closed ones are of before. */
 static bool shows(const struct mon_page *page, uint32_t object, bool rates)
 {
     const struct mon_object *it = &page->objects[object];
@@ -227,7 +227,7 @@ static void print_objects(FILE *out, const struct top_view *view, const struct i
         if (item->before && item->before->page->objects[i].serial == object->serial)
             then = &item->before->page->objects[i];
         line = line_of(page, &object->sum, then ? &then->sum : NULL, seconds);
-        /* What was posted is known of endpoints, what completed of queues. */
+        /* Endpoints know the posts, queues the completions. */
         line.tx = line.rx = -1;
         snprintf(who, sizeof(who), "  %s %u", i ? class_name(object->fclass) : "closed", i);
         print_line(out, view, who, "", &line, object->name);

@@ -9,7 +9,7 @@
 
 #include "trace_print.h"
 
-/* What the `tag` of a record is. */
+/* The meaning of a record's `tag`. */
 enum word {
     WORD_FLAGS,
     WORD_BIND, /* flags of fi_bind */

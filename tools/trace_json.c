@@ -59,6 +59,17 @@ static void name_thread(struct writer *writer, int file, int tid, const char *na
     fprintf(writer->out, ",\"args\":{\"sort_index\":%d}}", tid);
 }
 
+/* Beside the name of the process. */
+static void print_losses(struct writer *writer, int file)
+{
+    if (!trace_incomplete(writer->model, file))
+        return;
+    begin(writer, "M", file, 0, "process_labels");
+    fputs(",\"args\":{\"labels\":\"incomplete", writer->out);
+    trace_print_losses(writer->model, file, ", ", writer->out);
+    fprintf(writer->out, "\",\"overwritten\":%" PRIu64 "}}", writer->model->files[file]->lost);
+}
+
 static void print_tracks(struct writer *writer)
 {
     const struct trace_model *model = writer->model;
@@ -73,6 +84,7 @@ static void print_tracks(struct writer *writer)
         fputs(",\"args\":{\"name\":", writer->out);
         print_string(name, writer->out);
         fputs("}}", writer->out);
+        print_losses(writer, i);
         for (uint32_t layer = 0; layer < header->layer_count && layer < WEFT_TRACE_LAYERS;
              layer++) {
             snprintf(name, sizeof(name), "%s: control", header->layers[layer]);

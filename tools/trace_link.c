@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What belongs to what.
+ * Links between records.
  *
  * Calls inside of calls: a record says how many records were made inside of it, by its thread.
  * Operations: an accepted data transfer and the next completion in its layer and direction that has

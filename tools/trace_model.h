@@ -2,7 +2,7 @@
 /*
  * Trace files (weft/trace.h), read and linked: which call made which, which completion ended which
  * operation, which operation of an upper layer caused which of a lower one, which send arrived in
- * which receive of another process. What files hold is not trusted.
+ * which receive of another process. The contents of files are not trusted.
  */
 #ifndef WEFT_TRACE_MODEL_H
 #define WEFT_TRACE_MODEL_H
@@ -87,7 +87,7 @@ enum trace_class trace_class_of(const struct trace_model *model, const struct tr
 const char *trace_call(const struct trace_model *model, const struct trace_event *event);
 /* The same by the function of the headers, of which several are one call: "fi_enable". */
 const char *trace_what(const struct trace_model *model, const struct trace_event *event);
-/* What its layer stands on: "tcp;ofi_rxm". */
+/* The stack under its layer: "tcp;ofi_rxm". */
 const char *trace_layer(const struct trace_model *model, const struct trace_event *event);
 /* The object of a record, as WEFT_TRACE_NAMED. */
 uint64_t trace_object_of(const struct trace_event *event);

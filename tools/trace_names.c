@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What events are and what they are called. */
+/* Kinds of events and their names. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fi_trace makes of a linked model. Times are shown in microseconds from the first event. */
+/* The outputs of fi_trace from a linked model. Times are shown in microseconds from the first
+ * event. */
 #ifndef WEFT_TRACE_PRINT_H
 #define WEFT_TRACE_PRINT_H
 
@@ -20,7 +21,16 @@ bool trace_print_summary(const struct trace_model *model, struct trace_range ran
 bool trace_print_json(const struct trace_model *model, struct trace_range range, FILE *out);
 bool trace_print_svg(const struct trace_model *model, struct trace_range range, FILE *out);
 
+/* Is some of a file not there? And what: "; 5 older records were overwritten", each behind
+ * `before`.
+ */
+bool trace_incomplete(const struct trace_model *model, int file);
+void trace_print_losses(const struct trace_model *model, int file, const char *before, FILE *out);
+
 /* ---- Between the printers ---- */
+
+/* A line for each file, with what it has lost. */
+void trace_print_files(const struct trace_model *model, FILE *out);
 
 /* Rows of spans: those of one endpoint that overlap stand in several lanes. */
 struct trace_lanes {

@@ -9,7 +9,7 @@
 struct sample {
     const char *below, *what;
     unsigned layer;
-    int size_class; /* 0: no byte; n: 2^(n-1) to 2^n - 1 */
+    int size_class; /* 0: no byte; n: 2^(n-1) to 2^n - 1; -1: not known */
     int64_t ns;     /* -1: no completion */
     int refused;
 };
@@ -44,8 +44,8 @@ static void print_size(int class, char *text, size_t size)
     static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
     int low = class - 1;
 
-    if (!class)
-        snprintf(text, size, "0");
+    if (class < 1)
+        snprintf(text, size, class ? "?" : "0");
     else
         snprintf(text, size, "%u%s..", 1u << (low % 10), units[low / 10]);
 }
@@ -82,7 +82,40 @@ static void print_group(const struct sample *samples, int count, FILE *out)
         fprintf(out, " %10s %10s %10s %10s %12s\n", "-", "-", "-", "-", "-");
 }
 
-static int gather(const struct trace_model *model, struct trace_range range, struct sample *samples)
+/* The bytes that a receive got, not the room it had; of all its messages, where it has several. -1:
+ * nothing yet, or its queue does not say. */
+static int64_t *receive_sizes(const struct trace_model *model)
+{
+    int64_t *sizes = malloc((size_t)(model->op_count + 1) * sizeof(*sizes));
+
+    for (int i = 0; sizes && i < model->op_count; i++)
+        sizes[i] = -1;
+    for (int i = 0; sizes && i < model->event_count; i++) {
+        const struct trace_event *event = &model->events[i];
+
+        if (!trace_is_completion(event) || event->op == TRACE_NONE || !event->record.inside ||
+            event->record.len > INT64_MAX / 2)
+            continue;
+        if (sizes[event->op] < 0 || sizes[event->op] > INT64_MAX / 2)
+            sizes[event->op] = 0;
+        sizes[event->op] += (int64_t)event->record.len;
+    }
+    return sizes;
+}
+
+/* A message that the lower asks for a receive of (peer get_tag) has its own size. */
+static int class_of(const struct trace_model *model, const struct trace_event *event,
+                    const int64_t *receives)
+{
+    if (trace_class_of(model, event) != TRACE_RECV || trace_what(model, event)[0] != 'f')
+        return size_class(event->record.len);
+    if (event->op == TRACE_NONE || receives[event->op] < 0)
+        return -1;
+    return size_class((uint64_t)receives[event->op]);
+}
+
+static int gather(const struct trace_model *model, struct trace_range range,
+                  const int64_t *receives, struct sample *samples)
 {
     int count = 0;
 
@@ -97,7 +130,7 @@ static int gather(const struct trace_model *model, struct trace_range range, str
         sample->below = trace_layer(model, event);
         sample->what = trace_what(model, event);
         sample->layer = event->record.layer;
-        sample->size_class = size_class(event->record.len);
+        sample->size_class = class_of(model, event, receives);
         sample->ns = op && op->done != TRACE_NONE ? trace_op_end(model, op) - event->ns : -1;
         sample->refused = event->record.result < 0;
         count++;
@@ -108,11 +141,18 @@ static int gather(const struct trace_model *model, struct trace_range range, str
 bool trace_print_summary(const struct trace_model *model, struct trace_range range, FILE *out)
 {
     struct sample *samples = malloc((size_t)(model->event_count + 1) * sizeof(*samples));
-    int count = samples ? gather(model, range, samples) : 0;
+    int64_t *receives = receive_sizes(model);
+    int count;
 
-    if (!samples)
+    if (!samples || !receives) {
+        free(samples);
+        free(receives);
         return false;
+    }
+    count = gather(model, range, receives, samples);
+    free(receives);
     qsort(samples, (size_t)count, sizeof(*samples), by_group);
+    trace_print_files(model, out);
     fprintf(out, "# from the call to the completion, microseconds; sizes in bytes\n");
     fprintf(out, "%-24s %-18s %8s %8s %8s %10s %10s %10s %10s %12s\n", "# layer over", "operation",
             "size", "count", "refused", "min", "p50", "p99", "max", "sum");

@@ -11,7 +11,8 @@ enum {
     WIDTH = 1180,
     LEFT = 190,
     RIGHT = 20,
-    TOP = 46,
+    TOP = 46, /* and a line for each file of which records are lost */
+    LINE = 14,
     ROW = 26,
     BAR = 18,
     GAP = 14,
@@ -23,8 +24,8 @@ struct picture {
     const struct trace_lanes *lanes;
     struct trace_range range;
     FILE *out;
-    int *top; /* of each track */
-    int height;
+    int *top;         /* of each track */
+    int head, height; /* head: where the tracks begin */
 };
 
 static void print_xml(const char *text, FILE *out)
@@ -85,7 +86,7 @@ static void fit_range(struct picture *picture)
 static bool place_tracks(struct picture *picture)
 {
     const struct trace_lanes *lanes = picture->lanes;
-    int y = TOP;
+    int y = picture->head;
 
     picture->top = calloc((size_t)lanes->track_count + 1, sizeof(int));
     if (!picture->top)
@@ -115,20 +116,23 @@ static int64_t axis_step(int64_t span)
     return step;
 }
 
+/* Marked with the times that --text has, and --from takes. */
 static void draw_axis(const struct picture *picture)
 {
     int64_t from = picture->range.from, to = picture->range.to, step = axis_step(to - from);
     int bottom = picture->height - 28;
 
-    for (int64_t ns = 0; ns <= to - from; ns += step) {
-        double x = x_of(picture, from + ns);
+    for (int64_t ns = (from + step - 1) / step * step; ns <= to; ns += step) {
+        double x = x_of(picture, ns);
 
         fprintf(picture->out,
                 "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" class=\"grid\"/>"
-                "<text x=\"%.1f\" y=\"%d\" class=\"axis\">%g</text>\n",
-                x, TOP - 8, x, bottom, x, bottom + 14, (double)ns / 1000);
+                "<text x=\"%.1f\" y=\"%d\" class=\"axis\">%.*f</text>\n",
+                x, picture->head - 8, x, bottom, x, bottom + 14, step % 1000 ? 3 : 0,
+                (double)ns / 1000);
     }
-    fprintf(picture->out, "<text x=\"%d\" y=\"%d\" class=\"axis\">microseconds</text>\n",
+    fprintf(picture->out,
+            "<text x=\"%d\" y=\"%d\" class=\"axis\">microseconds since the first event</text>\n",
             LEFT + (WIDTH - LEFT - RIGHT) / 2, bottom + 27);
 }
 
@@ -238,7 +242,7 @@ static void draw_head(const struct picture *picture)
           ".send{fill:#2b6cb0}.recv{fill:#2f855a}.rma{fill:#b7791f}.other{fill:#888}"
           ".cause{stroke:#111;stroke-width:1.2;marker-end:url(#a)}"
           ".message{stroke:#c53030;stroke-width:1.2;stroke-dasharray:5 3;marker-end:url(#b)}"
-          ".key{font-size:11px;fill:#333}</style>\n"
+          ".lost{font-size:11px;fill:#c53030}.key{font-size:11px;fill:#333}</style>\n"
           "<defs>"
           "<marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
           "markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#111\"/></marker>"
@@ -256,12 +260,29 @@ static void draw_head(const struct picture *picture)
             LEFT);
 }
 
+static void draw_losses(const struct picture *picture)
+{
+    const struct trace_model *model = picture->model;
+    int y = TOP - 8;
+
+    for (int i = 0; i < model->file_count; i++) {
+        if (!trace_incomplete(model, i))
+            continue;
+        fprintf(picture->out, "<text x=\"%d\" y=\"%d\" class=\"lost\">process %" PRIu32, LEFT, y,
+                model->files[i]->header.pid);
+        trace_print_losses(model, i, ", ", picture->out);
+        fputs("</text>\n", picture->out);
+        y += LINE;
+    }
+}
+
 static void draw(const struct picture *picture)
 {
     const struct trace_model *model = picture->model;
     int bars = 0;
 
     draw_head(picture);
+    draw_losses(picture);
     draw_tracks(picture);
     draw_axis(picture);
     for (int i = 0; i < model->op_count && bars < BARS_MAX; i++) {
@@ -275,7 +296,7 @@ static void draw(const struct picture *picture)
             draw_arrows(picture, i);
     if (bars == BARS_MAX)
         fprintf(picture->out,
-                "<text x=\"%d\" y=\"34\" class=\"key\">Only the first %d operations are shown: "
+                "<text x=\"%d\" y=\"30\" class=\"key\">Only the first %d operations are shown: "
                 "choose a shorter range (--from, --to).</text>\n",
                 LEFT, BARS_MAX);
     fputs("</svg>\n", picture->out);
@@ -289,6 +310,9 @@ bool trace_print_svg(const struct trace_model *model, struct trace_range range, 
 
     if (!trace_lanes_init(&lanes, model, range))
         return false;
+    picture.head = TOP;
+    for (int i = 0; i < model->file_count; i++)
+        picture.head += trace_incomplete(model, i) ? LINE : 0;
     fit_range(&picture);
     ok = place_tracks(&picture);
     if (ok)

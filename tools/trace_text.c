@@ -119,7 +119,7 @@ static void print_completion(const struct trace_event *event, FILE *out)
         print_result(record->result, out);
 }
 
-/* Who is in it: "member 1 of 3: 0 1 2". */
+/* The members of a group: "member 1 of 3: 0 1 2". */
 static void print_group(const struct trace_model *model, const struct trace_event *event, FILE *out)
 {
     fprintf(out,
@@ -185,22 +185,36 @@ static void print_end(const struct trace_model *model, int index, FILE *out)
     fputc('\n', out);
 }
 
-/* A quick overview of the files stands in front. */
-static void print_files(const struct trace_model *model, FILE *out)
+bool trace_incomplete(const struct trace_model *model, int file)
+{
+    const struct trace_file_info *info = model->files[file];
+
+    return info->lost || info->truncated || info->header.rings_refused || info->header.rings_reused;
+}
+
+void trace_print_losses(const struct trace_model *model, int file, const char *before, FILE *out)
+{
+    const struct trace_file_info *info = model->files[file];
+    const struct weft_trace_header *header = &info->header;
+
+    if (info->lost)
+        fprintf(out, "%s%" PRIu64 " older records were overwritten", before, info->lost);
+    if (info->truncated)
+        fprintf(out, "%srecords of %" PRIu32 " threads are damaged or missing", before,
+                info->truncated);
+    if (header->rings_refused || header->rings_reused)
+        fprintf(out, "%s%" PRIu32 " threads are not in it", before,
+                header->rings_refused + header->rings_reused);
+}
+
+void trace_print_files(const struct trace_model *model, FILE *out)
 {
     for (int i = 0; i < model->file_count; i++) {
         const struct weft_trace_header *header = &model->files[i]->header;
 
         fprintf(out, "# %s: %s, process %" PRIu32 " on %s, %" PRIu32 " threads",
                 model->files[i]->name, header->program, header->pid, header->host, header->rings);
-        if (model->files[i]->lost)
-            fprintf(out, "; %" PRIu64 " older records were overwritten", model->files[i]->lost);
-        if (model->files[i]->truncated)
-            fprintf(out, "; records of %" PRIu32 " threads are damaged or missing",
-                    model->files[i]->truncated);
-        if (header->rings_refused || header->rings_reused)
-            fprintf(out, "; %" PRIu32 " threads are not in it",
-                    header->rings_refused + header->rings_reused);
+        trace_print_losses(model, i, "; ", out);
         fputc('\n', out);
     }
 }
@@ -209,7 +223,7 @@ void trace_print_text(const struct trace_model *model, struct trace_range range,
 {
     char object[32];
 
-    print_files(model, out);
+    trace_print_files(model, out);
     fprintf(out, "#%13s %6s  %-24s %-10s\n", "time us", "thread", "layer over", "object");
     for (int i = 0; i < model->event_count; i++) {
         int index = model->order[i];
@@ -235,11 +249,24 @@ static void print_field(const char *text, FILE *out)
     fputc(',', out);
 }
 
+/* Of what is not there: a row of each file, before the others. len: records. */
+static void print_lost_row(const struct trace_model *model, int file, FILE *out)
+{
+    if (!model->files[file]->lost)
+        return;
+    fprintf(out,
+            "0,%" PRIu32 ",-1,-1,,0,overwritten,0,%" PRIu64
+            ",0,0x0,0x0,0x0,0x0,0x0,-1,-1,-1,0x0,0x0,\n",
+            model->files[file]->header.pid, model->files[file]->lost);
+}
+
 void trace_print_csv(const struct trace_model *model, struct trace_range range, FILE *out)
 {
     fputs("ns,process,thread,layer,below,object,what,result,len,peer,tag,context,buf,flags,data,"
           "operation,cause,parent,key,elements,members\n",
           out);
+    for (int i = 0; i < model->file_count; i++)
+        print_lost_row(model, i, out);
     for (int i = 0; i < model->event_count; i++) {
         int index = model->order[i];
         const struct trace_event *event = &model->events[index];

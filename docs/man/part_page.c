@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "compose/registry.h"
-#include "core/param.h"
-#include "core/part.h"
+#include "core/param/param.h"
+#include "core/part/part.h"
 
 /* Text that roff shall print as it stands, without a line end. A dot or quote that starts a line,
  * and every backslash, mean something to roff. */
@@ -112,8 +112,8 @@ static void print_place(const struct part *part)
     if (part->transparent)
         puts("It changes nothing of what its lower offers, so it may stand anywhere,\n"
              "any number of times.");
-    print_endpoint_types("It gives ", part->gives);
-    print_endpoint_types("It stands on ", part->stands_on);
+    print_endpoint_types("It gives ", part->provides_ep);
+    print_endpoint_types("It stands on ", part->requires_ep);
     if (part->hidden)
         puts("It is used only where it is named.");
     if (part->prov_name && strcmp(part->prov_name, part->name)) {

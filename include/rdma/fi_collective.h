@@ -44,7 +44,7 @@ struct fi_collective_attr {
     uint64_t mode;
 };
 
-/* What fi_join gets as the address with FI_COLLECTIVE. */
+/* The address argument of fi_join with FI_COLLECTIVE. */
 struct fi_collective_addr {
     const struct fid_av_set *set;
     fi_addr_t coll_addr;

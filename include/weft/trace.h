@@ -25,7 +25,7 @@ enum {
     WEFT_TRACE_RING_HEAD = 4096, /* bytes before the records of a ring */
 };
 
-/* What a record is. From WEFT_TRACE_CALL on: a call, whose name is in the header. */
+/* The kind of a record. From WEFT_TRACE_CALL on: a call, whose name is in the header. */
 enum weft_trace_kind {
     WEFT_TRACE_NONE,
     WEFT_TRACE_MORE,       /* further arguments of the record before */
@@ -62,16 +62,24 @@ enum weft_trace_clock {
  * inside       records made inside of it  -    flags, low 32 bits  event           entries
  * result       result          -               0 or -error         0 or -error     result
  *
- * A call that opens an object, or is given one: WEFT_TRACE_NAMED in `buf`.
- * "address", among the names of calls, is none: `tag` is a number for an address of the network,
- * the same wherever that address is; of an endpoint (`object`) it is its own, of an address vector
- * what `peer` leads to. A call of a collective: `len` is its count, `peer` the address of its
- * group. Its MORE: buf flags, len the buffer of results, peer the root. A registration of memory,
- * in its MORE: buf flags, len the first address, peer the access rights; files of older releases
- * have none. FI_JOIN_COMPLETE: `len` is the number of members, `peer` the address of the group,
- * `tag` its object as WEFT_TRACE_NAMED, which the call (fi_join) has in `buf`. Its first MORE: buf
- * the member that the endpoint is, len a number that all members have in common. Further ones: the
- * first members, four each in buf, len, peer, tag.
+ * Fields of certain calls and events; MORE is the record behind them:
+ *
+ *   a call that opens an object, or takes one    buf: WEFT_TRACE_NAMED
+ *   "address", among the names of calls          no call. tag: a number for an address of the
+ *                                                network, the same wherever that address is. Of an
+ *                                                endpoint (object) it is its own, of an address
+ *                                                vector the one at `peer`
+ *   a collective                                 len: its count; peer: the address of its group.
+ *                                                MORE: buf flags, len the buffer of results, peer
+ *                                                the root
+ *   a registration of memory                     MORE: buf flags, len the first address, peer the
+ *                                                access rights; older releases write none
+ *   FI_JOIN_COMPLETE                             len: the number of members; peer: the address of
+ *                                                the group; tag: its object as WEFT_TRACE_NAMED,
+ *                                                which fi_join has in buf. First MORE: buf the
+ *                                                member that the endpoint is, len a number that
+ *                                                all members share. Further MOREs: the first
+ *                                                members, four each in buf, len, peer, tag
  */
 struct weft_trace_record {
     uint64_t time; /* ticks: when it was called, or came */

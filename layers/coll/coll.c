@@ -6,7 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
 #include "layers/coll/coll_tag.h"
 
 /* ---- Infos ---- */
@@ -27,7 +27,7 @@ static void need_context(uint64_t *caps, uint64_t more)
 
 static struct fi_info *lower_hints(const struct fi_info *info)
 {
-    struct fi_info *need = cover_hints(info, FI_COLLECTIVE);
+    struct fi_info *need = layer_hints(info, FI_COLLECTIVE);
 
     if (!need)
         return NULL;
@@ -42,10 +42,7 @@ static struct fi_info *lower_hints(const struct fi_info *info)
     if (need->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
         need->ep_attr->mem_tag_format = 0;
     need->mode &= ~FI_LOCAL_MR; /* scratch is not registered */
-    if (need->domain_attr->mr_mode != INFO_ANY_MR_MODE)
-        need->domain_attr->mr_mode &= ~FI_MR_LOCAL;
-    else
-        need->domain_attr->mr_mode = INFO_ANY_MR_MODE & ~FI_MR_LOCAL;
+    need->domain_attr->mr_mode &= ~FI_MR_LOCAL;
     return need;
 }
 
@@ -89,7 +86,7 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
                     "shared receive context (rx_ctx_cnt FI_SHARED_CONTEXT)");
         return -FI_ENODATA;
     }
-    mine = cover_offer(lower, shares(req, lower) ? 0 : FI_COLLECTIVE);
+    mine = layer_offer(lower, shares(req, lower) ? 0 : FI_COLLECTIVE);
     if (!mine)
         return -FI_ENOMEM;
     /* Work at the lower's domain would name counters of this one. */
@@ -106,7 +103,7 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
 
 /* ---- Endpoints and domains ---- */
 
-static int domain_opened(struct cover_domain *cover)
+static int domain_opened(struct layer_domain *cover)
 {
     struct coll_domain *domain = (struct coll_domain *)cover;
 
@@ -121,7 +118,7 @@ static int domain_opened(struct cover_domain *cover)
     return 0;
 }
 
-static void domain_closing(struct cover_domain *cover)
+static void domain_closing(struct layer_domain *cover)
 {
     struct coll_domain *domain = (struct coll_domain *)cover;
 
@@ -133,23 +130,24 @@ bool coll_ep_collects(const struct coll_ep *ep)
 {
     const struct fi_info *info = ep->cover.info;
 
-    return cover_ep_class(&ep->cover) == FI_CLASS_EP && info->caps & FI_COLLECTIVE &&
+    return layer_ep_class(&ep->cover) == FI_CLASS_EP && info->caps & FI_COLLECTIVE &&
            info->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT;
 }
 
-static int ep_opened(struct cover_ep *cover)
+static int ep_opened(struct layer_ep *cover)
 {
     struct coll_ep *ep = (struct coll_ep *)cover;
 
     list_init(&ep->groups);
     list_init(&ep->controls);
     list_init(&ep->todo);
-    if (coll_ep_collects(ep))
-        cover->pass->fid.collective = &coll_ops;
+    ep->collects = coll_ep_collects(ep);
+    if (ep->collects)
+        cover->hook->base.groups |= OP_GROUP_COLLECTIVE;
     return 0;
 }
 
-static int ep_enabled(struct cover_ep *cover)
+static int ep_enabled(struct layer_ep *cover)
 {
     struct coll_ep *ep = (struct coll_ep *)cover;
 
@@ -161,7 +159,7 @@ static int ep_enabled(struct cover_ep *cover)
     return 0;
 }
 
-static void ep_closed(struct cover_ep *cover)
+static void ep_closed(struct layer_ep *cover)
 {
     struct coll_ep *ep = (struct coll_ep *)cover;
 
@@ -174,15 +172,15 @@ static void ep_closed(struct cover_ep *cover)
 
 /* ---- The part ---- */
 
-static struct pass_ops tables;
+static struct hook_ops tables;
 
-static const struct cover_ops ops = {
+static const struct layer_ops ops = {
     .domain_size = sizeof(struct coll_domain),
     .ep_size = sizeof(struct coll_ep),
     .item_size = sizeof(struct coll_item),
     .tags = COLL_TAGS,
     .adds = FI_COLLECTIVE,
-    .pass = &tables,
+    .hook = &tables,
     .lower_hints = lower_hints,
     .domain_opened = domain_opened,
     .domain_closing = domain_closing,
@@ -196,7 +194,7 @@ static const struct cover_ops ops = {
 
 static void fill_tables(void)
 {
-    cover_tables(&tables);
+    layer_tables(&tables);
     coll_set_tables(&tables);
     coll_eq_tables(&tables);
     coll_ep_tables(&tables);
@@ -207,7 +205,7 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, fill_tables);
-    return cover_open_fabric(args, fabric, context, &ops);
+    return layer_open_fabric(args, fabric, context, &ops);
 }
 
 extern const struct part coll_part;
@@ -238,8 +236,8 @@ const struct part coll_part = {
         "Scalable endpoints and shared contexts pass, but a member of a group is an endpoint of "
         "its own: fi_join of another answers -FI_EOPNOTSUPP.",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
     .adds = FI_COLLECTIVE,
     .needs = needs,
     .offer = offer,

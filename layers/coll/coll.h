@@ -3,14 +3,14 @@
  * Collectives over tagged messages of the lower. A group's members exchange messages whose tags are
  * disjoint from the application's (coll_tag.h); each collective runs its schedule (coll_plan.h) as
  * the messages of a round end. Everything but sets of addresses and event queues is guarded by the
- * domain's unit. See docs/design/coll.md.
+ * domain's progress domain. See docs/design/coll.md.
  */
 #ifndef WEFT_COLL_H
 #define WEFT_COLL_H
 
 #include <rdma/fi_collective.h>
 
-#include "core/cover.h"
+#include "core/layer/layer.h"
 #include "layers/coll/coll_plan.h"
 
 enum {
@@ -22,20 +22,21 @@ enum {
 };
 
 struct coll_domain {
-    struct cover_domain cover;
-    struct pool ops;            /* struct coll_op */
-    struct list ready, stalled; /* struct coll_op.todo: to go on; to be posted again */
-    struct list controls;       /* struct coll_item.todo: to be posted */
-    struct list breaking;       /* struct coll_group.todo */
-    struct list deaf;           /* struct coll_ep.todo: without a receive for controls */
-    struct list active;         /* struct coll_op.all */
-    struct unit_source timer;   /* fd -1: not made yet */
-    int64_t due_ms;             /* next look at who is silent; 0: none */
+    struct layer_domain cover;
+    struct pool ops;              /* struct coll_op */
+    struct list ready, stalled;   /* struct coll_op.todo: to go on; to be posted again */
+    struct list controls;         /* struct coll_item.todo: to be posted */
+    struct list breaking;         /* struct coll_group.todo */
+    struct list deaf;             /* struct coll_ep.todo: without a receive for controls */
+    struct list active;           /* struct coll_op.all */
+    struct progress_source timer; /* fd -1: not made yet */
+    int64_t due_ms;               /* next look at silent members; 0: none */
 };
 
 struct coll_ep {
-    struct cover_ep cover;
-    struct pass_eq *eq;
+    struct layer_ep cover;
+    bool collects; /* opened for collectives */
+    struct hook_eq *eq;
     struct list groups;        /* struct coll_group.link */
     struct coll_group **by_id; /* id_count of them; NULL: free */
     size_t id_count, next_id;
@@ -44,13 +45,13 @@ struct coll_ep {
     bool enabled;
 };
 
-/* What is known of a join that its queue has not told yet. Guarded by the queue's mutex. */
+/* A join that its queue has not told yet. Guarded by the queue's mutex. */
 struct coll_event {
     struct list link; /* in coll_eq.joining, .done, .failed, or none */
     struct fid *fid;
     void *context;
     uint64_t serial;
-    bool driven; /* by who reads the queue: there is no upper with a lock of its own */
+    bool driven; /* by readers of the queue: there is no upper with a lock of its own */
     int err;
 };
 
@@ -124,7 +125,7 @@ struct coll_item {
 
 static inline struct coll_ep *coll_ep_of(struct fid_ep *fid)
 {
-    return (struct coll_ep *)cover_ep_of(fid);
+    return (struct coll_ep *)layer_ep_of(fid);
 }
 
 static inline struct coll_domain *coll_domain_of(struct coll_ep *ep)
@@ -140,7 +141,7 @@ bool coll_ep_collects(const struct coll_ep *ep);
 
 /* ---- coll_op.c ---- */
 
-/* What a collective is asked to do, checked. */
+/* The arguments of a collective, checked. */
 struct coll_request {
     struct coll_plan plan;
     size_t element;
@@ -161,9 +162,9 @@ void coll_op_fail(struct coll_op *op, int err);
 /* Its endpoint is gone: nothing will be reported. */
 void coll_op_discard(struct coll_op *op);
 
-void coll_completed(struct cover_domain *domain, const struct cover_done *done);
-void coll_pump(struct cover_domain *domain);
-bool coll_busy(struct cover_domain *domain);
+void coll_completed(struct layer_domain *domain, const struct layer_done *done);
+void coll_pump(struct layer_domain *domain);
+bool coll_busy(struct layer_domain *domain);
 /* For op->todo: by the next pump it goes on. */
 void coll_op_ready(struct coll_op *op);
 
@@ -176,7 +177,7 @@ void coll_timer_arm(struct coll_domain *domain);
 /* Posts the receive for controls; false: to be tried again. */
 bool coll_listen(struct coll_ep *ep);
 void coll_ping(struct coll_group *group, uint32_t peer);
-void coll_control_completed(struct coll_item *item, const struct cover_done *done);
+void coll_control_completed(struct coll_item *item, const struct layer_done *done);
 void coll_controls_post(struct coll_domain *domain);
 /* The next pump breaks the group; tell: and lets the other members know. */
 void coll_group_break(struct coll_group *group, int err, bool tell);
@@ -196,8 +197,8 @@ int coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_m
 
 struct coll_set {
     struct fid_av_set fid;
-    struct pass_av *av;
-    struct cover_domain *domain;
+    struct hook_av *av;
+    struct layer_domain *domain;
     fi_addr_t *addrs;
     size_t count, room;
     uint64_t allowed;
@@ -206,7 +207,7 @@ struct coll_set {
     fi_addr_t addr; /* what fi_av_set_addr gives */
 };
 
-void coll_set_tables(struct pass_ops *tables);
+void coll_set_tables(struct hook_ops *tables);
 /* NULL: not one of ours. */
 const struct coll_set *coll_set_of(const struct fid_av_set *fid);
 /* The endpoint's place in the set, and a hash of all members. -FI_EINVAL: it is not in it. */
@@ -214,19 +215,20 @@ int coll_set_rank(const struct coll_set *set, struct coll_ep *ep, uint32_t *rank
 
 /* ---- coll_eq.c ---- */
 
-void coll_eq_tables(struct pass_ops *tables);
+void coll_eq_tables(struct hook_ops *tables);
 /* The endpoint's queue; NULL: none any more. */
-void coll_eq_bind(struct coll_ep *ep, struct pass_eq *eq);
+void coll_eq_bind(struct coll_ep *ep, struct hook_eq *eq);
 /* A join that its queue will hear of; the group's. -FI_ENOEQ */
-int coll_event_begin(struct coll_group *group, struct pass_eq *eq);
+int coll_event_begin(struct coll_group *group, struct hook_eq *eq);
 void coll_event_end(struct coll_group *group, int err);
 /* Nothing of the group is told any more. */
 void coll_event_forget(struct coll_group *group);
 
 /* ---- coll_ep.c ---- */
 
-extern struct fi_ops_collective coll_ops;
-void coll_ep_tables(struct pass_ops *tables);
+/* struct ep.post of its endpoints. */
+ssize_t coll_post(struct ep *ep, struct op *op);
+void coll_ep_tables(struct hook_ops *tables);
 int coll_query(struct fid_domain *domain, enum fi_collective_op coll,
                struct fi_collective_attr *attr, uint64_t flags);
 

@@ -7,24 +7,15 @@
  */
 #include <errno.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
 /* ---- The timer ---- */
-
-/* Cheaper than clock_ms, and as good for seconds. */
-static int64_t coarse_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void look_after(struct coll_op *op, int64_t now)
 {
@@ -40,7 +31,7 @@ static void look_after(struct coll_op *op, int64_t now)
     }
 }
 
-static void timer_progress(struct unit_source *source)
+static void timer_progress(struct progress_source *source)
 {
     struct coll_domain *domain = object_of(source, struct coll_domain, timer);
     int64_t now;
@@ -48,13 +39,13 @@ static void timer_progress(struct unit_source *source)
 
     if (!domain->due_ms)
         return;
-    now = coarse_ms();
+    now = clock_coarse_ms();
     if (now < domain->due_ms)
         return;
     domain->due_ms = 0;
     if (read(source->fd, &count, sizeof(count)) < 0)
         count = 0; /* the coarse clock was ahead of the timer */
-    /* Those that wait to be posted again are many enough. */
+    /* Enough operations wait to be posted again. */
     if (list_empty(&domain->controls)) {
         list_for_each (pos, &domain->active)
             look_after(list_item(pos, struct coll_op, all), now);
@@ -63,7 +54,7 @@ static void timer_progress(struct unit_source *source)
         coll_timer_arm(domain);
 }
 
-static int timer_trywait(struct unit_source *source)
+static int timer_trywait(struct progress_source *source)
 {
     return 0;
 }
@@ -77,10 +68,10 @@ int coll_timer_open(struct coll_domain *domain)
     domain->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (domain->timer.fd < 0)
         return -errno;
-    domain->timer.progress = timer_progress;
+    domain->timer.poll = timer_progress;
     domain->timer.trywait = timer_trywait;
     list_init(&domain->timer.link);
-    rc = unit_attach(domain->cover.unit, &domain->timer);
+    rc = progress_attach(domain->cover.progress, &domain->timer);
     if (rc) {
         close(domain->timer.fd);
         domain->timer.fd = -1;
@@ -92,7 +83,7 @@ void coll_timer_close(struct coll_domain *domain)
 {
     if (domain->timer.fd < 0)
         return;
-    unit_detach(domain->cover.unit, &domain->timer);
+    progress_detach(domain->cover.progress, &domain->timer);
     close(domain->timer.fd);
     domain->timer.fd = -1;
 }
@@ -103,7 +94,7 @@ void coll_timer_arm(struct coll_domain *domain)
 
     if (domain->due_ms)
         return;
-    domain->due_ms = coarse_ms() + COLL_PING_MS;
+    domain->due_ms = clock_coarse_ms() + COLL_PING_MS;
     timerfd_settime(domain->timer.fd, 0, &later, NULL);
 }
 
@@ -143,7 +134,7 @@ bool coll_listen(struct coll_ep *ep)
         .context = item,
     };
 
-    if (item && !fi_trecvmsg(ep->cover.pass->lower, &msg, FI_COMPLETION))
+    if (item && !fi_trecvmsg(ep->cover.hook->lower, &msg, FI_COMPLETION))
         return true;
     if (item)
         item_free(item);
@@ -178,7 +169,7 @@ static int post_control(struct coll_item *item)
         .context = item,
     };
 
-    return (int)fi_tsendmsg(item->ep->cover.pass->lower, &msg, FI_COMPLETION);
+    return (int)fi_tsendmsg(item->ep->cover.hook->lower, &msg, FI_COMPLETION);
 }
 
 /* A member that cannot be reached ends the group; that it could not be told of the end is no news.
@@ -219,12 +210,12 @@ static void heard(struct coll_ep *ep, uint64_t tag)
         coll_group_break(group, code ? code : FI_ECONNABORTED, false);
 }
 
-void coll_control_completed(struct coll_item *item, const struct cover_done *done)
+void coll_control_completed(struct coll_item *item, const struct layer_done *done)
 {
     struct coll_ep *ep = item->ep;
     bool listens = item->kind == COLL_ITEM_LISTEN;
 
-    cover_uncounted(&ep->cover, listens ? REPORT_RECV : REPORT_SEND, done->error);
+    layer_uncounted(&ep->cover, listens ? BIND_RECV : BIND_SEND, done->error);
     if (!listens) {
         if (done->error)
             unreachable(item, done->error->err ? done->error->err : FI_EIO);

@@ -4,9 +4,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/info.h"
-#include "core/post.h"
+#include "core/info/info.h"
+#include "core/op/atomic.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
@@ -75,8 +74,22 @@ static enum coll_algorithm algorithm_of(enum fi_collective_op coll, uint32_t siz
     }
 }
 
+/* A collective, in the form that all of them have. */
+struct asked {
+    enum fi_collective_op coll;
+    const void *in;
+    void *out; /* of a broadcast the only one */
+    size_t count;
+    void *in_desc, *out_desc;
+    fi_addr_t group, root;
+    enum fi_datatype datatype;
+    enum fi_op op;
+    uint64_t flags;
+    void *context;
+};
+
 /* -FI_EOPNOTSUPP for a type or an operation that the collective does not take. */
-static int check_kind(const struct post_collective *asked)
+static int check_kind(const struct asked *asked)
 {
     if (asked->coll == FI_BARRIER)
         return 0;
@@ -87,7 +100,7 @@ static int check_kind(const struct post_collective *asked)
 
 /* The largest message, and all that a member holds, in bytes. */
 static int check_size(const struct coll_ep *ep, const struct coll_group *group,
-                      const struct post_collective *asked, size_t element)
+                      const struct asked *asked, size_t element)
 {
     size_t bytes;
 
@@ -110,11 +123,11 @@ static int find_root(const struct coll_group *group, fi_addr_t addr, uint32_t *r
 }
 
 static int check_group(struct coll_ep *ep, const struct coll_group *group,
-                       const struct post_collective *asked)
+                       const struct asked *asked)
 {
     size_t outstanding = 0;
 
-    if (!ep->enabled || unit_forked(ep->cover.domain->unit))
+    if (!ep->enabled || progress_forked(ep->cover.domain->progress))
         return -FI_EOPBADSTATE;
     if (!group || !group->joined)
         return -FI_EINVAL;
@@ -128,14 +141,14 @@ static int check_group(struct coll_ep *ep, const struct coll_group *group,
 }
 
 /* In place: what others still need must not be written over. */
-static int check_buffers(const struct coll_group *group, const struct post_collective *asked)
+static int check_buffers(const struct coll_group *group, const struct asked *asked)
 {
     bool spread = asked->coll == FI_ALLTOALL || asked->coll == FI_REDUCE_SCATTER;
 
     return spread && group->size > 1 && asked->count && asked->in == asked->out ? -FI_EINVAL : 0;
 }
 
-static int start(struct coll_ep *ep, const struct post_collective *asked)
+static int start(struct coll_ep *ep, const struct asked *asked)
 {
     struct coll_group *group = coll_group_find(ep, asked->group);
     size_t element = asked->coll == FI_BARRIER ? 1 : atomic_size(asked->datatype);
@@ -149,7 +162,7 @@ static int start(struct coll_ep *ep, const struct post_collective *asked)
         .in_desc = asked->in_desc,
         .out_desc = asked->out_desc,
         .context = asked->context,
-        .wanted = report_wanted(ep->cover.report.tx_selective, flags),
+        .wanted = completion_wanted(ep->cover.binding.tx_selective, flags),
     };
     uint32_t root = 0;
     int rc = check_group(ep, group, asked);
@@ -177,36 +190,73 @@ static int start(struct coll_ep *ep, const struct post_collective *asked)
     return rc;
 }
 
-static ssize_t post_collective(struct fid_ep *fid, const struct post_collective *asked)
+/* One segment on either side; a broadcast has one buffer for both. -FI_EINVAL. */
+static int read_op(struct asked *asked, const struct op *op)
 {
-    struct coll_ep *ep = coll_ep_of(fid);
-    int rc = asked->flags & FI_TRIGGER ? -FI_ENOSYS : check_kind(asked);
+    const struct fi_ioc *in = op->count ? op->ioc : NULL;
+    const struct op_operand *result = &op->result;
+    bool broadcasts = op->collective == FI_BROADCAST;
 
-    if (rc)
-        return rc;
-    unit_lock(ep->cover.domain->unit);
-    rc = start(ep, asked);
-    unit_unlock(ep->cover.domain->unit);
-    return rc;
-}
-
-/* ---- The operations ---- */
-
-/* What the endpoint was opened with is added when one starts. */
-static uint64_t tx_flags(struct fid_ep *ep)
-{
+    if (op->count > 1 || result->count > 1 || (unsigned)op->collective > FI_GATHER)
+        return -FI_EINVAL;
+    *asked = (struct asked){
+        .coll = op->collective,
+        .in = in ? in->addr : NULL,
+        .out = result->count      ? result->ioc->addr
+               : broadcasts && in ? in->addr
+                                  : NULL,
+        .count = in              ? in->count
+                 : result->count ? result->ioc->count
+                                 : 0,
+        .in_desc = in && op->desc ? op->desc[0] : NULL,
+        .out_desc = result->count && result->desc ? result->desc[0] : NULL,
+        .group = op->peer,
+        .root = op->root,
+        .datatype = op->datatype,
+        .op = op->op,
+        .flags = op->flags,
+        .context = op->context,
+    };
+    if (broadcasts)
+        asked->out_desc = asked->in_desc;
+    if (op->collective == FI_SCATTER && result->count)
+        asked->count = result->ioc->count;
     return 0;
 }
 
-#include "core/post_collective.inc"
+/* The flags that the endpoint was opened with are added when it starts. */
+static ssize_t post_collective(struct coll_ep *ep, const struct op *op)
+{
+    struct asked asked;
+    int rc = read_op(&asked, op);
 
-struct fi_ops_collective coll_ops = {.size = sizeof(coll_ops), POST_COLLECTIVE};
+    if (!rc)
+        rc = asked.flags & FI_TRIGGER ? -FI_ENOSYS : check_kind(&asked);
+    if (rc)
+        return rc;
+    progress_lock(ep->cover.domain->progress);
+    rc = start(ep, &asked);
+    progress_unlock(ep->cover.domain->progress);
+    return rc;
+}
+
+/* Receives of the application match no message of ours. */
+ssize_t coll_post(struct ep *base, struct op *op)
+{
+    struct coll_ep *ep = coll_ep_of(&base->fid);
+
+    if (op->group == OP_GROUP_COLLECTIVE)
+        return ep->collects ? post_collective(ep, op) : -FI_ENOSYS;
+    if (op->group == OP_GROUP_TRECV)
+        op->ignore &= ~COLL_TAGS;
+    return layer_post(base, op);
+}
 
 int coll_query(struct fid_domain *fid, enum fi_collective_op coll, struct fi_collective_attr *attr,
                uint64_t flags)
 {
-    struct cover_domain *domain = cover_domain_of(fid);
-    struct post_collective asked = {.coll = coll};
+    struct layer_domain *domain = layer_domain_of(fid);
+    struct asked asked = {.coll = coll};
     size_t size;
     int rc;
 
@@ -227,42 +277,19 @@ int coll_query(struct fid_domain *fid, enum fi_collective_op coll, struct fi_col
     return 0;
 }
 
-/* ---- Receives of the application: they match no message of ours ---- */
+/* ---- Tables ---- */
 
-static struct fi_ops_tagged cover_tagged;
-
-static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
-                           uint64_t tag, uint64_t ignore, void *context)
-{
-    return cover_tagged.recv(ep, buf, len, desc, src, tag, ignore & ~COLL_TAGS, context);
-}
-
-static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-                            fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
-{
-    return cover_tagged.recvv(ep, iov, desc, count, src, tag, ignore & ~COLL_TAGS, context);
-}
-
-static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-    struct fi_msg_tagged own = *msg;
-
-    own.ignore &= ~COLL_TAGS;
-    return cover_tagged.recvmsg(ep, &own, flags);
-}
-
-static struct fi_ops_tagged tagged_ops;
 static struct fi_ops_cm cm_ops, cover_cm;
 static struct fi_ops ep_fid_ops, *cover_fid;
 
 static int bind_eq(struct fid *fid, struct fid *target, uint64_t flags)
 {
-    struct coll_ep *ep = *pass_hook(fid);
+    struct coll_ep *ep = *hook_own(fid);
     int rc =
         target->fclass == FI_CLASS_EQ && ep->eq ? -FI_EINVAL : cover_fid->bind(fid, target, flags);
 
     if (!rc && target->fclass == FI_CLASS_EQ)
-        coll_eq_bind(ep, object_of(target, struct pass_eq, fid.fid));
+        coll_eq_bind(ep, object_of(target, struct hook_eq, fid.fid));
     return rc;
 }
 
@@ -273,19 +300,14 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
                                  : cover_cm.join(ep, addr, flags, mc, context);
 }
 
-void coll_ep_tables(struct pass_ops *tables)
+void coll_ep_tables(struct hook_ops *tables)
 {
-    cover_tagged = *tables->tagged;
-    tagged_ops = cover_tagged;
-    tagged_ops.recv = tagged_recv;
-    tagged_ops.recvv = tagged_recvv;
-    tagged_ops.recvmsg = tagged_recvmsg;
+    tables->post = coll_post;
     cover_fid = tables->ep_fid;
     ep_fid_ops = *cover_fid;
     ep_fid_ops.bind = bind_eq;
     cm_ops = cover_cm = *tables->cm;
     cm_ops.join = ep_join;
-    tables->tagged = &tagged_ops;
     tables->ep_fid = &ep_fid_ops;
     tables->cm = &cm_ops;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Joins that have ended, told by the lower's event queue: a mark in it, which has the number of the
- * event, keeps the order and wakes who waits. What the mark stands for is in a list of ours, so
- * that a group can be closed before it is read, and an error can be told, which the lower's queue
+ * event, keeps the order and wakes waiters. The group that it stands for is in a list of ours, so
+ * that it can be closed before it is read, and an error can be told, which the lower's queue
  * cannot be given. Reading the queue drives the endpoints that join.
  */
 #include <stdlib.h>
@@ -32,23 +32,23 @@ union mark {
 
 static struct coll_eq *own_of(struct fid_eq *fid)
 {
-    return object_of(fid, struct pass_eq, fid)->hook;
+    return object_of(fid, struct hook_eq, fid)->own;
 }
 
-void coll_eq_bind(struct coll_ep *ep, struct pass_eq *eq)
+void coll_eq_bind(struct coll_ep *ep, struct hook_eq *eq)
 {
     if (ep->eq)
-        children_release(&((struct coll_eq *)ep->eq->hook)->bound);
+        children_release(&((struct coll_eq *)ep->eq->own)->bound);
     if (eq)
-        children_hold(&((struct coll_eq *)eq->hook)->bound);
+        children_hold(&((struct coll_eq *)eq->own)->bound);
     ep->eq = eq;
 }
 
 /* ---- From the group ---- */
 
-int coll_event_begin(struct coll_group *group, struct pass_eq *eq)
+int coll_event_begin(struct coll_group *group, struct hook_eq *eq)
 {
-    struct coll_eq *own = eq ? eq->hook : NULL;
+    struct coll_eq *own = eq ? eq->own : NULL;
 
     if (!own)
         return -FI_ENOEQ;
@@ -64,8 +64,8 @@ int coll_event_begin(struct coll_group *group, struct pass_eq *eq)
 /* Without memory for the mark the event would never be told: it is an error that is there. */
 void coll_event_end(struct coll_group *group, int err)
 {
-    struct pass_eq *eq = group->ep->eq;
-    struct coll_eq *own = eq->hook;
+    struct hook_eq *eq = group->ep->eq;
+    struct coll_eq *own = eq->own;
     union mark mark = {.serial = group->event.serial};
     ssize_t rc;
 
@@ -90,7 +90,7 @@ void coll_event_end(struct coll_group *group, int err)
 
 void coll_event_forget(struct coll_group *group)
 {
-    struct coll_eq *own = group->event.serial && group->ep ? group->ep->eq->hook : NULL;
+    struct coll_eq *own = group->event.serial && group->ep ? group->ep->eq->own : NULL;
 
     if (!own)
         return;
@@ -101,10 +101,10 @@ void coll_event_forget(struct coll_group *group)
 
 /* ---- From the application ---- */
 
-/* One of the domains in which somebody joins, kept open; NULL: none. */
-static struct cover_domain *hold_joining(struct coll_eq *own)
+/* One of the domains in which an endpoint joins, kept open; NULL: none. */
+static struct layer_domain *hold_joining(struct coll_eq *own)
 {
-    struct cover_domain *domain = NULL;
+    struct layer_domain *domain = NULL;
 
     pthread_mutex_lock(&own->mutex);
     list_for_each (pos, &own->joining) {
@@ -123,16 +123,16 @@ static struct cover_domain *hold_joining(struct coll_eq *own)
 /* True while it takes the caller to make progress. */
 static bool drive(struct coll_eq *own)
 {
-    struct cover_domain *domain = own ? hold_joining(own) : NULL;
+    struct layer_domain *domain = own ? hold_joining(own) : NULL;
     bool threaded;
 
     if (!domain)
         return false;
-    threaded = unit_has_thread(domain->unit);
-    if (!unit_forked(domain->unit)) {
-        unit_lock(domain->unit);
-        unit_progress(domain->unit);
-        unit_unlock(domain->unit);
+    threaded = progress_has_thread(domain->progress);
+    if (!progress_forked(domain->progress)) {
+        progress_lock(domain->progress);
+        progress_poll(domain->progress);
+        progress_unlock(domain->progress);
     }
     children_release(&domain->base.children);
     return !threaded;
@@ -149,7 +149,7 @@ static struct coll_event *find(struct coll_eq *own, uint64_t serial)
     return NULL;
 }
 
-/* What a mark in buf stands for. 0: nothing any more. */
+/* The event that a mark in buf stands for. 0: none any more. */
 static ssize_t translate(struct coll_eq *own, uint32_t *event, void *buf, uint64_t flags)
 {
     struct fi_eq_entry entry = {0};
@@ -192,7 +192,7 @@ static void take_mark(struct fid_eq *fid)
     union mark mark;
     uint32_t number;
 
-    pass_eq_ops.read(fid, &number, &mark, sizeof(mark), 0);
+    hook_eq_ops.read(fid, &number, &mark, sizeof(mark), 0);
 }
 
 /* timeout 0: does not wait. */
@@ -207,8 +207,8 @@ static ssize_t read_once(struct fid_eq *fid, uint32_t *event, void *buf, size_t 
 
         if (own && any_failed(own))
             return -FI_EAVAIL;
-        rc = timeout ? pass_eq_ops.sread(fid, &number, buf, len, timeout, flags)
-                     : pass_eq_ops.read(fid, &number, buf, len, flags);
+        rc = timeout ? hook_eq_ops.sread(fid, &number, buf, len, timeout, flags)
+                     : hook_eq_ops.read(fid, &number, buf, len, flags);
         if (own && rc == (ssize_t)sizeof(union mark) && number == MARK) {
             rc = translate(own, &number, buf, flags);
             if (rc <= 0 && flags & FI_PEEK)
@@ -289,7 +289,7 @@ static int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
     if (!own)
         return -FI_ENOMEM;
     writable.flags |= FI_WRITE;
-    rc = pass_eq_open(fabric, &writable, eq, context);
+    rc = hook_eq_open(fabric, &writable, eq, context);
     if (rc) {
         free(own);
         return rc;
@@ -298,14 +298,14 @@ static int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
     list_init(&own->joining);
     list_init(&own->done);
     list_init(&own->failed);
-    object_of(*eq, struct pass_eq, fid)->hook = own;
+    object_of(*eq, struct hook_eq, fid)->own = own;
     return 0;
 }
 
 static int eq_close(struct fid *fid)
 {
-    struct coll_eq *own = *pass_hook(fid);
-    int rc = children_any(&own->bound) ? -FI_EBUSY : pass_eq_fid_ops.close(fid);
+    struct coll_eq *own = *hook_own(fid);
+    int rc = children_any(&own->bound) ? -FI_EBUSY : hook_eq_fid_ops.close(fid);
 
     if (rc)
         return rc;
@@ -318,9 +318,9 @@ static struct fi_ops eq_fid_ops;
 static struct fi_ops_eq eq_ops;
 static struct fi_ops_fabric fabric_ops;
 
-void coll_eq_tables(struct pass_ops *tables)
+void coll_eq_tables(struct hook_ops *tables)
 {
-    eq_fid_ops = pass_eq_fid_ops;
+    eq_fid_ops = hook_eq_fid_ops;
     eq_fid_ops.close = eq_close;
     eq_ops = *tables->eq;
     cover_readerr = eq_ops.readerr;

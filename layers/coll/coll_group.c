@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Groups. Each member calls the group by a number of its own, and a join is nothing but an
- * all-gather of these numbers (with the size, to find members that mean another group): nobody has
- * to agree on one, and no number is a server's to give. Joins of the same members by one endpoint
+ * all-gather of these numbers (with the size, to find members that mean another group): members
+ * need not agree on one, and no server gives it. Joins of the same members by one endpoint
  * wait for each other, since their messages look the same.
  */
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/group.h"
-#include "core/log.h"
+#include "core/base/log.h"
+#include "core/ep/group.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
-/* What fi_mc_addr gives, and coll_addr is: this and the group's number. */
+/* fi_mc_addr gives this and the group's number, which coll_addr takes. */
 #define GROUP_ADDR (0xc0ull << 56)
 
 static struct coll_group *group_of(struct fid *fid)
@@ -216,7 +216,7 @@ static int join_locked(struct coll_ep *ep, const struct coll_set *set, fi_addr_t
 
     if (coll_addr != set->addr && !(parent && parent->joined))
         return -FI_EINVAL;
-    if (!ep->enabled || unit_forked(ep->cover.domain->unit))
+    if (!ep->enabled || progress_forked(ep->cover.domain->progress))
         return -FI_EOPBADSTATE;
     if (!ep->eq)
         return -FI_ENOEQ;
@@ -256,10 +256,10 @@ int coll_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_m
     if (!set || set->domain != ep->cover.domain)
         return -FI_EINVAL;
     if (theirs->coll_addr == FI_ADDR_NOTAVAIL)
-        return -FI_ENOSYS; /* a membership that somebody else manages */
-    unit_lock(ep->cover.domain->unit);
+        return -FI_ENOSYS; /* a membership that is managed elsewhere */
+    progress_lock(ep->cover.domain->progress);
     rc = join_locked(ep, set, theirs->coll_addr, &group, context);
-    unit_unlock(ep->cover.domain->unit);
+    progress_unlock(ep->cover.domain->progress);
     if (!rc)
         *mc = &group->mc;
     return rc;
@@ -290,17 +290,17 @@ static int mc_close(struct fid *fid)
     struct coll_group *group = group_of(fid);
     struct coll_domain *domain = group->domain;
 
-    unit_lock(domain->cover.unit);
+    progress_lock(domain->cover.progress);
     group->closed = true;
     leave(group);
     coll_group_release(group);
     coll_pump(&domain->cover);
-    unit_unlock(domain->cover.unit);
+    progress_unlock(domain->cover.progress);
     children_release(&domain->cover.base.children);
     return 0;
 }
 
-/* For the hooks above (core/group.h). */
+/* For the hooks above (core/ep/group.h). */
 static int mc_control(struct fid *fid, int command, void *arg)
 {
     const struct coll_group *group = group_of(fid);
@@ -315,11 +315,11 @@ static int mc_control(struct fid *fid, int command, void *arg)
 static struct fi_ops mc_ops = {
     .size = sizeof(mc_ops),
     .close = mc_close,
-    .bind = no_bind,
+    .bind = enosys_bind,
     .control = mc_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 void coll_groups_orphan(struct coll_ep *ep)

@@ -4,15 +4,16 @@
  * last one, which comes from inside the lower, puts it on the domain's list, and the pump, which is
  * called outside, takes it from there.
  *
- * What fails ends when nothing of it is in the lower any more, so that no buffer is touched after
- * its completion. Members that wait for a failed join get empty messages in place of its own.
+ * A collective that fails ends when nothing of it is in the lower any more, so that no buffer is
+ * touched after its completion. Members that wait for a failed join get empty messages in place of
+ * its own.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
+#include "core/op/atomic.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
@@ -63,7 +64,7 @@ static void give_scratch(struct coll_op *op)
 
 /* ---- The end ---- */
 
-static void report(const struct coll_op *op, struct coll_ep *ep)
+static void binding(const struct coll_op *op, struct coll_ep *ep)
 {
     struct fi_cq_err_entry error = {
         .op_context = op->context,
@@ -74,10 +75,10 @@ static void report(const struct coll_op *op, struct coll_ep *ep)
     };
 
     if (op->err)
-        report_failed(&ep->cover.report, REPORT_WRITE, &error);
+        complete_error(&ep->cover.binding, BIND_WRITE, &error);
     else
-        report_done(&ep->cover.report, REPORT_WRITE, op->wanted, op->context, FI_COLLECTIVE, 0,
-                    NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&ep->cover.binding, BIND_WRITE, op->wanted, op->context, FI_COLLECTIVE, 0, NULL, 0,
+                 0, FI_ADDR_NOTAVAIL);
 }
 
 static void op_destroy(struct coll_op *op)
@@ -99,7 +100,7 @@ static enum going finish(struct coll_op *op)
     if (op->join)
         coll_joined(group, op->err);
     else
-        report(op, group->ep);
+        binding(op, group->ep);
     if (op->err && !op->join)
         coll_group_break(group, op->err, true);
     op_destroy(op);
@@ -169,8 +170,8 @@ static ssize_t transfer(struct coll_op *op, const struct coll_step *step, struct
     msg.tag = (op->join ? coll_tag_join(group->hash, sender)
                         : coll_tag_group(receiver, (uint16_t)op->tag, sender)) |
               (op->round & COLL_ROUND_MASK);
-    return send ? fi_tsendmsg(group->ep->cover.pass->lower, &msg, FI_COMPLETION)
-                : fi_trecvmsg(group->ep->cover.pass->lower, &msg, FI_COMPLETION);
+    return send ? fi_tsendmsg(group->ep->cover.hook->lower, &msg, FI_COMPLETION)
+                : fi_trecvmsg(group->ep->cover.hook->lower, &msg, FI_COMPLETION);
 }
 
 static enum going post(struct coll_op *op, const struct coll_step *step)
@@ -254,7 +255,7 @@ static void cancel_receives(struct coll_op *op)
     op->cancelled = true;
     while ((item = next_receive(op))) {
         item->cancelled = true;
-        fi_cancel(&op->group->ep->cover.pass->lower->fid, item);
+        fi_cancel(&op->group->ep->cover.hook->lower->fid, item);
     }
 }
 
@@ -357,13 +358,13 @@ int coll_op_start(struct coll_group *group, const struct coll_request *request)
     coll_timer_arm(domain);
     advance(op);
     if (coll_busy(&domain->cover))
-        unit_wake(domain->cover.unit);
+        progress_wake(domain->cover.progress);
     return 0;
 }
 
 /* ---- From the lower, and the pump ---- */
 
-static void transfer_completed(struct coll_item *item, const struct cover_done *done)
+static void transfer_completed(struct coll_item *item, const struct layer_done *done)
 {
     struct coll_op *op = item->op;
     bool recv = item->kind == COLL_ITEM_RECV;
@@ -375,7 +376,7 @@ static void transfer_completed(struct coll_item *item, const struct cover_done *
         err = done->len ? FI_EINVAL : FI_ECONNABORTED;
     if (err && !op->err)
         op->err = err;
-    cover_uncounted(&op->group->ep->cover, recv ? REPORT_RECV : REPORT_SEND, done->error);
+    layer_uncounted(&op->group->ep->cover, recv ? BIND_RECV : BIND_SEND, done->error);
     list_detach(&item->link);
     pool_put(&domain_of(op)->cover.items, item);
     op->pending--;
@@ -383,7 +384,7 @@ static void transfer_completed(struct coll_item *item, const struct cover_done *
         coll_op_ready(op);
 }
 
-void coll_completed(struct cover_domain *domain, const struct cover_done *done)
+void coll_completed(struct layer_domain *domain, const struct layer_done *done)
 {
     struct coll_item *item = done->context;
 
@@ -401,7 +402,7 @@ static void listen_all(struct coll_domain *domain)
     }
 }
 
-void coll_pump(struct cover_domain *cover)
+void coll_pump(struct layer_domain *cover)
 {
     struct coll_domain *domain = (struct coll_domain *)cover;
 
@@ -417,7 +418,7 @@ void coll_pump(struct cover_domain *cover)
     }
 }
 
-bool coll_busy(struct cover_domain *cover)
+bool coll_busy(struct layer_domain *cover)
 {
     struct coll_domain *domain = (struct coll_domain *)cover;
 

@@ -175,7 +175,7 @@ static void doubling_exchange(struct round *round, uint32_t mask, uint32_t rest)
     recv(round, peer, scratch(0), plan->count);
 }
 
-/* What the exchange with that mask brought, in the order of ranks: all members get the same bits.
+/* The result of the exchange with that mask, in the order of ranks: all members get the same bits.
  */
 static void doubling_fold(struct round *round, uint32_t mask, uint32_t rest)
 {

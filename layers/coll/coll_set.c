@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AV sets: ordered lists of addresses of an AV. Guarded by the domain's unit. Source: fi_av_set(3).
+/* AV sets: ordered lists of addresses of an AV. Guarded by the domain's progress domain. Source:
+ * fi_av_set(3).
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,10 +9,10 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/addr.h"
+#include "core/net/addr.h"
 #include "layers/coll/coll.h"
 
-/* What fi_av_set_addr gives: this and a number of the process. */
+/* fi_av_set_addr gives this and a number of the process. */
 #define SET_ADDR (0xc1ull << 56)
 
 #define ALL_SETS                                                                                   \
@@ -92,12 +93,12 @@ static int set_union(struct fid_av_set *dst_fid, const struct fid_av_set *src_fi
 
     if (!src || src->av != dst->av)
         return -FI_EINVAL;
-    unit_lock(dst->domain->unit);
+    progress_lock(dst->domain->progress);
     for (size_t i = 0; !rc && i < src->count; i++) {
         if (!is_member(dst, src->addrs[i]))
             rc = append(dst, src->addrs[i]);
     }
-    unit_unlock(dst->domain->unit);
+    progress_unlock(dst->domain->progress);
     return rc;
 }
 
@@ -108,9 +109,9 @@ static int keep_locked(struct fid_av_set *dst_fid, const struct fid_av_set *src_
 
     if (!src || src->av != dst->av)
         return -FI_EINVAL;
-    unit_lock(dst->domain->unit);
+    progress_lock(dst->domain->progress);
     keep(dst, src, both);
-    unit_unlock(dst->domain->unit);
+    progress_unlock(dst->domain->progress);
     return 0;
 }
 
@@ -130,10 +131,10 @@ static int set_insert(struct fid_av_set *fid, fi_addr_t addr)
     char name[NAME_MAX_BYTES];
     int rc = -FI_EINVAL;
 
-    unit_lock(set->domain->unit);
+    progress_lock(set->domain->progress);
     if (look_up(set, addr, name) && !is_member(set, addr))
         rc = append(set, addr);
-    unit_unlock(set->domain->unit);
+    progress_unlock(set->domain->progress);
     return rc;
 }
 
@@ -143,14 +144,14 @@ static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
     size_t kept = 0;
     bool found;
 
-    unit_lock(set->domain->unit);
+    progress_lock(set->domain->progress);
     for (size_t i = 0; i < set->count; i++) {
         if (set->addrs[i] != addr)
             set->addrs[kept++] = set->addrs[i];
     }
     found = kept < set->count;
     set->count = kept;
-    unit_unlock(set->domain->unit);
+    progress_unlock(set->domain->progress);
     return found ? 0 : -FI_EINVAL;
 }
 
@@ -209,7 +210,7 @@ int coll_set_rank(const struct coll_set *set, struct coll_ep *ep, uint32_t *rank
     size_t len = sizeof(raw), own_len;
     bool found = false;
 
-    if (fi_getname(&ep->cover.pass->lower->fid, raw, &len) || len > sizeof(raw))
+    if (fi_getname(&ep->cover.hook->lower->fid, raw, &len) || len > sizeof(raw))
         return -FI_EINVAL;
     own_len = canonical(format, raw, len, own);
     for (size_t i = 0; i < set->count; i++) {
@@ -231,7 +232,7 @@ int coll_set_rank(const struct coll_set *set, struct coll_ep *ep, uint32_t *rank
 
 static int add_range(struct coll_set *set, fi_addr_t start, fi_addr_t end, uint64_t stride)
 {
-    const struct coll_av *av = set->av->hook;
+    const struct coll_av *av = set->av->own;
     size_t limit = av ? atomic_load(&av->inserted) : 0, missing = 0;
     char name[NAME_MAX_BYTES];
     int rc = 0;
@@ -282,11 +283,11 @@ static int set_close(struct fid *fid)
 static struct fi_ops set_fid_ops = {
     .size = sizeof(set_fid_ops),
     .close = set_close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **ret_set,
@@ -305,8 +306,8 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
         return -FI_ENOMEM;
     fid_init(&set->fid.fid, FI_CLASS_AV_SET, context, &set_fid_ops);
     set->fid.ops = &set_ops;
-    set->av = object_of(fid, struct pass_av, fid);
-    set->domain = set->av->domain->hook;
+    set->av = object_of(fid, struct hook_av, fid);
+    set->domain = set->av->domain->own;
     set->allowed = attr->flags & ALL_SETS;
     set->has_key = attr->comm_key_size;
     set->key = hash_more(hash_start, attr->comm_key, attr->comm_key_size);
@@ -327,7 +328,7 @@ static struct fi_ops_av av_ops, cover_av;
 
 static void count_inserted(struct fid_av *fid, size_t count)
 {
-    struct coll_av *av = object_of(fid, struct pass_av, fid)->hook;
+    struct coll_av *av = object_of(fid, struct hook_av, fid)->own;
 
     if (av)
         atomic_fetch_add(&av->inserted, count);
@@ -358,21 +359,21 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
                    void *context)
 {
     struct coll_av *own = calloc(1, sizeof(*own));
-    int rc = own ? pass_av_open(domain, attr, av, context) : -FI_ENOMEM;
+    int rc = own ? hook_av_open(domain, attr, av, context) : -FI_ENOMEM;
 
     if (rc) {
         free(own);
         return rc;
     }
     own->named = attr->name;
-    *pass_hook(&(*av)->fid) = own;
+    *hook_own(&(*av)->fid) = own;
     return 0;
 }
 
 static int av_close(struct fid *fid)
 {
-    struct coll_av *own = *pass_hook(fid);
-    int rc = pass_av_fid_ops.close(fid);
+    struct coll_av *own = *hook_own(fid);
+    int rc = hook_av_fid_ops.close(fid);
 
     if (!rc)
         free(own);
@@ -382,9 +383,9 @@ static int av_close(struct fid *fid)
 static struct fi_ops av_fid_ops;
 static struct fi_ops_domain domain_ops;
 
-void coll_set_tables(struct pass_ops *tables)
+void coll_set_tables(struct hook_ops *tables)
 {
-    av_fid_ops = pass_av_fid_ops;
+    av_fid_ops = hook_av_fid_ops;
     av_fid_ops.close = av_close;
     av_ops = cover_av = *tables->av;
     av_ops.insert = av_insert;

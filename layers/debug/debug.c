@@ -6,10 +6,12 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/log.h"
-#include "core/output.h"
-#include "core/part.h"
+#include "core/base/log.h"
+#include "core/base/output.h"
+#include "core/base/path.h"
+#include "core/hook/hook_part.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 
 /* ---- The layer ---- */
 
@@ -36,25 +38,24 @@ static bool demands(const struct params *params, const char *word)
     return false;
 }
 
-static const char *unknown_demand(const struct params *params, char *word, size_t size)
+static int check_demand(const char *text, char *why, size_t why_size)
 {
     static const char *const known[] = {"context", "context2", "mr_local", NULL};
-    const char *text = params_string(params, "demand");
 
-    for (; text && *text; text += *text != 0) {
+    for (; *text; text += *text != 0) {
         size_t span = strcspn(text, "|,"), i = 0;
+        char word[64];
 
         while (known[i] && (strlen(known[i]) != span || strncmp(known[i], text, span) != 0))
             i++;
         if (!known[i]) {
-            span = span < size ? span : size - 1;
-            memcpy(word, text, span);
-            word[span] = 0;
-            return word;
+            snprintf(word, sizeof(word), "%.*s", (int)(span < 63 ? span : 63), text);
+            suggest_explain("mode", word, known, why, why_size);
+            return -FI_EINVAL;
         }
         text += span;
     }
-    return NULL;
+    return 0;
 }
 
 static uint64_t demanded_mode(const struct params *params)
@@ -63,7 +64,15 @@ static uint64_t demanded_mode(const struct params *params)
            (demands(params, "context2") ? FI_CONTEXT2 : 0);
 }
 
-static int layer_create(const struct open_args *args, struct debug_layer **ret_layer)
+static void root_destroy(void *own)
+{
+    struct debug_object *root = own;
+
+    layer_destroy(root->layer);
+}
+
+/* The fabric's own is the root of its objects. */
+static int root_create(const struct open_args *args, void **own)
 {
     const char *path = params_string(args->params, "file");
     struct debug_layer *layer = calloc(1, sizeof(*layer));
@@ -93,7 +102,7 @@ static int layer_create(const struct open_args *args, struct debug_layer **ret_l
     if (rc)
         layer_destroy(layer);
     else
-        *ret_layer = layer;
+        *own = &layer->root;
     return rc;
 }
 
@@ -114,13 +123,13 @@ static void check_children(struct debug_layer *layer)
 
 static int close_fabric(struct fid *fid)
 {
-    struct debug_object *root = *pass_hook(fid);
+    struct debug_object *root = *hook_own(fid);
     int rc;
 
     if (!root)
-        return pass_fabric_fid_ops.close(fid);
+        return hook_fabric_fid_ops.close(fid);
     check_children(root->layer);
-    rc = pass_fabric_fid_ops.close(fid);
+    rc = hook_fabric_fid_ops.close(fid);
     if (rc)
         return rc;
     debug_report_rest(root->layer->reporter);
@@ -128,51 +137,38 @@ static int close_fabric(struct fid *fid)
     return 0;
 }
 
-static struct pass_ops ops;
 static struct fi_ops fabric_fid_ops;
 
-static void fill_ops(void)
+static void fill_ops(struct hook_ops *ops)
 {
-    fabric_fid_ops = pass_fabric_fid_ops;
+    fabric_fid_ops = hook_fabric_fid_ops;
     fabric_fid_ops.close = close_fabric;
-    debug_object_ops(&ops);
-    debug_open_ops(&ops);
-    debug_set_ops(&ops);
-    debug_call_ops(&ops);
-    debug_queue_ops(&ops);
-    debug_memory_ops(&ops);
-    debug_address_ops(&ops);
-    debug_closed_ops();
-    ops.fabric_fid = &fabric_fid_ops;
-    ops.retire = debug_retire;
+    debug_object_ops(ops);
+    debug_open_ops(ops);
+    debug_set_ops(ops);
+    ops->post = debug_post;
+    debug_queue_ops(ops);
+    debug_memory_ops(ops);
+    debug_address_ops(ops);
+    ops->fabric_fid = &fabric_fid_ops;
+    ops->retire = debug_retire;
 }
+
+static struct hook_part hook = {.fill = fill_ops, .create = root_create, .destroy = root_destroy};
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct debug_layer *layer;
-    char word[64];
-    int rc;
+    int rc = hook_part_open(&hook, args, fabric, context);
+    struct debug_object *root;
 
-    if (unknown_demand(args->params, word, sizeof(word))) {
-        log_user("debug: demand: '%s' is not context, context2 or mr_local", word);
-        return -FI_EINVAL;
-    }
-    rc = layer_create(args, &layer);
     if (rc)
         return rc;
-    pthread_once(&once, fill_ops);
-    rc = pass_open_fabric(args, fabric, context, &ops);
-    if (rc) {
-        layer_destroy(layer);
-        return rc;
-    }
-    layer->root.fid = &(*fabric)->fid;
-    *pass_hook(&(*fabric)->fid) = &layer->root;
+    root = *hook_own(&(*fabric)->fid);
+    root->fid = &(*fabric)->fid;
     return 0;
 }
 
-/* What is demanded here, the lower need not. */
+/* Modes that this hook demands, and its lower need not. */
 static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     int rc = part_offer_same(req, lower, info);
@@ -190,6 +186,7 @@ static const struct param_def params[] = {
     {
         .key = "file",
         .type = PARAM_STRING,
+        .check = path_check,
         .help = "Where reports go, added at the end: %p is the process, %h the host. Without it: "
                 "standard error.",
     },
@@ -211,6 +208,7 @@ static const struct param_def params[] = {
     {
         .key = "demand",
         .type = PARAM_LIST,
+        .check = check_demand,
         .help = "Modes that are required of the application although the lower does not need "
                 "them: context, context2, mr_local. So a program is checked for lowers that do.",
     },

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the layer knows of the objects that pass through it, behind their `hook`. Everything but the
+ * The layer's knowledge of the objects that pass through it, behind their `own`. Everything but the
  * limits of endpoints, which never change, is guarded by the layer's mutex. An object without
  * memory for its own is not checked.
  */
 #ifndef WEFT_DEBUG_H
 #define WEFT_DEBUG_H
 
-#include "core/call.h"
-#include "core/pass_watch.h"
+#include "core/hook/hook_watch.h"
+#include "core/op/op.h"
 #include "layers/debug/debug_report.h"
 
 enum {
@@ -112,44 +112,43 @@ struct debug_mr {
 /* Behind the hook of an object; NULL. */
 static inline struct debug_object *debug_of(struct fid *fid)
 {
-    return *pass_hook(fid);
+    return *hook_own(fid);
 }
 /* An object of `size`, which begins with a struct debug_object, for a fid that has been opened from
  * `parent`; NULL without memory, or where the parent has none. */
 void *debug_opened(struct fid *fid, struct fid *parent, size_t size);
 /* "ep 7"; returns text. */
 const char *debug_name(const struct debug_object *object, char text[DEBUG_NAME]);
-/* Is this an object of the layer that is open? Mutex held by nobody. */
+/* Is this an object of the layer that is open? Mutex not held. */
 bool debug_is_open(struct debug_layer *layer, const struct fid *fid);
 /* The user is bound to the target, or made of it: it has to close first. */
 void debug_used(struct debug_object *user, struct debug_object *target);
 /* Once for each time; nothing when it does not. */
 void debug_unused(struct debug_object *user, const struct debug_object *target);
-void debug_object_ops(struct pass_ops *ops);
+void debug_object_ops(struct hook_ops *ops);
 
 /* ---- debug_closed.c: objects that are closed ---- */
 
-/* The end of a close, as pass_ops.retire: the object stays for a while, and reports its use. */
+/* The end of a close, as hook_ops.retire: the object stays for a while, and reports its use. */
 void debug_retire(struct fid *fid);
 /* A call on such an object: reported; -FI_EINVAL. */
 int debug_use_closed(struct fid *fid, const char *call);
 /* Is what a call on `user` is given such an object? That is reported. Both may be NULL: no. */
 bool debug_is_closed(const struct debug_object *user, const char *call, const struct fid *fid);
 
-/* debug_closed_ops.c: gives an object the tables that debug_use_closed is called from, */
+/* debug_closed_ops.c: gives an object the tables that debug_use_closed is called from. */
 void debug_bury(struct fid *fid);
-/* which are completed once. */
-void debug_closed_ops(void);
 
 /* ---- The rest: tables, and what they need of each other ---- */
 
-void debug_open_ops(struct pass_ops *ops);
+void debug_open_ops(struct hook_ops *ops);
 /* Adds to the tables of the two above. */
-void debug_set_ops(struct pass_ops *ops);
-void debug_call_ops(struct pass_ops *ops);
-void debug_queue_ops(struct pass_ops *ops);
-void debug_memory_ops(struct pass_ops *ops);
-void debug_address_ops(struct pass_ops *ops);
+void debug_set_ops(struct hook_ops *ops);
+/* struct ep.post of its endpoints. */
+ssize_t debug_post(struct ep *ep, struct op *op);
+void debug_queue_ops(struct hook_ops *ops);
+void debug_memory_ops(struct hook_ops *ops);
+void debug_address_ops(struct hook_ops *ops);
 
 /* A call begins in an object that only one thread at a time may be in. True: debug_leave it. */
 bool debug_enter(struct debug_object *object, const char *call);
@@ -167,31 +166,31 @@ struct debug_buffer {
     uint64_t access;
 };
 
-/* Those that the lower uses behind the call, without empty ones. */
+/* The segments that the lower uses behind the call, without empty ones. */
 struct debug_buffers {
     size_t count;
     struct debug_buffer list[DEBUG_BUFFERS];
 };
 
 /* flags: final. None, where descriptors do not matter. */
-void debug_find_buffers(struct debug_ep *ep, const struct call *call, uint64_t flags,
+void debug_find_buffers(struct debug_ep *ep, const struct op *op, uint64_t flags,
                         struct debug_buffers *buffers);
 /* Their descriptors. */
-void debug_check_memory(struct debug_ep *ep, const struct call *call,
+void debug_check_memory(struct debug_ep *ep, const struct op *op,
                         const struct debug_buffers *buffers, const char *whom);
-/* What only atomics and collectives have. */
-void debug_check_operands(struct debug_ep *ep, struct fid_ep *lower, const struct call *call,
+/* Of atomics and collectives only. */
+void debug_check_operands(struct debug_ep *ep, struct fid_ep *lower, const struct op *op,
                           const char *whom);
-void debug_check_address(struct debug_ep *ep, const struct call *call, const char *whom);
+void debug_check_address(struct debug_ep *ep, const struct op *op, const char *whom);
 
 /* ---- debug_flight.c: operations under way, where contexts or descriptors matter ---- */
 
 /* flags: final. */
-void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags,
+void debug_flight_begin(struct debug_ep *ep, const struct op *op, uint64_t flags,
                         const struct debug_buffers *buffers);
 /* The call was refused after all, or a completion with that context came. */
 void debug_flight_end(struct debug_layer *layer, const void *context, uint64_t flags, bool refused);
-/* Those of an endpoint that is closed. */
+/* The operations of an endpoint that is closed. */
 void debug_flight_forget(struct debug_ep *ep);
 /* How many of them use the region. */
 int debug_flight_count(struct debug_mr *mr);
@@ -199,7 +198,7 @@ int debug_flight_count(struct debug_mr *mr);
 struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *desc,
                                  const struct iovec *iov);
 /* A region was opened. */
-void debug_region_opened(struct fid *fid, const struct pass_opening *opening);
+void debug_region_opened(struct fid *fid, const struct hook_opening *opening);
 /* It was, or has got its descriptor anew: it has one. */
 void debug_region_named(struct fid_mr *fid);
 

@@ -55,24 +55,24 @@ static bool is_valid(const struct debug_av *av, fi_addr_t addr)
     return addr < av->size && av->bits[addr / 8] & (1 << addr % 8);
 }
 
-void debug_check_address(struct debug_ep *ep, const struct call *call, const char *whom)
+void debug_check_address(struct debug_ep *ep, const struct op *op, const char *whom)
 {
-    enum call_class class = call_class(call->kind);
+    enum op_class class = op_class(op->call);
     struct debug_layer *layer = ep->object.layer;
     bool valid;
 
-    if (!ep->av || ep->joined || class == CALL_CLASS_COLLECTIVE || call->flags & FI_MULTICAST)
+    if (!ep->av || ep->joined || class == OP_CLASS_COLLECTIVE || op->flags & FI_MULTICAST)
         return;
-    if (class == CALL_CLASS_RECV && (call->peer == FI_ADDR_UNSPEC ||
-                                     !(ep->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV))))
+    if (class == OP_CLASS_RECV &&
+        (op->peer == FI_ADDR_UNSPEC || !(ep->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV))))
         return;
     pthread_mutex_lock(&layer->mutex);
-    valid = is_valid(ep->av, call->peer);
+    valid = is_valid(ep->av, op->peer);
     pthread_mutex_unlock(&layer->mutex);
     if (!valid)
-        debug_report(layer->reporter, DEBUG_ADDRESS, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_ADDRESS, op_name(op->call), whom,
                      "address %lld is not in the address vector: it was removed, or never inserted",
-                     (long long)call->peer);
+                     (long long)op->peer);
 }
 
 /* ---- The calls that change it ---- */
@@ -84,7 +84,7 @@ static struct debug_av *own_of(struct fid_av *fid)
     return object ? object_of(object, struct debug_av, object) : NULL;
 }
 
-/* Who does not want to know the addresses knows them: those of a table are counted from 0. */
+/* A caller that passes no array knows the addresses: a table counts them from 0. */
 static int inserted(struct fid_av *fid, int rc, const fi_addr_t *addrs, size_t count)
 {
     struct debug_av *av = own_of(fid);
@@ -103,21 +103,21 @@ static int inserted(struct fid_av *fid, int rc, const fi_addr_t *addrs, size_t c
 static int insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
                   uint64_t flags, void *context)
 {
-    return inserted(av, pass_av_ops.insert(av, addr, count, fi_addr, flags, context), fi_addr,
+    return inserted(av, hook_av_ops.insert(av, addr, count, fi_addr, flags, context), fi_addr,
                     count);
 }
 
 static int insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr,
                      uint64_t flags, void *context)
 {
-    return inserted(av, pass_av_ops.insertsvc(av, node, service, fi_addr, flags, context), fi_addr,
+    return inserted(av, hook_av_ops.insertsvc(av, node, service, fi_addr, flags, context), fi_addr,
                     1);
 }
 
 static int insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
                      size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-    int rc = pass_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
+    int rc = hook_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
 
     return inserted(av, rc, fi_addr, nodecnt * svccnt);
 }
@@ -125,7 +125,7 @@ static int insertsym(struct fid_av *av, const char *node, size_t nodecnt, const 
 static int insert_auth_key(struct fid_av *av, const void *key, size_t size, fi_addr_t *fi_addr,
                            uint64_t flags)
 {
-    return inserted(av, pass_av_ops.insert_auth_key(av, key, size, fi_addr, flags), fi_addr, 1);
+    return inserted(av, hook_av_ops.insert_auth_key(av, key, size, fi_addr, flags), fi_addr, 1);
 }
 
 /* That an address is removed which is not there is the same mistake. */
@@ -153,7 +153,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_
 
     if (av && addrs)
         check_removal(av, addrs, count);
-    rc = pass_av_ops.remove(fid, addrs, count, flags);
+    rc = hook_av_ops.remove(fid, addrs, count, flags);
     if (rc || !av || !addrs)
         return rc;
     pthread_mutex_lock(&av->object.layer->mutex);
@@ -169,36 +169,36 @@ static int unite(struct fid_av_set *set, const struct fid_av_set *other)
 {
     if (debug_is_closed(debug_of(&set->fid), "fi_av_set_union", &other->fid))
         return -FI_EINVAL;
-    return pass_av_set_ops.set_union(set, other);
+    return hook_av_set_ops.set_union(set, other);
 }
 
 static int intersect(struct fid_av_set *set, const struct fid_av_set *other)
 {
     if (debug_is_closed(debug_of(&set->fid), "fi_av_set_intersect", &other->fid))
         return -FI_EINVAL;
-    return pass_av_set_ops.intersect(set, other);
+    return hook_av_set_ops.intersect(set, other);
 }
 
 static int subtract(struct fid_av_set *set, const struct fid_av_set *other)
 {
     if (debug_is_closed(debug_of(&set->fid), "fi_av_set_diff", &other->fid))
         return -FI_EINVAL;
-    return pass_av_set_ops.diff(set, other);
+    return hook_av_set_ops.diff(set, other);
 }
 
 static struct fi_ops_av av_ops;
 static struct fi_ops_av_set set_ops;
 
-void debug_address_ops(struct pass_ops *ops)
+void debug_address_ops(struct hook_ops *ops)
 {
-    av_ops = pass_av_ops;
+    av_ops = hook_av_ops;
     av_ops.insert = insert;
     av_ops.insertsvc = insertsvc;
     av_ops.insertsym = insertsym;
     av_ops.insert_auth_key = insert_auth_key;
     av_ops.remove = av_remove;
     ops->av = &av_ops;
-    set_ops = pass_av_set_ops;
+    set_ops = hook_av_set_ops;
     set_ops.set_union = unite;
     set_ops.intersect = intersect;
     set_ops.diff = subtract;

@@ -67,7 +67,7 @@ void debug_retire(struct fid *fid)
     grave->reporter = debug_reporter_hold(object->layer->reporter);
     debug_bury(fid);
     pthread_mutex_lock(&mutex);
-    *pass_hook(fid) = grave;
+    *hook_own(fid) = grave;
     list_attach(&grave->link, &graves->list);
     graves->count++;
     oldest = take_oldest(graves);
@@ -78,7 +78,7 @@ void debug_retire(struct fid *fid)
 
 int debug_use_closed(struct fid *fid, const char *call)
 {
-    const struct grave *grave = *pass_hook(fid);
+    const struct grave *grave = *hook_own(fid);
 
     debug_report(grave->reporter, DEBUG_CLOSED, call, grave->name, "it is closed");
     return -FI_EINVAL;

@@ -35,32 +35,26 @@ static struct fi_ops dead_fid_ops = {
     .bind = dead_bind,
     .control = dead_control,
     .ops_open = dead_ops_open,
-    .tostr = no_tostr,
+    .tostr = enosys_tostr,
     .ops_set = dead_ops_set,
 };
 
 /* ---- Data transfers ---- */
 
-static inline ssize_t call_enter(struct pass_ep *ep, struct call *call)
+static ssize_t dead_post(struct ep *ep, struct op *op)
 {
-    return debug_use_closed(&ep->fid.fid, call_name(call->kind));
+    return debug_use_closed(&ep->fid.fid, op_name(op->call));
 }
 
-static inline ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
+static int dead_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype,
+                             enum fi_op op, size_t *count)
 {
-    return rc;
+    const char *call = function == FI_FETCH_ATOMIC     ? "fi_fetch_atomicvalid"
+                       : function == FI_COMPARE_ATOMIC ? "fi_compare_atomicvalid"
+                                                       : "fi_atomicvalid";
+
+    return debug_use_closed(&ep->fid.fid, call);
 }
-
-#include "core/call_transfers.inc"
-
-#include "core/call_atomics.inc"
-
-DEAD(int, dead_writevalid, &ep->fid, "fi_atomicvalid", struct fid_ep *ep, enum fi_datatype datatype,
-     enum fi_op op, size_t *count)
-DEAD(int, dead_readwritevalid, &ep->fid, "fi_fetch_atomicvalid", struct fid_ep *ep,
-     enum fi_datatype datatype, enum fi_op op, size_t *count)
-DEAD(int, dead_compwritevalid, &ep->fid, "fi_compare_atomicvalid", struct fid_ep *ep,
-     enum fi_datatype datatype, enum fi_op op, size_t *count)
 
 /* ---- Fabric ---- */
 
@@ -364,15 +358,15 @@ static struct fi_ops_av_set dead_av_set_ops = {
 
 /* ---- Which tables ---- */
 
-static void bury_endpoint(struct fid_ep *ep)
+static void bury_endpoint(struct fid_ep *fid)
 {
-    ep->ops = &dead_ep_ops;
-    ep->cm = &dead_cm_ops;
-    ep->msg = &seen_msg_ops;
-    ep->tagged = &seen_tagged_ops;
-    ep->rma = &seen_rma_ops;
-    ep->atomic = &seen_atomic_ops;
-    ep->collective = &seen_collective_ops;
+    struct hook_ep *ep = object_of(fid, struct hook_ep, fid);
+
+    fid->ops = &dead_ep_ops;
+    fid->cm = &dead_cm_ops;
+    ep->base.post = dead_post;
+    ep->base.groups = OP_GROUP_ALL;
+    ep->base.atomic_valid = dead_atomic_valid;
 }
 
 static void bury_passive(struct fid_pep *pep)
@@ -406,11 +400,4 @@ void debug_bury(struct fid *fid)
     case FI_CLASS_MC: break;
     default: bury_endpoint(object_of(fid, struct fid_ep, fid)); break;
     }
-}
-
-void debug_closed_ops(void)
-{
-    seen_atomic_ops.writevalid = dead_writevalid;
-    seen_atomic_ops.readwritevalid = dead_readwritevalid;
-    seen_atomic_ops.compwritevalid = dead_compwritevalid;
 }

@@ -16,7 +16,7 @@ struct flight {
 
 static struct list *slot(struct debug_layer *layer, const void *context)
 {
-    uintptr_t mixed = (uintptr_t)context * 0x9e3779b97f4a7c15u;
+    uint64_t mixed = (uintptr_t)context * UINT64_C(0x9e3779b97f4a7c15);
 
     return &layer->flights[(mixed >> 40) % DEBUG_FLIGHT_SLOTS];
 }
@@ -31,18 +31,18 @@ static const struct flight *find(struct debug_layer *layer, const void *context)
     return NULL;
 }
 
-/* Without a completion nobody says when it ends. */
-static bool completes(const struct debug_ep *ep, const struct call *call, uint64_t flags)
+/* Without a completion its end is not known. */
+static bool completes(const struct debug_ep *ep, const struct op *op, uint64_t flags)
 {
-    bool receiving = call_class(call->kind) == CALL_CLASS_RECV;
+    bool receiving = op_class(op->call) == OP_CLASS_RECV;
     bool selective = receiving ? ep->rx_selective : ep->tx_selective;
 
-    if (call_is_inject(call->kind) || !(receiving ? ep->rx : ep->tx))
+    if (op_is_inject(op) || !(receiving ? ep->rx : ep->tx))
         return false;
     return !selective || flags & FI_COMPLETION;
 }
 
-static void add(struct debug_ep *ep, const struct call *call, uint64_t flags,
+static void add(struct debug_ep *ep, const struct op *op, uint64_t flags,
                 const struct debug_buffers *buffers)
 {
     struct debug_layer *layer = ep->object.layer;
@@ -51,43 +51,43 @@ static void add(struct debug_ep *ep, const struct call *call, uint64_t flags,
     if (!flight)
         return;
     flight->ep = ep;
-    flight->context = call->context;
-    flight->receiving = call_class(call->kind) == CALL_CLASS_RECV;
+    flight->context = op->context;
+    flight->receiving = op_class(op->call) == OP_CLASS_RECV;
     flight->multi = flight->receiving && flags & FI_MULTI_RECV;
     for (; flight->count < buffers->count; flight->count++) {
         const struct debug_buffer *buffer = &buffers->list[flight->count];
 
         flight->regions[flight->count] = debug_region_of(ep->domain, buffer->desc, &buffer->iov);
     }
-    list_attach(&flight->link, slot(layer, call->context));
+    list_attach(&flight->link, slot(layer, op->context));
     layer->flight_count++;
 }
 
-void debug_flight_begin(struct debug_ep *ep, const struct call *call, uint64_t flags,
+void debug_flight_begin(struct debug_ep *ep, const struct op *op, uint64_t flags,
                         const struct debug_buffers *buffers)
 {
     struct debug_layer *layer = ep->object.layer;
     const struct flight *other = NULL;
     char whom[DEBUG_NAME];
 
-    if ((!ep->contexts && !ep->domain->local) || !completes(ep, call, flags))
+    if ((!ep->contexts && !ep->domain->local) || !completes(ep, op, flags))
         return;
-    if (ep->contexts && !call->context) {
-        debug_report(layer->reporter, DEBUG_NO_CONTEXT, call_name(call->kind),
+    if (ep->contexts && !op->context) {
+        debug_report(layer->reporter, DEBUG_NO_CONTEXT, op_name(op->call),
                      debug_name(&ep->object, whom),
                      "the context is NULL, and has to be a struct fi_context (or fi_context2)");
         return;
     }
     pthread_mutex_lock(&layer->mutex);
-    if (ep->contexts && call->context)
-        other = find(layer, call->context);
+    if (ep->contexts && op->context)
+        other = find(layer, op->context);
     if (!other)
-        add(ep, call, flags, buffers);
+        add(ep, op, flags, buffers);
     pthread_mutex_unlock(&layer->mutex);
     if (other)
-        debug_report(layer->reporter, DEBUG_CONTEXT_IN_USE, call_name(call->kind),
+        debug_report(layer->reporter, DEBUG_CONTEXT_IN_USE, op_name(op->call),
                      debug_name(&ep->object, whom),
-                     "context %p belongs to an operation that has not completed", call->context);
+                     "context %p belongs to an operation that has not completed", op->context);
 }
 
 static void end(struct debug_layer *layer, struct flight *flight)

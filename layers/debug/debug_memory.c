@@ -2,7 +2,7 @@
 /* Memory regions, and the descriptors of buffers where the lower requires them. */
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
+#include "core/info/abi.h"
 #include "layers/debug/debug.h"
 
 static bool covers(const struct debug_mr *mr, const void *buf, size_t len)
@@ -36,7 +36,7 @@ struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *
     return found;
 }
 
-static void check_buffer(struct debug_ep *ep, const struct call *call, const char *whom,
+static void check_buffer(struct debug_ep *ep, const struct op *op, const char *whom,
                          const struct debug_buffer *buffer)
 {
     struct debug_layer *layer = ep->object.layer;
@@ -53,23 +53,23 @@ static void check_buffer(struct debug_ep *ep, const struct call *call, const cha
     }
     pthread_mutex_unlock(&layer->mutex);
     if (!mr)
-        debug_report(layer->reporter, DEBUG_DESCRIPTOR, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_DESCRIPTOR, op_name(op->call), whom,
                      "buffer %p of %zu bytes has descriptor %p, which is of no open region",
                      iov->iov_base, iov->iov_len, buffer->desc);
     else if (!inside)
-        debug_report(layer->reporter, DEBUG_RANGE, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_RANGE, op_name(op->call), whom,
                      "buffer %p of %zu bytes is not inside of the region of its descriptor",
                      iov->iov_base, iov->iov_len);
     else if (access && given && !(given & access))
-        debug_report(layer->reporter, DEBUG_ACCESS, call_name(call->kind), whom,
+        debug_report(layer->reporter, DEBUG_ACCESS, op_name(op->call), whom,
                      "the region was registered without %s", fi_tostr(&access, FI_TYPE_CAPS));
 }
 
-void debug_check_memory(struct debug_ep *ep, const struct call *call,
+void debug_check_memory(struct debug_ep *ep, const struct op *op,
                         const struct debug_buffers *buffers, const char *whom)
 {
     for (size_t i = 0; i < buffers->count; i++)
-        check_buffer(ep, call, whom, &buffers->list[i]);
+        check_buffer(ep, op, whom, &buffers->list[i]);
 }
 
 /* ---- Registration ---- */
@@ -83,7 +83,7 @@ void debug_region_named(struct fid_mr *fid)
         fid->mem_desc = object;
 }
 
-void debug_region_opened(struct fid *fid, const struct pass_opening *opening)
+void debug_region_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_mr *mr = debug_opened(fid, opening->parent, sizeof(*mr));
 
@@ -106,18 +106,18 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
 {
     struct fi_mr_attr now;
 
-    abi_mr_attr_import(attr, object_of(domain, struct pass_domain, fid.fid)->fabric->base.abi,
+    abi_mr_attr_import(attr, object_of(domain, struct hook_domain, fid.fid)->fabric->base.abi,
                        &now);
     if (now.base_mr && debug_is_closed(debug_of(domain), "fi_mr_regattr", &now.base_mr->fid))
         return -FI_EINVAL;
-    return pass_mr_ops.regattr(domain, attr, flags, mr);
+    return hook_mr_ops.regattr(domain, attr, flags, mr);
 }
 
 static struct fi_ops_mr mr_ops;
 
-void debug_memory_ops(struct pass_ops *ops)
+void debug_memory_ops(struct hook_ops *ops)
 {
-    mr_ops = pass_mr_ops;
+    mr_ops = hook_mr_ops;
     mr_ops.regattr = regattr;
     ops->mr = &mr_ops;
 }

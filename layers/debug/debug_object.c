@@ -53,7 +53,7 @@ void *debug_opened(struct fid *fid, struct fid *parent, size_t size)
     list_attach(&object->link, &layer->objects);
     up->children++;
     pthread_mutex_unlock(&layer->mutex);
-    *pass_hook(fid) = object;
+    *hook_own(fid) = object;
     return object;
 }
 
@@ -135,7 +135,7 @@ static void let_go(struct debug_object *object)
     list_detach(&object->link);
 }
 
-/* What only its class has. Mutex held. */
+/* Frees the fields that only this class has. Mutex held. */
 static void finish_class(struct debug_object *object, size_t fclass)
 {
     switch (fclass) {
@@ -163,10 +163,10 @@ static void report_unread(struct debug_object *object, int count, int errors, in
                      "%d completions were never read", count);
 }
 
-/* Completions that nobody has read are counted by reading them, once nothing can add to them. What
- * was cancelled ended as its program asked, by fi_cancel, fi_shutdown, or in closing an endpoint:
+/* Unread completions are counted by reading them, once nothing can add to them. Cancelled
+ * operations ended as the program asked, by fi_cancel, fi_shutdown, or in closing an endpoint:
  * most close their queues right behind. */
-static void check_unread(struct pass_cq *cq, struct debug_object *object)
+static void check_unread(struct hook_cq *cq, struct debug_object *object)
 {
     struct fi_cq_tagged_entry entry = {0};
     struct fi_cq_err_entry error;
@@ -197,11 +197,11 @@ static int close_object(struct fid *fid)
     int rc;
 
     if (!object)
-        return pass_fid_ops(fclass)->close(fid);
+        return hook_fid_ops(fclass)->close(fid);
     check_close(object);
     if (fclass == FI_CLASS_CQ)
-        check_unread(object_of(fid, struct pass_cq, fid.fid), object);
-    rc = pass_fid_ops(fclass)->close(fid);
+        check_unread(object_of(fid, struct hook_cq, fid.fid), object);
+    rc = hook_fid_ops(fclass)->close(fid);
     if (rc)
         return rc;
     pthread_mutex_lock(&layer->mutex);
@@ -268,6 +268,11 @@ static bool is_endpoint(size_t fclass)
            fclass == FI_CLASS_RX_CTX || fclass == FI_CLASS_SRX_CTX;
 }
 
+static bool binds_late(const struct fid *target)
+{
+    return target && (target->fclass == FI_CLASS_CNTR || target->fclass == FI_CLASS_STX_CTX);
+}
+
 static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
 {
     struct debug_object *object = debug_of(fid);
@@ -275,17 +280,17 @@ static int bind_object(struct fid *fid, struct fid *target, uint64_t flags)
     int rc;
 
     if (!object)
-        return pass_fid_ops(fid->fclass)->bind(fid, target, flags);
+        return hook_fid_ops(fid->fclass)->bind(fid, target, flags);
     if (target && !debug_is_open(object->layer, target)) {
         debug_report(object->layer->reporter, DEBUG_CLOSED, "fi_bind", debug_name(object, whom),
                      "what is bound to it, %p, is no open object of this stack", (void *)target);
         return -FI_EINVAL;
     }
-    if (is_endpoint(fid->fclass) &&
+    if (is_endpoint(fid->fclass) && !binds_late(target) &&
         atomic_load(&object_of(object, struct debug_ep, object)->enabled))
         debug_report(object->layer->reporter, DEBUG_BOUND_LATE, "fi_bind", debug_name(object, whom),
                      "it is enabled already");
-    rc = pass_fid_ops(fid->fclass)->bind(fid, target, flags);
+    rc = hook_fid_ops(fid->fclass)->bind(fid, target, flags);
     if (rc || !target)
         return rc;
     if (debug_of(target))
@@ -303,7 +308,7 @@ static int control_object(struct fid *fid, int command, void *arg)
     struct debug_ep *ep;
     int rc;
 
-    rc = pass_fid_ops(fid->fclass)->control(fid, command, arg);
+    rc = hook_fid_ops(fid->fclass)->control(fid, command, arg);
     if (object && fid->fclass == FI_CLASS_MR)
         debug_region_named(object_of(fid, struct fid_mr, fid));
     if (rc || !object || !is_endpoint(fid->fclass))
@@ -327,12 +332,12 @@ static struct fi_ops fid_ops = {
     .close = close_object,
     .bind = bind_object,
     .control = control_object,
-    .ops_open = pass_ops_open,
-    .tostr = no_tostr,
-    .ops_set = pass_ops_set,
+    .ops_open = hook_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
 };
 
-void debug_object_ops(struct pass_ops *ops)
+void debug_object_ops(struct hook_ops *ops)
 {
     ops->domain_fid = ops->ep_fid = ops->pep_fid = ops->stx_fid = ops->cq_fid = ops->cntr_fid =
         ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid = ops->wait_fid =

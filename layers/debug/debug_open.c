@@ -4,9 +4,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/group.h"
-#include "core/info.h"
-#include "core/part.h"
+#include "core/domain/base.h"
+#include "core/ep/group.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 #include "layers/debug/debug.h"
 
 /* ---- Granted? ---- */
@@ -44,7 +45,7 @@ static struct fi_info *as_hints(const struct fi_info *info)
     return hints;
 }
 
-static int offers_for(const struct pass_fabric *fabric, const struct fi_info *hints,
+static int offers_for(const struct hook_fabric *fabric, const struct fi_info *hints,
                       struct fi_info **offers)
 {
     *offers = NULL;
@@ -52,8 +53,8 @@ static int offers_for(const struct pass_fabric *fabric, const struct fi_info *hi
                                  offers);
 }
 
-/* What the lower has of that kind, and where it falls short. */
-static void explain(const struct pass_fabric *fabric, const struct fi_info *asked,
+/* The lower's objects of that kind, and where the lower falls short. */
+static void explain(const struct hook_fabric *fabric, const struct fi_info *asked,
                     struct reasons *reasons)
 {
     struct fi_info *hints = open_hints(asked), *offers = NULL;
@@ -67,7 +68,7 @@ static void explain(const struct pass_fabric *fabric, const struct fi_info *aske
 }
 
 /* info: in the current layout. */
-static void check_granted(const struct debug_object *parent, const struct pass_fabric *fabric,
+static void check_granted(const struct debug_object *parent, const struct hook_fabric *fabric,
                           const struct fi_info *info, const char *call)
 {
     struct fi_info *asked = as_hints(info), *offers = NULL;
@@ -87,8 +88,8 @@ static void check_granted(const struct debug_object *parent, const struct pass_f
 
 /* ---- What is known of what was opened ---- */
 
-/* What a set, a group and an alias hang on is not what they were made of. */
-static struct fid *parent_of(const struct fid *fid, const struct pass_opening *opening)
+/* Sets, groups and aliases depend on other objects than their fid's parent. */
+static struct fid *parent_of(const struct fid *fid, const struct hook_opening *opening)
 {
     bool beside = opening->alias || fid->fclass == FI_CLASS_AV_SET || fid->fclass == FI_CLASS_MC;
     const struct debug_object *from = debug_of(opening->parent);
@@ -96,7 +97,7 @@ static struct fid *parent_of(const struct fid *fid, const struct pass_opening *o
     return beside && from ? (struct fid *)from->parent->fid : opening->parent;
 }
 
-static void domain_opened(struct fid *fid, const struct pass_opening *opening)
+static void domain_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_domain *own = debug_opened(fid, opening->parent, sizeof(*own));
     const struct fi_info *info = opening->info;
@@ -110,7 +111,7 @@ static void domain_opened(struct fid *fid, const struct pass_opening *opening)
     own->peers = opening->peer;
 }
 
-static void cq_opened(struct fid *fid, const struct pass_opening *opening)
+static void cq_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_cq *own = debug_opened(fid, opening->parent, sizeof(*own));
 
@@ -124,7 +125,7 @@ static void cq_opened(struct fid *fid, const struct pass_opening *opening)
         own->domain->peers = true;
 }
 
-static void av_opened(struct fid *fid, const struct pass_opening *opening)
+static void av_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_av *own = debug_opened(fid, opening->parent, sizeof(*own));
     const struct fi_av_attr *attr = opening->av;
@@ -169,7 +170,7 @@ static void fill_info(struct debug_ep *own, const struct fi_info *info)
 }
 
 static void fill_context(struct debug_ep *own, const struct debug_ep *whole,
-                         const struct pass_opening *opening)
+                         const struct hook_opening *opening)
 {
     own->type = whole->type;
     own->contexts = whole->contexts;
@@ -201,10 +202,10 @@ static void fill_alias(struct debug_ep *own, struct debug_ep *from, const struct
     debug_used(&own->object, &from->object);
 }
 
-static void ep_opened(struct fid *fid, const struct pass_opening *opening)
+static void ep_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_ep *own = debug_opened(fid, parent_of(fid, opening), sizeof(*own));
-    struct pass_domain *domain = object_of(fid, struct pass_ep, fid.fid)->domain;
+    struct hook_domain *domain = object_of(fid, struct hook_ep, fid.fid)->domain;
     struct debug_ep *from;
 
     if (!own)
@@ -227,20 +228,20 @@ static void ep_opened(struct fid *fid, const struct pass_opening *opening)
         fill_context(own, from, opening);
 }
 
-static void group_opened(struct fid *fid, const struct pass_opening *opening)
+static void group_opened(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_group *own = debug_opened(fid, parent_of(fid, opening), sizeof(*own));
     struct group_facts facts;
 
-    if (!own || group_ask(object_of(fid, struct pass_mc, fid.fid)->lower, &facts))
+    if (!own || group_ask(object_of(fid, struct hook_mc, fid.fid)->lower, &facts))
         return;
     own->ep = debug_of(opening->parent);
     own->size = facts.size;
     own->self = facts.members[facts.rank];
 }
 
-static void opened(const struct pass_fabric *fabric, struct fid *fid,
-                   const struct pass_opening *opening)
+static void opened(const struct hook_fabric *fabric, struct fid *fid,
+                   const struct hook_opening *opening)
 {
     switch (fid->fclass) {
     case FI_CLASS_DOMAIN: domain_opened(fid, opening); break;
@@ -271,21 +272,21 @@ static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
                      "%p is no open object of this stack", (void *)fids[i]);
         return -FI_EINVAL;
     }
-    return pass_fabric_ops.trywait(fabric, fids, count);
+    return hook_fabric_ops.trywait(fabric, fids, count);
 }
 
 static int open_ep2(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep,
                     uint64_t flags, void *context)
 {
     struct debug_object *domain = debug_of(&fid->fid);
-    struct pass_fabric *fabric = pass_domain_of(fid)->fabric;
+    struct hook_fabric *fabric = hook_domain_of(fid)->fabric;
     struct fi_info *copy = domain ? fabric_info(&fabric->base, info) : NULL;
     bool bad = copy && debug_is_closed(domain, "fi_endpoint", copy->handle);
 
     if (copy && !bad)
         check_granted(domain, fabric, copy, "fi_endpoint");
     info_free(copy);
-    return bad ? -FI_EINVAL : pass_ep_open2(fid, info, ep, flags, context);
+    return bad ? -FI_EINVAL : hook_ep_open2(fid, info, ep, flags, context);
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -296,7 +297,7 @@ static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_e
 
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
-    int rc = pass_ep_ops.setopt(fid, level, name, value, len);
+    int rc = hook_ep_ops.setopt(fid, level, name, value, len);
     struct debug_object *object = debug_of(fid);
     struct debug_ep *ep = object ? object_of(object, struct debug_ep, object) : NULL;
 
@@ -327,13 +328,13 @@ static void connects(struct fid_ep *ep)
 static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
 {
     connects(ep);
-    return pass_cm_ops.connect(ep, addr, param, len);
+    return hook_cm_ops.connect(ep, addr, param, len);
 }
 
 static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
 {
     connects(ep);
-    return pass_cm_ops.accept(ep, param, len);
+    return hook_cm_ops.accept(ep, param, len);
 }
 
 static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
@@ -345,7 +346,7 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
 
     if (group && group->set && debug_is_closed(object, "fi_join_collective", &group->set->fid))
         return -FI_EINVAL;
-    rc = pass_cm_ops.join(ep, addr, flags, mc, context);
+    rc = hook_cm_ops.join(ep, addr, flags, mc, context);
     if (!rc && object)
         object_of(object, struct debug_ep, object)->joined = true;
     return rc;
@@ -356,18 +357,18 @@ static struct fi_ops_domain domain_ops;
 static struct fi_ops_ep ep_ops;
 static struct fi_ops_cm cm_ops;
 
-static const struct pass_watch watch = {.opened = opened};
+static const struct hook_watch watch = {.opened = opened};
 
-void debug_open_ops(struct pass_ops *ops)
+void debug_open_ops(struct hook_ops *ops)
 {
-    fabric_ops = pass_fabric_ops;
+    fabric_ops = hook_fabric_ops;
     fabric_ops.trywait = trywait;
-    domain_ops = pass_domain_ops;
+    domain_ops = hook_domain_ops;
     domain_ops.endpoint = open_ep;
     domain_ops.endpoint2 = open_ep2;
-    ep_ops = pass_ep_ops;
+    ep_ops = hook_ep_ops;
     ep_ops.setopt = ep_setopt;
-    cm_ops = pass_cm_ops;
+    cm_ops = hook_cm_ops;
     cm_ops.connect = ep_connect;
     cm_ops.accept = ep_accept;
     cm_ops.join = ep_join;

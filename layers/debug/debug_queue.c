@@ -4,18 +4,14 @@
 
 #include "layers/debug/debug.h"
 
-static struct debug_cq *own_of(const struct pass_cq *cq)
+static struct debug_cq *own_of(const struct hook_cq *cq)
 {
-    return cq->hook ? object_of(cq->hook, struct debug_cq, object) : NULL;
-}
-
-static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
-{
+    return cq->own ? object_of(cq->own, struct debug_cq, object) : NULL;
 }
 
 /* FI_CQ_FORMAT_CONTEXT says nothing of what came. */
-static inline void completion_seen(struct pass_cq *cq, const struct completion *completion,
-                                   enum completion_way way)
+static void completed(struct hook_cq *cq, const struct completion *completion,
+                      enum completion_way way)
 {
     struct debug_cq *own = own_of(cq);
     char whom[DEBUG_NAME];
@@ -30,9 +26,7 @@ static inline void completion_seen(struct pass_cq *cq, const struct completion *
                      "a completion has data, and entries of FI_CQ_FORMAT_MSG have no room for it");
 }
 
-#include "core/completions.inc"
-
-static bool enter(const struct pass_cq *cq, const char *call)
+static bool enter(const struct hook_cq *cq, const char *call)
 {
     struct debug_cq *own = own_of(cq);
     struct debug_object *guard = own ? debug_cq_guard(own) : NULL;
@@ -40,7 +34,7 @@ static bool enter(const struct pass_cq *cq, const char *call)
     return guard && debug_enter(guard, call);
 }
 
-static ssize_t leave(const struct pass_cq *cq, bool entered, ssize_t rc)
+static ssize_t leave(const struct hook_cq *cq, bool entered, ssize_t rc)
 {
     if (entered)
         debug_leave(debug_cq_guard(own_of(cq)));
@@ -49,29 +43,29 @@ static ssize_t leave(const struct pass_cq *cq, bool entered, ssize_t rc)
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    const struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     bool entered = enter(cq, "fi_cq_read");
 
-    return leave(cq, entered, seen_cq_read(fid, buf, count));
+    return leave(cq, entered, hook_watched_cq_ops.read(fid, buf, count));
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
-    const struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     bool entered = enter(cq, "fi_cq_readfrom");
 
-    return leave(cq, entered, seen_cq_readfrom(fid, buf, count, src));
+    return leave(cq, entered, hook_watched_cq_ops.readfrom(fid, buf, count, src));
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    const struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     bool entered = enter(cq, "fi_cq_readerr");
 
-    return leave(cq, entered, seen_cq_readerr(fid, entry, flags));
+    return leave(cq, entered, hook_watched_cq_ops.readerr(fid, entry, flags));
 }
 
-static void check_wait(const struct pass_cq *cq, const char *call)
+static void check_wait(const struct hook_cq *cq, const char *call)
 {
     struct debug_cq *own = own_of(cq);
     char whom[DEBUG_NAME];
@@ -83,33 +77,33 @@ static void check_wait(const struct pass_cq *cq, const char *call)
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
-    const struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     bool entered = enter(cq, "fi_cq_sread");
 
     check_wait(cq, "fi_cq_sread");
-    return leave(cq, entered, seen_cq_sread(fid, buf, count, cond, timeout));
+    return leave(cq, entered, hook_watched_cq_ops.sread(fid, buf, count, cond, timeout));
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
                             const void *cond, int timeout)
 {
-    const struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
+    const struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     bool entered = enter(cq, "fi_cq_sreadfrom");
 
     check_wait(cq, "fi_cq_sreadfrom");
-    return leave(cq, entered, seen_cq_sreadfrom(fid, buf, count, src, cond, timeout));
+    return leave(cq, entered, hook_watched_cq_ops.sreadfrom(fid, buf, count, src, cond, timeout));
 }
 
 static struct fi_ops_cq cq_ops;
 
-void debug_queue_ops(struct pass_ops *ops)
+void debug_queue_ops(struct hook_ops *ops)
 {
-    cq_ops = seen_cq_ops;
+    cq_ops = hook_watched_cq_ops;
     cq_ops.read = cq_read;
     cq_ops.readfrom = cq_readfrom;
     cq_ops.readerr = cq_readerr;
     cq_ops.sread = cq_sread;
     cq_ops.sreadfrom = cq_sreadfrom;
     ops->cq = &cq_ops;
-    ops->cq_owner = &seen_cq_owner_ops;
+    ops->completed = completed;
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
-#include "core/output.h"
+#include "core/base/log.h"
+#include "core/base/output.h"
 
 static const struct {
     const char *name, *source;

@@ -57,7 +57,7 @@ void debug_reporter_release(struct debug_reporter *reporter);
 /* One line: "debug: CALL on WHOM: <fmt> (RULE: where it is written)". Not beyond the limit. */
 void debug_report(struct debug_reporter *reporter, enum debug_rule rule, const char *call,
                   const char *whom, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* What the limit has kept back. */
+/* The reports that the limit has kept back. */
 void debug_report_rest(struct debug_reporter *reporter);
 
 #endif

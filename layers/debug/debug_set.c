@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What wait sets and poll sets keep open, and are given. */
+/* Wait sets and poll sets: the objects that they keep open, and those added to them. */
 #include <rdma/fi_errno.h>
 
 #include "layers/debug/debug.h"
@@ -30,7 +30,7 @@ static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 
     if (attr && is_bad(&domain->fid, "fi_cq_open", attr->wait_obj, attr->wait_set))
         return -FI_EINVAL;
-    rc = pass_cq_open(domain, attr, cq, context);
+    rc = hook_cq_open(domain, attr, cq, context);
     if (!rc && attr)
         holds(&(*cq)->fid, attr->wait_obj, attr->wait_set);
     return rc;
@@ -43,7 +43,7 @@ static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struc
 
     if (attr && is_bad(&domain->fid, "fi_cntr_open", attr->wait_obj, attr->wait_set))
         return -FI_EINVAL;
-    rc = pass_cntr_open(domain, attr, cntr, context);
+    rc = hook_cntr_open(domain, attr, cntr, context);
     if (!rc && attr)
         holds(&(*cntr)->fid, attr->wait_obj, attr->wait_set);
     return rc;
@@ -56,7 +56,7 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
 
     if (attr && is_bad(&fabric->fid, "fi_eq_open", attr->wait_obj, attr->wait_set))
         return -FI_EINVAL;
-    rc = pass_eq_open(fabric, attr, eq, context);
+    rc = hook_eq_open(fabric, attr, eq, context);
     if (!rc && attr)
         holds(&(*eq)->fid, attr->wait_obj, attr->wait_set);
     return rc;
@@ -71,7 +71,7 @@ static int poll_add(struct fid_poll *set, struct fid *fid, uint64_t flags)
 
     if (user && debug_is_closed(user, "fi_poll_add", fid))
         return -FI_EINVAL;
-    rc = pass_poll_ops.poll_add(set, fid, flags);
+    rc = hook_poll_ops.poll_add(set, fid, flags);
     if (!rc && user && debug_of(fid))
         debug_used(user, debug_of(fid));
     return rc;
@@ -84,7 +84,7 @@ static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
 
     if (user && debug_is_closed(user, "fi_poll_del", fid))
         return -FI_EINVAL;
-    rc = pass_poll_ops.poll_del(set, fid, flags);
+    rc = hook_poll_ops.poll_del(set, fid, flags);
     if (!rc && user && debug_of(fid))
         debug_unused(user, debug_of(fid));
     return rc;
@@ -92,12 +92,12 @@ static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
 
 static struct fi_ops_poll poll_ops;
 
-void debug_set_ops(struct pass_ops *ops)
+void debug_set_ops(struct hook_ops *ops)
 {
     ops->fabric->eq_open = open_eq;
     ops->domain->cq_open = open_cq;
     ops->domain->cntr_open = open_cntr;
-    poll_ops = pass_poll_ops;
+    poll_ops = hook_poll_ops;
     poll_ops.poll_add = poll_add;
     poll_ops.poll_del = poll_del;
     ops->poll = &poll_ops;

@@ -5,43 +5,47 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
-#include "core/part.h"
+#include "core/base/log.h"
+#include "core/hook/hook_part.h"
+#include "core/part/part.h"
 
-static struct pass_ops ops, losing_ops;
-
-static void fill_ops(void)
+static void plan_destroy(void *own)
 {
-    fault_data_ops(&ops);
-    fault_queue_ops(&ops);
-    fault_control_ops(&ops);
-    losing_ops = ops;
-    fault_wire_ops(&losing_ops);
+    fault_plan_finish(own);
+    free(own);
 }
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+static void fill_ops(struct hook_ops *ops)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    ops->post = fault_post;
+    fault_queue_ops(ops);
+    fault_control_ops(ops);
+    ops->finish = plan_destroy;
+}
+
+static int plan_create(const struct open_args *args, void **own)
+{
     struct fault_plan *plan = malloc(sizeof(*plan));
     char why[256] = "";
-    int rc;
+    int rc = plan ? fault_plan_init(plan, args->params, why, sizeof(why)) : -FI_ENOMEM;
 
-    pthread_once(&once, fill_ops);
-    rc = plan ? fault_plan_init(plan, args->params, why, sizeof(why)) : -FI_ENOMEM;
     if (why[0])
-        log_user("fault: %s", why);
-    if (!rc)
-        rc = pass_open_fabric(args, fabric, context, fault_plan_loses(plan) ? &losing_ops : &ops);
+        log_user("fault: fail: %s", why);
     if (rc && plan)
-        fault_plan_finish(plan);
-    if (rc)
-        free(plan);
+        plan_destroy(plan);
     else
-        *pass_hook(&(*fabric)->fid) = plan;
+        *own = plan;
     return rc;
 }
 
-/* What a lower never does by its contract is refused here, so that the application is told why. */
+static struct hook_part hook = {.fill = fill_ops, .create = plan_create, .destroy = plan_destroy};
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    return hook_part_open(&hook, args, fabric, context);
+}
+
+/* Refuses faults that the lower's contract excludes, so that the application is told why. */
 static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     struct fault_plan plan;
@@ -65,80 +69,42 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
 static const char *const aliases[] = {"hook_fault", NULL};
 
 static const struct param_def params[] = {
-    {
-        .key = "eagain",
-        .type = PARAM_PERCENT,
-        .default_text = "0",
-        .help = "How many of the data transfers are answered -FI_EAGAIN, to be tried again.",
-    },
-    {
-        .key = "delay",
-        .type = PARAM_TIME,
-        .default_text = "0",
-        .min = 0,
-        .max = 60000,
-        .help = "How long a completion queue is silent, and what is below it at rest, after each "
-                "batch of completions.",
-    },
+    PARAM_NUMBER("eagain", PARAM_PERCENT, "0", 0, 0,
+                 "How many of the data transfers are answered -FI_EAGAIN, to be tried again."),
+    PARAM_NUMBER("delay", PARAM_TIME, "0", 0, 60000,
+                 "How long a completion queue is silent, and what is below it at rest, after each "
+                 "batch of completions."),
     {
         .key = "fail",
         .type = PARAM_LIST,
+        .check = fault_plan_check_fail,
         .help =
             "Calls that fail once, by their number in this layer: send:17|mr:3. There are send, "
             "recv, read, write, atomic, collective (-FI_EIO), domain, endpoint, cq, cntr, av, "
             "mr, eq (-FI_ENOMEM) and connect (-FI_ENETUNREACH).",
     },
-    {
-        .key = "kill_conn",
-        .type = PARAM_INT,
-        .default_text = "0",
-        .min = 0,
-        .max = INT64_MAX,
-        .help = "After the send of this number in this layer its connection is shut down; 0: none. "
-                "Only over FI_EP_MSG.",
-    },
-    {
-        .key = "drop",
-        .type = PARAM_PERCENT,
-        .default_text = "0",
-        .help = "How many of the messages that are sent, and of RMA and atomics, get lost; what "
-                "only had to leave succeeds.",
-    },
-    {
-        .key = "dup",
-        .type = PARAM_PERCENT,
-        .default_text = "0",
-        .help = "How many of the messages that are sent arrive twice.",
-    },
-    {
-        .key = "reorder",
-        .type = PARAM_PERCENT,
-        .default_text = "0",
-        .help = "How many of the messages that are sent wait until the next of their endpoint has "
-                "overtaken them, or until somebody waits for a completion.",
-    },
-    {
-        .key = "corrupt",
-        .type = PARAM_PERCENT,
-        .default_text = "0",
-        .help = "How many of the messages that are sent arrive with one bit changed.",
-    },
-    {
-        .key = "force",
-        .type = PARAM_BOOL,
-        .default_text = "0",
-        .help = "Do also what the lower may not do by its contract: lose, double, reorder messages "
-                "over FI_EP_MSG and FI_EP_RDM, change them over any.",
-    },
-    {
-        .key = "seed",
-        .type = PARAM_INT,
-        .default_text = "1",
-        .min = 0,
-        .max = INT64_MAX,
-        .help = "Another one is another course; the same, with the same calls on each endpoint, is "
-                "the same.",
-    },
+    PARAM_NUMBER(
+        "kill_conn", PARAM_INT, "0", 0, INT64_MAX,
+        "After the send of this number in this layer its connection is shut down; 0: none. "
+        "Only over FI_EP_MSG."),
+    PARAM_NUMBER("drop", PARAM_PERCENT, "0", 0, 0,
+                 "How many of the messages that are sent, and of RMA and atomics, get lost; what "
+                 "only had to leave succeeds."),
+    PARAM_NUMBER("dup", PARAM_PERCENT, "0", 0, 0,
+                 "How many of the messages that are sent arrive twice."),
+    PARAM_NUMBER("reorder", PARAM_PERCENT, "0", 0, 0,
+                 "How many of the messages that are sent wait until the next of their endpoint has "
+                 "overtaken them, or until somebody waits for a completion."),
+    PARAM_NUMBER("corrupt", PARAM_PERCENT, "0", 0, 0,
+                 "How many of the messages that are sent arrive with one bit changed."),
+    PARAM_SWITCH(
+        "force", "0",
+        "Do also what the lower may not do by its contract: lose, double, reorder messages "
+        "over FI_EP_MSG and FI_EP_RDM, change them over any."),
+    PARAM_NUMBER(
+        "seed", PARAM_INT, "1", 0, INT64_MAX,
+        "Another one is another course; the same, with the same calls on each endpoint, is "
+        "the same."),
     {.key = NULL},
 };
 

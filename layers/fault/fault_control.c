@@ -6,9 +6,9 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/log.h"
-#include "core/pass_watch.h"
+#include "core/base/log.h"
+#include "core/hook/hook_watch.h"
+#include "core/info/info.h"
 #include "layers/fault/fault.h"
 
 static bool fails(struct fault_plan *plan, enum fault_call call)
@@ -21,36 +21,36 @@ static bool fails(struct fault_plan *plan, enum fault_call call)
 static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
                        void *context)
 {
-    if (fails(pass_fabric_of(fabric)->hook, FAULT_DOMAIN))
+    if (fails(hook_fabric_of(fabric)->own, FAULT_DOMAIN))
         return -FI_ENOMEM;
-    return pass_fabric_ops.domain(fabric, info, domain, context);
+    return hook_fabric_ops.domain(fabric, info, domain, context);
 }
 
 static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
                         uint64_t flags, void *context)
 {
-    if (fails(pass_fabric_of(fabric)->hook, FAULT_DOMAIN))
+    if (fails(hook_fabric_of(fabric)->own, FAULT_DOMAIN))
         return -FI_ENOMEM;
-    return pass_fabric_ops.domain2(fabric, info, domain, flags, context);
+    return hook_fabric_ops.domain2(fabric, info, domain, flags, context);
 }
 
 static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                    void *context)
 {
-    const struct fault_plan *plan = pass_fabric_of(fabric)->hook;
+    const struct fault_plan *plan = hook_fabric_of(fabric)->own;
     struct fi_eq_attr writable = attr ? *attr : (struct fi_eq_attr){0};
 
-    if (fails(pass_fabric_of(fabric)->hook, FAULT_EQ))
+    if (fails(hook_fabric_of(fabric)->own, FAULT_EQ))
         return -FI_ENOMEM;
     if (plan && plan->kill_conn)
         writable.flags |= FI_WRITE;
-    return pass_eq_open(fabric, attr ? &writable : NULL, eq, context);
+    return hook_eq_open(fabric, attr ? &writable : NULL, eq, context);
 }
 
 /* The end of a connection, told as its lower would. */
 static ssize_t event_read(struct fid_eq *eq, ssize_t rc, uint32_t *event, void *buf)
 {
-    struct fault_plan *plan = object_of(eq, struct pass_eq, fid)->fabric->hook;
+    struct fault_plan *plan = object_of(eq, struct hook_eq, fid)->fabric->own;
     struct fi_eq_cm_entry *entry = buf;
 
     if (rc < (ssize_t)sizeof(*entry) || *event != FAULT_ENDED || !plan)
@@ -66,7 +66,7 @@ static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len
 {
     uint32_t own, *which = event ? event : &own;
 
-    return event_read(eq, pass_eq_ops.read(eq, which, buf, len, flags), which, buf);
+    return event_read(eq, hook_eq_ops.read(eq, which, buf, len, flags), which, buf);
 }
 
 static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
@@ -74,7 +74,7 @@ static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t le
 {
     uint32_t own, *which = event ? event : &own;
 
-    return event_read(eq, pass_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
+    return event_read(eq, hook_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
 }
 
 static struct fi_ops_eq eq_ops;
@@ -84,27 +84,28 @@ static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     for (int i = 0; i < count; i++)
         if (fids[i]->fclass == FI_CLASS_CQ && fault_cq_is_silent(fids[i]))
             return -FI_EAGAIN;
-    return pass_fabric_ops.trywait(fabric, fids, count);
+    return hook_fabric_ops.trywait(fabric, fids, count);
 }
 
-/* What is held back goes when somebody waits. Ends that the lower has never seen wake a wait set;
+/* Held messages go when a caller waits. Ends that the lower has never seen wake a wait set;
  * a poll set tells of the lower's alone. */
 static int set_wait(struct fid_wait *set, int timeout)
 {
-    struct fault_plan *plan = object_of(set, struct pass_wait, fid)->fabric->hook;
+    struct fault_plan *plan = object_of(set, struct hook_wait, fid)->fabric->own;
 
-    if (plan && fault_plan_loses(plan))
-        fault_wire_flush(plan);
-    return pass_wait_ops.wait(set, timeout);
+    if (plan && plan->loses)
+        fault_wire_flush(plan, NULL);
+    return hook_wait_ops.wait(set, timeout);
 }
 
 static int set_poll(struct fid_poll *set, void **context, int count)
 {
-    struct fault_plan *plan = object_of(set, struct pass_poll, fid)->domain->fabric->hook;
+    const struct hook_domain *domain = object_of(set, struct hook_poll, fid)->domain;
+    struct fault_plan *plan = domain->fabric->own;
 
-    if (plan && fault_plan_loses(plan))
-        fault_wire_flush(plan);
-    return pass_poll_ops.poll(set, context, count);
+    if (plan && plan->loses)
+        fault_wire_flush(plan, domain);
+    return hook_poll_ops.poll(set, context, count);
 }
 
 static struct fi_ops_wait wait_ops = {
@@ -119,20 +120,20 @@ static struct fi_ops_poll poll_ops;
 static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                    void *context)
 {
-    return fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : pass_cq_open(domain, attr, cq, context);
+    return fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : hook_cq_open(domain, attr, cq, context);
 }
 
 static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                      void *context)
 {
     return fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
-                                               : pass_cntr_open(domain, attr, cntr, context);
+                                               : hook_cntr_open(domain, attr, cntr, context);
 }
 
 static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
                    void *context)
 {
-    return fails(fault_of(domain), FAULT_AV) ? -FI_ENOMEM : pass_av_open(domain, attr, av, context);
+    return fails(fault_of(domain), FAULT_AV) ? -FI_ENOMEM : hook_av_open(domain, attr, av, context);
 }
 
 static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
@@ -140,7 +141,7 @@ static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, ui
 {
     if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
         return -FI_ENOMEM;
-    return pass_mr_ops.reg(fid, buf, len, access, offset, key, flags, mr, context);
+    return hook_mr_ops.reg(fid, buf, len, access, offset, key, flags, mr, context);
 }
 
 static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
@@ -148,7 +149,7 @@ static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t
 {
     if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
         return -FI_ENOMEM;
-    return pass_mr_ops.regv(fid, iov, count, access, offset, key, flags, mr, context);
+    return hook_mr_ops.regv(fid, iov, count, access, offset, key, flags, mr, context);
 }
 
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
@@ -156,7 +157,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
 {
     if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
         return -FI_ENOMEM;
-    return pass_mr_ops.regattr(fid, attr, flags, mr);
+    return hook_mr_ops.regattr(fid, attr, flags, mr);
 }
 
 /* ---- Endpoints ---- */
@@ -182,7 +183,7 @@ static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_
         return rc;
     if (fails(plan, FAULT_ENDPOINT))
         return -FI_ENOMEM;
-    return pass_ep_open2(domain, info, ep, flags, context);
+    return hook_ep_open2(domain, info, ep, flags, context);
 }
 
 static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -195,7 +196,7 @@ static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct f
                     void *context)
 {
     return fails(fault_of(domain), FAULT_ENDPOINT) ? -FI_ENOMEM
-                                                   : pass_srx_open(domain, attr, srx, context);
+                                                   : hook_srx_open(domain, attr, srx, context);
 }
 
 static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
@@ -203,18 +204,20 @@ static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
     switch (target->fclass) {
     case FI_CLASS_EQ: own->eq = object_of(target, struct fid_eq, fid); break;
     case FI_CLASS_CQ:
+        if (flags & FI_RECV)
+            own->rx = object_of(target, struct hook_cq, fid.fid);
         if (!(flags & FI_TRANSMIT))
             break;
-        own->tx = object_of(target, struct pass_cq, fid.fid);
+        own->tx = object_of(target, struct hook_cq, fid.fid);
         own->selective = flags & FI_SELECTIVE_COMPLETION;
         break;
     case FI_CLASS_CNTR:
         if (flags & FI_SEND)
-            own->sent = object_of(target, struct pass_cntr, fid.fid);
+            own->sent = object_of(target, struct hook_cntr, fid.fid);
         if (flags & FI_READ)
-            own->read = object_of(target, struct pass_cntr, fid.fid);
+            own->read = object_of(target, struct hook_cntr, fid.fid);
         if (flags & FI_WRITE)
-            own->written = object_of(target, struct pass_cntr, fid.fid);
+            own->written = object_of(target, struct hook_cntr, fid.fid);
         break;
     default: break;
     }
@@ -222,8 +225,8 @@ static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
 
 static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
 {
-    struct fault_ep *own = *pass_hook(fid);
-    int rc = pass_ep_fid_ops.bind(fid, target, flags);
+    struct fault_ep *own = *hook_own(fid);
+    int rc = hook_ep_fid_ops.bind(fid, target, flags);
 
     if (!rc && own && target)
         bound(own, target, flags);
@@ -248,17 +251,18 @@ static int alias_opened(const struct fault_ep *from, const struct fi_alias *alia
     own->selective = from->selective;
     own->loose = from->loose;
     own->tx = from->tx;
+    own->rx = from->rx;
     own->sent = from->sent;
     own->read = from->read;
     own->written = from->written;
-    *pass_hook(*alias->fid) = own;
+    *hook_own(*alias->fid) = own;
     return 0;
 }
 
 static int control_ep(struct fid *fid, int command, void *arg)
 {
-    struct fault_ep *own = *pass_hook(fid);
-    int rc = pass_ep_fid_ops.control(fid, command, arg);
+    struct fault_ep *own = *hook_own(fid);
+    int rc = hook_ep_fid_ops.control(fid, command, arg);
 
     if (!rc && own && command == FI_ALIAS)
         return alias_opened(own, arg);
@@ -269,30 +273,24 @@ static int control_ep(struct fid *fid, int command, void *arg)
 
 static int connect_ep(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
 {
-    struct pass_domain *domain = object_of(ep, struct pass_ep, fid)->domain;
+    struct hook_domain *domain = object_of(ep, struct hook_ep, fid)->domain;
 
-    if (fails(domain->fabric->hook, FAULT_CONNECT))
+    if (fails(domain->fabric->own, FAULT_CONNECT))
         return -FI_ENETUNREACH;
-    return pass_cm_ops.connect(ep, addr, param, paramlen);
+    return hook_cm_ops.connect(ep, addr, param, paramlen);
 }
 
 /* ---- Closing ---- */
 
-static void finish(void *own)
-{
-    fault_plan_finish(own);
-    free(own);
-}
-
 static int close_ep(struct fid *fid)
 {
-    struct fault_ep *own = *pass_hook(fid);
+    struct fault_ep *own = *hook_own(fid);
     int rc;
 
     if (!own)
-        return pass_ep_fid_ops.close(fid);
+        return hook_ep_fid_ops.close(fid);
     fault_wire_closing(own, true);
-    rc = pass_ep_fid_ops.close(fid);
+    rc = hook_ep_fid_ops.close(fid);
     if (rc) {
         fault_wire_closing(own, false);
         return rc;
@@ -307,7 +305,7 @@ static int close_ep(struct fid *fid)
 /* ---- What belongs to objects; one for which there is no memory has no faults ---- */
 
 static void open_own_ep(struct fault_plan *plan, struct fid *fid,
-                        const struct pass_opening *opening)
+                        const struct hook_opening *opening)
 {
     const struct fi_info *info = opening->info;
     struct fault_ep *own = plan ? calloc(1, sizeof(*own)) : NULL;
@@ -319,25 +317,25 @@ static void open_own_ep(struct fault_plan *plan, struct fid *fid,
     own->registers = info && info->domain_attr && info_mr_bits(info) & FI_MR_LOCAL;
     own->loose = plan->force || (info && info->ep_attr && info->ep_attr->type == FI_EP_DGRAM);
     own->number = atomic_fetch_add_explicit(&plan->endpoints, 1, memory_order_relaxed);
-    *pass_hook(fid) = own;
+    *hook_own(fid) = own;
 }
 
-static void opened(const struct pass_fabric *fabric, struct fid *fid,
-                   const struct pass_opening *opening)
+static void opened(const struct hook_fabric *fabric, struct fid *fid,
+                   const struct hook_opening *opening)
 {
     struct fault_cq *cq;
 
     if (fid->fclass == FI_CLASS_CQ) {
         cq = calloc(1, sizeof(*cq));
         if (cq) {
-            cq->plan = fabric->hook;
+            cq->plan = fabric->own;
             cq->in_set = opening->cq && opening->cq->wait_obj == FI_WAIT_SET;
         }
-        *pass_hook(fid) = cq;
+        *hook_own(fid) = cq;
     } else if (fid->fclass == FI_CLASS_CNTR) {
-        *pass_hook(fid) = calloc(1, sizeof(struct fault_cntr));
-    } else if (pass_transfers(fid) && !opening->alias) {
-        open_own_ep(fabric->hook, fid, opening);
+        *hook_own(fid) = calloc(1, sizeof(struct fault_cntr));
+    } else if (hook_transfers(fid) && !opening->alias) {
+        open_own_ep(fabric->own, fid, opening);
     }
 }
 
@@ -347,16 +345,16 @@ static void closed(struct fid *fid)
     struct fault_cq *cq;
 
     if (fid->fclass == FI_CLASS_CQ) {
-        cq = *pass_hook(fid);
+        cq = *hook_own(fid);
         if (cq)
             free(cq->ends);
         free(cq);
     } else if (fid->fclass == FI_CLASS_CNTR) {
-        free(*pass_hook(fid));
+        free(*hook_own(fid));
     }
 }
 
-static const struct pass_watch watch = {.opened = opened, .closed = closed};
+static const struct hook_watch watch = {.opened = opened, .closed = closed};
 
 static struct fi_ops ep_fid_ops;
 static struct fi_ops_fabric fabric_ops;
@@ -371,35 +369,34 @@ static struct fi_ops_cm cm_ops;
 
 static void fill_tables(void)
 {
-    ep_fid_ops = pass_ep_fid_ops;
+    ep_fid_ops = hook_ep_fid_ops;
     ep_fid_ops.close = close_ep;
     ep_fid_ops.bind = bind_ep;
     ep_fid_ops.control = control_ep;
-    fabric_ops = pass_fabric_ops;
+    fabric_ops = hook_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_ops.domain2 = open_domain2;
     fabric_ops.eq_open = open_eq;
     fabric_ops.trywait = trywait;
-    domain_ops = pass_domain_ops;
+    domain_ops = hook_domain_ops;
     domain_ops.cq_open = open_cq;
     domain_ops.cntr_open = open_cntr;
     domain_ops.av_open = open_av;
     domain_ops.endpoint = open_ep;
     domain_ops.endpoint2 = open_ep2;
     domain_ops.srx_ctx = open_srx;
-    poll_ops = pass_poll_ops;
+    poll_ops = hook_poll_ops;
     poll_ops.poll = set_poll;
-    eq_ops = pass_eq_ops;
+    eq_ops = hook_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
-    cm_ops = pass_cm_ops;
+    cm_ops = hook_cm_ops;
     cm_ops.connect = connect_ep;
 }
 
-void fault_control_ops(struct pass_ops *ops)
+void fault_control_ops(struct hook_ops *ops)
 {
     fill_tables();
-    ops->finish = finish;
     ops->ep_fid = &ep_fid_ops;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;

@@ -6,21 +6,21 @@
 
 #include "layers/fault/fault.h"
 
-static enum fault_call fault_of_class(enum call_class class)
+static enum fault_call fault_of_class(enum op_class class)
 {
     switch (class) {
-    case CALL_CLASS_RECV: return FAULT_RECV;
-    case CALL_CLASS_READ: return FAULT_READ;
-    case CALL_CLASS_WRITE: return FAULT_WRITE;
-    case CALL_CLASS_ATOMIC: return FAULT_ATOMIC;
-    case CALL_CLASS_COLLECTIVE: return FAULT_COLLECTIVE;
+    case OP_CLASS_RECV: return FAULT_RECV;
+    case OP_CLASS_READ: return FAULT_READ;
+    case OP_CLASS_WRITE: return FAULT_WRITE;
+    case OP_CLASS_ATOMIC: return FAULT_ATOMIC;
+    case OP_CLASS_COLLECTIVE: return FAULT_COLLECTIVE;
     default: return FAULT_SEND;
     }
 }
 
-ssize_t fault_call_enter(struct pass_ep *ep, enum call_class class)
+ssize_t fault_call_enter(struct hook_ep *ep, enum op_class class)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
     uint64_t n;
 
     if (!own)
@@ -31,10 +31,11 @@ ssize_t fault_call_enter(struct pass_ep *ep, enum call_class class)
     return fault_plan_happens(own->plan, FAULT_REFUSE, own->number, n) ? -FI_EAGAIN : 0;
 }
 
-/* As a connection ends that neither side wanted to: who shuts one down is not told by its lower. */
-static void kill_conn(struct pass_ep *ep)
+/* As a connection ends that neither side wanted to: the side that shuts one down is not told by its
+ * lower. */
+static void kill_conn(struct hook_ep *ep)
 {
-    const struct fault_ep *own = ep->hook;
+    const struct fault_ep *own = ep->own;
     const struct fi_eq_cm_entry entry = {0};
 
     fi_shutdown(ep->lower, 0);
@@ -43,38 +44,29 @@ static void kill_conn(struct pass_ep *ep)
         fi_eq_write(own->eq, FAULT_ENDED, &entry, sizeof(entry), 0);
 }
 
-void fault_call_accepted(struct pass_ep *ep, enum call_class class)
+void fault_call_accepted(struct hook_ep *ep, enum op_class class)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
 
-    if (own && class == CALL_CLASS_SEND && fault_plan_kills(own->plan))
+    if (own && class == OP_CLASS_SEND && fault_plan_kills(own->plan))
         kill_conn(ep);
 }
 
-static ssize_t call_enter(struct pass_ep *ep, struct call *call)
+ssize_t fault_post(struct ep *base, struct op *op)
 {
-    ssize_t rc = fault_call_enter(ep, call_class(call->kind));
+    struct hook_ep *ep = hook_ep_of(base);
+    const struct fault_ep *own = ep->own;
+    enum op_class class = op_class(op->call);
+    ssize_t rc;
 
-    return rc ? rc : fault_lost_enter(ep, call);
-}
-
-static ssize_t call_leave(struct pass_ep *ep, const struct call *call, ssize_t rc)
-{
-    rc = fault_lost_leave(ep, call, rc);
+    if (own && own->plan->loses && (class == OP_CLASS_SEND || class == OP_CLASS_WRITE))
+        return fault_wire_post(ep, op);
+    rc = fault_call_enter(ep, class);
+    if (rc)
+        return rc;
+    rc = class == OP_CLASS_READ || class == OP_CLASS_ATOMIC ? fault_lost_post(ep, op)
+                                                            : op_post(&ep->target, op);
     if (rc >= 0)
-        fault_call_accepted(ep, call_class(call->kind));
+        fault_call_accepted(ep, class);
     return rc;
-}
-
-#include "core/call_transfers.inc"
-
-#include "core/call_atomics.inc"
-
-void fault_data_ops(struct pass_ops *ops)
-{
-    ops->msg = &seen_msg_ops;
-    ops->tagged = &seen_tagged_ops;
-    ops->rma = &seen_rma_ops;
-    ops->atomic = &seen_atomic_ops;
-    ops->collective = &seen_collective_ops;
 }

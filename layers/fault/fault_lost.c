@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a transfer ends that the lower has never got. Who sends or writes is told no more than that
- * it left, so that is success; who reads or fetches has nothing to show for it, and who asked for
- * the end at the target (FI_DELIVERY_COMPLETE) is not lied to: their operations time out.
+ * How a transfer ends that the lower has never got. A sender or writer is told no more than that
+ * it left, so that is success. A reader has no data, and a caller that asked for the end at the
+ * target (FI_DELIVERY_COMPLETE) must not be told of success: these operations time out.
  */
 #include <rdma/fi_errno.h>
 
@@ -15,14 +15,14 @@ int fault_lost_error(uint64_t kind, uint64_t flags)
     return kind & FI_READ || late ? FI_ETIMEDOUT : 0;
 }
 
-struct pass_cntr *fault_cntr_of(const struct fault_ep *own, uint64_t kind)
+struct hook_cntr *fault_cntr_of(const struct fault_ep *own, uint64_t kind)
 {
     if (kind & FI_SEND)
         return own->sent;
     return kind & FI_READ ? own->read : own->written;
 }
 
-static void count(const struct pass_cntr *cntr, int err)
+static void count(const struct hook_cntr *cntr, int err)
 {
     struct fid_peer_cntr *owner = cntr->owner;
 
@@ -38,7 +38,7 @@ static void count(const struct pass_cntr *cntr, int err)
 
 int fault_lost_end(const struct fault_ep *own, bool wanted, void *context, uint64_t kind, int err)
 {
-    const struct pass_cntr *cntr = fault_cntr_of(own, kind);
+    const struct hook_cntr *cntr = fault_cntr_of(own, kind);
     int rc = wanted ? fault_cq_end(own->tx, (struct fault_end){context, kind, err}) : 0;
 
     if (!rc && cntr)
@@ -48,58 +48,32 @@ int fault_lost_end(const struct fault_ep *own, bool wanted, void *context, uint6
 
 /* ---- Reads and atomics ---- */
 
-enum {
-    LOST = 1, /* call.note, and what call_enter answers for the lower */
-};
-
-static uint64_t kind_of(const struct call *call)
+/* False: the lower is to have it. True: it is lost, and *rc is what the call answers. */
+static bool is_lost(const struct fault_ep *own, const struct op *op, ssize_t *rc)
 {
-    switch (call_class(call->kind)) {
-    case CALL_CLASS_READ: return FI_RMA | FI_READ;
-    case CALL_CLASS_ATOMIC:
-        return FI_ATOMIC | (call->kind >= CALL_ATOMIC_READWRITE ? FI_READ : FI_WRITE);
-    default: return 0; /* sends and writes are those of fault_wire.c */
-    }
-}
+    uint64_t flags = op_final_flags(op, own->tx_op_flags);
+    uint64_t n = atomic_load_explicit(&own->messages, memory_order_relaxed);
+    bool silent = op_is_inject(op), wanted;
+    int err;
 
-static uint64_t final_flags(const struct fault_ep *own, const struct call *call)
-{
-    switch (call->kind) {
-    case CALL_READMSG:
-    case CALL_ATOMIC_WRITEMSG:
-    case CALL_ATOMIC_READWRITEMSG:
-    case CALL_ATOMIC_COMPWRITEMSG: return call->flags;
-    default: return own->tx_op_flags;
-    }
-}
-
-ssize_t fault_lost_enter(const struct pass_ep *ep, struct call *call)
-{
-    const struct fault_ep *own = ep->hook;
-    uint64_t kind = own ? kind_of(call) : 0, flags, n;
-    bool silent = call_is_inject(call->kind), wanted;
-    int err, rc;
-
-    call->note = 0;
-    if (!kind)
-        return 0;
-    n = atomic_load_explicit(&own->messages, memory_order_relaxed);
     if (!fault_plan_happens(own->plan, FAULT_DROP, own->number, n))
-        return 0;
-    flags = final_flags(own, call);
-    err = silent ? 0 : fault_lost_error(kind, flags);
+        return false;
+    err = silent ? 0 : fault_lost_error(op->kind, flags);
     wanted = own->tx && !silent && (err || !own->selective || flags & FI_COMPLETION);
-    rc = fault_lost_end(own, wanted, call->context, kind, err);
-    call->note = rc ? 0 : LOST;
-    return rc ? rc : LOST;
+    *rc = fault_lost_end(own, wanted, op->context, op->kind, err);
+    return true;
 }
 
-ssize_t fault_lost_leave(const struct pass_ep *ep, const struct call *call, ssize_t rc)
+ssize_t fault_lost_post(const struct hook_ep *ep, struct op *op)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
+    ssize_t rc;
 
-    rc = call->note == LOST ? 0 : rc;
-    if (own && !rc && kind_of(call))
+    if (!own)
+        return op_post(&ep->target, op);
+    if (!is_lost(own, op, &rc))
+        rc = op_post(&ep->target, op);
+    if (!rc)
         atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
     return rc;
 }

@@ -30,25 +30,22 @@ static int parse_item(struct fault_plan *plan, char *item, char *why, size_t why
 {
     char *colon = strchr(item, ':'), *end;
     unsigned long long number;
-    const char *near;
     int call;
 
     if (colon)
         *colon = 0;
     call = find_call(item);
     if (call < 0) {
-        near = near_name(item, names);
-        snprintf(why, why_size, "fail: there is no call '%.40s'%s%s%s", item,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        suggest_explain("call", item, names, why, why_size);
         return -FI_EINVAL;
     }
     number = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoull(colon + 1, &end, 10) : 0;
     if (!number || *end) {
-        snprintf(why, why_size, "fail: '%s' needs the number of the call, as in %s:17", item, item);
+        snprintf(why, why_size, "'%s' needs the number of the call, as in %s:17", item, item);
         return -FI_EINVAL;
     }
     if (plan->failure_count == FAULT_FAILURES) {
-        snprintf(why, why_size, "fail: no more than %d calls can be named", FAULT_FAILURES);
+        snprintf(why, why_size, "no more than %d calls can be named", FAULT_FAILURES);
         return -FI_EINVAL;
     }
     plan->failures[plan->failure_count++] = (struct fault_failure){(enum fault_call)call, number};
@@ -65,6 +62,13 @@ static int parse_fail(struct fault_plan *plan, const char *text, char *why, size
         rc = parse_item(plan, item, why, why_size);
     free(copy);
     return rc;
+}
+
+int fault_plan_check_fail(const char *text, char *why, size_t why_size)
+{
+    struct fault_plan plan = {0};
+
+    return parse_fail(&plan, text, why, why_size);
 }
 
 int fault_plan_init(struct fault_plan *plan, const struct params *params, char *why,
@@ -86,6 +90,8 @@ int fault_plan_init(struct fault_plan *plan, const struct params *params, char *
     plan->force = params_bool(params, "force");
     plan->delay_ns = (uint64_t)params_time_ms(params, "delay") * 1000000;
     plan->kill_conn = (uint64_t)params_int(params, "kill_conn");
+    plan->loses = plan->chance[FAULT_DROP] || plan->chance[FAULT_DUP] ||
+                  plan->chance[FAULT_REORDER] || plan->chance[FAULT_CORRUPT];
     return fail ? parse_fail(plan, fail, why, why_size) : 0;
 }
 
@@ -131,12 +137,6 @@ bool fault_plan_happens(const struct fault_plan *plan, enum fault_chance chance,
 uint64_t fault_plan_random(const struct fault_plan *plan, uint64_t ep, uint64_t n)
 {
     return draw(plan, FAULT_CHANCES, ep, n);
-}
-
-bool fault_plan_loses(const struct fault_plan *plan)
-{
-    return plan->chance[FAULT_DROP] || plan->chance[FAULT_DUP] || plan->chance[FAULT_REORDER] ||
-           plan->chance[FAULT_CORRUPT];
 }
 
 /* fi_endpoint(3): only FI_EP_DGRAM is unreliable; no endpoint changes what it carries. */

@@ -14,10 +14,10 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "core/list.h"
-#include "core/param.h"
+#include "core/base/list.h"
+#include "core/param/param.h"
 
-/* What can happen to a message, as far as chance decides. */
+/* The fates of a message that chance decides. */
 enum fault_chance {
     FAULT_REFUSE, /* by the number of the call; the others by that of the accepted message */
     FAULT_DROP,
@@ -27,7 +27,7 @@ enum fault_chance {
     FAULT_CHANCES,
 };
 
-/* What `fail` can name. */
+/* The calls that `fail` can name. */
 enum fault_call {
     FAULT_SEND,
     FAULT_RECV,
@@ -56,6 +56,7 @@ struct fault_plan {
     bool force;
     uint64_t delay_ns;
     uint64_t kill_conn; /* number of the send; 0: none */
+    bool loses;         /* it changes which messages arrive, or how */
     struct fault_failure {
         enum fault_call call;
         uint64_t number; /* of the call */
@@ -73,6 +74,8 @@ struct fault_plan {
 /* -FI_EINVAL with a sentence in why. */
 int fault_plan_init(struct fault_plan *plan, const struct params *params, char *why,
                     size_t why_size);
+/* Is the text a value of `fail`? The same errors; for the table of parameters. */
+int fault_plan_check_fail(const char *text, char *why, size_t why_size);
 void fault_plan_finish(struct fault_plan *plan);
 
 /* Counts a call, and says whether it is one that fails. */
@@ -82,8 +85,6 @@ bool fault_plan_happens(const struct fault_plan *plan, enum fault_chance chance,
                         uint64_t n);
 /* Any number, the same for the same message. */
 uint64_t fault_plan_random(const struct fault_plan *plan, uint64_t ep, uint64_t n);
-/* Does it change which messages arrive, or how? */
-bool fault_plan_loses(const struct fault_plan *plan);
 /* Why endpoints as in info cannot be under this plan, or NULL. The lower's contract decides, unless
  * `force` is set. */
 const char *fault_plan_objection(const struct fault_plan *plan, const struct fi_info *info);

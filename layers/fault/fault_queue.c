@@ -11,20 +11,13 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
+#include "core/base/clock.h"
+#include "core/info/abi.h"
 #include "layers/fault/fault.h"
 
 enum {
-    HELD_READS = 16, /* for nothing, after which nobody is expected to overtake */
+    HELD_READS = 16, /* for nothing, after which no message is expected to overtake */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ns until the queue speaks again; 0: now. */
 static uint64_t silence(struct fault_cq *own)
@@ -34,14 +27,14 @@ static uint64_t silence(struct fault_cq *own)
     if (!own || !own->plan->delay_ns)
         return 0;
     until = atomic_load_explicit(&own->silent_until, memory_order_relaxed);
-    now = until ? now_ns() : 0;
+    now = until ? clock_ns() : 0;
     return until > now ? until - now : 0;
 }
 
 static void fall_silent(struct fault_cq *own)
 {
     if (own && own->plan->delay_ns)
-        atomic_store_explicit(&own->silent_until, now_ns() + own->plan->delay_ns,
+        atomic_store_explicit(&own->silent_until, clock_ns() + own->plan->delay_ns,
                               memory_order_relaxed);
 }
 
@@ -77,9 +70,9 @@ static void end_owner(struct fid_peer_cq *owner, struct fault_end end)
         owner->owner_ops->write(owner, end.context, end.flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
-int fault_cq_end(struct pass_cq *cq, struct fault_end end)
+int fault_cq_end(struct hook_cq *cq, struct fault_end end)
 {
-    struct fault_cq *own = cq->hook;
+    struct fault_cq *own = cq->own;
     bool ok;
 
     if (cq->owner) {
@@ -93,7 +86,7 @@ int fault_cq_end(struct pass_cq *cq, struct fault_end end)
     if (ok)
         own->ends[(own->first + own->count++) % own->room] = end;
     pthread_mutex_unlock(&own->plan->mutex);
-    fi_cq_signal(cq->lower); /* who sleeps there, on a queue that has that */
+    fi_cq_signal(cq->lower); /* wakes a blocking read, where the queue has these */
     return ok ? 0 : -FI_EAGAIN;
 }
 
@@ -109,10 +102,10 @@ static size_t entry_size(enum fi_cq_format format)
 }
 
 /* Up to the first error; -FI_EAVAIL when that is the next. */
-static ssize_t take_ends(struct pass_cq *cq, char *buf, size_t count, fi_addr_t *src)
+static ssize_t take_ends(struct hook_cq *cq, char *buf, size_t count, fi_addr_t *src)
 {
     size_t size = entry_size(cq->format), taken = 0;
-    struct fault_cq *own = cq->hook;
+    struct fault_cq *own = cq->own;
     bool failed = false;
 
     pthread_mutex_lock(&own->plan->mutex);
@@ -132,11 +125,11 @@ static ssize_t take_ends(struct pass_cq *cq, char *buf, size_t count, fi_addr_t 
     return taken || !failed ? (ssize_t)taken : -FI_EAVAIL;
 }
 
-/* If the next end is an error. What a caller's struct has not is left alone. */
-static bool take_error(struct pass_cq *cq, struct fi_cq_err_entry *entry)
+/* Whether the next end is an error. Fields that the caller's struct lacks are left alone. */
+static bool take_error(struct hook_cq *cq, struct fi_cq_err_entry *entry)
 {
     const struct fabric *fabric = &cq->domain->fabric->base;
-    struct fault_cq *own = cq->hook;
+    struct fault_cq *own = cq->own;
     struct fault_end one = {NULL};
 
     pthread_mutex_lock(&own->plan->mutex);
@@ -162,9 +155,9 @@ static bool take_error(struct pass_cq *cq, struct fi_cq_err_entry *entry)
 }
 
 /* Entries of copies become those of the user, or go. */
-static ssize_t sort_out(struct pass_cq *cq, char *buf, ssize_t count, fi_addr_t *src)
+static ssize_t sort_out(struct hook_cq *cq, char *buf, ssize_t count, fi_addr_t *src)
 {
-    struct fault_plan *plan = ((struct fault_cq *)cq->hook)->plan;
+    struct fault_plan *plan = ((struct fault_cq *)cq->own)->plan;
     size_t size = entry_size(cq->format);
     ssize_t kept = 0;
 
@@ -186,28 +179,30 @@ static ssize_t sort_out(struct pass_cq *cq, char *buf, ssize_t count, fi_addr_t 
     return kept ? kept : -FI_EAGAIN;
 }
 
-static ssize_t arrived(struct pass_cq *cq, void *buf, ssize_t rc, fi_addr_t *src)
+static ssize_t arrived(struct hook_cq *cq, void *buf, ssize_t rc, fi_addr_t *src)
 {
-    struct fault_cq *own = cq->hook;
+    struct fault_cq *own = cq->own;
 
     if (!own)
         return rc;
-    if (rc > 0 && buf && fault_plan_loses(own->plan))
+    if (rc > 0 && buf && own->plan->loses)
         rc = sort_out(cq, buf, rc, src);
     if (rc > 0)
         fall_silent(own);
     return rc;
 }
 
-/* Does somebody wait for what waits itself? */
-static void go_on(struct fault_cq *own, ssize_t rc)
+/* Does a caller wait for messages that are held? */
+static void go_on(const struct hook_cq *cq, ssize_t rc)
 {
-    if (!fault_plan_loses(own->plan))
+    struct fault_cq *own = cq->own;
+
+    if (!own->plan->loses)
         return;
     own->empty_reads = rc == -FI_EAGAIN || !rc ? own->empty_reads + 1 : 0;
     if (own->empty_reads >= HELD_READS) {
         own->empty_reads = 0;
-        fault_wire_flush(own->plan);
+        fault_wire_flush_cq(own->plan, cq);
     }
 }
 
@@ -215,8 +210,8 @@ static void go_on(struct fault_cq *own, ssize_t rc)
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    struct fault_cq *own = cq->hook;
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    struct fault_cq *own = cq->own;
     ssize_t ends = 0, rc = -FI_EAGAIN;
 
     if (silence(own))
@@ -231,7 +226,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
     }
     rc = src ? fi_cq_readfrom(cq->lower, buf, count, src) : fi_cq_read(cq->lower, buf, count);
     if (own)
-        go_on(own, rc);
+        go_on(cq, rc);
     return buf ? arrived(cq, buf, rc, src) : rc;
 }
 
@@ -260,15 +255,15 @@ static int sleep_through(struct fault_cq *own, int *timeout)
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
                             const void *cond, int timeout)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    struct fault_cq *own = cq->hook;
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    struct fault_cq *own = cq->own;
     ssize_t rc = sleep_through(own, &timeout);
     bool none;
 
     if (rc)
         return rc;
-    if (own && fault_plan_loses(own->plan)) {
-        fault_wire_flush(own->plan);
+    if (own && own->plan->loses) {
+        fault_wire_flush_cq(own->plan, cq);
         if (buf && own->count)
             return cq_readfrom(fid, buf, count, src);
     }
@@ -290,8 +285,8 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    const struct fault_cq *own = cq->hook;
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    const struct fault_cq *own = cq->own;
     bool wanted = true;
     ssize_t rc;
 
@@ -301,19 +296,19 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
         return 1;
     }
     rc = fi_cq_readerr(cq->lower, entry, flags);
-    if (rc == 1 && own && fault_plan_loses(own->plan))
+    if (rc == 1 && own && own->plan->loses)
         fault_wire_done(own->plan, &entry->op_context, true, &wanted);
     return wanted ? rc : -FI_EAGAIN;
 }
 
 bool fault_cq_is_silent(const struct fid *fid)
 {
-    struct fault_cq *own = *pass_hook((struct fid *)fid);
+    struct fault_cq *own = *hook_own((struct fid *)fid);
 
     if (!own)
         return false;
-    if (fault_plan_loses(own->plan))
-        fault_wire_flush(own->plan);
+    if (own->plan->loses)
+        fault_wire_flush_cq(own->plan, object_of(fid, struct hook_cq, fid.fid));
     return silence(own) || own->count;
 }
 
@@ -324,102 +319,101 @@ static struct fi_ops_cq cq_ops;
 static ssize_t owner_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
                            void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
 {
-    struct fault_cq *own = object_of(peer, struct pass_cq, peer)->hook;
+    struct fault_cq *own = object_of(peer, struct hook_cq, peer)->own;
     bool wanted = true;
 
-    if (own && fault_plan_loses(own->plan))
+    if (own && own->plan->loses)
         fault_wire_done(own->plan, &context, false, &wanted);
     fall_silent(own);
-    return wanted ? pass_cq_owner_ops.write(peer, context, flags, len, buf, data, tag, src) : 0;
+    return wanted ? hook_cq_owner_ops.write(peer, context, flags, len, buf, data, tag, src) : 0;
 }
 
 static ssize_t owner_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *entry)
 {
-    const struct pass_cq *cq = object_of(peer, struct pass_cq, peer);
-    const struct fault_cq *own = cq->hook;
+    const struct hook_cq *cq = object_of(peer, struct hook_cq, peer);
+    const struct fault_cq *own = cq->own;
     struct fi_cq_err_entry users = {.op_context = entry->op_context};
     bool wanted = true;
     void *context;
 
-    if (!own || !fault_plan_loses(own->plan) ||
-        !fault_wire_done(own->plan, &users.op_context, true, &wanted))
-        return pass_cq_owner_ops.writeerr(peer, entry);
+    if (!own || !own->plan->loses || !fault_wire_done(own->plan, &users.op_context, true, &wanted))
+        return hook_cq_owner_ops.writeerr(peer, entry);
     if (!wanted)
         return 0;
     context = users.op_context;
     memcpy(&users, entry, abi_cq_err_entry_size(cq->domain->fabric->base.abi));
     users.op_context = context;
-    return pass_cq_owner_ops.writeerr(peer, &users);
+    return hook_cq_owner_ops.writeerr(peer, &users);
 }
 
 static struct fi_ops_cq_owner cq_owner_ops;
 
-/* ---- Counters: nobody sent the doubles that the lower counts ---- */
+/* ---- Counters: the lower counts doubles that no caller sent ---- */
 
-static uint64_t extra_of(struct pass_cntr *cntr)
+static uint64_t extra_of(struct hook_cntr *cntr)
 {
-    struct fault_cntr *own = cntr->hook;
+    struct fault_cntr *own = cntr->own;
 
     return own ? atomic_load(&own->extra) : 0;
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    struct fault_plan *plan = cntr->domain->fabric->hook;
-    uint64_t extra = extra_of(cntr), value = pass_cntr_ops.read(fid);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    struct fault_plan *plan = cntr->domain->fabric->own;
+    uint64_t extra = extra_of(cntr), value = hook_cntr_ops.read(fid);
 
-    if (plan && fault_plan_loses(plan))
-        fault_wire_flush(plan);
+    if (plan && plan->loses)
+        fault_wire_flush(plan, cntr->domain);
     return value > extra ? value - extra : 0;
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-    return pass_cntr_ops.set(fid, value + extra_of(object_of(fid, struct pass_cntr, fid)));
+    return hook_cntr_ops.set(fid, value + extra_of(object_of(fid, struct hook_cntr, fid)));
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    struct fault_plan *plan = cntr->domain->fabric->hook;
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    struct fault_plan *plan = cntr->domain->fabric->own;
 
-    if (plan && fault_plan_loses(plan))
-        fault_wire_flush(plan);
-    return pass_cntr_ops.wait(fid, threshold + extra_of(cntr), timeout);
+    if (plan && plan->loses)
+        fault_wire_flush(plan, cntr->domain);
+    return hook_cntr_ops.wait(fid, threshold + extra_of(cntr), timeout);
 }
 
 static struct fi_ops_cntr cntr_ops;
 
 static void owner_inc(struct fid_peer_cntr *peer)
 {
-    struct fault_cntr *own = object_of(peer, struct pass_cntr, peer)->hook;
+    struct fault_cntr *own = object_of(peer, struct hook_cntr, peer)->own;
     uint_fast64_t extra = own ? atomic_load(&own->extra) : 0;
 
     while (extra && !atomic_compare_exchange_weak(&own->extra, &extra, extra - 1))
         ;
     if (!extra)
-        pass_cntr_owner_ops.inc(peer);
+        hook_cntr_owner_ops.inc(peer);
 }
 
 static struct fi_ops_cntr_owner cntr_owner_ops;
 
-void fault_queue_ops(struct pass_ops *ops)
+void fault_queue_ops(struct hook_ops *ops)
 {
-    cq_ops = pass_cq_ops;
+    cq_ops = hook_cq_ops;
     cq_ops.read = cq_read;
     cq_ops.readfrom = cq_readfrom;
     cq_ops.sread = cq_sread;
     cq_ops.sreadfrom = cq_sreadfrom;
     cq_ops.readerr = cq_readerr;
-    cq_owner_ops = pass_cq_owner_ops;
+    cq_owner_ops = hook_cq_owner_ops;
     cq_owner_ops.write = owner_write;
     cq_owner_ops.writeerr = owner_writeerr;
-    cntr_ops = pass_cntr_ops;
+    cntr_ops = hook_cntr_ops;
     cntr_ops.read = cntr_read;
     cntr_ops.set = cntr_set;
     cntr_ops.wait = cntr_wait;
-    cntr_owner_ops = pass_cntr_owner_ops;
+    cntr_owner_ops = hook_cntr_owner_ops;
     cntr_owner_ops.inc = owner_inc;
     ops->cq = &cq_ops;
     ops->cq_owner = &cq_owner_ops;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of messages between this layer and its lower. One that is lost ends here, in
- * success. What the lower gets changed, twice or late is a copy, with the copy as its context, so
- * that the buffer is the user's again when he sees the completion, which then has his context.
+ * Faults of messages between this layer and its lower. A lost message ends here, in
+ * success. Changed, doubled and late messages go down as copies, with the copy as their context, so
+ * that the user's buffer is free again at the completion, which then has the user's context.
  *
- * A message that is to be overtaken waits in `held` for the next of its endpoint, or for somebody
- * who waits: a queue that was read HELD_READS times for nothing, a blocking read, fi_trywait.
+ * A message that is to be overtaken waits in `held` for the next of its endpoint, or for a
+ * waiter: a queue that was read HELD_READS times for nothing, a blocking read, fi_trywait.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/post.h"
+#include "core/base/iov.h"
 #include "layers/fault/fault.h"
 
 enum {
@@ -25,16 +25,15 @@ enum {
 struct fault_copy {
     struct fi_context2 room; /* first: the lower's, if it asks for FI_CONTEXT2 */
     struct list link;        /* in copies, held or done of the plan */
-    struct pass_ep *ep;
+    struct hook_ep *ep;
     struct fault_ep *own;
-    void *user;
+    void *user; /* the context of the operation that it copies */
     bool wanted, doubled;
-    uint64_t kind, flags, tag, data;
-    fi_addr_t peer;
+    struct op op;                      /* what the lower gets: a *msg call, of `iov` */
     struct fi_rma_iov rma[COPIED_RMA]; /* of a write */
-    size_t rma_count;
     struct fid_mr *mr;
-    size_t len;
+    void *desc;
+    struct iovec iov;
     char bytes[];
 };
 
@@ -56,47 +55,73 @@ static void reap(struct fault_plan *plan)
         copy_destroy(list_item(pos, struct fault_copy, link));
 }
 
-static bool is_wanted(const struct fault_ep *own, const struct post *post)
+static uint64_t flags_of(const struct fault_ep *own, const struct op *op)
 {
-    return !post->silent && own->tx && (!own->selective || post->flags & FI_COMPLETION);
+    return op_final_flags(op, own->tx_op_flags);
+}
+
+static bool is_wanted(const struct fault_ep *own, const struct op *op)
+{
+    return !op_is_inject(op) && own->tx && (!own->selective || flags_of(own, op) & FI_COMPLETION);
+}
+
+/* Descriptors are of the buffers that were copied, so the copy is registered by itself. */
+static int copy_register(struct fault_copy *copy)
+{
+    struct fid_domain *domain = copy->ep->domain->lower;
+
+    if (!copy->own->registers || !copy->iov.iov_len)
+        return 0;
+    if (fi_mr_reg(domain, copy->bytes, copy->iov.iov_len, FI_SEND | FI_WRITE, 0,
+                  (uint64_t)(uintptr_t)copy, 0, &copy->mr, NULL)) {
+        copy->mr = NULL;
+        return -FI_ENOMEM;
+    }
+    copy->desc = fi_mr_desc(copy->mr);
+    return 0;
+}
+
+static void copy_op(struct fault_copy *copy, const struct op *op)
+{
+    size_t rma_count = op->group == OP_GROUP_RMA ? op->rma_count : 0;
+
+    copy->op = *op;
+    op_make_message(&copy->op, copy->own->tx_op_flags);
+    copy->op.flags = (copy->op.flags & ~FI_INJECT) | FI_COMPLETION;
+    copy->op.context = &copy->room;
+    copy->iov = (struct iovec){copy->bytes, op->len};
+    iov_copy(&copy->iov, 1, op->iov, op->count);
+    copy->op.iov = &copy->iov;
+    copy->op.desc = &copy->desc;
+    copy->op.count = 1;
+    if (rma_count)
+        memcpy(copy->rma, op->rma, rma_count * sizeof(*op->rma));
+    copy->op.rma = copy->rma;
+    copy->op.rma_count = rma_count;
 }
 
 /* Without a queue nothing would say when it can go. Plan locked; in no list. */
-static struct fault_copy *copy_create(struct pass_ep *ep, const struct post *post)
+static struct fault_copy *copy_create(struct hook_ep *ep, const struct op *op)
 {
-    struct fault_ep *own = ep->hook;
-    size_t len = call_total_len(post->iov, post->count), at = 0;
+    struct fault_ep *own = ep->own;
     struct fault_copy *copy;
 
     reap(own->plan);
-    if (!own->tx || len > COPIED_LEN || post->rma_count > COPIED_RMA ||
+    if (!own->tx || op->len > COPIED_LEN ||
+        (op->group == OP_GROUP_RMA && op->rma_count > COPIED_RMA) ||
         own->plan->copy_count >= COPIES)
         return NULL;
-    copy = calloc(1, sizeof(*copy) + len);
+    copy = calloc(1, sizeof(*copy) + op->len);
     if (!copy)
         return NULL;
     list_init(&copy->link);
     copy->ep = ep;
     copy->own = own;
-    copy->user = post->context;
-    copy->wanted = is_wanted(own, post);
-    copy->kind = post->kind;
-    copy->flags = (post->flags & ~FI_INJECT) | FI_COMPLETION;
-    copy->tag = post->tag;
-    copy->data = post->data;
-    copy->peer = post->peer;
-    copy->rma_count = post->rma_count;
-    if (post->rma_count)
-        memcpy(copy->rma, post->rma, post->rma_count * sizeof(*post->rma));
-    copy->len = len;
-    for (size_t i = 0; i < post->count; at += post->iov[i++].iov_len)
-        if (post->iov[i].iov_len)
-            memcpy(copy->bytes + at, post->iov[i].iov_base, post->iov[i].iov_len);
+    copy->user = op->context;
+    copy->wanted = is_wanted(own, op);
+    copy_op(copy, op);
     own->plan->copy_count++;
-    if (own->registers && len &&
-        fi_mr_reg(ep->domain->lower, copy->bytes, len, FI_SEND | FI_WRITE, 0,
-                  (uint64_t)(uintptr_t)copy, 0, &copy->mr, NULL)) {
-        copy->mr = NULL;
+    if (copy_register(copy)) {
         copy_destroy(copy);
         return NULL;
     }
@@ -105,107 +130,56 @@ static struct fault_copy *copy_create(struct pass_ep *ep, const struct post *pos
 
 /* ---- To the lower ---- */
 
-static ssize_t pass_silent(struct fid_ep *lower, const struct post *post)
-{
-    const void *buf = post->iov->iov_base;
-    size_t len = post->iov->iov_len;
-
-    if (post->kind & FI_RMA)
-        return post->flags & FI_REMOTE_CQ_DATA
-                   ? fi_inject_writedata(lower, buf, len, post->data, post->peer, post->rma->addr,
-                                         post->rma->key)
-                   : fi_inject_write(lower, buf, len, post->peer, post->rma->addr, post->rma->key);
-    if (post->kind & FI_TAGGED)
-        return post->flags & FI_REMOTE_CQ_DATA
-                   ? fi_tinjectdata(lower, buf, len, post->data, post->peer, post->tag)
-                   : fi_tinject(lower, buf, len, post->peer, post->tag);
-    return post->flags & FI_REMOTE_CQ_DATA ? fi_injectdata(lower, buf, len, post->data, post->peer)
-                                           : fi_inject(lower, buf, len, post->peer);
-}
-
-static ssize_t pass_post(struct fid_ep *lower, const struct post *post)
-{
-    if (post->silent)
-        return pass_silent(lower, post);
-    if (post->kind & FI_RMA)
-        return fi_writemsg(lower,
-                           &(struct fi_msg_rma){.msg_iov = post->iov,
-                                                .desc = post->desc,
-                                                .iov_count = post->count,
-                                                .addr = post->peer,
-                                                .rma_iov = post->rma,
-                                                .rma_iov_count = post->rma_count,
-                                                .context = post->context,
-                                                .data = post->data},
-                           post->flags);
-    if (post->kind & FI_TAGGED)
-        return fi_tsendmsg(lower,
-                           &(struct fi_msg_tagged){.msg_iov = post->iov,
-                                                   .desc = post->desc,
-                                                   .iov_count = post->count,
-                                                   .addr = post->peer,
-                                                   .tag = post->tag,
-                                                   .context = post->context,
-                                                   .data = post->data},
-                           post->flags);
-    return fi_sendmsg(lower,
-                      &(struct fi_msg){.msg_iov = post->iov,
-                                       .desc = post->desc,
-                                       .iov_count = post->count,
-                                       .addr = post->peer,
-                                       .context = post->context,
-                                       .data = post->data},
-                      post->flags);
-}
-
 /* Plan locked on entry and return, not while the lower works: it may end other copies meanwhile. */
 static ssize_t copy_send(struct fault_copy *copy)
 {
-    const struct iovec iov = {copy->bytes, copy->len};
-    void *desc = copy->mr ? fi_mr_desc(copy->mr) : NULL;
-    const struct post post = {.kind = copy->kind,
-                              .iov = &iov,
-                              .desc = &desc,
-                              .count = 1,
-                              .rma = copy->rma,
-                              .rma_count = copy->rma_count,
-                              .peer = copy->peer,
-                              .tag = copy->tag,
-                              .data = copy->data,
-                              .flags = copy->flags,
-                              .context = &copy->room};
+    const struct op_target *target = &copy->ep->target;
     struct fault_ep *own = copy->own;
-    struct fid_ep *lower = copy->ep->lower;
+    struct op op = copy->op; /* the lower may change it, and may be done with the copy at once */
     ssize_t rc;
 
     list_detach(&copy->link);
     list_attach(&copy->link, &own->plan->copies);
     own->busy++;
     pthread_mutex_unlock(&own->plan->mutex);
-    rc = pass_post(lower, &post);
+    rc = op_post(target, &op);
     pthread_mutex_lock(&own->plan->mutex);
     own->busy--;
     return rc;
 }
 
-static struct fault_copy *first_held(const struct fault_plan *plan, const struct pass_ep *ep)
+/* Which held messages are meant: each that is not NULL narrows it. */
+struct held_of {
+    const struct hook_ep *ep;
+    const struct hook_cq *cq; /* its endpoint is bound to it */
+    const struct hook_domain *domain;
+};
+
+static bool is_of(const struct fault_copy *copy, struct held_of of)
+{
+    return (!of.ep || copy->ep == of.ep) &&
+           (!of.cq || copy->own->tx == of.cq || copy->own->rx == of.cq) &&
+           (!of.domain || copy->ep->domain == of.domain);
+}
+
+static struct fault_copy *first_held(const struct fault_plan *plan, struct held_of of)
 {
     list_for_each (pos, &plan->held) {
         struct fault_copy *copy = list_item(pos, struct fault_copy, link);
 
-        if (!copy->own->closing && (!ep || copy->ep == ep))
+        if (!copy->own->closing && is_of(copy, of))
             return copy;
     }
     return NULL;
 }
 
-/* Of one endpoint, or of all. What the lower cannot take now waits on; what goes wrong otherwise is
- * a message that got lost. Plan locked. */
-static void send_held(struct fault_plan *plan, const struct pass_ep *ep)
+/* A message that the lower cannot take now waits on; any other error
+ * is a message that got lost. Plan locked. */
+static void send_held(struct fault_plan *plan, struct held_of of)
 {
     struct fault_copy *copy;
 
-    while ((copy = first_held(plan, ep))) {
+    while ((copy = first_held(plan, of))) {
         struct fault_copy seen = *copy;
         ssize_t rc = copy_send(copy);
         int err;
@@ -219,16 +193,23 @@ static void send_held(struct fault_plan *plan, const struct pass_ep *ep)
             continue;
         copy_destroy(copy);
         pthread_mutex_unlock(&plan->mutex);
-        err = fault_lost_error(seen.kind, seen.flags);
-        fault_lost_end(seen.own, seen.wanted || err, seen.user, seen.kind, err);
+        err = fault_lost_error(seen.op.kind, seen.op.flags);
+        fault_lost_end(seen.own, seen.wanted || err, seen.user, seen.op.kind, err);
         pthread_mutex_lock(&plan->mutex);
     }
 }
 
-void fault_wire_flush(struct fault_plan *plan)
+void fault_wire_flush_cq(struct fault_plan *plan, const struct hook_cq *cq)
 {
     pthread_mutex_lock(&plan->mutex);
-    send_held(plan, NULL);
+    send_held(plan, (struct held_of){.cq = cq});
+    pthread_mutex_unlock(&plan->mutex);
+}
+
+void fault_wire_flush(struct fault_plan *plan, const struct hook_domain *domain)
+{
+    pthread_mutex_lock(&plan->mutex);
+    send_held(plan, (struct held_of){.domain = domain});
     pthread_mutex_unlock(&plan->mutex);
 }
 
@@ -237,19 +218,19 @@ void fault_wire_flush(struct fault_plan *plan)
 /* One bit of one byte. */
 static void damage(struct fault_copy *copy, uint64_t random)
 {
-    if (copy->len)
-        copy->bytes[(random >> 8) % copy->len] ^= (char)(1 << (random & 7));
+    if (copy->iov.iov_len)
+        copy->bytes[(random >> 8) % copy->iov.iov_len] ^= (char)(1 << (random & 7));
 }
 
-static ssize_t send_damaged(struct pass_ep *ep, const struct post *post, uint64_t n)
+static ssize_t send_damaged(struct hook_ep *ep, struct op *op, uint64_t n)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
     struct fault_plan *plan = own->plan;
     struct fault_copy *copy;
     ssize_t rc;
 
     pthread_mutex_lock(&plan->mutex);
-    copy = copy_create(ep, post);
+    copy = copy_create(ep, op);
     if (copy) {
         damage(copy, fault_plan_random(plan, own->number, n));
         rc = copy_send(copy);
@@ -257,17 +238,17 @@ static ssize_t send_damaged(struct pass_ep *ep, const struct post *post, uint64_
             copy_destroy(copy);
     }
     pthread_mutex_unlock(&plan->mutex);
-    return copy ? rc : pass_post(ep->lower, post);
+    return copy ? rc : op_post(&ep->target, op);
 }
 
 /* False: it cannot wait. */
-static bool hold(struct pass_ep *ep, const struct post *post)
+static bool hold(struct hook_ep *ep, const struct op *op)
 {
-    struct fault_plan *plan = ((struct fault_ep *)ep->hook)->plan;
+    struct fault_plan *plan = ((struct fault_ep *)ep->own)->plan;
     struct fault_copy *copy;
 
     pthread_mutex_lock(&plan->mutex);
-    copy = copy_create(ep, post);
+    copy = copy_create(ep, op);
     if (copy)
         list_attach(&copy->link, &plan->held);
     pthread_mutex_unlock(&plan->mutex);
@@ -276,21 +257,21 @@ static bool hold(struct pass_ep *ep, const struct post *post)
 
 static void count_extra(const struct fault_copy *copy, int64_t more)
 {
-    struct pass_cntr *counts = fault_cntr_of(copy->own, copy->kind);
-    struct fault_cntr *cntr = counts ? counts->hook : NULL;
+    struct hook_cntr *counts = fault_cntr_of(copy->own, copy->op.kind);
+    struct fault_cntr *cntr = counts ? counts->own : NULL;
 
     if (cntr)
         atomic_fetch_add(&cntr->extra, (uint_fast64_t)more);
 }
 
 /* The double of a message, made while the buffer is ours to read; NULL: there is none. */
-static struct fault_copy *make_double(struct pass_ep *ep, const struct post *post)
+static struct fault_copy *make_double(struct hook_ep *ep, const struct op *op)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
     struct fault_copy *copy;
 
     pthread_mutex_lock(&own->plan->mutex);
-    copy = copy_create(ep, post);
+    copy = copy_create(ep, op);
     if (copy) {
         copy->wanted = false;
         copy->doubled = true;
@@ -314,95 +295,75 @@ static void finish_double(struct fault_copy *copy, bool send)
     pthread_mutex_unlock(&own->plan->mutex);
 }
 
-/* What waited goes behind what has overtaken it. */
-static ssize_t send_ahead(struct pass_ep *ep, const struct post *post, uint64_t n)
+/* A message that waited goes behind the one that overtook it. */
+static ssize_t send_ahead(struct hook_ep *ep, struct op *op, uint64_t n)
 {
-    struct fault_ep *own = ep->hook;
+    struct fault_ep *own = ep->own;
     const struct fault_plan *plan = own->plan;
     struct fault_copy *doubled =
-        fault_plan_happens(plan, FAULT_DUP, own->number, n) ? make_double(ep, post) : NULL;
-    ssize_t rc = fault_plan_happens(plan, FAULT_CORRUPT, own->number, n)
-                     ? send_damaged(ep, post, n)
-                     : pass_post(ep->lower, post);
+        fault_plan_happens(plan, FAULT_DUP, own->number, n) ? make_double(ep, op) : NULL;
+    ssize_t rc = fault_plan_happens(plan, FAULT_CORRUPT, own->number, n) ? send_damaged(ep, op, n)
+                                                                         : op_post(&ep->target, op);
 
     if (doubled)
         finish_double(doubled, !rc);
     if (rc)
         return rc;
     pthread_mutex_lock(&own->plan->mutex);
-    send_held(own->plan, ep);
+    send_held(own->plan, (struct held_of){.ep = ep});
     pthread_mutex_unlock(&own->plan->mutex);
     return 0;
 }
 
 /* A lower may overtake messages, and yet keep writes in order with them. */
-static ssize_t write_in_order(struct pass_ep *ep, const struct post *post)
+static ssize_t write_in_order(struct hook_ep *ep, struct op *op)
 {
-    struct fault_plan *plan = ((struct fault_ep *)ep->hook)->plan;
+    struct fault_plan *plan = ((struct fault_ep *)ep->own)->plan;
     bool waits;
 
     pthread_mutex_lock(&plan->mutex);
-    send_held(plan, ep);
-    waits = first_held(plan, ep) != NULL;
+    send_held(plan, (struct held_of){.ep = ep});
+    waits = first_held(plan, (struct held_of){.ep = ep}) != NULL;
     pthread_mutex_unlock(&plan->mutex);
-    return waits ? -FI_EAGAIN : pass_post(ep->lower, post);
+    return waits ? -FI_EAGAIN : op_post(&ep->target, op);
 }
 
-static int lose(const struct fault_ep *own, const struct post *post)
+static int lose(const struct fault_ep *own, const struct op *op)
 {
-    int err = post->silent ? 0 : fault_lost_error(post->kind, post->flags);
+    int err = op_is_inject(op) ? 0 : fault_lost_error(op->kind, flags_of(own, op));
 
-    return fault_lost_end(own, is_wanted(own, post) || (err && own->tx), post->context, post->kind,
-                          err);
+    return fault_lost_end(own, is_wanted(own, op) || (err && own->tx), op->context, op->kind, err);
 }
 
 /* One that is accepted, and is the n-th. */
-static ssize_t send_one(struct pass_ep *ep, const struct post *post, uint64_t n)
+static ssize_t send_one(struct hook_ep *ep, struct op *op, uint64_t n)
 {
-    const struct fault_ep *own = ep->hook;
+    const struct fault_ep *own = ep->own;
 
     if (fault_plan_happens(own->plan, FAULT_DROP, own->number, n))
-        return lose(own, post);
-    if (post->kind & FI_RMA && !own->loose)
-        return write_in_order(ep, post);
-    if (fault_plan_happens(own->plan, FAULT_REORDER, own->number, n) && hold(ep, post))
+        return lose(own, op);
+    if (op->kind & FI_RMA && !own->loose)
+        return write_in_order(ep, op);
+    if (fault_plan_happens(own->plan, FAULT_REORDER, own->number, n) && hold(ep, op))
         return 0;
-    return send_ahead(ep, post, n);
+    return send_ahead(ep, op, n);
 }
 
-static ssize_t post_send(struct fid_ep *fid, const struct post *post)
+ssize_t fault_wire_post(struct hook_ep *ep, struct op *op)
 {
-    struct pass_ep *ep = object_of(fid, struct pass_ep, fid);
-    struct fault_ep *own = ep->hook;
-    enum call_class class = post->kind & FI_RMA ? CALL_CLASS_WRITE : CALL_CLASS_SEND;
+    struct fault_ep *own = ep->own;
+    enum op_class class = op_class(op->call);
     ssize_t rc = fault_call_enter(ep, class);
 
     if (!rc)
-        rc = own ? send_one(ep, post, atomic_load_explicit(&own->messages, memory_order_relaxed))
-                 : pass_post(ep->lower, post);
+        rc = own ? send_one(ep, op, atomic_load_explicit(&own->messages, memory_order_relaxed))
+                 : op_post(&ep->target, op);
     if (rc || !own)
         return rc;
     atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
     fault_call_accepted(ep, class);
     return 0;
 }
-
-/* Reads get lost as calls do, in fault_lost.c. */
-static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
-{
-    return post_send(fid, post);
-}
-
-static uint64_t tx_flags(struct fid_ep *fid)
-{
-    const struct fault_ep *own = object_of(fid, struct pass_ep, fid)->hook;
-
-    return own ? own->tx_op_flags : 0;
-}
-
-#include "core/post_send.inc"
-#include "core/post_tsend.inc"
-#include "core/post_rma.inc"
 
 /* ---- Ends ---- */
 
@@ -456,34 +417,4 @@ void fault_wire_closed(const struct fault_ep *own)
     drop_of(own, &own->plan->held);
     drop_of(own, &own->plan->done);
     pthread_mutex_unlock(&own->plan->mutex);
-}
-
-static struct fi_ops_msg msg_ops;
-static struct fi_ops_tagged tagged_ops;
-static struct fi_ops_rma rma_ops;
-
-void fault_wire_ops(struct pass_ops *ops)
-{
-    static const struct fi_ops_msg sends = {POST_SEND};
-    static const struct fi_ops_tagged tagged_sends = {POST_TSEND};
-    static const struct fi_ops_rma writes = {POST_RMA};
-
-    msg_ops = sends;
-    msg_ops.size = sizeof(msg_ops);
-    msg_ops.recv = ops->msg->recv;
-    msg_ops.recvv = ops->msg->recvv;
-    msg_ops.recvmsg = ops->msg->recvmsg;
-    tagged_ops = tagged_sends;
-    tagged_ops.size = sizeof(tagged_ops);
-    tagged_ops.recv = ops->tagged->recv;
-    tagged_ops.recvv = ops->tagged->recvv;
-    tagged_ops.recvmsg = ops->tagged->recvmsg;
-    rma_ops = writes;
-    rma_ops.size = sizeof(rma_ops);
-    rma_ops.read = ops->rma->read;
-    rma_ops.readv = ops->rma->readv;
-    rma_ops.readmsg = ops->rma->readmsg;
-    ops->rma = &rma_ops;
-    ops->msg = &msg_ops;
-    ops->tagged = &tagged_ops;
 }

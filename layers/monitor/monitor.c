@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/monitor/monitor.h"
 
-#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
-#include "core/part.h"
+#include "core/base/log.h"
+#include "core/hook/hook_part.h"
+#include "core/part/part.h"
 #include "layers/monitor/monitor_file.h"
 
-static void page_destroy(struct monitor_page *page)
+static void page_destroy(void *own)
 {
-    monitor_page_stop(page);
-    monitor_file_close(page);
-    free(page);
+    monitor_page_stop(own);
+    monitor_file_close(own);
+    free(own);
 }
 
-static int read_mode(const struct open_args *args, const char *key, unsigned *mode)
+/* Of a file or folder. */
+static int check_mode(const char *text, char *why, size_t why_size)
 {
-    const char *text = params_string(args->params, key);
     char *end;
     unsigned long value = strtoul(text, &end, 8);
 
-    if (end == text || *end || value > 07777) {
-        log_user("monitor: %s: '%s' is no mode (octal: 0600)", key, text);
-        return -FI_EINVAL;
-    }
-    *mode = (unsigned)value;
-    return 0;
+    if (end != text && !*end && value <= 07777)
+        return 0;
+    snprintf(why, why_size, "'%s' is no mode (octal: 0600)", text);
+    return -FI_EINVAL;
 }
 
-static int page_create(const struct open_args *args, struct monitor_page **ret_page)
+static unsigned read_mode(const struct open_args *args, const char *key)
+{
+    return (unsigned)strtoul(params_string(args->params, key), NULL, 8);
+}
+
+static int page_create(const struct open_args *args, void **own)
 {
     struct monitor_place_wanted wanted = {.base = params_string(args->params, "basepath"),
                                           .whole = args->whole ? args->whole : ""};
     const char *below = args->attr && args->attr->prov_name ? args->attr->prov_name : "?";
     struct monitor_page *page;
     char why[5000];
-    int rc = read_mode(args, "dir_mode", &wanted.dir_mode);
+    int rc;
 
-    if (!rc)
-        rc = read_mode(args, "file_mode", &wanted.file_mode);
-    if (rc)
-        return rc;
+    wanted.dir_mode = read_mode(args, "dir_mode");
+    wanted.file_mode = read_mode(args, "file_mode");
     wanted.base_mode = params_given(args->params, "dir_mode") ? wanted.dir_mode : 01777;
     page = calloc(1, sizeof(*page));
     if (!page)
@@ -56,40 +58,23 @@ static int page_create(const struct open_args *args, struct monitor_page **ret_p
     }
     page->lingers = params_bool(args->params, "linger");
     page->header->lingers = page->lingers;
-    page->sample = page->header->sample = (uint32_t)params_int(args->params, "sample");
+    page->timer.sample = page->header->sample = (uint32_t)params_int(args->params, "sample");
     monitor_page_start(page);
-    *ret_page = page;
+    *own = page;
     return 0;
 }
 
-static void finish(void *own)
+static void fill_ops(struct hook_ops *ops)
 {
-    page_destroy(own);
+    monitor_data_ops(ops);
+    ops->finish = page_destroy;
 }
 
-static struct pass_ops ops;
+static struct hook_part hook = {.fill = fill_ops, .create = page_create, .destroy = page_destroy};
 
-static void fill_ops(void)
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    monitor_data_ops(&ops);
-    ops.finish = finish;
-}
-
-static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct monitor_page *page;
-    int rc = page_create(args, &page);
-
-    if (rc)
-        return rc;
-    pthread_once(&once, fill_ops);
-    rc = pass_open_fabric(args, ret_fabric, context, &ops);
-    if (rc)
-        page_destroy(page);
-    else
-        *pass_hook(&(*ret_fabric)->fid) = page;
-    return rc;
+    return hook_part_open(&hook, args, fabric, context);
 }
 
 static const char *const aliases[] = {"hook_monitor", NULL};
@@ -105,6 +90,7 @@ static const struct param_def params[] = {
     {
         .key = "dir_mode",
         .type = PARAM_STRING,
+        .check = check_mode,
         .default_text = "01700",
         .help = "Mode of folders that are made (octal). Where it is not given, basepath itself is "
                 "made with 01777, so that users can share it.",
@@ -112,6 +98,7 @@ static const struct param_def params[] = {
     {
         .key = "file_mode",
         .type = PARAM_STRING,
+        .check = check_mode,
         .default_text = "0600",
         .help = "Mode of page files (octal).",
     },

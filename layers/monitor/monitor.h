@@ -4,10 +4,10 @@
 #ifndef WEFT_MONITOR_LAYER_H
 #define WEFT_MONITOR_LAYER_H
 
-#include "core/pass.h"
+#include "core/hook/hook.h"
 #include "layers/monitor/monitor_page.h"
 
 /* The tables that count, and those that give objects what to count in. */
-void monitor_data_ops(struct pass_ops *ops);
+void monitor_data_ops(struct hook_ops *ops);
 
 #endif

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/fork.h"
+#include "core/base/fork.h"
 
-/* ---- Who we are ---- */
+/* ---- Identity ---- */
 
 static uint64_t process_start(void)
 {
@@ -89,8 +89,8 @@ static void describe(struct weft_monitor_header *header, const struct monitor_pl
     snprintf(header->stack, sizeof(header->stack), "%s", stack);
     snprintf(header->whole, sizeof(header->whole), "%s", wanted->whole);
     header->call_count = MONITOR_CALLS;
-    for (int i = 0; i < CALL_KINDS; i++)
-        snprintf(header->names[i], sizeof(header->names[i]), "%s", call_name((enum call_kind)i));
+    for (int i = 0; i < OP_CALLS; i++)
+        snprintf(header->names[i], sizeof(header->names[i]), "%s", op_name((enum op_call)i));
     snprintf(header->names[MONITOR_MR_REG], sizeof(header->names[0]), "fi_mr_reg");
     snprintf(header->names[MONITOR_CQ_READ], sizeof(header->names[0]), "fi_cq_read");
     __atomic_store_n(&header->state, WEFT_MONITOR_OPEN, __ATOMIC_RELEASE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a page file is, how it is made, and who it says that the process is. */
+/* The page file: its place, how it is made, and the identity of the process in it. */
 #ifndef WEFT_MONITOR_FILE_H
 #define WEFT_MONITOR_FILE_H
 

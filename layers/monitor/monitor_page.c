@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
 
 _Thread_local struct monitor_thread *monitor_thread;
 
@@ -147,7 +146,7 @@ static struct monitor_slot *slot_create(struct monitor_page *page, uint32_t coun
         return NULL;
     }
     slot->block = block_at(page, count);
-    slot->until_sample = 1;
+    op_timer_turns_start(&slot->turns);
     slot->next = page->slots;
     page->slots = slot;
     return slot;
@@ -181,6 +180,8 @@ static struct monitor_slot *slot_own(struct monitor_page *page, uint32_t object)
         return slot_own(page, 0);
     if (!slot)
         return NULL;
+    if (slot->owner != monitor_thread || slot->object != object)
+        op_timer_turns_start(&slot->turns);
     slot->object = slot->block->object = object;
     slot->owner = monitor_thread;
     slot->empty = false;
@@ -355,32 +356,15 @@ void monitor_object_close(struct monitor_object *object)
 
 /* ---- Times ---- */
 
-static uint64_t now(void)
+void monitor_time_end(struct monitor_page *page, const void *context, uint64_t flags)
 {
-    struct timespec now;
+    struct weft_monitor_times *times;
+    struct op_timed timed;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-void monitor_time_begin(struct monitor_page *page, const void *context, enum call_class class)
-{
-    struct monitor_open_op *op = monitor_open_op(page, context);
-
-    atomic_store_explicit(&op->start, now(), memory_order_relaxed);
-    atomic_store_explicit(&op->class, (int)class, memory_order_relaxed);
-    atomic_store_explicit(&op->context, context, memory_order_release);
-}
-
-void monitor_time_end(struct monitor_page *page, struct monitor_open_op *op)
-{
-    uint64_t end = now(), begin = atomic_load_explicit(&op->start, memory_order_relaxed);
-    int class = atomic_load_explicit(&op->class, memory_order_relaxed);
-    struct weft_monitor_times *times = &page->header->times[class];
-    uint64_t ns = end > begin ? end - begin : 0;
-
-    atomic_store_explicit(&op->context, NULL, memory_order_relaxed);
-    __atomic_fetch_add(&times->buckets[weft_monitor_bucket(ns)], 1, __ATOMIC_RELAXED);
+    if (!op_timer_end(&page->timer, context, flags, &timed) || timed.first)
+        return;
+    times = &page->header->times[timed.class];
+    __atomic_fetch_add(&times->buckets[weft_monitor_bucket(timed.ns)], 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&times->count, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&times->sum, ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&times->sum, timed.ns, __ATOMIC_RELAXED);
 }

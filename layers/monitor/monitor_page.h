@@ -16,12 +16,12 @@
 
 #include <weft/monitor.h>
 
-#include "core/call.h"
-#include "core/list.h"
+#include "core/base/list.h"
+#include "core/hook/op_timer.h"
+#include "core/op/op.h"
 
 enum {
-    MONITOR_OPEN_OPS = 256, /* operations that can be timed at once */
-    MONITOR_MR_REG = CALL_KINDS,
+    MONITOR_MR_REG = OP_CALLS,
     MONITOR_CQ_READ, /* completions; bytes of those received */
     MONITOR_CALLS,
 };
@@ -36,16 +36,10 @@ enum monitor_awaits {
 struct monitor_slot {
     struct weft_monitor_block *block;
     uint32_t object;
-    uint32_t until_sample;
-    bool empty;        /* nobody's, of no object, without a count */
+    struct op_timer_turns turns;
+    bool empty;        /* of no thread and no object, without a count */
     const void *owner; /* the thread; NULL: free for the next that wants this object */
     struct monitor_slot *next;
-};
-
-struct monitor_open_op {
-    _Atomic(const void *) context;
-    atomic_uint_fast64_t start;
-    atomic_int class;
 };
 
 struct monitor_page {
@@ -54,14 +48,13 @@ struct monitor_page {
     char *path;
     int fd;
     bool lingers, full; /* full: it has been said */
-    uint32_t sample;
     unsigned generation;
     struct list link;
     struct monitor_slot *slots, *closed; /* closed: where counts of closed objects go */
-    struct monitor_open_op open[MONITOR_OPEN_OPS];
+    struct op_timer timer;
 };
 
-/* What an endpoint, queue or domain has behind its `hook`. */
+/* The counts of an endpoint, queue or domain, behind its `own`. */
 struct monitor_object {
     struct monitor_page *page;
     uint64_t serial; /* never that of another one */
@@ -115,15 +108,9 @@ static inline void monitor_add(uint64_t *count, uint64_t more)
     __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-static inline struct monitor_open_op *monitor_open_op(struct monitor_page *page,
-                                                      const void *context)
-{
-    uintptr_t mixed = (uintptr_t)context * 0x9e3779b97f4a7c15u;
-
-    return &page->open[(mixed >> 40) % MONITOR_OPEN_OPS];
-}
-
-void monitor_time_begin(struct monitor_page *page, const void *context, enum call_class class);
-void monitor_time_end(struct monitor_page *page, struct monitor_open_op *op);
+/* A completion with a context of which the page's timer keeps something. The first operation of
+ * each function, and what was posted before that ended, is not counted: the time to connect is not
+ * one of the traffic. */
+void monitor_time_end(struct monitor_page *page, const void *context, uint64_t flags);
 
 #endif

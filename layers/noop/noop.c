@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/part.h"
-#include "core/pass.h"
+#include "core/hook/hook.h"
+#include "core/part/part.h"
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    return pass_open_fabric(args, fabric, context, NULL);
+    return hook_open_fabric(args, fabric, context, NULL);
 }
 
 /* Upstream's hooks for device memory do something with devices only, of which no part of ours knows

@@ -4,11 +4,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
 
 static struct fi_info *lower_hints(const struct fi_info *info)
 {
-    struct fi_info *need = cover_hints(info, 0);
+    struct fi_info *need = layer_hints(info, 0);
 
     if (!need)
         return NULL;
@@ -33,7 +33,7 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
                     "each completion and each match");
         return -FI_ENODATA;
     }
-    mine = cover_offer(lower, 0);
+    mine = layer_offer(lower, 0);
     if (!mine)
         return -FI_ENOMEM;
     mine->tx_attr->comp_order |= FI_ORDER_STRICT;
@@ -42,13 +42,13 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
     return 0;
 }
 
-static struct pass_ops tables;
+static struct hook_ops tables;
 
-static const struct cover_ops ops = {
-    .domain_size = sizeof(struct cover_domain),
+static const struct layer_ops ops = {
+    .domain_size = sizeof(struct layer_domain),
     .ep_size = sizeof(struct order_ep),
     .item_size = sizeof(struct order_item),
-    .pass = &tables,
+    .hook = &tables,
     .lower_hints = lower_hints,
     .ep_opened = order_ep_opened,
     .ep_enabled = order_ep_enabled,
@@ -58,10 +58,9 @@ static const struct cover_ops ops = {
 
 static void fill_tables(void)
 {
-    cover_tables(&tables);
+    layer_tables(&tables);
     order_ep_tables(&tables);
-    order_tx_tables(&tables);
-    order_collective_tables(&tables);
+    tables.post = order_ep_post;
 }
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
@@ -69,7 +68,7 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, fill_tables);
-    return cover_open_fabric(args, fabric, context, &ops);
+    return layer_open_fabric(args, fabric, context, &ops);
 }
 
 extern const struct part order_part;
@@ -93,8 +92,8 @@ const struct part order_part = {
         "A read or a large message to one peer delays what follows to another: a program that "
         "needs no such order asks for none.",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
     .adds = PART_ADDS_STRICT,
     .needs = needs,
     .offer = offer,

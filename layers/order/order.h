@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * FI_ORDER_STRICT of comp_order, over any lower: completions are written in the order of the posts
- * on the transmit side, and of the messages of each sender on the receive side. What has ended
- * before its turn is held here. All of it is guarded by the domain's unit. See
+ * on the transmit side, and of the messages of each sender on the receive side. An operation that
+ * has ended before its turn is held here. All of it is guarded by the domain's progress domain. See
  * docs/design/order.md. Source: fi_endpoint(3).
  */
 #ifndef WEFT_ORDER_H
 #define WEFT_ORDER_H
 
-#include "core/cover.h"
-#include "core/list.h"
+#include "core/base/list.h"
+#include "core/layer/layer.h"
 
 enum {
     ORDER_SENDERS = 64, /* lists that the senders of an endpoint are spread over; a power of 2 */
-    ORDER_KINDS = REPORT_WRITE + 1,
+    ORDER_KINDS = BIND_WRITE + 1,
 };
 
-/* What is posted to one transmit context, in this order, and has not been told yet. */
+/* The operations posted to one transmit context, in this order, and not completed yet. */
 struct order_queue {
     struct list items;
     size_t count, limit; /* then -FI_EAGAIN */
 };
 
 struct order_ep {
-    struct cover_ep cover;
+    struct layer_ep cover;
     struct order_queue own, *queue; /* its own, or that of a shared transmit context */
     uint64_t tx_flags;
     struct list aliases;
@@ -41,13 +41,13 @@ struct order_item {
     struct order_ep *ep;
     struct order_queue *queue; /* NULL: a receive */
     void *user_context;
-    enum report_kind kind;
+    enum binding_kind kind;
     bool wanted; /* a completion */
     bool done;   /* and held */
     bool failed;
     /* Operations right behind it that have ended well and want nothing but to be counted. */
     unsigned quiet[ORDER_KINDS];
-    struct cover_cq *cq; /* a receive, once done: where it is told */
+    struct layer_cq *cq; /* a receive, once done: where it is told */
     fi_addr_t sender;
     void *slice;         /* a multi-receive buffer that waits for it, or NULL */
     struct match *match; /* whose it is */
@@ -57,7 +57,7 @@ struct order_item {
     };
 };
 
-static inline struct order_ep *order_ep_of(struct cover_ep *cover)
+static inline struct order_ep *order_ep_of(struct layer_ep *cover)
 {
     return (struct order_ep *)cover;
 }
@@ -65,14 +65,14 @@ static inline struct order_ep *order_ep_of(struct cover_ep *cover)
 /* ---- order_queue.c ---- */
 
 void order_queue_init(struct order_queue *queue, size_t limit);
-/* The next of the endpoint's operations; NULL: there is no room (-FI_EAGAIN) or no memory. Unit
- * locked, as for all below. */
-struct order_item *order_post(struct order_ep *ep, enum report_kind kind, void *context,
+/* The next of the endpoint's operations; NULL: there is no room (-FI_EAGAIN) or no memory. Progress
+ * domain locked, as for all below. */
+struct order_item *order_post(struct order_ep *ep, enum binding_kind kind, void *context,
                               bool wanted);
-/* What the lower said to it. */
+/* The lower's completion of it. */
 ssize_t order_posted(struct order_item *item, ssize_t rc);
-/* Ends of the layer's items: cover_ops.completed. */
-void order_completed(struct cover_domain *domain, const struct cover_done *done);
+/* Ends of the layer's items: layer_ops.completed. */
+void order_completed(struct layer_domain *domain, const struct layer_done *done);
 /* Of an endpoint that has closed: what has ended is told, what has not is forgotten. */
 void order_flush(struct order_ep *ep);
 
@@ -80,27 +80,27 @@ void order_flush(struct order_ep *ep);
 
 /* Has the lower tell which receives meet their messages. */
 int order_rx_watch(struct order_ep *ep);
-void order_rx_completed(struct order_item *item, const struct cover_done *done);
+void order_rx_completed(struct order_item *item, const struct layer_done *done);
 void order_rx_flush(struct order_ep *ep);
 
 /* Between the two: how an item ended is kept in it; and told, in this very order. */
-void order_keep(struct order_item *item, const struct cover_done *done);
-void order_tell(struct cq *cq, const struct order_item *item, const struct cover_done *done);
+void order_keep(struct order_item *item, const struct layer_done *done);
+void order_tell(struct cq *cq, const struct order_item *item, const struct layer_done *done);
 /* Frees it. */
 void order_drop(struct order_item *item);
 
 /* ---- order_ep.c ---- */
 
-void order_ep_tables(struct pass_ops *tables);
-int order_ep_opened(struct cover_ep *cover);
-int order_ep_enabled(struct cover_ep *cover);
-void order_ep_closed(struct cover_ep *cover);
+void order_ep_tables(struct hook_ops *tables);
+int order_ep_opened(struct layer_ep *cover);
+int order_ep_enabled(struct layer_ep *cover);
+void order_ep_closed(struct layer_ep *cover);
 /* The default flags of an endpoint or one of its aliases. */
 uint64_t order_tx_flags(struct fid_ep *fid);
 
 /* ---- order_tx.c, order_collective.c ---- */
 
-void order_tx_tables(struct pass_ops *tables);
-void order_collective_tables(struct pass_ops *tables);
+/* struct ep.post of its endpoints. */
+ssize_t order_ep_post(struct ep *ep, struct op *op);
 
 #endif

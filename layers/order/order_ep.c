@@ -9,7 +9,7 @@
 /* An alias, and its default flags. */
 struct alias {
     struct list link;
-    const struct pass_ep *pass;
+    const struct hook_ep *hook;
     uint64_t tx_flags;
 };
 
@@ -19,12 +19,12 @@ static struct fi_ops_domain domain_ops, *cover_domain_ops;
 
 /* ---- Default flags ---- */
 
-static struct alias *find(const struct order_ep *ep, const struct pass_ep *pass)
+static struct alias *find(const struct order_ep *ep, const struct hook_ep *hook)
 {
     list_for_each (pos, &ep->aliases) {
         struct alias *alias = list_item(pos, struct alias, link);
 
-        if (alias->pass == pass)
+        if (alias->hook == hook)
             return alias;
     }
     return NULL;
@@ -32,49 +32,49 @@ static struct alias *find(const struct order_ep *ep, const struct pass_ep *pass)
 
 uint64_t order_tx_flags(struct fid_ep *fid)
 {
-    const struct pass_ep *pass = object_of(fid, struct pass_ep, fid);
-    const struct order_ep *ep = pass->hook;
+    const struct hook_ep *hook = object_of(fid, struct hook_ep, fid);
+    const struct order_ep *ep = hook->own;
     const struct alias *alias;
     uint64_t flags;
 
-    if (pass == ep->cover.pass)
+    if (hook == ep->cover.hook)
         return __atomic_load_n(&ep->tx_flags, __ATOMIC_RELAXED);
-    unit_lock(ep->cover.domain->unit);
-    alias = find(ep, pass);
+    progress_lock(ep->cover.domain->progress);
+    alias = find(ep, hook);
     flags = alias ? alias->tx_flags : 0;
-    unit_unlock(ep->cover.domain->unit);
+    progress_unlock(ep->cover.domain->progress);
     return flags;
 }
 
-/* What the lower says that they are. */
-static uint64_t ask_flags(struct pass_ep *pass)
+/* As the lower describes them. */
+static uint64_t ask_flags(struct hook_ep *hook)
 {
     uint64_t flags = FI_TRANSMIT;
 
-    return fi_control(&pass->lower->fid, FI_GETOPSFLAG, &flags) ? 0
+    return fi_control(&hook->lower->fid, FI_GETOPSFLAG, &flags) ? 0
                                                                 : flags & ~(FI_TRANSMIT | FI_RECV);
 }
 
-static void take_flags(struct order_ep *ep, struct pass_ep *pass)
+static void take_flags(struct order_ep *ep, struct hook_ep *hook)
 {
-    struct unit *unit = ep->cover.domain->unit;
+    struct progress *progress = ep->cover.domain->progress;
     struct alias *alias;
     uint64_t flags;
 
-    unit_lock(unit);
-    flags = ask_flags(pass);
-    alias = find(ep, pass);
+    progress_lock(progress);
+    flags = ask_flags(hook);
+    alias = find(ep, hook);
     if (alias)
         alias->tx_flags = flags;
-    else if (pass == ep->cover.pass)
+    else if (hook == ep->cover.hook)
         __atomic_store_n(&ep->tx_flags, flags, __ATOMIC_RELAXED);
-    unit_unlock(unit);
+    progress_unlock(progress);
 }
 
 static int open_alias(struct fid *fid, struct fi_alias *request)
 {
-    struct order_ep *ep = *pass_hook(fid);
-    struct unit *unit = ep->cover.domain->unit;
+    struct order_ep *ep = *hook_own(fid);
+    struct progress *progress = ep->cover.domain->progress;
     struct alias *alias = malloc(sizeof(*alias));
     int rc;
 
@@ -85,12 +85,12 @@ static int open_alias(struct fid *fid, struct fi_alias *request)
         free(alias);
         return rc;
     }
-    alias->pass = object_of(*request->fid, struct pass_ep, fid.fid);
+    alias->hook = object_of(*request->fid, struct hook_ep, fid.fid);
     alias->tx_flags = 0;
-    unit_lock(unit);
+    progress_lock(progress);
     list_attach(&alias->link, &ep->aliases);
-    unit_unlock(unit);
-    take_flags(ep, object_of(*request->fid, struct pass_ep, fid.fid));
+    progress_unlock(progress);
+    take_flags(ep, object_of(*request->fid, struct hook_ep, fid.fid));
     return 0;
 }
 
@@ -102,16 +102,16 @@ static int ep_control(struct fid *fid, int command, void *arg)
         return open_alias(fid, arg);
     rc = cover_fid_ops->control(fid, command, arg);
     if (!rc && command == FI_SETOPSFLAG)
-        take_flags(*pass_hook(fid), object_of(fid, struct pass_ep, fid.fid));
+        take_flags(*hook_own(fid), object_of(fid, struct hook_ep, fid.fid));
     return rc;
 }
 
 /* ---- Opening, enabling, closing ---- */
 
-int order_ep_opened(struct cover_ep *cover)
+int order_ep_opened(struct layer_ep *cover)
 {
     struct order_ep *ep = order_ep_of(cover);
-    size_t class = cover_ep_class(cover);
+    size_t class = layer_ep_class(cover);
 
     order_queue_init(&ep->own, cover->info->tx_attr->size);
     ep->queue = &ep->own;
@@ -127,17 +127,17 @@ int order_ep_opened(struct cover_ep *cover)
     return class == FI_CLASS_SRX_CTX ? order_rx_watch(ep) : 0;
 }
 
-int order_ep_enabled(struct cover_ep *cover)
+int order_ep_enabled(struct layer_ep *cover)
 {
     struct order_ep *ep = order_ep_of(cover);
-    size_t class = cover_ep_class(cover);
+    size_t class = layer_ep_class(cover);
 
     if (class == FI_CLASS_EP || class == FI_CLASS_TX_CTX)
-        ep->tx_flags = ask_flags(cover->pass);
+        ep->tx_flags = ask_flags(cover->hook);
     return class == FI_CLASS_EP || class == FI_CLASS_RX_CTX ? order_rx_watch(ep) : 0;
 }
 
-void order_ep_closed(struct cover_ep *cover)
+void order_ep_closed(struct layer_ep *cover)
 {
     struct order_ep *ep = order_ep_of(cover);
 
@@ -149,20 +149,20 @@ void order_ep_closed(struct cover_ep *cover)
 
 static int ep_close(struct fid *fid)
 {
-    struct order_ep *ep = *pass_hook(fid);
-    struct unit *unit = ep->cover.domain->unit;
-    const struct pass_ep *pass = object_of(fid, struct pass_ep, fid.fid);
-    bool is_alias = pass != ep->cover.pass;
+    struct order_ep *ep = *hook_own(fid);
+    struct progress *progress = ep->cover.domain->progress;
+    const struct hook_ep *hook = object_of(fid, struct hook_ep, fid.fid);
+    bool is_alias = hook != ep->cover.hook;
     struct alias *alias;
     int rc = cover_fid_ops->close(fid);
 
     if (rc || !is_alias)
         return rc;
-    unit_lock(unit);
-    alias = find(ep, pass);
+    progress_lock(progress);
+    alias = find(ep, hook);
     if (alias)
         list_detach(&alias->link);
-    unit_unlock(unit);
+    progress_unlock(progress);
     free(alias);
     return 0;
 }
@@ -171,21 +171,22 @@ static int ep_close(struct fid *fid)
 
 static int ep_bind(struct fid *fid, struct fid *target, uint64_t flags)
 {
-    struct order_ep *ep = *pass_hook(fid);
+    struct order_ep *ep = *hook_own(fid);
     int rc = cover_fid_ops->bind(fid, target, flags);
 
     if (!rc && target->fclass == FI_CLASS_SRX_CTX)
         ep->shared = true;
-    if (!rc && target->fclass == FI_CLASS_STX_CTX)
-        ep->queue = object_of(target, struct pass_stx, fid.fid)->hook;
+    if (!rc && target->fclass == FI_CLASS_STX_CTX &&
+        ep->cover.info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT)
+        ep->queue = object_of(target, struct hook_stx, fid.fid)->own;
     return rc;
 }
 
-/* What is posted to the endpoints that share one is one sequence. */
+/* Posts to the endpoints that share a context are one sequence. */
 static int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
                     void *context)
 {
-    struct cover_domain *domain = cover_domain_of(fid);
+    struct layer_domain *domain = layer_domain_of(fid);
     struct order_queue *queue = malloc(sizeof(*queue));
     int rc;
 
@@ -197,13 +198,13 @@ static int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_
         free(queue);
         return rc;
     }
-    object_of(*stx, struct pass_stx, fid)->hook = queue;
+    object_of(*stx, struct hook_stx, fid)->own = queue;
     return 0;
 }
 
 static int stx_close(struct fid *fid)
 {
-    struct order_queue *queue = object_of(fid, struct pass_stx, fid.fid)->hook;
+    struct order_queue *queue = object_of(fid, struct hook_stx, fid.fid)->own;
     int rc = cover_stx_fid_ops->close(fid);
 
     if (!rc)
@@ -217,7 +218,7 @@ static int stx_close(struct fid *fid)
  * have met a message, and are the lower's affair. */
 static bool cancel_posted(struct order_ep *ep, const void *context)
 {
-    struct fid *lower = &ep->cover.pass->lower->fid;
+    struct fid *lower = &ep->cover.hook->lower->fid;
 
     list_for_each (pos, &ep->queue->items) {
         struct order_item *item = list_item(pos, struct order_item, link);
@@ -232,16 +233,16 @@ static bool cancel_posted(struct order_ep *ep, const void *context)
 
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
-    struct order_ep *ep = *pass_hook(fid);
+    struct order_ep *ep = *hook_own(fid);
     bool cancelled;
 
-    unit_lock(ep->cover.domain->unit);
+    progress_lock(ep->cover.domain->progress);
     cancelled = cancel_posted(ep, context);
-    unit_unlock(ep->cover.domain->unit);
+    progress_unlock(ep->cover.domain->progress);
     return cancelled ? 0 : cover_ep_ops->cancel(fid, context);
 }
 
-void order_ep_tables(struct pass_ops *tables)
+void order_ep_tables(struct hook_ops *tables)
 {
     cover_fid_ops = tables->ep_fid;
     fid_ops = *cover_fid_ops;

@@ -19,7 +19,7 @@ void order_queue_init(struct order_queue *queue, size_t limit)
     queue->limit = limit ? limit : 1;
 }
 
-struct order_item *order_post(struct order_ep *ep, enum report_kind kind, void *context,
+struct order_item *order_post(struct order_ep *ep, enum binding_kind kind, void *context,
                               bool wanted)
 {
     struct order_queue *queue = ep->queue;
@@ -86,7 +86,7 @@ static void keep_error(struct order_item *item, const struct fi_cq_err_entry *er
     item->error.err_data_size = error->err_data_size;
 }
 
-void order_keep(struct order_item *item, const struct cover_done *done)
+void order_keep(struct order_item *item, const struct layer_done *done)
 {
     item->done = true;
     item->failed = done->error;
@@ -104,7 +104,7 @@ void order_keep(struct order_item *item, const struct cover_done *done)
 }
 
 /* done NULL: it was kept. */
-void order_tell(struct cq *cq, const struct order_item *item, const struct cover_done *done)
+void order_tell(struct cq *cq, const struct order_item *item, const struct layer_done *done)
 {
     struct fi_cq_err_entry error;
 
@@ -127,24 +127,24 @@ void order_tell(struct cq *cq, const struct order_item *item, const struct cover
 
 static void count_quiet(const struct order_item *item)
 {
-    const struct report *report = &item->ep->cover.report;
+    const struct binding *binding = &item->ep->cover.binding;
 
     for (int kind = 0; kind < ORDER_KINDS; kind++) {
-        for (unsigned i = 0; report->cntr[kind] && i < item->quiet[kind]; i++)
-            cntr_add_one(report->cntr[kind]);
+        for (unsigned i = 0; binding->cntr[kind] && i < item->quiet[kind]; i++)
+            cntr_add_one(binding->cntr[kind]);
     }
 }
 
 /* The first of its queue has ended. It is gone afterwards. */
-static void tell_first(struct order_item *item, const struct cover_done *done)
+static void tell_first(struct order_item *item, const struct layer_done *done)
 {
-    const struct report *report = &item->ep->cover.report;
-    struct cntr *cntr = report->cntr[item->kind];
+    const struct binding *binding = &item->ep->cover.binding;
+    struct cntr *cntr = binding->cntr[item->kind];
     bool failed = done ? done->error != NULL : item->failed;
 
     leave(item);
-    if (report->tx && (item->wanted || failed))
-        order_tell(report->tx, item, done);
+    if (binding->tx && (item->wanted || failed))
+        order_tell(binding->tx, item, done);
     if (cntr && failed)
         cntr_add_error(cntr);
     else if (cntr)
@@ -166,8 +166,8 @@ static void tell_all(struct order_queue *queue)
         tell_first(item, NULL);
 }
 
-/* Nobody waits for it but a counter: it is counted with the one before it, so that any number of
- * them takes no memory. Those of another endpoint's counters stay. */
+/* Only a counter waits for it: it is counted with the one before it, so that any number of
+ * them takes no memory. Items of another endpoint's counters stay. */
 static bool fold(struct order_item *item)
 {
     struct order_item *before = list_item(item->link.prev, struct order_item, link);
@@ -183,18 +183,18 @@ static bool fold(struct order_item *item)
 }
 
 /* Which of the endpoint's counters the lower is about to raise. */
-static enum report_kind counted_as(const struct order_item *item, uint64_t flags)
+static enum binding_kind counted_as(const struct order_item *item, uint64_t flags)
 {
     if (flags & FI_RECV)
-        return REPORT_RECV;
+        return BIND_RECV;
     if (flags & FI_SEND)
-        return REPORT_SEND;
+        return BIND_SEND;
     if (flags & FI_READ)
-        return REPORT_READ;
-    return flags & FI_WRITE ? REPORT_WRITE : item->kind;
+        return BIND_READ;
+    return flags & FI_WRITE ? BIND_WRITE : item->kind;
 }
 
-void order_completed(struct cover_domain *domain, const struct cover_done *done)
+void order_completed(struct layer_domain *domain, const struct layer_done *done)
 {
     struct order_item *item = done->context;
     struct order_queue *queue = item->queue;
@@ -203,7 +203,7 @@ void order_completed(struct cover_domain *domain, const struct cover_done *done)
         order_rx_completed(item, done);
         return;
     }
-    cover_uncounted(&item->ep->cover, counted_as(item, done->flags), done->error);
+    layer_uncounted(&item->ep->cover, counted_as(item, done->flags), done->error);
     if (item == first_of(queue)) {
         tell_first(item, done);
         tell_all(queue);

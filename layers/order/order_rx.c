@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The order of what is received: that in which the messages of one sender have met their receives.
- * The engine below tells of each meeting (core/match.h); from then on the receive carries an item.
- * What nobody has posted a receive for holds nothing back, and neither does another sender.
+ * The engine below tells of each meeting (core/match/match.h); from then on the receive carries an
+ * item. A message without a receive holds nothing back, and neither does another sender.
  */
 #include "layers/order/order.h"
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
+#include "core/base/seam.h"
 
 static struct list *list_of(const struct order_ep *ep, fi_addr_t sender)
 {
@@ -30,7 +31,7 @@ static void matched(struct match_watch *watch, struct fi_peer_rx_entry *entry)
     item->ep = ep;
     item->queue = NULL;
     item->user_context = entry->context;
-    item->kind = REPORT_RECV;
+    item->kind = BIND_RECV;
     item->wanted = entry->flags & FI_COMPLETION;
     item->done = false;
     item->failed = false;
@@ -50,7 +51,7 @@ int order_rx_watch(struct order_ep *ep)
     if (!ep->senders || ep->shared)
         return 0;
     ep->watch.matched = matched;
-    rc = fi_setopt(&ep->cover.pass->lower->fid, FI_OPT_ENDPOINT, OPT_MATCH_WATCH, &ep->watch,
+    rc = fi_setopt(&ep->cover.hook->lower->fid, FI_OPT_ENDPOINT, OPT_MATCH_WATCH, &ep->watch,
                    sizeof(ep->watch));
     if (rc == -FI_ENOPROTOOPT || rc == -FI_ENOSYS) {
         LOG_WARN(ep->cover.domain->base.fabric->part, FI_LOG_EP_CTRL,
@@ -76,10 +77,10 @@ static struct order_item *first_from(const struct list *list, fi_addr_t sender)
 
 /* It is gone afterwards. The buffer that it is a slice of is given back behind it. open: the engine
  * is there. */
-static void tell(struct order_item *item, const struct cover_done *done, bool open)
+static void tell(struct order_item *item, const struct layer_done *done, bool open)
 {
-    bool counted = cover_ep_class(&item->ep->cover) != FI_CLASS_SRX_CTX;
-    struct cntr *cntr = counted ? item->ep->cover.report.cntr[REPORT_RECV] : NULL;
+    bool counted = layer_ep_class(&item->ep->cover) != FI_CLASS_SRX_CTX;
+    struct cntr *cntr = counted ? item->ep->cover.binding.cntr[BIND_RECV] : NULL;
     bool failed = done ? done->error != NULL : item->failed;
     struct match *match = item->match;
     void *slice = item->slice;
@@ -96,13 +97,13 @@ static void tell(struct order_item *item, const struct cover_done *done, bool op
         match_release(match, slice);
 }
 
-void order_rx_completed(struct order_item *item, const struct cover_done *done)
+void order_rx_completed(struct order_item *item, const struct layer_done *done)
 {
     struct list *list = list_of(item->ep, item->sender);
     fi_addr_t sender = item->sender;
 
-    if (cover_ep_class(&item->ep->cover) != FI_CLASS_SRX_CTX)
-        cover_uncounted(&item->ep->cover, REPORT_RECV, done->error);
+    if (layer_ep_class(&item->ep->cover) != FI_CLASS_SRX_CTX)
+        layer_uncounted(&item->ep->cover, BIND_RECV, done->error);
     item->cq = done->cq;
     if (item != first_from(list, sender)) {
         order_keep(item, done);

@@ -4,10 +4,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
-#include "core/output.h"
-#include "core/part.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "core/base/path.h"
+#include "core/hook/hook_part.h"
+#include "core/part/part.h"
 #include "layers/perf/perf.h"
 
 /* ---- What is counted ---- */
@@ -32,7 +33,7 @@ static int choose(struct perf_set *set, const struct params *params)
         text = strcmp(upstream, "cpu_cycles") ? "instructions" : "cycles";
     rc = perf_set_parse(set, text ? text : "", why, sizeof(why));
     if (rc) {
-        log_user("perf: %s", why);
+        log_user("perf: events: %s", why);
         return rc;
     }
     rc = perf_group_open(&group, set);
@@ -45,51 +46,34 @@ static int choose(struct perf_set *set, const struct params *params)
 
 /* ---- The fabric ---- */
 
-static void layer_destroy(struct perf_layer *layer)
+static void layer_destroy(void *own)
 {
-    blocks_finish(&layer->blocks);
-    free(layer->below);
-    free(layer->path);
+    struct perf_layer *layer = own;
+
+    per_thread_finish(&layer->per_thread);
+    hook_report_finish(&layer->report);
     free(layer);
 }
 
-static int layer_create(const struct open_args *args, struct perf_layer **ret_layer)
+static int layer_create(const struct open_args *args, void **own)
 {
-    const char *path = params_string(args->params, "file");
     struct perf_layer *layer = calloc(1, sizeof(*layer));
     int rc;
 
     if (!layer)
         return -FI_ENOMEM;
     layer->json = !strcmp(params_string(args->params, "format"), "json");
-    layer->below = strdup(args->attr && args->attr->prov_name ? args->attr->prov_name : "?");
-    rc = layer->below ? choose(&layer->set, args->params) : -FI_ENOMEM;
-    if (!rc && path)
-        rc = output_open("perf", path, &layer->path);
+    rc = choose(&layer->set, args->params);
+    if (!rc)
+        rc = hook_report_open(&layer->report, "perf", args);
     if (rc) {
         layer_destroy(layer);
         return rc;
     }
-    blocks_init(&layer->blocks, sizeof(struct perf_block), perf_block_taken, perf_block_left);
-    *ret_layer = layer;
+    per_thread_init(&layer->per_thread, sizeof(struct perf_block), perf_block_taken,
+                    perf_block_left);
+    *own = layer;
     return 0;
-}
-
-static void report(struct perf_layer *layer)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    int rc = -FI_ENOMEM;
-
-    if (out) {
-        perf_print(layer, out);
-        rc = fclose(out) ? -FI_ENOMEM : output_append(layer->path, text, len);
-        free(text);
-    }
-    if (rc)
-        log_user("perf: cannot write the report to '%s': %s",
-                 layer->path ? layer->path : "standard error", strerror(-rc));
 }
 
 /* The child of a fork has its parent's counts: it says nothing. */
@@ -97,35 +81,23 @@ static void finish(void *own)
 {
     struct perf_layer *layer = own;
 
-    if (layer->blocks.generation != fork_generation)
+    if (layer->per_thread.generation != fork_generation)
         return;
-    report(layer);
+    hook_report_write(&layer->report, false, perf_print, layer);
     layer_destroy(layer);
 }
 
-static struct pass_ops ops;
-
-static void fill_ops(void)
+static void fill_ops(struct hook_ops *ops)
 {
-    perf_count_ops(&ops);
-    ops.finish = finish;
+    perf_count_ops(ops);
+    ops->finish = finish;
 }
+
+static struct hook_part hook = {.fill = fill_ops, .create = layer_create, .destroy = layer_destroy};
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct perf_layer *layer;
-    int rc = layer_create(args, &layer);
-
-    if (rc)
-        return rc;
-    pthread_once(&once, fill_ops);
-    rc = pass_open_fabric(args, fabric, context, &ops);
-    if (rc)
-        layer_destroy(layer);
-    else
-        *pass_hook(&(*fabric)->fid) = layer;
-    return rc;
+    return hook_part_open(&hook, args, fabric, context);
 }
 
 static const char *const aliases[] = {"hook_perf", NULL};
@@ -136,6 +108,7 @@ static const struct param_def params[] = {
     {
         .key = "events",
         .type = PARAM_LIST,
+        .check = perf_set_check,
         .default_text = "cycles|instructions|cache_misses",
         .help = "What is counted, six at most: cycles, instructions, cache_references, "
                 "cache_misses, branches, branch_misses; cpu_clock, task_clock (ns), page_faults, "
@@ -151,6 +124,7 @@ static const struct param_def params[] = {
     {
         .key = "file",
         .type = PARAM_STRING,
+        .check = path_check,
         .help = "Where the report goes, added at the end: %p is the process, %h the host. Without "
                 "it: standard error.",
     },

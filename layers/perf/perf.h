@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the layer adds up, for each thread in a block of its own (core/blocks.h). */
+/* The sums of the layer, for each thread in a block of its own (core/base/per_thread.h). */
 #ifndef WEFT_PERF_H
 #define WEFT_PERF_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/blocks.h"
-#include "core/call.h"
-#include "core/pass.h"
+#include "core/base/per_thread.h"
+#include "core/hook/hook.h"
+#include "core/hook/hook_report.h"
+#include "core/op/op.h"
 #include "layers/perf/perf_events.h"
 
 /* Behind the data transfers: the other calls of the fast path. */
 enum perf_kind {
-    PERF_CQ_READ = CALL_KINDS,
+    PERF_CQ_READ = OP_CALLS,
     PERF_CQ_READ_EMPTY,
     PERF_CQ_READERR,
     PERF_CQ_SREAD,
@@ -46,20 +47,20 @@ struct perf_block {
 
 /* Behind `hook` of a fabric, its endpoints, queues and counters. */
 struct perf_layer {
-    struct blocks blocks;
+    struct per_thread per_thread;
     struct perf_set set;
     bool json;
-    char *below; /* what it stands on */
-    char *path;  /* NULL: standard error */
+    struct hook_report report;
 };
 
 /* A block with counters that are open; without them it counts ticks. */
-void perf_block_taken(struct blocks *blocks, struct block *block);
+void perf_block_taken(struct per_thread *per_thread, struct block *block);
 void perf_block_left(struct block *block);
 
-void perf_count_ops(struct pass_ops *ops);
+void perf_count_ops(struct hook_ops *ops);
 const char *perf_kind_name(int kind);
 
-void perf_print(struct perf_layer *layer, FILE *out);
+/* The report of a struct perf_layer, for hook_report_write. */
+void perf_print(void *layer, FILE *out);
 
 #endif

@@ -4,13 +4,13 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
-#include "core/pass_watch.h"
+#include "core/base/log.h"
+#include "core/hook/hook_watch.h"
 #include "layers/perf/perf.h"
 
-void perf_block_taken(struct blocks *blocks, struct block *block)
+void perf_block_taken(struct per_thread *per_thread, struct block *block)
 {
-    const struct perf_layer *layer = object_of(blocks, struct perf_layer, blocks);
+    const struct perf_layer *layer = object_of(per_thread, struct perf_layer, per_thread);
     struct perf_block *own = (struct perf_block *)block;
     int rc = perf_group_open(&own->group, &layer->set);
 
@@ -28,7 +28,8 @@ void perf_block_left(struct block *block)
 /* Where the start is, or PERF_NESTED. */
 static inline unsigned begin(struct perf_layer *layer)
 {
-    struct perf_block *block = layer ? (struct perf_block *)block_of(&layer->blocks) : NULL;
+    struct perf_block *block =
+        layer ? (struct perf_block *)per_thread_of(&layer->per_thread) : NULL;
     unsigned depth;
 
     if (!block || block->depth >= PERF_NESTED)
@@ -46,12 +47,12 @@ static inline void finish(struct perf_layer *layer, unsigned depth, int kind)
 
     if (depth == PERF_NESTED)
         return;
-    block = (struct perf_block *)block_of(&layer->blocks);
+    block = (struct perf_block *)per_thread_of(&layer->per_thread);
     perf_group_read(&block->group, now);
     block->depth = depth;
-    block_add(&block->counts.calls[kind], 1);
+    per_thread_add(&block->counts.calls[kind], 1);
     for (unsigned i = 0; i < layer->set.count; i++)
-        block_add(&block->counts.sums[kind][i], now[i] - block->starts[depth][i]);
+        per_thread_add(&block->counts.sums[kind][i], now[i] - block->starts[depth][i]);
     first = now[0] - block->starts[depth][0];
     if (first > block->counts.most[kind])
         __atomic_store_n(&block->counts.most[kind], first, __ATOMIC_RELAXED);
@@ -59,23 +60,16 @@ static inline void finish(struct perf_layer *layer, unsigned depth, int kind)
 
 /* ---- Data transfers ---- */
 
-static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
-                                                                struct call *call)
+static ssize_t perf_post(struct ep *ep, struct op *op)
 {
-    call->note = begin(ep->hook);
-    return 0;
-}
+    struct perf_layer *layer = hook_ep_of(ep)->own;
+    int call = op->call; /* the lower may change it */
+    unsigned depth = begin(layer);
+    ssize_t rc = hook_post(ep, op);
 
-static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
-                                                                const struct call *call, ssize_t rc)
-{
-    finish(ep->hook, (unsigned)call->note, (int)call->kind);
+    finish(layer, depth, call);
     return rc;
 }
-
-#include "core/call_transfers.inc"
-
-#include "core/call_atomics.inc"
 
 /* ---- Completion queues ---- */
 
@@ -87,58 +81,58 @@ static inline ssize_t read_done(struct perf_layer *layer, unsigned depth, ssize_
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
 
-    return read_done(cq->hook, depth, fi_cq_read(cq->lower, buf, count));
+    return read_done(cq->own, depth, fi_cq_read(cq->lower, buf, count));
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
 
-    return read_done(cq->hook, depth, fi_cq_readfrom(cq->lower, buf, count, src));
+    return read_done(cq->own, depth, fi_cq_readfrom(cq->lower, buf, count, src));
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
     ssize_t rc = fi_cq_readerr(cq->lower, entry, flags);
 
-    finish(cq->hook, depth, PERF_CQ_READERR);
+    finish(cq->own, depth, PERF_CQ_READERR);
     return rc;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
     ssize_t rc = fi_cq_sread(cq->lower, buf, count, cond, timeout);
 
-    finish(cq->hook, depth, PERF_CQ_SREAD);
+    finish(cq->own, depth, PERF_CQ_SREAD);
     return rc;
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
                             const void *cond, int timeout)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
     ssize_t rc = fi_cq_sreadfrom(cq->lower, buf, count, src, cond, timeout);
 
-    finish(cq->hook, depth, PERF_CQ_SREAD);
+    finish(cq->own, depth, PERF_CQ_SREAD);
     return rc;
 }
 
 static int cq_signal(struct fid_cq *fid)
 {
-    struct pass_cq *cq = object_of(fid, struct pass_cq, fid);
-    unsigned depth = begin(cq->hook);
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
+    unsigned depth = begin(cq->own);
     int rc = fi_cq_signal(cq->lower);
 
-    finish(cq->hook, depth, PERF_CQ_SIGNAL);
+    finish(cq->own, depth, PERF_CQ_SIGNAL);
     return rc;
 }
 
@@ -146,64 +140,64 @@ static int cq_signal(struct fid_cq *fid)
 
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    unsigned depth = begin(cntr->hook);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    unsigned depth = begin(cntr->own);
     uint64_t value = fi_cntr_read(cntr->lower);
 
-    finish(cntr->hook, depth, PERF_CNTR_READ);
+    finish(cntr->own, depth, PERF_CNTR_READ);
     return value;
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    unsigned depth = begin(cntr->hook);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    unsigned depth = begin(cntr->own);
     uint64_t value = fi_cntr_readerr(cntr->lower);
 
-    finish(cntr->hook, depth, PERF_CNTR_READERR);
+    finish(cntr->own, depth, PERF_CNTR_READERR);
     return value;
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    unsigned depth = begin(cntr->hook);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    unsigned depth = begin(cntr->own);
     int rc = fi_cntr_add(cntr->lower, value);
 
-    finish(cntr->hook, depth, PERF_CNTR_ADD);
+    finish(cntr->own, depth, PERF_CNTR_ADD);
     return rc;
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    unsigned depth = begin(cntr->hook);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    unsigned depth = begin(cntr->own);
     int rc = fi_cntr_set(cntr->lower, value);
 
-    finish(cntr->hook, depth, PERF_CNTR_SET);
+    finish(cntr->own, depth, PERF_CNTR_SET);
     return rc;
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
-    struct pass_cntr *cntr = object_of(fid, struct pass_cntr, fid);
-    unsigned depth = begin(cntr->hook);
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
+    unsigned depth = begin(cntr->own);
     int rc = fi_cntr_wait(cntr->lower, threshold, timeout);
 
-    finish(cntr->hook, depth, PERF_CNTR_WAIT);
+    finish(cntr->own, depth, PERF_CNTR_WAIT);
     return rc;
 }
 
 /* ---- Objects that count ---- */
 
-static void opened(const struct pass_fabric *fabric, struct fid *fid,
-                   const struct pass_opening *opening)
+static void opened(const struct hook_fabric *fabric, struct fid *fid,
+                   const struct hook_opening *opening)
 {
-    if (pass_transfers(fid) || fid->fclass == FI_CLASS_CQ || fid->fclass == FI_CLASS_CNTR)
-        *pass_hook(fid) = fabric->hook;
+    if (hook_transfers(fid) || fid->fclass == FI_CLASS_CQ || fid->fclass == FI_CLASS_CNTR)
+        *hook_own(fid) = fabric->own;
 }
 
-static const struct pass_watch watch = {.opened = opened};
+static const struct hook_watch watch = {.opened = opened};
 static struct fi_ops_cq cq_ops = {
     .size = sizeof(cq_ops),
     .read = cq_read,
@@ -215,20 +209,16 @@ static struct fi_ops_cq cq_ops = {
 };
 static struct fi_ops_cntr cntr_ops;
 
-void perf_count_ops(struct pass_ops *ops)
+void perf_count_ops(struct hook_ops *ops)
 {
-    cq_ops.strerror = pass_cq_ops.strerror;
-    cntr_ops = pass_cntr_ops;
+    cq_ops.strerror = hook_cq_ops.strerror;
+    cntr_ops = hook_cntr_ops;
     cntr_ops.read = cntr_read;
     cntr_ops.readerr = cntr_readerr;
     cntr_ops.add = cntr_add;
     cntr_ops.set = cntr_set;
     cntr_ops.wait = cntr_wait;
-    ops->msg = &seen_msg_ops;
-    ops->tagged = &seen_tagged_ops;
-    ops->rma = &seen_rma_ops;
-    ops->atomic = &seen_atomic_ops;
-    ops->collective = &seen_collective_ops;
+    ops->post = perf_post;
     ops->cq = &cq_ops;
     ops->cntr = &cntr_ops;
     ops->watch = &watch;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -15,7 +14,8 @@
 #include <x86intrin.h>
 #endif
 
-#include "core/param.h"
+#include "core/base/clock.h"
+#include "core/param/param.h"
 #include "layers/perf/perf_page.h"
 
 #define HARDWARE(what) PERF_TYPE_HARDWARE, PERF_COUNT_HW_##what
@@ -51,15 +51,13 @@ static const struct perf_event *find(const char *name, size_t len)
 
 static int unknown(const char *name, size_t len, char *why, size_t why_size)
 {
-    const char *names[KNOWN + 1] = {NULL}, *near;
+    const char *names[KNOWN + 1] = {NULL};
     char word[32];
 
     for (int i = 0; i < KNOWN; i++)
         names[i] = known[i].name;
     snprintf(word, sizeof(word), "%.*s", (int)len, name);
-    near = near_name(word, names);
-    snprintf(why, why_size, "events: there is no event '%s'%s%s%s", word,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    suggest_explain("event", word, names, why, why_size);
     return -FI_EINVAL;
 }
 
@@ -73,7 +71,7 @@ int perf_set_parse(struct perf_set *set, const char *text, char *why, size_t why
         if (!event)
             return unknown(text, len, why, why_size);
         if (set->count == PERF_EVENTS) {
-            snprintf(why, why_size, "events: %d at most", PERF_EVENTS);
+            snprintf(why, why_size, "%d at most", PERF_EVENTS);
             return -FI_EINVAL;
         }
         set->events[set->count++] = *event;
@@ -81,12 +79,19 @@ int perf_set_parse(struct perf_set *set, const char *text, char *why, size_t why
     }
     for (unsigned i = 0; set->count > 1 && i < set->count; i++)
         if (set->events[i].type == PERF_TSC) {
-            snprintf(why, why_size, "events: 'tsc' stands alone");
+            snprintf(why, why_size, "'tsc' stands alone");
             return -FI_EINVAL;
         }
     if (!set->count)
         perf_set_clock(set);
     return 0;
+}
+
+int perf_set_check(const char *text, char *why, size_t why_size)
+{
+    struct perf_set set;
+
+    return perf_set_parse(&set, text, why, why_size);
 }
 
 void perf_set_clock(struct perf_set *set)
@@ -179,10 +184,7 @@ static uint64_t ticks(void)
 #if defined(__x86_64__)
     return __rdtsc();
 #else
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return clock_ns();
 #endif
 }
 

@@ -15,7 +15,7 @@ enum {
     PERF_EVENTS = 6 /* of a group, at most */
 };
 
-/* What is counted; `type` of PERF_TSC: ticks of the clock, without the kernel. */
+/* An event that is counted; `type` of PERF_TSC: ticks of the clock, without the kernel. */
 #define PERF_TSC UINT32_MAX
 
 struct perf_event {
@@ -44,6 +44,8 @@ struct perf_group {
 
 /* From a '|'- or ','-separated list of names. -FI_EINVAL with a sentence in why. */
 int perf_set_parse(struct perf_set *set, const char *text, char *why, size_t why_size);
+/* Is it such a list? The same errors; for the table of parameters. */
+int perf_set_check(const char *text, char *why, size_t why_size);
 void perf_set_clock(struct perf_set *set);
 
 /* For the calling thread. A negative errno: this kernel does not count that. */

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The report: a table to read, or JSON in one line. */
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "layers/perf/perf.h"
 
 static const char *const names[] = {
-    [PERF_CQ_READ - CALL_KINDS] = "fi_cq_read",
-    [PERF_CQ_READ_EMPTY - CALL_KINDS] = "fi_cq_read, empty",
-    [PERF_CQ_READERR - CALL_KINDS] = "fi_cq_readerr",
-    [PERF_CQ_SREAD - CALL_KINDS] = "fi_cq_sread",
-    [PERF_CQ_SIGNAL - CALL_KINDS] = "fi_cq_signal",
-    [PERF_CNTR_READ - CALL_KINDS] = "fi_cntr_read",
-    [PERF_CNTR_READERR - CALL_KINDS] = "fi_cntr_readerr",
-    [PERF_CNTR_ADD - CALL_KINDS] = "fi_cntr_add",
-    [PERF_CNTR_SET - CALL_KINDS] = "fi_cntr_set",
-    [PERF_CNTR_WAIT - CALL_KINDS] = "fi_cntr_wait",
+    [PERF_CQ_READ - OP_CALLS] = "fi_cq_read",
+    [PERF_CQ_READ_EMPTY - OP_CALLS] = "fi_cq_read, empty",
+    [PERF_CQ_READERR - OP_CALLS] = "fi_cq_readerr",
+    [PERF_CQ_SREAD - OP_CALLS] = "fi_cq_sread",
+    [PERF_CQ_SIGNAL - OP_CALLS] = "fi_cq_signal",
+    [PERF_CNTR_READ - OP_CALLS] = "fi_cntr_read",
+    [PERF_CNTR_READERR - OP_CALLS] = "fi_cntr_readerr",
+    [PERF_CNTR_ADD - OP_CALLS] = "fi_cntr_add",
+    [PERF_CNTR_SET - OP_CALLS] = "fi_cntr_set",
+    [PERF_CNTR_WAIT - OP_CALLS] = "fi_cntr_wait",
 };
 
 const char *perf_kind_name(int kind)
 {
-    return kind < CALL_KINDS ? call_name((enum call_kind)kind) : names[kind - CALL_KINDS];
+    return kind < OP_CALLS ? op_name((enum op_call)kind) : names[kind - OP_CALLS];
 }
 
 static uint64_t look(const uint64_t *count)
@@ -31,8 +30,8 @@ static uint64_t look(const uint64_t *count)
 static void add_up(struct perf_layer *layer, struct perf_counts *sum)
 {
     *sum = (struct perf_counts){0};
-    blocks_lock();
-    for (struct block *block = layer->blocks.first; block; block = block->next) {
+    per_thread_lock();
+    for (struct block *block = layer->per_thread.first; block; block = block->next) {
         const struct perf_counts *counts = &((struct perf_block *)block)->counts;
 
         for (int kind = 0; kind < PERF_KINDS; kind++) {
@@ -44,13 +43,16 @@ static void add_up(struct perf_layer *layer, struct perf_counts *sum)
                 sum->sums[kind][i] += look(&counts->sums[kind][i]);
         }
     }
-    blocks_unlock();
+    per_thread_unlock();
 }
 
 static void print_table(const struct perf_layer *layer, const struct perf_counts *sum, FILE *out)
 {
-    fprintf(out, "perf over %s, process %d: mean of a call, what is below it included\n",
-            layer->below, (int)getpid());
+    struct identity identity;
+
+    identity_read(&identity);
+    hook_report_head(&layer->report, &identity, out);
+    fputs(": mean of a call, what is below it included\n", out);
     fprintf(out, "%-22s %12s", "call", "calls");
     for (unsigned i = 0; i < layer->set.count; i++)
         fprintf(out, " %16s", layer->set.events[i].name);
@@ -68,12 +70,20 @@ static void print_table(const struct perf_layer *layer, const struct perf_counts
 
 static void print_json(const struct perf_layer *layer, const struct perf_counts *sum, FILE *out)
 {
+    struct identity identity;
     const char *comma = "";
 
+    identity_read(&identity);
     fputs("{\"over\":\"", out);
-    for (const char *at = layer->below; *at; at++)
-        fprintf(out, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
-    fprintf(out, "\",\"pid\":%d,\"calls\":{", (int)getpid());
+    hook_report_name(layer->report.below, out);
+    fputs("\",\"program\":\"", out);
+    hook_report_name(identity.program, out);
+    fputs("\",\"host\":\"", out);
+    hook_report_name(identity.host, out);
+    fprintf(out, "\",\"pid\":%d", identity.pid);
+    if (identity.rank >= 0)
+        fprintf(out, ",\"rank\":%ld", identity.rank);
+    fputs(",\"calls\":{", out);
     for (int kind = 0; kind < PERF_KINDS; kind++) {
         if (!sum->calls[kind])
             continue;
@@ -86,8 +96,9 @@ static void print_json(const struct perf_layer *layer, const struct perf_counts 
     fputs("}}\n", out);
 }
 
-void perf_print(struct perf_layer *layer, FILE *out)
+void perf_print(void *arg, FILE *out)
 {
+    struct perf_layer *layer = arg;
     struct perf_counts sum;
 
     add_up(layer, &sum);

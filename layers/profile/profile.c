@@ -2,54 +2,44 @@
 #include "layers/profile/profile.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
-#include "core/output.h"
-#include "core/part.h"
+#include "core/base/deadline.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "core/base/path.h"
+#include "core/hook/hook_part.h"
+#include "core/part/part.h"
 #include "layers/profile/profile_signal.h"
 
 /* ---- Reports ---- */
 
 static void report(struct profile_layer *layer)
 {
-    int rc = profile_report(layer);
-
-    if (rc)
-        log_user("profile: cannot write the report to '%s': %s",
-                 layer->path ? layer->path : "standard error", strerror(-rc));
-}
-
-static struct timespec later(struct timespec time, int64_t ms)
-{
-    int64_t ns = time.tv_nsec + ms % 1000 * 1000000;
-
-    time.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
-    time.tv_nsec = ns % 1000000000;
-    return time;
+    hook_report_write(&layer->report, layer->format == PROFILE_PROMETHEUS, profile_print, layer);
 }
 
 /* A signal is a report, and each end of an interval is. */
 static void *report_often(void *arg)
 {
     struct profile_layer *layer = arg;
-    struct timespec next;
+    struct timespec next = deadline_in(layer->every_ms * INT64_C(1000000));
     int rc;
 
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    next = later(next, layer->every_ms);
     while (!atomic_load(&layer->ending)) {
-        rc = layer->every_ms ? sem_clockwait(layer->wake, CLOCK_MONOTONIC, &next)
-                             : sem_wait(layer->wake);
+        rc = layer->every_ms ? deadline_wait_sem(layer->wake, &next) : sem_wait(layer->wake);
         if (rc && errno == EINTR)
             continue;
         if (rc)
-            next = later(next, layer->every_ms);
+            next = deadline_after(next, layer->every_ms * INT64_C(1000000));
         if (!atomic_load(&layer->ending))
             report(layer);
     }
@@ -95,12 +85,14 @@ static void stop_thread(struct profile_layer *layer)
 
 /* ---- The fabric ---- */
 
-static void layer_destroy(struct profile_layer *layer)
+static void layer_destroy(void *own)
 {
+    struct profile_layer *layer = own;
+
+    stop_thread(layer);
     profile_destroy(layer->profile);
     sem_destroy(&layer->own_wake);
-    free(layer->below);
-    free(layer->path);
+    hook_report_finish(&layer->report);
     free(layer);
 }
 
@@ -111,11 +103,67 @@ static enum profile_format format_of(const char *text)
     return strcmp(text, "prometheus") ? PROFILE_TABLE : PROFILE_PROMETHEUS;
 }
 
-static int layer_create(const struct open_args *args, struct profile_layer **ret_layer)
+/* Does another process that lives replace this file? Its reports say whose they are. */
+static bool is_taken(int fd, const struct identity *identity)
 {
-    const char *path = params_string(args->params, "file");
+    char text[256] = "", host[64] = "";
+    ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
+    int pid = 0;
+
+    if (len <= 0 || sscanf(text, PROFILE_CLAIM("%d", "%63s"), &pid, host) != 2)
+        return false;
+    return pid > 0 && pid != identity->pid && !strcmp(host, identity->host) &&
+           (!kill(pid, 0) || errno == EPERM);
+}
+
+/* "x.prom" becomes "x.4711.prom". */
+static int take_other_name(struct hook_report *report, const struct identity *identity)
+{
+    const char *slash = strrchr(report->path, '/'), *dot = strrchr(report->path, '.');
+    char *name;
+    int fd;
+
+    if (!dot || (slash && dot < slash))
+        dot = report->path + strlen(report->path);
+    if (asprintf(&name, "%.*s.%d%s", (int)(dot - report->path), report->path, identity->pid, dot) <
+        0)
+        return -FI_ENOMEM;
+    log_user("profile: another process writes '%s': this one writes '%s' (parameter file)",
+             report->path, name);
+    free(report->path);
+    report->path = name;
+    fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+/* A file for Prometheus is replaced by each report: of two processes each gets its own. Pipes
+ * and devices are not looked at. */
+static int claim(struct hook_report *report)
+{
+    int fd = open(report->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    struct identity identity;
+    struct stat info;
+    bool taken = false;
+
+    identity_read(&identity);
+    if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode)) {
+        flock(fd, LOCK_EX);
+        taken = is_taken(fd, &identity);
+        if (!taken && !ftruncate(fd, 0))
+            dprintf(fd, PROFILE_CLAIM("%d", "%s"), identity.pid, identity.host);
+    }
+    if (fd >= 0)
+        close(fd);
+    return taken ? take_other_name(report, &identity) : 0;
+}
+
+static int layer_create(const struct open_args *args, void **own)
+{
     struct profile_layer *layer = calloc(1, sizeof(*layer));
-    int rc = 0;
+    int rc;
 
     if (!layer)
         return -FI_ENOMEM;
@@ -124,15 +172,15 @@ static int layer_create(const struct open_args *args, struct profile_layer **ret
     layer->every_ms = params_time_ms(args->params, "every");
     layer->signo = profile_signal_number(params_string(args->params, "signal"));
     layer->profile = profile_create((uint32_t)params_int(args->params, "sample"));
-    layer->below = strdup(args->attr && args->attr->prov_name ? args->attr->prov_name : "?");
-    if (!layer->profile || !layer->below)
-        rc = -FI_ENOMEM;
-    if (!rc && path)
-        rc = output_open("profile", path, &layer->path);
+    rc = layer->profile ? hook_report_open(&layer->report, "profile", args) : -FI_ENOMEM;
+    if (!rc && layer->report.path && layer->format == PROFILE_PROMETHEUS)
+        rc = claim(&layer->report);
+    if (!rc)
+        rc = start_thread(layer);
     if (rc)
         layer_destroy(layer);
     else
-        *ret_layer = layer;
+        *own = layer;
     return rc;
 }
 
@@ -141,43 +189,24 @@ static void finish(void *own)
 {
     struct profile_layer *layer = own;
 
-    if (layer->profile->blocks.generation != fork_generation)
+    if (layer->profile->per_thread.generation != fork_generation)
         return;
     stop_thread(layer);
     report(layer);
     layer_destroy(layer);
 }
 
-static struct pass_ops ops;
-
-static void fill_ops(void)
+static void fill_ops(struct hook_ops *ops)
 {
-    profile_data_ops(&ops);
-    ops.finish = finish;
+    profile_data_ops(ops);
+    ops->finish = finish;
 }
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct profile_layer *layer;
-    int rc = layer_create(args, &layer);
+static struct hook_part hook = {.fill = fill_ops, .create = layer_create, .destroy = layer_destroy};
 
-    if (rc)
-        return rc;
-    pthread_once(&once, fill_ops);
-    rc = start_thread(layer);
-    if (rc) {
-        layer_destroy(layer);
-        return rc;
-    }
-    rc = pass_open_fabric(args, ret_fabric, context, &ops);
-    if (rc) {
-        stop_thread(layer);
-        layer_destroy(layer);
-        return rc;
-    }
-    *pass_hook(&(*ret_fabric)->fid) = layer;
-    return 0;
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    return hook_part_open(&hook, args, fabric, context);
 }
 
 static const char *const aliases[] = {"hook_profile", NULL};
@@ -188,9 +217,11 @@ static const struct param_def params[] = {
     {
         .key = "file",
         .type = PARAM_STRING,
+        .check = path_check,
         .help =
             "Where reports go: %p is the process, %h the host. Tables and JSON are added at the "
-            "end, for Prometheus the file is replaced. Without it: standard error.",
+            "end, for Prometheus the file is replaced; where another process does so, this one "
+            "adds its number to the name. Without it: standard error.",
     },
     {
         .key = "format",

@@ -4,155 +4,180 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass_watch.h"
+#include "core/hook/hook_watch.h"
+#include "core/op/atomic.h"
 #include "layers/profile/profile.h"
 
-static unsigned char classes[CALL_KINDS]; /* call_class, in one load */
+enum {
+    DATATYPES = 64
+};
+static unsigned char datatype_bytes[DATATYPES]; /* atomic_size, in one load */
 
-static void begin_time(struct profile *profile, const void *context, enum call_kind kind)
+/* Atomics and collectives count elements. */
+static inline uint64_t bytes_of(const struct op *op)
 {
-    struct profile_open_op *op = profile_slot(profile, context);
-
-    atomic_store_explicit(&op->start, profile_now(), memory_order_relaxed);
-    atomic_store_explicit(&op->class, classes[kind], memory_order_relaxed);
-    atomic_store_explicit(&op->context, context, memory_order_release);
+    if (!(op->group & (OP_GROUP_ATOMIC | OP_GROUP_COLLECTIVE)))
+        return op->len;
+    return (unsigned)op->datatype < DATATYPES ? op->len * datatype_bytes[op->datatype] : 0;
 }
 
-/* One that never completed, or was refused, must not be taken for the next with its context. */
-static inline void forget(struct profile *profile, const void *context)
+static inline bool is_peek(const struct op *op)
 {
-    struct profile_open_op *op = profile_slot(profile, context);
-
-    if (atomic_load_explicit(&op->context, memory_order_relaxed) == context)
-        atomic_store_explicit(&op->context, NULL, memory_order_relaxed);
+    return (op->call == OP_RECVMSG || op->call == OP_TRECVMSG) && op->flags & FI_PEEK;
 }
 
-static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
-                                                                struct call *call)
+/* One that never completed must not be taken for the next with its context. */
+static inline void before(const struct profile_seat *seat, struct profile_block *block,
+                          const struct op *op)
 {
-    struct profile *profile = ep->hook;
-    struct profile_block *block;
+    struct op_timer *timer = &seat->profile->timer;
 
-    if (!profile || !profile->sample || !call->context)
-        return 0;
-    block = profile_block_of(profile);
-    if (__builtin_expect(block && --block->until_sample == 0, 0)) {
-        block->until_sample = profile->sample;
-        begin_time(profile, call->context, call->kind);
-    } else {
-        forget(profile, call->context);
+    if (!op->context)
+        return;
+    if (__builtin_expect(is_peek(op), 0))
+        op_timer_follow(timer, OP_CLASS_RECV, PROFILE_PEEK, op->context);
+    else if (__builtin_expect(op_timer_due(&block->turns, op->call), 0))
+        op_timer_begin(timer, &block->turns, op->call, profile_band(bytes_of(op)), op->context);
+    else if (__builtin_expect(op_timer_runs(timer, op->context), 0))
+        op_timer_forget(timer, op->context);
+}
+
+/* Rarely: it costs nothing to look. */
+static __attribute__((noinline, cold)) void refused(struct profile *profile,
+                                                    struct profile_block *block, enum op_call kind,
+                                                    const void *context, ssize_t rc)
+{
+    if (rc == -FI_EAGAIN)
+        block->refused |= (uint64_t)1 << kind;
+    per_thread_add(rc == -FI_EAGAIN ? &block->counts.again[kind] : &block->counts.failed[kind], 1);
+    if (context)
+        op_timer_refused(&profile->timer, &block->turns, kind, context);
+}
+
+/* Collectives go to groups. */
+static inline void count_peer(const struct profile_seat *seat, struct profile_block *block,
+                              fi_addr_t peer, uint64_t bytes)
+{
+    uint64_t index = peer < seat->room ? peer : seat->room;
+    struct profile_cell *cell = &block->peers[seat->first + index];
+
+    per_thread_add(&cell->messages, 1);
+    per_thread_add(&cell->bytes, bytes);
+}
+
+/* Received bytes are counted at their completion. */
+static inline void count_accepted(const struct profile_seat *seat, struct profile_block *block,
+                                  enum op_call call, enum op_group group, uint64_t bytes,
+                                  fi_addr_t peer)
+{
+    if (__builtin_expect(block->refused >> call & 1, 0)) {
+        block->refused &= ~((uint64_t)1 << call);
+        per_thread_add(&block->counts.retried[call], 1);
     }
-    return 0;
+    if (group & (OP_GROUP_RECV | OP_GROUP_TRECV)) {
+        per_thread_add(&block->counts.sizes[call][0], 1);
+        return;
+    }
+    per_thread_add(&block->counts.bytes[call], bytes);
+    per_thread_add(&block->counts.sizes[call][profile_size_class(bytes)], 1);
+    if (group != OP_GROUP_COLLECTIVE)
+        count_peer(seat, block, peer, bytes);
 }
 
-/* Inline for certain, and nothing here gives a function a pointer to the call: then it is never
- * built. */
-static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
-                                                                const struct call *call, ssize_t rc)
+static ssize_t profile_post(struct ep *base, struct op *op)
 {
-    struct profile *profile = ep->hook;
-    struct profile_block *block = profile ? profile_block_of(profile) : NULL;
+    const struct profile_seat *seat = hook_ep_of(base)->own;
+    struct profile_block *block = seat ? profile_block_of(seat->profile) : NULL;
+    const void *context = op->context; /* the lower may change the op */
+    uint64_t bytes = bytes_of(op);
+    enum op_group group = op->group;
+    enum op_call call = op->call;
+    fi_addr_t peer = op->peer;
+    ssize_t rc;
 
     if (!block)
-        return rc;
-    block_add(&block->counts.calls[call->kind], 1);
-    if (__builtin_expect(rc >= 0, 1)) {
-        block_add(&block->counts.bytes[call->kind], call->len);
-        block_add(&block->counts.sizes[call->kind][profile_size_class(call->len)], 1);
-        if (__builtin_expect(block->refused >> call->kind & 1, 0)) {
-            block->refused &= ~((uint64_t)1 << call->kind);
-            block_add(&block->counts.retried[call->kind], 1);
-        }
-        return rc;
-    }
-    if (rc == -FI_EAGAIN)
-        block->refused |= (uint64_t)1 << call->kind;
-    block_add(
-        rc == -FI_EAGAIN ? &block->counts.again[call->kind] : &block->counts.failed[call->kind], 1);
-    if (call->context)
-        forget(profile, call->context);
+        return hook_post(base, op);
+    before(seat, block, op);
+    rc = hook_post(base, op);
+    if (__builtin_expect(rc < 0, 0))
+        refused(seat->profile, block, call, context, rc);
+    else
+        count_accepted(seat, block, call, group, bytes, peer);
     return rc;
 }
 
-static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
+static void reading_seen(struct hook_cq *cq, ssize_t rc)
 {
-    struct profile *profile = cq->hook;
+    struct profile *profile = cq->own;
+    struct profile_block *block = profile ? profile_block_of(profile) : NULL;
+    uint64_t *count;
+
+    if (!block)
+        return;
+    count = rc == -FI_EAGAIN || !rc ? &block->counts.empty_reads : &block->counts.reads;
+    per_thread_add(count, 1);
+    if (__builtin_expect(*count % PROFILE_ASK == 0, 0) &&
+        atomic_load_explicit(&profile->depth.any, memory_order_relaxed))
+        profile_depth_sample(&profile->depth, cq);
+}
+
+/* Entries of FI_CQ_FORMAT_CONTEXT have neither flags nor a length. */
+static void completion_seen(struct hook_cq *cq, const struct completion *completion,
+                            enum completion_way way)
+{
+    struct profile *profile = cq->own;
     struct profile_block *block = profile ? profile_block_of(profile) : NULL;
 
     if (!block)
         return;
-    block_add(rc == -FI_EAGAIN || !rc ? &block->counts.empty_reads : &block->counts.reads, 1);
-    if (__builtin_expect(++block->until_asked >= PROFILE_ASK, 0)) {
-        block->until_asked = 0;
-        if (atomic_load_explicit(&profile->depth.any, memory_order_relaxed))
-            profile_depth_sample(&profile->depth, cq);
+    per_thread_add(completion->err ? &block->counts.errors : &block->counts.completions, 1);
+    if (__builtin_expect(op_timer_runs(&profile->timer, completion->context), 0) &&
+        !profile_time_end(profile, completion->context, completion->flags, completion->len))
+        return;
+    if (completion->flags & FI_RECV && !completion->err) {
+        per_thread_add(&block->counts.received_bytes, completion->len);
+        per_thread_add(&block->counts.received_sizes[profile_size_class(completion->len)], 1);
     }
 }
-
-/* A receive and a send may have one context. */
-static inline bool ends(const struct completion *completion, struct profile_open_op *op)
-{
-    bool receiving = atomic_load_explicit(&op->class, memory_order_relaxed) == CALL_CLASS_RECV;
-
-    return atomic_load_explicit(&op->context, memory_order_acquire) == completion->context &&
-           (!completion->flags || receiving == !!(completion->flags & FI_RECV));
-}
-
-static inline void completion_seen(struct pass_cq *cq, const struct completion *completion,
-                                   enum completion_way way)
-{
-    struct profile *profile = cq->hook;
-    struct profile_block *block = profile ? profile_block_of(profile) : NULL;
-    struct profile_open_op *op;
-
-    if (!block)
-        return;
-    block_add(completion->err ? &block->counts.errors : &block->counts.completions, 1);
-    if (!completion->context)
-        return;
-    op = profile_slot(profile, completion->context);
-    if (ends(completion, op))
-        profile_time(profile, op);
-}
-
-#include "core/call_transfers.inc"
-
-#include "core/call_atomics.inc"
-#include "core/completions.inc"
 
 /* ---- Messages that came before their receive ---- */
 
 static int count_get(struct fid_peer_srx *peer, int rc)
 {
-    struct profile *profile = object_of(peer, struct pass_ep, peer)->hook;
-    struct profile_block *block = profile && rc == -FI_ENOENT ? profile_block_of(profile) : NULL;
+    const struct profile_seat *seat = object_of(peer, struct hook_ep, peer)->own;
+    struct profile_block *block = seat && rc == -FI_ENOENT ? profile_block_of(seat->profile) : NULL;
 
     if (block)
-        block_add(&block->counts.unexpected, 1);
+        per_thread_add(&block->counts.unexpected, 1);
     return rc;
 }
 
 static int get_msg(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry)
 {
-    return count_get(peer, pass_srx_owner_ops.get_msg(peer, attr, entry));
+    return count_get(peer, hook_srx_owner_ops.get_msg(peer, attr, entry));
 }
 
 static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry)
 {
-    return count_get(peer, pass_srx_owner_ops.get_tag(peer, attr, entry));
+    return count_get(peer, hook_srx_owner_ops.get_tag(peer, attr, entry));
+}
+
+static struct profile *profile_of(const struct profile_seat *seat)
+{
+    return seat ? seat->profile : NULL;
 }
 
 /* The profile that stands below an entry's owner, and the one above its user. */
 static struct profile *below(const struct fi_peer_rx_entry *entry)
 {
-    return object_of(entry->srx, struct pass_ep, peer)->hook;
+    return profile_of(object_of(entry->srx, struct hook_ep, peer)->own);
 }
 
 static struct profile *above(const struct fi_peer_rx_entry *entry)
 {
-    return object_of(entry->srx->peer_ops, struct pass_ep, peer_ops)->hook;
+    return profile_of(object_of(entry->srx->peer_ops, struct hook_ep, peer_ops)->own);
 }
 
 static void waits(struct profile *profile, bool begins)
@@ -166,7 +191,7 @@ static void waits(struct profile *profile, bool begins)
 static int queue_msg(struct fi_peer_rx_entry *entry)
 {
     struct profile *profile = below(entry);
-    int rc = pass_srx_owner_ops.queue_msg(entry);
+    int rc = hook_srx_owner_ops.queue_msg(entry);
 
     if (!rc)
         waits(profile, true);
@@ -176,7 +201,7 @@ static int queue_msg(struct fi_peer_rx_entry *entry)
 static int queue_tag(struct fi_peer_rx_entry *entry)
 {
     struct profile *profile = below(entry);
-    int rc = pass_srx_owner_ops.queue_tag(entry);
+    int rc = hook_srx_owner_ops.queue_tag(entry);
 
     if (!rc)
         waits(profile, true);
@@ -188,25 +213,25 @@ static struct fi_ops_srx_owner srx_owner_ops;
 static int start_msg(struct fi_peer_rx_entry *entry)
 {
     waits(above(entry), false);
-    return pass_srx_peer_ops.start_msg(entry);
+    return hook_srx_peer_ops.start_msg(entry);
 }
 
 static int start_tag(struct fi_peer_rx_entry *entry)
 {
     waits(above(entry), false);
-    return pass_srx_peer_ops.start_tag(entry);
+    return hook_srx_peer_ops.start_tag(entry);
 }
 
 static int discard_msg(struct fi_peer_rx_entry *entry)
 {
     waits(above(entry), false);
-    return pass_srx_peer_ops.discard_msg(entry);
+    return hook_srx_peer_ops.discard_msg(entry);
 }
 
 static int discard_tag(struct fi_peer_rx_entry *entry)
 {
     waits(above(entry), false);
-    return pass_srx_peer_ops.discard_tag(entry);
+    return hook_srx_peer_ops.discard_tag(entry);
 }
 
 static struct fi_ops_srx_peer srx_peer_ops = {
@@ -224,74 +249,129 @@ static int count_cm(struct profile *profile, size_t which, int rc)
     struct profile_block *block = profile && !rc ? profile_block_of(profile) : NULL;
 
     if (block)
-        block_add((uint64_t *)((char *)&block->counts + which), 1);
+        per_thread_add((uint64_t *)((char *)&block->counts + which), 1);
     return rc;
 }
 
 static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
 {
-    return count_cm(*pass_hook(&ep->fid), offsetof(struct profile_counts, connects),
-                    pass_cm_ops.connect(ep, addr, param, len));
+    return count_cm(profile_of(*hook_own(&ep->fid)), offsetof(struct profile_counts, connects),
+                    hook_cm_ops.connect(ep, addr, param, len));
 }
 
 static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
 {
-    return count_cm(*pass_hook(&ep->fid), offsetof(struct profile_counts, accepts),
-                    pass_cm_ops.accept(ep, param, len));
+    return count_cm(profile_of(*hook_own(&ep->fid)), offsetof(struct profile_counts, accepts),
+                    hook_cm_ops.accept(ep, param, len));
 }
 
 static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
 {
-    const struct pass_fabric *fabric = object_of(pep, struct pass_pep, fid)->fabric;
-    const struct profile_layer *layer = fabric->hook;
+    const struct hook_fabric *fabric = object_of(pep, struct hook_pep, fid)->fabric;
+    const struct profile_layer *layer = fabric->own;
 
     return count_cm(layer ? layer->profile : NULL, offsetof(struct profile_counts, rejects),
-                    pass_pep_cm_ops.reject(pep, handle, param, len));
+                    hook_pep_cm_ops.reject(pep, handle, param, len));
 }
 
 static struct fi_ops_cm cm_ops, pep_cm_ops;
 
 /* ---- Objects that count ---- */
 
-static void opened(const struct pass_fabric *fabric, struct fid *fid,
-                   const struct pass_opening *opening)
+/* Contexts and aliases have the vector of what they were opened from. */
+static struct profile_seat *seat_of(struct profile *profile, struct fid *parent)
 {
-    const struct profile_layer *layer = fabric->hook;
+    struct profile_seat *seat =
+        hook_transfers(parent) || parent->fclass == FI_CLASS_SEP ? *hook_own(parent) : NULL;
 
-    if (!layer || (!pass_transfers(fid) && fid->fclass != FI_CLASS_CQ))
+    return seat ? seat : &profile->peers.seats[0];
+}
+
+static void opened(const struct hook_fabric *fabric, struct fid *fid,
+                   const struct hook_opening *opening)
+{
+    const struct profile_layer *layer = fabric->own;
+
+    if (!layer)
         return;
-    *pass_hook(fid) = layer->profile;
+    switch (fid->fclass) {
+    case FI_CLASS_CQ: *hook_own(fid) = layer->profile; break;
+    case FI_CLASS_AV: *hook_own(fid) = profile_seat_take(&layer->profile->peers); break;
+    default:
+        if (hook_transfers(fid) || fid->fclass == FI_CLASS_SEP)
+            *hook_own(fid) = seat_of(layer->profile, opening->parent);
+    }
     if (fid->fclass == FI_CLASS_SRX_CTX && opening->peer)
         profile_matches_above(layer->profile);
 }
 
 static int bind_ep(struct fid *fid, struct fid *target, uint64_t flags)
 {
-    struct profile *profile = *pass_hook(fid);
-    int rc = pass_ep_fid_ops.bind(fid, target, flags);
+    struct profile *profile = profile_of(*hook_own(fid));
+    int rc = hook_ep_fid_ops.bind(fid, target, flags);
 
-    if (!rc && profile && target && target->fclass == FI_CLASS_CQ && flags & FI_RECV)
-        profile_depth_add(&profile->depth, object_of(fid, struct pass_ep, fid.fid),
-                          object_of(target, struct pass_cq, fid.fid));
+    if (rc || !profile || !target)
+        return rc;
+    if (target->fclass == FI_CLASS_AV && *hook_own(target))
+        *hook_own(fid) = *hook_own(target);
+    else if (target->fclass == FI_CLASS_CQ && flags & FI_RECV)
+        profile_depth_add(&profile->depth, object_of(fid, struct hook_ep, fid.fid),
+                          object_of(target, struct hook_cq, fid.fid));
+    return rc;
+}
+
+static int control_ep(struct fid *fid, int command, void *arg)
+{
+    struct profile *profile = profile_of(*hook_own(fid));
+    int rc = hook_ep_fid_ops.control(fid, command, arg);
+
+    if (!rc && command == FI_ENABLE && profile)
+        profile_own_address(&profile->peers, object_of(fid, struct hook_ep, fid.fid)->lower);
+    return rc;
+}
+
+static int remove_peers(struct fid_av *av, fi_addr_t *peers, size_t count, uint64_t flags)
+{
+    struct profile_seat *seat = *hook_own(&av->fid);
+
+    for (size_t i = 0; seat && peers && i < count; i++)
+        profile_seat_forget(seat, object_of(av, struct hook_av, fid)->lower, peers[i]);
+    return hook_av_ops.remove(av, peers, count, flags);
+}
+
+static int close_av(struct fid *fid)
+{
+    struct profile_seat *seat = *hook_own(fid);
+    struct profile_peer *found = NULL;
+    size_t count = 0;
+    int rc;
+
+    if (seat)
+        found = profile_seat_read(seat, object_of(fid, struct hook_av, fid.fid)->lower, &count);
+    rc = hook_av_fid_ops.close(fid);
+    if (seat && !rc)
+        profile_seat_leave(seat, found, count);
+    else
+        profile_peers_free(found, count);
     return rc;
 }
 
 /* It is asked no more, also if it does not close after all. */
 static int close_ep(struct fid *fid)
 {
-    struct profile *profile = *pass_hook(fid);
+    struct profile *profile = profile_of(*hook_own(fid));
 
     if (profile) {
-        profile_depth_remove(&profile->depth, object_of(fid, struct pass_ep, fid.fid));
+        profile_depth_remove(&profile->depth, object_of(fid, struct hook_ep, fid.fid));
         profile_handles_forget(&profile->handles, fid);
     }
-    return pass_ep_fid_ops.close(fid);
+    return hook_ep_fid_ops.close(fid);
 }
 
 static int close_domain(struct fid *fid)
 {
-    const struct profile_layer *layer = object_of(fid, struct pass_domain, fid.fid)->fabric->hook;
-    int rc = pass_domain_fid_ops.close(fid);
+    const struct profile_layer *layer = object_of(fid, struct hook_domain, fid.fid)->fabric->own;
+    int rc = hook_domain_fid_ops.close(fid);
 
     if (!rc && layer)
         profile_handles_forget(&layer->profile->handles, fid);
@@ -302,51 +382,55 @@ static int open_profile(struct fid *fid, const char *name, uint64_t flags, void 
                         void *context)
 {
     bool domain = fid->fclass == FI_CLASS_DOMAIN;
-    const struct pass_fabric *fabric =
-        domain ? object_of(fid, struct pass_domain, fid.fid)->fabric
-               : object_of(fid, struct pass_ep, fid.fid)->domain->fabric;
-    const struct profile_layer *layer = fabric->hook;
+    const struct hook_fabric *fabric =
+        domain ? object_of(fid, struct hook_domain, fid.fid)->fabric
+               : object_of(fid, struct hook_ep, fid.fid)->domain->fabric;
+    const struct profile_layer *layer = fabric->own;
 
     if (!layer || !name || strcmp(name, "fi_profile_ops") != 0)
-        return pass_ops_open(fid, name, flags, ops, context);
+        return hook_ops_open(fid, name, flags, ops, context);
     return profile_handle_open(layer->profile, fid, flags, context, ops);
 }
 
-static struct fi_ops ep_fid_ops, domain_fid_ops;
-static const struct pass_watch watch = {.opened = opened};
+static struct fi_ops ep_fid_ops, domain_fid_ops, av_fid_ops;
+static struct fi_ops_av av_ops;
+static const struct hook_watch watch = {.opened = opened};
 
-void profile_data_ops(struct pass_ops *ops)
+void profile_data_ops(struct hook_ops *ops)
 {
-    for (int i = 0; i < CALL_KINDS; i++)
-        classes[i] = (unsigned char)call_class(i);
-    srx_owner_ops = pass_srx_owner_ops;
+    for (int i = 0; i < DATATYPES; i++)
+        datatype_bytes[i] = (unsigned char)atomic_size((enum fi_datatype)i);
+    srx_owner_ops = hook_srx_owner_ops;
     srx_owner_ops.get_msg = get_msg;
     srx_owner_ops.get_tag = get_tag;
     srx_owner_ops.queue_msg = queue_msg;
     srx_owner_ops.queue_tag = queue_tag;
-    ep_fid_ops = pass_ep_fid_ops;
+    ep_fid_ops = hook_ep_fid_ops;
     ep_fid_ops.bind = bind_ep;
     ep_fid_ops.close = close_ep;
+    ep_fid_ops.control = control_ep;
     ep_fid_ops.ops_open = open_profile;
-    domain_fid_ops = pass_domain_fid_ops;
+    domain_fid_ops = hook_domain_fid_ops;
     domain_fid_ops.close = close_domain;
     domain_fid_ops.ops_open = open_profile;
-    cm_ops = pass_cm_ops;
+    av_fid_ops = hook_av_fid_ops;
+    av_fid_ops.close = close_av;
+    av_ops = hook_av_ops;
+    av_ops.remove = remove_peers;
+    cm_ops = hook_cm_ops;
     cm_ops.connect = ep_connect;
     cm_ops.accept = ep_accept;
-    pep_cm_ops = pass_pep_cm_ops;
+    pep_cm_ops = hook_pep_cm_ops;
     pep_cm_ops.reject = pep_reject;
-    ops->msg = &seen_msg_ops;
-    ops->tagged = &seen_tagged_ops;
-    ops->rma = &seen_rma_ops;
-    ops->atomic = &seen_atomic_ops;
-    ops->collective = &seen_collective_ops;
-    ops->cq = &seen_cq_ops;
-    ops->cq_owner = &seen_cq_owner_ops;
+    ops->post = profile_post;
+    ops->completed = completion_seen;
+    ops->cq_read = reading_seen;
     ops->srx_owner = &srx_owner_ops;
     ops->srx_peer = &srx_peer_ops;
     ops->ep_fid = &ep_fid_ops;
     ops->domain_fid = &domain_fid_ops;
+    ops->av_fid = &av_fid_ops;
+    ops->av = &av_ops;
     ops->cm = &cm_ops;
     ops->pep_cm = &pep_cm_ops;
     ops->watch = &watch;

@@ -6,12 +6,13 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "core/part.h"
+#include "core/base/seam.h"
+#include "core/part/part.h"
 
 struct watched {
     struct list link;
-    struct pass_ep *ep;
-    const struct pass_cq *cq; /* of its receives */
+    struct hook_ep *ep;
+    const struct hook_cq *cq; /* of its receives */
     size_t count;             /* told last */
 };
 
@@ -28,14 +29,14 @@ void profile_depth_finish(struct profile_depth *depth)
     pthread_mutex_destroy(&depth->mutex);
 }
 
-static bool ask(const struct pass_ep *ep, size_t *count)
+static bool ask(const struct hook_ep *ep, size_t *count)
 {
     size_t len = sizeof(*count);
 
     return !fi_getopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_UNEXPECTED, count, &len);
 }
 
-void profile_depth_add(struct profile_depth *depth, struct pass_ep *ep, const struct pass_cq *cq)
+void profile_depth_add(struct profile_depth *depth, struct hook_ep *ep, const struct hook_cq *cq)
 {
     struct watched *watched;
     size_t count;
@@ -50,6 +51,7 @@ void profile_depth_add(struct profile_depth *depth, struct pass_ep *ep, const st
     pthread_mutex_lock(&depth->mutex);
     list_attach(&watched->link, &depth->endpoints);
     atomic_store(&depth->any, true);
+    atomic_store(&depth->ever, true);
     pthread_mutex_unlock(&depth->mutex);
 }
 
@@ -72,7 +74,7 @@ static void tell(struct profile_depth *depth)
     raise_most(depth, sum);
 }
 
-void profile_depth_remove(struct profile_depth *depth, const struct pass_ep *ep)
+void profile_depth_remove(struct profile_depth *depth, const struct hook_ep *ep)
 {
     pthread_mutex_lock(&depth->mutex);
     list_for_each_safe (pos, after, &depth->endpoints) {
@@ -100,7 +102,7 @@ uint64_t profile_depth_ask(struct profile_depth *depth, const struct fid *of)
     pthread_mutex_lock(&depth->mutex);
     list_for_each (pos, &depth->endpoints) {
         struct watched *watched = list_item(pos, struct watched, link);
-        const struct pass_ep *ep = watched->ep;
+        const struct hook_ep *ep = watched->ep;
 
         if (is_of(watched, of) && ask(ep, &watched->count))
             sum += watched->count;
@@ -136,7 +138,7 @@ int profile_depth_list(struct profile_depth *depth, const struct fid *of, void *
     return rc ? rc : needed > room ? -FI_ETOOSMALL : 0;
 }
 
-void profile_depth_sample(struct profile_depth *depth, const struct pass_cq *cq)
+void profile_depth_sample(struct profile_depth *depth, const struct hook_cq *cq)
 {
     if (pthread_mutex_trylock(&depth->mutex))
         return;

@@ -11,8 +11,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "core/list.h"
-#include "core/pass.h"
+#include "core/base/list.h"
+#include "core/base/seam.h"
+#include "core/hook/hook.h"
 
 enum {
     PROFILE_ASK = 64
@@ -21,7 +22,7 @@ enum {
 struct profile_depth {
     pthread_mutex_t mutex;
     struct list endpoints;              /* that receive, and can say */
-    atomic_bool any;                    /* is there one? */
+    atomic_bool any, ever;              /* is there one; was there? */
     atomic_uint_fast64_t asked, passed; /* waiting: as told last, as counted */
     atomic_uint_fast64_t most;
 };
@@ -29,14 +30,14 @@ struct profile_depth {
 void profile_depth_init(struct profile_depth *depth);
 void profile_depth_finish(struct profile_depth *depth);
 /* An endpoint has been bound to a queue for its receives; it closes. */
-void profile_depth_add(struct profile_depth *depth, struct pass_ep *ep, const struct pass_cq *cq);
-void profile_depth_remove(struct profile_depth *depth, const struct pass_ep *ep);
+void profile_depth_add(struct profile_depth *depth, struct hook_ep *ep, const struct hook_cq *cq);
+void profile_depth_remove(struct profile_depth *depth, const struct hook_ep *ep);
 /* Asks the endpoints of a domain, or one; their sum. Not from inside of a call up. */
 uint64_t profile_depth_ask(struct profile_depth *depth, const struct fid *of);
 /* The messages themselves, a struct fi_cq_err_entry each, as OPT_UNEXPECTED_QUEUE. */
 int profile_depth_list(struct profile_depth *depth, const struct fid *of, void *data, size_t *size);
 /* Asks those that receive by this queue, which is being read: their threads are one. */
-void profile_depth_sample(struct profile_depth *depth, const struct pass_cq *cq);
+void profile_depth_sample(struct profile_depth *depth, const struct hook_cq *cq);
 /* A message that came by waits now, or no longer. */
 void profile_depth_count(struct profile_depth *depth, bool waits);
 

@@ -101,14 +101,14 @@ static struct handle *handle_of(struct fid_profile *fid)
 
 static void add_up(const struct profile_counts *counts, uint64_t values[VARS])
 {
-    for (int kind = 0; kind < CALL_KINDS; kind++) {
-        enum call_class class = call_class((enum call_kind)kind);
+    for (int kind = 0; kind < OP_CALLS; kind++) {
+        enum op_class class = op_class((enum op_call)kind);
 
-        values[VAR_CALLS] += counts->calls[kind] - counts->again[kind] - counts->failed[kind];
+        values[VAR_CALLS] += profile_accepted(counts, (enum op_call)kind);
         values[VAR_AGAIN] += counts->again[kind];
         values[VAR_RETRIED] += counts->retried[kind];
         values[VAR_FAILED] += counts->failed[kind];
-        if (class == CALL_CLASS_SEND || class == CALL_CLASS_WRITE)
+        if (class == OP_CLASS_SEND || class == OP_CLASS_WRITE)
             values[VAR_BYTES_SENT] += counts->bytes[kind];
     }
 }
@@ -133,7 +133,7 @@ static void read_all(struct handle *handle, uint64_t values[VARS])
     values[VAR_UNEXPECTED_MOST] = atomic_load(&depth->most);
 }
 
-/* What is now, or was most, does not begin at 0 by a reset. */
+/* Levels and high-water marks do not return to 0 at a reset. */
 static bool counts_up(enum var var)
 {
     return var != VAR_UNEXPECTED && var != VAR_UNEXPECTED_MOST;
@@ -343,11 +343,11 @@ static int close_handle(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = close_handle,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static struct fi_profile_ops profile_ops = {

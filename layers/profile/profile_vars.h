@@ -12,11 +12,11 @@
 
 #include <rdma/fi_profile.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 
 struct profile;
 
-/* Those that the application has open. */
+/* The variables that the application has open. */
 struct profile_handles {
     pthread_mutex_t mutex; /* recursive: callbacks read variables */
     struct list list;
@@ -33,7 +33,7 @@ void profile_handles_forget(struct profile_handles *handles, const struct fid *t
 int profile_handle_open(struct profile *profile, const struct fid *target, uint64_t flags,
                         void *context, void **ops);
 void profile_matches_above(struct profile *profile);
-/* An event: calls who wants to know of it. */
+/* An event: calls the callbacks that are registered for it. */
 void profile_tell(struct profile *profile, uint32_t event);
 
 #endif

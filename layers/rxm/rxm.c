@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table. */
-#include "core/part.h"
+#include "core/part/part.h"
 #include "layers/rxm/rxm_domain.h"
 #include "layers/rxm/rxm_info.h"
 
@@ -18,38 +18,25 @@ static const struct param_def params[] = {
                 "any lower can carry; 'any' offers both, packets first, and the protocol of the "
                 "info that an endpoint is opened with decides.",
     },
-    {
-        .key = "buffer_size",
-        .type = PARAM_SIZE,
-        .default_text = "16k",
-        .min = 512,
-        .max = 1 << 20,
-        .help = "tags=emulate: bytes of the largest message that is sent as one packet (eager). "
-                "Peers must have the same.",
-    },
+    PARAM_NUMBER("buffer_size", PARAM_SIZE, "16k", 512, 1 << 20,
+                 "tags=emulate: bytes of the largest message that is sent as one packet (eager). "
+                 "Peers must have the same."),
     {
         .key = "sar_limit",
         .type = PARAM_SIZE,
         .default_text = "0",
+        .automatic = "as measured over the lower",
         .help = "tags=emulate: bytes of the largest message that is sent in pieces of buffer_size "
                 "without asking; larger ones wait at the sender until they are received. 0 is as "
                 "measured over the lower: 8 times buffer_size where that is tcp.",
     },
-    {
-        .key = "use_rndv_write",
-        .type = PARAM_BOOL,
-        .default_text = "no",
-        .help = "tags=emulate: the sender writes large messages, instead of the receiver reading "
-                "them. Peers must have the same, unless they are of this library.",
-    },
-    {
-        .key = "use_srx",
-        .type = PARAM_BOOL,
-        .default_text = "yes",
-        .help = "tags=emulate: receive buffers are shared by all connections where the lower can "
-                "do that; else each connection has its own, msg_rx_size at most, and senders "
-                "count.",
-    },
+    PARAM_SWITCH("use_rndv_write", "no",
+                 "tags=emulate: the sender writes large messages, instead of the receiver reading "
+                 "them. Peers must have the same, unless they are of this library."),
+    PARAM_SWITCH("use_srx", "yes",
+                 "tags=emulate: receive buffers are shared by all connections where the lower can "
+                 "do that; else each connection has its own, msg_rx_size at most, and senders "
+                 "count."),
     {
         .key = "msg_rx_size",
         .type = PARAM_INT,
@@ -60,62 +47,28 @@ static const struct param_def params[] = {
             "tags=emulate: receive buffers of a connection, where they are not shared. It begins "
             "with 8, and has more while its peer uses them up.",
     },
-    {
-        .key = "saved_size",
-        .type = PARAM_SIZE,
-        .default_text = "64m",
-        .min = 65536,
-        .max = INT64_MAX,
-        .help = "tags=emulate: bytes of messages without a receive that an endpoint keeps; beyond "
-                "them it takes no more packets until some are received.",
-    },
-    {
-        .key = "retry_pause",
-        .type = PARAM_TIME,
-        .default_text = "10ms",
-        .min = 1,
-        .max = 60000,
-        .help = "Pause before a failed connection is dialled again; it doubles with each failure.",
-    },
-    {
-        .key = "retry_pause_max",
-        .type = PARAM_TIME,
-        .default_text = "1s",
-        .min = 1,
-        .max = 600000,
-        .help = "The longest pause between two dials of a peer.",
-    },
-    {
-        .key = "unreachable_timeout",
-        .type = PARAM_TIME,
-        .default_text = "5s",
-        .min = 0,
-        .max = 86400000,
-        .help = "How long a peer is dialled again where nothing listens or no route leads; then an "
-                "operation to it ends in the error.",
-    },
-    {
-        .key = "connect_timeout",
-        .type = PARAM_TIME,
-        .default_text = "10m",
-        .min = 1,
-        .max = 86400000,
-        .help = "How long a peer that can be reached may leave a connection request without an "
-                "answer, which it does while its application computes and makes no progress.",
-    },
-    {
-        .key = "max_dials",
-        .type = PARAM_INT,
-        .default_text = "64",
-        .min = 1,
-        .max = 65535,
-        .help = "The most connections that an endpoint starts to dial at once (each counts for a "
-                "second at most).",
-    },
+    PARAM_NUMBER("saved_size", PARAM_SIZE, "64m", 65536, INT64_MAX,
+                 "tags=emulate: bytes of messages without a receive that an endpoint keeps; beyond "
+                 "them it takes no more packets until some are received."),
+    PARAM_NUMBER(
+        "retry_pause", PARAM_TIME, "10ms", 1, 60000,
+        "Pause before a failed connection is dialled again; it doubles with each failure."),
+    PARAM_NUMBER("retry_pause_max", PARAM_TIME, "1s", 1, 600000,
+                 "The longest pause between two dials of a peer."),
+    PARAM_NUMBER("unreachable_timeout", PARAM_TIME, "5s", 0, 86400000,
+                 "How long a peer is dialled again where nothing listens or no route leads; then "
+                 "operations to it end in the error, and later dials without pauses, until one "
+                 "succeeds."),
+    PARAM_NUMBER("connect_timeout", PARAM_TIME, "10m", 1, 86400000,
+                 "How long a peer that can be reached may leave a connection request without an "
+                 "answer, which it does while its application computes and makes no progress."),
+    PARAM_NUMBER("max_dials", PARAM_INT, "64", 1, 65535,
+                 "The most connections that an endpoint starts to dial at once (each counts for a "
+                 "second at most)."),
     {.key = NULL},
 };
 
-/* What a bare transport name means for FI_EP_RDM. */
+/* The meaning of a bare transport name for FI_EP_RDM. */
 static const struct param_text unnamed[] = {{"tags", "pass"}, {NULL, NULL}};
 
 extern const struct part rxm_part;
@@ -135,11 +88,12 @@ const struct part rxm_part = {
         "With FI_SHARED_AV in the hints, address vectors that processes open with the same name in "
         "the same domain hold the same addresses at the same indices.",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_MSG),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_MSG),
     .params = params,
     .unnamed = unnamed,
     .needs = rxm_needs,
     .offer = rxm_offer,
+    .atomics = ATOMICS_CPU,
     .open_fabric = rxm_open_fabric,
 };

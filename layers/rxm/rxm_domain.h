@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The fabric and domain objects. Each has one of the lower's, and memory regions are the lower's.
  */
-#ifndef WEFT_LAYERS_RXM_DOMAIN_H
-#define WEFT_LAYERS_RXM_DOMAIN_H
+#ifndef WEFT_LAYERS_RXM_RXM_DOMAIN_H
+#define WEFT_LAYERS_RXM_RXM_DOMAIN_H
 
-#include "core/fid.h"
-#include "core/part.h"
-#include "layers/rxm/rxm_region.h"
+#include <stdatomic.h>
 
-struct unit;
-
-struct rxm_fabric {
-    struct fabric base;
-    struct lower *lower;
-    struct params *params;
-    struct unit *control; /* of the EQs that the application opens */
-};
+#include "core/layer/lower_domain.h"
+#include "core/part/part.h"
+#include "layers/rxm/msgproto/rxm_region.h"
 
 struct rxm_domain {
-    struct domain base;
-    struct rxm_fabric *fabric;
-    struct fid_domain *lower;
+    struct lower_domain over;
+    atomic_int delivers; /* the lower has FI_DELIVERY_COMPLETE: 1; -1: not; 0: not asked yet */
     struct rxm_regions regions;
 };
 
@@ -29,12 +21,15 @@ int rxm_open_fabric(const struct open_args *args, struct fid_fabric **fabric, vo
 
 /* fi_mr_reg and its kind (rxm_mr.c). */
 extern struct fi_ops_mr rxm_mr_ops;
-/* A peer has read or written a region (struct rxm_region.owner): counts it. Units locked. */
+/* A peer has read or written a region (struct rxm_region.owner): counts it. Progress domains
+ * locked. */
 void rxm_mr_accessed(void *mr, bool read);
 
-static inline struct rxm_domain *rxm_domain_of(struct fid_domain *fid)
+static inline struct rxm_regions *rxm_regions_of(struct lower_domain *domain)
 {
-    return object_of(fid, struct rxm_domain, base.fid);
+    return &object_of(domain, struct rxm_domain, over)->regions;
 }
+
+bool rxm_domain_delivers(struct lower_domain *domain);
 
 #endif

@@ -8,12 +8,12 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
-#include "core/cntr.h"
-#include "core/info.h"
-#include "core/no.h"
-#include "core/report.h"
-#include "layers/rxm/rxm_cntr.h"
+#include "core/base/enosys.h"
+#include "core/domain/mr.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/queue/binding.h"
+#include "core/layer/peer_cq.h"
 #include "layers/rxm/rxm_domain.h"
 
 struct rxm_mr {
@@ -28,9 +28,9 @@ struct rxm_mr {
     struct rxm_region region; /* for atomics that we do */
 };
 
-static struct rxm_regions *regions_of(struct rxm_mr *mr)
+static struct lower_domain *domain_of(const struct rxm_mr *mr)
 {
-    return &object_of(mr->domain, struct rxm_domain, base)->regions;
+    return object_of(mr->domain, struct lower_domain, base);
 }
 
 /* Peers reach it from now on, if they may at all. */
@@ -52,7 +52,7 @@ static int add_region(struct rxm_mr *mr, const struct fi_mr_attr *attr)
     region->access = attr->access;
     region->key = fi_mr_key(mr->lower);
     region->owner = mr;
-    rxm_regions_add(regions_of(mr), region);
+    rxm_regions_add(rxm_regions_of(domain_of(mr)), region);
     return 0;
 }
 
@@ -60,7 +60,7 @@ static void remove_region(struct rxm_mr *mr)
 {
     if (!mr->region.iov)
         return;
-    rxm_regions_remove(regions_of(mr), &mr->region);
+    rxm_regions_remove(rxm_regions_of(domain_of(mr)), &mr->region);
     free(mr->region.iov);
 }
 
@@ -101,9 +101,9 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
     if (!cntr || cntr->domain != mr->domain ||
         mr->bound_count == sizeof(mr->bound) / sizeof(mr->bound[0]))
         return -FI_EINVAL;
-    rc = report_share(mr->domain, cntr->unit);
+    rc = binding_share(mr->domain, cntr->progress);
     if (!rc)
-        rc = rxm_cntr_lower(cntr, &lower);
+        rc = peer_cntr_lower(peer_cntr_of(cntr), domain_of(mr)->lower, cntr->sink, &lower);
     if (!rc)
         rc = fi_mr_bind(mr->lower, &lower->fid, flags);
     if (rc)
@@ -130,15 +130,15 @@ static struct fi_ops mr_fid_ops = {
     .close = mr_close,
     .bind = mr_bind,
     .control = mr_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t flags,
                    struct fid_mr **ret_mr)
 {
-    struct rxm_domain *domain = object_of(fid, struct rxm_domain, base.fid.fid);
+    struct lower_domain *domain = object_of(fid, struct lower_domain, base.fid.fid);
     struct rxm_mr *mr = calloc(1, sizeof(*mr));
     struct fi_mr_attr attr;
     int rc;
@@ -166,34 +166,9 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
     return 0;
 }
 
-static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-                void *context)
-{
-    /* Here the struct is ours, at its full size; regattr reads of it what the application's has. */
-    struct fi_mr_attr attr = {
-        .mr_iov = iov,
-        .iov_count = count,
-        .access = access,
-        .offset = offset,
-        .requested_key = requested_key,
-        .context = context,
-    };
-
-    return regattr(fid, &attr, flags, mr);
-}
-
-static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-    return regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
-}
-
 struct fi_ops_mr rxm_mr_ops = {
     .size = sizeof(rxm_mr_ops),
-    .reg = reg,
-    .regv = regv,
+    .reg = mr_reg,
+    .regv = mr_regv,
     .regattr = regattr,
 };

@@ -3,19 +3,19 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
-#include "core/part.h"
+#include "core/base/log.h"
+#include "core/base/path.h"
+#include "core/hook/hook_part.h"
+#include "core/part/part.h"
 #include "layers/trace/trace.h"
 
-static struct pass_ops ops;
-
-static void fill_ops(void)
+static void fill_ops(struct hook_ops *ops)
 {
-    trace_data_ops(&ops);
-    trace_control_ops(&ops);
-    trace_peer_ops(&ops);
-    trace_group_ops(&ops);
-    trace_object_ops(&ops);
+    trace_data_ops(ops);
+    trace_control_ops(ops);
+    trace_peer_ops(ops);
+    trace_group_ops(ops);
+    trace_object_ops(ops);
 }
 
 struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_t place)
@@ -50,32 +50,37 @@ static struct trace_object *fabric_object(struct trace_file *file, const struct 
     return object;
 }
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+static int trace_create(const struct open_args *args, void **own)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct trace_object *object;
     struct trace_file *file;
     char why[4200];
-    int rc;
+    int rc =
+        trace_file_open(params_string(args->params, "file"), params_size(args->params, "size"),
+                        (unsigned)params_int(args->params, "threads"), &file, why, sizeof(why));
 
-    pthread_once(&once, fill_ops);
-    rc = trace_file_open(params_string(args->params, "file"), params_size(args->params, "size"),
-                         (unsigned)params_int(args->params, "threads"), &file, why, sizeof(why));
     if (rc) {
         log_user("trace: %s", why);
         return rc;
     }
     if (params_bool(args->params, "log") && !log_enabled("trace", FI_LOG_TRACE, FI_LOG_EP_DATA))
         log_user("trace: the lines that 'log' asks for are shown with FI_LOG_LEVEL=trace");
-    object = fabric_object(file, args);
-    rc = object ? pass_open_fabric(args, fabric, context, &ops) : -FI_ENOMEM;
-    if (!rc) {
-        *pass_hook(&(*fabric)->fid) = object;
-    } else if (object) {
-        trace_file_layer_done(file, object->layer);
-        free(object);
-    }
-    return rc;
+    *own = fabric_object(file, args);
+    return *own ? 0 : -FI_ENOMEM;
+}
+
+static void trace_destroy(void *own)
+{
+    struct trace_object *object = own;
+
+    trace_file_layer_done(object->file, object->layer);
+    free(object);
+}
+
+static struct hook_part hook = {.fill = fill_ops, .create = trace_create, .destroy = trace_destroy};
+
+static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    return hook_part_open(&hook, args, fabric, context);
 }
 
 static const char *const aliases[] = {"hook", "hook_trace", NULL};
@@ -84,10 +89,13 @@ static const struct param_def params[] = {
     {
         .key = "file",
         .type = PARAM_STRING,
+        .check = path_check,
         .default_text = "weft-trace.%p",
         .help =
-            "Where to record: %p is the process, %h the host. An older trace of that "
-            "name is replaced, another file is an error. /dev/shm keeps disks out of the times.",
+            "Where to record: %p is the process, %h the host. An older trace of that name is "
+            "replaced, another file is an error; where another process records into it, '.' and "
+            "the number of this one are added. Only its owner may read it. /dev/shm keeps disks "
+            "out of the times.",
     },
     {
         .key = "size",

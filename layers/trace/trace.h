@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "core/group.h"
-#include "core/pass.h"
+#include "core/ep/group.h"
+#include "core/hook/hook.h"
 #include "layers/trace/trace_file.h"
 #include "layers/trace/trace_names.h"
 
@@ -114,7 +114,7 @@ struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_
 
 static inline struct trace_object *trace_of(struct fid *fid)
 {
-    return *pass_hook(fid);
+    return *hook_own(fid);
 }
 
 /* close, bind, control of objects of every class. */
@@ -125,20 +125,20 @@ void trace_object_init(struct trace_object *object, size_t fclass, uint32_t abov
 
 /* Each sets the tables of its file, once a process; trace_object_ops, the last of them, adds to
  * tables of the others. */
-void trace_data_ops(struct pass_ops *ops);
-void trace_control_ops(struct pass_ops *ops);
-void trace_peer_ops(struct pass_ops *ops);
-void trace_object_ops(struct pass_ops *ops);
-void trace_group_ops(struct pass_ops *ops);
+void trace_data_ops(struct hook_ops *ops);
+void trace_control_ops(struct hook_ops *ops);
+void trace_peer_ops(struct hook_ops *ops);
+void trace_object_ops(struct hook_ops *ops);
+void trace_group_ops(struct hook_ops *ops);
 
 /* ---- trace_group.c: groups of collectives, at the event that a join has completed ---- */
 
 /* False: the part below does not tell. It may make records: not between trace_begin and publish. */
 bool trace_group_ask(struct fid *fid, struct group_facts *facts);
-/* What the event's own record says of the group. */
+/* The group, as the event's own record has it. */
 void trace_group_put(struct weft_trace_record *record, struct fid *fid,
                      const struct group_facts *facts);
-/* What follows that record, which has been published. */
+/* The records behind that one, which has been published. */
 void trace_group_members(struct trace_ring *ring, const struct trace_object *object,
                          const struct weft_trace_record *of, const struct group_facts *facts);
 

@@ -60,7 +60,7 @@ static void record_inserted(struct fid_av *av, const fi_addr_t *numbers, size_t 
     for (size_t i = 0; i < count && i < ADDRESSES_MAX; i++) {
         size_t len = sizeof(addr);
 
-        if (numbers[i] != FI_ADDR_NOTAVAIL && !pass_av_ops.lookup(av, numbers[i], addr, &len) &&
+        if (numbers[i] != FI_ADDR_NOTAVAIL && !hook_av_ops.lookup(av, numbers[i], addr, &len) &&
             len <= sizeof(addr))
             record_address(&av->fid, numbers[i], addr, len);
     }
@@ -73,21 +73,21 @@ static ssize_t cancel(fid_t fid, void *context)
     const struct trace_args args = {.context = trace_word(context), .peer = FI_ADDR_NOTAVAIL};
     uint64_t place = trace_enter(trace_of(fid), TRACE_CANCEL, &args);
 
-    return leave(fid, place, pass_ep_ops.cancel(fid, context));
+    return leave(fid, place, hook_ep_ops.cancel(fid, context));
 }
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     uint64_t place = enter(fid, TRACE_GETOPT, len ? *len : 0, (uint64_t)name);
 
-    return (int)leave(fid, place, pass_ep_ops.getopt(fid, level, name, value, len));
+    return (int)leave(fid, place, hook_ep_ops.getopt(fid, level, name, value, len));
 }
 
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     uint64_t place = enter(fid, TRACE_SETOPT, len, (uint64_t)name);
 
-    return (int)leave(fid, place, pass_ep_ops.setopt(fid, level, name, value, len));
+    return (int)leave(fid, place, hook_ep_ops.setopt(fid, level, name, value, len));
 }
 
 static struct fi_ops_ep ep_ops;
@@ -96,14 +96,14 @@ static int ep_setname(fid_t fid, void *addr, size_t len)
 {
     uint64_t place = enter(fid, TRACE_SETNAME, len, 0);
 
-    return (int)leave(fid, place, pass_cm_ops.setname(fid, addr, len));
+    return (int)leave(fid, place, hook_cm_ops.setname(fid, addr, len));
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
     const size_t room = *len;
     uint64_t place = enter(fid, TRACE_GETNAME, room, 0);
-    int rc = (int)leave(fid, place, pass_cm_ops.getname(fid, addr, len));
+    int rc = (int)leave(fid, place, hook_cm_ops.getname(fid, addr, len));
 
     if (!rc && *len <= room)
         record_address(fid, FI_ADDR_NOTAVAIL, addr, *len);
@@ -114,28 +114,28 @@ static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *len)
 {
     uint64_t place = enter(&ep->fid, TRACE_GETPEER, *len, 0);
 
-    return (int)leave(&ep->fid, place, pass_cm_ops.getpeer(ep, addr, len));
+    return (int)leave(&ep->fid, place, hook_cm_ops.getpeer(ep, addr, len));
 }
 
 static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
 {
     uint64_t place = enter(&ep->fid, TRACE_CONNECT, len, 0);
 
-    return (int)leave(&ep->fid, place, pass_cm_ops.connect(ep, addr, param, len));
+    return (int)leave(&ep->fid, place, hook_cm_ops.connect(ep, addr, param, len));
 }
 
 static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
 {
     uint64_t place = enter(&ep->fid, TRACE_ACCEPT, len, 0);
 
-    return (int)leave(&ep->fid, place, pass_cm_ops.accept(ep, param, len));
+    return (int)leave(&ep->fid, place, hook_cm_ops.accept(ep, param, len));
 }
 
 static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
 {
     uint64_t place = enter(&ep->fid, TRACE_SHUTDOWN, 0, flags);
 
-    return (int)leave(&ep->fid, place, pass_cm_ops.shutdown(ep, flags));
+    return (int)leave(&ep->fid, place, hook_cm_ops.shutdown(ep, flags));
 }
 
 static struct fi_ops_cm cm_ops;
@@ -144,14 +144,14 @@ static int pep_listen(struct fid_pep *pep)
 {
     uint64_t place = enter(&pep->fid, TRACE_LISTEN, 0, 0);
 
-    return (int)leave(&pep->fid, place, pass_pep_cm_ops.listen(pep));
+    return (int)leave(&pep->fid, place, hook_pep_cm_ops.listen(pep));
 }
 
 static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
 {
     uint64_t place = enter(&pep->fid, TRACE_REJECT, len, trace_word(handle));
 
-    return (int)leave(&pep->fid, place, pass_pep_cm_ops.reject(pep, handle, param, len));
+    return (int)leave(&pep->fid, place, hook_pep_cm_ops.reject(pep, handle, param, len));
 }
 
 static struct fi_ops_cm pep_cm_ops;
@@ -177,7 +177,7 @@ static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_
 {
     uint64_t place = enter(&av->fid, TRACE_AV_INSERT, count, flags);
 
-    return av_leave(av, place, pass_av_ops.insert(av, addr, count, fi_addr, flags, context),
+    return av_leave(av, place, hook_av_ops.insert(av, addr, count, fi_addr, flags, context),
                     fi_addr, count);
 }
 
@@ -186,7 +186,7 @@ static int av_insertsvc(struct fid_av *av, const char *node, const char *service
 {
     uint64_t place = enter(&av->fid, TRACE_AV_INSERTSVC, 1, flags);
 
-    return av_leave(av, place, pass_av_ops.insertsvc(av, node, service, fi_addr, flags, context),
+    return av_leave(av, place, hook_av_ops.insertsvc(av, node, service, fi_addr, flags, context),
                     fi_addr, 1);
 }
 
@@ -194,7 +194,7 @@ static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, con
                         size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
     uint64_t place = enter(&av->fid, TRACE_AV_INSERTSYM, nodecnt * svccnt, flags);
-    int rc = pass_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
+    int rc = hook_av_ops.insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
 
     return av_leave(av, place, rc, fi_addr, nodecnt * svccnt);
 }
@@ -205,7 +205,7 @@ static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64
         .len = count, .tag = flags, .peer = count ? *fi_addr : FI_ADDR_NOTAVAIL};
     uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_REMOVE, &args);
 
-    return (int)leave(&av->fid, place, pass_av_ops.remove(av, fi_addr, count, flags));
+    return (int)leave(&av->fid, place, hook_av_ops.remove(av, fi_addr, count, flags));
 }
 
 static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *len)
@@ -213,7 +213,7 @@ static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *l
     const struct trace_args args = {.peer = fi_addr};
     uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_LOOKUP, &args);
 
-    return (int)leave(&av->fid, place, pass_av_ops.lookup(av, fi_addr, addr, len));
+    return (int)leave(&av->fid, place, hook_av_ops.lookup(av, fi_addr, addr, len));
 }
 
 static struct fi_ops_av av_ops;
@@ -224,35 +224,35 @@ static int cntr_add(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADD, 0, value);
 
-    return (int)leave(&cntr->fid, place, pass_cntr_ops.add(cntr, value));
+    return (int)leave(&cntr->fid, place, hook_cntr_ops.add(cntr, value));
 }
 
 static int cntr_set(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_SET, 0, value);
 
-    return (int)leave(&cntr->fid, place, pass_cntr_ops.set(cntr, value));
+    return (int)leave(&cntr->fid, place, hook_cntr_ops.set(cntr, value));
 }
 
 static int cntr_adderr(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADDERR, 0, value);
 
-    return (int)leave(&cntr->fid, place, pass_cntr_ops.adderr(cntr, value));
+    return (int)leave(&cntr->fid, place, hook_cntr_ops.adderr(cntr, value));
 }
 
 static int cntr_seterr(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_SETERR, 0, value);
 
-    return (int)leave(&cntr->fid, place, pass_cntr_ops.seterr(cntr, value));
+    return (int)leave(&cntr->fid, place, hook_cntr_ops.seterr(cntr, value));
 }
 
 static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_WAIT, 0, threshold);
 
-    return (int)leave(&cntr->fid, place, pass_cntr_ops.wait(cntr, threshold, timeout));
+    return (int)leave(&cntr->fid, place, hook_cntr_ops.wait(cntr, threshold, timeout));
 }
 
 static struct fi_ops_cntr cntr_ops;
@@ -264,7 +264,7 @@ static int set_wait(struct fid_wait *set, int timeout)
 {
     uint64_t place = enter(&set->fid, TRACE_WAIT, 0, (uint64_t)timeout);
 
-    return (int)leave(&set->fid, place, pass_wait_ops.wait(set, timeout));
+    return (int)leave(&set->fid, place, hook_wait_ops.wait(set, timeout));
 }
 
 static struct fi_ops_wait wait_ops = {
@@ -285,14 +285,14 @@ static int poll_add(struct fid_poll *set, struct fid *fid, uint64_t flags)
 {
     uint64_t place = enter_member(set, TRACE_POLL_ADD, fid);
 
-    return (int)leave(&set->fid, place, pass_poll_ops.poll_add(set, fid, flags));
+    return (int)leave(&set->fid, place, hook_poll_ops.poll_add(set, fid, flags));
 }
 
 static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
 {
     uint64_t place = enter_member(set, TRACE_POLL_DEL, fid);
 
-    return (int)leave(&set->fid, place, pass_poll_ops.poll_del(set, fid, flags));
+    return (int)leave(&set->fid, place, hook_poll_ops.poll_del(set, fid, flags));
 }
 
 static struct fi_ops_poll poll_ops;
@@ -342,7 +342,7 @@ static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len
 {
     uint32_t own, *which = event ? event : &own;
 
-    return event_read(eq, pass_eq_ops.read(eq, which, buf, len, flags), which, buf);
+    return event_read(eq, hook_eq_ops.read(eq, which, buf, len, flags), which, buf);
 }
 
 static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
@@ -350,12 +350,12 @@ static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t le
 {
     uint32_t own, *which = event ? event : &own;
 
-    return event_read(eq, pass_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
+    return event_read(eq, hook_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
 }
 
 static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *entry, uint64_t flags)
 {
-    ssize_t rc = pass_eq_ops.readerr(eq, entry, flags);
+    ssize_t rc = hook_eq_ops.readerr(eq, entry, flags);
 
     if (rc > 0)
         record_event(eq, entry->fid, 0, -entry->err);
@@ -368,48 +368,48 @@ static ssize_t eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size
 {
     uint64_t place = enter(&eq->fid, TRACE_EQ_WRITE, len, event);
 
-    return leave(&eq->fid, place, pass_eq_ops.write(eq, event, buf, len, flags));
+    return leave(&eq->fid, place, hook_eq_ops.write(eq, event, buf, len, flags));
 }
 
 static struct fi_ops_eq eq_ops;
 
 static void connection_tables(void)
 {
-    cm_ops = pass_cm_ops;
+    cm_ops = hook_cm_ops;
     cm_ops.setname = ep_setname;
     cm_ops.getname = ep_getname;
     cm_ops.getpeer = ep_getpeer;
     cm_ops.connect = ep_connect;
     cm_ops.accept = ep_accept;
     cm_ops.shutdown = ep_shutdown;
-    pep_cm_ops = pass_pep_cm_ops;
+    pep_cm_ops = hook_pep_cm_ops;
     pep_cm_ops.listen = pep_listen;
     pep_cm_ops.reject = pep_reject;
 }
 
-void trace_control_ops(struct pass_ops *ops)
+void trace_control_ops(struct hook_ops *ops)
 {
     connection_tables();
-    ep_ops = pass_ep_ops;
+    ep_ops = hook_ep_ops;
     ep_ops.cancel = cancel;
     ep_ops.getopt = ep_getopt;
     ep_ops.setopt = ep_setopt;
-    av_ops = pass_av_ops;
+    av_ops = hook_av_ops;
     av_ops.insert = av_insert;
     av_ops.insertsvc = av_insertsvc;
     av_ops.insertsym = av_insertsym;
     av_ops.remove = av_remove;
     av_ops.lookup = av_lookup;
-    cntr_ops = pass_cntr_ops;
+    cntr_ops = hook_cntr_ops;
     cntr_ops.add = cntr_add;
     cntr_ops.set = cntr_set;
     cntr_ops.adderr = cntr_adderr;
     cntr_ops.seterr = cntr_seterr;
     cntr_ops.wait = cntr_wait;
-    poll_ops = pass_poll_ops;
+    poll_ops = hook_poll_ops;
     poll_ops.poll_add = poll_add;
     poll_ops.poll_del = poll_del;
-    eq_ops = pass_eq_ops;
+    eq_ops = hook_eq_ops;
     eq_ops.read = eq_read;
     eq_ops.sread = eq_sread;
     eq_ops.readerr = eq_readerr;

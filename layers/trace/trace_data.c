@@ -2,76 +2,86 @@
 /* Data transfers and completions. */
 #include "layers/trace/trace.h"
 
-/* The kind is a constant in each of the tables' functions. */
-static inline bool is_atomic(const struct call *call)
-{
-    return call->kind >= CALL_ATOMIC_WRITE && call->kind <= CALL_ATOMIC_COMPWRITEMSG;
-}
-
-static inline bool is_collective(const struct call *call)
-{
-    return call->kind >= CALL_COLL_BARRIER;
-}
-
 /* The count as the function of its own for that collective has it. */
-static inline uint64_t count_of(const struct call *call)
+static inline uint64_t count_of(const struct op *op)
 {
-    bool at_result = call->kind == CALL_COLL_MSG && call->result.count &&
-                     (call->coll == FI_SCATTER || !call->count);
+    bool at_result = op->call == OP_COLLECTIVE_MSG && op->result.count &&
+                     (op->collective == FI_SCATTER || !op->count);
 
-    return at_result ? call->result.len : call->len;
+    return at_result ? op_operand_len(&op->result) : op->len;
 }
 
-static inline const void *result_of(const struct call *call)
+static inline const void *result_of(const struct op *op)
 {
-    return call->result.iov ? call->result.iov->addr : call->result.buf;
+    return op->result.count ? op->result.ioc->addr : NULL;
 }
 
-static inline uint64_t elements_of(const struct call *call)
+/* Remote address, or tag. */
+static inline uint64_t tag_of(const struct op *op)
 {
-    if (is_collective(call))
-        return WEFT_TRACE_ELEMENTS(call->datatype, call->op) | (uint64_t)call_collective(call)
-                                                                   << 32;
-    return is_atomic(call) ? WEFT_TRACE_ELEMENTS(call->datatype, call->op) : 0;
+    if (op->group & OP_GROUP_TAGGED)
+        return op->tag;
+    if (op->group == OP_GROUP_RMA)
+        return op->rma_count ? op->rma->addr : 0;
+    return op->group == OP_GROUP_ATOMIC && op->rma_count ? op->rma_ioc->addr : 0;
 }
 
-/* Inline for certain: a struct call that a function is given a pointer to is built, and first
- * filled with zeros, for each call; one that is not comes to nothing. */
-static inline __attribute__((always_inline)) ssize_t call_enter(struct pass_ep *ep,
-                                                                struct call *call)
+/* Remote key, or bits to ignore. */
+static inline uint64_t key_of(const struct op *op)
 {
-    const struct trace_object *object = ep->hook;
-    struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
+    if (op->group & OP_GROUP_TAGGED)
+        return op->ignore;
+    if (op->group == OP_GROUP_RMA)
+        return op->rma_count ? op->rma->key : 0;
+    return op->group == OP_GROUP_ATOMIC && op->rma_count ? op->rma_ioc->key : 0;
+}
+
+/* A second record for fields that do not fit into the call's own, if it has any. */
+static inline void record_more(struct trace_ring *ring, const struct trace_object *object,
+                               const struct op *op, uint64_t time)
+{
+    bool collective = op->group == OP_GROUP_COLLECTIVE, atomic = op->group == OP_GROUP_ATOMIC;
+    uint64_t flags = op_call_flags(op), key = key_of(op), elements = 0;
     struct weft_trace_record *record;
 
-    call->note = TRACE_NOWHERE;
-    if (!ring)
-        return 0;
-    record = trace_begin(ring, object, WEFT_TRACE_CALL + call->kind, trace_ticks(ring->tsc));
-    record->result = WEFT_TRACE_PENDING;
-    record->context = trace_word(call->context);
-    record->buf = trace_word(call->buf);
-    record->len = count_of(call);
-    record->peer = call->peer;
-    record->tag = call->tag;
-    call->note = ring->head;
+    if (!(flags | op->data | key) && !atomic && !collective)
+        return;
+    if (atomic || collective)
+        elements = WEFT_TRACE_ELEMENTS(op->datatype, op->op);
+    if (collective)
+        elements |= (uint64_t)op->collective << 32;
+    record = trace_begin(ring, object, WEFT_TRACE_MORE, time);
+    record->context = trace_word(op->context);
+    record->buf = flags;
+    record->len = collective ? trace_word(result_of(op)) : op->data;
+    record->peer = collective ? op->root : key;
+    record->tag = elements;
     trace_ring_publish(ring);
-    if (!(call->flags | call->data | call->key) && !is_atomic(call) && !is_collective(call))
-        return 0;
-    record = trace_begin(ring, object, WEFT_TRACE_MORE, record->time);
-    record->context = trace_word(call->context);
-    record->buf = call->flags;
-    record->len = is_collective(call) ? trace_word(result_of(call)) : call->data;
-    record->peer = is_collective(call) ? call->root : call->key;
-    record->tag = elements_of(call);
-    trace_ring_publish(ring);
-    return 0;
 }
 
-static inline __attribute__((always_inline)) ssize_t call_leave(struct pass_ep *ep,
-                                                                const struct call *call, ssize_t rc)
+static ssize_t trace_post(struct ep *base, struct op *op)
 {
-    trace_leave(ep->hook, call->note, rc);
+    const struct trace_object *object = hook_ep_of(base)->own;
+    struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
+    struct weft_trace_record *record;
+    uint64_t place, time;
+    ssize_t rc;
+
+    if (!ring)
+        return hook_post(base, op);
+    record = trace_begin(ring, object, WEFT_TRACE_CALL + op->call, trace_ticks(ring->tsc));
+    record->result = WEFT_TRACE_PENDING;
+    record->context = trace_word(op->context);
+    record->buf = trace_word(op_buf(op));
+    record->len = count_of(op);
+    record->peer = op->peer;
+    record->tag = tag_of(op);
+    time = record->time;
+    place = ring->head;
+    trace_ring_publish(ring);
+    record_more(ring, object, op, time);
+    rc = hook_post(base, op);
+    trace_leave(object, place, rc);
     return rc;
 }
 
@@ -94,9 +104,9 @@ static inline void count_empty(struct trace_object *object)
 }
 
 /* One entry at the first try says all of its read. */
-static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
+static void reading_seen(struct hook_cq *cq, ssize_t rc)
 {
-    struct trace_object *object = cq->hook;
+    struct trace_object *object = cq->own;
     struct weft_trace_record *record;
     struct trace_ring *ring;
     uint64_t empty;
@@ -124,11 +134,11 @@ static inline void reading_seen(struct pass_cq *cq, ssize_t rc)
     trace_ring_publish(ring);
 }
 
-static inline void completion_seen(struct pass_cq *cq, const struct completion *completion,
-                                   enum completion_way way)
+static void completion_seen(struct hook_cq *cq, const struct completion *completion,
+                            enum completion_way way)
 {
     const unsigned kind = way == COMPLETION_WRITTEN ? WEFT_TRACE_WRITTEN : WEFT_TRACE_COMPLETION;
-    const struct trace_object *object = cq->hook;
+    const struct trace_object *object = cq->own;
     struct trace_ring *ring = object ? trace_ring_of(object->file) : NULL;
     struct weft_trace_record *record;
     uint64_t now;
@@ -159,30 +169,25 @@ static inline void completion_seen(struct pass_cq *cq, const struct completion *
     trace_ring_publish(ring);
 }
 
-#include "core/call_transfers.inc"
-
-#include "core/call_atomics.inc"
-#include "core/completions.inc"
-
 static int cq_signal(struct fid_cq *fid)
 {
     const struct trace_object *object = trace_of(&fid->fid);
     uint64_t place = trace_enter(object, TRACE_CQ_SIGNAL, &(struct trace_args){0});
-    int rc = pass_cq_ops.signal(fid);
+    int rc = hook_cq_ops.signal(fid);
 
     if (object)
         trace_leave(object, place, rc);
     return rc;
 }
 
-void trace_data_ops(struct pass_ops *ops)
+static struct fi_ops_cq cq_ops;
+
+void trace_data_ops(struct hook_ops *ops)
 {
-    seen_cq_ops.signal = cq_signal;
-    ops->msg = &seen_msg_ops;
-    ops->tagged = &seen_tagged_ops;
-    ops->rma = &seen_rma_ops;
-    ops->atomic = &seen_atomic_ops;
-    ops->collective = &seen_collective_ops;
-    ops->cq = &seen_cq_ops;
-    ops->cq_owner = &seen_cq_owner_ops;
+    cq_ops = hook_watched_cq_ops;
+    cq_ops.signal = cq_signal;
+    ops->cq = &cq_ops;
+    ops->post = trace_post;
+    ops->completed = completion_seen;
+    ops->cq_read = reading_seen;
 }

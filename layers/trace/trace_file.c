@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,20 +25,22 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/call.h"
-#include "core/fork.h"
-#include "core/log.h"
-#include "core/path.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "core/base/path.h"
+#include "core/op/op.h"
 #include "layers/trace/trace_names.h"
 
 struct trace_file {
     struct trace_file *next;
-    char *path;
-    int fd;
+    char *path;   /* as asked for */
+    char *opened; /* NULL, or what is written instead */
+    int fd;       /* locked */
     size_t header_size, ring_bytes;
     unsigned threads, generation;
     struct weft_trace_header *header;
     struct trace_ring *all, *free; /* free: of threads that have ended, oldest first */
+    bool over;                     /* the process ends */
     bool refused;                  /* it has been said */
     atomic_flag reading;           /* the clocks */
     unsigned layer_users[WEFT_TRACE_LAYERS];
@@ -79,7 +82,7 @@ static void read_clocks(struct weft_trace_header *header, struct weft_trace_cloc
     struct timespec wall;
 
     for (int i = 0; i < 3; i++) {
-        uint64_t before = trace_ticks(tsc), ns = trace_monotonic(), after = trace_ticks(tsc);
+        uint64_t before = trace_ticks(tsc), ns = clock_ns(), after = trace_ticks(tsc);
 
         if (after - before < best) {
             best = after - before;
@@ -99,7 +102,7 @@ static void calibrate(struct weft_trace_header *header)
 {
     header->clock = tsc_is_constant() ? WEFT_TRACE_CLOCK_TSC : WEFT_TRACE_CLOCK_MONOTONIC;
     read_clocks(header, &header->clocks[0]);
-    while (trace_monotonic() - header->clocks[0].monotonic_ns < FIRST_CALIBRATION_NS)
+    while (clock_ns() - header->clocks[0].monotonic_ns < FIRST_CALIBRATION_NS)
         ;
     read_clocks(header, &header->clocks[1]);
 }
@@ -167,7 +170,8 @@ static void refuse(struct trace_file *file, const char *cause)
 {
     file->header->rings_refused++;
     if (!file->refused)
-        log_user("trace: a thread is not recorded in '%s': %s", file->path, cause);
+        log_user("trace: a thread is not recorded in '%s': %s",
+                 file->opened ? file->opened : file->path, cause);
     file->refused = true;
 }
 
@@ -224,7 +228,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* What the thread had are mappings that the parent goes on to write to. */
+/* The mappings of the thread are still written by the parent. */
 static void child_of_fork(void)
 {
     trace_ring_last = &trace_no_ring;
@@ -251,7 +255,7 @@ struct trace_ring *trace_ring_find(struct trace_file *file)
         ;
     if (!ring) {
         pthread_mutex_lock(&mutex);
-        ring = ring_create(file);
+        ring = file->over ? NULL : ring_create(file);
         pthread_mutex_unlock(&mutex);
         if (!ring)
             return NULL;
@@ -289,8 +293,8 @@ static void describe(struct weft_trace_header *header)
     read_text("/proc/self/comm", header->program, sizeof(header->program));
     read_text("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
     header->boot = (uint32_t)strtoul(boot, NULL, 16);
-    for (int i = 0; i < CALL_KINDS; i++)
-        snprintf(header->names[i], sizeof(header->names[i]), "%s", call_name(i));
+    for (int i = 0; i < OP_CALLS; i++)
+        snprintf(header->names[i], sizeof(header->names[i]), "%s", op_name(i));
     trace_names(header);
     calibrate(header);
     memcpy(header->magic, WEFT_TRACE_MAGIC, sizeof(header->magic));
@@ -302,6 +306,7 @@ static void file_destroy(struct trace_file *file)
         munmap(file->header, file->header_size);
     if (file->fd >= 0)
         close(file->fd);
+    free(file->opened);
     free(file->path);
     free(file);
 }
@@ -317,32 +322,85 @@ static bool may_replace(const char *path)
 
     if (lstat(path, &old))
         return true;
-    fd = S_ISREG(old.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0)
+    if (!S_ISREG(old.st_mode))
         return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT; /* another process has just replaced it */
     len = read(fd, magic, sizeof(magic));
     close(fd);
     return len == 0 || (len == sizeof(magic) && (!memcmp(magic, WEFT_TRACE_MAGIC, sizeof(magic)) ||
                                                  !memcmp(magic, begun, sizeof(magic))));
 }
 
-/* An older file of that name may be mapped by a process that runs: it is not cut short. Where two
- * begin at once, each makes its own, and the later one keeps the name. */
-static int open_new(const char *path)
-{
-    int fd;
+enum {
+    IN_USE = 1 /* no errno: another process records into it */
+};
 
-    for (int tries = 0; tries < 100; tries++) {
-        if (!may_replace(path)) {
-            errno = EEXIST;
-            return -1;
-        }
-        unlink(path);
-        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
+/* The file that is there, or a new one, locked for as long as this process has it open: two at once
+ * do not get the same. 0, IN_USE or a negative errno. */
+static int open_locked(const char *path, int *ret_fd)
+{
+    struct stat by_fd, by_name;
+    int fd, rc;
+
+    if (!may_replace(path))
+        return -EEXIST;
+    fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return IN_USE;
     }
-    return -1;
+    rc = fstat(fd, &by_fd) || lstat(path, &by_name) || by_fd.st_ino != by_name.st_ino ||
+                 by_fd.st_dev != by_name.st_dev
+             ? -EAGAIN
+             : 0;
+    if (!rc && by_fd.st_size) { /* older: no process records into it, but one may read it */
+        unlink(path);
+        rc = -EAGAIN;
+    }
+    if (!rc && (by_fd.st_mode & 0777) != 0600 && fchmod(fd, 0600))
+        rc = -errno;
+    if (rc)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return rc;
+}
+
+static int open_new(const char *path, int *ret_fd)
+{
+    int rc = -EAGAIN;
+
+    for (int tries = 0; tries < 100 && rc == -EAGAIN; tries++)
+        rc = open_locked(path, ret_fd);
+    return rc;
+}
+
+/* A file that another process records into is left to it: ours gets our number. */
+static int open_own(struct trace_file *file)
+{
+    size_t size = strlen(file->path) + 16;
+    int rc = open_new(file->path, &file->fd);
+    char *other;
+
+    if (rc != IN_USE)
+        return rc;
+    other = malloc(size);
+    if (!other)
+        return -ENOMEM;
+    snprintf(other, size, "%s.%d", file->path, (int)getpid());
+    rc = open_new(other, &file->fd);
+    if (rc) {
+        free(other);
+        return rc == IN_USE ? -EBUSY : rc;
+    }
+    log_user("trace: another process records into '%s': this one into '%s' (parameter file)",
+             file->path, other);
+    file->opened = other;
+    return 0;
 }
 
 /* The header and a first ring's room: a full disk is found now. */
@@ -352,9 +410,9 @@ static int file_make(struct trace_file *file)
     void *mapped;
     int rc;
 
-    file->fd = open_new(file->path);
-    if (file->fd < 0)
-        return -errno;
+    rc = open_own(file);
+    if (rc)
+        return rc;
     file->header_size = (sizeof(*file->header) + page - 1) / page * page;
     rc = -posix_fallocate(file->fd, 0,
                           (off_t)(file->header_size + WEFT_TRACE_RING_HEAD + file->ring_bytes));
@@ -362,7 +420,7 @@ static int file_make(struct trace_file *file)
                 : mmap(NULL, file->header_size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
     if (mapped == MAP_FAILED) {
         rc = rc ? rc : -errno;
-        unlink(file->path);
+        unlink(file->opened ? file->opened : file->path);
         return rc;
     }
     file->header = mapped;
@@ -494,10 +552,23 @@ static void unmap_rings(struct trace_file *file)
     }
 }
 
+/* Something is open that is traced: with it a progress thread may run on while the process ends. */
+static bool has_layers(const struct trace_file *file)
+{
+    for (size_t i = 0; i < sizeof(file->layer_users) / sizeof(file->layer_users[0]); i++) {
+        if (file->layer_users[i])
+            return file->generation == fork_generation;
+    }
+    return false;
+}
+
 __attribute__((destructor)) static void unload(void)
 {
+    static struct trace_file *left; /* where a leak checker finds them */
+
     if (key_made)
         pthread_key_delete(key);
+    pthread_mutex_lock(&mutex);
     while (files) {
         struct trace_file *file = files;
 
@@ -505,6 +576,14 @@ __attribute__((destructor)) static void unload(void)
         unmap_rings(file);
         if (file->generation == fork_generation)
             trace_file_clock(file);
-        file_destroy(file);
+        file->over = true;
+        file->free = NULL;
+        if (has_layers(file)) {
+            file->next = left;
+            left = file;
+        } else {
+            file_destroy(file);
+        }
     }
+    pthread_mutex_unlock(&mutex);
 }

@@ -12,12 +12,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <time.h>
 
 #include <weft/trace.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+
+#include "core/base/clock.h"
 
 struct trace_file;
 
@@ -62,21 +63,13 @@ static inline struct trace_ring *trace_ring_of(struct trace_file *file)
     return __builtin_expect(ring->file == file, 1) ? ring : trace_ring_find(file);
 }
 
-static inline uint64_t trace_monotonic(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static inline uint64_t trace_ticks(bool tsc)
 {
 #if defined(__x86_64__)
     if (__builtin_expect(tsc, 1))
         return __rdtsc();
 #endif
-    return trace_monotonic();
+    return clock_ns();
 }
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sets of addresses, and the groups of collectives that are made of them. */
-#include "core/group.h"
+#include "core/ep/group.h"
 #include "layers/trace/trace.h"
 
 /* ---- Sets: peer is the address, buf the other set ---- */
@@ -27,41 +27,41 @@ static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_UNION, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, pass_av_set_ops.set_union(dst, src));
+    return leave(dst, place, hook_av_set_ops.set_union(dst, src));
 }
 
 static int set_intersect(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_INTERSECT, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, pass_av_set_ops.intersect(dst, src));
+    return leave(dst, place, hook_av_set_ops.intersect(dst, src));
 }
 
 static int set_diff(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_DIFF, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, pass_av_set_ops.diff(dst, src));
+    return leave(dst, place, hook_av_set_ops.diff(dst, src));
 }
 
 static int set_insert(struct fid_av_set *set, fi_addr_t addr)
 {
     uint64_t place = enter(set, TRACE_SET_INSERT, NULL, addr);
 
-    return leave(set, place, pass_av_set_ops.insert(set, addr));
+    return leave(set, place, hook_av_set_ops.insert(set, addr));
 }
 
 static int set_remove(struct fid_av_set *set, fi_addr_t addr)
 {
     uint64_t place = enter(set, TRACE_SET_REMOVE, NULL, addr);
 
-    return leave(set, place, pass_av_set_ops.remove(set, addr));
+    return leave(set, place, hook_av_set_ops.remove(set, addr));
 }
 
 static int set_addr(struct fid_av_set *set, fi_addr_t *addr)
 {
     uint64_t place = enter(set, TRACE_SET_ADDR, NULL, FI_ADDR_NOTAVAIL);
-    int rc = leave(set, place, pass_av_set_ops.addr(set, addr));
+    int rc = leave(set, place, hook_av_set_ops.addr(set, addr));
 
     if (!rc)
         trace_amend(trace_of(&set->fid), place)->peer = *addr;
@@ -74,7 +74,7 @@ static struct fi_ops_av_set set_ops;
 
 bool trace_group_ask(struct fid *fid, struct group_facts *facts)
 {
-    return !group_ask(object_of(fid, struct pass_mc, fid.fid)->lower, facts);
+    return !group_ask(object_of(fid, struct hook_mc, fid.fid)->lower, facts);
 }
 
 void trace_group_put(struct weft_trace_record *record, struct fid *fid,
@@ -114,9 +114,9 @@ void trace_group_members(struct trace_ring *ring, const struct trace_object *obj
     }
 }
 
-void trace_group_ops(struct pass_ops *ops)
+void trace_group_ops(struct hook_ops *ops)
 {
-    set_ops = pass_av_set_ops;
+    set_ops = hook_av_set_ops;
     set_ops.set_union = set_union;
     set_ops.intersect = set_intersect;
     set_ops.diff = set_diff;

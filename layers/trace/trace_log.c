@@ -6,7 +6,7 @@
 
 #include <rdma/fi_eq.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "layers/trace/trace.h"
 
 enum {
@@ -15,7 +15,7 @@ enum {
 
 static enum fi_log_subsys subsys_of(unsigned call)
 {
-    if (call < CALL_KINDS)
+    if (call < OP_CALLS)
         return FI_LOG_EP_DATA;
     switch (call) {
     case TRACE_DOMAIN:
@@ -77,8 +77,8 @@ static void put_more(struct text *text, unsigned call, const struct trace_ring *
     if (place + 1 >= ring->head || more->kind != WEFT_TRACE_MORE)
         return;
     put(text, "flags", more->buf);
-    put(text, call < CALL_COLL_BARRIER ? "data" : "result", more->len);
-    put(text, call < CALL_COLL_BARRIER ? "key" : "root", more->peer);
+    put(text, call < OP_BARRIER ? "data" : "result", more->len);
+    put(text, call < OP_BARRIER ? "key" : "root", more->peer);
 }
 
 static void put_transfer(struct text *text, unsigned call, const struct weft_trace_record *record)
@@ -86,11 +86,11 @@ static void put_transfer(struct text *text, unsigned call, const struct weft_tra
     put(text, "buf", record->buf);
     put_number(text, "len", (int64_t)record->len);
     put_number(text, "addr", (int64_t)record->peer);
-    put(text, call < CALL_READ || call >= CALL_COLL_BARRIER ? "tag" : "raddr", record->tag);
+    put(text, call < OP_READ || call >= OP_BARRIER ? "tag" : "raddr", record->tag);
     put(text, "context", record->context);
 }
 
-/* What the others have of these is in trace_control.c and trace_objects.c. */
+/* The records of other objects are in trace_control.c and trace_objects.c. */
 static void put_control(struct text *text, const struct weft_trace_record *record)
 {
     if (record->len)
@@ -114,11 +114,11 @@ static void log_call(const struct trace_object *object, const struct trace_ring 
 
     if (call >= TRACE_CALLS || !log_enabled("trace", FI_LOG_TRACE, subsys_of(call)))
         return;
-    if (call < CALL_KINDS)
+    if (call < OP_CALLS)
         put_transfer(&text, call, record);
     else
         put_control(&text, record);
-    if (call < CALL_KINDS)
+    if (call < OP_CALLS)
         put_more(&text, call, ring, place);
     log_line("trace", FI_LOG_TRACE, subsys_of(call), trace_call_name(call), 0,
              "layer %u object %u%s = %d", object->layer, object->number, text.line,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that are no data transfers, numbered behind those (core/call.h). */
+/* The calls that are no data transfers, numbered behind those (core/op/op.h). */
 #ifndef WEFT_TRACE_NAMES_H
 #define WEFT_TRACE_NAMES_H
 
 #include <weft/trace.h>
 
-#include "core/call.h"
+#include "core/op/op.h"
 
 enum trace_call {
-    TRACE_DOMAIN = CALL_KINDS,
+    TRACE_DOMAIN = OP_CALLS,
     TRACE_PASSIVE_EP,
     TRACE_EQ_OPEN,
     TRACE_CQ_OPEN,

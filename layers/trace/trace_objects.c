@@ -4,13 +4,14 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/pass_watch.h"
+#include "core/base/iov.h"
+#include "core/hook/hook_watch.h"
 #include "layers/trace/trace.h"
 
-static void open_object(const struct pass_fabric *fabric, struct fid *fid,
-                        const struct pass_opening *opening)
+static void open_object(const struct hook_fabric *fabric, struct fid *fid,
+                        const struct hook_opening *opening)
 {
-    const struct trace_object *above = *pass_hook(opening->parent);
+    const struct trace_object *above = *hook_own(opening->parent);
     struct trace_object *object = above ? calloc(1, sizeof(*object)) : NULL;
 
     if (!object)
@@ -18,10 +19,10 @@ static void open_object(const struct pass_fabric *fabric, struct fid *fid,
     *object = *above;
     object->empty_reads = 0;
     trace_object_init(object, fid->fclass, above->number);
-    *pass_hook(fid) = object;
+    *hook_own(fid) = object;
 }
 
-static const struct pass_watch watch = {.opened = open_object};
+static const struct hook_watch watch = {.opened = open_object};
 
 /* ---- The end of a function that opens an object ---- */
 
@@ -52,7 +53,7 @@ static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct f
                        void *context)
 {
     uint64_t place = opening(&fabric->fid, TRACE_DOMAIN, context, 0, 0);
-    int rc = pass_domain_open(pass_fabric_of(fabric), info, domain, 0, context);
+    int rc = hook_domain_open(hook_fabric_of(fabric), info, domain, 0, context);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*domain)->fid);
 }
@@ -61,7 +62,7 @@ static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct 
                         uint64_t flags, void *context)
 {
     uint64_t place = opening(&fabric->fid, TRACE_DOMAIN, context, 0, flags);
-    int rc = pass_domain_open(pass_fabric_of(fabric), info, domain, flags, context);
+    int rc = hook_domain_open(hook_fabric_of(fabric), info, domain, flags, context);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*domain)->fid);
 }
@@ -70,7 +71,7 @@ static int open_pep(struct fid_fabric *fabric, struct fi_info *info, struct fid_
                     void *context)
 {
     uint64_t place = opening(&fabric->fid, TRACE_PASSIVE_EP, context, 0, 0);
-    int rc = pass_pep_open(fabric, info, pep, context);
+    int rc = hook_pep_open(fabric, info, pep, context);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*pep)->fid);
 }
@@ -79,7 +80,7 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
                    void *context)
 {
     uint64_t place = opening(&fabric->fid, TRACE_EQ_OPEN, context, attr ? attr->size : 0, 0);
-    int rc = pass_eq_open(fabric, attr, eq, context);
+    int rc = hook_eq_open(fabric, attr, eq, context);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*eq)->fid);
 }
@@ -87,7 +88,7 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
 static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
     uint64_t place = opening(&fabric->fid, TRACE_TRYWAIT, NULL, (uint64_t)count, 0);
-    int rc = pass_fabric_ops.trywait(fabric, fids, count);
+    int rc = hook_fabric_ops.trywait(fabric, fids, count);
 
     if (trace_of(&fabric->fid))
         trace_leave(trace_of(&fabric->fid), place, rc);
@@ -98,7 +99,7 @@ static int open_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 {
     uint64_t place =
         opening(&fabric->fid, TRACE_WAIT_OPEN, NULL, 0, attr ? (uint64_t)attr->wait_obj : 0);
-    int rc = pass_wait_open(fabric, attr, set);
+    int rc = hook_wait_open(fabric, attr, set);
 
     return opened(&fabric->fid, place, rc, rc ? NULL : &(*set)->fid);
 }
@@ -106,7 +107,7 @@ static int open_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struc
 static int open_poll(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set)
 {
     uint64_t place = opening(&domain->fid, TRACE_POLL_OPEN, NULL, 0, 0);
-    int rc = pass_poll_open(domain, attr, set);
+    int rc = hook_poll_open(domain, attr, set);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*set)->fid);
 }
@@ -116,7 +117,7 @@ static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 {
     uint64_t place = opening(&domain->fid, TRACE_CQ_OPEN, context, attr ? attr->size : 0,
                              attr ? attr->format : 0);
-    int rc = pass_cq_open(domain, attr, cq, context);
+    int rc = hook_cq_open(domain, attr, cq, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*cq)->fid);
 }
@@ -125,7 +126,7 @@ static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struc
                      void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_CNTR_OPEN, context, 0, 0);
-    int rc = pass_cntr_open(domain, attr, cntr, context);
+    int rc = hook_cntr_open(domain, attr, cntr, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*cntr)->fid);
 }
@@ -134,7 +135,7 @@ static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
                    void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_AV_OPEN, context, attr ? attr->count : 0, 0);
-    int rc = pass_av_open(domain, attr, av, context);
+    int rc = hook_av_open(domain, attr, av, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*av)->fid);
 }
@@ -143,7 +144,7 @@ static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_e
                    void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_ENDPOINT, context, 0, 0);
-    int rc = pass_ep_open(domain, info, ep, context);
+    int rc = hook_ep_open(domain, info, ep, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*ep)->fid);
 }
@@ -152,7 +153,7 @@ static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_
                     uint64_t flags, void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_ENDPOINT, context, 0, flags);
-    int rc = pass_ep_open2(domain, info, ep, flags, context);
+    int rc = hook_ep_open2(domain, info, ep, flags, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*ep)->fid);
 }
@@ -161,7 +162,7 @@ static int open_sep(struct fid_domain *domain, struct fi_info *info, struct fid_
                     void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_SCALABLE_EP, context, 0, 0);
-    int rc = pass_sep_open(domain, info, sep, context);
+    int rc = hook_sep_open(domain, info, sep, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*sep)->fid);
 }
@@ -170,7 +171,7 @@ static int open_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct f
                     void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_STX_CONTEXT, context, 0, 0);
-    int rc = pass_stx_open(domain, attr, stx, context);
+    int rc = hook_stx_open(domain, attr, stx, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*stx)->fid);
 }
@@ -179,7 +180,7 @@ static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct f
                     void *context)
 {
     uint64_t place = opening(&domain->fid, TRACE_SRX_CONTEXT, context, 0, 0);
-    int rc = pass_srx_open(domain, attr, srx, context);
+    int rc = hook_srx_open(domain, attr, srx, context);
 
     return opened(&domain->fid, place, rc, rc ? NULL : &(*srx)->fid);
 }
@@ -188,7 +189,7 @@ static int open_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struc
                    void *context)
 {
     uint64_t place = opening(&sep->fid, TRACE_TX_CONTEXT, context, 0, (uint64_t)index);
-    int rc = pass_ep_ops.tx_ctx(sep, index, attr, ep, context);
+    int rc = hook_ep_ops.tx_ctx(sep, index, attr, ep, context);
 
     return opened(&sep->fid, place, rc, rc ? NULL : &(*ep)->fid);
 }
@@ -197,7 +198,7 @@ static int open_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struc
                    void *context)
 {
     uint64_t place = opening(&sep->fid, TRACE_RX_CONTEXT, context, 0, (uint64_t)index);
-    int rc = pass_ep_ops.rx_ctx(sep, index, attr, ep, context);
+    int rc = hook_ep_ops.rx_ctx(sep, index, attr, ep, context);
 
     return opened(&sep->fid, place, rc, rc ? NULL : &(*ep)->fid);
 }
@@ -211,7 +212,7 @@ static int open_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_a
                                     .peer = attr ? attr->start_addr : FI_ADDR_NOTAVAIL,
                                     .tag = attr ? attr->flags : 0};
     uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_SET, &args);
-    int rc = pass_av_ops.av_set(av, attr, set, context);
+    int rc = hook_av_ops.av_set(av, attr, set, context);
 
     return opened(&av->fid, place, rc, rc ? NULL : &(*set)->fid);
 }
@@ -220,18 +221,18 @@ static int join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_
                 void *context)
 {
     uint64_t place = opening(&ep->fid, TRACE_JOIN, context, 0, flags);
-    int rc = pass_cm_ops.join(ep, addr, flags, mc, context);
+    int rc = hook_cm_ops.join(ep, addr, flags, mc, context);
 
     return opened(&ep->fid, place, rc, rc ? NULL : &(*mc)->fid);
 }
 
 /* ---- Memory regions ---- */
 
-/* What does not fit into the call's own record stands behind it. */
+/* Fields that do not fit into the call's own record follow in another. */
 static uint64_t registering(struct fid *domain, enum trace_call call, const struct fi_mr_attr *attr,
                             uint64_t flags)
 {
-    size_t len = flags & FI_MR_DMABUF ? 0 : call_total_len(attr->mr_iov, attr->iov_count);
+    size_t len = flags & FI_MR_DMABUF ? 0 : iov_bytes(attr->mr_iov, attr->iov_count);
     const struct trace_object *object = trace_of(domain);
     uint64_t place = opening(domain, call, attr->context, len, attr->requested_key);
     struct weft_trace_record *record;
@@ -261,7 +262,7 @@ static int regv(struct fid *domain, const struct iovec *iov, size_t count, uint6
                                     .context = context};
     uint64_t place = registering(domain, TRACE_MR_REGV, &attr, flags);
     int rc =
-        pass_mr_ops.regv(domain, iov, count, access, offset, requested_key, flags, mr, context);
+        hook_mr_ops.regv(domain, iov, count, access, offset, requested_key, flags, mr, context);
 
     return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
 }
@@ -276,7 +277,7 @@ static int reg(struct fid *domain, const void *buf, size_t len, uint64_t access,
                                     .requested_key = requested_key,
                                     .context = context};
     uint64_t place = registering(domain, TRACE_MR_REG, &attr, flags);
-    int rc = pass_mr_ops.reg(domain, buf, len, access, offset, requested_key, flags, mr, context);
+    int rc = hook_mr_ops.reg(domain, buf, len, access, offset, requested_key, flags, mr, context);
 
     return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
 }
@@ -285,7 +286,7 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
                    struct fid_mr **mr)
 {
     uint64_t place = registering(domain, TRACE_MR_REGATTR, attr, flags);
-    int rc = pass_mr_ops.regattr(domain, attr, flags, mr);
+    int rc = hook_mr_ops.regattr(domain, attr, flags, mr);
 
     return opened(domain, place, rc, rc ? NULL : &(*mr)->fid);
 }
@@ -297,7 +298,7 @@ static int close_traced(struct fid *fid)
     struct trace_object *object = trace_of(fid);
     uint64_t place = trace_enter(object, TRACE_CLOSE, &(struct trace_args){0});
     bool fabric = fid->fclass == FI_CLASS_FABRIC;
-    int rc = pass_fid_ops(fid->fclass)->close(fid);
+    int rc = hook_fid_ops(fid->fclass)->close(fid);
 
     if (!object)
         return rc;
@@ -315,7 +316,7 @@ static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
     const struct trace_object *other = target ? trace_of(target) : NULL;
     const struct trace_args args = {.buf = trace_named(other), .tag = flags};
     uint64_t place = trace_enter(object, TRACE_BIND, &args);
-    int rc = pass_fid_ops(fid->fclass)->bind(fid, target, flags);
+    int rc = hook_fid_ops(fid->fclass)->bind(fid, target, flags);
 
     if (object)
         trace_leave(object, place, rc);
@@ -327,7 +328,7 @@ static int control_traced(struct fid *fid, int command, void *arg)
     const struct trace_object *object = trace_of(fid);
     const struct trace_args args = {.tag = (uint64_t)command};
     uint64_t place = trace_enter(object, TRACE_CONTROL, &args);
-    int rc = pass_fid_ops(fid->fclass)->control(fid, command, arg);
+    int rc = hook_fid_ops(fid->fclass)->control(fid, command, arg);
 
     if (object)
         trace_leave(object, place, rc);
@@ -339,9 +340,9 @@ struct fi_ops trace_fid_ops = {
     .close = close_traced,
     .bind = bind_traced,
     .control = control_traced,
-    .ops_open = pass_ops_open,
-    .tostr = no_tostr,
-    .ops_set = pass_ops_set,
+    .ops_open = hook_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
 };
 
 static struct fi_ops_fabric fabric_ops;
@@ -353,16 +354,16 @@ static struct fi_ops_mr mr_ops = {
     .regattr = regattr,
 };
 
-void trace_object_ops(struct pass_ops *ops)
+void trace_object_ops(struct hook_ops *ops)
 {
-    fabric_ops = pass_fabric_ops;
+    fabric_ops = hook_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_ops.domain2 = open_domain2;
     fabric_ops.passive_ep = open_pep;
     fabric_ops.eq_open = open_eq;
     fabric_ops.wait_open = open_wait;
     fabric_ops.trywait = trywait;
-    domain_ops = pass_domain_ops;
+    domain_ops = hook_domain_ops;
     domain_ops.av_open = open_av;
     domain_ops.cq_open = open_cq;
     domain_ops.endpoint = open_ep;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the lower asks of receive contexts and counters of the upper, and the upper of the lower. */
+/* Calls between the lower and the upper about peer receive contexts and counters. */
 #include <rdma/fi_errno.h>
 
 #include "layers/trace/trace.h"
@@ -7,7 +7,7 @@
 static void cntr_seen(struct fid_peer_cntr *peer, enum trace_call call)
 {
     static const struct trace_args none = {.peer = FI_ADDR_NOTAVAIL};
-    const struct trace_object *object = object_of(peer, struct pass_cntr, peer)->hook;
+    const struct trace_object *object = object_of(peer, struct hook_cntr, peer)->own;
     uint64_t place = trace_enter(object, call, &none);
 
     if (object)
@@ -17,13 +17,13 @@ static void cntr_seen(struct fid_peer_cntr *peer, enum trace_call call)
 static void cntr_inc(struct fid_peer_cntr *peer)
 {
     cntr_seen(peer, TRACE_CNTR_INC);
-    pass_cntr_owner_ops.inc(peer);
+    hook_cntr_owner_ops.inc(peer);
 }
 
 static void cntr_incerr(struct fid_peer_cntr *peer)
 {
     cntr_seen(peer, TRACE_CNTR_INCERR);
-    pass_cntr_owner_ops.incerr(peer);
+    hook_cntr_owner_ops.incerr(peer);
 }
 
 static struct fi_ops_cntr_owner cntr_owner_ops = {
@@ -34,15 +34,15 @@ static struct fi_ops_cntr_owner cntr_owner_ops = {
 
 /* ---- Receive contexts ---- */
 
-/* An entry that was found carries the receive: -FI_ENOENT is a message that nobody waits for. */
+/* An entry that was found carries the receive: -FI_ENOENT is a message without one. */
 static int get(struct fid_peer_srx *peer, enum trace_call call, struct fi_peer_match_attr *attr,
                struct fi_peer_rx_entry **entry)
 {
-    const struct trace_object *object = object_of(peer, struct pass_ep, peer)->hook;
+    const struct trace_object *object = object_of(peer, struct hook_ep, peer)->own;
     const struct trace_args args = {.len = attr->msg_size, .peer = attr->addr, .tag = attr->tag};
     uint64_t place = trace_enter(object, call, &args);
-    int rc = call == TRACE_GET_TAG ? pass_srx_owner_ops.get_tag(peer, attr, entry)
-                                   : pass_srx_owner_ops.get_msg(peer, attr, entry);
+    int rc = call == TRACE_GET_TAG ? hook_srx_owner_ops.get_tag(peer, attr, entry)
+                                   : hook_srx_owner_ops.get_msg(peer, attr, entry);
     struct trace_ring *ring;
 
     if (place == TRACE_NOWHERE)
@@ -87,7 +87,7 @@ static int leave(const struct trace_object *object, uint64_t place, int rc)
 
 static const struct trace_object *below(const struct fi_peer_rx_entry *entry)
 {
-    return object_of(entry->srx, struct pass_ep, peer)->hook;
+    return object_of(entry->srx, struct hook_ep, peer)->own;
 }
 
 static int queue_msg(struct fi_peer_rx_entry *entry)
@@ -95,7 +95,7 @@ static int queue_msg(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = below(entry);
     uint64_t place = entry_enter(object, TRACE_QUEUE_MSG, entry);
 
-    return leave(object, place, pass_srx_owner_ops.queue_msg(entry));
+    return leave(object, place, hook_srx_owner_ops.queue_msg(entry));
 }
 
 static int queue_tag(struct fi_peer_rx_entry *entry)
@@ -103,7 +103,7 @@ static int queue_tag(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = below(entry);
     uint64_t place = entry_enter(object, TRACE_QUEUE_TAG, entry);
 
-    return leave(object, place, pass_srx_owner_ops.queue_tag(entry));
+    return leave(object, place, hook_srx_owner_ops.queue_tag(entry));
 }
 
 static struct fi_ops_srx_owner srx_owner_ops;
@@ -111,7 +111,7 @@ static struct fi_ops_srx_owner srx_owner_ops;
 /* The upper's context leads to ours through the table that is set in it. */
 static const struct trace_object *above(const struct fi_peer_rx_entry *entry)
 {
-    return object_of(entry->srx->peer_ops, struct pass_ep, peer_ops)->hook;
+    return object_of(entry->srx->peer_ops, struct hook_ep, peer_ops)->own;
 }
 
 static int start_msg(struct fi_peer_rx_entry *entry)
@@ -119,7 +119,7 @@ static int start_msg(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = above(entry);
     uint64_t place = entry_enter(object, TRACE_START_MSG, entry);
 
-    return leave(object, place, pass_srx_peer_ops.start_msg(entry));
+    return leave(object, place, hook_srx_peer_ops.start_msg(entry));
 }
 
 static int start_tag(struct fi_peer_rx_entry *entry)
@@ -127,7 +127,7 @@ static int start_tag(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = above(entry);
     uint64_t place = entry_enter(object, TRACE_START_TAG, entry);
 
-    return leave(object, place, pass_srx_peer_ops.start_tag(entry));
+    return leave(object, place, hook_srx_peer_ops.start_tag(entry));
 }
 
 static int discard_msg(struct fi_peer_rx_entry *entry)
@@ -135,7 +135,7 @@ static int discard_msg(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = above(entry);
     uint64_t place = entry_enter(object, TRACE_DISCARD_MSG, entry);
 
-    return leave(object, place, pass_srx_peer_ops.discard_msg(entry));
+    return leave(object, place, hook_srx_peer_ops.discard_msg(entry));
 }
 
 static int discard_tag(struct fi_peer_rx_entry *entry)
@@ -143,7 +143,7 @@ static int discard_tag(struct fi_peer_rx_entry *entry)
     const struct trace_object *object = above(entry);
     uint64_t place = entry_enter(object, TRACE_DISCARD_TAG, entry);
 
-    return leave(object, place, pass_srx_peer_ops.discard_tag(entry));
+    return leave(object, place, hook_srx_peer_ops.discard_tag(entry));
 }
 
 static struct fi_ops_srx_peer srx_peer_ops = {
@@ -154,9 +154,9 @@ static struct fi_ops_srx_peer srx_peer_ops = {
     .discard_tag = discard_tag,
 };
 
-void trace_peer_ops(struct pass_ops *ops)
+void trace_peer_ops(struct hook_ops *ops)
 {
-    srx_owner_ops = pass_srx_owner_ops;
+    srx_owner_ops = hook_srx_owner_ops;
     srx_owner_ops.get_msg = get_msg;
     srx_owner_ops.get_tag = get_tag;
     srx_owner_ops.queue_msg = queue_msg;

@@ -4,13 +4,13 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
 
 /* ---- Infos ---- */
 
 static struct fi_info *lower_hints(const struct fi_info *info)
 {
-    return cover_hints(info, FI_TRIGGER);
+    return layer_hints(info, FI_TRIGGER);
 }
 
 static int needs(const struct request *req, struct fi_info **lower)
@@ -35,7 +35,7 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
                     "counters and completions");
         return -FI_ENODATA;
     }
-    mine = cover_offer(lower, FI_TRIGGER);
+    mine = layer_offer(lower, FI_TRIGGER);
     if (!mine)
         return -FI_ENOMEM;
     limit(&mine->tx_attr->iov_limit);
@@ -47,7 +47,7 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
 
 /* ---- Domains and endpoints ---- */
 
-static int domain_opened(struct cover_domain *cover)
+static int domain_opened(struct layer_domain *cover)
 {
     struct trigger_domain *domain = trigger_domain_of(cover);
 
@@ -57,39 +57,32 @@ static int domain_opened(struct cover_domain *cover)
     return 0;
 }
 
-static int ep_opened(struct cover_ep *cover)
-{
-    list_init(&((struct trigger_ep *)cover)->aliases);
-    return 0;
-}
-
-/* What it waits for, or has out, is of no endpoint any more: discarded. */
-static void ep_closed(struct cover_ep *ep)
+/* Its work, waiting or posted, belongs to no endpoint any more: discarded. */
+static void ep_closed(struct layer_ep *ep)
 {
     struct trigger_domain *domain = trigger_domain_of(ep->domain);
 
     list_for_each_safe (pos, after, &domain->all) {
         struct trigger_work *work = list_item(pos, struct trigger_work, all);
 
-        if (work->ep && work->ep == ep->pass)
+        if (work->ep && work->ep == ep->hook)
             trigger_work_destroy(domain, work);
     }
 }
 
 /* ---- The part ---- */
 
-static struct pass_ops tables;
+static struct hook_ops tables;
 static struct fi_ops domain_fid_ops;
 
-static const struct cover_ops ops = {
+static const struct layer_ops ops = {
     .domain_size = sizeof(struct trigger_domain),
     .ep_size = sizeof(struct trigger_ep),
     .item_size = sizeof(struct trigger_work),
     .adds = FI_TRIGGER,
-    .pass = &tables,
+    .hook = &tables,
     .lower_hints = lower_hints,
     .domain_opened = domain_opened,
-    .ep_opened = ep_opened,
     .ep_closed = ep_closed,
     .completed = trigger_completed,
     .counted = trigger_counted,
@@ -100,7 +93,7 @@ static const struct cover_ops ops = {
 
 static void fill_tables(void)
 {
-    cover_tables(&tables);
+    layer_tables(&tables);
     trigger_ep_tables(&tables);
     domain_fid_ops = *tables.domain_fid;
     domain_fid_ops.control = trigger_control;
@@ -112,7 +105,7 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, fill_tables);
-    return cover_open_fabric(args, fabric, context, &ops);
+    return layer_open_fabric(args, fabric, context, &ops);
 }
 
 extern const struct part trigger_part;
@@ -138,8 +131,8 @@ const struct part trigger_part = {
         "Not offered: FI_INJECT together with FI_TRIGGER, multi-receives and peeks as deferred "
         "work, triggers of collectives, and XPU triggers.",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
     .adds = FI_TRIGGER,
     .topmost = true,
     .needs = needs,

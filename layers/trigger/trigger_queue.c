@@ -2,58 +2,60 @@
 /* Deferred work: fi_control of a domain. */
 #include <rdma/fi_errno.h>
 
+#include "core/op/op_build.h"
 #include "layers/trigger/trigger.h"
 
-/* What would complete more than once, or not by the buffer that is given. */
+/* Operations that would complete more than once, or not by the buffer that is given. */
 #define REFUSED_FLAGS (FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_TRIGGER)
 
-struct cover_cntr *trigger_cntr_find(struct cover_domain *domain, struct fid_cntr *fid)
+struct layer_cntr *trigger_cntr_find(struct layer_domain *domain, struct fid_cntr *fid)
 {
-    struct cover_cntr *cntr = fid ? cover_cntr_of(domain, &fid->fid) : NULL;
+    struct layer_cntr *cntr = fid ? layer_cntr_of(domain, &fid->fid) : NULL;
 
     return cntr && cntr->cntr.sink == &cntr->cntr.peer ? cntr : NULL;
 }
 
-/* The operation, by type; the endpoint, or NULL. */
-static struct fid_ep *take_operation(struct trigger_work *work, const struct fi_deferred_work *from)
+static struct op_operand results_of(const struct fi_msg_fetch *fetch)
 {
+    return (struct op_operand){fetch->msg_iov, fetch->desc, fetch->iov_count};
+}
+
+/* The operation, by type; the endpoint, or NULL. */
+static struct fid_ep *take_atomic(struct op *op, const struct fi_deferred_work *from)
+{
+    const struct fi_op_fetch_atomic *fetch = from->op.fetch_atomic;
+    const struct fi_op_compare_atomic *compare = from->op.compare_atomic;
+    const struct fi_op_atomic *plain = from->op.atomic;
+
     switch (from->op_type) {
-    case FI_OP_RECV:
-    case FI_OP_SEND:
-        work->msg = from->op.msg->msg;
-        work->flags = from->op.msg->flags;
-        work->user_context = work->msg.context;
-        return from->op.msg->ep;
-    case FI_OP_TRECV:
-    case FI_OP_TSEND:
-        work->tagged = from->op.tagged->msg;
-        work->flags = from->op.tagged->flags;
-        work->user_context = work->tagged.context;
-        return from->op.tagged->ep;
-    case FI_OP_READ:
-    case FI_OP_WRITE:
-        work->rma = from->op.rma->msg;
-        work->flags = from->op.rma->flags;
-        work->user_context = work->rma.context;
-        return from->op.rma->ep;
-    case FI_OP_ATOMIC:
-        work->atomic = from->op.atomic->msg;
-        work->flags = from->op.atomic->flags;
-        work->user_context = work->atomic.context;
-        return from->op.atomic->ep;
+    case FI_OP_ATOMIC: op_of_atomic(op, OP_ATOMICMSG, &plain->msg, plain->flags); return plain->ep;
     case FI_OP_FETCH_ATOMIC:
-        work->atomic = from->op.fetch_atomic->msg;
-        work->fetch = from->op.fetch_atomic->fetch;
-        work->flags = from->op.fetch_atomic->flags;
-        work->user_context = work->atomic.context;
-        return from->op.fetch_atomic->ep;
+        op_of_atomic(op, OP_FETCH_ATOMICMSG, &fetch->msg, fetch->flags);
+        op->result = results_of(&fetch->fetch);
+        return fetch->ep;
     default:
-        work->atomic = from->op.compare_atomic->msg;
-        work->fetch = from->op.compare_atomic->fetch;
-        work->compare = from->op.compare_atomic->compare;
-        work->flags = from->op.compare_atomic->flags;
-        work->user_context = work->atomic.context;
-        return from->op.compare_atomic->ep;
+        op_of_atomic(op, OP_COMPARE_ATOMICMSG, &compare->msg, compare->flags);
+        op->result = results_of(&compare->fetch);
+        op->compare = (struct op_operand){compare->compare.msg_iov, compare->compare.desc,
+                                          compare->compare.iov_count};
+        return compare->ep;
+    }
+}
+
+static struct fid_ep *take_operation(struct op *op, const struct fi_deferred_work *from)
+{
+    const struct fi_op_tagged *tagged = from->op.tagged;
+    const struct fi_op_msg *msg = from->op.msg;
+    const struct fi_op_rma *rma = from->op.rma;
+
+    switch (from->op_type) {
+    case FI_OP_RECV: op_of_msg(op, OP_RECVMSG, &msg->msg, msg->flags); return msg->ep;
+    case FI_OP_SEND: op_of_msg(op, OP_SENDMSG, &msg->msg, msg->flags); return msg->ep;
+    case FI_OP_TRECV: op_of_tagged(op, OP_TRECVMSG, &tagged->msg, tagged->flags); return tagged->ep;
+    case FI_OP_TSEND: op_of_tagged(op, OP_TSENDMSG, &tagged->msg, tagged->flags); return tagged->ep;
+    case FI_OP_READ: op_of_rma(op, OP_READMSG, &rma->msg, rma->flags); return rma->ep;
+    case FI_OP_WRITE: op_of_rma(op, OP_WRITEMSG, &rma->msg, rma->flags); return rma->ep;
+    default: return take_atomic(op, from);
     }
 }
 
@@ -75,18 +77,19 @@ static int fill_counter(struct trigger_domain *domain, struct trigger_work *work
 static int fill_transfer(struct trigger_domain *domain, struct trigger_work *work,
                          const struct fi_deferred_work *from)
 {
-    struct fid_ep *ep = take_operation(work, from);
+    struct fid_ep *ep = take_operation(&work->op, from);
 
+    work->user_context = work->op.context;
     work->ep = ep ? trigger_ep_find(&domain->cover, ep) : NULL;
     if (!work->ep)
         return -FI_EINVAL;
-    if (!trigger_ep_does(work->ep->hook, work->type))
+    if (!trigger_ep_does(work->ep->own, work->type))
         return -FI_ENOSYS;
-    if (!((struct cover_ep *)work->ep->hook)->enabled)
+    if (!((struct layer_ep *)work->ep->own)->enabled)
         return -FI_EOPBADSTATE;
-    if (work->flags & REFUSED_FLAGS)
+    if (work->op.flags & REFUSED_FLAGS)
         return -FI_ENOSYS;
-    work->wanted = work->flags & FI_COMPLETION;
+    work->wanted = work->op.flags & FI_COMPLETION;
     if (!from->completion_cntr)
         return 0;
     work->target = trigger_cntr_find(&domain->cover, from->completion_cntr);
@@ -119,7 +122,7 @@ static int queue(struct trigger_domain *domain, struct fi_deferred_work *from)
     struct trigger_work *work;
     int rc;
 
-    if (unit_forked(domain->cover.unit))
+    if (progress_forked(domain->cover.progress))
         return -FI_EOPBADSTATE;
     if (!from || (unsigned)from->op_type > FI_OP_CNTR_ADD || !from->op.msg)
         return -FI_EINVAL;
@@ -154,7 +157,7 @@ static int cancel(struct trigger_domain *domain, const struct fi_deferred_work *
 /* cntr NULL: all that is queued. */
 static int flush(struct trigger_domain *domain, struct fid_cntr *fid)
 {
-    const struct cover_cntr *cntr = trigger_cntr_find(&domain->cover, fid);
+    const struct layer_cntr *cntr = trigger_cntr_find(&domain->cover, fid);
 
     if (fid && !cntr)
         return -FI_EINVAL;
@@ -169,20 +172,20 @@ static int flush(struct trigger_domain *domain, struct fid_cntr *fid)
 
 int trigger_control(struct fid *fid, int command, void *arg)
 {
-    struct trigger_domain *domain = *pass_hook(fid);
+    struct trigger_domain *domain = *hook_own(fid);
     bool busy;
     int rc;
 
-    unit_lock(domain->cover.unit);
+    progress_lock(domain->cover.progress);
     switch (command) {
     case FI_QUEUE_WORK: rc = queue(domain, arg); break;
     case FI_CANCEL_WORK: rc = cancel(domain, arg); break;
     case FI_FLUSH_WORK: rc = flush(domain, arg); break;
-    default: rc = pass_domain_fid_ops.control(fid, command, arg); break;
+    default: rc = hook_domain_fid_ops.control(fid, command, arg); break;
     }
     busy = trigger_busy(&domain->cover);
-    unit_unlock(domain->cover.unit);
+    progress_unlock(domain->cover.progress);
     if (busy)
-        unit_wake(domain->cover.unit);
+        progress_wake(domain->cover.progress);
     return rc;
 }

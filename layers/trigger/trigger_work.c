@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Work from its counter to its end. A counter that moves, which it does from inside the lower,
- * puts what it fires into one list; the pump, outside, posts that in order. What the lower refuses
- * with -FI_EAGAIN stays, and so does what comes after it on the same endpoint.
+ * puts what it fires into one list; the pump, outside, posts that in order. Work that the lower
+ * refuses with -FI_EAGAIN stays, and so does later work of the same endpoint.
  */
 #include "layers/trigger/trigger.h"
 
 #include <rdma/fi_errno.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 
 /* ---- Memory ---- */
 
@@ -66,7 +66,7 @@ static void fire(struct trigger_domain *domain, struct trigger_work *work)
 }
 
 /* Fires what is due, by threshold. */
-static void look_at(struct trigger_domain *domain, struct cover_cntr *cntr)
+static void look_at(struct trigger_domain *domain, struct layer_cntr *cntr)
 {
     list_for_each_safe (pos, after, &cntr->waiting) {
         struct trigger_work *work = list_item(pos, struct trigger_work, link);
@@ -76,7 +76,7 @@ static void look_at(struct trigger_domain *domain, struct cover_cntr *cntr)
     }
 }
 
-void trigger_counted(struct cover_cntr *cntr)
+void trigger_counted(struct layer_cntr *cntr)
 {
     if (!list_empty(&cntr->waiting))
         look_at(trigger_domain_of(cntr->domain), cntr);
@@ -84,21 +84,21 @@ void trigger_counted(struct cover_cntr *cntr)
 
 void trigger_changed(struct cntr *base)
 {
-    struct cover_cntr *cntr = object_of(base, struct cover_cntr, cntr);
+    struct layer_cntr *cntr = object_of(base, struct layer_cntr, cntr);
     struct trigger_domain *domain = trigger_domain_of(cntr->domain);
 
     if (!atomic_load(&domain->waiting))
         return;
-    unit_lock(domain->cover.unit);
+    progress_lock(domain->cover.progress);
     look_at(domain, cntr);
     trigger_pump(&domain->cover);
-    unit_unlock(domain->cover.unit);
+    progress_unlock(domain->cover.progress);
     if (!list_empty(&domain->fired))
-        unit_wake(domain->cover.unit);
+        progress_wake(domain->cover.progress);
 }
 
-/* Behind those of its threshold. The count goes up before the counter is looked at, so that who
- * changes it now sees that somebody waits. */
+/* Behind those of its threshold. The count goes up before the counter is looked at, so that
+ * the thread that changes it now sees that work waits. */
 void trigger_work_arm(struct trigger_domain *domain, struct trigger_work *work)
 {
     struct list *waiting = &work->cntr->waiting, *place = waiting->next;
@@ -114,36 +114,22 @@ void trigger_work_arm(struct trigger_domain *domain, struct trigger_work *work)
 
 /* ---- Ends ---- */
 
-static enum report_kind kind_of(enum fi_op_type type)
+static enum binding_kind kind_of(enum fi_op_type type)
 {
     switch (type) {
     case FI_OP_RECV:
-    case FI_OP_TRECV: return REPORT_RECV;
+    case FI_OP_TRECV: return BIND_RECV;
     case FI_OP_SEND:
-    case FI_OP_TSEND: return REPORT_SEND;
+    case FI_OP_TSEND: return BIND_SEND;
     case FI_OP_WRITE:
-    case FI_OP_ATOMIC: return REPORT_WRITE;
-    default: return REPORT_READ;
+    case FI_OP_ATOMIC: return BIND_WRITE;
+    default: return BIND_READ;
     }
 }
 
-static uint64_t flags_of(enum fi_op_type type)
+static struct layer_ep *cover_of(const struct trigger_work *work)
 {
-    switch (type) {
-    case FI_OP_RECV: return FI_MSG | FI_RECV;
-    case FI_OP_TRECV: return FI_TAGGED | FI_RECV;
-    case FI_OP_SEND: return FI_MSG | FI_SEND;
-    case FI_OP_TSEND: return FI_TAGGED | FI_SEND;
-    case FI_OP_READ: return FI_RMA | FI_READ;
-    case FI_OP_WRITE: return FI_RMA | FI_WRITE;
-    case FI_OP_ATOMIC: return FI_ATOMIC | FI_WRITE;
-    default: return FI_ATOMIC | FI_READ;
-    }
-}
-
-static struct cover_ep *cover_of(const struct trigger_work *work)
-{
-    return work->ep->hook;
+    return work->ep->own;
 }
 
 static void count(struct trigger_work *work, bool error)
@@ -157,10 +143,10 @@ static void count(struct trigger_work *work, bool error)
     trigger_counted(work->target);
 }
 
-/* Deferred work that nobody could hear of otherwise is told to the queue. */
+/* The end of deferred work that has no other completion is told to the queue. */
 static void tell_error(struct trigger_work *work, const struct fi_cq_err_entry *entry)
 {
-    struct cq *cq = report_cq(&cover_of(work)->report, kind_of(work->type));
+    struct cq *cq = binding_cq(&cover_of(work)->binding, kind_of(work->type));
     struct fi_cq_err_entry own = *entry;
 
     own.op_context = work->user_context;
@@ -173,7 +159,7 @@ void trigger_work_failed(struct trigger_domain *domain, struct trigger_work *wor
 {
     struct fi_cq_err_entry entry = {
         .op_context = work->user_context,
-        .flags = flags_of(work->type),
+        .flags = work->op.kind,
         .err = err,
         .prov_errno = err,
         .src_addr = FI_ADDR_NOTAVAIL,
@@ -182,29 +168,29 @@ void trigger_work_failed(struct trigger_domain *domain, struct trigger_work *wor
     if (work->deferred)
         tell_error(work, &entry);
     else
-        report_failed(&cover_of(work)->report, kind_of(work->type), &entry);
+        complete_error(&cover_of(work)->binding, kind_of(work->type), &entry);
     trigger_work_destroy(domain, work);
 }
 
 /* Which of the endpoint's counters the lower is about to raise. */
-static enum report_kind counted_as(const struct trigger_work *work, uint64_t flags)
+static enum binding_kind counted_as(const struct trigger_work *work, uint64_t flags)
 {
     if (flags & FI_RECV)
-        return REPORT_RECV;
+        return BIND_RECV;
     if (flags & FI_SEND)
-        return REPORT_SEND;
+        return BIND_SEND;
     if (flags & FI_READ)
-        return REPORT_READ;
-    return flags & FI_WRITE ? REPORT_WRITE : kind_of(work->type);
+        return BIND_READ;
+    return flags & FI_WRITE ? BIND_WRITE : kind_of(work->type);
 }
 
-void trigger_completed(struct cover_domain *cover, const struct cover_done *done)
+void trigger_completed(struct layer_domain *cover, const struct layer_done *done)
 {
     struct trigger_work *work = done->context;
-    struct cover_ep *ep = cover_of(work);
-    struct cq *cq = report_cq(&ep->report, kind_of(work->type));
+    struct layer_ep *ep = cover_of(work);
+    struct cq *cq = binding_cq(&ep->binding, kind_of(work->type));
 
-    cover_uncounted(ep, counted_as(work, done->flags), done->error);
+    layer_uncounted(ep, counted_as(work, done->flags), done->error);
     if (done->error) {
         tell_error(work, done->error);
     } else {
@@ -230,16 +216,26 @@ static void change_counter(struct trigger_work *work)
     trigger_counted(work->target);
 }
 
+static ssize_t post_lower(const struct trigger_work *work)
+{
+    struct op op = work->op; /* the lower may change it, and the work may end meanwhile */
+
+    op.context = work->deferred ? (void *)(uintptr_t)work : work->user_context;
+    if (work->deferred)
+        op.flags |= FI_COMPLETION;
+    return op_post(&work->ep->target, &op);
+}
+
 /* False: to be tried again. The lower may complete it before it returns, and then it is gone. */
 static bool post(struct trigger_domain *domain, struct trigger_work *work)
 {
-    struct trigger_ep *ep = work->ep->hook;
+    struct trigger_ep *ep = work->ep->own;
     bool deferred = work->deferred;
     ssize_t rc;
 
     list_detach(&work->link);
     work->state = TRIGGER_POSTED;
-    rc = trigger_post(work);
+    rc = post_lower(work);
     if (rc == -FI_EAGAIN) {
         work->state = TRIGGER_FIRED;
         ep->blocked = true;
@@ -254,7 +250,7 @@ static bool post(struct trigger_domain *domain, struct trigger_work *work)
 
 static bool is_blocked(const struct trigger_work *work)
 {
-    return work->ep && ((struct trigger_ep *)work->ep->hook)->blocked;
+    return work->ep && ((struct trigger_ep *)work->ep->own)->blocked;
 }
 
 static void take(struct trigger_domain *domain, struct list *refused)
@@ -275,7 +271,7 @@ static void take(struct trigger_domain *domain, struct list *refused)
         list_attach(&work->link, refused);
 }
 
-void trigger_pump(struct cover_domain *cover)
+void trigger_pump(struct layer_domain *cover)
 {
     struct trigger_domain *domain = trigger_domain_of(cover);
     struct list refused;
@@ -287,12 +283,12 @@ void trigger_pump(struct cover_domain *cover)
     while (!list_empty(&domain->fired))
         take(domain, &refused);
     list_for_each (pos, &refused)
-        ((struct trigger_ep *)list_item(pos, struct trigger_work, link)->ep->hook)->blocked = false;
+        ((struct trigger_ep *)list_item(pos, struct trigger_work, link)->ep->own)->blocked = false;
     list_join(&refused, &domain->fired);
     domain->pumping = false;
 }
 
-bool trigger_busy(struct cover_domain *cover)
+bool trigger_busy(struct layer_domain *cover)
 {
     return !list_empty(&trigger_domain_of(cover)->fired);
 }

@@ -10,9 +10,11 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-#include "core/fid.h"
-#include "core/info.h"
-#include "core/pass.h"
+#include "core/base/fid.h"
+#include "core/domain/base.h"
+#include "core/hook/hook.h"
+#include "core/info/info.h"
+#include "core/part/join_name.h"
 
 int fake_open_now;
 char fake_log[4096];
@@ -88,8 +90,10 @@ static int fake_close(struct fid *fid)
     *link = fabric->next;
     fake_open_now--;
     pthread_mutex_unlock(&mutex);
-    for (size_t i = 0; i < fabric->lower_count; i++)
-        fabric->lowers[i]->close(fabric->lowers[i]);
+    for (size_t i = 0; i < fabric->lower_count; i++) {
+        if (fabric->lowers[i])
+            fabric->lowers[i]->close(fabric->lowers[i]);
+    }
     params_destroy(fabric->params);
     free(fabric);
     return 0;
@@ -114,10 +118,10 @@ static int fake_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct 
 static struct fi_ops fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = fake_close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .ops_set = enosys_ops_set,
 };
 
 static struct fi_ops_fabric fabric_ops = {
@@ -138,7 +142,8 @@ static int fake_open(const struct open_args *args, struct fid_fabric **result, v
     if (args->lower_count > 8)
         abort();
     fabric_init(&fabric->fabric, args, &fid_ops, &fabric_ops, context);
-    memcpy(fabric->lowers, args->lowers, args->lower_count * sizeof(args->lowers[0]));
+    if (args->lower_count)
+        memcpy(fabric->lowers, args->lowers, args->lower_count * sizeof(args->lowers[0]));
     fabric->lower_count = args->lower_count;
     fabric->params = args->params;
     pthread_mutex_lock(&mutex);
@@ -204,6 +209,18 @@ static int shm_offer(const struct request *req, const struct fi_info *lower, str
     return *infos ? 0 : -FI_ENOMEM;
 }
 
+static unsigned packets_trait(const struct params *params)
+{
+    return PEER_PACKETS;
+}
+
+static enum fi_ep_type lower_type(const struct part *part)
+{
+    if (part->requires_ep == EP_PACKETS)
+        return FI_EP_RDM;
+    return part->requires_ep == EP_SET(FI_EP_MSG) ? FI_EP_MSG : FI_EP_DGRAM;
+}
+
 static int rdm_needs(const struct request *req, struct fi_info **lower_hints)
 {
     struct fi_info *hints = info_dup(req->hints);
@@ -211,7 +228,7 @@ static int rdm_needs(const struct request *req, struct fi_info **lower_hints)
     if (!hints)
         return -FI_ENOMEM;
     hints->caps &= ~(FI_TAGGED | FI_DIRECTED_RECV);
-    hints->ep_attr->type = req->part->stands_on == EP_SET(FI_EP_MSG) ? FI_EP_MSG : FI_EP_DGRAM;
+    hints->ep_attr->type = lower_type(req->part);
     hints->ep_attr->protocol = FI_PROTO_UNSPEC;
     *lower_hints = hints;
     return 0;
@@ -232,6 +249,17 @@ static int rxm_offer(const struct request *req, const struct fi_info *lower, str
     return 0;
 }
 
+static int arq_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
+{
+    struct fi_info *info = info_dup(lower);
+
+    if (!info)
+        return -FI_ENOMEM;
+    info->ep_attr->type = FI_EP_RDM;
+    *infos = info;
+    return 0;
+}
+
 static int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
 {
     struct fi_info *info = info_dup(lower);
@@ -247,19 +275,52 @@ static int rxd_offer(const struct request *req, const struct fi_info *lower, str
     return 0;
 }
 
-/* Promises what all of its lowers can do. */
-static int lnx_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
+/* One info of the first that each branch has, which promises what all of them can do. */
+static int lnx_join(const struct request *req, const struct fi_info *const *branches, size_t count,
+                    struct fi_info **infos)
 {
-    struct fi_info *info = info_dup(lower);
+    const char *fabrics[8] = {NULL}, *domains[8] = {NULL};
+    struct fi_info *info = NULL;
 
-    if (!info || info_set_string(&info->fabric_attr->name, "lnx")) {
+    for (size_t i = 0; i < count; i++) {
+        if (!branches[i])
+            continue;
+        fabrics[i] = branches[i]->fabric_attr->name;
+        domains[i] = branches[i]->domain_attr->name;
+        if (info)
+            info->caps &= branches[i]->caps | FI_REMOTE_COMM;
+        else
+            info = info_dup(branches[i]);
+        if (!info)
+            return -FI_ENOMEM;
+        info->caps |= branches[i]->caps & FI_REMOTE_COMM;
+    }
+    if (!info)
+        return -FI_ENODATA;
+    free(info->fabric_attr->name);
+    free(info->domain_attr->name);
+    info->fabric_attr->name = join_name(fabrics, count);
+    info->domain_attr->name = join_name(domains, count);
+    info->tx_attr->caps = info->rx_attr->caps = info->caps;
+    if (!info->fabric_attr->name || !info->domain_attr->name) {
         info_free(info);
         return -FI_ENOMEM;
     }
-    for (; lower; lower = lower->next)
-        info->caps &= lower->caps | FI_REMOTE_COMM;
-    info->tx_attr->caps = info->rx_attr->caps = info->caps;
     *infos = info;
+    return 0;
+}
+
+/* What FI_REMOTE_COMM says is no branch's alone, and a node is not for shared memory. */
+static int lnx_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    struct fi_info *hints = info_dup(req->hints);
+
+    if (!hints)
+        return -FI_ENOMEM;
+    hints->caps &= ~(FI_LOCAL_COMM | FI_REMOTE_COMM);
+    if (req->branch == 0)
+        *req->named = 0;
+    *lower_hints = hints;
     return 0;
 }
 
@@ -324,7 +385,7 @@ static const struct param_def trace_params[] = {
 static const struct part tcp = {
     .name = "tcp",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_MSG),
+    .provides_ep = EP_SET(FI_EP_MSG),
     .params = tcp_params,
     .summary = "sockets",
     .offer = tcp_offer,
@@ -333,7 +394,7 @@ static const struct part tcp = {
 static const struct part udp = {
     .name = "udp",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_DGRAM),
+    .provides_ep = EP_SET(FI_EP_DGRAM),
     .offer = udp_offer,
     .summary = "datagrams",
     .open_fabric = fake_open,
@@ -341,7 +402,7 @@ static const struct part udp = {
 static const struct part shm = {
     .name = "shm",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
     .offer = shm_offer,
     .summary = "shared memory",
     .open_fabric = fake_open,
@@ -349,7 +410,7 @@ static const struct part shm = {
 static const struct part loop = {
     .name = "loop",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
     .hidden = true,
     .offer = shm_offer,
     .open_fabric = fake_open,
@@ -358,8 +419,8 @@ static const struct part rxm = {
     .name = "rxm",
     .prov_name = "ofi_rxm",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_MSG),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_MSG),
     .params = rxm_params,
     .unnamed = rxm_unnamed,
     .summary = "RDM over connections",
@@ -371,11 +432,22 @@ static const struct part rxd = {
     .name = "rxd",
     .prov_name = "ofi_rxd",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_DGRAM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_PACKETS,
     .needs = rdm_needs,
     .offer = rxd_offer,
-    .summary = "RDM over datagrams",
+    .summary = "RDM over packets",
+    .open_fabric = fake_open,
+};
+static const struct part arq = {
+    .name = "arq",
+    .kind = PART_LAYER,
+    .provides_ep = EP_PACKETS,
+    .requires_ep = EP_SET(FI_EP_DGRAM),
+    .peer = packets_trait,
+    .needs = rdm_needs,
+    .offer = arq_offer,
+    .summary = "packets over datagrams",
     .open_fabric = fake_open,
 };
 static const struct part noop = {
@@ -404,10 +476,10 @@ static const struct part lnx = {
     .name = "lnx",
     .prov_name = "ofi_lnx",
     .kind = PART_JOIN,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
-    .needs = same_needs,
-    .offer = lnx_offer,
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
+    .needs = lnx_needs,
+    .join = lnx_join,
     .summary = "one endpoint over several",
     .open_fabric = fake_open,
 };
@@ -416,8 +488,8 @@ static const struct part coll = {
     .name = "coll",
     .prov_name = "ofi_coll",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
     .adds = FI_COLLECTIVE,
     .summary = "collectives",
     .needs = adding_needs,
@@ -428,8 +500,8 @@ static const struct part trigger = {
     .name = "trigger",
     .prov_name = "ofi_trigger",
     .kind = PART_LAYER,
-    .gives = EP_SET(FI_EP_RDM),
-    .stands_on = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_SET(FI_EP_RDM),
     .adds = FI_TRIGGER,
     .topmost = true,
     .summary = "deferred work",
@@ -438,7 +510,7 @@ static const struct part trigger = {
     .open_fabric = fake_open,
 };
 
-static const struct part *const list[] = {&tcp,  &udp,   &shm, &loop, &rxm,    &rxd,
-                                          &noop, &trace, &lnx, &coll, &trigger};
+static const struct part *const list[] = {&tcp, &udp,  &shm,   &loop, &rxm,  &rxd,
+                                          &arq, &noop, &trace, &lnx,  &coll, &trigger};
 
 const struct parts fake_parts = {list, sizeof(list) / sizeof(list[0])};

@@ -53,12 +53,13 @@ static const struct {
     {"ofi_noop;tcp", "tcp;ofi_hook_noop", "tcp"},
     {"trace(file=\"a b\");rxm(Eager=8k);tcp(iface=lo,nodelay)",
      "tcp(iface=lo,nodelay);ofi_rxm(eager=8k);ofi_hook_trace(file=\"a b\")", "tcp;ofi_rxm"},
-    {"lnx;[shm+rxm;tcp]", "[shm+tcp;ofi_rxm];ofi_lnx", "[shm+tcp;ofi_rxm];ofi_lnx"},
-    {"[shm+udp];lnx;noop", "[shm+udp];ofi_lnx;ofi_hook_noop", "[shm+udp];ofi_lnx"},
+    {"lnx;[shm+rxm;tcp]", "ofi_lnx;[shm+tcp;ofi_rxm]", "ofi_lnx;[shm+tcp;ofi_rxm]"},
+    {"lnx", "ofi_lnx;[shm+tcp]", "ofi_lnx;[shm+tcp]"},
+    {"[shm+udp];lnx;noop", "ofi_hook_noop;ofi_lnx;[shm+udp]", "ofi_lnx;[shm+udp]"},
     {"loop", "loop", "loop"},
 };
 
-static void spec_binds_in_both_orders_and_prints_transport_first(void **state)
+static void spec_binds_in_both_orders_and_prints_its_base_or_its_join_first(void **state)
 {
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         char *shown, *full, *brief, *again;
@@ -98,12 +99,61 @@ static const struct {
      "FI_PROVIDER:1: rxm needs a lower that gives FI_EP_MSG; udp gives FI_EP_DGRAM\n"
      "  rxm;noop;udp\n"
      "  ^~~"},
+    {"rxd;shm", "FI_PROVIDER:1: rxd makes messages of reliable packets or datagrams; shm has "
+                "messages (FI_EP_RDM) without it\n"
+                "  rxd;shm\n"
+                "  ^~~"},
+    {"rxd;noop;rxd;udp", "FI_PROVIDER:1: rxd makes messages of reliable packets or datagrams; rxd "
+                         "has messages (FI_EP_RDM) without it\n"
+                         "  rxd;noop;rxd;udp\n"
+                         "  ^~~"},
+    {"arq;arq;udp", "FI_PROVIDER:1: arq needs a lower that gives FI_EP_DGRAM; arq gives reliable "
+                    "packets\n"
+                    "  arq;arq;udp\n"
+                    "  ^~~"},
+    {"lnx;[shm+arq;udp]", "FI_PROVIDER:1: lnx needs a lower that gives FI_EP_RDM; arq gives "
+                          "reliable packets\n"
+                          "  lnx;[shm+arq;udp]\n"
+                          "  ^~~"},
+    {"arq", "FI_PROVIDER:1: arq is a layer and needs a base, as in 'arq;udp'\n"
+            "  arq\n"
+            "  ^~~"},
     {"rxm;rxm;tcp", "FI_PROVIDER:1: rxm needs a lower that gives FI_EP_MSG; rxm gives FI_EP_RDM\n"
                     "  rxm;rxm;tcp\n"
                     "  ^~~"},
-    {"zzzzzzzz", "FI_PROVIDER:1: unknown part 'zzzzzzzz'\n"
+    {"zzzzzzzz", "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm "
+                 "and the layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
                  "  zzzzzzzz\n"
                  "  ^~~~~~~~"},
+    {"efa", "FI_PROVIDER:1: efa: not in this build, and no external provider "
+            "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm and the "
+            "layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
+            "  efa\n"
+            "  ^~~"},
+    {"mrail;udp", "FI_PROVIDER:1: mrail: not in this build; there are the transports tcp, udp, shm "
+                  "and the layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
+                  "  mrail;udp\n"
+                  "  ^~~~~"},
+    {"rxm:tcp", "FI_PROVIDER:1: unknown part 'rxm:tcp'; parts are joined by ';', as in 'rxm;tcp'\n"
+                "  rxm:tcp\n"
+                "  ^~~~~~~"},
+    {"noop/rxm/tcp", "FI_PROVIDER:1: unknown part 'noop/rxm/tcp'; parts are joined by ';', as in "
+                     "'noop;rxm;tcp'\n"
+                     "  noop/rxm/tcp\n"
+                     "  ^~~~~~~~~~~~"},
+    {"ofi_rxm-tcp", "FI_PROVIDER:1: unknown part 'ofi_rxm-tcp'; parts are joined by ';', as in "
+                    "'ofi_rxm;tcp'\n"
+                    "  ofi_rxm-tcp\n"
+                    "  ^~~~~~~~~~~"},
+    {"rxm+tcp", "FI_PROVIDER:4: ';' or ',' expected, not '+'\n"
+                "  rxm+tcp\n"
+                "     ^"},
+    {"hook", "FI_PROVIDER:1: hook (trace) is a layer and needs a base, as in 'hook;tcp'\n"
+             "  hook\n"
+             "  ^~~~"},
+    {"hook(x=1);tcp", "FI_PROVIDER:6: hook (trace) has no parameter 'x'; it has file\n"
+                      "  hook(x=1);tcp\n"
+                      "       ^~~"},
     {"rxm", "FI_PROVIDER:1: rxm is a layer and needs a base, as in 'rxm;tcp'\n"
             "  rxm\n"
             "  ^~~"},
@@ -133,9 +183,6 @@ static const struct {
     {"[tcp]", "FI_PROVIDER:1: a bracket needs a join beside it\n"
               "  [tcp]\n"
               "  ^"},
-    {"lnx", "FI_PROVIDER:1: lnx needs a bracket under it, as in 'lnx;[shm+...]'\n"
-            "  lnx\n"
-            "  ^~~"},
     {"lnx;[shm+tpc]", "FI_PROVIDER:10: unknown part 'tpc'; did you mean 'tcp'?\n"
                       "  lnx;[shm+tpc]\n"
                       "           ^~~"},
@@ -159,17 +206,23 @@ static void wrong_text_is_answered_with_column_caret_and_near_name(void **state)
 }
 
 static const struct {
-    const char *text, *admits; /* full texts, each with the number of automatic nodes */
+    /* Full texts, each with the number of automatic nodes, and that of unseen ones if there are. */
+    const char *text, *admits;
 } admitted[] = {
     {"tcp", "tcp/1 tcp;ofi_rxm/0 "},
-    {"udp", "udp/0 udp;ofi_rxd/0 "},
+    {"udp", "udp/0 udp;ofi_rxd/0,1 "},
     {"shm", "shm/0 "},
     {"rxm;tcp", "tcp;ofi_rxm/0 "},
     {"rxm;noop;tcp", "tcp;ofi_hook_noop;ofi_rxm/0 "},
     {"noop;tcp", "tcp;ofi_hook_noop/1 tcp;ofi_rxm;ofi_hook_noop/0 "},
     {"tcp(iface=lo)", "tcp(iface=lo)/1 tcp(iface=lo);ofi_rxm/0 "},
-    {"lnx;[shm+tcp]", "[shm+tcp];ofi_lnx/1 [shm+tcp;ofi_rxm];ofi_lnx/0 "},
-    {"lnx;[shm+rxm;tcp+udp]", "[shm+tcp;ofi_rxm+udp;ofi_rxd];ofi_lnx/0 "},
+    {"lnx;[shm+tcp]", "ofi_lnx;[shm+tcp]/1 ofi_lnx;[shm+tcp;ofi_rxm]/0 "},
+    {"rxd;udp", "udp;ofi_rxd/0,1 "},
+    {"rxd;noop;udp", "udp;ofi_hook_noop;ofi_rxd/0,1 "},
+    {"noop;udp", "udp;ofi_hook_noop/0 udp;ofi_rxd;ofi_hook_noop/0,1 "},
+    {"rxd;noop;arq;udp", "udp;arq;ofi_hook_noop;ofi_rxd/0 "},
+    {"arq;udp", "udp;arq/0 "},
+    {"lnx;[shm+rxm;tcp+udp]", "ofi_lnx;[shm+tcp;ofi_rxm+udp;ofi_rxd]/0,1 "},
 };
 
 static unsigned automatics(const struct stack *stack)
@@ -178,6 +231,15 @@ static unsigned automatics(const struct stack *stack)
 
     for (size_t i = 0; i < stack->lower_count; i++)
         count += automatics(stack->lowers[i]);
+    return count;
+}
+
+static unsigned unseen(const struct stack *stack)
+{
+    unsigned count = stack->unseen;
+
+    for (size_t i = 0; i < stack->lower_count; i++)
+        count += unseen(stack->lowers[i]);
     return count;
 }
 
@@ -195,7 +257,10 @@ static void bare_transport_admits_its_layers(void **state)
         for (size_t n = 0; n < count; n++) {
             char *full = stack_print(list[n]);
 
-            text_add(&text, "%s/%u ", full, automatics(list[n]));
+            text_add(&text, "%s/%u", full, automatics(list[n]));
+            if (unseen(list[n]))
+                text_add(&text, ",%u", unseen(list[n]));
+            text_add(&text, " ");
             stack_release(list[n]);
             free(full);
         }
@@ -210,7 +275,7 @@ static void bare_transport_admits_its_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spec_binds_in_both_orders_and_prints_transport_first),
+        cmocka_unit_test(spec_binds_in_both_orders_and_prints_its_base_or_its_join_first),
         cmocka_unit_test(wrong_text_is_answered_with_column_caret_and_near_name),
         cmocka_unit_test(bare_transport_admits_its_layers),
     };

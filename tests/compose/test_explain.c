@@ -11,7 +11,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "compose/explain.h"
-#include "core/info.h"
+#include "core/info/info.h"
 #include "fake.h"
 
 static const struct query query = {.version = FI_VERSION(2, 6)};

@@ -17,8 +17,8 @@
 #include "compose/candidate.h"
 #include "compose/hold.h"
 #include "compose/plan.h"
-#include "core/abi.h"
-#include "core/info.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
 #include "fake.h"
 #include "nomem.h"
 
@@ -27,7 +27,7 @@
 static int plan_and_open(const struct environment *environment, const char *wanted)
 {
     const struct query query = {.version = FI_VERSION(2, 6)};
-    struct opening opening = {"net", FI_VERSION(2, 6)};
+    struct opening opening = {NULL, FI_VERSION(2, 6)};
     struct fi_info *hints = info_complete(NULL);
     struct fi_info *infos = NULL;
     struct candidates candidates = {0};
@@ -41,9 +41,10 @@ static int plan_and_open(const struct environment *environment, const char *want
                           &infos);
         if (rc)
             break;
+        opening.name = infos->fabric_attr->name;
+        rc = stack_open(candidates.list[i].stack, &opening, ABI_1_3, &fabric, NULL);
         info_free(infos);
         infos = NULL;
-        rc = stack_open(candidates.list[i].stack, &opening, ABI_1_3, &fabric, NULL);
         if (!rc)
             fi_close(&fabric->fid);
     }

@@ -17,9 +17,11 @@
 
 #include "compose/candidate.h"
 #include "compose/hold.h"
+#include "compose/links.h"
 #include "compose/plan.h"
-#include "core/abi.h"
-#include "core/info.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/join_name.h"
 #include "fake.h"
 
 static const struct {
@@ -62,8 +64,18 @@ static const struct {
     /* Two choices that shorten alike keep their full texts. */
     {"rxm(eager=1k);tcp,rxm(eager=2k);tcp", NULL, NULL,
      "tcp;ofi_rxm(eager=1k) tcp;ofi_rxm(eager=2k) "},
+    /* The first of those that mean what was asked for is called so. */
     {"rxm(eager=1k);tcp,rxm(eager=2k);tcp", NULL, "tcp;ofi_rxm",
-     "tcp;ofi_rxm(eager=1k) tcp;ofi_rxm(eager=2k) "},
+     "tcp;ofi_rxm=tcp;ofi_rxm(eager=1k) tcp;ofi_rxm(eager=2k) "},
+    {"rxm(tags=pass);tcp", NULL, NULL, "tcp;ofi_rxm=tcp;ofi_rxm(tags=pass) "},
+    {"rxm(tags=pass);tcp", NULL, "tcp", "tcp=tcp;ofi_rxm(tags=pass) "},
+    {"rxm(tags=pass);tcp", NULL, "tcp;ofi_rxm", "tcp;ofi_rxm=tcp;ofi_rxm(tags=pass) "},
+    {"trace;rxm(tags=pass,eager=1k);noop;tcp", "noop", "tcp",
+     "tcp=tcp;ofi_hook_noop;ofi_rxm(tags=pass,eager=1k);ofi_hook_trace "},
+    {"rxm(tags=own);tcp", NULL, "tcp", "tcp;ofi_rxm=tcp;ofi_rxm(tags=own) "},
+    {"coll;rxm(tags=pass);tcp", NULL, "tcp;ofi_coll",
+     "tcp;ofi_coll=tcp;ofi_rxm(tags=pass);ofi_coll "},
+    {"tcp,rxm(tags=pass);tcp", NULL, "tcp", "tcp tcp;ofi_rxm tcp;ofi_rxm(tags=pass) "},
     /* A spec in the hints is used as given, under its full text, where FI_PROVIDER leaves room. */
     {NULL, NULL, "noop;rxm;tcp", "tcp;ofi_rxm;ofi_hook_noop "},
     {"tcp", NULL, "noop;rxm(eager=1k);tcp", "tcp;ofi_rxm(eager=1k);ofi_hook_noop "},
@@ -72,7 +84,7 @@ static const struct {
     {"noop;tcp", NULL, "noop;tcp", "tcp;ofi_hook_noop tcp;ofi_rxm;ofi_hook_noop "},
     {"rxm(eager=1k);tcp", NULL, "rxm(eager=2k);tcp", ""},
     {NULL, NULL, "tcp(iface=lo)", "tcp(iface=lo) tcp(iface=lo);ofi_rxm "},
-    {NULL, NULL, "lnx;[shm+tcp]", "[shm+tcp];ofi_lnx [shm+tcp;ofi_rxm];ofi_lnx "},
+    {NULL, NULL, "lnx;[shm+tcp]", "ofi_lnx;[shm+tcp] ofi_lnx;[shm+tcp;ofi_rxm] "},
     /* FI_HOOK goes on top of all, and is never printed. */
     {NULL, "noop;trace(file=x)", NULL, "tcp tcp;ofi_rxm udp udp;ofi_rxd shm "},
     {"noop;tcp", "trace", NULL, "tcp=tcp;ofi_hook_noop tcp;ofi_rxm=tcp;ofi_rxm;ofi_hook_noop "},
@@ -221,26 +233,27 @@ static void draw_hooks(struct text *text)
         text_add(text, "%s", hooks[draw(4)]);
 }
 
-static void draw_stack(struct text *text, bool in_join)
+static void draw_stack(struct text *text, int joins)
 {
     static const char *const layers[] = {"", "", "rxm;", "rxm(eager=1k);", "rxm(tags=own);"};
-    static const char *const tcps[] = {"tcp", "tcp(iface=lo)", "tcp(nodelay)"};
+    static const char *const tcps[] = {"tcp", "tcp(iface=lo)", "tcp(domain=lo)"};
 
     draw_hooks(text);
     if (!draw(5)) {
         text_add(text, draw(2) ? "coll;" : "trigger;coll;");
         draw_hooks(text);
     }
-    switch (draw(in_join ? 4 : 5)) {
+    switch (draw(joins == 2 ? 4 : 6)) {
     case 0: text_add(text, "shm"); break;
     case 1: text_add(text, "%sudp", draw(2) ? "rxd;" : ""); break;
     case 4:
         text_add(text, "lnx;[");
-        draw_stack(text, true);
+        draw_stack(text, joins + 1);
         text_add(text, "+");
-        draw_stack(text, true);
+        draw_stack(text, joins + 1);
         text_add(text, "]");
         break;
+    case 5: text_add(text, "lnx"); break;
     default:
         text_add(text, "%s", layers[draw(5)]);
         draw_hooks(text);
@@ -252,10 +265,10 @@ static char *draw_spec(void)
 {
     struct text text = {0};
 
-    draw_stack(&text, false);
+    draw_stack(&text, 0);
     while (!draw(2)) {
         text_add(&text, ",");
-        draw_stack(&text, false);
+        draw_stack(&text, 0);
     }
     return text_take(&text);
 }
@@ -350,10 +363,180 @@ static void hints_go_down_and_offers_come_up(void **state)
     info_set_string(&hints->domain_attr->name, NULL);
     hints->ep_attr->type = FI_EP_UNSPEC;
     hints->caps = FI_TAGGED | FI_REMOTE_COMM;
-    assert_plan("lnx;[shm+rxm;tcp]", hints, "");
-    hints->caps = FI_TAGGED | FI_LOCAL_COMM;
-    assert_plan("lnx;[shm+rxm;tcp]", hints, "[shm+tcp;ofi_rxm];ofi_lnx RDM SHM shm, ");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+eth0, ");
+    assert_plan("lnx;[shm+rxd;udp]", hints, "ofi_lnx;[shm+udp;ofi_rxd] RDM SHM shm+eth0, ");
     info_free(hints);
+}
+
+static void domains_are_selected(void **state)
+{
+    assert_plan("rxm;tcp(domain=lo)", NULL, "tcp;ofi_rxm RDM RXM lo, ");
+    assert_plan("rxm;tcp(domain=eth1|LO)", NULL, "tcp;ofi_rxm RDM RXM lo, ");
+    assert_plan("rxm;tcp(domain=eth)", NULL, "");
+    assert_plan("udp(domain=lo)", NULL, "");
+    assert_plan("udp(domain=lo|eth0)", NULL, "udp DGRAM UDP eth0, udp;ofi_rxd RDM RXD eth0, ");
+    assert_plan("lnx;[shm+rxm;tcp(domain=lo)]", NULL, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+lo, ");
+}
+
+/* A branch that has nothing is left out; the hints' names may leave one out too. */
+static void a_join_is_of_what_its_branches_have(void **state)
+{
+    struct fi_info *hints = info_alloc();
+
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = INFO_ANY_MR_MODE;
+    assert_plan("lnx;[shm+rxm;tcp(domain=x)]", hints, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+-, ");
+    assert_plan("lnx;[shm+lnx;[rxm;tcp+shm]]", hints,
+                "ofi_lnx;[shm+ofi_lnx;[tcp;ofi_rxm+shm]] RDM SHM shm+[eth0+shm], ");
+    info_set_string(&hints->domain_attr->name, "shm+lo");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+lo, ");
+    info_set_string(&hints->domain_attr->name, "-+lo");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "ofi_lnx;[shm+tcp;ofi_rxm] RDM RXM -+lo, ");
+    info_set_string(&hints->domain_attr->name, "shm");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "");
+    info_set_string(&hints->domain_attr->name, NULL);
+    info_set_string(&hints->fabric_attr->name, "shm+net");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+eth0, ");
+    info_set_string(&hints->fabric_attr->name, "shm+ten");
+    assert_plan("lnx;[shm+rxm;tcp]", hints, "");
+    info_free(hints);
+}
+
+static void a_join_alone_has_the_usual_bracket(void **state)
+{
+    struct fi_info *hints = info_alloc();
+
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = INFO_ANY_MR_MODE;
+    hints->caps = FI_TAGGED;
+    assert_plan("lnx", hints,
+                "ofi_lnx;[shm+tcp] RDM SHM shm+eth0, "
+                "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+eth0, ");
+    assert_plan("trace;lnx", hints,
+                "ofi_lnx;[shm+tcp] RDM SHM shm+eth0, "
+                "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+eth0, ");
+    info_free(hints);
+}
+
+static void assert_links(const char *links, bool no_shm, const char *provider, const char *expected)
+{
+    const struct environment environment = {
+        .provider = provider, .links = links, .links_no_shm = no_shm};
+    struct candidates candidates;
+    struct text text = {0};
+    char *names;
+
+    assert_int_equal(candidates_make(&fake_parts, &environment, 0, NULL, NULL, &candidates), 0);
+    for (size_t i = 0; i < candidates.count; i++) {
+        if (candidates.list[i].origin == TEXT_LINKS)
+            text_add(&text, "%s=%s ", candidates.list[i].name, candidates.list[i].full);
+    }
+    names = text_take(&text);
+    assert_string_equal(names, expected);
+    free(names);
+    candidates_finish(&candidates);
+}
+
+/* FI_LNX_PROV_LINKS: beside what there is, and in the place of 'lnx'. */
+static void links_of_upstream_are_joins(void **state)
+{
+    static const char all[] = "ofi_lnx=ofi_lnx;[shm+tcp(domain=lo);ofi_rxm] ";
+
+    assert_links("shm+tcp;ofi_rxm:lo", false, NULL, all);
+    assert_links("shm + tcp;ofi_rxm:lo", false, "tcp,lnx", all);
+    assert_links("shm+tcp;ofi_rxm:lo", false, "tcp", "");
+    assert_links("shm+rxm;tcp:lo,eth0", true, NULL,
+                 "ofi_lnx=ofi_lnx;[tcp(domain=lo);ofi_rxm+tcp(domain=eth0);ofi_rxm] ");
+    assert_links("shm|rxd;udp", false, NULL,
+                 "ofi_lnx=ofi_lnx;[shm] ofi_lnx;[udp;ofi_rxd]=ofi_lnx;[udp;ofi_rxd] ");
+    assert_names_lead_back(&(struct environment){.links = "shm+tcp;ofi_rxm:lo|shm"}, 0, "lnx");
+}
+
+static const struct {
+    const char *text, *shown;
+    size_t begin;
+} wrong_links[] = {
+    {"shm+tpc", "unknown part 'tpc'; did you mean 'tcp'?", 4},
+    {"shm|", "a provider of the link is empty", 4},
+    {"shm+|tcp;rxm", "a provider of the link is empty", 4},
+    {"tcp;rxm:", "the name of a domain is empty", 8},
+    {"tcp;rxm:lo,,eth0", "the name of a domain is empty", 11},
+    {"tcp;;rxm", "the name of a provider is empty", 4},
+    {"tcp;rxm:a\"b", "the name of a domain has no quotation mark", 8},
+    {"shm", "FI_LNX_DISABLE_SHM leaves nothing of this link", 0},
+};
+
+static void wrong_links_have_a_place_and_a_sentence(void **state)
+{
+    for (size_t i = 0; i < sizeof(wrong_links) / sizeof(wrong_links[0]); i++) {
+        struct spec_error error = {0};
+        char *spec = NULL;
+
+        assert_int_equal(links_translate(&fake_parts, wrong_links[i].text,
+                                         !strcmp(wrong_links[i].text, "shm"), false, &spec, &error),
+                         -FI_EINVAL);
+        assert_null(spec);
+        assert_string_equal(error.why, wrong_links[i].shown);
+        assert_int_equal(error.span.begin, wrong_links[i].begin);
+    }
+}
+
+static void selection_of_rails_is_translated(void **state)
+{
+    struct spec_error error = {0};
+    char *spec = NULL;
+    bool per_msg;
+
+    assert_int_equal(links_per_msg("per_msg", &per_msg, &error), 0);
+    assert_true(per_msg);
+    assert_int_equal(links_translate(&fake_parts, "shm|tcp", false, per_msg, &spec, &error), 0);
+    assert_string_equal(spec, "lnx(rails=per_msg);[shm],lnx(rails=per_msg);[tcp]");
+    free(spec);
+    assert_int_equal(links_per_msg("PER_PEER", &per_msg, &error), 0);
+    assert_false(per_msg);
+    assert_int_equal(links_per_msg(NULL, &per_msg, &error), 0);
+    assert_int_equal(links_per_msg("PER_MGS", &per_msg, &error), -FI_EINVAL);
+    assert_false(per_msg);
+    assert_string_equal(error.why,
+                        "'PER_MGS' is no way to select a network; there are PER_MSG and PER_PEER");
+    assert_int_equal(error.span.end, 7);
+}
+
+static void names_of_joins_are_taken_apart(void **state)
+{
+    static const struct {
+        const char *text, *names[3];
+    } texts[] = {
+        {"a+b+c", {"a", "b", "c"}},
+        {"-+b+-", {NULL, "b", NULL}},
+        {"a+[b+c]+d", {"a", "b+c", "d"}},
+        {"[]+[-]+[x]]", {NULL}},
+        {"[]+[-]+[[x]]", {"", "-", "[x]"}},
+        {"a+b", {NULL}},
+        {"a+b+c+d", {NULL}},
+        {"a++b", {NULL}},
+        {"", {NULL}},
+        {"a+[b+c", {NULL}},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *names[3], *again;
+        int rc = join_name_split(texts[i].text, 3, names);
+        bool good = texts[i].names[0] || texts[i].names[1];
+
+        assert_int_equal(rc, good ? 0 : -FI_EINVAL);
+        for (int n = 0; n < 3; n++) {
+            assert_int_equal(!!names[n], !!texts[i].names[n]);
+            if (names[n])
+                assert_string_equal(names[n], texts[i].names[n]);
+        }
+        if (rc)
+            continue;
+        again = join_name((const char *const *)names, 3);
+        assert_string_equal(again, texts[i].text);
+        free(again);
+        join_names_free(names, 3);
+    }
 }
 
 static void null_hints_list_everything(void **state)
@@ -380,11 +563,11 @@ static void dead_end_has_a_reason(void **state)
     info_free(hints);
 }
 
-/* Opens the first candidate of provider; NULL with *rc. */
-static struct fid_fabric *open_first(const char *provider, unsigned abi, int *rc)
+/* Opens the named fabric of the first candidate of provider; NULL with *rc. */
+static struct fid_fabric *open_named(const char *provider, const char *name, unsigned abi, int *rc)
 {
     const struct environment environment = {provider, NULL};
-    struct opening opening = {"net", FI_VERSION(1, 17)};
+    struct opening opening = {name, FI_VERSION(1, 17)};
     struct fid_fabric *fabric = NULL;
     struct candidates candidates;
 
@@ -392,6 +575,11 @@ static struct fid_fabric *open_first(const char *provider, unsigned abi, int *rc
     *rc = stack_open(candidates.list[0].stack, &opening, abi, &fabric, &fabric);
     candidates_finish(&candidates);
     return fabric;
+}
+
+static struct fid_fabric *open_first(const char *provider, unsigned abi, int *rc)
+{
+    return open_named(provider, *provider == 'l' ? "shm+net" : "net", abi, rc);
 }
 
 static void stack_opens_upward_and_closes_downward(void **state)
@@ -412,6 +600,14 @@ static void stack_opens_upward_and_closes_downward(void **state)
     assert_non_null(fabric);
     assert_int_equal(fi_close(&fabric->fid), 0);
     assert_string_equal(fake_log, "+shm +tcp +rxm +lnx -lnx -shm -rxm -tcp ");
+
+    fake_reset();
+    fabric = open_named("lnx;[shm+rxm;tcp]", "-+net", ABI_1_9, &rc);
+    assert_non_null(fabric);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    assert_string_equal(fake_log, "+tcp +rxm +lnx -lnx -rxm -tcp ");
+    assert_null(open_named("lnx;[shm+rxm;tcp]", "net", ABI_1_9, &rc));
+    assert_int_equal(rc, -FI_ENODATA);
 }
 
 static void refused_open_leaves_nothing_open(void **state)
@@ -547,6 +743,13 @@ int main(void)
         cmocka_unit_test(fi_hook_stays_over_what_hints_bring_in),
         cmocka_unit_test(names_of_drawn_specs_lead_back),
         cmocka_unit_test(hints_go_down_and_offers_come_up),
+        cmocka_unit_test(domains_are_selected),
+        cmocka_unit_test(a_join_is_of_what_its_branches_have),
+        cmocka_unit_test(a_join_alone_has_the_usual_bracket),
+        cmocka_unit_test(names_of_joins_are_taken_apart),
+        cmocka_unit_test(links_of_upstream_are_joins),
+        cmocka_unit_test(wrong_links_have_a_place_and_a_sentence),
+        cmocka_unit_test(selection_of_rails_is_translated),
         cmocka_unit_test(null_hints_list_everything),
         cmocka_unit_test(dead_end_has_a_reason),
         cmocka_unit_test(stack_opens_upward_and_closes_downward),

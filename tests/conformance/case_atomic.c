@@ -141,8 +141,12 @@ static void check_one(struct conf_pair *p, struct target *t, enum fi_datatype da
 /* What atomics began with; the rest is not in every wire. */
 static bool is_held_to(int datatype, int op)
 {
-    return (datatype <= FI_LONG_DOUBLE_COMPLEX && op <= FI_MSWAP) ||
-           !offers_lacks(conf_offers, "wide_atomics");
+    if (datatype <= FI_LONG_DOUBLE_COMPLEX && op <= FI_MSWAP)
+        return true;
+    if (offers_lacks(conf_offers, "wide_atomics"))
+        return false;
+    return (datatype != FI_INT128 && datatype != FI_UINT128) ||
+           !offers_lacks(conf_offers, "wide_integers");
 }
 
 static void every_operation(void)
@@ -486,6 +490,7 @@ static void two_initiators_wide(void)
     struct target t;
 
     conf_need("wide_atomics");
+    conf_need("wide_integers");
     p = open_pair((struct conf_want){0});
     ends[0] = &p->a;
     conf_ep_open(c, &p->home, &p->want);

@@ -71,6 +71,8 @@ static void is_known(struct fid_av *av, fi_addr_t at, const struct book *book, u
 /* Many are inserted, found, removed and inserted again; those of a table are numbered. */
 static void many_with(enum fi_av_type type)
 {
+    conf_may_lack("made_addresses");
+
     struct conf_pair *p = conf_pair_open((struct conf_want){.av_type = type});
     fi_addr_t *at = calloc(MANY, sizeof *at);
     fi_addr_t first = type == FI_AV_TABLE ? p->a.peer + 1 : 0;
@@ -219,6 +221,8 @@ static void by_names(void)
 /* An address of no known form among good ones: it is told, and the others are in. */
 static void wrong_ones(void)
 {
+    conf_may_lack("made_addresses");
+
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     fi_addr_t at[3] = {1, 1, 1};
     int errors[3] = {0}, rc;

@@ -46,9 +46,9 @@ static void spec_is(const char *spec, const char *sentence)
 
 static void specs(void)
 {
-    spec_is("tcp;noop;rxn", "FI_PROVIDER:10: unknown part 'rxn'; did you mean 'rxm'?\n"
-                            "  tcp;noop;rxn\n"
-                            "           ^~~");
+    spec_is("tcp;noop;rxmm", "FI_PROVIDER:10: unknown part 'rxmm'; did you mean 'rxm'?\n"
+                             "  tcp;noop;rxmm\n"
+                             "           ^~~~");
     spec_is("noop;tpc", "unknown part 'tpc'; did you mean 'tcp'?");
     spec_is("rxm;tcp;noop", "tcp");
     spec_is("rxm;rxm;tcp", "rxm needs a lower that gives FI_EP_MSG");
@@ -132,6 +132,8 @@ static void refused_peer(void)
     fi_addr_t to;
     int fd, err;
 
+    conf_may_lack("made_addresses");
+    conf_may_lack("refusals");
     setenv("FI_RXM_CONNECT_TIMEOUT", "1s", 1);
     setenv("FI_SHM_CONNECT_TIMEOUT", "1s", 1);
     p = conf_pair_open((struct conf_want){0});

@@ -352,13 +352,9 @@ static void injected(struct conf_pair *p, const struct conf_region *to, char *in
     advance(p, "fi_inject_write", 3, FI_WRITE, FI_REMOTE_WRITE);
 }
 
-static void each_of_its_own(void)
+static void count_each(struct conf_pair *p)
 {
     static const size_t sizes[] = {8, 2 << 20};
-    struct conf_pair *p =
-        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT,
-                                          .no_cntrs = true,
-                                          .prepare = all_apart});
     char *out = calloc(2, sizes[1]), *in = out + sizes[1];
     struct conf_region region;
 
@@ -380,6 +376,34 @@ static void each_of_its_own(void)
     conf_fabric_close(&p->home);
     free(p);
     free(out);
+}
+
+static void each_of_its_own(void)
+{
+    count_each(conf_pair_open((struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT,
+                                                 .no_cntrs = true,
+                                                 .prepare = all_apart}));
+}
+
+/* Sandia OpenSHMEM binds counters to an endpoint that is enabled; here to one with connections. */
+static void bound_late(void)
+{
+    struct conf_pair *p = conf_pair_open(
+        (struct conf_want){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT, .no_cntrs = true});
+    char out = 1, in = 0;
+
+    for (int i = 0; i < 2; i++) {
+        struct conf_ep *from = i ? &p->b : &p->a, *to = i ? &p->a : &p->b;
+
+        conf_post(p, fi_recv(to->ep, &in, 1, NULL, FI_ADDR_UNSPEC, &in));
+        conf_post(p, fi_send(from->ep, &out, 1, NULL, from->peer, &out));
+        conf_check(!conf_wait(p, to, &in).err && !conf_wait(p, from, &out).err, "fi_send");
+    }
+    conf_check(fi_ep_bind(p->a.ep, &p->a.av->fid, 0) < 0, "a second address vector");
+    all_apart(&p->a);
+    all_apart(&p->b);
+    conf_check(fi_ep_bind(p->a.ep, &each[0][0]->fid, FI_SEND) < 0, "a second counter of sends");
+    count_each(p);
 }
 
 /* Errors are counted apart. */
@@ -456,6 +480,7 @@ static void waits(void)
 const struct conf_case conf_cntr_cases[] = {
     {"cntr: remote reads and writes", every_kind},
     {"cntr: each kind in one of its own", each_of_its_own},
+    {"cntr: each kind, bound after fi_enable", bound_late},
     {"cntr: messages are no accesses of memory", messages_are_no_accesses},
     {"cntr: of one region", of_a_region},
     {"cntr: of several ranges of a region", of_several_ranges},

@@ -253,6 +253,7 @@ static void accesses(const struct orders *of, uint64_t order)
 {
     struct scene s;
 
+    conf_need("DELIVERY_COMPLETE");
     scene_open(&s, order, FI_DELIVERY_COMPLETE);
     for (int first = RMA; first < KINDS; first++)
         for (int second = RMA; second < KINDS; second++)
@@ -390,8 +391,8 @@ static void become(struct scene *s, const volatile uint64_t *word, uint64_t valu
     }
 }
 
-/* Of a large one only the header is in order (decision 0122): when the access is done, the message
- * waits for its receive. */
+/* Of a large one only the header is in order (docs/decisions/order.md): when the access is done,
+ * the message waits for its receive. */
 static void access_behind_large(struct scene *s, enum kind kind)
 {
     uint64_t *access = s->local[0], *out = s->local[1], *in = s->local[2];
@@ -429,6 +430,7 @@ static void with_messages(uint64_t order)
 
     if (!(conf_offers->msg_order & order))
         return;
+    conf_need("DELIVERY_COMPLETE");
     scene_open(&s, order, FI_DELIVERY_COMPLETE);
     for (int kind = RMA; kind < KINDS; kind++) {
         if (!s.largest[kind])
@@ -485,7 +487,7 @@ static void messages_behind_messages(void)
 
             conf_check(!seen.err && seen.len == sizes[i % 6] &&
                            conf_holds(in + i * LARGE, seen.len, (unsigned)i),
-                       "receive %zu: %zu B", i, seen.len);
+                       "receive %zu: %zu B", i, (size_t)seen.len);
         }
         for (size_t i = 0; i < COUNT; i++)
             ends(&s, s.local[i], "fi_tsend");

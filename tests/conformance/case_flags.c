@@ -104,6 +104,7 @@ static ssize_t send_to(struct conf_ep *from, fi_addr_t to, void *local, uint64_t
 static void not_before_it_is_there(void)
 {
     static const uint64_t levels[] = {0, FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE};
+    conf_need("DELIVERY_COMPLETE");
     struct conf_pair *p[] = {conf_pair_open((struct conf_want){0}),
                              conf_pair_open((struct conf_want){0})};
     struct conf_ep *from = &p[0]->a, *at = &p[1]->b;
@@ -351,8 +352,8 @@ static void rma_pieces(void)
 /* CQ data with writes, injected too: one completion at the target for each, in order. */
 static void rma_data(void)
 {
-    struct conf_pair *p =
-        conf_pair_open((struct conf_want){.caps = FI_MSG | FI_RMA | FI_RMA_EVENT});
+    uint64_t events = conf_offers->caps & FI_RMA_EVENT;
+    struct conf_pair *p = conf_pair_open((struct conf_want){.caps = FI_MSG | FI_RMA | events});
     struct conf_region region;
     uint64_t next = 0, word = 5;
 

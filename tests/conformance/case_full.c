@@ -96,6 +96,7 @@ static void sizes_unexpected(void)
 
 static void sizes_rma(void)
 {
+    conf_need("DELIVERY_COMPLETE");
     struct conf_pair *p = conf_pair_open((struct conf_want){.op_flags = FI_DELIVERY_COMPLETE});
     char *local = malloc(LARGEST + 1);
     size_t sizes[64], count = thresholds(p, sizes);
@@ -194,6 +195,60 @@ static void full_queue(void)
 
 /* What is full refuses again and again; a lower that is short of something for a moment does not.
  */
+static ssize_t send_unless_full(struct conf_pair *p, char *buf, size_t size, bool tagged)
+{
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int tries = 0; rc == -FI_EAGAIN && tries < CONF_TRIES; tries++)
+        rc = tagged ? fi_tsend(p->a.ep, buf, size, NULL, p->a.peer, 1, buf)
+                    : fi_send(p->a.ep, buf, size, NULL, p->a.peer, buf);
+    return rc;
+}
+
+/* As many sends as tx_attr->size says are accepted, while the receiver does not look. */
+static void as_promised_of(size_t size, bool tagged)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){.tx_size = 256});
+    unsigned promised = (unsigned)p->home.info->tx_attr->size;
+    char *out = malloc((size_t)promised * size), *in = malloc(size);
+    ssize_t rc = 0;
+
+    conf_check(promised >= 256 && out && in, "tx_attr->size is %u", promised);
+    /* The connection is made first. */
+    conf_post(p, fi_send(p->a.ep, out, 0, NULL, p->a.peer, &p->a));
+    conf_post(p, fi_recv(p->b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, in));
+    conf_wait(p, &p->b, in);
+    conf_wait(p, &p->a, &p->a);
+    for (unsigned i = 0; i < promised; i++) {
+        char *buf = out + (size_t)i * size;
+
+        conf_fill(buf, size, i);
+        rc = send_unless_full(p, buf, size, tagged);
+        conf_check(!rc, "send %u of %u bytes, of %u promised: %s", i, (unsigned)size, promised,
+                   fi_strerror((int)-rc));
+    }
+    for (unsigned i = 0; i < promised; i++) {
+        conf_post(p, tagged ? fi_trecv(p->b.ep, in, size, NULL, FI_ADDR_UNSPEC, 1, 0, in)
+                            : fi_recv(p->b.ep, in, size, NULL, FI_ADDR_UNSPEC, in));
+        conf_check(!conf_wait(p, &p->b, in).err && conf_holds(in, size, i), "message %u", i);
+        conf_check(!conf_wait(p, &p->a, out + (size_t)i * size).err, "send %u", i);
+    }
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+    free(out);
+    free(in);
+}
+
+static void as_promised(void)
+{
+    conf_need("all_sends");
+    as_promised_of(8, true);
+    as_promised_of(400, false);
+    as_promised_of(20000, true);
+    as_promised_of(100000, false);
+}
+
+/* The same of receives. */
 static ssize_t receive_unless_full(struct conf_pair *p, uint32_t *word)
 {
     ssize_t rc = -FI_EAGAIN;
@@ -357,6 +412,7 @@ const struct conf_case conf_full_cases[] = {
     {"full: the same sizes, unexpected", sizes_unexpected},
     {"full: the same sizes, written and read", sizes_rma},
     {"full: a full queue says so, then all arrives in order", full_queue},
+    {"full: as many sends as are promised", as_promised},
     {"full: receives until the queue is full", full_of_receives},
     {"full: completions that nobody reads", unread_completions},
     {"full: an unexpected flood, received backwards", flood_backwards},

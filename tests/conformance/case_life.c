@@ -70,13 +70,12 @@ static void close_with_work(void)
     free(in);
 }
 
+/* What the first message opens for the process stays. */
 static void opens_leak_nothing(void)
 {
-    int before, after;
+    int before = 0, after;
 
-    conf_pair_close(conf_pair_open((struct conf_want){0}));
-    before = open_fds();
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 21; i++) {
         struct conf_pair *p = conf_pair_open((struct conf_want){.wait = FI_WAIT_FD});
         char in, out = 'x';
 
@@ -84,6 +83,8 @@ static void opens_leak_nothing(void)
         conf_post(p, fi_send(p->a.ep, &out, 1, NULL, p->a.peer, &out));
         conf_wait(p, &p->b, &in);
         conf_pair_close(p);
+        if (!i)
+            before = open_fds();
     }
     after = open_fds();
     conf_check(after <= before, "%d file descriptors became %d", before, after);

@@ -13,7 +13,7 @@ static struct fi_info *hints_of_table(void)
     conf_check(hints != NULL, "no memory");
     hints->caps = conf_offers->caps;
     hints->mode = conf_offers->mode;
-    hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->type = conf_offers->type;
     hints->addr_format = (uint32_t)conf_offers->address;
     hints->domain_attr->mr_mode = (int)conf_offers->mr_mode;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -23,7 +23,7 @@ static struct fi_info *hints_of_table(void)
 /* fi_getinfo as the hints are, which it frees; NULL when nothing comes back. */
 static struct fi_info *ask(struct fi_info *hints)
 {
-    const char *node = conf_offers->address == FI_ADDR_STR ? NULL : "127.0.0.1";
+    const char *node = conf_host();
     struct fi_info *info = NULL;
     int rc = fi_getinfo(FI_VERSION(2, 6), node, NULL, node ? FI_SOURCE : 0, hints, &info);
 
@@ -158,11 +158,11 @@ static void registration_modes(void)
         if (!(conf_offers->mr_asked >> bit & 1))
             continue;
         hints = hints_of_table();
-        hints->domain_attr->mr_mode = 1 << bit;
+        hints->domain_attr->mr_mode |= 1 << bit;
         info = ask(hints);
         conf_check(info != NULL, "mr_mode %#x", 1 << bit);
-        conf_check(!(info->domain_attr->mr_mode & ~(1 << bit)), "mr_mode %#x became %#x", 1 << bit,
-                   (unsigned)info->domain_attr->mr_mode);
+        conf_check(!(info->domain_attr->mr_mode & ~(1 << bit | (int)conf_offers->mr_mode)),
+                   "mr_mode %#x became %#x", 1 << bit, (unsigned)info->domain_attr->mr_mode);
         fi_freeinfo(info);
     }
 }

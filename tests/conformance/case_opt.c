@@ -64,7 +64,8 @@ static void each_option(void)
             memset(value, 0, sizeof value);
             rc = fi_setopt(fid, FI_OPT_ENDPOINT, options[i].option, value, options[i].size);
         }
-        conf_check(!rc || rc == -FI_ENOPROTOOPT || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP,
+        conf_check(!rc || rc == -FI_ENOPROTOOPT || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP ||
+                       rc == -FI_EOPBADSTATE,
                    "%s: fi_setopt: %s", options[i].name, fi_strerror(-rc));
     }
     conf_check(fi_getopt(fid, FI_OPT_ENDPOINT, 4711, &p, &(size_t){8}) == -FI_ENOPROTOOPT,
@@ -93,7 +94,9 @@ static void options_that_are_attributes(void)
                    "inject %d", i);
     }
     value = 777;
-    conf_check(!fi_setopt(&p->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, 8), "set");
+    conf_check(
+        !fi_setopt(&p->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, sizeof value),
+        "set");
     value = 0;
     len = sizeof value;
     conf_check(!fi_getopt(&p->a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len) &&
@@ -105,7 +108,7 @@ static void options_that_are_attributes(void)
 /* ---- What the man page says of each option ---- */
 
 enum demand {
-    READ_ONLY,    /* got, but not set */
+    READ_ONLY,    /* got, but not set once it is enabled */
     READ_MAYBE,   /* the same, or it is not there */
     SET_ONLY,     /* not got; what a setting answers is asked elsewhere */
     NOT_THERE,    /* no option of an endpoint without what it is about */
@@ -147,7 +150,8 @@ static void cannot_be_set(struct fid *fid, int option, const char *name)
 
         value[0] = (unsigned char)i;
         rc = fi_setopt(fid, FI_OPT_ENDPOINT, option, value, sizes[i]);
-        conf_check(rc == -FI_ENOPROTOOPT || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP,
+        conf_check(rc == -FI_ENOPROTOOPT || rc == -FI_EINVAL || rc == -FI_EOPNOTSUPP ||
+                       rc == -FI_EOPBADSTATE,
                    "%s is set: %s", name, fi_strerror(-rc));
     }
 }
@@ -176,10 +180,45 @@ static void demand_met(struct conf_pair *p, size_t i)
         conf_check(value == 12345, "%s: %zu, not what was set", demands[i].name, value);
 }
 
+/* Down, before the endpoint is enabled. */
+static void sizes_are_set_down(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    struct fid_ep *ep;
+    int rc = fi_endpoint(p->home.domain, p->home.info, &ep, NULL);
+
+    conf_check(!rc, "fi_endpoint: %s", fi_strerror(-rc));
+    for (size_t i = 0; i < sizeof demands / sizeof *demands; i++) {
+        int option = demands[i].option;
+        size_t most = 0, value, len = sizeof most;
+
+        if (demands[i].demand != READ_ONLY)
+            continue;
+        rc = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, option, &most, &len);
+        conf_check(!rc, "%s: fi_getopt: %s", demands[i].name, fi_strerror(-rc));
+        value = most / 2;
+        rc = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof value);
+        conf_check(!rc, "%s: fi_setopt: %s", demands[i].name, fi_strerror(-rc));
+        value = 12345;
+        len = sizeof value;
+        rc = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, option, &value, &len);
+        conf_check(!rc && value == most / 2, "%s: %zu, not what was set", demands[i].name, value);
+        value = most + 1;
+        conf_check(most == SIZE_MAX || fi_setopt(&ep->fid, FI_OPT_ENDPOINT, option, &value,
+                                                 sizeof value) == -FI_EINVAL,
+                   "%s is set to more than there is", demands[i].name);
+        conf_check(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, option, &value, 1) == -FI_EINVAL,
+                   "%s: a size of one byte", demands[i].name);
+    }
+    conf_check(!fi_close(&ep->fid), "fi_close");
+    conf_pair_close(p);
+}
+
 /* May it be without? Where there are only sockets it is; where there is nothing else it is not. */
 static void without_shared_memory(struct fid *fid)
 {
-    bool sockets = conf_offers->known && !offers_lacks(conf_offers, "sockets");
+    bool sockets = conf_offers->known &&
+                   (!offers_lacks(conf_offers, "sockets") || (conf_offers->caps & FI_REMOTE_COMM));
     int rc, name = FI_OPT_SHARED_MEMORY_PERMITTED;
 
     rc = fi_setopt(fid, FI_OPT_ENDPOINT, name, &(bool){false}, sizeof(bool));
@@ -247,6 +286,7 @@ static void device_memory(void)
         .mr_iov = &iov, .iov_count = 1, .access = FI_REMOTE_WRITE, .iface = FI_HMEM_CUDA};
     struct fi_info *info = NULL;
     struct fid_mr *mr;
+    bool chosen; /* keys, by the provider */
     int rc;
 
     conf_check(
@@ -262,11 +302,18 @@ static void device_memory(void)
     attr.iface = FI_HMEM_SYSTEM;
     attr.requested_key = 99;
     rc = fi_mr_regattr(p->home.domain, &attr, 0, &mr);
-    conf_check(!rc && fi_mr_key(mr) == 99, "plain memory: %s", fi_strerror(-rc));
-    rc = fi_mr_regattr(p->home.domain, &attr, 0, &(struct fid_mr *){NULL});
+    chosen = p->home.info->domain_attr->mr_mode & FI_MR_PROV_KEY;
+    conf_check(!rc && (chosen || fi_mr_key(mr) == 99), "plain memory: %s", fi_strerror(-rc));
+    rc = chosen ? -FI_ENOKEY : fi_mr_regattr(p->home.domain, &attr, 0, &(struct fid_mr *){NULL});
     conf_check(rc == -FI_ENOKEY, "the same key twice: %s", fi_strerror(-rc));
     conf_check(!fi_close(&mr->fid), "fi_close");
     conf_pair_close(p);
+}
+
+/* The remote address of a region that starts there. */
+static uint64_t base_of(const struct conf_pair *p, const void *start)
+{
+    return p->home.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)start : 0;
 }
 
 /* One region of several pieces; offsets run through them. */
@@ -275,15 +322,18 @@ static void region_of_pieces(void)
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char pieces[3][5000], out[15000], in[15000];
     struct iovec iov[3] = {{pieces[2], 5000}, {pieces[0], 5000}, {pieces[1], 5000}};
+    uint64_t base = base_of(p, pieces[2]);
     struct fid_mr *mr;
     int rc;
 
+    if (p->home.info->domain_attr->mr_iov_limit < 3)
+        conf_need("regions_of_pieces");
     rc = fi_mr_regv(p->home.domain, iov, 3, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 55, 0, &mr, NULL);
     conf_check(!rc, "fi_mr_regv: %s", fi_strerror(-rc));
     conf_fill(out, sizeof out, 1);
-    conf_post(p, fi_write(p->a.ep, out, sizeof out, NULL, p->a.peer, 0, fi_mr_key(mr), out));
+    conf_post(p, fi_write(p->a.ep, out, sizeof out, NULL, p->a.peer, base, fi_mr_key(mr), out));
     conf_check(!conf_wait(p, &p->a, out).err, "fi_write");
-    conf_post(p, fi_read(p->a.ep, in, 9000, NULL, p->a.peer, 3000, fi_mr_key(mr), in));
+    conf_post(p, fi_read(p->a.ep, in, 9000, NULL, p->a.peer, base + 3000, fi_mr_key(mr), in));
     conf_check(!conf_wait(p, &p->a, in).err && !memcmp(in, out + 3000, 9000), "fi_read");
     conf_check(!memcmp(pieces[2], out, 5000) && !memcmp(pieces[0], out + 5000, 5000) &&
                    !memcmp(pieces[1], out + 10000, 5000),
@@ -295,15 +345,18 @@ static void region_of_pieces(void)
 /* A region that is closed is not reached any more, and one with its key again is. */
 static void closed_region(void)
 {
+    conf_need("DELIVERY_COMPLETE");
     struct conf_pair *p = conf_pair_open((struct conf_want){.op_flags = FI_DELIVERY_COMPLETE});
     char memory[2][64] = {{0}}, out[64];
+    uint64_t key = 0;
     struct fid_mr *mr;
 
     conf_fill(out, 64, 1);
     for (int i = 0; i < 2; i++) {
         conf_check(!fi_mr_reg(p->home.domain, memory[i], 64, FI_REMOTE_WRITE, 0, 66, 0, &mr, NULL),
                    "fi_mr_reg");
-        conf_post(p, fi_write(p->a.ep, out, 64, NULL, p->a.peer, 0, 66, out));
+        key = fi_mr_key(mr);
+        conf_post(p, fi_write(p->a.ep, out, 64, NULL, p->a.peer, base_of(p, memory[i]), key, out));
         conf_check(!conf_wait(p, &p->a, out).err, "fi_write");
         for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !conf_holds(memory[i], 64, 1);) {
             conf_drive_pair(p);
@@ -312,7 +365,7 @@ static void closed_region(void)
         conf_check(!fi_close(&mr->fid), "fi_close");
     }
     memset(memory, 0, sizeof memory);
-    conf_post(p, fi_write(p->a.ep, out, 64, NULL, p->a.peer, 0, 66, out));
+    conf_post(p, fi_write(p->a.ep, out, 64, NULL, p->a.peer, base_of(p, memory[1]), key, out));
     conf_check(conf_wait(p, &p->a, out).err != 0, "a closed region is written");
     conf_check(!memory[0][5] && !memory[1][5], "written through a closed region");
     conf_pair_close(p);
@@ -339,6 +392,7 @@ const struct conf_case conf_opt_cases[] = {
     {"opt: every option works or is not there", each_option},
     {"opt: each as the man page says", as_the_man_page_says},
     {"opt: options that are attributes", options_that_are_attributes},
+    {"opt: sizes are set down", sizes_are_set_down},
     {"opt: an alias with flags of its own", alias},
     {"opt: memory of devices is refused", device_memory},
     {"opt: a region of pieces", region_of_pieces},

@@ -254,6 +254,8 @@ static void come_crash_and_come(void)
  * again, after an error or not. */
 static void returns(void)
 {
+    conf_may_lack("same_address");
+
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     bool texts = conf_offers->address == FI_ADDR_STR;
     struct peer peer = {0};

@@ -85,6 +85,7 @@ static void write_data(void)
 /* What the write asked for has happened at the target when its completion is there. */
 static void delivery_complete(void)
 {
+    conf_need("DELIVERY_COMPLETE");
     struct conf_pair *p = conf_pair_open((struct conf_want){.op_flags = FI_DELIVERY_COMPLETE});
     char local[4096];
     struct conf_region t;

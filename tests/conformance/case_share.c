@@ -190,9 +190,28 @@ static void shared_posts(void)
     close_sharers(s, &home);
 }
 
+/* To an endpoint that is enabled, and not opened for one: Sandia OpenSHMEM does so,
+ * and closes it first. */
+static void bound_late(void)
+{
+    struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    struct fid_stx *stx;
+    char out = 1, in = 0;
+
+    must("fi_stx_context", fi_stx_context(p->home.domain, p->home.info->tx_attr, &stx, NULL));
+    must("bind stx", fi_ep_bind(p->a.ep, &stx->fid, 0));
+    conf_post(p, fi_recv(p->b.ep, &in, 1, NULL, FI_ADDR_UNSPEC, &in));
+    conf_post(p, fi_send(p->a.ep, &out, 1, NULL, p->a.peer, &out));
+    conf_check(!conf_wait(p, &p->b, &in).err && in == 1, "fi_recv");
+    conf_check(!conf_wait(p, &p->a, &out).err, "fi_send");
+    must("fi_close(stx)", fi_close(&stx->fid));
+    conf_pair_close(p);
+}
+
 const struct conf_case conf_share_cases[] = {
     {"share: one context receives for all", shared_receives},
     {"share: what comes early waits for all", shared_unexpected},
     {"share: receives are posted on the context", shared_posts},
+    {"share: a transmit context bound after fi_enable", bound_late},
     {NULL, NULL},
 };

@@ -8,9 +8,28 @@
 #include <unistd.h>
 
 /* Where the endpoints are: on the loopback interface, if the stack is one of hosts. */
-static const char *conf_host(void)
+const char *conf_host(void)
 {
-    return conf_offers->address == FI_ADDR_STR ? NULL : "127.0.0.1";
+    const char *told = getenv("CONF_ADDRESS");
+
+    return conf_offers->address == FI_ADDR_STR ? NULL : told ? told : "127.0.0.1";
+}
+
+/* Messages, and nothing of memory or order. */
+static bool only_messages(void)
+{
+    return conf_offers->kind == OFFERS_DGRAM || conf_offers->kind == OFFERS_PACKETS;
+}
+
+/* What a case means that says nothing. */
+static uint64_t usual_caps(void)
+{
+    switch (conf_offers->kind) {
+    case OFFERS_DGRAM:
+    case OFFERS_PACKETS: return FI_MSG;
+    case OFFERS_MSG: return FI_MSG | FI_RMA;
+    default: return FI_MSG | FI_TAGGED | FI_RMA;
+    }
 }
 
 int conf_getinfo(const struct conf_want *want, struct fi_info **info)
@@ -20,14 +39,14 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     int rc;
 
     conf_check(hints != NULL, "no memory");
-    hints->caps = want->caps ? want->caps : FI_MSG | FI_TAGGED | FI_RMA;
+    hints->caps = want->caps ? want->caps : usual_caps();
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->type = conf_offers->type;
     hints->domain_attr->threading = want->threading ? want->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->mr_mode = want->mr_mode;
+    hints->domain_attr->mr_mode = want->mr_mode | (int)conf_offers->mr_mode;
     hints->domain_attr->av_type = want->av_type;
     hints->tx_attr->op_flags = want->op_flags;
     hints->tx_attr->size = want->tx_size;
@@ -35,7 +54,7 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     hints->ep_attr->tx_ctx_cnt = want->tx_ctx_cnt;
     hints->ep_attr->rx_ctx_cnt = want->rx_ctx_cnt;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order =
-        want->msg_order ? want->msg_order : FI_ORDER_SAS;
+        want->msg_order || only_messages() ? want->msg_order : FI_ORDER_SAS;
     hints->tx_attr->comp_order = hints->rx_attr->comp_order = want->comp_order;
     node = want->node ? want->node : conf_host();
     rc = fi_getinfo(want->version ? want->version : FI_VERSION(1, 15), node, want->service,
@@ -51,6 +70,8 @@ static void must(const char *call, ssize_t rc)
 
 void conf_fabric_open(struct conf_fabric *home, const struct conf_want *want)
 {
+    if (want->caps & FI_RMA_EVENT)
+        conf_need("RMA_EVENT");
     must("fi_getinfo", conf_getinfo(want, &home->info));
     must("fi_fabric", fi_fabric(home->info->fabric_attr, &home->fabric, NULL));
     must("fi_domain", fi_domain(home->fabric, home->info, &home->domain, NULL));
@@ -90,14 +111,18 @@ void conf_ep_open(struct conf_ep *end, struct conf_fabric *home, const struct co
     must("fi_cq_open", fi_cq_open(home->domain, &cq, &end->rx, &end->rx));
     must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->sent, &end->sent));
     must("fi_cntr_open", fi_cntr_open(home->domain, &cntr, &end->received, &end->received));
-    must("fi_av_open", fi_av_open(home->domain, &av, &end->av, NULL));
+    end->av = NULL;
+    if (conf_offers->type != FI_EP_MSG)
+        must("fi_av_open", fi_av_open(home->domain, &av, &end->av, NULL));
     must("bind tx", fi_ep_bind(end->ep, &end->tx->fid, FI_TRANSMIT | want->cq_flags));
     must("bind rx", fi_ep_bind(end->ep, &end->rx->fid, FI_RECV | want->cq_flags));
     if (!want->no_cntrs) {
-        must("bind sent", fi_ep_bind(end->ep, &end->sent->fid, FI_SEND | FI_WRITE | FI_READ));
+        must("bind sent", fi_ep_bind(end->ep, &end->sent->fid,
+                                     only_messages() ? FI_SEND : FI_SEND | FI_WRITE | FI_READ));
         must("bind received", fi_ep_bind(end->ep, &end->received->fid, FI_RECV));
     }
-    must("bind av", fi_ep_bind(end->ep, &end->av->fid, 0));
+    if (end->av)
+        must("bind av", fi_ep_bind(end->ep, &end->av->fid, 0));
     if (want->prepare)
         want->prepare(end);
     must("fi_enable", fi_enable(end->ep));
@@ -110,7 +135,8 @@ void conf_ep_close(struct conf_ep *end)
     must("fi_close(rx)", fi_close(&end->rx->fid));
     must("fi_close(sent)", fi_close(&end->sent->fid));
     must("fi_close(received)", fi_close(&end->received->fid));
-    must("fi_close(av)", fi_close(&end->av->fid));
+    if (end->av)
+        must("fi_close(av)", fi_close(&end->av->fid));
     if (end->set)
         must("fi_close(set)", fi_close(&end->set->fid));
 }

@@ -11,6 +11,9 @@
  *       --long      the cases that take seconds or gigabytes, instead of the others
  *       --fail, --sweep   cases while calls of the library fail: faults.h
  *       --any       a stack that the table of offers does not know: each case is tried
+ *
+ * A stack runs the groups of each endpoint type that it has a table for. CONF_ADDRESS in the
+ * environment is where the endpoints are, instead of 127.0.0.1.
  */
 #ifndef WEFT_CONF_H
 #define WEFT_CONF_H
@@ -54,7 +57,7 @@ struct conf_ep;
 
 /* What a case may choose before it opens; zero is the usual. */
 struct conf_want {
-    uint64_t caps;               /* 0: FI_MSG | FI_TAGGED | FI_RMA */
+    uint64_t caps;               /* 0: FI_MSG | FI_TAGGED | FI_RMA; FI_MSG of datagrams */
     enum fi_threading threading; /* 0: FI_THREAD_DOMAIN */
     enum fi_progress progress;   /* 0: manual */
     enum fi_wait_obj wait;       /* of the CQs; 0: none */
@@ -105,6 +108,8 @@ struct conf_pair {
 };
 
 extern const char *conf_spec;
+/* The address of the endpoints; NULL for stacks of one node. */
+const char *conf_host(void);
 extern const struct offers *conf_offers;
 
 /* 0, or the negative error of fi_getinfo. */
@@ -174,6 +179,8 @@ _Noreturn void conf_fail(const char *file, int line, const char *fmt, ...)
  * word of `has` and `lacks`. Ends the case as not offered, if the table of offers says that the
  * stack lacks it; where the table grants it, the case goes on, and fails if it is not there. */
 void conf_need(const char *word);
+/* The same for a word that almost all stacks have: those that do not say that they lack it. */
+void conf_may_lack(const char *word);
 /* Does the table say `has strict_completions`: order is kept whether or not a case asks for it? */
 bool conf_strict(void);
 /* Ends the case as skipped, with the reason: the machine has not what it takes. Only of the cases
@@ -192,8 +199,11 @@ struct conf_case {
 /* Each file of cases ends with one of these, NULL-terminated. */
 #define GROUP(name) extern const struct conf_case conf_##name##_cases[];
 #include "groups.inc"
-GROUP(proc) /* --processes */
-GROUP(long) /* --long */
+GROUP(proc)      /* --processes */
+GROUP(long)      /* --long */
+GROUP(connected) /* of FI_EP_MSG */
+GROUP(dgram)     /* of FI_EP_DGRAM and reliable packets */
+GROUP(packets)   /* of reliable packets */
 #undef GROUP
 
 #endif

@@ -269,10 +269,14 @@ static bool fits(const struct op *op, struct fid_cq *cq, uint64_t flags)
     return op->receives;
 }
 
+/* A message that fails on its way into a multi-receive buffer, with its connection, does not take
+ * the buffer from those of other connections. */
 static bool has_room(const struct op *op, int err)
 {
     unsigned silent = err || op->silent < op->errors ? op->silent : op->errors;
 
+    if (op->multi && op->errors)
+        return true;
     return op->ended < op->begun + op->optional + silent;
 }
 
@@ -307,7 +311,7 @@ static void complete(struct fid_cq *cq, const void *context, uint64_t flags, int
     op = owner(context, cq, flags, err, &known, &doubt);
     if (!op && known) {
         is_wrong("one completion too many of", context, err);
-    } else if (op && !(op->multi && !err && !(flags & FI_MULTI_RECV))) {
+    } else if (op && !(op->multi && (op->errors || (!err && !(flags & FI_MULTI_RECV))))) {
         op->ended++;
         op->errors += err != 0;
         op->doubt += doubt;

@@ -29,11 +29,24 @@ static const struct conf_case *const groups[] = {
 #undef GROUP
 static const struct conf_case *const proc_groups[] = {conf_proc_cases, NULL};
 static const struct conf_case *const long_groups[] = {conf_long_cases, NULL};
+/* Of endpoint types that have fewer: each block of the table names its own. */
+static const struct {
+    const char *name;
+    const struct conf_case *cases;
+} named_groups[] = {{"offer", conf_offer_cases},
+                    {"connected", conf_connected_cases},
+                    {"dgram", conf_dgram_cases},
+                    {"packets", conf_packets_cases}};
+static const struct {
+    enum offers_kind kind;
+    const char *name;
+} types[] = {{OFFERS_MSG, "msg"}, {OFFERS_DGRAM, "dgram"}, {OFFERS_PACKETS, "packets"}};
 static int reason_fd; /* of a case, what it lacks, or the machine */
 
 struct options {
     const char *results, *fail, *sweep;
-    char **only; /* parts of names, each of which some case has; none: all cases */
+    const char *prefix; /* of names: two endpoint types have the group */
+    char **only;        /* parts of names, each of which some case has; none: all cases */
     int only_count;
     bool longer, processes, any;
     int passed, failed, lacking, skipped;
@@ -68,16 +81,24 @@ bool conf_strict(void)
     return false;
 }
 
-void conf_need(const char *word)
+static void end_if_lacking(const char *word, const char *reason)
 {
-    const char *reason = offers_lacks(conf_offers, word);
-
     if (!reason)
         return;
     if (ledger_on)
         faults_lacking();
     dprintf(reason_fd, "%s: %s", word, reason);
     _exit(EXIT_LACKS);
+}
+
+void conf_need(const char *word)
+{
+    end_if_lacking(word, offers_lacks(conf_offers, word));
+}
+
+void conf_may_lack(const char *word)
+{
+    end_if_lacking(word, offers_may_lack(conf_offers, word));
 }
 
 _Noreturn void conf_skip(const char *fmt, ...)
@@ -123,7 +144,7 @@ static int run_process(const struct conf_case *one, const struct options *option
 
 static void run(const struct conf_case *one, struct options *options)
 {
-    char reason[REASON_MAX];
+    char reason[REASON_MAX], name[128];
     const char *verdict = "FAILED";
     int status;
 
@@ -131,7 +152,8 @@ static void run(const struct conf_case *one, struct options *options)
         options->failed += !faults_fail(one);
         return;
     }
-    printf("%-52s", one->name);
+    snprintf(name, sizeof name, "%s%s", options->prefix, one->name);
+    printf("%-52s", name);
     status = run_process(one, options, reason);
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         verdict = "ok";
@@ -150,7 +172,7 @@ static void run(const struct conf_case *one, struct options *options)
         printf(": %s", strsignal(WTERMSIG(status)));
     printf("\n");
     if (options->file)
-        fprintf(options->file, "%s\t%s\t%s\n", one->name, verdict, reason);
+        fprintf(options->file, "%s\t%s\t%s\n", name, verdict, reason);
 }
 
 static const struct conf_case *const *list_of(const struct options *options)
@@ -168,10 +190,43 @@ static bool is_wanted(const struct conf_case *one, const struct options *options
     return !options->only_count;
 }
 
+static void run_named(struct options *options, const char *group)
+{
+    size_t g = 0;
+
+    while (g < sizeof named_groups / sizeof *named_groups && strcmp(named_groups[g].name, group))
+        g++;
+    if (g == sizeof named_groups / sizeof *named_groups) {
+        fprintf(stderr, "%s: there is no group '%s'\n", CONF_OFFERS, group);
+        exit(2);
+    }
+    for (const struct conf_case *one = named_groups[g].cases; one->name; one++)
+        if (is_wanted(one, options))
+            run(one, options);
+}
+
+/* The groups of the other endpoint types that the table has blocks for. */
+static void run_types(struct options *options)
+{
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        char prefix[32];
+
+        conf_offers = offers_read(CONF_OFFERS, conf_spec, types[t].kind);
+        snprintf(prefix, sizeof prefix, "%s ", types[t].name);
+        for (int i = 0; conf_offers->known && conf_offers->groups[i]; i++) {
+            options->prefix = strcmp(conf_offers->groups[i], "offer") ? "" : prefix;
+            run_named(options, conf_offers->groups[i]);
+        }
+    }
+}
+
 static void run_all(struct options *options)
 {
     const struct conf_case *const *list = list_of(options);
 
+    options->prefix = "";
+    if (!conf_offers->known && !options->any)
+        return;
     for (size_t g = 0; list[g]; g++)
         for (const struct conf_case *one = list[g]; one->name; one++)
             if (is_wanted(one, options))
@@ -183,6 +238,10 @@ static bool is_there(const char *part, const struct options *options)
 {
     const struct conf_case *const *list = list_of(options);
 
+    for (size_t g = 0; g < sizeof named_groups / sizeof *named_groups; g++)
+        for (const struct conf_case *one = named_groups[g].cases; one->name; one++)
+            if (strstr(one->name, part))
+                return true;
     for (size_t g = 0; list[g]; g++)
         for (const struct conf_case *one = list[g]; one->name; one++)
             if (strstr(one->name, part))
@@ -243,13 +302,21 @@ static int parse(int argc, char **argv, struct options *options)
                : faults_parse(options->fail ? options->fail : options->sweep, !options->fail);
 }
 
+static bool has_table(void)
+{
+    return offers_read(CONF_OFFERS, conf_spec, OFFERS_RDM)->known ||
+           offers_read(CONF_OFFERS, conf_spec, OFFERS_MSG)->known ||
+           offers_read(CONF_OFFERS, conf_spec, OFFERS_DGRAM)->known ||
+           offers_read(CONF_OFFERS, conf_spec, OFFERS_PACKETS)->known;
+}
+
 int main(int argc, char **argv)
 {
-    struct options options = {0};
+    struct options options = {.prefix = ""};
 
     if (argc > 3 && !strcmp(argv[1], "--peer")) {
         conf_spec = argv[2];
-        conf_offers = offers_read(CONF_OFFERS, conf_spec);
+        conf_offers = offers_read(CONF_OFFERS, conf_spec, OFFERS_RDM);
         peer_main(argc - 3, argv + 3);
     }
     if (parse(argc, argv, &options)) {
@@ -262,8 +329,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < options.only_count; i++)
         if (!is_there(options.only[i], &options))
             return 2;
-    conf_offers = offers_read(CONF_OFFERS, conf_spec);
-    if (!conf_offers->known && !options.any) {
+    conf_offers = offers_read(CONF_OFFERS, conf_spec, OFFERS_RDM);
+    if (!has_table() && !options.any) {
         fprintf(stderr, "%s has no block for '%s'; --any tries each case\n", CONF_OFFERS,
                 conf_spec);
         return 2;
@@ -275,6 +342,8 @@ int main(int argc, char **argv)
     if (options.results)
         open_results(&options);
     run_all(&options);
+    if (!options.processes && !options.longer && !options.fail)
+        run_types(&options);
     if (options.file)
         fclose(options.file);
     printf("%s: %d passed, %d failed, %d not offered", conf_spec, options.passed, options.failed,

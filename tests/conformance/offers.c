@@ -75,11 +75,15 @@ static const struct name addresses[] = {
     {"SOCKADDR_IN", FI_SOCKADDR_IN},
     {"SOCKADDR_IN6", FI_SOCKADDR_IN6},
     {"ADDR_STR", FI_ADDR_STR},
+    {"LNX", 1u << 31 | 0x117e},
     {NULL, 0},
 };
 static const struct name protocols[] = {
-    {"XNET", FI_PROTO_XNET}, {"RXM", FI_PROTO_RXM},       {"RXD", FI_PROTO_RXD},
-    {"SHM", FI_PROTO_SHM},   {"LOOP", 1u << 31 | 0x100b}, {NULL, 0},
+    {"XNET", FI_PROTO_XNET},     {"RXM", FI_PROTO_RXM},
+    {"RXD", FI_PROTO_RXD},       {"SHM", FI_PROTO_SHM},
+    {"LOOP", 1u << 31 | 0x100b}, {"LNX", FI_PROTO_LNX},
+    {"UDP", FI_PROTO_UDP},       {"SOCK_TCP", FI_PROTO_SOCK_TCP},
+    {"ARQ", 1u << 31 | 0x20a7},  {NULL, 0},
 };
 #define SET(text, value)                                                                           \
     {                                                                                              \
@@ -187,10 +191,11 @@ static bool listed(const char *list, const char *text, size_t len)
     return false;
 }
 
-static struct block *find_block(const struct reading *reading, const char *stack)
+static struct block *find_block(const struct reading *reading, const char *stack,
+                                enum offers_kind kind)
 {
     for (struct block *block = reading->blocks; block; block = block->next)
-        if (listed(block->stacks, stack, strlen(stack)))
+        if (block->offers.kind == kind && listed(block->stacks, stack, strlen(stack)))
             return block;
     return NULL;
 }
@@ -210,6 +215,9 @@ static void read_values(struct reading *reading, const struct line *line, char *
             value = strtoull(word, &end, line->names == decimal ? 10 : 16);
             if (*end)
                 wrong(reading, "not a number:", word);
+            /* Sizes of this machine, where "no limit" may be less. */
+            if (line->names == decimal && value > SIZE_MAX)
+                value = SIZE_MAX;
         } else if (!find_name(line->names, word, &value)) {
             wrong(reading, "not a name of this line:", word);
         }
@@ -218,9 +226,9 @@ static void read_values(struct reading *reading, const struct line *line, char *
     memcpy((char *)&reading->current->offers + line->offset, &sum, sizeof sum);
 }
 
-static void read_has(struct reading *reading, char *rest)
+/* `has` and `groups`. */
+static void read_words(struct reading *reading, char *rest, const char **has)
 {
-    const char **has = reading->current->offers.has;
     int count = 0;
 
     for (char *save, *word = strtok_r(rest, BLANKS, &save); word;
@@ -253,15 +261,29 @@ static void twice(const struct reading *reading, const char *stacks)
     char *copy = strdup(stacks);
 
     for (char *save, *one = strtok_r(copy, BLANKS, &save); one; one = strtok_r(NULL, BLANKS, &save))
-        if (find_block(reading, one))
+        if (find_block(reading, one, reading->current->offers.kind))
             wrong(reading, "a second block of", one);
     free(copy);
 }
+
+/* The lines that open a block, and the kind that it is of. */
+static const struct name openings[] = {{"offers", OFFERS_RDM},
+                                       {"offers-msg", OFFERS_MSG},
+                                       {"offers-dgram", OFFERS_DGRAM},
+                                       {"offers-packets", OFFERS_PACKETS},
+                                       {NULL, 0}};
+static const enum fi_ep_type types[OFFERS_KINDS] = {
+    [OFFERS_RDM] = FI_EP_RDM,
+    [OFFERS_MSG] = FI_EP_MSG,
+    [OFFERS_DGRAM] = FI_EP_DGRAM,
+    [OFFERS_PACKETS] = FI_EP_RDM,
+};
 
 static void read_line(struct reading *reading, char *text)
 {
     char *key = text + strspn(text, BLANKS), *rest = key + strcspn(key, BLANKS);
     struct block *from;
+    uint64_t kind;
 
     if (!*key || *key == '#')
         return;
@@ -272,9 +294,11 @@ static void read_line(struct reading *reading, char *text)
         snprintf(reading->through, sizeof reading->through, "%s", rest);
         return;
     }
-    if (!strcmp(key, "offers")) {
-        twice(reading, rest);
+    if (find_name(openings, key, &kind)) {
         reading->current = calloc(1, sizeof *reading->current);
+        reading->current->offers.kind = (enum offers_kind)kind;
+        reading->current->offers.type = types[kind];
+        twice(reading, rest);
         snprintf(reading->current->stacks, sizeof reading->current->stacks, "%s", rest);
         reading->current->next = reading->blocks;
         reading->blocks = reading->current;
@@ -284,7 +308,7 @@ static void read_line(struct reading *reading, char *text)
         wrong(reading, "outside of a block:", key);
     if (!strcmp(key, "like")) {
         rest[strcspn(rest, BLANKS)] = 0;
-        from = find_block(reading, rest);
+        from = find_block(reading, rest, reading->current->offers.kind);
         if (!from)
             wrong(reading, "no block for", rest);
         reading->current->offers = from->offers;
@@ -293,7 +317,11 @@ static void read_line(struct reading *reading, char *text)
         return;
     }
     if (!strcmp(key, "has")) {
-        read_has(reading, rest);
+        read_words(reading, rest, reading->current->offers.has);
+        return;
+    }
+    if (!strcmp(key, "groups")) {
+        read_words(reading, rest, reading->current->offers.groups);
         return;
     }
     if (!strcmp(key, "lacks")) {
@@ -311,58 +339,99 @@ static void read_line(struct reading *reading, char *text)
 
 /* ---- A stack without the parts that it is held through ---- */
 
-/* The length of the item at text, up to a ';' outside of brackets. */
-static size_t item_length(const char *text)
+/* The length of what is at text, up to a separator outside of brackets. */
+static size_t item_length(const char *text, char separator)
 {
     int depth = 0;
     size_t len = 0;
 
-    for (; text[len] && (depth || text[len] != ';'); len++)
+    for (; text[len] && (depth || text[len] != separator); len++)
         depth += (text[len] == '(' || text[len] == '[') - (text[len] == ')' || text[len] == ']');
     return len;
 }
 
-static void strip(const struct reading *reading, const char *stack, char *out, size_t size)
+enum {
+    STACK_MAX = 1024
+};
+
+static void strip(const struct reading *reading, const char *stack, char *out);
+
+/* Each branch of a bracket. Returns the length of what is in out. */
+static size_t strip_bracket(const struct reading *reading, const char *bracket, size_t bracket_len,
+                            char *out, size_t size)
+{
+    char branches[STACK_MAX], branch[STACK_MAX], bare[STACK_MAX];
+    size_t used = 0;
+
+    snprintf(branches, sizeof branches, "%.*s", (int)bracket_len - 2, bracket + 1);
+    for (const char *at = branches; *at;) {
+        size_t len = item_length(at, '+');
+
+        snprintf(branch, sizeof branch, "%.*s", (int)len, at);
+        strip(reading, branch, bare);
+        used += (size_t)snprintf(out + used, size - used, "%c%s", used ? '+' : '[', bare);
+        at += len;
+        at += *at == '+';
+    }
+    return used + (size_t)snprintf(out + used, size - used, "]");
+}
+
+/* out: STACK_MAX bytes. */
+static void strip(const struct reading *reading, const char *stack, char *out)
 {
     size_t used = 0;
 
     out[0] = 0;
-    for (const char *at = stack; *at;) {
-        size_t len = item_length(at), name = strcspn(at, "(;");
+    for (const char *at = stack; *at && strlen(stack) < STACK_MAX;) {
+        size_t len = item_length(at, ';'), name = strcspn(at, "(;");
 
-        if (!listed(reading->through, at, name) && used + len + 2 < size)
-            used +=
-                (size_t)snprintf(out + used, size - used, "%s%.*s", used ? ";" : "", (int)len, at);
+        if (!listed(reading->through, at, name)) {
+            used += (size_t)snprintf(out + used, STACK_MAX - used, "%s", used ? ";" : "");
+            used += *at == '['
+                        ? strip_bracket(reading, at, len, out + used, STACK_MAX - used)
+                        : (size_t)snprintf(out + used, STACK_MAX - used, "%.*s", (int)len, at);
+        }
         at += len;
         at += *at == ';';
     }
 }
 
-const struct offers *offers_read(const char *path, const char *stack)
+static void read_file(struct reading *reading, const char *path)
 {
-    static const struct offers none;
-    static struct reading reading; /* its blocks stay */
-    char line[2048], bare[1024];
     FILE *file = fopen(path, "r");
-    struct block *block;
+    char line[2048];
 
     if (!file) {
         perror(path);
         exit(2);
     }
-    reading.path = path;
+    reading->path = path;
     while (fgets(line, sizeof line, file)) {
-        reading.line++;
-        read_line(&reading, line);
+        reading->line++;
+        read_line(reading, line);
     }
     fclose(file);
-    block = find_block(&reading, stack);
+}
+
+const struct offers *offers_read(const char *path, const char *stack, enum offers_kind kind)
+{
+    static struct offers none[OFFERS_KINDS];
+    static struct reading reading; /* its blocks stay */
+    struct block *block;
+    char bare[STACK_MAX];
+
+    if (!reading.path)
+        read_file(&reading, path);
+    block = find_block(&reading, stack, kind);
     if (!block) {
-        strip(&reading, stack, bare, sizeof bare);
-        block = find_block(&reading, bare);
+        strip(&reading, stack, bare);
+        block = find_block(&reading, bare, kind);
     }
-    if (!block)
-        return &none;
+    if (!block) {
+        none[kind].kind = kind;
+        none[kind].type = types[kind];
+        return &none[kind];
+    }
     block->offers.known = true;
     return &block->offers;
 }
@@ -374,13 +443,24 @@ uint64_t offers_cap(const char *name)
     return find_name(caps, name, &bit) ? bit : 0;
 }
 
+const char *offers_may_lack(const struct offers *offers, const char *word)
+{
+    for (int i = 0; offers->lacks[i].word; i++)
+        if (!strcmp(offers->lacks[i].word, word))
+            return offers->lacks[i].reason;
+    return NULL;
+}
+
 const char *offers_lacks(const struct offers *offers, const char *word)
 {
     uint64_t bit;
 
-    for (int i = 0; offers->lacks[i].word; i++)
-        if (!strcmp(offers->lacks[i].word, word))
-            return offers->lacks[i].reason;
+#ifndef __SIZEOF_INT128__
+    if (!strcmp(word, "wide_integers"))
+        return "the compiler has no integers of 128 bits";
+#endif
+    if (offers_may_lack(offers, word))
+        return offers_may_lack(offers, word);
     for (int i = 0; offers->has[i]; i++)
         if (!strcmp(offers->has[i], word))
             return NULL;

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "again.h"
+
 enum {
     RECEIVES_MAX = 64
 };
@@ -37,7 +39,8 @@ struct peer peer_start(const struct peer *at)
     conf_check(peer.pid >= 0, "fork");
     if (peer.pid == 0) {
         close(ends[0]);
-        execl("/proc/self/exe", "conformance", "--peer", conf_spec, fd, where, (char *)NULL);
+        exec_again(
+            (char *[]){"conformance", "--peer", (char *)(uintptr_t)conf_spec, fd, where, NULL});
         _exit(127);
     }
     close(ends[1]);

@@ -59,7 +59,7 @@ enum phase {
 struct board {
     _Atomic int phase;
     _Atomic unsigned drained, reached; /* workers */
-    _Atomic unsigned long sent, failed, received, reopened, read, added;
+    _Atomic unsigned long sent, failed, received, strays, reopened, read, added;
     struct {
         _Atomic unsigned generation;
         char address[256];
@@ -69,6 +69,8 @@ struct board {
 
 struct header {
     uint32_t from, generation, sequence, size;
+    uint32_t to, to_generation; /* whom the sender means */
+    uint64_t address;           /* hash of where it was sent */
 };
 
 struct op {
@@ -96,6 +98,7 @@ struct place {
 
 struct end {
     unsigned slot, generation;
+    uint64_t address; /* hash */
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
@@ -105,6 +108,7 @@ struct end {
     struct place places[ENDS];
     fi_addr_t addr[ENDS];
     unsigned known[ENDS], next[ENDS]; /* generation inserted, sequence to send */
+    uint64_t hash[ENDS];              /* of the address inserted */
     struct {
         struct {
             uint32_t generation, sequence, number;
@@ -194,6 +198,20 @@ static void in_order(struct end *end, const struct header *header, uint32_t numb
     ++*count;
 }
 
+/* Was the message meant for a former endpoint? The kernel may give a closed endpoint's port to the
+ * next one, which then receives what was on its way, as with any sockets. It must have been sent to
+ * that very address. */
+static bool stray(const struct end *end, const struct header *header)
+{
+    if (header->to == end->slot && header->to_generation == end->generation)
+        return false;
+    CHECK(header->address == end->address,
+          "message %u of %u to %u (generation %u) reaches %u (generation %u) at another address",
+          header->sequence, header->from, header->to, header->to_generation, end->slot,
+          end->generation);
+    return true;
+}
+
 static void take_message(struct end *end, const char *buffer, size_t len, uint32_t number)
 {
     struct header header;
@@ -204,6 +222,10 @@ static void take_message(struct end *end, const char *buffer, size_t len, uint32
           header.size, len);
     for (size_t i = sizeof header; i < len; i++)
         CHECK((unsigned char)buffer[i] == pattern(&header, i), "byte %zu of %zu", i, len);
+    if (stray(end, &header)) {
+        atomic_fetch_add(&board->strays, 1);
+        return;
+    }
     in_order(end, &header, number);
     atomic_fetch_add(&board->received, 1);
 }
@@ -245,12 +267,22 @@ static void open_memory(struct end *end, struct fid_domain *domain)
           "fi_mr_reg");
 }
 
+static uint64_t hash(const char *address, size_t len)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < len; i++)
+        sum = sum * 1099511628211U + (unsigned char)address[i];
+    return sum;
+}
+
 static void announce(struct end *end)
 {
     char address[256] = {0};
     size_t len = sizeof address;
 
     CHECK(!fi_getname(&end->ep->fid, address, &len), "fi_getname");
+    end->address = hash(address, len);
     atomic_fetch_or(&board->at[end->slot].generation, 1U);
     memcpy(board->at[end->slot].address, address, sizeof address);
     board->at[end->slot].len = len;
@@ -311,6 +343,7 @@ static bool look_up(struct end *end, unsigned slot)
         CHECK(!fi_av_remove(end->av, &end->addr[slot], 1, 0), "fi_av_remove");
     CHECK(fi_av_insert(end->av, address, 1, &end->addr[slot], 0, NULL) == 1, "fi_av_insert");
     end->known[slot] = generation;
+    end->hash[slot] = hash(address, board->at[slot].len);
     end->next[slot] = 1;
     end->places[slot] = (struct place){0};
     return true;
@@ -318,7 +351,7 @@ static bool look_up(struct end *end, unsigned slot)
 
 static void send_to(struct end *end, unsigned slot, size_t size, bool last)
 {
-    struct header header = {end->slot, end->generation, 0, (uint32_t)size};
+    struct header header = {.from = end->slot, .generation = end->generation, .to = slot};
     struct op *op = end->sends;
     ssize_t rc;
 
@@ -327,6 +360,9 @@ static void send_to(struct end *end, unsigned slot, size_t size, bool last)
     if (op == end->sends + SENDS || !look_up(end, slot))
         return;
     header.sequence = end->next[slot];
+    header.size = (uint32_t)size;
+    header.to_generation = end->known[slot];
+    header.address = end->hash[slot];
     make_message(op->buffer, &header);
     rc = fi_tsend(end->ep, op->buffer, size, NULL, end->addr[slot], last ? LAST_TAG : 1, op);
     CHECK(!rc || rc == -FI_EAGAIN, "fi_tsend: %s", fi_strerror((int)-rc));
@@ -354,7 +390,11 @@ static ssize_t post_access(struct end *end, struct op *op, size_t size)
     struct place *place = &end->places[op->to];
     uint64_t at = (end->slot * PARTS + end->generation / 2 % PARTS) * sizeof(struct part);
     uint64_t block = at + offsetof(struct part, block), key = key_of(op->to, op->number);
-    struct header header = {end->slot, end->generation, place->sequence + 1, (uint32_t)size};
+    struct header header = {.from = end->slot,
+                            .generation = end->generation,
+                            .sequence = place->sequence + 1,
+                            .size = (uint32_t)size,
+                            .to = op->to};
 
     switch (op->kind) {
     case FI_WRITE:
@@ -442,7 +482,7 @@ static void completed(struct end *end, const struct fi_cq_tagged_entry *entry, i
 
         take_message(end, op->buffer, entry->len, op->number);
         memcpy(&header, op->buffer, sizeof header);
-        if (entry->tag == LAST_TAG)
+        if (entry->tag == LAST_TAG && !stray(end, &header))
             end->heard[header.from] = true;
     }
 }
@@ -567,7 +607,7 @@ static _Noreturn void work(unsigned first, unsigned state)
         end_open(&ends[i], first + i, domain, info);
     while (atomic_load(&board->phase) == PHASE_RUN) {
         struct end *end = &ends[pick(&state, EACH)];
-        size_t size = sizeof(struct header) + pick(&state, pick(&state, 8) ? 3000 : LARGEST - 16);
+        size_t size = sizeof(struct header) + pick(&state, pick(&state, 8) ? 3000 : LARGEST - 64);
 
         send_to(end, pick(&state, ENDS), size, false);
         size = sizeof(struct header) + pick(&state, BLOCK - (unsigned)sizeof(struct header));
@@ -705,9 +745,9 @@ int main(int argc, char **argv)
     atomic_store(&board->phase, PHASE_END);
     wait_for_ends();
     printf(
-        "%s: %lu sends, %lu received, %lu blocks written and read, %lu additions, %lu operations "
-        "failed, %u kills, %lu endpoints reopened\n",
-        spec, board->sent, board->received, board->read, board->added, board->failed, kills,
-        board->reopened);
+        "%s: %lu sends, %lu received, %lu strays, %lu blocks written and read, %lu additions, %lu "
+        "operations failed, %u kills, %lu endpoints reopened\n",
+        spec, board->sent, board->received, board->strays, board->read, board->added, board->failed,
+        kills, board->reopened);
     return 0;
 }

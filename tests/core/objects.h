@@ -3,8 +3,8 @@
 #ifndef WEFT_TESTS_CORE_OBJECTS_H
 #define WEFT_TESTS_CORE_OBJECTS_H
 
-#include "core/abi.h"
-#include "core/fid.h"
+#include "core/base/fid.h"
+#include "core/info/abi.h"
 
 struct bare {
     struct fabric fabric;

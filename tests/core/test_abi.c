@@ -10,8 +10,8 @@
 
 #include <rdma/fi_eq.h>
 
-#include "core/abi.h"
-#include "core/info.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
 
 #include "../abi/old_layouts.h"
 
@@ -55,9 +55,19 @@ static void import_keeps_absent_attrs_absent(void **state)
 
 static void entry_sizes_are_those_of_the_headers(void **state)
 {
+#if UINTPTR_MAX == UINT64_MAX
     static const size_t cq[] = {72, 80, 80, 80, 88, 88, 88};
     static const size_t eq[] = {40, 48, 48, 48, 48, 48, 48};
     static const size_t mr[] = {48, 64, 64, 80, 88, 112, 112};
+#elif defined(__i386__) /* numbers of 64 bits lie at multiples of 4 */
+    static const size_t cq[] = {52, 56, 56, 56, 64, 64, 64};
+    static const size_t eq[] = {28, 32, 32, 32, 32, 32, 32};
+    static const size_t mr[] = {36, 44, 44, 56, 60, 72, 72};
+#else
+    static const size_t cq[LEVELS], eq[LEVELS], mr[LEVELS];
+
+    skip();
+#endif
 
     for (enum abi_level level = ABI_1_0; level < LEVELS; level++) {
         assert_int_equal(abi_cq_err_entry_size(level), cq[level]);

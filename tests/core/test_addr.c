@@ -12,7 +12,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
-#include "core/addr.h"
+#include "core/net/addr.h"
 
 /* Valid until the fourth call after it. */
 static const struct sockaddr *parse(const char *text)
@@ -185,5 +185,5 @@ int main(void)
         cmocka_unit_test(failures_say_why),
     };
 
-    return cmocka_run_group_tests_name("core/addr", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("core/net/addr", tests, NULL, NULL);
 }

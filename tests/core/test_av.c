@@ -10,13 +10,14 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
-#include "core/addr.h"
-#include "core/av.h"
-#include "core/av_table.h"
-#include "core/eq.h"
+#include "core/av/av.h"
+#include "core/av/av_table.h"
+#include "core/info/abi.h"
+#include "core/net/addr.h"
+#include "core/queue/eq.h"
 
 /* A domain by hand: nothing of fabrics is needed here. */
 static struct fabric fabric = {.part = "test", .abi = ABI_1_9};
@@ -221,6 +222,57 @@ static void either_family_and_strings(void **state)
     close_av(av);
 }
 
+#define LIKE_TEXT (UINTPTR_MAX > UINT32_MAX ? (uintptr_t)0x504948474000 : (uintptr_t)0x50494000)
+
+/* An array of pointers and texts one behind the other look alike when a text is shorter than a
+ * pointer: what no pointer can be is a text. */
+static void short_texts_are_told_from_pointers(void **state)
+{
+    _Alignas(char *) static const char small[] = "a\0node1\0bcdefg";
+    _Alignas(char *) static const char six[] = "UVWXYZ";
+    struct fid_av *av = open_av(FI_ADDR_STR, 0);
+    char *exact = malloc(3),
+         *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Memory at an address whose bytes could be those of a text, and end as one does. */
+    char *like = mmap((void *)LIKE_TEXT, 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    const char *texts[2] = {"one", "two"};
+    fi_addr_t out[3];
+
+    assert_true(exact && pages != MAP_FAILED);
+    assert_int_equal(fi_av_insert(av, small, 3, out, 0, NULL), 3);
+    assert_string_equal(text_of(av, out[0]), "a");
+    assert_string_equal(text_of(av, out[1]), "node1");
+    assert_string_equal(text_of(av, out[2]), "bcdefg");
+    assert_int_equal(fi_av_insert(av, small + 2, 1, out, 0, NULL), 1);
+    assert_string_equal(text_of(av, out[0]), "node1");
+    assert_int_equal(fi_av_insert(av, six, 1, out, 0, NULL), 1);
+    assert_string_equal(text_of(av, out[0]), "UVWXYZ");
+    memcpy(exact, "hi", 3);
+    assert_int_equal(fi_av_insert(av, exact, 1, out, 0, NULL), 1);
+    assert_string_equal(text_of(av, out[0]), "hi");
+    /* At the end of what is readable. */
+    assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+    memcpy(pages + 4096 - 4, "end", 4);
+    assert_int_equal(fi_av_insert(av, pages + 4096 - 4, 1, out, 0, NULL), 1);
+    assert_string_equal(text_of(av, out[0]), "end");
+    memset(pages + 4096 - 8, 0, 8);
+    memcpy(pages + 4096 - 8, "aligned", 8);
+    assert_int_equal(fi_av_insert(av, pages + 4096 - 8, 1, out, 0, NULL), 1);
+    assert_string_equal(text_of(av, out[0]), "aligned");
+    assert_int_equal(fi_av_insert(av, texts, 2, out, 0, NULL), 2);
+    assert_string_equal(text_of(av, out[1]), "two");
+    if (like != MAP_FAILED) {
+        texts[0] = strcpy(like + 0x546, "pointed");
+        assert_int_equal(fi_av_insert(av, texts, 2, out, 0, NULL), 2);
+        assert_string_equal(text_of(av, out[0]), "pointed");
+        munmap(like, 4096);
+    }
+    free(exact);
+    munmap(pages, 8192);
+    close_av(av);
+}
+
 static void services_and_symmetric_ranges(void **state)
 {
     struct fid_av *av = open_av(FI_SOCKADDR_IN, 0);
@@ -349,12 +401,12 @@ static void events_report_asynchronous_insertion(void **state)
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
     struct fi_eq_err_entry error = {0};
     struct fi_eq_entry entry;
-    struct unit *unit;
+    struct progress *progress;
     struct fid_eq *eq;
     uint32_t event;
 
-    assert_int_equal(unit_create_control("test", &unit), 0);
-    assert_int_equal(eq_open(&fabric, unit, &attr, &eq, NULL), 0);
+    assert_int_equal(progress_create_control("test", &progress), 0);
+    assert_int_equal(eq_open(&fabric, progress, &attr, &eq, NULL), 0);
     assert_int_equal(av->fid.ops->bind(&av->fid, &eq->fid, 0), 0);
     assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
     assert_int_equal(fi_av_insert(av, list, 2, NULL, 0, &list), 0);
@@ -369,7 +421,7 @@ static void events_report_asynchronous_insertion(void **state)
     assert_ptr_equal(entry.fid, &av->fid);
     close_av(av);
     assert_int_equal(fi_close(&eq->fid), 0);
-    unit_release(unit);
+    progress_release(progress);
 }
 
 /* Addresses of a small set come and go; a plain array says what the table must answer. */
@@ -450,6 +502,7 @@ int main(void)
         cmocka_unit_test(an_address_keeps_its_index_and_goes_with_the_last_removal),
         cmocka_unit_test(lookup_truncates_and_tells_the_need),
         cmocka_unit_test(either_family_and_strings),
+        cmocka_unit_test(short_texts_are_told_from_pointers),
         cmocka_unit_test(services_and_symmetric_ranges),
         cmocka_unit_test(user_ids_replace_the_source),
         cmocka_unit_test(what_is_not_supported_is_refused),

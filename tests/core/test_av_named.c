@@ -23,9 +23,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
-#include "core/av.h"
-#include "core/av_journal.h"
+#include "core/av/av.h"
+#include "core/av/av_journal.h"
+#include "core/info/abi.h"
 #include "nomem.h"
 
 /* A domain by hand: nothing of fabrics is needed here. */
@@ -225,25 +225,25 @@ static void driving_a_unit_tells_its_endpoints(void **state)
     fi_addr_t addr;
 
     reader = open_av(name_of("drive"), FI_READ);
-    assert_int_equal(unit_create_control("test", &counts.listener.unit), 0);
+    assert_int_equal(progress_create_control("test", &counts.listener.progress), 0);
     av_attach(of(reader), &counts.listener);
-    assert_int_equal(unit_sleep_ms(counts.listener.unit), -1);
+    assert_int_equal(progress_sleep_ms(counts.listener.progress), -1);
     assert_int_equal(insert(writer, 1, &addr), 1);
     for (int i = 0; i < 20000 && !counts.inserted; i++) {
-        unit_lock(counts.listener.unit);
-        unit_progress(counts.listener.unit);
-        unit_unlock(counts.listener.unit);
+        progress_lock(counts.listener.progress);
+        progress_poll(counts.listener.progress);
+        progress_unlock(counts.listener.progress);
         nanosleep(&step, NULL);
     }
     assert_int_equal(counts.inserted, 1);
     assert_int_equal(fi_av_remove(writer, &addr, 1, 0), 0);
-    unit_lock(counts.listener.unit);
-    assert_int_equal(unit_trywait(counts.listener.unit), -FI_EAGAIN);
-    assert_int_equal(unit_trywait(counts.listener.unit), 0);
-    unit_unlock(counts.listener.unit);
+    progress_lock(counts.listener.progress);
+    assert_int_equal(progress_trywait(counts.listener.progress), -FI_EAGAIN);
+    assert_int_equal(progress_trywait(counts.listener.progress), 0);
+    progress_unlock(counts.listener.progress);
     assert_int_equal(counts.removed, 1);
     av_detach(of(reader), &counts.listener);
-    unit_release(counts.listener.unit);
+    progress_release(counts.listener.progress);
     close_av(reader);
     close_av(writer);
 }
@@ -573,7 +573,7 @@ static void damage_is_noticed(void **state)
     const uint16_t kinds[] = {0, 3, 0xffff}, sizes[] = {0, 8, 15, 17, 600, 0xffff};
     const uint32_t indices[] = {0, 2, ~0u};
 
-    /* Two insertions are 6 units; the reader has had 3 of them. */
+    /* Two insertions are 6 progress domains; the reader has had 3 of them. */
     for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
         one_wrong_change(used, &lengths[i], 4, -1);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

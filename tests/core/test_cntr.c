@@ -12,8 +12,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/cntr.h"
-#include "core/eq.h"
+#include "core/queue/cntr.h"
+#include "core/queue/eq.h"
 #include "tests/core/objects.h"
 
 static struct bare bare;
@@ -35,12 +35,12 @@ static void close_cntr(struct cntr *cntr)
 }
 
 struct ticker {
-    struct unit_source source;
+    struct progress_source source;
     struct cntr *cntr;
     int calls, due, error_due;
 };
 
-static void tick(struct unit_source *source)
+static void tick(struct progress_source *source)
 {
     struct ticker *ticker = object_of(source, struct ticker, source);
 
@@ -51,7 +51,7 @@ static void tick(struct unit_source *source)
         cntr_add_error(ticker->cntr);
 }
 
-static int may_sleep(struct unit_source *source)
+static int may_sleep(struct progress_source *source)
 {
     return 0;
 }
@@ -59,18 +59,18 @@ static int may_sleep(struct unit_source *source)
 static void add_ticker(struct ticker *ticker, struct cntr *cntr)
 {
     *ticker = (struct ticker){.cntr = cntr};
-    ticker->source = (struct unit_source){.progress = tick, .trywait = may_sleep, .fd = -1};
+    ticker->source = (struct progress_source){.poll = tick, .trywait = may_sleep, .fd = -1};
     list_init(&ticker->source.link);
-    unit_lock(cntr->unit);
-    assert_int_equal(unit_attach(cntr->unit, &ticker->source), 0);
-    unit_unlock(cntr->unit);
+    progress_lock(cntr->progress);
+    assert_int_equal(progress_attach(cntr->progress, &ticker->source), 0);
+    progress_unlock(cntr->progress);
 }
 
 static void remove_ticker(struct ticker *ticker)
 {
-    unit_lock(ticker->cntr->unit);
-    unit_detach(ticker->cntr->unit, &ticker->source);
-    unit_unlock(ticker->cntr->unit);
+    progress_lock(ticker->cntr->progress);
+    progress_detach(ticker->cntr->progress, &ticker->source);
+    progress_unlock(ticker->cntr->progress);
 }
 
 static void values_are_set_added_and_read(void **state)
@@ -123,9 +123,9 @@ static void *count_to_a_thousand(void *arg)
     struct cntr *cntr = arg;
 
     for (int i = 0; i < 1000; i++) {
-        unit_lock(cntr->unit);
+        progress_lock(cntr->progress);
         cntr_add_one(cntr);
-        unit_unlock(cntr->unit);
+        progress_unlock(cntr->progress);
     }
     return NULL;
 }
@@ -135,6 +135,20 @@ static void *wait_for_five_hundred(void *arg)
     struct cntr *cntr = arg;
 
     return fi_cntr_wait(&cntr->fid, 500, -1) ? arg : NULL;
+}
+
+static void a_sleeper_signals_nobody_but_others(void **state)
+{
+    struct cntr *cntr = open_cntr(FI_WAIT_FD, false);
+    struct ticker ticker;
+
+    add_ticker(&ticker, cntr);
+    ticker.due = 3;
+    assert_int_equal(fi_cntr_wait(&cntr->fid, 1, -1), 0);
+    assert_int_equal(ticker.calls, 3);
+    assert_int_equal(atomic_load(&cntr->wait.armed), WAIT_IDLE);
+    remove_ticker(&ticker);
+    close_cntr(cntr);
 }
 
 static void sleepers_with_different_thresholds_all_wake(void **state)
@@ -225,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_set_added_and_read),
         cmocka_unit_test(wait_ends_by_value_error_or_timeout),
+        cmocka_unit_test(a_sleeper_signals_nobody_but_others),
         cmocka_unit_test(sleepers_with_different_thresholds_all_wake),
         cmocka_unit_test(trywait_reports_each_change_once),
         cmocka_unit_test(peer_counter_counts_at_its_owner),

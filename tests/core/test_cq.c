@@ -10,17 +10,27 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/cq.h"
-#include "core/eq.h"
+#include "core/queue/cq.h"
+#include "core/queue/eq.h"
 #include "tests/core/objects.h"
 
 static struct bare bare;
+static atomic_uint yields;
+
+/* Takes the place of libc's. */
+int sched_yield(void)
+{
+    yields++;
+    return 0;
+}
 
 static struct cq *open_cq(enum fi_cq_format format, enum fi_wait_obj obj, bool elided)
 {
@@ -41,9 +51,9 @@ static void close_cq(struct cq *cq)
 
 static void put(struct cq *cq, uintptr_t n)
 {
-    unit_lock(cq->unit);
+    progress_lock(cq->progress);
     cq_write(cq, (void *)n, FI_RECV | FI_TAGGED, n + 1, (void *)(n + 2), n + 3, n + 4, n + 5);
-    unit_unlock(cq->unit);
+    progress_unlock(cq->progress);
 }
 
 static void put_error(struct cq *cq, uintptr_t n, int err)
@@ -57,9 +67,9 @@ static void put_error(struct cq *cq, uintptr_t n, int err)
         .src_addr = 9,
     };
 
-    unit_lock(cq->unit);
+    progress_lock(cq->progress);
     cq_write_error(cq, &entry);
-    unit_unlock(cq->unit);
+    progress_unlock(cq->progress);
 }
 
 static void order_survives_growth_and_wraparound(void **state)
@@ -128,6 +138,7 @@ static void reasons_are_the_text(void **state)
     put_error(cq, 1, CQ_ERR_TEXT + FI_ECONNREFUSED);
     put_error(cq, 2, CQ_ERR_TEXT + FI_ECONNREFUSED);
     assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
+    assert_int_equal(error.prov_errno, FI_ECONNREFUSED);
     assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, error.err_data, NULL, 0),
                         "detail");
     assert_string_equal(fi_cq_strerror(&cq->fid, error.prov_errno, NULL, NULL, 0),
@@ -221,13 +232,13 @@ static void err_entry_of_an_old_caller_is_not_overrun(void **state)
 }
 
 struct producer {
-    struct unit_source source;
+    struct progress_source source;
     struct cq *cq;
     int calls, due; /* progress call that produces */
     int events;     /* fd's eventfd was read */
 };
 
-static void produce(struct unit_source *source)
+static void produce(struct progress_source *source)
 {
     struct producer *producer = object_of(source, struct producer, source);
     uint64_t count;
@@ -241,7 +252,7 @@ static void produce(struct unit_source *source)
         cq_write(producer->cq, (void *)98, 0, 0, NULL, 0, 0, 0);
 }
 
-static int may_sleep(struct unit_source *source)
+static int may_sleep(struct progress_source *source)
 {
     return 0;
 }
@@ -249,18 +260,18 @@ static int may_sleep(struct unit_source *source)
 static void add_producer(struct producer *producer, struct cq *cq, int fd)
 {
     *producer = (struct producer){.cq = cq};
-    producer->source = (struct unit_source){.progress = produce, .trywait = may_sleep, .fd = fd};
+    producer->source = (struct progress_source){.poll = produce, .trywait = may_sleep, .fd = fd};
     list_init(&producer->source.link);
-    unit_lock(cq->unit);
-    assert_int_equal(unit_attach(cq->unit, &producer->source), 0);
-    unit_unlock(cq->unit);
+    progress_lock(cq->progress);
+    assert_int_equal(progress_attach(cq->progress, &producer->source), 0);
+    progress_unlock(cq->progress);
 }
 
 static void remove_producer(struct producer *producer)
 {
-    unit_lock(producer->cq->unit);
-    unit_detach(producer->cq->unit, &producer->source);
-    unit_unlock(producer->cq->unit);
+    progress_lock(producer->cq->progress);
+    progress_detach(producer->cq->progress, &producer->source);
+    progress_unlock(producer->cq->progress);
 }
 
 static void reading_drives_only_an_empty_queue(void **state)
@@ -340,6 +351,30 @@ static void wait_fd_shows_work_for_manual_progress(void **state)
     assert_int_equal(poll(&poll_fd, 1, 0), 0);
     remove_producer(&producer);
     close(producer.source.fd);
+    close_cq(cq);
+}
+
+/* A sleeper that takes what it has found itself writes no eventfd for it: looks come before arms.
+ */
+static void a_sleeper_signals_nobody_but_others(void **state)
+{
+    struct cq *cq = open_cq(FI_CQ_FORMAT_CONTEXT, FI_WAIT_FD, false);
+    struct fid *fids[] = {&cq->fid.fid};
+    struct producer producer;
+    struct fi_cq_entry entry;
+
+    add_producer(&producer, cq, -1);
+    producer.due = 3; /* the look after the first sleep */
+    assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
+    assert_int_equal(producer.calls, 3);
+    assert_int_equal(atomic_load(&cq->wait.armed), WAIT_IDLE);
+    remove_producer(&producer);
+    assert_int_equal(fids_trywait(fids, 1), 0); /* an application that sleeps on the fd itself */
+    add_producer(&producer, cq, -1);
+    producer.due = 3;
+    assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
+    assert_int_equal(atomic_load(&cq->wait.armed), WAIT_SIGNALED);
+    remove_producer(&producer);
     close_cq(cq);
 }
 
@@ -501,6 +536,67 @@ static void close_is_refused_while_bound(void **state)
     close_cq(cq);
 }
 
+enum {
+    ALONE = 1000
+};
+
+static void *read_once(void *arg)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_cq_read(arg, &entry, 1), -FI_EAGAIN);
+    return NULL;
+}
+
+/* Reads an empty queue in two threads in turns, then in one; yields of both parts. */
+static void read_in_turns(struct cq *cq, unsigned *ret_turns, unsigned *ret_alone)
+{
+    pthread_t thread;
+
+    yields = 0;
+    read_once(&cq->fid);
+    assert_int_equal(pthread_create(&thread, NULL, read_once, &cq->fid), 0);
+    pthread_join(thread, NULL);
+    read_once(&cq->fid);
+    *ret_turns = yields;
+    for (int i = 0; i < ALONE; i++)
+        read_once(&cq->fid);
+    yields = 0;
+    for (int i = 0; i < ALONE; i++)
+        read_once(&cq->fid);
+    *ret_alone = yields;
+}
+
+static void readers_of_one_queue_offer_each_other_the_core(void **state)
+{
+    struct cq *cq = open_cq(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, false);
+    unsigned turns, alone;
+
+    read_in_turns(cq, &turns, &alone);
+    assert_int_equal(turns, 2); /* not the first, which knew of no other */
+    assert_int_equal(alone, 0);
+    close_cq(cq);
+}
+
+/* It may hold a lock of its own. */
+static void a_caller_that_serializes_keeps_the_core(void **state)
+{
+    struct cq *cq = open_cq(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE, true);
+    unsigned turns, alone;
+
+    read_in_turns(cq, &turns, &alone);
+    assert_int_equal(turns + alone, 0);
+    close_cq(cq);
+    bare_init(&bare, true);
+    bare.domain_attr.control_progress = FI_PROGRESS_MANUAL; /* which has a lock */
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fid_cq *fid;
+    assert_int_equal(cq_open(&bare.domain, &attr, &fid, NULL), 0);
+    read_in_turns(object_of(fid, struct cq, fid), &turns, &alone);
+    assert_int_equal(turns + alone, 0);
+    assert_int_equal(fi_close(&fid->fid), 0);
+}
+
 /* Not asserted: the figure of the machine at hand. */
 static void push_and_read_cost(void **state)
 {
@@ -535,12 +631,15 @@ int main(void)
         cmocka_unit_test(reading_drives_only_an_empty_queue),
         cmocka_unit_test(sread_polls_without_a_wait_object),
         cmocka_unit_test(wait_fd_shows_work_for_manual_progress),
+        cmocka_unit_test(a_sleeper_signals_nobody_but_others),
         cmocka_unit_test(threshold_waits_for_that_many),
         cmocka_unit_test(signal_unblocks_a_reader_and_the_next_one),
         cmocka_unit_test(no_wakeup_is_lost),
         cmocka_unit_test(peer_queue_writes_to_its_owner),
         cmocka_unit_test(bad_attributes_are_refused),
         cmocka_unit_test(close_is_refused_while_bound),
+        cmocka_unit_test(readers_of_one_queue_offer_each_other_the_core),
+        cmocka_unit_test(a_caller_that_serializes_keeps_the_core),
         cmocka_unit_test(push_and_read_cost),
     };
 

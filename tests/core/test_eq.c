@@ -14,12 +14,12 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/eq.h"
-#include "core/info.h"
+#include "core/info/info.h"
+#include "core/queue/eq.h"
 #include "tests/core/objects.h"
 
 static struct bare bare;
-static struct unit *unit;
+static struct progress *progress;
 
 static struct eq *open_eq(uint64_t flags, enum fi_wait_obj obj)
 {
@@ -27,15 +27,15 @@ static struct eq *open_eq(uint64_t flags, enum fi_wait_obj obj)
     struct fid_eq *eq;
 
     bare_init(&bare, false);
-    assert_int_equal(unit_create_control("test", &unit), 0);
-    assert_int_equal(eq_open(&bare.fabric, unit, &attr, &eq, NULL), 0);
+    assert_int_equal(progress_create_control("test", &progress), 0);
+    assert_int_equal(eq_open(&bare.fabric, progress, &attr, &eq, NULL), 0);
     return object_of(eq, struct eq, fid);
 }
 
 static void close_eq(struct eq *eq)
 {
     assert_int_equal(fi_close(&eq->fid.fid), 0);
-    unit_release(unit);
+    progress_release(progress);
     assert_false(children_any(&bare.fabric.children));
 }
 
@@ -243,9 +243,9 @@ static void bad_attributes_and_bound_queues(void **state)
     struct fi_eq_attr attr = {.flags = FI_PEER};
     struct fid_eq *fid;
 
-    assert_int_equal(eq_open(&bare.fabric, unit, &attr, &fid, NULL), -FI_EINVAL);
+    assert_int_equal(eq_open(&bare.fabric, progress, &attr, &fid, NULL), -FI_EINVAL);
     attr = (struct fi_eq_attr){.wait_obj = FI_WAIT_SET};
-    assert_int_equal(eq_open(&bare.fabric, unit, &attr, &fid, NULL), -FI_EINVAL);
+    assert_int_equal(eq_open(&bare.fabric, progress, &attr, &fid, NULL), -FI_EINVAL);
     children_hold(&eq->children);
     assert_int_equal(fi_close(&eq->fid.fid), -FI_EBUSY);
     children_release(&eq->children);

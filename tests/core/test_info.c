@@ -14,8 +14,8 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/nic.h"
+#include "core/info/info.h"
+#include "core/info/nic.h"
 
 #define V1_4 FI_VERSION(1, 4)
 #define V1_5 FI_VERSION(1, 5)

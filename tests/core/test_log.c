@@ -14,9 +14,10 @@
 #include <cmocka.h>
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <rdma/providers/fi_prov.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 struct variable {
     const char *name, *value;
@@ -126,13 +127,13 @@ static void user_text_shows_once(void **state)
     assert_string_equal(text, "typed wrong\n");
 }
 
-static void an_unknown_level_is_pointed_out(void **state)
+static void an_unknown_level_is_warn_and_none_has_no_case(void **state)
 {
     char text[4096];
 
-    run(&(struct variable){"FI_LOG_LEVEL", "loud"}, 1, some_lines, text, sizeof(text));
-    assert_non_null(strstr(text, "FI_LOG_LEVEL: unknown level 'loud'; use none, warn, trace, info "
-                                 "or debug"));
+    assert_lines(&(struct variable){"FI_LOG_LEVEL", "loud"}, 1, 8 | 1);
+    run(&(struct variable){"FI_LOG_LEVEL", "NONE"}, 1, some_lines, text, sizeof(text));
+    assert_string_equal(text, "");
 }
 
 static void keep_errno(void)
@@ -221,17 +222,56 @@ static void an_imported_logger_takes_over(void **state)
     assert_string_equal(taken, "ext/0/8/from outside\n");
     log_user("typed badly");
     assert_string_equal(taken, "core/0/0/typed badly");
+    assert_int_equal(log_import(&logging), -FI_EALREADY);
     log_forget(&logging);
     assert_false(log_enabled("tcp", FI_LOG_INFO, FI_LOG_CQ));
 }
 
-static void a_logger_without_its_calls_is_refused(void **state)
+/* As Mercury does at exit. */
+static void closing_what_was_imported_ends_it(void **state)
 {
-    struct fi_ops_log ops = {.size = sizeof(ops), .enabled = take_enabled};
+    struct fi_ops_log ops = {.size = sizeof(ops), .enabled = take_enabled, .log = take_line};
+    struct fid_logging logging = {.ops = &ops};
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_import_log(FI_VERSION(1, 20), 0, &logging), 0);
+        assert_true(log_enabled("tcp", FI_LOG_INFO, FI_LOG_CQ));
+        assert_int_equal(fi_close(&logging.fid), 0);
+        assert_false(log_enabled("tcp", FI_LOG_INFO, FI_LOG_CQ));
+    }
+    assert_int_equal(fi_close(&logging.fid), 0);
+}
+
+static void a_logger_may_lack_calls(void **state)
+{
+    struct fi_ops_log ops = {.size = sizeof(ops), .log = take_line};
+    struct fid_logging logging = {.fid.fclass = FI_CLASS_LOG, .ops = &ops};
+    struct fi_provider provider = {.name = "ext"};
+    uint64_t again = 0;
+
+    assert_int_equal(log_import(&logging), 0);
+    assert_false(log_enabled("tcp", FI_LOG_WARN, FI_LOG_CQ));
+    assert_int_equal(fi_log_ready(&provider, FI_LOG_WARN, FI_LOG_CQ, &again), 0);
+    fi_log(&provider, FI_LOG_WARN, FI_LOG_CQ, __func__, __LINE__, "shown by it");
+    assert_string_equal(taken, "ext/0/6/shown by it");
+    log_forget(&logging);
+    ops = (struct fi_ops_log){.size = sizeof(ops), .enabled = take_enabled};
+    assert_int_equal(log_import(&logging), 0);
+    assert_true(log_enabled("tcp", FI_LOG_INFO, FI_LOG_CQ));
+    LOG_DEBUG("tcp", FI_LOG_CQ, "neither");
+    log_forget(&logging);
+    ops = (struct fi_ops_log){.size = sizeof(ops)};
+    assert_int_equal(log_import(&logging), 0);
+    assert_false(log_enabled("tcp", FI_LOG_WARN, FI_LOG_CQ));
+    log_forget(&logging);
+    assert_string_equal(taken, "ext/0/6/shown by it");
+}
+
+static void what_is_no_logger_is_refused(void **state)
+{
+    struct fi_ops_log ops = {.enabled = take_enabled, .log = take_line};
     struct fid_logging logging = {.fid.fclass = FI_CLASS_LOG, .ops = &ops};
 
-    assert_int_equal(log_import(&logging), -FI_EINVAL);
-    ops.log = take_line;
     ops.size = 8;
     assert_int_equal(log_import(&logging), -FI_EINVAL);
     ops.size = sizeof(ops);
@@ -249,12 +289,14 @@ int main(void)
         cmocka_unit_test(parts_and_subsystems_filter_with_a_caret_for_not),
         cmocka_unit_test(a_line_has_upstreams_form),
         cmocka_unit_test(user_text_shows_once),
-        cmocka_unit_test(an_unknown_level_is_pointed_out),
+        cmocka_unit_test(an_unknown_level_is_warn_and_none_has_no_case),
         cmocka_unit_test(errno_survives),
         cmocka_unit_test(a_file_can_take_the_lines),
         cmocka_unit_test(rate_limited_lines_come_once_an_interval),
         cmocka_unit_test(an_imported_logger_takes_over),
-        cmocka_unit_test(a_logger_without_its_calls_is_refused),
+        cmocka_unit_test(closing_what_was_imported_ends_it),
+        cmocka_unit_test(a_logger_may_lack_calls),
+        cmocka_unit_test(what_is_no_logger_is_refused),
     };
 
     unsetenv("FI_LOG_LEVEL");

@@ -12,8 +12,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/match.h"
-#include "core/report.h"
+#include "core/match/match.h"
+#include "core/queue/binding.h"
 
 enum kind {
     MATCHED = 1,
@@ -94,8 +94,8 @@ static ssize_t cq_took_error(struct fid_peer_cq *peer, const struct fi_cq_err_en
 static struct fi_ops_cq_owner took_ops = {
     .size = sizeof(struct fi_ops_cq_owner), .write = cq_took, .writeerr = cq_took_error};
 static struct fid_peer_cq took = {.owner_ops = &took_ops};
-static struct cq queue = {.sink = &took};
-static struct report report;
+static struct cq queue = {.sink = &took, .into = &queue};
+static struct binding binding;
 
 /* ---- The lower ---- */
 
@@ -150,10 +150,10 @@ static void lay(size_t size, size_t min_multi_recv)
     event_count = held_count = 0;
     hold_entries = false;
     on_write = NULL;
-    memset(&report, 0, sizeof(report));
-    report.rx = &queue;
+    memset(&binding, 0, sizeof(binding));
+    binding.rx = &queue;
     assert_int_equal(match_create(&attr, &match), 0);
-    match_set_report(match, &report);
+    match_set_binding(match, &binding);
     for (int i = 0; i < 4; i++) {
         match_source_init(&sources[i], match, (fi_addr_t)i + 10);
         sources[i].srx.peer_ops = &lower_ops;
@@ -343,7 +343,7 @@ static void selective_completion_decides_on_the_flag(void **state)
 {
     lay(0, 0);
     post(true, 0, 0, 8, FI_ADDR_UNSPEC, 1, 0, 0);
-    report.rx_selective = true;
+    binding.rx_selective = true;
     post(true, 1, 0, 8, FI_ADDR_UNSPEC, 1, 0, 0);
     post(true, 2, 0, 8, FI_ADDR_UNSPEC, 1, 0, FI_COMPLETION);
     for (int i = 0; i < 3; i++)
@@ -478,7 +478,7 @@ static void slices_out_of_order_release_after_the_last(void **state)
 {
     lay(0, 64);
     hold_entries = true;
-    report.rx_selective = true;
+    binding.rx_selective = true;
     post(false, 0, 0, 200, FI_ADDR_UNSPEC, 0, 0, FI_MULTI_RECV);
     arrive(&sources[0], false, 0, 0, 100);
     arrive(&sources[1], false, 1, 0, 100);

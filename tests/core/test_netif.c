@@ -11,7 +11,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/netif.h"
+#include "core/net/netif.h"
 
 static const struct {
     const char *name, *addr;
@@ -159,5 +159,5 @@ int main(void)
         cmocka_unit_test(this_machine_has_a_loopback),
     };
 
-    return cmocka_run_group_tests_name("core/netif", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("core/net/netif", tests, NULL, NULL);
 }

@@ -17,19 +17,19 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/cntr.h"
-#include "core/cq.h"
-#include "core/eq.h"
-#include "core/report.h"
+#include "core/queue/binding.h"
+#include "core/queue/cntr.h"
+#include "core/queue/cq.h"
+#include "core/queue/eq.h"
 #include "nomem.h"
 #include "tests/core/objects.h"
 
-static int idle(struct unit_source *source)
+static int idle(struct progress_source *source)
 {
     return 0;
 }
 
-static void nothing(struct unit_source *source)
+static void nothing(struct progress_source *source)
 {
 }
 
@@ -39,11 +39,11 @@ static int use_everything(enum fi_progress progress)
     struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_FD};
     struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_FD, .flags = FI_WRITE};
     struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_FD};
-    struct unit_source source = {.progress = nothing, .trywait = idle, .fd = -1};
+    struct progress_source source = {.poll = nothing, .trywait = idle, .fd = -1};
     struct fid_cq *tx = NULL, *rx = NULL;
     struct fid_cntr *cntr = NULL;
-    struct report report = {0};
-    struct unit *control = NULL;
+    struct binding binding = {0};
+    struct progress *control = NULL;
     struct fid_eq *eq = NULL;
     static struct bare bare;
     int rc;
@@ -51,31 +51,31 @@ static int use_everything(enum fi_progress progress)
     bare_init(&bare, false);
     bare.domain_attr.data_progress = progress;
     list_init(&source.link);
-    rc = unit_create_control("test", &control);
+    rc = progress_create_control("test", &control);
     rc = rc ? rc : eq_open(&bare.fabric, control, &eq_attr, &eq, NULL);
     rc = rc ? rc : cq_open(&bare.domain, &cq_attr, &tx, NULL);
     rc = rc ? rc : cq_open(&bare.domain, &cq_attr, &rx, NULL);
     rc = rc ? rc : cntr_open(&bare.domain, &cntr_attr, &cntr, NULL);
-    rc = rc ? rc : report_bind(&report, &bare.domain, &tx->fid, FI_TRANSMIT);
+    rc = rc ? rc : binding_add(&binding, &bare.domain, &tx->fid, FI_TRANSMIT);
     if (!rc) {
         source.fd = eventfd(0, EFD_NONBLOCK);
         rc = source.fd < 0 ? -FI_EMFILE : 0;
     }
     if (!rc) {
-        unit_lock(report.unit);
-        rc = unit_attach(report.unit, &source);
-        unit_unlock(report.unit);
+        progress_lock(binding.progress);
+        rc = progress_attach(binding.progress, &source);
+        progress_unlock(binding.progress);
     }
-    rc = rc ? rc : report_bind(&report, &bare.domain, &rx->fid, FI_RECV);
-    rc = rc ? rc : report_bind(&report, &bare.domain, &cntr->fid, FI_READ);
+    rc = rc ? rc : binding_add(&binding, &bare.domain, &rx->fid, FI_RECV);
+    rc = rc ? rc : binding_add(&binding, &bare.domain, &cntr->fid, FI_READ);
     if (!list_empty(&source.link)) {
-        unit_lock(report.unit);
-        unit_detach(report.unit, &source);
-        unit_unlock(report.unit);
+        progress_lock(binding.progress);
+        progress_detach(binding.progress, &source);
+        progress_unlock(binding.progress);
     }
     if (source.fd >= 0)
         close(source.fd);
-    report_finish(&report);
+    binding_finish(&binding);
     if (cntr)
         assert_int_equal(fi_close(&cntr->fid), 0);
     if (rx)
@@ -85,7 +85,7 @@ static int use_everything(enum fi_progress progress)
     if (eq)
         assert_int_equal(fi_close(&eq->fid), 0);
     if (control)
-        unit_release(control);
+        progress_release(control);
     assert_false(children_any(&bare.domain.children));
     assert_false(children_any(&bare.fabric.children));
     return rc;
@@ -229,14 +229,14 @@ static void a_queue_loses_nothing_for_one_allocation(void **state)
 /* The end of a peer is told without memory too, again and again, if it is read in between. */
 static void an_event_needs_no_memory(void **state)
 {
-    struct unit *control = NULL;
+    struct progress *control = NULL;
     static struct bare bare;
     struct fid_eq *eq;
 
     if (!NOMEM_WORKS)
         skip();
     bare_init(&bare, false);
-    assert_int_equal(unit_create_control("test", &control), 0);
+    assert_int_equal(progress_create_control("test", &control), 0);
     assert_int_equal(eq_open(&bare.fabric, control, NULL, &eq, NULL), 0);
     for (int i = 0; i < 3; i++) {
         struct fi_eq_entry entry = {.data = 7}, got = {0};
@@ -251,7 +251,7 @@ static void an_event_needs_no_memory(void **state)
         assert_int_equal(got.data, 7);
     }
     assert_int_equal(fi_close(&eq->fid), 0);
-    unit_release(control);
+    progress_release(control);
 }
 
 int main(void)

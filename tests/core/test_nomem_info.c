@@ -11,10 +11,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/nic.h"
-#include "core/param.h"
-#include "core/reason.h"
+#include "core/base/reason.h"
+#include "core/info/info.h"
+#include "core/info/nic.h"
+#include "core/param/param.h"
 #include "nomem.h"
 
 #if NOMEM_WORKS

@@ -16,7 +16,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/output.h"
+#include "core/base/output.h"
 
 static char path[64];
 

@@ -13,14 +13,25 @@
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
 
-#include "core/param.h"
-#include "core/param_env.h"
+#include "core/param/param.h"
+#include "core/param/param_env.h"
 
 static const char *const colors[] = {"red", "green", NULL};
 
+static int check_peer(const char *text, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "'%s' is nobody", text);
+    return strcmp(text, "nobody") ? 0 : -FI_EINVAL;
+}
+
 static const struct param_def defs[] = {
     {.key = "iface", .type = PARAM_LIST, .selects = true, .help = "Interfaces."},
-    {.key = "port_low", .type = PARAM_INT, .default_text = "0", .help = "Port.", .max = 65535},
+    {.key = "port_low",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .automatic = "any port",
+     .help = "Port.",
+     .max = 65535},
     {.key = "nodelay", .type = PARAM_BOOL, .default_text = "yes", .help = "No delay."},
     {.key = "size", .type = PARAM_SIZE, .default_text = "64k", .help = "Size."},
     {.key = "wait", .type = PARAM_TIME, .default_text = "10s", .help = "Wait."},
@@ -29,7 +40,7 @@ static const struct param_def defs[] = {
      .default_text = "red",
      .help = "Color.",
      .choices = colors},
-    {.key = "peer", .type = PARAM_STRING, .help = "Peer."},
+    {.key = "peer", .type = PARAM_STRING, .check = check_peer, .help = "Peer."},
     {.key = NULL},
 };
 
@@ -157,7 +168,7 @@ static void values_of_each_type_are_read(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const struct param_text text = {cases[i].key, cases[i].value};
         struct params *params = resolved(&text, 1);
-        int64_t number = !strcmp(cases[i].key, "size")      ? (int64_t)params_size(params, "size")
+        int64_t number = !strcmp(cases[i].key, "size")      ? (ssize_t)params_size(params, "size")
                          : !strcmp(cases[i].key, "wait")    ? params_time_ms(params, "wait")
                          : !strcmp(cases[i].key, "nodelay") ? params_bool(params, "nodelay")
                                                             : params_int(params, "port_low");
@@ -181,9 +192,12 @@ static void a_mistake_in_the_spec_says_what_would_be_right(void **state)
         {"port_low", "65536", "port_low: '65536' is not a number from 0 to 65535"},
         {"port_low", NULL, "port_low needs a value: a number from 0 to 65535"},
         {"nodelay", "maybe", "nodelay: 'maybe' is not yes or no (1/0, true/false, on/off)"},
-        {"size", "12x", "size: '12x' is not bytes (digits with k, m or g, or inf)"},
+        {"size", "12x", "size: '12x' is not a number of bytes (digits with k, m or g, or inf)"},
         {"size", "99999999999999999999",
-         "size: '99999999999999999999' is not bytes (digits with k, m or g, or inf)"},
+         "size: '99999999999999999999' is not a number of bytes (digits with k, m or g, or inf)"},
+#if SIZE_MAX < UINT64_MAX
+        {"size", "4g", "size: '4g' is not a number of bytes (digits with k, m or g, or inf)"},
+#endif
         {"wait", "soon",
          "wait: 'soon' is not a time (500ms, 10s, 2m; a bare number is milliseconds)"},
         {"color", "gren", "color: 'gren' is not one of red, green; did you mean 'green'?"},
@@ -252,7 +266,7 @@ static void near_names_are_within_a_few_edits(void **state)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        const char *near = near_name(cases[i][0], names);
+        const char *near = suggest_name(cases[i][0], names);
 
         if (cases[i][1])
             assert_string_equal(near, cases[i][1]);
@@ -340,7 +354,7 @@ static void all_variables_are_listed_with_help_and_value(void **state)
     assert_int_equal(param->type, FI_PARAM_STRING);
     param = find(params, "FI_OFI_DEMO_PORT_LOW");
     assert_int_equal(param->type, FI_PARAM_INT);
-    assert_string_equal(param->help_string, "demo: Port. (default: 0)");
+    assert_string_equal(param->help_string, "demo: Port. (default: any port)");
     assert_string_equal(param->value, "9");
     param = find(params, "FI_OFI_DEMO_COLOR");
     assert_string_equal(param->help_string,
@@ -400,6 +414,142 @@ static void a_variable_that_looks_like_ours_is_pointed_out_once(void **state)
     unlink(file_path);
 }
 
+/* The value, alone in the environment, and all that is said of it; NULL: nothing. */
+static const struct {
+    const char *name, *value, *said;
+} values[] = {
+    {"FI_LOG_PROV", "tpc",
+     "there is no part 'tpc'; there are demo, ofi_demo, core (this name is "
+     "passed over)"},
+    {"FI_LOG_PROV", "dmeo",
+     "there is no part 'dmeo'; did you mean 'demo'? (this name is passed "
+     "over)"},
+    {"FI_LOG_PROV", "^verbs,demo,ofi_rxm, core", NULL},
+    {"FI_LOG_SUBSYS", "bogus",
+     "there is no subsystem 'bogus'; there are core, fabric, domain, "
+     "ep_ctrl, ep_data, av, cq, eq, mr, cntr (this name is passed over)"},
+    {"FI_LOG_SUBSYS", "^cq,eqq",
+     "there is no subsystem 'eqq'; did you mean 'eq'? (this name is "
+     "passed over)"},
+    {"FI_LOG_SUBSYS", "cq,ep_ctrl", NULL},
+    {"FI_LOG_LEVEL", "wran", "there is no level 'wran'; did you mean 'warn'? (warn is used)"},
+    {"FI_LOG_LOCATION_MODE", "rwx",
+     "'rwx' is no mode of a file (octal: 0600) (the default is "
+     "used: 0600)"},
+    {"FI_LOG_LOCATION_MODE", "0640", NULL},
+    {"FI_LOG_INTERVAL", "soon", "'soon' is not a number (the default is used: 2000)"},
+    {"FI_UNIVERSE_SIZE", "lots",
+     "'lots' is not a number of bytes (digits with k, m or g, or inf) "
+     "(it is not used)"},
+    {"FI_UNIVERSE_SIZE", "4096", NULL},
+    {"FI_PREFER_SYSCONFIG", "maybe",
+     "'maybe' is not yes or no (1/0, true/false, on/off) (the "
+     "default is used: no)"},
+    {"FI_EXPLAIN", "tre", "there is no such answer 'tre'; did you mean 'tree'? (1 is used)"},
+    {"FI_EXPLAIN", "tree", NULL},
+    {"FI_OFI_RXM_TX_SIZE", "abc",
+     "'abc' is not a number of bytes (digits with k, m or g, or inf) "
+     "(it has no effect here)"},
+    {"FI_OFI_RXM_TX_SIZE", "100", NULL},
+    {"FI_SHM_DISABLE_CMA", "perhaps",
+     "'perhaps' is not yes or no (1/0, true/false, on/off) (it "
+     "has no effect here)"},
+    {"FI_DEMO_PORT_LOW", "99999",
+     "'99999' is not a number from 0 to 65535 (it is not used; the "
+     "default is any port)"},
+    {"FI_DEMO_SIZE", "big",
+     "'big' is not a number of bytes (digits with k, m or g, or inf) (it is "
+     "not used; the default is 64k)"},
+    {"FI_DEMO_COLOR", "gren",
+     "'gren' is not one of red, green; did you mean 'green'? (it is not "
+     "used; the default is red)"},
+    {"FI_DEMO_PEER", "nobody", "'nobody' is nobody (it is not used)"},
+    {"FI_DEMO_PEER", "somebody", NULL},
+    {"FI_OFI_DEMO_WAIT", "long",
+     "'long' is not a time (500ms, 10s, 2m; a bare number is "
+     "milliseconds) (it is not used; the default is 10s)"},
+};
+
+static void a_value_of_no_type_is_pointed_out(void **state)
+{
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+        char text[4096], expected[512] = "";
+
+        write_file("");
+        if (values[i].said)
+            snprintf(expected, sizeof(expected), "%s: %s\n", values[i].name, values[i].said);
+        setenv(values[i].name, values[i].value, 1);
+        warnings(text, sizeof(text));
+        unsetenv(values[i].name);
+        unlink(file_path);
+        assert_string_equal(text, expected);
+    }
+}
+
+static void what_another_variable_says_is_used(void **state)
+{
+    char text[4096];
+
+    write_file("");
+    setenv("FI_DEMO_PORT_LOW", "low", 1);
+    setenv("FI_OFI_DEMO_PORT_LOW", "7", 1);
+    warnings(text, sizeof(text));
+    unsetenv("FI_DEMO_PORT_LOW");
+    unsetenv("FI_OFI_DEMO_PORT_LOW");
+    unlink(file_path);
+    assert_string_equal(text, "FI_DEMO_PORT_LOW: 'low' is not a number from 0 to 65535 (it is not "
+                              "used; 7 is)\n");
+}
+
+static void each_line_of_the_file_is_somebodys(void **state)
+{
+    char text[4096], expected[4096];
+
+    write_file(
+        "demo.size = big\n# comment\nzebra.stripes = 3\nFI_FOO_BAR = 1\nFI_LOG_LEVEL = warn\n"
+        "tpc.iface = lo\nFI_VERBS_TX_SIZE = 3\nFI_EXPLAIN = tre\n");
+    warnings(text, sizeof(text));
+    unlink(file_path);
+    snprintf(expected, sizeof(expected),
+             "%s:3: unknown variable FI_ZEBRA_STRIPES: there is no part of that name; `fi_info -e` "
+             "lists all\n"
+             "%s:4: unknown variable FI_FOO_BAR: there is no part of that name; `fi_info -e` lists "
+             "all\n"
+             "%s:5: FI_LOG_LEVEL has no effect here: it is read from the environment only\n"
+             "%s:6: unknown variable FI_TPC_IFACE: there is no part of that name; `fi_info -e` "
+             "lists all\n"
+             "%s:1: FI_DEMO_SIZE: 'big' is not a number of bytes (digits with k, m or g, or inf) "
+             "(it is not used; the default is 64k)\n"
+             "%s:8: FI_EXPLAIN: there is no such answer 'tre'; did you mean 'tree'? (1 is used)\n",
+             file_path, file_path, file_path, file_path, file_path, file_path);
+    assert_string_equal(text, expected);
+}
+
+static void a_file_that_cannot_be_read_is_pointed_out(void **state)
+{
+    char text[4096], line[5000];
+
+    setenv("FI_CONF_FILE", "/tmp", 1);
+    warnings(text, sizeof(text));
+    assert_string_equal(text, "FI_CONF_FILE: cannot read the configuration file '/tmp': Is a "
+                              "directory\n");
+    setenv("FI_CONF_FILE", "/nonexistent/other.conf", 1);
+    warnings(text, sizeof(text));
+    assert_string_equal(text, "FI_CONF_FILE: cannot read the configuration file "
+                              "'/nonexistent/other.conf': No such file or directory\n");
+    setenv("FI_CONF_FILE", "", 1);
+    warnings(text, sizeof(text));
+    assert_string_equal(text, "");
+
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = 0;
+    memcpy(line, "demo.peer=", 10);
+    write_file(line);
+    warnings(text, sizeof(text));
+    unlink(file_path);
+    assert_non_null(strstr(text, ":1: the line is longer than 4094 bytes; it is not used\n"));
+}
+
 static void upstreams_variables_are_passed_over(void **state)
 {
     static const char *const names[] = {
@@ -444,6 +594,10 @@ int main(void)
         cmocka_unit_test_setup(a_copy_has_the_same_values, fresh),
         cmocka_unit_test(near_names_are_within_a_few_edits),
         cmocka_unit_test_setup(a_variable_that_looks_like_ours_is_pointed_out_once, fresh),
+        cmocka_unit_test_setup(a_value_of_no_type_is_pointed_out, fresh),
+        cmocka_unit_test_setup(what_another_variable_says_is_used, fresh),
+        cmocka_unit_test_setup(each_line_of_the_file_is_somebodys, fresh),
+        cmocka_unit_test_setup(a_file_that_cannot_be_read_is_pointed_out, fresh),
         cmocka_unit_test_setup(upstreams_variables_are_passed_over, fresh),
         cmocka_unit_test_setup(a_bad_line_of_the_file_is_named, fresh),
         cmocka_unit_test_setup(providers_define_and_get_their_own, fresh),

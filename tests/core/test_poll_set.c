@@ -8,9 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/cntr.h"
-#include "core/cq.h"
-#include "core/poll_set.h"
+#include "core/queue/cntr.h"
+#include "core/queue/cq.h"
+#include "core/queue/poll_set.h"
 #include "tests/core/objects.h"
 
 static struct bare bare;

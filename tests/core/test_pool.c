@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 
 static void items_are_distinct_aligned_and_writable(void **state)
 {

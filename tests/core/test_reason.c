@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/reason.h"
+#include "core/base/reason.h"
 
 static void assert_prints(const struct reasons *reasons, const char *expected)
 {

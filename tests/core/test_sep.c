@@ -11,9 +11,9 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/domain.h"
-#include "core/info.h"
-#include "core/sep.h"
+#include "core/domain/domain.h"
+#include "core/ep/sep.h"
+#include "core/info/info.h"
 #include "tests/core/objects.h"
 
 enum {
@@ -25,7 +25,7 @@ struct context {
     struct fid_ep fid;
     size_t class;
     unsigned index;
-    struct report report;
+    struct binding binding;
     struct av *av;
     struct fid_cq *cq;
 };
@@ -130,15 +130,15 @@ static int open_context(struct context *c, size_t class, int index, bool queue)
         return rc;
     if (queue) {
         assert_int_equal(cq_open(&bare.domain, &attr, &c->cq, NULL), 0);
-        assert_int_equal(report_bind(&c->report, &bare.domain, &c->cq->fid, flags), 0);
+        assert_int_equal(binding_add(&c->binding, &bare.domain, &c->cq->fid, flags), 0);
     }
-    return sep_join(sep, class, (unsigned)index, &c->report, &c->av);
+    return sep_join(sep, class, (unsigned)index, &c->binding, &c->av);
 }
 
 static void close_context(struct context *c)
 {
     sep_leave(sep, c->class, c->index);
-    report_finish(&c->report);
+    binding_finish(&c->binding);
     if (c->av)
         children_release(&c->av->children);
     if (c->cq)
@@ -147,7 +147,7 @@ static void close_context(struct context *c)
 
 static bool are_one(const struct context *a, const struct context *b)
 {
-    return unit_root(a->report.unit) == unit_root(b->report.unit);
+    return progress_root(a->binding.progress) == progress_root(b->binding.progress);
 }
 
 /* ---- Tests ---- */
@@ -175,7 +175,7 @@ static void one_without_a_queue_makes_them_one(void **state)
     open_sep(FI_THREAD_SAFE);
     assert_int_equal(open_context(&before, FI_CLASS_TX_CTX, 2, true), 0);
     assert_int_equal(open_context(&quiet, FI_CLASS_RX_CTX, 0, false), 0);
-    assert_int_equal(sep_join(sep, quiet.class, 0, &quiet.report, &quiet.av), 0);
+    assert_int_equal(sep_join(sep, quiet.class, 0, &quiet.binding, &quiet.av), 0);
     assert_int_equal(open_context(&after, FI_CLASS_RX_CTX, 1, true), 0);
     assert_true(are_one(&before, &quiet) && are_one(&quiet, &after));
     close_context(&before);
@@ -212,14 +212,7 @@ static void what_needs_a_queue(void **state)
     assert_int_equal(open_context(&tx, FI_CLASS_TX_CTX, 0, false), -FI_ENOCQ);
     close_context(&tx);
     close_sep();
-    /* Without a lock the threads of the others would meet in it. */
     open_sep(FI_THREAD_COMPLETION);
-    assert_int_equal(open_context(&rx, FI_CLASS_RX_CTX, 0, false), -FI_ENOCQ);
-    close_context(&rx);
-    close_sep();
-    /* There is one where control progress is automatic. */
-    open_sep(FI_THREAD_COMPLETION);
-    bare.domain_attr.control_progress = FI_PROGRESS_AUTO;
     assert_int_equal(open_context(&rx, FI_CLASS_RX_CTX, 0, false), 0);
     close_context(&rx);
     close_sep();

@@ -8,7 +8,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/srx.h"
+#include "core/ep/srx.h"
 #include "tests/core/objects.h"
 
 static struct fi_ops_srx_peer peer_ops;
@@ -20,7 +20,7 @@ static struct fid_ep *fid;
 struct end {
     struct srx_user user;
     struct match_source source;
-    struct report report;
+    struct binding binding;
     struct fid_cq *cq;
 };
 
@@ -31,9 +31,9 @@ static void end_open(struct end *end)
     *end = (struct end){.cq = NULL};
     list_init(&end->user.link);
     assert_int_equal(cq_open(&bare.domain, &attr, &end->cq, NULL), 0);
-    assert_int_equal(report_bind(&end->report, &bare.domain, &end->cq->fid, FI_RECV), 0);
+    assert_int_equal(binding_add(&end->binding, &bare.domain, &end->cq->fid, FI_RECV), 0);
     assert_int_equal(
-        srx_attach(object_of(fid, struct srx, fid), &end->user, &end->source, &end->report), 0);
+        srx_attach(object_of(fid, struct srx, fid), &end->user, &end->source, &end->binding), 0);
     assert_ptr_equal(end->source.srx.peer_ops, &peer_ops);
 }
 
@@ -41,11 +41,11 @@ static void end_close(struct end *end)
 {
     struct srx *srx = object_of(fid, struct srx, fid);
 
-    unit_lock(srx->unit);
+    progress_lock(srx->progress);
     srx_detach(srx, &end->user);
     srx_detach(srx, &end->user); /* one that is not attached */
-    unit_unlock(srx->unit);
-    report_finish(&end->report);
+    progress_unlock(srx->progress);
+    binding_finish(&end->binding);
     assert_int_equal(fi_close(&end->cq->fid), 0);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,10 +23,14 @@ static void every_fabric_code_has_its_own_text(void **state)
 
 static void errno_codes_are_those_of_the_system(void **state)
 {
-    for (int code = 0; code < FI_ERRNO_OFFSET; code++) {
-        if (strerrordesc_np(code))
-            assert_string_equal(fi_strerror(code), strerrordesc_np(code));
+    for (int code = 1; code < FI_ERRNO_OFFSET; code++) {
+        const char *text = strerror(code);
+
+        if (!strstr(text, "nknown error") && strcmp(text, "No error information"))
+            assert_string_equal(fi_strerror(code), text);
     }
+    assert_string_equal(fi_strerror(ENOENT), "No such file or directory");
+    assert_non_null(fi_strerror(0));
     assert_string_equal(fi_strerror(200), "Unknown error 200");
 }
 

@@ -15,10 +15,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 
-#include "core/info.h"
-#include "core/names.h"
-#include "core/nic.h"
-#include "core/tostr.h"
+#include "core/info/info.h"
+#include "core/info/names.h"
+#include "core/info/nic.h"
+#include "core/info/tostr.h"
 
 static const char *flags(uint64_t value, enum fi_type type)
 {

@@ -15,10 +15,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/cntr.h"
-#include "core/cq.h"
-#include "core/eq.h"
-#include "core/wait_set.h"
+#include "core/queue/cntr.h"
+#include "core/queue/cq.h"
+#include "core/queue/eq.h"
+#include "core/queue/wait_set.h"
 #include "tests/core/objects.h"
 
 static struct bare bare;
@@ -51,9 +51,9 @@ static void close_set(struct fid_wait *set)
 
 static void put(struct cq *cq)
 {
-    unit_lock(cq->unit);
+    progress_lock(cq->progress);
     cq_write(cq, NULL, FI_SEND, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-    unit_unlock(cq->unit);
+    progress_unlock(cq->progress);
 }
 
 static void take(struct cq *cq)
@@ -65,11 +65,11 @@ static void take(struct cq *cq)
 
 /* Writes a completion when its eventfd is readable. */
 struct feeder {
-    struct unit_source source;
+    struct progress_source source;
     struct cq *cq;
 };
 
-static void feed(struct unit_source *source)
+static void feed(struct progress_source *source)
 {
     struct feeder *feeder = object_of(source, struct feeder, source);
     uint64_t value;
@@ -78,7 +78,7 @@ static void feed(struct unit_source *source)
         cq_write(feeder->cq, NULL, FI_SEND, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
-static int may_sleep(struct unit_source *source)
+static int may_sleep(struct progress_source *source)
 {
     return 0;
 }
@@ -86,21 +86,21 @@ static int may_sleep(struct unit_source *source)
 static void attach(struct feeder *feeder, struct cq *cq)
 {
     *feeder = (struct feeder){.cq = cq};
-    feeder->source.progress = feed;
+    feeder->source.poll = feed;
     feeder->source.trywait = may_sleep;
     feeder->source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert_true(feeder->source.fd >= 0);
     list_init(&feeder->source.link);
-    unit_lock(cq->unit);
-    assert_int_equal(unit_attach(cq->unit, &feeder->source), 0);
-    unit_unlock(cq->unit);
+    progress_lock(cq->progress);
+    assert_int_equal(progress_attach(cq->progress, &feeder->source), 0);
+    progress_unlock(cq->progress);
 }
 
 static void detach(struct feeder *feeder)
 {
-    unit_lock(feeder->cq->unit);
-    unit_detach(feeder->cq->unit, &feeder->source);
-    unit_unlock(feeder->cq->unit);
+    progress_lock(feeder->cq->progress);
+    progress_detach(feeder->cq->progress, &feeder->source);
+    progress_unlock(feeder->cq->progress);
     close(feeder->source.fd);
 }
 
@@ -136,13 +136,13 @@ static void members_of_one_unit_share_its_fds(void **state)
     attach(&first, a);
     attach(&second, b);
     fd_wakes(set, &first); /* both watch, then become one */
-    assert_int_equal(unit_merge(a->unit, b->unit), 0);
+    assert_int_equal(progress_merge(a->progress, b->progress), 0);
     fd_wakes(set, &first);
     fd_wakes(set, &second);
     attach(&third, b);
     fd_wakes(set, &third);
-    c = open_cq(set); /* one that joins a unit that is watched */
-    assert_int_equal(unit_merge(c->unit, b->unit), 0);
+    c = open_cq(set); /* one that joins a progress domain that is watched */
+    assert_int_equal(progress_merge(c->progress, b->progress), 0);
     fd_wakes(set, &second);
     assert_int_equal(fi_close(&c->fid.fid), 0);
     fd_wakes(set, &third);
@@ -167,15 +167,15 @@ static void every_member_wakes_the_set(void **state)
         struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_SET, .wait_set = set, .flags = FI_WRITE};
         enum fi_wait_obj kind = FI_WAIT_NONE;
         struct cq *cq = open_cq(set);
-        struct unit *unit;
+        struct progress *progress;
         struct fid_cntr *cntr;
         struct fid_eq *eq;
         uint32_t event;
         char byte = 1;
 
-        assert_int_equal(unit_create_control("test", &unit), 0);
+        assert_int_equal(progress_create_control("test", &progress), 0);
         assert_int_equal(cntr_open(&bare.domain, &cntr_attr, &cntr, NULL), 0);
-        assert_int_equal(eq_open(&bare.fabric, unit, &eq_attr, &eq, NULL), 0);
+        assert_int_equal(eq_open(&bare.fabric, progress, &eq_attr, &eq, NULL), 0);
         assert_int_equal(fi_control(&cntr->fid, FI_GETWAITOBJ, &kind), 0);
         assert_int_equal(kind, FI_WAIT_SET);
         assert_int_equal(set->ops->wait(set, 1), -FI_ETIMEDOUT);
@@ -198,7 +198,7 @@ static void every_member_wakes_the_set(void **state)
         assert_int_equal(fi_close(&cntr->fid), 0);
         assert_int_equal(fi_close(&set->fid), -FI_EBUSY);
         assert_int_equal(fi_close(&eq->fid), 0);
-        unit_release(unit);
+        progress_release(progress);
         close_set(set);
     }
 }

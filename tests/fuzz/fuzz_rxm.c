@@ -21,10 +21,10 @@
 
 #include "compose/build.h"
 #include "compose/getinfo.h"
-#include "core/abi.h"
-#include "core/info.h"
-#include "layers/rxm/rxm_packet.h"
-#include "layers/rxm/rxm_proto.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "layers/rxm/conn/rxm_proto.h"
+#include "layers/rxm/msgproto/rxm_packet.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -17,9 +17,9 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/part.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 #include "transports/shm/shm_op.h"
 
 extern const struct part shm_part;
@@ -329,7 +329,7 @@ static struct shm_link *make_link(void)
     must(memory != MAP_FAILED && !mprotect(memory + SHM_REGION, SHM_PAGE, PROT_NONE));
     memset(link, 0, sizeof(*link));
     link->ep = victim;
-    link->bell = bell;
+    link->doorbell = bell;
     link->fd = -1;
     link->addr = FI_ADDR_UNSPEC;
     link->refs = 1;
@@ -341,10 +341,12 @@ static struct shm_link *make_link(void)
     link->region = memory;
     list_init(&link->busy);
     list_init(&link->controls);
+    list_init(&link->backlog);
     list_init(&link->streams);
     list_init(&link->ops);
     list_init(&link->held);
     list_init(&link->unasked);
+    list_init(&link->undecided);
     list_init(&link->named);
     list_attach(&link->all, &victim->links);
     shm_tx_init(&link->tx, memory, 1);
@@ -360,19 +362,17 @@ static void reset(void)
     struct shm_ep *victim = world->victim;
     struct match_attr attr = {.size = 1024, .iov_limit = SHM_IOV_LIMIT};
 
-    match_source_finish(&victim->match_source);
-    match_destroy(victim->match);
-    must(!match_create(&attr, &victim->match));
-    match_set_report(victim->match, &victim->report);
-    match_source_init(&victim->match_source, victim->match, FI_ADDR_NOTAVAIL);
-    victim->match_source.many = true;
-    victim->match_source.srx.peer_ops = &shm_srx_peer_ops;
+    match_source_finish(&victim->base.source);
+    match_destroy(victim->base.match);
+    must(!match_create(&attr, &victim->base.match));
+    match_set_binding(victim->base.match, &victim->base.binding);
+    match_source_init(&victim->base.source, victim->base.match, FI_ADDR_NOTAVAIL);
+    victim->base.source.many = true;
+    victim->base.source.srx.peer_ops = &shm_srx_peer_ops;
     must(list_empty(&victim->saved) && !victim->saved_bytes && !victim->tx_used);
     must(list_empty(&victim->held) && list_empty(&victim->crosses) && list_empty(&victim->busy) &&
          !victim->hot_count);
     shm_ops_finish(victim);
-    victim->slots = NULL;
-    victim->slot_count = 0;
     shm_ops_init(victim);
 }
 

@@ -17,9 +17,10 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/part.h"
+#include "core/base/seam.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 #include "transports/tcp/tcp_ep.h"
 
 extern const struct part tcp_part;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "failing.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -155,8 +156,13 @@ static void keep(const void *ptr, uintptr_t caller)
         __lsan_ignore_object(ptr);
 }
 #else
+#ifdef __GLIBC__
 #define REAL(name) __libc_##name
 #define REAL_ALIGNED __libc_memalign
+#else
+#define REAL(name) real_##name
+#define REAL_ALIGNED real_aligned_alloc
+#endif
 
 static void keep(const void *ptr, uintptr_t caller)
 {
@@ -164,11 +170,35 @@ static void keep(const void *ptr, uintptr_t caller)
     (void)caller;
 }
 #endif
+#if defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__)
 void *REAL(malloc)(size_t size);
 void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *ptr, size_t size);
 void *REAL_ALIGNED(size_t alignment, size_t size);
 void REAL(free)(void *ptr);
+#else
+/* Without a second name: the definitions behind ours. dlsym allocates nothing there. */
+#define BEHIND(name, result, parameters, ...)                                                      \
+    static result real_##name parameters                                                           \
+    {                                                                                              \
+        result(*next) parameters;                                                                  \
+                                                                                                   \
+        *(void **)&next = dlsym(RTLD_NEXT, #name);                                                 \
+        return next(__VA_ARGS__);                                                                  \
+    }
+BEHIND(malloc, void *, (size_t size), size)
+BEHIND(calloc, void *, (size_t count, size_t size), count, size)
+BEHIND(realloc, void *, (void *ptr, size_t size), ptr, size)
+BEHIND(aligned_alloc, void *, (size_t alignment, size_t size), alignment, size)
+
+static void real_free(void *ptr)
+{
+    void (*next)(void *);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "free");
+    next(ptr);
+}
+#endif
 
 void *malloc(size_t size)
 {

@@ -25,19 +25,31 @@
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
+/* Where longs have 32 bits, glibc has a second function for places of 64 bits in a file, as which
+ * the headers declare ours. */
+#if defined(__GLIBC__) && UINTPTR_MAX < UINT64_MAX
+#define OF_FILES(name) #name "64"
+#else
+#define OF_FILES(name) #name
+#endif
+
 /* The next definition behind ours. Threads may look for it at once, and find the same. */
-#define NEXT(name)                                                                                 \
+#define NEXT_AS(name, symbol)                                                                      \
     static __typeof__(&name) known;                                                                \
     __typeof__(&name) next = __atomic_load_n(&known, __ATOMIC_RELAXED);                            \
     if (!next) {                                                                                   \
-        next = (__typeof__(&name))dlsym(RTLD_NEXT, #name);                                         \
+        next = (__typeof__(&name))dlsym(RTLD_NEXT, symbol);                                        \
         __atomic_store_n(&known, next, __ATOMIC_RELAXED);                                          \
     }
+#define NEXT(name) NEXT_AS(name, #name)
+#define NEXT_OF_FILES(name) NEXT_AS(name, OF_FILES(name))
 
-#define FAIL(name, err)                                                                            \
-    NEXT(name);                                                                                    \
+#define FAIL_AS(name, symbol, err)                                                                 \
+    NEXT_AS(name, symbol);                                                                         \
     if (failing_hit(FAILING_SYSTEM_CALL, CALLER, #name, err))                                      \
     return -1
+#define FAIL(name, err) FAIL_AS(name, #name, err)
+#define FAIL_OF_FILES(name, err) FAIL_AS(name, OF_FILES(name), err)
 
 /* A connection that is lost shows to everybody who looks, at both ends. */
 #define LOSE(name, fd)                                                                             \
@@ -161,13 +173,13 @@ int memfd_create(const char *name, unsigned flags)
 
 int ftruncate(int fd, off_t len)
 {
-    FAIL(ftruncate, ENOSPC);
+    FAIL_OF_FILES(ftruncate, ENOSPC);
     return next(fd, len);
 }
 
 void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
 {
-    NEXT(mmap);
+    NEXT_OF_FILES(mmap);
     if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "mmap", ENOMEM))
         return MAP_FAILED;
     return next(addr, len, prot, flags, fd, offset);
@@ -212,7 +224,7 @@ int open(const char *path, int flags, ...)
     mode_t mode;
     va_list args;
 
-    FAIL(open, EMFILE);
+    FAIL_OF_FILES(open, EMFILE);
     va_start(args, flags);
     mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
@@ -221,7 +233,7 @@ int open(const char *path, int flags, ...)
 
 FILE *fopen(const char *path, const char *mode)
 {
-    NEXT(fopen);
+    NEXT_OF_FILES(fopen);
     if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "fopen", EMFILE))
         return NULL;
     return next(path, mode);
@@ -232,7 +244,7 @@ int fcntl(int fd, int command, ...)
     va_list args;
     void *value;
 
-    FAIL(fcntl, EPERM);
+    FAIL_OF_FILES(fcntl, EPERM);
     va_start(args, command);
     value = va_arg(args, void *);
     va_end(args);
@@ -241,7 +253,7 @@ int fcntl(int fd, int command, ...)
 
 int posix_fallocate(int fd, off_t offset, off_t len)
 {
-    NEXT(posix_fallocate);
+    NEXT_OF_FILES(posix_fallocate);
     if (failing_hit(FAILING_SYSTEM_CALL, CALLER, "posix_fallocate", ENOSPC))
         return ENOSPC;
     return next(fd, offset, len);

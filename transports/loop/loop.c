@@ -2,8 +2,11 @@
 /* The part table of loop. */
 #include "transports/loop/loop.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const char *const deliver_choices[] = {"progress", "post", NULL};
-static const char *const shape_choices[] = {"full", "rdma", NULL};
+static const char *const shape_choices[] = {"full", "rdma", "srd", "ud", NULL};
 
 static const struct param_def loop_params[] = {
     {.key = "deliver",
@@ -18,11 +21,52 @@ static const struct param_def loop_params[] = {
      .choices = shape_choices,
      .default_text = "full",
      .help = "'rdma' has connected endpoints only, as RDMA devices have them: no tags, no shared "
-             "receive contexts, registered local memory, keys and addresses of the device's "
+             "receive contexts, no counters of remote accesses, messages up to 1 MiB; local memory "
+             "is registered, and descriptors are checked; keys and addresses are of the device's "
              "choice; a write with CQ data takes a receive; and a message that finds no receive "
-             "posted ends in an error at its sender."},
+             "posted ends in an error at its sender. 'srd' has reliable packets of the same "
+             "registered memory: messages up to 8192 bytes, each delivered once, in any order, "
+             "that wait at their sender for a posted receive; and reads of remote memory. 'ud' has "
+             "datagrams of registered memory, with 40 bytes of the device's in front of each "
+             "buffer (FI_MSG_PREFIX) and no multi-receive."},
+    {.key = "seed",
+     .type = PARAM_INT,
+     .default_text = "1",
+     .min = 1,
+     .max = INT32_MAX,
+     .help = "shape=srd: decides the order in which packets are delivered."},
     {.key = NULL},
 };
+
+enum loop_shape loop_shape_of(const struct params *params)
+{
+    const char *shape = params ? params_string(params, "shape") : "full";
+    int i = 0;
+
+    while (strcmp(shape, shape_choices[i]))
+        i++;
+    return (enum loop_shape)i;
+}
+
+static unsigned peer_traits(const struct params *params)
+{
+    switch (loop_shape_of(params)) {
+    case LOOP_FULL: return PEER_ASKS | PEER_IN_TURN;
+    case LOOP_SRD: return PEER_PACKETS;
+    default: return 0;
+    }
+}
+
+/* A packet that is handed over inside of a post waits for nobody, and nothing overtakes it. */
+static bool agree(const struct params *params, struct param_conflict *conflict)
+{
+    if (loop_shape_of(params) != LOOP_SRD || strcmp(params_string(params, "deliver"), "post"))
+        return true;
+    conflict->key = "deliver";
+    snprintf(conflict->why, sizeof(conflict->why), "'post' does not go with shape=srd");
+    snprintf(conflict->used, sizeof(conflict->used), "packets are delivered with progress");
+    return false;
+}
 
 const struct part loop_part = {
     .name = "loop",
@@ -35,9 +79,12 @@ const struct part loop_part = {
         "Addresses are loop://N or any IPv4 address and port; none of them is looked up. Never "
         "chosen unless named.",
     .kind = PART_TRANSPORT,
+    .peer = peer_traits,
     .hidden = true,
-    .gives = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_MSG) | EP_SET(FI_EP_DGRAM),
+    .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_MSG) | EP_SET(FI_EP_DGRAM),
     .params = loop_params,
+    .agree = agree,
     .offer = loop_offer,
+    .atomics = ATOMICS_CPU,
     .open_fabric = loop_open_fabric,
 };

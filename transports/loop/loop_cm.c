@@ -9,8 +9,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/no.h"
+#include "core/base/enosys.h"
+#include "core/domain/base.h"
+#include "core/info/info.h"
 #include "transports/loop/loop.h"
 
 /* A CM event with its private data. */
@@ -40,7 +41,7 @@ static void write_refused(struct loop_ep *ep, int err, const void *param, size_t
         .err_data_size = paramlen,
     };
 
-    eq_write_error(ep->eq, &entry);
+    eq_write_error(ep->base.eq, &entry);
 }
 
 /* ---- Requests ---- */
@@ -53,11 +54,11 @@ static int close_request(struct fid *fid)
 static struct fi_ops request_ops = {
     .size = sizeof(struct fi_ops),
     .close = close_request,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static struct loop_request *find_request(const struct fid *handle)
@@ -71,7 +72,7 @@ static struct loop_request *find_request(const struct fid *handle)
     return NULL;
 }
 
-/* Nobody will answer it. */
+/* The request will have no answer. */
 static void drop_request(struct loop_request *request, int err, const void *param, size_t paramlen)
 {
     struct loop_ep *from = request->from;
@@ -103,7 +104,7 @@ int loop_cm_claim(struct loop_ep *ep, const struct fid *handle)
 static struct fi_info *describe(const struct loop_pep *pep, const struct loop_ep *from,
                                 struct loop_request *request)
 {
-    struct fi_info *info = info_dup(pep->info);
+    struct fi_info *info = info_dup(pep->base.info);
     char raw[LOOP_ADDR_MAX];
     size_t len;
 
@@ -124,7 +125,7 @@ static int raise_request(struct loop_ep *ep, struct loop_pep *pep, const void *p
     struct loop_request *request = calloc(1, sizeof(*request));
     struct fi_info *info = request ? describe(pep, ep, request) : NULL;
 
-    if (!info || write_event(pep->eq, FI_CONNREQ, &pep->fid.fid, info, param, paramlen)) {
+    if (!info || write_event(pep->base.eq, FI_CONNREQ, &pep->base.fid.fid, info, param, paramlen)) {
         info_free(info);
         free(request);
         return -FI_ENOMEM;
@@ -171,7 +172,7 @@ static int connect_to(struct loop_ep *ep, const union addr *addr, const void *pa
 static int cm_connect(struct fid_ep *fid, const void *raw, const void *param, size_t paramlen)
 {
     struct loop_ep *ep = loop_ep_of(fid);
-    struct unit *control = ep->domain->fabric->unit;
+    struct progress *control = ep->domain->fabric->plain.control;
     union addr addr;
     int rc;
 
@@ -180,12 +181,12 @@ static int cm_connect(struct fid_ep *fid, const void *raw, const void *param, si
         return -FI_EINVAL;
     rc = loop_addr_import(ep->addr_format, raw, LOOP_ADDR_MAX, &addr);
     if (!rc)
-        rc = loop_ep_enable(ep);
+        rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
-    unit_lock(control);
+    progress_lock(control);
     rc = connect_to(ep, &addr, param, paramlen);
-    unit_unlock(control);
+    progress_unlock(control);
     return rc;
 }
 
@@ -203,7 +204,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
     loop_count(LOOP_CALL_CM);
     if (paramlen > LOOP_CM_DATA || (paramlen && !param))
         return -FI_EINVAL;
-    rc = loop_ep_enable(ep);
+    rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
     loop_world_lock();
@@ -219,8 +220,8 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
         from->request = NULL;
         join(ep, from);
         join(from, ep);
-        write_event(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, NULL, 0);
-        write_event(from->eq, FI_CONNECTED, &from->fid.fid, NULL, param, paramlen);
+        write_event(ep->base.eq, FI_CONNECTED, &ep->fid.fid, NULL, NULL, 0);
+        write_event(from->base.eq, FI_CONNECTED, &from->fid.fid, NULL, param, paramlen);
     }
     loop_world_unlock();
     return rc;
@@ -266,8 +267,8 @@ static void end_peer(struct loop_ep *ep)
 
 static void fail_receives(struct loop_ep *ep, int err)
 {
-    if (ep->match)
-        match_fail(ep->match, NULL, err);
+    if (ep->base.match)
+        match_fail(ep->base.match, NULL, err);
 }
 
 void loop_cm_finish(struct loop_ep *ep)
@@ -280,7 +281,7 @@ void loop_cm_finish(struct loop_ep *ep)
         return;
     atomic_store(&ep->state, LOOP_DOWN);
     fail_receives(ep, FI_ECONNRESET);
-    write_event(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
+    write_event(ep->base.eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
 }
 
 static struct loop_ep *next_ended(struct loop_fabric *fabric)
@@ -296,23 +297,23 @@ static struct loop_ep *next_ended(struct loop_fabric *fabric)
     return ep;
 }
 
-void loop_cm_progress(struct unit_source *source)
+void loop_cm_progress(struct progress_source *source)
 {
     struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
     struct loop_ep *ep;
     uint64_t count;
 
     while ((ep = next_ended(fabric))) {
-        unit_lock(ep->report.unit);
+        progress_lock(ep->base.binding.progress);
         while (atomic_load(&ep->ended))
             loop_progress(&ep->source);
-        unit_unlock(ep->report.unit);
+        progress_unlock(ep->base.binding.progress);
     }
     if (read(source->fd, &count, sizeof(count)) < 0)
         return; /* nothing new */
 }
 
-int loop_cm_trywait(struct unit_source *source)
+int loop_cm_trywait(struct progress_source *source)
 {
     struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
     bool none;
@@ -333,13 +334,13 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
         return -FI_EBADFLAGS;
     if (state != LOOP_CONNECTED)
         return state == LOOP_DOWN ? 0 : -FI_ENOTCONN;
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     loop_world_lock();
     atomic_store(&ep->state, LOOP_DOWN);
     end_peer(ep);
     loop_world_unlock();
     fail_receives(ep, FI_ECANCELED);
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return 0;
 }
 
@@ -398,11 +399,11 @@ struct fi_ops_cm loop_cm_ops = {
     .getname = cm_getname,
     .getpeer = cm_getpeer,
     .connect = cm_connect,
-    .listen = no_cm_listen,
+    .listen = enosys_cm_listen,
     .accept = cm_accept,
-    .reject = no_cm_reject,
+    .reject = enosys_cm_reject,
     .shutdown = cm_shutdown,
-    .join = no_cm_join,
+    .join = enosys_cm_join,
 };
 
 struct fi_ops_cm loop_rdm_cm_ops = {
@@ -414,17 +415,17 @@ struct fi_ops_cm loop_rdm_cm_ops = {
 
 /* ---- Passive endpoints ---- */
 
-static struct loop_pep *pep_of(fid_t fid)
+static struct loop_pep *pep_of(struct passive *base)
 {
-    return object_of(fid, struct loop_pep, fid.fid);
+    return object_of(base, struct loop_pep, base);
 }
 
-static int pep_listen(struct fid_pep *fid)
+static int pep_listen(struct passive *base)
 {
-    struct loop_pep *pep = pep_of(&fid->fid);
+    struct loop_pep *pep = pep_of(base);
 
     loop_count(LOOP_CALL_CM);
-    if (!pep->eq)
+    if (!base->eq)
         return -FI_ENOEQ;
     if (pep->listening)
         return -FI_EOPBADSTATE;
@@ -435,13 +436,11 @@ static int pep_listen(struct fid_pep *fid)
     return 0;
 }
 
-static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t paramlen)
+static int pep_reject(struct passive *base, fid_t handle, const void *param, size_t paramlen)
 {
     struct loop_request *request;
 
     loop_count(LOOP_CALL_CM);
-    if (paramlen > LOOP_CM_DATA || (paramlen && !param))
-        return -FI_EINVAL;
     loop_world_lock();
     request = find_request(handle);
     if (request)
@@ -450,59 +449,25 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     return request ? 0 : -FI_EINVAL;
 }
 
-static int pep_getname(fid_t fid, void *raw, size_t *len)
+static int pep_getname(struct passive *base, void *raw, size_t *len)
 {
-    struct loop_pep *pep = pep_of(fid);
-
-    loop_count(LOOP_CALL_OTHER);
-    return loop_addr_give(pep->info->addr_format, false, &pep->port->addr, raw, len);
+    return loop_addr_give(base->info->addr_format, false, &pep_of(base)->port->addr, raw, len);
 }
 
-static int pep_setname(fid_t fid, void *raw, size_t len)
+static int pep_setname(struct passive *base, void *raw, size_t len)
 {
-    struct loop_pep *pep = pep_of(fid);
+    struct loop_pep *pep = pep_of(base);
     union addr addr;
-    int rc = loop_addr_import(pep->info->addr_format, raw, len, &addr);
+    int rc = loop_addr_import(base->info->addr_format, raw, len, &addr);
 
-    loop_count(LOOP_CALL_OTHER);
     if (rc)
         return rc;
     return pep->listening ? -FI_EOPBADSTATE : loop_port_rename(pep->port, &addr);
 }
 
-static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+static void pep_close(struct passive *base)
 {
-    if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE)
-        return -FI_ENOPROTOOPT;
-    if (*len < sizeof(size_t))
-        return -FI_ETOOSMALL;
-    *len = sizeof(size_t);
-    *(size_t *)value = LOOP_CM_DATA;
-    return 0;
-}
-
-static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-    struct loop_pep *pep = pep_of(fid);
-    struct eq *eq = bfid->fclass == FI_CLASS_EQ ? eq_of(bfid) : NULL;
-
-    if (!eq || pep->eq || eq->fabric != &pep->fabric->base)
-        return -FI_EINVAL;
-    pep->eq = eq;
-    children_hold(&eq->children);
-    return 0;
-}
-
-static int pep_control(struct fid *fid, int command, void *arg)
-{
-    if (command != FI_BACKLOG)
-        return -FI_ENOSYS;
-    return *(const int *)arg < 0 ? -FI_EINVAL : 0;
-}
-
-static int pep_close(struct fid *fid)
-{
-    struct loop_pep *pep = pep_of(fid);
+    struct loop_pep *pep = pep_of(base);
 
     loop_world_lock();
     pep->port->pep = NULL;
@@ -514,81 +479,45 @@ static int pep_close(struct fid *fid)
     }
     loop_world_unlock();
     loop_port_close(pep->port);
-    if (pep->eq) {
-        eq_forget(pep->eq, fid);
-        children_release(&pep->eq->children);
-    }
-    info_free(pep->info);
-    children_release(&pep->fabric->base.children);
+    passive_finish(base);
     free(pep);
-    return 0;
 }
 
-static struct fi_ops pep_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = pep_close,
-    .bind = pep_bind,
-    .control = pep_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
-
-static struct fi_ops_ep pep_ops = {
-    .size = sizeof(struct fi_ops_ep),
-    .cancel = no_ep_cancel,
-    .getopt = pep_getopt,
-    .setopt = no_ep_setopt,
-    .tx_ctx = no_ep_tx_ctx,
-    .rx_ctx = no_ep_rx_ctx,
-    .rx_size_left = no_ep_rx_size_left,
-    .tx_size_left = no_ep_tx_size_left,
-};
-
-static struct fi_ops_cm pep_cm_ops = {
-    .size = sizeof(struct fi_ops_cm),
+static const struct passive_ops pep_ops = {
+    .listen = pep_listen,
+    .reject = pep_reject,
     .setname = pep_setname,
     .getname = pep_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = pep_listen,
-    .accept = no_cm_accept,
-    .reject = pep_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    .close = pep_close,
+    .cm_data_size = LOOP_CM_DATA,
 };
 
-int loop_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_pep **ret_pep,
+int loop_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **ret_pep,
                   void *context)
 {
-    struct loop_fabric *fabric = object_of(fabric_fid, struct loop_fabric, base.fid);
     struct loop_pep *pep = calloc(1, sizeof(*pep));
     union addr src;
-    int rc = addr_from_str("127.0.0.1:0", SIZE_MAX, &src);
+    int rc = -FI_ENOMEM;
 
     loop_count(LOOP_CALL_OPEN);
-    if (!pep)
-        return -FI_ENOMEM;
-    pep->fabric = fabric;
-    pep->info = fabric_info(&fabric->base, info);
-    if (!pep->info)
-        rc = -FI_ENOMEM;
-    else if (pep->info->ep_attr->type != FI_EP_MSG)
-        rc = -FI_EINVAL;
-    else if (pep->info->src_addr)
-        rc = loop_addr_import(pep->info->addr_format, pep->info->src_addr, pep->info->src_addrlen,
-                              &src);
-    if (!rc)
-        rc = loop_port_open(&src, &pep->port);
+    if (pep)
+        rc = passive_init(&pep->base, object_of(fabric, struct fabric, fid), info, &pep_ops,
+                          context);
     if (rc) {
-        info_free(pep->info);
         free(pep);
         return rc;
     }
-    fid_init(&pep->fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
-    pep->fid.ops = &pep_ops;
-    pep->fid.cm = &pep_cm_ops;
-    children_hold(&fabric->base.children);
-    *ret_pep = &pep->fid;
+    info = pep->base.info;
+    rc = addr_from_str("127.0.0.1:0", SIZE_MAX, &src);
+    if (info->src_addr)
+        rc = loop_addr_import(info->addr_format, info->src_addr, info->src_addrlen, &src);
+    if (!rc)
+        rc = loop_port_open(&src, &pep->port);
+    if (rc) {
+        passive_finish(&pep->base);
+        free(pep);
+        return rc;
+    }
+    *ret_pep = &pep->base.fid;
     return 0;
 }

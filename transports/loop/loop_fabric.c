@@ -7,10 +7,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/domain.h"
-#include "core/no.h"
-#include "core/wait_set.h"
+#include "core/base/reach.h"
+#include "core/base/enosys.h"
+#include "core/domain/domain.h"
+#include "core/op/atomic.h"
 #include "transports/loop/loop.h"
 
 /* ---- Domain ---- */
@@ -33,7 +33,7 @@ static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struc
                           void *context)
 {
     loop_count(LOOP_CALL_OPEN);
-    return stx_open(object_of(fid, struct domain, fid), stx, context);
+    return stx_open(fid, attr, stx, context);
 }
 
 static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
@@ -43,38 +43,65 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
     return atomic_query(datatype, op, attr, flags, LOOP_ATOMIC);
 }
 
+static int loop_domain_close(struct fid *fid)
+{
+    struct loop_domain *domain = object_of(fid, struct loop_domain, base.fid.fid);
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    pthread_mutex_destroy(&domain->mutex);
+    return domain_fid_ops.close(fid);
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    return domain_fid_ops.control(fid, command, arg);
+}
+
+static struct fi_ops loop_domain_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = loop_domain_close,
+    .bind = enosys_bind,
+    .control = domain_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
     .cq_open = domain_cq_open,
     .endpoint = loop_ep_open,
-    .scalable_ep = no_domain_scalable_ep,
+    .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
     .stx_ctx = domain_stx_ctx,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = no_domain_query_collective,
+    .query_collective = enosys_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };
 
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
                          struct fid_domain **ret_domain, void *context)
 {
-    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
-    struct loop_domain *domain = calloc(1, sizeof(*domain));
+    struct loop_domain *domain;
+    struct domain *base;
     int rc;
 
     loop_count(LOOP_CALL_OPEN);
-    if (!domain)
-        return -FI_ENOMEM;
-    domain->fabric = fabric;
-    rc = domain_init_mapped(&domain->base, &fabric->base, info, &domain_fid_ops, &domain_ops,
-                            context);
-    if (rc) {
-        free(domain);
+    rc = domain_create_mapped(sizeof(*domain), fid, info, &loop_domain_fid_ops, &domain_ops, &base,
+                              context);
+    if (rc)
         return rc;
-    }
+    domain = object_of(base, struct loop_domain, base);
+    domain->fabric = object_of(fid, struct loop_fabric, base.fid);
+    list_init(&domain->regions);
+    pthread_mutex_init(&domain->mutex, NULL);
+    if (loop_is_device(domain->fabric))
+        domain->base.fid.mr = &loop_rdma_mr_ops;
+    reach_of_process(&domain->base.reach);
     *ret_domain = &domain->base.fid;
     return 0;
 }
@@ -87,77 +114,51 @@ static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struc
     struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
 
     loop_count(LOOP_CALL_OPEN);
-    return eq_open(&fabric->base, fabric->unit, attr, eq, context);
+    return eq_open(&fabric->base, fabric->plain.control, attr, eq, context);
 }
 
-static int fabric_close(struct fid *fid)
+static int fabric_close(struct plain_fabric *plain)
 {
-    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid.fid);
+    struct loop_fabric *fabric = object_of(plain, struct loop_fabric, plain);
 
-    if (children_any(&fabric->base.children))
-        return -FI_EBUSY;
-    unit_lock(fabric->unit);
-    unit_detach(fabric->unit, &fabric->source);
-    unit_unlock(fabric->unit);
-    unit_release(fabric->unit);
+    progress_lock(plain->control);
+    progress_detach(plain->control, &fabric->source);
+    progress_unlock(plain->control);
     close(fabric->source.fd);
-    params_destroy(fabric->params);
-    free(fabric);
     return 0;
 }
-
-static struct fi_ops fabric_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = fabric_close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
-
-static struct fi_ops_fabric fabric_ops = {
-    .size = sizeof(struct fi_ops_fabric),
-    .domain = fabric_domain,
-    .passive_ep = loop_pep_open,
-    .eq_open = fabric_eq_open,
-    .wait_open = wait_set_open,
-    .trywait = fabric_trywait,
-    .domain2 = fabric_domain2,
-};
 
 int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
 {
-    struct loop_fabric *fabric = calloc(1, sizeof(*fabric));
+    struct loop_fabric *fabric;
+    struct plain_fabric *plain;
     int rc;
 
     loop_count(LOOP_CALL_OPEN);
-    if (!fabric)
-        return -FI_ENOMEM;
-    fabric_init(&fabric->base, args, &fabric_fid_ops, &fabric_ops, context);
-    fabric->rdma = args->params && !strcmp(params_string(args->params, "shape"), "rdma");
-    fabric->direct = args->params && !strcmp(params_string(args->params, "deliver"), "post");
+    rc = plain_fabric_create(sizeof(*fabric), args, fabric_domain, &plain, context);
+    if (rc)
+        return rc;
+    fabric = object_of(plain, struct loop_fabric, plain);
+    plain->ops.passive_ep = loop_pep_open;
+    plain->ops.eq_open = fabric_eq_open;
+    plain->close_own = fabric_close;
+    fabric->shape = loop_shape_of(args->params);
+    fabric->seed = args->params ? (uint64_t)params_int(args->params, "seed") : 1;
+    fabric->direct = args->params && fabric->shape != LOOP_SRD &&
+                     !strcmp(params_string(args->params, "deliver"), "post");
     list_init(&fabric->ended);
     list_init(&fabric->source.link);
-    fabric->source.progress = loop_cm_progress;
+    fabric->source.poll = loop_cm_progress;
     fabric->source.trywait = loop_cm_trywait;
     fabric->source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    rc = unit_create_control(fabric->base.part, &fabric->unit);
-    if (rc)
-        goto free_fabric;
-    unit_lock(fabric->unit);
-    rc = unit_attach(fabric->unit, &fabric->source);
-    unit_unlock(fabric->unit);
-    if (rc)
-        goto release_unit;
-    fabric->params = args->params;
+    progress_lock(plain->control);
+    rc = progress_attach(plain->control, &fabric->source);
+    progress_unlock(plain->control);
+    if (rc) {
+        close(fabric->source.fd);
+        plain_fabric_discard(plain);
+        return rc;
+    }
     *ret_fabric = &fabric->base.fid;
     return 0;
-
-release_unit:
-    unit_release(fabric->unit);
-free_fabric:
-    close(fabric->source.fd);
-    free(fabric);
-    return rc;
 }

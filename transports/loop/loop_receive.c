@@ -1,45 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The receiving side: messages, remote memory access, and what nobody waits for yet. */
+/* The receiving side: messages, those that wait for a receive, and remote memory access. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/iov.h"
+#include "core/base/iov.h"
+#include "core/match/match_entry.h"
+#include "core/op/remote.h"
 #include "transports/loop/loop.h"
 
-/* ---- Who sent it ---- */
+enum {
+    PREFIX_BYTE = 0xa5
+};
 
-static fi_addr_t ask_av(struct loop_ep *ep, const struct loop_port *from)
-{
-    char raw[LOOP_ADDR_MAX];
-
-    loop_addr_export(ep->av->format, ep->rdm, &from->addr, raw);
-    return av_find(ep->av, raw);
-}
+/* ---- Sources ---- */
 
 fi_addr_t loop_source(struct loop_ep *ep, const struct loop_port *from)
 {
-    struct loop_known *known;
+    char raw[LOOP_ADDR_MAX];
 
     if (!ep->knows_sources)
         return FI_ADDR_UNSPEC;
-    if (from->index >= ep->source_count) {
-        size_t count = 2 * (from->index + 8u);
-
-        known = realloc(ep->sources, count * sizeof(*known));
-        if (!known)
-            return ask_av(ep, from);
-        memset(known + ep->source_count, 0, (count - ep->source_count) * sizeof(*known));
-        ep->sources = known;
-        ep->source_count = count;
-    }
-    known = &ep->sources[from->index];
-    if (__builtin_expect(known->serial != from->serial, 0)) {
-        known->serial = from->serial;
-        known->addr = ask_av(ep, from);
-    }
-    return known->addr;
+    loop_addr_export(ep->base.av->format, ep->rdm, &from->addr, raw);
+    return av_find(ep->base.av, raw);
 }
 
 static fi_addr_t get_addr(struct fi_peer_rx_entry *entry)
@@ -51,44 +35,28 @@ static fi_addr_t get_addr(struct fi_peer_rx_entry *entry)
 
 void loop_resolve_saved(struct loop_ep *ep)
 {
-    if (ep->source_count)
-        memset(ep->sources, 0, ep->source_count * sizeof(*ep->sources));
-    if (ep->in)
-        ep->in->owner_ops->foreach_unspec_addr(ep->in, get_addr);
+    if (ep->base.in)
+        ep->base.in->owner_ops->foreach_unspec_addr(ep->base.in, get_addr);
 }
 
 /* ---- Messages ---- */
 
-static void free_entry(struct fi_peer_rx_entry *entry)
-{
-    entry->srx->owner_ops->free_entry(entry);
-}
-
-/* A message that is too long, or of a stranger: his address is told, to be inserted as it is. */
+/* A message that is too long, or of a stranger, whose address is told, to be inserted as it is. */
 static void receive_failed(struct loop_ep *ep, const struct fi_peer_rx_entry *entry,
                            const struct loop_port *from, uint64_t flags, size_t copied, size_t len,
                            uint64_t data, fi_addr_t src)
 {
     int err = copied < len ? FI_ETRUNC : FI_EADDRNOTAVAIL;
     char raw[LOOP_ADDR_MAX];
-    struct fi_cq_err_entry error = {
-        .op_context = entry->context,
-        .flags = flags,
-        .len = copied,
-        .buf = entry->count ? entry->iov[0].iov_base : NULL,
-        .data = data,
-        .tag = entry->tag,
-        .olen = len - copied,
-        .err = err,
-        .prov_errno = err,
-        .src_addr = src,
-    };
+    struct fi_cq_err_entry error = match_entry_error(entry, flags, copied, len, err);
 
+    error.data = data;
+    error.src_addr = src;
     if (err == FI_EADDRNOTAVAIL) {
         error.err_data = raw;
-        error.err_data_size = loop_addr_export(ep->av->format, ep->rdm, &from->addr, raw);
+        error.err_data_size = loop_addr_export(ep->base.av->format, ep->rdm, &from->addr, raw);
     }
-    report_failed(&ep->report, REPORT_RECV, &error);
+    complete_error(&ep->base.binding, BIND_RECV, &error);
 }
 
 static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
@@ -96,8 +64,9 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
                            size_t len, bool has_data, uint64_t data)
 {
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | (has_data ? FI_REMOTE_CQ_DATA : 0);
-    fi_addr_t src = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr;
+    fi_addr_t src = ep->knows_sources ? av_source(ep->base.av, entry->addr) : entry->addr;
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
+    const bool prefixed = ep->prefix && entry->count;
     bool stranger = ep->source_err && entry->addr == FI_ADDR_UNSPEC;
     size_t copied = len;
 
@@ -107,21 +76,25 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
     } else {
         copied = iov_copy(entry->iov, entry->count, iov, count);
     }
+    if (__builtin_expect(prefixed, 0)) /* it is the device's */
+        memset(buf, PREFIX_BYTE,
+               ep->prefix < entry->iov[0].iov_len ? ep->prefix : entry->iov[0].iov_len);
     if (__builtin_expect(copied == len && !stranger, 1))
-        report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
-                    len, buf, data, entry->tag, src);
+        complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
+                 len, buf, data, entry->tag, src);
     else
         receive_failed(ep, entry, from, flags, copied, len, data, src);
-    free_entry(entry);
+    match_entry_free(entry);
 }
 
 static void save(struct loop_ep *ep, struct fi_peer_rx_entry *entry, struct loop_op *op)
 {
+    const struct op *post = op->post;
     struct loop_saved *saved = malloc(sizeof(*saved) + op->len);
     struct iovec to = {.iov_len = op->len};
 
-    if (!saved || ep->domain->fabric->rdma) {
-        free_entry(entry);
+    if (!saved || loop_is_device(ep->domain->fabric)) {
+        match_entry_free(entry);
         op->err = saved ? FI_ENORX : FI_ENOMEM;
         free(saved);
         return;
@@ -129,37 +102,31 @@ static void save(struct loop_ep *ep, struct fi_peer_rx_entry *entry, struct loop
     saved->ep = ep;
     saved->from = loop_port_hold(op->from);
     saved->len = op->len;
-    saved->has_data = op->has_data;
-    saved->data = op->data;
+    saved->has_data = post->flags & FI_REMOTE_CQ_DATA;
+    saved->data = post->data;
     to.iov_base = saved->bytes;
-    iov_copy(&to, 1, op->iov, op->count);
+    iov_copy(&to, 1, post->iov, post->count);
     list_attach(&saved->link, &ep->saved);
-    entry->peer_context = saved;
-    entry->cq_data = op->data;
-    if (op->has_data)
-        entry->flags |= FI_REMOTE_CQ_DATA;
-    if (op->kind == LOOP_TAGGED)
-        ep->in->owner_ops->queue_tag(entry);
-    else
-        ep->in->owner_ops->queue_msg(entry);
+    match_entry_queue(entry, post->group == OP_GROUP_TSEND, saved, saved->has_data, post->data);
 }
 
 static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
 {
+    const struct op *post = op->post;
+    bool tagged = post->group == OP_GROUP_TSEND;
     struct fi_peer_match_attr attr = {
         .addr = loop_source(ep, op->from),
         .msg_size = op->len,
-        .tag = op->kind == LOOP_TAGGED ? op->tag : 0,
+        .tag = tagged ? post->tag : 0,
     };
-    struct fi_ops_srx_owner *ops = ep->in->owner_ops;
     struct fi_peer_rx_entry *entry;
-    int rc = op->kind == LOOP_TAGGED ? ops->get_tag(ep->in, &attr, &entry)
-                                     : ops->get_msg(ep->in, &attr, &entry);
+    int rc = match_entry_get(ep->base.in, tagged, &attr, &entry);
 
     if (!rc)
-        deliver(ep, entry, op->from, op->iov, op->count, op->len, op->has_data, op->data);
+        deliver(ep, entry, op->from, post->iov, post->count, op->len,
+                post->flags & FI_REMOTE_CQ_DATA, post->data);
     else if (rc == -FI_ENOENT && op->datagram)
-        free_entry(entry);
+        match_entry_free(entry);
     else if (rc == -FI_ENOENT)
         save(ep, entry, op);
     else if (!op->datagram)
@@ -181,7 +148,7 @@ static int start(struct fi_peer_rx_entry *entry)
     if (saved->ep)
         deliver(saved->ep, entry, saved->from, &from, 1, saved->len, saved->has_data, saved->data);
     else
-        free_entry(entry);
+        match_entry_free(entry);
     free_saved(saved);
     return 0;
 }
@@ -190,7 +157,7 @@ static int discard(struct fi_peer_rx_entry *entry)
 {
     struct loop_saved *saved = entry->peer_context;
 
-    free_entry(entry);
+    match_entry_free(entry);
     free_saved(saved);
     return 0;
 }
@@ -205,80 +172,55 @@ struct fi_ops_srx_peer loop_srx_peer_ops = {
 
 /* ---- Remote memory access ---- */
 
-/* The memory of all remote segments of an operation. */
-struct target {
-    struct mr *mrs[LOOP_IOV_LIMIT];
-    size_t mr_count;
-    struct iovec iov[LOOP_IOV_LIMIT * LOOP_IOV_LIMIT];
-    size_t count;
-};
-
-static int resolve(const struct loop_ep *ep, const struct loop_op *op, uint64_t access,
-                   struct target *target)
-{
-    for (size_t i = 0; i < op->rma_count; i++) {
-        size_t count = LOOP_IOV_LIMIT;
-        int rc = mr_resolve(ep->domain->base.mrs, op->rma[i].key, op->rma[i].addr, op->rma[i].len,
-                            access, target->iov + target->count, &count, &target->mrs[i]);
-
-        if (rc)
-            return rc;
-        target->mr_count++;
-        target->count += count;
-    }
-    return 0;
-}
-
 /* A write with CQ data takes a receive, as RDMA devices have it (FI_RX_CQ_DATA). */
 static int take_receive(struct loop_ep *ep, void **context)
 {
     struct fi_peer_match_attr attr = {.addr = FI_ADDR_UNSPEC};
     struct fi_peer_rx_entry *entry;
-    int rc = ep->in->owner_ops->get_msg(ep->in, &attr, &entry);
+    int rc = ep->base.in->owner_ops->get_msg(ep->base.in, &attr, &entry);
 
     if (rc && rc != -FI_ENOENT)
         return rc;
     if (!rc)
         *context = entry->context;
-    free_entry(entry);
+    match_entry_free(entry);
     return rc;
 }
 
-static void count_access(struct loop_ep *ep, const struct loop_op *op, const struct target *target,
+static void count_access(struct loop_ep *ep, const struct loop_op *op, const struct remote *remote,
                          void *context)
 {
-    bool write = op->kind == LOOP_WRITE;
+    const struct op *post = op->post;
+    bool write = !(post->kind & FI_READ), data = write && post->flags & FI_REMOTE_CQ_DATA;
 
-    mr_count_access(target->mrs, target->mr_count, write);
+    mr_count_access(remote->mrs, remote->mr_count, write);
     if (!ep->rdm && atomic_load(&ep->state) != LOOP_CONNECTED)
         return;
-    if (!mr_counted(target->mrs, target->mr_count) && !(write && op->has_data))
+    if (!mr_counted(remote->mrs, remote->mr_count) && !data)
         return;
-    report_done(
-        &ep->report, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, write && op->has_data,
-        context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, op->len, NULL, op->data, 0,
-        ep->knows_sources ? av_source(ep->av, loop_source(ep, op->from)) : FI_ADDR_NOTAVAIL);
+    complete(&ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, context,
+             FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, op->len, NULL, post->data, 0,
+             ep->knows_sources ? av_source(ep->base.av, loop_source(ep, op->from))
+                               : FI_ADDR_NOTAVAIL);
 }
 
-static void access_memory(struct loop_ep *ep, struct loop_op *op)
+static int access_memory(struct loop_ep *ep, const struct loop_op *op)
 {
-    bool write = op->kind == LOOP_WRITE;
-    struct target target = {.count = 0};
-    int rc = resolve(ep, op, write ? FI_REMOTE_WRITE : FI_REMOTE_READ, &target);
+    const struct op *post = op->post;
+    struct remote remote;
     void *context = NULL;
+    int rc = remote_resolve(ep->domain->base.mrs, post, &remote);
 
-    if (!rc && write && op->has_data && ep->domain->fabric->rdma)
-        rc = take_receive(ep, &context) ? -FI_ENORX : 0;
     if (rc)
-        op->err = -rc;
-    else if (write)
-        iov_copy(target.iov, target.count, op->iov, op->count);
-    else
-        iov_copy(op->iov, op->count, target.iov, target.count);
-    if (!rc)
-        count_access(ep, op, &target, context);
-    for (size_t i = 0; i < target.mr_count; i++)
-        mr_release(target.mrs[i]);
+        return -rc;
+    if (ep->domain->fabric->shape == LOOP_RDMA && post->flags & FI_REMOTE_CQ_DATA)
+        rc = take_receive(ep, &context) ? FI_ENORX : 0;
+    if (!rc) {
+        remote_access(post, &remote);
+        count_access(ep, op, &remote, context);
+    }
+    remote_release(&remote);
+    return rc;
 }
 
 void loop_receive(struct loop_ep *ep, struct loop_op *op)
@@ -287,10 +229,8 @@ void loop_receive(struct loop_ep *ep, struct loop_op *op)
         op->err = FI_ECONNRESET;
     else if (op->datagram != ep->dgram)
         op->err = op->datagram ? 0 : FI_ECONNREFUSED;
-    else if (op->kind == LOOP_MSG || op->kind == LOOP_TAGGED)
+    else if (op->post->group & (OP_GROUP_SEND | OP_GROUP_TSEND))
         receive_message(ep, op);
-    else if (op->atomic)
-        op->err = loop_apply(ep, op);
     else
-        access_memory(ep, op);
+        op->err = access_memory(ep, op);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way of an operation: from the post to its receiver, and back. */
+/* An operation travels from the post to its receiver, and back. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
+#include "core/op/op_copy.h"
 #include "transports/loop/loop.h"
 
 enum {
@@ -16,34 +17,23 @@ static _Thread_local unsigned depth;
 
 /* ---- The end of an operation, at its sender ---- */
 
-static const struct {
-    enum report_kind kind;
-    uint64_t flags;
-} ends[] = {
-    [LOOP_MSG] = {REPORT_SEND, FI_SEND | FI_MSG},
-    [LOOP_TAGGED] = {REPORT_SEND, FI_SEND | FI_TAGGED},
-    [LOOP_WRITE] = {REPORT_WRITE, FI_WRITE | FI_RMA},
-    [LOOP_READ] = {REPORT_READ, FI_READ | FI_RMA},
-    [LOOP_ATOMIC_WRITE] = {REPORT_WRITE, FI_WRITE | FI_ATOMIC},
-    [LOOP_ATOMIC_FETCH] = {REPORT_READ, FI_READ | FI_ATOMIC},
-};
-
 static void report_end(struct loop_ep *ep, const struct loop_op *op)
 {
+    const struct op *post = op->post;
     struct fi_cq_err_entry entry;
 
     if (__builtin_expect(!op->err, 1)) {
-        report_done(&ep->report, ends[op->kind].kind, op->wanted, op->context, ends[op->kind].flags,
-                    0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&ep->base.binding, binding_kind_of(post->kind), op->wanted, post->context,
+                 post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
         return;
     }
     memset(&entry, 0, sizeof(entry));
-    entry.op_context = op->context;
-    entry.flags = ends[op->kind].flags;
+    entry.op_context = post->context;
+    entry.flags = post->kind;
     entry.err = op->err;
     entry.prov_errno = op->err;
     entry.src_addr = FI_ADDR_NOTAVAIL;
-    report_failed(&ep->report, ends[op->kind].kind, &entry);
+    complete_error(&ep->base.binding, binding_kind_of(post->kind), &entry);
 }
 
 static void push(struct loop_port *port, struct list *queue, struct loop_op *op,
@@ -66,10 +56,12 @@ static void give_back(struct loop_op *op)
     loop_port_release(from);
 }
 
-static void retire(struct loop_ep *ep, struct loop_op *op)
+static void retire(struct loop_ep *ep, struct loop_op *op, bool reported)
 {
     list_detach(&op->outstanding);
     ep->outstanding_count--;
+    if (reported)
+        report_end(ep, op);
     loop_port_release(op->to);
     pool_put(&ep->pool, op);
 }
@@ -87,7 +79,7 @@ void loop_forget_peers(struct loop_ep *ep)
 
 static int grow_peers(struct loop_ep *ep, fi_addr_t dest)
 {
-    size_t count = av_limit(ep->av);
+    size_t count = av_limit(ep->base.av);
     struct loop_port **peers;
 
     if (dest < ep->peer_count)
@@ -101,16 +93,16 @@ static int grow_peers(struct loop_ep *ep, fi_addr_t dest)
     return 0;
 }
 
-/* *port stays NULL when the AV has the address, and nobody in the world does. */
+/* *port stays NULL when the AV has the address, and no port of the world does. */
 static int look_up(struct loop_ep *ep, fi_addr_t dest, struct loop_port **port)
 {
-    const void *raw = ep->av ? av_addr(ep->av, dest) : NULL;
+    const void *raw = ep->base.av ? av_addr(ep->base.av, dest) : NULL;
     union addr addr;
     int rc;
 
     if (!raw)
         return -FI_EINVAL;
-    rc = loop_addr_import(ep->av->format, raw, LOOP_ADDR_MAX, &addr);
+    rc = loop_addr_import(ep->base.av->format, raw, LOOP_ADDR_MAX, &addr);
     if (rc)
         return rc;
     rc = grow_peers(ep, dest);
@@ -139,44 +131,19 @@ static inline int find_target(struct loop_ep *ep, fi_addr_t dest, struct loop_po
     return look_up(ep, dest, port);
 }
 
-static void copy_bytes(char *bytes, struct iovec *iov, size_t *count)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < *count; i++) {
-        if (iov[i].iov_len)
-            memcpy(bytes + at, iov[i].iov_base, iov[i].iov_len);
-        at += iov[i].iov_len;
-    }
-    iov[0].iov_base = bytes;
-    iov[0].iov_len = at;
-    *count = 1;
-}
-
-static void copy_inject(struct loop_queued_op *queued)
-{
-    copy_bytes(queued->bytes, queued->op.iov, &queued->op.count);
-    if (queued->op.atomic && queued->atomic.compare_count)
-        copy_bytes(queued->compare, queued->atomic.compare, &queued->atomic.compare_count);
-}
-
-static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_port *to, bool inject)
+static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_port *to)
 {
     struct loop_queued_op *queued;
     bool open = false;
 
-    if (ep->outstanding_count == ep->tx_size)
+    if (ep->outstanding_count == ep->base.tx_size)
         return -FI_EAGAIN;
     queued = pool_get(&ep->pool);
     if (!queued)
         return -FI_ENOMEM;
     queued->op = *op;
-    if (op->atomic) {
-        queued->atomic = *op->atomic;
-        queued->op.atomic = &queued->atomic;
-    }
-    if (inject)
-        copy_inject(queued);
+    op_copy(op->post, op->post->flags & FI_INJECT, &queued->post, queued->memory);
+    queued->op.post = &queued->post;
     list_attach(&queued->op.outstanding, &ep->outstanding);
     ep->outstanding_count++;
     queued->op.to = to ? loop_port_hold(to) : NULL;
@@ -196,37 +163,23 @@ static int enqueue(struct loop_ep *ep, const struct loop_op *op, struct loop_por
     return 0;
 }
 
-static int check(const struct loop_ep *ep, struct loop_op *op, uint64_t flags)
-{
-    size_t len = 0, remote = 0;
-
-    for (size_t i = 0; i < op->count; i++)
-        len += op->iov[i].iov_len;
-    op->len = len;
-    if ((flags & FI_INJECT && len > LOOP_INJECT) || (ep->dgram && len > LOOP_MTU))
-        return -FI_EMSGSIZE;
-    for (size_t i = 0; i < op->rma_count; i++)
-        remote += op->rma[i].len;
-    return op->rma_count && !op->atomic && remote != len ? -FI_EINVAL : 0;
-}
-
-/* Sender's unit locked, and again when it returns; not in between. */
+/* Sender's progress domain locked, and again when it returns; not in between. */
 static void hand_over(struct loop_ep *ep, struct loop_op *op, struct loop_ep *to)
 {
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     depth++;
-    unit_lock(to->report.unit);
+    progress_lock(to->base.binding.progress);
     loop_receive(to, op);
-    unit_unlock(to->report.unit);
-    unit_lock(ep->report.unit);
+    progress_unlock(to->base.binding.progress);
+    progress_lock(ep->base.binding.progress);
     report_end(ep, op);
     depth--;
 }
 
-static ssize_t send_locked(struct loop_ep *ep, struct loop_op *op, fi_addr_t dest, uint64_t flags)
+static ssize_t send_locked(struct loop_ep *ep, struct loop_op *op)
 {
     struct loop_port *to;
-    int rc = find_target(ep, dest, &to);
+    int rc = find_target(ep, op->post->peer, &to);
 
     if (rc)
         return rc;
@@ -235,43 +188,83 @@ static ssize_t send_locked(struct loop_ep *ep, struct loop_op *op, fi_addr_t des
         hand_over(ep, op, to->ep);
         return 0;
     }
-    return enqueue(ep, op, to, flags & FI_INJECT);
+    return enqueue(ep, op, to);
 }
 
-ssize_t loop_send(struct loop_ep *ep, struct loop_op *op, fi_addr_t dest, uint64_t flags,
-                  bool silent)
+ssize_t loop_send(struct loop_ep *ep, const struct op *post, size_t len)
 {
-    ssize_t rc = check(ep, op, flags);
+    struct loop_op op;
+    ssize_t rc;
 
-    if (rc)
-        return rc;
     if (atomic_load_explicit(&ep->state, memory_order_relaxed) == LOOP_IDLE)
         return -FI_EOPBADSTATE;
-    op->from = ep->port;
-    op->to = NULL;
-    op->err = 0;
-    op->datagram = ep->dgram;
-    op->has_data = flags & FI_REMOTE_CQ_DATA;
-    op->wanted = !silent && report_wanted(ep->report.tx_selective, flags);
-    unit_lock(ep->report.unit);
-    rc = send_locked(ep, op, dest, flags);
-    unit_unlock(ep->report.unit);
+    op.from = ep->port;
+    op.to = NULL;
+    op.err = 0;
+    op.datagram = ep->dgram;
+    op.wanted =
+        !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
+    op.len = len;
+    op.post = post;
+    progress_lock(ep->base.binding.progress);
+    rc = send_locked(ep, &op);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
 /* ---- Progress ---- */
 
+/* With shape=srd: any of the first in the queue. A message does not come before its receive. */
+static struct loop_op *shuffled(struct loop_ep *ep, const struct list *inbox)
+{
+    bool receives = ep->base.match && match_posted(ep->base.match);
+    struct loop_op *chosen = NULL;
+    unsigned count = 0;
+
+    list_for_each (pos, inbox) {
+        struct loop_op *op = list_item(pos, struct loop_op, queue);
+
+        if (op->post->group == OP_GROUP_SEND && !receives)
+            continue;
+        ep->random = ep->random * 6364136223846793005u + 1442695040888963407u;
+        if ((ep->random >> 33) % ++count == 0)
+            chosen = op;
+        if (count == LOOP_SHUFFLE)
+            break;
+    }
+    return chosen;
+}
+
+void loop_receive_posted(struct loop_ep *ep)
+{
+    struct loop_port *port = ep->port;
+
+    if (list_empty(&port->inbox)) /* what is added just now shows by itself */
+        return;
+    atomic_store(&port->work, true);
+    loop_port_wake(port);
+}
+
+static struct loop_op *first(struct loop_port *port, const struct list *queue)
+{
+    if (list_empty(queue))
+        return NULL;
+    if (queue == &port->inbox && port->ep && port->ep->packets)
+        return shuffled(port->ep, queue);
+    return list_item(queue->next, struct loop_op, queue);
+}
+
 static struct loop_op *pop(struct loop_port *port, struct list *queue)
 {
-    struct loop_op *op = NULL;
+    struct loop_op *op;
 
     loop_port_lock(port);
-    if (!list_empty(queue)) {
-        op = list_item(queue->next, struct loop_op, queue);
+    op = first(port, queue);
+    if (op) {
         list_detach(&op->queue);
         if (queue == &port->inbox)
             atomic_store_explicit(&op->where, LOOP_TAKEN, memory_order_relaxed);
-    } else if (list_empty(&port->inbox) && list_empty(&port->done)) {
+    } else if (queue == &port->inbox && list_empty(&port->done)) {
         atomic_store(&port->work, false);
     }
     loop_port_unlock(port);
@@ -282,26 +275,22 @@ static void take_all(struct loop_ep *ep)
 {
     struct loop_op *op;
 
-    for (int i = 0; i < TAKES && (op = pop(ep->port, &ep->port->done)); i++) {
-        struct loop_op copy = *op;
-
-        retire(ep, op);
-        report_end(ep, &copy);
-    }
+    for (int i = 0; i < TAKES && (op = pop(ep->port, &ep->port->done)); i++)
+        retire(ep, op, true);
     for (int i = 0; i < TAKES && (op = pop(ep->port, &ep->port->inbox)); i++) {
         loop_receive(ep, op);
         give_back(op);
     }
 }
 
-void loop_progress(struct unit_source *source)
+void loop_progress(struct progress_source *source)
 {
     struct loop_ep *ep = object_of(source, struct loop_ep, source);
     struct loop_port *port = ep->port;
 
     loop_count(LOOP_CALL_PROGRESS);
-    if (__builtin_expect(atomic_load_explicit(&ep->stale_sources, memory_order_acquire), 0)) {
-        atomic_store(&ep->stale_sources, false);
+    if (__builtin_expect(atomic_load_explicit(&ep->new_sources, memory_order_acquire), 0)) {
+        atomic_store(&ep->new_sources, false);
         loop_resolve_saved(ep);
     }
     if (atomic_load_explicit(&port->work, memory_order_acquire)) {
@@ -314,13 +303,12 @@ void loop_progress(struct unit_source *source)
         loop_cm_finish(ep);
 }
 
-int loop_trywait(struct unit_source *source)
+int loop_trywait(struct progress_source *source)
 {
     struct loop_ep *ep = object_of(source, struct loop_ep, source);
 
     loop_port_arm(ep->port);
-    return atomic_load(&ep->port->work) || atomic_load(&ep->ended) ||
-                   atomic_load(&ep->stale_sources)
+    return atomic_load(&ep->port->work) || atomic_load(&ep->ended) || atomic_load(&ep->new_sources)
                ? -FI_EAGAIN
                : 0;
 }
@@ -368,5 +356,5 @@ void loop_abort(struct loop_ep *ep)
     while (pop(port, &port->done))
         ;
     while (!list_empty(&ep->outstanding))
-        retire(ep, list_item(ep->outstanding.next, struct loop_op, outstanding));
+        retire(ep, list_item(ep->outstanding.next, struct loop_op, outstanding), false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests see of loop: how many calls it got from the calling thread. Each thread has counts of
- * its own, so that threads which share nothing else do not share these. What core does by itself
+ * For tests: how many calls loop got from the calling thread. Each thread has counts of
+ * its own, so that threads which share nothing else do not share these. Core's own work
  * (queues, counters, address vectors, completions, receives through a context) is not a call of
  * loop.
  */
@@ -22,7 +22,7 @@ enum loop_call {
     LOOP_CALL_PROGRESS, /* of one endpoint */
     LOOP_CALL_OPEN,     /* fi_fabric, fi_domain, fi_endpoint, fi_eq_open, ... */
     LOOP_CALL_CM,       /* connect, listen, accept, reject, shutdown */
-    LOOP_CALL_OTHER,    /* bind, enable, getname, getopt, ... */
+    LOOP_CALL_OTHER,    /* close, getname, setname, ... */
     LOOP_CALLS,
 };
 

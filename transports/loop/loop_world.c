@@ -11,12 +11,13 @@ _Thread_local uint64_t loop_calls[LOOP_CALLS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list ports = {&ports, &ports};
-static uint64_t serials;
 struct list loop_requests = {&loop_requests, &loop_requests};
 
 enum {
-    FIRST_FREE_PORT = 32768
+    FIRST_FREE_PORT = 32768,
+    FREE_PORTS = UINT16_MAX + 1 - FIRST_FREE_PORT
 };
+static unsigned last_given = FREE_PORTS - 1;
 
 void loop_world_lock(void)
 {
@@ -50,27 +51,15 @@ static int name_locked(struct loop_port *port, const union addr *addr)
         port->addr = wanted;
         return 0;
     }
-    for (unsigned n = FIRST_FREE_PORT; n <= UINT16_MAX; n++) {
-        addr_set_port(&wanted.sa, (uint16_t)n);
+    for (unsigned n = 0; n < FREE_PORTS; n++) {
+        last_given = (last_given + 1) % FREE_PORTS; /* an address is not another's right after */
+        addr_set_port(&wanted.sa, (uint16_t)(FIRST_FREE_PORT + last_given));
         if (loop_port_look(&wanted))
             continue;
         port->addr = wanted;
         return 0;
     }
     return -FI_EADDRINUSE;
-}
-
-/* The list is in order of index, so that the first gap is found. */
-static void insert_locked(struct loop_port *port)
-{
-    struct list *pos = ports.next;
-
-    port->serial = ++serials;
-    port->index = 0;
-    for (; pos != &ports; pos = pos->next, port->index++)
-        if (list_item(pos, struct loop_port, link)->index != port->index)
-            break;
-    list_attach_before(&port->link, pos);
 }
 
 int loop_port_open(const union addr *addr, struct loop_port **ret_port)
@@ -88,7 +77,7 @@ int loop_port_open(const union addr *addr, struct loop_port **ret_port)
     loop_world_lock();
     rc = name_locked(port, addr);
     if (!rc)
-        insert_locked(port);
+        list_attach(&port->link, &ports);
     loop_world_unlock();
     if (rc) {
         close(port->fd);
@@ -156,6 +145,6 @@ void loop_port_arm(struct loop_port *port)
     if (atomic_load(&port->armed))
         return;
     if (read(port->fd, &count, sizeof(count)) < 0)
-        count = 0; /* who disarmed it has not written yet: then it wakes us for nothing */
+        count = 0; /* the waker has not written yet: its wake will be for nothing */
     atomic_store(&port->armed, true);
 }

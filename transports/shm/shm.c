@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table of shm. */
-#include "core/part.h"
+#include "core/part/part.h"
 #include "transports/shm/shm_domain.h"
 #include "transports/shm/shm_info.h"
 
@@ -58,6 +58,11 @@ static const struct param_def shm_params[] = {
     {.key = NULL},
 };
 
+static unsigned peer_traits(const struct params *params)
+{
+    return PEER_ASKS | PEER_IN_TURN;
+}
+
 const struct part shm_part = {
     .name = "shm",
     .prov_name = "shm",
@@ -70,8 +75,10 @@ const struct part shm_part = {
         "With FI_SHARED_AV in the hints, address vectors that processes open with the same name "
         "hold the same addresses at the same indices.",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_RDM),
+    .peer = peer_traits,
+    .provides_ep = EP_SET(FI_EP_RDM),
     .params = shm_params,
     .offer = shm_offer,
+    .atomics = ATOMICS_CPU,
     .open_fabric = shm_open_fabric,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the AV says of peers. Its listener may not take the unit's lock, and leaves a note. */
+/* Peers as the AV has them. Its listener may not take the progress domain's lock, and leaves a
+ * note. */
 #include "transports/shm/shm_ep.h"
 #include "transports/shm/shm_peers.h"
 
@@ -8,8 +9,8 @@ static void inserted(struct av_listener *listener, fi_addr_t addr)
     struct shm_ep *ep = object_of(listener, struct shm_ep, watch);
 
     atomic_store(&ep->stale_sources, true);
-    if (ep->report.unit)
-        unit_wake(ep->report.unit);
+    if (ep->base.binding.progress)
+        progress_wake(ep->base.binding.progress);
 }
 
 static void removed(struct av_listener *listener, fi_addr_t addr)
@@ -22,13 +23,13 @@ void shm_av_watch(struct shm_ep *ep)
 {
     ep->watch.inserted = inserted;
     ep->watch.removed = removed;
-    ep->watch.unit = ep->report.unit;
-    av_attach(ep->av, &ep->watch);
+    ep->watch.progress = ep->base.binding.progress;
+    av_attach(ep->base.av, &ep->watch);
 }
 
 void shm_av_resolve(struct shm_link *link)
 {
-    link->addr = link->ep->knows_sources ? av_find(link->ep->av, link->name) : FI_ADDR_UNSPEC;
+    link->addr = link->ep->knows_sources ? av_find(link->ep->base.av, link->name) : FI_ADDR_UNSPEC;
 }
 
 void shm_av_forget_peers(struct shm_ep *ep)
@@ -50,5 +51,5 @@ void shm_av_catch_up(struct shm_ep *ep)
         if (link->name)
             shm_av_resolve(link);
     }
-    ep->in->owner_ops->foreach_unspec_addr(ep->in, shm_saved_source);
+    ep->base.in->owner_ops->foreach_unspec_addr(ep->base.in, shm_saved_source);
 }

@@ -1,21 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/shm/shm_choice.h"
 
-enum shm_way shm_choice_next(struct shm_choice *choice, unsigned ways)
+/* One that has too few samples yet, or the best one. */
+static enum shm_way pick(const struct shm_choice *choice, unsigned ways, bool *learning)
 {
     enum shm_way least = SHM_STREAM, best = SHM_STREAM;
 
-    choice->ways = ways;
     for (enum shm_way way = SHM_STREAM; way < SHM_WAYS; way++) {
         if (!(ways & 1u << way))
             continue;
         if (choice->samples[way] < choice->samples[least])
             least = way;
-        /* What leaves the sender's core alone has the draw; the kernel needs no guard. */
+        /* Of equals, the way that leaves the sender's core alone; the kernel needs no guard. */
         if (choice->best[way] >= choice->best[best])
             best = way;
     }
-    return choice->samples[least] < SHM_SAMPLES ? least : best;
+    *learning = choice->samples[least] < SHM_SAMPLES;
+    return *learning ? least : best;
+}
+
+enum shm_way shm_choice_next(struct shm_choice *choice, unsigned ways)
+{
+    bool learning;
+
+    choice->ways = ways;
+    return pick(choice, ways, &learning);
+}
+
+bool shm_choice_is_full(const struct shm_choice *choice, unsigned ways)
+{
+    bool learning;
+    enum shm_way way = pick(choice, ways, &learning);
+
+    return learning && choice->flying && (choice->flying >= SHM_SAMPLE || !choice->running[way]);
 }
 
 /* Ways that are in use. */
@@ -28,13 +45,14 @@ static unsigned in_use(const struct shm_choice *choice)
     return count;
 }
 
-void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t now)
+void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now)
 {
     if (!in_use(choice)) {
         choice->since = now;
         choice->mixed = false;
     }
     choice->running[way]++;
+    choice->flying += bytes;
     choice->mixed = choice->mixed || in_use(choice) > 1;
 }
 
@@ -77,12 +95,13 @@ void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes,
         if (choice->bytes[way] >= SHM_SAMPLE)
             sample(choice, way);
     }
-    shm_choice_drop(choice, way);
+    shm_choice_drop(choice, way, bytes);
     choice->since = now;
     choice->mixed = in_use(choice) > 1;
 }
 
-void shm_choice_drop(struct shm_choice *choice, enum shm_way way)
+void shm_choice_drop(struct shm_choice *choice, enum shm_way way, uint64_t bytes)
 {
     choice->running[way]--;
+    choice->flying -= bytes;
 }

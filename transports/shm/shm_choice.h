@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which way the large transfers of one direction of a link take: what the transfers themselves took
- * decides. Unit of the endpoint locked.
+ * decides. A sample is a batch of transfers that all go the same way; a window of large transfers
+ * must not go that way as a whole, so transfers beyond the batch wait for its end, where they can.
+ * Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_CHOICE_H
 #define WEFT_SHM_CHOICE_H
@@ -13,7 +15,7 @@
 enum shm_way {
     SHM_STREAM, /* both sides copy, through bulk */
     SHM_MAPPED, /* one side copies, from the other's memory, which it has mapped */
-    SHM_CROSS,  /* the kernel copies */
+    SHM_CMA,    /* the kernel copies */
     SHM_WAYS,
 };
 
@@ -27,6 +29,7 @@ struct shm_choice {
     unsigned ways;              /* those that there were at the last look */
     uint32_t running[SHM_WAYS]; /* transfers that have begun */
     uint32_t samples[SHM_WAYS];
+    uint64_t flying;          /* bytes of transfers that have begun */
     uint64_t since;           /* ns: the last end, or the begin after a pause */
     uint64_t bytes[SHM_WAYS]; /* of the sample that is being taken */
     uint64_t ns[SHM_WAYS];    /* that it took */
@@ -37,10 +40,15 @@ struct shm_choice {
 
 /* The way of the next transfer, one of `ways` (1 << way). */
 enum shm_way shm_choice_next(struct shm_choice *choice, unsigned ways);
-/* A transfer begins, and ends with that many bytes moved. Times from any one clock, in ns. */
-void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t now);
+/*
+ * The next transfer should not begin before one ends or is dropped: it would enlarge a sample that
+ * is large enough, or run beside a sample of another way.
+ */
+bool shm_choice_is_full(const struct shm_choice *choice, unsigned ways);
+/* A transfer of that many bytes begins, and ends, all moved. Times from any one clock, in ns. */
+void shm_choice_begin(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now);
 void shm_choice_end(struct shm_choice *choice, enum shm_way way, uint64_t bytes, uint64_t now);
 /* One has changed to another way, or was given up: it tells nothing. */
-void shm_choice_drop(struct shm_choice *choice, enum shm_way way);
+void shm_choice_drop(struct shm_choice *choice, enum shm_way way, uint64_t bytes);
 
 #endif

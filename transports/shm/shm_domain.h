@@ -3,9 +3,9 @@
 #ifndef WEFT_SHM_DOMAIN_H
 #define WEFT_SHM_DOMAIN_H
 
-#include "core/fid.h"
-#include "core/part.h"
-#include "core/unit.h"
+#include "core/domain/plain_fabric.h"
+#include "core/part/part.h"
+#include "core/progress/progress.h"
 
 /* Of a way to copy large transfers. */
 enum shm_use {
@@ -15,9 +15,10 @@ enum shm_use {
 };
 
 struct shm_fabric {
-    struct fabric base;
-    struct unit *unit; /* of event queues */
-    struct params *params;
+    union {
+        struct plain_fabric plain;
+        struct fabric base; /* plain.base */
+    };
     enum shm_use cma, xpmem;
     int64_t connect_ms;
     size_t max_saved;

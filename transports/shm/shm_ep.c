@@ -7,159 +7,82 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/log.h"
-#include "core/no.h"
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/base.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/match/match_forward.h"
+#include "transports/shm/shm_backlog.h"
 #include "transports/shm/shm_fork.h"
 #include "transports/shm/shm_listener.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_sep.h"
 
+static struct shm_ep *ep_of(struct endpoint *base)
+{
+    return object_of(base, struct shm_ep, base);
+}
+
 /* ---- Enabling ---- */
 
-static int open_receive(struct shm_ep *ep)
+int shm_ep_join(struct endpoint *base)
 {
-    struct match_attr attr = {
-        .size = ep->rx_size,
-        .iov_limit = SHM_IOV_LIMIT,
-        .op_flags = ep->rx_op_flags,
-        .min_multi_recv = ep->min_multi_recv,
-        .directed = ep->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV),
-    };
-    int rc;
+    struct shm_ep *ep = ep_of(base);
 
-    if (ep->srx && ep->srx->peer) {
-        ep->in = ep->srx->peer;
+    if (!ep->sep)
         return 0;
-    }
-    rc = ep->srx ? srx_attach(ep->srx, &ep->srx_user, &ep->match_source, &ep->report)
-                 : match_create(&attr, &ep->match);
-    if (rc)
-        return rc;
-    if (ep->match) {
-        match_set_report(ep->match, &ep->report);
-        match_source_init(&ep->match_source, ep->match, FI_ADDR_NOTAVAIL);
-        ep->match_source.srx.peer_ops = &shm_srx_peer_ops;
-    }
-    ep->match_source.many = true; /* read by this endpoint's progress only, which is not on yet */
-    ep->in = &ep->match_source.srx;
-    return 0;
+    return sep_join(&ep->sep->base, ep->fid.fid.fclass, ep->context, &base->binding, &base->av);
 }
 
 /* Completions and counts end here, not in an upper. */
-static bool is_top(const struct report *report)
+static bool is_on_top(const struct shm_ep *ep)
 {
-    for (int kind = 0; kind < REPORT_KINDS; kind++) {
-        if (report->cntr[kind] && report->cntr[kind]->sink != &report->cntr[kind]->peer)
-            return false;
-    }
-    return (!report->tx || report->tx->sink == &report->tx->peer) &&
-           (!report->rx || report->rx->sink == &report->rx->peer);
+    return !(ep->base.srx && ep->base.srx->peer) && binding_is_top(&ep->base.binding);
 }
 
-static int is_bound(const struct shm_ep *ep)
+int shm_ep_enable(struct endpoint *base)
 {
-    if (!ep->av)
-        return -FI_ENOAV;
-    return ep->report.unit ? 0 : -FI_ENOCQ;
-}
+    const uint64_t asks = FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR;
+    struct shm_ep *ep = ep_of(base);
+    int rc = ep->doorbell ? 0 : shm_link_start(ep);
 
-int shm_ep_enable(struct shm_ep *ep)
-{
-    int rc;
-
-    if (ep->enabled)
-        return 0;
-    rc = ep->sep ? sep_join(&ep->sep->base, ep->fid.fid.fclass, ep->context, &ep->report, &ep->av)
-                 : is_bound(ep);
     if (rc)
         return rc;
-    if (ep->needs_srx && !ep->srx)
-        return -FI_ENORX;
-    if (ep->needs_stx && !ep->stx)
-        return -FI_EOPBADSTATE;
-    rc = ep->bell ? 0 : shm_link_start(ep);
-    if (rc)
-        return rc;
-    rc = ep->in ? 0 : open_receive(ep);
-    if (rc)
-        return rc;
-    ep->top = is_top(&ep->report) && !(ep->srx && ep->srx->peer);
-    ep->knows_sources = ep->srx || ep->caps & (FI_SOURCE | FI_DIRECTED_RECV |
-                                               FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
-    ep->delivers = ep->match && !ep->source_err;
+    base->source.many = true; /* this endpoint's progress alone reads it, which is not on yet */
+    ep->top = is_on_top(ep);
+    ep->knows_sources = base->srx || base->caps & asks;
+    ep->direct = base->match ? base->match : base->in ? match_branch_direct(base->in) : NULL;
+    if (ep->source_err)
+        ep->direct = NULL; /* whoever they are from is to be looked at */
     shm_av_watch(ep);
-    unit_lock(ep->report.unit);
-    rc = unit_attach(ep->report.unit, &ep->source);
-    ep->enabled = !rc;
-    unit_unlock(ep->report.unit);
+    progress_lock(base->binding.progress);
+    rc = progress_attach(base->binding.progress, &ep->source);
+    base->enabled = !rc;
+    progress_unlock(base->binding.progress);
     return rc;
 }
 
-/* ---- Binding ---- */
-
-static int bind_av(struct shm_ep *ep, struct fid *fid)
+/* A counter may come late: Sandia OpenSHMEM binds it to endpoints that are enabled. */
+int shm_ep_bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 {
-    struct av *av = object_of(fid, struct av, fid.fid);
+    struct shm_ep *ep = ep_of(base);
 
-    if (ep->av || ep->sep || av->domain != &ep->domain->base)
-        return -FI_EINVAL;
-    ep->av = av;
-    children_hold(&av->children);
+    if (!base->enabled)
+        return 0;
+    progress_lock(base->binding.progress);
+    ep->top = is_on_top(ep);
+    progress_unlock(base->binding.progress);
     return 0;
-}
-
-static int bind_srx(struct shm_ep *ep, struct fid *fid)
-{
-    struct srx *srx = object_of(fid, struct srx, fid.fid);
-
-    if (srx->domain != &ep->domain->base || ep->srx)
-        return -FI_EINVAL;
-    ep->srx = srx;
-    children_hold(&srx->children);
-    return 0;
-}
-
-int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-    struct shm_ep *ep = object_of(fid, struct shm_ep, fid.fid);
-
-    if (ep->enabled)
-        return -FI_EOPBADSTATE;
-    switch (bfid->fclass) {
-    case FI_CLASS_AV: return bind_av(ep, bfid);
-    case FI_CLASS_EQ: return 0; /* nothing is reported to it */
-    case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
-    case FI_CLASS_STX_CTX:
-        return ep->needs_stx ? stx_bind(&ep->domain->base, bfid, &ep->stx) : -FI_EINVAL;
-    default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
-    }
 }
 
 /* ---- Closing ---- */
 
-static void close_receive(struct shm_ep *ep)
-{
-    shm_saved_close(ep);
-    if (ep->srx)
-        srx_detach(ep->srx, &ep->srx_user);
-    if (!ep->match)
-        return;
-    match_source_finish(&ep->match_source);
-    match_destroy(ep->match);
-}
-
 static void let_go(struct shm_ep *ep)
 {
-    report_finish(&ep->report);
-    if (ep->srx)
-        children_release(&ep->srx->children);
-    if (ep->av)
-        children_release(&ep->av->children);
-    stx_release(ep->stx);
-    children_release(&ep->domain->base.children);
+    endpoint_finish(&ep->base);
     shm_ops_finish(ep);
+    shm_backlog_finish(ep);
     pool_finish(&ep->controls);
     free(ep->peers);
     for (int i = 0; ep->more && i < SHM_CONTEXTS - 1; i++)
@@ -170,25 +93,24 @@ static void let_go(struct shm_ep *ep)
     free(ep);
 }
 
-int shm_ep_close(struct fid *fid)
+int shm_ep_close(struct endpoint *base)
 {
-    struct shm_ep *ep = object_of(fid, struct shm_ep, fid.fid);
-    struct unit *unit = ep->report.unit;
+    struct shm_ep *ep = ep_of(base);
+    struct progress *progress = base->binding.progress;
 
-    if (children_any(&ep->aliases))
-        return -FI_EBUSY;
     if (ep->watch.inserted)
-        av_detach(ep->av, &ep->watch);
-    if (unit)
-        unit_lock(unit);
-    if (ep->enabled)
-        unit_detach(unit, &ep->source);
+        av_detach(ep->base.av, &ep->watch);
+    if (progress)
+        progress_lock(progress);
+    if (ep->base.enabled)
+        progress_detach(progress, &ep->source);
     ep->in_progress = true;
     shm_link_close_all(ep);
     shm_fork_forget(ep);
-    close_receive(ep);
-    if (unit)
-        unit_unlock(unit);
+    shm_saved_close(ep);
+    endpoint_close_receives(base);
+    if (progress)
+        progress_unlock(progress);
     if (ep->sep)
         shm_sep_leave(ep);
     let_go(ep);
@@ -196,20 +118,6 @@ int shm_ep_close(struct fid *fid)
 }
 
 /* ---- Opening ---- */
-
-static void read_info(struct shm_ep *ep, const struct fi_info *info)
-{
-    ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_TAGGED | FI_RMA);
-    ep->tx_op_flags = info->tx_attr->op_flags;
-    ep->rx_op_flags = info->rx_attr->op_flags;
-    ep->source_err = ep->caps & FI_SOURCE_ERR;
-    ep->needs_srx = !ep->sep && info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
-    ep->needs_stx = !ep->sep && info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
-    ep->order = info->tx_attr->msg_order;
-    ep->orders_reads = ep->order & (FI_ORDER_RAR | FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR);
-    ep->tx_size = info->tx_attr->size ? info->tx_attr->size : SHM_SIZE;
-    ep->rx_size = info->rx_attr->size ? info->rx_attr->size : SHM_SIZE;
-}
 
 static int open_listener(struct shm_ep *ep, const struct fi_info *info)
 {
@@ -234,9 +142,8 @@ static struct shm_ep *new_ep(struct shm_domain *domain)
     if (!ep)
         return NULL;
     ep->domain = domain;
-    ep->min_multi_recv = SHM_MIN_MULTI_RECV;
     ep->listener = ep->bell_fd = ep->wake_fd = ep->source.fd = -1;
-    ep->source.progress = shm_progress;
+    ep->source.poll = shm_progress;
     ep->source.trywait = shm_trywait;
     list_init(&ep->source.link);
     list_init(&ep->watch.link);
@@ -248,17 +155,20 @@ static struct shm_ep *new_ep(struct shm_domain *domain)
     list_init(&ep->dead);
     list_init(&ep->absent);
     list_init(&ep->unasked);
-    list_init(&ep->srx_user.link);
     shm_ops_init(ep);
+    shm_backlog_init(ep);
     shm_controls_init(ep);
     return ep;
 }
 
-static struct fid_ep *born(struct shm_ep *ep, size_t class, void *context)
+static struct fid_ep *born(struct shm_ep *ep, const struct fi_info *info, size_t class,
+                           void *context)
 {
-    shm_ep_ops_init(ep, class, context);
+    ep->source_err = info->caps & FI_SOURCE_ERR;
+    ep->order = info->tx_attr->msg_order;
+    ep->orders_reads = ep->order & (FI_ORDER_RAR | FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR);
+    shm_ep_ops_init(ep, info, class, context);
     shm_fork_watch(ep);
-    children_hold(&ep->domain->base.children);
     return &ep->fid;
 }
 
@@ -277,9 +187,10 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
         info_free(info);
         return rc;
     }
-    read_info(ep, info);
+    *ret_ep = born(ep, info, FI_CLASS_EP, context);
+    ep->base.needs_av = true;
+    ep->base.any_srx = true;
     info_free(info);
-    *ret_ep = born(ep, FI_CLASS_EP, context);
     return 0;
 }
 
@@ -295,7 +206,6 @@ static struct shm_ep *new_context(struct sep *base, unsigned index)
     ep->sep = sep;
     ep->context = index;
     memcpy(ep->name, sep->name, sizeof(ep->name));
-    read_info(ep, base->info);
     return ep;
 }
 
@@ -306,15 +216,15 @@ int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, str
 
     if (!ep)
         return -FI_ENOMEM;
+    *ret_ep = born(ep, sep->info, FI_CLASS_TX_CTX, context);
     if (attr) {
-        ep->tx_op_flags = attr->op_flags;
-        if (attr->size && attr->size < ep->tx_size)
-            ep->tx_size = attr->size;
+        ep->base.tx_op_flags = attr->op_flags;
+        if (attr->size && attr->size < ep->base.tx_size)
+            ep->base.tx_size = attr->size;
         memcpy(attr, sep->info->tx_attr, abi_tx_attr_size(ep->domain->base.fabric->abi));
-        attr->op_flags = ep->tx_op_flags;
-        attr->size = ep->tx_size;
+        attr->op_flags = ep->base.tx_op_flags;
+        attr->size = ep->base.tx_size;
     }
-    *ret_ep = born(ep, FI_CLASS_TX_CTX, context);
     return 0;
 }
 
@@ -338,14 +248,15 @@ int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, str
         free(ep);
         return rc;
     }
+    *ret_ep = born(ep, sep->info, FI_CLASS_RX_CTX, context);
+    ep->base.any_srx = true;
     if (attr) {
-        ep->rx_op_flags = attr->op_flags;
-        if (attr->size && attr->size < ep->rx_size)
-            ep->rx_size = attr->size;
+        ep->base.rx_op_flags = attr->op_flags;
+        if (attr->size && attr->size < ep->base.rx_size)
+            ep->base.rx_size = attr->size;
         *attr = *sep->info->rx_attr;
-        attr->op_flags = ep->rx_op_flags;
-        attr->size = ep->rx_size;
+        attr->op_flags = ep->base.rx_op_flags;
+        attr->size = ep->base.rx_size;
     }
-    *ret_ep = born(ep, FI_CLASS_RX_CTX, context);
     return 0;
 }

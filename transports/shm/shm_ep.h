@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The endpoint and what its files share. Everything is guarded by the lock of the endpoint's unit,
- * but what the AV tells (stale_*). See docs/design/shm.md.
+ * The endpoint and what its files share. Everything is guarded by the lock of the endpoint's
+ * progress domain, but what the AV tells (stale_*). See docs/design/shm.md.
  */
 #ifndef WEFT_SHM_EP_H
 #define WEFT_SHM_EP_H
@@ -11,15 +11,12 @@
 #include <rdma/fi_rma.h>
 #include <rdma/providers/fi_peer.h>
 
-#include "core/av.h"
-#include "core/match.h"
-#include "core/pool.h"
-#include "core/report.h"
-#include "core/sep.h"
-#include "core/srx.h"
-#include "core/stx.h"
-#include "transports/shm/shm_bell.h"
+#include "core/base/ids.h"
+#include "core/base/pool.h"
+#include "core/ep/endpoint.h"
+#include "core/ep/sep.h"
 #include "transports/shm/shm_domain.h"
+#include "transports/shm/shm_doorbell.h"
 #include "transports/shm/shm_link.h"
 #include "transports/shm/shm_name.h"
 
@@ -28,8 +25,6 @@ enum {
     SHM_CONTEXTS = SEP_CONTEXTS, /* most of a scalable endpoint, in each direction */
 };
 
-struct post;
-struct shm_slot;
 struct shm_op;
 struct shm_sep;
 
@@ -40,44 +35,34 @@ struct shm_peers {
 };
 
 struct shm_ep {
-    struct fid_ep fid;
-    struct report report;
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
     struct shm_link **peers; /* by fi_addr_t; NULL: not known yet */
     size_t peer_count;
-    struct fid_peer_srx *in; /* where receives come from */
     struct shm_link *hot[SHM_HOT];
     unsigned hot_count;
-    bool enabled, top, in_progress, knows_sources, source_err, look_now;
+    bool top, in_progress, knows_sources, source_err, look_now;
     bool owes;            /* a link does */
     bool waits_for_place; /* for descriptors or memory, of connections; that was said */
-    bool delivers;     /* small messages go straight to receives of match, whoever they are from */
-    bool armed, woken; /* somebody may sleep; wake_fd is readable */
+    struct match *direct; /* where small messages go straight to their receives; or NULL */
+    bool armed, woken;    /* somebody may sleep; wake_fd is readable */
     unsigned armed_rounds;
     unsigned forks;   /* fork_generation when it was opened */
     unsigned tx_used; /* operations that wait for the peer */
-    struct shm_bell *bell;
+    struct shm_doorbell *doorbell;
     struct list busy;    /* links that have something to write */
     struct list crosses; /* operations that attach to the peer's memory */
-    struct av *av;
-    uint64_t tx_op_flags, rx_op_flags, caps, order;
+    uint64_t order;
     bool orders_reads; /* something is to stay behind reads */
-    size_t tx_size, rx_size, min_multi_recv;
-    /* Receives */
-    struct match *match;
-    struct match_source match_source;
-    struct srx *srx; /* bound: the upper's, or the domain's own, used by srx_user */
-    struct srx_user srx_user;
-    struct stx *stx; /* the shared transmit context bound, or NULL */
-    bool needs_srx, needs_stx;
-    struct children aliases;
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
     bool saved_full;  /* it was, and that was said */
     struct list held; /* links that were told so, since there is no room */
     /* Operations */
-    struct pool ops;
-    struct shm_slot *slots;
-    uint32_t slot_count, slot_free;
+    struct pool ops, backlog;
+    struct ids ids; /* of ops: the numbers that stand for them on the wire */
     /* Links */
     struct shm_domain *domain;
     struct list links, dead, absent;
@@ -90,7 +75,7 @@ struct shm_ep {
     struct list *buckets;               /* links by name */
     unsigned bucket_count, named_count;
     struct pool controls;
-    struct unit_source source; /* its fd: an epoll fd of listener and links */
+    struct progress_source source; /* its fd: an epoll fd of listener and links */
     int listener, bell_fd, wake_fd;
     unsigned idle, rounds;
     uint64_t looked, silent_since; /* ticks */
@@ -98,6 +83,7 @@ struct shm_ep {
     unsigned hurry, waits;
     unsigned found_seen; /* by the thread, when the silence began */
     uint32_t sweep, rest_at;
+    long long silence_due_ms; /* when the links are looked at for silent peers */
     struct av_listener watch;
     atomic_bool stale_peers, stale_sources;
     uint32_t addr_format;
@@ -119,28 +105,32 @@ int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, str
                    void *context);
 int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
                    void *context);
-int shm_ep_enable(struct shm_ep *ep);
-int shm_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
-void shm_ep_ops_init(struct shm_ep *ep, size_t class, void *context);
-int shm_ep_close(struct fid *fid);
+void shm_ep_ops_init(struct shm_ep *ep, const struct fi_info *info, size_t class, void *context);
+int shm_ep_enable(struct endpoint *base);
+int shm_ep_join(struct endpoint *base);
+int shm_ep_bound(struct endpoint *base, struct fid *fid, uint64_t flags);
+int shm_ep_close(struct endpoint *base);
 
-extern struct fi_ops_msg shm_msg_ops, shm_msg_tx_ops, shm_msg_rx_ops;
-extern struct fi_ops_tagged shm_tagged_ops, shm_tagged_tx_ops, shm_tagged_rx_ops;
-extern struct fi_ops_rma shm_rma_ops;
-extern struct fi_ops_atomic shm_atomic_ops;
+/* Sets the tables of an endpoint of that class: some of its functions have a fast path. */
+void shm_set_data_ops(struct shm_ep *ep, size_t class);
+struct fi_ops_rma *shm_rma_ops(void);
+int shm_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                     size_t *count);
 extern struct fi_ops_srx_peer shm_srx_peer_ops;
 
 /* ---- shm_post.c: 0, -FI_EAGAIN, -FI_EINVAL, -FI_EMSGSIZE, ... Take the lock. ---- */
 
-ssize_t shm_post_message(struct shm_ep *ep, const struct post *post);
-ssize_t shm_post_write(struct shm_ep *ep, const struct post *post);
-ssize_t shm_post_read(struct shm_ep *ep, const struct post *post);
+/* struct ep.post, for all that has no fast path. */
+ssize_t shm_post(struct ep *ep, struct op *op);
 
 /* ---- shm_progress.c ---- */
 
-void shm_progress(struct unit_source *source);
-int shm_trywait(struct unit_source *source);
+void shm_progress(struct progress_source *source);
+int shm_trywait(struct progress_source *source);
 void shm_progress_ep(struct shm_ep *ep);
+/* Looks whether peers have gone, unless it has looked lately. Progress domain locked, not in
+ * progress. */
+void shm_look_soon(struct shm_ep *ep);
 /* A link is polled, or is not any more (without the fence that this takes). */
 void shm_heat(struct shm_link *link);
 void shm_cool(struct shm_link *link);
@@ -168,7 +158,7 @@ bool shm_take_atomic(struct shm_link *link, struct shm_head head, const char *bo
 /* An announced message is here; positive err: it is not. */
 void shm_message_done(struct shm_op *op, int err);
 void shm_remote_done(struct shm_ep *ep, struct shm_op *op);
-/* All saved messages go; unit locked. */
+/* All saved messages go; progress domain locked. */
 void shm_saved_close(struct shm_ep *ep);
 fi_addr_t shm_saved_source(struct fi_peer_rx_entry *entry);
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "core/fork.h"
+#include "core/base/fork.h"
 #include "transports/shm/shm_ep.h"
 #include "transports/shm/shm_sep.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a child of fork(2) must not keep: its copies of the sockets would keep a dead parent alive
- * for its peers. They are closed in the child, which may happen at any time of any other thread;
- * so who opens or closes a socket, and changes where it is noted, keeps forks away meanwhile.
+ * A child of fork(2) gives up what it must not keep: its copies of the sockets would keep a dead
+ * parent alive for its peers. They are closed in the child, which may happen at any time of any
+ * other thread; so who opens or closes a socket, and changes where it is noted, keeps forks away
+ * meanwhile.
  */
 #ifndef WEFT_SHM_FORK_H
 #define WEFT_SHM_FORK_H

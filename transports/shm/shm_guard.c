@@ -21,7 +21,7 @@ struct copy {
 static const int signals[SIGNALS] = {SIGBUS, SIGSEGV};
 static struct sigaction before[SIGNALS]; /* written before the handlers stand */
 
-/* What this thread copies, or NULL. In a handler no memory can be got for it. */
+/* The copy of this thread, or NULL. A handler can get no memory for it. */
 static _Thread_local struct copy *volatile current __attribute__((tls_model("initial-exec")));
 
 /* ---- Faults of others ---- */
@@ -146,7 +146,7 @@ bool shm_guard_copy(const struct shm_guard *guard, void *to, const void *from, s
     if (sigsetjmp(copy.back, 0)) {
         current = NULL;
         unmask(guard);
-        /* What the copy has stored past the caches is not to come later than what follows. */
+        /* Stores of the copy past the caches must be seen before later ones. */
         atomic_thread_fence(memory_order_seq_cst);
         return false;
     }

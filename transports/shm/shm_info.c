@@ -5,7 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
+#include "core/info/info.h"
 #include "transports/shm/shm_op.h"
 
 enum {

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making and freeing links; what is said on their sockets is in shm_hello.c. */
+/* Making and freeing links; what is said on their sockets is in shm_handshake.c. */
 #include "transports/shm/shm_link_impl.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "core/match/match_entry.h"
+#include "transports/shm/shm_backlog.h"
 #include "transports/shm/shm_fork.h"
 #include "transports/shm/shm_memory.h"
+#include "transports/shm/shm_numa.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_peers.h"
-#include "transports/shm/shm_place.h"
 #include "transports/shm/shm_xpmem.h"
 
 enum {
@@ -41,7 +45,7 @@ int shm_link_start(struct shm_ep *ep)
     rc = shm_memory_make(ep, "weft-shm-bell", SHM_PAGE, &ep->bell_fd, &memory);
     if (rc)
         return rc;
-    ep->bell = memory;
+    ep->doorbell = memory;
     if (fabric->xpmem != SHM_OFF)
         ep->segment = shm_xpmem_segment(fabric->base.part, fabric->xpmem == SHM_ON);
     ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -101,6 +105,14 @@ static int check_peer(const struct shm_link *link, struct ucred *cred, struct ep
     return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, link->fd, event) ? -errno : 0;
 }
 
+/* 0, which is none, where there is no randomness. */
+static uint64_t random_stamp(void)
+{
+    uint64_t stamp;
+
+    return getrandom(&stamp, sizeof(stamp), GRND_NONBLOCK) == sizeof(stamp) ? stamp : 0;
+}
+
 /* Forks are held, since the socket was made. */
 int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **ret_link)
 {
@@ -121,7 +133,9 @@ int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **ret_link)
     link->number = free_number(ep);
     list_init(&link->busy);
     list_init(&link->controls);
+    list_init(&link->backlog);
     list_init(&link->streams);
+    list_init(&link->undecided);
     list_init(&link->ops);
     list_init(&link->all);
     list_init(&link->held);
@@ -135,6 +149,8 @@ int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **ret_link)
         return rc;
     }
     link->pid = cred.pid;
+    link->own = cred.pid == getpid();
+    atomic_init(&link->stamp, random_stamp());
     ep->numbers[link->number] = link;
     list_attach(&link->all, &ep->links);
     *ret_link = link;
@@ -165,6 +181,7 @@ static void close_socket(struct shm_link *link)
 {
     struct shm_ep *ep = link->ep;
 
+    atomic_store(&link->stamp, 0);
     shm_fork_hold();
     ep->numbers[link->number] = NULL;
     if (link->number < ep->number_free)
@@ -207,11 +224,11 @@ void shm_link_tear_down(struct shm_link *link)
     close_socket(link);
     if (link->region)
         munmap(link->region, SHM_REGION);
-    if (link->bell)
-        munmap(link->bell, SHM_PAGE);
+    if (link->doorbell)
+        munmap(link->doorbell, SHM_PAGE);
     shm_link_unmap(link);
     link->region = NULL;
-    link->bell = NULL;
+    link->doorbell = NULL;
 }
 
 void shm_link_fail(struct shm_link *link, int err)
@@ -230,6 +247,15 @@ void shm_link_fail(struct shm_link *link, int err)
     list_detach(&link->all);
     list_attach(&link->all, &ep->dead);
     shm_peers_forget(ep, link);
+    if (link->name)
+        shm_absent_gone(ep, link->name, link->context);
+}
+
+bool shm_link_has_gone(const struct shm_link *link)
+{
+    struct pollfd state = {.fd = link->fd, .events = POLLRDHUP};
+
+    return poll(&state, 1, 0) == 1 && state.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 void shm_link_bury(struct shm_ep *ep)
@@ -240,6 +266,7 @@ void shm_link_bury(struct shm_ep *ep)
         shm_link_tear_down(link);
         while (!list_empty(&link->ops))
             shm_op_abort(list_item(link->ops.next, struct shm_op, link_ops), link->err);
+        shm_backlog_fail(link);
         shm_link_release(link);
     }
 }
@@ -250,19 +277,23 @@ static void drop_ops(struct shm_link *link)
         struct shm_op *op = list_item(link->ops.next, struct shm_op, link_ops);
 
         if (op->entry)
-            op->entry->srx->owner_ops->free_entry(op->entry);
+            match_entry_free(op->entry);
         shm_op_put(op);
     }
+    shm_backlog_drop(link);
 }
 
 void shm_link_close_all(struct shm_ep *ep)
 {
+    if (ep->forks == fork_generation)
+        shm_backlog_linger(ep);
     list_join(&ep->dead, &ep->links);
     while (!list_empty(&ep->links)) {
         struct shm_link *link = list_item(ep->links.next, struct shm_link, all);
 
         if (ep->forks == fork_generation && link->region && !link->dead)
             shm_control_flush(link);
+        link->dead = true; /* nothing begins any more */
         drop_ops(link);
         shm_link_tear_down(link);
         shm_link_release(link);
@@ -277,10 +308,10 @@ void shm_link_close_all(struct shm_ep *ep)
         close(ep->source.fd);
     if (ep->bell_fd >= 0)
         close(ep->bell_fd);
-    if (ep->bell)
-        munmap(ep->bell, SHM_PAGE);
+    if (ep->doorbell)
+        munmap(ep->doorbell, SHM_PAGE);
     if (ep->wake_fd >= 0)
         close(ep->wake_fd);
     ep->source.fd = ep->bell_fd = ep->wake_fd = -1;
-    ep->bell = NULL;
+    ep->doorbell = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Links: the memory that two endpoints share, and the socket that introduces, wakes, and tells of
- * death. Unit of the endpoint locked.
+ * death. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_LINK_H
 #define WEFT_SHM_LINK_H
@@ -11,12 +11,13 @@
 
 #include <rdma/fi_domain.h>
 
-#include "core/list.h"
-#include "transports/shm/shm_bell.h"
+#include "core/base/list.h"
 #include "transports/shm/shm_choice.h"
+#include "transports/shm/shm_doorbell.h"
 #include "transports/shm/shm_maps.h"
-#include "transports/shm/shm_rest.h"
+#include "transports/shm/shm_reclaim.h"
 #include "transports/shm/shm_ring.h"
+#include "transports/shm/shm_silence.h"
 
 struct shm_ep;
 
@@ -24,15 +25,21 @@ enum {
     SHM_FINS = 14, /* in one line */
 };
 
+/* The terms of `behind` of a link: large writes that the peer has not fetched yet, reads
+ * that have not ended, where something is to stay behind them, posts in the backlog. */
+#define SHM_BIG_WRITE (1ULL << 0)
+#define SHM_A_READ (1ULL << 20)
+#define SHM_A_LATE_POST (1ULL << 40)
+
 struct shm_link {
     struct shm_tx tx;
     struct shm_rx rx;
     struct shm_ep *ep;
-    struct shm_bell *bell; /* the peer's, or NULL: not introduced yet */
-    uint32_t bell_number;  /* this link's in there */
-    uint32_t number;       /* and in the endpoint's own */
-    fi_addr_t addr;        /* of the peer; FI_ADDR_UNSPEC: not in the AV */
-    bool fence;            /* publishing takes a fence */
+    struct shm_doorbell *doorbell; /* the peer's, or NULL: not introduced yet */
+    uint32_t bell_number;          /* this link's in there */
+    uint32_t number;               /* and in the endpoint's own */
+    fi_addr_t addr;                /* of the peer; FI_ADDR_UNSPEC: not in the AV */
+    bool fence;                    /* publishing takes a fence */
     bool hot, dead;
     bool heard;       /* the peer has written: before, nobody touches the page of its half */
     bool told;        /* that this side has */
@@ -44,12 +51,13 @@ struct shm_link {
     bool pause;       /* a large message was saved: who receives may get ahead of the next */
     unsigned taken;   /* messages, since the last look at who is silent */
     unsigned fin_count;
-    unsigned big_writes; /* that the peer has not fetched yet */
-    unsigned reads;      /* that have not ended, where something is to stay behind them */
+    uint64_t behind; /* what a post may have to stay behind: SHM_BIG_WRITE, ... */
     uint32_t fins[SHM_FINS];
     struct list busy;               /* of the endpoint */
     struct list controls;           /* answers that found no room */
+    struct list backlog;            /* posts that found no room: shm_backlog.h */
     struct list streams;            /* operations that send data */
+    struct list undecided;          /* fetchers that wait for a sample of the choice to end */
     struct list ops;                /* all of its operations */
     struct list all;                /* of the endpoint: links, or dead */
     struct list named;              /* of the endpoint's bucket */
@@ -61,7 +69,13 @@ struct shm_link {
     unsigned refs;                  /* itself, and saved messages */
     void *region;                   /* NULL: accepted, not introduced yet */
     int fd;
-    pid_t pid;             /* 0: of another pid namespace */
+    pid_t pid; /* 0: of another pid namespace */
+    bool own;  /* the peer is an endpoint of this process */
+    /* A random number in memory that only this process writes, until the link ends here; where the
+     * peer has its own, and which: an attaching copy that finds it is one of the peer's memory
+     * while the peer held the link. peer_stamp 0: it is not known. */
+    _Atomic uint64_t stamp;
+    uint64_t peer_stamp, peer_stamp_at;
     uint8_t context;       /* of the peer, that it was made to */
     bool barrier;          /* cooling it takes the fence of this side only */
     bool ended;            /* the peer has gone; what it sent may still be here */
@@ -70,7 +84,8 @@ struct shm_link {
     int64_t segment;       /* the peer's, for XPMEM; 0: it has none, or it is of no use */
     struct shm_maps *maps; /* what is attached of it, or NULL */
     struct shm_choice fetching, reading;
-    struct shm_rest rest;
+    struct shm_reclaim rest;
+    struct shm_silence silence;
 };
 
 /* From now on it listens; the bell is made. */
@@ -96,6 +111,8 @@ void shm_link_heard(struct shm_link *link);
 bool shm_link_is_empty(struct shm_link *link);
 /* The receiver does not poll: rings, wakes. */
 void shm_link_ring(struct shm_link *link);
+/* Before it closes, whose memory it is shuts the socket down: it has. */
+bool shm_link_has_gone(const struct shm_link *link);
 /* The link is of no use any more: everything on it ends with err (positive). It is freed by
  * shm_link_bury. */
 void shm_link_fail(struct shm_link *link, int err);

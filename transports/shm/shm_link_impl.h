@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the two halves of shm_link.h share: links (shm_link.c), and introductions (shm_hello.c). */
+/* Shared by the two halves of shm_link.h: links (shm_link.c) and handshakes (shm_handshake.c). */
 #ifndef WEFT_SHM_LINK_IMPL_H
 #define WEFT_SHM_LINK_IMPL_H
 

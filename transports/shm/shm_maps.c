@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/fork.h"
+#include "core/base/fork.h"
 #include "transports/shm/shm_guard.h"
 #include "transports/shm/shm_xpmem.h"
 

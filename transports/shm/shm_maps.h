@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory of one peer as this process sees it, through XPMEM: windows at fixed places of its address
- * space, attached when something in them is read, and kept. Unit of the endpoint locked.
+ * space, attached when something in them is read, and kept. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_MAPS_H
 #define WEFT_SHM_MAPS_H

@@ -10,7 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "transports/shm/shm_ep.h"
 
 enum {

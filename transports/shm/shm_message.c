@@ -5,9 +5,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/iov.h"
-#include "core/log.h"
+#include "core/base/fork.h"
+#include "core/base/iov.h"
+#include "core/base/log.h"
+#include "core/match/match_entry.h"
 #include "transports/shm/shm_op.h"
 
 /* A message without a receive: all of it, or where it waits. */
@@ -36,36 +37,23 @@ static size_t kept_of(const struct shm_saved *saved)
     return saved->announced ? 0 : sizeof(*saved) + saved->len;
 }
 
-static void free_entry(struct fi_peer_rx_entry *entry)
-{
-    entry->srx->owner_ops->free_entry(entry);
-}
-
 /* ---- The end of a receive ---- */
 
 static void report_error(struct shm_link *link, const struct fi_peer_rx_entry *entry,
                          uint64_t flags, size_t copied, size_t len, uint64_t data, int err)
 {
     struct shm_ep *ep = link->ep;
-    struct fi_cq_err_entry error = {
-        .op_context = entry->context,
-        .flags = flags,
-        .len = copied,
-        .buf = entry->count ? entry->iov[0].iov_base : NULL,
-        .data = data,
-        .tag = entry->tag,
-        .olen = len - copied,
-        .err = err,
-        .prov_errno = err,
-        .src_addr = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr,
-    };
+    struct fi_cq_err_entry error = match_entry_error(entry, flags, copied, len, err);
 
+    error.data = data;
+    if (ep->knows_sources)
+        error.src_addr = av_source(ep->base.av, entry->addr);
     /* The address of who is not in the AV, to be inserted as it is. */
     if (err == FI_EADDRNOTAVAIL) {
         error.err_data = link->name;
         error.err_data_size = strlen(link->name) + 1;
     }
-    report_failed(&ep->report, REPORT_RECV, &error);
+    complete_error(&ep->base.binding, BIND_RECV, &error);
 }
 
 static inline void finish(struct shm_link *link, struct fi_peer_rx_entry *entry, size_t copied,
@@ -74,17 +62,17 @@ static inline void finish(struct shm_link *link, struct fi_peer_rx_entry *entry,
     struct shm_ep *ep = link->ep;
     bool stranger = ep->source_err && link->addr == FI_ADDR_UNSPEC;
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | (has_data ? FI_REMOTE_CQ_DATA : 0);
-    fi_addr_t src = ep->knows_sources ? av_source(ep->av, entry->addr) : entry->addr;
+    fi_addr_t src = ep->knows_sources ? av_source(ep->base.av, entry->addr) : entry->addr;
 
     if (__builtin_expect(copied == len && !err && !stranger, 1))
-        report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
-                    len, entry->count ? entry->iov[0].iov_base : NULL, data, entry->tag, src);
+        complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
+                 len, entry->count ? entry->iov[0].iov_base : NULL, data, entry->tag, src);
     else
         report_error(link, entry, flags, copied, len, data,
                      err             ? err
                      : copied == len ? FI_EADDRNOTAVAIL
                                      : FI_ETRUNC);
-    free_entry(entry);
+    match_entry_free(entry);
 }
 
 static inline size_t copy_out(struct fi_peer_rx_entry *entry, const char *bytes, size_t len)
@@ -148,8 +136,9 @@ static void let_come(struct shm_ep *ep)
     }
 }
 
-static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
-                 const struct shm_saved *what, const char *bytes)
+/* NULL: the link has failed, and the entry is given back. */
+static struct shm_saved *save(struct shm_link *link, struct fi_peer_rx_entry *entry,
+                              const struct shm_saved *what, const char *bytes)
 {
     size_t kept = kept_of(what);
     struct shm_ep *ep = link->ep;
@@ -160,8 +149,8 @@ static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
     else
         saved = malloc(what->announced ? sizeof(*saved) : kept);
     if (!saved) {
-        free_entry(entry);
-        return false;
+        match_entry_free(entry);
+        return NULL;
     }
     *saved = *what;
     saved->ep = ep;
@@ -172,21 +161,12 @@ static bool save(struct shm_link *link, struct fi_peer_rx_entry *entry,
         memcpy(saved->bytes, bytes, what->len);
     ep->saved_bytes += kept;
     list_attach(&saved->list, &ep->saved);
-    entry->peer_context = saved;
-    entry->cq_data = saved->data;
-    if (saved->has_data)
-        entry->flags |= FI_REMOTE_CQ_DATA;
-    return true;
+    return saved;
 }
 
-static void queue(struct fi_peer_rx_entry *entry, bool tagged)
+static void queue(struct fi_peer_rx_entry *entry, struct shm_saved *saved)
 {
-    struct fi_ops_srx_owner *ops = entry->srx->owner_ops;
-
-    if (tagged)
-        ops->queue_tag(entry);
-    else
-        ops->queue_msg(entry);
+    match_entry_queue(entry, saved->tagged, saved, saved->has_data, saved->data);
 }
 
 static void free_saved(struct shm_saved *saved)
@@ -259,7 +239,7 @@ static int start(struct fi_peer_rx_entry *entry)
     int rc = ep ? 0 : -FI_ENOTCONN;
 
     if (!ep) {
-        free_entry(entry);
+        match_entry_free(entry);
     } else if (saved->announced) {
         fetch(saved->link, entry, saved);
     } else {
@@ -277,7 +257,7 @@ static int discard(struct fi_peer_rx_entry *entry)
 {
     struct shm_saved *saved = entry->peer_context;
 
-    free_entry(entry);
+    match_entry_free(entry);
     /* To the sender it is a message that was taken. */
     if (saved->ep && (saved->announced || saved->answer))
         shm_control_fin(saved->link, saved->remote);
@@ -298,11 +278,10 @@ struct fi_ops_srx_peer shm_srx_peer_ops = {
 static inline int match(struct shm_link *link, bool tagged, uint64_t tag, size_t len,
                         struct fi_peer_rx_entry **entry)
 {
-    struct fid_peer_srx *in = link->ep->in;
+    struct fid_peer_srx *in = link->ep->base.in;
     struct fi_peer_match_attr attr = {.addr = link->addr, .msg_size = len, .tag = tag};
 
-    return tagged ? in->owner_ops->get_tag(in, &attr, entry)
-                  : in->owner_ops->get_msg(in, &attr, entry);
+    return match_entry_get(in, tagged, &attr, entry);
 }
 
 static bool broken(struct shm_link *link)
@@ -322,6 +301,7 @@ take_message(struct shm_link *link, struct shm_head head, uint8_t flags, const c
     uint32_t remote = answer ? (uint32_t)shm_get(&words) : 0;
     struct fi_peer_rx_entry *entry;
     struct shm_payload payload;
+    struct shm_saved *saved;
     size_t copied;
     int rc;
 
@@ -339,17 +319,18 @@ take_message(struct shm_link *link, struct shm_head head, uint8_t flags, const c
     }
     if (rc != -FI_ENOENT)
         return false;
-    if (!save(link, entry,
-              &(struct shm_saved){.len = payload.len,
-                                  .tagged = tagged,
-                                  .has_data = has_data,
-                                  .data = data,
-                                  .answer = answer,
-                                  .remote = remote},
-              payload.bytes))
+    saved = save(link, entry,
+                 &(struct shm_saved){.len = payload.len,
+                                     .tagged = tagged,
+                                     .has_data = has_data,
+                                     .data = data,
+                                     .answer = answer,
+                                     .remote = remote},
+                 payload.bytes);
+    if (!saved)
         return false;
     shm_taken(link, head, &payload);
-    queue(entry, tagged);
+    queue(entry, saved);
     link->pause = payload.bulk;
     return true;
 }
@@ -367,6 +348,7 @@ bool shm_take_announced(struct shm_link *link, struct shm_head head, const char 
     struct shm_saved what = {
         .announced = true, .tagged = head.flags & SHM_TAGGED, .has_data = head.flags & SHM_CQ_DATA};
     struct fi_peer_rx_entry *entry;
+    struct shm_saved *saved;
     uint64_t tag = what.tagged ? shm_get(&words) : 0, number;
     int rc;
 
@@ -385,10 +367,11 @@ bool shm_take_announced(struct shm_link *link, struct shm_head head, const char 
         return broken(link);
     rc = match(link, what.tagged, tag, what.len, &entry);
     if (rc == -FI_ENOENT) {
-        if (!save(link, entry, &what, NULL))
+        saved = save(link, entry, &what, NULL);
+        if (!saved)
             return false;
         shm_rx_consume(&link->rx, head);
-        queue(entry, what.tagged);
+        queue(entry, saved);
         return true;
     }
     if (rc)

@@ -12,7 +12,7 @@
 
 static const char open_scheme[] = "fi_shm://";
 
-/* What completes a name: a user and a number. */
+/* The end of a name: a user and a number. */
 #define OWNED "%u:%08u"
 
 enum {

@@ -21,9 +21,9 @@ enum {
 /* An address from what a user gave: one that has a scheme as it is, another behind "fi_shm://" or,
  * with a service, "fi_ns://node:service". -FI_EINVAL: empty, too long, or not printable. */
 int shm_name_make(const char *node, const char *service, char *name);
-/* What an application passed as address of `len` bytes. -FI_EINVAL. */
+/* From an address of `len` bytes that an application passed. -FI_EINVAL. */
 int shm_name_import(const void *raw, size_t len, char *name);
-/* What a peer calls itself, in SHM_NAME_MAX bytes, could be an address. */
+/* Could a peer's name of itself, in SHM_NAME_MAX bytes, be an address? */
 bool shm_name_is_sound(const char *name);
 /* "fi_shm://..." is not unique: an endpoint adds its user and a number. */
 bool shm_name_is_open(const char *name);
@@ -33,7 +33,7 @@ bool shm_name_equal(const char *a, const char *b);
 
 /* The same for two addresses of one endpoint. */
 uint64_t shm_name_hash(const char *name);
-/* What fi_getname answers. */
+/* As fi_getname answers. */
 int shm_name_give(const char *name, void *addr, size_t *len);
 /* The socket address of the receive context with that index; returns its length. An endpoint that
  * has no contexts is context 0. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Operations that take more than one message, with the numbers that stand for them on the wire, and
- * the formats of messages. Unit locked.
+ * the formats of messages. Progress domain locked.
  */
 #ifndef WEFT_SHM_OP_H
 #define WEFT_SHM_OP_H
 
 #include <rdma/fi_atomic.h>
 
-#include "core/post.h"
 #include "transports/shm/shm_ep.h"
 
 enum {
@@ -58,16 +57,10 @@ enum shm_role {
     SHM_GIVER,   /* answers a read */
 };
 
-/* Numbers are an index of a slot, and how often it was used before, so that a late answer finds
- * nobody. */
+/* Numbers on the wire: struct ids. */
 enum {
     SHM_INDEX_BITS = 20,
-};
-
-struct shm_slot {
-    struct shm_op *op; /* NULL: free */
-    uint32_t uses;
-    uint32_t next; /* free one */
+    SHM_ID_BITS = 32,
 };
 
 struct shm_op {
@@ -78,12 +71,14 @@ struct shm_op {
     uint64_t flags;
     /* The second cache line; a small operation needs no more of it. */
     enum shm_role role;
-    enum report_kind kind;
+    enum binding_kind kind;
     /* From here to `total` all is zero at first. */
-    bool wanted, message, has_data, streaming, big, ahead;
+    uint64_t behind; /* its part of the link's */
+    bool wanted, message, has_data, streaming;
     bool timed;   /* for the choice of a way */
     bool asks;    /* a read that waits to be told where to attach */
     bool revoked; /* a region was closed meanwhile; what still comes is thrown away */
+    bool stamped; /* behind the last bytes that were attached to was the stamp of the link */
     uint8_t way;  /* enum shm_way, where one was chosen */
     uint8_t count, there_count, mr_count;
     size_t at, len;       /* bytes moved, to move */
@@ -99,10 +94,7 @@ struct shm_op {
 
 /* An atomic operation in the making: post.iov are the operands, then what to compare with. */
 struct shm_atomic {
-    struct post post;
-    enum fi_op op;
-    enum fi_datatype datatype;
-    uint64_t function; /* 0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC */
+    struct op post; /* its segments in bytes: iov and rma */
     const struct iovec *result;
     size_t result_count;
     size_t bytes; /* of the target */
@@ -114,6 +106,8 @@ enum {
     SHM_WAY_COMPARE = 2,
 };
 
+/* An operation as it was asked for, and one in bytes. */
+ssize_t shm_post_elements(struct shm_ep *ep, const struct op *asked);
 ssize_t shm_post_atomic(struct shm_ep *ep, const struct shm_atomic *atomic);
 
 void shm_ops_init(struct shm_ep *ep);
@@ -125,18 +119,16 @@ void shm_op_put(struct shm_op *op);
 static inline struct shm_op *shm_op_find(const struct shm_link *link, uint32_t id,
                                          enum shm_role role, enum shm_role other)
 {
-    const struct shm_ep *ep = link->ep;
-    uint32_t index = id & ((1u << SHM_INDEX_BITS) - 1);
-    struct shm_op *op = index < ep->slot_count ? ep->slots[index].op : NULL;
+    struct shm_op *op = ids_find(&link->ep->ids, id);
 
-    if (!op || op->id != id || op->link != link || (op->role != role && op->role != other))
+    if (!op || op->link != link || (op->role != role && op->role != other))
         return NULL;
     return op;
 }
 
 /* An operation of the user's ends; err positive or 0. Frees it. */
 void shm_op_end(struct shm_op *op, int err);
-/* Whatever it was: it cannot go on. Frees it. */
+/* It cannot go on. Frees it. */
 void shm_op_abort(struct shm_op *op, int err);
 
 /* ---- shm_transfer.c: moving bytes ---- */
@@ -160,23 +152,23 @@ bool shm_send_data(struct shm_link *link, struct shm_op *op);
 bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body);
 bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body);
 
-/* ---- shm_cross.c ---- */
+/* ---- shm_cma.c ---- */
 
-/* Who needs the bytes chooses the way, and copies, or has the kernel copy: nobody writes into
- * another's memory, which may be meant for something else by then (docs/decisions/0132). */
-bool shm_cross_fetches(struct shm_op *op);
-bool shm_cross_reads(struct shm_op *op);
+/* The side that needs the bytes chooses the way, and copies, or has the kernel copy: nobody writes
+ * into another's memory, which may be meant for something else by then (docs/decisions/shm.md). */
+void shm_cma_fetch(struct shm_op *op);
+bool shm_cma_reads(struct shm_op *op);
 /* A giver may say where its memory is. */
-bool shm_cross_tells(const struct shm_op *op);
+bool shm_cma_tells(const struct shm_op *op);
 /* A read has been told: attaches, or asks for a stream. */
-void shm_cross_read(struct shm_op *op);
+void shm_cma_read(struct shm_op *op);
 /* An operation that is timed has all of its bytes, or ends without. */
-void shm_cross_timed(struct shm_op *op, bool done);
+void shm_cma_timed(struct shm_op *op, bool done);
 /* The giver does not tell, but sends data. */
-void shm_cross_declined(struct shm_op *op);
-void shm_cross_start(struct shm_op *op);
+void shm_cma_declined(struct shm_op *op);
+void shm_cma_start(struct shm_op *op);
 /* A step of each operation that attaches. */
-void shm_cross_step(struct shm_ep *ep);
+void shm_cma_step(struct shm_ep *ep);
 
 /* ---- shm_control.c: answers ---- */
 

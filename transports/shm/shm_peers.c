@@ -9,8 +9,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
-#include "core/wait.h"
+#include "core/base/log.h"
+#include "core/queue/wait.h"
 #include "transports/shm/shm_listener.h"
 
 enum {
@@ -23,6 +23,7 @@ struct absent {
     fi_addr_t addr;
     long long looked; /* ms: last */
     long long until;  /* ms; later operations end in errors */
+    bool gone;        /* somebody was there: no wait for a start */
     bool logged;
 };
 
@@ -68,7 +69,7 @@ int shm_peers_set(struct shm_ep *ep, unsigned context, fi_addr_t index, struct s
         peers = &ep->more[context - 1];
     if (index >= (peers ? peers->count : ep->peer_count))
         rc = grow(peers ? &peers->links : &ep->peers, peers ? &peers->count : &ep->peer_count,
-                  av_limit(ep->av));
+                  av_limit(ep->base.av));
     if (rc)
         return rc;
     (peers ? peers->links : ep->peers)[index] = link;
@@ -202,19 +203,48 @@ bool shm_absent_lately(const struct shm_ep *ep, fi_addr_t dest)
     return absent && now == absent->looked && now < absent->until;
 }
 
+static struct absent *new_absent(struct shm_ep *ep, fi_addr_t dest, long long until)
+{
+    struct absent *absent = malloc(sizeof(*absent));
+
+    if (!absent)
+        return NULL;
+    *absent = (struct absent){.addr = dest, .until = until};
+    list_init(&absent->list);
+    list_attach(&absent->list, &ep->absent);
+    return absent;
+}
+
+void shm_absent_gone(struct shm_ep *ep, const char *name, unsigned context)
+{
+    unsigned bits = ep->base.av->rx_ctx_bits;
+    fi_addr_t dest = av_find(ep->base.av, name);
+    struct absent *absent;
+
+    if (dest == FI_ADDR_NOTAVAIL || (context && !bits))
+        return;
+    if (bits)
+        dest |= (fi_addr_t)context << (64 - bits);
+    absent = find_absent(ep, dest);
+    if (!absent)
+        absent = new_absent(ep, dest, 0);
+    if (absent)
+        absent->gone = true;
+}
+
 int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
 {
     struct absent *absent = find_absent(ep, dest);
     long long now = clock_ms();
 
-    if (!absent) {
-        absent = malloc(sizeof(*absent));
-        if (!absent)
-            return -FI_ENOMEM;
-        absent->addr = dest;
-        absent->logged = false;
+    if (!absent)
+        absent = new_absent(ep, dest, now + ep->domain->fabric->connect_ms);
+    if (!absent)
+        return -FI_ENOMEM;
+    /* Somebody has the name again, and does not listen yet. */
+    if (absent->gone && shm_listener_is_bound(name)) {
+        absent->gone = absent->logged = false;
         absent->until = now + ep->domain->fabric->connect_ms;
-        list_attach(&absent->list, &ep->absent);
     }
     absent->looked = now;
     if (now < absent->until && !is_dead(name))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which link leads to whom: by the numbers of the AV, for each receive context of the peers, and by
- * name; and the addresses where nobody is. Unit of the endpoint locked.
+ * name; and the addresses where nobody is. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_PEERS_H
 #define WEFT_SHM_PEERS_H
@@ -12,7 +12,7 @@
 struct shm_link *shm_peers_get(const struct shm_ep *ep, unsigned context, fi_addr_t index);
 /* -FI_ENOMEM. */
 int shm_peers_set(struct shm_ep *ep, unsigned context, fi_addr_t index, struct shm_link *link);
-/* What is sent asks again for the link; NULL: for all. */
+/* The next operation looks the link up again; NULL: every link. */
 void shm_peers_forget(struct shm_ep *ep, const struct shm_link *link);
 
 /* A link that has its name now. False without memory. */
@@ -26,6 +26,8 @@ struct shm_link *shm_peers_find(const struct shm_ep *ep, const char *name, unsig
 bool shm_absent_lately(const struct shm_ep *ep, fi_addr_t dest);
 /* Nobody listens at dest: -FI_EAGAIN as long as there is hope, then positive FI_ECONNREFUSED. */
 int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name);
+/* The peer has gone, and is not waited for. */
+void shm_absent_gone(struct shm_ep *ep, const char *name, unsigned context);
 /* An address is another one now; FI_ADDR_UNSPEC: all. */
 void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest);
 

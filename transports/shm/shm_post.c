@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the user posts goes into the ring at once, or is refused with -FI_EAGAIN. */
+/* The user's posts go into the ring at once, or into the backlog of the link. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/iov.h"
-#include "core/post.h"
+#include "core/base/fork.h"
+#include "core/base/iov.h"
+#include "transports/shm/shm_backlog.h"
 #include "transports/shm/shm_op.h"
 
 /* A post in the making. */
 struct making {
     struct shm_ep *ep;
-    const struct post *post;
+    const struct op *post;
     struct shm_link *link;
     size_t len;
-    bool held; /* the peer takes no payload that it has not asked for */
+    bool held;                       /* the peer takes no payload that it has not asked for */
+    const struct shm_atomic *atomic; /* that post is of, or NULL */
 };
 
-static inline enum report_kind report_kind(const struct post *post)
+/* Posts on making->link: 0 or -FI_EAGAIN. */
+typedef ssize_t post_on(struct making *making);
+
+static inline enum binding_kind binding_kind(const struct op *post)
 {
     if (post->kind & FI_SEND)
-        return REPORT_SEND;
-    return post->kind & FI_WRITE ? REPORT_WRITE : REPORT_READ;
+        return BIND_SEND;
+    return post->kind & FI_WRITE ? BIND_WRITE : BIND_READ;
 }
 
 /* ---- Where to ---- */
 
 /* Accepted, and at its end: nobody is there. */
-static ssize_t unreachable(struct shm_ep *ep, const struct post *post, int err)
+static ssize_t unreachable(struct shm_ep *ep, const struct op *post, int err)
 {
     struct fi_cq_err_entry entry = {
         .op_context = post->context,
@@ -39,24 +43,15 @@ static ssize_t unreachable(struct shm_ep *ep, const struct post *post, int err)
         .src_addr = FI_ADDR_NOTAVAIL,
     };
 
-    if (post->silent)
+    if (op_is_inject(post))
         return -err;
-    report_failed(&ep->report, report_kind(post), &entry);
+    complete_error(&ep->base.binding, binding_kind(post), &entry);
     return 0;
-}
-
-/* A poster that does nothing but try again makes progress too. An upper may post from inside of a
- * completion, where nothing may be driven. */
-static ssize_t try_again(struct shm_ep *ep)
-{
-    if (ep->top && !ep->in_progress)
-        shm_progress_ep(ep);
-    return -FI_EAGAIN;
 }
 
 static ssize_t find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link)
 {
-    if (!ep->enabled || ep->forks != fork_generation)
+    if (!ep->base.enabled || ep->forks != fork_generation)
         return -FI_EOPBADSTATE;
     shm_av_forget_peers(ep);
     return shm_link_find(ep, dest, link);
@@ -71,7 +66,7 @@ static inline struct shm_link *known(const struct shm_ep *ep, fi_addr_t dest)
 
 /* The orders that keep a post behind the reads before it. A fetch is done, and a message taken,
  * when it arrives, while the target may still be sending what was read. */
-static uint64_t behind_reads(const struct post *post)
+static uint64_t behind_reads(const struct op *post)
 {
     if (post->kind & FI_SEND)
         return FI_ORDER_SAR;
@@ -80,24 +75,36 @@ static uint64_t behind_reads(const struct post *post)
     return post->kind & FI_WRITE ? FI_ORDER_WAR | FI_ORDER_RMA_WAR : 0;
 }
 
+/* A post of the backlog is not behind itself. */
 static ssize_t begin_carefully(struct making *making)
 {
     struct shm_link *link = making->link;
+    uint64_t behind = link->behind & (SHM_A_LATE_POST - 1);
 
-    if (link->reads && making->ep->order & behind_reads(making->post))
-        return try_again(making->ep);
-    if (link->big_writes && making->ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
-                                                 FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW))
-        return try_again(making->ep);
+    if (behind >= SHM_A_READ && making->ep->order & behind_reads(making->post))
+        return -FI_EAGAIN;
+    if (behind % SHM_A_READ && making->ep->order & (FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW |
+                                                    FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW))
+        return -FI_EAGAIN;
     making->held = link->tx.held && shm_tx_held(&link->tx);
     return 0;
 }
 
+/* A fence waits for all operations before it. */
+static inline ssize_t begin_on(struct making *making)
+{
+    if (__builtin_expect(making->post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
+        return -FI_EAGAIN;
+    if (__builtin_expect(making->link->behind || making->link->tx.held, 0))
+        return begin_carefully(making);
+    return 0;
+}
+
 /* 0: there is a link. Positive: done, the operation has ended in an error. Negative: refused. */
-static ssize_t begin(struct making *making)
+static inline ssize_t begin(struct making *making)
 {
     struct shm_ep *ep = making->ep;
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     ssize_t rc;
 
     if (post->flags & FI_INJECT && making->len > SHM_INJECT)
@@ -109,26 +116,23 @@ static ssize_t begin(struct making *making)
         if (rc > 0)
             return (rc = unreachable(ep, post, (int)rc)) ? rc : 1;
         if (rc)
-            return rc == -FI_EAGAIN ? try_again(ep) : rc;
+            return rc;
     }
-    if (__builtin_expect(post->flags & FI_FENCE && !list_empty(&making->link->ops), 0))
-        return try_again(ep);
-    if (__builtin_expect(making->link->big_writes || making->link->reads || making->link->tx.held,
-                         0))
-        return begin_carefully(making);
-    return 0;
+    if (__builtin_expect(making->link->behind >= SHM_A_LATE_POST, 0))
+        return -FI_EAGAIN;
+    return begin_on(making);
 }
 
 static ssize_t full(const struct making *making)
 {
     if (making->link->tx.broken)
         shm_link_fail(making->link, FI_EIO);
-    return try_again(making->ep);
+    return -FI_EAGAIN;
 }
 
 /* ---- Payload ---- */
 
-static inline void gather(char *to, const struct post *post, size_t len)
+static inline void gather(char *to, const struct op *post, size_t len)
 {
     if (__builtin_expect(post->count == 1 && len == sizeof(uint64_t), 1)) {
         memcpy(to, post->iov[0].iov_base, sizeof(uint64_t));
@@ -184,18 +188,19 @@ static inline void publish(struct making *making, char *body, struct shm_head he
 /* The operation that waits for the peer's answer. *op NULL: -FI_EAGAIN. */
 static struct shm_op *new_op(struct making *making, enum shm_role role)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     struct shm_op *op;
 
-    if (making->ep->tx_used >= making->ep->tx_size)
+    if (making->ep->tx_used >= making->ep->base.tx_size)
         return NULL;
     op = shm_op_get(making->link, role);
     if (!op)
         return NULL;
-    op->kind = report_kind(post);
+    op->kind = binding_kind(post);
     op->context = post->context;
     op->flags = post->kind;
-    op->wanted = !post->silent && report_wanted(making->ep->report.tx_selective, post->flags);
+    op->wanted = !op_is_inject(post) &&
+                 completion_wanted(making->ep->base.binding.tx_selective, post->flags);
     return op;
 }
 
@@ -231,7 +236,7 @@ static bool keep_copy(struct shm_op *op, const struct making *making)
     return true;
 }
 
-static char *put_segments(char *body, const struct post *post)
+static char *put_segments(char *body, const struct op *post)
 {
     for (size_t i = 0; i < post->count; i++) {
         body = shm_put(body, (uint64_t)(uintptr_t)post->iov[i].iov_base);
@@ -244,7 +249,7 @@ static char *put_segments(char *body, const struct post *post)
 
 static ssize_t announce(struct making *making, struct shm_head head)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     bool segments = making->len > SHM_CHUNK; /* worth attaching for */
     struct shm_op *op;
     char *body;
@@ -278,14 +283,14 @@ static ssize_t announce(struct making *making, struct shm_head head)
 /* A message that the peer is to say it has received. */
 static ssize_t send_answered(struct making *making, struct shm_head head)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     size_t header = sizeof(uint64_t) *
                     (1 + (head.flags & SHM_TAGGED ? 1u : 0) + (head.flags & SHM_CQ_DATA ? 1u : 0));
     struct shm_op *op;
     uint64_t pos = 0;
     char *body;
 
-    if (making->ep->tx_used >= making->ep->tx_size)
+    if (making->ep->tx_used >= making->ep->base.tx_size)
         return full(making);
     head.flags |= SHM_ANSWER;
     op = new_op(making, SHM_OUT);
@@ -303,8 +308,8 @@ static ssize_t send_answered(struct making *making, struct shm_head head)
 
 static inline ssize_t send_now(struct making *making, struct shm_head head)
 {
-    const struct post *post = making->post;
-    struct report *report = &making->ep->report;
+    const struct op *post = making->post;
+    struct binding *binding = &making->ep->base.binding;
     size_t header = sizeof(uint64_t) *
                     ((head.flags & SHM_TAGGED ? 1u : 0) + (head.flags & SHM_CQ_DATA ? 1u : 0));
     uint64_t pos = 0;
@@ -317,48 +322,30 @@ static inline ssize_t send_now(struct making *making, struct shm_head head)
     if (head.flags & SHM_CQ_DATA)
         body = shm_put(body, post->data);
     publish(making, body, head, pos);
-    report_done(report, REPORT_SEND,
-                !post->silent && report_wanted(report->tx_selective, post->flags), post->context,
-                post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    complete(binding, BIND_SEND,
+             !op_is_inject(post) && completion_wanted(binding->tx_selective, post->flags),
+             post->context, post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
     return 0;
 }
 
-static inline ssize_t send_locked(struct making *making)
+static inline ssize_t send_on(struct making *making)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     struct shm_head head = {.op = SHM_MSG,
                             .flags = (post->kind & FI_TAGGED ? SHM_TAGGED : 0) |
                                      (post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0)};
-    ssize_t rc = begin(making);
 
-    if (__builtin_expect(rc != 0, 0))
-        return rc > 0 ? 0 : rc;
     if (__builtin_expect(making->len > SHM_CHUNK || making->held, 0))
         return announce(making, head);
-    if (__builtin_expect(post->flags & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE) && !post->silent,
-                         0))
+    if (__builtin_expect(
+            post->flags & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE) && !op_is_inject(post), 0))
         return send_answered(making, head);
     return send_now(making, head);
 }
 
-ssize_t shm_post_message(struct shm_ep *ep, const struct post *post)
-{
-    struct making making = {.ep = ep, .post = post};
-    ssize_t rc;
-
-    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len))
-        return -FI_EINVAL;
-    if (!ep->report.unit)
-        return -FI_EOPBADSTATE;
-    unit_lock(ep->report.unit);
-    rc = send_locked(&making);
-    unit_unlock(ep->report.unit);
-    return rc;
-}
-
 /* ---- Remote memory access ---- */
 
-static bool remote_fits(const struct post *post, size_t len)
+static bool remote_fits(const struct op *post, size_t len)
 {
     size_t there = 0;
 
@@ -367,7 +354,7 @@ static bool remote_fits(const struct post *post, size_t len)
     return post->rma_count && post->rma_count <= SHM_IOV_LIMIT && there == len;
 }
 
-static char *put_remote(char *body, const struct post *post)
+static char *put_remote(char *body, const struct op *post)
 {
     for (size_t i = 0; i < post->rma_count; i++) {
         body = shm_put(body, post->rma[i].addr);
@@ -377,12 +364,12 @@ static char *put_remote(char *body, const struct post *post)
     return body;
 }
 
-static size_t remote_words(const struct post *post)
+static size_t remote_words(const struct op *post)
 {
     return 1 + (post->flags & FI_REMOTE_CQ_DATA ? 1u : 0) + 3 * post->rma_count;
 }
 
-static uint64_t numbers(const struct shm_op *op, const struct post *post, bool segments)
+static uint64_t numbers(const struct shm_op *op, const struct op *post, bool segments)
 {
     return op->id | (uint64_t)post->rma_count << 32 | (segments ? (uint64_t)post->count << 40 : 0);
 }
@@ -390,7 +377,7 @@ static uint64_t numbers(const struct shm_op *op, const struct post *post, bool s
 /* A write that the target fetches. */
 static ssize_t announce_write(struct making *making)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     struct shm_head head = {.op = SHM_FETCH,
                             .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
     struct shm_op *op;
@@ -402,8 +389,8 @@ static ssize_t announce_write(struct making *making)
     if (!op)
         return full(making);
     keep_memory(op, making);
-    op->big = true;
-    making->link->big_writes++;
+    op->behind = SHM_BIG_WRITE;
+    making->link->behind += SHM_BIG_WRITE;
     body = shm_put(body, numbers(op, post, true));
     if (head.flags & SHM_CQ_DATA)
         body = shm_put(body, post->data);
@@ -413,21 +400,18 @@ static ssize_t announce_write(struct making *making)
     return 0;
 }
 
-static ssize_t write_locked(struct making *making)
+static ssize_t write_on(struct making *making)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     struct shm_head head = {.op = SHM_WRITE,
                             .flags = post->flags & FI_REMOTE_CQ_DATA ? SHM_CQ_DATA : 0};
-    ssize_t rc = begin(making);
     struct shm_op *op;
     uint64_t pos = 0;
     char *body;
 
-    if (rc)
-        return rc > 0 ? 0 : rc;
     if (making->len > SHM_CHUNK)
         return announce_write(making);
-    if (making->ep->tx_used >= making->ep->tx_size)
+    if (making->ep->tx_used >= making->ep->base.tx_size)
         return full(making);
     op = new_op(making, SHM_OUT);
     body = reserve_for(op, making, sizeof(uint64_t) * remote_words(post), &head, &pos);
@@ -440,25 +424,22 @@ static ssize_t write_locked(struct making *making)
     return 0;
 }
 
-static ssize_t read_locked(struct making *making)
+static ssize_t read_on(struct making *making)
 {
-    const struct post *post = making->post;
+    const struct op *post = making->post;
     struct shm_head head = {.op = SHM_READ,
                             .bytes = (uint16_t)(sizeof(uint64_t) * (1 + 3 * post->rma_count))};
-    ssize_t rc = begin(making);
     struct shm_op *op;
     char *body;
 
-    if (rc)
-        return rc > 0 ? 0 : rc;
     body = shm_tx_reserve(&making->link->tx, head.bytes);
     op = body ? new_op(making, SHM_IN) : NULL;
     if (!op)
         return full(making);
     keep_memory(op, making);
-    op->ahead = making->ep->orders_reads;
-    making->link->reads += op->ahead;
-    op->asks = shm_cross_reads(op);
+    op->behind = making->ep->orders_reads ? SHM_A_READ : 0;
+    making->link->behind += op->behind;
+    op->asks = shm_cma_reads(op);
     body = shm_put(body, op->id | (uint64_t)post->rma_count << 32 | (uint64_t)op->asks << 40);
     put_remote(body, post);
     shm_tx_publish(&making->link->tx, head);
@@ -466,20 +447,18 @@ static ssize_t read_locked(struct making *making)
     return 0;
 }
 
-static ssize_t atomic_locked(struct making *making, const struct shm_atomic *atomic)
+static ssize_t atomic_on(struct making *making)
 {
-    const struct post *post = making->post;
+    const struct shm_atomic *atomic = making->atomic;
+    const struct op *post = making->post;
     struct shm_head head = {.op = SHM_ATOMIC};
-    ssize_t rc = begin(making);
     struct shm_op *op;
     uint64_t pos = 0, way;
     char *body;
 
-    if (rc)
-        return rc > 0 ? 0 : rc;
-    if (making->ep->tx_used >= making->ep->tx_size)
+    if (making->ep->tx_used >= making->ep->base.tx_size)
         return full(making);
-    op = new_op(making, atomic->function ? SHM_IN : SHM_OUT);
+    op = new_op(making, post->function ? SHM_IN : SHM_OUT);
     body = reserve_for(op, making, sizeof(uint64_t) * (1 + remote_words(post)), &head, &pos);
     if (!body)
         return full(making);
@@ -487,52 +466,136 @@ static ssize_t atomic_locked(struct making *making, const struct shm_atomic *ato
     for (size_t i = 0; i < op->count; i++)
         op->iov[i] = atomic->result[i];
     op->len = op->total = atomic->bytes;
-    way = atomic->function == FI_COMPARE_ATOMIC ? SHM_WAY_COMPARE
-          : atomic->function                    ? SHM_WAY_FETCH
-                                                : 0;
+    way = post->function == FI_COMPARE_ATOMIC ? SHM_WAY_COMPARE
+          : post->function                    ? SHM_WAY_FETCH
+                                              : 0;
     body = shm_put(body, numbers(op, post, false));
-    body = shm_put(body, atomic->op | (uint64_t)atomic->datatype << 8 | way << 16);
+    body = shm_put(body, post->op | (uint64_t)post->datatype << 8 | way << 16);
     publish(making, put_remote(body, post), head, pos);
     return 0;
 }
 
-ssize_t shm_post_atomic(struct shm_ep *ep, const struct shm_atomic *atomic)
+/* ---- Posting ---- */
+
+static inline __attribute__((always_inline)) ssize_t try_post(struct making *making, post_on *on)
 {
-    struct making making = {.ep = ep, .post = &atomic->post};
+    ssize_t rc = begin(making);
+
+    if (__builtin_expect(!rc, 1))
+        return on(making);
+    return rc > 0 ? 0 : rc;
+}
+
+/* There is no room. A poster that reads no queue makes progress too; an upper may post from inside
+ * of a completion, where nothing may be driven. What there is no room for then either waits for it.
+ */
+static __attribute__((noinline)) ssize_t post_late(struct making *making, post_on *on)
+{
+    struct shm_ep *ep = making->ep;
+    ssize_t rc = -FI_EAGAIN;
+
+    if (ep->top && !ep->in_progress) {
+        shm_progress_ep(ep);
+        rc = try_post(making, on);
+    }
+    if (rc != -FI_EAGAIN || !making->link)
+        return rc;
+    return shm_backlog_add(making->link, making->post, making->atomic, making->len);
+}
+
+static inline __attribute__((always_inline)) ssize_t post_locked(struct making *making, post_on *on)
+{
     ssize_t rc;
 
-    if (!ep->report.unit)
+    if (!making->ep->base.binding.progress)
         return -FI_EOPBADSTATE;
-    iov_total(atomic->post.iov, atomic->post.count, &making.len);
-    unit_lock(ep->report.unit);
-    rc = atomic_locked(&making, atomic);
-    unit_unlock(ep->report.unit);
+    progress_lock(making->ep->base.binding.progress);
+    rc = try_post(making, on);
+    if (__builtin_expect(rc == -FI_EAGAIN, 0))
+        rc = post_late(making, on);
+    progress_unlock(making->ep->base.binding.progress);
     return rc;
 }
 
-static ssize_t post_access(struct shm_ep *ep, const struct post *post,
-                           ssize_t (*post_locked)(struct making *making))
+ssize_t shm_post_again(struct shm_link *link, const struct op *post,
+                       const struct shm_atomic *atomic, size_t len)
+{
+    struct making making = {
+        .ep = link->ep, .post = post, .link = link, .len = len, .atomic = atomic};
+    ssize_t rc = begin_on(&making);
+
+    if (rc)
+        return rc;
+    if (post->kind & FI_SEND)
+        return send_on(&making);
+    if (atomic)
+        return atomic_on(&making);
+    return post->kind & FI_WRITE ? write_on(&making) : read_on(&making);
+}
+
+static ssize_t post_message(struct shm_ep *ep, struct op *post)
 {
     struct making making = {.ep = ep, .post = post};
-    ssize_t rc;
+
+    post->rma_count = 0; /* what waits is copied whole */
+    if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len))
+        return -FI_EINVAL;
+    return post_locked(&making, send_on);
+}
+
+ssize_t shm_post_atomic(struct shm_ep *ep, const struct shm_atomic *atomic)
+{
+    struct making making = {.ep = ep, .post = &atomic->post, .atomic = atomic};
+
+    iov_total(atomic->post.iov, atomic->post.count, &making.len);
+    return post_locked(&making, atomic_on);
+}
+
+static ssize_t post_access(struct shm_ep *ep, const struct op *post, post_on *on)
+{
+    struct making making = {.ep = ep, .post = post};
 
     if (post->count > SHM_IOV_LIMIT || !iov_total(post->iov, post->count, &making.len) ||
         !remote_fits(post, making.len))
         return -FI_EINVAL;
-    if (!ep->report.unit)
+    return post_locked(&making, on);
+}
+
+static ssize_t post_write(struct shm_ep *ep, const struct op *post)
+{
+    return post_access(ep, post, write_on);
+}
+
+static ssize_t post_read(struct shm_ep *ep, const struct op *post)
+{
+    return post_access(ep, post, read_on);
+}
+
+static ssize_t post_receive(struct shm_ep *ep, const struct op *op)
+{
+    ssize_t rc;
+
+    if (!ep->base.match || ep->forks != fork_generation)
         return -FI_EOPBADSTATE;
-    unit_lock(ep->report.unit);
-    rc = post_locked(&making);
-    unit_unlock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
+    rc = match_receive(ep->base.match, op);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
-ssize_t shm_post_write(struct shm_ep *ep, const struct post *post)
+ssize_t shm_post(struct ep *base, struct op *op)
 {
-    return post_access(ep, post, write_locked);
-}
+    struct shm_ep *ep = object_of(base, struct shm_ep, base);
+    ssize_t rc;
 
-ssize_t shm_post_read(struct shm_ep *ep, const struct post *post)
-{
-    return post_access(ep, post, read_locked);
+    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+        return post_receive(ep, op);
+    rc = op_settle(op, ep->base.tx_op_flags);
+    if (rc)
+        return rc;
+    switch (op->group) {
+    case OP_GROUP_RMA: return op->kind & FI_WRITE ? post_write(ep, op) : post_read(ep, op);
+    case OP_GROUP_ATOMIC: return shm_post_elements(ep, op);
+    default: return post_message(ep, op);
+    }
 }

@@ -4,12 +4,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
+
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "core/base/clock.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
+#include "transports/shm/shm_backlog.h"
+#include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
-#include "transports/shm/shm_quick.h"
 
 enum {
     BATCH = 64,           /* messages of a link in a round */
@@ -20,9 +24,13 @@ enum {
     YIELD_TICKS = 200000, /* of silence, before the core is offered to others */
     LEAST_TICKS = 4000,
     PROBE_TICKS = 50000,
-    PROBES = 8,          /* one of so many waits is a patient one */
-    OTHERS_TICKS = 6000, /* a yield that takes longer has let somebody else run */
+    PROBES = 8,            /* one of so many waits is a patient one */
+    OTHERS_TICKS = 6000,   /* a yield that takes longer has let somebody else run */
+    IN_VAIN = 3,           /* yields that return at once, before they are doubted */
+    VAIN_TICKS = 40000000, /* about 20 ms: the core was wanted all the time */
+    NAPS = 128,
     ARMED_ROUNDS = 4096,
+    AWAKE_ROUNDS = 256, /* idle rounds before a sleep: 20 to 50 us */
 };
 
 static inline uint64_t ticks(void)
@@ -30,10 +38,7 @@ static inline uint64_t ticks(void)
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_ia32_rdtsc();
 #else
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return 2 * ((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec);
+    return 2 * clock_ns();
 #endif
 }
 
@@ -51,7 +56,7 @@ void shm_heat(struct shm_link *link)
         ep->hot[ep->hot_count++] = link;
         atomic_store_explicit(&link->rx.credits->polled, 1, memory_order_relaxed);
     } else {
-        shm_bell_set(ep->bell, link->number);
+        shm_doorbell_set(ep->doorbell, link->number);
     }
 }
 
@@ -76,11 +81,11 @@ static void look_once_more(struct shm_ep *ep, struct shm_link *const *links, uns
         if (shm_link_quiet(links[i]))
             continue;
         shm_link_heard(links[i]);
-        shm_bell_set(ep->bell, links[i]->number);
+        shm_doorbell_set(ep->doorbell, links[i]->number);
     }
 }
 
-/* Those that have been silent make room for others. */
+/* Cools silent links, to make room for others. */
 static __attribute__((noinline)) void cool_silent(struct shm_ep *ep)
 {
     struct shm_link *cooled[SHM_HOT];
@@ -131,7 +136,7 @@ unsigned shm_link_take(struct shm_link *link)
     while (count < BATCH && !link->dead && !link->pause) {
         if (!shm_rx_head(&link->rx, &head, &body))
             break;
-        if (shm_quick_take(link, head, body))
+        if (shm_fast_take(link, head, body))
             count++;
         else if (!shm_rx_fits(&link->rx, head))
             shm_link_fail(link, FI_EIO);
@@ -177,7 +182,7 @@ unsigned shm_link_take_cold(struct shm_link *link)
         shm_heat(link);
     /* The rest of a batch is announced by nobody. */
     if (!link->hot && !shm_link_quiet(link))
-        shm_bell_set(ep->bell, link->number);
+        shm_doorbell_set(ep->doorbell, link->number);
     return count;
 }
 
@@ -192,17 +197,17 @@ static unsigned answer_number(struct shm_link *link)
 
 static __attribute__((noinline)) unsigned answer_bell(struct shm_ep *ep)
 {
-    uint64_t summary = atomic_exchange(&ep->bell->summary, 0);
+    uint64_t summary = atomic_exchange(&ep->doorbell->summary, 0);
     unsigned count = 0;
 
     for (; summary; summary &= summary - 1) {
         unsigned word = (unsigned)__builtin_ctzll(summary);
-        uint64_t bits = atomic_exchange(&ep->bell->words[word], 0);
+        uint64_t bits = atomic_exchange(&ep->doorbell->words[word], 0);
 
         for (; bits; bits &= bits - 1) {
             uint32_t number = word * 64 + (unsigned)__builtin_ctzll(bits);
 
-            for (; number < ep->number_count; number += SHM_BELL_BITS)
+            for (; number < ep->number_count; number += SHM_DOORBELL_BITS)
                 count += answer_number(ep->numbers[number]);
         }
     }
@@ -224,6 +229,18 @@ static unsigned sweep(struct shm_ep *ep)
 
 /* ---- Writing ---- */
 
+/* Streams belong to earlier posts, for which one in the backlog may have to wait. */
+static bool write_all(struct shm_link *link)
+{
+    bool written = shm_control_flush(link);
+
+    if (!written)
+        return false;
+    if (__builtin_expect(!list_empty(&link->backlog), 0))
+        written = shm_backlog_post(link);
+    return shm_stream(link) && written;
+}
+
 static void write_busy(struct shm_ep *ep)
 {
     list_for_each_safe (pos, after, &ep->busy) {
@@ -233,7 +250,7 @@ static void write_busy(struct shm_ep *ep)
             list_detach(&link->busy);
             continue;
         }
-        if (shm_control_flush(link) && shm_stream(link))
+        if (write_all(link))
             list_detach(&link->busy);
         if (link->tx.broken)
             shm_link_fail(link, FI_EIO);
@@ -264,10 +281,57 @@ static bool look_is_due(struct shm_ep *ep, uint64_t now)
  * it needs the core, and of several that have none, one offers it. Nor does it while others wait
  * for a lock of the library's: it may be one that it holds, and they have the core when they get
  * it.
+ *
+ * A yield reaches only the thread's own group of the scheduler: the processes of a launcher that
+ * gives each of them a session (autogroups), and those of containers, are of several, and have the
+ * core when the slice is over. So a core that is taken away soon after several yields returned at
+ * once was wanted, and for a while the thread sleeps as shortly as it can instead.
  */
 
-/* Rounds of this thread that took messages, and its yields. */
-static _Thread_local unsigned found __attribute__((tls_model("initial-exec")));
+/* The yields of this thread that returned at once, in a row. */
+static _Thread_local struct {
+    unsigned count;
+    long switches;  /* of the thread, against its will, up to the last one */
+    uint64_t since; /* the last one */
+    unsigned naps;  /* offers to come that are sleeps */
+} in_vain __attribute__((tls_model("initial-exec")));
+
+/* A yield of this thread has ended. */
+static void judge_yield(uint64_t began, uint64_t now)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_THREAD, &usage))
+        return;
+    if (in_vain.count >= IN_VAIN && usage.ru_nivcsw != in_vain.switches &&
+        now - in_vain.since < VAIN_TICKS) {
+        in_vain.count = 0;
+        in_vain.naps = NAPS;
+    } else if (now - began >= OTHERS_TICKS || usage.ru_nivcsw != in_vain.switches) {
+        in_vain.count = 0;
+    } else {
+        in_vain.count++;
+    }
+    in_vain.switches = usage.ru_nivcsw;
+    in_vain.since = now;
+}
+
+/* Until when. */
+static uint64_t give_core(uint64_t began)
+{
+    static const struct timespec least = {0, 1};
+    uint64_t now;
+
+    if (in_vain.naps) {
+        in_vain.naps--;
+        nanosleep(&least, NULL);
+        return ticks();
+    }
+    sched_yield();
+    now = ticks();
+    judge_yield(began, now);
+    return now;
+}
 
 static uint64_t patience(struct shm_ep *ep)
 {
@@ -280,16 +344,15 @@ static void offer_core(struct shm_ep *ep, uint64_t *now)
 {
     uint64_t before = *now;
 
-    if (unit_others_wait())
+    if (progress_others_wait())
         return;
-    if (ep->found_seen != found) {
-        ep->found_seen = found;
+    if (ep->found_seen != progress_takes) {
+        ep->found_seen = progress_takes;
         ep->silent_since = before;
         return;
     }
-    sched_yield();
-    ep->found_seen = ++found;
-    *now = ticks();
+    *now = give_core(before);
+    ep->found_seen = ++progress_takes; /* so that one offers it */
     if (*now - before < OTHERS_TICKS) {
         ep->hurry = 0;
         ep->silent_since = *now;
@@ -319,7 +382,7 @@ static bool time_to_look(struct shm_ep *ep)
 
     if (ep->idle == IDLE_LOOKS) {
         ep->silent_since = now;
-        ep->found_seen = found;
+        ep->found_seen = progress_takes;
         ep->patience = patience(ep);
     }
     if (now - ep->silent_since > ep->patience)
@@ -336,7 +399,7 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
 
     ep->rounds++;
     if (taken) {
-        found++;
+        progress_takes++;
         if (__builtin_expect(ep->hurry, 0))
             wait_paid(ep);
         ep->idle = 0;
@@ -353,19 +416,24 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
         return took;
     ep->look_now = false;
     shm_link_look(ep);
-    shm_rest_some(ep, ticks());
+    shm_reclaim_some(ep, ticks());
+    shm_silence_look(ep);
     return true;
 }
 
 /*
  * ---- Sleeping ----
  *
- * From trywait on the endpoint is armed: all rings are cold, and who finds that and rings the bell
- * writes to the socket, too, once. Then it must be asked again, which is done for those that were
- * heard since, in the memory that only the two share: no other peer can take it back. Nobody says
- * that he has woken up, and another thread may make progress while one sleeps; so it stays armed,
- * until that has gone on for so long that it is to be disarmed, which wakes all sleepers: they arm
- * it again.
+ * A sleeper takes longer to wake up than most answers take to come, and its peers pay a system call
+ * for each wake-up. So trywait refuses while the endpoint has sent or taken something in one of the
+ * last AWAKE_ROUNDS rounds, as it refuses with messages to be taken; the waiter drives on.
+ *
+ * Once trywait has agreed the endpoint is armed: all rings are cold, and a sender that finds that
+ * and rings the bell writes to the socket, too, once. Then it must be asked again, which is done
+ * for those that were heard since, in the memory that only the two share: no other peer can take it
+ * back. Nobody says that he has woken up, and another thread may make progress while one sleeps; so
+ * it stays armed, until that has gone on for so long that it is to be disarmed, which wakes all
+ * sleepers: they arm it again.
  */
 
 void shm_wake(struct shm_ep *ep)
@@ -384,7 +452,7 @@ void shm_wake(struct shm_ep *ep)
 static bool has_work(const struct shm_ep *ep)
 {
     return !list_empty(&ep->crosses) || !list_empty(&ep->busy) || !list_empty(&ep->dead) ||
-           ep->owes || atomic_load(&ep->stale_sources) || atomic_load(&ep->bell->summary);
+           ep->owes || atomic_load(&ep->stale_sources) || atomic_load(&ep->doorbell->summary);
 }
 
 /* What was written before a peer was asked wakes nobody, and is in the ring by now. True when there
@@ -407,7 +475,7 @@ static bool ask(struct shm_ep *ep)
         if (shm_link_quiet(link))
             list_detach(pos);
         else
-            shm_bell_set(ep->bell, link->number);
+            shm_doorbell_set(ep->doorbell, link->number);
     }
     return !list_empty(&ep->unasked);
 }
@@ -432,14 +500,14 @@ static void stay_armed(struct shm_ep *ep)
         shm_wake(ep);
 }
 
-int shm_trywait(struct unit_source *source)
+int shm_trywait(struct progress_source *source)
 {
     struct shm_ep *ep = object_of(source, struct shm_ep, source);
 
     if (ep->forks != fork_generation)
         return 0;
     ep->look_now = true;
-    if (has_work(ep))
+    if (has_work(ep) || ep->idle < AWAKE_ROUNDS)
         return -FI_EAGAIN;
     return arm(ep) || has_work(ep) ? -FI_EAGAIN : 0;
 }
@@ -459,10 +527,10 @@ void shm_progress_ep(struct shm_ep *ep)
         if (!shm_rx_is_quiet(&ep->hot[i]->rx))
             taken += shm_link_take(ep->hot[i]);
     }
-    if (atomic_load_explicit(&ep->bell->summary, memory_order_relaxed))
+    if (atomic_load_explicit(&ep->doorbell->summary, memory_order_relaxed))
         taken += answer_bell(ep);
     if (!list_empty(&ep->crosses))
-        shm_cross_step(ep);
+        shm_cma_step(ep);
     /* After all that is taken, since who reads the completion of a receive may never come back, and
      * the sender waits for its FIN. */
     if (!list_empty(&ep->busy))
@@ -476,7 +544,16 @@ void shm_progress_ep(struct shm_ep *ep)
     ep->in_progress = false;
 }
 
-void shm_progress(struct unit_source *source)
+void shm_look_soon(struct shm_ep *ep)
+{
+    if (!ep->base.enabled || !look_is_due(ep, ticks()))
+        return;
+    ep->look_now = true;
+    if (ep->top)
+        shm_progress_ep(ep);
+}
+
+void shm_progress(struct progress_source *source)
 {
     shm_progress_ep(object_of(source, struct shm_ep, source));
 }

@@ -4,11 +4,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/iov.h"
-#include "core/mr.h"
+#include "core/base/iov.h"
+#include "core/domain/mr.h"
+#include "core/op/atomic.h"
+#include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
-#include "transports/shm/shm_quick.h"
 
 /* One access as it arrived, with the memory that it means. */
 struct access {
@@ -85,15 +85,15 @@ static int resolve(struct shm_ep *ep, struct access *access, uint64_t right)
 
 /* ---- What the target learns of it ---- */
 
-/* kind: REPORT_REMOTE_WRITE, REPORT_REMOTE_READ; flags: of a completion that carries data. */
-static void tell(struct shm_link *link, enum report_kind kind, uint64_t flags,
+/* kind: BIND_REMOTE_WRITE, BIND_REMOTE_READ; flags: of a completion that carries data. */
+static void tell(struct shm_link *link, enum binding_kind kind, uint64_t flags,
                  struct mr *const *mrs, size_t mr_count, size_t len, bool has_data, uint64_t data)
 {
     struct shm_ep *ep = link->ep;
 
-    mr_count_access(mrs, mr_count, kind == REPORT_REMOTE_WRITE);
-    report_done(&ep->report, kind, has_data, NULL, flags | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
-                ep->knows_sources ? av_source(ep->av, link->addr) : FI_ADDR_NOTAVAIL);
+    mr_count_access(mrs, mr_count, kind == BIND_REMOTE_WRITE);
+    complete(&ep->base.binding, kind, has_data, NULL, flags | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
+             ep->knows_sources ? av_source(ep->base.av, link->addr) : FI_ADDR_NOTAVAIL);
 }
 
 void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
@@ -101,7 +101,7 @@ void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
     bool write = op->role == SHM_FETCHER;
 
     if (!op->own) /* of an atomic operation it is told already */
-        tell(op->link, write ? REPORT_REMOTE_WRITE : REPORT_REMOTE_READ, FI_RMA | FI_REMOTE_WRITE,
+        tell(op->link, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, FI_RMA | FI_REMOTE_WRITE,
              op->mrs, op->mr_count, op->total, op->has_data, op->data);
     shm_op_put(op);
 }
@@ -160,6 +160,18 @@ static inline char *quick_target(struct shm_link *link, const char *body, uint64
     return mr_find(link->ep->domain->base.mrs, key, addr, *len, right);
 }
 
+/* The payload of a write is behind its words, or in bulk. NULL: it is not as long as they say. */
+static inline const char *quick_payload(const struct shm_link *link, struct shm_head head,
+                                        const char *body, uint64_t len, uint64_t *pos)
+{
+    struct shm_words words = {.at = body + SHM_ACCESS_WORDS, .end = body + head.bytes};
+
+    if (!head.flags)
+        return len + SHM_ACCESS_WORDS == head.bytes ? words.at : NULL;
+    *pos = shm_get(&words);
+    return shm_get(&words) == len && !words.bad ? shm_rx_bulk(&link->rx, *pos, len) : NULL;
+}
+
 static inline bool quick_write(struct shm_link *link, struct shm_head head, const char *body)
 {
     uint64_t len;
@@ -172,10 +184,33 @@ static inline bool quick_write(struct shm_link *link, struct shm_head head, cons
     memory = quick_target(link, body, FI_REMOTE_WRITE, &remote, &len);
     if (__builtin_expect(!memory || len + SHM_ACCESS_WORDS != head.bytes, 0))
         return false;
-    shm_quick_copy(memory, body + SHM_ACCESS_WORDS, len);
+    shm_fast_copy(memory, body + SHM_ACCESS_WORDS, len);
     shm_rx_consume_line(&link->rx);
     shm_control_fin(link, remote);
-    report_done(&link->ep->report, REPORT_REMOTE_WRITE, false, NULL, 0, len, NULL, 0, 0, 0);
+    complete(&link->ep->base.binding, BIND_REMOTE_WRITE, false, NULL, 0, len, NULL, 0, 0, 0);
+    return true;
+}
+
+/* The same of several lines, or through bulk. */
+static inline bool quick_large_write(struct shm_link *link, struct shm_head head, const char *body)
+{
+    uint64_t len, pos = 0;
+    uint32_t remote;
+    const char *payload;
+    char *memory;
+
+    if (head.flags & ~SHM_IN_BULK || head.bytes <= SHM_ACCESS_WORDS)
+        return false;
+    memory = quick_target(link, body, FI_REMOTE_WRITE, &remote, &len);
+    payload = memory ? quick_payload(link, head, body, len, &pos) : NULL;
+    if (!payload)
+        return false;
+    shm_fast_copy(memory, payload, len);
+    if (head.flags)
+        shm_rx_bulk_done(&link->rx, pos, len);
+    shm_rx_consume(&link->rx, head);
+    shm_control_fin(link, remote);
+    complete(&link->ep->base.binding, BIND_REMOTE_WRITE, false, NULL, 0, len, NULL, 0, 0, 0);
     return true;
 }
 
@@ -196,18 +231,19 @@ static inline bool quick_read(struct shm_link *link, struct shm_head head, const
     answer = shm_tx_line_or_more(&link->tx);
     if (__builtin_expect(!answer, 0))
         return false;
-    shm_quick_copy(shm_put(answer + SHM_WORD, remote), memory, len);
+    shm_fast_copy(shm_put(answer + SHM_WORD, remote), memory, len);
     shm_rx_consume_line(&link->rx);
     link->ep->idle = 0;
     shm_tx_publish_line(
         &link->tx, answer,
         (struct shm_head){.op = SHM_DATA, .bytes = (uint16_t)(sizeof(uint64_t) + len)});
     shm_link_notify(link);
-    report_done(&link->ep->report, REPORT_REMOTE_READ, false, NULL, 0, len, NULL, 0, 0, 0);
+    complete(&link->ep->base.binding, BIND_REMOTE_READ, false, NULL, 0, len, NULL, 0, 0, 0);
     return true;
 }
 
-bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body)
+static __attribute__((noinline)) bool take_any_write(struct shm_link *link, struct shm_head head,
+                                                     const char *body)
 {
     struct shm_words words = shm_words(body, head);
     struct shm_payload payload;
@@ -215,7 +251,7 @@ bool shm_take_write(struct shm_link *link, struct shm_head head, const char *bod
     struct iovec from;
     int err;
 
-    if (__builtin_expect(quick_write(link, head, body), 1))
+    if (quick_large_write(link, head, body))
         return true;
     get_numbers(&words, &access);
     access.has_data = head.flags & SHM_CQ_DATA;
@@ -234,10 +270,15 @@ bool shm_take_write(struct shm_link *link, struct shm_head head, const char *bod
         return true;
     }
     shm_control_fin(link, access.remote);
-    tell(link, REPORT_REMOTE_WRITE, FI_RMA | FI_REMOTE_WRITE, access.mrs, access.mr_count,
-         access.len, access.has_data, access.data);
+    tell(link, BIND_REMOTE_WRITE, FI_RMA | FI_REMOTE_WRITE, access.mrs, access.mr_count, access.len,
+         access.has_data, access.data);
     release(&access);
     return true;
+}
+
+bool shm_take_write(struct shm_link *link, struct shm_head head, const char *body)
+{
+    return __builtin_expect(quick_write(link, head, body), 1) || take_any_write(link, head, body);
 }
 
 bool shm_take_fetch(struct shm_link *link, struct shm_head head, const char *body)
@@ -288,7 +329,7 @@ bool shm_take_read(struct shm_link *link, struct shm_head head, const char *body
         return true;
     }
     op = begin(link, &access, SHM_GIVER);
-    if (op && asks && shm_cross_tells(op))
+    if (op && asks && shm_cma_tells(op))
         shm_control_where(op);
     else if (op)
         shm_give(op);
@@ -315,7 +356,7 @@ bool shm_take_where(struct shm_link *link, struct shm_head head, const char *bod
     op->asks = false;
     op->there_count = (uint8_t)count;
     op->remote = (uint32_t)remote;
-    shm_cross_read(op);
+    shm_cma_read(op);
     return true;
 }
 
@@ -330,13 +371,17 @@ struct todo {
     char result[SHM_INLINE], *results; /* where they go; NULL: nowhere */
 };
 
+static uint64_t function_of(const struct todo *todo)
+{
+    if (todo->way == SHM_WAY_COMPARE)
+        return FI_COMPARE_ATOMIC;
+    return todo->way ? FI_FETCH_ATOMIC : 0;
+}
+
 /* 0, or why not: a positive error for the peer, who could have known. */
 static int check(const struct todo *todo, const struct access *access)
 {
-    if (!todo->size || !atomic_valid(todo->datatype, todo->op,
-                                     todo->way == SHM_WAY_COMPARE ? FI_COMPARE_ATOMIC
-                                     : todo->way                  ? FI_FETCH_ATOMIC
-                                                                  : 0))
+    if (!todo->size || !atomic_valid(todo->datatype, todo->op, function_of(todo)))
         return FI_EOPNOTSUPP;
     for (size_t i = 0; i < access->rma_count; i++) {
         if (access->rma[i].len % todo->size)
@@ -347,38 +392,18 @@ static int check(const struct todo *todo, const struct access *access)
 
 static void apply(struct todo *todo, const struct access *access)
 {
-    size_t at = 0;
-
-    for (size_t i = 0; i < access->count; i++) {
-        const struct iovec *iov = &access->iov[i];
-
-        atomic_apply(todo->op, todo->datatype, iov->iov_base,
-                     todo->op == FI_ATOMIC_READ ? NULL : todo->operand + at,
-                     todo->way == SHM_WAY_COMPARE ? todo->compare + at : NULL,
-                     todo->results ? todo->results + at : NULL, iov->iov_len / todo->size);
-        at += iov->iov_len;
-    }
-}
-
-/* An element that two segments of a region share can not be reached. */
-static bool is_whole(const struct todo *todo, const struct access *access)
-{
-    for (size_t i = 0; i < access->count; i++) {
-        if (access->iov[i].iov_len % todo->size)
-            return false;
-    }
-    return true;
+    atomic_apply_pieces(todo->op, todo->datatype, access->iov, access->count,
+                        todo->op == FI_ATOMIC_READ ? NULL : todo->operand,
+                        todo->way == SHM_WAY_COMPARE ? todo->compare : NULL, todo->results);
 }
 
 static int resolve_atomic(struct shm_link *link, const struct todo *todo, struct access *access)
 {
-    uint64_t right =
-        (todo->op == FI_ATOMIC_READ ? 0 : FI_REMOTE_WRITE) | (todo->way ? FI_REMOTE_READ : 0);
     int err = check(todo, access);
 
     if (!err)
-        err = resolve(link->ep, access, right);
-    if (!err && !is_whole(todo, access)) {
+        err = resolve(link->ep, access, atomic_access(todo->op, function_of(todo)));
+    if (!err && !atomic_is_whole(todo->datatype, access->iov, access->count)) {
         release(access);
         err = FI_EINVAL;
     }
@@ -429,7 +454,7 @@ static int do_atomic(struct shm_link *link, struct access *access, struct todo *
         return FI_ENOMEM;
     }
     apply(todo, access);
-    tell(link, todo->way ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, FI_ATOMIC, access->mrs,
+    tell(link, todo->way ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, FI_ATOMIC, access->mrs,
          access->mr_count, access->len, false, 0);
     release(access);
     return 0;

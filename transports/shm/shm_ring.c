@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/shm/shm_ring.h"
 
+#include "core/base/pages.h"
+
 enum {
     CREDITS_AT = 2 * SHM_LINE, /* in a pair of lines of its own: neighbours are fetched too */
     LINES_AT = 4 * SHM_LINE,
@@ -8,7 +10,7 @@ enum {
 
 _Static_assert(LINES_AT + SHM_LINES * SHM_LINE == SHM_HALF, "a half is full");
 _Static_assert(SHM_LINES - SHM_QUARTER >= 2 * SHM_MESSAGE_LINES, "room comes back in time");
-_Static_assert(SHM_BULK - SHM_BULK / 4 >= 2 * SHM_CHUNK, "and in bulk");
+_Static_assert(SHM_BULK - SHM_STEP / 4 >= 2 * SHM_CHUNK, "and in bulk");
 
 static char *half_of(void *region, int half)
 {
@@ -58,7 +60,7 @@ bool shm_tx_held(struct shm_tx *tx)
     return tx->held;
 }
 
-/* What the receiver says that it has consumed, if that can be. */
+/* Takes in the receiver's credits, if they are possible. */
 static bool refresh(struct shm_tx *tx)
 {
     uint64_t lines = atomic_load_explicit(&tx->credits->lines, memory_order_acquire);
@@ -92,17 +94,47 @@ char *shm_tx_reserve_more(struct shm_tx *tx, unsigned lines)
     return tx->lines + tx->at * SHM_LINE + SHM_WORD;
 }
 
+static void ask_for_pages(struct shm_tx *tx, size_t end)
+{
+    size_t begin = tx->bulk_pages;
+
+    tx->bulk_pages = (end + SHM_STEP - 1) / SHM_STEP * SHM_STEP;
+    pages_ask(tx->bulk + begin, tx->bulk_pages - begin);
+}
+
+static bool bulk_has_room(struct shm_tx *tx, size_t need)
+{
+    return tx->bulk_limit - tx->bulk_pos >= need ||
+           (refresh(tx) && tx->bulk_limit - tx->bulk_pos >= need);
+}
+
+/*
+ * What to leave out in front of a payload: it is in one piece. At each step the sender begins anew
+ * if the receiver is so close behind that another chunk fits then: few pages, and those in caches.
+ */
+static size_t bulk_skip(struct shm_tx *tx, size_t at, size_t len)
+{
+    size_t rest = SHM_BULK - at;
+
+    if (len > rest)
+        return rest;
+    if (at && (at - 1) / SHM_STEP != (at + len - 1) / SHM_STEP &&
+        bulk_has_room(tx, rest + rounded(len) + SHM_CHUNK))
+        return rest;
+    return 0;
+}
+
 char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos)
 {
-    size_t at = tx->bulk_pos % SHM_BULK, skip = at + len > SHM_BULK ? SHM_BULK - at : 0;
-    size_t need = skip + rounded(len);
+    size_t at = tx->bulk_pos % SHM_BULK, skip = bulk_skip(tx, at, len);
 
-    if (tx->bulk_limit - tx->bulk_pos < need && !refresh(tx))
-        return NULL;
-    if (tx->bulk_limit - tx->bulk_pos < need)
+    if (!bulk_has_room(tx, skip + rounded(len)))
         return NULL;
     *pos = tx->bulk_pos + skip;
-    return tx->bulk + *pos % SHM_BULK;
+    at = *pos % SHM_BULK;
+    if (__builtin_expect(at + len > tx->bulk_pages, 0))
+        ask_for_pages(tx, at + len);
+    return tx->bulk + at;
 }
 
 void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len)
@@ -132,7 +164,7 @@ const char *shm_rx_bulk(const struct shm_rx *rx, uint64_t pos, uint64_t len)
 void shm_rx_bulk_done(struct shm_rx *rx, uint64_t pos, uint64_t len)
 {
     rx->bulk_pos = pos + rounded(len);
-    if (rx->bulk_pos - rx->bulk_told >= SHM_BULK / 4)
+    if (rx->bulk_pos - rx->bulk_told >= SHM_STEP / 4)
         shm_rx_bulk_tell(rx);
 }
 

@@ -20,6 +20,7 @@ enum {
     SHM_HALF = 4096,       /* bytes of lines and credits for one direction: a page */
     SHM_BULK = 256 << 10,  /* bytes of bulk for one direction */
     SHM_CHUNK = 32 << 10,  /* of one message, at most */
+    SHM_STEP = 64 << 10,   /* of bulk: asked for in one call; where a sender may begin anew */
     SHM_REGION = 2 * (SHM_HALF + SHM_BULK),
     SHM_WORD = 8,
     SHM_BODY_MAX = SHM_MESSAGE_LINES * SHM_LINE - SHM_WORD,
@@ -43,6 +44,7 @@ struct shm_tx {
     struct shm_credits *credits;
     uint64_t pos, limit; /* lines produced since the start; may be produced */
     uint64_t bulk_pos, bulk_limit;
+    size_t bulk_pages; /* bytes of bulk whose pages were asked for; 0 after they are given back */
     uint32_t at, lap;
     bool broken; /* the credits are nonsense */
     bool held;   /* as the receiver said with the last credits */

@@ -8,8 +8,8 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
 #include "transports/shm/shm_listener.h"
 
 static struct shm_sep *own_of(struct sep *sep)

@@ -2,12 +2,13 @@
 /*
  * Scalable endpoints. A context is a struct shm_ep with links of its own: a transmit context dials,
  * a receive context listens under the endpoint's name and its index (shm_name_socket), and is a
- * unit of its own, unless one of them has no queue (core/sep.h). See docs/decisions/0113.
+ * progress domain of its own, unless one of them has no queue (core/ep/sep.h). See
+ * docs/decisions/contexts.md.
  */
 #ifndef WEFT_SHM_SEP_H
 #define WEFT_SHM_SEP_H
 
-#include "core/sep.h"
+#include "core/ep/sep.h"
 #include "transports/shm/shm_ep.h"
 
 struct shm_sep {

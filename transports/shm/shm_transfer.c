@@ -4,9 +4,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/mr.h"
+#include "core/domain/mr.h"
+#include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
-#include "transports/shm/shm_quick.h"
 
 enum {
     STREAM_CHUNKS = 2, /* of a link in one round of progress */
@@ -77,7 +77,7 @@ void shm_fetched(struct shm_op *op)
         return;
     }
     if (op->timed)
-        shm_cross_timed(op, true);
+        shm_cma_timed(op, true);
     shm_control_fin(link, op->remote);
     if (op->message)
         shm_message_done(op, 0);
@@ -89,10 +89,8 @@ void shm_fetch(struct shm_op *op)
 {
     if (!op->len)
         shm_fetched(op);
-    else if (shm_cross_fetches(op))
-        shm_cross_start(op);
     else
-        shm_control_cts(op);
+        shm_cma_fetch(op);
 }
 
 /* The answer to a small read, in one line, for one buffer. */
@@ -109,7 +107,7 @@ static inline bool quick_data(struct shm_link *link, struct shm_head head, const
                              op->at || op->asks,
                          0))
         return false;
-    shm_quick_copy(op->iov[0].iov_base, words.at, len);
+    shm_fast_copy(op->iov[0].iov_base, words.at, len);
     shm_rx_consume_line(&link->rx);
     shm_op_end(op, 0);
     return true;
@@ -131,7 +129,7 @@ bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body
         return false;
     }
     if (__builtin_expect(op->asks, 0))
-        shm_cross_declined(op);
+        shm_cma_declined(op);
     if (__builtin_expect(op->mr_count && shm_op_is_revoked(op), 0))
         op->at += payload.len;
     else

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -13,8 +12,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "core/base/fork.h"
+#include "core/base/log.h"
 
 /* ---- The interface of the device ---- */
 
@@ -70,9 +69,12 @@ static int control(enum command command, void *argument)
     return ioctl(device.fd, command, argument) < 0 ? -errno : 0;
 }
 
-/* Locked. */
+/* The module has no entry for processes of 32 bits, and the structs above are those of 64. Locked.
+ */
 static bool is_open(void)
 {
+    if (sizeof(void *) < sizeof(uint64_t))
+        return false;
     if (device.tried && device.forks == fork_generation)
         return device.fd >= 0;
     device.tried = true;
@@ -112,11 +114,21 @@ static bool yama_restricts(void)
     return scope != '0';
 }
 
-/* Who has fewer may not attach. */
+/* capget(2), version 3: the kernel's headers do not come with every C library. */
+struct capability_header {
+    uint32_t version;
+    int pid;
+};
+
+struct capability_data {
+    uint32_t effective, permitted, inheritable;
+};
+
+/* A process with fewer may not attach. */
 static bool has_capabilities(void)
 {
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    struct capability_header header = {.version = 0x20080522};
+    struct capability_data data[2];
 
     return syscall(SYS_capget, &header, data) || data[0].permitted || data[1].permitted;
 }

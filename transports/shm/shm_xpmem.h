@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * XPMEM: memory of another process mapped into this one, by a kernel module that is not part of
- * Linux. What its device, /dev/xpmem, is asked; errors are the kernel's, negative. Any thread.
- * See docs/decisions/0139.
+ * Linux. Requests to its device, /dev/xpmem; errors are the kernel's, negative. Any thread.
+ * See docs/decisions/shm.md.
  */
 #ifndef WEFT_SHM_XPMEM_H
 #define WEFT_SHM_XPMEM_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table of tcp. */
-#include "core/part.h"
-#include "core/tap.h"
+#include "core/net/host.h"
+#include "core/net/pcap.h"
+#include "core/part/part.h"
 #include "transports/tcp/tcp_fabric.h"
 #include "transports/tcp/tcp_info.h"
 
@@ -13,25 +14,18 @@ static const struct param_def tcp_params[] = {
      .selects = true,
      .help = "Network interfaces to use: names (with * and ?), addresses or CIDR blocks; ! before "
              "one excludes it. Container bridges are left out unless named."},
-    {.key = "port_low_range",
-     .type = PARAM_INT,
-     .default_text = "0",
-     .max = 65535,
-     .help = "Lowest port of passive endpoints; 0: any port."},
-    {.key = "port_high_range",
-     .type = PARAM_INT,
-     .default_text = "0",
-     .max = 65535,
-     .help = "Highest port of passive endpoints."},
+    HOST_PORT_PARAMS("passive endpoints"),
     {.key = "tx_size",
      .type = PARAM_INT,
      .default_text = "0",
+     .automatic = "4096, or 65536 with a shared receive context",
      .max = TCP_SHARED_SIZE,
      .help = "Operations that an endpoint can have outstanding before a post returns FI_EAGAIN; "
              "0: 4096, or 65536 with a shared receive context."},
     {.key = "rx_size",
      .type = PARAM_INT,
      .default_text = "0",
+     .automatic = "as tx_size",
      .max = TCP_SHARED_SIZE,
      .help =
          "Receives that can be posted to an endpoint or shared receive context; 0: as tx_size."},
@@ -68,6 +62,11 @@ static const struct param_def tcp_params[] = {
      .default_text = "yes",
      .help = "Send several small operations that follow each other without a progress call in one "
              "system call; the last of them may leave up to 2 ms later."},
+    {.key = "local_buffer_size",
+     .type = PARAM_SIZE,
+     .default_text = "256k",
+     .help = "Bytes that a connection inside of this host is ahead of its receiver (SO_SNDBUF): "
+             "what stays in the caches is copied faster. inf: as the kernel likes."},
     {.key = "io",
      .type = PARAM_CHOICE,
      .default_text = "sockets",
@@ -82,9 +81,14 @@ static const struct param_def tcp_params[] = {
      .help =
          "Payloads of so many bytes or more are sent without a copy with io=uring; a connection "
          "whose device copies them all the same stops asking for it. inf: none."},
-    TAP_PARAMS,
+    PCAP_PARAMS,
     {.key = NULL},
 };
+
+static unsigned peer_traits(const struct params *params)
+{
+    return PEER_ASKS | PEER_IN_TURN;
+}
 
 const struct part tcp_part = {
     .name = "tcp",
@@ -96,8 +100,11 @@ const struct part tcp_part = {
         "shared receive context. IPv4 and IPv6. One info is offered for each address of each "
         "interface that is up.",
     .kind = PART_TRANSPORT,
-    .gives = EP_SET(FI_EP_MSG),
+    .peer = peer_traits,
+    .provides_ep = EP_SET(FI_EP_MSG),
     .params = tcp_params,
+    .agree = host_ports_agree,
     .offer = tcp_offer,
+    .atomics = ATOMICS_CPU,
     .open_fabric = tcp_open_fabric,
 };

@@ -7,12 +7,12 @@
 
 static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
 {
-    bool open = ep->stage.open;
+    bool open = ep->coalesce.open;
 
     tcp_tx_reclaim(ep);
     tcp_queue_push(&ep->tx.urgent, op);
     if (open)
-        tcp_stage_open(&ep->stage);
+        tcp_coalesce_open(&ep->coalesce);
 }
 
 static int push_control(struct tcp_ep *ep, const struct tcp_wire *wire)
@@ -46,10 +46,12 @@ int tcp_answer_read(struct tcp_ep *ep, const struct tcp_wire *request, struct tc
         return -FI_ENOMEM;
     for (size_t i = 0; i < target->iov_count; i++)
         wire.payload += target->iov[i].iov_len;
-    bool small = wire.payload <= ep->domain->fabric->settings.max_inject;
+    /* Behind an answer that has yet to leave from its region, a copy would be older than that. */
+    bool small = wire.payload <= ep->domain->fabric->settings.max_inject && !ep->tx.from_regions;
     tcp_op_build(ep, op, &wire, target->iov, small ? target->iov_count : 0);
     if (small)
         target->iov_count = 0;
+    ep->tx.from_regions += target->iov_count > 0;
     op->target = target;
     push_urgent(ep, op);
     return 0;

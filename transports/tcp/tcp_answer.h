@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What we send because the peer asked for it: records of the urgent queue, which leave with the
- * next flush, between the records of the application. Each: 0 or -FI_ENOMEM. Unit locked. */
+/* Answers to the peer's requests: records of the urgent queue, which leave with the
+ * next flush, between the records of the application. Each: 0 or -FI_ENOMEM. Progress domain
+ * locked. */
 #ifndef WEFT_TCP_ANSWER_H
 #define WEFT_TCP_ANSWER_H
 

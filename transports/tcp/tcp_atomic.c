@@ -5,15 +5,15 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/log.h"
+#include "core/base/log.h"
+#include "core/op/atomic.h"
+#include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
-#include "transports/tcp/tcp_owed.h"
 
 struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep)
 {
-    struct tcp_atomic *atomic = pool_get(&ep->set->atomics);
+    struct tcp_atomic *atomic = pool_get(&ep->poller->atomics);
 
     if (!atomic)
         return NULL;
@@ -29,7 +29,7 @@ void tcp_atomic_put(struct tcp_ep *ep, struct tcp_atomic *atomic)
         return;
     for (unsigned i = 0; i < atomic->mr_count; i++)
         mr_release(atomic->mr[i]);
-    pool_put(&ep->set->atomics, atomic);
+    pool_put(&ep->poller->atomics, atomic);
 }
 
 uint8_t tcp_atomic_precision(unsigned datatype)
@@ -50,10 +50,7 @@ static uint64_t kind_of(const struct tcp_atomic *atomic)
 
 static uint64_t access_of(const struct tcp_atomic *atomic)
 {
-    if (atomic->operation == FI_ATOMIC_READ)
-        return FI_REMOTE_READ;
-    return atomic->function == TCP_ATOMIC_WRITE ? FI_REMOTE_WRITE
-                                                : FI_REMOTE_READ | FI_REMOTE_WRITE;
+    return atomic_access(atomic->operation, kind_of(atomic));
 }
 
 /* Is it an operation of ours, on elements that are the same here and there? */
@@ -82,18 +79,13 @@ static int resolve_one(struct tcp_ep *ep, struct tcp_atomic *atomic, const struc
         return rc;
     atomic->mr[atomic->mr_count++] = mr;
     atomic->iov_count += count;
-    /* An element in two pieces of a region cannot be changed at once. */
-    for (size_t i = 0; i < count; i++) {
-        if (pieces[i].iov_len % size)
-            return -FI_EINVAL;
-    }
-    return 0;
+    return atomic_is_whole(atomic->datatype, pieces, count) ? 0 : -FI_EINVAL;
 }
 
 static int resolve(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tcp_wire *wire)
 {
     uint64_t caps = FI_ATOMIC | access_of(atomic);
-    int rc = (ep->caps & caps) == caps ? 0 : -FI_EACCES;
+    int rc = (ep->base.caps & caps) == caps ? 0 : -FI_EACCES;
 
     if (!known(ep, wire, atomic))
         return -FI_EOPNOTSUPP;
@@ -128,19 +120,13 @@ int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
 /* The results take the place of the operands. */
 static void apply(struct tcp_atomic *atomic)
 {
-    enum fi_datatype datatype = atomic->datatype;
-    enum fi_op op = atomic->operation;
-    size_t size = atomic_size(datatype);
-    uint8_t *at = atomic->data;
+    uint8_t *data = atomic->data;
+    bool reads = atomic->operation == FI_ATOMIC_READ;
 
-    for (size_t i = 0; i < atomic->iov_count; i++) {
-        size_t len = atomic->iov[i].iov_len;
-
-        atomic_apply(op, datatype, atomic->iov[i].iov_base, op == FI_ATOMIC_READ ? NULL : at,
-                     atomic->function == TCP_ATOMIC_COMPARE ? at + atomic->len : NULL,
-                     atomic->function == TCP_ATOMIC_WRITE ? NULL : at, len / size);
-        at += len;
-    }
+    atomic_apply_pieces(atomic->operation, atomic->datatype, atomic->iov, atomic->iov_count,
+                        reads ? NULL : data,
+                        atomic->function == TCP_ATOMIC_COMPARE ? data + atomic->len : NULL,
+                        atomic->function == TCP_ATOMIC_WRITE ? NULL : data);
 }
 
 int tcp_atomic_finish(struct tcp_ep *ep)
@@ -156,8 +142,8 @@ int tcp_atomic_finish(struct tcp_ep *ep)
     atomic->bytes.iov_len = done && fetches ? atomic->len : 0;
     int rc = tcp_answer_atomic(ep, atomic);
     if (done)
-        report_done(&ep->report, fetches ? REPORT_REMOTE_READ : REPORT_REMOTE_WRITE, false, NULL, 0,
-                    0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&ep->base.binding, fetches ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, false, NULL, 0,
+                 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
     return rc;
 }
 
@@ -165,7 +151,7 @@ int tcp_atomic_finish(struct tcp_ep *ep)
 
 int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_owed_response(ep);
+    struct tcp_op *op = tcp_acks_response(ep);
     const char *why = NULL;
 
     if (!op || op->kind != TCP_KIND_ATOMIC)
@@ -184,7 +170,7 @@ int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
 void tcp_atomic_finish_answer(struct tcp_ep *ep)
 {
     if (ep->rx.status)
-        tcp_owed_failed(ep, ep->rx.status);
+        tcp_acks_failed(ep, ep->rx.status);
     else
-        tcp_owed_done(ep);
+        tcp_acks_done(ep);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Atomic operations: requests are done by the target's CPU (core/atomic.h) when they have arrived,
- * and answered in their order, each once, with a status and what was fetched. A request that cannot
- * be done is answered with its error; the connection lives. All with the unit locked.
+ * Atomic operations: requests are done by the target's CPU (core/op/atomic.h) when they have
+ * arrived, and answered in their order, each once, with a status and what was fetched. A request
+ * that cannot be done is answered with its error; the connection lives. All with the progress
+ * domain locked.
  */
 #ifndef WEFT_TCP_ATOMIC_H
 #define WEFT_TCP_ATOMIC_H
 
 #include <sys/uio.h>
 
-#include "core/mr.h"
+#include "core/domain/mr.h"
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_wire.h"
 
@@ -40,7 +41,7 @@ int tcp_atomic_finish(struct tcp_ep *ep);
 int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire);
 void tcp_atomic_finish_answer(struct tcp_ep *ep);
 
-/* What a long double is here, for tcp_wire.atomic; 0 for other datatypes. */
+/* The format of long double here, for tcp_wire.atomic; 0 for other datatypes. */
 uint8_t tcp_atomic_precision(unsigned datatype);
 
 #endif

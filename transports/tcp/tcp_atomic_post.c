@@ -2,26 +2,16 @@
 /* fi_atomic, fi_fetch_atomic, fi_compare_atomic. */
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/part.h"
-#include "core/post.h"
+#include "core/base/seam.h"
+#include "core/op/atomic.h"
+#include "core/op/op.h"
+#include "core/part/part.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_post.h"
 
-static uint64_t tx_flags(struct fid_ep *fid)
-{
-    return tcp_ep_of(fid)->tx_op_flags;
-}
-
-static int count_atomic(struct fid_ep *fid, enum fi_datatype datatype, enum fi_op op, uint64_t kind,
-                        size_t *count)
-{
-    return atomic_count(datatype, op, kind, TCP_ATOMIC_MAX, count);
-}
-
-static uint8_t function_of(const struct post_atomic *post)
+static uint8_t function_of(const struct op *post)
 {
     switch (post->function) {
     case FI_FETCH_ATOMIC: return TCP_ATOMIC_FETCH;
@@ -41,10 +31,10 @@ static uint8_t *gather(uint8_t *to, const struct fi_ioc *iov, size_t count, size
 }
 
 /* Header and operands; these in a buffer of their own when they are long. */
-static int build(struct tcp_ep *ep, struct tcp_op *op, const struct post_atomic *post, size_t len)
+static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, size_t len)
 {
     size_t size = atomic_size(post->datatype);
-    size_t operands = (post->count ? 1u : 0u) + (post->compare_count ? 1u : 0u);
+    size_t operands = (post->count ? 1u : 0u) + (post->compare.count ? 1u : 0u);
     struct tcp_wire wire = {.op = TCP_OP_ATOMIC,
                             .op_data = function_of(post),
                             .iov_count = (uint8_t)post->rma_count,
@@ -56,8 +46,8 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct post_atomic 
     uint8_t *at;
 
     for (size_t i = 0; i < post->rma_count; i++)
-        wire.iov[i] =
-            (struct tcp_wire_iov){post->rma[i].addr, post->rma[i].count, post->rma[i].key};
+        wire.iov[i] = (struct tcp_wire_iov){post->rma_ioc[i].addr, post->rma_ioc[i].count,
+                                            post->rma_ioc[i].key};
     op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
     at = op->bytes + op->head;
     if (wire.payload > ep->domain->fabric->settings.max_inject) {
@@ -69,12 +59,12 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct post_atomic 
     } else {
         op->head = (uint16_t)(op->head + wire.payload);
     }
-    at = gather(at, post->iov, post->count, size);
-    gather(at, post->compare, post->compare_count, size);
+    at = gather(at, post->ioc, post->count, size);
+    gather(at, post->compare.ioc, post->compare.count, size);
     return 0;
 }
 
-static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, size_t len)
+static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len)
 {
     struct tcp_op *op = tcp_op_get(ep);
 
@@ -87,10 +77,11 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, s
         tcp_op_put(ep, op);
         return rc;
     }
-    for (size_t i = 0; i < post->result_count; i++)
-        op->iov[i] = (struct iovec){.iov_base = post->result[i].addr,
-                                    .iov_len = post->result[i].count * atomic_size(post->datatype)};
-    op->iov_count = (uint8_t)post->result_count;
+    for (size_t i = 0; i < post->result.count; i++)
+        op->iov[i] =
+            (struct iovec){.iov_base = post->result.ioc[i].addr,
+                           .iov_len = post->result.ioc[i].count * atomic_size(post->datatype)};
+    op->iov_count = (uint8_t)post->result.count;
     op->kind = TCP_KIND_ATOMIC;
     op->context = post->context;
     op->flags = post->kind;
@@ -98,13 +89,14 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post_atomic *post, s
     op->tag = 0;
     op->wire_flags = 0;
     op->fence = tcp_order_fence(&ep->tx, op, post->flags);
-    op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
+    op->wanted =
+        !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
     tcp_tx_post(ep, op, post->flags & FI_MORE);
     return 0;
 }
 
 /* Nothing is sent: the peer would take the record for the end of what it understands. */
-static ssize_t refuse(struct tcp_ep *ep, const struct post_atomic *post)
+static ssize_t refuse(struct tcp_ep *ep, const struct op *post)
 {
     struct fi_cq_err_entry entry = {.op_context = post->context,
                                     .flags = post->kind,
@@ -112,32 +104,27 @@ static ssize_t refuse(struct tcp_ep *ep, const struct post_atomic *post)
                                     .prov_errno = FI_EOPNOTSUPP,
                                     .src_addr = FI_ADDR_NOTAVAIL};
 
-    if (post->silent)
+    if (op_is_inject(post))
         return -FI_EOPNOTSUPP;
-    report_failed(&ep->report, post->function ? REPORT_READ : REPORT_WRITE, &entry);
+    complete_error(&ep->base.binding, post->function ? BIND_READ : BIND_WRITE, &entry);
     return 0;
 }
 
-static ssize_t post_atomic(struct fid_ep *fid, const struct post_atomic *post)
+ssize_t tcp_post_atomic(struct tcp_ep *ep, const struct op *post)
 {
-    struct tcp_ep *ep = tcp_ep_of(fid);
     size_t count;
-    ssize_t rc = atomic_check(post, TCP_ATOMIC_MAX, TCP_IOV_LIMIT, &count);
+    ssize_t rc = atomic_check_op(post, TCP_ATOMIC_MAX, TCP_IOV_LIMIT, &count);
 
     if (rc)
         return rc;
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
     size_t len = count * atomic_size(post->datatype);
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     rc = tcp_post_check(ep, post->count ? post->flags : 0, len);
     if (!rc)
         rc = ep->peer_features & OPT_FEATURE_ATOMICS && !ep->network ? queue_locked(ep, post, len)
                                                                      : refuse(ep, post);
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
-
-#include "core/post_atomic.inc"
-
-struct fi_ops_atomic tcp_atomic_ops = {.size = sizeof(struct fi_ops_atomic), POST_ATOMIC};

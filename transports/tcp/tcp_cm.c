@@ -2,6 +2,7 @@
 #include "transports/tcp/tcp_cm.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,7 +11,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/wait.h"
+#include "core/queue/wait.h"
 #include "transports/tcp/tcp_ep.h"
 
 enum {
@@ -34,7 +35,7 @@ int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_ite
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd)
 {
     /* The epoll fd of a forked process is its parent's, too. */
-    if (!unit_forked(cm->unit))
+    if (!progress_forked(cm->progress))
         epoll_ctl(cm->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
@@ -68,7 +69,7 @@ void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep)
     pthread_mutex_unlock(&cm->watch_mutex);
 }
 
-/* Somebody reads the EQ. What has happened meanwhile is an event at once. */
+/* The EQ has a reader. Changes since are events at once. */
 static void watch_all(struct tcp_cm *cm)
 {
     pthread_mutex_lock(&cm->watch_mutex);
@@ -106,7 +107,7 @@ void tcp_cm_arm(struct tcp_cm *cm)
     long long next = first ? first->deadline : 0;
 
     /* The timer of a forked process is its parent's, too. */
-    if (unit_forked(cm->unit))
+    if (progress_forked(cm->progress))
         return;
     if (list_empty(&cm->resting))
         cm->retry = 0;
@@ -148,13 +149,13 @@ static void expire(struct tcp_cm *cm)
 }
 
 /* The timer comes last: it frees what other events of the batch may point to. */
-static void progress(struct unit_source *source)
+static void poll_source(struct progress_source *source)
 {
     struct tcp_cm *cm = object_of(source, struct tcp_cm, source);
     struct epoll_event events[EVENTS];
     bool timer = false;
 
-    if (unit_forked(cm->unit))
+    if (progress_forked(cm->progress))
         return;
     watch_all(cm);
     int count = epoll_wait(cm->epoll_fd, events, EVENTS, 0);
@@ -170,7 +171,7 @@ static void progress(struct unit_source *source)
         expire(cm);
 }
 
-static int trywait(struct unit_source *source)
+static int trywait(struct progress_source *source)
 {
     watch_all(object_of(source, struct tcp_cm, source));
     return 0;
@@ -188,11 +189,11 @@ static int open_fds(struct tcp_cm *cm)
 /* Also of one half made. */
 static void destroy(struct tcp_cm *cm)
 {
-    if (cm->unit) {
-        unit_lock(cm->unit);
-        unit_detach(cm->unit, &cm->source);
-        unit_unlock(cm->unit);
-        unit_release(cm->unit);
+    if (cm->progress) {
+        progress_lock(cm->progress);
+        progress_detach(cm->progress, &cm->source);
+        progress_unlock(cm->progress);
+        progress_release(cm->progress);
     }
     if (cm->timer_fd >= 0)
         close(cm->timer_fd);
@@ -218,17 +219,17 @@ static int create(struct tcp_fabric *fabric, struct tcp_cm **result)
     list_init(&cm->source.link);
     int rc = open_fds(cm);
     if (!rc)
-        rc = unit_create_control(fabric->base.part, &cm->unit);
+        rc = progress_create_control(fabric->base.part, &cm->progress);
     if (rc) {
         destroy(cm);
         return rc;
     }
     cm->source.fd = cm->epoll_fd;
-    cm->source.progress = progress;
+    cm->source.poll = poll_source;
     cm->source.trywait = trywait;
-    unit_lock(cm->unit);
-    rc = unit_attach(cm->unit, &cm->source);
-    unit_unlock(cm->unit);
+    progress_lock(cm->progress);
+    rc = progress_attach(cm->progress, &cm->source);
+    progress_unlock(cm->progress);
     if (rc)
         destroy(cm);
     else
@@ -259,7 +260,7 @@ static int eq_close(struct fid *fid)
 static int join_fabric(struct tcp_fabric *fabric, struct tcp_cm *cm)
 {
     pthread_mutex_lock(&fabric->cms_mutex);
-    int rc = fabric->control_auto ? unit_start_thread(cm->unit) : 0;
+    int rc = fabric->control_auto ? progress_start_thread(cm->progress) : 0;
     if (!rc)
         list_attach(&cm->link, &fabric->cms);
     pthread_mutex_unlock(&fabric->cms_mutex);
@@ -277,7 +278,7 @@ int tcp_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq *
     rc = join_fabric(fabric, cm);
     if (rc)
         goto destroy_cm;
-    rc = eq_open(&fabric->base, cm->unit, attr, eq, context);
+    rc = eq_open(&fabric->base, cm->progress, attr, eq, context);
     if (rc)
         goto leave_fabric;
     cm->eq_ops = (*eq)->fid.ops;
@@ -302,7 +303,7 @@ void tcp_handshake_destroy(struct tcp_handshake *handshake)
     if (!handshake)
         return;
     list_detach(&handshake->link);
-    tap_flow_close(handshake->flow);
+    pcap_flow_close(handshake->flow);
     if (handshake->fd >= 0) {
         if (handshake->phase != TCP_PHASE_RAISED)
             tcp_cm_unwatch(handshake->cm, handshake->fd);
@@ -336,8 +337,8 @@ int tcp_handshake_read(struct tcp_handshake *handshake, const char **why)
             *why = fi_strerror(err);
             return -err;
         }
-        if (tap_on(handshake->flow))
-            tap_received_buffer(handshake->flow, handshake->bytes + handshake->have, (size_t)got);
+        if (pcap_on(handshake->flow))
+            pcap_received_buffer(handshake->flow, handshake->bytes + handshake->have, (size_t)got);
         handshake->have += (size_t)got;
     }
 }
@@ -351,8 +352,8 @@ int tcp_handshake_send(struct tcp_handshake *handshake, enum tcp_cm_type type, c
 
     if (sent < 0)
         return -errno;
-    if (tap_on(handshake->flow))
-        tap_sent_buffer(handshake->flow, bytes, (size_t)sent);
+    if (pcap_on(handshake->flow))
+        pcap_sent_buffer(handshake->flow, bytes, (size_t)sent);
     return (size_t)sent == len ? 0 : -FI_EIO;
 }
 
@@ -383,6 +384,30 @@ void tcp_socket_tune(const struct tcp_settings *settings, int fd)
 
     if (settings->nodelay)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static bool is_local(int fd)
+{
+    union addr own, peer;
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+    return !getsockname(fd, &own.sa, &own_size) && !getpeername(fd, &peer.sa, &peer_size) &&
+           addr_same_host(&own.sa, &peer.sa);
+}
+
+/* Inside of a host no network is to be spared. A congestion control that paces what it sends (bbr)
+ * mistakes the moment at which a receiver looks for a distance. reno is in every kernel, open to
+ * every program, and without losses never in the way. */
+void tcp_socket_connected(const struct tcp_settings *settings, int fd)
+{
+    static const char reno[] = "reno";
+    int bytes = settings->local_buffer_size > INT_MAX ? INT_MAX : (int)settings->local_buffer_size;
+
+    if (!is_local(fd))
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno) - 1);
+    if (settings->local_buffer_size != SIZE_MAX)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
 int tcp_socket(const struct tcp_settings *settings, sa_family_t family)

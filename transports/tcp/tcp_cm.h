@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They
- * live on the control unit of the EQ that they report to, which its readers drive: who reads one EQ
- * touches nobody else's endpoints. Each wait has a deadline. All with that unit locked, which is
- * locked before any unit of a domain.
+ * live on the control progress domain of the EQ that they report to, which its readers drive: who
+ * reads one EQ touches nobody else's endpoints. Each wait has a deadline. All with that progress
+ * domain locked, which is locked before any progress domain of a domain.
  */
 #ifndef WEFT_TCP_CM_H
 #define WEFT_TCP_CM_H
 
 #include <pthread.h>
 
-#include "core/addr.h"
-#include "core/eq.h"
-#include "core/fid.h"
-#include "core/list.h"
-#include "core/unit.h"
+#include "core/base/fid.h"
+#include "core/base/list.h"
+#include "core/net/addr.h"
+#include "core/progress/progress.h"
+#include "core/progress/silence.h"
+#include "core/queue/eq.h"
 #include "transports/tcp/tcp_cm_wire.h"
 #include "transports/tcp/tcp_fabric.h"
 
@@ -26,14 +27,14 @@ enum {
     TCP_CM_RETRY_MS = 100,     /* a listener rests so long when no fd is left */
 };
 
-/* A socket in the epoll fd of the control unit. */
+/* A socket in the epoll fd of the control progress domain. */
 struct tcp_cm_item {
     void (*ready)(struct tcp_cm_item *item, uint32_t events);
 };
 
 struct tcp_cm {
-    struct unit_source source; /* its fd: epoll_fd */
-    struct unit *unit;
+    struct progress_source source; /* its fd: epoll_fd */
+    struct progress *progress;
     struct tcp_fabric *fabric;
     struct list link;      /* of the fabric */
     struct fi_ops ops;     /* of the EQ's fid: core's, with a close of our own */
@@ -64,17 +65,20 @@ struct tcp_handshake {
     struct tcp_ep *ep;   /* active side */
     struct tcp_pep *pep; /* passive side, until raised */
     enum tcp_phase phase;
+    bool answered; /* passive: the acceptance has left */
     int fd;
     long long deadline;
+    struct silence silence; /* active side: the deadline is when it is to be looked at next */
     struct tcp_cm_message message;
     union addr peer;
     size_t have;               /* bytes arrived */
     uint8_t bytes[TCP_CM_MAX]; /* arrived, or, while connecting, to be sent */
     size_t to_send;
-    struct tap_flow *flow; /* until an endpoint has it */
+    struct pcap_flow *flow; /* until an endpoint has it */
 };
 
-/* fi_eq_open: an EQ with the control unit and sockets of its own, which close with it. */
+/* fi_eq_open: an EQ with the control progress domain and sockets of its own, which close with it.
+ */
 int tcp_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                 void *context);
 
@@ -91,7 +95,7 @@ void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
 /*
  * A connected endpoint whose CQ nobody reads any more must still tell the EQ that the peer hung up:
  * its socket is in this epoll fd, too. That costs each message a little, so a busy endpoint leaves
- * (tcp_cm_lull) until the EQ is read again. Endpoint's unit locked.
+ * (tcp_cm_lull) until the EQ is read again. Endpoint's progress domain locked.
  */
 void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep);
 void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep);
@@ -118,6 +122,9 @@ struct tcp_handshake *tcp_handshake_claim(struct tcp_fabric *fabric, const struc
  */
 int tcp_socket(const struct tcp_settings *settings, sa_family_t family);
 void tcp_socket_tune(const struct tcp_settings *settings, int fd);
+/* Options of one that has just been connected: congestion control and send buffer, where both ends
+ * are on this host. */
+void tcp_socket_connected(const struct tcp_settings *settings, int fd);
 
 /* Active side (tcp_connect.c). A failure after this is an error in the endpoint's EQ. */
 int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *data, size_t data_len);

@@ -9,7 +9,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "transports/tcp/tcp_ep.h"
 
 enum {
@@ -49,12 +49,12 @@ static void fail(struct tcp_handshake *handshake, int err, const char *why, cons
 
     LOG_INFO(ep->domain->base.fabric->part, FI_LOG_EP_CTRL, "cannot connect to %s: %s",
              addr_text(&handshake->peer.sa, text, sizeof(text)), why);
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     ep->state = TCP_DOWN;
-    tcp_ep_fail_receives(ep, err);
-    unit_unlock(ep->report.unit);
+    endpoint_fail_receives(&ep->base, err);
+    progress_unlock(ep->base.binding.progress);
     ep->handshake = NULL;
-    eq_write_error(ep->eq, &error);
+    eq_write_error(ep->base.eq, &error);
     tcp_handshake_destroy(handshake);
     tcp_cm_arm(cm);
 }
@@ -64,8 +64,23 @@ static void fail_errno(struct tcp_handshake *handshake, int err)
     fail(handshake, err, fi_strerror(err), NULL, 0);
 }
 
+/* The answer may come until then. */
+static void wait_until(struct tcp_handshake *handshake, long long limit_ms)
+{
+    handshake->silence.limit_ms = limit_ms;
+    handshake->deadline = silence_next(&handshake->silence);
+    tcp_cm_wait(handshake->cm, handshake);
+}
+
 void tcp_connect_expired(struct tcp_handshake *handshake)
 {
+    char text[ADDR_TEXT_MAX];
+
+    if (!silence_over(&handshake->silence, clock_ms(), handshake->ep->domain->base.fabric->part,
+                      addr_text(&handshake->peer.sa, text, sizeof(text)))) {
+        wait_until(handshake, handshake->silence.limit_ms);
+        return;
+    }
     fail(handshake, FI_ETIMEDOUT,
          handshake->phase == TCP_PHASE_CONNECT ? "no answer within connect_timeout"
                                                : "request not answered within connect_timeout",
@@ -94,7 +109,7 @@ static void succeed(struct tcp_handshake *handshake)
     ep->handshake = NULL;
     tcp_handshake_destroy(handshake);
     tcp_cm_arm(cm);
-    eq_write(ep->eq, FI_CONNECTED, event, sizeof(*entry) + data_len);
+    eq_write(ep->base.eq, FI_CONNECTED, event, sizeof(*entry) + data_len);
 }
 
 static void answered(struct tcp_handshake *handshake)
@@ -115,7 +130,7 @@ static void answered(struct tcp_handshake *handshake)
         fail(handshake, FI_EPROTO, "the answer to a request is another request", NULL, 0);
 }
 
-/* The request has left. What the user said about all of it remains. */
+/* The request has left. The user's own limit remains. */
 static void wait_answer(struct tcp_handshake *handshake)
 {
     const struct tcp_ep *ep = handshake->ep;
@@ -123,8 +138,7 @@ static void wait_answer(struct tcp_handshake *handshake)
     handshake->phase = TCP_PHASE_ANSWER;
     if (ep->domain->fabric->settings.connect_given)
         return;
-    handshake->deadline = clock_ms() + (ep->answer_ms ? ep->answer_ms : ANSWER_MS);
-    tcp_cm_wait(handshake->cm, handshake);
+    wait_until(handshake, clock_ms() + (ep->answer_ms ? ep->answer_ms : ANSWER_MS));
     tcp_cm_arm(handshake->cm);
 }
 
@@ -136,11 +150,11 @@ static void connected(struct tcp_handshake *handshake)
     if (getsockopt(handshake->fd, SOL_SOCKET, SO_ERROR, &err, &size))
         err = errno;
     if (!err) {
-        handshake->flow = tap_flow_open(handshake->cm->fabric->tap, handshake->fd, true);
+        handshake->flow = pcap_flow_open(handshake->cm->fabric->pcap, handshake->fd, true);
         ssize_t sent =
             send(handshake->fd, handshake->bytes, handshake->to_send, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (tap_on(handshake->flow) && sent > 0)
-            tap_sent_buffer(handshake->flow, handshake->bytes, (size_t)sent);
+        if (pcap_on(handshake->flow) && sent > 0)
+            pcap_sent_buffer(handshake->flow, handshake->bytes, (size_t)sent);
         if (sent != (ssize_t)handshake->to_send)
             err = sent < 0 ? errno : FI_EIO;
     }
@@ -208,8 +222,8 @@ int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *dat
         err = 0;
     if (!err)
         err = -tcp_cm_watch(cm, handshake->fd, EPOLLOUT, &handshake->item);
-    handshake->deadline = clock_ms() + ep->domain->fabric->settings.connect_ms;
-    tcp_cm_wait(cm, handshake);
+    handshake->silence.start_ms = clock_ms();
+    wait_until(handshake, handshake->silence.start_ms + ep->domain->fabric->settings.connect_ms);
     ep->handshake = handshake;
     if (err)
         fail_errno(handshake, err);

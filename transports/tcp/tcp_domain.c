@@ -5,11 +5,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/atomic.h"
-#include "core/domain.h"
-#include "core/mr.h"
-#include "core/no.h"
-#include "core/stx.h"
+#include "core/base/enosys.h"
+#include "core/domain/domain.h"
+#include "core/domain/mr.h"
+#include "core/ep/stx.h"
+#include "core/op/atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
@@ -29,18 +29,12 @@ static int domain_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = domain_close,
-    .bind = no_bind,
+    .bind = enosys_bind,
     .control = mr_domain_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
-
-static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
-                          void *context)
-{
-    return stx_open(object_of(fid, struct domain, fid), stx, context);
-}
 
 static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                           void *context)
@@ -68,13 +62,13 @@ static struct fi_ops_domain domain_ops = {
     .av_open = domain_av_open,
     .cq_open = domain_cq_open,
     .endpoint = tcp_ep_open,
-    .scalable_ep = no_domain_scalable_ep,
+    .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
-    .stx_ctx = domain_stx_ctx,
+    .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = no_domain_query_collective,
+    .query_collective = enosys_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };
 

@@ -11,18 +11,19 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/no.h"
-#include "core/stx.h"
-#include "core/wait.h"
-#include "transports/tcp/tcp_class.h"
+#include "core/base/enosys.h"
+#include "core/domain/base.h"
+#include "core/ep/stx.h"
+#include "core/info/info.h"
+#include "core/net/tclass.h"
+#include "core/queue/wait.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_pep.h"
 
 enum {
-    SHUTDOWN_MS = 2000, /* how long fi_shutdown waits for a slow peer */
+    SHUTDOWN_MS = 2000, /* how long fi_shutdown and fi_close wait for a slow peer */
     DRAIN_READS = 64,   /* of unread input when a connection closes */
 };
 
@@ -32,10 +33,10 @@ enum {
  * read of our data yet. */
 static void drain(struct tcp_ep *ep)
 {
-    if (ep->set->ring)
+    if (ep->poller->ring)
         tcp_uring_quiesce(ep, SHUTDOWN_MS);
     for (int i = 0; i < DRAIN_READS; i++) {
-        if (recv(ep->fd, ep->set->buffer, TCP_BUFFER, MSG_DONTWAIT) <= 0)
+        if (recv(ep->fd, ep->poller->buffer, TCP_BUFFER, MSG_DONTWAIT) <= 0)
             return;
     }
 }
@@ -45,32 +46,24 @@ static void close_socket(struct tcp_ep *ep)
     if (ep->fd < 0)
         return;
     tcp_tx_reclaim(ep);
-    tcp_stage_leave(&ep->stage);
-    if (ep->set->ring)
+    tcp_coalesce_leave(&ep->coalesce);
+    if (ep->poller->ring)
         tcp_uring_quiesce(ep, 0);
-    tcp_set_remove(ep->set, ep);
+    tcp_poller_remove(ep->poller, ep);
     tcp_cm_unguard(ep->cm, ep);
-    if (!unit_forked(ep->set->unit))
+    if (!progress_forked(ep->poller->progress))
         shutdown(ep->fd, SHUT_RDWR);
     close(ep->fd);
     ep->fd = -1;
-    tap_flow_close(ep->tx.flow);
+    pcap_flow_close(ep->tx.flow);
     ep->tx.flow = NULL;
 }
 
 /* From the exchange to the connection, or back. */
-static void take_flow(struct tap_flow **from, struct tap_flow **to)
+static void take_flow(struct pcap_flow **from, struct pcap_flow **to)
 {
     *to = *from;
     *from = NULL;
-}
-
-void tcp_ep_fail_receives(struct tcp_ep *ep, int err)
-{
-    if (ep->match)
-        match_fail(ep->match, NULL, err);
-    else if (ep->shared)
-        match_fail(ep->shared->match, &ep->source, err);
 }
 
 /* Ends the connection and everything outstanding. Receives that nobody will send to any more are
@@ -81,14 +74,14 @@ static void disconnect(struct tcp_ep *ep, int err)
     ep->state = TCP_DOWN;
     tcp_tx_finish(ep, err);
     tcp_rx_fail(ep, err);
-    tcp_ep_fail_receives(ep, err == FI_ENOTCONN ? FI_ECANCELED : err);
+    endpoint_fail_receives(&ep->base, err == FI_ENOTCONN ? FI_ECANCELED : err);
 }
 
 static void tell_shutdown(struct tcp_ep *ep)
 {
     struct fi_eq_cm_entry event = {.fid = &ep->fid.fid};
 
-    eq_write(ep->eq, FI_SHUTDOWN, &event, sizeof(event));
+    eq_write(ep->base.eq, FI_SHUTDOWN, &event, sizeof(event));
 }
 
 void tcp_ep_fail(struct tcp_ep *ep, int err)
@@ -105,40 +98,41 @@ static void watch_ready(struct tcp_cm_item *item, uint32_t events)
 {
     struct tcp_ep *ep = object_of(item, struct tcp_ep, watch);
 
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     if (ep->fd >= 0 && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
         ep->rx.readable = true;
         ep->rx.ended = true;
-        if (ep->set->ring) {
+        if (ep->poller->ring) {
             tcp_uring_read_end(ep);
         } else {
-            tcp_set_work(ep->set, ep);
-            tcp_set_drive(ep->set);
+            tcp_poller_work(ep->poller, ep);
+            tcp_poller_drive(ep->poller);
         }
         if (tcp_ep_ending(ep))
             tcp_cm_lull(ep->cm, ep);
     }
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
 }
 
 /* A layer that lends its receive context drives the CQ, and may drive the EQ from another thread
- * than the one that this endpoint's unit belongs to. */
+ * than the one that this endpoint's progress domain belongs to. */
 static bool upper_drives(const struct tcp_ep *ep)
 {
-    return ep->bound_srx && !ep->shared;
+    return ep->base.srx && ep->base.srx->peer;
 }
 
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
 {
-    tcp_class_set(fd, ep->tclass);
-    unit_lock(ep->report.unit);
+    tclass_set("tcp", fd, ep->tclass);
+    tcp_socket_connected(&ep->domain->fabric->settings, fd);
+    progress_lock(ep->base.binding.progress);
     ep->fd = fd;
     ep->network = network;
     if (ep->handshake)
         take_flow(&ep->handshake->flow, &ep->tx.flow);
-    /* From tcp_set_add on another thread, which drives the unit, may have events of it. */
+    /* From tcp_poller_add on, another thread that drives the progress domain may have events. */
     ep->state = TCP_CONNECTED;
-    int rc = tcp_set_add(ep->set, ep);
+    int rc = tcp_poller_add(ep->poller, ep);
     if (rc) {
         ep->fd = -1;
         ep->state = TCP_CONNECTING;
@@ -147,7 +141,7 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
     } else if (!upper_drives(ep)) {
         tcp_cm_guard(ep->cm, ep);
     }
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
@@ -157,23 +151,23 @@ static bool unsent(const struct tcp_ep *ep)
 }
 
 /* Sends what is queued, for as long as the peer keeps reading and the deadline allows. */
-static void flush_all(struct tcp_ep *ep)
+static void flush_all(struct tcp_ep *ep, int limit_ms)
 {
     long long start = clock_ms();
 
-    if (ep->set->ring) {
-        tcp_uring_send_all(ep, SHUTDOWN_MS);
+    if (ep->poller->ring) {
+        tcp_uring_send_all(ep, limit_ms);
         return;
     }
     tcp_tx_flush(ep);
     while (unsent(ep) && ep->tx.blocked) {
         struct pollfd wait = {.fd = ep->fd, .events = POLLOUT};
-        int left = wait_left(SHUTDOWN_MS, start);
+        int left = wait_left(limit_ms, start);
 
         if (left <= 0 || poll(&wait, 1, left) <= 0 || wait.revents & (POLLERR | POLLHUP))
             return;
         ep->tx.blocked = false;
-        ep->set->blocked--;
+        ep->poller->blocked--;
         tcp_tx_flush(ep);
     }
 }
@@ -187,14 +181,14 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
         return -FI_EBADFLAGS;
     if (ep->state < TCP_ENABLED)
         return rc;
-    if (unit_forked(ep->set->unit))
+    if (progress_forked(ep->poller->progress))
         return -FI_EOPBADSTATE;
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     if (ep->state == TCP_CONNECTED) {
         if (upper_drives(ep))
             tcp_tx_flush(ep); /* it must not wait inside of its progress */
         else
-            flush_all(ep);
+            flush_all(ep, SHUTDOWN_MS);
         drain(ep);
         disconnect(ep, FI_ECANCELED);
         /* Two ends that shut down at once would else both wait for the other's. */
@@ -203,85 +197,37 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
     } else if (ep->state == TCP_DOWN) {
         rc = 0;
     }
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
 /* ---- Life ---- */
 
-static int enable_receive(struct tcp_ep *ep)
+int tcp_ep_enable(struct endpoint *base)
 {
-    struct match_attr attr = {
-        .size = ep->rx_size,
-        .iov_limit = TCP_IOV_LIMIT,
-        .op_flags = ep->rx_op_flags,
-        .min_multi_recv = ep->min_multi_recv,
-    };
+    struct tcp_ep *ep = object_of(base, struct tcp_ep, base);
     int rc;
 
-    if (ep->bound_srx && !ep->shared)
-        return 0;
-    rc = ep->shared ? srx_attach(ep->shared, &ep->shared_use, &ep->source, &ep->report)
-                    : match_create(&attr, &ep->match);
-    if (rc)
-        return rc;
-    if (!ep->shared) {
-        match_set_report(ep->match, &ep->report);
-        match_source_init(&ep->source, ep->match, FI_ADDR_NOTAVAIL);
-        ep->source.srx.peer_ops = &tcp_srx_peer_ops;
-    }
-    ep->srx = &ep->source.srx;
-    return 0;
-}
-
-static void disable_receive(struct tcp_ep *ep)
-{
-    if (ep->shared)
-        srx_detach(ep->shared, &ep->shared_use);
-    if (ep->match) {
-        match_source_finish(&ep->source);
-        match_destroy(ep->match);
-        ep->match = NULL;
-    }
-}
-
-int tcp_ep_enable(struct tcp_ep *ep)
-{
-    if (ep->state != TCP_IDLE)
-        return 0;
-    if (!ep->eq)
-        return -FI_ENOEQ;
-    if (!ep->report.unit)
-        return -FI_ENOCQ;
-    if (ep->needs_srx && !ep->srx && !ep->shared)
-        return -FI_ENORX;
-    if (ep->needs_stx && !ep->stx)
-        return -FI_EOPBADSTATE;
-    int rc = enable_receive(ep);
-    if (rc)
-        return rc;
-    unit_lock(ep->report.unit);
-    rc = tcp_set_join(ep->domain, ep->report.unit, &ep->set);
+    progress_lock(base->binding.progress);
+    rc = tcp_poller_join(ep->domain, base->binding.progress, &ep->poller);
     if (!rc)
         ep->state = TCP_ENABLED;
-    else
-        disable_receive(ep);
-    unit_unlock(ep->report.unit);
+    progress_unlock(base->binding.progress);
     return rc;
 }
 
-/* Units locked: the fabric's, and the endpoint's if it has one. */
-static struct unit *close_locked(struct tcp_ep *ep)
+/* Progress domains locked: the fabric's, and the endpoint's if it has one. */
+static struct progress *close_locked(struct tcp_ep *ep)
 {
-    struct unit *unit = NULL;
+    struct progress *progress = NULL;
 
     tcp_handshake_destroy(ep->handshake);
     ep->handshake = NULL;
     if (ep->cm)
         tcp_cm_arm(ep->cm);
-    if (!ep->set)
+    if (!ep->poller)
         return NULL;
-    if (ep->fd >= 0 && !unit_forked(ep->set->unit)) {
+    if (ep->fd >= 0 && !progress_forked(ep->poller->progress)) {
         tcp_tx_flush(ep);
         drain(ep);
     }
@@ -289,81 +235,45 @@ static struct unit *close_locked(struct tcp_ep *ep)
     ep->state = TCP_DOWN;
     tcp_tx_finish(ep, 0);
     tcp_rx_fail(ep, 0);
-    disable_receive(ep);
+    endpoint_close_receives(&ep->base);
     tcp_rx_finish(ep);
-    unit = tcp_set_leave(ep->set);
-    return unit;
+    progress = tcp_poller_leave(ep->poller);
+    return progress;
 }
 
-int tcp_ep_close(struct fid *fid)
+/* Injected data is not lost when its caller closes at once and the socket is full. */
+static void flush_before_close(struct tcp_ep *ep)
 {
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-    struct unit *set_unit;
+    int limit_ms = upper_drives(ep) ? (int)ep->close_ms : SHUTDOWN_MS;
 
+    if (!limit_ms || !ep->base.binding.progress)
+        return;
+    progress_lock(ep->base.binding.progress);
+    if (ep->state == TCP_CONNECTED && ep->fd >= 0 && !progress_forked(ep->poller->progress))
+        flush_all(ep, limit_ms);
+    progress_unlock(ep->base.binding.progress);
+}
+
+int tcp_ep_close(struct endpoint *base)
+{
+    struct tcp_ep *ep = object_of(base, struct tcp_ep, base);
+    struct progress *set_unit;
+
+    flush_before_close(ep);
     if (ep->cm)
-        unit_lock(ep->cm->unit);
-    if (ep->report.unit)
-        unit_lock(ep->report.unit);
+        progress_lock(ep->cm->progress);
+    if (ep->base.binding.progress)
+        progress_lock(ep->base.binding.progress);
     set_unit = close_locked(ep);
-    if (ep->report.unit)
-        unit_unlock(ep->report.unit);
+    if (ep->base.binding.progress)
+        progress_unlock(ep->base.binding.progress);
     if (ep->cm)
-        unit_unlock(ep->cm->unit);
+        progress_unlock(ep->cm->progress);
     if (set_unit)
-        unit_release(set_unit);
-    report_finish(&ep->report);
-    if (ep->bound_srx)
-        children_release(&ep->bound_srx->children);
-    if (ep->eq) {
-        eq_forget(ep->eq, fid);
-        children_release(&ep->eq->children);
-    }
-    stx_release(ep->stx);
-    children_release(&ep->domain->base.children);
+        progress_release(set_unit);
+    endpoint_finish(base);
     free(ep);
     return 0;
-}
-
-static int bind_srx(struct tcp_ep *ep, struct fid *fid)
-{
-    struct srx *srx = object_of(fid, struct srx, fid.fid);
-
-    if (srx->domain != &ep->domain->base || ep->bound_srx || !ep->needs_srx)
-        return -FI_EINVAL;
-    ep->bound_srx = srx;
-    if (srx->peer)
-        ep->srx = srx->peer;
-    else
-        ep->shared = srx;
-    children_hold(&srx->children);
-    return 0;
-}
-
-static int bind_eq(struct tcp_ep *ep, struct fid *fid)
-{
-    struct eq *eq = eq_of(fid);
-
-    if (!eq || ep->eq || eq->fabric != &ep->domain->fabric->base)
-        return -FI_EINVAL;
-    ep->eq = eq;
-    ep->cm = tcp_cm_of(eq);
-    children_hold(&eq->children);
-    return 0;
-}
-
-int tcp_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-
-    if (ep->state != TCP_IDLE)
-        return -FI_EOPBADSTATE;
-    switch (bfid->fclass) {
-    case FI_CLASS_EQ: return bind_eq(ep, bfid);
-    case FI_CLASS_SRX_CTX: return bind_srx(ep, bfid);
-    case FI_CLASS_STX_CTX:
-        return ep->needs_stx ? stx_bind(&ep->domain->base, bfid, &ep->stx) : -FI_EINVAL;
-    default: return report_bind(&ep->report, &ep->domain->base, bfid, flags);
-    }
 }
 
 /* An endpoint for a connection request takes the request over. */
@@ -382,34 +292,41 @@ static int inherit_address(struct tcp_ep *ep, const struct tcp_pep *pep)
     return 0;
 }
 
-static int read_info(struct tcp_ep *ep, const struct fi_info *info)
+static int read_source(struct tcp_ep *ep, const struct fi_info *info)
 {
-    int rc = 0;
-
     if (info->ep_attr->type != FI_EP_MSG)
         return -FI_EINVAL;
-    if (info->src_addr)
-        rc = addr_import(info->addr_format, info->src_addr, info->src_addrlen, &ep->src);
-    if (rc)
-        return rc;
-    ep->addr_format = info->addr_format;
-    ep->caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA);
-    ep->needs_srx = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
-    ep->needs_stx = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
-    ep->tclass = info->tx_attr->tclass;
-    if (ep->tclass == FI_TC_UNSPEC)
-        ep->tclass = ep->domain->base.info->domain_attr->tclass;
-    ep->tx_op_flags = info->tx_attr->op_flags;
-    ep->rx_op_flags = info->rx_attr->op_flags;
-    ep->rx_size = info->rx_attr->size ? info->rx_attr->size : TCP_PLAIN_SIZE;
-    size_t tx_size = info->tx_attr->size ? info->tx_attr->size : TCP_PLAIN_SIZE;
-    tcp_tx_init(&ep->tx, tx_size < UINT32_MAX ? (unsigned)tx_size : UINT32_MAX);
-    ep->tx.behind_reads = tcp_order_behind_reads(info->tx_attr->msg_order);
+    if (info->src_addr) {
+        int rc = addr_import(info->addr_format, info->src_addr, info->src_addrlen, &ep->src);
+        if (rc)
+            return rc;
+    }
     if (!info->handle)
         return 0;
     if (info->handle->fclass == FI_CLASS_PEP)
-        return inherit_address(ep, object_of(info->handle, struct tcp_pep, fid.fid));
+        return inherit_address(ep, object_of(info->handle, struct tcp_pep, base.fid.fid));
     return claim_request(ep, info->handle);
+}
+
+static void init(struct tcp_ep *ep, const struct fi_info *info, void *context)
+{
+    uint32_t tclass = info->tx_attr->tclass;
+
+    ep->fd = -1;
+    ep->watch.ready = watch_ready;
+    ep->addr_format = info->addr_format;
+    ep->tclass = tclass != FI_TC_UNSPEC ? tclass : ep->domain->base.info->domain_attr->tclass;
+    list_init(&ep->hot);
+    list_init(&ep->work);
+    list_init(&ep->ended);
+    list_init(&ep->unwatched);
+    list_init(&ep->inbounds);
+    tcp_rx_init(&ep->rx);
+    tcp_uring_init(&ep->uring);
+    tcp_coalesce_init(&ep->coalesce, ep);
+    tcp_ep_ops_init(ep, info, context);
+    tcp_tx_init(&ep->tx, ep->base.tx_size < UINT32_MAX ? (unsigned)ep->base.tx_size : UINT32_MAX);
+    ep->tx.behind_reads = tcp_order_behind_reads(info->tx_attr->msg_order);
 }
 
 int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct fid_ep **result,
@@ -420,32 +337,16 @@ int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
     struct tcp_ep *ep = calloc(1, sizeof(*ep));
     int rc = -FI_ENOMEM;
 
-    if (!info || !ep)
-        goto free_ep;
-    ep->domain = domain;
-    ep->fd = -1;
-    ep->watch.ready = watch_ready;
-    ep->min_multi_recv = TCP_MIN_MULTI_RECV;
-    list_init(&ep->hot);
-    list_init(&ep->work);
-    list_init(&ep->ended);
-    list_init(&ep->unwatched);
-    list_init(&ep->inbounds);
-    list_init(&ep->shared_use.link);
-    tcp_rx_init(&ep->rx);
-    tcp_uring_init(&ep->uring);
-    tcp_stage_init(&ep->stage, ep);
-    rc = read_info(ep, info);
+    if (info && ep) {
+        ep->domain = domain;
+        rc = read_source(ep, info);
+        if (!rc)
+            init(ep, info, context);
+    }
+    info_free(info);
     if (rc)
-        goto free_ep;
-    tcp_ep_ops_init(ep, context);
-    children_hold(&domain->base.children);
-    info_free(info);
-    *result = &ep->fid;
-    return 0;
-
-free_ep:
-    free(ep);
-    info_free(info);
+        free(ep);
+    else
+        *result = &ep->fid;
     return rc;
 }

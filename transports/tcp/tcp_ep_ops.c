@@ -7,10 +7,14 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/no.h"
-#include "core/post.h"
+#include "core/base/enosys.h"
+#include "core/base/seam.h"
+#include "core/info/info.h"
+#include "core/op/op.h"
+#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_info.h"
+#include "transports/tcp/tcp_message.h"
 
 /* ---- Connection management ---- */
 
@@ -32,10 +36,10 @@ static int name_of_socket(struct tcp_ep *ep, name_fn *ask, void *raw, size_t *le
 
     if (ep->state < TCP_ENABLED)
         return rc;
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     if (ep->fd >= 0)
         rc = ask(ep->fd, &addr->sa, &size) ? -errno : 0;
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
@@ -46,7 +50,7 @@ static int ep_getname(fid_t fid, void *raw, size_t *len)
 
     if (name_of_socket(ep, getsockname, raw, len, &addr))
         addr = ep->src;
-    return tcp_addr_export(ep->addr_format, &addr.sa, raw, len);
+    return addr_export(ep->addr_format, &addr.sa, raw, len);
 }
 
 static int ep_getpeer(struct fid_ep *fid, void *raw, size_t *len)
@@ -55,7 +59,7 @@ static int ep_getpeer(struct fid_ep *fid, void *raw, size_t *len)
     union addr addr;
     int rc = name_of_socket(ep, getpeername, raw, len, &addr);
 
-    return rc ? rc : tcp_addr_export(ep->addr_format, &addr.sa, raw, len);
+    return rc ? rc : addr_export(ep->addr_format, &addr.sa, raw, len);
 }
 
 /* An FI_ADDR_STR has no length of its own in fi_connect. */
@@ -87,14 +91,14 @@ static int ep_connect(struct fid_ep *fid, const void *raw, const void *param, si
         return -FI_EINVAL;
     int rc = import_dest(ep, raw, &dest);
     if (!rc)
-        rc = tcp_ep_enable(ep);
+        rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
-    if (unit_forked(ep->cm->unit))
+    if (progress_forked(ep->cm->progress))
         return -FI_EOPBADSTATE;
-    unit_lock(ep->cm->unit);
+    progress_lock(ep->cm->progress);
     rc = connect_locked(ep, &dest, param, paramlen);
-    unit_unlock(ep->cm->unit);
+    progress_unlock(ep->cm->progress);
     return rc;
 }
 
@@ -106,6 +110,19 @@ static bool hung_up(int fd)
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Once: a repeated fi_accept, after a step behind this has failed, must not put a second message
+ * into the stream. Nor may it follow a part of one. */
+static int send_accept(struct tcp_handshake *handshake, const void *param, size_t paramlen)
+{
+    if (handshake->answered)
+        return 0;
+    int rc = tcp_handshake_send(handshake, TCP_CM_ACCEPT, param, paramlen);
+    handshake->answered = !rc;
+    if (rc == -FI_EIO)
+        shutdown(handshake->fd, SHUT_RDWR);
+    return rc;
+}
+
 static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
 {
     struct tcp_handshake *handshake = ep->handshake;
@@ -115,7 +132,7 @@ static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
         return -FI_EOPBADSTATE;
     if (hung_up(handshake->fd))
         return -FI_ECONNABORTED;
-    int rc = tcp_handshake_send(handshake, TCP_CM_ACCEPT, param, paramlen);
+    int rc = send_accept(handshake, param, paramlen);
     if (!rc)
         rc = tcp_ep_connected(ep, handshake->fd, handshake->message.network);
     if (rc)
@@ -123,7 +140,7 @@ static int accept_locked(struct tcp_ep *ep, const void *param, size_t paramlen)
     handshake->fd = -1;
     ep->handshake = NULL;
     tcp_handshake_destroy(handshake);
-    eq_write(ep->eq, FI_CONNECTED, &event, sizeof(event));
+    eq_write(ep->base.eq, FI_CONNECTED, &event, sizeof(event));
     return 0;
 }
 
@@ -133,235 +150,131 @@ static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 
     if (paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
         return -FI_EINVAL;
-    int rc = tcp_ep_enable(ep);
+    int rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
-    unit_lock(ep->cm->unit);
+    progress_lock(ep->cm->progress);
     rc = accept_locked(ep, param, paramlen);
-    unit_unlock(ep->cm->unit);
+    progress_unlock(ep->cm->progress);
     return rc;
 }
 
 /* ---- Options ---- */
 
-static size_t option_value(const struct tcp_ep *ep, int optname)
+static struct tcp_ep *ep_of(const struct endpoint *base)
 {
-    size_t inject = ep->domain->fabric->settings.max_inject;
+    return object_of(base, struct tcp_ep, base);
+}
 
-    switch (optname) {
-    case FI_OPT_CM_DATA_SIZE: return TCP_CM_DATA_MAX;
-    case FI_OPT_MIN_MULTI_RECV: return ep->min_multi_recv;
-    case FI_OPT_TX_SIZE: return ep->tx.limit;
-    case FI_OPT_RX_SIZE: return ep->rx_size;
+static size_t limit(struct endpoint *base, int option)
+{
+    size_t inject = ep_of(base)->domain->fabric->settings.max_inject;
+
+    switch (option) {
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_RMA_SIZE: return SIZE_MAX;
-    case FI_OPT_MAX_TAGGED_SIZE: return ep->caps & FI_TAGGED ? SIZE_MAX : 0;
+    case FI_OPT_MAX_TAGGED_SIZE: return base->caps & FI_TAGGED ? SIZE_MAX : 0;
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_RMA_SIZE: return inject;
-    case FI_OPT_INJECT_TAGGED_SIZE: return ep->caps & FI_TAGGED ? inject : 0;
-    case FI_OPT_MAX_ATOMIC_SIZE: return ep->caps & FI_ATOMIC ? TCP_ATOMIC_MAX : 0;
-    case FI_OPT_INJECT_ATOMIC_SIZE: return ep->caps & FI_ATOMIC ? inject : 0;
+    case FI_OPT_INJECT_TAGGED_SIZE: return base->caps & FI_TAGGED ? inject : 0;
+    case FI_OPT_MAX_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? TCP_ATOMIC_MAX : 0;
+    case FI_OPT_INJECT_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? inject : 0;
     default: return 0;
     }
 }
 
-static bool is_size_option(int optname)
+/* A number of operations that the application asks for before the endpoint is enabled. */
+static int read_size(const struct endpoint *base, const void *value, size_t len, size_t *size)
 {
-    switch (optname) {
-    case FI_OPT_CM_DATA_SIZE:
-    case FI_OPT_MIN_MULTI_RECV:
-    case FI_OPT_TX_SIZE:
-    case FI_OPT_RX_SIZE:
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE:
-    case FI_OPT_MAX_ATOMIC_SIZE:
-    case FI_OPT_INJECT_MSG_SIZE:
-    case FI_OPT_INJECT_TAGGED_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE:
-    case FI_OPT_INJECT_ATOMIC_SIZE: return true;
-    default: return false;
-    }
-}
-
-static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
-{
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-    size_t room = *optlen;
-
-    if (level != FI_OPT_ENDPOINT || !is_size_option(optname))
-        return -FI_ENOPROTOOPT;
-    *optlen = sizeof(size_t);
-    if (room < sizeof(size_t))
-        return -FI_ETOOSMALL;
-    *(size_t *)optval = option_value(ep, optname);
-    return 0;
-}
-
-static int set_min_multi_recv(struct tcp_ep *ep, size_t size)
-{
-    ep->min_multi_recv = size;
-    if (!ep->match)
-        return 0;
-    unit_lock(ep->report.unit);
-    match_set_min_multi_recv(ep->match, size);
-    unit_unlock(ep->report.unit);
-    return 0;
-}
-
-static int set_limit(struct tcp_ep *ep, unsigned *limit, size_t size)
-{
-    if (ep->state != TCP_IDLE)
+    if (len != sizeof(*size))
+        return -FI_EINVAL;
+    if (base->enabled)
         return -FI_EOPBADSTATE;
-    if (!size || size > TCP_SHARED_SIZE)
-        return -FI_EINVAL;
-    *limit = (unsigned)size;
+    memcpy(size, value, len);
+    return *size && *size <= TCP_SHARED_SIZE ? 0 : -FI_EINVAL;
+}
+
+static int set_tx_size(struct endpoint *base, const void *value, size_t len)
+{
+    size_t size;
+    int rc = read_size(base, value, len, &size);
+
+    if (rc)
+        return rc;
+    base->tx_size = size;
+    ep_of(base)->tx.limit = (unsigned)size;
     return 0;
 }
 
-static uint32_t *seam_option(struct tcp_ep *ep, int optname)
+static int set_rx_size(struct endpoint *base, const void *value, size_t len)
 {
-    switch (optname) {
-    case OPT_PEER_WIRE_VERSION: return &ep->peer_version;
-    case OPT_ANSWER_TIMEOUT: return &ep->answer_ms;
-    case OPT_PEER_FEATURES: return &ep->peer_features;
-    case OPT_TAGS_PLAIN: return &ep->tags_plain;
-    default: return NULL;
-    }
-}
+    size_t size;
+    int rc = read_size(base, value, len, &size);
 
-static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
-{
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-    unsigned rx_size = 0;
-    uint32_t *option;
-    int rc;
-
-    if (level != FI_OPT_ENDPOINT)
-        return -FI_ENOPROTOOPT;
-    option = seam_option(ep, optname);
-    if (option) {
-        if (optlen != sizeof(*option))
-            return -FI_EINVAL;
-        *option = *(const uint32_t *)optval;
-        return 0;
-    }
-    if (optname == FI_OPT_SHARED_MEMORY_PERMITTED)
-        return tcp_shared_memory(optlen);
-    if (optname != FI_OPT_MIN_MULTI_RECV && optname != FI_OPT_TX_SIZE && optname != FI_OPT_RX_SIZE)
-        return -FI_ENOPROTOOPT;
-    if (optlen != sizeof(size_t))
-        return -FI_EINVAL;
-    if (optname == FI_OPT_MIN_MULTI_RECV)
-        return set_min_multi_recv(ep, *(const size_t *)optval);
-    if (optname == FI_OPT_TX_SIZE)
-        return set_limit(ep, &ep->tx.limit, *(const size_t *)optval);
-    rc = set_limit(ep, &rx_size, *(const size_t *)optval);
     if (!rc)
-        ep->rx_size = rx_size;
+        base->rx_size = size;
     return rc;
 }
 
-static ssize_t ep_cancel(fid_t fid, void *context)
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
 {
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-
-    if (!ep->match)
-        return -FI_ENOENT;
-    unit_lock(ep->report.unit);
-    ssize_t rc = match_cancel(ep->match, context);
-    unit_unlock(ep->report.unit);
-    return rc;
+    return tcp_shared_memory(len);
 }
 
-static ssize_t ep_rx_size_left(struct fid_ep *fid)
-{
-    struct tcp_ep *ep = tcp_ep_of(fid);
+#define FIELD(member) .kind = OPTION_FIELD, .at = offsetof(struct tcp_ep, member)
 
-    if (!ep->match)
-        return -FI_EOPBADSTATE;
-    unit_lock(ep->report.unit);
-    size_t posted = match_posted(ep->match);
-    unit_unlock(ep->report.unit);
-    return (ssize_t)(ep->rx_size > posted ? ep->rx_size - posted : 0);
+static const struct endpoint_option options[] = {
+    {.name = FI_OPT_CM_DATA_SIZE, .kind = OPTION_SIZE, .at = TCP_CM_DATA_MAX},
+    {.name = FI_OPT_TX_SIZE, .kind = OPTION_FUNCTION, .set = set_tx_size},
+    {.name = FI_OPT_RX_SIZE, .kind = OPTION_FUNCTION, .set = set_rx_size},
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_PEER_WIRE_VERSION, FIELD(peer_version)},
+    {.name = OPT_ANSWER_TIMEOUT, FIELD(answer_ms)},
+    {.name = OPT_PEER_FEATURES, FIELD(peer_features)},
+    {.name = OPT_TAGS_PLAIN, FIELD(tags_plain)},
+    {.name = OPT_CLOSE_WAIT, FIELD(close_ms)},
+    {.name = 0},
+};
+
+static size_t tx_used(const struct endpoint *base)
+{
+    return ep_of(base)->tx.posted;
 }
 
-static ssize_t ep_tx_size_left(struct fid_ep *fid)
+static int control(struct endpoint *base, int command, void *arg)
 {
-    struct tcp_ep *ep = tcp_ep_of(fid);
+    struct tcp_ep *ep = ep_of(base);
 
-    if (ep->state == TCP_IDLE)
-        return -FI_EOPBADSTATE;
-    return (ssize_t)(ep->tx.limit - ep->tx.posted);
-}
-
-static int get_op_flags(const struct tcp_ep *ep, uint64_t *flags)
-{
-    if (*flags & FI_TRANSMIT && !(*flags & FI_RECV))
-        *flags = ep->tx_op_flags;
-    else if (*flags & FI_RECV && !(*flags & FI_TRANSMIT))
-        *flags = ep->rx_op_flags;
-    else
-        return -FI_EINVAL;
+    if (command != FI_GET_FD)
+        return -FI_ENOSYS;
+    if (ep->fd < 0)
+        return -FI_ENOTCONN;
+    *(int *)arg = ep->fd;
     return 0;
 }
 
-static int set_op_flags(struct tcp_ep *ep, uint64_t flags)
+/* Connections of the endpoint are told to its event queue's reader. */
+static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 {
-    bool transmit = flags & FI_TRANSMIT, receive = flags & FI_RECV;
-
-    if (transmit && post_refuses(flags))
-        return (int)post_refused();
-    flags &= ~(FI_TRANSMIT | FI_RECV);
-    if (transmit == receive)
-        return -FI_EINVAL;
-    if (receive && ep->state != TCP_IDLE)
-        return -FI_EOPBADSTATE;
-    if (transmit)
-        ep->tx_op_flags = flags;
-    else
-        ep->rx_op_flags = flags;
+    if (fid->fclass == FI_CLASS_EQ)
+        ep_of(base)->cm = tcp_cm_of(base->eq);
     return 0;
-}
-
-static int ep_control(struct fid *fid, int command, void *arg)
-{
-    struct tcp_ep *ep = object_of(fid, struct tcp_ep, fid.fid);
-
-    switch (command) {
-    case FI_ENABLE: return tcp_ep_enable(ep);
-    case FI_GETOPSFLAG: return get_op_flags(ep, arg);
-    case FI_SETOPSFLAG: return set_op_flags(ep, *(const uint64_t *)arg);
-    case FI_GET_FD:
-        if (ep->fd < 0)
-            return -FI_ENOTCONN;
-        *(int *)arg = ep->fd;
-        return 0;
-    default: return -FI_ENOSYS;
-    }
 }
 
 /* ---- Tables ---- */
 
-static struct fi_ops fid_ops = {
-    .size = sizeof(struct fi_ops),
+static const struct endpoint_ops ops = {
+    .post = tcp_ep_post,
+    .atomic_valid = tcp_ep_atomic_valid,
+    .limit = limit,
+    .enable = tcp_ep_enable,
     .close = tcp_ep_close,
-    .bind = tcp_ep_bind,
-    .control = ep_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
-
-static struct fi_ops_ep ep_ops = {
-    .size = sizeof(struct fi_ops_ep),
-    .cancel = ep_cancel,
-    .getopt = ep_getopt,
-    .setopt = ep_setopt,
-    .tx_ctx = no_ep_tx_ctx,
-    .rx_ctx = no_ep_rx_ctx,
-    .rx_size_left = ep_rx_size_left,
-    .tx_size_left = ep_tx_size_left,
+    .bound = bound,
+    .control = control,
+    .tx_used = tx_used,
+    .options = options,
+    .srx_ops = &tcp_srx_peer_ops,
+    .keeps_eq = true,
 };
 
 static struct fi_ops_cm cm_ops = {
@@ -370,23 +283,28 @@ static struct fi_ops_cm cm_ops = {
     .getname = ep_getname,
     .getpeer = ep_getpeer,
     .connect = ep_connect,
-    .listen = no_cm_listen,
+    .listen = enosys_cm_listen,
     .accept = ep_accept,
-    .reject = no_cm_reject,
+    .reject = enosys_cm_reject,
     .shutdown = tcp_ep_shutdown,
-    .join = no_cm_join,
+    .join = enosys_cm_join,
 };
 
-void tcp_ep_ops_init(struct tcp_ep *ep, void *context)
+void tcp_ep_ops_init(struct tcp_ep *ep, const struct fi_info *info, void *context)
 {
-    fid_init(&ep->fid.fid, FI_CLASS_EP, context, &fid_ops);
-    ep->fid.ops = &ep_ops;
+    struct endpoint_attr attr = {
+        .ops = &ops,
+        .domain = &ep->domain->base,
+        .info = info,
+        .caps = caps_expand(info->caps ? info->caps : FI_MSG | FI_RMA),
+        .fclass = FI_CLASS_EP,
+        .context = context,
+        .size = TCP_PLAIN_SIZE,
+        .iov_limit = TCP_IOV_LIMIT,
+        .min_multi_recv = TCP_MIN_MULTI_RECV,
+    };
+
+    endpoint_init(&ep->base, &attr);
+    ep->base.needs_eq = true;
     ep->fid.cm = &cm_ops;
-    ep->fid.msg = ep->needs_srx ? &tcp_msg_shared_ops : &tcp_msg_ops;
-    ep->fid.tagged = ep->needs_srx ? &tcp_tagged_shared_ops : &tcp_tagged_ops;
-    if (!(ep->caps & FI_TAGGED))
-        ep->fid.tagged = &no_tagged_ops;
-    ep->fid.rma = ep->caps & FI_RMA ? &tcp_rma_ops : &no_rma_ops;
-    ep->fid.atomic = ep->caps & FI_ATOMIC ? &tcp_atomic_ops : &no_atomic_ops;
-    ep->fid.collective = &no_collective_ops;
 }

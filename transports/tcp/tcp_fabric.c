@@ -6,10 +6,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/domain.h"
-#include "core/log.h"
-#include "core/no.h"
-#include "core/wait_set.h"
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/domain.h"
+#include "core/queue/wait_set.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_pep.h"
@@ -22,7 +22,7 @@ static int fabric_close(struct fid *fid)
         return -FI_EBUSY;
     pthread_mutex_destroy(&fabric->cms_mutex);
     pthread_mutex_destroy(&fabric->raised_mutex);
-    tap_close(fabric->tap);
+    pcap_close(fabric->pcap);
     params_destroy(fabric->params);
     free(fabric);
     return 0;
@@ -31,11 +31,11 @@ static int fabric_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = fabric_close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static struct fi_ops_fabric fabric_ops = {
@@ -60,6 +60,7 @@ void tcp_settings_read(struct tcp_settings *settings, const struct params *param
     settings->nodelay = params_bool(params, "nodelay");
     settings->coalesce = params_bool(params, "coalesce");
     settings->uring = !strcmp(params_string(params, "io"), "uring");
+    settings->local_buffer_size = params_size(params, "local_buffer_size");
     settings->zero_copy_size = params_size(params, "zero_copy_size");
     if (settings->port_high < settings->port_low)
         settings->port_high = settings->port_low;
@@ -80,7 +81,7 @@ int tcp_fabric_start_control(struct tcp_fabric *fabric)
     pthread_mutex_lock(&fabric->cms_mutex);
     list_for_each (pos, &fabric->cms) {
         if (!rc)
-            rc = unit_start_thread(list_item(pos, struct tcp_cm, link)->unit);
+            rc = progress_start_thread(list_item(pos, struct tcp_cm, link)->progress);
     }
     fabric->control_auto = !rc;
     pthread_mutex_unlock(&fabric->cms_mutex);
@@ -94,7 +95,7 @@ int tcp_open_fabric(const struct open_args *args, struct fid_fabric **result, vo
 
     if (!fabric)
         return -FI_ENOMEM;
-    rc = tap_open("tcp", args->params, &fabric->tap);
+    rc = pcap_open("tcp", args->params, &fabric->pcap);
     if (rc) {
         free(fabric);
         return rc;

@@ -6,11 +6,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/fid.h"
-#include "core/list.h"
-#include "core/part.h"
-#include "core/tap.h"
-#include "core/unit.h"
+#include "core/base/fid.h"
+#include "core/base/list.h"
+#include "core/net/pcap.h"
+#include "core/part/part.h"
+#include "core/progress/progress.h"
 
 /* Values of the part's parameters, read once. */
 struct tcp_settings {
@@ -22,7 +22,8 @@ struct tcp_settings {
     int port_low, port_high;
     bool nodelay;
     bool coalesce;
-    bool uring; /* asked for */
+    bool uring;               /* asked for */
+    size_t local_buffer_size; /* SO_SNDBUF of connections inside of the host; SIZE_MAX: no word */
     size_t
         zero_copy_size; /* payloads from here on are sent without a copy, where there is a ring */
 };
@@ -31,10 +32,11 @@ struct tcp_fabric {
     struct fabric base;
     struct params *params;
     struct tcp_settings settings;
-    struct tap *tap;              /* NULL: off */
-    pthread_mutex_t cms_mutex;    /* of cms and control_auto; taken before the unit of any */
-    struct list cms;              /* struct tcp_cm, one for each event queue */
-    bool control_auto;            /* a domain's connections are opened without calls */
+    struct pcap *pcap; /* NULL: off */
+    pthread_mutex_t
+        cms_mutex;     /* of cms and control_auto; taken before the progress domain of any */
+    struct list cms;   /* struct tcp_cm, one for each event queue */
+    bool control_auto; /* a domain's connections are opened without calls */
     pthread_mutex_t raised_mutex; /* of raised; taken last */
     struct list raised;           /* requests that the application has not answered */
     atomic_bool no_uring_said;

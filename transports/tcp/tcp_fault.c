@@ -6,7 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "transports/tcp/tcp_ep.h"
 
 /* No record can be taken back that the peer has a part of, or that it was promised: the response to
@@ -30,8 +30,8 @@ static void give_up(struct tcp_ep *ep, int err, const char *why)
 {
     LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, "connection closed: %s", why);
     ep->tx.error = err;
-    tcp_set_end(ep->set, ep);
-    tcp_set_work(ep->set, ep);
+    tcp_poller_end(ep->poller, ep);
+    tcp_poller_work(ep->poller, ep);
 }
 
 static bool bad_memory(struct tcp_ep *ep, struct tcp_op *op)
@@ -61,11 +61,11 @@ bool tcp_fault_send(struct tcp_ep *ep, const struct tcp_gather *gather, int err)
     if (err == EFAULT && gather->op_count == 1)
         return bad_memory(ep, gather->ops[0]);
     if (err == ENOBUFS || err == ENOMEM) {
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
     } else if (has_broken(ep->fd)) {
         ep->tx.error = err == EPIPE ? FI_ECONNRESET : err;
         ep->rx.ended = true;
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
     } else {
         give_up(ep, err, fi_strerror(err));
     }

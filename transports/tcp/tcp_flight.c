@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "core/wait.h"
+#include "core/queue/wait.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_fault.h"
 #include "transports/tcp/tcp_ring.h"
@@ -27,7 +27,7 @@ static struct tcp_flight *newest(const struct tcp_ep *ep)
  * refers to memory is reused at the word of the peer. */
 static bool may_lend(const struct tcp_ep *ep, const struct tcp_op *op)
 {
-    const struct tcp_ring *ring = ep->set->ring;
+    const struct tcp_ring *ring = ep->poller->ring;
 
     return ring->zero_copy && !ep->uring.copying && !op->ack &&
            (op->kind == TCP_KIND_SEND || op->kind == TCP_KIND_WRITE ||
@@ -41,7 +41,7 @@ static void choose(struct tcp_ep *ep, struct tcp_flight *flight)
     struct tcp_gather *gather = &flight->gather;
     size_t plain = 0;
 
-    tcp_gather_all(&ep->tx, gather);
+    tcp_gather_all(&ep->tx, gather, SIZE_MAX);
     while (plain < gather->op_count && !may_lend(ep, gather->ops[plain]))
         plain++;
     flight->zero_copy = !plain && gather->op_count;
@@ -54,7 +54,7 @@ static void choose(struct tcp_ep *ep, struct tcp_flight *flight)
 static void put_flight(struct tcp_ep *ep, struct tcp_flight *flight)
 {
     list_detach(&flight->link);
-    pool_put(&ep->set->ring->flights, flight);
+    pool_put(&ep->poller->ring->flights, flight);
 }
 
 /* False when there is nothing to send, or it has to wait. */
@@ -67,9 +67,9 @@ static bool depart(struct tcp_ep *ep)
         ep->uring.wary = false;
         return false;
     }
-    struct tcp_flight *flight = pool_get(&ep->set->ring->flights);
+    struct tcp_flight *flight = pool_get(&ep->poller->ring->flights);
     if (!flight) {
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
         return false;
     }
     flight->ep = ep;
@@ -78,9 +78,9 @@ static bool depart(struct tcp_ep *ep)
     list_attach(&flight->link, &ep->uring.flights);
     choose(ep, flight);
     if (flight->gather.op_count && (alone || flight->zero_copy)) {
-        if (ring_send(ep->set->ring, flight))
+        if (ring_send(ep->poller->ring, flight))
             return true;
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
     }
     put_flight(ep, flight);
     return false;
@@ -100,7 +100,7 @@ static bool refused(struct tcp_ep *ep, const struct tcp_flight *flight, int err)
     if (err != ECANCELED && err != EINTR && err != EAGAIN &&
         tcp_fault_send(ep, &flight->gather, err))
         return true;
-    tcp_set_work(ep->set, ep);
+    tcp_poller_work(ep->poller, ep);
     return false;
 }
 
@@ -110,8 +110,9 @@ static bool account(struct tcp_ep *ep, struct tcp_flight *flight)
     int err = flight->result < 0 ? -flight->result : 0;
 
     flight->accounted = true;
-    if (tap_on(ep->tx.flow) && flight->result > 0)
-        tap_sent(ep->tx.flow, flight->gather.iov, flight->gather.iov_count, (size_t)flight->result);
+    if (pcap_on(ep->tx.flow) && flight->result > 0)
+        pcap_sent(ep->tx.flow, flight->gather.iov, flight->gather.iov_count,
+                  (size_t)flight->result);
     tcp_gather_left(&ep->tx, &flight->gather, err ? 0 : (size_t)flight->result, &flight->done);
     return !err || refused(ep, flight, err);
 }
@@ -168,14 +169,14 @@ static bool full(const struct tcp_ep *ep)
 
 void tcp_flight_send(struct tcp_ep *ep)
 {
-    struct tcp_set *set = ep->set;
+    struct tcp_poller *poller = ep->poller;
 
     while (tcp_flight_settle(ep) && !ep->uring.sending && !ep->tx.error && !full(ep) &&
            depart(ep)) {
-        if (set->driving)
+        if (poller->driving)
             return;
-        ring_submit(set->ring);
-        ring_reap(set->ring);
+        ring_submit(poller->ring);
+        ring_reap(poller->ring);
     }
 }
 
@@ -190,7 +191,7 @@ static bool lent(const struct tcp_ep *ep)
 
 void tcp_flight_wait(struct tcp_ep *ep, int wait_ms)
 {
-    struct tcp_ring *ring = ep->set->ring;
+    struct tcp_ring *ring = ep->poller->ring;
     long long start = clock_ms();
 
     while (lent(ep) && !ring->refused && wait_left(wait_ms, start) > 0)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sending through a ring: what is gathered is given to the kernel as a flight, stays in the queues
- * until the kernel says how much has left, and is reported when it has let go of the memory. Unit
- * locked. */
+ * until the kernel says how much has left, and is reported when it has let go of the memory.
+ * Progress domain locked. */
 #ifndef WEFT_TCP_FLIGHT_H
 #define WEFT_TCP_FLIGHT_H
 
 #include <sys/socket.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 #include "transports/tcp/tcp_gather.h"
 
 struct tcp_ep;
 
-/* What was given to the kernel in one request to send. */
+/* The bytes given to the kernel in one request to send. */
 struct tcp_flight {
     struct list link;  /* of the connection */
     struct tcp_ep *ep; /* NULL: it could not wait for the memory to come back */
@@ -35,7 +35,7 @@ bool tcp_flight_settle(struct tcp_ep *ep);
 
 /* Waits until memory that was lent has come back, wait_ms at most; then resets the connection. */
 void tcp_flight_wait(struct tcp_ep *ep, int wait_ms);
-/* Whatever the kernel reads even now stays until it says so, or until the ring is closed. */
+/* Memory that the kernel still reads stays until it says so, or until the ring is closed. */
 void tcp_flight_abandon(struct tcp_ep *ep);
 
 #endif

@@ -56,7 +56,7 @@ static bool must_wait(const struct tcp_tx *tx, const struct tcp_gather *gather,
     return false;
 }
 
-void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather)
+void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather, size_t enough)
 {
     uint8_t id = tx->id;
 
@@ -70,7 +70,7 @@ void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather)
     for (struct tcp_op *op = tx->normal.first; op; op = op->next) {
         if (__builtin_expect(op->fence, 0) && must_wait(tx, gather, op))
             return;
-        if (!gather_new(gather, op, &id))
+        if (gather->bytes >= enough || !gather_new(gather, op, &id))
             return;
     }
 }

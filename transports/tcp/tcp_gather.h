@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one system call or request sends: the rest of the record that has left in part, then
- * answers, then operations in the order of their posts, as segments. The records stay in the queues
- * of the connection until it is known how much has left; more may be queued behind them meanwhile.
- * Unit locked.
+ * The buffers that one system call or request sends: the rest of the record that has left in part,
+ * then answers, then operations in the order of their posts, as segments. The records stay in the
+ * queues of the connection until it is known how much has left; more may be queued behind them
+ * meanwhile. Progress domain locked.
  */
 #ifndef WEFT_TCP_GATHER_H
 #define WEFT_TCP_GATHER_H
@@ -21,7 +21,8 @@ struct tcp_gather {
     size_t iov_count, op_count, bytes;
 };
 
-void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather);
+/* No operation is added to `enough` bytes or more. */
+void tcp_gather_all(const struct tcp_tx *tx, struct tcp_gather *gather, size_t enough);
 /* Bytes of a gathered record that have not left. */
 size_t tcp_gather_rest(const struct tcp_tx *tx, const struct tcp_op *op);
 /* Only the first `count` records. */

@@ -28,12 +28,12 @@ static bool can_place(const struct tcp_rx *rx, uint64_t min)
 
 void tcp_intake_ask(struct tcp_ep *ep)
 {
-    struct tcp_ring *ring = ep->set->ring;
+    struct tcp_ring *ring = ep->poller->ring;
     struct tcp_uring *uring = &ep->uring;
     const struct tcp_rx *rx = &ep->rx;
     bool stopped = rx->paused || rx->stash;
 
-    /* What has come goes before what a new request would receive into place. */
+    /* Bytes that have come go before those that a new request would receive into place. */
     if (uring->ended || uring->chained || uring->placed)
         return;
     if (uring->receiving == TCP_URING_MULTI) {
@@ -53,14 +53,14 @@ void tcp_intake_ask(struct tcp_ep *ep)
 
 static int take_buffer(struct tcp_ep *ep)
 {
-    struct tcp_ring *ring = ep->set->ring;
+    struct tcp_ring *ring = ep->poller->ring;
     uint16_t id = ep->uring.first;
     const uint8_t *bytes = ring->buffers + (size_t)id * RING_BUFFER;
     size_t len = ring->len[id];
     int rc = 0;
 
-    if (len && tap_on(ep->tx.flow))
-        tap_received_buffer(ep->tx.flow, bytes, len);
+    if (len && pcap_on(ep->tx.flow))
+        pcap_received_buffer(ep->tx.flow, bytes, len);
     if (len && (ep->rx.stash || ep->rx.paused))
         rc = tcp_rx_keep(ep, bytes, len);
     else if (len)
@@ -78,16 +78,16 @@ static int take_placed(struct tcp_ep *ep)
     size_t got = (size_t)ep->uring.placed;
 
     ep->uring.placed = 0;
-    if (tap_on(ep->tx.flow)) {
+    if (pcap_on(ep->tx.flow)) {
         struct iovec iov[RING_SEGMENTS];
         size_t total, count = tcp_dest_iov(&ep->rx.dest, got, iov, RING_SEGMENTS, &total);
 
-        tap_received(ep->tx.flow, iov, count, got);
+        pcap_received(ep->tx.flow, iov, count, got);
     }
     return tcp_rx_placed(ep, got);
 }
 
-/* What came, in order. All buffers go back: what cannot be read is kept. */
+/* Takes the buffers in order. All go back: unread bytes are kept. */
 static int take(struct tcp_ep *ep)
 {
     struct tcp_uring *uring = &ep->uring;
@@ -126,9 +126,9 @@ void tcp_intake_turn(struct tcp_ep *ep)
     ep->tx.flushing = true;
     tcp_flight_settle(ep);
     ep->tx.flushing = flushing;
-    int rc = ep->set->ring->refused ? ep->set->ring->refused : take(ep);
+    int rc = ep->poller->ring->refused ? ep->poller->ring->refused : take(ep);
     if (rc == -FI_ENOTCONN) {
-        tcp_set_end(ep->set, ep);
+        tcp_poller_end(ep->poller, ep);
         return;
     }
     if (rc < 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving through a ring, and what a connection does when it has answers. Unit locked. */
+/* Receiving through a ring, and what a connection does when it has answers. Progress domain locked.
+ */
 #ifndef WEFT_TCP_INTAKE_H
 #define WEFT_TCP_INTAKE_H
 

@@ -4,10 +4,10 @@
  * struct tcp_inbound, which the owner of the receive context gives back with start or discard,
  * perhaps while the payload is still arriving:
  *
- *   saved       complete in memory                       start copies and completes
- *   arriving    the current record, saved so far         start moves it, the rest follows into
- * place paused      the current record, no room to save it   start lets the stream go on offered a
- * request to send                        start answers with a clear-to-send
+ *   saved      complete in memory                       start copies and completes
+ *   arriving   the current record, saved so far         start moves it, the rest follows into place
+ *   paused     the current record, no room to save it   start lets the stream go on
+ *   offered    a request to send                        start answers with a clear-to-send
  */
 #include "transports/tcp/tcp_message.h"
 
@@ -16,7 +16,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
+#include "core/match/match_entry.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
 
@@ -30,12 +31,7 @@ static uint64_t completion_flags(uint8_t op, uint16_t flags)
            (flags & TCP_FLAG_CQ_DATA ? FI_REMOTE_CQ_DATA : 0);
 }
 
-static void free_entry(struct fi_peer_rx_entry *entry)
-{
-    entry->srx->owner_ops->free_entry(entry);
-}
-
-/* What a completion says of a message. */
+/* The fields of a message's completion. */
 struct arrival {
     uint64_t tag, cq_data;
     size_t len;
@@ -51,46 +47,29 @@ static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry,
         (entry->flags & ~FI_COMPLETION) | completion_flags(arrival->op, arrival->flags);
     uint64_t data = arrival->flags & TCP_FLAG_CQ_DATA ? arrival->cq_data : 0;
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
-    size_t room = 0;
+    size_t room = match_entry_room(entry);
 
-    for (size_t i = 0; i < entry->count; i++)
-        room += entry->iov[i].iov_len;
     if (arrival->len <= room) {
-        report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
-                    arrival->len, buf, data, arrival->tag, entry->addr);
+        complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
+                 arrival->len, buf, data, arrival->tag, entry->addr);
     } else {
-        struct fi_cq_err_entry error = {
-            .op_context = entry->context,
-            .flags = flags,
-            .len = room,
-            .buf = buf,
-            .data = data,
-            .tag = arrival->tag,
-            .olen = arrival->len - room,
-            .err = FI_ETRUNC,
-            .prov_errno = FI_ETRUNC,
-            .src_addr = entry->addr,
-        };
-        report_failed(&ep->report, REPORT_RECV, &error);
+        struct fi_cq_err_entry error =
+            match_entry_error(entry, flags, room, arrival->len, FI_ETRUNC);
+
+        error.data = data;
+        error.tag = arrival->tag;
+        complete_error(&ep->base.binding, BIND_RECV, &error);
     }
-    free_entry(entry);
+    match_entry_free(entry);
 }
 
 static void fail_entry(struct tcp_ep *ep, struct fi_peer_rx_entry *entry, uint8_t op, int err)
 {
-    struct fi_cq_err_entry error = {
-        .op_context = entry->context,
-        .flags = completion_flags(op, 0),
-        .buf = entry->count ? entry->iov[0].iov_base : NULL,
-        .tag = entry->tag,
-        .err = err,
-        .prov_errno = err,
-        .src_addr = entry->addr,
-    };
+    struct fi_cq_err_entry error = match_entry_error(entry, completion_flags(op, 0), 0, 0, err);
 
     if (err)
-        report_failed(&ep->report, REPORT_RECV, &error);
-    free_entry(entry);
+        complete_error(&ep->base.binding, BIND_RECV, &error);
+    match_entry_free(entry);
 }
 
 static struct arrival arrival_of_inbound(const struct tcp_inbound *inbound)
@@ -107,7 +86,7 @@ static struct arrival arrival_of_inbound(const struct tcp_inbound *inbound)
 static void resume(struct tcp_ep *ep)
 {
     ep->rx.paused = false;
-    tcp_set_work(ep->set, ep);
+    tcp_poller_work(ep->poller, ep);
     if (ep->rx.ended) /* the reader of the EQ waits for what is behind this message */
         tcp_cm_lull(ep->cm, ep);
 }
@@ -191,24 +170,20 @@ static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire
 
 static bool matches_tags(const struct tcp_ep *ep, uint8_t op)
 {
-    return op != TCP_OP_MSG && ep->caps & FI_TAGGED;
+    return op != TCP_OP_MSG && ep->base.caps & FI_TAGGED;
 }
 
 /* Gives an unmatched message to the owner of the receive context. */
 static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_rx_entry *entry)
 {
     inbound->entry = entry;
-    entry->peer_context = inbound;
-    entry->cq_data = inbound->cq_data;
-    if (inbound->flags & TCP_FLAG_CQ_DATA)
-        entry->flags |= FI_REMOTE_CQ_DATA;
-    int rc = matches_tags(ep, inbound->op) ? ep->srx->owner_ops->queue_tag(entry)
-                                           : ep->srx->owner_ops->queue_msg(entry);
+    int rc = match_entry_queue(entry, matches_tags(ep, inbound->op), inbound,
+                               inbound->flags & TCP_FLAG_CQ_DATA, inbound->cq_data);
     if (rc) {
         if (ep->rx.inbound == inbound)
             ep->rx.inbound = NULL;
         free_inbound(inbound);
-        free_entry(entry);
+        match_entry_free(entry);
     }
     return rc;
 }
@@ -232,7 +207,7 @@ static int begin_unexpected(struct tcp_ep *ep, const struct tcp_wire *wire,
     struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->payload, save);
 
     if (!inbound) {
-        free_entry(entry);
+        match_entry_free(entry);
         return -FI_ENOMEM;
     }
     rx->inbound = inbound;
@@ -255,8 +230,7 @@ static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len
         .tag = wire->tag,
     };
 
-    return matches_tags(ep, wire->op) ? ep->srx->owner_ops->get_tag(ep->srx, &attr, entry)
-                                      : ep->srx->owner_ops->get_msg(ep->srx, &attr, entry);
+    return match_entry_get(ep->base.in, matches_tags(ep, wire->op), &attr, entry);
 }
 
 /* All of a message, into its receive of one piece. */
@@ -269,9 +243,9 @@ static ssize_t take_whole(struct tcp_ep *ep, const struct tcp_wire *wire,
     if (len)
         memcpy(entry->iov->iov_base, payload, len);
     ep->rx.active = false;
-    report_done(&ep->report, REPORT_RECV, entry->flags & FI_COMPLETION, entry->context, flags, len,
-                entry->iov->iov_base, 0, wire->tag, entry->addr);
-    free_entry(entry);
+    complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags, len,
+             entry->iov->iov_base, 0, wire->tag, entry->addr);
+    match_entry_free(entry);
     return (ssize_t)len;
 }
 
@@ -410,7 +384,7 @@ static int start(struct fi_peer_rx_entry *entry)
     inbound->entry = entry;
     if (!ep) {
         free_inbound(inbound);
-        free_entry(entry);
+        match_entry_free(entry);
         return -FI_ENOTCONN;
     }
     if (inbound->error) {
@@ -450,7 +424,7 @@ static int discard(struct fi_peer_rx_entry *entry)
     struct tcp_ep *ep = inbound->ep;
 
     inbound->entry = NULL;
-    free_entry(entry);
+    match_entry_free(entry);
     if (!ep || inbound->error || ep->fd < 0) {
         free_inbound(inbound);
     } else if (inbound->op == TCP_OP_RTS) {

@@ -15,7 +15,7 @@
 
 struct tcp_ep;
 
-/* What the owners of receive contexts call. */
+/* The owners of receive contexts call these. */
 extern struct fi_ops_srx_peer tcp_srx_peer_ops;
 
 /* A message begins, of whose payload `have` bytes are at hand: one that is all there and has its

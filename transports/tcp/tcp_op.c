@@ -8,7 +8,7 @@
 
 struct tcp_op *tcp_op_make(struct tcp_ep *ep, enum tcp_op_kind kind)
 {
-    struct tcp_op *op = pool_get(&ep->set->ops);
+    struct tcp_op *op = pool_get(&ep->poller->ops);
 
     if (!op)
         return NULL;
@@ -42,17 +42,19 @@ void tcp_op_put(struct tcp_ep *ep, struct tcp_op *op)
         ep->tx.posted--;
         ep->tx.reading -= op->kind == TCP_KIND_READ;
     }
-    if (op->target)
+    if (op->target) {
+        ep->tx.from_regions -= op->target->iov_count > 0;
         tcp_target_release(ep, op->target);
+    }
     tcp_atomic_put(ep, op->atomic);
-    pool_put(&ep->set->ops, op);
+    pool_put(&ep->poller->ops, op);
 }
 
 void tcp_target_release(struct tcp_ep *ep, struct tcp_target *target)
 {
     for (unsigned i = 0; i < target->mr_count; i++)
         mr_release(target->mr[i]);
-    pool_put(&ep->set->targets, target);
+    pool_put(&ep->poller->targets, target);
 }
 
 static size_t copy_from_iov(uint8_t *to, const struct iovec *iov, size_t count)
@@ -84,24 +86,24 @@ void tcp_op_build(struct tcp_ep *ep, struct tcp_op *op, const struct tcp_wire *w
     op->head = (uint16_t)head;
 }
 
-static enum report_kind report_of(const struct tcp_op *op)
+static enum binding_kind binding_of(const struct tcp_op *op)
 {
     if (op->kind == TCP_KIND_ATOMIC)
-        return op->flags & FI_READ ? REPORT_READ : REPORT_WRITE;
+        return op->flags & FI_READ ? BIND_READ : BIND_WRITE;
     if (op->kind == TCP_KIND_WRITE)
-        return REPORT_WRITE;
-    return op->kind == TCP_KIND_READ ? REPORT_READ : REPORT_SEND;
+        return BIND_WRITE;
+    return op->kind == TCP_KIND_READ ? BIND_READ : BIND_SEND;
 }
 
 void tcp_op_complete(struct tcp_ep *ep, struct tcp_op *op)
 {
-    enum report_kind kind = report_of(op);
+    enum binding_kind kind = binding_of(op);
     void *context = op->context;
     uint64_t flags = op->flags;
     bool wanted = op->wanted;
 
     tcp_op_put(ep, op);
-    report_done(&ep->report, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    complete(&ep->base.binding, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
 void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err)
@@ -114,10 +116,10 @@ void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err)
         .prov_errno = err,
         .src_addr = FI_ADDR_NOTAVAIL,
     };
-    enum report_kind kind = report_of(op);
+    enum binding_kind kind = binding_of(op);
     bool application = tcp_op_is_application(op);
 
     tcp_op_put(ep, op);
     if (err && application)
-        report_failed(&ep->report, kind, &entry);
+        complete_error(&ep->base.binding, kind, &entry);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One record to send, and what is to be reported of it. All with the unit locked. */
+/* One record to send, and what is to be reported of it. All with the progress domain locked. */
 #ifndef WEFT_TCP_OP_H
 #define WEFT_TCP_OP_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/mr.h"
+#include "core/domain/mr.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_wire.h"
@@ -26,7 +26,7 @@ enum tcp_op_kind {
     TCP_KIND_ANSWER, /* to an atomic */
 };
 
-/* What a record waits for before it leaves. */
+/* The condition that a record waits for before it leaves. */
 enum tcp_fence {
     TCP_FENCE_NONE,
     TCP_FENCE_READS, /* the data of the reads before it */
@@ -90,7 +90,7 @@ static inline bool tcp_op_is_application(const struct tcp_op *op)
            op->kind != TCP_KIND_ANSWER;
 }
 
-/* What of op goes out behind its `bytes`. */
+/* The part of op that goes out behind its `bytes`. */
 static inline const struct iovec *tcp_op_iov(const struct tcp_op *op, size_t *count)
 {
     if (op->kind == TCP_KIND_RTS || op->kind == TCP_KIND_READ) {

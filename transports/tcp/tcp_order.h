@@ -16,7 +16,7 @@
 /* The kinds of records, a bit each, that stay behind reads when msg_order was asked. */
 unsigned tcp_order_behind_reads(uint64_t msg_order);
 
-/* What op, of its final kind and just being posted with flags, waits for. */
+/* The condition that op, of its final kind and just being posted with flags, waits for. */
 static inline uint8_t tcp_order_fence(const struct tcp_tx *tx, const struct tcp_op *op,
                                       uint64_t flags)
 {

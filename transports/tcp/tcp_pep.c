@@ -5,40 +5,47 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "core/info.h"
-#include "core/log.h"
-#include "core/no.h"
-#include "core/wait.h"
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/base.h"
+#include "core/info/info.h"
+#include "core/net/host.h"
+#include "core/queue/wait.h"
 #include "transports/tcp/tcp_info.h"
 
 enum {
     ACCEPTS = 64 /* of one event */
 };
 
-static struct tcp_pep *pep_of(struct fid_pep *fid)
+static struct tcp_pep *pep_of(struct passive *base)
 {
-    return object_of(fid, struct tcp_pep, fid);
+    return object_of(base, struct tcp_pep, base);
 }
 
-static void pep_lock(struct tcp_pep *pep)
+/* The fabric's mutex covers an unbound one; the progress domain of its EQ covers a bound one.
+ * Binding needs the mutex, so the lock cannot change while it is held. Returns what pep_unlock
+ * releases. */
+static struct progress *pep_lock(struct tcp_pep *pep)
 {
-    if (pep->cm)
-        unit_lock(pep->cm->unit);
-    else
-        pthread_mutex_lock(&pep->fabric->cms_mutex);
+    pthread_mutex_lock(&pep->fabric->cms_mutex);
+    struct progress *progress = pep->cm ? pep->cm->progress : NULL;
+    if (progress) {
+        pthread_mutex_unlock(&pep->fabric->cms_mutex);
+        progress_lock(progress);
+    }
+    return progress;
 }
 
-static void pep_unlock(struct tcp_pep *pep)
+static void pep_unlock(struct tcp_pep *pep, struct progress *progress)
 {
-    if (pep->cm)
-        unit_unlock(pep->cm->unit);
+    if (progress)
+        progress_unlock(progress);
     else
         pthread_mutex_unlock(&pep->fabric->cms_mutex);
 }
@@ -100,15 +107,15 @@ void tcp_pep_expired(struct tcp_handshake *handshake)
 
 static struct fi_info *describe(struct tcp_handshake *handshake)
 {
-    struct fi_info *info = info_dup(handshake->pep->info);
+    struct fi_info *info = info_dup(handshake->pep->base.info);
     union addr local;
     socklen_t size = sizeof(local);
 
     if (!info)
         return NULL;
     info->handle = &handshake->fid;
-    if (getsockname(handshake->fd, &local.sa, &size) || tcp_info_set_src(info, &local.sa) ||
-        tcp_info_set_dest(info, &handshake->peer.sa)) {
+    if (getsockname(handshake->fd, &local.sa, &size) || host_set_src(info, &local.sa) ||
+        host_set_dest(info, &handshake->peer.sa)) {
         info_free(info);
         return NULL;
     }
@@ -123,7 +130,7 @@ static void raise_request(struct tcp_handshake *handshake)
     _Alignas(struct fi_eq_cm_entry) uint8_t event[sizeof(struct fi_eq_cm_entry) + TCP_CM_DATA_MAX];
     struct fi_eq_cm_entry *entry = (struct fi_eq_cm_entry *)event;
 
-    entry->fid = &pep->fid.fid;
+    entry->fid = &pep->base.fid.fid;
     entry->info = describe(handshake);
     if (!entry->info) {
         drop(handshake, "out of memory");
@@ -137,7 +144,7 @@ static void raise_request(struct tcp_handshake *handshake)
     list_attach(&handshake->link, &pep->fabric->raised);
     pthread_mutex_unlock(&pep->fabric->raised_mutex);
     tcp_cm_arm(cm);
-    if (eq_write(pep->eq, FI_CONNREQ, event, sizeof(*entry) + data_len)) {
+    if (eq_write(pep->base.eq, FI_CONNREQ, event, sizeof(*entry) + data_len)) {
         info_free(entry->info);
         tcp_handshake_destroy(tcp_handshake_claim(pep->fabric, &handshake->fid));
     }
@@ -167,11 +174,11 @@ static int close_request(struct fid *fid)
 static struct fi_ops request_ops = {
     .size = sizeof(struct fi_ops),
     .close = close_request,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
 };
 
 static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
@@ -190,7 +197,7 @@ static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
     handshake->pep = pep;
     handshake->phase = TCP_PHASE_REQUEST;
     handshake->fd = fd;
-    handshake->flow = tap_flow_open(cm->fabric->tap, fd, false);
+    handshake->flow = pcap_flow_open(cm->fabric->pcap, fd, false);
     handshake->peer = *peer;
     handshake->item.ready = request_ready;
     handshake->deadline = clock_ms() + pep->fabric->settings.connect_ms;
@@ -233,41 +240,18 @@ static void listener_ready(struct tcp_cm_item *item, uint32_t events)
 
 /* ---- Operations ---- */
 
-static int bind_range(struct tcp_pep *pep, int fd)
-{
-    const struct tcp_settings *settings = &pep->fabric->settings;
-    unsigned count = (unsigned)(settings->port_high - settings->port_low) + 1;
-    unsigned start = 0;
-
-    if (getrandom(&start, sizeof(start), GRND_NONBLOCK) < 0)
-        start = (unsigned)getpid();
-    for (unsigned i = 0; i < count; i++) {
-        union addr addr = pep->src;
-
-        addr_set_port(&addr.sa, (uint16_t)((unsigned)settings->port_low + (start + i) % count));
-        if (!bind(fd, &addr.sa, addr_size(&addr.sa)))
-            return 0;
-        if (errno != EADDRINUSE)
-            return -errno;
-    }
-    return -FI_EADDRINUSE;
-}
-
 /* Gives the endpoint its address and port. Locked. */
 static int bind_listener(struct tcp_pep *pep)
 {
     socklen_t size = sizeof(pep->src);
-    int rc = 0;
+    int rc;
 
     if (pep->bound)
         return 0;
     int fd = tcp_socket(&pep->fabric->settings, pep->src.sa.sa_family);
     if (fd < 0)
         return fd;
-    if (!addr_port(&pep->src.sa) && pep->fabric->settings.port_low)
-        rc = bind_range(pep, fd);
-    else if (bind(fd, &pep->src.sa, addr_size(&pep->src.sa)))
-        rc = -errno;
+    rc = host_bind(fd, &pep->src, pep->fabric->settings.port_low, pep->fabric->settings.port_high);
     if (!rc && getsockname(fd, &pep->src.sa, &size))
         rc = -errno;
     if (rc) {
@@ -297,53 +281,48 @@ static int listen_locked(struct tcp_pep *pep)
     return rc;
 }
 
-static int pep_listen(struct fid_pep *fid)
+static int pep_listen(struct passive *base)
 {
-    struct tcp_pep *pep = pep_of(fid);
+    struct tcp_pep *pep = pep_of(base);
 
-    if (!pep->eq)
-        return -FI_ENOEQ;
-    pep_lock(pep);
-    int rc = listen_locked(pep);
-    pep_unlock(pep);
+    struct progress *progress = pep_lock(pep);
+    int rc = progress ? listen_locked(pep) : -FI_ENOEQ;
+    pep_unlock(pep, progress);
     return rc;
 }
 
-static int pep_setname(fid_t fid, void *raw, size_t len)
+static int pep_setname(struct passive *base, void *raw, size_t len)
 {
-    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    struct tcp_pep *pep = pep_of(base);
     union addr addr;
-    int rc = addr_import(pep->info->addr_format, raw, len, &addr);
+    int rc = addr_import(pep->base.info->addr_format, raw, len, &addr);
 
     if (rc)
         return rc;
-    pep_lock(pep);
+    struct progress *progress = pep_lock(pep);
     if (pep->bound)
         rc = -FI_EOPBADSTATE;
     else
         pep->src = addr;
-    pep_unlock(pep);
+    pep_unlock(pep, progress);
     return rc;
 }
 
-static int pep_getname(fid_t fid, void *raw, size_t *len)
+static int pep_getname(struct passive *base, void *raw, size_t *len)
 {
-    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    struct tcp_pep *pep = pep_of(base);
 
-    pep_lock(pep);
+    struct progress *progress = pep_lock(pep);
     int rc = bind_listener(pep);
     union addr addr = pep->src;
-    pep_unlock(pep);
-    return rc ? rc : tcp_addr_export(pep->info->addr_format, &addr.sa, raw, len);
+    pep_unlock(pep, progress);
+    return rc ? rc : addr_export(pep->base.info->addr_format, &addr.sa, raw, len);
 }
 
-static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size_t paramlen)
+static int pep_reject(struct passive *base, fid_t handle, const void *param, size_t paramlen)
 {
-    struct tcp_pep *pep = pep_of(fid);
+    struct tcp_handshake *handshake = tcp_handshake_claim(pep_of(base)->fabric, handle);
 
-    if (paramlen > TCP_CM_DATA_MAX || (paramlen && !param))
-        return -FI_EINVAL;
-    struct tcp_handshake *handshake = tcp_handshake_claim(pep->fabric, handle);
     if (!handshake)
         return -FI_EINVAL;
     tcp_handshake_send(handshake, TCP_CM_REJECT, param, paramlen);
@@ -352,45 +331,46 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     return 0;
 }
 
-static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+static int bind_eq(struct passive *base, struct eq *eq)
 {
-    if (level != FI_OPT_ENDPOINT || optname != FI_OPT_CM_DATA_SIZE)
-        return -FI_ENOPROTOOPT;
-    if (*optlen < sizeof(size_t))
-        return -FI_ETOOSMALL;
-    *(size_t *)optval = TCP_CM_DATA_MAX;
-    *optlen = sizeof(size_t);
+    struct tcp_pep *pep = pep_of(base);
+    struct progress *progress = pep_lock(pep);
+
+    if (!progress) {
+        base->eq = eq;
+        pep->cm = tcp_cm_of(eq);
+    }
+    pep_unlock(pep, progress);
+    return progress ? -FI_EINVAL : 0;
+}
+
+static int set_backlog(struct tcp_pep *pep, int backlog)
+{
+    struct progress *progress = pep_lock(pep);
+
+    pep->backlog = backlog;
+    pep_unlock(pep, progress);
     return 0;
 }
 
-static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+static int get_fd(struct tcp_pep *pep, int *ret_fd)
 {
-    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
-    struct eq *eq = bfid->fclass == FI_CLASS_EQ ? eq_of(bfid) : NULL;
+    struct progress *progress = pep_lock(pep);
+    int rc = pep->bound ? 0 : -FI_EOPBADSTATE;
 
-    if (!eq || pep->eq || eq->fabric != &pep->fabric->base)
-        return -FI_EINVAL;
-    pep->eq = eq;
-    pep->cm = tcp_cm_of(eq);
-    children_hold(&eq->children);
-    return 0;
+    if (!rc)
+        *ret_fd = pep->fd;
+    pep_unlock(pep, progress);
+    return rc;
 }
 
-static int pep_control(struct fid *fid, int command, void *arg)
+static int pep_control(struct passive *base, int command, void *arg)
 {
-    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
+    struct tcp_pep *pep = pep_of(base);
 
     switch (command) {
-    case FI_BACKLOG:
-        if (*(const int *)arg < 0)
-            return -FI_EINVAL;
-        pep->backlog = *(const int *)arg;
-        return 0;
-    case FI_GET_FD:
-        if (!pep->bound)
-            return -FI_EOPBADSTATE;
-        *(int *)arg = pep->fd;
-        return 0;
+    case FI_BACKLOG: return set_backlog(pep, *(const int *)arg);
+    case FI_GET_FD: return get_fd(pep, arg);
     default: return -FI_ENOSYS;
     }
 }
@@ -428,73 +408,42 @@ static void close_locked(struct tcp_pep *pep)
     tcp_cm_arm(pep->cm);
 }
 
-static int pep_close(struct fid *fid)
+static void pep_close(struct passive *base)
 {
-    struct tcp_pep *pep = object_of(fid, struct tcp_pep, fid.fid);
-    struct tcp_fabric *fabric = pep->fabric;
+    struct tcp_pep *pep = pep_of(base);
+    struct progress *progress = pep_lock(pep);
 
-    pep_lock(pep);
-    if (pep->cm)
+    if (progress)
         close_locked(pep);
     if (pep->bound)
         close(pep->fd);
-    pep_unlock(pep);
-    if (pep->eq) {
-        eq_forget(pep->eq, fid);
-        children_release(&pep->eq->children);
-    }
-    info_free(pep->info);
-    children_release(&fabric->base.children);
+    pep_unlock(pep, progress);
+    passive_finish(base);
     free(pep);
-    return 0;
 }
 
-/* What is said of shared memory holds for what comes of it too. */
-static int pep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+/* An option about shared memory holds for accepted endpoints too. */
+static int pep_setopt(struct passive *base, int name, const void *value, size_t len)
 {
-    if (level != FI_OPT_ENDPOINT || optname != FI_OPT_SHARED_MEMORY_PERMITTED)
-        return -FI_ENOPROTOOPT;
-    return tcp_shared_memory(optlen);
+    return name == FI_OPT_SHARED_MEMORY_PERMITTED ? tcp_shared_memory(len) : -FI_ENOPROTOOPT;
 }
 
-static struct fi_ops pep_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = pep_close,
-    .bind = pep_bind,
-    .control = pep_control,
-    .ops_open = no_ops_open,
-    .tostr = no_tostr,
-    .ops_set = no_ops_set,
-};
-
-static struct fi_ops_ep pep_ep_ops = {
-    .size = sizeof(struct fi_ops_ep),
-    .cancel = no_ep_cancel,
-    .getopt = pep_getopt,
-    .setopt = pep_setopt,
-    .tx_ctx = no_ep_tx_ctx,
-    .rx_ctx = no_ep_rx_ctx,
-    .rx_size_left = no_ep_rx_size_left,
-    .tx_size_left = no_ep_tx_size_left,
-};
-
-static struct fi_ops_cm pep_cm_ops = {
-    .size = sizeof(struct fi_ops_cm),
+static const struct passive_ops ops = {
+    .listen = pep_listen,
+    .reject = pep_reject,
     .setname = pep_setname,
     .getname = pep_getname,
-    .getpeer = no_cm_getpeer,
-    .connect = no_cm_connect,
-    .listen = pep_listen,
-    .accept = no_cm_accept,
-    .reject = pep_reject,
-    .shutdown = no_cm_shutdown,
-    .join = no_cm_join,
+    .bind_eq = bind_eq,
+    .control = pep_control,
+    .setopt = pep_setopt,
+    .close = pep_close,
+    .cm_data_size = TCP_CM_DATA_MAX,
 };
 
 /* Without an address it listens on all, unless fi_setname gives it one. */
 static int take_source(struct tcp_pep *pep)
 {
-    const struct fi_info *info = pep->info;
+    const struct fi_info *info = pep->base.info;
 
     if (info->src_addr)
         return addr_import(info->addr_format, info->src_addr, info->src_addrlen, &pep->src);
@@ -509,33 +458,23 @@ int tcp_pep_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid
     struct tcp_pep *pep = calloc(1, sizeof(*pep));
     int rc = -FI_ENOMEM;
 
-    if (!pep)
+    if (pep)
+        rc = passive_init(&pep->base, &fabric->base, info, &ops, context);
+    if (rc) {
+        free(pep);
         return rc;
-    pep->info = fabric_info(&fabric->base, info);
-    if (!pep->info)
-        goto free_pep;
-    rc = -FI_EINVAL;
-    if (pep->info->ep_attr->type != FI_EP_MSG)
-        goto free_info;
+    }
     rc = take_source(pep);
-    if (rc)
-        goto free_info;
-    pep->info->handle = NULL;
-    fid_init(&pep->fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
-    pep->fid.ops = &pep_ep_ops;
-    pep->fid.cm = &pep_cm_ops;
+    if (rc) {
+        passive_finish(&pep->base);
+        free(pep);
+        return rc;
+    }
     pep->fabric = fabric;
     pep->item.ready = listener_ready;
     pep->backlog = SOMAXCONN;
     pep->fd = -1;
     list_init(&pep->resting);
-    children_hold(&fabric->base.children);
-    *result = &pep->fid;
+    *result = &pep->base.fid;
     return 0;
-
-free_info:
-    info_free(pep->info);
-free_pep:
-    free(pep);
-    return rc;
 }

@@ -3,16 +3,14 @@
 #ifndef WEFT_TCP_PEP_H
 #define WEFT_TCP_PEP_H
 
-#include "core/eq.h"
+#include "core/ep/passive.h"
 #include "transports/tcp/tcp_cm.h"
 #include "transports/tcp/tcp_fabric.h"
 
 struct tcp_pep {
-    struct fid_pep fid;
+    struct passive base;
     struct tcp_fabric *fabric;
-    struct fi_info *info; /* what requests are described by */
-    struct eq *eq;
-    struct tcp_cm *cm; /* of eq; NULL until bound */
+    struct tcp_cm *cm; /* of base.eq; NULL until bound; set with the fabric's cms_mutex */
     struct tcp_cm_item item;
     struct list resting; /* in cm->resting while it does not accept */
     union addr src;

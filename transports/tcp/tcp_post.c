@@ -3,16 +3,16 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/iov.h"
+#include "core/base/iov.h"
+#include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_order.h"
-#include "transports/tcp/tcp_owed.h"
 
 /* Completion when the target says so, if asked; fi_inject never asks. */
-static uint16_t wire_flags(const struct post *post, uint8_t op)
+static uint16_t wire_flags(const struct op *post, uint8_t op)
 {
     uint16_t flags = post->flags & FI_REMOTE_CQ_DATA ? TCP_FLAG_CQ_DATA : 0;
 
-    if (post->silent || op == TCP_OP_READ_REQ)
+    if (op_is_inject(post) || op == TCP_OP_READ_REQ)
         return flags;
     if (post->flags & FI_COMMIT_COMPLETE && op == TCP_OP_WRITE)
         flags |= TCP_FLAG_COMMIT;
@@ -35,7 +35,7 @@ int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len)
 {
     if (ep->state != TCP_CONNECTED || ep->tx.error)
         return ep->state < TCP_ENABLED ? -FI_EOPBADSTATE : -FI_ENOTCONN;
-    if (unit_forked(ep->set->unit))
+    if (progress_forked(ep->poller->progress))
         return -FI_EOPBADSTATE;
     if (flags & FI_INJECT && len > ep->domain->fabric->settings.max_inject)
         return -FI_EMSGSIZE;
@@ -43,13 +43,13 @@ int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len)
 }
 
 /* A large tagged message asks first, when the peer is known to understand the question. */
-static bool wants_rndv(const struct tcp_ep *ep, const struct post *post, uint8_t op, size_t len)
+static bool wants_rndv(const struct tcp_ep *ep, const struct op *post, uint8_t op, size_t len)
 {
     return op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->network &&
            len > ep->domain->fabric->settings.rndv_size && !(post->flags & FI_INJECT);
 }
 
-static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire,
+static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp_wire *wire,
                             size_t len)
 {
     struct tcp_op *op = tcp_op_get(ep);
@@ -60,7 +60,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct t
     wire->cq_data = post->data;
     wire->payload = wire->op == TCP_OP_READ_REQ ? 0 : len;
     if (wants_rndv(ep, post, wire->op, len)) {
-        wire->op_data = tcp_owed_open(ep, op);
+        wire->op_data = tcp_acks_open(ep, op);
         if (!wire->op_data) {
             tcp_op_put(ep, op);
             goto again;
@@ -78,7 +78,8 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct post *post, struct t
     op->ack = wire->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT);
     op->fence = tcp_order_fence(&ep->tx, op, post->flags);
     ep->tx.reading += op->kind == TCP_KIND_READ;
-    op->wanted = !post->silent && report_wanted(ep->report.tx_selective, post->flags);
+    op->wanted =
+        !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
     tcp_op_build(ep, op, wire, post->iov, post->count);
     tcp_tx_post(ep, op, post->flags & FI_MORE);
     return 0;
@@ -89,7 +90,7 @@ again:
     return -FI_EAGAIN;
 }
 
-ssize_t tcp_post_locked(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
+ssize_t tcp_post_locked(struct tcp_ep *ep, const struct op *post, struct tcp_wire *wire)
 {
     size_t len;
 
@@ -99,12 +100,12 @@ ssize_t tcp_post_locked(struct tcp_ep *ep, const struct post *post, struct tcp_w
     return rc ? rc : queue_locked(ep, post, wire, len);
 }
 
-ssize_t tcp_post(struct tcp_ep *ep, const struct post *post, struct tcp_wire *wire)
+ssize_t tcp_post(struct tcp_ep *ep, const struct op *post, struct tcp_wire *wire)
 {
     if (ep->state == TCP_IDLE)
         return -FI_EOPBADSTATE;
-    unit_lock(ep->report.unit);
+    progress_lock(ep->base.binding.progress);
     ssize_t rc = tcp_post_locked(ep, post, wire);
-    unit_unlock(ep->report.unit);
+    progress_unlock(ep->base.binding.progress);
     return rc;
 }

@@ -8,7 +8,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_flight.h"
@@ -101,7 +101,7 @@ static int setup(struct tcp_ring *ring, const char **why)
         .cq_entries = CQ_ENTRIES,
     };
 
-    if (!unit_has_thread(ring->set->unit))
+    if (!progress_has_thread(ring->poller->progress))
         params.flags |= IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
     *why = "io_uring_setup";
     int rc = io_uring_queue_init_params(SQ_ENTRIES, &ring->io, &params);
@@ -117,14 +117,14 @@ static int setup(struct tcp_ring *ring, const char **why)
     return rc;
 }
 
-int ring_open(struct tcp_set *set, struct tcp_ring **result, const char **why)
+int ring_open(struct tcp_poller *poller, struct tcp_ring **result, const char **why)
 {
     struct tcp_ring *ring = calloc(1, sizeof(*ring));
 
     *why = "memory";
     if (!ring)
         return -ENOMEM;
-    ring->set = set;
+    ring->poller = poller;
     list_init(&ring->members);
     int rc = setup(ring, why);
     if (rc) {
@@ -141,7 +141,7 @@ void ring_close(struct tcp_ring *ring)
 {
     /* The buffers go last: the kernel may know them until then. In a child they are not mapped. */
     io_uring_queue_exit(&ring->io);
-    if (!unit_forked(ring->set->unit))
+    if (!progress_forked(ring->poller->progress))
         munmap(ring->buffers, buffers_size());
     pool_finish(&ring->flights);
     pool_finish(&ring->directs);
@@ -171,12 +171,12 @@ void ring_judge(struct tcp_ring *ring, const char *what, int rc)
     if (passes(rc) || ring->refused)
         return;
     ring->refused = rc;
-    LOG_WARN(ring->set->domain->base.fabric->part, FI_LOG_EP_DATA,
+    LOG_WARN(ring->poller->domain->base.fabric->part, FI_LOG_EP_DATA,
              "io=uring: %s is refused now, but was not when the ring was made; its connections "
              "end: %s",
              what, fi_strerror(-rc));
     list_for_each (pos, &ring->members)
-        tcp_set_work(ring->set, list_item(pos, struct tcp_ep, uring.member));
+        tcp_poller_work(ring->poller, list_item(pos, struct tcp_ep, uring.member));
 }
 
 /* ---- Calls ---- */

@@ -10,7 +10,7 @@
 
 #include <liburing.h>
 
-#include "core/pool.h"
+#include "core/base/pool.h"
 #include "transports/tcp/tcp_uring.h"
 
 struct tcp_flight;
@@ -23,7 +23,7 @@ enum {
 
 struct tcp_ring {
     struct io_uring io;
-    struct tcp_set *set;
+    struct tcp_poller *poller;
     struct io_uring_buf_ring *entries; /* buffers that the kernel may fill */
     uint8_t *buffers;
     uint16_t next[RING_BUFFERS]; /* of a connection's chain */
@@ -41,7 +41,7 @@ struct tcp_direct {
 };
 
 /* 0, or a negative error and a sentence. */
-int ring_open(struct tcp_set *set, struct tcp_ring **ring, const char **why);
+int ring_open(struct tcp_poller *poller, struct tcp_ring **ring, const char **why);
 void ring_close(struct tcp_ring *ring);
 
 /* Requests. They are submitted later, with ring_submit. False when there is no room even after a

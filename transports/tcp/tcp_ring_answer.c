@@ -80,7 +80,7 @@ static void note_sent(struct tcp_ring *ring, struct tcp_flight *flight,
     }
     if (!(cqe->flags & IORING_CQE_F_NOTIF))
         ep->uring.sending = false;
-    tcp_set_work(ring->set, ep);
+    tcp_poller_work(ring->poller, ep);
 }
 
 static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
@@ -106,7 +106,7 @@ static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
             ep->uring.cancelling = false;
         break;
     }
-    tcp_set_work(ring->set, ep);
+    tcp_poller_work(ring->poller, ep);
 }
 
 void ring_reap(struct tcp_ring *ring)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of a ring share. user_data of a request is a pointer (to a connection, or a
+ * Shared by the files of a ring. user_data of a request is a pointer (to a connection, or a
  * flight) with what it is in the low bits; 0 is of nobody. A pointer stays valid because
  * connections and flights are kept until their last answer.
  */

@@ -30,7 +30,7 @@ static struct io_uring_sqe *request_of(struct tcp_ring *ring, struct tcp_ep *ep)
     if (sqe)
         ep->uring.asked++;
     else
-        tcp_set_work(ring->set, ep);
+        tcp_poller_work(ring->poller, ep);
     return sqe;
 }
 

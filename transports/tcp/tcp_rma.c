@@ -2,12 +2,12 @@
 /* fi_read and fi_write. */
 #include <rdma/fi_errno.h>
 
-#include "core/post.h"
+#include "core/op/op.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_post.h"
 
 /* Local and remote segments must describe the same number of bytes. */
-static bool lengths_match(const struct post *post)
+static bool lengths_match(const struct op *post)
 {
     uint64_t local = 0, remote = 0;
 
@@ -18,12 +18,7 @@ static bool lengths_match(const struct post *post)
     return local == remote;
 }
 
-static uint64_t tx_flags(struct fid_ep *fid)
-{
-    return tcp_ep_of(fid)->tx_op_flags;
-}
-
-static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
+ssize_t tcp_post_rma(struct tcp_ep *ep, const struct op *post)
 {
     struct tcp_wire wire = {.op = post->kind & FI_READ ? TCP_OP_READ_REQ : TCP_OP_WRITE,
                             .iov_count = (uint8_t)post->rma_count};
@@ -32,9 +27,5 @@ static ssize_t post_rma(struct fid_ep *fid, const struct post *post)
         return -FI_EINVAL;
     for (size_t i = 0; i < post->rma_count; i++)
         wire.iov[i] = (struct tcp_wire_iov){post->rma[i].addr, post->rma[i].len, post->rma[i].key};
-    return tcp_post(tcp_ep_of(fid), post, &wire);
+    return tcp_post(ep, post, &wire);
 }
-
-#include "core/post_rma.inc"
-
-struct fi_ops_rma tcp_rma_ops = {.size = sizeof(struct fi_ops_rma), POST_RMA};

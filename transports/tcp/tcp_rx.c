@@ -14,12 +14,12 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
+#include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_message.h"
-#include "transports/tcp/tcp_owed.h"
 
 enum {
     BUDGET = 16,       /* reads of one endpoint before others get their turn */
@@ -55,7 +55,7 @@ static int refuse_access(struct tcp_ep *ep, const struct tcp_wire_iov *iov, uint
 static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t access,
                    struct tcp_target **result)
 {
-    struct tcp_target *target = pool_get(&ep->set->targets);
+    struct tcp_target *target = pool_get(&ep->poller->targets);
 
     if (!target)
         return -FI_ENOMEM;
@@ -66,7 +66,7 @@ static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t acce
         size_t count = TCP_MR_IOV_MAX;
         struct mr *mr;
 
-        int rc = ep->caps & access || !iov->len
+        int rc = ep->base.caps & access || !iov->len
                      ? mr_resolve(ep->domain->base.mrs, iov->key, iov->addr, (size_t)iov->len,
                                   access, target->iov + target->iov_count, &count, &mr)
                      : -FI_EACCES;
@@ -117,15 +117,15 @@ static int finish_write(struct tcp_ep *ep)
     tcp_target_release(ep, target);
     int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_answer_ack(ep) : 0;
     if (counted || data)
-        report_done(&ep->report, REPORT_REMOTE_WRITE, data, NULL,
-                    FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
-                    data ? rx->cq_data : 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&ep->base.binding, BIND_REMOTE_WRITE, data, NULL,
+                 FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, (size_t)rx->done, NULL,
+                 data ? rx->cq_data : 0, 0, FI_ADDR_NOTAVAIL);
     return rc;
 }
 
 static int begin_response(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_owed_response(ep);
+    struct tcp_op *op = tcp_acks_response(ep);
 
     if (!op || op->kind != TCP_KIND_READ)
         return protocol_error(ep, "read response without a read");
@@ -142,12 +142,12 @@ static int begin_plain(struct tcp_ep *ep, const struct tcp_wire *wire)
     if (wire->op_data != TCP_WIRE_ACK)
         return (int)tcp_message_begin(ep, wire, NULL, 0);
     ep->rx.active = false;
-    return tcp_owed_ack(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
+    return tcp_acks_ack(ep) ? protocol_error(ep, "acknowledgement of nothing") : 0;
 }
 
 static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    if (!(ep->caps & FI_TAGGED) && !(ep->tags_plain && wire->op == TCP_OP_TAG))
+    if (!(ep->base.caps & FI_TAGGED) && !(ep->tags_plain && wire->op == TCP_OP_TAG))
         return protocol_error(ep, "tagged message for an endpoint without FI_TAGGED");
     return wire->op == TCP_OP_TAG ? (int)tcp_message_begin(ep, wire, NULL, 0)
                                   : tcp_message_offer(ep, wire);
@@ -156,7 +156,7 @@ static int begin_tagged(struct tcp_ep *ep, const struct tcp_wire *wire)
 static int begin_clear(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
     ep->rx.active = false;
-    return tcp_owed_clear(ep, wire->op_data)
+    return tcp_acks_clear(ep, wire->op_data)
                ? protocol_error(ep, "clear-to-send for no request of ours")
                : 0;
 }
@@ -203,7 +203,7 @@ static int finish_record(struct tcp_ep *ep)
     case TCP_OP_TAG:
     case TCP_OP_DATA: return tcp_message_finish(ep);
     case TCP_OP_WRITE: return finish_write(ep);
-    case TCP_OP_READ_RSP: tcp_owed_done(ep); return 0;
+    case TCP_OP_READ_RSP: tcp_acks_done(ep); return 0;
     case TCP_OP_ATOMIC: return tcp_atomic_finish(ep);
     case TCP_OP_ATOMIC_RSP: tcp_atomic_finish_answer(ep); return 0;
     default: return 0;
@@ -250,13 +250,13 @@ static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     return rc ? rc : (ssize_t)used;
 }
 
-/* What begins here: mostly a small message, all of it. Returns the bytes used. */
+/* Takes a record that begins here: mostly a small message, all of it. Returns the bytes used. */
 static inline ssize_t take_record(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 {
     struct tcp_wire wire;
     size_t head = ep->rx.head_len || ep->network ? 0 : tcp_wire_decode_plain(bytes, len, &wire);
 
-    if (!head || (wire.op == TCP_OP_TAG && !(ep->caps & FI_TAGGED)))
+    if (!head || (wire.op == TCP_OP_TAG && !(ep->base.caps & FI_TAGGED)))
         return take_header(ep, bytes, len);
     note_record(&ep->rx, &wire);
     ssize_t used = tcp_message_begin(ep, &wire, bytes + head, len - head);
@@ -297,7 +297,7 @@ static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
     return 0;
 }
 
-/* What was left of a stash becomes it again, where it is: one message at a time may be taken. */
+/* The rest of a stash becomes it again, where it is: one message at a time may be taken. */
 static int keep_rest(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     if (!rx->taking)
@@ -342,14 +342,14 @@ static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, siz
 
     *asked = *direct;
     if (*direct == ep->rx.left || *direct == ep->rx.dest.room) {
-        iov[count].iov_base = ep->set->buffer;
+        iov[count].iov_base = ep->poller->buffer;
         iov[count++].iov_len = spare;
         *asked += spare;
     }
     message.msg_iovlen = count;
     ssize_t got = recvmsg(ep->fd, &message, MSG_DONTWAIT);
-    if (tap_on(ep->tx.flow) && got > 0)
-        tap_received(ep->tx.flow, iov, count, (size_t)got);
+    if (pcap_on(ep->tx.flow) && got > 0)
+        pcap_received(ep->tx.flow, iov, count, (size_t)got);
     return got;
 }
 
@@ -377,9 +377,9 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
         if (rx->active)
             spare += rx->left;
         *asked = spare < TCP_BUFFER ? (size_t)spare : TCP_BUFFER;
-        got = recv(ep->fd, ep->set->buffer, *asked, MSG_DONTWAIT);
-        if (tap_on(ep->tx.flow) && got > 0)
-            tap_received_buffer(ep->tx.flow, ep->set->buffer, (size_t)got);
+        got = recv(ep->fd, ep->poller->buffer, *asked, MSG_DONTWAIT);
+        if (pcap_on(ep->tx.flow) && got > 0)
+            pcap_received_buffer(ep->tx.flow, ep->poller->buffer, (size_t)got);
     }
     if (got <= 0)
         return got < 0 ? -errno : 0;
@@ -387,7 +387,7 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
         direct = (size_t)got;
     int rc = direct ? tcp_rx_placed(ep, direct) : 0;
     if (!rc)
-        rc = tcp_rx_consume(ep, ep->set->buffer, (size_t)got - direct);
+        rc = tcp_rx_consume(ep, ep->poller->buffer, (size_t)got - direct);
     return rc ? rc : got;
 }
 
@@ -396,7 +396,7 @@ int tcp_rx_end(const struct tcp_rx *rx)
     return rx->active || rx->head_len ? -FI_ECONNRESET : -FI_ENOTCONN;
 }
 
-/* What a receipt means: one of these, or negative: the connection broke. */
+/* The outcome of a receipt: one of these, or negative: the connection broke. */
 enum {
     GO_ON,
     NO_MORE_NOW,
@@ -461,7 +461,7 @@ static bool go_on(struct tcp_ep *ep, int rc, bool came)
     for (int budget = BUDGET; !rc && budget && !rx->paused && !rx->stash; budget--)
         rc = receive_once(ep, &came);
     if (rc == STREAM_END) {
-        tcp_set_end(ep->set, ep);
+        tcp_poller_end(ep->poller, ep);
         return came;
     }
     if (rc < 0) {
@@ -471,7 +471,7 @@ static bool go_on(struct tcp_ep *ep, int rc, bool came)
     if (rx->paused && ep->tx.error)
         tcp_tx_finish(ep, ep->tx.error);
     else if (rc == 0 && !rx->paused && !rx->stash)
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
     if (ep->tx.urgent.first || ep->tx.normal.first)
         tcp_tx_flush(ep);
     return came;
@@ -491,9 +491,9 @@ bool tcp_rx_received(struct tcp_ep *ep, ssize_t got)
 
     tcp_tx_reclaim(ep);
     if (got > 0) {
-        if (tap_on(ep->tx.flow))
-            tap_received_buffer(ep->tx.flow, ep->set->buffer, (size_t)got);
-        int rc = tcp_rx_consume(ep, ep->set->buffer, (size_t)got);
+        if (pcap_on(ep->tx.flow))
+            pcap_received_buffer(ep->tx.flow, ep->poller->buffer, (size_t)got);
+        int rc = tcp_rx_consume(ep, ep->poller->buffer, (size_t)got);
         if (rc)
             got = rc;
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The receiving side of a connection: cuts the stream into records, finds where each payload goes
- * before it is read, and reports. All with the unit locked.
+ * before it is read, and reports. All with the progress domain locked.
  */
 #ifndef WEFT_TCP_RX_H
 #define WEFT_TCP_RX_H
 
 #include <rdma/providers/fi_peer.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 #include "transports/tcp/tcp_dest.h"
 #include "transports/tcp/tcp_tx.h"
 #include "transports/tcp/tcp_wire.h"
@@ -80,7 +80,7 @@ int tcp_rx_placed(struct tcp_ep *ep, size_t got);
 int tcp_rx_keep(struct tcp_ep *ep, const uint8_t *bytes, size_t len);
 /* Goes on with the stash, if nothing keeps it. 0 or a negative error. */
 int tcp_rx_unstash(struct tcp_ep *ep);
-/* What the end of the stream means: a negative error. */
+/* The error, negative, that the end of the stream means. */
 int tcp_rx_end(const struct tcp_rx *rx);
 
 /* Reads records from bytes (of a stream or a fuzzer). 0, or a negative error after which the
@@ -88,7 +88,7 @@ int tcp_rx_end(const struct tcp_rx *rx);
 int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len);
 
 /* Ends what is half received: error entries for what was matched (err positive), or silently (0).
- * What has arrived whole stays with the owner of the receive context. */
+ * A message that has arrived whole stays with the owner of the receive context. */
 void tcp_rx_fail(struct tcp_ep *ep, int err);
 /* The endpoint is closed: messages still with their owner lose it. */
 void tcp_rx_finish(struct tcp_ep *ep);

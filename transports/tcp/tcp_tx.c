@@ -12,17 +12,20 @@
 
 #include <rdma/fi_errno.h>
 
+#include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_fault.h"
 #include "transports/tcp/tcp_gather.h"
-#include "transports/tcp/tcp_owed.h"
 #include "transports/tcp/tcp_uring.h"
 
 enum {
     COMPANY = 4,      /* reads under way that one more may wait with */
     READS_BATCH = 32, /* reads that are worth a system call of their own */
+    /* Bytes after which a system call takes no further record: what has left is reported before the
+     * rest is copied. */
+    ENOUGH = 128 * 1024,
 };
 
 void tcp_tx_init(struct tcp_tx *tx, unsigned limit)
@@ -42,8 +45,8 @@ static void response_sent(struct tcp_ep *ep, struct tcp_op *op)
     bool counted = !op->target || mr_counted(op->target->mr, op->target->mr_count);
     tcp_op_put(ep, op);
     if (counted)
-        report_done(&ep->report, REPORT_REMOTE_READ, false, NULL, 0, 0, NULL, 0, 0,
-                    FI_ADDR_NOTAVAIL);
+        complete(&ep->base.binding, BIND_REMOTE_READ, false, NULL, 0, 0, NULL, 0, 0,
+                 FI_ADDR_NOTAVAIL);
 }
 
 /* A whole record is with the kernel. */
@@ -57,20 +60,20 @@ static void op_left(struct tcp_ep *ep, struct tcp_op *op)
         op->waiting = true;
         ep->tx.rndv_waiting++;
         if (op->answered)
-            tcp_owed_clear(ep, op->rndv);
+            tcp_acks_clear(ep, op->rndv);
         break;
     case TCP_KIND_ATOMIC:
         tcp_atomic_put(ep, op->atomic);
         op->atomic = NULL;
         /* fallthrough */
     case TCP_KIND_READ:
-        if (!tcp_owed_answered(ep, op))
+        if (!tcp_acks_answered(ep, op))
             tcp_queue_push(&ep->tx.reads, op);
         break;
     case TCP_KIND_SEND:
     case TCP_KIND_WRITE:
         if (op->answered)
-            tcp_owed_answered(ep, op);
+            tcp_acks_answered(ep, op);
         else if (op->ack)
             tcp_queue_push(&ep->tx.acks, op);
         else
@@ -85,11 +88,11 @@ static void set_blocked(struct tcp_ep *ep, bool promised)
 {
     ep->tx.blocked = true;
     ep->tx.promised = promised;
-    ep->set->blocked++;
-    tcp_set_heat(ep->set, ep);
-    tcp_set_arm(ep->set, ep);
+    ep->poller->blocked++;
+    tcp_poller_heat(ep->poller, ep);
+    tcp_poller_arm(ep->poller, ep);
     if (!promised)
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
 }
 
 void tcp_tx_left(struct tcp_ep *ep, struct tcp_queue *done)
@@ -111,10 +114,10 @@ ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
 {
     struct tcp_gather gather;
 
-    tcp_gather_all(tx, &gather);
+    tcp_gather_all(tx, &gather, SIZE_MAX);
     ssize_t sent = gather.op_count ? tcp_gather_send(&gather, fd) : 0;
-    if (tap_on(tx->flow) && sent > 0)
-        tap_sent(tx->flow, gather.iov, gather.iov_count, (size_t)sent);
+    if (pcap_on(tx->flow) && sent > 0)
+        pcap_sent(tx->flow, gather.iov, gather.iov_count, (size_t)sent);
     return sent;
 }
 
@@ -124,20 +127,20 @@ void tcp_tx_reclaim(struct tcp_ep *ep)
     bool flushing = ep->tx.flushing;
     size_t ahead;
 
-    if (__builtin_expect(!ep->stage.open, 1))
+    if (__builtin_expect(!ep->coalesce.open, 1))
         return;
-    tcp_stage_close(&ep->stage);
-    ahead = ep->stage.ahead;
+    tcp_coalesce_close(&ep->coalesce);
+    ahead = ep->coalesce.ahead;
     if (!ahead)
         return;
-    ep->stage.ahead = 0;
-    tcp_gather_all(&ep->tx, &gather);
-    /* What reports make the upper post must not overtake what has left and is not listed yet. */
+    ep->coalesce.ahead = 0;
+    tcp_gather_all(&ep->tx, &gather, SIZE_MAX);
+    /* Posts of the upper from inside reports must not overtake records that left unlisted. */
     ep->tx.flushing = true;
     left(ep, &gather, ahead);
     ep->tx.flushing = flushing;
     if (ep->tx.normal.first)
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
 }
 
 /* Which of them is in bad memory shows when one goes alone. */
@@ -149,8 +152,8 @@ static ssize_t send_gathered(const struct tcp_ep *ep, struct tcp_gather *gather)
         tcp_gather_cut(&ep->tx, gather, 1);
         sent = tcp_gather_send(gather, ep->fd);
     }
-    if (tap_on(ep->tx.flow) && sent > 0)
-        tap_sent(ep->tx.flow, gather->iov, gather->iov_count, (size_t)sent);
+    if (pcap_on(ep->tx.flow) && sent > 0)
+        pcap_sent(ep->tx.flow, gather->iov, gather->iov_count, (size_t)sent);
     return sent;
 }
 
@@ -171,7 +174,7 @@ static bool flush_once(struct tcp_ep *ep)
     struct tcp_tx *tx = &ep->tx;
     struct tcp_gather gather;
 
-    tcp_gather_all(tx, &gather);
+    tcp_gather_all(tx, &gather, ENOUGH);
     if (!gather.op_count)
         return false;
     ssize_t sent = send_gathered(ep, &gather);
@@ -191,27 +194,27 @@ void tcp_tx_flush(struct tcp_ep *ep)
     if (tx->flushing || tx->blocked || tx->error || ep->fd < 0)
         return;
     if (tx->normal.count >= TCP_GATHER_OPS / 4)
-        tcp_stage_gathered(&ep->stage);
+        tcp_coalesce_gathered(&ep->coalesce);
     tx->flushing = true;
-    atomic_fetch_add_explicit(&ep->stage.turn, 1, memory_order_relaxed);
-    if (ep->set->ring)
+    atomic_fetch_add_explicit(&ep->coalesce.turn, 1, memory_order_relaxed);
+    if (ep->poller->ring)
         tcp_uring_send(ep);
     else
         while ((tx->current || tx->urgent.first || tx->normal.first) && flush_once(ep))
             ;
     tx->flushing = false;
     if (ep->rx.stash && !tcp_answer_choked(ep))
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
 }
 
-/* What a report makes the upper post leaves when progress returns. */
+/* Posts of the upper from inside a report leave when progress returns. */
 static bool may_wait(struct tcp_ep *ep, const struct tcp_op *op, bool more)
 {
-    if (more || ep->set->driving)
+    if (more || ep->poller->driving)
         return true;
     return !op->fence &&
-           tcp_stage_wants(&ep->stage, tcp_op_size(op),
-                           op->kind == TCP_KIND_READ && ep->tx.reads.count >= COMPANY);
+           tcp_coalesce_wants(&ep->coalesce, tcp_op_size(op),
+                              op->kind == TCP_KIND_READ && ep->tx.reads.count >= COMPANY);
 }
 
 /* While reads gather here the peer has hardly one to answer. Were a whole window sent in one call,
@@ -244,14 +247,14 @@ static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
     ssize_t sent = send(ep->fd, op->bytes, op->head, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent <= 0)
         return false;
-    if (tap_on(tx->flow))
-        tap_sent(tx->flow, &(struct iovec){op->bytes, op->head}, 1, (size_t)sent);
+    if (pcap_on(tx->flow))
+        pcap_sent(tx->flow, &(struct iovec){op->bytes, op->head}, 1, (size_t)sent);
     tx->id++;
     if (sent < op->head) {
         tcp_tx_began(ep, op, (size_t)sent);
         return true;
     }
-    /* What the report makes the upper post goes out behind it. */
+    /* Posts of the upper from inside the report go out behind it. */
     tx->flushing = true;
     op_left(ep, op);
     tx->flushing = false;
@@ -266,17 +269,17 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
 
     tcp_tx_reclaim(ep);
     bool wait = may_wait(ep, op, more);
-    if (!wait && !ep->set->ring && send_alone(ep, op))
+    if (!wait && !ep->poller->ring && send_alone(ep, op))
         return;
     tcp_queue_push(queue, op);
     if (!wait || queue->count >= TCP_GATHER_OPS || keeps_peer_waiting(&ep->tx, op)) {
         tcp_tx_flush(ep);
     } else {
-        tcp_set_work(ep->set, ep);
+        tcp_poller_work(ep->poller, ep);
         /* The thread must not send beside a request to the ring. */
-        if (!ep->set->driving && !ep->tx.flushing && ep->stage.joined &&
+        if (!ep->poller->driving && !ep->tx.flushing && ep->coalesce.joined &&
             list_empty(&ep->uring.flights))
-            tcp_stage_open(&ep->stage);
+            tcp_coalesce_open(&ep->coalesce);
     }
 }
 
@@ -286,7 +289,7 @@ void tcp_tx_finish(struct tcp_ep *ep, int err)
     struct tcp_queue all;
 
     tcp_queue_init(&all);
-    tcp_owed_give_up(tx, &all);
+    tcp_acks_give_up(tx, &all);
     if (tx->current)
         tcp_queue_push(&all, tx->current);
     tx->current = NULL;
@@ -294,7 +297,7 @@ void tcp_tx_finish(struct tcp_ep *ep, int err)
     tcp_queue_move(&tx->normal, &all);
     if (tx->blocked) {
         tx->blocked = false;
-        ep->set->blocked--;
+        ep->poller->blocked--;
     }
     while (all.first)
         tcp_op_end(ep, tcp_queue_pop(&all), err);

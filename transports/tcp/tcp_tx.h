@@ -2,7 +2,7 @@
 /*
  * The sending side of a connection: records in the order of their posts, an urgent queue for
  * answers (acks, read responses, clear-to-send) that goes between records and never splits one, and
- * the lists of those that wait for the peer. All with the unit locked.
+ * the lists of those that wait for the peer. All with the progress domain locked.
  */
 #ifndef WEFT_TCP_TX_H
 #define WEFT_TCP_TX_H
@@ -15,7 +15,7 @@
 #include "transports/tcp/tcp_queue.h"
 
 struct tcp_ep;
-struct tap_flow;
+struct pcap_flow;
 
 struct tcp_tx {
     struct tcp_op *current; /* has left in part */
@@ -28,12 +28,13 @@ struct tcp_tx {
     unsigned rndv_waiting;  /* those whose request has left */
     unsigned posted, limit; /* operations of the application */
     unsigned reading;       /* of them, reads of memory */
+    unsigned from_regions;  /* answers to reads that will leave from their region, uncopied */
     unsigned behind_reads;  /* kinds of records that stay behind those: tcp_order.h */
     uint8_t id;             /* of the next record */
     bool blocked;           /* the socket is full, or seemed so */
     bool promised;          /* it was, and an event tells of room */
     bool flushing;
-    struct tap_flow *flow; /* what is sent and received is shown to; NULL: off */
+    struct pcap_flow *flow; /* what is sent and received is shown to; NULL: off */
     int error; /* positive: nothing can be sent any more; what had arrived is being read */
 };
 
@@ -44,8 +45,8 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more);
 void tcp_tx_flush(struct tcp_ep *ep);
 /* `sent` bytes, not all, of a record that is in no queue have left. */
 void tcp_tx_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent);
-/* After a stage was open (tcp_stage.h): the queues are the unit's again, and what has left is
- * reported. Before anything is done to them. */
+/* After a stage was open (tcp_coalesce.h): the queues are the progress domain's again, and what has
+ * left is reported. Before anything is done to them. */
 void tcp_tx_reclaim(struct tcp_ep *ep);
 /* For the thread of open stages: one system call that takes nothing out of the queues. Bytes that
  * have left, or negative. */

@@ -7,7 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/wait.h"
+#include "core/queue/wait.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_flight.h"
@@ -27,20 +27,20 @@ void tcp_uring_init(struct tcp_uring *uring)
     list_init(&uring->flights);
 }
 
-int tcp_uring_open(struct tcp_set *set, const char **why)
+int tcp_uring_open(struct tcp_poller *poller, const char **why)
 {
-    return ring_open(set, &set->ring, why);
+    return ring_open(poller, &poller->ring, why);
 }
 
-void tcp_uring_close(struct tcp_set *set)
+void tcp_uring_close(struct tcp_poller *poller)
 {
-    ring_close(set->ring);
-    set->ring = NULL;
+    ring_close(poller->ring);
+    poller->ring = NULL;
 }
 
-int tcp_uring_fd(const struct tcp_set *set)
+int tcp_uring_fd(const struct tcp_poller *poller)
 {
-    return set->ring->io.ring_fd;
+    return poller->ring->io.ring_fd;
 }
 
 /* ---- Sending ---- */
@@ -65,7 +65,7 @@ static bool pending(const struct tcp_ep *ep)
 
     if (ep->fd < 0)
         return false;
-    if (uring->chained || uring->placed || uring->hung_up || ep->set->ring->refused ||
+    if (uring->chained || uring->placed || uring->hung_up || ep->poller->ring->refused ||
         (readable && (rx->stash || uring->receiving == TCP_URING_NONE)) ||
         (!readable && broken_untold(ep)))
         return true;
@@ -74,24 +74,24 @@ static bool pending(const struct tcp_ep *ep)
 }
 
 /* Answers were taken from the ring that somebody who sleeps on its fd may wait for. */
-static void tell_sleepers(struct tcp_set *set)
+static void tell_sleepers(struct tcp_poller *poller)
 {
-    if (!set->driving && !list_empty(&set->work) && unit_watched(set->unit))
-        ring_poke(set->ring);
+    if (!poller->driving && !list_empty(&poller->work) && progress_watched(poller->progress))
+        ring_poke(poller->ring);
 }
 
 void tcp_uring_send(struct tcp_ep *ep)
 {
-    struct tcp_set *set = ep->set;
+    struct tcp_poller *poller = ep->poller;
 
-    if (unit_forked(set->unit))
+    if (progress_forked(poller->progress))
         return;
     tcp_flight_send(ep);
-    if (set->driving)
+    if (poller->driving)
         return;
     if (!pending(ep))
         list_detach(&ep->work);
-    tell_sleepers(set);
+    tell_sleepers(poller);
 }
 
 void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms)
@@ -99,21 +99,21 @@ void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms)
     long long start = clock_ms();
 
     tcp_tx_flush(ep);
-    while (!list_empty(&ep->uring.flights) && !ep->tx.error && !ep->set->ring->refused &&
+    while (!list_empty(&ep->uring.flights) && !ep->tx.error && !ep->poller->ring->refused &&
            wait_left(wait_ms, start) > 0) {
-        ring_wait(ep->set->ring, SLICE_MS);
+        ring_wait(ep->poller->ring, SLICE_MS);
         tcp_tx_flush(ep);
     }
 }
 
 /* ---- Progress ---- */
 
-static void work_off(struct tcp_set *set)
+static void work_off(struct tcp_poller *poller)
 {
     struct list todo;
 
     list_init(&todo);
-    list_join(&set->work, &todo);
+    list_join(&poller->work, &todo);
     while (!list_empty(&todo)) {
         struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
 
@@ -122,39 +122,40 @@ static void work_off(struct tcp_set *set)
     }
 }
 
-void tcp_uring_progress(struct tcp_set *set)
+void tcp_uring_progress(struct tcp_poller *poller)
 {
-    if (set->driving || unit_forked(set->unit))
+    if (poller->driving || progress_forked(poller->progress))
         return;
-    set->epoch++;
-    set->driving = true;
+    poller->epoch++;
+    poller->driving = true;
     for (int round = 0; round < ROUNDS; round++) {
-        ring_collect(set->ring);
-        ring_reap(set->ring);
-        if (list_empty(&set->work))
+        ring_collect(poller->ring);
+        ring_reap(poller->ring);
+        if (list_empty(&poller->work))
             break;
-        work_off(set);
-        /* What reports made others post. */
-        work_off(set);
-        ring_submit(set->ring);
+        work_off(poller);
+        /* Posts of uppers from inside reports. */
+        work_off(poller);
+        ring_submit(poller->ring);
     }
-    if (tcp_set_fail_ended(set)) {
-        work_off(set);
-        ring_submit(set->ring);
+    if (tcp_poller_fail_ended(poller)) {
+        work_off(poller);
+        ring_submit(poller->ring);
     }
-    set->driving = false;
-    tell_sleepers(set);
+    poller->driving = false;
+    tell_sleepers(poller);
 }
 
-int tcp_uring_trywait(struct tcp_set *set)
+int tcp_uring_trywait(struct tcp_poller *poller)
 {
-    struct io_uring *io = &set->ring->io;
+    struct io_uring *io = &poller->ring->io;
 
-    ring_submit(set->ring);
-    ring_collect(set->ring);
-    if (!list_empty(&set->work))
+    ring_submit(poller->ring);
+    ring_collect(poller->ring);
+    if (!list_empty(&poller->work))
         return -FI_EAGAIN;
-    return !set->ring->refused && (io_uring_sq_ready(io) || io_uring_cq_ready(io)) ? -FI_EAGAIN : 0;
+    return !poller->ring->refused && (io_uring_sq_ready(io) || io_uring_cq_ready(io)) ? -FI_EAGAIN
+                                                                                      : 0;
 }
 
 /* ---- Connections ---- */
@@ -163,22 +164,22 @@ int tcp_uring_add(struct tcp_ep *ep)
 {
     int flags = fcntl(ep->fd, F_GETFL);
 
-    if (ep->set->ring->refused)
-        return ep->set->ring->refused;
+    if (ep->poller->ring->refused)
+        return ep->poller->ring->refused;
     /* The kernel does not wait with a request for a socket that says that it must not. */
     if (flags < 0 || fcntl(ep->fd, F_SETFL, flags & ~O_NONBLOCK))
         return -errno;
     tcp_uring_init(&ep->uring);
-    list_attach(&ep->uring.member, &ep->set->ring->members);
+    list_attach(&ep->uring.member, &ep->poller->ring->members);
     tcp_intake_ask(ep);
-    ring_submit(ep->set->ring);
-    tell_sleepers(ep->set);
+    ring_submit(ep->poller->ring);
+    tell_sleepers(ep->poller);
     return 0;
 }
 
 static void stop_requests(struct tcp_ep *ep)
 {
-    struct tcp_ring *ring = ep->set->ring;
+    struct tcp_ring *ring = ep->poller->ring;
 
     ring_submit(ring);
     ring_reap(ring);
@@ -188,17 +189,17 @@ static void stop_requests(struct tcp_ep *ep)
         if (ep->uring.asked || ep->uring.sending)
             ring_wait(ring, SLICE_MS);
     }
-    /* What the kernel cannot be asked to cancel must find nothing to put into memory of ours. */
+    /* Requests that the kernel cannot cancel must find no memory of ours to write to. */
     if (ep->uring.asked || ep->uring.sending)
         ring_reset(ep);
 }
 
 void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
 {
-    struct tcp_set *set = ep->set;
+    struct tcp_poller *poller = ep->poller;
     bool flushing = ep->tx.flushing;
 
-    if (ep->fd < 0 || unit_forked(set->unit))
+    if (ep->fd < 0 || progress_forked(poller->progress))
         return;
     tcp_tx_reclaim(ep);
     ep->tx.flushing = true; /* reports must not send */
@@ -208,19 +209,19 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
     tcp_flight_settle(ep);
     tcp_flight_abandon(ep);
     while (ep->uring.chained)
-        ring_return_first(set->ring, ep);
+        ring_return_first(poller->ring, ep);
     ep->tx.flushing = flushing;
     list_detach(&ep->work);
     list_detach(&ep->uring.member);
-    tell_sleepers(set);
+    tell_sleepers(poller);
 }
 
 void tcp_uring_read_end(struct tcp_ep *ep)
 {
-    tcp_uring_progress(ep->set);
+    tcp_uring_progress(ep->poller);
     if (!tcp_ep_ending(ep))
         return;
     /* The answer waits for the thread that asked, or the kernel: who asks again does not spin. */
-    ring_wait(ep->set->ring, LOOK_MS);
-    tcp_uring_progress(ep->set);
+    ring_wait(ep->poller->ring, LOOK_MS);
+    tcp_uring_progress(ep->poller);
 }

@@ -2,7 +2,7 @@
 /*
  * tcp(io=uring): a set whose connections receive and send through one io_uring. Requests stay with
  * the kernel between calls, so that a connection can only be closed, and its operations be ended,
- * when the kernel has let go of it: tcp_uring_quiesce. All with the unit locked.
+ * when the kernel has let go of it: tcp_uring_quiesce. All with the progress domain locked.
  */
 #ifndef WEFT_TCP_URING_H
 #define WEFT_TCP_URING_H
@@ -12,11 +12,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/list.h"
+#include "core/base/list.h"
 
 struct tcp_ep;
 struct tcp_op;
-struct tcp_set;
+struct tcp_poller;
 struct tcp_direct;
 
 enum tcp_uring_receive {
@@ -26,7 +26,7 @@ enum tcp_uring_receive {
     TCP_URING_DIRECT, /* a payload, into place */
 };
 
-/* What a connection has with the ring of its set. */
+/* A connection's part of the ring of its poller. */
 struct tcp_uring {
     struct list member;   /* of the ring */
     struct list flights;  /* what has been given to the kernel to send, in order */
@@ -51,10 +51,10 @@ void tcp_uring_init(struct tcp_uring *uring);
 
 /* Gives the set a ring. 0, or a negative error with what was refused in *why; the set is as
  * before then. */
-int tcp_uring_open(struct tcp_set *set, const char **why);
-void tcp_uring_close(struct tcp_set *set);
+int tcp_uring_open(struct tcp_poller *poller, const char **why);
+void tcp_uring_close(struct tcp_poller *poller);
 /* Readable when progress has work. */
-int tcp_uring_fd(const struct tcp_set *set);
+int tcp_uring_fd(const struct tcp_poller *poller);
 
 /* A connected socket joins. */
 int tcp_uring_add(struct tcp_ep *ep);
@@ -62,8 +62,8 @@ int tcp_uring_add(struct tcp_ep *ep);
  * the peer has not acknowledged is waited for, wait_ms at most; then the connection is reset. */
 void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms);
 
-void tcp_uring_progress(struct tcp_set *set);
-int tcp_uring_trywait(struct tcp_set *set);
+void tcp_uring_progress(struct tcp_poller *poller);
+int tcp_uring_trywait(struct tcp_poller *poller);
 
 /* The first record that has been given to the kernel to send, and of which it is not known that it
  * has left, for which `is` holds; NULL: none. */

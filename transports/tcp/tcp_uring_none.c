@@ -13,13 +13,13 @@ void tcp_uring_init(struct tcp_uring *uring)
     list_init(&uring->flights);
 }
 
-int tcp_uring_open(struct tcp_set *set, const char **why)
+int tcp_uring_open(struct tcp_poller *poller, const char **why)
 {
     *why = "this library was built without liburing";
     return -FI_ENOSYS;
 }
 
-void tcp_uring_close(struct tcp_set *set)
+void tcp_uring_close(struct tcp_poller *poller)
 {
     assert(0);
 }
@@ -31,7 +31,7 @@ struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
     return NULL;
 }
 
-int tcp_uring_fd(const struct tcp_set *set)
+int tcp_uring_fd(const struct tcp_poller *poller)
 {
     assert(0);
     return -1;
@@ -48,12 +48,12 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
     assert(0);
 }
 
-void tcp_uring_progress(struct tcp_set *set)
+void tcp_uring_progress(struct tcp_poller *poller)
 {
     assert(0);
 }
 
-int tcp_uring_trywait(struct tcp_set *set)
+int tcp_uring_trywait(struct tcp_poller *poller)
 {
     assert(0);
     return 0;

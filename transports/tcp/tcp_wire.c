@@ -109,7 +109,7 @@ size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes
     return header;
 }
 
-/* What the base header says, before the rest has arrived. */
+/* Reads the base header, before the rest has arrived. */
 static const char *check_base(const struct tcp_wire *wire, size_t header, uint64_t size)
 {
     if (wire->op >= TCP_OP_COUNT || (wire->op > TCP_OP_DATA && wire->op < TCP_OP_ATOMIC))
@@ -174,7 +174,7 @@ static const char *check_atomic(const struct tcp_wire *wire)
     return NULL;
 }
 
-/* What the whole header says. */
+/* Reads the whole header. */
 static const char *check_rest(const struct tcp_wire *wire)
 {
     switch (wire->op) {

@@ -28,7 +28,7 @@ struct fi_provider {
     void (*cleanup)(void);
 };
 
-/* What a provider loaded from a file named *-fi.so exports; FI_EXT_INI is followed by its body. */
+/* A provider in a file named *-fi.so exports this; FI_EXT_INI is followed by its body. */
 FI_PROV_EXPORT struct fi_provider *fi_prov_ini(void);
 
 #define FI_EXT_INI FI_PROV_EXPORT struct fi_provider *fi_prov_ini(void)

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -170,10 +171,24 @@ static int write_to_itself(struct fid_domain *domain, struct fid_ep *ep, struct 
     return told == 1 && !strcmp(memory, "written") ? 0 : 23;
 }
 
-/* Sends itself one tagged message over a reliable-datagram endpoint of info. */
-static int talk_to_itself(struct fi_info *info)
+/* Reads one completion; with a wait object it sleeps until there is one. */
+static bool completes(struct fid_fabric *fabric, struct fid_cq *cq, enum fi_wait_obj wait_obj)
 {
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_cq_tagged_entry done;
+    struct fid *fid = &cq->fid;
+
+    if (wait_obj == FI_WAIT_NONE)
+        return fi_cq_read(cq, &done, 1) == 1;
+    /* There is nothing to sleep on that would wake: the application has to read. */
+    if (fi_trywait(fabric, &fid, 1) != -FI_EAGAIN)
+        _exit(99);
+    return fi_cq_sread(cq, &done, 1, NULL, -1) == 1;
+}
+
+/* Sends itself one tagged message over a reliable-datagram endpoint of info. */
+static int talk_to_itself(struct fi_info *info, enum fi_wait_obj wait_obj)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait_obj};
     struct fi_av_attr av_attr = {.type = info->domain_attr->av_type};
     struct fi_cq_tagged_entry done;
     struct fid_fabric *fabric;
@@ -196,7 +211,7 @@ static int talk_to_itself(struct fi_info *info)
     while (fi_tsend(ep, out, sizeof(out), NULL, self, 7, NULL) == -FI_EAGAIN)
         completed += fi_cq_read(cq, &done, 1) == 1;
     while (completed < 2)
-        completed += fi_cq_read(cq, &done, 1) == 1;
+        completed += completes(fabric, cq, wait_obj);
     rc = write_to_itself(domain, ep, cq, self);
     if (rc)
         return rc;
@@ -218,7 +233,7 @@ static int carries_a_stack(const void *arg)
     info = info_of("rxm;peer", FI_EP_RDM);
     if (!info || strcmp(info->fabric_attr->prov_name, "peer;ofi_rxm"))
         return 2;
-    rc = talk_to_itself(info);
+    rc = talk_to_itself(info, FI_WAIT_NONE);
     fi_freeinfo(info);
     if (rc)
         return rc;
@@ -226,7 +241,7 @@ static int carries_a_stack(const void *arg)
     info = info_of("rxm;toy", FI_EP_RDM);
     if (!info)
         return 3;
-    rc = talk_to_itself(info);
+    rc = talk_to_itself(info, FI_WAIT_NONE);
     fi_freeinfo(info);
     return rc ? 100 + rc : 0;
 }
@@ -239,12 +254,75 @@ static void external_provider_carries_a_layer(void **state)
     assert_int_equal(in_child(carries_a_stack, NULL, path), 0);
 }
 
+/* Its queues have no wait object to give: rxm drives it all the same. */
+static int is_driven_without_fd(const void *arg)
+{
+    static const enum fi_wait_obj objs[] = {FI_WAIT_NONE, FI_WAIT_FD, FI_WAIT_MUTEX_COND};
+
+    alarm(300);
+    for (size_t i = 0; i < sizeof(objs) / sizeof(objs[0]); i++) {
+        struct fi_info *info = info_of("rxm;strict", FI_EP_RDM);
+        int rc = info ? talk_to_itself(info, objs[i]) : 1;
+
+        fi_freeinfo(info);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static void lower_without_wait_objects_is_driven(void **state)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "+%s/libtoy-strict-fi.so:/nonexistent", ext);
+    assert_int_equal(in_child(is_driven_without_fd, NULL, path), 0);
+}
+
+static int keeps_infos(const void *arg)
+{
+    struct fi_info *info = info_of("noop;strict", FI_EP_MSG);
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_pep *pep;
+    struct fid_eq *eq;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+
+    if (!info || fi_fabric(info->fabric_attr, &fabric, NULL) ||
+        fi_eq_open(fabric, &eq_attr, &eq, NULL))
+        return 1;
+    if (fi_passive_ep(fabric, info, &pep, NULL) || fi_pep_bind(pep, &eq->fid, 0) || fi_listen(pep))
+        return 2;
+    if (fi_domain(fabric, info, &domain, NULL) || fi_cq_open(domain, &cq_attr, &cq, NULL))
+        return 3;
+    if (fi_endpoint(domain, info, &ep, NULL) || fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV))
+        return 4;
+    fi_freeinfo(info);
+    return fi_close(&ep->fid) || fi_close(&cq->fid) || fi_close(&domain->fid) ||
+                   fi_close(&pep->fid) || fi_close(&eq->fid) || fi_close(&fabric->fid)
+               ? 5
+               : 0;
+}
+
+static void infos_live_as_long_as_what_they_opened(void **state)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "+%s/libtoy-strict-fi.so:/nonexistent", ext);
+    assert_int_equal(in_child(keeps_infos, NULL, path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_says_what_is_loaded),
         cmocka_unit_test(loaded_provider_is_asked_and_opened),
         cmocka_unit_test(external_provider_carries_a_layer),
+        cmocka_unit_test(lower_without_wait_objects_is_driven),
+        cmocka_unit_test(infos_live_as_long_as_what_they_opened),
     };
 
     snprintf(ext, sizeof(ext), "%s/tests/compose/ext", getenv("WEFT_BUILD"));

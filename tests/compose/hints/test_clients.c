@@ -26,6 +26,7 @@
 
 #define NOTHING ""
 #define BOTH "tcp FI_EP_RDM, tcp;ofi_rxm FI_EP_RDM, "
+#define ALL BOTH "udp;ofi_rxd FI_EP_RDM, "
 #define SHM "shm FI_EP_RDM, " /* last: it does not reach other nodes */
 
 struct client {
@@ -59,7 +60,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
      .domain_mode = FI_RESTRICTED_COMP,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "MPICH, without atomics",
      .version = FI_VERSION(2, 6),
@@ -73,7 +74,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
      .domain_mode = FI_RESTRICTED_COMP,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "MPICH, minimal set",
      .version = FI_VERSION(2, 6),
@@ -86,7 +87,7 @@ static const struct client clients[] = {
      .progress = FI_PROGRESS_MANUAL,
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "Open MPI mtl/ofi",
      .version = FI_VERSION(1, 9),
@@ -98,7 +99,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_MAP,
      .resource_mgmt = FI_RM_ENABLED,
      .cq_data_size = 4,
-     .want = BOTH,
+     .want = ALL,
      .lacks = "udp;ofi_rxd"},
     {.name = "Open MPI mtl/ofi, device memory",
      .version = FI_VERSION(1, 9),
@@ -120,7 +121,7 @@ static const struct client clients[] = {
      .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
      .threading = FI_THREAD_DOMAIN,
      .av_type = FI_AV_MAP,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "Sandia OpenSHMEM, scalable",
      .version = FI_VERSION(1, 5),
@@ -129,7 +130,7 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_AUTO,
      .inject_size = 16,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "Sandia OpenSHMEM, basic",
      .version = FI_VERSION(1, 5),
@@ -139,7 +140,7 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_AUTO,
      .inject_size = 16,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "Mercury tcp",
      .version = FI_VERSION(1, 20),
@@ -191,7 +192,7 @@ static const struct client clients[] = {
      .order = FI_ORDER_SAS,
      .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
      .threading = FI_THREAD_SAFE,
-     .want = BOTH,
+     .want = ALL,
      .lacks = "udp;ofi_rxd"},
     {.name = "NIXL discovery",
      .version = FI_VERSION(1, 18),
@@ -199,7 +200,7 @@ static const struct client clients[] = {
      .mode = FI_CONTEXT,
      .mr_mode = ~3,
      .threading = FI_THREAD_COMPLETION,
-     .want = BOTH,
+     .want = ALL,
      .lacks = "udp;ofi_rxd"},
     {.name = "NIXL rail",
      .version = FI_VERSION(1, 18),
@@ -208,7 +209,7 @@ static const struct client clients[] = {
      .mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED,
      .threading = FI_THREAD_COMPLETION,
      .domain = "lo",
-     .want = BOTH,
+     .want = ALL,
      .lacks = "udp;ofi_rxd"},
     {.name = "NVSHMEM",
      .version = FI_VERSION(2, 6),
@@ -225,7 +226,7 @@ static const struct client clients[] = {
      .mode = FI_CONTEXT,
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "Charm++",
      .version = FI_VERSION(1, 0),
@@ -234,21 +235,21 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd",
      .want_mr_mode = FI_MR_BASIC},
     {.name = "GASNet, mr_mode 0",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .threading = FI_THREAD_SAFE,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
     {.name = "GASNet, all of mr_mode",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .mr_mode = MR_BASIC3,
      .threading = FI_THREAD_DOMAIN,
-     .want = BOTH SHM,
+     .want = ALL SHM,
      .lacks = "udp;ofi_rxd"},
 };
 
@@ -330,14 +331,57 @@ static void null_hints_list_rdm_before_connections(void **state)
 
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos), 0);
     families_of(infos, families, sizeof(families));
-    assert_string_equal(families, BOTH SHM "tcp FI_EP_MSG, ");
+    assert_string_equal(families, ALL SHM "udp FI_EP_DGRAM, tcp FI_EP_MSG, ");
     fi_freeinfo(infos);
+}
+
+/* The same for every version, on every stack; MPICH asks with version 0. */
+static void null_hints_get_the_same_families_in_every_version(void **state)
+{
+    static const char *const specs[] = {
+        "",
+        "tcp",
+        "tcp;ofi_rxm",
+        "rxm(tags=pass);tcp",
+        "rxm(use_srx=no);tcp",
+        "trace;rxm;trace;tcp",
+        "trigger;order;coll;noop;tcp",
+        "coll;rxm;tcp",
+        "debug;rxm;loop",
+        "coll;shm",
+        "order;shm",
+        "loop",
+    };
+    uint32_t versions[32] = {0};
+    size_t count = 1;
+
+    for (uint32_t minor = 0; minor <= 21; minor++)
+        versions[count++] = FI_VERSION(1, minor);
+    for (uint32_t minor = 0; minor <= FI_MINOR_VERSION; minor++)
+        versions[count++] = FI_VERSION(2, minor);
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        char wanted[1024], families[1024];
+
+        setenv("FI_PROVIDER", specs[i], 1);
+        for (size_t j = count; j--;) {
+            struct fi_info *infos = NULL;
+
+            assert_int_equal(fi_getinfo(versions[j], NULL, NULL, 0, NULL, &infos), 0);
+            families_of(infos, families, sizeof(families));
+            fi_freeinfo(infos);
+            if (j == count - 1)
+                strcpy(wanted, families);
+            assert_string_equal(families, wanted);
+        }
+    }
+    unsetenv("FI_PROVIDER");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_hints_list_rdm_before_connections),
+        cmocka_unit_test(null_hints_get_the_same_families_in_every_version),
         cmocka_unit_test(clients_get_their_families),
     };
 

@@ -69,6 +69,30 @@ static void environment_narrows_at_each_call(void **state)
     assert_int_equal(fi_close(&fabric->fid), 0);
 }
 
+/* Mercury asks for "tcp", and takes nothing that is called otherwise. */
+static void name_that_was_asked_for_comes_back(void **state)
+{
+    struct fi_info *hints = fi_allocinfo(), *infos = NULL;
+    struct fid_fabric *fabric;
+
+    assert_non_null(hints);
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = FI_MR_ENDPOINT;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("tcp");
+    setenv("FI_PROVIDER", "noop;rxm(tags=pass);tcp", 1);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &infos), 0);
+    for (struct fi_info *info = infos; info; info = info->next) {
+        assert_string_equal(info->fabric_attr->prov_name, "tcp");
+        assert_int_equal(info->ep_attr->protocol, FI_PROTO_XNET);
+    }
+    assert_int_equal(fi_fabric(infos->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    unsetenv("FI_PROVIDER");
+    fi_freeinfo(infos);
+    fi_freeinfo(hints);
+}
+
 static void getinfo_refuses_what_cannot_be(void **state)
 {
     struct fi_info *infos = (struct fi_info *)1;
@@ -166,10 +190,11 @@ static void objects_of_the_library_open_by_name(void **state)
     assert_int_equal(fi_open(FI_VERSION(9, 0), "logging", NULL, 0, 0, &fid, NULL), -FI_ENOSYS);
     assert_null(fid);
     assert_int_equal(fi_import_log(FI_VERSION(1, 13), 0, &logger), 0);
-    setenv("FI_PROVIDER", "^tcp,shm", 1);
+    setenv("FI_PROVIDER", "^tcp,shm,udp", 1);
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, 0, NULL, &infos), -FI_ENODATA);
     unsetenv("FI_PROVIDER");
     assert_true(logged > 0);
+    assert_int_equal(fi_close(&logger.fid), 0);
 }
 
 int main(void)
@@ -179,6 +204,7 @@ int main(void)
         cmocka_unit_test(fabric_takes_the_first_without_a_name),
         cmocka_unit_test(fabric_refuses_what_is_not_there),
         cmocka_unit_test(environment_narrows_at_each_call),
+        cmocka_unit_test(name_that_was_asked_for_comes_back),
         cmocka_unit_test(getinfo_refuses_what_cannot_be),
         cmocka_unit_test(getinfo_lists_each_part_once_for_attr_only),
         cmocka_unit_test(fabric2_opens_from_an_info),

@@ -8,8 +8,6 @@
 
 #include <cmocka.h>
 
-#include <malloc.h>
-
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
 #include <rdma/fi_trigger.h>
@@ -148,14 +146,14 @@ static void closed_objects_are_bounded(void **state)
         assert_int_equal(fi_mr_reg(pair.domain, to, 8, FI_RECV, 0, 7, 0, &mr, NULL), 0);
         fi_close(&mr->fid);
     }
-    before = mallinfo2().uordblks;
+    before = pair_heap();
     for (int i = 0; i < 10000; i++) {
         struct fid_mr *mr;
 
         assert_int_equal(fi_mr_reg(pair.domain, to, 8, FI_RECV, 0, 7, 0, &mr, NULL), 0);
         fi_close(&mr->fid);
     }
-    assert_true(mallinfo2().uordblks < before + 100000);
+    assert_true(pair_heap() < before + 100000);
     fi_cntr_read(cntr);
     reports("fi_cntr_read", "closed");
     pair_close(&pair);
@@ -257,6 +255,8 @@ static void collectives_have_a_group(void **state)
     struct fid_eq *eq;
     struct fid_mc *mc;
     fi_addr_t group;
+    char address[64];
+    size_t len = sizeof(address);
     void *desc;
 
     pair_caps = FI_COLLECTIVE;
@@ -268,6 +268,8 @@ static void collectives_have_a_group(void **state)
     assert_int_equal(fi_ep_bind(pair.ep[0], &pair.av->fid, 0), 0);
     assert_int_equal(fi_ep_bind(pair.ep[0], &eq->fid, 0), 0);
     assert_int_equal(fi_enable(pair.ep[0]), 0);
+    assert_int_equal(fi_getname(&pair.ep[0]->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(pair.av, address, 1, &pair.to[0], 0, NULL), 1);
     mc = joined(&pair, eq);
     group = fi_mc_addr(mc);
     mr = region(&pair, from, 64, FI_SEND | FI_RECV);

@@ -16,12 +16,13 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/abi.h"
-#include "core/cq.h"
-#include "core/info.h"
-#include "core/no.h"
-#include "core/part.h"
 #include "../../support/nomem.h"
+#include "core/base/enosys.h"
+#include "core/domain/base.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
+#include "core/queue/cq.h"
 
 extern const struct part noop_part;
 
@@ -65,8 +66,8 @@ static int close_nothing(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = close_nothing,
-    .bind = no_bind,
-    .control = no_control,
+    .bind = enosys_bind,
+    .control = enosys_control,
 };
 static struct fi_ops_msg msg_ops;
 static struct fi_ops_domain domain_ops;
@@ -74,7 +75,7 @@ static struct fi_ops_fabric fabric_ops;
 
 static int open_ep(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
 {
-    msg_ops = no_msg_ops;
+    msg_ops = (struct fi_ops_msg){.size = sizeof(msg_ops)};
     msg_ops.send = count_send;
     fid_init(&bottom_ep.fid, FI_CLASS_EP, context, &fid_ops);
     bottom_ep.msg = &msg_ops;
@@ -103,11 +104,12 @@ static struct fi_ops domain_fid_ops = {.size = sizeof(domain_fid_ops), .close = 
 static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret_domain,
                        void *context)
 {
-    domain_ops = no_domain_ops;
+    domain_ops = enosys_domain_ops;
     domain_ops.endpoint = open_ep;
     domain_ops.cq_open = open_cq;
     *ret_domain = &domain.fid;
-    return domain_init(&domain, &fabric, info, &domain_fid_ops, &domain_ops, &no_mr_ops, context);
+    return domain_init(&domain, &fabric, info, &domain_fid_ops, &domain_ops, &enosys_mr_ops,
+                       context);
 }
 
 /* ---- Stacks of noops over it ---- */
@@ -133,7 +135,7 @@ static void open_stack(int depth, struct stack *stack)
 
     info->domain_attr->threading = FI_THREAD_DOMAIN;
     info->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
-    fabric_ops = no_fabric_ops;
+    fabric_ops = enosys_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_init(&fabric, &args, &fid_ops, &fabric_ops, NULL);
     stack->fabric = &fabric.fid;

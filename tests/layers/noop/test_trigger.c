@@ -13,11 +13,12 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_trigger.h>
 
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/no.h"
-#include "core/part.h"
-#include "core/pass.h"
+#include "core/base/enosys.h"
+#include "core/domain/base.h"
+#include "core/hook/hook.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 
 extern const struct part noop_part;
 
@@ -87,10 +88,12 @@ static int alias_control(struct fid *fid, int cmd, void *arg)
     return 0;
 }
 
-static struct fi_ops ep_fid_ops = {
-    .size = sizeof(ep_fid_ops), .close = close_nothing, .bind = no_bind, .control = alias_control};
+static struct fi_ops ep_fid_ops = {.size = sizeof(ep_fid_ops),
+                                   .close = close_nothing,
+                                   .bind = enosys_bind,
+                                   .control = alias_control};
 static struct fi_ops fid_ops = {
-    .size = sizeof(fid_ops), .close = close_nothing, .bind = no_bind, .control = take_control};
+    .size = sizeof(fid_ops), .close = close_nothing, .bind = enosys_bind, .control = take_control};
 
 static int open_ep(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context)
 {
@@ -138,15 +141,15 @@ static void open_stack(uint64_t caps)
     struct fi_info *info = info_alloc();
 
     info->caps = caps;
-    msg_ops = no_msg_ops;
+    msg_ops = (struct fi_ops_msg){.size = sizeof(msg_ops)};
     msg_ops.send = take_send;
     msg_ops.sendmsg = take_sendmsg;
-    atomic_ops = no_atomic_ops;
+    atomic_ops = (struct fi_ops_atomic){.size = sizeof(atomic_ops)};
     atomic_ops.compwritemsg = take_compare;
-    domain_ops = no_domain_ops;
+    domain_ops = enosys_domain_ops;
     domain_ops.endpoint = open_ep;
     domain_ops.cntr_open = open_cntr;
-    fabric_ops = no_fabric_ops;
+    fabric_ops = enosys_fabric_ops;
     fabric_ops.domain = open_domain;
     answer = 0;
     cntrs_opened = 0;
@@ -186,18 +189,17 @@ static struct fi_triggered_context at(struct fid_cntr *cntr)
 
 /* ---- Triggered operations ---- */
 
-static void without_the_capability_tables_are_the_parts_own(void **state)
+static void without_the_capability_the_post_is_the_parts_own(void **state)
 {
+    ssize_t (*plain)(struct ep *, struct op *);
     struct fi_triggered_context context;
     struct fi_msg msg = {.context = &context};
 
     open_stack(FI_MSG);
-    assert_ptr_equal(ep->msg, &pass_msg_ops);
-    assert_ptr_equal(ep->atomic, &pass_atomic_ops);
+    plain = ((struct ep *)ep)->post;
     close_stack();
     open_stack(FI_MSG | FI_TRIGGER);
-    assert_ptr_not_equal(ep->msg, &pass_msg_ops);
-    assert_ptr_equal(ep->msg->send, pass_msg_ops.send);
+    assert_ptr_not_equal(((struct ep *)ep)->post, plain);
     context = at(cntrs[0]);
     assert_int_equal(fi_sendmsg(ep, &msg, 0), 0); /* not triggered: an ordinary context */
     assert_ptr_equal(triggered, cntrs[0]);
@@ -387,7 +389,7 @@ static void bad_work_is_refused_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_the_capability_tables_are_the_parts_own),
+        cmocka_unit_test(without_the_capability_the_post_is_the_parts_own),
         cmocka_unit_test(a_counter_is_exchanged),
         cmocka_unit_test(what_is_refused_is_as_it_was),
         cmocka_unit_test(every_call_on_an_alias_is_triggered),

@@ -16,11 +16,12 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_trigger.h>
 
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/no.h"
-#include "core/part.h"
-#include "core/pass.h"
+#include "core/base/enosys.h"
+#include "core/domain/base.h"
+#include "core/hook/hook.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
 
 extern const struct part noop_part;
 
@@ -49,7 +50,7 @@ static int take_control(struct fid *fid, int command, void *arg)
 }
 
 static struct fi_ops fid_ops = {
-    .size = sizeof(fid_ops), .close = close_nothing, .bind = no_bind, .control = take_control};
+    .size = sizeof(fid_ops), .close = close_nothing, .bind = enosys_bind, .control = take_control};
 
 static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
                        void *context)
@@ -81,8 +82,8 @@ static void open_stack(int (*take)(int, struct fi_deferred_work *))
 
     info->caps = FI_MSG | FI_TRIGGER;
     take_work = take;
-    domain_ops = no_domain_ops;
-    fabric_ops = no_fabric_ops;
+    domain_ops = enosys_domain_ops;
+    fabric_ops = enosys_fabric_ops;
     fabric_ops.domain = open_domain;
     fabric_init(&fabric, &args, &fid_ops, &fabric_ops, NULL);
     top = &fabric.fid;

@@ -46,12 +46,22 @@ static void quantiles_are_of_what_was_counted(void **state)
     assert_in_range(profile_quantile(&times, 1), 1000000, 1032000);
 }
 
+static void the_99th_of_two_is_the_larger(void **state)
+{
+    static struct profile_times times;
+
+    times.buckets[profile_bucket(10)] = times.buckets[profile_bucket(20)] = 1;
+    times.count = 2;
+    assert_int_equal(profile_quantile(&times, 0.5), 10);
+    assert_int_equal(profile_quantile(&times, 0.99), 20);
+}
+
 static void *count_some(void *arg)
 {
     struct profile_block *block = profile_block_of(arg);
 
     for (int i = 0; i < 1000; i++)
-        block_add(&block->counts.calls[CALL_SEND], 1);
+        per_thread_add(&block->counts.sizes[OP_SEND][1], 1);
     return NULL;
 }
 
@@ -68,7 +78,7 @@ static void no_count_of_a_thread_is_lost(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     profile_sum(profile, &sum);
-    assert_int_equal(sum.calls[CALL_SEND], 4000);
+    assert_int_equal(sum.sizes[OP_SEND][1], 4000);
     profile_destroy(profile);
 }
 
@@ -76,7 +86,7 @@ static void blocks_of_ended_threads_are_used_again(void **state)
 {
     struct profile *profile = profile_create(1);
     struct profile_counts sum;
-    int blocks = 0;
+    int per_thread = 0;
 
     assert_non_null(profile);
     for (int i = 0; i < 100; i++) {
@@ -85,11 +95,11 @@ static void blocks_of_ended_threads_are_used_again(void **state)
         assert_int_equal(pthread_create(&thread, NULL, count_some, profile), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
-    for (struct block *block = profile->blocks.first; block; block = block->next)
-        blocks++;
-    assert_int_equal(blocks, 1);
+    for (struct block *block = profile->per_thread.first; block; block = block->next)
+        per_thread++;
+    assert_int_equal(per_thread, 1);
     profile_sum(profile, &sum);
-    assert_int_equal(sum.calls[CALL_SEND], 100000);
+    assert_int_equal(sum.sizes[OP_SEND][1], 100000);
     profile_destroy(profile);
 }
 
@@ -139,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bucket_is_off_by_one_in_32_at_most),
         cmocka_unit_test(quantiles_are_of_what_was_counted),
+        cmocka_unit_test(the_99th_of_two_is_the_larger),
         cmocka_unit_test(no_count_of_a_thread_is_lost),
         cmocka_unit_test(blocks_of_ended_threads_are_used_again),
         cmocka_unit_test(events_are_told),

@@ -78,31 +78,206 @@ static void run(const char *options, int messages)
     pair_open(&pair, stack(options));
     for (int i = 0; i < messages; i++)
         assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
-    assert_true(fi_tinject(pair.ep[0], from, (size_t)1 << 40, pair.to[1], 1) < 0);
+    assert_true(fi_tinject(pair.ep[0], from, SIZE_MAX / 4, pair.to[1], 1) < 0);
     pair_close(&pair);
     read_report();
+}
+
+static void read_often(struct pair *pair)
+{
+    for (int i = 0; i < 1000; i++)
+        fi_cq_read(pair->cq, NULL, 0);
 }
 
 static void json_has_every_count(void **state)
 {
     run(",format=json,sample=1", 100);
     says("{\"over\":\"loop\"");
-    says("\"fi_trecv\":{\"calls\":100,\"again\":0,\"failed\":0,\"bytes\":800,\"retried\":0,"
+    says("\"fi_trecv\":{\"calls\":100,\"again\":0,\"failed\":0,\"retried\":0}");
+    says("\"fi_tsend\":{\"calls\":100,\"again\":0,\"failed\":0,\"retried\":0,\"bytes\":800,"
          "\"sizes\":{\"8\":100}}");
-    says("\"fi_tinject\":{\"calls\":1,\"again\":0,\"failed\":1,\"bytes\":0,\"retried\":0,"
+    says("\"fi_tinject\":{\"calls\":1,\"again\":0,\"failed\":1,\"retried\":0,\"bytes\":0,"
          "\"sizes\":{}}");
+    says("\"received\":{\"messages\":100,\"bytes\":800,\"sizes\":{\"8\":100}}");
     says("\"completions\":200,\"errors\":0");
-    says("\"receive\":{\"timed\":100,");
-    says("\"send\":{\"timed\":100,");
+    says("\"receive\":{\"first\":1,");
+    says("\"timed\":99,");
+    says("\"send\":{\"first\":1,");
+}
+
+static int timed(const char *class)
+{
+    const char *at = strstr(report, class);
+
+    at = at ? strstr(at, "\"timed\":") : NULL;
+    return at ? atoi(at + strlen("\"timed\":")) : 0;
 }
 
 static void one_in_so_many_is_timed(void **state)
 {
-    run(",format=json,sample=10", 100); /* of 200 operations */
-    says("\"timed\":");
-    assert_int_equal(atoi(strstr(strstr(report, "\"receive\""), "\"timed\":") + 8) +
-                         atoi(strstr(strstr(report, "\"send\""), "\"timed\":") + 8),
-                     20);
+    run(",format=json,sample=10", 1000);
+    assert_in_range(timed("\"receive\":{"), 70, 140);
+    assert_in_range(timed("\"send\":{"), 70, 140);
+}
+
+/* Receive, receive, send, send, 64 times over: one countdown for all would land on one of them. */
+static void no_period_hides_a_kind(void **state)
+{
+    char from[8] = "", to[2][8];
+    struct fi_cq_tagged_entry entry;
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json,sample=64"));
+    for (int i = 0; i < 1000; i++) {
+        for (int n = 0; n < 2; n++)
+            assert_int_equal(fi_trecv(pair.ep[1], to[n], 8, NULL, FI_ADDR_UNSPEC, 1, 0, to[n]), 0);
+        for (int n = 0; n < 2; n++)
+            assert_int_equal(fi_tsend(pair.ep[0], from, 8, NULL, pair.to[1], 1, from + n), 0);
+        for (int left = 4; left;)
+            left -= fi_cq_read(pair.cq, &entry, 1) == 1;
+    }
+    pair_close(&pair);
+    read_report();
+    assert_in_range(timed("\"receive\":{"), 10, 80);
+    assert_in_range(timed("\"send\":{"), 10, 80);
+}
+
+/* A refused first operation is not the first; the one that is accepted then is. */
+static void the_first_is_told_apart(void **state)
+{
+    char from[8] = "", to[8];
+    struct pair pair;
+
+    pair_open(&pair, stack_over(",format=json,sample=1", "fault(fail=send:1);loop"));
+    assert_true(fi_tsend(pair.ep[0], from, 8, NULL, pair.to[1], 1, &from) < 0);
+    for (int i = 0; i < 5; i++)
+        assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    pair_close(&pair);
+    read_report();
+    says("\"send\":{\"first\":1,\"first_ns\":");
+    assert_int_equal(timed("\"send\":{"), 4);
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    char from[8] = "";
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json,sample=1"));
+    assert_int_equal(fi_tinject(pair.ep[0], from, 8, pair.to[1], 1), 0);
+    pair_close(&pair);
+    read_report();
+    says("\"classes\":{}");
+    assert_null(strstr(report, "\"received\":"));
+    assert_null(strstr(report, "\"unexpected\":"));
+    assert_null(strstr(report, "\"rank\":"));
+    says("\"waiting\":0,");
+}
+
+/* Not those of the buffers that were posted. */
+static void sizes_of_receives_are_those_that_came(void **state)
+{
+    static char from[300], to[65536];
+    struct fi_cq_tagged_entry entry;
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json,sample=1"));
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(fi_trecv(pair.ep[1], to, sizeof(to), NULL, FI_ADDR_UNSPEC, 1, 0, to), 0);
+        assert_int_equal(fi_tsend(pair.ep[0], from, sizeof(from), NULL, pair.to[1], 1, NULL), 0);
+        for (int left = 2; left;)
+            left -= fi_cq_read(pair.cq, &entry, 1) == 1;
+    }
+    pair_close(&pair);
+    read_report();
+    says("\"received\":{\"messages\":10,\"bytes\":3000,\"sizes\":{\"256\":10}}");
+    says("\"by_size\":[{\"from\":64,\"to\":511,\"timed\":9,");
+}
+
+/* Looking at a message with FI_PEEK receives nothing. */
+static void a_message_that_is_looked_at_is_not_received(void **state)
+{
+    char from[8] = "", to[8];
+    struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 1, .context = to};
+    struct fi_cq_tagged_entry entry;
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json"));
+    assert_int_equal(fi_tinject(pair.ep[0], from, 8, pair.to[1], 1), 0);
+    read_often(&pair);
+    assert_int_equal(fi_trecvmsg(pair.ep[1], &msg, FI_PEEK), 0);
+    while (fi_cq_read(pair.cq, &entry, 1) != 1)
+        ;
+    assert_int_equal(entry.len, 8);
+    assert_int_equal(fi_trecv(pair.ep[1], to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, to), 0);
+    while (fi_cq_read(pair.cq, &entry, 1) != 1)
+        ;
+    pair_close(&pair);
+    read_report();
+    says("\"received\":{\"messages\":1,\"bytes\":8,");
+}
+
+/* Each has the other's address. */
+static void what_goes_to_each_peer(void **state)
+{
+    char from[300] = "", to[300], address[256], text[300];
+    size_t len = sizeof(address);
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json"));
+    for (int i = 0; i < 3; i++)
+        assert_true(pair_message(&pair, from, to, 300, 1, &from, &to));
+    assert_int_equal(fi_tinject(pair.ep[1], from, 8, pair.to[0], 9), 0);
+    assert_int_equal(fi_getname(&pair.ep[1]->fid, address, &len), 0);
+    pair_close(&pair);
+    read_report();
+    says("\"addresses\":[\"");
+    says(",\"messages\":3,\"bytes\":900}");
+    says(",\"messages\":1,\"bytes\":8}");
+    if (len && address[0] > ' ') {
+        snprintf(text, sizeof(text), "{\"address\":\"%.200s\",\"messages\":3", address);
+        says(text);
+    }
+}
+
+/* As Open MPI does before it closes. */
+static void a_peer_that_is_removed_is_told(void **state)
+{
+    char from[8] = "", to[8];
+    struct pair pair;
+
+    pair_open(&pair, stack(",format=json"));
+    for (int i = 0; i < 3; i++)
+        assert_true(pair_message(&pair, from, to, 8, 1, &from, &to));
+    assert_int_equal(fi_av_remove(pair.av, pair.to, 2, 0), 0);
+    pair_close(&pair);
+    read_report();
+    says("\"peers\":[{\"address\":\"");
+    says(",\"messages\":3,\"bytes\":24}]");
+}
+
+static void reports_say_whose_they_are(void **state)
+{
+    setenv("PMI_RANK", "many", 1);
+    setenv("PMIX_RANK", "7", 1);
+    run(",format=json", 1);
+    says("\"program\":\"test_layers_pro");
+    says("\"host\":\"");
+    says("\"pid\":");
+    says("\"rank\":7,");
+    says("\"elapsed\":");
+    unlink(path);
+    run(",format=prometheus", 1);
+    says("rank=\"7\",");
+    says("host=\"");
+    says("# TYPE weft_elapsed_seconds gauge");
+    unlink(path);
+    setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+    run("", 1);
+    says(", rank 3, process ");
+    unsetenv("PMI_RANK");
+    unsetenv("PMIX_RANK");
+    unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
 static void prometheus_text(void **state)
@@ -122,12 +297,49 @@ static void prometheus_text(void **state)
     assert_null(strstr(report, "call=\"fi_tsend\"} 10\n"));
 }
 
+static int report_beside(const char *spec)
+{
+    pair_message_over(spec);
+    return 0;
+}
+
+/* Neither replaces the other's: the second one's file has its number. */
+static void two_processes_with_one_file_have_two(void **state)
+{
+    char spec[300], other[128];
+    struct pair pair;
+    pid_t pid;
+    int status;
+
+    snprintf(spec, sizeof(spec), "%s", stack(",format=prometheus"));
+    pair_open(&pair, spec);
+    pid = fork();
+    if (!pid)
+        _exit(report_beside(spec));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    pair_close(&pair);
+    read_report();
+    snprintf(other, sizeof(other), "pid=\"%d\"", (int)getpid());
+    says(other);
+    snprintf(other, sizeof(other), "/tmp/weft-test-profile.%d.%d%s", (int)getpid(), (int)pid,
+             strrchr(path, '.'));
+    assert_int_equal(rename(other, path), 0);
+    read_report();
+    snprintf(other, sizeof(other), "pid=\"%d\"", (int)pid);
+    says(other);
+}
+
 static void a_table_to_read(void **state)
 {
     run("", 10);
-    says("profile over loop, process ");
+    says("profile over loop: test_layers_pro");
     says("fi_tsend ");
-    says("sizes of fi_tsend: 8.. 10\n");
+    says("received: 10 messages, 80 bytes\n");
+    says("sizes of fi_tsend, bytes: 8-15: 10\n");
+    says("sizes of received messages, bytes: 8-15: 10\n");
+    says("messages before their receive: 0 wait now, at most 0 were seen to wait at once");
+    says(": 10 operations, 80 bytes\n");
 }
 
 static void each_call_has_its_sizes(void **state)
@@ -142,8 +354,8 @@ static void each_call_has_its_sizes(void **state)
     assert_int_equal(fi_tsend(pair.ep[0], bytes, 0, NULL, pair.to[1], 1, NULL), 0);
     pair_close(&pair);
     read_report();
-    says("sizes of fi_tinject: 1.. 3\n");
-    says("sizes of fi_tsend: 0 1 256.. 1\n");
+    says("sizes of fi_tinject, bytes: 1: 3\n");
+    says("sizes of fi_tsend, bytes: 0: 1, 256-511: 1\n");
 }
 
 static void reports_come_at_intervals(void **state)
@@ -174,12 +386,6 @@ static void accepted_after_a_refusal_is_a_retry(void **state)
     read_report();
     says("\"fi_tinject\":{\"calls\":");
     assert_in_range(atoi(strstr(report, "\"retried\":") + strlen("\"retried\":")), 25, 75);
-}
-
-static void read_often(struct pair *pair)
-{
-    for (int i = 0; i < 1000; i++)
-        fi_cq_read(pair->cq, NULL, 0);
 }
 
 static void what_waits_is_seen(void **state)
@@ -455,7 +661,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(json_has_every_count),
         TEST(one_in_so_many_is_timed),
+        TEST(no_period_hides_a_kind),
+        TEST(the_first_is_told_apart),
+        TEST(what_is_not_known_is_left_out),
+        TEST(sizes_of_receives_are_those_that_came),
+        TEST(a_message_that_is_looked_at_is_not_received),
+        TEST(what_goes_to_each_peer),
+        TEST(a_peer_that_is_removed_is_told),
+        TEST(reports_say_whose_they_are),
         TEST(prometheus_text),
+        TEST(two_processes_with_one_file_have_two),
         TEST(a_table_to_read),
         TEST(each_call_has_its_sizes),
         TEST(reports_come_at_intervals),

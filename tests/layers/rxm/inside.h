@@ -8,9 +8,9 @@
 
 #include "compose/build.h"
 #include "compose/getinfo.h"
-#include "core/abi.h"
-#include "core/info.h"
-#include "layers/rxm/rxm_emu.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "layers/rxm/msgproto/msgproto.h"
 
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                const struct fi_info *hints, struct fi_info **info)
@@ -43,9 +43,9 @@ int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *con
 }
 
 /* Of an endpoint with tags=emulate. */
-static inline struct rxm_emu *inside_emu(const struct rdm *rdm)
+static inline struct msgproto *inside_emu(const struct rdm *rdm)
 {
-    return object_of(rdm->ep, struct rxm_ep, fid)->emu;
+    return object_of(rdm->ep, struct rxm_ep, fid)->msgproto;
 }
 
 #endif

@@ -66,7 +66,7 @@ static inline void rdm_net_open_with(struct rdm_net *net, const char *spec, uint
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = threading;
     hints->domain_attr->mr_mode =
-        FI_MR_ENDPOINT | FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+        FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     hints->addr_format = FI_SOCKADDR_IN;
     hints->fabric_attr->prov_name = strdup(spec);

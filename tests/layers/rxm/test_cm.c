@@ -11,8 +11,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "layers/rxm/rxm_cm.h"
-#include "layers/rxm/rxm_wire.h"
+#include "layers/rxm/conn/rxm_cm.h"
+#include "layers/rxm/conn/rxm_wire.h"
 
 enum {
     OWN_PORT = 5000,
@@ -23,14 +23,14 @@ enum {
 static struct {
     struct rxm_cm cm;
     struct rxm_cm_peer peer;
-    struct rxm_cm_link links[8];
+    struct rxm_cm_conn conns[8];
     unsigned dials, accepts, rejects, closes, ups, idles;
     int failed, dial_rc;
     bool foreign;
     uint8_t data[RXM_WIRE_SIZE]; /* of the last dial or accept */
     uint8_t reject[RXM_WIRE_SIZE];
     size_t reject_len;
-    struct rxm_cm_link *closed;
+    struct rxm_cm_conn *closed;
 } t;
 
 static union addr address(const char *ip, uint16_t port)
@@ -48,22 +48,22 @@ static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr, un
 }
 
 static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
-                   struct rxm_cm_link **link)
+                   struct rxm_cm_conn **conn)
 {
     t.dials++;
     assert_in_range(len, RXM_WIRE_BASE, RXM_WIRE_SIZE);
     memcpy(t.data, data, len);
-    *link = &t.links[(t.dials + t.accepts) % 8];
+    *conn = &t.conns[(t.dials + t.accepts) % 8];
     return t.dial_rc;
 }
 
 static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
-                     size_t len, struct rxm_cm_link **link)
+                     size_t len, struct rxm_cm_conn **conn)
 {
     t.accepts++;
     assert_in_range(len, RXM_WIRE_BASE, RXM_WIRE_SIZE);
     memcpy(t.data, data, len);
-    *link = &t.links[(t.dials + t.accepts) % 8];
+    *conn = &t.conns[(t.dials + t.accepts) % 8];
     return 0;
 }
 
@@ -76,13 +76,13 @@ static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t
     memcpy(t.reject, data, len);
 }
 
-static void op_close(struct rxm_cm *cm, struct rxm_cm_link *link)
+static void op_close(struct rxm_cm *cm, struct rxm_cm_conn *conn)
 {
     t.closes++;
-    t.closed = link;
+    t.closed = conn;
 }
 
-static void op_up(struct rxm_cm *cm, struct rxm_cm_link *link)
+static void op_up(struct rxm_cm *cm, struct rxm_cm_conn *conn)
 {
     t.ups++;
 }
@@ -140,7 +140,7 @@ static void answer(uint8_t version, uint32_t pid, int64_t now)
     struct rxm_wire_hello hello = {.version = version, .port = OWN_PORT, .pid = pid};
     uint8_t data[RXM_WIRE_SIZE];
 
-    rxm_cm_connected(&t.cm, t.peer.link, data, rxm_wire_put(&hello, data), now);
+    rxm_cm_connected(&t.cm, t.peer.conn, data, rxm_wire_put(&hello, data), now);
 }
 
 static void dial_at(int64_t now)
@@ -174,7 +174,7 @@ static void version_needs_its_proof(void **state)
         dial_at(0);
         answer(cases[i].answer, 1, 1);
         assert_int_equal(t.peer.state, RXM_CM_UP);
-        assert_int_equal(t.peer.link->other.version, cases[i].agreed);
+        assert_int_equal(t.peer.conn->other.version, cases[i].agreed);
     }
 }
 
@@ -187,17 +187,17 @@ static void answer_never_exceeds_what_was_asked(void **state)
         request(cases[i][0], 7, 0);
         assert_int_equal(t.accepts, 1);
         assert_int_equal(t.data[0], cases[i][1]);
-        assert_int_equal(t.peer.link->other.version, cases[i][1] & 1);
+        assert_int_equal(t.peer.conn->other.version, cases[i][1] & 1);
     }
 }
 
 static void higher_peer_wins_the_tie(void **state)
 {
-    struct rxm_cm_link *mine;
+    struct rxm_cm_conn *mine;
 
     start("10.0.0.9", 4000);
     dial_at(0);
-    mine = t.peer.link;
+    mine = t.peer.conn;
     request(1, 7, 1);
     assert_int_equal(t.accepts, 1);
     assert_ptr_equal(t.closed, mine);
@@ -271,7 +271,7 @@ static void restarted_peer_replaces_its_connection(void **state)
     request(1, 8, 11);
     assert_int_equal(t.accepts, 1);
     assert_int_equal(t.closes, 1);
-    rxm_cm_connected(&t.cm, t.peer.link, NULL, 0, 12);
+    rxm_cm_connected(&t.cm, t.peer.conn, NULL, 0, 12);
     request(1, 8, 13); /* it dialled what there is, so it has dropped that */
     assert_int_equal(t.accepts, 2);
     assert_int_equal(t.closes, 2);
@@ -283,7 +283,7 @@ static void lost_race_waits_for_the_peer_then_dials_again(void **state)
 
     start("10.0.0.9", 6000);
     dial_at(0);
-    rxm_cm_lost(&t.cm, t.peer.link, FI_ECONNREFUSED, echo, sizeof(echo), 1);
+    rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, echo, sizeof(echo), 1);
     assert_int_equal(t.peer.state, RXM_CM_WAITING);
     assert_in_range(rxm_cm_next(&t.cm), 2, 11);
     rxm_cm_run(&t.cm, rxm_cm_next(&t.cm));
@@ -299,7 +299,7 @@ static void refused_dials_pause_longer_and_end_in_one_error(void **state)
     start("10.0.0.9", 6000);
     dial_at(0);
     while (t.peer.state != RXM_CM_FAILED) {
-        rxm_cm_lost(&t.cm, t.peer.link, FI_ECONNREFUSED, NULL, 0, now);
+        rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, NULL, 0, now);
         if (t.peer.state == RXM_CM_FAILED)
             break;
         last = now;
@@ -314,14 +314,64 @@ static void refused_dials_pause_longer_and_end_in_one_error(void **state)
     assert_int_equal(t.failed, FI_ECONNREFUSED);
     assert_false(t.foreign);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, now), -FI_ECONNREFUSED);
-    assert_int_equal(rxm_cm_want(&t.cm, &t.peer, now), -FI_EAGAIN);
+}
+
+static int64_t fail_at(int64_t now)
+{
+    rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, NULL, 0, now);
+    while (t.peer.state != RXM_CM_FAILED) {
+        now = rxm_cm_next(&t.cm);
+        rxm_cm_run(&t.cm, now);
+        rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, NULL, 0, now);
+    }
+    return now;
+}
+
+/* Sends go on failing at once; then each next window costs one dial, not unreachable_ms. */
+static void refusal_holds_for_a_while(void **state)
+{
+    int64_t now;
+    int dials;
+
+    start("10.0.0.9", 6000);
+    dial_at(0);
+    now = fail_at(0);
+    for (int64_t i = 0; i < config.retry_max_ms; i += 100)
+        assert_int_equal(rxm_cm_want(&t.cm, &t.peer, now + i), -FI_ECONNREFUSED);
+    now += config.retry_max_ms;
+    dials = t.dials;
+    dial_at(now);
+    assert_int_equal(t.dials, dials + 1);
+    rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, NULL, 0, now);
+    assert_int_equal(t.peer.state, RXM_CM_FAILED);
+    assert_int_equal(rxm_cm_want(&t.cm, &t.peer, now), -FI_ECONNREFUSED);
+}
+
+static void peer_that_came_back_is_dialled_again_as_before(void **state)
+{
+    const uint8_t answer[RXM_WIRE_BASE] = {1};
+    int64_t now;
+
+    start("10.0.0.9", 6000);
+    dial_at(0);
+    now = fail_at(0);
+    assert_int_equal(rxm_cm_want(&t.cm, &t.peer, now), -FI_ECONNREFUSED);
+    now += config.retry_max_ms;
+    dial_at(now);
+    rxm_cm_connected(&t.cm, t.peer.conn, answer, sizeof(answer), now);
+    assert_int_equal(t.peer.state, RXM_CM_UP);
+    now += 5000;
+    rxm_cm_lost(&t.cm, t.peer.conn, 0, NULL, 0, now);
+    dial_at(now);
+    rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, NULL, 0, now);
+    assert_int_equal(t.peer.state, RXM_CM_WAITING);
 }
 
 static void other_protocol_is_refused_once(void **state)
 {
     start("10.0.0.9", 6000);
     dial_at(0);
-    rxm_cm_lost(&t.cm, t.peer.link, FI_ECONNREFUSED, rxm_wire_refusal, 2, 1);
+    rxm_cm_lost(&t.cm, t.peer.conn, FI_ECONNREFUSED, rxm_wire_refusal, 2, 1);
     assert_int_equal(t.peer.state, RXM_CM_FAILED);
     assert_true(t.foreign);
     rxm_cm_run(&t.cm, 100000);
@@ -333,7 +383,7 @@ static void answer_without_private_data_is_another_protocol(void **state)
 {
     start("10.0.0.9", 6000);
     dial_at(0);
-    rxm_cm_connected(&t.cm, t.peer.link, NULL, 0, 1);
+    rxm_cm_connected(&t.cm, t.peer.conn, NULL, 0, 1);
     assert_int_equal(t.failed, FI_ECONNREFUSED);
     assert_true(t.foreign);
     assert_int_equal(t.closes, 1);
@@ -376,9 +426,9 @@ static void firewalled_peer_is_not_dialled(void **state)
     len = rxm_wire_put(&hello, data);
     rxm_cm_request(&t.cm, &t.peer.addr, data, len, NULL, 0);
     assert_int_equal(t.data[1], 1);
-    rxm_cm_connected(&t.cm, t.peer.link, NULL, 0, 0);
+    rxm_cm_connected(&t.cm, t.peer.conn, NULL, 0, 0);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, 1), 0);
-    rxm_cm_lost(&t.cm, t.peer.link, 0, NULL, 0, 2);
+    rxm_cm_lost(&t.cm, t.peer.conn, 0, NULL, 0, 2);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, 3), -FI_EFIREWALLADDR);
     assert_int_equal(t.dials, 0);
 }
@@ -415,7 +465,7 @@ static void peer_that_hangs_up_at_once_is_dialled_with_pauses(void **state)
     start("10.0.0.9", 6000);
     dial_at(0);
     answer(0x81, 7, 1);
-    rxm_cm_lost(&t.cm, t.peer.link, 0, NULL, 0, 2);
+    rxm_cm_lost(&t.cm, t.peer.conn, 0, NULL, 0, 2);
     assert_int_equal(t.peer.state, RXM_CM_IDLE);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, 2), -FI_EAGAIN);
     rxm_cm_run(&t.cm, 2);
@@ -438,6 +488,8 @@ int main(void)
         cmocka_unit_test(restarted_peer_replaces_its_connection),
         cmocka_unit_test(lost_race_waits_for_the_peer_then_dials_again),
         cmocka_unit_test(refused_dials_pause_longer_and_end_in_one_error),
+        cmocka_unit_test(refusal_holds_for_a_while),
+        cmocka_unit_test(peer_that_came_back_is_dialled_again_as_before),
         cmocka_unit_test(other_protocol_is_refused_once),
         cmocka_unit_test(answer_without_private_data_is_another_protocol),
         cmocka_unit_test(requests_of_other_lengths_are_refused),

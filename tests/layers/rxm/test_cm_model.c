@@ -20,8 +20,8 @@
 
 #include <rdma/fi_errno.h>
 
-#include "layers/rxm/rxm_cm.h"
-#include "layers/rxm/rxm_wire.h"
+#include "layers/rxm/conn/rxm_cm.h"
+#include "layers/rxm/conn/rxm_wire.h"
 
 enum {
     NODES = 8,
@@ -50,7 +50,7 @@ enum event_type {
 struct wire;
 
 struct end {
-    struct rxm_cm_link link;
+    struct rxm_cm_conn conn;
     struct wire *wire;
     struct node *node;
     unsigned life; /* of the node, when made */
@@ -273,7 +273,7 @@ static struct rxm_cm_peer *op_peer(struct rxm_cm *cm, const union addr *addr, un
 }
 
 static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data, size_t len,
-                   struct rxm_cm_link **link)
+                   struct rxm_cm_conn **conn)
 {
     struct wire *wire;
 
@@ -284,14 +284,14 @@ static int op_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data
     wire = &sim.wires[sim.wire_count++];
     memset(wire, 0, sizeof(*wire));
     wire->target = &sim.nodes[index_of(&peer->addr)];
-    *link = &end_open(wire, 0, node_of(cm))->link;
+    *conn = &end_open(wire, 0, node_of(cm))->conn;
     memcpy(wire->hello, data, RXM_WIRE_SIZE);
     transmit(wire, 1, REQUEST, NULL, data, RXM_WIRE_SIZE);
     return 0;
 }
 
 static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request, const void *data,
-                     size_t len, struct rxm_cm_link **link)
+                     size_t len, struct rxm_cm_conn **conn)
 {
     struct wire *wire = request;
     struct end *end = end_open(wire, 1, node_of(cm));
@@ -300,7 +300,7 @@ static int op_accept(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
         end_close(end);
         return -FI_ENOMEM;
     }
-    *link = &end->link;
+    *conn = &end->conn;
     transmit(wire, 0, ANSWER, NULL, data, RXM_WIRE_SIZE);
     push((struct event){.at = sim.now + (int64_t)rnd(3),
                         .type = ACCEPTED,
@@ -318,15 +318,15 @@ static void op_reject(struct rxm_cm *cm, void *request, const void *data, size_t
     transmit(request, 0, NACK, NULL, data, len);
 }
 
-static void op_close(struct rxm_cm *cm, struct rxm_cm_link *link)
+static void op_close(struct rxm_cm *cm, struct rxm_cm_conn *conn)
 {
-    end_close(list_item(link, struct end, link));
+    end_close(list_item(conn, struct end, conn));
 }
 
-static void op_up(struct rxm_cm *cm, struct rxm_cm_link *link)
+static void op_up(struct rxm_cm *cm, struct rxm_cm_conn *conn)
 {
-    list_item(link, struct end, link)->up = true;
-    assert_int_equal(link->other.version, 1);
+    list_item(conn, struct end, conn)->up = true;
+    assert_int_equal(conn->other.version, 1);
 }
 
 static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const char *why)
@@ -337,7 +337,7 @@ static void op_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, cons
 
 static void op_idle(struct rxm_cm *cm, struct rxm_cm_peer *peer)
 {
-    CHECK(peer->state == RXM_CM_IDLE && !peer->link && !peer->self);
+    CHECK(peer->state == RXM_CM_IDLE && !peer->conn && !peer->self);
 }
 
 static const struct rxm_cm_ops ops = {
@@ -415,7 +415,7 @@ static void node_app(struct node *node)
             CHECK(sim.crashes);
             continue;
         }
-        end = list_item(peer->link, struct end, link);
+        end = list_item(peer->conn, struct end, conn);
         CHECK(end->up && end->open);
         op->end = end;
         transmit(end->wire, end == &end->wire->ends[0], DATA, op, NULL, 0);
@@ -433,8 +433,8 @@ static void node_data(struct wire *wire, int side, struct op *op)
         transmit(wire, !side, FIN, NULL, NULL, 0);
         return;
     }
-    CHECK(end->link.peer);
-    CHECK(op->from == index_of(&end->link.peer->addr));
+    CHECK(end->conn.peer);
+    CHECK(op->from == index_of(&end->conn.peer->addr));
     CHECK(!op->delivered);
     op->delivered++;
     op->end = NULL;
@@ -446,8 +446,8 @@ static void node_fin(struct end *end)
 
     if (!end->open)
         return;
-    CHECK(end->link.peer);
-    rxm_cm_lost(&node->cm, &end->link, FI_ECONNRESET, NULL, 0, sim.now);
+    CHECK(end->conn.peer);
+    rxm_cm_lost(&node->cm, &end->conn, FI_ECONNRESET, NULL, 0, sim.now);
     CHECK(!end->open);
 }
 
@@ -464,16 +464,16 @@ static void node_event(struct event *event)
         break;
     case ANSWER:
         if (end->open)
-            rxm_cm_connected(&node->cm, &end->link, event->data, event->len, sim.now);
+            rxm_cm_connected(&node->cm, &end->conn, event->data, event->len, sim.now);
         break;
     case ACCEPTED:
         if (end->open)
-            rxm_cm_connected(&node->cm, &end->link, NULL, 0, sim.now);
+            rxm_cm_connected(&node->cm, &end->conn, NULL, 0, sim.now);
         break;
     case NACK:
     case REFUSED:
         if (end->open)
-            rxm_cm_lost(&node->cm, &end->link, FI_ECONNREFUSED, event->data, event->len, sim.now);
+            rxm_cm_lost(&node->cm, &end->conn, FI_ECONNREFUSED, event->data, event->len, sim.now);
         break;
     case DATA: node_data(event->wire, event->side, event->op); break;
     case FIN: node_fin(end); break;
@@ -530,8 +530,8 @@ static void check_connections(void)
         if (!a->open && !b->open)
             continue;
         CHECK(a->open && b->open && a->up && b->up);
-        CHECK(a->link.peer == &a->node->peers[b->node->index]);
-        CHECK(b->link.peer == &b->node->peers[a->node->index]);
+        CHECK(a->conn.peer == &a->node->peers[b->node->index]);
+        CHECK(b->conn.peer == &b->node->peers[a->node->index]);
         CHECK(++between[a->node->index][b->node->index] == 1);
         CHECK(a == b || !between[b->node->index][a->node->index] || a->node == b->node);
     }

@@ -254,7 +254,7 @@ static void put_header(uint8_t *bytes, uint8_t type, uint16_t len)
         bytes[24] = 1;
 }
 
-/* Posts until one is accepted, and returns the error that it ends in. */
+/* Posts, and returns the error that it ends in. */
 static int error_of_a_post(struct rdm *a, fi_addr_t to)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
@@ -268,7 +268,8 @@ static int error_of_a_post(struct rdm *a, fi_addr_t to)
     return rc;
 }
 
-static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
+/* After its patience, and then for a while at once: test_cm.c has that in its own time. */
+static void nobody_there_is_an_error_of_each_operation(void **state)
 {
     struct rdm_net net;
     struct rdm a;
@@ -283,7 +284,7 @@ static void nobody_there_is_an_error_once_and_then_tried_again(void **state)
     for (int i = 0; i < 2; i++) {
         start = rdm_now_ms();
         assert_int_equal(error_of_a_post(&a, to), FI_ECONNREFUSED);
-        assert_true(rdm_now_ms() - start >= 250);
+        assert_true(i || rdm_now_ms() - start >= 250);
     }
     close(fd);
     rdm_close(&a);
@@ -333,7 +334,7 @@ static void automatic_progress_dials_again_by_itself(void **state)
     assert_int_equal(fi_domain(net.fabric, net.info, &net.domain, NULL), 0);
     rdm_open(&a, &net, 0);
     to = rdm_insert(&a, &name);
-    assert_int_equal(fi_tinject(a.ep, "x", 1, to, 1), 0);
+    assert_int_equal(fi_tsend(a.ep, "x", 1, NULL, to, 1, NULL), 0);
     usleep(60000);
     rdm_open(&b, &net, ntohs(name.sin_port));
     close(fd);
@@ -640,7 +641,7 @@ int main(void)
         cmocka_unit_test(removed_address_leads_nowhere_and_its_number_elsewhere),
         cmocka_unit_test(same_address_twice_is_one_connection),
         cmocka_unit_test(all_connect_to_all_at_once),
-        cmocka_unit_test(nobody_there_is_an_error_once_and_then_tried_again),
+        cmocka_unit_test(nobody_there_is_an_error_of_each_operation),
         cmocka_unit_test(a_failed_operation_says_whom_it_could_not_reach),
         cmocka_unit_test(automatic_progress_dials_again_by_itself),
         cmocka_unit_test(foreign_refusal_ends_at_once),

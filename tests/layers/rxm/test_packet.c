@@ -10,9 +10,9 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
-#include "layers/rxm/rxm_credit.h"
-#include "layers/rxm/rxm_packet.h"
-#include "layers/rxm/rxm_proto.h"
+#include "layers/rxm/conn/rxm_proto.h"
+#include "layers/rxm/msgproto/rxm_credit.h"
+#include "layers/rxm/msgproto/rxm_packet.h"
 
 enum {
     LIMIT = 16384
@@ -62,6 +62,29 @@ static void exchange_is_the_captured_one(void **state)
     assert_memory_equal(data, answered, sizeof(answered));
     assert_null(rxm_proto_rxm.take_answer(&self, answered, sizeof(answered), &hello));
     assert_int_equal(hello.pid, 0x6585);
+}
+
+static void contexts_are_named_behind_the_exchange(void **state)
+{
+    struct rxm_self context = self;
+    struct rxm_hello hello;
+    uint8_t request[RXM_PROTO_MAX], answer[RXM_PROTO_MAX];
+    size_t len;
+
+    context.source = 64;
+    context.target = 63;
+    len = rxm_proto_rxm.request(&context, request);
+    assert_int_equal(len, RXM_CM_CONTEXTS_SIZE);
+    assert_memory_equal(request, asked, sizeof(asked));
+    assert_null(rxm_proto_rxm.take_request(&self, request, len, &hello));
+    assert_int_equal(hello.source, 64);
+    assert_int_equal(hello.target, 63);
+    assert_int_equal(rxm_proto_rxm.answer(&self, request, len, &hello, answer), RXM_CM_ANSWER_SIZE);
+    assert_null(rxm_proto_rxm.take_answer(&context, answer, RXM_CM_ANSWER_SIZE, &hello));
+    /* One that reads 24 bytes, as libfabric's does, would take messages for its only context. */
+    assert_non_null(rxm_proto_rxm.take_answer(&context, answered, sizeof(answered), &hello));
+    request[24]++;
+    assert_non_null(rxm_proto_rxm.take_request(&self, request, len, &hello));
 }
 
 static void unfit_requests_are_refused_with_a_reason(void **state)
@@ -284,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchange_is_the_captured_one),
+        cmocka_unit_test(contexts_are_named_behind_the_exchange),
         cmocka_unit_test(unfit_requests_are_refused_with_a_reason),
         cmocka_unit_test(protocols_refuse_each_other),
         cmocka_unit_test(headers_are_the_captured_ones),

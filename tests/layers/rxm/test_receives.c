@@ -3,7 +3,7 @@
  * packet that comes. */
 #include "inside.h"
 
-#include "layers/rxm/rxm_proto.h"
+#include "layers/rxm/conn/rxm_proto.h"
 
 #define POSTED "rxm(tags=emulate,use_srx=no);loop"
 #define SHARED "rxm(tags=emulate);loop"
@@ -57,16 +57,16 @@ static void say(int from, int count)
 }
 
 /* How many connections of the hub have that many receives; all buffers are accounted for. */
-static int links_with(unsigned posted)
+static int conns_with(unsigned posted)
 {
     size_t sum = 0;
     int count = 0;
 
-    list_for_each (item, &object_of(hub.ep, struct rxm_ep, fid)->links) {
-        const struct rxm_link *link = list_item(item, struct rxm_link, all);
+    list_for_each (item, &object_of(hub.ep, struct rxm_ep, fid)->conns) {
+        const struct rxm_conn *conn = list_item(item, struct rxm_conn, all);
 
-        count += link->emu.window.posted == posted;
-        sum += link->emu.window.posted;
+        count += conn->msgproto.window.posted == posted;
+        sum += conn->msgproto.window.posted;
     }
     assert_int_equal(inside_emu(&hub)->packets.used, sum);
     return count;
@@ -77,10 +77,10 @@ static void only_a_busy_peer_has_many(const char *spec)
     open_all(POSTED, spec);
     for (int i = 0; i <= IDLE; i++)
         say(i, 1);
-    assert_int_equal(links_with(LEAST), IDLE + 1);
+    assert_int_equal(conns_with(LEAST), IDLE + 1);
     say(0, MESSAGES);
-    assert_int_equal(links_with(LEAST), IDLE);
-    assert_int_equal(links_with(MOST), 1);
+    assert_int_equal(conns_with(LEAST), IDLE);
+    assert_int_equal(conns_with(MOST), 1);
     close_all();
 }
 
@@ -100,7 +100,7 @@ static void a_peer_that_nobody_holds_back_finds_all(void **state)
     open_all(POSTED, SHARED);
     inside_emu(&hub)->lower_waits = false;
     say(0, 1);
-    assert_int_equal(links_with(MOST), 1);
+    assert_int_equal(conns_with(MOST), 1);
     close_all();
 }
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "layers/rxm/rxm_refused.h"
+#include "layers/rxm/conn/rxm_refused.h"
 
 static const char *const one = "one protocol", *const other = "another";
 

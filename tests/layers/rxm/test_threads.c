@@ -117,11 +117,79 @@ static void domains_of_one_fabric(void **state)
     free(workers);
 }
 
+struct late_reader {
+    struct rdm end;
+    size_t expected;
+};
+
+static void *read_all(void *opaque)
+{
+    struct late_reader *reader = opaque;
+    struct fi_cq_tagged_entry entry;
+    char in[128];
+
+    for (size_t got = 0; got < reader->expected; got++) {
+        assert_int_equal(fi_trecv(reader->end.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL),
+                         0);
+        assert_int_equal(rdm_next(&reader->end, RDM_ENDS(&reader->end), &entry, NULL, NULL), 0);
+    }
+    return NULL;
+}
+
+/* Until nothing more is taken: sockets are full, and so is the queue behind. */
+static size_t inject_all(struct rdm *from, fi_addr_t to, size_t len)
+{
+    enum {
+        ENOUGH = 2000
+    };
+    char out[128] = "";
+    size_t taken = 0;
+    ssize_t rc = 0;
+
+    for (int refused = 0; refused < ENOUGH; refused += rc != 0) {
+        rc = fi_tinject(from->ep, out, len, to, 1);
+        assert_true(!rc || rc == -FI_EAGAIN);
+        taken += !rc;
+    }
+    return taken;
+}
+
+/* The peer begins to read when the endpoint is closed. */
+static void what_a_full_socket_keeps_outlives_its_endpoint(void **state)
+{
+    static const char *const specs[] = {"rxm(tags=pass);tcp", "rxm(tags=emulate);tcp",
+                                        "noop;rxm(tags=pass);noop;tcp"};
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct late_reader reader = {.expected = 1};
+        struct rdm_net from_net, to_net;
+        pthread_t thread;
+        struct rdm from;
+        fi_addr_t to;
+
+        rdm_net_open(&from_net, specs[i], FI_MSG | FI_TAGGED);
+        rdm_net_open(&to_net, specs[i], FI_MSG | FI_TAGGED);
+        rdm_open(&from, &from_net, 0);
+        rdm_open(&reader.end, &to_net, 0);
+        to = rdm_insert(&from, &reader.end.name);
+        while (fi_tinject(from.ep, "x", 1, to, 1) == -FI_EAGAIN)
+            rdm_progress(RDM_ENDS(&reader.end));
+        reader.expected += inject_all(&from, to, 128);
+        assert_int_equal(pthread_create(&thread, NULL, read_all, &reader), 0);
+        rdm_close(&from);
+        pthread_join(thread, NULL);
+        rdm_close(&reader.end);
+        rdm_net_close(&from_net);
+        rdm_net_close(&to_net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(endpoints_of_one_domain),
         cmocka_unit_test(domains_of_one_fabric),
+        cmocka_unit_test(what_a_full_socket_keeps_outlives_its_endpoint),
     };
 
     return cmocka_run_group_tests_name("rxm_threads", tests, NULL, NULL);

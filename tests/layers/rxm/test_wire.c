@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "layers/rxm/rxm_proto.h"
-#include "layers/rxm/rxm_wire.h"
+#include "layers/rxm/conn/rxm_proto.h"
+#include "layers/rxm/conn/rxm_wire.h"
 
 static const uint8_t plain[RXM_WIRE_BASE] = {1, 0, 0x13, 0x88, 0, 0, 9, 0xae};
 

@@ -406,6 +406,77 @@ static void any_number_of_files_is_shown(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* Under another name, or a copy of it; the process may have written more meanwhile. */
+/* Every form, as text. */
+static char *printed(int form, struct trace_range range)
+{
+    static char text[65536];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    assert_non_null(out);
+    switch (form) {
+    case 0: trace_print_text(&model, range, out); break;
+    case 1: trace_print_csv(&model, range, out); break;
+    case 2: assert_true(trace_print_summary(&model, range, out)); break;
+    case 3: assert_true(trace_print_json(&model, range, out)); break;
+    default: assert_true(trace_print_svg(&model, range, out));
+    }
+    fclose(out);
+    return text;
+}
+
+static const struct trace_range all = {0, INT64_MAX};
+
+static void every_form_says_what_was_overwritten(void **state)
+{
+    for (int i = 0; i < CAPACITY + 1928; i++)
+        put(&file, 0, CLOSE, 100 + (uint64_t)i, 0, 0);
+    load(sizeof(file));
+    assert_non_null(strstr(printed(0, all), "; 1928 older records were overwritten"));
+    assert_non_null(strstr(printed(2, all), "; 1928 older records were overwritten"));
+    model.event_count = 1; /* a short text */
+    assert_non_null(strstr(printed(1, all), "overwritten,0,1928,"));
+    assert_non_null(strstr(printed(3, all), "\"overwritten\":1928"));
+    assert_non_null(strstr(printed(4, all), "1928 older records were overwritten"));
+}
+
+/* A receive of 64 KiB that got 300 bytes, one whose queue does not say, one that waits; and what a
+ * lower asks for. */
+static void the_summary_has_sizes_that_came(void **state)
+{
+    struct weft_trace_record *done;
+    const char *text;
+
+    for (uint64_t n = 1; n <= 3; n++)
+        put(&file, 0, TRECV, 100 * n, 0, 0x10 * n)->len = 65536;
+    put(&file, 0, GET_TAG, 450, 1, 0x50)->len = 2000;
+    done = put(&file, 0, WEFT_TRACE_COMPLETION, 500, 0, 0x10);
+    done->inside = FI_RECV | FI_TAGGED;
+    done->len = 300;
+    load(sizeof(file));
+    text = printed(2, all);
+    assert_non_null(strstr(text, "fi_trecv              256..        1"));
+    assert_non_null(strstr(text, "fi_trecv                  ?        2"));
+    assert_non_null(strstr(text, "peer get_tag           1k..        1"));
+    assert_null(strstr(text, "64k"));
+}
+
+/* From 2,000 us on, and not from 0. */
+static void a_picture_has_the_times_of_the_text(void **state)
+{
+    const char *text;
+
+    for (uint64_t n = 0; n < 4; n++) {
+        put(&file, 0, TSEND, 2000000 * n, 0, 0x10 + n);
+        put(&file, 0, WEFT_TRACE_COMPLETION, 2000000 * n + 200000, 0, 0x10 + n)->inside = FI_SEND;
+    }
+    load(sizeof(file));
+    text = printed(4, (struct trace_range){1900000, 2500000});
+    assert_non_null(strstr(text, "class=\"axis\">2000</text>"));
+    assert_non_null(strstr(text, "class=\"axis\">2100</text>"));
+    assert_null(strstr(text, "class=\"axis\">0</text>"));
+    assert_non_null(strstr(printed(0, all), "2000.000"));
+}
+
 static void a_recording_is_taken_once(void **state)
 {
     char why[256] = "";
@@ -441,6 +512,9 @@ int main(void)
         TEST(groups_of_older_files_are_events),
         TEST(every_form_prints),
         TEST(any_number_of_files_is_shown),
+        TEST(every_form_says_what_was_overwritten),
+        TEST(the_summary_has_sizes_that_came),
+        TEST(a_picture_has_the_times_of_the_text),
         TEST(a_recording_is_taken_once),
     };
 

@@ -19,10 +19,10 @@
 
 #include "compose/build.h"
 #include "compose/getinfo.h"
-#include "core/abi.h"
-#include "core/info.h"
-#include "core/match.h"
-#include "core/report.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/match/match.h"
+#include "core/queue/binding.h"
 #include "transports/loop/loop_test.h"
 
 #define ANY FI_ADDR_UNSPEC
@@ -489,8 +489,8 @@ static void peer_objects_are_the_uppers(void **state)
     struct match_attr match_attr = {.iov_limit = 4, .directed = true};
     struct fi_rx_attr rx_attr = {.op_flags = FI_PEER};
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    struct cq report_cq = {.sink = &peer_cq};
-    struct report report = {.rx = &report_cq};
+    struct cq binding_cq = {.sink = &peer_cq, .into = &binding_cq};
+    struct binding binding = {.rx = &binding_cq};
     char in[8];
     struct iovec iov = {in, 8};
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 3};
@@ -501,7 +501,7 @@ static void peer_objects_are_the_uppers(void **state)
 
     memset(&written, 0, sizeof(written));
     assert_int_equal(match_create(&match_attr, &match), 0);
-    match_set_report(match, &report);
+    match_set_binding(match, &binding);
     match_source_init(&source, match, ANY);
     source.many = true;
     struct fi_peer_srx_context srx_context = {.size = sizeof(srx_context), .srx = &source.srx};

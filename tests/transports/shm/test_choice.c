@@ -15,7 +15,7 @@ enum {
     LONG = 2 * SHORT,                       /* two are */
     ALL = SHM_WAYS * SHORT,
     WINDOW = 64,
-    TWO = 1 << SHM_STREAM | 1 << SHM_CROSS,
+    TWO = 1 << SHM_STREAM | 1 << SHM_CMA,
     THREE = (1 << SHM_WAYS) - 1,
 };
 
@@ -29,7 +29,7 @@ static struct shm_choice fresh(uint64_t stream, uint64_t cross)
 
     memset(&choice, 0, sizeof(choice));
     took[SHM_STREAM] = stream;
-    took[SHM_CROSS] = cross;
+    took[SHM_CMA] = cross;
     ways = TWO;
     return choice;
 }
@@ -47,7 +47,7 @@ static enum shm_way transfer(struct shm_choice *choice)
 {
     enum shm_way way = shm_choice_next(choice, ways);
 
-    shm_choice_begin(choice, way, clock_ns);
+    shm_choice_begin(choice, way, LEN, clock_ns);
     clock_ns += took[way];
     shm_choice_end(choice, way, LEN, clock_ns);
     clock_ns += 5000; /* what the application does is nobody's fault */
@@ -66,7 +66,7 @@ static unsigned of_way(struct shm_choice *choice, enum shm_way way, unsigned tra
 
 static unsigned crosses(struct shm_choice *choice, unsigned transfers)
 {
-    return of_way(choice, SHM_CROSS, transfers);
+    return of_way(choice, SHM_CMA, transfers);
 }
 
 static void test_both_are_tried(void **state)
@@ -97,7 +97,7 @@ static void test_the_fastest_of_three_stays(void **state)
     static const uint64_t speeds[SHM_WAYS][SHM_WAYS] = {
         [SHM_STREAM] = {800, 900, 1000},
         [SHM_MAPPED] = {900, 800, 1000},
-        [SHM_CROSS] = {900, 1000, 800},
+        [SHM_CMA] = {900, 1000, 800},
     };
 
     (void)state;
@@ -140,7 +140,7 @@ static void test_one_delay_does_not_matter(void **state)
 
     (void)state;
     for (unsigned i = 0; i < LONG; i++) {
-        took[SHM_CROSS] = i == LONG / 2 ? 10000000 : 900;
+        took[SHM_CMA] = i == LONG / 2 ? 10000000 : 900;
         transfer(&choice);
     }
     assert_int_equal(crosses(&choice, 100), 100);
@@ -169,17 +169,60 @@ static void test_a_window(void **state)
     (void)state;
     for (unsigned i = 0; i < WINDOW; i++) {
         taken[i] = shm_choice_next(&choice, ways);
-        shm_choice_begin(&choice, taken[i], clock_ns);
+        shm_choice_begin(&choice, taken[i], LEN, clock_ns);
     }
     for (unsigned i = 0; i < 40 * WINDOW; i++) {
         way = taken[i % WINDOW];
         /* A crossing that follows a stream looks as if it had taken nothing. */
-        clock_ns += way == SHM_CROSS && choice.running[SHM_STREAM] ? 1 : took[way];
+        clock_ns += way == SHM_CMA && choice.running[SHM_STREAM] ? 1 : took[way];
         shm_choice_end(&choice, way, LEN, clock_ns);
         taken[i % WINDOW] = shm_choice_next(&choice, ways);
-        shm_choice_begin(&choice, taken[i % WINDOW], clock_ns);
+        shm_choice_begin(&choice, taken[i % WINDOW], LEN, clock_ns);
     }
     assert_int_equal(shm_choice_next(&choice, ways), SHM_STREAM);
+}
+
+/* A window of large ones, that wait while a sample is full: as many of them as the samples take go
+ * the slow way, and all others the fast one. */
+static void test_a_window_waits_for_samples(void **state)
+{
+    struct shm_choice choice = fresh(1000, 500);
+    enum shm_way taken[WINDOW];
+    unsigned begun = 0, ended = 0, slow = 0;
+
+    (void)state;
+    while (ended < WINDOW) {
+        if (begun < WINDOW && !shm_choice_is_full(&choice, ways)) {
+            taken[begun] = shm_choice_next(&choice, ways);
+            slow += taken[begun] == SHM_STREAM;
+            shm_choice_begin(&choice, taken[begun++], 4 * SHM_SAMPLE, clock_ns);
+            continue;
+        }
+        assert_true(begun > ended); /* what waits has something to wait for */
+        clock_ns += took[taken[ended]];
+        shm_choice_end(&choice, taken[ended++], 4 * SHM_SAMPLE, clock_ns);
+    }
+    assert_int_equal(slow, SHM_SAMPLES);
+    assert_int_equal(choice.flying, 0);
+}
+
+/* Small ones fill a sample together, but none begins beside one of another way. */
+static void test_samples_are_of_one_way(void **state)
+{
+    struct shm_choice choice = fresh(1000, 500);
+    unsigned begun = 0;
+
+    (void)state;
+    for (; !shm_choice_is_full(&choice, ways); begun++)
+        shm_choice_begin(&choice, shm_choice_next(&choice, ways), LEN, clock_ns);
+    assert_int_equal(begun, SHM_SAMPLE / LEN);
+    for (; begun > 1; begun--)
+        shm_choice_end(&choice, SHM_STREAM, LEN, clock_ns);
+    assert_false(shm_choice_is_full(&choice, ways));
+    choice.samples[SHM_STREAM] = 1; /* the other one is next */
+    assert_true(shm_choice_is_full(&choice, ways));
+    shm_choice_drop(&choice, SHM_STREAM, LEN);
+    assert_false(shm_choice_is_full(&choice, ways));
 }
 
 static void test_what_is_given_up_counts_not(void **state)
@@ -188,11 +231,11 @@ static void test_what_is_given_up_counts_not(void **state)
 
     (void)state;
     for (unsigned i = 0; i < LONG; i++) {
-        shm_choice_begin(&choice, SHM_STREAM, clock_ns);
-        shm_choice_drop(&choice, SHM_STREAM);
+        shm_choice_begin(&choice, SHM_STREAM, LEN, clock_ns);
+        shm_choice_drop(&choice, SHM_STREAM, LEN);
     }
     assert_int_equal(crosses(&choice, LONG), LONG / 2);
-    assert_int_equal(choice.running[SHM_STREAM] + choice.running[SHM_CROSS], 0);
+    assert_int_equal(choice.running[SHM_STREAM] + choice.running[SHM_CMA], 0);
 }
 
 int main(void)
@@ -205,6 +248,8 @@ int main(void)
         cmocka_unit_test(test_one_delay_does_not_matter),
         cmocka_unit_test(test_it_is_measured_again),
         cmocka_unit_test(test_a_window),
+        cmocka_unit_test(test_a_window_waits_for_samples),
+        cmocka_unit_test(test_samples_are_of_one_way),
         cmocka_unit_test(test_what_is_given_up_counts_not),
     };
 

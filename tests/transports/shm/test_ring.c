@@ -218,6 +218,73 @@ static void bulk_goes_round(void **state)
     }
 }
 
+static char *put_bulk(struct ends *ends, size_t size, uint64_t *pos)
+{
+    char *to = shm_tx_bulk(&ends->tx, size, pos);
+
+    if (to)
+        shm_tx_bulk_commit(&ends->tx, *pos, size);
+    return to;
+}
+
+/* A receiver that keeps up sees few pages, whatever the sizes. */
+static void bulk_begins_anew_where_it_can(void **state)
+{
+    static const size_t sizes[] = {64, 512, 4096, 10000, SHM_STEP / 4};
+    struct ends *ends = *state;
+    uint64_t pos;
+
+    for (int i = 0; i < 1000; i++) {
+        size_t size = sizes[(unsigned)i / 200];
+        char *to = put_bulk(ends, size, &pos);
+
+        assert_non_null(to);
+        assert_true((size_t)(to - ends->tx.bulk) + size <= 2 * SHM_STEP);
+        shm_rx_bulk_done(&ends->rx, pos, size);
+    }
+    assert_true(ends->tx.bulk_pages <= 2 * SHM_STEP);
+}
+
+/* However far the receiver is behind: all of the ring is used, and nothing is overwritten. */
+static void bulk_of_a_receiver_behind(void **state)
+{
+    enum {
+        SIZE = 10000,
+        MOST = SHM_BULK / SIZE
+    };
+    struct ends *ends = *state;
+    uint64_t pos[MOST + 1];
+    size_t most = 0;
+
+    for (size_t behind = 1; behind < MOST; behind++) {
+        size_t first = 0, count = 0;
+
+        for (int i = 0; i < 300; i++) {
+            char *to = put_bulk(ends, SIZE, &pos[(first + count) % (MOST + 1)]);
+
+            if (to) {
+                to[0] = to[SIZE - 1] = (char)i;
+                count++;
+            }
+            most = count > most ? count : most;
+            if (!to || count > behind) {
+                const char *from = shm_rx_bulk(&ends->rx, pos[first], SIZE);
+
+                assert_true(count > 0);
+                assert_int_equal((unsigned char)from[0], (unsigned char)from[SIZE - 1]);
+                shm_rx_bulk_done(&ends->rx, pos[first], SIZE);
+                first = (first + 1) % (MOST + 1);
+                count--;
+            }
+        }
+        for (; count; count--, first = (first + 1) % (MOST + 1)) {
+            assert_non_null(shm_rx_bulk(&ends->rx, pos[first], SIZE));
+            shm_rx_bulk_done(&ends->rx, pos[first], SIZE);
+        }
+    }
+    assert_true(most >= MOST - 2);
+}
+
 static void bulk_outside_is_refused(void **state)
 {
     struct ends *ends = *state;
@@ -316,6 +383,8 @@ int main(void)
         WITH_ENDS(impossible_credits_break_the_sender),
         WITH_ENDS(impossible_lengths_break_the_receiver),
         WITH_ENDS(bulk_goes_round),
+        WITH_ENDS(bulk_begins_anew_where_it_can),
+        WITH_ENDS(bulk_of_a_receiver_behind),
         WITH_ENDS(bulk_outside_is_refused),
         cmocka_unit_test_setup_teardown(a_hold_is_seen_with_the_next_credits, open_ends,
                                         close_ends),

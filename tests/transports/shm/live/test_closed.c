@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whoever has closed an endpoint has his memory back: nobody writes into it, and what others find
  * there is not taken for what was sent. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "ends.h"
 
@@ -212,6 +216,48 @@ static void test_the_small_pass_the_large(void **state)
     free(source);
 }
 
+static unsigned asked; /* whether a peer is there */
+
+/* Instead of the C library's. */
+int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+    struct timespec timeout = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    const volatile struct pollfd *looked = fds; /* its declaration says that it is only written */
+
+    for (nfds_t i = 0; i < count; i++)
+        asked += looked[i].events == POLLRDHUP;
+    return (int)syscall(SYS_ppoll, fds, count, ms < 0 ? NULL : &timeout, NULL, 0);
+}
+
+/* The stamp that comes with the bytes says that they are a living peer's, without a system call. */
+static void test_what_is_attached_to_says_that_the_peer_is_there(void **state)
+{
+    char *source = memory('s'), *target = memory('t');
+    struct fi_cq_tagged_entry entry;
+    struct end sender, receiver;
+    fi_addr_t peer;
+
+    (void)state;
+    end_open(&sender, "shm(cma=on)");
+    end_open(&receiver, "shm(cma=on)");
+    peer = end_introduce(&sender, &receiver);
+    for (int i = 0; i < TRANSFERS; i++) {
+        if (i == 1)
+            asked = 0; /* from here on the peers know each other */
+        memset(target, 't', LEN);
+        assert_int_equal(fi_trecv(receiver.ep, target, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, target), 0);
+        end_post(&sender, &receiver, fi_tsend(sender.ep, source, LEN, NULL, peer, 1, source));
+        assert_int_equal(end_wait(&receiver, &sender, &entry), 0);
+        assert_int_equal(others(target, 's'), 0);
+        assert_int_equal(end_wait(&sender, &receiver, &entry), 0);
+    }
+    assert_int_equal(asked, 0);
+    end_close(&sender);
+    end_close(&receiver);
+    free(source);
+    free(target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_what_comes_was_sent),
         cmocka_unit_test(test_a_region_is_closed),
         cmocka_unit_test(test_the_small_pass_the_large),
+        cmocka_unit_test(test_what_is_attached_to_says_that_the_peer_is_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,6 +327,77 @@ static void a_name_is_taken_over(void **state)
     close(pipes[1]);
 }
 
+/* What is sent to a peer that was there and has gone ends at once: nobody waits for it to start,
+ * however long others may take to. Its number is still that of a process: its parent knows nothing
+ * yet. */
+static void a_peer_that_has_gone_is_not_waited_for(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+    struct victim victim;
+    struct end end;
+    fi_addr_t peer;
+    char in;
+    int err;
+
+    end_open(&end, "shm(connect_timeout=3600s)");
+    victim = start("shm", SLEEPS);
+    swap_names(&end, victim.say, victim.hear, &peer);
+    assert_int_equal(fi_trecv(end.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, NULL), 0);
+    assert_int_equal(end_wait(&end, NULL, &entry), 0);
+    kill(victim.pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)victim.pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+    /* Who gives up waiting for it learns that it is not there; no queue is read in between. */
+    do {
+        assert_int_equal(fi_trecv(end.ep, &in, 1, NULL, peer, 3, 0, &in), 0);
+        assert_int_equal(fi_cancel(&end.ep->fid, &in), 0);
+        assert_int_equal(end_wait(&end, NULL, &entry), FI_ECANCELED);
+        end_post(&end, NULL, fi_tsend(end.ep, "x", 1, NULL, peer, 1, NULL));
+        err = end_wait(&end, NULL, &entry);
+    } while (!err);
+    assert_int_equal(err, FI_ECONNREFUSED);
+    stop(&victim);
+    end_close(&end);
+}
+
+static struct end *poster;
+static fi_addr_t posted_to;
+
+static void post_before_it_listens(struct end *end)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        assert_int_equal(fi_tinject(poster->ep, "2", 1, posted_to, 2), -FI_EAGAIN);
+}
+
+/* Somebody has the name of one that has gone, and does not listen yet: that is waited for. */
+static void a_name_is_waited_for_again(void **state)
+{
+    struct end_want named = {.caps = 0};
+    struct fi_cq_tagged_entry entry;
+    struct end owner, from;
+    char name[80], in;
+
+    snprintf(name, sizeof(name), "fi_ns://weft-test-again-%d", (int)getpid());
+    named.name = name;
+    end_open(&from, "shm(connect_timeout=3600s)");
+    end_open_as(&owner, "shm", &named);
+    poster = &from;
+    posted_to = end_know(&from, name);
+    assert_int_equal(fi_trecv(owner.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    end_post(&from, &owner, fi_tinject(from.ep, "1", 1, posted_to, 1));
+    assert_int_equal(end_wait(&owner, &from, &entry), 0);
+    end_close(&owner);
+    while (!fi_tinject(from.ep, "1", 1, posted_to, 1))
+        end_drive(&from, NULL);
+    named.prepare = post_before_it_listens;
+    end_open_as(&owner, "shm", &named);
+    assert_int_equal(fi_trecv(owner.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, NULL), 0);
+    end_post(&from, &owner, fi_tinject(from.ep, "2", 1, posted_to, 2));
+    assert_int_equal(end_wait(&owner, &from, &entry), 0);
+    assert_int_equal(in, '2');
+    end_close(&owner);
+    end_close(&from);
+}
+
 /* The memory for messages that nobody receives is full, and the only receive waits for bytes of who
  * is behind such messages and has gone. */
 static void a_sender_that_goes_where_no_more_is_saved(void **state)
@@ -365,6 +436,8 @@ int main(void)
         cmocka_unit_test(killed_while_mapped),
         cmocka_unit_test(killed_while_the_other_sleeps),
         cmocka_unit_test(a_name_is_taken_over),
+        cmocka_unit_test(a_peer_that_has_gone_is_not_waited_for),
+        cmocka_unit_test(a_name_is_waited_for_again),
         cmocka_unit_test(a_sender_that_goes_where_no_more_is_saved),
     };
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../support/any_address.h"
 #include "ends.h"
 
 enum {
@@ -76,23 +77,23 @@ void *realloc(void *old, size_t size)
 }
 #endif
 
-int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *len, int flags)
+int accept4(int fd, any_address addr, socklen_t *len, int flags)
 {
     int (*real)(int, struct sockaddr *, socklen_t *, int), accepted;
 
     *(void **)&real = dlsym(RTLD_NEXT, "accept4");
-    accepted = real(fd, addr.__sockaddr__, len, flags);
+    accepted = real(fd, ADDRESS(addr), len, flags);
     if (accepted >= 0)
         wait_for_a_fork("accept4");
     return accepted;
 }
 
-int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+int connect(int fd, any_const_address addr, socklen_t len)
 {
     int (*real)(int, const struct sockaddr *, socklen_t), rc;
 
     *(void **)&real = dlsym(RTLD_NEXT, "connect");
-    rc = real(fd, addr.__sockaddr__, len);
+    rc = real(fd, ADDRESS(addr), len);
     wait_for_a_fork("connect");
     return rc;
 }

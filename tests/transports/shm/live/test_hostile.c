@@ -33,10 +33,11 @@ enum {
     FDS_MAX = 8,
 };
 
-/* As transports/shm/shm_hello.c has it. */
+/* As transports/shm/shm_handshake.c has it. */
 struct hello {
     uint32_t magic, version, region, number, barrier, one_way;
     int64_t segment;
+    uint64_t stamp, stamp_at;
     char name[256];
 };
 
@@ -174,7 +175,7 @@ static void is_cut_off(struct game *game, const void *bytes, size_t len, const i
 }
 
 static const struct hello sound = {
-    .magic = MAGIC, .version = 4, .region = REGION, .name = "fi_ns://stranger"};
+    .magic = MAGIC, .version = 5, .region = REGION, .name = "fi_ns://stranger"};
 
 /* A stranger that is let in: what is refused elsewhere is refused for what is wrong with it. */
 static int welcome(struct game *game, const int *fds)

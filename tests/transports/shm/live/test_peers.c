@@ -80,11 +80,12 @@ static void somebody_comes_late(void **state)
 {
     struct end early, late;
     fi_addr_t addr;
-    char in = 0;
+    char in = 0, name[64]; /* another run at the same time has another name */
     struct fi_cq_tagged_entry entry;
 
+    snprintf(name, sizeof(name), "fi_ns://late-endpoint-%d", (int)getpid());
     end_open(&early, "shm");
-    addr = end_know(&early, "fi_ns://late-endpoint");
+    addr = end_know(&early, name);
     for (int i = 0; i < 100; i++)
         assert_int_equal(fi_tinject(early.ep, "y", 1, addr, 1), -FI_EAGAIN);
     end_open(&late, "shm");
@@ -92,7 +93,7 @@ static void somebody_comes_late(void **state)
     end_open(&late, "shm");
     assert_int_equal(fi_close(&late.ep->fid), 0);
     free(late.info->src_addr);
-    late.info->src_addr = strdup("fi_ns://late-endpoint");
+    late.info->src_addr = strdup(name);
     late.info->src_addrlen = strlen(late.info->src_addr) + 1;
     assert_int_equal(fi_endpoint(late.domain, late.info, &late.ep, NULL), 0);
     assert_int_equal(fi_ep_bind(late.ep, &late.cq->fid, FI_TRANSMIT | FI_RECV), 0);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who offers its core: a thread that waits, and that no other thread waits for. */
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <sys/resource.h>
 
 #include "ends.h"
 #include "layers/rxm/inside.h"
@@ -10,10 +13,15 @@
 enum {
     PATIENCE = 60, /* s */
     ROUNDS = 20000,
-    ENDS = 4 /* the last ones are silent */
+    ENDS = 4, /* the last ones are silent */
+    SOME = 16,
+    MANY = 2000
 };
 
-static unsigned yields;
+static unsigned yields, naps;
+/* Yields return at once, and after so many of them the core is taken; 0: they give it away. */
+static unsigned unheard;
+static long switches;
 
 /* The library's, too: on a machine that others use. */
 int sched_yield(void)
@@ -21,8 +29,31 @@ int sched_yield(void)
     double begin = end_seconds();
 
     yields++;
-    while (end_seconds() - begin < 20e-6)
+    if (unheard && yields % unheard == 0)
+        switches++;
+    while (!unheard && end_seconds() - begin < 20e-6)
         ;
+    return 0;
+}
+
+#ifdef __GLIBC__
+typedef __rusage_who_t rusage_who;
+#else
+typedef int rusage_who;
+#endif
+
+int getrusage(rusage_who who, struct rusage *usage)
+{
+    (void)who;
+    *usage = (struct rusage){.ru_nivcsw = switches};
+    return 0;
+}
+
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    (void)time;
+    (void)left;
+    naps++;
     return 0;
 }
 
@@ -76,17 +107,47 @@ static void test_silent_ends_beside_a_busy_one(void **state)
         end_close(&ends[i]);
 }
 
+static void until_yields(struct end *ends, unsigned enough)
+{
+    double begin = end_seconds();
+
+    for (yields = 0; yields < enough && !naps;) {
+        drive(ends);
+        assert_true(end_seconds() - begin < PATIENCE);
+    }
+}
+
+/* The scheduler keeps the groups of processes apart: a yield is for those of its own. */
+static void test_yields_that_nobody_hears(void **state)
+{
+    struct end ends[ENDS];
+
+    (void)state;
+    for (int i = 0; i < ENDS; i++)
+        end_open(&ends[i], "shm");
+    naps = 0;
+    unheard = MANY;
+    until_yields(ends, MANY - 1);
+    assert_int_equal(naps, 0);
+    unheard = SOME;
+    until_yields(ends, MANY);
+    assert_true(naps > 0);
+    unheard = 0;
+    for (int i = 0; i < ENDS; i++)
+        end_close(&ends[i]);
+}
+
 static void *want_the_lock(void *arg)
 {
-    unit_lock(arg);
-    unit_unlock(arg);
+    progress_lock(arg);
+    progress_unlock(arg);
     return NULL;
 }
 
 static void test_whose_lock_another_thread_wants(void **state)
 {
     struct end ends[ENDS];
-    struct unit *unit;
+    struct progress *progress;
     struct shm_ep *ep;
     pthread_t thread;
     double begin;
@@ -96,17 +157,17 @@ static void test_whose_lock_another_thread_wants(void **state)
         end_open_as(&ends[i], "shm", &(struct end_want){.threading = FI_THREAD_SAFE});
     until_the_core_is_offered(ends);
     ep = shm_ep_of(ends[0].ep);
-    unit = ep->report.unit;
-    unit_lock(unit);
-    assert_int_equal(pthread_create(&thread, NULL, want_the_lock, unit), 0);
-    while (!unit_others_wait())
+    progress = ep->base.binding.progress;
+    progress_lock(progress);
+    assert_int_equal(pthread_create(&thread, NULL, want_the_lock, progress), 0);
+    while (!progress_others_wait())
         usleep(1000);
     yields = 0;
     begin = end_seconds();
     for (int i = 0; i < ROUNDS || end_seconds() - begin < 0.01; i++)
         shm_progress_ep(ep);
     assert_int_equal(yields, 0);
-    unit_unlock(unit);
+    progress_unlock(progress);
     assert_int_equal(pthread_join(thread, NULL), 0);
     until_the_core_is_offered(ends);
     for (int i = 0; i < ENDS; i++)
@@ -117,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent_ends_beside_a_busy_one),
+        cmocka_unit_test(test_yields_that_nobody_hears),
         cmocka_unit_test(test_whose_lock_another_thread_wants),
     };
 

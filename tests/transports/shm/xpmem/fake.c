@@ -202,7 +202,13 @@ static int command(enum fake_command number, int64_t *words)
 
 /* ---- The library's calls ---- */
 
-int ioctl(int fd, unsigned long request, ...)
+#ifdef __GLIBC__
+typedef unsigned long ioctl_request;
+#else
+typedef int ioctl_request;
+#endif
+
+int ioctl(int fd, ioctl_request request, ...)
 {
     va_list args;
     void *argument;
@@ -212,8 +218,9 @@ int ioctl(int fd, unsigned long request, ...)
     va_end(args);
     if (device < 0 || fd != device)
         return (int)syscall(SYS_ioctl, fd, request, argument);
-    errno =
-        _IOC_TYPE(request) == 'x' ? command((enum fake_command)_IOC_NR(request), argument) : ENOTTY;
+    /* A request's number is its lowest byte, its device's letter the next. */
+    errno = (request >> 8 & 0xff) == 'x' ? command((enum fake_command)(request & 0xff), argument)
+                                         : ENOTTY;
     return errno ? -1 : 0;
 }
 

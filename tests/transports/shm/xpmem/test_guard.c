@@ -83,7 +83,7 @@ static void faults_are_errors(void)
     copy_both_halves(half_there(SIGSEGV));
 }
 
-static bool blocks(int signo)
+static bool per_thread(int signo)
 {
     sigset_t mask;
 
@@ -99,11 +99,11 @@ static void signals_may_be_blocked(void)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     faults_are_errors();
-    check(blocks(SIGBUS) && blocks(SIGSEGV) && blocks(SIGUSR1));
+    check(per_thread(SIGBUS) && per_thread(SIGSEGV) && per_thread(SIGUSR1));
     sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     faults_are_errors();
-    check(blocks(SIGBUS) && !blocks(SIGSEGV));
+    check(per_thread(SIGBUS) && !per_thread(SIGSEGV));
 }
 
 static void *copies(void *argument)
@@ -136,7 +136,7 @@ static void take(int signo, siginfo_t *info, void *context)
     code = info->si_code;
     took_at = info->si_addr;
     on_stack = here >= stack && here < stack + STACK;
-    was_blocked = blocks(signo) && blocks(SIGUSR2);
+    was_blocked = per_thread(signo) && per_thread(SIGUSR2);
     siglongjmp(back, 1);
 }
 
@@ -169,7 +169,7 @@ static void other_faults_go_to_who_was_there(void)
     check(on_stack && was_blocked);
     touch(bus + HALF, SIGBUS);
     check(on_stack && was_blocked == BLOCKS_ALL);
-    check(!blocks(SIGSEGV) && !blocks(SIGUSR2));
+    check(!per_thread(SIGSEGV) && !per_thread(SIGUSR2));
     if (!sigsetjmp(back, 1))
         kill(getpid(), SIGSEGV);
     check(took == SIGSEGV && code == SI_USER);

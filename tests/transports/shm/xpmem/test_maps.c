@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/fork.h"
+#include "core/base/fork.h"
 #include "fake.h"
 #include "transports/shm/shm_maps.h"
 #include "transports/shm/shm_xpmem.h"

@@ -8,7 +8,7 @@
 
 #include <rdma/fi_atomic.h>
 
-/* core/part.h: the upper tells what the peer understands. */
+/* core/part/part.h: the upper tells what the peer understands. */
 enum {
     OPT_PEER_FEATURES = -0x57450003,
     OPT_FEATURE_ATOMICS = 1,

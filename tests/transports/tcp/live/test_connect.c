@@ -172,52 +172,6 @@ static void refused_and_silent_peers_end_in_errors(void **state)
     pair_close(&pair);
 }
 
-/* Seconds until the first timer of this process expires; -1: none is set. */
-static long long first_timer(void)
-{
-    long long first = -1, left;
-    char line[128];
-
-    for (int fd = 0; fd < 256; fd++) {
-        snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", fd);
-        FILE *info = fopen(line, "r");
-
-        while (info && fgets(line, sizeof(line), info))
-            if (sscanf(line, "it_value: (%lld", &left) == 1 && left && (first < 0 || left < first))
-                first = left;
-        if (info)
-            fclose(info);
-    }
-    return first;
-}
-
-/* What the peer's program does between the request and its answer takes its time. */
-static void a_program_may_take_minutes_to_accept(void **state)
-{
-    static const struct {
-        const char *spec;
-        long long least, most;
-    } cases[] = {
-        {"tcp", 300, 600},
-        {"tcp(connect_timeout=100s)", 60, 100},
-    };
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct pair pair;
-        struct fi_eq_cm_entry entry;
-
-        pair_listen(&pair, &(struct options){.spec = cases[i].spec});
-        side_open(&pair, &pair.a, pair.info);
-        assert_int_equal(fi_connect(pair.a.ep, &pair.address, NULL, 0), 0);
-        expect_event(&pair, FI_CONNREQ, &entry);
-        assert_in_range(first_timer(), cases[i].least, cases[i].most);
-        assert_int_equal(fi_reject(pair.pep, entry.info->handle, NULL, 0), 0);
-        fi_freeinfo(entry.info);
-        side_close(&pair.a);
-        pair_close(&pair);
-    }
-}
-
 /* What a foreign server may answer, and what our endpoint makes of it. */
 static void strange_answers_end_in_errors(void **state)
 {
@@ -765,7 +719,6 @@ int main(void)
         cmocka_unit_test(every_address_family_connects),
         cmocka_unit_test(a_reject_carries_its_data),
         cmocka_unit_test(refused_and_silent_peers_end_in_errors),
-        cmocka_unit_test(a_program_may_take_minutes_to_accept),
         cmocka_unit_test(strange_answers_end_in_errors),
         cmocka_unit_test(silent_strangers_lose_their_socket),
         cmocka_unit_test(strangers_at_the_listener_lose_their_socket_only),

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* core/part.h: the upper tells what the peer's wire knows. */
+/* core/part/part.h: the upper tells what the peer's wire knows. */
 enum {
     OPT_PEER_WIRE_VERSION = -0x57450001
 };
@@ -65,7 +65,7 @@ static void every_form_of_send_arrives(void **state)
 {
     struct pair pair;
     struct fi_cq_tagged_entry done;
-    struct iovec parts[4] = {{out, 10}, {out + 10, 0}, {out + 10, 3000}, {out + 3010, 90}};
+    struct iovec parts[5] = {{out, 10}, {out + 10, 0}, {out + 10, 3000}, {out + 3010, 90}};
     struct fi_msg msg = {.msg_iov = parts, .iov_count = 4, .data = 77};
 
     pair_open(&pair, &(struct options){0});
@@ -453,6 +453,42 @@ static void remote_memory_is_written_and_read(void **state)
     pair_close(&pair);
 }
 
+/* FI_ORDER_RAR where the answers have to wait: the small one is not taken from memory before the
+ * large one in front of it. */
+static void a_small_read_is_no_older_than_the_large_one_before(void **state)
+{
+    enum {
+        FILLS = 32 << 20, /* more than two sockets hold */
+        LARGE = 1 << 20,
+    };
+    struct pair pair;
+    struct fi_cq_tagged_entry done;
+    uint64_t *memory = calloc(1, FILLS), *filler = malloc(FILLS), *large = malloc(LARGE), small = 0;
+
+    assert_true(memory && filler && large);
+    pair_open(&pair, &(struct options){0});
+    struct fid_mr *mr = expose(&pair.b, memory, FILLS, FI_REMOTE_READ, 1);
+    *memory = 1;
+    assert_int_equal(fi_read(pair.a.ep, filler, FILLS, NULL, 0, 0, 1, filler), 0);
+    assert_int_equal(fi_read(pair.a.ep, large, LARGE, NULL, 0, 0, 1, large), 0);
+    assert_int_equal(fi_read(pair.a.ep, &small, sizeof(small), NULL, 0, 0, 1, &small), 0);
+    /* The requests leave, and the answers until the sockets are full. */
+    expect_nothing(pair.a.tx);
+    for (int i = 0; i < 1000; i++)
+        expect_nothing(pair.b.rx);
+    *memory = 2;
+    for (int i = 0; i < 3; i++)
+        expect_completion(&pair, pair.a.tx, &done);
+    assert_int_equal(*filler, 1);
+    assert_int_equal(*large, 2);
+    assert_int_equal(small, 2);
+    fi_close(&mr->fid);
+    pair_close(&pair);
+    free(memory);
+    free(filler);
+    free(large);
+}
+
 static void segments_of_remote_access_may_differ(void **state)
 {
     struct pair pair;
@@ -733,6 +769,7 @@ int main(void)
         cmocka_unit_test(large_tagged_messages_wait_at_the_sender),
         cmocka_unit_test(all_contexts_of_rendezvous_can_be_open),
         cmocka_unit_test(remote_memory_is_written_and_read),
+        cmocka_unit_test(a_small_read_is_no_older_than_the_large_one_before),
         cmocka_unit_test(segments_of_remote_access_may_differ),
         cmocka_unit_test(access_out_of_bounds_ends_the_connection),
         cmocka_unit_test(a_fence_waits),

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../support/again.h"
 #include "pair.h"
 
 #ifndef SYS_io_uring_setup
@@ -190,7 +191,7 @@ static int run_again(unsigned which, int log)
     snprintf(numbers[1], sizeof(numbers[1]), "%d", log);
     pid_t child = fork();
     if (!child) {
-        execl("/proc/self/exe", "refused", numbers[0], numbers[1], NULL);
+        exec_again((char *[]){"refused", numbers[0], numbers[1], NULL});
         _exit(2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The floor of datagrams: two UDP sockets, busy polling, nothing around them. They are not
+ * connected, as an endpoint with many peers is not. Messages of a window leave in pieces that the
+ * kernel cuts (UDP_SEGMENT) and are read as it puts them together (UDP_GRO); one that is longer
+ * than a datagram is several.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#define UDP_GRO 104
+#endif
+
+enum {
+    DATAGRAM_MAX = 65507,
+    PIECE_BYTES = 65000, /* of datagrams that the kernel cuts */
+    PIECE_MAX = 64,
+    BUFFER_BYTES = 8 << 20, /* of the kernel */
+};
+
+struct datagram_state {
+    int fd, side;
+    struct sockaddr_in peer;
+    struct bench_buffer buffer;
+    struct bench_memory memory;
+    struct iovec iov[PIECE_MAX];
+    char piece[1 << 16];
+};
+
+static void send_one(struct datagram_state *state, const char *data, size_t len)
+{
+    while (sendto(state->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&state->peer,
+                  sizeof state->peer) < 0)
+        if (errno != EAGAIN && errno != ENOBUFS)
+            bench_die("sendto: %s", strerror(errno));
+}
+
+/* Bytes of what came, one datagram or several. */
+static size_t recv_one(struct datagram_state *state, char *data, size_t len)
+{
+    ssize_t n;
+
+    while ((n = recvfrom(state->fd, data, len, MSG_DONTWAIT, NULL, NULL)) < 0)
+        if (errno != EAGAIN)
+            bench_die("recvfrom: %s", strerror(errno));
+    return (size_t)n;
+}
+
+static size_t chunk(size_t left)
+{
+    return left < DATAGRAM_MAX ? left : DATAGRAM_MAX;
+}
+
+static void send_message(struct datagram_state *state, const char *data, size_t len)
+{
+    for (size_t at = 0; at < len; at += chunk(len - at))
+        send_one(state, data + at, chunk(len - at));
+}
+
+static void recv_message(struct datagram_state *state, char *data, size_t len)
+{
+    for (size_t at = 0; at < len;)
+        at += recv_one(state, data + at, len - at);
+}
+
+/* ---- Windows ---- */
+
+static void set_cut(struct datagram_state *state, int size)
+{
+    if (setsockopt(state->fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size))
+        bench_die("UDP_SEGMENT: %s", strerror(errno));
+}
+
+static void send_window(struct datagram_state *state, const struct bench_window *window)
+{
+    size_t fit = PIECE_BYTES / window->size, left = window->window;
+    size_t most = fit < PIECE_MAX ? fit : PIECE_MAX;
+    struct msghdr header = {.msg_name = &state->peer, .msg_namelen = sizeof state->peer};
+
+    if (most < 2) {
+        for (; left; left--)
+            send_message(state, bench_buffer_next(&state->buffer, window), window->size);
+        return;
+    }
+    set_cut(state, (int)window->size);
+    header.msg_iov = state->iov;
+    while (left) {
+        header.msg_iovlen = left < most ? left : most;
+        for (size_t i = 0; i < header.msg_iovlen; i++)
+            state->iov[i] = (struct iovec){bench_buffer_next(&state->buffer, window), window->size};
+        while (sendmsg(state->fd, &header, MSG_DONTWAIT) < 0)
+            if (errno != EAGAIN && errno != ENOBUFS)
+                bench_die("sendmsg: %s", strerror(errno));
+        left -= header.msg_iovlen;
+    }
+    set_cut(state, 0);
+}
+
+static void recv_window(struct datagram_state *state, const struct bench_window *window)
+{
+    size_t left = window->size * window->window;
+
+    while (left)
+        left -= recv_one(state, state->piece, sizeof state->piece);
+}
+
+static void run_windows(struct datagram_state *state, const struct bench_window *window)
+{
+    char reply = 0;
+
+    for (uint64_t done = 0; done < window->count; done += window->window) {
+        if (state->side == 1) {
+            send_window(state, window);
+            recv_one(state, &reply, 1);
+        } else {
+            recv_window(state, window);
+            send_one(state, &reply, 1);
+        }
+    }
+}
+
+static void ping_pong(struct datagram_state *state, const struct bench_window *window)
+{
+    for (uint64_t i = 0; i < window->count; i++) {
+        char *buffer = bench_buffer_next(&state->buffer, window);
+
+        if (state->side == 1)
+            send_message(state, buffer, window->size);
+        recv_message(state, buffer, window->size);
+        if (state->side == 0)
+            send_message(state, buffer, window->size);
+    }
+}
+
+static uint64_t datagram_run(void *opaque, const struct bench_window *window)
+{
+    struct datagram_state *state = opaque;
+    int together = window->kind == BENCH_WINDOW;
+    uint64_t start;
+
+    if (window->kind != BENCH_LATENCY && window->kind != BENCH_WINDOW)
+        bench_die("datagrams without replies may be lost: -t latency,window");
+    setsockopt(state->fd, SOL_UDP, UDP_GRO, &together, sizeof together);
+    bench_buffer_fit(&state->buffer, window);
+    start = bench_now();
+    if (together)
+        run_windows(state, window);
+    else
+        ping_pong(state, window);
+    return bench_now() - start;
+}
+
+/* ---- The worker ---- */
+
+static void *datagram_open(const char *library, const char *spec, int side, int pipe)
+{
+    struct datagram_state *state = calloc(1, sizeof *state);
+    struct sockaddr_in sin = {.sin_family = AF_INET};
+    socklen_t len = sizeof sin;
+    int bytes = BUFFER_BYTES;
+
+    (void)library;
+    if (!state)
+        bench_die("out of memory");
+    state->side = side;
+    state->memory.start = bench_resident();
+    sin.sin_addr.s_addr = inet_addr(spec && *spec ? spec : "127.0.0.1");
+    state->fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(state->fd, (struct sockaddr *)&sin, sizeof sin))
+        bench_die("cannot bind: %s", strerror(errno));
+    if (setsockopt(state->fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes))
+        setsockopt(state->fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    getsockname(state->fd, (struct sockaddr *)&sin, &len);
+    pipe_write(pipe, &sin, sizeof sin);
+    pipe_read(pipe, &state->peer, sizeof state->peer);
+    state->memory.idle = state->memory.peer = bench_resident();
+    return state;
+}
+
+static void datagram_memory(void *opaque, struct bench_memory *memory)
+{
+    *memory = ((struct datagram_state *)opaque)->memory;
+}
+
+static uint64_t datagram_getinfo(void *opaque, uint64_t count)
+{
+    (void)opaque;
+    (void)count;
+    return 0;
+}
+
+static void datagram_close(void *opaque)
+{
+    struct datagram_state *state = opaque;
+
+    close(state->fd);
+    free(state->buffer.base);
+    free(state);
+}
+
+const struct bench_worker bench_datagram_worker = {
+    .open = datagram_open,
+    .run = datagram_run,
+    .memory = datagram_memory,
+    .getinfo = datagram_getinfo,
+    .close = datagram_close,
+};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Congestion control by delay: the window follows the round trip. Where it is above a target (the
+ * least round trip, and a margin for the queue) the window shrinks by how far, at most once a round
+ * trip; below it grows (congestion_grow). Flows with small windows aim at a longer queue, so that
+ * many of them find room beside each other. Loss halves.
+ *
+ * Source: G. Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+ * Datacenter", SIGCOMM 2020.
+ */
+#include "core/arq/congestion.h"
+
+enum {
+    MARGIN_LEAST = 25 * 1000, /* ns of queue */
+    SCALED = 200 * 1000,      /* ns more for a window of one packet, less by its square root */
+    LEAST_KEPT = 50,          /* percent of the window that a reduction leaves */
+    GROWTH = 8                /* of congestion_grow */
+};
+
+static uint64_t root(uint64_t value)
+{
+    uint64_t low = 0;
+
+    for (uint64_t bit = UINT64_C(1) << 31; bit; bit >>= 1)
+        if ((low + bit) * (low + bit) <= value)
+            low += bit;
+    return low;
+}
+
+/* ns: the margin is an eighth of the least round trip, too, for what a path itself varies by. */
+static uint64_t target(const struct congestion *cc, const struct rtt *rtt)
+{
+    uint64_t margin = rtt->least / 8 > MARGIN_LEAST ? rtt->least / 8 : MARGIN_LEAST;
+    uint64_t packets16 = 256 * cc->window / cc->packet; /* 16 times the root's argument, squared */
+    uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / root(packets16) : SCALED;
+
+    return rtt->least + margin + (scaled < SCALED ? scaled : SCALED);
+}
+
+static void reduce(struct congestion *cc, uint64_t percent)
+{
+    congestion_set(cc, cc->window * percent / 100);
+    cc->threshold = cc->window;
+}
+
+static void acked(struct congestion *cc, const struct congestion_ack *ack)
+{
+    uint64_t aim = target(cc, ack->rtt), latest = ack->rtt->latest;
+
+    if (latest > aim) {
+        uint64_t over = 80 * (latest - aim) / latest;
+
+        if (congestion_reacts(cc, ack->now, ack->sent))
+            reduce(cc, over < 100 - LEAST_KEPT ? 100 - over : LEAST_KEPT);
+        return;
+    }
+    if (congestion_start(cc, ack) || !ack->limited)
+        return;
+    congestion_grow(cc, ack->bytes, GROWTH);
+}
+
+static void lost(struct congestion *cc, uint64_t now, uint64_t sent)
+{
+    if (congestion_reacts(cc, now, sent))
+        reduce(cc, LEAST_KEPT);
+}
+
+const struct congestion_ops congestion_delay = {
+    .name = "delay",
+    .summary = "keeps the round trip near its least: short queues, needs no help of switches",
+    .exact = true,
+    .acked = acked,
+    .lost = lost,
+};

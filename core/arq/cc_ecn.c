@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Congestion control by marks: the window shrinks by half of the share of packets that switches
+ * have marked (ECN), once a round trip. Without marks, loss halves. Source: RFC 8257 (DCTCP).
+ */
+#include "core/arq/congestion.h"
+
+enum {
+    ONE = 1024, /* the share 1 */
+    GAIN = 16,
+    GROWTH = 10 /* of congestion_grow */
+};
+
+/* cc->state: */
+enum {
+    SHARE,  /* the estimate, of ONE */
+    BYTES,  /* acknowledged in this round trip */
+    MARKED, /* of these */
+    ROUND,  /* ns: when it began */
+    BEGUN,  /* 1 after the first mark: until then SHARE says nothing */
+};
+
+static void end_round(struct congestion *cc, uint64_t now)
+{
+    uint64_t seen = cc->state[BYTES] ? ONE * cc->state[MARKED] / cc->state[BYTES] : 0;
+
+    if (cc->state[BEGUN])
+        cc->state[SHARE] += (int64_t)(seen - cc->state[SHARE]) / GAIN;
+    if (!cc->state[BEGUN] && seen) {
+        cc->state[SHARE] = ONE;
+        cc->state[BEGUN] = 1;
+    }
+    cc->state[BYTES] = cc->state[MARKED] = 0;
+    cc->state[ROUND] = now;
+}
+
+static void acked(struct congestion *cc, const struct congestion_ack *ack)
+{
+    cc->state[BYTES] += ack->bytes;
+    cc->state[MARKED] += ack->marked;
+    if (ack->sent >= cc->state[ROUND])
+        end_round(cc, ack->now);
+    if (ack->marked && congestion_reacts(cc, ack->now, ack->sent)) {
+        uint64_t share = cc->state[BEGUN] ? cc->state[SHARE] : ONE;
+
+        congestion_set(cc, cc->window - cc->window * share / (2 * ONE));
+        cc->threshold = cc->window;
+    }
+    if (congestion_start(cc, ack) || !ack->limited)
+        return;
+    congestion_grow(cc, ack->bytes, GROWTH);
+}
+
+static void lost(struct congestion *cc, uint64_t now, uint64_t sent)
+{
+    if (!congestion_reacts(cc, now, sent))
+        return;
+    congestion_set(cc, cc->window / 2);
+    cc->threshold = cc->window;
+}
+
+const struct congestion_ops congestion_ecn = {
+    .name = "ecn",
+    .summary = "follows the share of packets that switches mark (DCTCP); needs ECN on the path",
+    .exact = true,
+    .acked = acked,
+    .lost = lost,
+};

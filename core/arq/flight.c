@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/arq/flight.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    CALM_ROUNDS = 64, /* round trips without reordering after which the bounds fall by half */
+};
+
+void flight_init(struct flight *flight, struct flight_packet *packets, uint32_t size)
+{
+    *flight = (struct flight){
+        .packets = packets,
+        .size = size,
+        .reorder = FLIGHT_REORDER,
+        .eighths = FLIGHT_EIGHTHS,
+    };
+    memset(packets, 0, size * sizeof(*packets));
+}
+
+static struct flight_packet *at(const struct flight *flight, uint64_t number)
+{
+    return &flight->packets[number & (flight->size - 1)];
+}
+
+static void pass_ended(struct flight *flight)
+{
+    while (flight->first < flight->next && at(flight, flight->first)->state == FLIGHT_NONE)
+        flight->first++;
+}
+
+void flight_send(struct flight *flight, const struct flight_packet *packet)
+{
+    struct flight_packet *place = at(flight, flight->next++);
+
+    *place = *packet;
+    place->state = FLIGHT_OUT;
+    flight->bytes += packet->bytes;
+    flight->out++;
+}
+
+/* A packet called lost was only late: wait longer before the next is. */
+static void raise_bounds(struct flight *flight, uint64_t number, uint64_t now)
+{
+    uint64_t overtaken = flight->acked > number ? flight->acked - number : 0;
+
+    if (overtaken >= flight->reorder)
+        flight->reorder =
+            overtaken < FLIGHT_REORDER_MAX ? (uint32_t)overtaken + 1 : FLIGHT_REORDER_MAX;
+    if (flight->eighths < FLIGHT_EIGHTHS_MAX)
+        flight->eighths++;
+    flight->calmed = now;
+}
+
+bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct flight_packet *packet)
+{
+    struct flight_packet *place = at(flight, number);
+
+    if (number < flight->first || !flight_knows(flight, number) || place->state == FLIGHT_NONE)
+        return false;
+    if (number >= flight->acked)
+        flight->acked = number + 1;
+    *packet = *place;
+    if (place->state == FLIGHT_OUT) {
+        flight->bytes -= place->bytes;
+        flight->out--;
+    } else {
+        raise_bounds(flight, number, now);
+    }
+    place->state = FLIGHT_NONE;
+    pass_ended(flight);
+    return true;
+}
+
+static void calm(struct flight *flight, uint64_t now, const struct rtt *rtt)
+{
+    if (flight->reorder == FLIGHT_REORDER && flight->eighths == FLIGHT_EIGHTHS)
+        return;
+    if (now - flight->calmed < CALM_ROUNDS * rtt_smoothed(rtt))
+        return;
+    flight->calmed = now;
+    flight->reorder = flight->reorder / 2 > FLIGHT_REORDER ? flight->reorder / 2 : FLIGHT_REORDER;
+    if (flight->eighths > FLIGHT_EIGHTHS)
+        flight->eighths--;
+}
+
+uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rtt,
+                       void (*lost)(void *arg, const struct flight_packet *packet), void *arg)
+{
+    uint64_t base = rtt->latest > rtt->smoothed ? rtt->latest : rtt_smoothed(rtt);
+    uint64_t wait, next = 0;
+
+    calm(flight, now, rtt);
+    wait = base * flight->eighths / 8;
+    if (wait < RTT_GRANULARITY / 8)
+        wait = RTT_GRANULARITY / 8;
+    for (uint64_t number = flight->first; number < flight->acked; number++) {
+        struct flight_packet *packet = at(flight, number), was;
+
+        if (packet->state != FLIGHT_OUT)
+            continue;
+        if (packet->sent + wait > now && flight->acked - 1 - number < flight->reorder) {
+            if (!next || packet->sent + wait < next)
+                next = packet->sent + wait;
+            continue;
+        }
+        flight->bytes -= packet->bytes;
+        flight->out--;
+        was = *packet;
+        packet->state = FLIGHT_LOST;
+        packet->what = NULL;
+        lost(arg, &was);
+    }
+    return next;
+}
+
+void flight_forget(struct flight *flight, uint64_t before)
+{
+    while (flight->first < flight->next && at(flight, flight->first)->state != FLIGHT_OUT &&
+           at(flight, flight->first)->sent < before) {
+        at(flight, flight->first)->state = FLIGHT_NONE;
+        flight->first++;
+    }
+}
+
+struct flight_packet *flight_oldest(const struct flight *flight)
+{
+    for (uint64_t number = flight->first; number < flight->next; number++)
+        if (at(flight, number)->state == FLIGHT_OUT)
+            return at(flight, number);
+    return NULL;
+}
+
+void flight_drop(struct flight *flight, struct flight_packet *packet)
+{
+    flight->bytes -= packet->bytes;
+    flight->out--;
+    packet->state = FLIGHT_NONE;
+    packet->what = NULL;
+    pass_ended(flight);
+}

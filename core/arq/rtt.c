@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/arq/rtt.h"
+
+static void note_least(struct rtt *rtt, uint64_t now, uint64_t sample)
+{
+    if (!rtt->smoothed) {
+        rtt->least = rtt->next_least = sample;
+        rtt->since = now;
+        return;
+    }
+    if (now - rtt->since > RTT_LEAST_AGE) {
+        rtt->least = rtt->next_least;
+        rtt->next_least = sample;
+        rtt->since = now;
+    }
+    if (sample < rtt->next_least)
+        rtt->next_least = sample;
+    if (sample < rtt->least)
+        rtt->least = sample;
+}
+
+void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
+{
+    uint64_t distance;
+
+    if (!sample)
+        sample = 1;
+    if (delay >= sample)
+        return;
+    sample -= delay;
+    note_least(rtt, now, sample);
+    rtt->kept = delay > rtt->kept ? delay : (7 * rtt->kept + delay) / 8;
+    rtt->latest = sample;
+    if (!rtt->smoothed) {
+        rtt->smoothed = sample;
+        rtt->variance = sample / 2;
+        return;
+    }
+    distance = sample > rtt->smoothed ? sample - rtt->smoothed : rtt->smoothed - sample;
+    rtt->variance = (3 * rtt->variance + distance) / 4;
+    rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
+    if (!rtt->smoothed)
+        rtt->smoothed = 1;
+}
+
+uint64_t rtt_timeout(const struct rtt *rtt, uint64_t delay)
+{
+    uint64_t spread = 4 * rtt->variance, kept = delay > rtt->kept ? delay : rtt->kept;
+
+    if (!rtt->smoothed)
+        return 2 * (uint64_t)RTT_INITIAL;
+    return rtt->smoothed + (spread > RTT_GRANULARITY ? spread : RTT_GRANULARITY) + kept;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is known of the time between a packet and its acknowledgement: latest, smoothed, variance,
+ * and least. Times are ns. Source: RFC 9002 section 5, RFC 6298.
+ */
+#ifndef WEFT_CORE_ARQ_RTT_H
+#define WEFT_CORE_ARQ_RTT_H
+
+#include <stdint.h>
+
+enum {
+    RTT_INITIAL = 10 * 1000 * 1000, /* ns: assumed before the first sample */
+    RTT_GRANULARITY = 500 * 1000,   /* ns: no timeout is shorter than the round trip and this */
+};
+
+/* ns: a least time that was seen longer ago no longer counts, since paths change. */
+#define RTT_LEAST_AGE UINT64_C(10000000000)
+
+struct rtt {
+    uint64_t latest, smoothed, variance; /* smoothed 0: there was no sample yet */
+    uint64_t least;
+    uint64_t next_least, since; /* of the samples since `since`, which is to follow `least` */
+    uint64_t kept; /* how long the peer keeps acknowledgements: the longest, which fades */
+};
+
+/* A packet that was sent `sample` before now has been acknowledged. The peer states that it kept
+ * the acknowledgement for `delay`, which is not the network's; a statement that would leave nothing
+ * is not believed, and the sample says nothing. A zeroed struct rtt is a new one. */
+void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay);
+
+/* The smoothed time; RTT_INITIAL without a sample. */
+static inline uint64_t rtt_smoothed(const struct rtt *rtt)
+{
+    return rtt->smoothed ? rtt->smoothed : RTT_INITIAL;
+}
+
+/* After which an acknowledgement is overdue that the peer may keep for `delay`, or for as long
+ * as it has kept others. */
+uint64_t rtt_timeout(const struct rtt *rtt, uint64_t delay);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/arq/session.h"
+
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/arq/session_impl.h"
+
+void session_init(struct session *session, const struct session_config *config, uint64_t id,
+                  uint64_t peer, uint64_t credit, uint64_t now)
+{
+    memset(session, 0, sizeof(*session));
+    session->config = config;
+    session->state = peer ? SESSION_OPEN : SESSION_OPENING;
+    session->id = id;
+    session->peer = peer;
+    list_init(&session->queued);
+    list_init(&session->again);
+    list_init(&session->sent);
+    flight_init(&session->flight, session->flight_packets, SESSION_FLIGHT);
+    path_mtu_init(&session->mtu, config->most);
+    congestion_init(&session->congestion, config->congestion, session->mtu.size);
+    serial_init(&session->numbers, session->number_bits, SESSION_NUMBERS);
+    serial_init(&session->serials, session->serial_bits, SESSION_SERIALS);
+    session->credit = credit;
+    session->heard = now;
+    session->open_at = now ? now : 1;
+}
+
+void session_finish(struct session *session)
+{
+    for (size_t i = 0; i < SESSION_ASSEMBLIES; i++)
+        session_assembled(&session->assemblies[i]);
+}
+
+size_t session_room(const struct session *session)
+{
+    size_t most = session->config->most, base = most < PATH_MTU_BASE ? most : PATH_MTU_BASE;
+    size_t in_pieces = ARQ_PIECES * (base - ARQ_HEADER);
+
+    return most - ARQ_HEADER < in_pieces ? most - ARQ_HEADER : in_pieces;
+}
+
+bool session_has_messages(const struct session *session)
+{
+    return !list_empty(&session->queued) || !list_empty(&session->again) ||
+           !list_empty(&session->sent);
+}
+
+bool session_busy(const struct session *session)
+{
+    return session->state == SESSION_OPENING || session_has_messages(session);
+}
+
+uint64_t session_backoff(const struct session *session, uint64_t wait, unsigned tries)
+{
+    uint64_t most = session->unreachable ? SESSION_GRACE_WAIT : SESSION_WAIT_MAX;
+
+    while (tries-- && wait < most)
+        wait *= 2;
+    return wait < most ? wait : most;
+}
+
+void session_send(struct session *session, struct session_message *message)
+{
+    message->numbered = false;
+    message->pieces = 0;
+    list_attach(&message->list, &session->queued);
+}
+
+bool session_is_shut(const struct session *session)
+{
+    return session->state == SESSION_OPEN && session->told <= session->serials.next;
+}
+
+/* A peer that was told of no room hears of the new. */
+void session_set_credit(struct session *session, uint64_t credit)
+{
+    session->credit = credit;
+    if (credit && session->told && session_is_shut(session))
+        session->ack_at = 1;
+}
+
+bool session_flush(struct session *session, uint64_t now)
+{
+    if (!session->ack_at || session->state != SESSION_OPEN)
+        return false;
+    if (session->ack_at > now)
+        session->ack_at = now;
+    return true;
+}
+
+void session_unreachable(struct session *session, uint64_t now)
+{
+    if (session->unreachable || session->state == SESSION_ENDED)
+        return;
+    session->unreachable = now ? now : 1;
+    if (session->timeout_at > now)
+        session->timeout_at = now;
+    session->open_at = now;
+}
+
+/* Messages that were sent whole and no longer fit are cut when they are called lost. */
+void session_limit_mtu(struct session *session, uint32_t most)
+{
+    path_mtu_limit(&session->mtu, most);
+}
+
+static void end_all(struct session *session, struct list *list)
+{
+    while (!list_empty(list)) {
+        struct session_message *message = list_item(list->next, struct session_message, list);
+
+        list_detach(&message->list);
+        session->config->done(session, message, session->err);
+    }
+}
+
+void session_say_closed(struct session *session)
+{
+    struct arq_header header = {.type = ARQ_CLOSE};
+    uint8_t bytes[ARQ_HEADER];
+
+    if (session->state != SESSION_ENDED && session->peer)
+        session_transmit(session, session->heard, &header, bytes, sizeof(bytes));
+}
+
+void session_end(struct session *session, int err, bool tell)
+{
+    if (session->state == SESSION_ENDED)
+        return;
+    if (tell)
+        session_say_closed(session);
+    session->state = SESSION_ENDED;
+    session->err = err;
+    end_all(session, &session->sent);
+    end_all(session, &session->again);
+    end_all(session, &session->queued);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A session: reliable messages, each delivered once and in any order, over packets that may be
+ * lost, repeated and reordered, between two addresses. Pure: bytes and `now` (ns) come in; packets
+ * go out by a call, and the next deadline is returned. No fd, no clock, no lock, no allocation but
+ * of a message that comes in pieces.
+ *
+ *   OPENING --ACCEPT or the peer's own OPEN--> OPEN --RESET, CLOSE, silence, session_end--> ENDED
+ *
+ * A message is sent whole while it fits the path, else in pieces. Each transmission has a number
+ * of its own; the message keeps its serial. The receiver says which numbers have come and which
+ * serials it has room for. Source: docs/design/arq.md; RFC 9000, 9002.
+ */
+#ifndef WEFT_CORE_ARQ_SESSION_H
+#define WEFT_CORE_ARQ_SESSION_H
+
+#include "core/arq/congestion.h"
+#include "core/arq/flight.h"
+#include "core/arq/packet.h"
+#include "core/arq/pacer.h"
+#include "core/arq/path_mtu.h"
+#include "core/arq/rtt.h"
+#include "core/arq/serial.h"
+#include "core/base/list.h"
+
+enum {
+    SESSION_FLIGHT = 2048,   /* packets under way at most */
+    SESSION_NUMBERS = 1024,  /* numbers behind the highest that are still told of */
+    SESSION_SERIALS = 4096,  /* messages behind the oldest that has not come */
+    SESSION_ASSEMBLIES = 16, /* messages that come in pieces at the same time */
+};
+
+enum session_state {
+    SESSION_OPENING,
+    SESSION_OPEN,
+    SESSION_ENDED,
+};
+
+/* A message of the owner's, the session's from session_send to config->done. */
+struct session_message {
+    struct list list;
+    const uint8_t *payload;
+    size_t len; /* at most session_room at the time of session_send */
+    uint64_t serial;
+    uint64_t unsent, unacked; /* pieces, as bits */
+    uint16_t pieces, size;    /* 1: whole; bytes of a piece */
+    bool numbered;            /* has its serial */
+};
+
+/* A packet to be handed to the lower. */
+struct session_packet {
+    const uint8_t *bytes; /* the header, and of a control packet what is behind it */
+    size_t len;
+    struct session_message
+        *message; /* of DATA; then `count` bytes of its payload from `at` on follow */
+    size_t at, count;
+    bool more; /* another one will most likely follow at once */
+};
+
+struct session;
+
+struct session_config {
+    const struct congestion_ops *congestion;
+    uint32_t most;      /* bytes of the largest packet that the interface takes */
+    uint64_t patience;  /* ns: of silence after which a session with work ends */
+    uint64_t ack_delay; /* ns: the longest that an acknowledgement is kept */
+    const void *name;   /* the owner's address, told in OPEN for lowers that cannot tell it */
+    size_t name_len;    /* to ARQ_NAME_MAX; 0: none */
+    /* False: the lower takes nothing now; session_run is called again when it does. The bytes are
+     * valid during the call only, the message until `done`. */
+    bool (*transmit)(struct session *session, const struct session_packet *packet);
+    /* A message has come. False: there is no room for it, so it is not acknowledged and will come
+     * again. The bytes are valid during the call only. */
+    bool (*deliver)(struct session *session, const uint8_t *bytes, size_t len);
+    /* The peer has it (0), or it cannot be known to have it (a positive FI_E code). Once for each
+     * message; may call session_send. */
+    void (*done)(struct session *session, struct session_message *message, int err);
+};
+
+struct session_assembly {
+    uint8_t *bytes; /* NULL: not in use */
+    uint64_t serial, missing;
+    size_t len;
+    uint16_t pieces, size;
+};
+
+struct session {
+    const struct session_config *config;
+    enum session_state state;
+    int err; /* of an ended one: positive FI_E code */
+    uint64_t id,
+        peer; /* identifiers: ours, that packets to us have; the peer's, 0: not known yet */
+    /* ---- Out ---- */
+    struct list queued, again, sent; /* never sent; with pieces to be sent again; under way */
+    struct flight flight;
+    struct congestion congestion;
+    struct pacer pacer;
+    struct rtt rtt;
+    struct path_mtu mtu;
+    uint64_t next_serial, limit; /* limit: serials below it may be sent */
+    uint64_t marked;             /* packets that the peer saw marked */
+    uint64_t loss_at, timeout_at, asked_at;
+    unsigned timeouts; /* in a row */
+    bool held;         /* the window has held a message back since the last acknowledgement */
+    bool blocked;      /* the lower took nothing */
+    bool unfinished;   /* more may leave at once, at a later time */
+    uint32_t burst;    /* bytes that have left with this session_run */
+    /* ---- In ---- */
+    struct serial numbers, serials;
+    uint64_t arrived; /* ns: when numbers.end - 1 came */
+    uint64_t ack_at;  /* ns: 0: nothing to acknowledge */
+    unsigned unanswered;
+    uint32_t came_marked;
+    uint64_t told, credit; /* the limit that the peer has; messages that the owner has room for */
+    struct session_assembly assemblies[SESSION_ASSEMBLIES];
+    /* ---- Life ---- */
+    uint64_t heard;       /* ns: when the last packet of the peer came */
+    uint64_t unreachable; /* ns: since when the network says that nobody is there; 0 */
+    uint64_t open_at;
+    unsigned opens;
+    bool has_token;
+    uint8_t token[ARQ_TOKEN];
+    struct {
+        uint64_t sent, ignored, lost, again, duplicates, timeouts;
+    } counts;
+    struct flight_packet flight_packets[SESSION_FLIGHT];
+    uint64_t number_bits[SESSION_NUMBERS / SERIAL_WORD];
+    uint64_t serial_bits[SESSION_SERIALS / SERIAL_WORD];
+};
+
+/* Opens one: with peer 0 by asking, else as the answer to a peer's OPEN that has passed the gate
+ * (session_run sends ACCEPT). id: random, not 0. credit: messages that the owner has room for. */
+void session_init(struct session *session, const struct session_config *config, uint64_t id,
+                  uint64_t peer, uint64_t credit, uint64_t now);
+/* Frees what it allocated; calls nothing. Of a session that has ended. */
+void session_finish(struct session *session);
+
+/* Bytes of the largest message: pieces of the base size reach any peer. */
+size_t session_room(const struct session *session);
+
+/* Takes a message, in any state but ENDED. It leaves with session_run. */
+void session_send(struct session *session, struct session_message *message);
+
+/* A packet whose `to` is ours, or an answer to our OPEN, which came to this node at `now`; header:
+ * as arq_header_get read it. What does not fit the session has no effect but a count. */
+void session_receive(struct session *session, uint64_t now, const struct arq_header *header,
+                     const uint8_t *bytes, size_t len, bool marked);
+/* The peer's OPEN, which has passed the gate. False: it is of another session than this one, so the
+ * peer has forgotten us; the owner ends this one, and may open another. */
+bool session_asked(struct session *session, uint64_t now, const struct arq_header *header);
+
+/* The owner has room for `credit` messages now. */
+void session_set_credit(struct session *session, uint64_t credit);
+/* An acknowledgement that is kept leaves with the next session_run. False: there is none. */
+bool session_flush(struct session *session, uint64_t now);
+/* Has it messages that are not done? */
+bool session_has_messages(const struct session *session);
+/* Was the peer told that there is room for nothing? */
+bool session_is_shut(const struct session *session);
+/* The network says that there is no peer. Not believed alone: the peer is asked, has a second. */
+void session_unreachable(struct session *session, uint64_t now);
+/* The network says that packets above `most` bytes do not fit. */
+void session_limit_mtu(struct session *session, uint32_t most);
+
+/* Sends what may leave now. Returns when it must be called again at the latest; UINT64_MAX: only
+ * after one of the calls above. session->unfinished: it is to be called again at once, with the
+ * time that it is then. read: what came to this node up to then has been given to session_receive,
+ * as far as it is of this session; a peer is not late whose answer the owner has not read yet. */
+uint64_t session_run(struct session *session, uint64_t now, uint64_t read);
+
+/* Tells the peer by CLOSE, which acknowledges what has come, that the session ends. May be called
+ * several times before session_end: nothing acknowledges a CLOSE. */
+void session_say_closed(struct session *session);
+/* Ends it: every message is done with err; the peer is told by CLOSE where tell. */
+void session_end(struct session *session, int err, bool tell);
+
+#endif

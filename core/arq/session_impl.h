@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The seam between the files of a session: session.c (life), session_in.c (packets that come),
+ * session_out.c (packets that leave), session_pieces.c (messages that come in pieces). */
+#ifndef WEFT_CORE_ARQ_SESSION_IMPL_H
+#define WEFT_CORE_ARQ_SESSION_IMPL_H
+
+#include "core/arq/session.h"
+
+enum {
+    KIND_MESSAGE, /* of struct flight_packet; `what` is the message */
+    KIND_PROBE,   /* of the path's size */
+};
+
+#define SESSION_OPEN_WAIT UINT64_C(20000000)   /* ns: first wait for an answer to OPEN */
+#define SESSION_WAIT_MAX UINT64_C(1000000000)  /* ns: no wait between two tries is longer */
+#define SESSION_GRACE UINT64_C(1000000000)     /* ns: to answer when said to be unreachable */
+#define SESSION_GRACE_WAIT UINT64_C(100000000) /* ns: between tries then */
+
+/* ---- session.c ---- */
+
+/* Has it work for the peer? */
+bool session_busy(const struct session *session);
+/* wait doubled for each of `tries`, at most SESSION_WAIT_MAX. */
+uint64_t session_backoff(const struct session *session, uint64_t wait, unsigned tries);
+
+/* ---- session_out.c ---- */
+
+/* Pieces of a message that is called lost leave again. */
+void session_resend(struct session *session, struct session_message *message, uint64_t pieces);
+/* Hands a packet without payload to the lower; extra bytes are behind the header already. */
+bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
+                      uint8_t *bytes, size_t len);
+
+/* ---- session_pieces.c ---- */
+
+/* A piece has come. Returns false: nothing is kept of it, it must come again. *whole: bytes of the
+ * message, whose last piece this was, until session_assembled; else NULL. */
+bool session_assemble(struct session *session, uint64_t serial, const struct arq_header *header,
+                      const uint8_t *payload, size_t len, struct session_assembly **whole);
+void session_assembled(struct session_assembly *assembly);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdma/fi_errno.h>
+
+#include "core/arq/session_impl.h"
+
+/* ---- What is acknowledged ---- */
+
+/* What one packet's acknowledgement has brought. */
+struct news {
+    uint64_t bytes, sent; /* sent: of the latest packet */
+    bool any;
+};
+
+static void piece_acked(struct session *session, struct session_message *message, uint16_t piece)
+{
+    message->unacked &= ~(UINT64_C(1) << piece);
+    message->unsent &= ~(UINT64_C(1) << piece);
+    if (message->unacked)
+        return;
+    list_detach(&message->list);
+    session->config->done(session, message, 0);
+}
+
+static void packet_acked(struct session *session, const struct flight_packet *packet,
+                         struct news *news)
+{
+    news->any = true;
+    news->bytes += packet->bytes;
+    if (packet->sent > news->sent)
+        news->sent = packet->sent;
+    if (packet->kind == KIND_PROBE) {
+        path_mtu_probe_acked(&session->mtu, packet->bytes);
+        session->congestion.packet = session->mtu.size;
+        return;
+    }
+    path_mtu_acked(&session->mtu, packet->bytes);
+    if (packet->what)
+        piece_acked(session, packet->what, packet->piece);
+}
+
+static void number_acked(struct session *session, uint64_t now, uint64_t number, bool newest,
+                         const struct arq_header *header, struct news *news)
+{
+    struct flight_packet packet;
+
+    if (!flight_ack(&session->flight, number, now, &packet))
+        return;
+    if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX)
+        rtt_add(&session->rtt, now, now - packet.sent, (uint64_t)header->kept * ARQ_KEPT_UNIT);
+    packet_acked(session, &packet, news);
+}
+
+static void word_acked(struct session *session, uint64_t now, uint64_t below, uint64_t bits,
+                       bool first, const struct arq_header *header, struct news *news)
+{
+    for (uint64_t i = 0; bits && i < below; i++, bits >>= 1) {
+        if (bits & 1)
+            number_acked(session, now, below - 1 - i, first && i == 0, header, news);
+    }
+}
+
+/* The increase of the peer's count of marked packets, as bytes of those that were acknowledged. */
+static uint64_t marked_bytes(struct session *session, const struct arq_header *header,
+                             uint64_t acked)
+{
+    uint64_t marked = serial_expand(header->marked, session->marked), more;
+
+    if (marked <= session->marked)
+        return 0;
+    more = (marked - session->marked) * session->mtu.size;
+    session->marked = marked;
+    return more < acked ? more : acked;
+}
+
+static void tell_congestion(struct session *session, uint64_t now, const struct arq_header *header,
+                            const struct news *news)
+{
+    const struct congestion_ack ack = {
+        .now = now,
+        .sent = news->sent,
+        .rtt = &session->rtt,
+        .bytes = news->bytes,
+        .marked = marked_bytes(session, header, news->bytes),
+        .limited = session->held,
+    };
+
+    session->held = false;
+    session->timeouts = 0;
+    if (session->rtt.smoothed)
+        session->congestion.ops->acked(&session->congestion, &ack);
+}
+
+/* False: it acknowledges a packet that never was. */
+static bool take_ack(struct session *session, uint64_t now, const struct arq_header *header,
+                     const uint8_t *bytes, size_t len)
+{
+    uint64_t end = serial_expand(header->end, session->flight.acked);
+    struct news news = {0};
+
+    if (end > session->flight.next)
+        return false;
+    word_acked(session, now, end, header->below, true, header, &news);
+    for (size_t i = 0; header->type == ARQ_ACK && i < ARQ_WORDS; i++) {
+        uint64_t below = end > SERIAL_WORD * (i + 1) ? end - SERIAL_WORD * (i + 1) : 0;
+
+        word_acked(session, now, below, arq_ack_word(bytes, len, i), false, header, &news);
+    }
+    if (news.any)
+        tell_congestion(session, now, header, &news);
+    return true;
+}
+
+static void take_limit(struct session *session, uint32_t told)
+{
+    uint64_t limit = serial_expand(told, session->limit);
+
+    if (limit > session->limit && limit <= session->next_serial + SESSION_SERIALS)
+        session->limit = limit;
+}
+
+/* ---- What has come ---- */
+
+/* The number has come: it is acknowledged with the next packet, at once, or within ack_delay. */
+static void answer_later(struct session *session, uint64_t now, uint64_t number,
+                         const struct arq_header *header, bool marked)
+{
+    bool gap = session->numbers.next != session->numbers.end;
+    uint64_t at = now + session->config->ack_delay;
+
+    if (number + 1 == session->numbers.end)
+        session->arrived = now;
+    session->came_marked += marked;
+    session->unanswered++;
+    if (header->flags & ARQ_NOW || gap || marked || session->unanswered >= 2)
+        at = now;
+    if (!session->ack_at || at < session->ack_at)
+        session->ack_at = at ? at : 1;
+}
+
+static bool deliver_pieces(struct session *session, uint64_t serial,
+                           const struct arq_header *header, const uint8_t *bytes, size_t len)
+{
+    struct session_assembly *whole;
+
+    if (!session_assemble(session, serial, header, bytes + ARQ_HEADER, len - ARQ_HEADER, &whole))
+        return false;
+    if (!whole)
+        return true;
+    if (!session->config->deliver(session, whole->bytes, whole->len)) {
+        whole->missing = UINT64_C(1) << header->piece; /* comes again, and then it is tried again */
+        whole->len -= len - ARQ_HEADER;
+        return false;
+    }
+    session_assembled(whole);
+    serial_add(&session->serials, serial);
+    return true;
+}
+
+/* True: it may be acknowledged. */
+static bool take_data(struct session *session, const struct arq_header *header,
+                      const uint8_t *bytes, size_t len)
+{
+    uint64_t serial = serial_expand(header->serial, session->serials.next);
+
+    if (serial_has(&session->serials, serial)) {
+        session->counts.duplicates++;
+        return true;
+    }
+    if (serial - session->serials.next >= SESSION_SERIALS)
+        return false;
+    if (header->pieces > 1)
+        return deliver_pieces(session, serial, header, bytes, len);
+    if (!session->config->deliver(session, bytes + ARQ_HEADER, len - ARQ_HEADER))
+        return false;
+    serial_add(&session->serials, serial);
+    return true;
+}
+
+static void take_numbered(struct session *session, uint64_t now, const struct arq_header *header,
+                          const uint8_t *bytes, size_t len, bool marked)
+{
+    uint64_t number = serial_expand(header->number, session->numbers.end);
+
+    if (serial_has(&session->numbers, number)) {
+        session->counts.duplicates++;
+        return; /* of the network: the acknowledgement is on its way, or comes with the next */
+    }
+    if (header->type == ARQ_DATA && !take_data(session, header, bytes, len)) {
+        session->counts.ignored++;
+        return;
+    }
+    if (session->state != SESSION_OPEN)
+        return;
+    serial_add_sliding(&session->numbers, number);
+    answer_later(session, now, number, header, marked);
+}
+
+/* ---- Opening and ending ---- */
+
+static void take_opening(struct session *session, uint64_t now, const struct arq_header *header,
+                         const uint8_t *bytes)
+{
+    if (session->state != SESSION_OPENING)
+        return;
+    if (header->type == ARQ_TOKEN_) {
+        for (size_t i = 0; i < ARQ_TOKEN; i++)
+            session->token[i] = bytes[ARQ_HEADER + i];
+        if (!session->has_token)
+            session->open_at = now;
+        session->has_token = true;
+        return;
+    }
+    session->peer = header->from;
+    session->state = SESSION_OPEN;
+    session->heard = now;
+    session->unreachable = 0;
+    take_limit(session, header->limit);
+}
+
+bool session_asked(struct session *session, uint64_t now, const struct arq_header *header)
+{
+    if (session->state == SESSION_ENDED || (session->peer && session->peer != header->from))
+        return false;
+    session->peer = header->from;
+    session->state = SESSION_OPEN;
+    session->heard = now;
+    session->unreachable = 0;
+    session->open_at = now ? now : 1; /* ACCEPT */
+    take_limit(session, header->limit);
+    return true;
+}
+
+/* What a CLOSE acknowledges has come; of all else nobody knows. */
+static void take_end(struct session *session, uint64_t now, const struct arq_header *header,
+                     const uint8_t *bytes, size_t len)
+{
+    if (header->type == ARQ_CLOSE)
+        take_ack(session, now, header, bytes, len);
+    session_end(session, FI_ECONNRESET, false);
+}
+
+void session_receive(struct session *session, uint64_t now, const struct arq_header *header,
+                     const uint8_t *bytes, size_t len, bool marked)
+{
+    if (session->state == SESSION_ENDED || header->to != session->id)
+        return;
+    if (header->type == ARQ_TOKEN_ || header->type == ARQ_ACCEPT) {
+        take_opening(session, now, header, bytes);
+        return;
+    }
+    if (session->state != SESSION_OPEN || header->from != session->peer) {
+        session->counts.ignored++;
+        return;
+    }
+    if (header->type == ARQ_RESET || header->type == ARQ_CLOSE) {
+        take_end(session, now, header, bytes, len);
+        return;
+    }
+    if (header->type == ARQ_OPEN || !take_ack(session, now, header, bytes, len)) {
+        session->counts.ignored++;
+        return;
+    }
+    session->heard = now;
+    session->unreachable = 0;
+    take_limit(session, header->limit);
+    if (header->type == ARQ_DATA || header->type == ARQ_PROBE)
+        take_numbered(session, now, header, bytes, len, marked);
+    else if (header->flags & ARQ_ASKS)
+        session->ack_at = now ? now : 1;
+}

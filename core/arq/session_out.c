@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/arq/session_impl.h"
+
+enum {
+    COLLAPSE_TIMEOUTS = 3, /* in a row, after which the window starts again */
+    PACKET_MAX = 65536,
+    BURST_BYTES = 65536, /* that leave with one time: the next ones want a later one */
+};
+
+/* ---- One packet ---- */
+
+/* Serials that the peer may send: what the owner has room for, and never less than was told. */
+static uint64_t limit_to_tell(struct session *session)
+{
+    uint64_t window = session->credit < SESSION_SERIALS ? session->credit : SESSION_SERIALS;
+    uint64_t limit = session->serials.next + window;
+
+    if (limit > session->told)
+        session->told = limit;
+    return session->told;
+}
+
+/* Fills in identifiers and the acknowledgement, which need not be told alone then. */
+static void complete(struct session *session, uint64_t now, struct arq_header *header)
+{
+    const struct serial *numbers = &session->numbers;
+    uint64_t kept =
+        numbers->end && now > session->arrived ? (now - session->arrived) / ARQ_KEPT_UNIT : 0;
+
+    header->to = session->peer;
+    header->from = session->id;
+    header->limit = (uint32_t)limit_to_tell(session);
+    header->end = (uint32_t)numbers->end;
+    header->below = serial_bits_below(numbers, numbers->end);
+    header->marked = session->came_marked;
+    header->kept = (uint16_t)(kept < ARQ_KEPT_MAX ? kept : ARQ_KEPT_MAX);
+}
+
+static void told(struct session *session)
+{
+    session->ack_at = 0;
+    session->unanswered = 0;
+    session->counts.sent++;
+}
+
+bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
+                      uint8_t *bytes, size_t len)
+{
+    const struct session_packet packet = {.bytes = bytes, .len = len};
+
+    complete(session, now, header);
+    arq_header_put(header, bytes);
+    if (!session->config->transmit(session, &packet)) {
+        session->blocked = true;
+        return false;
+    }
+    told(session);
+    return true;
+}
+
+static bool send_ack(struct session *session, uint64_t now, unsigned flags)
+{
+    struct arq_header header = {.type = ARQ_ACK, .flags = flags};
+    const struct serial *numbers = &session->numbers;
+    uint8_t bytes[ARQ_HEADER + 8 * ARQ_WORDS];
+    size_t words = 0;
+
+    /* As far down as numbers are missing. */
+    while (words < ARQ_WORDS && numbers->end > SERIAL_WORD * (words + 1) &&
+           numbers->end - SERIAL_WORD * (words + 1) > numbers->next) {
+        arq_put64(bytes + ARQ_HEADER + 8 * words,
+                  serial_bits_below(numbers, numbers->end - SERIAL_WORD * (words + 1)));
+        words++;
+    }
+    return session_transmit(session, now, &header, bytes, ARQ_HEADER + 8 * words);
+}
+
+static bool send_open(struct session *session, uint64_t now)
+{
+    struct arq_header header = {
+        .type = session->peer ? ARQ_ACCEPT : ARQ_OPEN,
+        .size =
+            (uint16_t)(session->config->most < UINT16_MAX ? session->config->most : UINT16_MAX)};
+    uint8_t bytes[ARQ_OPEN_SIZE] = {0};
+    size_t len = session->peer ? ARQ_HEADER : ARQ_OPEN_SIZE;
+
+    if (!session->peer && session->has_token)
+        memcpy(bytes + ARQ_HEADER, session->token, ARQ_TOKEN);
+    if (!session->peer)
+        arq_open_put_name(bytes, session->config->name, session->config->name_len);
+    return session_transmit(session, now, &header, bytes, len);
+}
+
+/* ---- Messages ---- */
+
+/* Cuts a message, or what was lost of one, for the path as it is. Packets with pieces of another
+ * cut say nothing about this one. */
+static void cut(struct session *session, struct session_message *message)
+{
+    size_t room = session->mtu.size - ARQ_HEADER;
+
+    if (message->pieces && (message->pieces == 1 ? message->len <= room : message->size <= room))
+        return;
+    for (uint64_t n = session->flight.first; message->pieces && n < session->flight.next; n++) {
+        struct flight_packet *packet = &session->flight.packets[n % SESSION_FLIGHT];
+
+        if (packet->kind == KIND_MESSAGE && packet->what == message)
+            packet->what = NULL;
+    }
+    message->size = (uint16_t)(room < UINT16_MAX ? room : UINT16_MAX);
+    message->pieces =
+        message->len <= room ? 1 : (uint16_t)((message->len + message->size - 1) / message->size);
+    message->unacked = message->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << message->pieces) - 1;
+    message->unsent = message->unacked;
+}
+
+void session_resend(struct session *session, struct session_message *message, uint64_t pieces)
+{
+    message->unsent |= pieces & message->unacked;
+    list_detach(&message->list);
+    list_attach(&message->list, &session->again);
+    session->counts.again++;
+}
+
+/* The next message that may leave, or NULL. */
+static struct session_message *next_message(struct session *session)
+{
+    struct session_message *message;
+
+    if (!list_empty(&session->again))
+        return list_item(session->again.next, struct session_message, list);
+    if (list_empty(&session->queued))
+        return NULL;
+    message = list_item(session->queued.next, struct session_message, list);
+    if (!message->numbered) {
+        if (session->next_serial >= session->limit)
+            return NULL;
+        message->serial = session->next_serial++;
+        message->numbered = true;
+    }
+    return message;
+}
+
+static uint64_t interval_of(const struct session *session, uint64_t bytes)
+{
+    return pacer_interval(bytes, session->congestion.window, rtt_smoothed(&session->rtt),
+                          session->congestion.ops->exact);
+}
+
+/* May a packet of `bytes` leave now? */
+static bool admits(struct session *session, uint64_t now, size_t bytes)
+{
+    struct flight *flight = &session->flight;
+    bool exact = session->congestion.ops->exact;
+
+    if (flight_full(flight))
+        flight_forget(flight, UINT64_MAX);
+    if (flight_full(flight))
+        return false;
+    if (session->pacer.next > now) {
+        session->held |= exact;
+        return false;
+    }
+    if (flight->out && flight->bytes + (exact ? 1 : bytes) > session->congestion.window) {
+        session->held = true;
+        return false;
+    }
+    if (flight->bytes + 2 * bytes > session->congestion.window)
+        session->held = true;
+    return true;
+}
+
+static void left(struct session *session, uint64_t now, const struct flight_packet *packet)
+{
+    flight_send(&session->flight, packet);
+    pacer_sent(&session->pacer, now, interval_of(session, packet->bytes));
+    session->burst += packet->bytes;
+    session->timeout_at =
+        now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
+                              session->timeouts);
+}
+
+/* Will another packet follow the one of `bytes` that is about to leave? A guess: window, pacing and
+ * the next message decide. */
+static bool follows(const struct session *session, uint64_t now,
+                    const struct session_message *message, size_t bytes)
+{
+    bool fits = session->burst + bytes < BURST_BYTES;
+    bool more = message->unsent & (message->unsent - 1) ||
+                (message->list.next != &session->again && message->list.next != &session->queued) ||
+                (message->list.next == &session->again && !list_empty(&session->queued));
+    uint64_t interval = interval_of(session, bytes);
+
+    return more && fits && session->flight.bytes + 2 * bytes <= session->congestion.window &&
+           session->next_serial < session->limit && session->pacer.next + interval <= now;
+}
+
+/* Sends the lowest piece that is unsent. False: the lower takes nothing. */
+static bool send_piece(struct session *session, uint64_t now, struct session_message *message)
+{
+    unsigned piece = (unsigned)__builtin_ctzll(message->unsent);
+    size_t at = (size_t)piece * message->size;
+    size_t count = message->len - at < message->size ? message->len - at : message->size;
+    struct arq_header header = {
+        .type = ARQ_DATA,
+        .flags = session->timeouts ? ARQ_NOW : 0,
+        .number = (uint32_t)session->flight.next,
+        .serial = (uint32_t)message->serial,
+        .piece = (uint16_t)piece,
+        .pieces = message->pieces,
+        .size = message->pieces > 1 ? message->size : 0,
+    };
+    uint8_t bytes[ARQ_HEADER];
+    struct session_packet packet = {
+        .bytes = bytes, .len = sizeof(bytes), .message = message, .at = at, .count = count};
+
+    if (message->pieces == 1)
+        packet.count = message->len;
+    packet.more = follows(session, now, message, packet.len + packet.count);
+    complete(session, now, &header);
+    arq_header_put(&header, bytes);
+    if (!session->config->transmit(session, &packet)) {
+        session->blocked = true;
+        return false;
+    }
+    told(session);
+    left(session, now,
+         &(struct flight_packet){.what = message,
+                                 .sent = now,
+                                 .bytes = (uint32_t)(ARQ_HEADER + packet.count),
+                                 .piece = (uint16_t)piece,
+                                 .kind = KIND_MESSAGE});
+    message->unsent &= ~(UINT64_C(1) << piece);
+    if (!message->unsent) {
+        list_detach(&message->list);
+        list_attach(&message->list, &session->sent);
+    }
+    return true;
+}
+
+static void send_messages(struct session *session, uint64_t now)
+{
+    struct session_message *message;
+
+    while (!session->blocked && (message = next_message(session))) {
+        cut(session, message);
+        if (!admits(session, now,
+                    ARQ_HEADER + (message->pieces > 1 ? message->size : message->len)))
+            return;
+        if (session->burst >= BURST_BYTES) {
+            session->unfinished = true;
+            return;
+        }
+        if (!send_piece(session, now, message))
+            return;
+    }
+}
+
+/* ---- Loss, timeouts, probes ---- */
+
+static void packet_lost(void *arg, const struct flight_packet *packet)
+{
+    struct session *session = arg;
+
+    session->counts.lost++;
+    if (packet->kind == KIND_PROBE) {
+        path_mtu_probe_lost(&session->mtu, packet->bytes);
+        return;
+    }
+    if (path_mtu_lost(&session->mtu, packet->bytes))
+        session->congestion.packet = session->mtu.size;
+    session->congestion.ops->lost(&session->congestion, session->heard, packet->sent);
+    if (packet->what)
+        session_resend(session, packet->what, UINT64_C(1) << packet->piece);
+}
+
+/* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
+ * an answer. The window stays as it is, until that has happened several times in a row. */
+static void time_out(struct session *session, uint64_t now)
+{
+    struct flight_packet *oldest = flight_oldest(&session->flight);
+
+    session->timeouts++;
+    session->counts.timeouts++;
+    if (session->timeouts == COLLAPSE_TIMEOUTS)
+        congestion_collapse(&session->congestion, now);
+    if (oldest) {
+        struct flight_packet was = *oldest;
+
+        flight_drop(&session->flight, oldest);
+        if (was.kind == KIND_PROBE)
+            path_mtu_probe_lost(&session->mtu, was.bytes);
+        else if (was.what)
+            session_resend(session, was.what, UINT64_C(1) << was.piece);
+        if (was.kind == KIND_MESSAGE && path_mtu_lost(&session->mtu, was.bytes))
+            session->congestion.packet = session->mtu.size;
+    }
+    session->pacer.next = 0;
+    session->timeout_at =
+        now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
+                              session->timeouts);
+}
+
+static void send_probe(struct session *session, uint64_t now)
+{
+    uint32_t size = session->rtt.smoothed ? path_mtu_probe(&session->mtu, now) : 0;
+    struct arq_header header = {.type = ARQ_PROBE, .flags = ARQ_NOW};
+    uint8_t bytes[PACKET_MAX];
+
+    if (!size || session->blocked || flight_full(&session->flight) || !session_busy(session) ||
+        size > sizeof(bytes))
+        return;
+    memset(bytes + ARQ_HEADER, 0, size - ARQ_HEADER);
+    header.number = (uint32_t)session->flight.next;
+    if (!session_transmit(session, now, &header, bytes, size))
+        return;
+    path_mtu_sent(&session->mtu);
+    left(session, now, &(struct flight_packet){.sent = now, .bytes = size, .kind = KIND_PROBE});
+}
+
+/* Messages wait for room at the peer, and nothing is under way that would bring its limit. */
+static uint64_t ask_for_room(struct session *session, uint64_t now)
+{
+    bool waits = session->state == SESSION_OPEN && !session->flight.out &&
+                 list_empty(&session->again) && !list_empty(&session->queued) &&
+                 session->next_serial >= session->limit &&
+                 !list_item(session->queued.next, struct session_message, list)->numbered;
+    uint64_t wait = rtt_timeout(&session->rtt, session->config->ack_delay);
+
+    if (!waits) {
+        session->asked_at = 0;
+        return UINT64_MAX;
+    }
+    if (!session->asked_at) {
+        session->asked_at = now + wait;
+        session->timeouts = 0;
+    } else if (now >= session->asked_at && send_ack(session, now, ARQ_ASKS)) {
+        session->asked_at = now + session_backoff(session, wait, ++session->timeouts);
+    }
+    return session->asked_at;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return b && b < a ? b : a;
+}
+
+/* Ends a session whose peer has been silent for too long while there is work. */
+static uint64_t check_silence(struct session *session, uint64_t now)
+{
+    uint64_t at = session->heard + session->config->patience;
+
+    if (session->unreachable)
+        at = sooner(at, session->unreachable + SESSION_GRACE);
+    if (!session_busy(session))
+        return UINT64_MAX;
+    if (now >= at)
+        session_end(session, session->unreachable ? FI_ECONNREFUSED : FI_ETIMEDOUT, true);
+    return at;
+}
+
+static uint64_t open_or_wait(struct session *session, uint64_t now)
+{
+    if (session->open_at && now >= session->open_at && send_open(session, now)) {
+        if (session->peer)
+            session->open_at = 0;
+        else
+            session->open_at = now + session_backoff(session, SESSION_OPEN_WAIT, session->opens++);
+    }
+    return session->open_at ? session->open_at : UINT64_MAX;
+}
+
+static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
+{
+    uint64_t late = 4 * rtt_timeout(&session->rtt, session->config->ack_delay);
+    uint64_t next = UINT64_MAX;
+
+    session->loss_at = flight_detect(&session->flight, read, &session->rtt, packet_lost, session);
+    if (session->flight.out && read >= session->timeout_at)
+        time_out(session, now);
+    flight_forget(&session->flight, now > late ? now - late : 0);
+    send_messages(session, now);
+    send_probe(session, now);
+    if (session->ack_at && now >= session->ack_at)
+        send_ack(session, now, 0);
+    next = sooner(next, session->loss_at);
+    next = sooner(next, session->ack_at);
+    if (session->flight.out)
+        next = sooner(next, session->timeout_at);
+    if (next_message(session) && session->pacer.next > now)
+        next = sooner(next, session->pacer.next);
+    return sooner(next, ask_for_room(session, now));
+}
+
+uint64_t session_run(struct session *session, uint64_t now, uint64_t read)
+{
+    uint64_t next, silence;
+
+    if (session->state == SESSION_ENDED)
+        return UINT64_MAX;
+    session->blocked = session->unfinished = false;
+    session->burst = 0;
+    silence = check_silence(session, read);
+    if (session->state == SESSION_ENDED)
+        return UINT64_MAX;
+    next = open_or_wait(session, now);
+    if (session->state == SESSION_OPEN)
+        next = sooner(next, run_open(session, now, read));
+    return session->blocked ? UINT64_MAX : sooner(next, silence);
+}

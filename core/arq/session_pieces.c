@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/arq/session_impl.h"
+
+static uint64_t all_pieces(unsigned count)
+{
+    return count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+}
+
+static struct session_assembly *find(struct session *session, uint64_t serial)
+{
+    struct session_assembly *unused = NULL;
+
+    for (size_t i = 0; i < SESSION_ASSEMBLIES; i++) {
+        struct session_assembly *assembly = &session->assemblies[i];
+
+        if (assembly->bytes && assembly->serial == serial)
+            return assembly;
+        if (!assembly->bytes)
+            unused = assembly;
+    }
+    return unused;
+}
+
+/* The sender has cut the message anew when the path took less: what came before is useless. */
+static bool begin(struct session_assembly *assembly, uint64_t serial,
+                  const struct arq_header *header)
+{
+    if (assembly->bytes && assembly->pieces == header->pieces && assembly->size == header->size)
+        return true;
+    session_assembled(assembly);
+    assembly->bytes = malloc((size_t)header->pieces * header->size);
+    if (!assembly->bytes)
+        return false;
+    assembly->serial = serial;
+    assembly->pieces = header->pieces;
+    assembly->size = header->size;
+    assembly->missing = all_pieces(header->pieces);
+    assembly->len = 0;
+    return true;
+}
+
+bool session_assemble(struct session *session, uint64_t serial, const struct arq_header *header,
+                      const uint8_t *payload, size_t len, struct session_assembly **whole)
+{
+    struct session_assembly *assembly = find(session, serial);
+
+    *whole = NULL;
+    if (!assembly || !begin(assembly, serial, header))
+        return false;
+    if (assembly->missing & UINT64_C(1) << header->piece) {
+        memcpy(assembly->bytes + (size_t)header->piece * header->size, payload, len);
+        assembly->missing &= ~(UINT64_C(1) << header->piece);
+        assembly->len += len;
+    }
+    if (!assembly->missing)
+        *whole = assembly;
+    return true;
+}
+
+void session_assembled(struct session_assembly *assembly)
+{
+    free(assembly->bytes);
+    assembly->bytes = NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Arrays of segments of memory. */
+#ifndef WEFT_CORE_BASE_IOV_H
+#define WEFT_CORE_BASE_IOV_H
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Bytes of all segments; false when the sum overflows. */
+static inline bool iov_total(const struct iovec *iov, size_t count, size_t *bytes)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (__builtin_add_overflow(*bytes, iov[i].iov_len, bytes))
+            return false;
+    }
+    return true;
+}
+
+/* The same of segments whose sum is known to fit. */
+static inline size_t iov_bytes(const struct iovec *iov, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += iov[i].iov_len;
+    return bytes;
+}
+
+/* Copies as much as fits; returns how much. */
+static inline size_t iov_copy(const struct iovec *to, size_t to_count, const struct iovec *from,
+                              size_t from_count)
+{
+    size_t i = 0, j = 0, to_at = 0, from_at = 0, done = 0;
+
+    while (i < to_count && j < from_count) {
+        size_t room = to[i].iov_len - to_at, left = from[j].iov_len - from_at;
+        size_t len = room < left ? room : left;
+
+        if (len)
+            memcpy((char *)to[i].iov_base + to_at, (const char *)from[j].iov_base + from_at, len);
+        done += len;
+        to_at += len;
+        from_at += len;
+        if (to_at == to[i].iov_len) {
+            i++;
+            to_at = 0;
+        }
+        if (from_at == from[j].iov_len) {
+            j++;
+            from_at = 0;
+        }
+    }
+    return done;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options and commands between parts of ours, carried by public functions: their numbers. */
+#ifndef WEFT_CORE_BASE_SEAM_H
+#define WEFT_CORE_BASE_SEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Seam options: fi_setopt(ep, FI_OPT_ENDPOINT, ...) between our own parts, numbers outside the
+ * public ranges. A part that does not know one answers -FI_ENOPROTOOPT, and the upper goes on.
+ */
+enum {
+    /* uint32_t. Version of the wire that the peer said it speaks (from the upper's own exchange);
+     * until it is set a lower uses only what every peer understands. */
+    OPT_PEER_WIRE_VERSION = -0x57450001,
+    /* uint32_t, milliseconds, before fi_connect. How long the peer may leave the request without an
+     * answer, where the upper knows better than the default of the lower. */
+    OPT_ANSWER_TIMEOUT = -0x57450002,
+    /* uint32_t, OPT_FEATURE_ bits. The peer understands these beyond its wire version, as it said
+     * in the upper's own exchange. Until it is set, what needs such a feature is accepted and
+     * completes with FI_EOPNOTSUPP (of calls without a completion: is returned), and nothing is
+     * sent. */
+    OPT_PEER_FEATURES = -0x57450003,
+    /* size_t, fi_getopt. Messages that have come and wait for their receive, where the part matches
+     * by itself. */
+    OPT_UNEXPECTED = -0x57450004,
+    /* struct fi_cq_err_entry[], fi_getopt. Each of them: flags, bytes, data, tag,
+     * source. -FI_ETOOSMALL: *optlen bytes are needed just now. */
+    OPT_UNEXPECTED_QUEUE = -0x57450005,
+    /* size_t, fi_getopt. A message that is longer is had sooner when its receiver is told of it and
+     * reads it than when it comes in pieces; as measured over the part. */
+    OPT_FETCH_SIZE = -0x57450006,
+    /* struct match_watch (core/match/match.h), which outlives the endpoint or shared receive
+     * context that is enabled; fi_setopt. It is told of each match. Nothing matches where receives
+     * come from a shared context; that has its own. */
+    OPT_MATCH_WATCH = -0x57450007,
+    /* uint32_t, before the connection. 1: a message with a tag to an endpoint without FI_TAGGED
+     * takes a receive as any other does, and its completion says FI_TAGGED, and the tag. 0: it ends
+     * the connection. */
+    OPT_TAGS_PLAIN = -0x57450008,
+    /* uint32_t, milliseconds. How long fi_close may wait for the peer to take what was accepted, of
+     * an endpoint with a receive context of the upper's: that one knows whether it may wait. */
+    OPT_CLOSE_WAIT = -0x57450009,
+    /* uint32_t, OPT_FRAGMENTS_: the fate of a datagram that is longer than the path takes. */
+    OPT_FRAGMENTS = -0x57450020,
+    /* uint32_t, 0 to 3: the ECN field of what is sent (RFC 3168). */
+    OPT_ECN = -0x57450021,
+    /* uint32_t. 1: `data` of a receive's completion holds notes on its datagram, OPT_NOTE_; its
+     * flags do not say FI_REMOTE_CQ_DATA. */
+    OPT_NOTES = -0x57450022,
+    /* size_t, fi_getopt. Datagrams that came and were dropped for want of room, as far as is known
+     * by now. */
+    OPT_DROPS = -0x57450023,
+    /* struct packet_room, fi_getopt, of an endpoint of reliable packets: what fits in one packet to
+     * a peer now, which the path decides. A part that does not know: max_msg_size. */
+    OPT_PACKET_ROOM = -0x57450024,
+};
+
+/* Of OPT_PACKET_ROOM. */
+struct packet_room {
+    uint64_t addr; /* in: fi_addr_t of the peer */
+    size_t size;   /* out: bytes of a message, without a prefix */
+};
+
+/* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */
+enum {
+    /* struct cq_sources (core/queue/cq.h): what the wait fd of a queue holds that is driven without
+     * a lock, for who watches it itself. */
+    CONTROL_SOURCES = -0x57450100,
+};
+
+/* fi_control of a domain between our own parts, through hooks too: which peers its endpoints reach.
+ * -FI_ENOSYS: whoever has an address of theirs, as over a network. */
+enum {
+    /* struct reach: filled with what the domain's endpoints tell their peers, for CONTROL_REACHES.
+     */
+    CONTROL_REACH = -0x57450101,
+    /* const struct reach, from a peer's CONTROL_REACH, of any bytes: 0, or -FI_EHOSTUNREACH. */
+    CONTROL_REACHES = -0x57450102,
+};
+
+enum {
+    REACH_MAX = 16
+};
+
+/* Means something to the part only that made it. */
+struct reach {
+    size_t len; /* to REACH_MAX */
+    unsigned char token[REACH_MAX];
+};
+
+enum {
+    OPT_FEATURE_ATOMICS = 1,
+};
+
+enum {
+    OPT_FRAGMENTS_ALLOWED, /* the node sends it in fragments */
+    OPT_FRAGMENTS_NEVER,   /* beyond what is known of the path: -FI_EMSGSIZE */
+    OPT_FRAGMENTS_PROBE,   /* beyond the interface's MTU: -FI_EMSGSIZE; else the network drops it */
+};
+
+/* Of OPT_NOTES. */
+#define OPT_NOTE_ECN(data) ((unsigned)((data)&3))        /* the ECN field */
+#define OPT_NOTE_WAITED_NS(data) ((uint64_t)(data) >> 2) /* from the device to its reading */
+
+#endif

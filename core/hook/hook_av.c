@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address vectors and their sets. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/hook/hook_watch.h"
+
+static struct hook_av *av_of(struct fid_av *fid)
+{
+    return object_of(fid, struct hook_av, fid);
+}
+
+static struct fid_av *lower_av(struct fid_av *fid)
+{
+    return av_of(fid)->lower;
+}
+
+static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
+                     uint64_t flags, void *context)
+{
+    return fi_av_insert(lower_av(av), addr, count, fi_addr, flags, context);
+}
+
+static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
+                        fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    return fi_av_insertsvc(lower_av(av), node, service, fi_addr, flags, context);
+}
+
+static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
+                        size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    return fi_av_insertsym(lower_av(av), node, nodecnt, service, svccnt, fi_addr, flags, context);
+}
+
+static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+    return fi_av_remove(lower_av(av), fi_addr, count, flags);
+}
+
+static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen)
+{
+    return fi_av_lookup(lower_av(av), fi_addr, addr, addrlen);
+}
+
+static const char *av_straddr(struct fid_av *av, const void *addr, char *buf, size_t *len)
+{
+    return fi_av_straddr(lower_av(av), addr, buf, len);
+}
+
+static int av_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,
+                              fi_addr_t *fi_addr, uint64_t flags)
+{
+    return fi_av_insert_auth_key(lower_av(av), auth_key, auth_key_size, fi_addr, flags);
+}
+
+static int av_lookup_auth_key(struct fid_av *av, fi_addr_t addr, void *auth_key,
+                              size_t *auth_key_size)
+{
+    return fi_av_lookup_auth_key(lower_av(av), addr, auth_key, auth_key_size);
+}
+
+static int av_set_user_id(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags)
+{
+    return fi_av_set_user_id(lower_av(av), fi_addr, user_id, flags);
+}
+
+int hook_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret_av,
+                 void *context)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    struct hook_av *av = calloc(1, sizeof(*av));
+    struct fi_peer_av_context down;
+    bool peer = attr && attr->flags & FI_PEER;
+    int rc = 0;
+
+    if (!av)
+        return -FI_ENOMEM;
+    fid_init(&av->fid.fid, FI_CLASS_AV, peer ? NULL : context, domain->fabric->ops.av_fid);
+    av->fid.ops = domain->fabric->ops.av;
+    av->domain = domain;
+    if (peer)
+        rc = hook_peer_av(av, context, &down);
+    if (!rc)
+        rc = fi_av_open(domain->lower, attr, &av->lower, peer ? (void *)&down : av);
+    if (rc) {
+        free(av);
+        return rc;
+    }
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &av->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid, .av = attr, .peer = peer});
+    *ret_av = &av->fid;
+    return 0;
+}
+
+static int av_close(struct fid *fid)
+{
+    struct hook_av *av = object_of(fid, struct hook_av, fid.fid);
+
+    return hook_close(av->domain->fabric, &av->domain->children, &av->lower->fid, fid);
+}
+
+struct fi_ops hook_av_fid_ops = {
+    .size = sizeof(hook_av_fid_ops),
+    .close = av_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+/* ---- Sets ---- */
+
+static struct fid_av_set *lower_set(const struct fid_av_set *fid)
+{
+    return object_of(fid, struct hook_av_set, fid)->lower;
+}
+
+static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **ret_set,
+                  void *context)
+{
+    struct hook_av *av = av_of(fid);
+    struct hook_av_set *set = calloc(1, sizeof(*set));
+    struct fi_peer_av_set_context down;
+    bool peer = attr && attr->flags & FI_PEER;
+    int rc = 0;
+
+    if (!set)
+        return -FI_ENOMEM;
+    fid_init(&set->fid.fid, FI_CLASS_AV_SET, peer ? NULL : context,
+             av->domain->fabric->ops.av_set_fid);
+    set->fid.ops = av->domain->fabric->ops.av_set;
+    set->domain = av->domain;
+    if (peer)
+        rc = hook_peer_av_set(set, context, &down);
+    if (!rc)
+        rc = fi_av_set(av->lower, attr, &set->lower, peer ? (void *)&down : set);
+    if (rc) {
+        free(set);
+        return rc;
+    }
+    children_hold(&av->domain->children);
+    hook_tell_opened(av->domain->fabric, &set->fid.fid,
+                     &(struct hook_opening){.parent = &av->fid.fid, .peer = peer});
+    *ret_set = &set->fid;
+    return 0;
+}
+
+struct fi_ops_av hook_av_ops = {
+    .size = sizeof(hook_av_ops),
+    .insert = av_insert,
+    .insertsvc = av_insertsvc,
+    .insertsym = av_insertsym,
+    .remove = av_remove,
+    .lookup = av_lookup,
+    .straddr = av_straddr,
+    .av_set = av_set,
+    .insert_auth_key = av_insert_auth_key,
+    .lookup_auth_key = av_lookup_auth_key,
+    .set_user_id = av_set_user_id,
+};
+
+static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
+{
+    return fi_av_set_union(lower_set(dst), lower_set(src));
+}
+
+static int set_intersect(struct fid_av_set *dst, const struct fid_av_set *src)
+{
+    return fi_av_set_intersect(lower_set(dst), lower_set(src));
+}
+
+static int set_diff(struct fid_av_set *dst, const struct fid_av_set *src)
+{
+    return fi_av_set_diff(lower_set(dst), lower_set(src));
+}
+
+static int set_insert(struct fid_av_set *set, fi_addr_t addr)
+{
+    return fi_av_set_insert(lower_set(set), addr);
+}
+
+static int set_remove(struct fid_av_set *set, fi_addr_t addr)
+{
+    return fi_av_set_remove(lower_set(set), addr);
+}
+
+static int set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
+{
+    return fi_av_set_addr(lower_set(set), coll_addr);
+}
+
+struct fi_ops_av_set hook_av_set_ops = {
+    .size = sizeof(hook_av_set_ops),
+    .set_union = set_union,
+    .intersect = set_intersect,
+    .diff = set_diff,
+    .insert = set_insert,
+    .remove = set_remove,
+    .addr = set_addr,
+};
+
+static int set_close(struct fid *fid)
+{
+    struct hook_av_set *set = object_of(fid, struct hook_av_set, fid.fid);
+
+    return hook_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
+}
+
+struct fi_ops hook_av_set_fid_ops = {
+    .size = sizeof(hook_av_set_fid_ops),
+    .close = set_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Domains and memory regions. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/hook/hook.h"
+#include "core/hook/hook_trigger.h"
+#include "core/hook/hook_watch.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+
+/* ---- Domains ---- */
+
+int hook_domain_open(struct hook_fabric *fabric, struct fi_info *info,
+                     struct fid_domain **ret_domain, uint64_t flags, void *context)
+{
+    struct fi_info *down = hook_info_down(fabric, info);
+    struct hook_domain *domain = calloc(1, sizeof(*domain));
+    int rc = -FI_ENOMEM;
+
+    if (!down || !domain)
+        goto fail;
+    fid_init(&domain->fid.fid, FI_CLASS_DOMAIN, context, fabric->ops.domain_fid);
+    domain->fid.ops = fabric->ops.domain;
+    domain->fid.mr = fabric->ops.mr;
+    domain->fabric = fabric;
+    hook_works_init(domain);
+    /* With FI_PEER the context is the upper's own domain, which is no object of ours. */
+    rc = fi_domain2(fabric->lower, down, &domain->lower, flags, flags & FI_PEER ? context : domain);
+    if (rc) {
+        hook_works_finish(domain);
+        goto fail;
+    }
+    children_hold(&fabric->base.children);
+    pthread_mutex_lock(&fabric->mutex);
+    list_attach(&domain->link, &fabric->domains);
+    pthread_mutex_unlock(&fabric->mutex);
+    hook_tell_opened(fabric, &domain->fid.fid,
+                     &(struct hook_opening){
+                         .parent = &fabric->base.fid.fid, .info = down, .peer = flags & FI_PEER});
+    domain->info = down;
+    *ret_domain = &domain->fid;
+    return 0;
+
+fail:
+    info_free(down);
+    free(domain);
+    return rc;
+}
+
+static struct hook_domain *domain_of(struct fid *fid)
+{
+    return object_of(fid, struct hook_domain, fid.fid);
+}
+
+static int domain_close(struct fid *fid)
+{
+    struct hook_domain *domain = domain_of(fid);
+    struct hook_fabric *fabric = domain->fabric;
+    struct fi_info *info = domain->info;
+    int rc;
+
+    if (children_any(&domain->children))
+        return -FI_EBUSY;
+    rc = fi_close(&domain->lower->fid);
+    if (rc)
+        return rc;
+    hook_tell_closed(fabric, fid);
+    pthread_mutex_lock(&fabric->mutex);
+    list_detach(&domain->link);
+    pthread_mutex_unlock(&fabric->mutex);
+    hook_works_finish(domain);
+    info_free(info);
+    hook_retire(fabric, fid);
+    children_release(&fabric->base.children);
+    return 0;
+}
+
+static int control_work(struct hook_domain *domain, int command, void *arg)
+{
+    if (!domain->fabric->triggers)
+        return -FI_ENOSYS;
+    switch (command) {
+    case FI_QUEUE_WORK: return hook_work_queue(domain, arg);
+    case FI_CANCEL_WORK: return hook_work_cancel(domain, arg);
+    default: return hook_work_flush(domain, arg);
+    }
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    switch (command) {
+    case FI_QUEUE_WORK:
+    case FI_CANCEL_WORK:
+    case FI_FLUSH_WORK: return control_work(domain_of(fid), command, arg);
+    default: return hook_control(fid, command, arg);
+    }
+}
+
+struct fi_ops hook_domain_fid_ops = {
+    .size = sizeof(hook_domain_fid_ops),
+    .close = domain_close,
+    .bind = hook_bind,
+    .control = domain_control,
+    .ops_open = hook_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                               struct fi_atomic_attr *attr, uint64_t flags)
+{
+    return fi_query_atomic(hook_domain_of(fid)->lower, datatype, op, attr, flags);
+}
+
+static int domain_query_collective(struct fid_domain *fid, enum fi_collective_op coll,
+                                   struct fi_collective_attr *attr, uint64_t flags)
+{
+    return fi_query_collective(hook_domain_of(fid)->lower, coll, attr, flags);
+}
+
+struct fi_ops_domain hook_domain_ops = {
+    .size = sizeof(hook_domain_ops),
+    .av_open = hook_av_open,
+    .cq_open = hook_cq_open,
+    .endpoint = hook_ep_open,
+    .scalable_ep = hook_sep_open,
+    .cntr_open = hook_cntr_open,
+    .poll_open = hook_poll_open,
+    .stx_ctx = hook_stx_open,
+    .srx_ctx = hook_srx_open,
+    .query_atomic = domain_query_atomic,
+    .query_collective = domain_query_collective,
+    .endpoint2 = hook_ep_open2,
+};
+
+/* ---- Memory regions ---- */
+
+static struct hook_mr *mr_of(struct fid *fid)
+{
+    return object_of(fid, struct hook_mr, fid.fid);
+}
+
+/* Read inline by the application: fi_mr_desc, fi_mr_key. */
+static void copy_desc_and_key(struct hook_mr *mr)
+{
+    mr->fid.mem_desc = fi_mr_desc(mr->lower);
+    mr->fid.key = fi_mr_key(mr->lower);
+}
+
+/* iov NULL: no memory of the process's. */
+static void opened_mr(struct hook_mr *mr, const struct iovec *iov, size_t count, uint64_t access,
+                      struct fid_mr **ret_mr)
+{
+    struct hook_domain *domain = mr->domain;
+
+    copy_desc_and_key(mr);
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &mr->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid,
+                                            .iov = iov,
+                                            .iov_count = iov ? count : 0,
+                                            .access = access});
+    *ret_mr = &mr->fid;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **ret_mr)
+{
+    struct hook_domain *domain = domain_of(fid);
+    struct hook_mr *mr = calloc(1, sizeof(*mr));
+    struct fi_mr_attr down;
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    abi_mr_attr_import(attr, domain->fabric->base.abi, &down);
+    fid_init(&mr->fid.fid, FI_CLASS_MR, down.context, domain->fabric->ops.mr_fid);
+    mr->domain = domain;
+    down.context = mr;
+    if (down.base_mr)
+        down.base_mr = object_of(down.base_mr, struct hook_mr, fid)->lower;
+    rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    opened_mr(mr, flags & FI_MR_DMABUF ? NULL : down.mr_iov, down.iov_count, down.access, ret_mr);
+    return 0;
+}
+
+/* reg and regv go down as what they are: not every lower treats all three alike. */
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **ret_mr,
+                   void *context)
+{
+    struct hook_domain *domain = domain_of(fid);
+    struct hook_mr *mr = calloc(1, sizeof(*mr));
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    fid_init(&mr->fid.fid, FI_CLASS_MR, context, domain->fabric->ops.mr_fid);
+    mr->domain = domain;
+    rc = count == 1 ? fi_mr_reg(domain->lower, iov->iov_base, iov->iov_len, access, offset,
+                                requested_key, flags, &mr->lower, mr)
+                    : fi_mr_regv(domain->lower, iov, count, access, offset, requested_key, flags,
+                                 &mr->lower, mr);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    opened_mr(mr, iov, count, access, ret_mr);
+    return 0;
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+                  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+    return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr hook_mr_ops = {
+    .size = sizeof(hook_mr_ops),
+    .reg = mr_reg,
+    .regv = mr_regv,
+    .regattr = mr_regattr,
+};
+
+static int mr_close(struct fid *fid)
+{
+    struct hook_mr *mr = mr_of(fid);
+
+    return hook_close(mr->domain->fabric, &mr->domain->children, &mr->lower->fid, fid);
+}
+
+static int mr_control(struct fid *fid, int command, void *arg)
+{
+    struct hook_mr *mr = mr_of(fid);
+    int rc = hook_control(fid, command, arg);
+
+    copy_desc_and_key(mr); /* FI_ENABLE and FI_REFRESH may have given new ones */
+    return rc;
+}
+
+struct fi_ops hook_mr_fid_ops = {
+    .size = sizeof(hook_mr_fid_ops),
+    .close = mr_close,
+    .bind = hook_bind,
+    .control = mr_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints and contexts: opening, options, connections. Their data transfers are in hook_data.c.
+ */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/hook/hook.h"
+#include "core/hook/hook_trigger.h"
+#include "core/hook/hook_watch.h"
+#include "core/info/info.h"
+
+static struct hook_ep *ep_of(struct fid *fid)
+{
+    return object_of(fid, struct hook_ep, fid.fid);
+}
+
+/* ---- Opening ---- */
+
+static struct hook_ep *create(struct hook_domain *domain, size_t fclass, void *context)
+{
+    struct hook_ep *ep = calloc(1, sizeof(*ep));
+
+    if (!ep)
+        return NULL;
+    fid_init(&ep->fid.fid, fclass, context, domain->fabric->ops.ep_fid);
+    ep->domain = domain;
+    return ep;
+}
+
+int hook_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                      size_t *count)
+{
+    return op_atomic_valid(&hook_ep_of(ep)->target, function, datatype, op, count);
+}
+
+/* An external lower may leave out groups of operations: calling them is an error, but no crash. */
+static void open_ops(struct hook_ep *ep)
+{
+    const struct hook_ops *ops = &ep->domain->fabric->ops;
+    const struct fid_ep *lower = ep->lower;
+
+    ep->fid.ops = lower->ops ? ops->ep : &enosys_ep_ops;
+    ep->fid.cm = lower->cm ? ops->cm : &enosys_cm_ops;
+    ep_set_data_ops(&ep->base);
+    ep->target = op_target_of(ep->lower);
+    ep->base.post = ep->triggers ? hook_trigger_post : ops->post;
+    ep->base.groups = op_target_groups(&ep->target);
+    ep->base.atomic_valid = hook_atomic_valid;
+}
+
+/* rc: what opening ep->lower gave. */
+static int opened(struct hook_ep *ep, int rc, bool triggers, const struct hook_opening *opening,
+                  struct fid_ep **ret_ep)
+{
+    if (rc) {
+        free(ep);
+        return rc;
+    }
+    ep->triggers = triggers && ep->domain->fabric->triggers;
+    if (opening->alias && ep->triggers && opening->alias->flags & FI_TRIGGER)
+        ep->trigger_flags = opening->alias->flags;
+    open_ops(ep);
+    children_hold(&ep->domain->children);
+    hook_tell_opened(ep->domain->fabric, &ep->fid.fid, opening);
+    *ret_ep = &ep->fid;
+    return 0;
+}
+
+static bool has_triggers(const struct fi_info *info)
+{
+    uint64_t tx = info->tx_attr ? info->tx_attr->caps : 0;
+    uint64_t rx = info->rx_attr ? info->rx_attr->caps : 0;
+
+    return (info->caps | tx | rx) & FI_TRIGGER;
+}
+
+static int open_ep(struct hook_domain *domain, size_t fclass, struct fi_info *info,
+                   struct fid_ep **ret_ep, uint64_t flags, void *context)
+{
+    struct hook_ep *ep = create(domain, fclass, context);
+    struct fi_info *down = hook_info_down(domain->fabric, info);
+    struct hook_opening opening = {.parent = &domain->fid.fid, .info = down};
+    int rc = -FI_ENOMEM;
+
+    if (!ep || !down)
+        goto done;
+    opening.tx = down->tx_attr;
+    opening.rx = down->rx_attr;
+    /* Then the context names an endpoint of the upper's and calls between the two: fi_peer(3). */
+    rc = -FI_ENOSYS;
+    if (down->mode & FI_PEER_TRANSFER)
+        goto done;
+    if (fclass == FI_CLASS_SEP)
+        rc = fi_scalable_ep(domain->lower, down, &ep->lower, ep);
+    else
+        rc = fi_endpoint2(domain->lower, down, &ep->lower, flags, ep);
+
+done:
+    rc = opened(ep, rc, !rc && has_triggers(down), &opening, ret_ep);
+    if (rc)
+        info_free(down);
+    else
+        ep->info = down;
+    return rc;
+}
+
+int hook_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
+{
+    return open_ep(hook_domain_of(domain), FI_CLASS_EP, info, ep, 0, context);
+}
+
+int hook_ep_open2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                  uint64_t flags, void *context)
+{
+    return open_ep(hook_domain_of(domain), FI_CLASS_EP, info, ep, flags, context);
+}
+
+int hook_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                  void *context)
+{
+    return open_ep(hook_domain_of(domain), FI_CLASS_SEP, info, sep, 0, context);
+}
+
+int hook_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **ret_srx,
+                  void *context)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    bool peer = attr && attr->op_flags & FI_PEER;
+    struct hook_ep *srx = create(domain, FI_CLASS_SRX_CTX, peer ? NULL : context);
+    struct fi_peer_srx_context down;
+    int rc = 0;
+
+    if (!srx)
+        return -FI_ENOMEM;
+    if (peer)
+        rc = hook_peer_srx(srx, context, &down);
+    if (!rc)
+        rc = fi_srx_context(domain->lower, attr, &srx->lower, peer ? (void *)&down : srx);
+    if (!rc && peer)
+        hook_peer_srx_opened(srx);
+    return opened(srx, rc, attr && attr->caps & FI_TRIGGER,
+                  &(struct hook_opening){.parent = &fid->fid, .rx = attr, .peer = peer}, ret_srx);
+}
+
+static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+                     void *context)
+{
+    struct hook_ep *sep = ep_of(&fid->fid);
+    struct hook_ep *ep = create(sep->domain, FI_CLASS_TX_CTX, context);
+
+    if (!ep)
+        return -FI_ENOMEM;
+    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct hook_opening){.parent = &fid->fid, .tx = attr}, tx_ep);
+}
+
+static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+                     void *context)
+{
+    struct hook_ep *sep = ep_of(&fid->fid);
+    struct hook_ep *ep = create(sep->domain, FI_CLASS_RX_CTX, context);
+
+    if (!ep)
+        return -FI_ENOMEM;
+    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
+                  &(struct hook_opening){.parent = &fid->fid, .rx = attr}, rx_ep);
+}
+
+static int ep_alias(struct hook_ep *ep, const struct fi_alias *alias)
+{
+    struct hook_ep *other = create(ep->domain, ep->fid.fid.fclass, ep->fid.fid.context);
+    struct fid_ep *fid;
+    int rc;
+
+    if (!other)
+        return -FI_ENOMEM;
+    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), ep->triggers,
+                &(struct hook_opening){.parent = &ep->fid.fid, .alias = alias}, &fid);
+    if (!rc)
+        *alias->fid = &fid->fid;
+    return rc;
+}
+
+/* ---- The object ---- */
+
+static int ep_close(struct fid *fid)
+{
+    struct hook_ep *ep = ep_of(fid);
+    struct fi_info *info = ep->info;
+    int rc = hook_close(ep->domain->fabric, &ep->domain->children, &ep->lower->fid, fid);
+
+    if (!rc)
+        info_free(info);
+    return rc;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    if (command == FI_ALIAS)
+        return ep_alias(ep_of(fid), arg);
+    return hook_control(fid, command, arg);
+}
+
+struct fi_ops hook_ep_fid_ops = {
+    .size = sizeof(hook_ep_fid_ops),
+    .close = ep_close,
+    .bind = hook_bind,
+    .control = ep_control,
+    .ops_open = hook_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    return fi_cancel(&ep_of(fid)->lower->fid, context);
+}
+
+static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+    return fi_getopt(&ep_of(fid)->lower->fid, level, optname, optval, optlen);
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+    return fi_setopt(&ep_of(fid)->lower->fid, level, optname, optval, optlen);
+}
+
+static ssize_t ep_rx_size_left(struct fid_ep *ep)
+{
+    struct fid_ep *lower = hook_lower_ep(ep);
+
+    return lower->ops->rx_size_left(lower);
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *ep)
+{
+    struct fid_ep *lower = hook_lower_ep(ep);
+
+    return lower->ops->tx_size_left(lower);
+}
+
+struct fi_ops_ep hook_ep_ops = {
+    .size = sizeof(hook_ep_ops),
+    .cancel = ep_cancel,
+    .getopt = ep_getopt,
+    .setopt = ep_setopt,
+    .tx_ctx = ep_tx_ctx,
+    .rx_ctx = ep_rx_ctx,
+    .rx_size_left = ep_rx_size_left,
+    .tx_size_left = ep_tx_size_left,
+};
+
+/* ---- Connections ---- */
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+    return fi_setname(&ep_of(fid)->lower->fid, addr, addrlen);
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+    return fi_getname(&ep_of(fid)->lower->fid, addr, addrlen);
+}
+
+static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+    return fi_getpeer(hook_lower_ep(ep), addr, addrlen);
+}
+
+static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+    return fi_connect(hook_lower_ep(ep), addr, param, paramlen);
+}
+
+static int ep_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+{
+    return fi_accept(hook_lower_ep(ep), param, paramlen);
+}
+
+static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+    return fi_shutdown(hook_lower_ep(ep), flags);
+}
+
+static struct hook_mc *mc_of(struct fid *fid)
+{
+    return object_of(fid, struct hook_mc, fid.fid);
+}
+
+static int join_lower(struct hook_ep *ep, const void *addr, uint64_t flags, struct hook_mc *mc)
+{
+    const struct fi_collective_addr *theirs = addr;
+    struct fi_collective_addr down;
+
+    if (!(flags & FI_COLLECTIVE) || !theirs || !theirs->set)
+        return fi_join(ep->lower, addr, flags, &mc->lower, mc);
+    down.set = object_of(theirs->set, struct hook_av_set, fid)->lower;
+    down.coll_addr = theirs->coll_addr;
+    return fi_join(ep->lower, &down, flags, &mc->lower, mc);
+}
+
+static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct fid_mc **ret_mc,
+                   void *context)
+{
+    struct hook_ep *ep = ep_of(&fid->fid);
+    struct hook_mc *mc = calloc(1, sizeof(*mc));
+    int rc;
+
+    if (!mc)
+        return -FI_ENOMEM;
+    fid_init(&mc->fid.fid, FI_CLASS_MC, context, ep->domain->fabric->ops.mc_fid);
+    mc->domain = ep->domain;
+    rc = join_lower(ep, addr, flags, mc);
+    if (rc) {
+        free(mc);
+        return rc;
+    }
+    mc->fid.fi_addr = fi_mc_addr(mc->lower); /* read inline; again when FI_JOIN_COMPLETE comes */
+    children_hold(&ep->domain->children);
+    hook_tell_opened(ep->domain->fabric, &mc->fid.fid, &(struct hook_opening){.parent = &fid->fid});
+    *ret_mc = &mc->fid;
+    return 0;
+}
+
+struct fi_ops_cm hook_cm_ops = {
+    .size = sizeof(hook_cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = ep_getpeer,
+    .connect = ep_connect,
+    .listen = enosys_cm_listen,
+    .accept = ep_accept,
+    .reject = enosys_cm_reject,
+    .shutdown = ep_shutdown,
+    .join = ep_join,
+};
+
+static int mc_close(struct fid *fid)
+{
+    struct hook_mc *mc = mc_of(fid);
+
+    return hook_close(mc->domain->fabric, &mc->domain->children, &mc->lower->fid, fid);
+}
+
+struct fi_ops hook_mc_fid_ops = {
+    .size = sizeof(hook_mc_fid_ops),
+    .close = mc_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+/* ---- Shared transmit contexts ---- */
+
+int hook_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **ret_stx,
+                  void *context)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    struct hook_stx *stx = calloc(1, sizeof(*stx));
+    int rc;
+
+    if (!stx)
+        return -FI_ENOMEM;
+    fid_init(&stx->fid.fid, FI_CLASS_STX_CTX, context, domain->fabric->ops.stx_fid);
+    stx->fid.ops = &enosys_ep_ops;
+    stx->domain = domain;
+    rc = fi_stx_context(domain->lower, attr, &stx->lower, stx);
+    if (rc) {
+        free(stx);
+        return rc;
+    }
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &stx->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid, .tx = attr});
+    *ret_stx = &stx->fid;
+    return 0;
+}
+
+static int stx_close(struct fid *fid)
+{
+    struct hook_stx *stx = object_of(fid, struct hook_stx, fid.fid);
+
+    return hook_close(stx->domain->fabric, &stx->domain->children, &stx->lower->fid, fid);
+}
+
+struct fi_ops hook_stx_fid_ops = {
+    .size = sizeof(hook_stx_fid_ops),
+    .close = stx_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};

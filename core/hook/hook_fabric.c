@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric and passive endpoints, and the exchange of fids and infos. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/domain/base.h"
+#include "core/hook/hook.h"
+#include "core/hook/hook_trigger.h"
+#include "core/hook/hook_watch.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "core/part/part.h"
+
+/* ---- Fids ---- */
+
+struct fid *hook_down(struct fid *fid)
+{
+    if (!fid)
+        return NULL;
+    switch (fid->fclass) {
+    case FI_CLASS_FABRIC: return &object_of(fid, struct hook_fabric, base.fid.fid)->lower->fid;
+    case FI_CLASS_DOMAIN: return &object_of(fid, struct hook_domain, fid.fid)->lower->fid;
+    case FI_CLASS_EP:
+    case FI_CLASS_SEP:
+    case FI_CLASS_RX_CTX:
+    case FI_CLASS_TX_CTX:
+    case FI_CLASS_SRX_CTX: return &object_of(fid, struct hook_ep, fid.fid)->lower->fid;
+    case FI_CLASS_STX_CTX: return &object_of(fid, struct hook_stx, fid.fid)->lower->fid;
+    case FI_CLASS_PEP: return &object_of(fid, struct hook_pep, fid.fid)->lower->fid;
+    case FI_CLASS_AV: return &object_of(fid, struct hook_av, fid.fid)->lower->fid;
+    case FI_CLASS_AV_SET: return &object_of(fid, struct hook_av_set, fid.fid)->lower->fid;
+    case FI_CLASS_MR: return &object_of(fid, struct hook_mr, fid.fid)->lower->fid;
+    case FI_CLASS_EQ: return &object_of(fid, struct hook_eq, fid.fid)->lower->fid;
+    case FI_CLASS_CQ: return &object_of(fid, struct hook_cq, fid.fid)->lower->fid;
+    case FI_CLASS_CNTR: return &object_of(fid, struct hook_cntr, fid.fid)->lower->fid;
+    case FI_CLASS_MC: return &object_of(fid, struct hook_mc, fid.fid)->lower->fid;
+    case FI_CLASS_WAIT: return &object_of(fid, struct hook_wait, fid.fid)->lower->fid;
+    case FI_CLASS_POLL: return &object_of(fid, struct hook_poll, fid.fid)->lower->fid;
+    default: return fid;
+    }
+}
+
+struct fid *hook_up(const struct fid *lower)
+{
+    return lower ? lower->context : NULL;
+}
+
+void **hook_own(struct fid *fid)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_FABRIC: return &object_of(fid, struct hook_fabric, base.fid.fid)->own;
+    case FI_CLASS_DOMAIN: return &object_of(fid, struct hook_domain, fid.fid)->own;
+    case FI_CLASS_STX_CTX: return &object_of(fid, struct hook_stx, fid.fid)->own;
+    case FI_CLASS_PEP: return &object_of(fid, struct hook_pep, fid.fid)->own;
+    case FI_CLASS_AV: return &object_of(fid, struct hook_av, fid.fid)->own;
+    case FI_CLASS_AV_SET: return &object_of(fid, struct hook_av_set, fid.fid)->own;
+    case FI_CLASS_MR: return &object_of(fid, struct hook_mr, fid.fid)->own;
+    case FI_CLASS_EQ: return &object_of(fid, struct hook_eq, fid.fid)->own;
+    case FI_CLASS_CQ: return &object_of(fid, struct hook_cq, fid.fid)->own;
+    case FI_CLASS_CNTR: return &object_of(fid, struct hook_cntr, fid.fid)->own;
+    case FI_CLASS_MC: return &object_of(fid, struct hook_mc, fid.fid)->own;
+    case FI_CLASS_WAIT: return &object_of(fid, struct hook_wait, fid.fid)->own;
+    case FI_CLASS_POLL: return &object_of(fid, struct hook_poll, fid.fid)->own;
+    default: return &object_of(fid, struct hook_ep, fid.fid)->own;
+    }
+}
+
+void hook_retire(struct hook_fabric *fabric, struct fid *fid)
+{
+    if (fabric->ops.retire)
+        fabric->ops.retire(fid);
+    else
+        free(fid); /* the first member of each */
+}
+
+int hook_close(struct hook_fabric *fabric, struct children *siblings, struct fid *lower,
+               struct fid *fid)
+{
+    int rc = fi_close(lower);
+
+    if (rc)
+        return rc;
+    hook_tell_closed(fabric, fid);
+    hook_retire(fabric, fid);
+    children_release(siblings);
+    return 0;
+}
+
+int hook_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct fid *lower = hook_down(fid);
+
+    return lower->ops->bind(lower, hook_down(bfid), flags);
+}
+
+int hook_control(struct fid *fid, int command, void *arg)
+{
+    return command == FI_ALIAS ? -FI_ENOSYS : fi_control(hook_down(fid), command, arg);
+}
+
+int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+    if (hook_transfers(fid) && !ep_ops_open(fid, name, flags, ops, context))
+        return 0;
+    if (!name || strcmp(name, "fi_profile_ops") != 0)
+        return -FI_ENOSYS;
+    return fi_open_ops(hook_down(fid), name, flags, ops, context);
+}
+
+int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
+{
+    return fi_set_ops(hook_down(fid), name, flags, ops, context);
+}
+
+static struct fid_domain *domain_down(struct hook_fabric *fabric, struct fid_domain *ours)
+{
+    struct fid_domain *found = ours;
+
+    pthread_mutex_lock(&fabric->mutex);
+    list_for_each (item, &fabric->domains) {
+        struct hook_domain *domain = list_item(item, struct hook_domain, link);
+
+        if (&domain->fid == ours)
+            found = domain->lower;
+    }
+    pthread_mutex_unlock(&fabric->mutex);
+    return found;
+}
+
+static struct fid_domain *domain_up(struct hook_fabric *fabric, struct fid_domain *lower)
+{
+    struct fid_domain *found = lower;
+
+    pthread_mutex_lock(&fabric->mutex);
+    list_for_each (item, &fabric->domains) {
+        struct hook_domain *domain = list_item(item, struct hook_domain, link);
+
+        if (domain->lower == lower)
+            found = &domain->fid;
+    }
+    pthread_mutex_unlock(&fabric->mutex);
+    return found;
+}
+
+/* ---- Infos ---- */
+
+struct fi_info *hook_info_down(struct hook_fabric *fabric, const struct fi_info *info)
+{
+    struct fi_info *copy = abi_info_import(info, fabric->base.abi);
+
+    if (!copy)
+        return NULL;
+    if (copy->fabric_attr && copy->fabric_attr->fabric == &fabric->base.fid)
+        copy->fabric_attr->fabric = fabric->lower;
+    if (copy->domain_attr && copy->domain_attr->domain)
+        copy->domain_attr->domain = domain_down(fabric, copy->domain_attr->domain);
+    copy->handle = hook_down(copy->handle);
+    return copy;
+}
+
+void hook_info_up(struct hook_fabric *fabric, struct fi_info *info)
+{
+    if (info->fabric_attr && info->fabric_attr->fabric == fabric->lower)
+        info->fabric_attr->fabric = &fabric->base.fid;
+    /* Without memory the name stays the lower's: the application opens nothing by it. */
+    if (info->fabric_attr && fabric->prov_name)
+        info_set_string(&info->fabric_attr->prov_name, fabric->prov_name);
+    if (info->domain_attr && info->domain_attr->domain)
+        info->domain_attr->domain = domain_up(fabric, info->domain_attr->domain);
+}
+
+/* ---- The fabric ---- */
+
+static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                         void *context)
+{
+    return hook_domain_open(hook_fabric_of(fid), info, domain, 0, context);
+}
+
+static int fabric_domain2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                          uint64_t flags, void *context)
+{
+    return hook_domain_open(hook_fabric_of(fid), info, domain, flags, context);
+}
+
+#define TRYWAIT_BATCH 16
+
+static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+    struct fid_fabric *lower = hook_fabric_of(fid)->lower;
+    struct fid *down[TRYWAIT_BATCH];
+
+    for (int done = 0; done < count; done += TRYWAIT_BATCH) {
+        int batch = count - done < TRYWAIT_BATCH ? count - done : TRYWAIT_BATCH;
+        int rc;
+
+        for (int i = 0; i < batch; i++)
+            down[i] = hook_down(fids[done + i]);
+        rc = fi_trywait(lower, down, batch);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+struct fi_ops_fabric hook_fabric_ops = {
+    .size = sizeof(hook_fabric_ops),
+    .domain = fabric_domain,
+    .passive_ep = hook_pep_open,
+    .eq_open = hook_eq_open,
+    .wait_open = hook_wait_open,
+    .trywait = fabric_trywait,
+    .domain2 = fabric_domain2,
+};
+
+static void free_fabric(struct hook_fabric *fabric)
+{
+    free(fabric->prov_name);
+    free(fabric);
+}
+
+static int fabric_close(struct fid *fid)
+{
+    struct hook_fabric *fabric = object_of(fid, struct hook_fabric, base.fid.fid);
+    void (*finish)(void *own) = fabric->ops.finish;
+    void *own = fabric->own;
+    int rc;
+
+    if (children_any(&fabric->base.children))
+        return -FI_EBUSY;
+    rc = fabric->hold->close(fabric->hold);
+    if (rc)
+        return rc;
+    params_destroy(fabric->params);
+    pthread_mutex_destroy(&fabric->mutex);
+    free(fabric->prov_name);
+    hook_retire(fabric, fid);
+    if (finish && own)
+        finish(own);
+    return 0;
+}
+
+struct fi_ops hook_fabric_fid_ops = {
+    .size = sizeof(hook_fabric_fid_ops),
+    .close = fabric_close,
+    .bind = enosys_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+const struct fi_ops *hook_fid_ops(size_t fclass)
+{
+    switch (fclass) {
+    case FI_CLASS_FABRIC: return &hook_fabric_fid_ops;
+    case FI_CLASS_DOMAIN: return &hook_domain_fid_ops;
+    case FI_CLASS_STX_CTX: return &hook_stx_fid_ops;
+    case FI_CLASS_PEP: return &hook_pep_fid_ops;
+    case FI_CLASS_AV: return &hook_av_fid_ops;
+    case FI_CLASS_AV_SET: return &hook_av_set_fid_ops;
+    case FI_CLASS_MR: return &hook_mr_fid_ops;
+    case FI_CLASS_EQ: return &hook_eq_fid_ops;
+    case FI_CLASS_CQ: return &hook_cq_fid_ops;
+    case FI_CLASS_CNTR: return &hook_cntr_fid_ops;
+    case FI_CLASS_MC: return &hook_mc_fid_ops;
+    case FI_CLASS_WAIT: return &hook_wait_fid_ops;
+    case FI_CLASS_POLL: return &hook_poll_fid_ops;
+    default: return &hook_ep_fid_ops;
+    }
+}
+
+static const struct hook_ops defaults = {
+    .fabric_fid = &hook_fabric_fid_ops,
+    .domain_fid = &hook_domain_fid_ops,
+    .ep_fid = &hook_ep_fid_ops,
+    .pep_fid = &hook_pep_fid_ops,
+    .stx_fid = &hook_stx_fid_ops,
+    .cq_fid = &hook_cq_fid_ops,
+    .cntr_fid = &hook_cntr_fid_ops,
+    .eq_fid = &hook_eq_fid_ops,
+    .av_fid = &hook_av_fid_ops,
+    .av_set_fid = &hook_av_set_fid_ops,
+    .mr_fid = &hook_mr_fid_ops,
+    .mc_fid = &hook_mc_fid_ops,
+    .wait_fid = &hook_wait_fid_ops,
+    .poll_fid = &hook_poll_fid_ops,
+    .fabric = &hook_fabric_ops,
+    .domain = &hook_domain_ops,
+    .mr = &hook_mr_ops,
+    .ep = &hook_ep_ops,
+    .pep = &hook_pep_ops,
+    .cm = &hook_cm_ops,
+    .pep_cm = &hook_pep_cm_ops,
+    .cq = &hook_cq_ops,
+    .cntr = &hook_cntr_ops,
+    .eq = &hook_eq_ops,
+    .av = &hook_av_ops,
+    .av_set = &hook_av_set_ops,
+    .wait = &hook_wait_ops,
+    .poll = &hook_poll_ops,
+    .cq_owner = &hook_cq_owner_ops,
+    .cntr_owner = &hook_cntr_owner_ops,
+    .srx_owner = &hook_srx_owner_ops,
+    .srx_peer = &hook_srx_peer_ops,
+    .post = hook_post,
+};
+
+/* struct hook_ops is nothing but pointers to tables and functions. */
+static void complete_ops(struct hook_ops *ops, const struct hook_ops *overrides)
+{
+    void *table[sizeof(*ops) / sizeof(void *)], *replacement[sizeof(*ops) / sizeof(void *)];
+
+    memcpy(table, &defaults, sizeof(*ops));
+    if (overrides) {
+        memcpy(replacement, overrides, sizeof(*ops));
+        for (size_t i = 0; i < sizeof(*ops) / sizeof(void *); i++)
+            table[i] = replacement[i] ? replacement[i] : table[i];
+    }
+    memcpy(ops, table, sizeof(*ops));
+    if (ops->completed && ops->cq == &hook_cq_ops)
+        ops->cq = &hook_watched_cq_ops;
+    if (ops->completed && ops->cq_owner == &hook_cq_owner_ops)
+        ops->cq_owner = &hook_watched_cq_owner_ops;
+}
+
+int hook_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context,
+                     const struct hook_ops *overrides)
+{
+    struct hook_fabric *fabric = calloc(1, sizeof(*fabric));
+
+    if (!fabric)
+        return -FI_ENOMEM;
+    complete_ops(&fabric->ops, overrides);
+    fabric->triggers = args->part->transparent;
+    if (args->attr && args->attr->prov_name)
+        fabric->prov_name = strdup(args->attr->prov_name);
+    if (args->attr && args->attr->prov_name && !fabric->prov_name) {
+        free_fabric(fabric);
+        return -FI_ENOMEM;
+    }
+    fabric_init(&fabric->base, args, fabric->ops.fabric_fid, fabric->ops.fabric, context);
+    fabric->hold = args->lowers[0];
+    fabric->lower = fabric->hold->fabric;
+    fabric->params = args->params;
+    pthread_mutex_init(&fabric->mutex, NULL);
+    list_init(&fabric->domains);
+    *ret_fabric = &fabric->base.fid;
+    return 0;
+}
+
+/* ---- Passive endpoints ---- */
+
+static struct hook_pep *pep_of(struct fid *fid)
+{
+    return object_of(fid, struct hook_pep, fid.fid);
+}
+
+int hook_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **ret_pep,
+                  void *context)
+{
+    struct hook_fabric *fabric = hook_fabric_of(fid);
+    struct fi_info *down = hook_info_down(fabric, info);
+    struct hook_pep *pep = calloc(1, sizeof(*pep));
+    int rc = -FI_ENOMEM;
+
+    if (!down || !pep)
+        goto fail;
+    fid_init(&pep->fid.fid, FI_CLASS_PEP, context, fabric->ops.pep_fid);
+    pep->fid.ops = fabric->ops.pep;
+    pep->fid.cm = fabric->ops.pep_cm;
+    pep->fabric = fabric;
+    rc = fi_passive_ep(fabric->lower, down, &pep->lower, pep);
+    if (rc)
+        goto fail;
+    children_hold(&fabric->base.children);
+    hook_tell_opened(fabric, &pep->fid.fid,
+                     &(struct hook_opening){.parent = &fabric->base.fid.fid, .info = down});
+    pep->info = down;
+    *ret_pep = &pep->fid;
+    return 0;
+
+fail:
+    info_free(down);
+    free(pep);
+    return rc;
+}
+
+static int pep_close(struct fid *fid)
+{
+    struct hook_pep *pep = pep_of(fid);
+    struct fi_info *info = pep->info;
+    int rc = hook_close(pep->fabric, &pep->fabric->base.children, &pep->lower->fid, fid);
+
+    if (!rc)
+        info_free(info);
+    return rc;
+}
+
+struct fi_ops hook_pep_fid_ops = {
+    .size = sizeof(hook_pep_fid_ops),
+    .close = pep_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+    return fi_getopt(&pep_of(fid)->lower->fid, level, optname, optval, optlen);
+}
+
+static int pep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+    return fi_setopt(&pep_of(fid)->lower->fid, level, optname, optval, optlen);
+}
+
+struct fi_ops_ep hook_pep_ops = {
+    .size = sizeof(hook_pep_ops),
+    .cancel = enosys_ep_cancel,
+    .getopt = pep_getopt,
+    .setopt = pep_setopt,
+    .tx_ctx = enosys_ep_tx_ctx,
+    .rx_ctx = enosys_ep_rx_ctx,
+    .rx_size_left = enosys_ep_rx_size_left,
+    .tx_size_left = enosys_ep_tx_size_left,
+};
+
+static int pep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+    return fi_setname(&pep_of(fid)->lower->fid, addr, addrlen);
+}
+
+static int pep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+    return fi_getname(&pep_of(fid)->lower->fid, addr, addrlen);
+}
+
+static int pep_listen(struct fid_pep *pep)
+{
+    return fi_listen(pep_of(&pep->fid)->lower);
+}
+
+static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+{
+    return fi_reject(pep_of(&pep->fid)->lower, handle, param, paramlen);
+}
+
+struct fi_ops_cm hook_pep_cm_ops = {
+    .size = sizeof(hook_pep_cm_ops),
+    .setname = pep_setname,
+    .getname = pep_getname,
+    .getpeer = enosys_cm_getpeer,
+    .connect = enosys_cm_connect,
+    .listen = pep_listen,
+    .accept = enosys_cm_accept,
+    .reject = pep_reject,
+    .shutdown = enosys_cm_shutdown,
+    .join = enosys_cm_join,
+};

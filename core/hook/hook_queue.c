@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues, counters and event queues. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/hook/hook_watch.h"
+
+/* ---- Completion queues ---- */
+
+static ssize_t cq_read(struct fid_cq *cq, void *buf, size_t count)
+{
+    return fi_cq_read(hook_lower_cq(cq), buf, count);
+}
+
+static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+    return fi_cq_readfrom(hook_lower_cq(cq), buf, count, src_addr);
+}
+
+static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+    return fi_cq_readerr(hook_lower_cq(cq), buf, flags);
+}
+
+static ssize_t cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout)
+{
+    return fi_cq_sread(hook_lower_cq(cq), buf, count, cond, timeout);
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+                            const void *cond, int timeout)
+{
+    return fi_cq_sreadfrom(hook_lower_cq(cq), buf, count, src_addr, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *cq)
+{
+    return fi_cq_signal(hook_lower_cq(cq));
+}
+
+static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
+                               size_t len)
+{
+    return fi_cq_strerror(hook_lower_cq(cq), prov_errno, err_data, buf, len);
+}
+
+struct fi_ops_cq hook_cq_ops = {
+    .size = sizeof(hook_cq_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+int hook_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **ret_cq,
+                 void *context)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    struct hook_cq *cq = calloc(1, sizeof(*cq));
+    bool peer = attr && attr->flags & FI_PEER;
+    struct fi_peer_cq_context down;
+    int rc = 0;
+
+    if (!cq)
+        return -FI_ENOMEM;
+    fid_init(&cq->fid.fid, FI_CLASS_CQ, peer ? NULL : context, domain->fabric->ops.cq_fid);
+    cq->fid.ops = domain->fabric->ops.cq;
+    cq->domain = domain;
+    cq->format = attr ? attr->format : FI_CQ_FORMAT_UNSPEC;
+    cq->completed = domain->fabric->ops.completed;
+    cq->read = domain->fabric->ops.cq_read;
+    if (peer)
+        rc = hook_peer_cq(cq, context, &down);
+    if (!rc)
+        rc = fi_cq_open(domain->lower, attr, &cq->lower, peer ? (void *)&down : cq);
+    if (rc) {
+        free(cq);
+        return rc;
+    }
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &cq->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid, .cq = attr, .peer = peer});
+    *ret_cq = &cq->fid;
+    return 0;
+}
+
+static int cq_close(struct fid *fid)
+{
+    struct hook_cq *cq = object_of(fid, struct hook_cq, fid.fid);
+
+    return hook_close(cq->domain->fabric, &cq->domain->children, &cq->lower->fid, fid);
+}
+
+struct fi_ops hook_cq_fid_ops = {
+    .size = sizeof(hook_cq_fid_ops),
+    .close = cq_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+/* ---- Counters ---- */
+
+static struct fid_cntr *lower_cntr(struct fid_cntr *cntr)
+{
+    return object_of(cntr, struct hook_cntr, fid)->lower;
+}
+
+static uint64_t cntr_read(struct fid_cntr *cntr)
+{
+    return fi_cntr_read(lower_cntr(cntr));
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *cntr)
+{
+    return fi_cntr_readerr(lower_cntr(cntr));
+}
+
+static int cntr_add(struct fid_cntr *cntr, uint64_t value)
+{
+    return fi_cntr_add(lower_cntr(cntr), value);
+}
+
+static int cntr_set(struct fid_cntr *cntr, uint64_t value)
+{
+    return fi_cntr_set(lower_cntr(cntr), value);
+}
+
+static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+{
+    return fi_cntr_wait(lower_cntr(cntr), threshold, timeout);
+}
+
+static int cntr_adderr(struct fid_cntr *cntr, uint64_t value)
+{
+    return fi_cntr_adderr(lower_cntr(cntr), value);
+}
+
+static int cntr_seterr(struct fid_cntr *cntr, uint64_t value)
+{
+    return fi_cntr_seterr(lower_cntr(cntr), value);
+}
+
+struct fi_ops_cntr hook_cntr_ops = {
+    .size = sizeof(hook_cntr_ops),
+    .read = cntr_read,
+    .readerr = cntr_readerr,
+    .add = cntr_add,
+    .set = cntr_set,
+    .wait = cntr_wait,
+    .adderr = cntr_adderr,
+    .seterr = cntr_seterr,
+};
+
+int hook_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **ret_cntr,
+                   void *context)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    struct hook_cntr *cntr = calloc(1, sizeof(*cntr));
+    bool peer = attr && attr->flags & FI_PEER;
+    struct fi_peer_cntr_context down;
+    int rc = 0;
+
+    if (!cntr)
+        return -FI_ENOMEM;
+    fid_init(&cntr->fid.fid, FI_CLASS_CNTR, peer ? NULL : context, domain->fabric->ops.cntr_fid);
+    cntr->fid.ops = domain->fabric->ops.cntr;
+    cntr->domain = domain;
+    if (peer)
+        rc = hook_peer_cntr(cntr, context, &down);
+    if (!rc)
+        rc = fi_cntr_open(domain->lower, attr, &cntr->lower, peer ? (void *)&down : cntr);
+    if (rc) {
+        free(cntr);
+        return rc;
+    }
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &cntr->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid, .peer = peer});
+    *ret_cntr = &cntr->fid;
+    return 0;
+}
+
+static int cntr_close(struct fid *fid)
+{
+    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid.fid);
+
+    return hook_close(cntr->domain->fabric, &cntr->domain->children, &cntr->lower->fid, fid);
+}
+
+struct fi_ops hook_cntr_fid_ops = {
+    .size = sizeof(hook_cntr_fid_ops),
+    .close = cntr_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+/* ---- Event queues ---- */
+
+static struct hook_eq *eq_of(struct fid_eq *fid)
+{
+    return object_of(fid, struct hook_eq, fid);
+}
+
+/* Events of the library; all begin with a fid. Others are the application's own bytes. */
+static bool has_fid(uint32_t event, size_t len)
+{
+    return event >= FI_CONNREQ && event <= FI_JOIN_COMPLETE && len >= sizeof(struct fid *);
+}
+
+static bool has_info(uint32_t event, size_t len)
+{
+    return event >= FI_CONNREQ && event <= FI_SHUTDOWN && len >= sizeof(struct fi_eq_cm_entry);
+}
+
+/* The lower knows our object as its context: where it reports that for want of an operation's, the
+ * upper gets its own. */
+static void context_up(void **context, struct fid *ours)
+{
+    if (ours && *context == ours)
+        *context = ours->context;
+}
+
+void hook_event_up(struct hook_fabric *fabric, uint32_t event, void *buf, size_t len)
+{
+    struct fi_eq_entry *entry = buf;
+    struct fi_eq_cm_entry *cm = buf;
+    struct fid *ours;
+
+    if (!has_fid(event, len))
+        return;
+    ours = hook_up(entry->fid);
+    if (ours)
+        entry->fid = ours;
+    if (has_info(event, len)) {
+        if (cm->info)
+            hook_info_up(fabric, cm->info);
+        return;
+    }
+    if (event == FI_JOIN_COMPLETE && ours) {
+        struct hook_mc *mc = object_of(ours, struct hook_mc, fid.fid);
+
+        mc->fid.fi_addr = fi_mc_addr(mc->lower);
+    }
+    if (event > FI_SHUTDOWN && len >= sizeof(*entry))
+        context_up(&entry->context, ours);
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+    struct hook_eq *eq = eq_of(fid);
+    uint32_t number = FI_NOTIFY;
+    ssize_t rc = fi_eq_read(eq->lower, &number, buf, len, flags);
+
+    if (rc >= 0) {
+        hook_event_up(eq->fabric, number, buf, (size_t)rc);
+        if (event)
+            *event = number;
+    }
+    return rc;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+                        uint64_t flags)
+{
+    struct hook_eq *eq = eq_of(fid);
+    uint32_t number = FI_NOTIFY;
+    ssize_t rc = fi_eq_sread(eq->lower, &number, buf, len, timeout, flags);
+
+    if (rc >= 0) {
+        hook_event_up(eq->fabric, number, buf, (size_t)rc);
+        if (event)
+            *event = number;
+    }
+    return rc;
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+    ssize_t rc = fi_eq_readerr(eq_of(fid)->lower, buf, flags);
+    struct fid *ours;
+
+    if (rc > 0) {
+        ours = hook_up(buf->fid);
+        if (ours)
+            buf->fid = ours;
+        context_up(&buf->context, ours);
+    }
+    return rc;
+}
+
+#define EVENT_MAX 512
+
+/* Events that the application writes come back through eq_read: the fid has to be the lower's
+ * meanwhile. */
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+                        uint64_t flags)
+{
+    _Alignas(max_align_t) unsigned char down[EVENT_MAX];
+    struct fid *target;
+
+    if (!has_fid(event, len))
+        return fi_eq_write(eq_of(fid)->lower, event, buf, len, flags);
+    if (len > sizeof(down))
+        return -FI_EINVAL;
+    memcpy(down, buf, len);
+    memcpy(&target, down, sizeof(target));
+    target = hook_down(target);
+    memcpy(down, &target, sizeof(target));
+    return fi_eq_write(eq_of(fid)->lower, event, down, len, flags);
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
+                               size_t len)
+{
+    return fi_eq_strerror(eq_of(fid)->lower, prov_errno, err_data, buf, len);
+}
+
+struct fi_ops_eq hook_eq_ops = {
+    .size = sizeof(hook_eq_ops),
+    .read = eq_read,
+    .readerr = eq_readerr,
+    .write = eq_write,
+    .sread = eq_sread,
+    .strerror = eq_strerror,
+};
+
+int hook_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **ret_eq,
+                 void *context)
+{
+    struct hook_fabric *fabric = hook_fabric_of(fid);
+    struct hook_eq *eq = calloc(1, sizeof(*eq));
+    bool peer = attr && attr->flags & FI_PEER;
+    struct fi_peer_eq_context down;
+    int rc = 0;
+
+    if (!eq)
+        return -FI_ENOMEM;
+    fid_init(&eq->fid.fid, FI_CLASS_EQ, peer ? NULL : context, fabric->ops.eq_fid);
+    eq->fid.ops = fabric->ops.eq;
+    eq->fabric = fabric;
+    if (peer)
+        rc = hook_peer_eq(eq, context, &down);
+    if (!rc)
+        rc = fi_eq_open(fabric->lower, attr, &eq->lower, peer ? (void *)&down : eq);
+    if (rc) {
+        free(eq);
+        return rc;
+    }
+    children_hold(&fabric->base.children);
+    hook_tell_opened(fabric, &eq->fid.fid,
+                     &(struct hook_opening){.parent = &fabric->base.fid.fid, .peer = peer});
+    *ret_eq = &eq->fid;
+    return 0;
+}
+
+static int eq_close(struct fid *fid)
+{
+    struct hook_eq *eq = object_of(fid, struct hook_eq, fid.fid);
+
+    return hook_close(eq->fabric, &eq->fabric->base.children, &eq->lower->fid, fid);
+}
+
+struct fi_ops hook_eq_fid_ops = {
+    .size = sizeof(hook_eq_fid_ops),
+    .close = eq_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Wait sets and poll sets. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/hook/hook_watch.h"
+
+/* ---- Wait sets ---- */
+
+static int set_wait(struct fid_wait *fid, int timeout)
+{
+    struct fid_wait *lower = object_of(fid, struct hook_wait, fid)->lower;
+
+    return lower->ops->wait(lower, timeout);
+}
+
+struct fi_ops_wait hook_wait_ops = {
+    .size = sizeof(hook_wait_ops),
+    .wait = set_wait,
+};
+
+int hook_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr, struct fid_wait **ret_set)
+{
+    struct hook_fabric *fabric = hook_fabric_of(fid);
+    struct hook_wait *set = calloc(1, sizeof(*set));
+    int rc;
+
+    if (!set)
+        return -FI_ENOMEM;
+    rc = fabric->lower->ops->wait_open(fabric->lower, attr, &set->lower);
+    if (rc) {
+        free(set);
+        return rc;
+    }
+    /* The context is that of all its wrappers: core/queue/wait_set.h. */
+    fid_init(&set->fid.fid, FI_CLASS_WAIT, set->lower->fid.context, fabric->ops.wait_fid);
+    set->fid.ops = fabric->ops.wait;
+    set->fabric = fabric;
+    children_hold(&fabric->base.children);
+    hook_tell_opened(fabric, &set->fid.fid,
+                     &(struct hook_opening){.parent = &fabric->base.fid.fid});
+    *ret_set = &set->fid;
+    return 0;
+}
+
+static int wait_close(struct fid *fid)
+{
+    struct hook_wait *set = object_of(fid, struct hook_wait, fid.fid);
+    struct hook_fabric *fabric = set->fabric;
+    int rc = fi_close(&set->lower->fid);
+
+    if (rc)
+        return rc;
+    hook_tell_closed(fabric, fid);
+    set->fid.fid.context = NULL; /* what a hook keeps of it names no set any more */
+    hook_retire(fabric, fid);
+    children_release(&fabric->base.children);
+    return 0;
+}
+
+struct fi_ops hook_wait_fid_ops = {
+    .size = sizeof(hook_wait_fid_ops),
+    .close = wait_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
+
+/* ---- Poll sets ---- */
+
+static struct fid_poll *lower_poll(struct fid_poll *fid)
+{
+    return object_of(fid, struct hook_poll, fid)->lower;
+}
+
+/* The lower's queues and counters have ours as their contexts. */
+static int poll_poll(struct fid_poll *fid, void **context, int count)
+{
+    struct fid_poll *lower = lower_poll(fid);
+    int found = lower->ops->poll(lower, context, count);
+
+    for (int i = 0; i < found; i++)
+        context[i] = ((struct fid *)context[i])->context;
+    return found;
+}
+
+static int poll_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
+{
+    struct fid_poll *lower = lower_poll(fid);
+
+    return lower->ops->poll_add(lower, hook_down(event_fid), flags);
+}
+
+static int poll_del(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
+{
+    struct fid_poll *lower = lower_poll(fid);
+
+    return lower->ops->poll_del(lower, hook_down(event_fid), flags);
+}
+
+struct fi_ops_poll hook_poll_ops = {
+    .size = sizeof(hook_poll_ops),
+    .poll = poll_poll,
+    .poll_add = poll_add,
+    .poll_del = poll_del,
+};
+
+int hook_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **ret_set)
+{
+    struct hook_domain *domain = hook_domain_of(fid);
+    struct hook_poll *set = calloc(1, sizeof(*set));
+    int rc;
+
+    if (!set)
+        return -FI_ENOMEM;
+    rc = domain->lower->ops->poll_open(domain->lower, attr, &set->lower);
+    if (rc) {
+        free(set);
+        return rc;
+    }
+    fid_init(&set->fid.fid, FI_CLASS_POLL, NULL, domain->fabric->ops.poll_fid);
+    set->fid.ops = domain->fabric->ops.poll;
+    set->domain = domain;
+    children_hold(&domain->children);
+    hook_tell_opened(domain->fabric, &set->fid.fid,
+                     &(struct hook_opening){.parent = &domain->fid.fid});
+    *ret_set = &set->fid;
+    return 0;
+}
+
+static int poll_close(struct fid *fid)
+{
+    struct hook_poll *set = object_of(fid, struct hook_poll, fid.fid);
+
+    return hook_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
+}
+
+struct fi_ops hook_poll_fid_ops = {
+    .size = sizeof(hook_poll_fid_ops),
+    .close = poll_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};

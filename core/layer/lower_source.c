@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/layer/lower_source.h"
+
+#include "core/base/fid.h"
+#include "core/base/log.h"
+
+static void drive(struct progress_source *source)
+{
+    lower_cq_progress(object_of(source, struct lower_source, source)->cq);
+}
+
+static int trywait(struct progress_source *source)
+{
+    struct lower_source *mine = object_of(source, struct lower_source, source);
+
+    return lower_cq_trywait(mine->lower, mine->cq);
+}
+
+int lower_source_open(struct lower_source *source, const struct lower *lower,
+                      struct fid_domain *domain, size_t size, struct fid_peer_cq *sink,
+                      struct progress *progress)
+{
+    struct fi_cq_attr attr = {.size = size};
+    int rc;
+
+    if (source->cq)
+        return 0;
+    source->lower = lower;
+    if (!source->source.poll)
+        source->source.poll = drive;
+    if (!source->source.trywait)
+        source->source.trywait = trywait;
+    list_init(&source->source.link);
+    progress_lock(progress);
+    rc = lower_cq_open(lower, domain, &attr, true, sink, &source->cq);
+    if (!rc) {
+        lower_cq_watch(source->cq, &source->source);
+        rc = progress_attach(progress, &source->source);
+    }
+    if (rc && source->cq) {
+        lower_cq_close(source->cq);
+        source->cq = NULL;
+    }
+    progress_unlock(progress);
+    return rc;
+}
+
+int lower_source_close(struct lower_source *source, struct progress *progress)
+{
+    int rc;
+
+    if (!source->cq)
+        return 0;
+    progress_lock(progress);
+    progress_detach(progress, &source->source);
+    rc = lower_cq_close(source->cq);
+    if (!rc)
+        source->cq = NULL;
+    else if (progress_attach(progress, &source->source))
+        LOG_WARN(source->part, FI_LOG_CQ,
+                 "a completion queue that cannot be closed is not driven any more");
+    progress_unlock(progress);
+    return rc;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The commonest receive, short enough to be inlined: one buffer, an exact tag, from anybody. What
+ * refuses has done nothing, and the engine's own calls (match.h) do it. Progress domain locked.
+ */
+#ifndef WEFT_CORE_MATCH_MATCH_QUICK_H
+#define WEFT_CORE_MATCH_MATCH_QUICK_H
+
+#include <string.h>
+
+#include "core/match/match_impl.h"
+#include "core/progress/progress.h"
+
+/* Posts it, as match_recv and match_trecv would. */
+static inline __attribute__((always_inline)) bool match_quick_post(struct match *match,
+                                                                   const struct want *want)
+{
+    const uint64_t special = FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV;
+    struct side *side = want->side;
+    struct rx *rx;
+
+    if (__builtin_expect(!match->pool.free || side->queued || want->flags & special ||
+                             want->ignore || want->src != FI_ADDR_UNSPEC ||
+                             match->posted == match->attr.size,
+                         0))
+        return false;
+    rx = match_new_rx(match);
+    rx->entry.flags = side->flags;
+    if (completion_wanted(match->binding->rx_selective, want->flags) && match->binding->rx)
+        rx->entry.flags |= FI_COMPLETION;
+    rx->entry.context = want->context;
+    rx->entry.count = 1;
+    rx->entry.iov[0] = want->iov[0];
+    rx->entry.desc[0] = want->desc[0];
+    rx->seq = match->seq++;
+    rx->ignore = 0;
+    rx->side = side;
+    list_attach(&rx->all, &side->posted);
+    key_add(&side->exact, &rx->key, want->tag, FI_ADDR_UNSPEC);
+    match->posted++;
+    return true;
+}
+
+/* Posts it to an engine of that progress domain, which is unlocked. */
+static inline __attribute__((always_inline)) bool
+match_quick_receive(struct match *match, struct progress *progress, struct want want)
+{
+    bool done;
+
+    if (!match->attr.directed)
+        want.src = FI_ADDR_UNSPEC;
+    progress_lock(progress);
+    done = match_quick_post(match, &want);
+    progress_unlock(progress);
+    return done;
+}
+
+/* The receive that a message of len bytes, all of them at hand, is for; it is posted no more. */
+static inline __attribute__((always_inline)) struct rx *
+match_quick_take(struct match *match, struct side *side, uint64_t tag, size_t len)
+{
+    struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC);
+    struct rx *rx;
+
+    if (__builtin_expect(!link || side->directed || !list_empty(&side->wild), 0))
+        return NULL;
+    rx = list_item(link, struct rx, key);
+    if (__builtin_expect(rx->is_multi || rx->entry.count != 1 || rx->iov[0].iov_len < len, 0))
+        return NULL;
+    rx->all.prev->next = rx->all.next;
+    rx->all.next->prev = rx->all.prev;
+    key_remove_leader(&side->exact, link);
+    match->posted--;
+    return rx;
+}
+
+/* It has its bytes: completes and frees it. src: what the completion says. */
+static inline void match_quick_done(struct match *match, struct rx *rx, size_t len, uint64_t tag,
+                                    fi_addr_t src)
+{
+    complete(match->binding, BIND_RECV, rx->entry.flags & FI_COMPLETION, rx->entry.context,
+             rx->entry.flags & ~FI_COMPLETION, len, rx->iov[0].iov_base, 0, tag, src);
+    pool_put(&match->pool, rx);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The infos of a transport of IP hosts: one domain for each address of a chosen interface
+ * (parameter "iface"), whose network is the fabric's name, in the order in which the kernel would
+ * take them for the destinations asked. The transport says what its endpoints are.
+ */
+#ifndef WEFT_CORE_NET_HOST_H
+#define WEFT_CORE_NET_HOST_H
+
+#include "core/net/netif.h"
+#include "core/part/part.h"
+
+struct host_offer {
+    /* Fills all of info but names, addresses, address format and nic. flavour: below `flavours`.
+     * False: there is none on this interface, and the ledger of req has the reason. */
+    bool (*fill)(struct fi_info *info, const struct request *req, const struct netif *netif,
+                 unsigned flavour);
+    unsigned flavours; /* infos for each interface and destination */
+};
+
+/* `offer` of a part table. */
+int host_infos(const struct request *req, const struct host_offer *offer, struct fi_info **info);
+
+/* Replaces an address of info in its addr_format (text for FI_ADDR_STR). -FI_ENOMEM. */
+int host_set_src(struct fi_info *info, const struct sockaddr *addr);
+int host_set_dest(struct fi_info *info, const struct sockaddr *addr);
+
+/* Entries for a part's table of parameters: the ports of `whom` that the caller gives none. */
+#define HOST_PORT_PARAMS(whom)                                                                     \
+    {.key = "port_low_range",                                                                      \
+     .type = PARAM_INT,                                                                            \
+     .default_text = "0",                                                                          \
+     .automatic = "any port",                                                                      \
+     .max = 65535,                                                                                 \
+     .help = "Lowest port of " whom "; 0: any port."},                                             \
+    {                                                                                              \
+        .key = "port_high_range", .type = PARAM_INT, .default_text = "0", .automatic = "any port", \
+        .max = 65535, .help = "Highest port of " whom "."                                          \
+    }
+
+/* `agree` of a part table with these: both ends of the range are given, or none. */
+bool host_ports_agree(const struct params *params, struct param_conflict *conflict);
+
+/* Binds a socket to addr; where that has no port, to one of the range (low 0: to any).
+ * -FI_EADDRINUSE: none of them is free; or a negative errno. */
+int host_bind(int fd, const union addr *addr, int low, int high);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/param/param_known.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const explain_words[] = {"1",  "brief", "tree",  "parts", "0",   "yes",
+                                            "no", "true",  "false", "on",    "off", NULL};
+static const char *const level_words[] = {"none", "warn", "trace", "info", "debug", NULL};
+static const char *const subsys_words[] = {"core", "fabric", "domain", "ep_ctrl", "ep_data", "av",
+                                           "cq",   "eq",     "mr",     "cntr",    NULL};
+
+const struct core_variable core_variables[] = {
+    {"FI_PROVIDER", FI_PARAM_STRING,
+     "What to use: providers or stacks, best first (tcp,udp or rxm;tcp); ^ in front excludes them "
+     "(default: all available)"},
+    {"FI_PROVIDER_PATH", FI_PARAM_STRING,
+     "Where to look for external providers: dir1:dir2; a leading @ makes the first one found win, "
+     "not the newest; +file names one that is preferred"},
+    {"FI_HOOK", FI_PARAM_STRING, "Layers to put on top of every stack (noop;trace)"},
+    {"FI_LOG_LEVEL", FI_PARAM_STRING,
+     "What to log: none, warn, trace, info, debug (default: only mistakes in what a user typed)",
+     .form = CORE_WORD, .words = level_words, .words_are = "level", .used = "warn is used",
+     .environment_only = true},
+    {"FI_LOG_PROV", FI_PARAM_STRING,
+     "Parts to log, comma separated; ^ in front excludes them (default: all)", .form = CORE_PARTS,
+     .used = "this name is passed over", .environment_only = true},
+    {"FI_LOG_SUBSYS", FI_PARAM_STRING,
+     "Subsystems to log: core, fabric, domain, ep_ctrl, ep_data, av, cq, eq, mr, cntr; ^ in front "
+     "excludes them (default: all)",
+     .form = CORE_WORDS, .words = subsys_words, .words_are = "subsystem",
+     .used = "this name is passed over", .environment_only = true},
+    {"FI_LOG_LOCATION", FI_PARAM_STRING,
+     "Where to log: stdout, stderr, a new file, or a directory for ofi_<pid>.log (default: "
+     "stderr)",
+     .environment_only = true},
+    {"FI_LOG_LOCATION_MODE", FI_PARAM_STRING, "Mode of the log file (default: 0600)",
+     .form = CORE_OCTAL, .used = "the default is used: 0600", .environment_only = true},
+    {"FI_LOG_INTERVAL", FI_PARAM_INT,
+     "Delay in ms between rate limited log messages (default: 2000)", .form = CORE_TYPED,
+     .used = "the default is used: 2000", .environment_only = true},
+    {"FI_EXPLAIN", FI_PARAM_STRING,
+     "1: fi_getinfo prints the candidate stacks and why they were refused; brief: the most telling "
+     "reason when nothing fits; tree: it draws what it returns; parts: it lists the parts when it "
+     "is asked for the providers (default: 0)",
+     .form = CORE_WORD, .words = explain_words, .words_are = "such answer", .used = "1 is used"},
+    {"FI_CONF_FILE", FI_PARAM_STRING,
+     "Configuration file: lines FI_NAME = value, or part.key = value (default: libfabric.conf of "
+     "the installation)",
+     .environment_only = true},
+    {"FI_PREFER_SYSCONFIG", FI_PARAM_BOOL,
+     "The configuration file wins over the environment (default: no)", .form = CORE_TYPED,
+     .used = "the default is used: no", .environment_only = true},
+    {"FI_UNIVERSE_SIZE", FI_PARAM_SIZE_T,
+     "How many processes the application will have; taken, and without effect: tables grow as they "
+     "are needed",
+     .form = CORE_TYPED, .used = "it is not used"},
+    {"FI_ADDR_FORMAT", FI_PARAM_STRING,
+     "Return only infos of this address format: FI_SOCKADDR_IN, ... (default: all)"},
+    {"FI_LNX_PROV_LINKS", FI_PARAM_STRING,
+     "Providers that lnx joins: prov1+prov2, with :domain where one is meant"},
+    {"FI_OFI_MRAIL_ADDR", FI_PARAM_STRING,
+     "Addresses of the rails that mrail joins, comma separated"},
+    {NULL, FI_PARAM_STRING, NULL},
+};
+
+/* Providers and subsystems of upstream that no part of ours has the name of. */
+static const char *const upstream_prefixes[] = {
+    "FI_EFA_",
+    "FI_VERBS_",
+    "FI_CXI_",
+    "FI_PSM_",
+    "FI_PSM2_",
+    "FI_PSM3_",
+    "FI_OPX_",
+    "FI_UCX_",
+    "FI_SM2_",
+    "FI_MR_",
+    "FI_HMEM_",
+    "FI_SOCKETS_",
+    "FI_NET_",
+    "FI_USNIC_",
+    "FI_GNI_",
+    "FI_BGQ_",
+    "FI_LPP_",
+    "FI_MLX_",
+    "FI_XPMEM_",
+    "FI_GDRCOPY_",
+    "FI_CUDA_",
+    "FI_ROCR_",
+    "FI_ZE_",
+    "FI_NEURON_",
+    "FI_OPT_",
+    "FI_SYNAPSEAI_",
+    "FI_OFF_COLL_",
+    "FI_OFFLOAD_COLL_",
+    "FI_LINKX_",
+    "FI_LNX_",
+    "FI_OFI_MRAIL_",
+    "FI_OFI_RXD_",
+    "FI_UDP_",
+    "FI_FORK_UNSAFE",
+    "FI_AV_REMOVE_CLEANUP",
+    NULL,
+};
+
+const struct upstream_variable upstream_variables[] = {
+    {"FI_HMEM", FI_PARAM_STRING},
+    {"FI_TCP_MAX_SAVED", FI_PARAM_INT},
+    {"FI_TCP_MAX_RX_SIZE", FI_PARAM_SIZE_T},
+    {"FI_TCP_STAGING_SBUF_SIZE", FI_PARAM_INT},
+    {"FI_TCP_PREFETCH_RBUF_SIZE", FI_PARAM_INT},
+    {"FI_TCP_ZEROCOPY_SIZE", FI_PARAM_SIZE_T},
+    {"FI_TCP_TRACE_MSG", FI_PARAM_BOOL},
+    {"FI_TCP_DISABLE_AUTO_PROGRESS", FI_PARAM_BOOL},
+    {"FI_TCP_IO_URING", FI_PARAM_BOOL},
+    {"FI_TCP_FIREWALL_ADDR", FI_PARAM_BOOL},
+    {"FI_TCP_PROV_NAME", FI_PARAM_STRING},
+    {"FI_SHM_SAR_THRESHOLD", FI_PARAM_SIZE_T},
+    {"FI_SHM_DISABLE_CMA", FI_PARAM_BOOL},
+    {"FI_SHM_USE_DSA_SAR", FI_PARAM_BOOL},
+    {"FI_SHM_ENABLE_DSA_PAGE_TOUCH", FI_PARAM_BOOL},
+    {"FI_SHM_MAX_GDRCOPY_SIZE", FI_PARAM_SIZE_T},
+    {"FI_SHM_USE_XPMEM", FI_PARAM_BOOL},
+    {"FI_SHM_BUFFER_THRESHOLD", FI_PARAM_SIZE_T},
+    {"FI_OFI_RXM_EAGER_LIMIT", FI_PARAM_SIZE_T},
+    {"FI_OFI_RXM_COMP_PER_PROGRESS", FI_PARAM_INT},
+    {"FI_OFI_RXM_TX_SIZE", FI_PARAM_SIZE_T},
+    {"FI_OFI_RXM_RX_SIZE", FI_PARAM_SIZE_T},
+    {"FI_OFI_RXM_MSG_TX_SIZE", FI_PARAM_SIZE_T},
+    {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", FI_PARAM_INT},
+    {"FI_OFI_RXM_CQ_EQ_FAIRNESS", FI_PARAM_INT},
+    {"FI_OFI_RXM_DATA_AUTO_PROGRESS", FI_PARAM_BOOL},
+    {"FI_OFI_RXM_ENABLE_DYN_RBUF", FI_PARAM_BOOL},
+    {"FI_OFI_RXM_ENABLE_DIRECT_SEND", FI_PARAM_BOOL},
+    {"FI_OFI_RXM_ENABLE_PASSTHRU", FI_PARAM_BOOL},
+    {"FI_OFI_RXM_DEF_WAIT_OBJ", FI_PARAM_STRING},
+    {"FI_OFI_RXM_DEF_TCP_WAIT_OBJ", FI_PARAM_STRING},
+    {"FI_OFI_RXM_DETECT_HMEM_IFACE", FI_PARAM_BOOL},
+    {"FI_OFI_RXM_NUM_MSG_EPS", FI_PARAM_INT},
+    {"FI_OFI_RXM_CONN_TIMEOUT", FI_PARAM_INT},
+    {"FI_OFI_RXM_RESCAN", FI_PARAM_BOOL},
+    {NULL, FI_PARAM_STRING},
+};
+
+bool param_known_upstream(const char *name)
+{
+    for (size_t i = 0; upstream_prefixes[i]; i++) {
+        if (!strncmp(name, upstream_prefixes[i], strlen(upstream_prefixes[i])))
+            return true;
+    }
+    for (size_t i = 0; upstream_variables[i].name; i++) {
+        if (!strcmp(name, upstream_variables[i].name))
+            return true;
+    }
+    return false;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcasecmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
+enum upstream_kind param_upstream_provider(const char *name)
+{
+    static const char *const transports[] = {
+        "bgq",  "cxi", "efa", "gni", "lpp",     "mlx", "net", "netdir", "opx",   "psm", "psm2",
+        "psm3", "shm", "sm2", "tcp", "sockets", "ucx", "udp", "usnic",  "verbs", NULL};
+    static const char *const layers[] = {"linkx",   "lnx", "mrail", "off_coll",
+                                         "rstream", "rxd", "rxm",   NULL};
+
+    if (is_one_of(name, transports))
+        return UPSTREAM_TRANSPORT;
+    return is_one_of(strncasecmp(name, "ofi_", 4) ? name : name + 4, layers) ? UPSTREAM_LAYER
+                                                                             : UPSTREAM_NONE;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress domains: the endpoints that share a completion queue or counter, with their one
+ * lock and, for FI_PROGRESS_AUTO, their one thread (architecture, section 6). Each CQ and counter
+ * is opened with a progress domain of its own; binding an endpoint to several merges them. A fabric
+ * (EQ, passive endpoints) has a progress domain of its own, which is locked before any domain
+ * progress domain.
+ *
+ * The progress domains of a domain are a group: reading a queue of one moves the others too, for
+ * which their locks are taken. The lock is elided for FI_THREAD_DOMAIN with
+ * FI_PROGRESS_CONTROL_UNIFIED and no thread, which is how every lower is opened.
+ */
+#ifndef WEFT_CORE_PROGRESS_PROGRESS_H
+#define WEFT_CORE_PROGRESS_PROGRESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <rdma/fabric.h>
+
+#include "core/base/fork.h"
+#include "core/base/list.h"
+
+struct progress_below;
+
+/* Something that a progress domain drives. Embedded in its owner, zeroed, who fills the function
+ * fields and fd.
+ */
+struct progress_source {
+    struct list link;
+    /* Makes what progress can be made without blocking. Progress domain locked. May detach any
+     * source. */
+    void (*poll)(struct progress_source *source);
+    /* 0 when it is safe to sleep on fd; -FI_EAGAIN when progress has work now. Progress domain
+     * locked. */
+    int (*trywait)(struct progress_source *source);
+    /* Readable when progress has work; a different one for each source, the same as long as it is
+     * attached. -1: none, a waiting caller polls every millisecond. PROGRESS_NO_FD: none, and
+     * nobody waits for what it does. */
+    int fd;
+    /* A lower's progress domain without a lock of its own, whose sources show work too, or NULL:
+     * their fds are watched where fd is, so that a stack of layers is no chain of epoll fds, of
+     * which the kernel allows five. Outlives the source. */
+    struct progress *below;
+    struct progress_below *downs; /* the watches there */
+};
+
+enum {
+    PROGRESS_NO_FD = -2
+};
+
+/* An epoll fd outside of the progress domain that also holds the fds of all sources. */
+struct progress_watch {
+    struct list link;
+    int epoll_fd;
+    bool guest; /* of a sleeper that reads another progress domain of the group */
+};
+
+struct progress_impl;
+
+struct progress {
+    struct progress *root; /* itself, or the progress domain that it was merged into */
+    bool locked;           /* false: the lock is elided */
+    atomic_bool others;    /* its group has more than this one */
+    unsigned forks;        /* fork_generation when it was made */
+    pthread_mutex_t mutex;
+    struct progress_impl *impl; /* sources, watches, thread; those of the root count */
+};
+
+/* Of one domain. Held by its creator and its progress domains. -FI_ENOMEM. */
+struct progress_group;
+int progress_group_create(struct progress_group **group);
+void progress_group_release(struct progress_group *group); /* takes NULL */
+
+/* info->domain_attr decides lock and thread; with a thread the progress domain is in no group, nor
+ * without one (NULL). References: progress_hold, progress_release; starts with one. */
+int progress_create(const struct fi_domain_attr *attr, const char *part,
+                    struct progress_group *group, struct progress **progress);
+/* For fabrics: always locked, no thread until progress_start_thread. */
+int progress_create_control(const char *part, struct progress **progress);
+void progress_hold(struct progress *progress);
+/* The last release stops the thread and frees. Progress domain unlocked. */
+void progress_release(struct progress *progress);
+
+/* From now on both have one lock, one set of sources, one thread. Both unlocked. -FI_EINVAL when
+ * only one of them has a lock; -FI_ENOMEM. */
+int progress_merge(struct progress *a, struct progress *b);
+
+/* Starts the progress thread if it is not running (control progress AUTO for a fabric's progress
+ * domain). The thread blocks all signals. Unlocked. Progress domains with FI_PROGRESS_AUTO start
+ * theirs at the first source. */
+int progress_start_thread(struct progress *progress);
+/* There is a thread, or there will be one as soon as there is a source. */
+bool progress_has_thread(const struct progress *progress);
+
+static inline struct progress *progress_root(const struct progress *progress)
+{
+    struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
+
+    for (;;) {
+        struct progress *above = __atomic_load_n(&root->root, __ATOMIC_ACQUIRE);
+
+        if (above == root)
+            return root;
+        root = above;
+    }
+}
+
+/* The parts of progress_lock and progress_unlock where the lock is not elided. */
+void progress_lock_root(struct progress *progress);
+void progress_unlock_root(struct progress *progress);
+
+/* Not recursive. The root cannot change while locked. */
+static inline void progress_lock(struct progress *progress)
+{
+    if (progress->locked)
+        progress_lock_root(progress);
+}
+
+/* False when another thread has the lock. */
+bool progress_trylock(struct progress *progress);
+/* A thread of the process waits for a lock, of this progress domain or another: who may hold one,
+ * of a layer above, does not give the core away. */
+bool progress_others_wait(void);
+/* Rounds of this thread in which a part took something that had come: while they go on, the thread
+ * needs its core, and a part that has had nothing for long does not give it away. */
+extern _Thread_local unsigned progress_takes __attribute__((tls_model("initial-exec")));
+
+static inline void progress_unlock(struct progress *progress)
+{
+    if (progress->locked)
+        progress_unlock_root(progress);
+}
+
+/* Sources join and leave with the progress domain locked. source->link must be initialised. */
+int progress_attach(struct progress *progress, struct progress_source *source);
+void progress_detach(struct progress *progress, struct progress_source *source);
+
+/* The fds of all sources, those to come included, are added to epoll_fd until progress_unwatch:
+ * what progress_fd does with one level of epoll less (the kernel allows five). Several watches may
+ * have one epoll_fd. Progress domain unlocked. */
+int progress_watch(struct progress *progress, struct progress_watch *watch, int epoll_fd);
+/* The same with the progress domain locked, for who is about to sleep: a zeroed watch joins once.
+ */
+int progress_watch_locked(struct progress *progress, struct progress_watch *watch, int epoll_fd);
+void progress_unwatch(struct progress *progress,
+                      struct progress_watch *watch); /* also for one never watched */
+
+/* Drives all sources once; does nothing when called from inside itself, nor again from inside of
+ * another progress domain's that has driven this one already. Progress domain locked. */
+void progress_poll(struct progress *progress);
+/* From inside of a source's poll: the next progress_poll drives, whatever was driven before. */
+void progress_new_round(void);
+/* The group has progress domains beside this one: of those the two below take care. */
+static inline bool progress_has_others(const struct progress *progress)
+{
+    return __builtin_expect(atomic_load_explicit(&progress->others, memory_order_relaxed), 0);
+}
+/* After each read of a queue or counter that the application owns: drives one other progress domain
+ * of the group that its own readers leave alone, if that is not locked; seldom when the read was
+ * full. No progress domain locked. */
+void progress_drive_others(struct progress *progress, bool full);
+
+/* A waiter that may sleep on a queue or counter of the progress domain. `wake`: called, with a
+ * progress domain of the group locked, when there is a new one to look at. No progress domain
+ * locked in any of these. */
+struct progress_sleeper {
+    struct list link;
+    struct list guests;
+    void (*wake)(struct progress_sleeper *sleeper);
+};
+void progress_sleeper_join(struct progress *progress, struct progress_sleeper *sleeper,
+                           void (*wake)(struct progress_sleeper *sleeper));
+void progress_sleeper_leave(struct progress *progress, struct progress_sleeper *sleeper);
+/* Before it sleeps: drives the other progress domains, and watches the sources of those that nobody
+ * else does in epoll_fd (-1: it polls). Says how long it may sleep in milliseconds: -1: no limit;
+ * 0: not at all. bounded: it keeps to that; else epoll_fd alone wakes it. */
+int progress_sleeper_look(struct progress *progress, struct progress_sleeper *sleeper, int epoll_fd,
+                          bool bounded);
+
+/* 0 when every source may sleep, else -FI_EAGAIN. Progress domain locked. */
+int progress_trywait(struct progress *progress);
+/* The longest sleep that the sources allow, in milliseconds: -1, or 1 when one of them has no fd.
+ * Progress domain locked. */
+int progress_sleep_ms(const struct progress *progress);
+/* An epoll fd that holds the fds of all sources (they may come and go); owned by the progress
+ * domain. Negative error when it cannot be made. Progress domain unlocked. */
+int progress_fd(struct progress *progress);
+/* True when somebody may sleep on the fds of the sources: a wait object, the progress domain's own
+ * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
+ * locked. */
+bool progress_watched(const struct progress *progress);
+/* Wakes the progress domain's thread, for work that no fd shows. Any lock state. */
+void progress_wake(struct progress *progress);
+
+/* True in a process that was forked after the progress domain was made: its sockets and threads
+ * belong to the parent. Posts and reads answer -FI_EOPBADSTATE, close frees memory and fds and
+ * touches no wire.
+ */
+static inline bool progress_forked(const struct progress *progress)
+{
+    return __builtin_expect(progress->forks != fork_generation, 0);
+}
+
+#endif

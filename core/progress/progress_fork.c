@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Forks: what the child of a process with progress domains gets. */
+#include <time.h>
+
+#include "core/base/deadline.h"
+#include "core/base/fork.h"
+#include "core/progress/progress_impl.h"
+
+pthread_mutex_t progress_merging = PTHREAD_MUTEX_INITIALIZER;
+
+static pthread_mutex_t units_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct list members = {&members, &members};
+
+#define FORK_LOCK_NS 20000000L
+
+static struct progress *progress_of(struct list *item)
+{
+    return list_item(item, struct progress_impl, all)->progress;
+}
+
+/*
+ * A thread that is in the middle of progress when the process forks would leave the child with a
+ * lock that nobody releases and with half-changed lists. So fork waits for it, but not for ever:
+ * the thread may itself want something that the forking thread holds. The child then gets new
+ * locks.
+ */
+static bool lock_for_fork(struct progress *progress)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until = deadline_after(until, FORK_LOCK_NS);
+    return pthread_mutex_timedlock(&progress->mutex, &until) == 0;
+}
+
+static struct list fork_locked = {&fork_locked, &fork_locked};
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&units_mutex);
+    list_for_each_safe (item, after, &members) {
+        if (!lock_for_fork(progress_of(item)))
+            continue;
+        list_detach(item);
+        list_attach(item, &fork_locked);
+    }
+}
+
+static void after_fork(bool child)
+{
+    list_for_each (item, &members) {
+        if (child)
+            pthread_mutex_init(&progress_of(item)->mutex, NULL);
+    }
+    list_for_each_safe (item, after, &fork_locked) {
+        pthread_mutex_unlock(&progress_of(item)->mutex);
+        list_detach(item);
+        list_attach(item, &members);
+    }
+    pthread_mutex_unlock(&units_mutex);
+}
+
+static void in_parent(void)
+{
+    after_fork(false);
+}
+
+static void in_child(void)
+{
+    pthread_mutex_init(&progress_merging, NULL);
+    after_fork(true);
+}
+
+static void on_fork(void)
+{
+    fork_watch();
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void progress_fork_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, on_fork);
+}
+
+void progress_fork_add(struct progress *progress)
+{
+    pthread_mutex_lock(&units_mutex);
+    list_attach(&progress->impl->all, &members);
+    pthread_mutex_unlock(&units_mutex);
+}
+
+void progress_fork_remove(struct progress *progress)
+{
+    pthread_mutex_lock(&units_mutex);
+    list_detach(&progress->impl->all);
+    pthread_mutex_unlock(&units_mutex);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by the files of core/progress only. */
+#ifndef WEFT_CORE_PROGRESS_PROGRESS_IMPL_H
+#define WEFT_CORE_PROGRESS_PROGRESS_IMPL_H
+
+#include <stdatomic.h>
+
+#include "core/progress/progress.h"
+
+struct progress_impl {
+    struct progress *progress; /* whose it is */
+    atomic_uint refs;
+    unsigned rank; /* height of the tree below this root: linking by rank keeps paths short */
+    const char *part;
+    struct list all; /* in progress domains, when locked */
+    struct list sources;
+    struct list *next;    /* of the progress loop: who leaves moves it on */
+    bool driving;         /* in that loop: what it calls out to does not drive again */
+    const void *round_of; /* the thread that drove it last, and in which of its rounds */
+    uint64_t round;
+    atomic_bool driven; /* by its own readers, since a reader of another progress domain looked */
+    size_t blind;       /* sources without an fd */
+    struct list watches;
+    struct progress_watch own; /* for progress_fd and the thread; epoll_fd -1 until then */
+    atomic_bool threaded;
+    bool running;
+    atomic_bool stop;
+    pthread_t thread;
+    atomic_int wake_fd;           /* eventfd of the thread, in own.epoll_fd */
+    struct progress_group *group; /* held; NULL: none */
+    struct list in_group;         /* all of them */
+    struct list drivable;         /* a root with sources */
+    atomic_uint skip,
+        full; /* reads of this progress domain until the next search for one to drive */
+};
+
+/* ---- progress_group.c ---- */
+
+/* A new progress domain; group may be NULL. */
+void progress_group_join(struct progress_group *group, struct progress *progress);
+/* It has got its first source, or lost its last. Locked. */
+void progress_group_update(struct progress_impl *impl);
+/* `gone` has become a part of `into`, which has its sources. Both locked. */
+void progress_group_merged(struct progress_impl *into, struct progress_impl *gone);
+/* It is destroyed. */
+void progress_group_leave(struct progress *progress);
+
+/* ---- progress_fork.c: the list of progress domains that have a lock ---- */
+
+/* From now on forks are seen. Any thread, any number of times. */
+void progress_fork_watch(void);
+void progress_fork_add(struct progress *progress);
+void progress_fork_remove(struct progress *progress);
+/* Taken by one merge at a time; a forked child gets a new one. */
+extern pthread_mutex_t progress_merging;
+
+/* ---- progress_source.c ---- */
+
+/* Every watch of `watches` gets every source of `sources`; all or none. Not those with the epoll fd
+ * of a watch of `there` (NULL: none), which holds the sources already. */
+int progress_cross(const struct list *watches, const struct list *sources,
+                   const struct list *there);
+void progress_uncross(const struct list *watches, const struct list *sources,
+                      const struct list *there);
+/* A reader of one of its own queues may sleep on it. Locked. */
+bool progress_has_sleepers(const struct progress_impl *impl);
+void progress_unwatch_locked(struct progress *progress, struct progress_watch *watch);
+/* progress_poll, but not for a reader of its own. */
+void progress_drive(struct progress *progress);
+/* The root's own epoll fd, made if need be; negative error. */
+int progress_own_fd_locked(struct progress *root);
+
+/* ---- progress_thread.c ---- */
+
+int progress_thread_start_locked(struct progress *root);
+void progress_thread_wake(struct progress_impl *impl);
+/* Unlocked, and not from the thread itself. */
+void progress_thread_stop(struct progress_impl *impl);
+
+#endif

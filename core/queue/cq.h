@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. A struct cq is a fid_cq for the upper and a fid_peer_cq for lowers: whoever
+ * knows that an operation is done calls cq_write, which puts the completion straight where it is
+ * consumed: into this queue's ring, or, when this queue was opened with FI_PEER, into the upper's.
+ * Source: fi_cq(3), fi_peer(3).
+ */
+#ifndef WEFT_CORE_QUEUE_CQ_H
+#define WEFT_CORE_QUEUE_CQ_H
+
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_peer.h>
+
+#include "core/base/fid.h"
+#include "core/base/seam.h"
+#include "core/progress/progress.h"
+#include "core/queue/wait.h"
+
+/* Written into a queue with a prov_errno from here on: its low 16 bits are an errno, which readers
+ * get, and err_data is a text that says more, for fi_cq_strerror. */
+#define CQ_ERR_TEXT 0x57450000
+
+enum {
+    CQ_SLACK = 16 /* entries free when the ring grows: one that finds no memory leaves room */
+};
+
+/* Every public entry format is a prefix of it. */
+struct cq_entry {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    void *buf;
+    uint64_t data;
+    uint64_t tag;
+    fi_addr_t src;
+};
+
+struct cq_error; /* an error entry, queued in order with the others */
+
+struct cq {
+    struct fid_cq fid;
+    struct fid_peer_cq peer;  /* what lowers write to when this queue is the owner */
+    struct fid_peer_cq *sink; /* &peer, or the upper's when opened with FI_PEER */
+    struct cq *into;          /* whose ring that is; itself where it is none of this room's */
+    struct domain *domain;
+    struct progress *progress;
+    struct cq_entry *ring; /* capacity is a power of two */
+    size_t capacity;       /* 0 with FI_PEER */
+    size_t head, tail;     /* count up for ever; the place in the ring is modulo capacity */
+    struct cq_error *errors, **errors_end;
+    struct cq_error *shown; /* taken by readerr; its err_data may be in use until the next */
+    const void *text;       /* err_data as readerr gave it last, where it is a text, or NULL */
+    struct cq_error *spare; /* for when there is no memory; NULL while it is in use */
+    bool overrun;           /* a completion was lost, and readerr has not said so yet */
+    struct wait wait;
+    struct progress_watch watch;
+    struct progress_sleeper sleeper;
+    struct children children; /* endpoints bound */
+    enum fi_cq_format format;
+    enum fi_cq_wait_cond wait_cond;
+    size_t size;           /* as asked; the ring grows beyond it rather than lose an entry */
+    bool concurrent;       /* threads may read it at once, by the domain's threading */
+    const void *reader;    /* then, the thread that read last */
+    unsigned readers;      /* not 0: several threads read in turns, lately */
+    atomic_uint sleepers;  /* threads in sread */
+    atomic_uint signals;   /* fi_cq_signal: how many */
+    atomic_bool signalled; /* fi_cq_signal came while no thread was in sread */
+};
+
+/* CONTROL_SOURCES (core/part/part.h): the fd is the queue's own signal; what else wakes who waits
+ * is what the sources of the progress domain have. */
+struct cq_sources {
+    struct progress *progress;
+    int fd;
+};
+
+/* Opens a queue with the default operations; attr and context as in fi_cq_open (context is a
+ * struct fi_peer_cq_context with FI_PEER). -FI_EINVAL, -FI_ENOMEM. */
+int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **cq,
+            void *context);
+
+/* For a part that adds to a queue: embeds struct cq first, gives its own fid ops whose close calls
+ * cq_close_check, undoes its own, then cq_finish. */
+int cq_init(struct cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
+            struct fi_ops *fid_ops, void *context);
+void cq_finish(struct cq *cq);
+/* -FI_EBUSY while endpoints are bound. */
+int cq_close_check(const struct cq *cq);
+/* FI_GETWAIT, FI_GETWAITOBJ, CONTROL_SOURCES: the control of the default ops. */
+int cq_control(struct fid *fid, int command, void *arg);
+
+/* The queue that a fid is, or NULL when it is not one of this room's. */
+struct cq *cq_of(struct fid *fid);
+
+/* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
+ * grows (after an allocation failure readerr reports FI_EOVERRUN once). Progress domain locked. */
+static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
+                            uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct cq *into = cq->into;
+    struct cq_entry *entry;
+
+    /* As good as full, which a queue with a foreign upper's always is here. */
+    if (__builtin_expect(into->tail - into->head + CQ_SLACK >= into->capacity, 0)) {
+        cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
+        return;
+    }
+    entry = &into->ring[into->tail & (into->capacity - 1)];
+    entry->context = context;
+    entry->flags = flags;
+    entry->len = len;
+    entry->buf = buf;
+    entry->data = data;
+    entry->tag = tag;
+    entry->src = src;
+    into->tail++;
+    wait_signal(&into->wait);
+}
+
+/* One error entry; err_data is copied. Progress domain locked. */
+static inline void cq_write_error(struct cq *cq, const struct fi_cq_err_entry *entry)
+{
+    cq->sink->owner_ops->writeerr(cq->sink, entry);
+}
+
+/* fi_trywait for this queue, or for the wait set that it is in: -FI_EAGAIN when there is something
+ * to read or to do. Takes the lock. */
+int cq_trywait(struct cq *cq);
+/* Is there anything to read? Drives when there is not. Takes the lock. */
+bool cq_ready(struct cq *cq);
+
+#endif

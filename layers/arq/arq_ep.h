@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint: an endpoint of the lower, peers, and a session with each that something was sent
+ * to, or that has asked. Everything is guarded by the progress domain's lock.
+ *
+ *   the application posts        arq_send.c     message -> session -> packets -> lower
+ *   the lower completes          arq_lower.c    datagrams wait in `arrived`
+ *   progress                     arq_run.c      arrived -> session -> arq_receive.c; deadlines
+ *   a packet of no session       arq_stranger.c OPEN, TOKEN, RESET; the log
+ *
+ * A session is run from arq_run only, never from inside itself: an upper that posts from inside of
+ * a completion adds to it, and it is run afterwards (`running`).
+ */
+#ifndef WEFT_LAYERS_ARQ_ARQ_EP_H
+#define WEFT_LAYERS_ARQ_ARQ_EP_H
+
+#include "core/arq/gate.h"
+#include "core/av/av_watch.h"
+#include "core/base/pool.h"
+#include "core/base/timer.h"
+#include "core/domain/mr_pool.h"
+#include "core/ep/endpoint.h"
+#include "core/ep/recv_queue.h"
+#include "core/layer/lower_source.h"
+#include "core/progress/wake_timer.h"
+#include "layers/arq/arq_domain.h"
+#include "layers/arq/arq_info.h"
+#include "layers/arq/arq_peer.h"
+
+enum {
+    ARQ_STRANGERS = 32, /* addresses without a session that the lower is told of */
+    ARQ_ANSWERS = 1000, /* to packets of no session, a second */
+};
+
+/* An address that was answered, and has no session. */
+struct arq_stranger {
+    struct arq_addr addr;
+    fi_addr_t lower;
+};
+
+/* What the log was told of, and when it may be told again. */
+struct arq_notes {
+    uint64_t counts[8]; /* by enum arq_fault */
+    uint64_t next;      /* ns */
+};
+
+/* The lower's endpoint, and what may be asked of it. */
+struct arq_lower {
+    struct fid_ep *ep;
+    struct op_target target;
+    struct fid_av *av;
+    struct fid_eq *eq; /* NULL: it has none */
+    struct lower_source source;
+    struct fid_peer_cq sink; /* of its completions */
+    uint32_t format;         /* of addresses */
+    size_t prefix;           /* bytes in front of each buffer */
+    size_t most;             /* of a datagram */
+    size_t inject;           /* bytes that it copies */
+    size_t segments;
+    size_t receives; /* that it may have posted */
+    bool notes;      /* a completion's `data` holds OPT_NOTE_ */
+    bool enabled;
+    bool driven; /* and is not being closed: progress may drive it */
+};
+
+struct arq_ep {
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
+    struct progress *progress; /* once enabled; before that one without a lock */
+    struct lower_domain *domain;
+    struct fi_info *info, *lower_info;
+    struct arq_lower lower;
+    struct av_watch watch;
+    struct arq_peers peers;
+    struct session_config config;
+    struct arq_addr self; /* as the lower has it: config.name */
+    struct gate gate;
+    bool top; /* no upper sees what happens before the application does */
+    bool user_ids;
+    uint32_t close_ms; /* that fi_close waits for peers */
+    /* Progress. */
+    bool running;        /* a session may be in the middle of something */
+    uint64_t read;       /* ns: what came to this node up to then has been read */
+    struct list ready;   /* struct arq_link: to be run */
+    struct list blocked; /* that the lower took nothing of */
+    struct list timers;  /* struct timer, ns */
+    struct wake_timer timer;
+    /* Sending. */
+    struct pool sends;     /* struct arq_send */
+    struct mr_pool heads;  /* struct arq_head, of control packets and headers */
+    struct mr_pool wholes; /* struct arq_head, as long as a datagram */
+    struct mr_pool copies; /* struct arq_copy */
+    size_t copy_size;      /* bytes of a message that is copied */
+    bool copies_all;       /* the lower takes registered memory only, and the upper has none */
+    size_t sends_at_lower; /* heads that the lower has */
+    /* Receiving. */
+    struct recv_queue posted;
+    struct mr_pool buffers; /* struct arq_buffer */
+    size_t fed, feed;       /* buffers that the lower has, and should have */
+    struct list arrived;    /* struct arq_buffer: read, not looked at */
+    struct list saved;      /* struct arq_buffer: messages without a receive */
+    size_t saved_count, saved_most;
+    struct arq_buffer *current; /* whose packet a session looks at; NULL: it was kept */
+    struct list talkers;        /* struct arq_link: that sent something lately, latest last */
+    size_t talker_count;
+    bool woken; /* there is room again for those that were told of none */
+    /* Strangers. */
+    struct arq_stranger strangers[ARQ_STRANGERS];
+    unsigned next_stranger;
+    uint64_t answers_from; /* ns */
+    unsigned answers;
+    struct arq_notes notes;
+};
+
+static inline struct arq_ep *arq_ep_of(const struct endpoint *base)
+{
+    return object_of(base, struct arq_ep, base);
+}
+
+int arq_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+/* ---- arq_lower.c: all of it but open with the progress domain locked ---- */
+
+/* Opens the lower's endpoint, by ep->lower_info; and what it needs, for fi_enable. */
+int arq_lower_open(struct arq_ep *ep);
+int arq_lower_enable(struct arq_ep *ep);
+/* Peers are told the address that the lower has now. */
+void arq_lower_name(struct arq_ep *ep);
+/* Takes what was never opened. Progress domain unlocked. */
+void arq_lower_close(struct arq_ep *ep);
+/* Posts receives up to `feed`. */
+void arq_lower_feed(struct arq_ep *ep);
+/* What the network says of what was sent. */
+void arq_lower_read_events(struct arq_ep *ep, uint64_t now);
+/* The lower's number for an address, or FI_ADDR_NOTAVAIL; arq_lower_forget for each. */
+fi_addr_t arq_lower_insert(struct arq_ep *ep, const struct arq_addr *addr);
+void arq_lower_forget(struct arq_ep *ep, fi_addr_t addr);
+
+/* ---- arq_send.c ---- */
+
+/* Lives as long as the upper's operation. */
+struct arq_send {
+    struct session_message message;
+    void *context;
+    bool wanted; /* a completion is */
+    bool over;   /* the session is through with it: err */
+    int err;
+    unsigned at_lower; /* packets of it that the lower has */
+    size_t count;
+    struct iovec iov[ARQ_SEGMENTS + 1];
+    void *desc[ARQ_SEGMENTS + 1];
+    struct arq_copy *copy; /* that iov points to, or NULL */
+};
+
+struct arq_copy {
+    struct mr_buffer buffer;
+    uint8_t bytes[];
+};
+
+/* A context of the lower's operations. */
+struct arq_context {
+    struct mr_buffer buffer; /* of a pool */
+    bool receives;
+};
+
+/* A packet that the lower sends: its header, or all of it. */
+struct arq_head {
+    struct arq_context base;
+    struct mr_pool *pool;  /* that it is of */
+    struct arq_send *send; /* NULL: a control packet, or a copy */
+    uint8_t bytes[];
+};
+
+ssize_t arq_post_send(struct arq_ep *ep, struct op *op);
+/* Entries of the session's config. */
+bool arq_transmit(struct session *session, const struct session_packet *packet);
+void arq_done(struct session *session, struct session_message *message, int err);
+/* The lower is through with a packet. */
+void arq_head_done(struct arq_ep *ep, struct arq_head *head);
+/* Sends a packet of no session. False: the lower takes nothing now. */
+bool arq_send_bare(struct arq_ep *ep, fi_addr_t to, const uint8_t *bytes, size_t len);
+
+/* ---- arq_receive.c ---- */
+
+/* A receive of our own. */
+struct arq_buffer {
+    struct arq_context base;
+    struct list link;     /* in arrived, saved */
+    size_t len;           /* of the datagram, behind the prefix */
+    fi_addr_t src;        /* the lower's */
+    struct arq_addr from; /* where src is none, and the lower says; saved: the sender */
+    uint64_t note;        /* OPT_NOTE_ */
+    size_t at;            /* saved: the message is bytes[at] to bytes[at + len] */
+    uint8_t bytes[];
+};
+
+ssize_t arq_post_receive(struct arq_ep *ep, struct op *op);
+bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len);
+/* Messages that one sender may be told to send. */
+uint64_t arq_credit(struct arq_ep *ep);
+/* Messages that were kept, and senders that wait for room, of arq_run. */
+void arq_receive_run(struct arq_ep *ep);
+/* Something of that session has come, at `now`. */
+void arq_talks(struct arq_link *link, uint64_t now);
+
+/* ---- arq_run.c ---- */
+
+/* Looks at what has arrived, and runs what is ready. all_read: the lower has just been found to
+ * have nothing. */
+void arq_run(struct arq_ep *ep, bool all_read);
+/* The link is to be run. */
+void arq_ready(struct arq_link *link);
+/* poll and trywait of the lower's source. */
+void arq_poll(struct progress_source *source);
+int arq_trywait(struct progress_source *source);
+/* Has any session something that its peer has not acknowledged? */
+bool arq_busy(const struct arq_ep *ep);
+/* Takes note of what the AV has changed. */
+void arq_take_av_changes(struct arq_ep *ep);
+
+/* ---- arq_stranger.c ---- */
+
+/* A packet that no session has: it is answered, or told to the log. */
+void arq_take_stranger(struct arq_ep *ep, const struct arq_buffer *buffer,
+                       const struct arq_header *header, uint64_t now);
+/* A datagram that is no packet of ours. */
+void arq_note_fault(struct arq_ep *ep, const struct arq_buffer *buffer, enum arq_fault fault,
+                    uint64_t now);
+
+#endif

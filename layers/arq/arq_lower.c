@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The endpoint of the lower: opening it, its receives, its completions, what the network says. */
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "core/info/info.h"
+#include "layers/arq/arq_ep.h"
+
+enum {
+    EVENTS = 16, /* read at once */
+    ECT_0 = 2,   /* RFC 3168: the sender understands congestion marks */
+};
+
+/* ---- What it completes ---- */
+
+static struct arq_ep *ep_of(struct fid_peer_cq *sink)
+{
+    return object_of(sink, struct arq_ep, lower.sink);
+}
+
+static struct arq_buffer *buffer_of(struct arq_context *context)
+{
+    return object_of(context, struct arq_buffer, base);
+}
+
+static void received(struct arq_ep *ep, struct arq_buffer *buffer, size_t len, uint64_t data,
+                     fi_addr_t src)
+{
+    ep->fed--;
+    buffer->len = len > ep->lower.prefix ? len - ep->lower.prefix : 0;
+    buffer->note = ep->lower.notes ? data : 0;
+    buffer->src = src;
+    list_attach(&buffer->link, &ep->arrived);
+}
+
+static ssize_t sink_write(struct fid_peer_cq *sink, void *op_context, uint64_t flags, size_t len,
+                          void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct arq_ep *ep = ep_of(sink);
+    struct arq_context *context = op_context;
+
+    if (!context)
+        return 0;
+    if (context->receives) {
+        buffer_of(context)->from.len = 0;
+        received(ep, buffer_of(context), len, data, src);
+    } else {
+        arq_head_done(ep, object_of(context, struct arq_head, base));
+    }
+    return 0;
+}
+
+/* A datagram of a stranger comes as an error with its address; a send that fails is a packet that
+ * is lost. */
+static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_entry *error)
+{
+    struct arq_ep *ep = ep_of(sink);
+    struct arq_context *context = error->op_context;
+    struct arq_buffer *buffer;
+
+    if (!context)
+        return 0;
+    if (!context->receives) {
+        arq_head_done(ep, object_of(context, struct arq_head, base));
+        return 0;
+    }
+    buffer = buffer_of(context);
+    buffer->from.len = 0;
+    if (error->err == FI_EADDRNOTAVAIL && error->err_data)
+        arq_addr_take(ep->lower.format, error->err_data, error->err_data_size, &buffer->from);
+    if (error->err == FI_EADDRNOTAVAIL) {
+        received(ep, buffer, error->len, error->data, FI_ADDR_NOTAVAIL);
+        return 0;
+    }
+    ep->fed--;
+    mr_pool_put(&ep->buffers, buffer);
+    return 0;
+}
+
+static struct fi_ops_cq_owner sink_ops = {
+    .size = sizeof(sink_ops),
+    .write = sink_write,
+    .writeerr = sink_writeerr,
+};
+
+/* ---- Receives ---- */
+
+static ssize_t post_buffer(struct arq_ep *ep, struct arq_buffer *buffer)
+{
+    struct iovec iov = {.iov_base = buffer->bytes, .iov_len = ep->lower.prefix + ep->lower.most};
+    struct op op = {
+        .call = OP_RECVMSG,
+        .group = OP_GROUP_RECV,
+        .kind = FI_MSG | FI_RECV,
+        .flags = FI_COMPLETION,
+        .peer = FI_ADDR_UNSPEC,
+        .context = &buffer->base,
+        .iov = &iov,
+        .desc = &buffer->base.buffer.desc,
+        .count = 1,
+        .len = iov.iov_len,
+    };
+
+    return op_post(&ep->lower.target, &op);
+}
+
+void arq_lower_feed(struct arq_ep *ep)
+{
+    while (ep->fed < ep->feed) {
+        struct arq_buffer *buffer = mr_pool_get(&ep->buffers);
+
+        if (!buffer)
+            return;
+        buffer->base.receives = true;
+        list_init(&buffer->link);
+        if (post_buffer(ep, buffer)) {
+            mr_pool_put(&ep->buffers, buffer);
+            return;
+        }
+        ep->fed++;
+    }
+}
+
+/* ---- Addresses ---- */
+
+fi_addr_t arq_lower_insert(struct arq_ep *ep, const struct arq_addr *addr)
+{
+    const void *text = addr->bytes;
+    fi_addr_t lower;
+
+    if (fi_av_insert(ep->lower.av, ep->lower.format == FI_ADDR_STR ? (const void *)&text : text, 1,
+                     &lower, 0, NULL) != 1)
+        return FI_ADDR_NOTAVAIL;
+    return lower;
+}
+
+void arq_lower_forget(struct arq_ep *ep, fi_addr_t addr)
+{
+    if (addr != FI_ADDR_NOTAVAIL)
+        fi_av_remove(ep->lower.av, &addr, 1, 0);
+}
+
+/* ---- What the network says ---- */
+
+/* Anybody can forge it, so it is a hint. */
+static void take_event(struct arq_ep *ep, const struct fi_eq_err_entry *entry, uint64_t now)
+{
+    list_for_each (pos, &ep->peers.links) {
+        struct arq_link *link = list_item(pos, struct arq_link, all);
+
+        if (!link->peer || link->peer->lower != (fi_addr_t)entry->data)
+            continue;
+        if (entry->err == FI_EMSGSIZE)
+            session_limit_mtu(&link->session, (uint32_t)entry->prov_errno);
+        else if (entry->err == FI_ECONNREFUSED)
+            session_unreachable(&link->session, now);
+        arq_ready(link);
+        return;
+    }
+}
+
+void arq_lower_read_events(struct arq_ep *ep, uint64_t now)
+{
+    for (int i = 0; ep->lower.eq && i < EVENTS; i++) {
+        struct fi_eq_err_entry entry = {.err_data = NULL, .err_data_size = 0};
+        struct fi_eq_entry unused;
+        uint32_t event;
+
+        if (fi_eq_read(ep->lower.eq, &event, &unused, sizeof(unused), 0) != -FI_EAVAIL ||
+            fi_eq_readerr(ep->lower.eq, &entry, 0) < 0)
+            return;
+        take_event(ep, &entry, now);
+    }
+}
+
+/* ---- Opening and closing ---- */
+
+static void read_info(struct arq_ep *ep)
+{
+    const struct fi_info *lower = ep->lower_info;
+    struct arq_lower *to = &ep->lower;
+
+    to->format = lower->addr_format;
+    to->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
+    to->most = lower->ep_attr->max_msg_size;
+    to->inject = to->prefix ? 0 : lower->tx_attr->inject_size;
+    to->segments = lower->tx_attr->iov_limit ? lower->tx_attr->iov_limit : 1;
+    to->receives = lower->rx_attr->size ? lower->rx_attr->size : SIZE_MAX;
+}
+
+int arq_lower_open(struct arq_ep *ep)
+{
+    int rc = fi_endpoint(ep->domain->lower, ep->lower_info, &ep->lower.ep, ep);
+
+    if (rc)
+        return rc;
+    read_info(ep);
+    ep->lower.target = op_target_of(ep->lower.ep);
+    ep->lower.sink.owner_ops = &sink_ops;
+    fid_init(&ep->lower.sink.fid, FI_CLASS_PEER_CQ, ep, NULL);
+    ep->lower.source.part = "arq";
+    ep->lower.source.source.poll = arq_poll;
+    ep->lower.source.source.trywait = arq_trywait;
+    return 0;
+}
+
+/* Those that the lower does not know are of no harm. */
+static void set_options(struct arq_ep *ep)
+{
+    struct fid *fid = &ep->lower.ep->fid;
+    uint32_t on = 1, probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
+
+    fi_setopt(fid, FI_OPT_ENDPOINT, OPT_FRAGMENTS, &probes, sizeof(probes));
+    ep->lower.notes = !fi_setopt(fid, FI_OPT_ENDPOINT, OPT_NOTES, &on, sizeof(on));
+    if (ep->config.congestion != &congestion_ecn)
+        return;
+    if (ep->lower.notes)
+        fi_setopt(fid, FI_OPT_ENDPOINT, OPT_ECN, &ecn, sizeof(ecn));
+    else
+        LOG_WARN("arq", FI_LOG_EP_CTRL,
+                 "cc=ecn: the lower does not tell of congestion marks, so only loss is answered");
+}
+
+/* An event queue is of use, and not needed. */
+static void bind_events(struct arq_ep *ep)
+{
+    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+    struct fid_fabric *fabric = ep->domain->fabric->lower->fabric;
+
+    if (ep->lower.eq || fi_eq_open(fabric, &attr, &ep->lower.eq, ep))
+        return;
+    if (!fi_ep_bind(ep->lower.ep, &ep->lower.eq->fid, 0))
+        return;
+    fi_close(&ep->lower.eq->fid);
+    ep->lower.eq = NULL;
+}
+
+static int open_queue(struct arq_ep *ep)
+{
+    struct arq_lower *lower = &ep->lower;
+    struct fid *cq;
+    int rc;
+
+    if (lower->source.cq)
+        return 0;
+    rc = lower_source_open(&lower->source, ep->domain->fabric->lower, ep->domain->lower, 0,
+                           &lower->sink, ep->base.binding.progress);
+    if (rc)
+        return rc;
+    cq = &lower_cq_fid(lower->source.cq)->fid;
+    rc = fi_ep_bind(lower->ep, cq, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
+    return rc ? rc : fi_ep_bind(lower->ep, cq, FI_RECV);
+}
+
+static int open_addresses(struct arq_ep *ep)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE};
+    int rc;
+
+    if (ep->lower.av)
+        return 0;
+    rc = fi_av_open(ep->domain->lower, &attr, &ep->lower.av, ep);
+    return rc ? rc : fi_ep_bind(ep->lower.ep, &ep->lower.av->fid, 0);
+}
+
+int arq_lower_enable(struct arq_ep *ep)
+{
+    int rc = open_addresses(ep);
+
+    if (!rc)
+        rc = open_queue(ep);
+    if (rc)
+        return rc;
+    bind_events(ep);
+    set_options(ep);
+    return fi_enable(ep->lower.ep);
+}
+
+void arq_lower_name(struct arq_ep *ep)
+{
+    _Alignas(union addr) uint8_t raw[ARQ_ADDR_MAX];
+    size_t len = sizeof(raw);
+
+    if (fi_getname(&ep->lower.ep->fid, raw, &len) || len > sizeof(raw) ||
+        !arq_addr_take(ep->lower.format, raw, len, &ep->self))
+        return;
+    ep->config.name = ep->self.bytes;
+    ep->config.name_len = ep->self.len;
+}
+
+void arq_lower_close(struct arq_ep *ep)
+{
+    if (ep->lower.ep)
+        fi_close(&ep->lower.ep->fid);
+    if (ep->lower.eq)
+        fi_close(&ep->lower.eq->fid);
+    if (ep->lower.av)
+        fi_close(&ep->lower.av->fid);
+    if (ep->base.binding.progress)
+        lower_source_close(&ep->lower.source, ep->base.binding.progress);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress: datagrams that have arrived go to their sessions, then each session that has something
+ * to do is run, once. Deadlines are in `timers`; a session is run at its deadline at the latest,
+ * and may be run too early, so that the list is changed only when a deadline comes nearer.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/seam.h"
+#include "layers/arq/arq_ep.h"
+
+#define NS_OF_MS 1000000
+#define SPIN_NS 200000 /* a deadline that is nearer is not worth a sleep */
+
+enum {
+    CONGESTED = 3 /* RFC 3168 */
+};
+
+void arq_ready(struct arq_link *link)
+{
+    if (list_empty(&link->ready))
+        list_attach(&link->ready, &link->ep->ready);
+}
+
+/* ---- Packets that have arrived ---- */
+
+static void give_back(struct arq_ep *ep, struct arq_buffer *buffer)
+{
+    if (ep->current == buffer)
+        mr_pool_put(&ep->buffers, buffer);
+    ep->current = NULL;
+}
+
+/* When the packet came, as far as the lower tells: it may have waited for us in the kernel, which
+ * is nothing that the network has to do with. */
+static uint64_t came_at(const struct arq_buffer *buffer, uint64_t now)
+{
+    uint64_t waited = OPT_NOTE_WAITED_NS(buffer->note);
+
+    return waited < now ? now - waited : now;
+}
+
+static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t now)
+{
+    const uint8_t *bytes = buffer->bytes + ep->lower.prefix;
+    struct arq_header header;
+    enum arq_fault fault = arq_header_get(bytes, buffer->len, &header);
+    struct arq_link *link;
+
+    if (__builtin_expect(fault != ARQ_FINE, 0)) {
+        arq_note_fault(ep, buffer, fault, now);
+        return;
+    }
+    link = header.type == ARQ_OPEN ? NULL : arq_link_find(&ep->peers, header.to);
+    if (__builtin_expect(!link || link->session.state == SESSION_ENDED, 0)) {
+        arq_take_stranger(ep, buffer, &header, now);
+        return;
+    }
+    if (header.type == ARQ_DATA)
+        arq_talks(link, now);
+    session_receive(&link->session, ep->read, &header, bytes, buffer->len,
+                    OPT_NOTE_ECN(buffer->note) == CONGESTED);
+    arq_ready(link);
+}
+
+static void take_arrived(struct arq_ep *ep, uint64_t now)
+{
+    while (!list_empty(&ep->arrived)) {
+        struct arq_buffer *buffer = list_item(ep->arrived.next, struct arq_buffer, link);
+
+        list_detach(&buffer->link);
+        ep->current = buffer;
+        ep->read = came_at(buffer, now);
+        take_packet(ep, buffer, now);
+        give_back(ep, buffer);
+    }
+}
+
+/* ---- Sessions ---- */
+
+static void set_timer(struct arq_link *link, uint64_t due)
+{
+    struct timer *timer = &link->timer;
+    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
+
+    if (due == UINT64_MAX)
+        timer_stop(timer);
+    else if (list_empty(&timer->link) || at < timer->due)
+        timer_start(timer, &link->ep->timers, at);
+}
+
+static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
+{
+    uint64_t credit = arq_credit(ep), next;
+
+    list_detach(&link->ready);
+    if (!credit)
+        ep->woken = true;
+    session_set_credit(&link->session, credit);
+    next = session_run(&link->session, now, ep->read < now ? ep->read : now);
+    if (link->session.state == SESSION_ENDED) {
+        arq_link_close(link);
+        return;
+    }
+    set_timer(link, next);
+    if (link->session.unfinished)
+        arq_ready(link);
+    list_detach(&link->blocked);
+    if (link->session.blocked)
+        list_attach(&link->blocked, &ep->blocked);
+}
+
+static void wake_due(struct arq_ep *ep, uint64_t now)
+{
+    struct timer *timer = timers_due(&ep->timers, (int64_t)now);
+
+    if (timer)
+        arq_lower_read_events(ep, now);
+    for (; timer; timer = timers_due(&ep->timers, (int64_t)now)) {
+        timer_stop(timer);
+        arq_ready(list_item(timer, struct arq_link, timer));
+    }
+}
+
+void arq_run(struct arq_ep *ep, bool all_read)
+{
+    uint64_t now = clock_ns();
+
+    ep->running = true;
+    if (all_read)
+        ep->read = now;
+    if (!list_empty(&ep->arrived)) {
+        take_arrived(ep, now);
+        now = clock_ns(); /* peers are told how long we took */
+    }
+    wake_due(ep, now);
+    do {
+        arq_receive_run(ep);
+        for (; !list_empty(&ep->ready); now = clock_ns())
+            run_link(ep, list_item(ep->ready.next, struct arq_link, ready), now);
+    } while (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
+    ep->running = false;
+}
+
+bool arq_busy(const struct arq_ep *ep)
+{
+    list_for_each (pos, &ep->peers.links) {
+        const struct session *session = &list_item(pos, struct arq_link, all)->session;
+
+        if (session_has_messages(session) && !session->unreachable)
+            return true;
+    }
+    return ep->sends_at_lower;
+}
+
+/* ---- The lower's source ---- */
+
+static struct arq_ep *ep_of(struct progress_source *source)
+{
+    return object_of(source, struct arq_ep, lower.source.source);
+}
+
+/* A timer that has woken its sleeper would wake the next one at once. */
+static void quiet_timer(struct arq_ep *ep)
+{
+    if (!list_empty(&ep->timer.source.link) && clock_ms() >= ep->timer.due_ms)
+        wake_timer_clear(&ep->timer, ep->progress, ep->timer.due_ms + 1);
+}
+
+static bool has_work(const struct arq_ep *ep)
+{
+    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || !list_empty(&ep->timers) ||
+           (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
+}
+
+void arq_poll(struct progress_source *source)
+{
+    struct arq_ep *ep = ep_of(source);
+
+    if (__builtin_expect(!ep->lower.driven || ep->running || progress_forked(ep->progress), 0))
+        return;
+    lower_cq_progress(ep->lower.source.cq);
+    if (__builtin_expect(av_watch_any(&ep->watch), 0))
+        arq_take_av_changes(ep);
+    list_for_each (pos, &ep->blocked)
+        arq_ready(list_item(pos, struct arq_link, blocked));
+    if (has_work(ep))
+        arq_run(ep, list_empty(&ep->arrived));
+    if (ep->fed < ep->feed)
+        arq_lower_feed(ep);
+    quiet_timer(ep);
+}
+
+/* A peer that waits for an acknowledgement does not wait for our sleep to end. */
+static void acknowledge(struct arq_ep *ep, uint64_t now)
+{
+    list_for_each (pos, &ep->timers) {
+        struct arq_link *link = list_item(pos, struct arq_link, timer.link);
+
+        if (session_flush(&link->session, now))
+            arq_ready(link);
+    }
+    if (!list_empty(&ep->ready))
+        arq_run(ep, false);
+}
+
+/* 0: it may sleep, and a timer ends that in time. */
+static int sleep_until_due(struct arq_ep *ep, uint64_t now)
+{
+    int64_t due = timers_next(&ep->timers), at = (int64_t)now;
+
+    if (!list_empty(&ep->blocked) && due > at + NS_OF_MS)
+        due = at + NS_OF_MS; /* nothing may tell that the lower takes more */
+    if (due == TIMER_NEVER)
+        return 0;
+    if (due <= at + SPIN_NS)
+        return -FI_EAGAIN;
+    return wake_timer_set(&ep->timer, ep->progress, due / NS_OF_MS + 1, at / NS_OF_MS) ? -FI_EAGAIN
+                                                                                       : 0;
+}
+
+int arq_trywait(struct progress_source *source)
+{
+    struct arq_ep *ep = ep_of(source);
+    uint64_t now;
+
+    if (!ep->lower.driven || progress_forked(ep->progress))
+        return 0;
+    if (atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready))
+        return -FI_EAGAIN;
+    now = clock_ns();
+    acknowledge(ep, now);
+    if (sleep_until_due(ep, now))
+        return -FI_EAGAIN;
+    return lower_cq_trywait(ep->domain->fabric->lower, ep->lower.source.cq);
+}
+
+/* ---- The AV ---- */
+
+static void take_away_all_missing(struct arq_ep *ep)
+{
+    fi_addr_t addr = peer_map_next(&ep->peers.map, 0);
+
+    for (; addr != FI_ADDR_NOTAVAIL; addr = peer_map_next(&ep->peers.map, addr + 1)) {
+        const struct arq_peer *peer = peer_map_at(&ep->peers.map, addr);
+        const void *raw = av_addr(ep->base.av, addr);
+        struct arq_addr now;
+
+        if (!raw || !arq_addr_of_av(ep->base.av->format, raw, &now) ||
+            !arq_addr_equal(&now, &peer->name))
+            arq_peer_leave(ep, addr);
+    }
+}
+
+void arq_take_av_changes(struct arq_ep *ep)
+{
+    struct av_changes changes;
+
+    av_watch_take(&ep->watch, &changes);
+    if (changes.removed_count > AV_WATCH_REMOVED)
+        take_away_all_missing(ep);
+    else
+        for (size_t i = 0; i < changes.removed_count; i++)
+            arq_peer_leave(ep, changes.removed[i]);
+    if (changes.inserted)
+        arq_peers_resolve(ep);
+}

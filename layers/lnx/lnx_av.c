@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Locks, outermost first: the AV's, the domain's progress lock, those of the branches' AVs. */
+#include "layers/lnx/lnx_av.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "layers/lnx/lnx_stranger.h"
+
+enum {
+    WHY_MAX = 200
+};
+
+/* ---- The choice ---- */
+
+static bool reaches(const struct lnx_branch *branch, const struct lnx_addr_branch *peer)
+{
+    struct reach reach = peer->reach;
+
+    if (!branch->reach.len)
+        return true;
+    return reach.len && !fi_control(&branch->domain->fid, CONTROL_REACHES, &reach);
+}
+
+/* Which of the domain's branches of its kind that is: peers pair them in their order. */
+static size_t number_in_kind(const struct lnx_domain *domain, unsigned branch)
+{
+    size_t number = 0;
+
+    for (unsigned i = 0; i < branch; i++)
+        number += domain->branch[i].kind == domain->branch[branch].kind;
+    return number;
+}
+
+/* What the peer's address says of a branch of ours, or NULL. */
+static const struct lnx_addr_branch *counterpart(const struct lnx_domain *domain, unsigned branch,
+                                                 const struct lnx_addr *addr)
+{
+    size_t number = number_in_kind(domain, branch), seen = 0;
+    const struct lnx_addr_branch *last = NULL;
+
+    for (size_t i = 0; i < addr->count; i++) {
+        if (addr->branch[i].kind != domain->branch[branch].kind)
+            continue;
+        last = &addr->branch[i];
+        if (seen++ == number)
+            break;
+    }
+    return last && reaches(&domain->branch[branch], last) ? last : NULL;
+}
+
+/* The first branch that reaches the peer, and the others of its kind; peers take turns in which of
+ * them is the first of rails. Returns how many there are. */
+static unsigned choose(const struct lnx_av *av, fi_addr_t index, const struct lnx_addr *addr,
+                       unsigned *rails)
+{
+    const struct lnx_domain *domain = av->domain;
+    unsigned found[LNX_BRANCHES], count = 0;
+
+    for (unsigned i = 0; i < domain->count; i++) {
+        const struct lnx_branch *branch = &domain->branch[i];
+
+        if ((av->no_local && branch->local) || !counterpart(domain, i, addr))
+            continue;
+        if (!count || branch->kind == domain->branch[found[0]].kind)
+            found[count++] = i;
+    }
+    for (unsigned i = 0; i < count; i++)
+        rails[i] = found[(index + i) % count];
+    return count;
+}
+
+/* ---- Paths ---- */
+
+static int grow_paths(struct lnx_av *av, fi_addr_t index)
+{
+    size_t count = 2 * (index + 8), rails = av->domain->rails;
+    struct lnx_path *grown;
+
+    if (index < av->path_count)
+        return 0;
+    grown = realloc(av->paths, count * rails * sizeof(*grown));
+    if (!grown)
+        return -FI_ENOMEM;
+    for (size_t i = av->path_count * rails; i < count * rails; i++)
+        grown[i] = (struct lnx_path){FI_ADDR_UNSPEC, LNX_NO_BRANCH};
+    av->paths = grown;
+    av->path_count = count;
+    return 0;
+}
+
+static int set_up(struct lnx_av *av, unsigned branch, fi_addr_t addr, fi_addr_t up)
+{
+    size_t count = av->branch[branch].up_count, wanted = 2 * (addr + 8);
+    fi_addr_t *grown;
+
+    if (addr >= count) {
+        grown = realloc(av->branch[branch].up, wanted * sizeof(*grown));
+        if (!grown)
+            return -FI_ENOMEM;
+        for (size_t i = count; i < wanted; i++)
+            grown[i] = FI_ADDR_UNSPEC;
+        av->branch[branch].up = grown;
+        av->branch[branch].up_count = wanted;
+    }
+    av->branch[branch].up[addr] = up;
+    return 0;
+}
+
+static int identify(struct lnx_av *av, const struct lnx_path *path, fi_addr_t id)
+{
+    if (!(av->base.flags & FI_AV_USER_ID))
+        return 0;
+    return fi_av_set_user_id(av->branch[path->branch].av, path->addr, id, 0);
+}
+
+/* Its number of it is below 2^32, or the map would be too large. */
+static int insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_addr_t source,
+                        fi_addr_t up, fi_addr_t *ret_addr)
+{
+    bool late = av->base.flags & FI_AV_USER_ID;
+    struct fid_av *below = av->branch[branch].av;
+    fi_addr_t addr = source;
+    int rc = fi_av_insert(below, raw, 1, &addr, late ? 0 : FI_AV_USER_ID, NULL);
+
+    if (rc != 1)
+        return rc < 0 ? rc : -FI_EINVAL;
+    rc = addr > UINT32_MAX ? -FI_EINVAL : set_up(av, branch, addr, up);
+    if (!rc)
+        rc = identify(av, &(struct lnx_path){addr, branch}, source);
+    if (rc)
+        fi_av_remove(below, &addr, 1, 0);
+    else
+        *ret_addr = addr;
+    return rc;
+}
+
+int lnx_av_insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_addr_t source,
+                        fi_addr_t *addr)
+{
+    return insert_below(av, branch, raw, source, FI_ADDR_UNSPEC, addr);
+}
+
+static int enter(struct lnx_av *av, unsigned branch, fi_addr_t index, const void *raw,
+                 struct lnx_path *path)
+{
+    lnx_stranger_forget(av, branch, raw);
+    path->branch = branch;
+    return insert_below(av, branch, raw, av_source(&av->base, index), index, &path->addr);
+}
+
+static void drop_path(struct lnx_av *av, fi_addr_t index)
+{
+    struct lnx_path *paths = av->paths;
+
+    if (index >= av->path_count)
+        return;
+    paths += index * av->domain->rails;
+    for (unsigned i = 0; i < av->domain->rails && paths[i].branch != LNX_NO_BRANCH; i++) {
+        struct lnx_path *path = &paths[i];
+
+        lnx_answers_forget(&av->answers, path->branch, path->addr);
+        if (lnx_av_up(av, path->branch, path->addr) == index)
+            av->branch[path->branch].up[path->addr] = FI_ADDR_UNSPEC;
+        fi_av_remove(av->branch[path->branch].av, &path->addr, 1, 0);
+        path->branch = LNX_NO_BRANCH;
+        atomic_store(&av->domain->av_changed, true);
+    }
+}
+
+/* By all of these branches, of which there may be none. */
+static int add_path(struct lnx_av *av, fi_addr_t index, const unsigned *rails, unsigned count,
+                    const struct lnx_addr *addr)
+{
+    int rc = grow_paths(av, index);
+
+    for (unsigned i = 0; !rc && i < count; i++) {
+        const struct lnx_addr_branch *peer = counterpart(av->domain, rails[i], addr);
+        struct lnx_path *path = &av->paths[index * av->domain->rails + i], made;
+
+        rc = enter(av, rails[i], index, peer->addr, &made);
+        if (rc)
+            break;
+        *path = made;
+        atomic_store(&av->domain->av_changed, true);
+    }
+    if (rc)
+        drop_path(av, index);
+    return rc;
+}
+
+/* ---- Addresses ---- */
+
+/* Decodes on the heap: it is large. NULL with a sentence, or without memory. */
+static struct lnx_addr *decode(const struct av *av, const void *raw, char *why)
+{
+    struct lnx_addr *addr = malloc(sizeof(*addr));
+
+    why[0] = 0;
+    if (addr && !lnx_addr_decode(raw, av->kind->size, addr, why, WHY_MAX))
+        return addr;
+    free(addr);
+    return NULL;
+}
+
+static bool usable(const struct av *av, const void *raw)
+{
+    char why[WHY_MAX];
+    struct lnx_addr *addr = decode(av, raw, why);
+
+    if (!addr)
+        LOG_WARN("lnx", FI_LOG_AV, "fi_av_insert: the address is none of lnx: %s", why);
+    free(addr);
+    return addr != NULL;
+}
+
+static int inserted(struct av *base, fi_addr_t index, const void *raw)
+{
+    struct lnx_av *av = lnx_av_of(base);
+    char why[WHY_MAX];
+    struct lnx_addr *addr = decode(base, raw, why);
+    unsigned rails[LNX_BRANCHES], count;
+    int rc = -FI_EHOSTUNREACH;
+
+    if (!addr)
+        return -FI_ENOMEM;
+    progress_lock(av->domain->progress);
+    count = choose(av, index, addr, rails);
+    if (count)
+        rc = add_path(av, index, rails, count, addr);
+    progress_unlock(av->domain->progress);
+    if (!count)
+        LOG_WARN("lnx", FI_LOG_AV,
+                 "fi_av_insert: no branch of ours reaches the peer, whose address is of %zu; they "
+                 "must have one in common (protocol and form of addresses)",
+                 addr->count);
+    free(addr);
+    return rc;
+}
+
+static void removed(struct av *base, fi_addr_t index)
+{
+    struct lnx_av *av = lnx_av_of(base);
+
+    progress_lock(av->domain->progress);
+    drop_path(av, index);
+    progress_unlock(av->domain->progress);
+}
+
+static void identified(struct av *base, fi_addr_t index)
+{
+    struct lnx_av *av = lnx_av_of(base);
+    const struct lnx_path *path;
+
+    progress_lock(av->domain->progress);
+    path = lnx_av_path(av, index);
+    for (unsigned i = 0; path && i < av->domain->rails && path[i].branch != LNX_NO_BRANCH; i++) {
+        if (identify(av, &path[i], av_source(base, index)))
+            LOG_WARN("lnx", FI_LOG_AV, "fi_av_set_user_id: the branch does not take it");
+    }
+    progress_unlock(av->domain->progress);
+}
+
+/* Chooses again. Progress domain locked. */
+static void choose_again(struct lnx_av *av, fi_addr_t index, const void *raw, struct lnx_addr *addr)
+{
+    const struct lnx_path *path = lnx_av_path(av, index);
+    char why[WHY_MAX];
+    unsigned rails[LNX_BRANCHES], count;
+
+    if (lnx_addr_decode(raw, av->base.kind->size, addr, why, sizeof(why)))
+        return;
+    count = choose(av, index, addr, rails);
+    if (count && path && path->branch == rails[0])
+        return;
+    drop_path(av, index);
+    if (!count || add_path(av, index, rails, count, addr))
+        LOG_WARN("lnx", FI_LOG_AV, "a peer cannot be reached without shared memory");
+}
+
+void lnx_av_permit_local(struct lnx_av *av, bool permitted)
+{
+    struct lnx_addr *addr = malloc(sizeof(*addr));
+
+    pthread_mutex_lock(&av->base.mutex);
+    progress_lock(av->domain->progress);
+    av->no_local = !permitted;
+    for (fi_addr_t index = 0; addr && index < av_limit(&av->base); index++) {
+        const void *raw = av_addr(&av->base, index);
+
+        if (raw)
+            choose_again(av, index, raw, addr);
+    }
+    progress_unlock(av->domain->progress);
+    pthread_mutex_unlock(&av->base.mutex);
+    free(addr);
+}
+
+/* ---- The object ---- */
+
+static void closed(struct av *base)
+{
+    struct lnx_av *av = lnx_av_of(base);
+
+    if (!av->domain)
+        return;
+    progress_lock(av->domain->progress);
+    lnx_strangers_finish(av);
+    lnx_answers_finish(&av->answers);
+    for (unsigned i = 0; i < LNX_BRANCHES; i++) {
+        if (av->branch[i].av)
+            fi_close(&av->branch[i].av->fid);
+        free(av->branch[i].up);
+    }
+    progress_unlock(av->domain->progress);
+    free(av->paths);
+}
+
+static int open_branches(struct lnx_av *av, const struct fi_av_attr *attr)
+{
+    struct fi_av_attr below = {
+        .type = FI_AV_TABLE,
+        .rx_ctx_bits = attr->rx_ctx_bits,
+        .count = attr->count,
+        .flags = attr->flags & FI_AV_USER_ID,
+    };
+    int rc = 0;
+
+    progress_lock(av->domain->progress);
+    for (unsigned i = 0; !rc && i < av->domain->count; i++)
+        rc = fi_av_open(av->domain->branch[i].domain, &below, &av->branch[i].av, NULL);
+    progress_unlock(av->domain->progress);
+    return rc;
+}
+
+/* Of a domain's AVs; one for each size of their addresses. */
+#define KIND(branches)                                                                             \
+    {                                                                                              \
+        .size = LNX_ADDR_TWO + ((branches) > 2 ? (branches)-2 : 0) * LNX_ADDR_MORE,                \
+        .object_size = sizeof(struct lnx_av), .usable = usable, .inserted = inserted,              \
+        .removed = removed, .identified = identified, .closed = closed,                            \
+    }
+
+static const struct av_kind kinds[LNX_BRANCHES + 1] = {
+    KIND(0), KIND(1), KIND(2), KIND(3), KIND(4), KIND(5), KIND(6), KIND(7), KIND(8),
+};
+
+int lnx_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret_av,
+                void *context)
+{
+    struct lnx_domain *domain = lnx_domain_of(fid);
+    struct fid_av *made;
+    struct lnx_av *av;
+    int rc = av_open_kind(&domain->base, attr, &kinds[domain->count], &made, context);
+
+    if (rc)
+        return rc;
+    av = lnx_av_of(object_of(made, struct av, fid));
+    lnx_answers_init(&av->answers);
+    list_init(&av->strangers);
+    av->domain = domain;
+    rc = open_branches(av, attr);
+    if (rc)
+        fi_close(&made->fid);
+    else
+        *ret_av = made;
+    return rc;
+}

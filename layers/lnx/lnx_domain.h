@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Fabric and domain: one of each branch's below. A domain is one progress domain: one lock, under
+ * which all calls on its branches are made, which have none.
+ */
+#ifndef WEFT_LAYERS_LNX_LNX_DOMAIN_H
+#define WEFT_LAYERS_LNX_LNX_DOMAIN_H
+
+#include <stdatomic.h>
+
+#include <rdma/fi_atomic.h>
+
+#include "core/domain/plain_fabric.h"
+#include "core/part/part.h"
+#include "core/progress/progress.h"
+#include "layers/lnx/lnx_addr.h"
+#include "layers/lnx/lnx_keys.h"
+
+struct lnx_fabric {
+    union {
+        struct plain_fabric plain; /* its control: of the EQs that the application opens */
+        struct fabric base;        /* plain.base */
+    };
+    struct lower *lower[LNX_BRANCHES]; /* by slot of the bracket; NULL: nothing here */
+    size_t slots;
+};
+
+/* A branch that the domain has. */
+struct lnx_branch {
+    struct lower *lower;
+    size_t slot;
+    struct fid_domain *domain;
+    struct fi_info *info; /* that it was opened with, which it may keep pointers into */
+    uint16_t kind;        /* lnx_addr_kind */
+    bool local;           /* reaches peers of this node only */
+    struct reach reach;   /* len 0: it reaches whoever has its address */
+    bool keys;            /* chooses the keys of its regions */
+    bool virt;            /* addresses its regions by virtual addresses */
+    bool local_mr;        /* wants descriptors of local buffers */
+};
+
+enum {
+    LNX_KINDS = 3, /* of atomics: plain, fetch, compare */
+    LNX_DATATYPES = 32,
+    LNX_OPS = 32
+};
+
+struct lnx_domain {
+    struct domain base;
+    struct lnx_fabric *fabric;
+    struct progress *progress; /* of all queues, counters and endpoints */
+    atomic_bool av_changed;    /* since the branches were driven last */
+    int mr_bits;               /* info_mr_bits of its info */
+    bool local_mr;             /* of any branch */
+    bool own_keys;             /* several branches insist on keys: peers ask for theirs */
+    struct lnx_keys keys;      /* with own_keys */
+    size_t count;
+    unsigned rails; /* most branches of one kind */
+    bool per_msg;   /* they take turns in each operation */
+    struct lnx_branch branch[LNX_BRANCHES];
+    /* Elements of an atomic that every branch takes, and one more; 1: it is not valid on all of
+     * them; 0: not asked yet. Progress domain locked. */
+    uint32_t atomics[LNX_KINDS][LNX_DATATYPES][LNX_OPS];
+};
+
+/* Elements of such an operation that every branch takes; function as in struct op. -FI_EOPNOTSUPP:
+ * not all of them have it. Progress domain locked. */
+int lnx_atomic_count(struct lnx_domain *domain, uint64_t function, enum fi_datatype datatype,
+                     enum fi_op op, size_t *count);
+
+/* Of the part table. */
+int lnx_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
+
+static inline struct lnx_domain *lnx_domain_of(struct fid_domain *fid)
+{
+    return object_of(fid, struct lnx_domain, base.fid);
+}
+
+#endif

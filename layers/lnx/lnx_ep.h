@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint: one of each branch's below. An operation is one look-up of its peer's path and the
+ * branch's own post; the branch completes it where the application reads.
+ */
+#ifndef WEFT_LAYERS_LNX_LNX_EP_H
+#define WEFT_LAYERS_LNX_LNX_EP_H
+
+#include "core/ep/endpoint.h"
+#include "layers/lnx/lnx_av.h"
+#include "layers/lnx/lnx_mr.h"
+#include "layers/lnx/lnx_queue.h"
+#include "layers/lnx/lnx_rx.h"
+
+struct lnx_branch_ep {
+    struct op_target target; /* ep */
+    struct fid_ep *ep;
+    struct fi_info *info;
+    struct lnx_rx rx;
+};
+
+struct lnx_ep {
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
+    struct lnx_domain *domain;
+    struct lnx_av *av;   /* once it is enabled */
+    struct lnx_sep *sep; /* whose context it is, or NULL */
+    unsigned index;      /* of the context */
+    struct fi_info *info;
+    struct fi_ops_ep ep_ops;
+    bool top;              /* no upper sees what happens before the application does */
+    bool alone;            /* one branch, which matches by itself */
+    bool quick;            /* its public functions have a short way (lnx_quick.c) */
+    size_t quick_size;     /* for so many bytes */
+    bool no_local;         /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
+    unsigned context_bits; /* of addresses, which name a receive context */
+    size_t count;
+    struct lnx_branch_ep branch[LNX_BRANCHES];
+    struct fid_peer_cq dropped; /* where nothing but counters is bound: sink of own */
+    struct lnx_drives own;
+    struct lnx_descs descs;
+    struct lnx_remote remote; /* keys of an operation */
+    unsigned turn;            /* of the next operation, with domain->per_msg */
+    uint32_t name;            /* in questions for keys; 0: not drawn yet */
+};
+
+struct lnx_sep;
+struct sep;
+
+/* Of the tables of a scalable endpoint (core/ep/sep.h). */
+int lnx_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *context);
+int lnx_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *context);
+
+int lnx_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+#endif

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/lnx/lnx_info.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/info/info.h"
+#include "core/part/join_name.h"
+#include "layers/lnx/lnx_addr.h"
+#include "layers/lnx/lnx_keys.h"
+
+/* Of each branch alone, and so of what is joined: the join has both as soon as one of them does. */
+#define REACH_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+/* That no branch gives for the join: others' addresses, other objects. */
+#define LEFT_OUT (FI_SOURCE_ERR | FI_SHARED_AV | FI_COLLECTIVE | FI_MULTICAST | FI_TRIGGER)
+
+bool lnx_is_local(const struct fi_info *branch)
+{
+    return !(branch->caps & FI_REMOTE_COMM);
+}
+
+/* ---- What is asked ---- */
+
+/* An address of ours in hints: what it says of branches of that kind is not known before they have
+ * offered, so a branch gets what has the form of its addresses only when it is opened. */
+static int drop_addrs(struct fi_info *need)
+{
+    int rc = info_set_src(need, NULL, 0);
+
+    need->addr_format = FI_FORMAT_UNSPEC;
+    return rc ? rc : info_set_dest(need, NULL, 0);
+}
+
+static void ask_contexts(struct fi_ep_attr *attr)
+{
+    attr->type = FI_EP_RDM;
+    attr->protocol = FI_PROTO_UNSPEC;
+    attr->protocol_version = 0;
+    attr->tx_ctx_cnt = 0;
+    if (attr->rx_ctx_cnt != FI_SHARED_CONTEXT)
+        attr->rx_ctx_cnt = 0;
+}
+
+/* hints or an info of ours as a branch should see them. */
+static struct fi_info *branch_hints(const struct fi_info *hints)
+{
+    struct fi_info *need = info_dup(hints);
+
+    if (!need)
+        return NULL;
+    if (info_set_string(&need->fabric_attr->prov_name, NULL) || drop_addrs(need)) {
+        info_free(need);
+        return NULL;
+    }
+    need->handle = NULL;
+    need->fabric_attr->fabric = NULL;
+    need->domain_attr->domain = NULL;
+    /* Sources are told as the join numbers them. */
+    need->caps = (need->caps & ~(REACH_CAPS | LEFT_OUT)) | FI_PEER | FI_AV_USER_ID;
+    if (!hints->caps)
+        need->caps |= FI_MSG;
+    need->tx_attr->caps = 0;
+    need->rx_attr->caps = 0;
+    need->domain_attr->caps = FI_AV_USER_ID;
+    ask_contexts(need->ep_attr);
+    need->domain_attr->threading = FI_THREAD_DOMAIN;
+    need->domain_attr->progress = FI_PROGRESS_MANUAL;
+    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    need->domain_attr->av_type = FI_AV_UNSPEC;
+    return need;
+}
+
+/* A node is one of a network: a branch is asked by its name as one that reaches other nodes; one
+ * that does not is asked without. */
+static int add_named(const struct request *req, struct fi_info **need)
+{
+    struct fi_info *first = info_dup(*need);
+
+    if (!first)
+        return -FI_ENOMEM;
+    first->caps |= FI_REMOTE_COMM;
+    first->next = *need;
+    *need = first;
+    *req->named = 1;
+    return 0;
+}
+
+int lnx_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    struct fi_info *need;
+    bool ours = req->hints->ep_attr->protocol == FI_PROTO_UNSPEC ||
+                req->hints->ep_attr->protocol == FI_PROTO_LNX;
+
+    if (!ours || (req->hints->caps & LEFT_OUT)) {
+        reasons_add_at(req->reasons, REASON_CAPS,
+                       ours ? "caps: collectives, multicast, triggers, FI_SOURCE_ERR and "
+                              "FI_SHARED_AV are not offered"
+                            : "ep_attr->protocol: offered FI_PROTO_LNX only");
+        return -FI_ENODATA;
+    }
+    if (req->hints->addr_format && req->hints->addr_format != LNX_ADDR_FORMAT) {
+        reasons_add_at(req->reasons, REASON_ATTR, "addr_format: lnx has addresses of its own form");
+        return -FI_ENODATA;
+    }
+    need = branch_hints(req->hints);
+    if (!need)
+        return -FI_ENOMEM;
+    if ((req->node || req->service) && add_named(req, &need)) {
+        info_free(need);
+        return -FI_ENOMEM;
+    }
+    *lower_hints = need;
+    return 0;
+}
+
+/* ---- What is made of it ---- */
+
+/* The infos that one of ours is made of, by slot; NULL for a branch that is not in it. */
+struct parts_of {
+    const struct fi_info *branch[LNX_BRANCHES];
+    size_t slots, used;
+};
+
+static void least(size_t *value, size_t other)
+{
+    if (other < *value)
+        *value = other;
+}
+
+static void merge_tx(struct fi_tx_attr *attr, const struct fi_tx_attr *other)
+{
+    attr->caps &= other->caps;
+    attr->mode |= other->mode;
+    attr->op_flags &= other->op_flags;
+    attr->msg_order &= other->msg_order;
+    attr->comp_order &= other->comp_order;
+    least(&attr->inject_size, other->inject_size);
+    least(&attr->size, other->size);
+    least(&attr->iov_limit, other->iov_limit);
+    least(&attr->rma_iov_limit, other->rma_iov_limit);
+    if (other->tclass < attr->tclass)
+        attr->tclass = other->tclass;
+}
+
+static void merge_rx(struct fi_rx_attr *attr, const struct fi_rx_attr *other)
+{
+    attr->caps &= other->caps;
+    attr->mode |= other->mode;
+    attr->op_flags &= other->op_flags;
+    attr->msg_order &= other->msg_order;
+    attr->comp_order &= other->comp_order;
+    least(&attr->size, other->size);
+    least(&attr->iov_limit, other->iov_limit);
+}
+
+static void merge_ep(struct fi_ep_attr *attr, const struct fi_ep_attr *other)
+{
+    least(&attr->max_msg_size, other->max_msg_size);
+    least(&attr->msg_prefix_size, other->msg_prefix_size);
+    least(&attr->max_order_raw_size, other->max_order_raw_size);
+    least(&attr->max_order_war_size, other->max_order_war_size);
+    least(&attr->max_order_waw_size, other->max_order_waw_size);
+    attr->mem_tag_format &= other->mem_tag_format;
+}
+
+static void merge_domain(struct fi_domain_attr *attr, const struct fi_domain_attr *other)
+{
+    attr->mr_mode |= other->mr_mode;
+    attr->mode |= other->mode;
+    attr->caps &= other->caps;
+    least(&attr->mr_key_size, other->mr_key_size);
+    least(&attr->cq_data_size, other->cq_data_size);
+    least(&attr->cq_cnt, other->cq_cnt);
+    least(&attr->ep_cnt, other->ep_cnt);
+    least(&attr->tx_ctx_cnt, other->tx_ctx_cnt);
+    least(&attr->rx_ctx_cnt, other->rx_ctx_cnt);
+    least(&attr->max_ep_tx_ctx, other->max_ep_tx_ctx);
+    least(&attr->max_ep_rx_ctx, other->max_ep_rx_ctx);
+    least(&attr->max_ep_srx_ctx, other->max_ep_srx_ctx);
+    least(&attr->max_ep_stx_ctx, other->max_ep_stx_ctx);
+    least(&attr->cntr_cnt, other->cntr_cnt);
+    least(&attr->mr_iov_limit, other->mr_iov_limit);
+    least(&attr->mr_cnt, other->mr_cnt);
+    if (other->tclass < attr->tclass)
+        attr->tclass = other->tclass;
+}
+
+static void merge(struct fi_info *info, const struct fi_info *other)
+{
+    uint64_t reach = (info->caps | other->caps) & REACH_CAPS;
+
+    info->caps = (info->caps & other->caps) | reach;
+    info->mode |= other->mode;
+    merge_tx(info->tx_attr, other->tx_attr);
+    merge_rx(info->rx_attr, other->rx_attr);
+    merge_ep(info->ep_attr, other->ep_attr);
+    merge_domain(info->domain_attr, other->domain_attr);
+}
+
+/* Atomics of one region have one mechanism: where several branches reach it, a CPU's. */
+static bool has_atomics(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; of->used > 1 && i < of->slots; i++) {
+        if (of->branch[i] && !(req->cpu_atomics >> i & 1)) {
+            reasons_add_at(req->reasons, REASON_CAPS,
+                           "caps: no FI_ATOMIC, since branch %zu leaves atomics to a device", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lnx_is_per_msg(const struct params *params)
+{
+    return !strcmp(params_string(params, "rails"), "per_msg");
+}
+
+/* Operations to one peer go by several branches. */
+static bool has_turns(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; lnx_is_per_msg(req->params) && i < of->slots; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (of->branch[i] && of->branch[j] &&
+                lnx_addr_kind(of->branch[i]) == lnx_addr_kind(of->branch[j]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing that comes by one branch waits for what goes by another. */
+static void drop_orders(struct fi_info *info)
+{
+    info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_NONE;
+    info->ep_attr->max_order_raw_size = 0;
+    info->ep_attr->max_order_war_size = 0;
+    info->ep_attr->max_order_waw_size = 0;
+}
+
+static void finish_caps(const struct request *req, const struct parts_of *of, struct fi_info *info)
+{
+    uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
+    uint64_t none = LEFT_OUT | (asked & FI_AV_USER_ID ? 0 : FI_AV_USER_ID);
+
+    if (!has_atomics(req, of))
+        none |= FI_ATOMIC;
+    if (has_turns(req, of))
+        none |= FI_FENCE;
+    info->caps &= ~none;
+    info->tx_attr->caps = info->rx_attr->caps = info->caps;
+    info->domain_attr->caps = info->caps & (REACH_CAPS | FI_AV_USER_ID);
+}
+
+static void finish_attrs(const struct parts_of *of, struct fi_info *info)
+{
+    /* Completions of several branches come as they come. */
+    if (of->used > 1)
+        info->tx_attr->comp_order = info->rx_attr->comp_order = FI_ORDER_NONE;
+    info->handle = NULL;
+    info->addr_format = LNX_ADDR_FORMAT;
+    info->ep_attr->protocol = FI_PROTO_LNX;
+    info->ep_attr->protocol_version = LNX_ADDR_VERSION;
+    info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
+    info->ep_attr->auth_key_size = 0;
+    info->fabric_attr->fabric = NULL;
+    info->domain_attr->domain = NULL;
+    info->domain_attr->threading = FI_THREAD_SAFE;
+    info->domain_attr->progress = FI_PROGRESS_UNSPEC;
+    info->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
+    info->domain_attr->av_type = FI_AV_UNSPEC;
+    info->domain_attr->mr_mode &= ~FI_MR_RAW;
+}
+
+/* Source or destination: those of the branches. Without any there is none. */
+static int set_addr(const struct parts_of *of, struct fi_info *info, bool source)
+{
+    unsigned char raw[LNX_ADDR_MAX];
+    size_t size = lnx_addr_size(of->used), count;
+    struct lnx_addr *addr = calloc(1, sizeof(*addr));
+
+    if (!addr)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i < of->slots; i++) {
+        const struct fi_info *branch = of->branch[i];
+        struct lnx_addr_branch *to = &addr->branch[addr->count];
+        const void *from = branch ? (source ? branch->src_addr : branch->dest_addr) : NULL;
+        size_t len = branch ? (source ? branch->src_addrlen : branch->dest_addrlen) : 0;
+
+        if (!from || !len || len > sizeof(to->addr))
+            continue;
+        to->kind = lnx_addr_kind(branch);
+        to->format = branch->addr_format;
+        to->len = len;
+        memcpy(to->addr, from, len);
+        addr->count++;
+    }
+    count = lnx_addr_encode(addr, raw, size);
+    free(addr);
+    if (source)
+        return info_set_src(info, count ? raw : NULL, count ? size : 0);
+    return info_set_dest(info, count ? raw : NULL, count ? size : 0);
+}
+
+static int set_names(const struct parts_of *of, struct fi_info *info)
+{
+    const char *fabrics[LNX_BRANCHES] = {NULL}, *domains[LNX_BRANCHES] = {NULL};
+
+    for (size_t i = 0; i < of->slots; i++) {
+        fabrics[i] = of->branch[i] ? of->branch[i]->fabric_attr->name : NULL;
+        domains[i] = of->branch[i] ? of->branch[i]->domain_attr->name : NULL;
+    }
+    free(info->fabric_attr->name);
+    free(info->domain_attr->name);
+    info->fabric_attr->name = join_name(fabrics, of->slots);
+    info->domain_attr->name = join_name(domains, of->slots);
+    return info->fabric_attr->name && info->domain_attr->name ? 0 : -FI_ENOMEM;
+}
+
+/* The one that gives the join its device: the first that reaches other nodes. */
+static const struct fi_info *face_of(const struct parts_of *of)
+{
+    const struct fi_info *face = NULL;
+
+    for (size_t i = 0; i < of->slots; i++) {
+        const struct fi_info *branch = of->branch[i];
+
+        if (branch && (!face || (lnx_is_local(face) && !lnx_is_local(branch))))
+            face = branch;
+    }
+    return face;
+}
+
+static void no_contexts(struct fi_info *info)
+{
+    info->caps &= ~FI_NAMED_RX_CTX;
+    info->tx_attr->caps = info->rx_attr->caps = info->caps;
+    info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = 1;
+}
+
+/* Branches that choose the keys of their regions. */
+static size_t choosers_of_keys(const struct parts_of *of)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < of->slots; i++)
+        count += of->branch[i] && of->branch[i]->domain_attr->mr_mode & FI_MR_PROV_KEY;
+    return count;
+}
+
+/* Where several do, the join's own messages take a bit of the tags, and know no contexts. */
+static int make(const struct request *req, const struct parts_of *of, struct fi_info **ret_info)
+{
+    const struct fi_info *face = face_of(of);
+    struct fi_info *info = info_dup(face);
+    int rc;
+
+    if (!info)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i < of->slots; i++) {
+        if (of->branch[i] && of->branch[i] != face)
+            merge(info, of->branch[i]);
+    }
+    finish_caps(req, of, info);
+    finish_attrs(of, info);
+    if (has_turns(req, of))
+        drop_orders(info);
+    if (choosers_of_keys(of) > 1)
+        no_contexts(info);
+    if (choosers_of_keys(of) > 1 && info->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
+        info->ep_attr->mem_tag_format &= ~LNX_KEY_TAGS;
+    rc = set_names(of, info);
+    if (!rc)
+        rc = set_addr(of, info, true);
+    if (!rc)
+        rc = set_addr(of, info, false);
+    if (rc)
+        info_free(info);
+    else
+        *ret_info = info;
+    return rc;
+}
+
+/* ---- What does not go together ---- */
+
+static const char *name_of(const char *name)
+{
+    return name ? name : "";
+}
+
+static bool is_same_device(const struct fi_info *a, const struct fi_info *b)
+{
+    return a->ep_attr->protocol == b->ep_attr->protocol && a->addr_format == b->addr_format &&
+           !strcmp(name_of(a->domain_attr->name), name_of(b->domain_attr->name));
+}
+
+static bool has_twin(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; i < of->slots; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (!of->branch[i] || !of->branch[j] || !is_same_device(of->branch[i], of->branch[j]))
+                continue;
+            reasons_add(req->reasons,
+                        "branches %zu and %zu are the same device '%s' (same=yes "
+                        "allows it)",
+                        j + 1, i + 1, name_of(of->branch[i]->domain_attr->name));
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool go_together(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; of->used > 1 && i < of->slots; i++) {
+        if (of->branch[i] && !of->branch[i]->domain_attr->max_ep_srx_ctx) {
+            reasons_add(req->reasons,
+                        "branch %zu takes no receives from a context of ours "
+                        "(max_ep_srx_ctx), which several branches need",
+                        i + 1);
+            return false;
+        }
+    }
+    return params_bool(req->params, "same") || !has_twin(req, of);
+}
+
+/* The n-th info of each branch, the last of one that has no more. False: none has so many. */
+static bool pick(const struct request *req, const struct fi_info *const *branches, size_t count,
+                 size_t n, struct parts_of *of)
+{
+    bool any = false;
+
+    *of = (struct parts_of){.slots = count};
+    for (size_t i = 0; i < count; i++) {
+        const struct fi_info *info = branches[i];
+        size_t at = 0;
+
+        for (; info && info->next && at < n; at++)
+            info = info->next;
+        any = any || (info && at == n);
+        /* A network that has nothing of that name. */
+        if (info && req->unnamed >> i & 1 && !lnx_is_local(info))
+            info = NULL;
+        of->branch[i] = info;
+        of->used += info != NULL;
+    }
+    return any;
+}
+
+/* Is the node that was asked for somebody's? As a source it is of any, where all branches stay on
+ * this one. */
+static bool named_by_any(const struct request *req, const struct parts_of *of)
+{
+    bool named = !req->node && !req->service, local = req->flags & FI_SOURCE;
+
+    for (size_t i = 0; i < of->slots; i++) {
+        named = named || (of->branch[i] && !(req->unnamed >> i & 1));
+        local = local && of->branch[i] && lnx_is_local(of->branch[i]);
+    }
+    if (named || local)
+        return true;
+    reasons_add(req->reasons, "no branch has the node or service that was asked for");
+    return false;
+}
+
+static bool all_have(const struct request *req, const struct fi_info *const *branches, size_t count)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++)
+        used += branches[i] != NULL;
+    if (used && used < count && params_bool(req->params, "strict"))
+        reasons_add(req->reasons, "strict: not every branch has something here");
+    return used && (used == count || !params_bool(req->params, "strict"));
+}
+
+int lnx_join(const struct request *req, const struct fi_info *const *branches, size_t count,
+             struct fi_info **infos)
+{
+    struct parts_of of;
+    int rc = 0;
+
+    *infos = NULL;
+    if (count > LNX_BRANCHES) {
+        reasons_add(req->reasons, "lnx joins up to %d branches, not %zu", LNX_BRANCHES, count);
+        return -FI_ENODATA;
+    }
+    if (!all_have(req, branches, count))
+        return -FI_ENODATA;
+    for (size_t n = 0; !rc && pick(req, branches, count, n, &of); n++) {
+        struct fi_info *info = NULL;
+
+        if (!of.used || !named_by_any(req, &of) || !go_together(req, &of))
+            continue;
+        rc = make(req, &of, &info);
+        if (!rc)
+            info_append(infos, info);
+    }
+    if (rc) {
+        info_free(*infos);
+        *infos = NULL;
+    }
+    return rc;
+}
+
+/* ---- Opening ---- */
+
+/* From a source address of ours, what it says of that branch. */
+static int set_source(struct fi_info *branch, const struct fi_info *info)
+{
+    struct lnx_addr *addr;
+    char why[200];
+    int rc = 0;
+
+    if (!info->src_addr)
+        return 0;
+    addr = malloc(sizeof(*addr));
+    if (!addr)
+        return -FI_ENOMEM;
+    rc = lnx_addr_decode(info->src_addr, info->src_addrlen, addr, why, sizeof(why));
+    for (size_t i = 0; !rc && i < addr->count; i++) {
+        const struct lnx_addr_branch *from = &addr->branch[i];
+
+        if (from->kind != lnx_addr_kind(branch))
+            continue;
+        rc = info_set_src(branch, from->addr, from->len);
+        break;
+    }
+    free(addr);
+    return rc;
+}
+
+/* Of several branches that choose keys: what a peer asks and is told goes by tags. */
+static bool may_ask_for_keys(const struct fi_info *info)
+{
+    return info->caps & (FI_RMA | FI_ATOMIC) && info_mr_bits(info) & FI_MR_PROV_KEY &&
+           strchr(name_of(info->domain_attr->name), '+');
+}
+
+static void add_tags(struct fi_info *need)
+{
+    need->caps |= FI_TAGGED;
+    if (need->caps & (FI_SEND | FI_RECV))
+        need->caps |= FI_SEND | FI_RECV;
+}
+
+static int ask_branch(const struct lower *lower, const struct fi_info *info, bool shared,
+                      const char *fabric, const char *domain, struct fi_info **list)
+{
+    struct fi_info *need = branch_hints(info);
+    int rc = need ? 0 : -FI_ENOMEM;
+
+    if (!rc)
+        rc = info_set_string(&need->fabric_attr->name, fabric);
+    if (!rc)
+        rc = info_set_string(&need->domain_attr->name, domain);
+    if (!rc) {
+        /* In the spelling of today: keys and addresses are the join's to choose. */
+        need->domain_attr->mr_mode = info_mr_bits(info);
+        if (may_ask_for_keys(info))
+            add_tags(need);
+        need->ep_attr->rx_ctx_cnt = shared ? FI_SHARED_CONTEXT : 1;
+        need->ep_attr->tx_ctx_cnt = 1;
+        rc = lower->getinfo(lower, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL, 0,
+                            need, list);
+    }
+    info_free(need);
+    return rc;
+}
+
+int lnx_branch_info(const struct lower *lower, size_t slot, size_t slots,
+                    const struct fi_info *info, bool shared, struct fi_info **branch)
+{
+    char *fabrics[LNX_BRANCHES] = {NULL}, *domains[LNX_BRANCHES] = {NULL};
+    struct fi_info *list = NULL;
+    int rc = -FI_ENODATA;
+
+    if (!info->domain_attr->name || !info->fabric_attr->name)
+        return -FI_ENODATA;
+    if (join_name_split(info->fabric_attr->name, slots, fabrics) ||
+        join_name_split(info->domain_attr->name, slots, domains))
+        rc = -FI_EINVAL;
+    else if (domains[slot])
+        rc = ask_branch(lower, info, shared, fabrics[slot], domains[slot], &list);
+    join_names_free(fabrics, slots);
+    join_names_free(domains, slots);
+    if (!rc)
+        rc = set_source(list, info);
+    if (rc) {
+        info_free(list);
+        return rc;
+    }
+    info_free(list->next);
+    list->next = NULL;
+    *branch = list;
+    return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Infos: what the join asks of its branches, and what it makes of what they have. */
+#ifndef WEFT_LAYERS_LNX_LNX_INFO_H
+#define WEFT_LAYERS_LNX_LNX_INFO_H
+
+#include "core/part/part.h"
+
+/* Of the part table. */
+int lnx_needs(const struct request *req, struct fi_info **lower_hints);
+int lnx_join(const struct request *req, const struct fi_info *const *branches, size_t count,
+             struct fi_info **info);
+
+/*
+ * The info that the branch at `slot` of a bracket is opened with, for one of ours in the current
+ * layout with all attrs. shared: it takes its receives from a context of ours. -FI_ENODATA: it is
+ * not in that info, or has nothing like it any more.
+ */
+int lnx_branch_info(const struct lower *lower, size_t slot, size_t slots,
+                    const struct fi_info *info, bool shared, struct fi_info **branch);
+
+/* Does an info's branch reach peers of other nodes? */
+bool lnx_is_local(const struct fi_info *branch);
+
+/* rails=per_msg. */
+bool lnx_is_per_msg(const struct params *params);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/lnx/lnx_queue.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+
+enum {
+    SILENT_LOOKS = 64,  /* that found nothing make a branch a silent one */
+    SILENT_EVERY = 16,  /* of so many times that it is not looked at, one asks the clock */
+    PAUSE_LEAST = 1000, /* ns from look to look at a silent branch: twice as long each time */
+    PAUSE_MOST = 16000
+};
+
+/* ---- Driving ---- */
+
+/* A look at a branch of sockets is a call of the kernel, as long as half a round trip by shared
+ * memory. */
+static bool is_due(struct lnx_drive *drive)
+{
+    uint64_t now;
+
+    if (++drive->skips % SILENT_EVERY)
+        return false;
+    now = clock_ns();
+    if (now < drive->due_ns)
+        return false;
+    drive->pause_ns = drive->pause_ns ? 2 * drive->pause_ns : PAUSE_LEAST;
+    if (drive->pause_ns > PAUSE_MOST)
+        drive->pause_ns = PAUSE_MOST;
+    drive->due_ns = now + drive->pause_ns;
+    return true;
+}
+
+static void drive_poll(struct progress_source *source)
+{
+    struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
+    size_t before;
+
+    if (!drive->top) {
+        lower_cq_progress(drive->below.cq);
+        return;
+    }
+    if (drive->silent >= SILENT_LOOKS && *drive->busy != drive && !is_due(drive))
+        return;
+    before = drive->top->tail;
+    lower_cq_progress(drive->below.cq);
+    if (drive->top->tail != before) {
+        drive->silent = 0;
+        drive->pause_ns = 0;
+        progress_takes++;
+        *drive->busy = drive;
+    } else if (drive->silent < SILENT_LOOKS)
+        drive->silent++;
+}
+
+static int drive_trywait(struct progress_source *source)
+{
+    struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
+    int rc = lower_cq_trywait(drive->below.lower, drive->below.cq);
+
+    if (rc)
+        drive->silent = 0; /* whoever goes on looking shall see it */
+    return rc;
+}
+
+int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t size,
+                    struct fid_peer_cq *sink, struct cq *top)
+{
+    int rc = 0;
+
+    while (!rc && drives->count < domain->count) {
+        struct lnx_drive *drive = &drives->branch[drives->count];
+        const struct lnx_branch *branch = &domain->branch[drives->count];
+
+        drive->below.part = "lnx";
+        drive->busy = &drives->busy;
+        drive->below.source.poll = drive_poll;
+        drive->below.source.trywait = drive_trywait;
+        /* Alone it is looked at each time; so is what completes elsewhere. */
+        drive->top = top && top->sink == &top->peer && domain->count > 1 ? top : NULL;
+        rc = lower_source_open(&drive->below, branch->lower, branch->domain, size, sink,
+                               domain->progress);
+        drives->count += !rc;
+    }
+    if (rc)
+        lnx_drives_close(drives, domain->progress);
+    return rc;
+}
+
+int lnx_drives_close(struct lnx_drives *drives, struct progress *progress)
+{
+    int rc = 0;
+
+    while (drives->count && !rc) {
+        rc = lower_source_close(&drives->branch[drives->count - 1].below, progress);
+        drives->count -= !rc;
+    }
+    return rc;
+}
+
+/* ---- Completion queues ---- */
+
+static int close_drives(struct peer_cq *base)
+{
+    return lnx_drives_close(&object_of(base, struct lnx_cq, base)->drives, base->cq.progress);
+}
+
+int lnx_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **ret_cq,
+                void *context)
+{
+    struct lnx_domain *domain = lnx_domain_of(fid);
+    struct lnx_cq *cq = calloc(1, sizeof(*cq));
+    struct cq *own;
+    int rc;
+
+    if (!cq)
+        return -FI_ENOMEM;
+    rc = peer_cq_init(&cq->base, &domain->base, attr, context);
+    if (rc) {
+        free(cq);
+        return rc;
+    }
+    own = &cq->base.cq;
+    cq->base.close_lowers = close_drives;
+    rc = progress_merge(domain->progress, own->progress);
+    if (!rc)
+        rc = lnx_drives_open(&cq->drives, domain, own->size, own->sink, own);
+    if (rc)
+        fi_close(&own->fid.fid);
+    else
+        *ret_cq = &own->fid;
+    return rc;
+}
+
+/* ---- Counters ---- */
+
+static bool is_uncounted(struct lnx_cntr *cntr)
+{
+    bool uncounted = cntr->uncounted > 0;
+
+    cntr->uncounted -= uncounted;
+    return uncounted;
+}
+
+static void count_one(struct fid_peer_cntr *peer)
+{
+    struct lnx_cntr *cntr = object_of(peer, struct lnx_cntr, own);
+    struct fid_peer_cntr *sink = cntr->base.cntr.sink;
+
+    if (!is_uncounted(cntr))
+        sink->owner_ops->inc(sink);
+}
+
+static void count_error(struct fid_peer_cntr *peer)
+{
+    struct lnx_cntr *cntr = object_of(peer, struct lnx_cntr, own);
+    struct fid_peer_cntr *sink = cntr->base.cntr.sink;
+
+    if (!is_uncounted(cntr))
+        sink->owner_ops->incerr(sink);
+}
+
+static struct fi_ops_cntr_owner count_ops = {
+    .size = sizeof(count_ops),
+    .inc = count_one,
+    .incerr = count_error,
+};
+
+int lnx_cntr_below(struct lnx_domain *domain, struct cntr *base, size_t branch,
+                   struct fid_cntr **below)
+{
+    struct lnx_cntr *cntr = lnx_cntr_of(base);
+    int rc = peer_cntr_lower_at(&cntr->branch[branch], domain->branch[branch].domain,
+                                domain->own_keys ? &cntr->own : base->sink);
+
+    if (!rc)
+        *below = cntr->branch[branch];
+    return rc;
+}
+
+static int close_branches(struct peer_cntr *base)
+{
+    struct lnx_cntr *cntr = object_of(base, struct lnx_cntr, base);
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < LNX_BRANCHES; i++) {
+        if (cntr->branch[i])
+            rc = fi_close(&cntr->branch[i]->fid);
+        if (!rc)
+            cntr->branch[i] = NULL;
+    }
+    return rc;
+}
+
+int lnx_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **ret_cntr,
+                  void *context)
+{
+    struct lnx_domain *domain = lnx_domain_of(fid);
+    struct lnx_cntr *cntr = calloc(1, sizeof(*cntr));
+    int rc;
+
+    if (!cntr)
+        return -FI_ENOMEM;
+    rc = peer_cntr_init(&cntr->base, &domain->base, attr, context);
+    if (rc) {
+        free(cntr);
+        return rc;
+    }
+    cntr->base.close_lowers = close_branches;
+    fid_init(&cntr->own.fid, FI_CLASS_PEER_CNTR, cntr, NULL);
+    cntr->own.owner_ops = &count_ops;
+    rc = progress_merge(domain->progress, cntr->base.cntr.progress);
+    if (rc)
+        fi_close(&cntr->base.cntr.fid.fid);
+    else
+        *ret_cntr = &cntr->base.cntr.fid;
+    return rc;
+}

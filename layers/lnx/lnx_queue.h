@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues and counters. Each has one of every branch's below, into which nothing is
+ * written: the branches write to the application's, or to that of an upper.
+ */
+#ifndef WEFT_LAYERS_LNX_LNX_QUEUE_H
+#define WEFT_LAYERS_LNX_LNX_QUEUE_H
+
+#include "core/layer/peer_cq.h"
+#include "layers/lnx/lnx_domain.h"
+
+/* What drives one branch. */
+struct lnx_drive {
+    struct lower_source below;
+    struct cq *top;            /* where completions show that the branch has traffic, or NULL */
+    unsigned silent;           /* looks in a row that found nothing */
+    unsigned skips;            /* since it is a silent one */
+    uint64_t due_ns, pause_ns; /* when a silent one is looked at next; from look to look */
+    struct lnx_drive **busy;   /* of its queue: the one that found something last, or NULL */
+};
+
+/* A queue of each branch, written to sink. */
+struct lnx_drives {
+    struct lnx_drive branch[LNX_BRANCHES];
+    struct lnx_drive *busy;
+    size_t count;
+};
+
+struct lnx_cq {
+    struct peer_cq base;
+    struct lnx_drives drives;
+};
+
+struct lnx_cntr {
+    struct peer_cntr base;
+    struct fid_cntr *branch[LNX_BRANCHES]; /* NULL until they are used */
+    struct fid_peer_cntr own;              /* between them and base, where the join sends, too */
+    unsigned
+        uncounted; /* of what completes next, which the join has sent. Progress domain locked */
+};
+
+int lnx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                void *context);
+int lnx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                  void *context);
+
+/* Queues of the branches without one of the application's: what endpoints with nothing but counters
+ * are driven by. sink outlives them. Progress domain unlocked. */
+int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t size,
+                    struct fid_peer_cq *sink, struct cq *top);
+int lnx_drives_close(struct lnx_drives *drives, struct progress *progress);
+
+/* The branch's counter that counts for it. Progress domain locked. */
+int lnx_cntr_below(struct lnx_domain *domain, struct cntr *cntr, size_t branch,
+                   struct fid_cntr **below);
+
+static inline struct lnx_cntr *lnx_cntr_of(struct cntr *cntr)
+{
+    return object_of(cntr, struct lnx_cntr, base.cntr);
+}
+
+static inline struct lnx_cq *lnx_cq_of(struct cq *cq)
+{
+    return object_of(cq, struct lnx_cq, base.cq);
+}
+
+#endif

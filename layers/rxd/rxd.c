@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table. */
+#include "layers/rxd/rxd.h"
+
+static const struct param_def params[] = {
+    {
+        .key = "saved_size",
+        .type = PARAM_SIZE,
+        .default_text = "64m",
+        .min = 65536,
+        .max = INT64_MAX,
+        .help = "Bytes of messages without a receive that an endpoint keeps; beyond them it takes "
+                "no more requests until some are received. Of a message that is larger than a "
+                "packet only the beginning is kept.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part rxd_part;
+
+const struct part rxd_part = {
+    .name = "rxd",
+    .prov_name = "ofi_rxd",
+    .summary = "messages and remote memory over reliable packets",
+    .description =
+        "Gives endpoints of type FI_EP_RDM, with tags, messages of any size, remote memory and "
+        "atomics, over a lower that has reliable packets: messages of at most one packet, each "
+        "delivered once, in any order.\n\n"
+        "Requests are carried out at their target in the order of their sender. The bytes of a "
+        "large message stay with its sender until it is received, and then come in pieces, in any "
+        "order, straight into the receive's buffer.\n\n"
+        "The wire is Weft's own: its peers are of this library.",
+    .kind = PART_LAYER,
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_PACKETS,
+    .params = params,
+    .needs = rxd_needs,
+    .offer = rxd_offer,
+    .atomics = ATOMICS_CPU,
+    .open_fabric = rxd_open_fabric,
+};

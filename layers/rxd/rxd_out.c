@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets out. A record goes into the last packet that has not left, if it fits: so small requests
+ * that are posted while the lower is full, the window closed, or with FI_MORE share a packet. Heads
+ * are written when a packet leaves.
+ */
+#include <rdma/fi_errno.h>
+
+#include "layers/rxd/rxd.h"
+
+static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
+{
+    struct rxd_ep *ep = peer->ep;
+    struct rxd_packet *packet = mr_pool_get(&ep->packets);
+
+    if (!packet)
+        return NULL;
+    packet->ep = ep;
+    packet->peer = peer;
+    packet->move = NULL;
+    packet->in = false;
+    packet->ordered = ordered;
+    packet->fence = false;
+    packet->at = packet->len = 0;
+    packet->records = packet->bytes + ep->prefix + RXD_HEADS;
+    list_init(&packet->link);
+    list_init(&packet->ops);
+    if (ordered)
+        packet->sequence = peer->next_out++;
+    return packet;
+}
+
+void rxd_packet_put(struct rxd_packet *packet)
+{
+    list_detach(&packet->link);
+    mr_pool_put(&packet->ep->packets, packet);
+}
+
+static struct rxd_packet *packet_with_room(struct rxd_peer *peer, struct list *queue, bool ordered,
+                                           size_t bytes, bool fence)
+{
+    struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, link);
+
+    if (!list_empty(queue) && !fence && !last->move && bytes <= peer->ep->room - last->len)
+        return last;
+    last = packet_get(peer, ordered);
+    if (!last)
+        return NULL;
+    last->fence = fence;
+    list_attach(&last->link, queue);
+    return last;
+}
+
+struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence)
+{
+    return packet_with_room(peer, &peer->out, true, bytes, fence);
+}
+
+struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes)
+{
+    return packet_with_room(peer, &peer->urgent, false, bytes, false);
+}
+
+void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    size_t size = rxd_record_size(record);
+    struct rxd_packet *packet = rxd_out_urgent(peer, size);
+
+    if (!packet) {
+        rxd_peer_break(peer, FI_ENOMEM, "no memory for an answer");
+        return;
+    }
+    rxd_record_put(record, packet->records + packet->len);
+    packet->len += size;
+    rxd_peer_attend(peer);
+}
+
+void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err)
+{
+    struct rxd_record record = {.kind = RXD_DONE, .id = id, .size = (uint64_t)err};
+
+    rxd_out_control(peer, &record);
+}
+
+/* ---- To the lower ---- */
+
+static uint8_t *put_head(struct rxd_packet *packet)
+{
+    struct rxd_peer *peer = packet->peer;
+    struct rxd_head head = {
+        .flags = packet->ordered ? RXD_ORDERED : 0,
+        .number = peer->theirs,
+        .sequence = packet->ordered ? packet->sequence : 0,
+        .ack = peer->next_in,
+    };
+    uint8_t *start;
+
+    if (!peer->theirs || !peer->introduced) {
+        head.flags |= RXD_INTRO;
+        head.epoch = peer->epoch;
+        head.giving = (uint32_t)peer->number;
+        head.addr = peer->ep->addr;
+    }
+    start = packet->records - rxd_head_size(&head);
+    rxd_head_put(&head, start);
+    return start - peer->ep->prefix;
+}
+
+/* False when the lower takes no more for now, or the peer has broken. */
+static bool send_packet(struct rxd_packet *packet)
+{
+    struct rxd_peer *peer = packet->peer;
+    struct rxd_ep *ep = peer->ep;
+    uint8_t *start = put_head(packet);
+    size_t len = (size_t)(packet->records - start) + packet->len;
+    struct list *queue = packet->ordered ? &peer->out : &peer->urgent;
+    ssize_t rc;
+
+    list_detach(&packet->link);
+    list_attach(&packet->link, &peer->flying);
+    ep->flying++;
+    rc = fi_send(ep->lower, start, len, packet->buffer.desc, peer->lower, packet);
+    if (!rc) { /* the packet may have been sent, and gone, already */
+        peer->told = peer->next_in;
+        peer->answer = false;
+        return true;
+    }
+    ep->flying--;
+    list_detach(&packet->link);
+    list_attach_before(&packet->link, queue->next);
+    if (rc != -FI_EAGAIN)
+        rxd_peer_break(peer, (int)-rc, NULL);
+    return false;
+}
+
+/* The window is open, and what a fence waits for has ended. */
+static bool may_leave(const struct rxd_packet *packet)
+{
+    const struct rxd_peer *peer = packet->peer;
+    const struct rxd_op *oldest = list_item(peer->ops.next, struct rxd_op, of_peer);
+
+    if (packet->sequence - peer->acked >= RXD_WINDOW)
+        return false;
+    return !packet->fence || list_empty(&packet->ops) ||
+           oldest == list_item(packet->ops.next, struct rxd_op, in_packet);
+}
+
+static bool owes_ack(const struct rxd_peer *peer)
+{
+    return peer->answer || peer->next_in - peer->told >= RXD_WINDOW / 4;
+}
+
+static bool flush_urgent(struct rxd_peer *peer)
+{
+    while (!list_empty(&peer->urgent)) {
+        if (!send_packet(list_item(peer->urgent.next, struct rxd_packet, link)))
+            return false;
+    }
+    return true;
+}
+
+static bool flush_ordered(struct rxd_peer *peer)
+{
+    while (!list_empty(&peer->out)) {
+        struct rxd_packet *packet = list_item(peer->out.next, struct rxd_packet, link);
+
+        if (!may_leave(packet))
+            break;
+        if (!send_packet(packet))
+            return false;
+    }
+    return true;
+}
+
+void rxd_out_flush(struct rxd_peer *peer)
+{
+    bool all = list_empty(&peer->broken) && flush_urgent(peer) && flush_ordered(peer);
+
+    if (all && owes_ack(peer) && rxd_out_urgent(peer, 0))
+        all = flush_urgent(peer);
+    if (all || !list_empty(&peer->broken))
+        return;
+    list_detach(&peer->attended);
+    list_attach(&peer->attended, &peer->ep->stalled);
+}
+
+void rxd_out_sent(struct rxd_packet *packet, int err)
+{
+    struct rxd_ep *ep = packet->ep;
+    struct rxd_peer *peer = packet->peer;
+    struct rxd_move *move = packet->move;
+
+    ep->flying--;
+    list_join(&ep->stalled, &ep->attention);
+    if (!peer) {
+        rxd_packet_put(packet);
+        return;
+    }
+    if (err) {
+        rxd_peer_break(peer, err, NULL);
+        return; /* the packet goes with the peer's */
+    }
+    while (!list_empty(&packet->ops)) {
+        struct rxd_op *op = list_item(packet->ops.next, struct rxd_op, in_packet);
+
+        list_detach(&op->in_packet);
+        op->sent = true;
+        rxd_op_settle(op);
+    }
+    rxd_packet_put(packet);
+    if (!move)
+        return;
+    move->pending--;
+    if (move->at < move->limit && list_empty(&move->link))
+        list_attach(&move->link, &ep->moving);
+    else if (!move->pending && move->at == move->limit)
+        move->idle(move);
+}

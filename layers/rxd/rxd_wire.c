@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/rxd/rxd_wire.h"
+
+#include <endian.h>
+#include <string.h>
+
+enum {
+    MAGIC_0 = 'W',
+    MAGIC_1 = 'x',
+    /* Offsets. */
+    AT_VERSION = 2,
+    AT_FLAGS = 3,
+    AT_NUMBER = 4,
+    AT_SEQUENCE = 8,
+    AT_ACK = 12,
+    AT_EPOCH = 0,
+    AT_GIVING = 8,
+    AT_FAMILY = 12,
+    AT_PORT = 14,
+    AT_HOST = 16,
+    AT_SCOPE = 32,
+    AT_RECORD_FLAGS = 1,
+    AT_LEN = 2,
+    AT_ID = 4,
+    AT_SIZE = 8,
+    IPV4 = 4,
+    IPV6 = 6,
+    STATUS_MAX = 4095,
+};
+
+static void put16(uint8_t *raw, uint16_t value)
+{
+    value = htole16(value);
+    memcpy(raw, &value, sizeof(value));
+}
+
+static void put32(uint8_t *raw, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(raw, &value, sizeof(value));
+}
+
+static void put64(uint8_t *raw, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(raw, &value, sizeof(value));
+}
+
+static uint16_t get16(const uint8_t *raw)
+{
+    uint16_t value;
+
+    memcpy(&value, raw, sizeof(value));
+    return le16toh(value);
+}
+
+static uint32_t get32(const uint8_t *raw)
+{
+    uint32_t value;
+
+    memcpy(&value, raw, sizeof(value));
+    return le32toh(value);
+}
+
+static uint64_t get64(const uint8_t *raw)
+{
+    uint64_t value;
+
+    memcpy(&value, raw, sizeof(value));
+    return le64toh(value);
+}
+
+/* ---- Heads ---- */
+
+/* Port and IPv6 address as sockaddrs have them, in network order. */
+static void put_addr(const union addr *addr, uint8_t *raw)
+{
+    memset(raw + AT_FAMILY, 0, RXD_INTRO_SIZE - AT_FAMILY);
+    if (addr->sa.sa_family == AF_INET6) {
+        raw[AT_FAMILY] = IPV6;
+        memcpy(raw + AT_PORT, &addr->in6.sin6_port, sizeof(addr->in6.sin6_port));
+        memcpy(raw + AT_HOST, &addr->in6.sin6_addr, sizeof(addr->in6.sin6_addr));
+        put32(raw + AT_SCOPE, addr->in6.sin6_scope_id);
+        return;
+    }
+    raw[AT_FAMILY] = IPV4;
+    memcpy(raw + AT_PORT, &addr->in.sin_port, sizeof(addr->in.sin_port));
+    memcpy(raw + AT_HOST, &addr->in.sin_addr, sizeof(addr->in.sin_addr));
+}
+
+static bool get_addr(const uint8_t *raw, union addr *addr)
+{
+    memset(addr, 0, sizeof(*addr));
+    switch (raw[AT_FAMILY]) {
+    case IPV4:
+        addr->in.sin_family = AF_INET;
+        memcpy(&addr->in.sin_port, raw + AT_PORT, sizeof(addr->in.sin_port));
+        memcpy(&addr->in.sin_addr, raw + AT_HOST, sizeof(addr->in.sin_addr));
+        break;
+    case IPV6:
+        addr->in6.sin6_family = AF_INET6;
+        memcpy(&addr->in6.sin6_port, raw + AT_PORT, sizeof(addr->in6.sin6_port));
+        memcpy(&addr->in6.sin6_addr, raw + AT_HOST, sizeof(addr->in6.sin6_addr));
+        addr->in6.sin6_scope_id = get32(raw + AT_SCOPE);
+        break;
+    default: return false;
+    }
+    return addr_port(&addr->sa) && !addr_is_any(&addr->sa);
+}
+
+void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
+{
+    raw[0] = MAGIC_0;
+    raw[1] = MAGIC_1;
+    raw[AT_VERSION] = RXD_VERSION;
+    raw[AT_FLAGS] = head->flags;
+    put32(raw + AT_NUMBER, head->number);
+    put32(raw + AT_SEQUENCE, head->sequence);
+    put32(raw + AT_ACK, head->ack);
+    if (!(head->flags & RXD_INTRO))
+        return;
+    raw += RXD_HEAD_SIZE;
+    put64(raw + AT_EPOCH, head->epoch);
+    put32(raw + AT_GIVING, head->giving);
+    put_addr(&head->addr, raw);
+}
+
+const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
+{
+    if (len < RXD_HEAD_SIZE)
+        return "a packet shorter than its head";
+    if (raw[0] != MAGIC_0 || raw[1] != MAGIC_1)
+        return "a packet of another protocol";
+    if (raw[AT_VERSION] != RXD_VERSION)
+        return "a packet of another version";
+    head->flags = raw[AT_FLAGS];
+    if (head->flags & ~(RXD_INTRO | RXD_ORDERED))
+        return "a packet with unknown flags";
+    head->number = get32(raw + AT_NUMBER);
+    head->sequence = get32(raw + AT_SEQUENCE);
+    head->ack = get32(raw + AT_ACK);
+    if (!(head->flags & RXD_INTRO))
+        return head->number ? NULL : "a packet of nobody";
+    if (len < RXD_HEAD_SIZE + RXD_INTRO_SIZE)
+        return "a packet shorter than its introduction";
+    raw += RXD_HEAD_SIZE;
+    head->epoch = get64(raw + AT_EPOCH);
+    head->giving = get32(raw + AT_GIVING);
+    if (!head->epoch || !head->giving || !get_addr(raw, &head->addr))
+        return "an introduction that says nothing";
+    return NULL;
+}
+
+/* ---- Records ---- */
+
+static bool has_places(uint8_t kind)
+{
+    return kind == RXD_WRITE || kind == RXD_READ || kind == RXD_ATOMIC;
+}
+
+static bool has_taker(uint8_t kind)
+{
+    return kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_PULL;
+}
+
+size_t rxd_record_size(const struct rxd_record *record)
+{
+    return RXD_RECORD_SIZE + (record->flags & RXD_TAGGED ? 8u : 0u) +
+           (record->flags & RXD_HAS_DATA ? 8u : 0u) + (has_taker(record->kind) ? 4u : 0u) +
+           (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
+}
+
+static uint8_t *put_places(const struct rxd_record *record, uint8_t *raw)
+{
+    raw[0] = record->place_count;
+    raw[1] = record->datatype;
+    raw[2] = record->op;
+    raw[3] = record->function;
+    raw += 4;
+    for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE) {
+        put64(raw, record->places[i].addr);
+        put64(raw + 8, record->places[i].len);
+        put64(raw + 16, record->places[i].key);
+    }
+    return raw;
+}
+
+uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
+{
+    raw[0] = record->kind;
+    raw[AT_RECORD_FLAGS] = record->flags;
+    put16(raw + AT_LEN, (uint16_t)record->len);
+    put32(raw + AT_ID, record->id);
+    put64(raw + AT_SIZE, record->size);
+    raw += RXD_RECORD_SIZE;
+    if (record->flags & RXD_TAGGED) {
+        put64(raw, record->tag);
+        raw += 8;
+    }
+    if (record->flags & RXD_HAS_DATA) {
+        put64(raw, record->data);
+        raw += 8;
+    }
+    if (has_taker(record->kind)) {
+        put32(raw, record->taker);
+        raw += 4;
+    }
+    return has_places(record->kind) ? put_places(record, raw) : raw;
+}
+
+static const char *check_kind(const struct rxd_record *record, bool ordered)
+{
+    static const uint8_t flags[] = {
+        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
+        [RXD_WRITE] = RXD_HAS_DATA,
+        [RXD_DONE] = 0,
+    };
+
+    if (record->kind < RXD_MSG || record->kind > RXD_DONE)
+        return "a record of an unknown kind";
+    if (ordered != (record->kind <= RXD_BYE))
+        return "a record in a packet of another kind";
+    return record->flags & ~flags[record->kind] ? "a record with flags that it has not" : NULL;
+}
+
+static const char *check_places(const struct rxd_record *record)
+{
+    uint64_t sum = 0;
+
+    if (!has_places(record->kind))
+        return NULL;
+    for (unsigned i = 0; i < record->place_count; i++) {
+        if (__builtin_add_overflow(sum, record->places[i].len, &sum))
+            return "more memory than there is";
+    }
+    if (record->kind != RXD_ATOMIC && sum != record->size)
+        return "an access of another size than its memory";
+    return record->kind == RXD_ATOMIC && sum > RXD_PAYLOAD_MAX ? "an atomic of too many elements"
+                                                               : NULL;
+}
+
+static const char *check_sizes(const struct rxd_record *record)
+{
+    switch (record->kind) {
+    case RXD_MSG:
+    case RXD_WRITE:
+        if (record->len > record->size)
+            return "more bytes than the request has";
+        return record->len || !record->size ? NULL : "a request that begins with no bytes";
+    case RXD_READ:
+    case RXD_BYE:
+    case RXD_PULL: return record->len ? "bytes where there are none" : NULL;
+    case RXD_DONE:
+        return record->len || record->size > STATUS_MAX ? "an end with a wrong status" : NULL;
+    case RXD_DATA:
+        return !record->len || record->size > UINT64_MAX - record->len ? "data of no bytes, or "
+                                                                         "beyond all memory"
+                                                                       : NULL;
+    default: return NULL;
+    }
+}
+
+/* The counts that decide how long the rest is. */
+static const char *get_counts(const uint8_t *raw, size_t left, struct rxd_record *record)
+{
+    size_t at = rxd_record_size(record);
+
+    record->place_count = 0;
+    if (!has_places(record->kind))
+        return left < at ? "a record that is cut short" : NULL;
+    if (left < at)
+        return "a record that is cut short";
+    raw += at - 4;
+    record->place_count = raw[0];
+    record->datatype = raw[1];
+    record->op = raw[2];
+    record->function = raw[3];
+    if (record->place_count < 1 || record->place_count > RXD_PLACES)
+        return "an access of too many places, or none";
+    return left < at + RXD_PLACE_SIZE * record->place_count ? "a record that is cut short" : NULL;
+}
+
+static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
+{
+    raw += RXD_RECORD_SIZE;
+    if (record->flags & RXD_TAGGED) {
+        record->tag = get64(raw);
+        raw += 8;
+    }
+    if (record->flags & RXD_HAS_DATA) {
+        record->data = get64(raw);
+        raw += 8;
+    }
+    if (has_taker(record->kind)) {
+        record->taker = get32(raw);
+        raw += 4;
+    }
+    if (has_places(record->kind))
+        raw += 4;
+    for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE) {
+        record->places[i].addr = get64(raw);
+        record->places[i].len = get64(raw + 8);
+        record->places[i].key = get64(raw + 16);
+    }
+    return raw;
+}
+
+const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct rxd_record *record,
+                           size_t *size)
+{
+    const char *wrong;
+
+    if (left < RXD_RECORD_SIZE)
+        return "a record that is cut short";
+    memset(record, 0, offsetof(struct rxd_record, places));
+    record->kind = raw[0];
+    record->flags = raw[AT_RECORD_FLAGS];
+    record->len = get16(raw + AT_LEN);
+    record->id = get32(raw + AT_ID);
+    record->size = get64(raw + AT_SIZE);
+    wrong = check_kind(record, ordered);
+    if (!wrong)
+        wrong = get_counts(raw, left, record);
+    if (wrong)
+        return wrong;
+    record->payload = get_fields(raw, record);
+    if (record->len > left - (size_t)(record->payload - raw))
+        return "a record that is cut short";
+    *size = (size_t)(record->payload - raw) + record->len;
+    wrong = check_places(record);
+    return wrong ? wrong : check_sizes(record);
+}

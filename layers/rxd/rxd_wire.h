@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The wire of rxd: packets of records. Pure: bytes in, fields out, with every length checked.
+ * docs/design/rxd.md has the figure. All numbers are in little-endian order.
+ */
+#ifndef WEFT_LAYERS_RXD_RXD_WIRE_H
+#define WEFT_LAYERS_RXD_RXD_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/net/addr.h"
+
+enum {
+    RXD_VERSION = 1,
+    RXD_HEAD_SIZE = 16,
+    RXD_INTRO_SIZE = 40,
+    RXD_RECORD_SIZE = 16,
+    RXD_PLACE_SIZE = 24,
+    RXD_PLACES = 4,          /* remote segments of an access */
+    RXD_PAYLOAD_MAX = 65535, /* bytes behind a record */
+};
+
+enum rxd_head_flag {
+    RXD_INTRO = 1,   /* the sender says who it is */
+    RXD_ORDERED = 2, /* requests, to be carried out in the order of `sequence` */
+};
+
+struct rxd_head {
+    uint8_t flags;
+    uint32_t number;   /* that the receiver gave to the sender; 0: the sender knows none yet */
+    uint32_t sequence; /* of an ordered packet; of others 0 */
+    uint32_t ack;      /* ordered packets below were carried out */
+    /* With RXD_INTRO: */
+    uint64_t epoch;  /* of the sender's state for this receiver; a later one is larger */
+    uint32_t giving; /* the number that the receiver is to use */
+    union addr addr; /* of the sender */
+};
+
+enum rxd_kind {
+    RXD_MSG = 1, /* ordered: a message, or its beginning */
+    RXD_WRITE,   /* ordered: remote memory is written; the rest is asked for */
+    RXD_READ,    /* ordered */
+    RXD_ATOMIC,  /* ordered */
+    RXD_BYE,     /* ordered: the sender is being closed */
+    RXD_PULL,    /* the sender of a request may send its bytes up to `size` */
+    RXD_DATA,    /* bytes from `size` on, for who asked */
+    RXD_DONE,    /* a request has ended, with the error `size`, or 0 */
+};
+
+enum rxd_record_flag {
+    RXD_TAGGED = 1,
+    RXD_HAS_DATA = 2,   /* data for the completion queue */
+    RXD_WANTS_DONE = 4, /* the requester waits for RXD_DONE */
+};
+
+struct rxd_place {
+    uint64_t addr, len, key; /* len of atomics: elements */
+};
+
+struct rxd_record {
+    uint8_t kind, flags;
+    uint32_t id; /* of requests and of what answers them: the requester's; of data: the taker's */
+    uint32_t taker; /* READ, ATOMIC, PULL: where data is to go */
+    uint64_t size;  /* of a request: all its bytes; else as enum rxd_kind says */
+    uint64_t tag, data;
+    uint8_t place_count, datatype, op, function;
+    struct rxd_place places[RXD_PLACES];
+    const uint8_t *payload;
+    size_t len; /* bytes of payload */
+};
+
+/* What `function` of an atomic is. */
+enum rxd_function {
+    RXD_PLAIN,
+    RXD_FETCH,
+    RXD_COMPARE
+};
+
+/* Bytes of a head. */
+static inline size_t rxd_head_size(const struct rxd_head *head)
+{
+    return head->flags & RXD_INTRO ? RXD_HEAD_SIZE + RXD_INTRO_SIZE : RXD_HEAD_SIZE;
+}
+
+void rxd_head_put(const struct rxd_head *head, uint8_t *raw);
+/* NULL, and *head; or what is wrong with these bytes. */
+const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head);
+
+/* Bytes of a record without its payload. */
+size_t rxd_record_size(const struct rxd_record *record);
+/* Writes all but the payload; returns where that goes. */
+uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw);
+/* The record at raw, of which a packet has `left` bytes: NULL, *record and its *size with payload;
+ * or what is wrong. ordered: as its packet is. */
+const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct rxd_record *record,
+                           size_t *size);
+
+#endif

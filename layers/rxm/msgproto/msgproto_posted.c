@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lower that has receives posted on each connection. There are few at first, and more while the
+ * peer uses them up (rxm_credit.h: struct rxm_window); credits say how many packets may come.
+ */
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "core/queue/wait.h"
+#include "layers/rxm/msgproto/msgproto.h"
+
+/* Counted first: the lower may complete it before it returns. */
+static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+{
+    int rc;
+
+    list_attach(&buffer->held, &conn->msgproto.receives);
+    conn->msgproto.window.posted++;
+    rxm_credit_posted(&conn->msgproto.credit);
+    rc = (int)fi_recv(conn->ep, buffer->bytes, buffer->iov.iov_len, buffer->buffer.desc,
+                      FI_ADDR_UNSPEC, &buffer->context);
+    if (__builtin_expect(rc != 0, 0)) {
+        rxm_credit_unposted(&conn->msgproto.credit);
+        conn->msgproto.window.posted--;
+        list_detach(&buffer->held);
+    }
+    return rc;
+}
+
+static void grant(struct rxm_conn *conn)
+{
+    uint32_t due = rxm_credit_due(&conn->msgproto.credit);
+    struct rxm_packet packet = {.type = RXM_CREDIT, .credits = due};
+
+    if (!due || !conn->msgproto.up || conn->msgproto.dead)
+        return;
+    rxm_credit_gave(&conn->msgproto.credit, due);
+    rxm_send_control(conn, &packet, NULL, 0);
+}
+
+/* The lower has ended a receive. */
+static void taken_back(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+{
+    list_detach(&buffer->held);
+    conn->msgproto.window.posted--;
+}
+
+static void post_again(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+{
+    struct rxm_window *window = &conn->msgproto.window;
+
+    if (__builtin_expect(window->posted >= window->size, 0)) {
+        rxm_packet_buffer_put(buffer); /* there are to be fewer */
+    } else if (conn->msgproto.dead || msgproto_stopped(conn) || post_one(conn, buffer)) {
+        conn->owner->msgproto->refill = conn->owner->msgproto->refill || !conn->msgproto.dead;
+        rxm_packet_buffer_put(buffer);
+    }
+    if (__builtin_expect(rxm_window_used(window), 0)) {
+        rxm_window_turn(window, clock_ms());
+        rxm_credit_resize(&conn->msgproto.credit, window->size);
+        msgproto_post_more(conn);
+    } else {
+        grant(conn);
+    }
+}
+
+void msgproto_received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
+{
+    struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
+    struct rxm_conn *conn = buffer->conn;
+    bool posted = conn->owner->msgproto->feed == RXM_FEED_POSTED; /* else the lower gives it back */
+
+    if (posted)
+        taken_back(conn, buffer);
+    if (__builtin_expect(error != NULL, 0)) {
+        if (error->err == FI_ETRUNC)
+            msgproto_conn_break(conn, "a packet longer than the limit");
+        if (posted) {
+            conn->msgproto.window.size -=
+                conn->msgproto.window.size > 0; /* and it is not posted again */
+            rxm_credit_resize(&conn->msgproto.credit, conn->msgproto.window.size);
+            rxm_packet_buffer_put(buffer);
+        }
+        return;
+    }
+    msgproto_packet(conn, buffer->bytes, len);
+    if (posted)
+        post_again(conn, buffer);
+}
+
+void msgproto_received_bare(struct rxm_conn *conn, struct rxm_context *context, const void *buf,
+                            size_t len, uint64_t tag, const uint64_t *data)
+{
+    bool posted = conn->owner->msgproto->feed == RXM_FEED_POSTED;
+    struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
+
+    if (posted)
+        taken_back(conn, buffer);
+    msgproto_bare(conn, posted ? buffer->bytes : buf, len, tag, data);
+    if (posted)
+        post_again(conn, buffer);
+}
+
+static int fill_one(struct rxm_conn *conn)
+{
+    struct rxm_packet_buffer *buffer = rxm_packet_buffer_get(conn);
+    int rc;
+
+    if (!buffer)
+        return -FI_ENOMEM;
+    buffer->context.done = msgproto_received;
+    rc = post_one(conn, buffer);
+    if (rc)
+        rxm_packet_buffer_put(buffer);
+    return rc;
+}
+
+int msgproto_conn_fill(struct rxm_conn *conn)
+{
+    struct msgproto *msgproto = conn->owner->msgproto;
+    const struct rxm_window *window = &conn->msgproto.window;
+    int rc = 0;
+
+    if (msgproto->feed != RXM_FEED_POSTED)
+        return 0;
+    while (!rc && window->posted < window->size)
+        rc = fill_one(conn);
+    msgproto->refill = msgproto->refill || window->posted < window->size;
+    return rc == -FI_EAGAIN ? 0 : rc;
+}
+
+void msgproto_post_more(struct rxm_conn *conn)
+{
+    const struct rxm_window *window = &conn->msgproto.window;
+
+    if (conn->msgproto.dead || msgproto_stopped(conn))
+        return;
+    while (window->posted < window->size && !fill_one(conn))
+        continue;
+    conn->owner->msgproto->refill = conn->owner->msgproto->refill || window->posted < window->size;
+    grant(conn);
+}
+
+/* A peer that is told nothing may send at once what upstream has room for: it has that here too,
+ * unless the lower itself makes senders wait. */
+void msgproto_post_up(struct rxm_conn *conn)
+{
+    struct rxm_window *window = &conn->msgproto.window;
+    struct msgproto *msgproto = conn->owner->msgproto;
+
+    if (msgproto->feed != RXM_FEED_POSTED)
+        return;
+    if (!conn->msgproto.credit.on && !msgproto->lower_waits) {
+        window->least = window->most;
+        window->size = window->most;
+    }
+    msgproto_post_more(conn);
+}
+
+void msgproto_post_end(struct rxm_conn *conn)
+{
+    while (!list_empty(&conn->msgproto.receives)) {
+        struct rxm_packet_buffer *buffer =
+            list_item(conn->msgproto.receives.next, struct rxm_packet_buffer, held);
+
+        taken_back(conn, buffer);
+        rxm_packet_buffer_put(buffer);
+    }
+}
+
+/* One queue for all connections, without addresses: only a receive would tell whose it was. */
+static void written_by_somebody(struct msgproto *msgproto, uint64_t flags, size_t len,
+                                uint64_t data)
+{
+    struct fid_peer_cq *sink = msgproto->ep->rx_sink;
+
+    if (sink)
+        sink->owner_ops->write(sink, NULL, flags, len, NULL, data, 0, FI_ADDR_NOTAVAIL);
+}
+
+void msgproto_written(struct msgproto *msgproto, struct rxm_conn *conn, struct rxm_context *context,
+                      uint64_t flags, size_t len, uint64_t data)
+{
+    struct rxm_packet_buffer *buffer = NULL;
+
+    if (context && msgproto->data_takes_receive && msgproto->feed == RXM_FEED_POSTED) {
+        buffer = object_of(context, struct rxm_packet_buffer, context);
+        conn = buffer->conn;
+        taken_back(conn, buffer);
+    }
+    if (!conn) {
+        written_by_somebody(msgproto, flags, len, data);
+        return;
+    }
+    rxm_conn_received(conn, NULL, flags, len, NULL, data, 0);
+    if (buffer)
+        post_again(conn, buffer);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/arq/flight.h"
+#include "core/arq/gate.h"
+#include "core/arq/packet.h"
+#include "core/arq/path_mtu.h"
+#include "core/arq/serial.h"
+
+/* ---- serial ---- */
+
+static void serial_expands_to_the_nearest(void **state)
+{
+    assert_true(serial_expand(5, 3) == 5);
+    assert_true(serial_expand(UINT32_MAX, 3) == UINT32_MAX); /* there is none below 0 */
+    assert_true(serial_expand(UINT32_MAX, UINT64_C(1) << 32) == UINT32_MAX);
+    assert_true(serial_expand(1, UINT32_MAX) == (UINT64_C(1) << 32 | 1));
+}
+
+static void serial_tells_new_from_old(void **state)
+{
+    uint64_t bits[2];
+    struct serial serial;
+
+    serial_init(&serial, bits, 128);
+    assert_int_equal(serial_add(&serial, 0), SERIAL_NEW);
+    assert_int_equal(serial_add(&serial, 2), SERIAL_NEW);
+    assert_int_equal(serial_add(&serial, 2), SERIAL_DUPLICATE);
+    assert_int_equal(serial_add(&serial, 0), SERIAL_DUPLICATE);
+    assert_true(serial.next == 1 && serial.end == 3);
+    assert_true(serial_bits_below(&serial, 3) == 5);
+    assert_int_equal(serial_add(&serial, 129), SERIAL_BEYOND);
+    assert_int_equal(serial_add(&serial, 1), SERIAL_NEW);
+    assert_true(serial.next == 3);
+    assert_int_equal(serial_add_sliding(&serial, 100000), SERIAL_NEW);
+    assert_true(serial.next == 100000 - 127);
+    assert_false(serial_has(&serial, 99999));
+}
+
+/* ---- flight ---- */
+
+static unsigned lost_count;
+
+static void count_lost(void *arg, const struct flight_packet *packet)
+{
+    lost_count++;
+}
+
+static void flight_learns_reordering(void **state)
+{
+    struct flight_packet ring[64], packet;
+    struct flight flight;
+    struct rtt rtt = {0};
+
+    lost_count = 0;
+    rtt_add(&rtt, 1000000, 1000000, 0);
+    flight_init(&flight, ring, 64);
+    for (int i = 0; i < 10; i++)
+        flight_send(&flight, &(struct flight_packet){.sent = 1000000, .bytes = 100});
+    assert_true(flight_ack(&flight, 4, 1100000, &packet));
+    flight_detect(&flight, 1100000, &rtt, count_lost, NULL);
+    assert_int_equal(lost_count, 2); /* 0 and 1 */
+    assert_true(flight_ack(&flight, 0, 1200000, &packet));
+    assert_int_equal(packet.state, FLIGHT_LOST);
+    assert_true(flight.reorder > 4);
+    assert_true(flight_ack(&flight, 7, 1200000, &packet));
+    flight_detect(&flight, 1200000, &rtt, count_lost, NULL);
+    assert_int_equal(lost_count, 2); /* 2 and 3 would have been, before */
+    assert_int_equal(flight.out, 6);
+    assert_false(flight_ack(&flight, 7, 1200000, &packet));
+}
+
+/* ---- rtt ---- */
+
+/* A peer that takes its time is no slow network, and is waited for. */
+static void rtt_is_of_the_network_alone(void **state)
+{
+    struct rtt rtt = {0};
+
+    rtt_add(&rtt, 1000000, 200000, 170000);
+    assert_int_equal(rtt.latest, 30000);
+    assert_int_equal(rtt.least, 30000);
+    rtt_add(&rtt, 2000000, 512000, 500000); /* less than the least so far */
+    assert_int_equal(rtt.latest, 12000);
+    assert_int_equal(rtt.least, 12000);
+    assert_true(rtt_timeout(&rtt, 100000) >= 500000 + rtt.smoothed);
+    rtt_add(&rtt, 3000000, 10000, 10000); /* a lie */
+    assert_int_equal(rtt.latest, 12000);
+    for (int i = 0; i < 100; i++)
+        rtt_add(&rtt, 4000000, 20000, 0);
+    assert_true(rtt_timeout(&rtt, 0) < 600000); /* it answers at once by now */
+}
+
+/* ---- gate ---- */
+
+/* The vector of the paper: key 00 01 .. 0f, input 00 01 .. 0e. */
+static void gate_hash_is_siphash(void **state)
+{
+    const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+    uint8_t input[15];
+
+    for (uint8_t i = 0; i < sizeof(input); i++)
+        input[i] = i;
+    assert_true(gate_hash(key, input, sizeof(input)) == UINT64_C(0xa129ca6149be45e5));
+}
+
+static void gate_takes_its_own_tokens_only(void **state)
+{
+    const struct gate gate = {{1, 2}}, other = {{1, 3}};
+    uint8_t token[ARQ_TOKEN];
+
+    gate_make(&gate, 1000, "here", 4, 7, token);
+    assert_true(gate_check(&gate, 2000, "here", 4, 7, token));
+    assert_false(gate_check(&gate, 2000, "hers", 4, 7, token));
+    assert_false(gate_check(&gate, 2000, "here", 4, 8, token));
+    assert_false(gate_check(&other, 2000, "here", 4, 7, token));
+    assert_false(gate_check(&gate, 500, "here", 4, 7, token));
+    assert_false(gate_check(&gate, 2000 + GATE_TOKEN_AGE, "here", 4, 7, token));
+    token[ARQ_TOKEN - 1] = 1;
+    assert_false(gate_check(&gate, 2000, "here", 4, 7, token));
+}
+
+/* ---- packet ---- */
+
+static void packet_is_read_as_written(void **state)
+{
+    const struct arq_header header = {.type = ARQ_DATA,
+                                      .flags = ARQ_NOW,
+                                      .number = 1,
+                                      .to = 2,
+                                      .from = 3,
+                                      .serial = 4,
+                                      .limit = 5,
+                                      .end = 6,
+                                      .marked = 7,
+                                      .below = 8,
+                                      .kept = 9,
+                                      .piece = 1,
+                                      .pieces = 2,
+                                      .size = 10};
+    uint8_t bytes[ARQ_HEADER + 10] = {0};
+    uint8_t again[ARQ_HEADER];
+    struct arq_header read;
+
+    arq_header_put(&header, bytes);
+    assert_int_equal(arq_header_get(bytes, sizeof(bytes), &read), ARQ_FINE);
+    assert_true(read.type == ARQ_DATA && read.number == 1 && read.to == 2 && read.from == 3);
+    assert_true(read.serial == 4 && read.limit == 5 && read.end == 6 && read.marked == 7);
+    assert_true(read.below == 8 && read.kept == 9 && read.piece == 1 && read.pieces == 2);
+    arq_header_put(&read, again);
+    assert_memory_equal(bytes, again, sizeof(again));
+}
+
+static void packet_refuses(uint8_t *bytes, size_t len, enum arq_fault fault)
+{
+    struct arq_header read;
+
+    assert_int_equal(arq_header_get(bytes, len, &read), fault);
+    assert_true(strlen(arq_fault_text(fault)) > 0);
+}
+
+static void packet_that_cannot_be_is_refused(void **state)
+{
+    struct arq_header header = {.type = ARQ_DATA, .from = 3, .pieces = 1};
+    uint8_t bytes[ARQ_HEADER + 10] = {0};
+
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, 1, ARQ_SHORT);
+    packet_refuses(bytes, ARQ_HEADER - 1, ARQ_SHORT);
+    bytes[0] = 'x';
+    packet_refuses(bytes, sizeof(bytes), ARQ_FOREIGN);
+    bytes[0] = 2;
+    bytes[1] = 3;
+    packet_refuses(bytes, sizeof(bytes), ARQ_FOREIGN_RXD);
+    bytes[0] = ARQ_MAGIC;
+    bytes[1] = 7 << 4;
+    packet_refuses(bytes, sizeof(bytes), ARQ_OTHER_VERSION);
+    header.pieces = 0;
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, sizeof(bytes), ARQ_MALFORMED);
+    header.pieces = ARQ_PIECES + 1;
+    header.size = 10;
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, sizeof(bytes), ARQ_MALFORMED);
+    header.pieces = 2;
+    header.piece = 2;
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, sizeof(bytes), ARQ_MALFORMED);
+    header = (struct arq_header){.type = ARQ_ACK, .from = 3};
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, sizeof(bytes), ARQ_SHORT);
+    header.flags = 0x8000;
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, ARQ_HEADER, ARQ_MALFORMED);
+}
+
+/* ---- path_mtu ---- */
+
+static void path_mtu_below_the_base_is_not_believed(void **state)
+{
+    struct path_mtu mtu;
+
+    path_mtu_init(&mtu, 9000);
+    assert_int_equal(mtu.size, PATH_MTU_BASE);
+    assert_int_equal(path_mtu_probe(&mtu, 1), 9000);
+    path_mtu_sent(&mtu);
+    path_mtu_probe_acked(&mtu, 9000);
+    assert_int_equal(mtu.size, 9000);
+    assert_true(path_mtu_limit(&mtu, 68));
+    assert_int_equal(mtu.size, PATH_MTU_BASE);
+    assert_false(path_mtu_limit(&mtu, 9000));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(serial_expands_to_the_nearest),
+        cmocka_unit_test(serial_tells_new_from_old),
+        cmocka_unit_test(flight_learns_reordering),
+        cmocka_unit_test(rtt_is_of_the_network_alone),
+        cmocka_unit_test(gate_hash_is_siphash),
+        cmocka_unit_test(gate_takes_its_own_tokens_only),
+        cmocka_unit_test(packet_is_read_as_written),
+        cmocka_unit_test(packet_that_cannot_be_is_refused),
+        cmocka_unit_test(path_mtu_below_the_base_is_not_believed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sessions over a network in virtual time. WEFT_ARQ_MESSAGES: how many the long runs send. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <rdma/fi_errno.h>
+
+#include "sim.h"
+
+enum {
+    US = 1000,
+    MS = 1000 * US,
+};
+#define SECOND UINT64_C(1000000000)
+
+static uint64_t messages(uint64_t usual)
+{
+    const char *text = getenv("WEFT_ARQ_MESSAGES");
+
+    return text ? strtoull(text, NULL, 10) : usual;
+}
+
+static void all_arrived(const struct sim *sim, unsigned from)
+{
+    const struct sim_end *sender = &sim->end[from], *receiver = &sim->end[sender->peer];
+
+    assert_int_equal(sender->failed, 0);
+    assert_int_equal(sender->done, sender->made);
+    assert_int_equal(receiver->delivered, sender->made);
+}
+
+/* 10 % lost, 5 % twice, reordered by up to 100 packets; both ways at once. */
+static void everything_arrives_once(void **state)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct sim *sim = sim_create(seed);
+        unsigned a = sim_pair(sim, congestion_all[seed % 3], 1500,
+                              &(struct sim_path){50 * US, 100 * US, .loss = 100, .dup = 50});
+
+        print_message("seed %lu\n", (unsigned long)seed);
+        sim_send(sim, a, messages(10000), 64);
+        sim_send(sim, a + 1, messages(10000) / 2, 1000);
+        sim_run(sim, 100000 * SECOND, sim_busy);
+        all_arrived(sim, a);
+        all_arrived(sim, a + 1);
+        sim_destroy(sim);
+    }
+}
+
+static void both_ends_open_at_once(void **state)
+{
+    struct sim *sim = sim_create(5);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US, .loss = 200});
+
+    sim->end[a + 1].session->open_at = sim->now;
+    sim_send(sim, a, 1000, 64);
+    sim_send(sim, a + 1, 1000, 64);
+    sim_run(sim, 1000 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    all_arrived(sim, a + 1);
+    assert_true(sim->end[a].session->peer == sim->end[a + 1].session->id);
+    assert_true(sim->end[a + 1].session->peer == sim->end[a].session->id);
+    sim_destroy(sim);
+}
+
+static void path_mtu_is_found(void **state)
+{
+    const uint32_t mtus[] = {1200, 1300, 1500, 4000, 8999, 9000};
+
+    for (size_t i = 0; i < sizeof(mtus) / sizeof(*mtus); i++) {
+        struct sim *sim = sim_create(6 + i);
+        unsigned a = sim_pair(sim, &congestion_delay, 9000,
+                              &(struct sim_path){50 * US, .mtu = mtus[i], .loss = 10});
+
+        sim_send(sim, a, 20000, 500);
+        sim_run(sim, 1000 * SECOND, sim_busy);
+        all_arrived(sim, a);
+        assert_in_range(sim->end[a].session->mtu.size, mtus[i] - PATH_MTU_STEP, mtus[i]);
+        sim_destroy(sim);
+    }
+}
+
+/* Messages that fit no more come in pieces, and whole again when the path takes them. */
+static void path_mtu_falls_and_rises(void **state)
+{
+    struct sim *sim = sim_create(20);
+    unsigned a = sim_pair(sim, &congestion_delay, 9000, &(struct sim_path){50 * US, .mtu = 9000});
+
+    sim_send(sim, a, 3000, 8000);
+    sim_run(sim, 1000 * SECOND, sim_busy);
+    assert_int_equal(sim->end[a].session->mtu.size, 9000);
+    sim->end[a].path.mtu = 2000;
+    sim_send(sim, a, 3000, 8000);
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    assert_in_range(sim->end[a].session->mtu.size, 1200, 2000);
+    sim->end[a].path.mtu = 9000;
+    for (int i = 0; i < 100; i++) {
+        sim_run(sim, sim->now + 10 * SECOND, NULL);
+        sim_send(sim, a, 30, 8000);
+        sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    }
+    assert_int_equal(sim->end[a].session->mtu.size, 9000);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+static void a_peer_that_computes_is_waited_for(void **state)
+{
+    struct sim *sim = sim_create(21);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+    uint64_t woken;
+
+    sim_send(sim, a, 100000, 64);
+    sim_run(sim, sim->now + 2 * MS, sim_busy);
+    sim->end[a + 1].asleep = true;
+    sim_run(sim, sim->now + 300 * SECOND, sim_busy);
+    assert_true(sim_busy(sim));
+    sim->end[a + 1].asleep = false;
+    sim->end[a + 1].deadline = woken = sim->now;
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    assert_true(sim->now - woken < 2 * SECOND);
+    sim_destroy(sim);
+}
+
+static void silence_ends_after_patience(void **state)
+{
+    struct sim *sim = sim_create(22);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+    uint64_t began;
+
+    sim_send(sim, a, 100000, 64);
+    sim_run(sim, sim->now + 2 * MS, sim_busy);
+    sim->end[a + 1].asleep = true;
+    began = sim->now;
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    assert_int_equal(sim->end[a].session->state, SESSION_ENDED);
+    assert_int_equal(sim->end[a].err, FI_ETIMEDOUT);
+    assert_true(sim->now - began > 590 * SECOND);
+    /* A message that had come, but was not acknowledged, may have failed: never less than came. */
+    assert_true(sim->end[a].done <= sim->end[a + 1].delivered);
+    sim_destroy(sim);
+}
+
+static void nobody_there_ends_within_a_second(void **state)
+{
+    struct sim *sim = sim_create(23);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+    uint64_t began = sim->now;
+
+    sim->end[a + 1].asleep = true;
+    sim_send(sim, a, 10, 64);
+    sim_run(sim, sim->now + 5 * MS, sim_busy);
+    session_unreachable(sim->end[a].session, sim->now);
+    sim->end[a].deadline = sim->now;
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    assert_int_equal(sim->end[a].err, FI_ECONNREFUSED);
+    assert_true(sim->now - began < SECOND + 200 * MS);
+    sim_destroy(sim);
+}
+
+static void a_forged_report_ends_nothing(void **state)
+{
+    struct sim *sim = sim_create(24);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US, .loss = 100});
+
+    sim_send(sim, a, 100000, 64);
+    for (int i = 0; i < 50; i++) {
+        sim_run(sim, sim->now + MS, sim_busy);
+        session_unreachable(sim->end[a].session, sim->now);
+        sim->end[a].deadline = sim->now;
+    }
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+static void a_peer_that_starts_again_resets(void **state)
+{
+    struct sim *sim = sim_create(25);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+
+    sim_send(sim, a, 100000, 64);
+    sim_run(sim, sim->now + 5 * MS, sim_busy);
+    sim_restart(sim, a + 1);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    assert_int_equal(sim->end[a].session->state, SESSION_ENDED);
+    assert_int_equal(sim->end[a].err, FI_ECONNRESET);
+    assert_int_equal(sim->end[a].done + sim->end[a].failed, sim->end[a].made);
+    sim_destroy(sim);
+}
+
+/* The receiver has no room; each packet that says it has again is lost at first. */
+static void a_closed_window_is_asked_for(void **state)
+{
+    struct sim *sim = sim_create(26);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+
+    session_set_credit(sim->end[a + 1].session, 0);
+    sim_send(sim, a, 1000, 64);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    assert_true(sim->end[a].done < 1000);
+    session_set_credit(sim->end[a + 1].session, 256);
+    sim->end[a + 1].path.down = true;
+    sim_run(sim, sim->now + SECOND, sim_busy);
+    sim->end[a + 1].path.down = false;
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+static void refused_messages_come_again(void **state)
+{
+    struct sim *sim = sim_create(27);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+
+    sim_send(sim, a, 5000, 64);
+    for (int i = 0; i < 200; i++) {
+        sim->end[a + 1].full = i % 2;
+        sim_run(sim, sim->now + 200 * US, sim_busy);
+    }
+    sim->end[a + 1].full = false;
+    sim_run(sim, sim->now + 100 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+/* ---- One session by itself ---- */
+
+static unsigned left_count;
+static size_t left_bytes;
+
+static bool count_packet(struct session *session, const struct session_packet *packet)
+{
+    left_count++;
+    left_bytes += packet->len + packet->count;
+    return true;
+}
+
+static struct session *lone_session(uint64_t now)
+{
+    static const struct session_config config = {
+        .congestion = &congestion_delay,
+        .most = 65507,
+        .patience = 600 * SECOND,
+        .ack_delay = 100 * US,
+        .transmit = count_packet,
+    };
+    struct session *session = malloc(sizeof(*session));
+
+    assert_non_null(session);
+    session_init(session, &config, 1, 2, 64, now);
+    session->limit = 4096;
+    session_run(session, now, now); /* ACCEPT */
+    left_count = 0;
+    left_bytes = 0;
+    return session;
+}
+
+/* Its answer may be where the owner has not looked yet: after a long sleep, say. */
+static void peer_is_not_late_before_its_answer_was_read(void **state)
+{
+    struct session_message message = {.len = 100};
+    struct session *session = lone_session(SECOND);
+
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left_count, 1);
+    session_run(session, 1000 * SECOND, SECOND + MS);
+    assert_int_equal(left_count, 1);
+    assert_int_equal(session->state, SESSION_OPEN);
+    session_run(session, 1000 * SECOND, 2 * SECOND);
+    assert_int_equal(left_count, 2);
+    free(session);
+}
+
+/* A time is of the packets that leave soon after it. */
+static void large_window_leaves_in_bursts(void **state)
+{
+    static struct session_message messages[16];
+    struct session *session = lone_session(SECOND);
+
+    session->mtu.size = 65507;
+    session->congestion.window = 4 << 20;
+    for (int i = 0; i < 16; i++) {
+        messages[i] = (struct session_message){.len = 40000};
+        session_send(session, &messages[i]);
+    }
+    for (int runs = 1; runs == 1 || session->unfinished; runs++) {
+        size_t before = left_bytes;
+
+        session_run(session, (uint64_t)runs * SECOND, SECOND);
+        assert_true(left_bytes - before <= 2 * 65536);
+        assert_true(runs < 20);
+    }
+    assert_int_equal(left_count, 16);
+    free(session);
+}
+
+/* ---- A shared link ---- */
+
+struct share {
+    double fairness, use; /* Jain's index; of the link's rate */
+    double wait;          /* us: of a packet in the queue */
+    uint64_t dropped;
+};
+
+static struct share share_link(const struct congestion_ops *cc, unsigned flows, uint64_t seed)
+{
+    struct sim *sim = sim_create(seed);
+    struct sim_link link = {.rate = 1250000000, .room = 4000000, .marks = 100000};
+    const struct sim_path path = {20 * US, 1 * US, .link = &link};
+    uint64_t bytes[SIM_ENDS] = {0}, carried;
+    double sum = 0, squares = 0;
+    struct share share;
+
+    for (unsigned i = 0; i < flows; i++) {
+        unsigned a = sim_pair(sim, cc, 4096, &path);
+
+        sim->end[a + 1].path.link = NULL;
+        sim_send(sim, a, UINT64_C(1) << 40, 4000);
+    }
+    sim_run(sim, sim->now + 50 * MS, NULL);
+    for (unsigned i = 0; i < flows; i++)
+        bytes[i] = sim->end[2 * i + 1].bytes;
+    link.waited = link.packets = link.dropped = 0;
+    carried = link.carried;
+    sim_run(sim, sim->now + 50 * MS, NULL);
+    for (unsigned i = 0; i < flows; i++) {
+        double rate = (double)(sim->end[2 * i + 1].bytes - bytes[i]);
+
+        sum += rate;
+        squares += rate * rate;
+    }
+    share.fairness = sum * sum / (flows * squares);
+    share.use = (double)(link.carried - carried) / (0.05 * (double)link.rate);
+    share.wait = (double)link.waited / (double)link.packets / 1000;
+    share.dropped = link.dropped;
+    sim_destroy(sim);
+    print_message("%s, %u flows: fairness %.3f, link %.3f, queue %.1f us, %lu dropped\n", cc->name,
+                  flows, share.fairness, share.use, share.wait, (unsigned long)share.dropped);
+    return share;
+}
+
+static void flows_share_a_link(void **state)
+{
+    const unsigned flows[] = {2, 8};
+
+    for (size_t c = 0; congestion_all[c]; c++) {
+        for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {
+            struct share share = share_link(congestion_all[c], flows[i], 30 + i);
+
+            assert_true(share.fairness >= 0.95);
+            assert_true(share.use >= 0.95);
+        }
+    }
+}
+
+/* More flows than the path has packets for: each window is below one packet. */
+static void many_flows_do_not_collapse(void **state)
+{
+    for (size_t c = 0; congestion_all[c]; c++) {
+        struct share share = share_link(congestion_all[c], 64, 40);
+
+        assert_true(share.fairness >= 0.95);
+        assert_true(share.use >= 0.95);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_arrives_once),
+        cmocka_unit_test(both_ends_open_at_once),
+        cmocka_unit_test(path_mtu_is_found),
+        cmocka_unit_test(path_mtu_falls_and_rises),
+        cmocka_unit_test(a_peer_that_computes_is_waited_for),
+        cmocka_unit_test(silence_ends_after_patience),
+        cmocka_unit_test(nobody_there_ends_within_a_second),
+        cmocka_unit_test(a_forged_report_ends_nothing),
+        cmocka_unit_test(a_peer_that_starts_again_resets),
+        cmocka_unit_test(a_closed_window_is_asked_for),
+        cmocka_unit_test(refused_messages_come_again),
+        cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
+        cmocka_unit_test(large_window_leaves_in_bursts),
+        cmocka_unit_test(flows_share_a_link),
+        cmocka_unit_test(many_flows_do_not_collapse),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the environment says, read once: docs/design/emulator.md lists the variables. */
+#ifndef WEFT_EMULATOR_SETTINGS_H
+#define WEFT_EMULATOR_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Largest values of a device; a WEFT_EMULATOR_LIMITS entry has the name of the member. */
+struct limits {
+    long max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
+    long max_qp_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_inline, max_msg_sz;
+    long max_mr_bytes, max_mcast_grp;
+};
+
+struct settings {
+    char net[48];        /* processes of one name see each other */
+    const char *devices; /* the grammar is in device_config.c */
+    const char *faults;  /* the grammar is in fault.c */
+    uint64_t seed;
+    unsigned jitter_us;
+    bool verbose, leaks;
+    struct limits limits;
+};
+
+const struct settings *settings(void);
+
+/* The next number that the seed decides. The caller holds the lock of the node. */
+uint32_t settings_random(void);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets and time against a live session. The input is a list of steps: a message of ours, time
+ * that passes, a datagram as it is, or a packet with the right identifiers whose fields are the
+ * input's. Each message is done once, memory stays in bounds, and the session always says when it
+ * wants to run again.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/arq/session.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    OURS = 1,
+    PEERS = 2,
+    MESSAGES = 64,
+    MOST = 1500,
+    LARGEST = 600,
+};
+
+struct input {
+    const uint8_t *at;
+    size_t left;
+};
+
+static struct session_message messages[MESSAGES];
+static bool out[MESSAGES];
+static uint8_t payload[LARGEST];
+static uint64_t now;
+
+static void must(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static unsigned take(struct input *input, unsigned bytes)
+{
+    unsigned value = 0;
+
+    for (; bytes && input->left; bytes--, input->left--)
+        value = value << 8 | *input->at++;
+    return value;
+}
+
+static bool transmit(struct session *session, const struct session_packet *packet)
+{
+    struct arq_header header;
+    uint8_t bytes[MOST];
+
+    must(packet->len + packet->count <= sizeof(bytes));
+    memcpy(bytes, packet->bytes, packet->len);
+    if (packet->message) {
+        must(packet->at + packet->count <= packet->message->len);
+        memcpy(bytes + packet->len, packet->message->payload + packet->at, packet->count);
+    }
+    /* We understand ourselves. */
+    must(arq_header_get(bytes, packet->len + packet->count, &header) == ARQ_FINE);
+    return now % 7 != 0;
+}
+
+static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < len; i++)
+        sum += bytes[i];
+#ifdef FUZZ_PLANTED
+    /* As if all messages were small. */
+    must(len <= 100);
+#endif
+    return sum % 5 != 1;
+}
+
+static void done(struct session *session, struct session_message *message, int err)
+{
+    must(out[message - messages]);
+    out[message - messages] = false;
+}
+
+static void send_one(struct session *session, unsigned len)
+{
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        if (out[i])
+            continue;
+        out[i] = true;
+        messages[i] = (struct session_message){.payload = payload, .len = len % (LARGEST + 1)};
+        session_send(session, &messages[i]);
+        return;
+    }
+}
+
+static void receive(struct session *session, const uint8_t *bytes, size_t len)
+{
+    uint8_t *copy = malloc(len ? len : 1); /* exact, so that a read past the end is seen */
+    struct arq_header header;
+
+    must(!!copy);
+    memcpy(copy, bytes, len);
+    if (arq_header_get(copy, len, &header) == ARQ_FINE) {
+        if (header.type == ARQ_OPEN)
+            session_asked(session, now, &header);
+        else
+            session_receive(session, now, &header, copy, len, now & 1);
+    }
+    free(copy);
+}
+
+static void receive_fields(struct session *session, struct input *input)
+{
+    struct arq_header header = {.type = take(input, 1) % ARQ_TYPES, .to = OURS, .from = PEERS};
+    uint8_t bytes[MOST] = {0};
+    size_t len = ARQ_HEADER;
+
+    header.flags = take(input, 1) % (ARQ_FLAGS + 1);
+    header.number = take(input, 2);
+    header.serial = take(input, 2);
+    header.limit = take(input, 2);
+    header.end = take(input, 2);
+    header.below = take(input, 4);
+    header.pieces = (uint16_t)(take(input, 1) % 5);
+    header.piece = (uint16_t)take(input, 1);
+    header.size = (uint16_t)take(input, 1);
+    if (header.type == ARQ_OPEN)
+        len = ARQ_OPEN_SIZE;
+    else if (header.type == ARQ_TOKEN_)
+        len += ARQ_TOKEN;
+    else if (header.type == ARQ_ACK)
+        len += take(input, 1) % (ARQ_WORDS + 1) * 8;
+    else if (header.type == ARQ_DATA || header.type == ARQ_PROBE)
+        len += take(input, 1);
+    arq_header_put(&header, bytes);
+    memset(bytes + ARQ_HEADER, (int)header.number, len - ARQ_HEADER);
+    receive(session, bytes, len);
+}
+
+static void step(struct session *session, struct input *input)
+{
+    size_t len;
+
+    switch (take(input, 1) % 6) {
+    case 0: send_one(session, take(input, 2)); break;
+    case 1: now += (uint64_t)take(input, 2) * 10000; break;
+    case 2: now += (uint64_t)take(input, 1) * 1000000000; break;
+    case 3:
+        len = take(input, 1);
+        len = len < input->left ? len : input->left;
+        receive(session, input->at, len);
+        input->at += len;
+        input->left -= len;
+        break;
+    default: receive_fields(session, input); break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    const struct session_config config = {
+        .congestion = congestion_all[take(&input, 1) % 3],
+        .most = MOST,
+        .patience = UINT64_C(600000000000),
+        .ack_delay = 100000,
+        .transmit = transmit,
+        .deliver = deliver,
+        .done = done,
+    };
+    struct session *session = malloc(sizeof(*session));
+
+    must(!!session);
+    now = 1000;
+    session_init(session, &config, OURS, take(&input, 1) % 2 ? PEERS : 0, 64, now);
+    while (input.left && session->state != SESSION_ENDED) {
+        step(session, &input);
+        session_run(session, now, now);
+    }
+    session_end(session, 1, true);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        must(!out[i]);
+    session_finish(session);
+    free(session);
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Any bytes as a packet of rxd: what decodes is in bounds, and encodes and decodes to the same. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layers/rxd/rxd_wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void check_bounds(const struct rxd_record *record, const uint8_t *raw, size_t left)
+{
+    must(record->payload >= raw && record->len <= left);
+    must((size_t)(record->payload - raw) <= left - record->len);
+    must(record->place_count <= RXD_PLACES);
+    if (record->kind == RXD_MSG || record->kind == RXD_WRITE)
+        must(record->len <= record->size);
+#ifdef FUZZ_PLANTED
+    /* As if the beginning of a message were always shorter than the message. */
+    must(record->kind != RXD_MSG || record->len < record->size);
+#endif
+    if (record->kind == RXD_DATA)
+        must(record->size + record->len > record->size);
+}
+
+static void check_again(const struct rxd_record *record, size_t size, bool ordered)
+{
+    uint8_t *bytes = malloc(size);
+    struct rxd_record again;
+    size_t again_size;
+
+    must(bytes != NULL);
+    must(rxd_record_size(record) + record->len == size);
+    must(rxd_record_put(record, bytes) == bytes + size - record->len);
+    if (record->len)
+        memcpy(bytes + size - record->len, record->payload, record->len);
+    must(!rxd_record_get(bytes, size, ordered, &again, &again_size) && again_size == size);
+    must(again.kind == record->kind && again.flags == record->flags && again.id == record->id);
+    must(again.size == record->size && again.tag == record->tag && again.data == record->data);
+    must(again.taker == record->taker && again.len == record->len);
+    must(!memcmp(again.places, record->places, again.place_count * sizeof(again.places[0])));
+    /* Cut short anywhere it is refused. */
+    for (size_t i = 0; i < size; i += 1 + size / 64)
+        must(rxd_record_get(bytes, i, ordered, &again, &again_size) != NULL);
+    free(bytes);
+}
+
+static void check_head(const struct rxd_head *head)
+{
+    uint8_t raw[RXD_HEAD_SIZE + RXD_INTRO_SIZE];
+    struct rxd_head again = {0};
+
+    must(head->number || head->flags & RXD_INTRO);
+    rxd_head_put(head, raw);
+    must(!rxd_head_get(raw, rxd_head_size(head), &again));
+    must(again.number == head->number && again.sequence == head->sequence);
+    must(again.ack == head->ack && again.flags == head->flags);
+    if (!(head->flags & RXD_INTRO))
+        return;
+    must(again.epoch == head->epoch && again.giving == head->giving);
+    must(addr_equal(&again.addr.sa, &head->addr.sa));
+}
+
+static void check(const uint8_t *raw, size_t size)
+{
+    struct rxd_head head = {0};
+    bool ordered;
+
+    if (rxd_head_get(raw, size, &head))
+        return;
+    check_head(&head);
+    ordered = head.flags & RXD_ORDERED;
+    for (size_t at = rxd_head_size(&head), len; at < size; at += len) {
+        struct rxd_record record;
+
+        if (rxd_record_get(raw + at, size - at, ordered, &record, &len))
+            return;
+        must(len > 0 && len <= size - at);
+        check_bounds(&record, raw + at, size - at);
+        check_again(&record, len, ordered);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* An exact copy, so that a read past the end is seen. */
+    uint8_t *copy = calloc(1, size ? size : 1);
+
+    must(copy != NULL);
+    if (size)
+        memcpy(copy, data, size);
+    check(copy, size);
+    /* Behind the right beginning, or few would get any further. */
+    if (size >= 3) {
+        copy[0] = 'W';
+        copy[1] = 'x';
+        copy[2] = RXD_VERSION;
+        check(copy, size);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reliable packets over loopback, through the public API. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../transports/udp/live/ends.h"
+
+static const char *const stacks[] = {
+    "arq;udp",
+    "trace;arq;trace;udp",
+    "arq(cc=ecn);fault(drop=5%,dup=5%,reorder=10%,seed=7);udp",
+    "arq(cc=cubic);udp",
+    "arq;loop",
+    NULL,
+};
+
+static void open_both(const char *spec)
+{
+    ends_open(&(struct options){.spec = spec, .type = FI_EP_RDM, .caps = FI_SOURCE, .no_eq = true});
+}
+
+static void one_message(const char *spec)
+{
+    static char out[65536], in[65536];
+    size_t most, lens[] = {0, 1, 8, 1000, 1144, 1145, 4000, SIZE_MAX};
+
+    open_both(spec);
+    most = a.info->ep_attr->max_msg_size;
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        size_t len = lens[i] < most ? lens[i] : most;
+        struct fi_cq_tagged_entry entry;
+        fi_addr_t src;
+
+        fill(out, len, (unsigned)i);
+        receive(&b, in, sizeof(in));
+        send_to(&a, a.peer, out, len);
+        entry = expect(b.rx, in, &src);
+        assert_int_equal(entry.len, len);
+        assert_int_equal(src, b.peer);
+        check_filled(in, len, (unsigned)i);
+        expect(a.tx, out, NULL);
+    }
+    ends_close();
+}
+
+static void messages_of_all_lengths(void **state)
+{
+    for (size_t i = 0; stacks[i]; i++)
+        one_message(stacks[i]);
+}
+
+enum {
+    COUNT = 3000,
+    WINDOW = 64
+};
+
+/* Each arrives once, in any order. */
+static void stream(const char *spec)
+{
+    static uint64_t out[COUNT], in[COUNT];
+    static bool seen[COUNT];
+    unsigned posted = 0, sent = 0, got = 0, ended = 0;
+
+    open_both(spec);
+    memset(seen, 0, sizeof(seen));
+    while (got < COUNT || ended < COUNT) {
+        struct fi_cq_tagged_entry entry;
+
+        for (; posted < COUNT && posted < got + WINDOW; posted++)
+            receive(&b, &in[posted], sizeof(in[posted]));
+        for (; sent < COUNT && sent < ended + 200; sent++) {
+            out[sent] = sent;
+            assert_int_equal(fi_send(a.ep, &out[sent], sizeof(out[sent]), NULL, a.peer, &out[sent]),
+                             0);
+        }
+        while (fi_cq_read(b.rx, &entry, 1) == 1) {
+            uint64_t number = *(uint64_t *)entry.op_context;
+
+            assert_true(number < COUNT && !seen[number]);
+            seen[number] = true;
+            got++;
+        }
+        while (fi_cq_read(a.tx, &entry, 1) == 1)
+            ended++;
+    }
+    assert_int_equal(fi_cntr_read(a.sent), COUNT);
+    assert_int_equal(fi_cntr_read(b.received), COUNT);
+    ends_close();
+}
+
+static void streams_arrive_once(void **state)
+{
+    for (size_t i = 0; stacks[i]; i++)
+        stream(stacks[i]);
+}
+
+/* A message that waits names its sender as the AV has it when a receive comes. */
+static void sender_that_became_known_is_named(void **state)
+{
+    enum {
+        WAITING = 8
+    };
+    static char out[WAITING], in[WAITING];
+    struct options options = {
+        .spec = "arq;udp", .type = FI_EP_RDM, .caps = FI_SOURCE, .no_eq = true};
+    fi_addr_t src, known;
+
+    end_open(&a, &options);
+    end_open(&b, &options);
+    a.peer = introduce(&a, &b);
+    for (int i = 0; i < WAITING; i++)
+        send_to(&a, a.peer, &out[i], 1);
+    while (fi_cntr_read(a.sent) < WAITING)
+        fi_cntr_read(b.received);
+    receive(&b, &in[0], 1);
+    expect(b.rx, &in[0], &src);
+    assert_true(src == FI_ADDR_NOTAVAIL);
+    known = introduce(&b, &a);
+    for (int i = 1; i < WAITING; i++) {
+        receive(&b, &in[i], 1);
+        expect(b.rx, &in[i], &src);
+        assert_int_equal(src, known);
+    }
+    ends_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sender_that_became_known_is_named),
+        cmocka_unit_test(messages_of_all_lengths),
+        cmocka_unit_test(streams_arrive_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

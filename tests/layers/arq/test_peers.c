@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers that are killed, start again, stop, are many, or are no peers at all. */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../transports/udp/live/ends.h"
+
+static struct options packets = {
+    .spec = "arq;udp", .type = FI_EP_RDM, .caps = FI_SOURCE, .no_eq = true};
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- A receiver in a process of its own ---- */
+
+struct child {
+    pid_t pid;
+    int pipe; /* a byte for each message */
+    struct sockaddr_in addr;
+};
+
+/* port 0: any. Never returns. */
+static _Noreturn void be_child(int pipe, uint16_t port)
+{
+    static uint8_t bufs[16][2048];
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    struct fi_cq_tagged_entry entry;
+
+    end_open(&b, &packets);
+    if (port) {
+        assert_int_equal(fi_close(&b.ep->fid), 0);
+        ((struct sockaddr_in *)b.info->src_addr)->sin_port = port;
+        assert_int_equal(fi_endpoint(b.domain, b.info, &b.ep, NULL), 0);
+        assert_int_equal(fi_ep_bind(b.ep, &b.tx->fid, FI_TRANSMIT), 0);
+        assert_int_equal(fi_ep_bind(b.ep, &b.rx->fid, FI_RECV), 0);
+        assert_int_equal(fi_ep_bind(b.ep, &b.av->fid, 0), 0);
+        assert_int_equal(fi_enable(b.ep), 0);
+    }
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    if (write(pipe, &addr, sizeof(addr)) != sizeof(addr))
+        _exit(1);
+    for (int i = 0; i < 16; i++)
+        receive(&b, bufs[i], sizeof(bufs[i]));
+    for (;;) {
+        if (fi_cq_read(b.rx, &entry, 1) != 1)
+            continue;
+        if (write(pipe, "", 1) != 1)
+            _exit(0); /* the parent has gone */
+        receive(&b, entry.op_context, sizeof(bufs[0]));
+    }
+}
+
+static void child_open(struct child *child, uint16_t port)
+{
+    int pipes[2];
+
+    assert_int_equal(pipe(pipes), 0);
+    child->pid = fork();
+    assert_true(child->pid >= 0);
+    if (!child->pid) {
+        close(pipes[0]);
+        be_child(pipes[1], port);
+    }
+    close(pipes[1]);
+    child->pipe = pipes[0];
+    assert_int_equal(read(child->pipe, &child->addr, sizeof(child->addr)), sizeof(child->addr));
+}
+
+static void child_kill(struct child *child)
+{
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, NULL, 0);
+    close(child->pipe);
+}
+
+/* The child has got so many more. */
+static void child_expect(const struct child *child, size_t count)
+{
+    char bytes[256];
+
+    while (count) {
+        ssize_t got = read(child->pipe, bytes, count < sizeof(bytes) ? count : sizeof(bytes));
+
+        assert_true(got > 0);
+        count -= (size_t)got;
+    }
+}
+
+/* ---- Tests ---- */
+
+static char out[2000];
+
+static int one_send(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc;
+
+    send_to(&a, a.peer, out, sizeof(out) / 2);
+    while ((rc = fi_cq_read(a.tx, &entry, 1)) == -FI_EAGAIN)
+        ;
+    if (rc == 1)
+        return 0;
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(a.tx, &error, 0), 1);
+    return error.err;
+}
+
+static void open_with(const struct child *child)
+{
+    end_open(&a, &packets);
+    assert_int_equal(fi_av_insert(a.av, &child->addr, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(one_send(), 0);
+    child_expect(child, 1);
+}
+
+static void killed_peer_is_refused_within_seconds(void **state)
+{
+    struct child child;
+    long long begin;
+    int err;
+
+    child_open(&child, 0);
+    open_with(&child);
+    child_kill(&child);
+    begin = now_ms();
+    err = one_send();
+    assert_int_equal(err, FI_ECONNREFUSED);
+    assert_true(now_ms() - begin < 5000);
+    /* Nor does it come back for a second one. */
+    assert_int_equal(one_send(), FI_ECONNREFUSED);
+    end_close(&a);
+}
+
+static void peer_that_starts_again_is_reached_again(void **state)
+{
+    struct child child;
+    uint16_t port;
+    int err;
+
+    child_open(&child, 0);
+    open_with(&child);
+    port = child.addr.sin_port;
+    child_kill(&child);
+    child_open(&child, port);
+    assert_int_equal(child.addr.sin_port, port);
+    err = one_send();
+    assert_int_equal(err, FI_ECONNRESET); /* it was for the one that is gone */
+    assert_int_equal(one_send(), 0);
+    child_expect(&child, 1);
+    child_kill(&child);
+    end_close(&a);
+}
+
+static void stopped_peer_loses_nothing(void **state)
+{
+    enum {
+        COUNT = 600
+    };
+    struct fi_cq_tagged_entry entry;
+    struct child child;
+    int done = 0;
+
+    child_open(&child, 0);
+    open_with(&child);
+    kill(child.pid, SIGSTOP);
+    for (int i = 0; i < COUNT; i++)
+        send_to(&a, a.peer, out, 1000);
+    for (long long end = now_ms() + 1500; now_ms() < end; pause_ms(1)) {
+        ssize_t rc = fi_cq_read(a.tx, &entry, 1);
+
+        assert_true(rc == 1 || rc == -FI_EAGAIN);
+        done += rc == 1;
+    }
+    kill(child.pid, SIGCONT);
+    while (done < COUNT) {
+        ssize_t rc = fi_cq_read(a.tx, &entry, 1);
+
+        assert_true(rc == 1 || rc == -FI_EAGAIN);
+        done += rc == 1;
+    }
+    child_expect(&child, COUNT);
+    child_kill(&child);
+    end_close(&a);
+}
+
+static void many_send_to_one(void **state)
+{
+    enum {
+        SENDERS = 64,
+        EACH = 40
+    };
+    static struct end senders[SENDERS];
+    static uint8_t in[32][2048];
+    static unsigned got[SENDERS];
+    unsigned left = SENDERS * EACH;
+    fi_addr_t to[SENDERS];
+
+    end_open(&b, &packets);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        end_open(&senders[i], &packets);
+        to[i] = introduce(&senders[i], &b);
+        assert_int_equal(introduce(&b, &senders[i]), i);
+    }
+    for (unsigned i = 0; i < 32; i++)
+        receive(&b, in[i], sizeof(in[i]));
+    for (unsigned i = 0; i < SENDERS * EACH; i++)
+        assert_int_equal(fi_send(senders[i % SENDERS].ep, out, 1000, NULL, to[i % SENDERS], out),
+                         0);
+    while (left) {
+        struct fi_cq_tagged_entry entry;
+        fi_addr_t src;
+
+        for (unsigned i = 0; i < SENDERS; i++)
+            fi_cntr_read(senders[i].sent);
+        while (fi_cq_readfrom(b.rx, &entry, 1, &src) == 1) {
+            assert_true(src < SENDERS);
+            got[src]++;
+            left--;
+            receive(&b, entry.op_context, sizeof(in[0]));
+        }
+    }
+    for (unsigned i = 0; i < SENDERS; i++)
+        assert_int_equal(got[i], EACH);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        while (fi_cntr_read(senders[i].sent) < EACH)
+            fi_cntr_read(b.received);
+        end_close(&senders[i]);
+    }
+    end_close(&b);
+}
+
+/* ---- Bytes of nobody ---- */
+
+static void put(int fd, const struct sockaddr_in *to, const void *bytes, size_t len)
+{
+    sendto(fd, bytes, len, 0, (const struct sockaddr *)to, sizeof(*to));
+}
+
+static void garbage_is_survived(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    uint8_t bytes[2000];
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    srandom(1);
+    for (int i = 0; i < 3000; i++) {
+        size_t count = (size_t)random() % sizeof(bytes);
+
+        for (size_t j = 0; j < count; j++)
+            bytes[j] = (uint8_t)random();
+        if (i % 3 && count > 60) {
+            bytes[0] = 0xA7;
+            bytes[1] = (uint8_t)(0x10 | random() % 9);
+            bytes[2] = 0;
+            bytes[3] &= 3;
+        }
+        if (i % 7 == 0)
+            memcpy(bytes, (uint8_t[]){2, 3}, 2);
+        put(fd, &addr, bytes, count);
+        if (i % 50 == 0)
+            drive();
+    }
+    send_to(&a, a.peer, out, 1000);
+    receive(&b, bytes, sizeof(bytes));
+    assert_int_equal(expect(b.rx, bytes, NULL).len, 1000);
+    expect(a.tx, out, NULL);
+    close(fd);
+    ends_close();
+}
+
+/* An OPEN is answered by no more bytes than it has, and nothing is kept of it. */
+static void flood_of_openings_makes_no_session(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr), answered = 0;
+    uint8_t open[256] = {0xA7, 0x10}, answer[2000];
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    for (int i = 0; i < 500; i++) {
+        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+        ssize_t got;
+
+        open[23] = (uint8_t)(i + 1);
+        open[22] = 1;
+        put(fd, &addr, open, sizeof(open));
+        drive();
+        got = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+        if (got > 0) {
+            assert_int_equal(got, 80); /* a token */
+            answered++;
+        }
+        close(fd);
+    }
+    assert_true(answered > 0);
+    send_to(&a, a.peer, out, 1000);
+    receive(&b, answer, sizeof(answer));
+    expect(b.rx, answer, NULL);
+    expect(a.tx, out, NULL);
+    ends_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_peer_is_refused_within_seconds),
+        cmocka_unit_test(peer_that_starts_again_is_reached_again),
+        cmocka_unit_test(stopped_peer_loses_nothing),
+        cmocka_unit_test(many_send_to_one),
+        cmocka_unit_test(garbage_is_survived),
+        cmocka_unit_test(flood_of_openings_makes_no_session),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which branch carries an operation: a hook in one of them makes a send of its own fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../pair.h"
+
+static ssize_t send_one(struct pair *pair)
+{
+    static char byte;
+    ssize_t rc;
+
+    do {
+        fi_cq_read(pair->cq, NULL, 0);
+        rc = fi_inject(pair->ep[0], &byte, 1, pair->to[1]);
+    } while (rc == -FI_EAGAIN);
+    return rc;
+}
+
+static void operations_take_turns_with_rails_per_msg(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, "lnx(rails=per_msg,same=yes);[loop+fault(fail=send:2);loop]");
+    assert_int_equal(pair.info->tx_attr->msg_order, 0);
+    assert_int_equal(pair.info->caps & FI_FENCE, 0);
+    for (int i = 0; i < 4; i++) {
+        ssize_t rc = send_one(&pair);
+
+        /* The second send of the second branch is the fourth, or the third: peers begin in turn. */
+        assert_int_equal(rc, i == (pair.to[1] % 2 ? 2 : 3) ? -FI_EIO : 0);
+    }
+    pair_close(&pair);
+}
+
+static void a_peer_has_one_branch_otherwise(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, "lnx(same=yes);[loop+fault(fail=send:2);loop]");
+    assert_int_not_equal(pair.info->tx_attr->msg_order, 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(send_one(&pair), pair.to[1] % 2 && i == 1 ? -FI_EIO : 0);
+    pair_close(&pair);
+}
+
+static void set_permitted(struct pair *pair, bool permitted)
+{
+    assert_int_equal(fi_setopt(&pair->ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
+                               &permitted, sizeof(permitted)),
+                     0);
+}
+
+/* fail=send:2 is of the second send by shared memory. */
+static void shared_memory_is_out_where_it_is_not_permitted(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[fault(fail=send:2);shm+rxm;tcp(iface=lo)]");
+    assert_int_equal(send_one(&pair), 0);
+    set_permitted(&pair, false);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(send_one(&pair), 0);
+    set_permitted(&pair, true);
+    assert_int_equal(send_one(&pair), -FI_EIO);
+    pair_close(&pair);
+}
+
+static void without_a_network_it_cannot_be_taken_out(void **state)
+{
+    bool permitted = false;
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[shm]");
+    assert_int_equal(fi_setopt(&pair.ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
+                               &permitted, sizeof(permitted)),
+                     -FI_EOPNOTSUPP);
+    pair_close(&pair);
+}
+
+static fi_addr_t insert(struct pair *pair, struct fid_ep *peer)
+{
+    char address[256];
+    size_t len = sizeof(address);
+    fi_addr_t addr;
+
+    assert_int_equal(fi_getname(&peer->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(pair->av, address, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+/* Until it is sent, both ends being driven; then for a while, so that it arrives. */
+static void send_to(struct pair *from, fi_addr_t to, uint64_t tag, struct pair *other)
+{
+    static const char bytes[8];
+    int more = 1000;
+    ssize_t rc;
+
+    do {
+        rc = fi_tinject(from->ep[0], bytes, sizeof(bytes), to, tag);
+        fi_cq_read(from->cq, NULL, 0);
+        fi_cq_read(other->cq, NULL, 0);
+    } while (rc == -FI_EAGAIN);
+    assert_int_equal(rc, 0);
+    while (more--) {
+        fi_cq_read(from->cq, NULL, 0);
+        fi_cq_read(other->cq, NULL, 0);
+    }
+}
+
+static void receive_from(struct pair *to, fi_addr_t from, uint64_t tag, struct pair *other)
+{
+    static struct fi_context2 context;
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+    char bytes[8];
+    ssize_t rc;
+
+    assert_int_equal(fi_trecv(to->ep[0], bytes, sizeof(bytes), NULL, from, tag, 0, &context), 0);
+    do {
+        fi_cq_read(other->cq, NULL, 0);
+        rc = fi_cq_readfrom(to->cq, &entry, 1, &source);
+    } while (rc == -FI_EAGAIN);
+    assert_int_equal(rc, 1);
+    assert_ptr_equal(entry.op_context, &context);
+    assert_int_equal(source, from);
+}
+
+/* A network's peers have other numbers there than in the join, where some are reached otherwise. */
+static void every_branch_tells_sources_as_the_join_numbers_them(void **state)
+{
+    struct pair near, far;
+    fi_addr_t to, from;
+
+    pair_caps = FI_SOURCE | FI_DIRECTED_RECV;
+    pair_open(&near, "lnx;[loop+rxm;tcp(iface=lo)]");
+    pair_open(&far, "lnx;[rxm;tcp(iface=lo)]");
+    pair_caps = 0;
+    to = insert(&far, near.ep[0]);
+    send_to(&far, to, 1, &near); /* of a stranger yet */
+    from = insert(&near, far.ep[0]);
+    assert_int_equal(from, 2);
+    receive_from(&near, from, 1, &far);
+    send_to(&far, to, 2, &near);
+    receive_from(&near, from, 2, &far);
+    pair_close(&far);
+    pair_close(&near);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_take_turns_with_rails_per_msg),
+        cmocka_unit_test(a_peer_has_one_branch_otherwise),
+        cmocka_unit_test(shared_memory_is_out_where_it_is_not_permitted),
+        cmocka_unit_test(every_branch_tells_sources_as_the_join_numbers_them),
+        cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two endpoints over packets in any order, and bytes from an endpoint that is none of rxd's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+enum {
+    LARGE = 1 << 20,
+    MANY = 500,
+    TURNS = 100000,
+};
+
+struct end {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    char name[128];
+    size_t name_len;
+};
+
+static struct end a, b, raw;
+static fi_addr_t to_a, to_b, raw_to_a;
+static char out[LARGE], in[LARGE];
+
+static void open_end(struct end *end, const char *stack, uint64_t caps, const struct end *same)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {0};
+
+    assert_non_null(hints);
+    hints->caps = caps;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup(stack);
+    if (same) {
+        hints->addr_format = FI_SOCKADDR_IN;
+        hints->src_addr = malloc(same->name_len);
+        assert_non_null(hints->src_addr);
+        memcpy(hints->src_addr, same->name, same->name_len);
+        hints->src_addrlen = same->name_len;
+    }
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
+    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
+    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    end->name_len = sizeof(end->name);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
+}
+
+static void close_end(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->domain->fid), 0);
+    assert_int_equal(fi_close(&end->fabric->fid), 0);
+    fi_freeinfo(end->info);
+}
+
+static fi_addr_t insert(struct end *end, const struct end *peer)
+{
+    fi_addr_t addr;
+
+    assert_int_equal(fi_av_insert(end->av, peer->name, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+#define STACK "rxd;loop(shape=srd,seed=11)"
+#define CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE)
+
+static int open_all(void **state)
+{
+    open_end(&a, STACK, CAPS, NULL);
+    open_end(&b, STACK, CAPS, NULL);
+    open_end(&raw, "loop(shape=srd)", FI_MSG, NULL);
+    to_b = insert(&a, &b);
+    to_a = insert(&b, &a);
+    raw_to_a = insert(&raw, &a);
+    for (size_t i = 0; i < LARGE; i++)
+        out[i] = (char)(i * 7 + i / 251);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    close_end(&raw);
+    close_end(&b);
+    close_end(&a);
+    return 0;
+}
+
+/* The next completion of end's; drives both. False when none comes. */
+static bool next(struct end *end, struct fi_cq_tagged_entry *entry)
+{
+    for (int i = 0; i < TURNS; i++) {
+        fi_cq_read((end == &a ? &b : &a)->cq, NULL, 0);
+        fi_cq_read(raw.cq, NULL, 0);
+        if (fi_cq_read(end->cq, entry, 1) == 1)
+            return true;
+    }
+    return false;
+}
+
+static bool none(struct end *end)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < 200; i++) {
+        fi_cq_read((end == &a ? &b : &a)->cq, NULL, 0);
+        if (fi_cq_read(end->cq, &entry, 1) != -FI_EAGAIN)
+            return false;
+    }
+    return true;
+}
+
+static void small_messages_keep_their_order(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+    static unsigned numbers[MANY], got[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        struct iovec iov = {&numbers[i], sizeof(numbers[i])};
+        struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = to_b};
+
+        numbers[i] = i;
+        assert_int_equal(fi_recv(b.ep, &got[i], sizeof(got[i]), NULL, FI_ADDR_UNSPEC, &got[i]), 0);
+        assert_int_equal(fi_sendmsg(a.ep, &msg, FI_COMPLETION | (i % 5 ? FI_MORE : 0)), 0);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(next(&b, &entry));
+        assert_ptr_equal(entry.op_context, &got[i]);
+        assert_int_equal(got[i], i);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        assert_true(next(&a, &entry));
+}
+
+static void large_messages_wait_at_their_sender(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    memset(in, 0, LARGE);
+    assert_int_equal(fi_tsend(a.ep, out, LARGE, NULL, to_b, 5, NULL), 0);
+    assert_true(none(&a));
+    assert_int_equal(fi_trecv(b.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 5, 0, NULL), 0);
+    assert_true(next(&b, &entry));
+    assert_int_equal(entry.len, LARGE);
+    assert_memory_equal(in, out, LARGE);
+    assert_true(next(&a, &entry));
+    /* Too long for its receive: what fits has come. */
+    memset(in, 0, LARGE);
+    assert_int_equal(fi_tsend(a.ep, out, LARGE, NULL, to_b, 6, NULL), 0);
+    assert_int_equal(fi_trecv(b.ep, in, 20000, NULL, FI_ADDR_UNSPEC, 6, 0, NULL), 0);
+    assert_true(next(&a, &entry));
+    assert_int_equal(fi_cq_read(b.cq, &entry, 1), -FI_EAVAIL);
+    struct fi_cq_err_entry error = {0};
+    assert_int_equal(fi_cq_readerr(b.cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_ETRUNC);
+    assert_int_equal(error.len, 20000);
+    assert_int_equal(error.olen, LARGE - 20000);
+    assert_memory_equal(in, out, 20000);
+    assert_int_equal(in[20000], 0);
+}
+
+static void delivery_is_in_the_receive(void **state)
+{
+    struct iovec iov = {out, 8};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = to_b};
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_sendmsg(a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+    assert_true(none(&a));
+    assert_int_equal(fi_recv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_true(next(&b, &entry));
+    assert_true(next(&a, &entry));
+}
+
+static void memory_without_rights_is_refused(void **state)
+{
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc = -FI_EAGAIN;
+
+    assert_int_equal(fi_write(a.ep, out, LARGE, NULL, to_b, 0, 12345, NULL), 0);
+    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+        fi_cq_read(b.cq, NULL, 0);
+        rc = fi_cq_read(a.cq, &entry, 1);
+    }
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_EACCES);
+    small_messages_keep_their_order(state);
+}
+
+static void send_raw(const void *bytes, size_t len)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(raw.domain, bytes, len, FI_SEND, 0, 0, 0, &mr, NULL), 0);
+    assert_int_equal(fi_send(raw.ep, bytes, len, fi_mr_desc(mr), raw_to_a, NULL), 0);
+    assert_true(next(&raw, &entry));
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void bytes_of_strangers_change_nothing(void **state)
+{
+    uint8_t bytes[128] = {'W', 'x', 1};
+
+    send_raw("hello", 5);
+    send_raw("\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24); /* of another version */
+    for (unsigned i = 0; i < 64; i++) { /* nobody's numbers, and b's, in whose name it is sent */
+        bytes[3] = i & 1 ? 2 : 0;
+        bytes[4] = (uint8_t)(i / 2);
+        memset(bytes + 16, (int)i, sizeof(bytes) - 16);
+        send_raw(bytes, sizeof(bytes));
+    }
+    small_messages_keep_their_order(state);
+    large_messages_wait_at_their_sender(state);
+}
+
+static void a_peer_that_starts_again_is_a_new_one(void **state)
+{
+    struct end old = b;
+    struct fi_cq_tagged_entry entry;
+
+    assert_true(none(&a));
+    close_end(&b);
+    open_end(&b, STACK, CAPS, &old);
+    assert_int_equal(b.name_len, old.name_len);
+    assert_memory_equal(b.name, old.name, b.name_len);
+    to_a = insert(&b, &a);
+    memset(in, 0, 8);
+    /* The new one introduces itself; what a knew of the old one is over. */
+    assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(b.ep, out, 8, NULL, to_a, NULL), 0);
+    assert_true(next(&a, &entry));
+    assert_memory_equal(in, out, 8);
+    assert_true(next(&b, &entry));
+    small_messages_keep_their_order(state);
+    large_messages_wait_at_their_sender(state);
+}
+
+/* What comes at once, from a peer that the first packet introduces, is all of that peer. */
+static void all_first_packets_of_an_unknown_peer_count(void **state)
+{
+    enum {
+        FIRST = 64
+    };
+    static char bytes[FIRST][8];
+    struct end x, y;
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t to_y;
+
+    open_end(&x, "rxd;udp", CAPS, NULL);
+    open_end(&y, "rxd;udp", CAPS, NULL);
+    to_y = insert(&x, &y);
+    for (int i = 0; i < FIRST; i++)
+        assert_int_equal(fi_recv(y.ep, bytes[i], 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    for (int i = 0; i < FIRST; i++)
+        assert_int_equal(fi_inject(x.ep, out + i, 8, to_y), 0);
+    for (int got = 0; got < FIRST; fi_cq_read(x.cq, NULL, 0))
+        got += fi_cq_read(y.cq, &entry, 1) == 1;
+    for (int i = 0; i < FIRST; i++)
+        assert_memory_equal(bytes[i], out + i, 8);
+    close_end(&x);
+    close_end(&y);
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Its peer has all that it was sent, and does not look at its queues any more. */
+static void closing_beside_an_idle_peer_is_quick(void **state)
+{
+    struct end x, y;
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t to_y;
+    long long begin;
+
+    open_end(&x, "rxd;udp", CAPS, NULL);
+    open_end(&y, "rxd;udp", CAPS, NULL);
+    to_y = insert(&x, &y);
+    assert_int_equal(fi_recv(y.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(x.ep, out, LARGE, NULL, to_y, NULL), 0);
+    while (fi_cq_read(x.cq, &entry, 1) != 1)
+        fi_cq_read(y.cq, NULL, 0);
+    assert_true(next(&y, &entry));
+    begin = now_ms();
+    close_end(&y);
+    close_end(&x);
+    assert_true(now_ms() - begin < 1500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_messages_keep_their_order),
+        cmocka_unit_test(large_messages_wait_at_their_sender),
+        cmocka_unit_test(delivery_is_in_the_receive),
+        cmocka_unit_test(memory_without_rights_is_refused),
+        cmocka_unit_test(bytes_of_strangers_change_nothing),
+        cmocka_unit_test(a_peer_that_starts_again_is_a_new_one),
+        cmocka_unit_test(all_first_packets_of_an_unknown_peer_count),
+        cmocka_unit_test(closing_beside_an_idle_peer_is_quick),
+    };
+
+    return cmocka_run_group_tests_name("rxd: pair", tests, open_all, close_all);
+}

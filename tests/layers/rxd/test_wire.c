@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Heads and records: what goes in comes out, and what cannot be is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "layers/rxd/rxd_wire.h"
+
+enum {
+    ROOM = 256
+};
+
+static uint8_t bytes[ROOM];
+
+static const char *again(const struct rxd_record *record, size_t cut, struct rxd_record *got)
+{
+    size_t size = rxd_record_size(record) + record->len, got_size;
+
+    memset(rxd_record_put(record, bytes), 'x', record->len);
+    return rxd_record_get(bytes, size - cut, record->kind <= RXD_BYE, got, &got_size);
+}
+
+static void records_come_out_as_they_went_in(void **state)
+{
+    struct rxd_record got, all[] = {
+                               {.kind = RXD_MSG,
+                                .flags = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
+                                .id = 1,
+                                .size = 9,
+                                .tag = 3,
+                                .data = 4,
+                                .len = 5},
+                               {.kind = RXD_WRITE,
+                                .flags = RXD_HAS_DATA,
+                                .id = 2,
+                                .size = 8,
+                                .data = 5,
+                                .len = 8,
+                                .place_count = 2,
+                                .places = {{16, 4, 7}, {32, 4, 8}}},
+                               {.kind = RXD_READ,
+                                .id = 3,
+                                .taker = 9,
+                                .size = 8,
+                                .place_count = 1,
+                                .places = {{1, 8, 2}}},
+                               {.kind = RXD_ATOMIC,
+                                .id = 3,
+                                .taker = 9,
+                                .size = 8,
+                                .place_count = 1,
+                                .datatype = 3,
+                                .op = 2,
+                                .function = RXD_FETCH,
+                                .len = 8,
+                                .places = {{1, 1, 2}}},
+                               {.kind = RXD_PULL, .id = 5, .taker = 6, .size = 1 << 20},
+                               {.kind = RXD_DATA, .id = 6, .size = 4096, .len = 64},
+                               {.kind = RXD_DONE, .id = 7, .size = 13},
+                               {.kind = RXD_BYE},
+                           };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_null(again(&all[i], 0, &got));
+        assert_int_equal(got.kind, all[i].kind);
+        assert_int_equal(got.flags, all[i].flags);
+        assert_int_equal(got.id, all[i].id);
+        assert_int_equal(got.taker, all[i].taker);
+        assert_int_equal(got.size, all[i].size);
+        assert_int_equal(got.tag, all[i].tag);
+        assert_int_equal(got.data, all[i].data);
+        assert_int_equal(got.len, all[i].len);
+        assert_int_equal(got.place_count, all[i].place_count);
+        assert_memory_equal(got.places, all[i].places, all[i].place_count * sizeof(got.places[0]));
+        assert_non_null(again(&all[i], 1, &got));
+    }
+}
+
+static void records_that_cannot_be_are_refused(void **state)
+{
+    struct rxd_record got,
+        all[] = {
+            {.kind = 0},
+            {.kind = RXD_DONE + 1},
+            {.kind = RXD_MSG, .size = 1, .len = 2},
+            {.kind = RXD_MSG, .size = 1},
+            {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
+            {.kind = RXD_READ, .size = 1, .place_count = 1},
+            {.kind = RXD_READ, .place_count = 0},
+            {.kind = RXD_WRITE, .place_count = 2, .places = {{0, UINT64_MAX, 0}, {0, 1, 0}}},
+            {.kind = RXD_ATOMIC, .place_count = 1, .places = {{0, RXD_PAYLOAD_MAX + 1, 0}}},
+            {.kind = RXD_PULL, .len = 1},
+            {.kind = RXD_DATA, .size = 1},
+            {.kind = RXD_DATA, .size = UINT64_MAX, .len = 1},
+            {.kind = RXD_DONE, .size = 4096},
+        };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        assert_non_null(again(&all[i], 0, &got));
+}
+
+static void heads_say_who_sends(void **state)
+{
+    struct rxd_head got = {0}, head = {.flags = RXD_INTRO | RXD_ORDERED,
+                                       .sequence = 5,
+                                       .ack = 6,
+                                       .epoch = 7,
+                                       .giving = 8};
+
+    assert_int_equal(addr_from_str("[fe80::1%2]:7471", SIZE_MAX, &head.addr), 0);
+    rxd_head_put(&head, bytes);
+    assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
+    assert_int_equal(got.sequence, 5);
+    assert_int_equal(got.ack, 6);
+    assert_int_equal(got.epoch, 7);
+    assert_int_equal(got.giving, 8);
+    assert_true(addr_equal(&got.addr.sa, &head.addr.sa));
+    for (size_t i = 0; i < rxd_head_size(&head); i++)
+        assert_non_null(rxd_head_get(bytes, i, &got));
+    bytes[2]++;
+    assert_non_null(rxd_head_get(bytes, ROOM, &got));
+    head.flags = RXD_ORDERED; /* nobody's */
+    rxd_head_put(&head, bytes);
+    assert_non_null(rxd_head_get(bytes, ROOM, &got));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_out_as_they_went_in),
+        cmocka_unit_test(records_that_cannot_be_are_refused),
+        cmocka_unit_test(heads_say_who_sends),
+    };
+
+    return cmocka_run_group_tests_name("rxd: wire", tests, NULL, NULL);
+}

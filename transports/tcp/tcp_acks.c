@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_acks.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/tcp/tcp_ep.h"
+
+enum {
+    RNDV_CONTEXTS = 254
+};
+
+/* ---- Answers to what a ring sends may be here before the ring says that it was sent ---- */
+
+static bool awaits_ack(const struct tcp_op *op, const void *context)
+{
+    return (op->kind == TCP_KIND_SEND || op->kind == TCP_KIND_WRITE) && op->ack && !op->answered;
+}
+
+static bool awaits_response(const struct tcp_op *op, const void *context)
+{
+    return (op->kind == TCP_KIND_READ || op->kind == TCP_KIND_ATOMIC) && !op->answered;
+}
+
+static bool awaits_clear(const struct tcp_op *op, const void *which)
+{
+    return op == which && op->kind == TCP_KIND_RTS && !op->answered;
+}
+
+static void answer_early(struct tcp_op *op, int err)
+{
+    op->answered = true;
+    op->error = err;
+}
+
+bool tcp_acks_answered(struct tcp_ep *ep, struct tcp_op *op)
+{
+    if (!op->answered)
+        return false;
+    if (op->error)
+        tcp_op_end(ep, op, op->error);
+    else
+        tcp_op_complete(ep, op);
+    return true;
+}
+
+/* ---- Acknowledgements and responses ---- */
+
+int tcp_acks_ack(struct tcp_ep *ep)
+{
+    struct tcp_op *op;
+
+    if (ep->tx.acks.first) {
+        tcp_op_complete(ep, tcp_queue_pop(&ep->tx.acks));
+        return 0;
+    }
+    op = tcp_uring_find(ep, awaits_ack, NULL);
+    if (!op)
+        return -FI_EPROTO;
+    answer_early(op, 0);
+    return 0;
+}
+
+struct tcp_op *tcp_acks_response(struct tcp_ep *ep)
+{
+    return ep->tx.reads.first ? ep->tx.reads.first : tcp_uring_find(ep, awaits_response, NULL);
+}
+
+void tcp_acks_done(struct tcp_ep *ep)
+{
+    if (ep->tx.reads.first)
+        tcp_op_complete(ep, tcp_queue_pop(&ep->tx.reads));
+    else
+        answer_early(tcp_uring_find(ep, awaits_response, NULL), 0);
+}
+
+uint8_t tcp_acks_open(struct tcp_ep *ep, struct tcp_op *op)
+{
+    struct tcp_tx *tx = &ep->tx;
+
+    if (tx->rndv_count == RNDV_CONTEXTS)
+        return 0;
+    if (!tx->rndv)
+        tx->rndv = calloc(RNDV_CONTEXTS + 1, sizeof(struct tcp_op *));
+    if (!tx->rndv)
+        return 0;
+    do {
+        tx->rndv_next = tx->rndv_next % RNDV_CONTEXTS + 1;
+    } while (tx->rndv[tx->rndv_next]);
+    tx->rndv[tx->rndv_next] = op;
+    tx->rndv_count++;
+    op->rndv = (uint8_t)tx->rndv_next;
+    return op->rndv;
+}
+
+static bool fence_waits(const struct tcp_tx *tx)
+{
+    for (const struct tcp_op *op = tx->normal.first; op; op = op->next) {
+        if (op->fence == TCP_FENCE_ALL)
+            return true;
+    }
+    return false;
+}
+
+int tcp_acks_clear(struct tcp_ep *ep, uint8_t context)
+{
+    struct tcp_tx *tx = &ep->tx;
+    struct tcp_op *op = tx->rndv && context <= RNDV_CONTEXTS ? tx->rndv[context] : NULL;
+
+    if (op && !op->waiting && tcp_uring_find(ep, awaits_clear, op)) {
+        answer_early(op, 0);
+        return 0;
+    }
+    if (!op || !op->waiting)
+        return -FI_EPROTO;
+    op->answered = false; /* the acknowledgement of its data is another answer */
+    tx->rndv[context] = NULL;
+    tx->rndv_count--;
+    tx->rndv_waiting--;
+    op->waiting = false;
+    op->kind = TCP_KIND_SEND;
+    op->fence = TCP_FENCE_NONE; /* its turn came with the request */
+    struct tcp_wire wire = {
+        .op = TCP_OP_DATA, .op_data = context, .flags = op->wire_flags, .payload = op->len};
+    op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
+    /* A fence that waits for this data must not be before it. */
+    tcp_queue_push(fence_waits(tx) ? &tx->urgent : &tx->normal, op);
+    return 0;
+}
+
+void tcp_acks_failed(struct tcp_ep *ep, int err)
+{
+    if (ep->tx.reads.first)
+        tcp_op_end(ep, tcp_queue_pop(&ep->tx.reads), err);
+    else
+        answer_early(tcp_uring_find(ep, awaits_response, NULL), err);
+}
+
+void tcp_acks_give_up(struct tcp_tx *tx, struct tcp_queue *all)
+{
+    tcp_queue_move(&tx->acks, all);
+    tcp_queue_move(&tx->reads, all);
+    for (unsigned i = 0; tx->rndv && i <= RNDV_CONTEXTS; i++) {
+        if (tx->rndv[i] && tx->rndv[i]->waiting)
+            tcp_queue_push(all, tx->rndv[i]);
+    }
+    tx->rndv_count = tx->rndv_waiting = 0;
+    free(tx->rndv);
+    tx->rndv = NULL;
+}

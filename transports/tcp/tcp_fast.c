@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_fast.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    HEAD_MAX = 24,
+    ROOM = 256 /* bytes of payload that are copied to the stack */
+};
+
+/* Nothing is to be sent, and nothing keeps a record from leaving now. */
+static inline bool is_idle(const struct tcp_ep *ep)
+{
+    const struct tcp_tx *tx = &ep->tx;
+    const struct tcp_poller *poller = ep->poller;
+
+    return ep->state == TCP_CONNECTED && !ep->coalesce.open && !tx->normal.first &&
+           !tx->urgent.first && !tx->current && !tx->flushing && !tx->blocked && !tx->error &&
+           !tx->behind_reads && tx->posted < tx->limit && !poller->driving && !poller->ring &&
+           !ep->network && !progress_forked(poller->progress);
+}
+
+/* The part that has not left is a record as others are. */
+static void keep(struct tcp_ep *ep, const struct op *post, const uint8_t *bytes, size_t size,
+                 size_t sent, bool wanted)
+{
+    struct tcp_op *op = tcp_op_get(ep);
+
+    op->context = post->context;
+    op->flags = post->kind;
+    op->len = post->iov->iov_len;
+    op->tag = post->group == OP_GROUP_TSEND ? post->tag : 0;
+    op->wanted = wanted;
+    op->wire_flags = 0;
+    op->head = (uint16_t)size;
+    memcpy(op->bytes, bytes, size);
+    tcp_tx_began(ep, op, sent);
+}
+
+bool tcp_fast_send(struct tcp_ep *ep, const struct op *post)
+{
+    const uint64_t plain = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
+    const bool wanted =
+        !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
+    struct tcp_tx *tx = &ep->tx;
+    uint8_t bytes[HEAD_MAX + ROOM];
+    const bool tagged = post->group == OP_GROUP_TSEND;
+    size_t len = post->iov->iov_len, size;
+
+    if (post->flags & ~plain || len > ROOM || !is_idle(ep) || !ep->poller->ops.free ||
+        len > ep->domain->fabric->settings.max_inject ||
+        !tcp_coalesce_passes(&ep->coalesce, ep->poller->epoch))
+        return false;
+    size = tcp_wire_encode_plain(bytes, tagged, tx->id, tagged ? post->tag : 0, len);
+    if (len)
+        memcpy(bytes + size, post->iov->iov_base, len);
+    size += len;
+    ssize_t sent = send(ep->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (__builtin_expect(sent <= 0, 0)) {
+        ep->coalesce.run--;
+        return false;
+    }
+    tx->id++;
+    if (pcap_on(tx->flow))
+        pcap_sent_buffer(tx->flow, bytes, (size_t)sent);
+    if (__builtin_expect((size_t)sent < size, 0)) {
+        keep(ep, post, bytes, size, (size_t)sent, wanted);
+        return true;
+    }
+    /* Posts of the upper from inside the report go out behind it. */
+    tx->flushing = true;
+    complete(&ep->base.binding, BIND_SEND, wanted, post->context, post->kind, 0, NULL, 0, 0,
+             FI_ADDR_NOTAVAIL);
+    tx->flushing = false;
+    if (tx->normal.first || tx->urgent.first)
+        tcp_tx_flush(ep);
+    return true;
+}

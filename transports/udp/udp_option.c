@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options between an upper and its udp endpoint: core/base/seam.h. */
+#include <errno.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/seam.h"
+#include "core/net/tclass.h"
+#include "transports/udp/udp_ep.h"
+#include "transports/udp/udp_group.h"
+
+static int read_number(const void *value, size_t len, uint32_t most, uint32_t *number)
+{
+    if (len != sizeof(*number))
+        return -FI_EINVAL;
+    memcpy(number, value, sizeof(*number));
+    return *number > most ? -FI_EINVAL : 0;
+}
+
+static int set_fragments(struct endpoint *base, const void *value, size_t len)
+{
+    static const int modes[][2] = {
+        [OPT_FRAGMENTS_ALLOWED] = {IP_PMTUDISC_WANT, IPV6_PMTUDISC_WANT},
+        [OPT_FRAGMENTS_NEVER] = {IP_PMTUDISC_DO, IPV6_PMTUDISC_DO},
+        [OPT_FRAGMENTS_PROBE] = {IP_PMTUDISC_PROBE, IPV6_PMTUDISC_PROBE},
+    };
+    struct udp_ep *ep = udp_ep_of(base);
+    uint32_t mode;
+    int rc = read_number(value, len, OPT_FRAGMENTS_PROBE, &mode);
+
+    if (rc)
+        return rc;
+    rc = udp_socket_set(&ep->main, IP_MTU_DISCOVER, IPV6_MTU_DISCOVER,
+                        modes[mode][ep->main.addr.sa.sa_family == AF_INET6]);
+    return rc;
+}
+
+static int set_ecn(struct endpoint *base, const void *value, size_t len)
+{
+    struct udp_ep *ep = udp_ep_of(base);
+    uint32_t ecn;
+    int rc = read_number(value, len, 3, &ecn);
+
+    if (rc)
+        return rc;
+    return udp_socket_set(&ep->main, IP_TOS, IPV6_TCLASS,
+                          (int)(tclass_dscp(ep->tclass) << 2 | ecn));
+}
+
+static void ask_for_notes(const struct udp_socket *sock, int on)
+{
+    setsockopt(sock->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
+    udp_socket_set(sock, IP_RECVTOS, IPV6_RECVTCLASS, on);
+}
+
+static int set_notes(struct endpoint *base, const void *value, size_t len)
+{
+    struct udp_ep *ep = udp_ep_of(base);
+    uint32_t on;
+    int rc = read_number(value, len, 1, &on);
+
+    if (rc)
+        return rc;
+    ep->notes = on;
+    ask_for_notes(&ep->main, (int)on);
+    list_for_each (pos, &ep->groups)
+        ask_for_notes(&list_item(pos, struct udp_group, link)->sock, (int)on);
+    return 0;
+}
+
+/* There is none, so it may be forbidden. */
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+{
+    return len == sizeof(bool) ? 0 : -FI_EINVAL;
+}
+
+void udp_options_apply(const struct udp_ep *ep, const struct udp_socket *sock)
+{
+    if (ep->notes)
+        ask_for_notes(sock, 1);
+}
+
+const struct endpoint_option udp_options[] = {
+    {.name = OPT_FRAGMENTS, .kind = OPTION_FUNCTION, .set = set_fragments},
+    {.name = OPT_ECN, .kind = OPTION_FUNCTION, .set = set_ecn},
+    {.name = OPT_NOTES, .kind = OPTION_FUNCTION, .set = set_notes},
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = udp_ep_drops},
+    {.name = 0},
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table. */
+#include "transports/verbs/verbs_fabric.h"
+#include "transports/verbs/verbs_info.h"
+
+static const struct param_def params[] = {
+    {.key = "device_name",
+     .type = PARAM_LIST,
+     .selects = true,
+     .help = "Devices to use, by the beginning of their names."},
+    {.key = "iface",
+     .type = PARAM_LIST,
+     .selects = true,
+     .help = "Interfaces whose addresses to use: names, addresses, networks; '!' excludes."},
+    {.key = "tx_size",
+     .type = PARAM_INT,
+     .default_text = "384",
+     .min = 1,
+     .max = 65536,
+     .help = "Operations of an endpoint that may be under way; the device may have fewer."},
+    {.key = "rx_size",
+     .type = PARAM_INT,
+     .default_text = "384",
+     .min = 1,
+     .max = 65536,
+     .help = "Receives of an endpoint that may be posted; the device may have fewer."},
+    {.key = "tx_iov_limit",
+     .type = PARAM_INT,
+     .default_text = "4",
+     .min = 1,
+     .max = 16,
+     .help = "Segments of an operation."},
+    {.key = "rx_iov_limit",
+     .type = PARAM_INT,
+     .default_text = "4",
+     .min = 1,
+     .max = 16,
+     .help = "Segments of a receive."},
+    {.key = "inline_size",
+     .type = PARAM_INT,
+     .default_text = "256",
+     .min = 0,
+     .max = 1024,
+     .help = "Bytes that an operation carries in itself: what fi_inject takes; the device may "
+             "take less."},
+    {.key = "min_rnr_timer",
+     .type = PARAM_INT,
+     .default_text = "12",
+     .min = 0,
+     .max = 31,
+     .help = "How long a peer waits that found no receive posted, as the InfiniBand code "
+             "(12: 0.64 ms)."},
+    {.key = "resolve_timeout",
+     .type = PARAM_TIME,
+     .default_text = "2s",
+     .min = 1,
+     .max = 600000,
+     .help = "How long an address or a route may take to be resolved."},
+    {.key = "answer_timeout",
+     .type = PARAM_TIME,
+     .default_text = "10s",
+     .min = 1,
+     .max = 86400000,
+     .help = "How long a peer may leave a connection request without an answer."},
+    {.key = NULL},
+};
+
+extern const struct part verbs_part;
+
+const struct part verbs_part = {
+    .name = "verbs",
+    .prov_name = "verbs",
+    .summary = "connected endpoints on RDMA devices",
+    .description =
+        "Messages, remote memory access and immediate data over reliable connections of RDMA "
+        "devices: InfiniBand and RoCE. libibverbs and librdmacm are loaded when there are any; "
+        "nothing is linked. One info is offered for each IP address that librdmacm has on an "
+        "active port. The exchange of a connection is that of libfabric's verbs provider.",
+    .kind = PART_TRANSPORT,
+    .rank = 1,
+    .provides_ep = EP_SET(FI_EP_MSG),
+    .params = params,
+    .offer = verbs_offer,
+    .open_fabric = verbs_open_fabric,
+};

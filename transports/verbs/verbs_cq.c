@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/verbs/verbs_cq.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "transports/verbs/verbs_ep.h"
+
+enum {
+    BATCH = 16,
+    FIRST = 1024,     /* entries of a new queue, at least */
+    INDEX_BITS = 20,  /* of an endpoint's number */
+    NUMBER_BITS = 32, /* as wr_id has room for */
+};
+
+size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most)
+{
+    size_t need = claimed + more, room = size ? size : FIRST;
+
+    if (need > most)
+        return SIZE_MAX;
+    while (room < need)
+        room *= 2;
+    return room < most ? room : most;
+}
+
+/* ---- Polling ---- */
+
+static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
+{
+    struct verbs_ep *ep = ids_find(&cq->eps, wc->wr_id >> 32);
+    uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;
+
+    if (__builtin_expect(!ep, 0))
+        return;
+    if (wc->wr_id >> 31 & 1)
+        verbs_ep_received(ep, slot, wc);
+    else
+        verbs_ep_sent(ep, slot, wc);
+}
+
+static int poll_some(struct verbs_cq *cq)
+{
+    struct ibv_wc wcs[BATCH];
+    int total = 0, count;
+
+    do {
+        count = ibv_poll_cq(cq->ibv, BATCH, wcs);
+        for (int i = 0; i < count; i++)
+            take(cq, &wcs[i]);
+        total += count > 0 ? count : 0;
+    } while (count == BATCH && total < 8 * BATCH);
+    return total;
+}
+
+/* What the channel told is to be taken, or its fd stays readable. */
+static void take_event(struct verbs_cq *cq)
+{
+    struct ibv_cq *which;
+    void *context;
+
+    if (verbs_lib.get_cq_event(cq->channel, &which, &context))
+        return;
+    verbs_lib.ack_cq_events(which, 1);
+    cq->armed = false;
+}
+
+static void poll_source(struct progress_source *source)
+{
+    struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
+
+    if (__builtin_expect(cq->armed, 0))
+        take_event(cq);
+    poll_some(cq);
+}
+
+static int trywait(struct progress_source *source)
+{
+    struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
+
+    if (!cq->armed && ibv_req_notify_cq(cq->ibv, 0))
+        return -FI_EAGAIN;
+    cq->armed = true;
+    return poll_some(cq) ? -FI_EAGAIN : 0;
+}
+
+/* ---- Their life ---- */
+
+static void destroy(struct verbs_cq *cq)
+{
+    bool forked = cq->progress && progress_forked(cq->progress);
+
+    if (cq->ibv && !forked)
+        verbs_lib.destroy_cq(cq->ibv);
+    if (cq->channel && !forked)
+        verbs_lib.destroy_comp_channel(cq->channel);
+    ids_finish(&cq->eps);
+    free(cq);
+}
+
+static int open_device_cq(struct verbs_cq *cq, size_t entries)
+{
+    struct ibv_context *context = cq->domain->device->context;
+    size_t size = verbs_cq_room(0, 0, entries, (size_t)cq->domain->device->attr.max_cqe);
+    int flags;
+
+    if (size == SIZE_MAX) {
+        LOG_WARN("verbs", FI_LOG_CQ,
+                 "%s has completion queues of %d entries; an endpoint needs "
+                 "%zu (tx_size and rx_size)",
+                 cq->domain->device->name, cq->domain->device->attr.max_cqe, entries);
+        return -FI_EINVAL;
+    }
+    cq->channel = verbs_lib.create_comp_channel(context);
+    if (!cq->channel)
+        return verbs_error(-1);
+    flags = fcntl(cq->channel->fd, F_GETFL);
+    if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK))
+        return verbs_error(-1);
+    cq->ibv = verbs_lib.create_cq(context, (int)size, cq, cq->channel, 0);
+    if (!cq->ibv)
+        return verbs_error(-1);
+    cq->size = (size_t)cq->ibv->cqe;
+    cq->source.fd = cq->channel->fd;
+    return 0;
+}
+
+static int create(struct verbs_domain *domain, struct progress *progress, size_t entries,
+                  struct verbs_cq **ret_cq)
+{
+    struct verbs_cq *cq = calloc(1, sizeof(*cq));
+    int rc;
+
+    if (!cq)
+        return -FI_ENOMEM;
+    cq->domain = domain;
+    ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
+    list_init(&cq->link);
+    list_init(&cq->source.link);
+    cq->source.poll = poll_source;
+    cq->source.trywait = trywait;
+    rc = open_device_cq(cq, entries);
+    if (!rc) {
+        progress_lock(progress);
+        rc = progress_attach(progress, &cq->source);
+        progress_unlock(progress);
+    }
+    if (rc) {
+        destroy(cq);
+        return rc;
+    }
+    progress_hold(progress);
+    cq->progress = progress;
+    list_attach(&cq->link, &domain->cqs);
+    *ret_cq = cq;
+    return 0;
+}
+
+/* Makes room for more; false: this one has none. */
+static bool widen(struct verbs_cq *cq, size_t entries)
+{
+    size_t room =
+        verbs_cq_room(cq->size, cq->claimed, entries, (size_t)cq->domain->device->attr.max_cqe);
+    bool fits;
+
+    if (room <= cq->size)
+        return true;
+    if (room == SIZE_MAX)
+        return false;
+    progress_lock(cq->progress);
+    fits = !verbs_lib.resize_cq(cq->ibv, (int)room);
+    if (fits)
+        cq->size = (size_t)cq->ibv->cqe;
+    progress_unlock(cq->progress);
+    return fits && cq->size >= cq->claimed + entries;
+}
+
+static int find_locked(struct verbs_domain *domain, struct progress *progress, size_t entries,
+                       struct verbs_cq **cq)
+{
+    list_for_each (item, &domain->cqs) {
+        struct verbs_cq *one = list_item(item, struct verbs_cq, link);
+
+        if (progress_root(one->progress) != progress_root(progress) || !widen(one, entries))
+            continue;
+        *cq = one;
+        return 0;
+    }
+    return create(domain, progress, entries, cq);
+}
+
+int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct verbs_ep *ep,
+                  size_t entries, struct verbs_cq **ret_cq, uint64_t *number)
+{
+    struct verbs_cq *cq = NULL;
+    int rc;
+
+    pthread_mutex_lock(&domain->mutex);
+    rc = find_locked(domain, progress, entries, &cq);
+    if (!rc) {
+        cq->claimed += entries;
+        cq->users++;
+    }
+    pthread_mutex_unlock(&domain->mutex);
+    if (rc)
+        return rc;
+    progress_lock(cq->progress);
+    *number = ids_add(&cq->eps, ep);
+    progress_unlock(cq->progress);
+    if (*number == IDS_NONE) {
+        verbs_cq_leave(cq, IDS_NONE, entries);
+        return -FI_ENOMEM;
+    }
+    *ret_cq = cq;
+    return 0;
+}
+
+void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries)
+{
+    struct verbs_domain *domain = cq->domain;
+    struct progress *progress;
+    bool last;
+
+    progress_lock(cq->progress);
+    if (number != IDS_NONE)
+        ids_remove(&cq->eps, number);
+    progress_unlock(cq->progress);
+    pthread_mutex_lock(&domain->mutex);
+    cq->claimed -= entries;
+    last = !--cq->users;
+    if (last)
+        list_detach(&cq->link);
+    pthread_mutex_unlock(&domain->mutex);
+    if (!last)
+        return;
+    progress_lock(cq->progress);
+    progress_detach(cq->progress, &cq->source);
+    progress_unlock(cq->progress);
+    progress = cq->progress;
+    destroy(cq);
+    progress_release(progress);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues of the device. They belong to a progress domain, not to an fi_cq, of which a
+ * layer opens one for each connection: all endpoints of a progress domain report to the same ones.
+ * Each endpoint claims as many entries as it may have operations under way, so that a queue never
+ * overruns: it is resized, and where that does not go far enough a second one joins.
+ *
+ * An entry names its endpoint by a number, not by a pointer: that of a closed endpoint finds
+ * nothing.
+ */
+#ifndef WEFT_VERBS_CQ_H
+#define WEFT_VERBS_CQ_H
+
+#include "core/base/ids.h"
+#include "core/progress/progress.h"
+#include "transports/verbs/verbs_domain.h"
+
+struct verbs_ep;
+
+struct verbs_cq {
+    struct list link; /* of the domain */
+    struct verbs_domain *domain;
+    struct progress *progress; /* held */
+    struct progress_source source;
+    struct ibv_cq *ibv;
+    struct ibv_comp_channel *channel;
+    size_t size, claimed; /* entries: that there are, that endpoints may need */
+    unsigned users;       /* endpoints */
+    bool armed;           /* the channel will tell of the next entry */
+    struct ids eps;       /* struct verbs_ep. Progress domain locked */
+};
+
+/* The queue for an endpoint of this progress domain that may have so many entries; *number names
+ * the endpoint. No progress domain locked. A negative error. */
+int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct verbs_ep *ep,
+                  size_t entries, struct verbs_cq **cq, uint64_t *number);
+/* Nothing is reported to that endpoint any more. Its queue pair is destroyed before. No progress
+ * domain locked. */
+void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries);
+/* Entries that a queue has to have: what is claimed, within what the device can. Pure. SIZE_MAX:
+ * it cannot. */
+size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most);
+
+/* wr_id: the endpoint's number, whether it is a receive, and which one. */
+static inline uint64_t verbs_wr_id(uint64_t number, bool receive, uint32_t slot)
+{
+    return number << 32 | (uint64_t)receive << 31 | slot;
+}
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/verbs/verbs_device.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/fork.h"
+
+enum {
+    VENDOR_EFA = 0x1d0f, /* has no RC: another transport's */
+    WHY_MAX = 200,
+    INLINE_MOST = 1024, /* that the parameter allows */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct verbs_device *devices;
+static unsigned forks; /* the process that opened them */
+
+static bool has_entries(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry = NULL;
+
+    do
+        entry = dir ? readdir(dir) : NULL;
+    while (entry && entry->d_name[0] == '.');
+    if (dir)
+        closedir(dir);
+    return entry;
+}
+
+bool verbs_devices_possible(void)
+{
+    const char *sysfs = secure_getenv("SYSFS_PATH");
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s/class/infiniband", sysfs ? sysfs : "/sys");
+    return has_entries(folder) || access("/dev/infiniband", F_OK) == 0;
+}
+
+static struct verbs_device *find_locked(const char *name)
+{
+    struct verbs_device *device = devices;
+
+    while (device && strcmp(device->name, name))
+        device = device->next;
+    return device;
+}
+
+struct verbs_device *verbs_device_find(const char *name)
+{
+    struct verbs_device *device;
+
+    pthread_mutex_lock(&mutex);
+    device = find_locked(name);
+    pthread_mutex_unlock(&mutex);
+    return device;
+}
+
+/* No attribute says how much a queue pair takes inline: one is made to find out. */
+static bool takes_inline(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t bytes)
+{
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = bytes},
+    };
+    struct ibv_qp *qp = verbs_lib.create_qp(pd, &attr);
+
+    if (qp)
+        verbs_lib.destroy_qp(qp);
+    return qp;
+}
+
+static uint32_t find_inline(struct ibv_context *context)
+{
+    struct ibv_pd *pd = verbs_lib.alloc_pd(context);
+    struct ibv_cq *cq = verbs_lib.create_cq(context, 2, NULL, NULL, 0);
+    uint32_t low = 0, high = INLINE_MOST;
+
+    while (pd && cq && low < high) {
+        uint32_t middle = high == INLINE_MOST && !low ? high : (low + high + 1) / 2;
+
+        if (takes_inline(pd, cq, middle))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    if (cq)
+        verbs_lib.destroy_cq(cq);
+    if (pd)
+        verbs_lib.dealloc_pd(pd);
+    return low;
+}
+
+static int open_one(struct ibv_device *ibv, const char *name, struct reasons *reasons)
+{
+    struct verbs_device *device = calloc(1, sizeof(*device));
+
+    if (!device)
+        return -FI_ENOMEM;
+    snprintf(device->name, sizeof(device->name), "%s", name);
+    device->context = verbs_lib.open_device(ibv);
+    if (!device->context) {
+        reasons_add(reasons, "the RDMA device %s cannot be opened: %s", name,
+                    fi_strerror(-verbs_error(-1)));
+        free(device);
+        return 0;
+    }
+    if (verbs_lib.query_device(device->context, &device->attr) ||
+        device->attr.vendor_id == VENDOR_EFA) {
+        verbs_lib.close_device(device->context);
+        free(device);
+        return 0;
+    }
+    device->inline_max = find_inline(device->context);
+    device->next = devices;
+    devices = device;
+    return 0;
+}
+
+/* Devices may come while the process runs. */
+static int refresh(struct reasons *reasons)
+{
+    int count = 0, rc = 0;
+    struct ibv_device **list = verbs_lib.get_device_list(&count);
+
+    if (!list || !count)
+        reasons_add(reasons, VERBS_NO_DEVICE);
+    pthread_mutex_lock(&mutex);
+    /* A context is of the process that opened it: a forked child opens its own. */
+    if (forks != fork_generation)
+        devices = NULL;
+    forks = fork_generation;
+    for (int i = 0; !rc && list && i < count; i++) {
+        const char *name = verbs_lib.get_device_name(list[i]);
+
+        if (!find_locked(name))
+            rc = open_one(list[i], name, reasons);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (list)
+        verbs_lib.free_device_list(list);
+    return rc;
+}
+
+/* By prefix, as libfabric's FI_VERBS_DEVICE_NAME. */
+static bool chosen(const char *choice, const char *name)
+{
+    if (!choice || !*choice)
+        return true;
+    while (*choice) {
+        size_t len = strcspn(choice, ",|");
+
+        if (len && !strncmp(choice, name, len))
+            return true;
+        choice += len + (choice[len] != '\0');
+    }
+    return false;
+}
+
+static bool fill_place(struct verbs_place *place, struct rdma_cm_id *id, const char *choice)
+{
+    struct verbs_device *device;
+
+    if (!id->verbs)
+        return false;
+    device = verbs_device_find(verbs_lib.get_device_name(id->verbs->device));
+    if (!device || !chosen(choice, device->name))
+        return false;
+    place->device = device;
+    place->port = id->port_num;
+    memset(&place->port_attr, 0, sizeof(place->port_attr));
+    return !verbs_lib.query_port(device->context, id->port_num, &place->port_attr) &&
+           place->port_attr.state == IBV_PORT_ACTIVE;
+}
+
+/* Which device has this address? rdma_cm knows. */
+static bool look_up(struct rdma_event_channel *channel, const struct netif *netif,
+                    const char *choice, struct verbs_place *place)
+{
+    union addr addr = netif->addr;
+    struct rdma_cm_id *id;
+    bool found;
+
+    if (verbs_cm_lib.create_id(channel, &id, NULL, RDMA_PS_TCP))
+        return false;
+    addr_set_port(&addr.sa, 0);
+    found = !verbs_cm_lib.bind_addr(id, &addr.sa) && fill_place(place, id, choice);
+    verbs_cm_lib.destroy_id(id);
+    place->netif = *netif;
+    return found;
+}
+
+static int collect(const struct params *params, const struct netif *netifs, size_t netif_count,
+                   struct verbs_place **places, size_t *count)
+{
+    struct rdma_event_channel *channel = verbs_cm_lib.create_event_channel();
+
+    if (!channel)
+        return 0;
+    *places = calloc(netif_count, sizeof(**places));
+    for (size_t i = 0; *places && i < netif_count; i++)
+        *count +=
+            look_up(channel, &netifs[i], params_string(params, "device_name"), &(*places)[*count]);
+    verbs_cm_lib.destroy_event_channel(channel);
+    return *places ? 0 : -FI_ENOMEM;
+}
+
+int verbs_places(const struct params *params, struct reasons *reasons, struct verbs_place **places,
+                 size_t *count)
+{
+    struct netif *netifs;
+    size_t netif_count;
+    char why[WHY_MAX];
+    int rc = refresh(reasons);
+
+    *places = NULL;
+    *count = 0;
+    if (rc || !devices)
+        return rc;
+    rc = netif_list(params_string(params, "iface"), &netifs, &netif_count, why, sizeof(why));
+    if (rc) {
+        reasons_add(reasons, "%s", why);
+        return rc == -FI_ENOMEM ? rc : 0;
+    }
+    rc = collect(params, netifs, netif_count, places, count);
+    free(netifs);
+    if (!rc && !*count)
+        reasons_add(reasons, "no chosen interface has an address on an active port of a chosen "
+                             "RDMA device");
+    return rc;
+}

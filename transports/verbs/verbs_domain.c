@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/verbs/verbs_domain.h"
+
+#include <stdlib.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/base.h"
+#include "core/domain/domain.h"
+#include "core/info/info.h"
+#include "transports/verbs/verbs_ep.h"
+
+static int domain_close(struct fid *fid)
+{
+    struct verbs_domain *domain = object_of(fid, struct verbs_domain, base.fid.fid);
+    int rc;
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    rc = verbs_domain_forked(domain) ? 0 : verbs_lib.dealloc_pd(domain->pd);
+    if (rc)
+        return verbs_error(rc);
+    domain_finish(&domain->base);
+    pthread_mutex_destroy(&domain->mutex);
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops domain_fid_ops_own = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = domain_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = verbs_ep_open,
+    .scalable_ep = enosys_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = domain_poll_open,
+    .stx_ctx = enosys_domain_stx_ctx,
+    .srx_ctx = enosys_domain_srx_ctx,
+    .query_atomic = enosys_domain_query_atomic,
+    .query_collective = enosys_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+static int open_device(struct verbs_domain *domain, const struct fi_info *info)
+{
+    const char *name = info->domain_attr->name;
+
+    domain->device = name ? verbs_device_find(name) : NULL;
+    if (!domain->device) {
+        LOG_WARN("verbs", FI_LOG_DOMAIN, "there is no RDMA device '%s'", name ? name : "");
+        return -FI_ENODEV;
+    }
+    domain->pd = verbs_lib.alloc_pd(domain->device->context);
+    return domain->pd ? 0 : verbs_error(-1);
+}
+
+int verbs_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret_domain,
+                      void *context)
+{
+    struct verbs_fabric *fabric = object_of(fid, struct verbs_fabric, base.fid);
+    struct verbs_domain *domain = calloc(1, sizeof(*domain));
+    int rc;
+
+    if (!domain)
+        return -FI_ENOMEM;
+    domain->fabric = fabric;
+    domain->forks = fork_generation;
+    list_init(&domain->cqs);
+    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops_own, &domain_ops,
+                     &verbs_mr_ops, context);
+    if (rc)
+        goto free_domain;
+    rc = open_device(domain, domain->base.info);
+    if (rc)
+        goto finish_base;
+    pthread_mutex_init(&domain->mutex, NULL);
+    *ret_domain = &domain->base.fid;
+    return 0;
+
+finish_base:
+    domain_finish(&domain->base);
+free_domain:
+    free(domain);
+    return rc;
+}

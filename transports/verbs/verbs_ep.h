@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An endpoint: a reliable connection (RC). Its queue pair is made when it is enabled, in the
+ * domain's device, so that receives are posted before it connects; rdma_cm says with whom.
+ *
+ * Operations of a queue pair complete in the order of their posts. So those under way are rings, an
+ * entry of the device's completion queue names a place in one, and what was posted before that
+ * without a completion of its own is done too.
+ *
+ * Locks: the event queue's progress domain guards id and request, binding.progress all else.
+ */
+#ifndef WEFT_VERBS_EP_H
+#define WEFT_VERBS_EP_H
+
+#include <stdatomic.h>
+
+#include "core/ep/endpoint.h"
+#include "core/net/addr.h"
+#include "transports/verbs/verbs_cq.h"
+#include "transports/verbs/verbs_domain.h"
+#include "transports/verbs/verbs_eq.h"
+
+struct verbs_request;
+
+enum verbs_state {
+    VERBS_IDLE,
+    VERBS_ENABLED,
+    VERBS_CONNECTING,
+    VERBS_CONNECTED,
+    VERBS_DOWN
+};
+
+/* A transmission that the device has. */
+struct verbs_send {
+    void *context;
+    uint64_t flags; /* of its completion */
+    uint8_t kind;   /* enum binding_kind */
+    bool wanted;    /* a completion, */
+    bool silent;    /* or nothing at all, error or not */
+};
+
+struct verbs_recv {
+    void *context, *buf;
+    bool wanted;
+};
+
+/* Places in use are from head to tail; both count up for ever, and size is a power of two. */
+struct verbs_ring {
+    uint32_t head, tail, size, limit; /* limit: that may be in use */
+};
+
+struct verbs_ep {
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
+    struct verbs_cm_user user; /* of id */
+    struct verbs_domain *domain;
+    struct verbs_eq *eq; /* NULL: not bound */
+    struct verbs_cq *cq;
+    uint64_t number; /* in cq */
+    size_t entries;  /* claimed of cq */
+    struct ibv_qp *qp;
+    _Atomic(enum verbs_state) state;
+    atomic_bool told; /* FI_SHUTDOWN, or that there is no connection */
+    bool failed;      /* the queue pair is in error: what completes was not done */
+    bool closing;     /* nothing is reported any more */
+    struct verbs_ring tx, rx;
+    struct verbs_send *sends;
+    struct verbs_recv *recvs;
+    uint32_t unsignaled, signal_every;
+    size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
+    uint8_t rnr_timer;
+    uint32_t addr_format;
+    union addr src, dest;
+    /* The connection being made. */
+    struct rdma_cm_id *id;
+    struct verbs_request *request; /* that it is the answer to */
+    long long deadline;            /* of the peer's answer; clock_ms */
+    uint32_t answer_ms;
+    uint8_t private_data[VERBS_PRIVATE];
+    size_t private_len;
+};
+
+int verbs_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                  void *context);
+
+static inline struct verbs_ep *verbs_ep_of(struct fid_ep *fid)
+{
+    return object_of(fid, struct verbs_ep, fid);
+}
+
+/* The connection has ended, or the device is gone; from here on nothing is sent. Once. Any locks.
+ */
+void verbs_ep_end(struct verbs_ep *ep);
+
+/* ---- verbs_post.c ---- */
+
+ssize_t verbs_post(struct ep *ep, struct op *op);
+/* An entry of the device's queue. binding.progress locked. */
+void verbs_ep_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc);
+void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc);
+/* One more operation, with a completion, behind those without. binding.progress locked. */
+void verbs_post_marker(struct verbs_ep *ep);
+/* What a work completion's status is as an error, positive. Pure. */
+int verbs_status_error(enum ibv_wc_status status, bool receive);
+
+/* ---- verbs_qp.c ---- */
+
+/* Creates ep's queue pair and takes it to where receives can be posted. */
+int verbs_qp_open(struct verbs_ep *ep);
+void verbs_qp_close(struct verbs_ep *ep); /* takes one without */
+/* The same in a forked child: the device's objects are the parent's. */
+void verbs_qp_abandon(struct verbs_ep *ep);
+/* Connects it with what id's exchange says. depth: of reads that we ask for and that we answer; -1:
+ * as the exchange says. */
+int verbs_qp_connect(struct verbs_ep *ep, int initiator_depth, int responder_resources);
+void verbs_qp_fail(struct verbs_ep *ep); /* into the error state */
+int verbs_ring_init(struct verbs_ring *ring, size_t limit);
+
+/* ---- verbs_cm.c ---- */
+
+extern struct fi_ops_cm verbs_cm_ops;
+/* Events of ep's id. */
+void verbs_cm_event(struct verbs_cm_user *user, const struct verbs_cm_event *event);
+/* What an event of rdma_cm means for who connects, as a positive error. Pure. */
+int verbs_cm_error(enum rdma_cm_event_type type, int status);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations to the device, and what it says of them. */
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <rdma/fi_errno.h>
+
+#include "transports/verbs/verbs_ep.h"
+
+enum {
+    SEGMENTS = 16, /* of an operation: the most that a parameter allows */
+};
+
+static struct verbs_ep *ep_of(struct ep *base)
+{
+    return object_of(base, struct verbs_ep, base);
+}
+
+/* ---- What is known of an operation that the device has ---- */
+
+static uint32_t in_use(const struct verbs_ring *ring)
+{
+    return ring->tail - ring->head;
+}
+
+static uint32_t place(const struct verbs_ring *ring, uint32_t count)
+{
+    return count & (ring->size - 1);
+}
+
+int verbs_status_error(enum ibv_wc_status status, bool receive)
+{
+    switch (status) {
+    case IBV_WC_SUCCESS: return 0;
+    case IBV_WC_WR_FLUSH_ERR: return FI_ECANCELED;
+    case IBV_WC_LOC_LEN_ERR: return receive ? FI_ETRUNC : FI_EMSGSIZE;
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_REM_ACCESS_ERR: return FI_EACCES;
+    case IBV_WC_REM_INV_REQ_ERR: return FI_EREMOTEIO;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR: return FI_ETIMEDOUT;
+    case IBV_WC_RNR_RETRY_EXC_ERR: return FI_ENORX;
+    default: return FI_EIO;
+    }
+}
+
+/* The first error that is not of our making ends the connection. */
+static int note_status(struct verbs_ep *ep, enum ibv_wc_status status, bool receive)
+{
+    if (status == IBV_WC_SUCCESS)
+        return 0;
+    ep->failed = true;
+    if (status != IBV_WC_WR_FLUSH_ERR && !ep->closing)
+        verbs_ep_end(ep);
+    return verbs_status_error(status, receive);
+}
+
+static void report_error(struct verbs_ep *ep, enum binding_kind kind, void *context, uint64_t flags,
+                         int err, int status)
+{
+    struct fi_cq_err_entry entry = {
+        .op_context = context,
+        .flags = flags,
+        .err = err,
+        .prov_errno = status,
+        .src_addr = FI_ADDR_NOTAVAIL,
+    };
+
+    complete_error(&ep->base.binding, kind, &entry);
+}
+
+static void finish_send(struct verbs_ep *ep, const struct verbs_send *send,
+                        enum ibv_wc_status status)
+{
+    int err = note_status(ep, status, false);
+
+    if (ep->closing || (send->silent && err))
+        return;
+    if (__builtin_expect(!err, 1))
+        complete(&ep->base.binding, send->kind, send->wanted, send->context, send->flags, 0, NULL,
+                 0, 0, FI_ADDR_NOTAVAIL);
+    else
+        report_error(ep, send->kind, send->context, send->flags, err, status);
+}
+
+void verbs_ep_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
+{
+    uint32_t ahead = (slot - ep->tx.head) & (ep->tx.size - 1);
+
+    if (ahead >= in_use(&ep->tx))
+        return; /* none of ours */
+    for (uint32_t i = 0; i <= ahead; i++) {
+        struct verbs_send send = ep->sends[place(&ep->tx, ep->tx.head)];
+        enum ibv_wc_status before = ep->failed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
+
+        ep->tx.head++;
+        finish_send(ep, &send, i == ahead ? wc->status : before);
+    }
+}
+
+void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
+{
+    struct verbs_recv recv;
+    bool data, write;
+    uint64_t flags;
+    int err;
+
+    if (!in_use(&ep->rx) || slot != place(&ep->rx, ep->rx.head))
+        return;
+    recv = ep->recvs[slot];
+    ep->rx.head++;
+    err = note_status(ep, wc->status, true);
+    if (ep->closing)
+        return;
+    if (__builtin_expect(err, 0)) {
+        report_error(ep, BIND_RECV, recv.context, FI_RECV | FI_MSG, err, wc->status);
+        return;
+    }
+    data = wc->wc_flags & IBV_WC_WITH_IMM;
+    write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    flags = (write ? FI_RMA | FI_REMOTE_WRITE : FI_RECV | FI_MSG) |
+            (data ? (uint64_t)FI_REMOTE_CQ_DATA : 0);
+    complete(&ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_RECV, recv.wanted || write,
+             recv.context, flags, wc->byte_len, write ? NULL : recv.buf,
+             data ? ntohl(wc->imm_data) : 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+/* ---- Receives ---- */
+
+static int fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied)
+{
+    int used = 0;
+
+    if (op->count > limit)
+        return -FI_EINVAL;
+    for (size_t i = 0; i < op->count; i++) {
+        const struct ibv_mr *mr = op->desc ? op->desc[i] : NULL;
+
+        if (!op->iov[i].iov_len)
+            continue;
+        if ((!mr && !copied) || op->iov[i].iov_len > UINT32_MAX)
+            return -FI_EINVAL; /* FI_MR_LOCAL */
+        sges[used++] = (struct ibv_sge){.addr = (uintptr_t)op->iov[i].iov_base,
+                                        .length = (uint32_t)op->iov[i].iov_len,
+                                        .lkey = mr ? mr->lkey : 0};
+    }
+    return used;
+}
+
+/* The device has no memory for it just now, or the queue is full. */
+static ssize_t refused(int rc)
+{
+    rc = rc > 0 ? rc : -verbs_error(rc);
+    return rc == ENOMEM ? -FI_EAGAIN : -rc;
+}
+
+static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
+{
+    uint64_t flags = op_final_flags(op, ep->base.rx_op_flags);
+    struct ibv_sge sges[SEGMENTS];
+    struct ibv_recv_wr wr = {.sg_list = sges}, *bad;
+    uint32_t slot = place(&ep->rx, ep->rx.tail);
+    int rc;
+
+    if (in_use(&ep->rx) == ep->rx.limit)
+        return -FI_EAGAIN;
+    rc = fill_segments(sges, op, ep->rx_iov_limit, false);
+    if (rc < 0)
+        return rc;
+    wr.num_sge = rc;
+    wr.wr_id = verbs_wr_id(ep->number, true, slot);
+    ep->recvs[slot] = (struct verbs_recv){
+        .context = op->context,
+        .buf = op_buf(op),
+        .wanted = completion_wanted(ep->base.binding.rx_selective, flags),
+    };
+    rc = ibv_post_recv(ep->qp, &wr, &bad);
+    if (rc)
+        return refused(rc);
+    ep->rx.tail++;
+    return 0;
+}
+
+/* ---- Transmissions ---- */
+
+static enum ibv_wr_opcode opcode_of(const struct op *op)
+{
+    bool data = op->flags & FI_REMOTE_CQ_DATA;
+
+    if (op->group != OP_GROUP_RMA)
+        return data ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+    if (op->kind & FI_READ)
+        return IBV_WR_RDMA_READ;
+    return data ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+}
+
+static enum binding_kind kind_of(const struct op *op)
+{
+    if (op->group != OP_GROUP_RMA)
+        return BIND_SEND;
+    return op->kind & FI_READ ? BIND_READ : BIND_WRITE;
+}
+
+static bool must_signal(const struct verbs_ep *ep, const struct verbs_send *send)
+{
+    return send->wanted || ep->base.binding.cntr[send->kind] ||
+           ep->unsignaled + 1 >= ep->signal_every;
+}
+
+static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct verbs_send *send)
+{
+    uint32_t slot = place(&ep->tx, ep->tx.tail);
+    bool signal = must_signal(ep, send);
+    struct ibv_send_wr *bad;
+    int rc;
+
+    if (in_use(&ep->tx) == ep->tx.limit)
+        return -FI_EAGAIN;
+    wr->wr_id = verbs_wr_id(ep->number, false, slot);
+    if (signal)
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    ep->sends[slot] = *send;
+    rc = ibv_post_send(ep->qp, wr, &bad);
+    if (rc)
+        return refused(rc);
+    ep->tx.tail++;
+    ep->unsignaled = signal ? 0 : ep->unsignaled + 1;
+    return 0;
+}
+
+static ssize_t check(const struct verbs_ep *ep, const struct op *op)
+{
+    if (atomic_load_explicit(&ep->state, memory_order_relaxed) != VERBS_CONNECTED)
+        return ep->base.enabled ? -FI_ENOTCONN : -FI_EOPBADSTATE;
+    if (op->len > ep->max_msg_size || (op->flags & FI_INJECT && op->len > ep->inline_size))
+        return -FI_EMSGSIZE;
+    return op->group == OP_GROUP_RMA && (op->rma_count != 1 || op->rma->len != op->len) ? -FI_EINVAL
+                                                                                        : 0;
+}
+
+static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
+{
+    bool silent = op_is_inject(op), read = op->kind & FI_READ;
+    bool copied = !read && op->len <= ep->inline_size;
+    struct ibv_sge sges[SEGMENTS];
+    struct ibv_send_wr wr = {.sg_list = sges, .opcode = opcode_of(op)};
+    struct verbs_send send = {
+        .context = op->context,
+        .flags = op->kind,
+        .kind = kind_of(op),
+        .wanted = !silent && completion_wanted(ep->base.binding.tx_selective, op->flags),
+        .silent = silent,
+    };
+    int count = fill_segments(sges, op, ep->tx_iov_limit, copied);
+
+    if (count < 0)
+        return count;
+    wr.num_sge = count;
+    wr.send_flags =
+        (copied && op->len ? IBV_SEND_INLINE : 0) | (op->flags & FI_FENCE ? IBV_SEND_FENCE : 0);
+    if (op->flags & FI_REMOTE_CQ_DATA)
+        wr.imm_data = htonl((uint32_t)op->data);
+    if (op->group == OP_GROUP_RMA) {
+        wr.wr.rdma.remote_addr = op->rma->addr;
+        wr.wr.rdma.rkey = (uint32_t)op->rma->key;
+    }
+    return post_wr(ep, &wr, &send);
+}
+
+/* A write of no bytes touches no memory. */
+void verbs_post_marker(struct verbs_ep *ep)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    struct verbs_send send = {.kind = BIND_WRITE, .silent = true};
+
+    if (ep->unsignaled)
+        post_wr(ep, &wr, &send);
+}
+
+ssize_t verbs_post(struct ep *base, struct op *op)
+{
+    struct verbs_ep *ep = ep_of(base);
+    ssize_t rc;
+
+    if (progress_forked(ep->base.binding.progress))
+        return -FI_EOPBADSTATE;
+    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV)) {
+        if (!ep->base.enabled)
+            return -FI_EOPBADSTATE;
+        progress_lock(ep->base.binding.progress);
+        rc = receive_locked(ep, op);
+        progress_unlock(ep->base.binding.progress);
+        return rc;
+    }
+    rc = op_settle(op, ep->base.tx_op_flags);
+    if (!rc)
+        rc = check(ep, op);
+    if (rc)
+        return rc;
+    progress_lock(ep->base.binding.progress);
+    rc = send_locked(ep, op);
+    progress_unlock(ep->base.binding.progress);
+    return rc;
+}

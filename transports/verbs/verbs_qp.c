@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "transports/verbs/verbs_ep.h"
+
+enum {
+    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+             IBV_ACCESS_REMOTE_ATOMIC,
+    SIGNAL_EVERY_MOST = 32,
+};
+
+int verbs_ring_init(struct verbs_ring *ring, size_t limit)
+{
+    uint32_t size = 1;
+
+    if (limit > 1 << 20)
+        return -FI_EINVAL;
+    while (size < limit)
+        size *= 2;
+    *ring = (struct verbs_ring){.size = size, .limit = (uint32_t)limit};
+    return 0;
+}
+
+static int open_rings(struct verbs_ep *ep)
+{
+    int rc = verbs_ring_init(&ep->tx, ep->base.tx_size);
+
+    if (!rc)
+        rc = verbs_ring_init(&ep->rx, ep->base.rx_size);
+    if (rc)
+        return rc;
+    ep->sends = calloc(ep->tx.size, sizeof(*ep->sends));
+    ep->recvs = calloc(ep->rx.size, sizeof(*ep->recvs));
+    ep->signal_every = ep->tx.limit / 4 < SIGNAL_EVERY_MOST ? ep->tx.limit / 4 : SIGNAL_EVERY_MOST;
+    return ep->sends && ep->recvs ? 0 : -FI_ENOMEM;
+}
+
+static int create_qp(struct verbs_ep *ep)
+{
+    struct ibv_qp_init_attr attr = {
+        .qp_context = ep,
+        .send_cq = ep->cq->ibv,
+        .recv_cq = ep->cq->ibv,
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 0,
+        .cap = {.max_send_wr = ep->tx.limit,
+                .max_recv_wr = ep->rx.limit,
+                .max_send_sge = (uint32_t)ep->tx_iov_limit,
+                .max_recv_sge = (uint32_t)ep->rx_iov_limit,
+                .max_inline_data = (uint32_t)ep->inline_size},
+    };
+
+    ep->qp = verbs_lib.create_qp(ep->domain->pd, &attr);
+    if (ep->qp)
+        return 0;
+    LOG_WARN("verbs", FI_LOG_EP_CTRL,
+             "%s makes no queue pair with %u sends, %u receives, %zu bytes inline: %s",
+             ep->domain->device->name, ep->tx.limit, ep->rx.limit, ep->inline_size,
+             fi_strerror(-verbs_error(-1)));
+    return verbs_error(-1);
+}
+
+/* The port that the source address is on is not known here where there is none; rdma_cm says it
+ * later, and a queue pair may go from this state to itself. */
+static int to_init(struct verbs_ep *ep)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = 1, .qp_access_flags = ACCESS};
+
+    return verbs_error(verbs_lib.modify_qp(
+        ep->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+}
+
+int verbs_qp_open(struct verbs_ep *ep)
+{
+    size_t entries = ep->base.tx_size + ep->base.rx_size;
+    int rc = open_rings(ep);
+
+    if (!rc)
+        rc =
+            verbs_cq_join(ep->domain, ep->base.binding.progress, ep, entries, &ep->cq, &ep->number);
+    if (!rc) {
+        ep->entries = entries;
+        rc = create_qp(ep);
+    }
+    if (!rc)
+        rc = to_init(ep);
+    if (rc)
+        verbs_qp_close(ep);
+    return rc;
+}
+
+void verbs_qp_close(struct verbs_ep *ep)
+{
+    if (ep->qp)
+        verbs_lib.destroy_qp(ep->qp);
+    if (ep->cq)
+        verbs_cq_leave(ep->cq, ep->number, ep->entries);
+    free(ep->sends);
+    free(ep->recvs);
+    ep->qp = NULL;
+    ep->cq = NULL;
+    ep->sends = NULL;
+    ep->recvs = NULL;
+}
+
+void verbs_qp_abandon(struct verbs_ep *ep)
+{
+    ep->qp = NULL;
+    verbs_qp_close(ep);
+}
+
+static int move_to(struct verbs_ep *ep, enum ibv_qp_state state, struct ibv_qp_attr *attr,
+                   int *mask)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->qp_state = state;
+    if (verbs_cm_lib.init_qp_attr(ep->id, attr, mask))
+        return verbs_error(-1);
+    return 0;
+}
+
+int verbs_qp_connect(struct verbs_ep *ep, int initiator_depth, int responder_resources)
+{
+    struct ibv_qp_attr attr;
+    int mask, rc = move_to(ep, IBV_QPS_INIT, &attr, &mask);
+
+    attr.qp_access_flags = ACCESS;
+    if (!rc)
+        rc = verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask));
+    if (!rc)
+        rc = move_to(ep, IBV_QPS_RTR, &attr, &mask);
+    if (rc)
+        return rc;
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        attr.min_rnr_timer = ep->rnr_timer;
+    if (responder_resources >= 0 && mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+        attr.max_dest_rd_atomic = (uint8_t)responder_resources;
+    rc = verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask));
+    if (!rc)
+        rc = move_to(ep, IBV_QPS_RTS, &attr, &mask);
+    if (rc)
+        return rc;
+    if (initiator_depth >= 0 && mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        attr.max_rd_atomic = (uint8_t)initiator_depth;
+    return verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask));
+}
+
+void verbs_qp_fail(struct verbs_ep *ep)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (ep->qp)
+        verbs_lib.modify_qp(ep->qp, &attr, IBV_QP_STATE);
+}
