@@ -366,6 +366,8 @@ static void reset(void)
     match_destroy(victim->base.match);
     must(!match_create(&attr, &victim->base.match));
     match_set_binding(victim->base.match, &victim->base.binding);
+    if (victim->direct)
+        victim->direct = victim->base.match;
     match_source_init(&victim->base.source, victim->base.match, FI_ADDR_NOTAVAIL);
     victim->base.source.many = true;
     victim->base.source.srx.peer_ops = &shm_srx_peer_ops;
