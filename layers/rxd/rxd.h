@@ -7,6 +7,7 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
+ *   rxd_silence peers that are waited for
  *
  * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
  * is driven; what a completion makes necessary is done behind it, by rxd_run.
@@ -26,6 +27,7 @@
 #include "core/match/match_forward.h"
 #include "core/op/remote.h"
 #include "core/part/part.h"
+#include "core/progress/wake_timer.h"
 #include "layers/rxd/rxd_wire.h"
 
 enum {
@@ -141,7 +143,8 @@ struct rxd_peer {
     /* In */
     struct list held, inbounds, accesses;
     uint32_t next_in, told;
-    unsigned busy; /* accesses that the next request waits for */
+    unsigned silent; /* looks in a row that found it waited for and silent */
+    unsigned busy;   /* accesses that the next request waits for */
 };
 
 struct rxd_ep {
@@ -174,6 +177,10 @@ struct rxd_ep {
     size_t saved, saved_limit;
     bool saved_said;
     uint64_t last_epoch;
+    struct wake_timer timer; /* ends a sleep for the next look at silent peers */
+    int64_t look_at;         /* ms: the next look */
+    unsigned polls;
+    bool expects;      /* the last look found peers that are waited for */
     long long told_ms; /* when the log was told of a bad packet last; 0: never */
 };
 
@@ -265,6 +272,13 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 /* Copies len bytes between memory and the segments from byte `at` on. */
 void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len);
 void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, size_t len);
+
+/* ---- rxd_silence.c ---- */
+
+/* With each drive: asks peers that are waited for and silent whether they are there. */
+void rxd_silence_poll(struct rxd_ep *ep);
+/* Before a sleep, which it ends in time for the next look: 0, or the caller must not sleep. */
+int rxd_silence_sleep(struct rxd_ep *ep);
 
 /* ---- rxd_message.c ---- */
 

@@ -81,6 +81,7 @@ static void poll_lower(struct progress_source *source)
         rxd_peers_take_changes(ep);
     if (ep->posted < ep->receives)
         rxd_in_fill(ep);
+    rxd_silence_poll(ep);
     rxd_run(ep);
 }
 
@@ -94,6 +95,8 @@ static int trywait(struct progress_source *source)
     if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
         return -FI_EAGAIN;
     if (!ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving)))
+        return -FI_EAGAIN;
+    if (rxd_silence_sleep(ep))
         return -FI_EAGAIN;
     return lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
 }
@@ -284,6 +287,7 @@ static int close_ep(struct endpoint *base)
         if (base->enabled && !progress_forked(ep->progress))
             deliver_accepted(ep);
         ep->driven = false;
+        wake_timer_finish(&ep->timer, ep->progress);
         rxd_peers_finish(ep);
         progress_unlock(base->binding.progress);
     }
@@ -425,6 +429,7 @@ int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     list_init(&ep->broken);
     list_init(&ep->moving);
     list_init(&ep->cq.source.link);
+    wake_timer_init(&ep->timer);
     av_watch_init(&ep->watch);
     init_base(ep, context);
     rc = open_parts(ep);

@@ -42,7 +42,7 @@ static char out[LARGE], in[LARGE];
 static void open_end(struct end *end, const char *stack, uint64_t caps, const struct end *same)
 {
     struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
     struct fi_av_attr av_attr = {0};
 
     assert_non_null(hints);
@@ -322,6 +322,41 @@ static void closing_beside_an_idle_peer_is_quick(void **state)
     assert_true(now_ms() - begin < 1500);
 }
 
+/* A peer takes a read without an answer, and is gone with nothing on the way to it. */
+static void a_peer_that_owes_an_answer_dies(bool sleeps)
+{
+    struct end x, taker;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry err = {0};
+    ssize_t rc = -FI_EAGAIN;
+    long long begin;
+
+    open_end(&x, "rxd;udp", CAPS, NULL);
+    open_end(&taker, "arq;udp", FI_MSG, NULL);
+    assert_int_equal(fi_recv(taker.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_read(x.ep, out, 8, NULL, insert(&x, &taker), 0, 1, &x), 0);
+    while (fi_cq_read(taker.cq, &entry, 1) != 1)
+        assert_int_equal(fi_cq_read(x.cq, &entry, 1), -FI_EAGAIN);
+    for (begin = now_ms(); now_ms() - begin < 200;) { /* it is acknowledged */
+        fi_cq_read(taker.cq, NULL, 0);
+        fi_cq_read(x.cq, NULL, 0);
+    }
+    close_end(&taker);
+    for (begin = now_ms(); rc == -FI_EAGAIN && now_ms() - begin < 60000;)
+        rc = sleeps ? fi_cq_sread(x.cq, &entry, 1, NULL, 60000) : fi_cq_read(x.cq, &entry, 1);
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(x.cq, &err, 0), 1);
+    assert_ptr_equal(err.op_context, &x);
+    assert_int_equal(err.err, FI_ECONNREFUSED);
+    close_end(&x);
+}
+
+static void a_dead_peer_is_asked_for_its_answer(void **state)
+{
+    a_peer_that_owes_an_answer_dies(false);
+    a_peer_that_owes_an_answer_dies(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +368,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_starts_again_is_a_new_one),
         cmocka_unit_test(all_first_packets_of_an_unknown_peer_count),
         cmocka_unit_test(closing_beside_an_idle_peer_is_quick),
+        cmocka_unit_test(a_dead_peer_is_asked_for_its_answer),
     };
 
     return cmocka_run_group_tests_name("rxd: pair", tests, open_all, close_all);
