@@ -56,35 +56,54 @@ static int poll_some(struct verbs_cq *cq)
     return total;
 }
 
-/* What the channel told is to be taken, or its fd stays readable. */
-static void take_event(struct verbs_cq *cq)
+/* Whether the channel told: its fd stays readable until that is taken. */
+static bool take_event(struct verbs_cq *cq)
 {
     struct ibv_cq *which;
     void *context;
 
     if (verbs_lib.get_cq_event(cq->channel, &which, &context))
-        return;
+        return false;
     verbs_lib.ack_cq_events(which, 1);
-    cq->armed = false;
+    cq->armed = cq->event_due = false;
+    return true;
 }
 
+/* False: the channel will not tell. */
+static bool arm(struct verbs_cq *cq)
+{
+    if (!cq->armed && !ibv_req_notify_cq(cq->ibv, 0))
+        cq->armed = true;
+    return cq->armed;
+}
+
+/* Entries of an armed queue have an event, which may come after them. A thread that polls takes it
+ * from one that sleeps on the fd and is not concerned by the entries: so the queue is armed while
+ * anybody may sleep, and polled once more for what came in between. */
 static void poll_source(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
+    int count = poll_some(cq);
 
-    if (__builtin_expect(cq->armed, 0))
-        take_event(cq);
-    poll_some(cq);
+    if (cq->armed && (count || cq->event_due))
+        cq->event_due = !take_event(cq);
+    if (!cq->armed && __builtin_expect(progress_watched(cq->progress), 0) && arm(cq))
+        cq->event_due = poll_some(cq);
 }
 
+/* It takes an event without an entry too, or the sleeper would never sleep. */
 static int trywait(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
 
-    if (!cq->armed && ibv_req_notify_cq(cq->ibv, 0))
+    if (cq->armed)
+        take_event(cq);
+    if (!arm(cq))
         return -FI_EAGAIN;
-    cq->armed = true;
-    return poll_some(cq) ? -FI_EAGAIN : 0;
+    if (!poll_some(cq))
+        return 0;
+    cq->event_due = true;
+    return -FI_EAGAIN;
 }
 
 /* ---- Their life ---- */
@@ -145,7 +164,9 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     rc = open_device_cq(cq, entries);
     if (!rc) {
         progress_lock(progress);
-        rc = progress_attach(progress, &cq->source);
+        rc = progress_watched(progress) && !arm(cq) ? -FI_EIO : 0; /* a thread may sleep already */
+        if (!rc)
+            rc = progress_attach(progress, &cq->source);
         progress_unlock(progress);
     }
     if (rc) {

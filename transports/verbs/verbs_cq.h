@@ -26,7 +26,8 @@ struct verbs_cq {
     struct ibv_comp_channel *channel;
     size_t size, claimed; /* entries: that there are, that endpoints may need */
     unsigned users;       /* endpoints */
-    bool armed;           /* the channel will tell of the next entry */
+    bool armed;           /* the channel will tell of the next entry, or has told */
+    bool event_due;       /* entries were polled whose event was not taken */
     struct ids eps;       /* struct verbs_ep. Progress domain locked */
 };
 
