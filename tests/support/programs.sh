@@ -37,22 +37,31 @@ debian() { # PROGRAM
     echo "/usr/bin/$1"
 }
 
-# ours SPEC COMMAND...: with our library; SPEC - leaves FI_PROVIDER unset
+# words SIDE WHAT: sets `words` to what stands before a command on a side, "ours SPEC" (SPEC -: FI_PROVIDER
+# is unset) or "theirs PROVIDER". For the background: $! is the command then, not a shell in front of it,
+# so that who ends $! leaves nothing behind.
+words() {
+    case "$1 $2" in
+    "ours -") words=(env -u FI_PROVIDER "LD_LIBRARY_PATH=$WEFT_BUILD") ;;
+    "ours "*) words=(env "FI_PROVIDER=$2" "LD_LIBRARY_PATH=$WEFT_BUILD") ;;
+    *) words=(env -u LD_LIBRARY_PATH "FI_PROVIDER=$2") ;;
+    esac
+}
+
+# ours SPEC COMMAND...: with our library
 ours() {
-    local spec=$1
+    local words
+    words ours "$1"
     shift
-    if [ "$spec" = - ]; then
-        env -u FI_PROVIDER LD_LIBRARY_PATH="$WEFT_BUILD" "$@"
-    else
-        env FI_PROVIDER="$spec" LD_LIBRARY_PATH="$WEFT_BUILD" "$@"
-    fi
+    "${words[@]}" "$@"
 }
 
 # theirs PROVIDER COMMAND...: with the distribution's library
 theirs() {
-    local provider=$1
+    local words
+    words theirs "$1"
     shift
-    env -u LD_LIBRARY_PATH FI_PROVIDER="$provider" "$@"
+    "${words[@]}" "$@"
 }
 
 # A program that was not bound to our library would prove nothing.
@@ -93,12 +102,13 @@ bad() { # TEXT FILE...
 # pingpong LABEL "SERVER SIDE" "CLIENT SIDE" OPTION...
 # A side is "ours SPEC" or "theirs PROVIDER". Passes when both end well, with data checked.
 pingpong() {
-    local label=$1 server_side server_what client_side client_what port server rc server_rc=0
+    local label=$1 server_side server_what client_side client_what port server rc server_rc=0 words
     read -r server_side server_what <<<"$2"
     read -r client_side client_what <<<"$3"
     shift 3
     port=$(free_port)
-    "$server_side" "$server_what" timeout -k 2 300 "$program" -B "$port" -c "$@" \
+    words "$server_side" "$server_what"
+    "${words[@]}" timeout -k 2 300 "$program" -B "$port" -c "$@" \
         >"$work/server" 2>&1 &
     server=$!
     jobs_to_end+=("$server")
@@ -119,14 +129,15 @@ pingpong() {
 # exchange LABEL "ONE SIDE" "OTHER SIDE" [ARGUMENT...]: two of $program that do the same to each other;
 # the second has the higher port
 exchange() {
-    local label=$1 one one_what other other_what low high pid rc=0
+    local label=$1 one one_what other other_what low high pid rc=0 words
     read -r one one_what <<<"$2"
     read -r other other_what <<<"$3"
     shift 3
     low=$(free_port)
     high=$(free_port)
     [ "$low" -lt "$high" ] || { rc=$low low=$high high=$rc rc=0; }
-    "$one" "$one_what" timeout -k 2 300 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
+    words "$one" "$one_what"
+    "${words[@]}" timeout -k 2 300 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
     pid=$!
     jobs_to_end+=("$pid")
     "$other" "$other_what" timeout -k 2 300 "$program" "$other_what" "$high" "$low" "$@" >"$work/other" 2>&1 || rc=1
