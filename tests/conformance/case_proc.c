@@ -83,11 +83,11 @@ static void remote_memory(void)
         peer_ask(p, &peer, (struct peer_order){.op = PEER_REGION, .size = LARGEST + 64, .seed = 9});
 
     conf_check(!region.err, "the other process: fi_mr_reg: %s", fi_strerror(region.err));
-    conf_post(p, fi_read(p->a.ep, local, LARGEST, NULL, p->a.peer, 0, region.key, local));
+    conf_post(p, fi_read(p->a.ep, local, LARGEST, NULL, p->a.peer, region.base, region.key, local));
     conf_check(!conf_wait(p, &p->a, local).err && conf_holds(local, LARGEST, 9), "the first read");
     for (unsigned i = 0; i < SIZES; i++) {
         struct iovec iov = {local, sizes[i]};
-        struct fi_rma_iov remote = {i, sizes[i], region.key};
+        struct fi_rma_iov remote = {region.base + i, sizes[i], region.key};
         struct fi_msg_rma msg = {.msg_iov = &iov,
                                  .iov_count = 1,
                                  .addr = p->a.peer,
@@ -109,11 +109,12 @@ static void remote_memory(void)
         conf_check(answer.right && answer.data == 1000 + i, "CQ data %lu",
                    (unsigned long)answer.data);
         memset(local, 0, sizes[i]);
-        conf_post(p, fi_read(p->a.ep, local, sizes[i], NULL, p->a.peer, i, region.key, local));
+        conf_post(p, fi_read(p->a.ep, local, sizes[i], NULL, p->a.peer, region.base + i, region.key,
+                             local));
         conf_check(!conf_wait(p, &p->a, local).err && conf_holds(local, sizes[i], i), "read of %zu",
                    sizes[i]);
     }
-    conf_post(p, fi_read(p->a.ep, local, 8, NULL, p->a.peer, 0, region.key + 1, local));
+    conf_post(p, fi_read(p->a.ep, local, 8, NULL, p->a.peer, region.base, region.key + 1, local));
     conf_check(conf_wait(p, &p->a, local).err != 0, "a key that is none");
     peer_kill(&peer);
     conf_pair_close(p);
@@ -216,8 +217,11 @@ static void killed_in_the_middle(struct conf_pair *p, struct peer *peer, unsigne
 
         switch ((unsigned)posted % 3) {
         case 0: rc = fi_tsend(p->a.ep, memory, BIG, NULL, p->a.peer, 5, context); break;
-        case 1: rc = fi_write(p->a.ep, memory, BIG, NULL, p->a.peer, 0, region.key, context); break;
-        default: rc = fi_read(p->a.ep, memory, BIG, NULL, p->a.peer, 0, region.key, context);
+        case 1:
+            rc = fi_write(p->a.ep, memory, BIG, NULL, p->a.peer, region.base, region.key, context);
+            break;
+        default:
+            rc = fi_read(p->a.ep, memory, BIG, NULL, p->a.peer, region.base, region.key, context);
         }
         conf_check(!rc || rc == -FI_EAGAIN, "post: %s", fi_strerror((int)-rc));
         posted += !rc;

@@ -40,7 +40,8 @@ static const struct name caps[] = {
     {NULL, 0},
 };
 static const struct name mode_bits[] = {
-    {"NONE", 0}, BIT(CONTEXT), BIT(CONTEXT2), BIT(MSG_PREFIX), BIT(ASYNC_IOV), {NULL, 0},
+    {"NONE", 0},    BIT(CONTEXT),    BIT(CONTEXT2), BIT(MSG_PREFIX),
+    BIT(ASYNC_IOV), BIT(RX_CQ_DATA), {NULL, 0},
 };
 static const struct name op_flag_bits[] = {
     BIT(COMPLETION),
@@ -79,11 +80,17 @@ static const struct name addresses[] = {
     {NULL, 0},
 };
 static const struct name protocols[] = {
-    {"XNET", FI_PROTO_XNET},     {"RXM", FI_PROTO_RXM},
-    {"RXD", FI_PROTO_RXD},       {"SHM", FI_PROTO_SHM},
-    {"LOOP", 1u << 31 | 0x100b}, {"LNX", FI_PROTO_LNX},
-    {"UDP", FI_PROTO_UDP},       {"SOCK_TCP", FI_PROTO_SOCK_TCP},
-    {"ARQ", 1u << 31 | 0x20a7},  {NULL, 0},
+    {"XNET", FI_PROTO_XNET},
+    {"RXM", FI_PROTO_RXM},
+    {"RXD", FI_PROTO_RXD},
+    {"SHM", FI_PROTO_SHM},
+    {"LOOP", 1u << 31 | 0x100b},
+    {"LNX", FI_PROTO_LNX},
+    {"UDP", FI_PROTO_UDP},
+    {"SOCK_TCP", FI_PROTO_SOCK_TCP},
+    {"RDMA_CM_IB_RC", FI_PROTO_RDMA_CM_IB_RC},
+    {"ARQ", 1u << 31 | 0x20a7},
+    {NULL, 0},
 };
 #define SET(text, value)                                                                           \
     {                                                                                              \

@@ -210,6 +210,8 @@ static struct peer_answer make_region(struct told *told, const struct peer_order
     answer.err = -fi_mr_reg(told->home.domain, told->region, order->size,
                             FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 11, 0, &told->mr, NULL);
     answer.key = answer.err ? 0 : fi_mr_key(told->mr);
+    if (told->home.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+        answer.base = (uint64_t)(uintptr_t)told->region;
     return answer;
 }
 
