@@ -11,6 +11,7 @@
 #include "core/domain/base.h"
 #include "core/domain/domain.h"
 #include "core/info/info.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
 
 static int domain_close(struct fid *fid)
@@ -49,7 +50,7 @@ static struct fi_ops_domain domain_ops = {
     .poll_open = domain_poll_open,
     .stx_ctx = enosys_domain_stx_ctx,
     .srx_ctx = enosys_domain_srx_ctx,
-    .query_atomic = enosys_domain_query_atomic,
+    .query_atomic = verbs_query_atomic,
     .query_collective = enosys_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };

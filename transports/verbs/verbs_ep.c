@@ -11,6 +11,7 @@
 #include "core/domain/base.h"
 #include "core/info/info.h"
 #include "core/queue/wait.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_info.h"
 #include "transports/verbs/verbs_pep.h"
 
@@ -49,6 +50,8 @@ static size_t limit(struct endpoint *base, int option)
     case FI_OPT_MAX_RMA_SIZE: return ep->max_msg_size;
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_RMA_SIZE: return ep->inline_size;
+    case FI_OPT_MAX_ATOMIC_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE: return ep->base.caps & FI_ATOMIC ? sizeof(uint64_t) : 0;
     default: return 0;
     }
 }
@@ -64,12 +67,6 @@ static size_t tx_used(const struct endpoint *base)
 static int cancel(struct endpoint *base, void *context)
 {
     return -FI_ENOENT;
-}
-
-static int atomic_none(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
-                       size_t *count)
-{
-    return -FI_EOPNOTSUPP;
 }
 
 /* ---- Closing ---- */
@@ -142,7 +139,7 @@ static const struct endpoint_option options[] = {
 
 static const struct endpoint_ops ops = {
     .post = verbs_post,
-    .atomic_valid = atomic_none,
+    .atomic_valid = verbs_atomic_valid,
     .limit = limit,
     .enable = enable,
     .close = close_ep,

@@ -69,6 +69,8 @@ struct verbs_ep {
     struct verbs_send *sends;
     struct verbs_recv *recvs;
     uint32_t unsignaled, signal_every;
+    uint64_t discard; /* results of atomics that nobody wants */
+    struct ibv_mr *discard_mr;
     size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
     uint8_t rnr_timer;
     uint32_t addr_format;

@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_device.h"
 #include "transports/verbs/verbs_nic.h"
 
@@ -26,6 +27,9 @@ static const uint64_t caps = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_
 static const uint64_t orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
                                FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
                                FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+
+static const uint64_t atomic_orders =
+    FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAW;
 
 static size_t least(size_t a, size_t b)
 {
@@ -60,12 +64,13 @@ void verbs_info_fill(struct fi_info *info, const struct verbs_place *place,
 {
     const struct ibv_device_attr *device = &place->device->attr;
     size_t most = (size_t)device->max_qp_wr;
+    bool atomics = verbs_has_atomics(place->device);
 
-    info->caps = caps;
+    info->caps = caps | (atomics ? FI_ATOMIC : 0);
     info->mode = FI_RX_CQ_DATA;
-    info->tx_attr->caps = caps;
+    info->tx_attr->caps = info->caps;
     info->tx_attr->op_flags = FI_INJECT | FI_INJECT_COMPLETE | FI_COMPLETION | FI_TRANSMIT_COMPLETE;
-    info->tx_attr->msg_order = orders;
+    info->tx_attr->msg_order = orders | (atomics ? atomic_orders : 0);
     info->tx_attr->comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
     info->tx_attr->size = least(size_param(params, "tx_size"), most);
     info->tx_attr->iov_limit = least(size_param(params, "tx_iov_limit"), (size_t)device->max_sge);
@@ -73,9 +78,9 @@ void verbs_info_fill(struct fi_info *info, const struct verbs_place *place,
     info->tx_attr->inject_size =
         least(size_param(params, "inline_size"), place->device->inline_max);
     info->tx_attr->tclass = INFO_ANY_TCLASS;
-    info->rx_attr->caps = caps;
+    info->rx_attr->caps = info->caps;
     info->rx_attr->op_flags = FI_COMPLETION;
-    info->rx_attr->msg_order = orders;
+    info->rx_attr->msg_order = info->tx_attr->msg_order;
     info->rx_attr->comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
     info->rx_attr->size = least(size_param(params, "rx_size"), most);
     info->rx_attr->iov_limit = least(size_param(params, "rx_iov_limit"), (size_t)device->max_sge);

@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/domain/mr.h"
 #include "core/info/abi.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_domain.h"
 
 struct verbs_mr {
@@ -52,7 +53,7 @@ static struct fi_ops mr_fid_ops = {
 };
 
 /* The device writes into what is received or read, and what peers write or change. */
-static int access_of(uint64_t access, bool iwarp)
+static int access_of(uint64_t access, bool iwarp, bool atomics)
 {
     int flags = 0;
 
@@ -63,7 +64,8 @@ static int access_of(uint64_t access, bool iwarp)
     if (access & FI_REMOTE_READ)
         flags |= IBV_ACCESS_REMOTE_READ;
     if (access & FI_REMOTE_WRITE)
-        flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+        flags |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                 (atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     return flags;
 }
 
@@ -103,10 +105,11 @@ static int register_region(struct verbs_domain *domain, const struct fi_mr_attr 
     mr = calloc(1, sizeof(*mr));
     if (!mr)
         return -FI_ENOMEM;
-    mr->ibv =
-        verbs_lib.reg_mr(domain->pd, attr->mr_iov->iov_len ? attr->mr_iov->iov_base : &nothing,
-                         attr->mr_iov->iov_len ? attr->mr_iov->iov_len : 1,
-                         attr->mr_iov->iov_len ? access_of(attr->access, iwarp) : 0);
+    mr->ibv = verbs_lib.reg_mr(
+        domain->pd, attr->mr_iov->iov_len ? attr->mr_iov->iov_base : &nothing,
+        attr->mr_iov->iov_len ? attr->mr_iov->iov_len : 1,
+        attr->mr_iov->iov_len ? access_of(attr->access, iwarp, verbs_has_atomics(domain->device))
+                              : 0);
     if (!mr->ibv) {
         rc = verbs_error(-1);
         LOG_WARN("verbs", FI_LOG_MR, "%s cannot register %zu bytes: %s%s", domain->device->name,

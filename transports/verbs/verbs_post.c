@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
 
 enum {
@@ -184,22 +185,20 @@ static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
 
 /* ---- Transmissions ---- */
 
+static bool is_message(const struct op *op)
+{
+    return !(op->group & (OP_GROUP_RMA | OP_GROUP_ATOMIC));
+}
+
 static enum ibv_wr_opcode opcode_of(const struct op *op)
 {
     bool data = op->flags & FI_REMOTE_CQ_DATA;
 
-    if (op->group != OP_GROUP_RMA)
+    if (is_message(op))
         return data ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
     if (op->kind & FI_READ)
         return IBV_WR_RDMA_READ;
     return data ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-}
-
-static enum binding_kind kind_of(const struct op *op)
-{
-    if (op->group != OP_GROUP_RMA)
-        return BIND_SEND;
-    return op->kind & FI_READ ? BIND_READ : BIND_WRITE;
 }
 
 static bool must_signal(const struct verbs_ep *ep, const struct verbs_send *send)
@@ -233,38 +232,51 @@ static ssize_t check(const struct verbs_ep *ep, const struct op *op)
 {
     if (atomic_load_explicit(&ep->state, memory_order_relaxed) != VERBS_CONNECTED)
         return ep->base.enabled ? -FI_ENOTCONN : -FI_EOPBADSTATE;
+    if (op->group == OP_GROUP_ATOMIC)
+        return verbs_atomic_check(op);
     if (op->len > ep->max_msg_size || (op->flags & FI_INJECT && op->len > ep->inline_size))
         return -FI_EMSGSIZE;
     return op->group == OP_GROUP_RMA && (op->rma_count != 1 || op->rma->len != op->len) ? -FI_EINVAL
                                                                                         : 0;
 }
 
+/* The request for a message, a write or a read: its segments. */
+static int fill(const struct verbs_ep *ep, const struct op *op, struct ibv_send_wr *wr,
+                struct ibv_sge *sges)
+{
+    bool copied = !(op->kind & FI_READ) && op->len <= ep->inline_size;
+
+    wr->opcode = opcode_of(op);
+    if (copied && op->len)
+        wr->send_flags |= IBV_SEND_INLINE;
+    if (op->flags & FI_REMOTE_CQ_DATA)
+        wr->imm_data = htonl((uint32_t)op->data);
+    if (op->group == OP_GROUP_RMA) {
+        wr->wr.rdma.remote_addr = op->rma->addr;
+        wr->wr.rdma.rkey = (uint32_t)op->rma->key;
+    }
+    return fill_segments(sges, op, ep->tx_iov_limit, copied);
+}
+
 static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
 {
-    bool silent = op_is_inject(op), read = op->kind & FI_READ;
-    bool copied = !read && op->len <= ep->inline_size;
+    bool silent = op_is_inject(op);
     struct ibv_sge sges[SEGMENTS];
-    struct ibv_send_wr wr = {.sg_list = sges, .opcode = opcode_of(op)};
+    struct ibv_send_wr wr = {.sg_list = sges,
+                             .send_flags = op->flags & FI_FENCE ? IBV_SEND_FENCE : 0};
     struct verbs_send send = {
         .context = op->context,
         .flags = op->kind,
-        .kind = kind_of(op),
+        .kind = (uint8_t)binding_kind_of(op->kind),
         .wanted = !silent && completion_wanted(ep->base.binding.tx_selective, op->flags),
         .silent = silent,
     };
-    int count = fill_segments(sges, op, ep->tx_iov_limit, copied);
+    int count = op->group == OP_GROUP_ATOMIC ? verbs_atomic_fill(ep, op, &wr, sges)
+                                             : fill(ep, op, &wr, sges);
 
     if (count < 0)
         return count;
     wr.num_sge = count;
-    wr.send_flags =
-        (copied && op->len ? IBV_SEND_INLINE : 0) | (op->flags & FI_FENCE ? IBV_SEND_FENCE : 0);
-    if (op->flags & FI_REMOTE_CQ_DATA)
-        wr.imm_data = htonl((uint32_t)op->data);
-    if (op->group == OP_GROUP_RMA) {
-        wr.wr.rdma.remote_addr = op->rma->addr;
-        wr.wr.rdma.rkey = (uint32_t)op->rma->key;
-    }
     return post_wr(ep, &wr, &send);
 }
 

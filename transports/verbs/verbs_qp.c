@@ -5,11 +5,11 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
 
 enum {
-    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-             IBV_ACCESS_REMOTE_ATOMIC,
+    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     SIGNAL_EVERY_MOST = 32,
 };
 
@@ -64,12 +64,18 @@ static int create_qp(struct verbs_ep *ep)
     return verbs_error(-1);
 }
 
+static unsigned access_of(const struct verbs_ep *ep)
+{
+    return ACCESS |
+           (verbs_has_atomics(ep->domain->device) ? (unsigned)IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 /* The port that the source address is on is not known here where there is none; rdma_cm says it
  * later, and a queue pair may go from this state to itself. */
 static int to_init(struct verbs_ep *ep)
 {
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = 1, .qp_access_flags = ACCESS};
+        .qp_state = IBV_QPS_INIT, .pkey_index = 0, .port_num = 1, .qp_access_flags = access_of(ep)};
 
     return verbs_error(verbs_lib.modify_qp(
         ep->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
@@ -89,6 +95,8 @@ int verbs_qp_open(struct verbs_ep *ep)
     }
     if (!rc)
         rc = to_init(ep);
+    if (!rc)
+        rc = verbs_atomic_open(ep);
     if (rc)
         verbs_qp_close(ep);
     return rc;
@@ -98,6 +106,7 @@ void verbs_qp_close(struct verbs_ep *ep)
 {
     if (ep->qp)
         verbs_lib.destroy_qp(ep->qp);
+    verbs_atomic_close(ep);
     if (ep->cq)
         verbs_cq_leave(ep->cq, ep->number, ep->entries);
     free(ep->sends);
@@ -111,6 +120,7 @@ void verbs_qp_close(struct verbs_ep *ep)
 void verbs_qp_abandon(struct verbs_ep *ep)
 {
     ep->qp = NULL;
+    ep->discard_mr = NULL;
     verbs_qp_close(ep);
 }
 
@@ -129,7 +139,7 @@ int verbs_qp_connect(struct verbs_ep *ep, int initiator_depth, int responder_res
     struct ibv_qp_attr attr;
     int mask, rc = move_to(ep, IBV_QPS_INIT, &attr, &mask);
 
-    attr.qp_access_flags = ACCESS;
+    attr.qp_access_flags = access_of(ep);
     if (!rc)
         rc = verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask));
     if (!rc)

@@ -12,6 +12,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "core/op/op.h"
+#include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_cq.h"
 #include "transports/verbs/verbs_ep.h"
 #include "transports/verbs/verbs_info.h"
@@ -151,10 +153,59 @@ static void limits_are_the_devices(void **state)
     assert_int_equal(info->domain_attr->ep_cnt, 9);
     assert_int_equal(info->domain_attr->mr_cnt, 11);
     assert_int_equal(info->domain_attr->mr_key_size, 4);
+    assert_false(info->caps & FI_ATOMIC);
     assert_false(info->tx_attr->msg_order & (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR));
     assert_true(info->domain_attr->mr_mode & FI_MR_LOCAL);
     params_destroy(params);
     info_free(info);
+}
+
+static void only_aligned_integers_of_8_bytes_are_atomic(void **state)
+{
+    uint64_t values[2] = {1, 2};
+    struct fi_ioc ioc = {values, 1};
+    struct fi_rma_ioc at = {.addr = 0x1000, .count = 1, .key = 5};
+    struct op op = {.call = OP_ATOMIC,
+                    .group = OP_GROUP_ATOMIC,
+                    .ioc = &ioc,
+                    .count = 1,
+                    .len = 1,
+                    .rma_ioc = &at,
+                    .rma_count = 1,
+                    .datatype = FI_UINT64,
+                    .op = FI_SUM};
+
+    assert_int_equal(verbs_atomic_check(&op), 0);
+    at.addr = 0x1004;
+    assert_int_equal(verbs_atomic_check(&op), -FI_EINVAL);
+    at.addr = 0x1008;
+    op.datatype = FI_DOUBLE;
+    assert_int_equal(verbs_atomic_check(&op), -FI_EOPNOTSUPP);
+    op.datatype = FI_UINT32;
+    assert_int_equal(verbs_atomic_check(&op), -FI_EOPNOTSUPP);
+    op.datatype = FI_INT64;
+    assert_int_equal(verbs_atomic_check(&op), 0);
+    op.op = FI_ATOMIC_WRITE;
+    assert_int_equal(verbs_atomic_check(&op), -FI_EOPNOTSUPP);
+    op.op = FI_SUM;
+    ioc.count = op.len = at.count = 2;
+    assert_int_equal(verbs_atomic_check(&op), -FI_EMSGSIZE);
+}
+
+static void what_is_atomic_is_told_before(void **state)
+{
+    size_t count = 9;
+
+    assert_int_equal(verbs_atomic_valid(NULL, 0, FI_UINT64, FI_SUM, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(verbs_atomic_valid(NULL, FI_FETCH_ATOMIC, FI_INT64, FI_SUM, &count), 0);
+    assert_int_equal(verbs_atomic_valid(NULL, FI_FETCH_ATOMIC, FI_UINT64, FI_ATOMIC_READ, NULL), 0);
+    assert_int_equal(verbs_atomic_valid(NULL, FI_COMPARE_ATOMIC, FI_UINT64, FI_CSWAP, NULL), 0);
+    assert_int_equal(verbs_atomic_valid(NULL, FI_COMPARE_ATOMIC, FI_UINT64, FI_CSWAP_NE, NULL),
+                     -FI_EOPNOTSUPP);
+    assert_int_equal(verbs_atomic_valid(NULL, FI_FETCH_ATOMIC, FI_UINT64, FI_BOR, NULL),
+                     -FI_EOPNOTSUPP);
+    assert_int_equal(verbs_atomic_valid(NULL, 0, FI_FLOAT, FI_SUM, NULL), -FI_EOPNOTSUPP);
 }
 
 int main(void)
@@ -169,6 +220,8 @@ int main(void)
         cmocka_unit_test(statuses_of_work_are_errors),
         cmocka_unit_test(links_have_mtu_and_speed),
         cmocka_unit_test(limits_are_the_devices),
+        cmocka_unit_test(only_aligned_integers_of_8_bytes_are_atomic),
+        cmocka_unit_test(what_is_atomic_is_told_before),
     };
 
     return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
