@@ -388,6 +388,17 @@ static void a_shared_receive_context(void)
     conf_post(&link->pair, fi_recv(link->srx, in, 10, link->in_desc, 0, in));
     conf_post(&link->pair, fi_send(link->pair.a.ep, out, 10, link->out_desc, 0, out));
     conf_check(!conf_wait(&link->pair, &link->pair.b, in).err, "a receive of the context");
+    /* Both take from it, more often than it has receives at a time. */
+    for (int i = 0; i < 1000; i++) {
+        struct conf_ep *from = i % 3 ? &link->pair.a : &link->pair.b;
+        struct conf_ep *to = i % 3 ? &link->pair.b : &link->pair.a;
+
+        conf_fill(out, 40, (unsigned)i);
+        conf_post(&link->pair, fi_recv(link->srx, in, 40, link->in_desc, 0, in));
+        conf_post(&link->pair, fi_inject(from->ep, out, 40, 0));
+        conf_check(!conf_wait(&link->pair, to, in).err && conf_holds(in, 40, (unsigned)i),
+                   "message %d of the context", i);
+    }
     conf_check(fi_recv(link->pair.b.ep, in, 10, link->in_desc, 0, in) < 0, "a receive of its own");
     close_link(link);
 }

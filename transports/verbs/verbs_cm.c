@@ -97,6 +97,7 @@ static struct rdma_conn_param param_of(const struct verbs_ep *ep)
         .initiator_depth =
             (uint8_t)(attr->max_qp_init_rd_atom < 255 ? attr->max_qp_init_rd_atom : 255),
         .flow_control = 1,
+        .srq = ep->srx != NULL,
         .retry_count = RETRIES,
         .rnr_retry_count = RETRIES,
         .qp_num = ep->qp->qp_num,

@@ -8,12 +8,13 @@
 
 #include "core/base/log.h"
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_srx.h"
 
 enum {
     BATCH = 16,
     FIRST = 1024,     /* entries of a new queue, at least */
     INDEX_BITS = 20,  /* of an endpoint's number */
-    NUMBER_BITS = 32, /* as wr_id has room for */
+    NUMBER_BITS = 31, /* as wr_id has room for, beside the bit of shared contexts */
 };
 
 size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most)
@@ -34,8 +35,11 @@ static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
     struct verbs_ep *ep = ids_find(&cq->eps, wc->wr_id >> 32);
     uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;
 
-    if (__builtin_expect(!ep, 0))
+    if (__builtin_expect(!ep, 0)) {
+        if (wc->wr_id >> 63)
+            verbs_srx_received(cq, slot, wc);
         return;
+    }
     if (wc->wr_id >> 31 & 1)
         verbs_ep_received(ep, slot, wc);
     else
@@ -211,6 +215,12 @@ static int find_locked(struct verbs_domain *domain, struct progress *progress, s
         return 0;
     }
     return create(domain, progress, entries, cq);
+}
+
+void verbs_cq_drain(struct verbs_cq *cq)
+{
+    while (poll_some(cq) == 8 * BATCH)
+        continue;
 }
 
 int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct verbs_ep *ep,

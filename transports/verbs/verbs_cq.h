@@ -38,11 +38,19 @@ int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct
 /* Nothing is reported to that endpoint any more. Its queue pair is destroyed before. No progress
  * domain locked. */
 void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries);
+/* Takes the entries that there are. Progress domain locked. */
+void verbs_cq_drain(struct verbs_cq *cq);
 /* Entries that a queue has to have: what is claimed, within what the device can. Pure. SIZE_MAX:
  * it cannot. */
 size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most);
 
-/* wr_id: the endpoint's number, whether it is a receive, and which one. */
+/* wr_id of a receive of a shared context. */
+static inline uint64_t verbs_shared_wr_id(uint32_t slot)
+{
+    return UINT64_C(1) << 63 | slot;
+}
+
+/* wr_id: the endpoint's number (of 31 bits), whether it is a receive, and which one. */
 static inline uint64_t verbs_wr_id(uint64_t number, bool receive, uint32_t slot)
 {
     return number << 32 | (uint64_t)receive << 31 | slot;

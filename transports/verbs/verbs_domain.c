@@ -13,6 +13,7 @@
 #include "core/info/info.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_srx.h"
 
 static int domain_close(struct fid *fid)
 {
@@ -25,6 +26,7 @@ static int domain_close(struct fid *fid)
     if (rc)
         return verbs_error(rc);
     domain_finish(&domain->base);
+    verbs_srx_forget(domain);
     pthread_mutex_destroy(&domain->mutex);
     free(domain);
     return 0;
@@ -49,7 +51,7 @@ static struct fi_ops_domain domain_ops = {
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
     .stx_ctx = enosys_domain_stx_ctx,
-    .srx_ctx = enosys_domain_srx_ctx,
+    .srx_ctx = verbs_srx_open,
     .query_atomic = verbs_query_atomic,
     .query_collective = enosys_domain_query_collective,
     .endpoint2 = domain_endpoint2,

@@ -8,14 +8,17 @@
 #include "transports/verbs/verbs_device.h"
 #include "transports/verbs/verbs_fabric.h"
 
+struct verbs_qp_table;
+
 struct verbs_domain {
     struct domain base;
     struct verbs_fabric *fabric;
     struct verbs_device *device;
     struct ibv_pd *pd;
-    unsigned forks;        /* the process whose pd and regions they are: fork_generation */
-    pthread_mutex_t mutex; /* of cqs */
-    struct list cqs;       /* struct verbs_cq */
+    unsigned forks;             /* the process whose pd and regions they are: fork_generation */
+    pthread_mutex_t mutex;      /* of cqs */
+    struct list cqs;            /* struct verbs_cq */
+    struct verbs_qp_table *qps; /* endpoints of shared receive contexts; NULL: none yet */
 };
 
 int verbs_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,

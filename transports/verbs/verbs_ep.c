@@ -14,6 +14,7 @@
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_info.h"
 #include "transports/verbs/verbs_pep.h"
+#include "transports/verbs/verbs_srx.h"
 
 enum {
     SIZE = 384,
@@ -32,6 +33,7 @@ static int enable(struct endpoint *base)
     struct verbs_ep *ep = ep_of(base);
     int rc;
 
+    ep->srx = base->srx ? verbs_srx_of(base->srx) : NULL;
     ep->eq = verbs_eq_of(ep->domain->fabric, base->eq);
     if (!ep->eq)
         return -FI_EINVAL;
@@ -63,6 +65,13 @@ static size_t tx_used(const struct endpoint *base)
     return ep->tx.tail - ep->tx.head;
 }
 
+static size_t rx_used(struct endpoint *base)
+{
+    const struct verbs_ep *ep = ep_of(base);
+
+    return ep->rx.tail - ep->rx.head;
+}
+
 /* The device has all that was posted, and gives nothing back but with the connection. */
 static int cancel(struct endpoint *base, void *context)
 {
@@ -85,6 +94,13 @@ static void drain(struct verbs_ep *ep)
     }
 }
 
+/* A receive of the context that the endpoint had taken is the context's again. */
+static void give_shared_back(struct verbs_ep *ep)
+{
+    verbs_qp_fail(ep);
+    verbs_cq_drain(ep->cq);
+}
+
 static void close_connection(struct verbs_ep *ep)
 {
     bool forked = progress_forked(ep->base.binding.progress);
@@ -94,6 +110,8 @@ static void close_connection(struct verbs_ep *ep)
     if (atomic_load(&ep->state) == VERBS_CONNECTED && !forked)
         drain(ep);
     atomic_store(&ep->state, VERBS_DOWN);
+    if (ep->srx && !forked)
+        give_shared_back(ep);
     endpoint_close_receives(&ep->base);
     progress_unlock(ep->base.binding.progress);
     if (forked) { /* connection and queue pair are the parent's, which goes on with them */
@@ -145,6 +163,7 @@ static const struct endpoint_ops ops = {
     .close = close_ep,
     .cancel = cancel,
     .tx_used = tx_used,
+    .rx_used = rx_used,
     .options = options,
     .own_sources = true,
     .keeps_eq = true,

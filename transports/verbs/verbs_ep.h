@@ -21,6 +21,7 @@
 #include "transports/verbs/verbs_eq.h"
 
 struct verbs_request;
+struct verbs_srx;
 
 enum verbs_state {
     VERBS_IDLE,
@@ -58,8 +59,9 @@ struct verbs_ep {
     struct verbs_domain *domain;
     struct verbs_eq *eq; /* NULL: not bound */
     struct verbs_cq *cq;
-    uint64_t number; /* in cq */
-    size_t entries;  /* claimed of cq */
+    struct verbs_srx *srx; /* where its receives are, or NULL */
+    uint64_t number;       /* in cq */
+    size_t entries;        /* claimed of cq */
     struct ibv_qp *qp;
     _Atomic(enum verbs_state) state;
     atomic_bool told; /* FI_SHUTDOWN, or that there is no connection */
@@ -102,6 +104,12 @@ ssize_t verbs_post(struct ep *ep, struct op *op);
 /* An entry of the device's queue. binding.progress locked. */
 void verbs_ep_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc);
 void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc);
+/* The end of a receive that the device has given back. binding.progress locked. */
+void verbs_ep_report_received(struct verbs_ep *ep, const struct verbs_recv *recv,
+                              const struct ibv_wc *wc);
+/* The segments of an operation, at most limit; copied: none needs a descriptor. How many, or
+ * -FI_EINVAL. */
+int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied);
 /* One more operation, with a completion, behind those without. binding.progress locked. */
 void verbs_post_marker(struct verbs_ep *ep);
 /* What a work completion's status is as an error, positive. Pure. */

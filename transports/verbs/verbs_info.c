@@ -53,6 +53,7 @@ static void fill_domain(struct fi_domain_attr *attr, const struct ibv_device_att
     attr->rx_ctx_cnt = (size_t)device->max_qp;
     attr->mr_cnt = (size_t)device->max_mr;
     attr->cntr_cnt = (size_t)device->max_cq;
+    attr->max_ep_srx_ctx = (size_t)device->max_srq;
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
     attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -220,6 +221,16 @@ static bool speaks_of_data(const struct fi_info *hints)
     return hints->mode & FI_RX_CQ_DATA || hints->domain_attr->cq_data_size;
 }
 
+/* Receives are those of a shared context, where the device has them. */
+static void share_receives(struct fi_info *info, const struct ibv_device_attr *device)
+{
+    if (!device->max_srq)
+        return;
+    info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+    info->rx_attr->size = least(info->rx_attr->size, (size_t)device->max_srq_wr);
+    info->rx_attr->iov_limit = least(info->rx_attr->iov_limit, (size_t)device->max_srq_sge);
+}
+
 static struct fi_info *make(const struct question *question, const struct verbs_place *place)
 {
     struct fi_info *info = info_alloc();
@@ -229,6 +240,8 @@ static struct fi_info *make(const struct question *question, const struct verbs_
     if (!info)
         return NULL;
     verbs_info_fill(info, place, question->req->params);
+    if (question->req->hints->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT)
+        share_receives(info, &place->device->attr);
     if (!speaks_of_data(question->req->hints))
         info->mode &= ~FI_RX_CQ_DATA;
     info->addr_format =

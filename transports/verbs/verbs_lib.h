@@ -32,6 +32,8 @@
     X(int, destroy_cq, (struct ibv_cq *))                                                          \
     X(int, get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **))                   \
     X(void, ack_cq_events, (struct ibv_cq *, unsigned))                                            \
+    X(struct ibv_srq *, create_srq, (struct ibv_pd *, struct ibv_srq_init_attr *))                 \
+    X(int, destroy_srq, (struct ibv_srq *))                                                        \
     X(struct ibv_qp *, create_qp, (struct ibv_pd *, struct ibv_qp_init_attr *))                    \
     X(int, modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int))                                \
     X(int, destroy_qp, (struct ibv_qp *))                                                          \

@@ -100,36 +100,41 @@ void verbs_ep_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
     }
 }
 
+void verbs_ep_report_received(struct verbs_ep *ep, const struct verbs_recv *recv,
+                              const struct ibv_wc *wc)
+{
+    bool data = wc->wc_flags & IBV_WC_WITH_IMM;
+    bool write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    uint64_t flags;
+    int err = note_status(ep, wc->status, true);
+
+    if (ep->closing)
+        return;
+    if (__builtin_expect(err, 0)) {
+        report_error(ep, BIND_RECV, recv->context, FI_RECV | FI_MSG, err, wc->status);
+        return;
+    }
+    flags = (write ? FI_RMA | FI_REMOTE_WRITE : FI_RECV | FI_MSG) |
+            (data ? (uint64_t)FI_REMOTE_CQ_DATA : 0);
+    complete(&ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_RECV, recv->wanted || write,
+             recv->context, flags, wc->byte_len, write ? NULL : recv->buf,
+             data ? ntohl(wc->imm_data) : 0, 0, FI_ADDR_NOTAVAIL);
+}
+
 void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
 {
     struct verbs_recv recv;
-    bool data, write;
-    uint64_t flags;
-    int err;
 
     if (!in_use(&ep->rx) || slot != place(&ep->rx, ep->rx.head))
         return;
     recv = ep->recvs[slot];
     ep->rx.head++;
-    err = note_status(ep, wc->status, true);
-    if (ep->closing)
-        return;
-    if (__builtin_expect(err, 0)) {
-        report_error(ep, BIND_RECV, recv.context, FI_RECV | FI_MSG, err, wc->status);
-        return;
-    }
-    data = wc->wc_flags & IBV_WC_WITH_IMM;
-    write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-    flags = (write ? FI_RMA | FI_REMOTE_WRITE : FI_RECV | FI_MSG) |
-            (data ? (uint64_t)FI_REMOTE_CQ_DATA : 0);
-    complete(&ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_RECV, recv.wanted || write,
-             recv.context, flags, wc->byte_len, write ? NULL : recv.buf,
-             data ? ntohl(wc->imm_data) : 0, 0, FI_ADDR_NOTAVAIL);
+    verbs_ep_report_received(ep, &recv, wc);
 }
 
 /* ---- Receives ---- */
 
-static int fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied)
+int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied)
 {
     int used = 0;
 
@@ -166,7 +171,7 @@ static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
 
     if (in_use(&ep->rx) == ep->rx.limit)
         return -FI_EAGAIN;
-    rc = fill_segments(sges, op, ep->rx_iov_limit, false);
+    rc = verbs_fill_segments(sges, op, ep->rx_iov_limit, false);
     if (rc < 0)
         return rc;
     wr.num_sge = rc;
@@ -255,7 +260,7 @@ static int fill(const struct verbs_ep *ep, const struct op *op, struct ibv_send_
         wr->wr.rdma.remote_addr = op->rma->addr;
         wr->wr.rdma.rkey = (uint32_t)op->rma->key;
     }
-    return fill_segments(sges, op, ep->tx_iov_limit, copied);
+    return verbs_fill_segments(sges, op, ep->tx_iov_limit, copied);
 }
 
 static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_srx.h"
 
 enum {
     ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -30,7 +31,7 @@ static int open_rings(struct verbs_ep *ep)
     int rc = verbs_ring_init(&ep->tx, ep->base.tx_size);
 
     if (!rc)
-        rc = verbs_ring_init(&ep->rx, ep->base.rx_size);
+        rc = verbs_ring_init(&ep->rx, ep->srx ? 0 : ep->base.rx_size);
     if (rc)
         return rc;
     ep->sends = calloc(ep->tx.size, sizeof(*ep->sends));
@@ -47,10 +48,11 @@ static int create_qp(struct verbs_ep *ep)
         .recv_cq = ep->cq->ibv,
         .qp_type = IBV_QPT_RC,
         .sq_sig_all = 0,
+        .srq = ep->srx ? ep->srx->ibv : NULL,
         .cap = {.max_send_wr = ep->tx.limit,
                 .max_recv_wr = ep->rx.limit,
                 .max_send_sge = (uint32_t)ep->tx_iov_limit,
-                .max_recv_sge = (uint32_t)ep->rx_iov_limit,
+                .max_recv_sge = ep->srx ? 0 : (uint32_t)ep->rx_iov_limit,
                 .max_inline_data = (uint32_t)ep->inline_size},
     };
 
@@ -83,7 +85,7 @@ static int to_init(struct verbs_ep *ep)
 
 int verbs_qp_open(struct verbs_ep *ep)
 {
-    size_t entries = ep->base.tx_size + ep->base.rx_size;
+    size_t entries = ep->base.tx_size + (ep->srx ? ep->srx->size : ep->base.rx_size);
     int rc = open_rings(ep);
 
     if (!rc)
@@ -96,6 +98,8 @@ int verbs_qp_open(struct verbs_ep *ep)
     if (!rc)
         rc = to_init(ep);
     if (!rc)
+        rc = verbs_srx_join(ep);
+    if (!rc)
         rc = verbs_atomic_open(ep);
     if (rc)
         verbs_qp_close(ep);
@@ -104,6 +108,7 @@ int verbs_qp_open(struct verbs_ep *ep)
 
 void verbs_qp_close(struct verbs_ep *ep)
 {
+    verbs_srx_leave(ep);
     if (ep->qp)
         verbs_lib.destroy_qp(ep->qp);
     verbs_atomic_close(ep);
