@@ -446,6 +446,40 @@ static void writes_and_reads(void)
     close_link(link);
 }
 
+static void reads_into_several_pieces(void)
+{
+    enum {
+        PIECES = 4,
+        EACH = 1000
+    };
+    struct link *link = connected((struct conf_want){0});
+    struct conf_pair *pair = &link->pair;
+    struct conf_region region;
+    struct iovec iov[PIECES];
+    void *desc[PIECES];
+
+    conf_region_open(pair, &region, PIECES * EACH, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for (size_t i = 0; i < PIECES; i++) {
+        iov[i] = (struct iovec){in + 2 * i * EACH, EACH};
+        desc[i] = link->in_desc;
+    }
+    for (unsigned round = 0; round < 200; round++) {
+        conf_fill(region.memory, PIECES * EACH, round);
+        conf_post(pair,
+                  fi_readv(pair->a.ep, iov, desc, PIECES, 0, region.base, region.key, &iov[0]));
+        conf_check(!conf_wait(pair, &pair->a, &iov[0]).err, "fi_readv");
+        for (size_t i = 0; i < PIECES; i++)
+            conf_check(!memcmp(iov[i].iov_base, (char *)region.memory + i * EACH, EACH),
+                       "piece %zu of round %u", i, round);
+    }
+    conf_post(pair,
+              fi_readv(pair->a.ep, iov, desc, PIECES, 0, region.base, region.key + 1, &iov[1]));
+    conf_check(conf_wait(pair, &pair->a, &iov[1]).err, "a wrong key");
+    conf_quiet(pair, 5);
+    conf_region_close(&region);
+    close_link(link);
+}
+
 static void atomics(void)
 {
     struct link *link;
@@ -510,6 +544,7 @@ const struct conf_case conf_connected_cases[] = {
     {"connected: a shared receive context", a_shared_receive_context},
     {"connected: sleepers are woken", sleepers_are_woken},
     {"connected: writes and reads", writes_and_reads},
+    {"connected: reads into several pieces", reads_into_several_pieces},
     {"connected: atomics", atomics},
     {0},
 };

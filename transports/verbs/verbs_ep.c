@@ -210,6 +210,7 @@ static int init(struct verbs_ep *ep, const struct fi_info *info, void *context)
         return rc;
     ep->tx_iov_limit = info->tx_attr->iov_limit ? info->tx_attr->iov_limit : IOV_LIMIT;
     ep->rx_iov_limit = info->rx_attr->iov_limit ? info->rx_attr->iov_limit : IOV_LIMIT;
+    ep->read_segments = verbs_read_segments(&ep->domain->device->attr, ep->tx_iov_limit);
     ep->inline_size = usual->tx_attr->inject_size;
     ep->max_msg_size = usual->ep_attr->max_msg_size;
     ep->rnr_timer = (uint8_t)params_int(params, "min_rnr_timer");

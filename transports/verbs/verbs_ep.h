@@ -38,6 +38,7 @@ struct verbs_send {
     uint8_t kind;   /* enum binding_kind */
     bool wanted;    /* a completion, */
     bool silent;    /* or nothing at all, error or not */
+    bool part;      /* the operation goes on in the next place */
 };
 
 struct verbs_recv {
@@ -74,6 +75,7 @@ struct verbs_ep {
     uint64_t discard; /* results of atomics that nobody wants */
     struct ibv_mr *discard_mr;
     size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
+    size_t read_segments; /* of a request; larger reads are several */
     uint8_t rnr_timer;
     uint32_t addr_format;
     union addr src, dest;
@@ -112,6 +114,8 @@ void verbs_ep_report_received(struct verbs_ep *ep, const struct verbs_recv *recv
 int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied);
 /* One more operation, with a completion, behind those without. binding.progress locked. */
 void verbs_post_marker(struct verbs_ep *ep);
+/* Segments that one request for a read may have. Pure. */
+size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limit);
 /* What a work completion's status is as an error, positive. Pure. */
 int verbs_status_error(enum ibv_wc_status status, bool receive);
 

@@ -71,13 +71,29 @@ static void report_error(struct verbs_ep *ep, enum binding_kind kind, void *cont
     complete_error(&ep->base.binding, kind, &entry);
 }
 
+/* Of an operation whose error was reported: its further requests end without a word. */
+static void silence_rest(struct verbs_ep *ep)
+{
+    uint32_t at = ep->tx.head;
+    bool part = true;
+
+    for (; part && at != ep->tx.tail; at++) {
+        struct verbs_send *send = &ep->sends[place(&ep->tx, at)];
+
+        part = send->part;
+        send->silent = true;
+    }
+}
+
 static void finish_send(struct verbs_ep *ep, const struct verbs_send *send,
                         enum ibv_wc_status status)
 {
     int err = note_status(ep, status, false);
 
-    if (ep->closing || (send->silent && err))
+    if (ep->closing || (err ? send->silent : send->part))
         return;
+    if (err && send->part)
+        silence_rest(ep);
     if (__builtin_expect(!err, 1))
         complete(&ep->base.binding, send->kind, send->wanted, send->context, send->flags, 0, NULL,
                  0, 0, FI_ADDR_NOTAVAIL);
@@ -233,6 +249,67 @@ static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct
     return 0;
 }
 
+size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limit)
+{
+    size_t most = device->max_sge_rd > 0 ? (size_t)device->max_sge_rd : iov_limit;
+
+    return most < iov_limit ? most : iov_limit;
+}
+
+/* Posts a chain; what the device took of it is under way. If it did not take all, the connection
+ * ends, and with it the operation. */
+static ssize_t post_chain(struct verbs_ep *ep, struct ibv_send_wr *wrs, uint32_t count)
+{
+    struct ibv_send_wr *bad = wrs;
+    int rc = ibv_post_send(ep->qp, wrs, &bad);
+
+    if (rc && bad == wrs)
+        return refused(rc);
+    if (rc) {
+        count = (uint32_t)(bad - wrs);
+        verbs_qp_fail(ep);
+    }
+    ep->tx.tail += count;
+    return 0;
+}
+
+/* A read into more segments than a request of the device has: several requests, of which the last
+ * one has the completion. */
+static ssize_t post_pieces(struct verbs_ep *ep, struct ibv_send_wr *wr,
+                           const struct verbs_send *send)
+{
+    uint32_t most = (uint32_t)ep->read_segments, left = (uint32_t)wr->num_sge;
+    uint32_t count = (left + most - 1) / most;
+    struct ibv_send_wr wrs[SEGMENTS];
+    bool signal = must_signal(ep, send) || ep->unsignaled + count >= ep->signal_every;
+    ssize_t rc;
+
+    if (count > ep->tx.limit)
+        return -FI_EINVAL;
+    if (in_use(&ep->tx) + count > ep->tx.limit)
+        return -FI_EAGAIN;
+    for (uint32_t i = 0; i < count; i++, left -= most) {
+        uint32_t slot = place(&ep->tx, ep->tx.tail + i);
+
+        wrs[i] = *wr;
+        wrs[i].wr_id = verbs_wr_id(ep->number, false, slot);
+        wrs[i].num_sge = (int)(left < most ? left : most);
+        wrs[i].next = i + 1 < count ? &wrs[i + 1] : NULL;
+        for (int j = 0; j < wrs[i].num_sge; j++)
+            wr->wr.rdma.remote_addr += wr->sg_list[j].length;
+        wr->sg_list += wrs[i].num_sge;
+        wr->send_flags &= ~(unsigned)IBV_SEND_FENCE;
+        ep->sends[slot] = *send;
+        ep->sends[slot].part = i + 1 < count;
+    }
+    if (signal)
+        wrs[count - 1].send_flags |= IBV_SEND_SIGNALED;
+    rc = post_chain(ep, wrs, count);
+    if (!rc)
+        ep->unsignaled = signal ? 0 : ep->unsignaled + count;
+    return rc;
+}
+
 static ssize_t check(const struct verbs_ep *ep, const struct op *op)
 {
     if (atomic_load_explicit(&ep->state, memory_order_relaxed) != VERBS_CONNECTED)
@@ -282,6 +359,8 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
     if (count < 0)
         return count;
     wr.num_sge = count;
+    if (__builtin_expect(wr.opcode == IBV_WR_RDMA_READ && (size_t)count > ep->read_segments, 0))
+        return post_pieces(ep, &wr, &send);
     return post_wr(ep, &wr, &send);
 }
 

@@ -208,6 +208,17 @@ static void what_is_atomic_is_told_before(void **state)
     assert_int_equal(verbs_atomic_valid(NULL, 0, FI_FLOAT, FI_SUM, NULL), -FI_EOPNOTSUPP);
 }
 
+static void reads_have_the_segments_of_the_device(void **state)
+{
+    struct ibv_device_attr device = {.max_sge_rd = 1};
+
+    assert_int_equal(verbs_read_segments(&device, 4), 1);
+    device.max_sge_rd = 30;
+    assert_int_equal(verbs_read_segments(&device, 4), 4);
+    device.max_sge_rd = 0; /* it does not say */
+    assert_int_equal(verbs_read_segments(&device, 4), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +233,7 @@ int main(void)
         cmocka_unit_test(limits_are_the_devices),
         cmocka_unit_test(only_aligned_integers_of_8_bytes_are_atomic),
         cmocka_unit_test(what_is_atomic_is_told_before),
+        cmocka_unit_test(reads_have_the_segments_of_the_device),
     };
 
     return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
