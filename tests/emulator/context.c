@@ -84,7 +84,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->device = device_of(device);
     context->async.fd = -1;
     loop_lock();
-    int rc = context->device->removed ? ENODEV : node_start();
+    int rc = context->device->removed ? ENODEV : fault_open(context->device);
+    if (!rc)
+        rc = node_start();
     if (!rc)
         rc = event_queue_open(&context->async);
     if (!rc) {

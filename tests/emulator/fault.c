@@ -8,6 +8,7 @@
  *      delay       a packet waits           us=N
  *      rnr         a receive is not found
  *      mr          a registration fails
+ *      open        a device cannot be opened, as without permission
  *      cm          a connection fails       do=reject|timeout|unreachable|address|route
  *      port        a port goes down         down=MS after the device opens, or request=N: as the
  *                                           N-th request starts; up=MS later; port=N
@@ -35,13 +36,15 @@ enum {
     TEXT = 32,
 };
 
-static const char *const names[] = {"wr", "drop", "delay", "rnr", "mr", "cm", "port", "remove"};
+static const char *const names[] = {"wr",   "drop", "delay", "rnr",   "mr",
+                                    "open", "cm",   "port",  "remove"};
 enum name {
     WR,
     DROP,
     DELAY,
     RNR,
     MR,
+    OPEN,
     CM,
     PORT,
     REMOVE,
@@ -115,9 +118,10 @@ static bool parse_fault(char *text)
         if (strcmp(names[fault->name], text) == 0)
             break;
     if (fault->name == NAMES) {
-        report_say("WEFT_EMULATOR_FAULTS: no fault '%s'; there are wr, drop, delay, rnr, mr, cm, "
-                   "port, remove",
-                   text);
+        report_say(
+            "WEFT_EMULATOR_FAULTS: no fault '%s'; there are wr, drop, delay, rnr, mr, open, cm, "
+            "port, remove",
+            text);
         return false;
     }
     for (char *key; rest && (key = strsep(&rest, ","));) {
@@ -253,6 +257,11 @@ bool fault_not_ready(const struct device *device)
 int fault_registration(void)
 {
     return find(MR, NULL) ? ENOMEM : 0;
+}
+
+int fault_open(const struct device *device)
+{
+    return find(OPEN, device) ? EACCES : 0;
 }
 
 enum fault_connect fault_connect(const struct device *device, enum fault_connect step)

@@ -27,6 +27,9 @@ bool fault_not_ready(const struct device *device);
 /* An errno value that a registration is to fail with; 0: none. */
 int fault_registration(void);
 
+/* An errno value that the opening of the device is to fail with; 0: none. */
+int fault_open(const struct device *device);
+
 enum fault_connect {
     FAULT_CONNECT_NONE,
     FAULT_CONNECT_REJECT,

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * failures ADDRESS [foreign]: a connection of verbs to itself, and one message over it; prints what
+ * the library says to each step. The script `failures` runs it on devices that fail. foreign: a
+ * program that speaks rdma_cm, and not libfabric's private data, asks for the connection.
+ */
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+enum {
+    WAIT_MS = 20000,
+    QUIET_MS = 300,
+    SIZE = 64,
+};
+
+struct end {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+};
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_eq *eq;
+static struct fid_pep *pep;
+static struct end a, b;
+static char memory[2 * SIZE];
+
+static void must(const char *call, int rc)
+{
+    if (!rc)
+        return;
+    printf("%s: %s\n", call, fi_strerror(-rc));
+    exit(0);
+}
+
+static void listen_at(const char *address)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->caps = FI_MSG;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup("verbs");
+    must("fi_getinfo", fi_getinfo(FI_VERSION(1, 20), address, NULL, FI_SOURCE, hints, &info));
+    fi_freeinfo(hints);
+    must("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
+    must("fi_domain", fi_domain(fabric, info, &domain, NULL));
+    must("fi_eq_open", fi_eq_open(fabric, &attr, &eq, NULL));
+    must("fi_passive_ep", fi_passive_ep(fabric, info, &pep, NULL));
+    must("fi_pep_bind", fi_pep_bind(pep, &eq->fid, 0));
+    must("fi_listen", fi_listen(pep));
+}
+
+static void open_end(struct end *end, struct fi_info *from)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+
+    must("fi_endpoint", fi_endpoint(domain, from, &end->ep, end));
+    must("fi_cq_open", fi_cq_open(domain, &attr, &end->cq, NULL));
+    must("fi_ep_bind", fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV));
+    must("fi_ep_bind", fi_ep_bind(end->ep, &eq->fid, 0));
+    must("fi_enable", fi_enable(end->ep));
+}
+
+static const char *side(fid_t fid)
+{
+    return a.ep && fid == &a.ep->fid ? "a" : b.ep && fid == &b.ep->fid ? "b" : "listener";
+}
+
+/* The next event, printed if it is not part of a beginning; 0: none in that time. */
+static uint32_t next_event(struct fi_eq_cm_entry *entry, int wait_ms)
+{
+    struct fi_eq_err_entry error = {0};
+    uint32_t event = 0;
+    ssize_t rc = fi_eq_sread(eq, &event, entry, sizeof(*entry), wait_ms, 0);
+
+    if (rc == -FI_EAVAIL) {
+        fi_eq_readerr(eq, &error, 0);
+        printf("%s: %s\n", side(error.fid), fi_strerror(error.err));
+        if (!b.ep)
+            exit(0);
+        return FI_NOTIFY;
+    }
+    if (rc < 0)
+        return 0;
+    if (event == FI_SHUTDOWN)
+        printf("shutdown: %s\n", side(entry->fid));
+    return event;
+}
+
+static void connect_both(void)
+{
+    struct fi_eq_cm_entry entry;
+    char name[256];
+    size_t len = sizeof(name);
+    int connected = 0;
+
+    must("fi_getname", fi_getname(&pep->fid, name, &len));
+    open_end(&a, info);
+    must("fi_connect", fi_connect(a.ep, name, NULL, 0));
+    while (connected < 2) {
+        uint32_t event = next_event(&entry, WAIT_MS);
+
+        if (!event || event == FI_SHUTDOWN)
+            exit(1);
+        connected += event == FI_CONNECTED;
+        if (event != FI_CONNREQ)
+            continue;
+        open_end(&b, entry.info);
+        must("fi_accept", fi_accept(b.ep, NULL, 0));
+        fi_freeinfo(entry.info);
+    }
+}
+
+/* How an operation ended at that end. */
+static void report(const char *what, struct end *end, int wait_ms)
+{
+    struct fi_cq_msg_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc = fi_cq_sread(end->cq, &entry, 1, NULL, wait_ms);
+
+    if (rc == -FI_EAVAIL && fi_cq_readerr(end->cq, &error, 0) == 1)
+        printf("%s: %s (status %d)\n", what, fi_strerror(error.err), error.prov_errno);
+    else
+        printf("%s: %s\n", what, rc == 1 ? "done" : "nothing");
+}
+
+static void one_message(void)
+{
+    struct fi_eq_cm_entry entry;
+    struct fid_mr *mr;
+    void *desc;
+
+    must("fi_mr_reg",
+         fi_mr_reg(domain, memory, sizeof(memory), FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
+    desc = fi_mr_desc(mr);
+    must("fi_recv", (int)fi_recv(b.ep, memory + SIZE, SIZE, desc, 0, NULL));
+    must("fi_send", (int)fi_send(a.ep, memory, SIZE, desc, 0, NULL));
+    report("send", &a, WAIT_MS);
+    report("receive", &b, QUIET_MS);
+    while (next_event(&entry, QUIET_MS))
+        continue;
+    fi_close(&a.ep->fid);
+    fi_close(&b.ep->fid);
+    must("fi_close(mr)", fi_close(&mr->fid));
+}
+
+/* ---- One that is no libfabric ---- */
+
+static enum rdma_cm_event_type cm_event(struct rdma_event_channel *channel)
+{
+    struct rdma_cm_event *event;
+    enum rdma_cm_event_type type;
+
+    if (rdma_get_cm_event(channel, &event))
+        exit(1);
+    type = event->event;
+    rdma_ack_cm_event(event);
+    return type;
+}
+
+static void ask_as_foreigner(void)
+{
+    uint8_t data[56] = {56}; /* that many bytes follow: one more than there are */
+    struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct sockaddr_storage to = {0};
+    struct fi_eq_cm_entry entry;
+    struct rdma_cm_id *id;
+    size_t len = sizeof(to);
+
+    must("fi_getname", fi_getname(&pep->fid, &to, &len));
+    if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
+        rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, WAIT_MS) ||
+        cm_event(channel) != RDMA_CM_EVENT_ADDR_RESOLVED || rdma_resolve_route(id, WAIT_MS) ||
+        cm_event(channel) != RDMA_CM_EVENT_ROUTE_RESOLVED || rdma_connect(id, &param))
+        exit(1);
+    printf("listener: %s\n", next_event(&entry, QUIET_MS) ? "a request" : "no request");
+    printf("foreigner: %s\n", rdma_event_str(cm_event(channel)));
+    rdma_destroy_id(id);
+    rdma_destroy_event_channel(channel);
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc < 2)
+        return 2;
+    listen_at(argv[1]);
+    if (argc > 2) {
+        ask_as_foreigner();
+        return 0;
+    }
+    connect_both();
+    one_message();
+    return 0;
+}
