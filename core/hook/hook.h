@@ -17,8 +17,8 @@
  * An operation costs one indirect call more, and nothing else. Structs go down in the layout that
  * they came in: a transparent layer's lower is opened for the layouts of the layer's own upper.
  *
- * A hook fills a struct hook_ops with tables of its own, usually copies of pass_* with some entries
- * replaced, which call the pass_* ones or, by hook_lower_ep and the like, the lower directly.
+ * A hook fills a struct hook_ops with tables of its own, which hold what it replaces. Their
+ * functions call the hook_* ones or, by hook_lower_ep and the like, the lower directly.
  */
 #ifndef WEFT_CORE_HOOK_HOOK_H
 #define WEFT_CORE_HOOK_HOOK_H
@@ -57,7 +57,8 @@ enum completion_way {
     COMPLETION_WRITTEN,
 };
 
-/* The tables that the objects of one fabric get. NULL: the pass_* one. */
+/* The tables that the objects of one fabric get. NULL: the hook_* one; so for functions of a table
+ * that are NULL (core/base/table.h). */
 struct hook_ops {
     struct fi_ops *fabric_fid, *domain_fid, *ep_fid, *pep_fid, *stx_fid, *cq_fid, *cntr_fid,
         *eq_fid, *av_fid, *av_set_fid, *mr_fid, *mc_fid, *wait_fid, *poll_fid;
@@ -73,6 +74,12 @@ struct hook_ops {
     struct fi_ops_av_set *av_set;
     struct fi_ops_wait *wait;
     struct fi_ops_poll *poll;
+    /* Calls that come up from the lower through peer objects. */
+    struct fi_ops_cq_owner *cq_owner;
+    struct fi_ops_cntr_owner *cntr_owner;
+    struct fi_ops_srx_owner *srx_owner;
+    struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
+    /* ---- Functions from here on ---- */
     /* Takes each operation: struct ep.post of endpoints and contexts, usually around a call of
      * hook_post. */
     ssize_t (*post)(struct ep *ep, struct op *op);
@@ -81,11 +88,6 @@ struct hook_ops {
                       enum completion_way way);
     /* With `completed`: is told of the result of each read of a queue before its entries. */
     void (*cq_read)(struct hook_cq *cq, ssize_t rc);
-    /* Calls that come up from the lower through peer objects. */
-    struct fi_ops_cq_owner *cq_owner;
-    struct fi_ops_cntr_owner *cntr_owner;
-    struct fi_ops_srx_owner *srx_owner;
-    struct fi_ops_srx_peer *srx_peer; /* and down from the owner of a receive context */
     /* Gets the memory of an object of ours that has closed (its lower's, too), and frees it when it
      * likes: fid is its address. NULL: it is freed at once. */
     void (*retire)(struct fid *fid);
@@ -259,8 +261,10 @@ extern struct fi_ops_cntr_owner hook_cntr_owner_ops;
 extern struct fi_ops_srx_owner hook_srx_owner_ops;
 extern struct fi_ops_srx_peer hook_srx_peer_ops;
 
+/* Sets what ops leaves NULL to that of base: tables, their functions, and functions. */
+void hook_ops_inherit(struct hook_ops *ops, const struct hook_ops *base);
 /* part.open_fabric of a pass-through part: args->lowers[0] is what it passes to. overrides is
- * copied; NULL: none. */
+ * copied, its tables are completed; NULL: none. */
 int hook_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
                      const struct hook_ops *overrides);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fabric and passive endpoints, and the exchange of fids and infos. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/hook/hook.h"
 #include "core/hook/hook_trigger.h"
@@ -308,22 +310,32 @@ static const struct hook_ops defaults = {
     .post = hook_post,
 };
 
-/* struct hook_ops is nothing but pointers to tables and functions. */
-static void complete_ops(struct hook_ops *ops, const struct hook_ops *overrides)
+/* struct hook_ops is nothing but pointers, those to tables first. */
+void hook_ops_inherit(struct hook_ops *ops, const struct hook_ops *base)
 {
-    void *table[sizeof(*ops) / sizeof(void *)], *replacement[sizeof(*ops) / sizeof(void *)];
+    void *own[sizeof(*ops) / sizeof(void *)], *others[sizeof(*ops) / sizeof(void *)];
 
-    memcpy(table, &defaults, sizeof(*ops));
-    if (overrides) {
-        memcpy(replacement, overrides, sizeof(*ops));
-        for (size_t i = 0; i < sizeof(*ops) / sizeof(void *); i++)
-            table[i] = replacement[i] ? replacement[i] : table[i];
+    memcpy(own, ops, sizeof(*ops));
+    memcpy(others, base, sizeof(*ops));
+    for (size_t i = 0; i < sizeof(*ops) / sizeof(void *); i++) {
+        if (!own[i])
+            own[i] = others[i];
+        else if (others[i] && i < offsetof(struct hook_ops, post) / sizeof(void *))
+            table_inherit(own[i], others[i]);
     }
-    memcpy(ops, table, sizeof(*ops));
-    if (ops->completed && ops->cq == &hook_cq_ops)
-        ops->cq = &hook_watched_cq_ops;
-    if (ops->completed && ops->cq_owner == &hook_cq_owner_ops)
-        ops->cq_owner = &hook_watched_cq_owner_ops;
+    memcpy(ops, own, sizeof(*ops));
+}
+
+static struct hook_ops complete(const struct hook_ops *overrides)
+{
+    struct hook_ops ops = overrides ? *overrides : (struct hook_ops){0}, base = defaults;
+
+    if (ops.completed) {
+        base.cq = &hook_watched_cq_ops;
+        base.cq_owner = &hook_watched_cq_owner_ops;
+    }
+    hook_ops_inherit(&ops, &base);
+    return ops;
 }
 
 int hook_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context,
@@ -333,7 +345,7 @@ int hook_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabri
 
     if (!fabric)
         return -FI_ENOMEM;
-    complete_ops(&fabric->ops, overrides);
+    fabric->ops = complete(overrides);
     fabric->triggers = args->part->transparent;
     if (args->attr && args->attr->prov_name)
         fabric->prov_name = strdup(args->attr->prov_name);

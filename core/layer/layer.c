@@ -422,81 +422,68 @@ static int mr_close(struct fid *fid)
 
 /* ---- Tables ---- */
 
-static struct fi_ops fabric_fid_ops, domain_fid_ops, mr_fid_ops, mc_fid_ops;
-static struct fi_ops_fabric fabric_ops;
-static struct fi_ops_domain domain_ops;
-static struct fi_ops_eq eq_ops;
-static struct fi_ops_wait wait_ops;
-static struct fi_ops_mr mr_ops;
-static struct fi_ops_av av_ops;
+static struct fi_ops fabric_fid_ops = {.size = sizeof(fabric_fid_ops), .close = fabric_close};
+static struct fi_ops_fabric fabric_ops = {
+    .size = sizeof(fabric_ops),
+    .domain = open_domain,
+    .domain2 = open_domain2,
+    .passive_ep = enosys_fabric_passive_ep,
+    .trywait = fabric_trywait,
+};
+static struct fi_ops domain_fid_ops = {.size = sizeof(domain_fid_ops), .close = domain_close};
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
+    .cq_open = layer_cq_open,
+    .cntr_open = layer_cntr_open,
+    .endpoint = layer_ep_open,
+    .endpoint2 = open_ep2,
+    .scalable_ep = layer_sep_open,
+    .stx_ctx = layer_stx_open,
+    .srx_ctx = layer_srx_open,
+    .poll_open = domain_poll,
+};
+static struct fi_ops_wait wait_ops = {.size = sizeof(wait_ops), .wait = set_wait};
+struct fi_ops_eq layer_eq_ops = {
+    .size = sizeof(layer_eq_ops), .read = eq_read, .sread = eq_sread, .readerr = eq_readerr};
+static struct fi_ops mc_fid_ops = {.size = sizeof(mc_fid_ops), .close = mc_close};
+struct fi_ops_av layer_av_ops = {
+    .size = sizeof(layer_av_ops),
+    .insert = av_insert,
+    .insertsvc = av_insertsvc,
+    .insertsym = av_insertsym,
+    .remove = av_remove,
+};
+static struct fi_ops_mr mr_ops = {.size = sizeof(mr_ops), .regattr = mr_regattr};
+static struct fi_ops mr_fid_ops = {.size = sizeof(mr_fid_ops), .bind = mr_bind, .close = mr_close};
 
-static void fill_tables(void)
-{
-    fabric_fid_ops = hook_fabric_fid_ops;
-    fabric_fid_ops.close = fabric_close;
-    fabric_ops = hook_fabric_ops;
-    fabric_ops.domain = open_domain;
-    fabric_ops.domain2 = open_domain2;
-    fabric_ops.passive_ep = enosys_fabric_passive_ep;
-    fabric_ops.trywait = fabric_trywait;
-    domain_fid_ops = hook_domain_fid_ops;
-    domain_fid_ops.close = domain_close;
-    domain_ops = hook_domain_ops;
-    domain_ops.cq_open = layer_cq_open;
-    domain_ops.cntr_open = layer_cntr_open;
-    domain_ops.endpoint = layer_ep_open;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = layer_sep_open;
-    domain_ops.stx_ctx = layer_stx_open;
-    domain_ops.srx_ctx = layer_srx_open;
-    domain_ops.poll_open = domain_poll;
-    wait_ops = hook_wait_ops;
-    wait_ops.wait = set_wait;
-    eq_ops = hook_eq_ops;
-    eq_ops.read = eq_read;
-    eq_ops.sread = eq_sread;
-    eq_ops.readerr = eq_readerr;
-    mc_fid_ops = hook_mc_fid_ops;
-    mc_fid_ops.close = mc_close;
-    av_ops = hook_av_ops;
-    av_ops.insert = av_insert;
-    av_ops.insertsvc = av_insertsvc;
-    av_ops.insertsym = av_insertsym;
-    av_ops.remove = av_remove;
-    mr_ops = hook_mr_ops;
-    mr_ops.regattr = mr_regattr;
-    mr_fid_ops = hook_mr_fid_ops;
-    mr_fid_ops.bind = mr_bind;
-    mr_fid_ops.close = mr_close;
-}
-
-void layer_tables(struct hook_ops *tables)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, fill_tables);
-    *tables = (struct hook_ops){
-        .fabric_fid = &fabric_fid_ops,
-        .fabric = &fabric_ops,
-        .domain_fid = &domain_fid_ops,
-        .domain = &domain_ops,
-        .eq = &eq_ops,
-        .wait = &wait_ops,
-        .av = &av_ops,
-        .mr = &mr_ops,
-        .mr_fid = &mr_fid_ops,
-        .mc_fid = &mc_fid_ops,
-    };
-    layer_ep_tables(tables);
-    layer_context_tables(tables);
-}
+static const struct hook_ops layer_tables = {
+    .fabric_fid = &fabric_fid_ops,
+    .fabric = &fabric_ops,
+    .domain_fid = &domain_fid_ops,
+    .domain = &domain_ops,
+    .ep_fid = &layer_ep_fid_ops,
+    .ep = &layer_ep_ops,
+    .cm = &layer_cm_ops,
+    .stx_fid = &layer_stx_fid_ops,
+    .eq = &layer_eq_ops,
+    .wait = &wait_ops,
+    .av = &layer_av_ops,
+    .mr = &mr_ops,
+    .mr_fid = &mr_fid_ops,
+    .mc_fid = &mc_fid_ops,
+    .post = layer_post,
+};
 
 int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
                       const struct layer_ops *ops)
 {
     struct layer_fabric *own = calloc(1, sizeof(*own));
-    int rc = own ? hook_open_fabric(args, fabric, context, ops->hook) : -FI_ENOMEM;
+    struct hook_ops tables = *ops->hook;
+    int rc = -FI_ENOMEM;
 
+    hook_ops_inherit(&tables, &layer_tables);
+    if (own)
+        rc = hook_open_fabric(args, fabric, context, &tables);
     if (rc) {
         free(own);
         return rc;

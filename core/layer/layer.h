@@ -48,7 +48,7 @@ struct layer_ops {
     size_t item_size;            /* of the pool of operations; begins with a struct fi_context2 */
     uint64_t tags;               /* bits of a tag that the upper may not use */
     uint64_t adds;               /* capabilities that the lower need not have */
-    struct hook_ops *hook;       /* filled by layer_tables, then changed by the layer */
+    const struct hook_ops *hook; /* what the layer replaces of the tables below */
     /* The hints for the lower that infos and hints of ours mean; NULL without memory. */
     struct fi_info *(*lower_hints)(const struct fi_info *info);
     int (*domain_opened)(struct layer_domain *domain); /* fails: it is not opened */
@@ -113,8 +113,14 @@ struct layer_ep {
 /* part.open_fabric of the layer. */
 int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
                       const struct layer_ops *ops);
-/* Tables of a cover that adds nothing. */
-void layer_tables(struct hook_ops *tables);
+/* Tables of a cover that adds nothing. The functions set in these are called by layers that replace
+ * them. */
+extern struct fi_ops layer_ep_fid_ops;  /* bind, control, close */
+extern struct fi_ops layer_stx_fid_ops; /* close */
+extern struct fi_ops_ep layer_ep_ops;   /* all */
+extern struct fi_ops_cm layer_cm_ops;   /* join */
+extern struct fi_ops_av layer_av_ops;   /* insert, insertsvc, insertsym, remove */
+extern struct fi_ops_eq layer_eq_ops;   /* read, sread, readerr */
 /* Their post: refuses tags that are the layer's, and posts to the lower with the progress domain
  * locked. */
 ssize_t layer_post(struct ep *ep, struct op *op);
@@ -188,7 +194,6 @@ int layer_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
                   void *context);
 int layer_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                    void *context);
-void layer_ep_tables(struct hook_ops *tables);
 /* Takes info; NULL without it, or without memory. */
 struct layer_ep *layer_ep_create(struct layer_domain *domain, struct fi_info *info);
 /* Takes own, for the endpoint or context that pass_* has opened, with result rc. */
@@ -201,7 +206,6 @@ int layer_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fi
                    void *context);
 int layer_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
                    void *context);
-void layer_context_tables(struct hook_ops *tables);
 /* The lower's info for one of ours. */
 int layer_lower_info(struct layer_domain *domain, const struct fi_info *info,
                      struct fi_info **lower_info);

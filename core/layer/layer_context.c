@@ -133,11 +133,4 @@ static int stx_close(struct fid *fid)
     return rc;
 }
 
-static struct fi_ops stx_fid_ops;
-
-void layer_context_tables(struct hook_ops *tables)
-{
-    stx_fid_ops = hook_stx_fid_ops;
-    stx_fid_ops.close = stx_close;
-    tables->stx_fid = &stx_fid_ops;
-}
+struct fi_ops layer_stx_fid_ops = {.size = sizeof(layer_stx_fid_ops), .close = stx_close};

@@ -222,8 +222,8 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
     return rc;
 }
 
-static struct fi_ops_ep ep_ops = {
-    .size = sizeof(ep_ops),
+struct fi_ops_ep layer_ep_ops = {
+    .size = sizeof(layer_ep_ops),
     .cancel = ep_cancel,
     .getopt = ep_getopt,
     .setopt = ep_setopt,
@@ -361,19 +361,6 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
     return rc;
 }
 
-static struct fi_ops ep_fid_ops;
-static struct fi_ops_cm cm_ops;
-
-void layer_ep_tables(struct hook_ops *tables)
-{
-    tables->post = layer_post;
-    ep_fid_ops = hook_ep_fid_ops;
-    ep_fid_ops.close = ep_close;
-    ep_fid_ops.bind = ep_bind;
-    ep_fid_ops.control = ep_control;
-    tables->ep_fid = &ep_fid_ops;
-    cm_ops = hook_cm_ops;
-    cm_ops.join = ep_join;
-    tables->cm = &cm_ops;
-    tables->ep = &ep_ops;
-}
+struct fi_ops layer_ep_fid_ops = {
+    .size = sizeof(layer_ep_fid_ops), .close = ep_close, .bind = ep_bind, .control = ep_control};
+struct fi_ops_cm layer_cm_ops = {.size = sizeof(layer_cm_ops), .join = ep_join};

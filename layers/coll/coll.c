@@ -172,7 +172,17 @@ static void ep_closed(struct layer_ep *cover)
 
 /* ---- The part ---- */
 
-static struct hook_ops tables;
+static const struct hook_ops tables = {
+    .fabric = &coll_fabric_ops,
+    .domain = &coll_domain_ops,
+    .ep_fid = &coll_ep_fid_ops,
+    .cm = &coll_cm_ops,
+    .av_fid = &coll_av_fid_ops,
+    .av = &coll_av_ops,
+    .eq_fid = &coll_eq_fid_ops,
+    .eq = &coll_eq_ops,
+    .post = coll_post,
+};
 
 static const struct layer_ops ops = {
     .domain_size = sizeof(struct coll_domain),
@@ -192,19 +202,8 @@ static const struct layer_ops ops = {
     .busy = coll_busy,
 };
 
-static void fill_tables(void)
-{
-    layer_tables(&tables);
-    coll_set_tables(&tables);
-    coll_eq_tables(&tables);
-    coll_ep_tables(&tables);
-}
-
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, fill_tables);
     return layer_open_fabric(args, fabric, context, &ops);
 }
 

@@ -207,7 +207,9 @@ struct coll_set {
     fi_addr_t addr; /* what fi_av_set_addr gives */
 };
 
-void coll_set_tables(struct hook_ops *tables);
+extern struct fi_ops coll_av_fid_ops;
+extern struct fi_ops_av coll_av_ops;
+extern struct fi_ops_domain coll_domain_ops;
 /* NULL: not one of ours. */
 const struct coll_set *coll_set_of(const struct fid_av_set *fid);
 /* The endpoint's place in the set, and a hash of all members. -FI_EINVAL: it is not in it. */
@@ -215,7 +217,9 @@ int coll_set_rank(const struct coll_set *set, struct coll_ep *ep, uint32_t *rank
 
 /* ---- coll_eq.c ---- */
 
-void coll_eq_tables(struct hook_ops *tables);
+extern struct fi_ops coll_eq_fid_ops;
+extern struct fi_ops_eq coll_eq_ops;
+extern struct fi_ops_fabric coll_fabric_ops;
 /* The endpoint's queue; NULL: none any more. */
 void coll_eq_bind(struct coll_ep *ep, struct hook_eq *eq);
 /* A join that its queue will hear of; the group's. -FI_ENOEQ */
@@ -228,7 +232,8 @@ void coll_event_forget(struct coll_group *group);
 
 /* struct ep.post of its endpoints. */
 ssize_t coll_post(struct ep *ep, struct op *op);
-void coll_ep_tables(struct hook_ops *tables);
+extern struct fi_ops coll_ep_fid_ops;
+extern struct fi_ops_cm coll_cm_ops;
 int coll_query(struct fid_domain *domain, enum fi_collective_op coll,
                struct fi_collective_attr *attr, uint64_t flags);
 

@@ -279,14 +279,11 @@ int coll_query(struct fid_domain *fid, enum fi_collective_op coll, struct fi_col
 
 /* ---- Tables ---- */
 
-static struct fi_ops_cm cm_ops, cover_cm;
-static struct fi_ops ep_fid_ops, *cover_fid;
-
 static int bind_eq(struct fid *fid, struct fid *target, uint64_t flags)
 {
     struct coll_ep *ep = *hook_own(fid);
-    int rc =
-        target->fclass == FI_CLASS_EQ && ep->eq ? -FI_EINVAL : cover_fid->bind(fid, target, flags);
+    int rc = target->fclass == FI_CLASS_EQ && ep->eq ? -FI_EINVAL
+                                                     : layer_ep_fid_ops.bind(fid, target, flags);
 
     if (!rc && target->fclass == FI_CLASS_EQ)
         coll_eq_bind(ep, object_of(target, struct hook_eq, fid.fid));
@@ -297,17 +294,8 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
                    void *context)
 {
     return flags & FI_COLLECTIVE ? coll_join(ep, addr, flags, mc, context)
-                                 : cover_cm.join(ep, addr, flags, mc, context);
+                                 : layer_cm_ops.join(ep, addr, flags, mc, context);
 }
 
-void coll_ep_tables(struct hook_ops *tables)
-{
-    tables->post = coll_post;
-    cover_fid = tables->ep_fid;
-    ep_fid_ops = *cover_fid;
-    ep_fid_ops.bind = bind_eq;
-    cm_ops = cover_cm = *tables->cm;
-    cm_ops.join = ep_join;
-    tables->ep_fid = &ep_fid_ops;
-    tables->cm = &cm_ops;
-}
+struct fi_ops coll_ep_fid_ops = {.size = sizeof(coll_ep_fid_ops), .bind = bind_eq};
+struct fi_ops_cm coll_cm_ops = {.size = sizeof(coll_cm_ops), .join = ep_join};

@@ -270,11 +270,9 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
     return event ? (ssize_t)sizeof(*entry) : passed(fid, entry, flags);
 }
 
-static ssize_t (*cover_readerr)(struct fid_eq *, struct fi_eq_err_entry *, uint64_t);
-
 static ssize_t own_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
 {
-    return eq_readerr(fid, entry, flags, cover_readerr);
+    return eq_readerr(fid, entry, flags, layer_eq_ops.readerr);
 }
 
 /* ---- Opening and closing ---- */
@@ -314,22 +312,7 @@ static int eq_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops eq_fid_ops;
-static struct fi_ops_eq eq_ops;
-static struct fi_ops_fabric fabric_ops;
-
-void coll_eq_tables(struct hook_ops *tables)
-{
-    eq_fid_ops = hook_eq_fid_ops;
-    eq_fid_ops.close = eq_close;
-    eq_ops = *tables->eq;
-    cover_readerr = eq_ops.readerr;
-    eq_ops.readerr = own_readerr;
-    eq_ops.read = eq_read;
-    eq_ops.sread = eq_sread;
-    fabric_ops = *tables->fabric;
-    fabric_ops.eq_open = eq_open;
-    tables->eq_fid = &eq_fid_ops;
-    tables->eq = &eq_ops;
-    tables->fabric = &fabric_ops;
-}
+struct fi_ops coll_eq_fid_ops = {.size = sizeof(coll_eq_fid_ops), .close = eq_close};
+struct fi_ops_eq coll_eq_ops = {
+    .size = sizeof(coll_eq_ops), .readerr = own_readerr, .read = eq_read, .sread = eq_sread};
+struct fi_ops_fabric coll_fabric_ops = {.size = sizeof(coll_fabric_ops), .eq_open = eq_open};

@@ -324,8 +324,6 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
 
 /* ---- AVs ---- */
 
-static struct fi_ops_av av_ops, cover_av;
-
 static void count_inserted(struct fid_av *fid, size_t count)
 {
     struct coll_av *av = object_of(fid, struct hook_av, fid)->own;
@@ -338,21 +336,21 @@ static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_
                      uint64_t flags, void *context)
 {
     count_inserted(av, count);
-    return cover_av.insert(av, addr, count, fi_addr, flags, context);
+    return layer_av_ops.insert(av, addr, count, fi_addr, flags, context);
 }
 
 static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
                         fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
     count_inserted(av, 1);
-    return cover_av.insertsvc(av, node, service, fi_addr, flags, context);
+    return layer_av_ops.insertsvc(av, node, service, fi_addr, flags, context);
 }
 
 static int av_insertsym(struct fid_av *av, const char *node, size_t nodes, const char *service,
                         size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
     count_inserted(av, nodes * services);
-    return cover_av.insertsym(av, node, nodes, service, services, fi_addr, flags, context);
+    return layer_av_ops.insertsym(av, node, nodes, service, services, fi_addr, flags, context);
 }
 
 static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -380,22 +378,13 @@ static int av_close(struct fid *fid)
     return rc;
 }
 
-static struct fi_ops av_fid_ops;
-static struct fi_ops_domain domain_ops;
-
-void coll_set_tables(struct hook_ops *tables)
-{
-    av_fid_ops = hook_av_fid_ops;
-    av_fid_ops.close = av_close;
-    av_ops = cover_av = *tables->av;
-    av_ops.insert = av_insert;
-    av_ops.insertsvc = av_insertsvc;
-    av_ops.insertsym = av_insertsym;
-    av_ops.av_set = av_set;
-    domain_ops = *tables->domain;
-    domain_ops.av_open = av_open;
-    domain_ops.query_collective = coll_query;
-    tables->av_fid = &av_fid_ops;
-    tables->av = &av_ops;
-    tables->domain = &domain_ops;
-}
+struct fi_ops coll_av_fid_ops = {.size = sizeof(coll_av_fid_ops), .close = av_close};
+struct fi_ops_domain coll_domain_ops = {
+    .size = sizeof(coll_domain_ops), .av_open = av_open, .query_collective = coll_query};
+struct fi_ops_av coll_av_ops = {
+    .size = sizeof(coll_av_ops),
+    .insert = av_insert,
+    .insertsvc = av_insertsvc,
+    .insertsym = av_insertsym,
+    .av_set = av_set,
+};

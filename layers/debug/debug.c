@@ -137,12 +137,10 @@ static int close_fabric(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops fabric_fid_ops;
+static struct fi_ops fabric_fid_ops = {.size = sizeof(fabric_fid_ops), .close = close_fabric};
 
 static void fill_ops(struct hook_ops *ops)
 {
-    fabric_fid_ops = hook_fabric_fid_ops;
-    fabric_fid_ops.close = close_fabric;
     debug_object_ops(ops);
     debug_open_ops(ops);
     debug_set_ops(ops);

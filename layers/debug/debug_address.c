@@ -186,21 +186,19 @@ static int subtract(struct fid_av_set *set, const struct fid_av_set *other)
     return hook_av_set_ops.diff(set, other);
 }
 
-static struct fi_ops_av av_ops;
-static struct fi_ops_av_set set_ops;
+static struct fi_ops_av av_ops = {
+    .size = sizeof(av_ops),
+    .insert = insert,
+    .insertsvc = insertsvc,
+    .insertsym = insertsym,
+    .insert_auth_key = insert_auth_key,
+    .remove = av_remove,
+};
+static struct fi_ops_av_set set_ops = {
+    .size = sizeof(set_ops), .set_union = unite, .intersect = intersect, .diff = subtract};
 
 void debug_address_ops(struct hook_ops *ops)
 {
-    av_ops = hook_av_ops;
-    av_ops.insert = insert;
-    av_ops.insertsvc = insertsvc;
-    av_ops.insertsym = insertsym;
-    av_ops.insert_auth_key = insert_auth_key;
-    av_ops.remove = av_remove;
     ops->av = &av_ops;
-    set_ops = hook_av_set_ops;
-    set_ops.set_union = unite;
-    set_ops.intersect = intersect;
-    set_ops.diff = subtract;
     ops->av_set = &set_ops;
 }

@@ -113,11 +113,9 @@ static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t f
     return hook_mr_ops.regattr(domain, attr, flags, mr);
 }
 
-static struct fi_ops_mr mr_ops;
+static struct fi_ops_mr mr_ops = {.size = sizeof(mr_ops), .regattr = regattr};
 
 void debug_memory_ops(struct hook_ops *ops)
 {
-    mr_ops = hook_mr_ops;
-    mr_ops.regattr = regattr;
     ops->mr = &mr_ops;
 }

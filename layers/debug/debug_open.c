@@ -352,26 +352,17 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
     return rc;
 }
 
-static struct fi_ops_fabric fabric_ops;
-static struct fi_ops_domain domain_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_cm cm_ops;
-
 static const struct hook_watch watch = {.opened = opened};
+
+static struct fi_ops_fabric fabric_ops = {.size = sizeof(fabric_ops), .trywait = trywait};
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops), .endpoint = open_ep, .endpoint2 = open_ep2};
+static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .setopt = ep_setopt};
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops), .connect = ep_connect, .accept = ep_accept, .join = ep_join};
 
 void debug_open_ops(struct hook_ops *ops)
 {
-    fabric_ops = hook_fabric_ops;
-    fabric_ops.trywait = trywait;
-    domain_ops = hook_domain_ops;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    ep_ops = hook_ep_ops;
-    ep_ops.setopt = ep_setopt;
-    cm_ops = hook_cm_ops;
-    cm_ops.connect = ep_connect;
-    cm_ops.accept = ep_accept;
-    cm_ops.join = ep_join;
     ops->watch = &watch;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;

@@ -94,16 +94,17 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     return leave(cq, entered, hook_watched_cq_ops.sreadfrom(fid, buf, count, src, cond, timeout));
 }
 
-static struct fi_ops_cq cq_ops;
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(cq_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+};
 
 void debug_queue_ops(struct hook_ops *ops)
 {
-    cq_ops = hook_watched_cq_ops;
-    cq_ops.read = cq_read;
-    cq_ops.readfrom = cq_readfrom;
-    cq_ops.readerr = cq_readerr;
-    cq_ops.sread = cq_sread;
-    cq_ops.sreadfrom = cq_sreadfrom;
     ops->cq = &cq_ops;
     ops->completed = completed;
 }

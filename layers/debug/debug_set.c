@@ -90,15 +90,13 @@ static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
     return rc;
 }
 
-static struct fi_ops_poll poll_ops;
+static struct fi_ops_poll poll_ops = {
+    .size = sizeof(poll_ops), .poll_add = poll_add, .poll_del = poll_del};
 
 void debug_set_ops(struct hook_ops *ops)
 {
     ops->fabric->eq_open = open_eq;
     ops->domain->cq_open = open_cq;
     ops->domain->cntr_open = open_cntr;
-    poll_ops = hook_poll_ops;
-    poll_ops.poll_add = poll_add;
-    poll_ops.poll_del = poll_del;
     ops->poll = &poll_ops;
 }

@@ -77,8 +77,6 @@ static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t le
     return event_read(eq, hook_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
 }
 
-static struct fi_ops_eq eq_ops;
-
 static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
     for (int i = 0; i < count; i++)
@@ -112,8 +110,6 @@ static struct fi_ops_wait wait_ops = {
     .size = sizeof(wait_ops),
     .wait = set_wait,
 };
-
-static struct fi_ops_poll poll_ops;
 
 /* ---- Domain ---- */
 
@@ -356,47 +352,37 @@ static void closed(struct fid *fid)
 
 static const struct hook_watch watch = {.opened = opened, .closed = closed};
 
-static struct fi_ops ep_fid_ops;
-static struct fi_ops_fabric fabric_ops;
-static struct fi_ops_domain domain_ops;
 static struct fi_ops_mr mr_ops = {
     .size = sizeof(mr_ops),
     .reg = reg,
     .regv = regv,
     .regattr = regattr,
 };
-static struct fi_ops_cm cm_ops;
 
-static void fill_tables(void)
-{
-    ep_fid_ops = hook_ep_fid_ops;
-    ep_fid_ops.close = close_ep;
-    ep_fid_ops.bind = bind_ep;
-    ep_fid_ops.control = control_ep;
-    fabric_ops = hook_fabric_ops;
-    fabric_ops.domain = open_domain;
-    fabric_ops.domain2 = open_domain2;
-    fabric_ops.eq_open = open_eq;
-    fabric_ops.trywait = trywait;
-    domain_ops = hook_domain_ops;
-    domain_ops.cq_open = open_cq;
-    domain_ops.cntr_open = open_cntr;
-    domain_ops.av_open = open_av;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.srx_ctx = open_srx;
-    poll_ops = hook_poll_ops;
-    poll_ops.poll = set_poll;
-    eq_ops = hook_eq_ops;
-    eq_ops.read = eq_read;
-    eq_ops.sread = eq_sread;
-    cm_ops = hook_cm_ops;
-    cm_ops.connect = connect_ep;
-}
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(ep_fid_ops), .close = close_ep, .bind = bind_ep, .control = control_ep};
+static struct fi_ops_fabric fabric_ops = {
+    .size = sizeof(fabric_ops),
+    .domain = open_domain,
+    .domain2 = open_domain2,
+    .eq_open = open_eq,
+    .trywait = trywait,
+};
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
+    .cq_open = open_cq,
+    .cntr_open = open_cntr,
+    .av_open = open_av,
+    .endpoint = open_ep,
+    .endpoint2 = open_ep2,
+    .srx_ctx = open_srx,
+};
+static struct fi_ops_poll poll_ops = {.size = sizeof(poll_ops), .poll = set_poll};
+static struct fi_ops_eq eq_ops = {.size = sizeof(eq_ops), .read = eq_read, .sread = eq_sread};
+static struct fi_ops_cm cm_ops = {.size = sizeof(cm_ops), .connect = connect_ep};
 
 void fault_control_ops(struct hook_ops *ops)
 {
-    fill_tables();
     ops->ep_fid = &ep_fid_ops;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;

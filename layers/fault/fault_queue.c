@@ -312,8 +312,6 @@ bool fault_cq_is_silent(const struct fid *fid)
     return silence(own) || own->count;
 }
 
-static struct fi_ops_cq cq_ops;
-
 /* ---- Written by the lower ---- */
 
 static ssize_t owner_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
@@ -345,8 +343,6 @@ static ssize_t owner_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_e
     users.op_context = context;
     return hook_cq_owner_ops.writeerr(peer, &users);
 }
-
-static struct fi_ops_cq_owner cq_owner_ops;
 
 /* ---- Counters: the lower counts doubles that no caller sent ---- */
 
@@ -383,8 +379,6 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     return hook_cntr_ops.wait(fid, threshold + extra_of(cntr), timeout);
 }
 
-static struct fi_ops_cntr cntr_ops;
-
 static void owner_inc(struct fid_peer_cntr *peer)
 {
     struct fault_cntr *own = object_of(peer, struct hook_cntr, peer)->own;
@@ -396,25 +390,22 @@ static void owner_inc(struct fid_peer_cntr *peer)
         hook_cntr_owner_ops.inc(peer);
 }
 
-static struct fi_ops_cntr_owner cntr_owner_ops;
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(cq_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .readerr = cq_readerr,
+};
+static struct fi_ops_cq_owner cq_owner_ops = {
+    .size = sizeof(cq_owner_ops), .write = owner_write, .writeerr = owner_writeerr};
+static struct fi_ops_cntr cntr_ops = {
+    .size = sizeof(cntr_ops), .read = cntr_read, .set = cntr_set, .wait = cntr_wait};
+static struct fi_ops_cntr_owner cntr_owner_ops = {.size = sizeof(cntr_owner_ops), .inc = owner_inc};
 
 void fault_queue_ops(struct hook_ops *ops)
 {
-    cq_ops = hook_cq_ops;
-    cq_ops.read = cq_read;
-    cq_ops.readfrom = cq_readfrom;
-    cq_ops.sread = cq_sread;
-    cq_ops.sreadfrom = cq_sreadfrom;
-    cq_ops.readerr = cq_readerr;
-    cq_owner_ops = hook_cq_owner_ops;
-    cq_owner_ops.write = owner_write;
-    cq_owner_ops.writeerr = owner_writeerr;
-    cntr_ops = hook_cntr_ops;
-    cntr_ops.read = cntr_read;
-    cntr_ops.set = cntr_set;
-    cntr_ops.wait = cntr_wait;
-    cntr_owner_ops = hook_cntr_owner_ops;
-    cntr_owner_ops.inc = owner_inc;
     ops->cq = &cq_ops;
     ops->cq_owner = &cq_owner_ops;
     ops->cntr = &cntr_ops;

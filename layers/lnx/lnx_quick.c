@@ -6,8 +6,7 @@
  */
 #include "layers/lnx/lnx_quick.h"
 
-#include <pthread.h>
-
+#include "core/base/table.h"
 #include "core/match/match_quick.h"
 
 static struct lnx_ep *ep_of(struct fid_ep *fid)
@@ -198,40 +197,30 @@ static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc
 
 /* ---- Tables ---- */
 
-static struct fi_ops_msg msg_ops, msg_tx_ops;
-static struct fi_ops_tagged tagged_ops, tagged_tx_ops;
-static struct fi_ops_rma rma_ops;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill(void)
-{
-    msg_tx_ops = ep_msg_ops;
-    msg_tx_ops.send = quick_send;
-    msg_tx_ops.inject = quick_inject;
-    msg_ops = msg_tx_ops;
-    msg_ops.recv = quick_recv;
-    tagged_tx_ops = ep_tagged_ops;
-    tagged_tx_ops.send = quick_tsend;
-    tagged_tx_ops.inject = quick_tinject;
-    tagged_ops = tagged_tx_ops;
-    tagged_ops.recv = quick_trecv;
-    rma_ops = ep_rma_ops;
-    rma_ops.read = quick_read;
-    rma_ops.write = quick_write;
-    rma_ops.inject = quick_inject_write;
-}
+static struct fi_ops_msg msg_tx_ops = {
+    .size = sizeof(msg_tx_ops), .send = quick_send, .inject = quick_inject};
+static struct fi_ops_msg msg_ops = {
+    .size = sizeof(msg_ops), .recv = quick_recv, .send = quick_send, .inject = quick_inject};
+static struct fi_ops_tagged tagged_tx_ops = {
+    .size = sizeof(tagged_tx_ops), .send = quick_tsend, .inject = quick_tinject};
+static struct fi_ops_tagged tagged_ops = {
+    .size = sizeof(tagged_ops), .recv = quick_trecv, .send = quick_tsend, .inject = quick_tinject};
+static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops),
+                                    .read = quick_read,
+                                    .write = quick_write,
+                                    .inject = quick_inject_write};
 
 void lnx_quick_set(struct lnx_ep *ep)
 {
     const unsigned groups = ep->base.base.groups;
 
-    pthread_once(&once, fill);
     if (groups & OP_GROUP_SEND)
-        ep->fid.msg = groups & OP_GROUP_RECV ? &msg_ops : &msg_tx_ops;
+        ep->fid.msg = table_inherit(groups & OP_GROUP_RECV ? &msg_ops : &msg_tx_ops, &ep_msg_ops);
     if (groups & OP_GROUP_TSEND)
-        ep->fid.tagged = groups & OP_GROUP_TRECV ? &tagged_ops : &tagged_tx_ops;
+        ep->fid.tagged =
+            table_inherit(groups & OP_GROUP_TRECV ? &tagged_ops : &tagged_tx_ops, &ep_tagged_ops);
     if (groups & OP_GROUP_RMA)
-        ep->fid.rma = &rma_ops;
+        ep->fid.rma = table_inherit(&rma_ops, &ep_rma_ops);
 }
 
 void lnx_quick_enable(struct lnx_ep *ep)

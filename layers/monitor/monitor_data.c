@@ -174,8 +174,6 @@ static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
     return count_get(peer, hook_srx_owner_ops.get_tag(peer, attr, entry));
 }
 
-static struct fi_ops_srx_owner srx_owner_ops;
-
 /* ---- Regions ---- */
 
 static int count_mr(struct fid_domain *domain, size_t len, int rc)
@@ -220,8 +218,6 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     return count_mr(object_of(fid, struct fid_domain, fid),
                     vector ? iov_bytes(attr->mr_iov, attr->iov_count) : 0, rc);
 }
-
-static struct fi_ops_mr mr_ops;
 
 /* ---- Objects ---- */
 
@@ -330,20 +326,15 @@ static int control_ep(struct fid *fid, int command, void *arg)
     return rc;
 }
 
-static struct fi_ops ep_fid_ops;
+static struct fi_ops_srx_owner srx_owner_ops = {
+    .size = sizeof(srx_owner_ops), .get_msg = get_msg, .get_tag = get_tag};
+static struct fi_ops_mr mr_ops = {
+    .size = sizeof(mr_ops), .reg = mr_reg, .regv = mr_regv, .regattr = mr_regattr};
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(ep_fid_ops), .control = control_ep, .bind = bind_ep};
 
 void monitor_data_ops(struct hook_ops *ops)
 {
-    srx_owner_ops = hook_srx_owner_ops;
-    srx_owner_ops.get_msg = get_msg;
-    srx_owner_ops.get_tag = get_tag;
-    mr_ops = hook_mr_ops;
-    mr_ops.reg = mr_reg;
-    mr_ops.regv = mr_regv;
-    mr_ops.regattr = mr_regattr;
-    ep_fid_ops = hook_ep_fid_ops;
-    ep_fid_ops.control = control_ep;
-    ep_fid_ops.bind = bind_ep;
     ops->post = monitor_post;
     ops->completed = completion_seen;
     ops->cq_read = reading_seen;

@@ -42,13 +42,11 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
     return 0;
 }
 
-static struct hook_ops tables;
-
 static const struct layer_ops ops = {
     .domain_size = sizeof(struct layer_domain),
     .ep_size = sizeof(struct order_ep),
     .item_size = sizeof(struct order_item),
-    .hook = &tables,
+    .hook = &order_tables,
     .lower_hints = lower_hints,
     .ep_opened = order_ep_opened,
     .ep_enabled = order_ep_enabled,
@@ -56,18 +54,8 @@ static const struct layer_ops ops = {
     .completed = order_completed,
 };
 
-static void fill_tables(void)
-{
-    layer_tables(&tables);
-    order_ep_tables(&tables);
-    tables.post = order_ep_post;
-}
-
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, fill_tables);
     return layer_open_fabric(args, fabric, context, &ops);
 }
 

@@ -91,7 +91,7 @@ void order_drop(struct order_item *item);
 
 /* ---- order_ep.c ---- */
 
-void order_ep_tables(struct hook_ops *tables);
+extern const struct hook_ops order_tables;
 int order_ep_opened(struct layer_ep *cover);
 int order_ep_enabled(struct layer_ep *cover);
 void order_ep_closed(struct layer_ep *cover);

@@ -13,10 +13,6 @@ struct alias {
     uint64_t tx_flags;
 };
 
-static struct fi_ops fid_ops, stx_fid_ops, *cover_fid_ops, *cover_stx_fid_ops;
-static struct fi_ops_ep ep_ops, *cover_ep_ops;
-static struct fi_ops_domain domain_ops, *cover_domain_ops;
-
 /* ---- Default flags ---- */
 
 static struct alias *find(const struct order_ep *ep, const struct hook_ep *hook)
@@ -80,7 +76,7 @@ static int open_alias(struct fid *fid, struct fi_alias *request)
 
     if (!alias)
         return -FI_ENOMEM;
-    rc = cover_fid_ops->control(fid, FI_ALIAS, request);
+    rc = layer_ep_fid_ops.control(fid, FI_ALIAS, request);
     if (rc) {
         free(alias);
         return rc;
@@ -100,7 +96,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
     if (command == FI_ALIAS)
         return open_alias(fid, arg);
-    rc = cover_fid_ops->control(fid, command, arg);
+    rc = layer_ep_fid_ops.control(fid, command, arg);
     if (!rc && command == FI_SETOPSFLAG)
         take_flags(*hook_own(fid), object_of(fid, struct hook_ep, fid.fid));
     return rc;
@@ -154,7 +150,7 @@ static int ep_close(struct fid *fid)
     const struct hook_ep *hook = object_of(fid, struct hook_ep, fid.fid);
     bool is_alias = hook != ep->cover.hook;
     struct alias *alias;
-    int rc = cover_fid_ops->close(fid);
+    int rc = layer_ep_fid_ops.close(fid);
 
     if (rc || !is_alias)
         return rc;
@@ -172,7 +168,7 @@ static int ep_close(struct fid *fid)
 static int ep_bind(struct fid *fid, struct fid *target, uint64_t flags)
 {
     struct order_ep *ep = *hook_own(fid);
-    int rc = cover_fid_ops->bind(fid, target, flags);
+    int rc = layer_ep_fid_ops.bind(fid, target, flags);
 
     if (!rc && target->fclass == FI_CLASS_SRX_CTX)
         ep->shared = true;
@@ -193,7 +189,7 @@ static int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_
     if (!queue)
         return -FI_ENOMEM;
     order_queue_init(queue, domain->base.info->tx_attr->size);
-    rc = cover_domain_ops->stx_ctx(fid, attr, stx, context);
+    rc = layer_stx_open(fid, attr, stx, context);
     if (rc) {
         free(queue);
         return rc;
@@ -205,7 +201,7 @@ static int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_
 static int stx_close(struct fid *fid)
 {
     struct order_queue *queue = object_of(fid, struct hook_stx, fid.fid)->own;
-    int rc = cover_stx_fid_ops->close(fid);
+    int rc = layer_stx_fid_ops.close(fid);
 
     if (!rc)
         free(queue);
@@ -239,27 +235,19 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     progress_lock(ep->cover.domain->progress);
     cancelled = cancel_posted(ep, context);
     progress_unlock(ep->cover.domain->progress);
-    return cancelled ? 0 : cover_ep_ops->cancel(fid, context);
+    return cancelled ? 0 : layer_ep_ops.cancel(fid, context);
 }
 
-void order_ep_tables(struct hook_ops *tables)
-{
-    cover_fid_ops = tables->ep_fid;
-    fid_ops = *cover_fid_ops;
-    fid_ops.bind = ep_bind;
-    fid_ops.control = ep_control;
-    fid_ops.close = ep_close;
-    tables->ep_fid = &fid_ops;
-    cover_ep_ops = tables->ep;
-    ep_ops = *cover_ep_ops;
-    ep_ops.cancel = ep_cancel;
-    tables->ep = &ep_ops;
-    cover_stx_fid_ops = tables->stx_fid;
-    stx_fid_ops = *cover_stx_fid_ops;
-    stx_fid_ops.close = stx_close;
-    tables->stx_fid = &stx_fid_ops;
-    cover_domain_ops = tables->domain;
-    domain_ops = *cover_domain_ops;
-    domain_ops.stx_ctx = stx_open;
-    tables->domain = &domain_ops;
-}
+static struct fi_ops fid_ops = {
+    .size = sizeof(fid_ops), .bind = ep_bind, .control = ep_control, .close = ep_close};
+static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .cancel = ep_cancel};
+static struct fi_ops stx_fid_ops = {.size = sizeof(stx_fid_ops), .close = stx_close};
+static struct fi_ops_domain domain_ops = {.size = sizeof(domain_ops), .stx_ctx = stx_open};
+
+const struct hook_ops order_tables = {
+    .ep_fid = &fid_ops,
+    .ep = &ep_ops,
+    .stx_fid = &stx_fid_ops,
+    .domain = &domain_ops,
+    .post = order_ep_post,
+};

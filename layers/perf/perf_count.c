@@ -207,17 +207,18 @@ static struct fi_ops_cq cq_ops = {
     .sreadfrom = cq_sreadfrom,
     .signal = cq_signal,
 };
-static struct fi_ops_cntr cntr_ops;
+
+static struct fi_ops_cntr cntr_ops = {
+    .size = sizeof(cntr_ops),
+    .read = cntr_read,
+    .readerr = cntr_readerr,
+    .add = cntr_add,
+    .set = cntr_set,
+    .wait = cntr_wait,
+};
 
 void perf_count_ops(struct hook_ops *ops)
 {
-    cq_ops.strerror = hook_cq_ops.strerror;
-    cntr_ops = hook_cntr_ops;
-    cntr_ops.read = cntr_read;
-    cntr_ops.readerr = cntr_readerr;
-    cntr_ops.add = cntr_add;
-    cntr_ops.set = cntr_set;
-    cntr_ops.wait = cntr_wait;
     ops->post = perf_post;
     ops->cq = &cq_ops;
     ops->cntr = &cntr_ops;

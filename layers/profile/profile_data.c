@@ -208,8 +208,6 @@ static int queue_tag(struct fi_peer_rx_entry *entry)
     return rc;
 }
 
-static struct fi_ops_srx_owner srx_owner_ops;
-
 static int start_msg(struct fi_peer_rx_entry *entry)
 {
     waits(above(entry), false);
@@ -273,8 +271,6 @@ static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size
     return count_cm(layer ? layer->profile : NULL, offsetof(struct profile_counts, rejects),
                     hook_pep_cm_ops.reject(pep, handle, param, len));
 }
-
-static struct fi_ops_cm cm_ops, pep_cm_ops;
 
 /* ---- Objects that count ---- */
 
@@ -392,36 +388,34 @@ static int open_profile(struct fid *fid, const char *name, uint64_t flags, void 
     return profile_handle_open(layer->profile, fid, flags, context, ops);
 }
 
-static struct fi_ops ep_fid_ops, domain_fid_ops, av_fid_ops;
-static struct fi_ops_av av_ops;
 static const struct hook_watch watch = {.opened = opened};
+
+static struct fi_ops_srx_owner srx_owner_ops = {
+    .size = sizeof(srx_owner_ops),
+    .get_msg = get_msg,
+    .get_tag = get_tag,
+    .queue_msg = queue_msg,
+    .queue_tag = queue_tag,
+};
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(ep_fid_ops),
+    .bind = bind_ep,
+    .close = close_ep,
+    .control = control_ep,
+    .ops_open = open_profile,
+};
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(domain_fid_ops), .close = close_domain, .ops_open = open_profile};
+static struct fi_ops av_fid_ops = {.size = sizeof(av_fid_ops), .close = close_av};
+static struct fi_ops_av av_ops = {.size = sizeof(av_ops), .remove = remove_peers};
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops), .connect = ep_connect, .accept = ep_accept};
+static struct fi_ops_cm pep_cm_ops = {.size = sizeof(pep_cm_ops), .reject = pep_reject};
 
 void profile_data_ops(struct hook_ops *ops)
 {
     for (int i = 0; i < DATATYPES; i++)
         datatype_bytes[i] = (unsigned char)atomic_size((enum fi_datatype)i);
-    srx_owner_ops = hook_srx_owner_ops;
-    srx_owner_ops.get_msg = get_msg;
-    srx_owner_ops.get_tag = get_tag;
-    srx_owner_ops.queue_msg = queue_msg;
-    srx_owner_ops.queue_tag = queue_tag;
-    ep_fid_ops = hook_ep_fid_ops;
-    ep_fid_ops.bind = bind_ep;
-    ep_fid_ops.close = close_ep;
-    ep_fid_ops.control = control_ep;
-    ep_fid_ops.ops_open = open_profile;
-    domain_fid_ops = hook_domain_fid_ops;
-    domain_fid_ops.close = close_domain;
-    domain_fid_ops.ops_open = open_profile;
-    av_fid_ops = hook_av_fid_ops;
-    av_fid_ops.close = close_av;
-    av_ops = hook_av_ops;
-    av_ops.remove = remove_peers;
-    cm_ops = hook_cm_ops;
-    cm_ops.connect = ep_connect;
-    cm_ops.accept = ep_accept;
-    pep_cm_ops = hook_pep_cm_ops;
-    pep_cm_ops.reject = pep_reject;
     ops->post = profile_post;
     ops->completed = completion_seen;
     ops->cq_read = reading_seen;

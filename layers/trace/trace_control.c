@@ -90,8 +90,6 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
     return (int)leave(fid, place, hook_ep_ops.setopt(fid, level, name, value, len));
 }
 
-static struct fi_ops_ep ep_ops;
-
 static int ep_setname(fid_t fid, void *addr, size_t len)
 {
     uint64_t place = enter(fid, TRACE_SETNAME, len, 0);
@@ -138,8 +136,6 @@ static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
     return (int)leave(&ep->fid, place, hook_cm_ops.shutdown(ep, flags));
 }
 
-static struct fi_ops_cm cm_ops;
-
 static int pep_listen(struct fid_pep *pep)
 {
     uint64_t place = enter(&pep->fid, TRACE_LISTEN, 0, 0);
@@ -153,8 +149,6 @@ static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size
 
     return (int)leave(&pep->fid, place, hook_pep_cm_ops.reject(pep, handle, param, len));
 }
-
-static struct fi_ops_cm pep_cm_ops;
 
 /* ---- Address vectors: peer is the first address that an insert gave ---- */
 
@@ -216,8 +210,6 @@ static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *l
     return (int)leave(&av->fid, place, hook_av_ops.lookup(av, fi_addr, addr, len));
 }
 
-static struct fi_ops_av av_ops;
-
 /* ---- Counters; reading one is no event ---- */
 
 static int cntr_add(struct fid_cntr *cntr, uint64_t value)
@@ -254,8 +246,6 @@ static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 
     return (int)leave(&cntr->fid, place, hook_cntr_ops.wait(cntr, threshold, timeout));
 }
-
-static struct fi_ops_cntr cntr_ops;
 
 /* ---- Wait sets and poll sets; fi_poll, which is called in vain again and again, is no event ----
  */
@@ -294,8 +284,6 @@ static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
 
     return (int)leave(&set->fid, place, hook_poll_ops.poll_del(set, fid, flags));
 }
-
-static struct fi_ops_poll poll_ops;
 
 /* ---- Event queues ---- */
 
@@ -371,49 +359,48 @@ static ssize_t eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size
     return leave(&eq->fid, place, hook_eq_ops.write(eq, event, buf, len, flags));
 }
 
-static struct fi_ops_eq eq_ops;
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = ep_getpeer,
+    .connect = ep_connect,
+    .accept = ep_accept,
+    .shutdown = ep_shutdown,
+};
+static struct fi_ops_cm pep_cm_ops = {
+    .size = sizeof(pep_cm_ops), .listen = pep_listen, .reject = pep_reject};
 
-static void connection_tables(void)
-{
-    cm_ops = hook_cm_ops;
-    cm_ops.setname = ep_setname;
-    cm_ops.getname = ep_getname;
-    cm_ops.getpeer = ep_getpeer;
-    cm_ops.connect = ep_connect;
-    cm_ops.accept = ep_accept;
-    cm_ops.shutdown = ep_shutdown;
-    pep_cm_ops = hook_pep_cm_ops;
-    pep_cm_ops.listen = pep_listen;
-    pep_cm_ops.reject = pep_reject;
-}
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(ep_ops), .cancel = cancel, .getopt = ep_getopt, .setopt = ep_setopt};
+static struct fi_ops_av av_ops = {
+    .size = sizeof(av_ops),
+    .insert = av_insert,
+    .insertsvc = av_insertsvc,
+    .insertsym = av_insertsym,
+    .remove = av_remove,
+    .lookup = av_lookup,
+};
+static struct fi_ops_cntr cntr_ops = {
+    .size = sizeof(cntr_ops),
+    .add = cntr_add,
+    .set = cntr_set,
+    .adderr = cntr_adderr,
+    .seterr = cntr_seterr,
+    .wait = cntr_wait,
+};
+static struct fi_ops_poll poll_ops = {
+    .size = sizeof(poll_ops), .poll_add = poll_add, .poll_del = poll_del};
+static struct fi_ops_eq eq_ops = {
+    .size = sizeof(eq_ops),
+    .read = eq_read,
+    .sread = eq_sread,
+    .readerr = eq_readerr,
+    .write = eq_write,
+};
 
 void trace_control_ops(struct hook_ops *ops)
 {
-    connection_tables();
-    ep_ops = hook_ep_ops;
-    ep_ops.cancel = cancel;
-    ep_ops.getopt = ep_getopt;
-    ep_ops.setopt = ep_setopt;
-    av_ops = hook_av_ops;
-    av_ops.insert = av_insert;
-    av_ops.insertsvc = av_insertsvc;
-    av_ops.insertsym = av_insertsym;
-    av_ops.remove = av_remove;
-    av_ops.lookup = av_lookup;
-    cntr_ops = hook_cntr_ops;
-    cntr_ops.add = cntr_add;
-    cntr_ops.set = cntr_set;
-    cntr_ops.adderr = cntr_adderr;
-    cntr_ops.seterr = cntr_seterr;
-    cntr_ops.wait = cntr_wait;
-    poll_ops = hook_poll_ops;
-    poll_ops.poll_add = poll_add;
-    poll_ops.poll_del = poll_del;
-    eq_ops = hook_eq_ops;
-    eq_ops.read = eq_read;
-    eq_ops.sread = eq_sread;
-    eq_ops.readerr = eq_readerr;
-    eq_ops.write = eq_write;
     ops->ep = &ep_ops;
     ops->cm = &cm_ops;
     ops->pep_cm = &pep_cm_ops;

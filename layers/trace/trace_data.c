@@ -180,12 +180,10 @@ static int cq_signal(struct fid_cq *fid)
     return rc;
 }
 
-static struct fi_ops_cq cq_ops;
+static struct fi_ops_cq cq_ops = {.size = sizeof(cq_ops), .signal = cq_signal};
 
 void trace_data_ops(struct hook_ops *ops)
 {
-    cq_ops = hook_watched_cq_ops;
-    cq_ops.signal = cq_signal;
     ops->cq = &cq_ops;
     ops->post = trace_post;
     ops->completed = completion_seen;

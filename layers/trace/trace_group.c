@@ -68,8 +68,6 @@ static int set_addr(struct fid_av_set *set, fi_addr_t *addr)
     return rc;
 }
 
-static struct fi_ops_av_set set_ops;
-
 /* ---- Groups ---- */
 
 bool trace_group_ask(struct fid *fid, struct group_facts *facts)
@@ -114,14 +112,17 @@ void trace_group_members(struct trace_ring *ring, const struct trace_object *obj
     }
 }
 
+static struct fi_ops_av_set set_ops = {
+    .size = sizeof(set_ops),
+    .set_union = set_union,
+    .intersect = set_intersect,
+    .diff = set_diff,
+    .insert = set_insert,
+    .remove = set_remove,
+    .addr = set_addr,
+};
+
 void trace_group_ops(struct hook_ops *ops)
 {
-    set_ops = hook_av_set_ops;
-    set_ops.set_union = set_union;
-    set_ops.intersect = set_intersect;
-    set_ops.diff = set_diff;
-    set_ops.insert = set_insert;
-    set_ops.remove = set_remove;
-    set_ops.addr = set_addr;
     ops->av_set = &set_ops;
 }

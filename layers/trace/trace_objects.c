@@ -345,8 +345,6 @@ struct fi_ops trace_fid_ops = {
     .ops_set = hook_ops_set,
 };
 
-static struct fi_ops_fabric fabric_ops;
-static struct fi_ops_domain domain_ops;
 static struct fi_ops_mr mr_ops = {
     .size = sizeof(mr_ops),
     .reg = reg,
@@ -354,25 +352,30 @@ static struct fi_ops_mr mr_ops = {
     .regattr = regattr,
 };
 
+static struct fi_ops_fabric fabric_ops = {
+    .size = sizeof(fabric_ops),
+    .domain = open_domain,
+    .domain2 = open_domain2,
+    .passive_ep = open_pep,
+    .eq_open = open_eq,
+    .wait_open = open_wait,
+    .trywait = trywait,
+};
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
+    .av_open = open_av,
+    .cq_open = open_cq,
+    .endpoint = open_ep,
+    .endpoint2 = open_ep2,
+    .scalable_ep = open_sep,
+    .cntr_open = open_cntr,
+    .poll_open = open_poll,
+    .stx_ctx = open_stx,
+    .srx_ctx = open_srx,
+};
+
 void trace_object_ops(struct hook_ops *ops)
 {
-    fabric_ops = hook_fabric_ops;
-    fabric_ops.domain = open_domain;
-    fabric_ops.domain2 = open_domain2;
-    fabric_ops.passive_ep = open_pep;
-    fabric_ops.eq_open = open_eq;
-    fabric_ops.wait_open = open_wait;
-    fabric_ops.trywait = trywait;
-    domain_ops = hook_domain_ops;
-    domain_ops.av_open = open_av;
-    domain_ops.cq_open = open_cq;
-    domain_ops.endpoint = open_ep;
-    domain_ops.endpoint2 = open_ep2;
-    domain_ops.scalable_ep = open_sep;
-    domain_ops.cntr_open = open_cntr;
-    domain_ops.poll_open = open_poll;
-    domain_ops.stx_ctx = open_stx;
-    domain_ops.srx_ctx = open_srx;
     ops->watch = &watch;
     ops->fabric = &fabric_ops;
     ops->domain = &domain_ops;

@@ -106,8 +106,6 @@ static int queue_tag(struct fi_peer_rx_entry *entry)
     return leave(object, place, hook_srx_owner_ops.queue_tag(entry));
 }
 
-static struct fi_ops_srx_owner srx_owner_ops;
-
 /* The upper's context leads to ours through the table that is set in it. */
 static const struct trace_object *above(const struct fi_peer_rx_entry *entry)
 {
@@ -154,13 +152,16 @@ static struct fi_ops_srx_peer srx_peer_ops = {
     .discard_tag = discard_tag,
 };
 
+static struct fi_ops_srx_owner srx_owner_ops = {
+    .size = sizeof(srx_owner_ops),
+    .get_msg = get_msg,
+    .get_tag = get_tag,
+    .queue_msg = queue_msg,
+    .queue_tag = queue_tag,
+};
+
 void trace_peer_ops(struct hook_ops *ops)
 {
-    srx_owner_ops = hook_srx_owner_ops;
-    srx_owner_ops.get_msg = get_msg;
-    srx_owner_ops.get_tag = get_tag;
-    srx_owner_ops.queue_msg = queue_msg;
-    srx_owner_ops.queue_tag = queue_tag;
     ops->cntr_owner = &cntr_owner_ops;
     ops->srx_owner = &srx_owner_ops;
     ops->srx_peer = &srx_peer_ops;

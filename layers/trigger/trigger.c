@@ -72,15 +72,12 @@ static void ep_closed(struct layer_ep *ep)
 
 /* ---- The part ---- */
 
-static struct hook_ops tables;
-static struct fi_ops domain_fid_ops;
-
 static const struct layer_ops ops = {
     .domain_size = sizeof(struct trigger_domain),
     .ep_size = sizeof(struct trigger_ep),
     .item_size = sizeof(struct trigger_work),
     .adds = FI_TRIGGER,
-    .hook = &tables,
+    .hook = &trigger_tables,
     .lower_hints = lower_hints,
     .domain_opened = domain_opened,
     .ep_closed = ep_closed,
@@ -91,20 +88,8 @@ static const struct layer_ops ops = {
     .busy = trigger_busy,
 };
 
-static void fill_tables(void)
-{
-    layer_tables(&tables);
-    trigger_ep_tables(&tables);
-    domain_fid_ops = *tables.domain_fid;
-    domain_fid_ops.control = trigger_control;
-    tables.domain_fid = &domain_fid_ops;
-}
-
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, fill_tables);
     return layer_open_fabric(args, fabric, context, &ops);
 }
 

@@ -80,7 +80,7 @@ int trigger_control(struct fid *domain, int command, void *arg);
 
 /* ---- trigger_ep.c ---- */
 
-void trigger_ep_tables(struct hook_ops *tables);
+extern const struct hook_ops trigger_tables;
 /* struct ep.post of its endpoints. */
 ssize_t trigger_ep_post(struct ep *ep, struct op *op);
 /* The pass-through object of an endpoint of this layer in that domain, for an alias that of the

@@ -6,8 +6,7 @@
 #include "core/op/op_copy.h"
 #include "layers/trigger/trigger.h"
 
-static struct fi_ops_ep ep_ops, *cover_ep_ops;
-static struct fi_ops fid_ops, *cover_fid_ops;
+static struct fi_ops fid_ops;
 
 struct hook_ep *trigger_ep_find(struct layer_domain *domain, struct fid_ep *fid)
 {
@@ -149,14 +148,14 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     progress_lock(own->domain->progress);
     cancelled = cancel_waiting(trigger_domain_of(own->domain), own, context);
     progress_unlock(own->domain->progress);
-    return cancelled ? 0 : cover_ep_ops->cancel(fid, context);
+    return cancelled ? 0 : layer_ep_ops.cancel(fid, context);
 }
 
 /* The lower's alias does not know of FI_TRIGGER. */
 static int open_alias(struct fid *fid, struct fi_alias *theirs)
 {
     struct fi_alias down = {.fid = theirs->fid, .flags = theirs->flags & ~FI_TRIGGER};
-    int rc = cover_fid_ops->control(fid, FI_ALIAS, &down);
+    int rc = layer_ep_fid_ops.control(fid, FI_ALIAS, &down);
 
     if (!rc)
         object_of(*theirs->fid, struct hook_ep, fid.fid)->trigger_flags = theirs->flags;
@@ -169,18 +168,16 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
     if (command == FI_ALIAS && alias->flags & FI_TRIGGER)
         return open_alias(fid, alias);
-    return cover_fid_ops->control(fid, command, arg);
+    return layer_ep_fid_ops.control(fid, command, arg);
 }
 
-void trigger_ep_tables(struct hook_ops *tables)
-{
-    cover_fid_ops = tables->ep_fid;
-    fid_ops = *cover_fid_ops;
-    fid_ops.control = ep_control;
-    tables->ep_fid = &fid_ops;
-    tables->post = trigger_ep_post;
-    cover_ep_ops = tables->ep;
-    ep_ops = *cover_ep_ops;
-    ep_ops.cancel = ep_cancel;
-    tables->ep = &ep_ops;
-}
+static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .control = ep_control};
+static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .cancel = ep_cancel};
+static struct fi_ops domain_fid_ops = {.size = sizeof(domain_fid_ops), .control = trigger_control};
+
+const struct hook_ops trigger_tables = {
+    .ep_fid = &fid_ops,
+    .ep = &ep_ops,
+    .domain_fid = &domain_fid_ops,
+    .post = trigger_ep_post,
+};

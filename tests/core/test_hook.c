@@ -689,7 +689,6 @@ static void peer_receive_entries_change_hands_at_every_crossing(void **state)
 /* ---- Hooks ---- */
 
 static int hooked;
-static struct fi_ops_cq short_cq_ops;
 
 static ssize_t short_read(struct fid_cq *cq, void *buf, size_t count)
 {
@@ -699,11 +698,9 @@ static ssize_t short_read(struct fid_cq *cq, void *buf, size_t count)
 
 static int setup_hook(void **state)
 {
-    static struct hook_ops overrides;
+    static struct fi_ops_cq cq_ops = {.size = sizeof(cq_ops), .read = short_read};
+    static const struct hook_ops overrides = {.cq = &cq_ops};
 
-    short_cq_ops = hook_cq_ops;
-    short_cq_ops.read = short_read;
-    overrides.cq = &short_cq_ops;
     overrides_of_outer = &overrides;
     return setup(state);
 }

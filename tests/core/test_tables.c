@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables of functions are whole: a caller may call what it likes. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,9 @@
 
 #include <cmocka.h>
 
+#include <rdma/fi_errno.h>
+
+#include "core/base/table.h"
 #include "core/hook/hook.h"
 
 static void no_table_has_an_empty_slot(void **state)
@@ -59,10 +63,89 @@ static void no_table_has_an_empty_slot(void **state)
     }
 }
 
+/* ---- Tables that take functions of others ---- */
+
+static ssize_t own_read(struct fid_cq *cq, void *buf, size_t count)
+{
+    return 7;
+}
+
+static void a_table_takes_what_it_has_not(void **state)
+{
+    static struct fi_ops_cq ops = {.size = sizeof(ops), .read = own_read};
+    struct fi_ops_cq expected = enosys_cq_ops;
+
+    expected.read = own_read;
+    assert_ptr_equal(table_inherit(&ops, &enosys_cq_ops), &ops);
+    assert_memory_equal(&ops, &expected, sizeof(ops));
+    table_inherit(&ops, &hook_cq_ops); /* it has everything */
+    assert_memory_equal(&ops, &expected, sizeof(ops));
+}
+
+static void tables_of_hooks_take_what_they_have_not(void **state)
+{
+    static struct fi_ops_cq ops = {.size = sizeof(ops), .read = own_read};
+    struct hook_ops hook = {.cq = &ops}, base = {.cq = &hook_cq_ops, .av = &hook_av_ops};
+    struct fi_ops_cq expected = hook_cq_ops;
+
+    expected.read = own_read;
+    base.post = hook_post;
+    hook_ops_inherit(&hook, &base);
+    assert_ptr_equal(hook.cq, &ops);
+    assert_memory_equal(&ops, &expected, sizeof(ops));
+    assert_ptr_equal(hook.av, &hook_av_ops);
+    assert_null(hook.eq);
+    assert_true(hook.post == hook_post);
+    base.post = NULL; /* a function, which is no table */
+    hook_ops_inherit(&hook, &base);
+    assert_true(hook.post == hook_post);
+}
+
+enum {
+    THREADS = 8,
+    TABLES = 64
+};
+
+static struct fi_ops_cq shared[TABLES];
+static pthread_barrier_t barrier;
+
+/* Calls a table as soon as it is its own. */
+static void *complete_all(void *unused)
+{
+    ssize_t sum = 0;
+
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < TABLES; i++) {
+        table_inherit(&shared[i], &enosys_cq_ops);
+        sum += shared[i].read(NULL, NULL, 0) + shared[i].readfrom(NULL, NULL, 0, NULL);
+    }
+    return (void *)sum;
+}
+
+static void threads_may_complete_one_table(void **state)
+{
+    pthread_t threads[THREADS];
+    void *sum;
+
+    for (int i = 0; i < TABLES; i++)
+        shared[i] = (struct fi_ops_cq){.size = sizeof(shared[i]), .read = own_read};
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, complete_all, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], &sum), 0);
+        assert_int_equal((ssize_t)sum, TABLES * (7 - FI_ENOSYS));
+    }
+    pthread_barrier_destroy(&barrier);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_table_has_an_empty_slot),
+        cmocka_unit_test(a_table_takes_what_it_has_not),
+        cmocka_unit_test(tables_of_hooks_take_what_they_have_not),
+        cmocka_unit_test(threads_may_complete_one_table),
     };
 
     return cmocka_run_group_tests_name("tables", tests, NULL, NULL);

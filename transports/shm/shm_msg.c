@@ -4,12 +4,11 @@
  * public functions a message of 8 bytes takes two thirds of the instructions that it takes through
  * an op (docs/measurements.md). Other posts go through the public functions of core/ep.
  */
-#include <pthread.h>
-
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
 #include "core/base/fork.h"
+#include "core/base/table.h"
 #include "core/match/match_quick.h"
 #include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
@@ -110,35 +109,31 @@ static ssize_t quick_tinject(struct fid_ep *fid, const void *buf, size_t len, fi
 
 /* ---- Tables ---- */
 
-static struct fi_ops_msg msg_ops, msg_tx_ops, msg_rx_ops;
-static struct fi_ops_tagged tagged_ops, tagged_tx_ops, tagged_rx_ops;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill(void)
-{
-    msg_tx_ops = msg_rx_ops = ep_msg_ops;
-    msg_tx_ops.send = quick_send;
-    msg_tx_ops.inject = quick_inject;
-    msg_rx_ops.recv = quick_recv;
-    msg_ops = msg_tx_ops;
-    msg_ops.recv = quick_recv;
-    tagged_tx_ops = tagged_rx_ops = ep_tagged_ops;
-    tagged_tx_ops.send = quick_tsend;
-    tagged_tx_ops.inject = quick_tinject;
-    tagged_rx_ops.recv = quick_trecv;
-    tagged_ops = tagged_tx_ops;
-    tagged_ops.recv = quick_trecv;
-}
+static struct fi_ops_msg msg_tx_ops = {
+    .size = sizeof(msg_tx_ops), .send = quick_send, .inject = quick_inject};
+static struct fi_ops_msg msg_rx_ops = {.size = sizeof(msg_rx_ops), .recv = quick_recv};
+static struct fi_ops_msg msg_ops = {
+    .size = sizeof(msg_ops), .recv = quick_recv, .send = quick_send, .inject = quick_inject};
+static struct fi_ops_tagged tagged_tx_ops = {
+    .size = sizeof(tagged_tx_ops), .send = quick_tsend, .inject = quick_tinject};
+static struct fi_ops_tagged tagged_rx_ops = {.size = sizeof(tagged_rx_ops), .recv = quick_trecv};
+static struct fi_ops_tagged tagged_ops = {
+    .size = sizeof(tagged_ops), .recv = quick_trecv, .send = quick_tsend, .inject = quick_tinject};
 
 void shm_set_data_ops(struct shm_ep *ep, size_t class)
 {
     bool sends = class != FI_CLASS_RX_CTX, receives = class != FI_CLASS_TX_CTX;
 
-    pthread_once(&once, fill);
     if (ep->base.caps & FI_MSG)
-        ep->fid.msg = sends && receives ? &msg_ops : sends ? &msg_tx_ops : &msg_rx_ops;
+        ep->fid.msg = table_inherit(!receives ? &msg_tx_ops
+                                    : sends   ? &msg_ops
+                                              : &msg_rx_ops,
+                                    &ep_msg_ops);
     if (ep->base.caps & FI_TAGGED)
-        ep->fid.tagged = sends && receives ? &tagged_ops : sends ? &tagged_tx_ops : &tagged_rx_ops;
+        ep->fid.tagged = table_inherit(!receives ? &tagged_tx_ops
+                                       : sends   ? &tagged_ops
+                                                 : &tagged_rx_ops,
+                                       &ep_tagged_ops);
     if (ep->base.caps & FI_RMA && sends)
         ep->fid.rma = shm_rma_ops();
 }

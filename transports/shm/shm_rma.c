@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The fast paths of fi_read, fi_write and fi_inject_write: as those of shm_msg.c. */
-#include <pthread.h>
-
+#include "core/base/table.h"
 #include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
 
@@ -68,19 +67,10 @@ static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_
     return ep_rma_ops.inject(fid, buf, len, dest, addr, key);
 }
 
-static struct fi_ops_rma ops;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void fill(void)
-{
-    ops = ep_rma_ops;
-    ops.read = quick_read;
-    ops.write = quick_write;
-    ops.inject = quick_inject;
-}
+static struct fi_ops_rma ops = {
+    .size = sizeof(ops), .read = quick_read, .write = quick_write, .inject = quick_inject};
 
 struct fi_ops_rma *shm_rma_ops(void)
 {
-    pthread_once(&once, fill);
-    return &ops;
+    return table_inherit(&ops, &ep_rma_ops);
 }

@@ -14,6 +14,7 @@
 #include <rdma/fi_trigger.h>
 
 #include "core/base/enosys.h"
+#include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/hook/hook.h"
 #include "core/info/abi.h"
@@ -75,10 +76,9 @@ static int take_control(struct fid *fid, int cmd, void *arg)
     return (int)answer;
 }
 
-static struct fi_ops_msg msg_ops;
-static struct fi_ops_atomic atomic_ops;
-static struct fi_ops_domain domain_ops;
-static struct fi_ops_fabric fabric_ops;
+static struct fi_ops_msg msg_ops = {
+    .size = sizeof(msg_ops), .send = take_send, .sendmsg = take_sendmsg};
+static struct fi_ops_atomic atomic_ops = {.size = sizeof(atomic_ops), .compwritemsg = take_compare};
 
 static int alias_control(struct fid *fid, int cmd, void *arg)
 {
@@ -112,6 +112,9 @@ static int open_cntr(struct fid_domain *fid, struct fi_cntr_attr *attr, struct f
     return 0;
 }
 
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops), .endpoint = open_ep, .cntr_open = open_cntr};
+
 static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
                        void *context)
 {
@@ -120,6 +123,8 @@ static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_
     *domain = &bottom_domain;
     return 0;
 }
+
+static struct fi_ops_fabric fabric_ops = {.size = sizeof(fabric_ops), .domain = open_domain};
 
 /* ---- Two noops over it ---- */
 
@@ -141,16 +146,8 @@ static void open_stack(uint64_t caps)
     struct fi_info *info = info_alloc();
 
     info->caps = caps;
-    msg_ops = (struct fi_ops_msg){.size = sizeof(msg_ops)};
-    msg_ops.send = take_send;
-    msg_ops.sendmsg = take_sendmsg;
-    atomic_ops = (struct fi_ops_atomic){.size = sizeof(atomic_ops)};
-    atomic_ops.compwritemsg = take_compare;
-    domain_ops = enosys_domain_ops;
-    domain_ops.endpoint = open_ep;
-    domain_ops.cntr_open = open_cntr;
-    fabric_ops = enosys_fabric_ops;
-    fabric_ops.domain = open_domain;
+    table_inherit(&domain_ops, &enosys_domain_ops);
+    table_inherit(&fabric_ops, &enosys_fabric_ops);
     answer = 0;
     cntrs_opened = 0;
     fabric_init(&fabric, &args, &fid_ops, &fabric_ops, NULL);
