@@ -36,7 +36,7 @@ static bool has_engine(struct match_forward *forward)
 static fi_addr_t addr_up(struct match_forward *forward, fi_addr_t addr)
 {
     if (!forward->source.many)
-        return forward->said;
+        return forward->source.addr;
     return addr == FI_ADDR_UNSPEC ? addr : branch_of(forward)->map->up(branch_of(forward), addr);
 }
 
@@ -371,11 +371,9 @@ static struct fi_ops_srx_peer engine_peer_ops = {
 
 /* ---- The life of a source ---- */
 
-void match_forward_init(struct match_forward *forward, struct fid_peer_srx *owner, fi_addr_t addr,
-                        fi_addr_t said)
+void match_forward_init(struct match_forward *forward, struct fid_peer_srx *owner, fi_addr_t addr)
 {
     forward->owner = owner;
-    forward->said = said;
     forward->source.addr = addr;
     forward->source.many = false;
     list_init(&forward->source.unexpected);
@@ -388,13 +386,12 @@ static fi_addr_t addr_of_entry(struct fi_peer_rx_entry *entry)
 {
     struct record *record = entry->peer_context;
 
-    return record->forward ? record->forward->said : FI_ADDR_UNSPEC;
+    return record->forward ? record->forward->source.addr : FI_ADDR_UNSPEC;
 }
 
-void match_forward_resolve(struct match_forward *forward, fi_addr_t addr, fi_addr_t said)
+void match_forward_resolve(struct match_forward *forward, fi_addr_t addr)
 {
     forward->source.addr = addr;
-    forward->said = said;
     if (addr != FI_ADDR_UNSPEC)
         forward->owner->owner_ops->foreach_unspec_addr(forward->owner, addr_of_entry);
 }
@@ -412,7 +409,7 @@ void match_forward_finish(struct match_forward *forward)
 void match_branch_init(struct match_branch *branch, struct match *match, struct fid_peer_srx *upper,
                        const struct match_branch_map *map)
 {
-    match_forward_init(&branch->forward, upper, FI_ADDR_UNSPEC, FI_ADDR_UNSPEC);
+    match_forward_init(&branch->forward, upper, FI_ADDR_UNSPEC);
     branch->forward.source.many = true;
     branch->map = map;
     branch->get_addr = NULL;

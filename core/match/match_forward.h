@@ -18,7 +18,6 @@ struct match_forward {
     struct match_source source; /* its srx is the lower's to ask, its peer_ops the lower's; it has
                                    no match; unexpected: records of what waits with the owner */
     struct fid_peer_srx *owner; /* the upper's context; NULL: not in use */
-    fi_addr_t said;             /* what the owner is told: source.addr, or its user id */
 };
 
 struct match_branch;
@@ -47,12 +46,11 @@ struct match_branch {
 /* The owner calls these for messages that wait: peer_ops of its context. */
 extern struct fi_ops_srx_peer match_forward_peer_ops;
 
-/* Makes source.srx ask owner. addr: the source's, or FI_ADDR_UNSPEC; said: as in the struct. */
-void match_forward_init(struct match_forward *forward, struct fid_peer_srx *owner, fi_addr_t addr,
-                        fi_addr_t said);
+/* Makes source.srx ask owner. addr: the source's, which the owner is told, or FI_ADDR_UNSPEC. */
+void match_forward_init(struct match_forward *forward, struct fid_peer_srx *owner, fi_addr_t addr);
 /* The source has another address now: unless that is FI_ADDR_UNSPEC, the owner is told about the
  * messages that wait. */
-void match_forward_resolve(struct match_forward *forward, fi_addr_t addr, fi_addr_t said);
+void match_forward_resolve(struct match_forward *forward, fi_addr_t addr);
 /* The source is gone; messages that wait with the owner stay there without it. Their start and
  * discard are still the lower's peer_ops, which get an entry whose srx is none of the lower's: it
  * ends the message with owner_ops->free_entry. */

@@ -45,7 +45,7 @@ static void set_source(struct rxd_peer *peer, fi_addr_t addr)
     if (peer->source.addr == addr)
         return;
     if (!peer->ep->match)
-        match_forward_resolve(&peer->forward, addr, addr);
+        match_forward_resolve(&peer->forward, addr);
     else if (addr == FI_ADDR_UNSPEC)
         peer->source.addr = addr;
     else
@@ -85,7 +85,7 @@ static void init_peer(struct rxd_peer *peer, struct rxd_ep *ep, const union addr
     if (ep->match)
         match_source_init(&peer->source, ep->match, known);
     else
-        match_forward_init(&peer->forward, ep->base.srx->peer, known, known);
+        match_forward_init(&peer->forward, ep->base.srx->peer, known);
     peer->source.srx.peer_ops = &rxd_source_ops;
 }
 

@@ -12,15 +12,14 @@
 #include "tests/core/match_hand.h"
 
 enum {
-    ADDR = 7,
-    USER_ID = 70,
+    ADDR = 7
 };
 
 static struct match_forward forward;
 
-static void open_forward(fi_addr_t addr, fi_addr_t said)
+static void open_forward(fi_addr_t addr)
 {
-    match_forward_init(&forward, &hand.upper.srx, addr, said);
+    match_forward_init(&forward, &hand.upper.srx, addr);
     forward.source.srx.peer_ops = &hand_lower_ops;
 }
 
@@ -49,8 +48,8 @@ static void message_meets_the_receive_of_its_source(void **state)
 {
     struct fi_peer_rx_entry *entry;
 
-    open_forward(ADDR, USER_ID);
-    assert_int_equal(hand_receive(USER_ID), 0);
+    open_forward(ADDR);
+    assert_int_equal(hand_receive(ADDR), 0);
     assert_int_equal(arrive(&entry), 0);
     assert_ptr_equal(entry->context, &hand);
     assert_ptr_equal(entry->srx, &forward.source.srx);
@@ -62,7 +61,7 @@ static void error_tells_what_did_not_fit(void **state)
     struct fi_cq_err_entry error;
     struct fi_peer_rx_entry *entry;
 
-    open_forward(ADDR, ADDR);
+    open_forward(ADDR);
     assert_int_equal(hand_receive(ADDR), 0);
     assert_int_equal(arrive(&entry), 0);
     assert_int_equal(match_entry_room(entry), sizeof(hand.data));
@@ -80,7 +79,7 @@ static void queued_message_is_the_lowers_when_it_starts(void **state)
 {
     struct fi_peer_rx_entry *entry;
 
-    open_forward(ADDR, ADDR);
+    open_forward(ADDR);
     entry = queue_one();
     assert_false(list_empty(&forward.source.unexpected));
     assert_int_equal(hand_receive(ADDR), 0);
@@ -95,14 +94,14 @@ static void owner_is_told_the_address_later(void **state)
 {
     struct fi_peer_rx_entry *entry;
 
-    open_forward(FI_ADDR_UNSPEC, FI_ADDR_UNSPEC);
+    open_forward(FI_ADDR_UNSPEC);
     entry = queue_one();
-    assert_int_equal(hand_receive(USER_ID), 0);
+    assert_int_equal(hand_receive(ADDR), 0);
     assert_null(hand.started);
-    match_forward_resolve(&forward, ADDR, USER_ID);
+    match_forward_resolve(&forward, ADDR);
     assert_int_equal(forward.source.addr, ADDR);
     if (!hand.started)
-        assert_int_equal(hand_receive(USER_ID), 0);
+        assert_int_equal(hand_receive(ADDR), 0);
     assert_ptr_equal(hand.started, entry);
     match_entry_free(entry);
 }
@@ -112,7 +111,7 @@ static void message_outlives_its_source(void **state)
     struct fi_peer_rx_entry *entry;
     const struct fid_peer_srx *gone = &forward.source.srx;
 
-    open_forward(ADDR, ADDR);
+    open_forward(ADDR);
     entry = queue_one();
     match_forward_finish(&forward);
     assert_true(list_empty(&forward.source.unexpected));
@@ -128,7 +127,7 @@ static void closing_owner_discards_what_waits(void **state)
 {
     struct fi_peer_rx_entry *entry;
 
-    open_forward(ADDR, ADDR);
+    open_forward(ADDR);
     entry = queue_one();
     match_destroy(hand.match);
     hand.match = NULL;

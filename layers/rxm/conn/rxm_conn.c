@@ -184,7 +184,7 @@ int rxm_conn_open(struct rxm_ep *owner, const struct rxm_peer *peer, struct fi_i
     if (owner->match)
         match_source_init(&conn->source, owner->match, peer->addr);
     else
-        match_forward_init(&conn->forward, owner->base.srx->peer, peer->addr, peer->addr);
+        match_forward_init(&conn->forward, owner->base.srx->peer, peer->addr);
     rc = open_rx(conn);
     if (!rc)
         rc = fi_endpoint(owner->domain->lower, info, &conn->ep, conn);
@@ -223,7 +223,7 @@ static void close_fid(struct fid *fid, const char *what)
 void rxm_conn_resolve(struct rxm_conn *conn, fi_addr_t addr)
 {
     if (conn->forward.owner)
-        match_forward_resolve(&conn->forward, addr, addr);
+        match_forward_resolve(&conn->forward, addr);
     else if (addr == FI_ADDR_UNSPEC)
         conn->source.addr = addr;
     else
