@@ -219,6 +219,7 @@ static int open_parts(struct lnx_domain *domain)
     if (rc)
         return rc;
     domain->mr_bits = info_mr_bits(domain->base.info);
+    domain->source_err = domain->base.info->caps & FI_SOURCE_ERR;
     rc = open_branches(domain);
     domain->rails = count_rails(domain);
     domain->per_msg = domain->rails > 1 && lnx_is_per_msg(domain->fabric->plain.params);

@@ -594,6 +594,11 @@ struct opening {
 
 static int open_info(struct lnx_ep *ep, const struct opening *what, const struct fi_info *info)
 {
+    if (info->caps & FI_SOURCE_ERR && !ep->domain->source_err) {
+        LOG_WARN("lnx", FI_LOG_EP_CTRL,
+                 "fi_endpoint: FI_SOURCE_ERR wants a domain that was opened with it");
+        return -FI_EINVAL;
+    }
     ep->info = fabric_info(&ep->domain->fabric->base, info);
     if (!ep->info)
         return -FI_ENOMEM;
@@ -608,14 +613,15 @@ static int open_ep(struct lnx_domain *domain, const struct opening *what,
                    const struct fi_info *info, struct lnx_ep **ret_ep, void *context)
 {
     struct lnx_ep *ep = calloc(1, sizeof(*ep));
-    int rc = 0;
+    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
     ep->domain = domain;
-    if (open_info(ep, what, info)) {
+    rc = open_info(ep, what, info);
+    if (rc) {
         free(ep);
-        return -FI_ENOMEM;
+        return rc;
     }
     init_base(ep, what->class, context);
     ep->sep = what->sep;

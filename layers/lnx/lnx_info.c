@@ -14,7 +14,7 @@
 /* Of each branch alone, and so of what is joined: the join has both as soon as one of them does. */
 #define REACH_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* That no branch gives for the join: others' addresses, other objects. */
-#define LEFT_OUT (FI_SOURCE_ERR | FI_SHARED_AV | FI_COLLECTIVE | FI_MULTICAST | FI_TRIGGER)
+#define LEFT_OUT (FI_SHARED_AV | FI_COLLECTIVE | FI_MULTICAST | FI_TRIGGER)
 
 bool lnx_is_local(const struct fi_info *branch)
 {
@@ -95,8 +95,8 @@ int lnx_needs(const struct request *req, struct fi_info **lower_hints)
 
     if (!ours || (req->hints->caps & LEFT_OUT)) {
         reasons_add_at(req->reasons, REASON_CAPS,
-                       ours ? "caps: collectives, multicast, triggers, FI_SOURCE_ERR and "
-                              "FI_SHARED_AV are not offered"
+                       ours ? "caps: collectives, multicast, triggers and FI_SHARED_AV are "
+                              "not offered"
                             : "ep_attr->protocol: offered FI_PROTO_LNX only");
         return -FI_ENODATA;
     }
@@ -242,7 +242,7 @@ static void drop_orders(struct fi_info *info)
 static void finish_caps(const struct request *req, const struct parts_of *of, struct fi_info *info)
 {
     uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
-    uint64_t none = LEFT_OUT | (asked & FI_AV_USER_ID ? 0 : FI_AV_USER_ID);
+    uint64_t none = LEFT_OUT | (~asked & (FI_AV_USER_ID | FI_SOURCE_ERR));
 
     if (!has_atomics(req, of))
         none |= FI_ATOMIC;

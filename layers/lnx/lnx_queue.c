@@ -81,7 +81,8 @@ int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t
         drive->below.source.trywait = drive_trywait;
         /* Alone it is looked at each time; so is what completes elsewhere. */
         drive->top = top && top->sink == &top->peer && domain->count > 1 ? top : NULL;
-        rc = lower_source_open(&drive->below, branch->lower, branch->domain, size, sink,
+        rc = lower_source_open(&drive->below, branch->lower, branch->domain, size,
+                               lnx_relay_init(&drive->relay, domain, (unsigned)drives->count, sink),
                                domain->progress);
         drives->count += !rc;
     }

@@ -8,10 +8,12 @@
 
 #include "core/layer/peer_cq.h"
 #include "layers/lnx/lnx_domain.h"
+#include "layers/lnx/lnx_relay.h"
 
 /* What drives one branch. */
 struct lnx_drive {
     struct lower_source below;
+    struct lnx_relay relay;
     struct cq *top;            /* where completions show that the branch has traffic, or NULL */
     unsigned silent;           /* looks in a row that found nothing */
     unsigned skips;            /* since it is a silent one */

@@ -150,6 +150,69 @@ static void every_branch_tells_sources_as_the_join_numbers_them(void **state)
     pair_close(&near);
 }
 
+/* The address that the error of a message from nobody known tells. */
+static fi_addr_t insert_told(struct pair *to, struct pair *other)
+{
+    static struct fi_context2 context;
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t addr;
+    char bytes[8];
+    ssize_t rc;
+
+    assert_int_equal(
+        fi_trecv(to->ep[0], bytes, sizeof(bytes), NULL, FI_ADDR_UNSPEC, 1, 0, &context), 0);
+    do {
+        fi_cq_read(other->cq, NULL, 0);
+        rc = fi_cq_read(to->cq, &entry, 1);
+    } while (rc == -FI_EAGAIN);
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(to->cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_EADDRNOTAVAIL);
+    assert_int_equal(error.len, 8);
+    assert_int_equal(error.err_data_size, 64); /* as all addresses of the bracket */
+    assert_int_equal(fi_av_insert(to->av, error.err_data, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+/* By a branch that is the second here, and the only one there. */
+static void a_strangers_address_is_one_of_the_join(void **state)
+{
+    struct pair near, far;
+    fi_addr_t to, from;
+
+    pair_caps = FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV;
+    pair_open(&near, "lnx;[loop+rxm;tcp(iface=lo)]");
+    pair_open(&far, "lnx;[rxm;tcp(iface=lo)]");
+    pair_caps = 0;
+    assert_true(near.info->caps & FI_SOURCE_ERR);
+    to = insert(&far, near.ep[0]);
+    send_to(&far, to, 1, &near);
+    from = insert_told(&near, &far);
+    send_to(&far, to, 2, &near); /* of a peer that is known now */
+    receive_from(&near, from, 2, &far);
+    send_to(&near, from, 3, &far);
+    receive_from(&far, to, 3, &near);
+    pair_close(&far);
+    pair_close(&near);
+}
+
+/* Between branches and queues there is nothing that could translate. */
+static void an_endpoint_with_source_errors_wants_such_a_domain(void **state)
+{
+    struct fi_info *info;
+    struct fid_ep *ep;
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[loop]");
+    assert_int_equal(pair.info->caps & FI_SOURCE_ERR, 0); /* it was not asked for */
+    info = fi_dupinfo(pair.info);
+    info->caps |= FI_SOURCE | FI_SOURCE_ERR;
+    assert_int_equal(fi_endpoint(pair.domain, info, &ep, NULL), -FI_EINVAL);
+    fi_freeinfo(info);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +221,8 @@ int main(void)
         cmocka_unit_test(shared_memory_is_out_where_it_is_not_permitted),
         cmocka_unit_test(every_branch_tells_sources_as_the_join_numbers_them),
         cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
+        cmocka_unit_test(a_strangers_address_is_one_of_the_join),
+        cmocka_unit_test(an_endpoint_with_source_errors_wants_such_a_domain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
