@@ -59,6 +59,7 @@ static void begin(struct lnx_av *av, unsigned branch, uint32_t name, size_t len)
     stranger->name = name;
     stranger->len = len;
     stranger->have = 0;
+    memset(stranger->bytes, 0, sizeof(stranger->bytes));
 }
 
 static void insert(struct lnx_av *av, struct stranger *stranger)
