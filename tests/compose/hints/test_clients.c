@@ -6,6 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -323,6 +324,66 @@ static void clients_get_their_families(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Opens what the client was given, as it was given it. */
+static void opens(const struct fi_info *given)
+{
+    struct fi_info *info = fi_dupinfo(given);
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_int_equal(fi_endpoint(domain, info, &ep, NULL), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    fi_freeinfo(info);
+}
+
+static void check_given(const struct client *client, const struct fi_info *info)
+{
+    if (client->threading)
+        assert_int_equal(info->domain_attr->threading, client->threading);
+    assert_true(info->src_addrlen <= FI_NAME_MAX); /* MPICH's buffer */
+    assert_int_equal(info->caps & client->caps, client->caps);
+    assert_int_equal(info->tx_attr->msg_order & client->order, client->order);
+    opens(info);
+}
+
+/* All but those that ask for a provider, a protocol or a network by its name, which a join has not;
+ * nobody gets device memory. */
+static void clients_get_a_join_that_they_name(void **state)
+{
+    int wrong = 0, served = 0;
+
+    setenv("FI_PROVIDER", "lnx;[shm+rxm;tcp]", 1);
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
+        const struct client *client = &clients[i];
+        bool wanted = !(client->caps & FI_HMEM);
+        struct fi_info *hints, *infos = NULL;
+        char families[1024];
+
+        if (client->provider || client->protocol || client->domain)
+            continue;
+        hints = hints_of(client);
+        fi_getinfo(client->version, NULL, NULL, 0, hints, &infos);
+        families_of(infos, families, sizeof(families));
+        if (strcmp(families, wanted ? "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, " : NOTHING)) {
+            print_message("%s: '%s'\n", client->name, families);
+            wrong++;
+        } else if (wanted) {
+            check_given(client, infos);
+            served++;
+        }
+        fi_freeinfo(infos);
+        fi_freeinfo(hints);
+    }
+    unsetenv("FI_PROVIDER");
+    assert_int_equal(wrong, 0);
+    assert_int_equal(served, 13);
+}
+
 /* MPICH's first call, fi_info without options. */
 static void null_hints_list_rdm_before_connections(void **state)
 {
@@ -351,6 +412,7 @@ static void null_hints_get_the_same_families_in_every_version(void **state)
         "coll;shm",
         "order;shm",
         "loop",
+        "lnx;[shm+rxm;tcp]",
     };
     uint32_t versions[32] = {0};
     size_t count = 1;
@@ -383,6 +445,7 @@ int main(void)
         cmocka_unit_test(null_hints_list_rdm_before_connections),
         cmocka_unit_test(null_hints_get_the_same_families_in_every_version),
         cmocka_unit_test(clients_get_their_families),
+        cmocka_unit_test(clients_get_a_join_that_they_name),
     };
 
     return cmocka_run_group_tests_name("clients", tests, NULL, NULL);
