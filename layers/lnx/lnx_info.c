@@ -205,7 +205,8 @@ static bool has_atomics(const struct request *req, const struct parts_of *of)
     for (size_t i = 0; of->used > 1 && i < of->slots; i++) {
         if (of->branch[i] && !(req->cpu_atomics >> i & 1)) {
             reasons_add_at(req->reasons, REASON_CAPS,
-                           "caps: no FI_ATOMIC, since branch %zu leaves atomics to a device", i);
+                           "caps: no FI_ATOMIC, since branch %zu leaves atomics to a device",
+                           i + 1);
             return false;
         }
     }
@@ -411,8 +412,25 @@ static bool has_twin(const struct request *req, const struct parts_of *of)
     return false;
 }
 
+/* The address of a join, of at least LNX_ADDR_TWO bytes, has no room in one of ours. */
+static bool has_join(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; i < of->slots; i++) {
+        if (!of->branch[i] || of->branch[i]->addr_format != LNX_ADDR_FORMAT)
+            continue;
+        reasons_add(req->reasons,
+                    "branch %zu is a join, whose address has no room in that of this one: its "
+                    "branches go into this bracket",
+                    i + 1);
+        return true;
+    }
+    return false;
+}
+
 static bool go_together(const struct request *req, const struct parts_of *of)
 {
+    if (has_join(req, of))
+        return false;
     for (size_t i = 0; of->used > 1 && i < of->slots; i++) {
         if (of->branch[i] && !of->branch[i]->domain_attr->max_ep_srx_ctx) {
             reasons_add(req->reasons,

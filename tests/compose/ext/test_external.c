@@ -315,6 +315,38 @@ static void infos_live_as_long_as_what_they_opened(void **state)
     assert_int_equal(in_child(keeps_infos, NULL, path), 0);
 }
 
+static int asks_for_branch(const void *log)
+{
+    struct fi_info *infos = NULL;
+
+    if (!freopen(log, "w", stderr))
+        return 2;
+    setenv("FI_PROVIDER", "lnx;[dummy]", 1);
+    return fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos) != -FI_ENODATA;
+}
+
+/* Its completions would be nobody's. */
+static void branch_of_a_join_without_peer_objects_is_told(void **state)
+{
+    char path[4096], log[4096], text[1024] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "+%s/libdummy-fi.so:/nonexistent", ext);
+    snprintf(log, sizeof(log), "/tmp/weft-test-branch.%d", (int)getpid());
+    assert_int_equal(in_child(asks_for_branch, log, path), 0);
+    file = fopen(log, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    unlink(log);
+    if (!strstr(text,
+                "FI_PROVIDER:6: dummy gives nothing here: caps: asked FI_AV_USER_ID, FI_PEER, "
+                "offered FI_MSG\n"
+                "  lnx;[dummy]\n"
+                "       ^~~~~\n"))
+        fail_msg("%s", text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +355,7 @@ int main(void)
         cmocka_unit_test(external_provider_carries_a_layer),
         cmocka_unit_test(lower_without_wait_objects_is_driven),
         cmocka_unit_test(infos_live_as_long_as_what_they_opened),
+        cmocka_unit_test(branch_of_a_join_without_peer_objects_is_told),
     };
 
     snprintf(ext, sizeof(ext), "%s/tests/compose/ext", getenv("WEFT_BUILD"));

@@ -150,6 +150,37 @@ static void every_branch_tells_sources_as_the_join_numbers_them(void **state)
     pair_close(&near);
 }
 
+/* As if the peer were on another node: its token, which the branch's name in the address begins
+ * with, is another one. */
+static fi_addr_t insert_of_another_node(struct pair *pair, struct fid_ep *peer)
+{
+    enum {
+        SUM = 1,
+        TOKEN = 6 /* behind version, sum, count, kind and lengths */
+    };
+    unsigned char address[256];
+    size_t len = sizeof(address);
+    fi_addr_t addr;
+
+    assert_int_equal(fi_getname(&peer->fid, address, &len), 0);
+    address[TOKEN]++;
+    address[SUM]++;
+    if (!address[TOKEN])
+        address[SUM]--; /* it had been 255 */
+    assert_int_equal(fi_av_insert(pair->av, address, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+static void a_peer_of_another_node_is_reached_by_the_network(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[fault(fail=send:1);shm+rxm;tcp(iface=lo)]");
+    send_to(&pair, insert_of_another_node(&pair, pair.ep[1]), 1, &pair);
+    assert_int_equal(send_one(&pair), -FI_EIO);
+    pair_close(&pair);
+}
+
 /* The address that the error of a message from nobody known tells. */
 static fi_addr_t insert_told(struct pair *to, struct pair *other)
 {
@@ -221,6 +252,7 @@ int main(void)
         cmocka_unit_test(shared_memory_is_out_where_it_is_not_permitted),
         cmocka_unit_test(every_branch_tells_sources_as_the_join_numbers_them),
         cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
+        cmocka_unit_test(a_peer_of_another_node_is_reached_by_the_network),
         cmocka_unit_test(a_strangers_address_is_one_of_the_join),
         cmocka_unit_test(an_endpoint_with_source_errors_wants_such_a_domain),
     };

@@ -62,6 +62,8 @@ static const struct {
      "branches 1 and 2 are the same device 'lo' (same=yes allows it)", false},
     {"lnx(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]", "", true},
     {"lnx(rails=per_mgs);[shm]", "'per_mgs'", false},
+    {"lnx;[loop+noop;lnx;[loop]]",
+     "branch 2 is a join, whose address has no room in that of this one", false},
     {"lnx(strict=yes);[shm+rxm;tcp(iface=nope)]", "iface: no interface matches 'nope'", false},
     {"lnx;[shm+rxm;tcp(iface=nope)]",
      "lnx goes on without its branch 2, which has nothing here; fi_info --explain says why", true},
@@ -95,6 +97,32 @@ static void a_wrong_bracket_is_told(void **state)
         if (brackets[i].fits == !!strstr(text, "\nnothing"))
             fail_msg("%s: %s", brackets[i].spec, text);
     }
+}
+
+static void tree(const void *arg)
+{
+    setenv("FI_EXPLAIN", "tree", 1);
+    offer(arg);
+}
+
+static void reasons(const void *arg)
+{
+    setenv("FI_EXPLAIN", "1", 1);
+    offer(arg);
+}
+
+static void every_branch_is_shown(void **state)
+{
+    assert_says(said_by(tree, "lnx;[noop;loop+rxm;tcp(iface=lo)]"), " lnx: joins shared memory");
+    assert_says(said, "   noop: ");
+    assert_says(said, "     loop: ");
+    assert_says(said, "   rxm: ");
+    assert_says(said, "     tcp: connected endpoints over TCP sockets (iface=lo)");
+    assert_says(said_by(reasons, "lnx;[loop+rxm;tcp(iface=nope)]"), "lnx: 1 info");
+    assert_says(said, "  loop: 1 info");
+    assert_says(said, "  rxm: 0 infos");
+    assert_says(said, "    tcp: 0 infos");
+    assert_says(said, "x iface: no interface matches 'nope'");
 }
 
 /* ---- Addresses ---- */
@@ -151,18 +179,34 @@ static void with_links(const void *arg)
 
 static void wrong_variables_are_told(void **state)
 {
-    assert_says(said_by(with_links, "shm+tpc;ofi_rxm"), "FI_LNX_PROV_LINKS");
-    assert_says(said, "unknown part 'tpc'; did you mean 'tcp'?");
-    assert_says(said, "FI_LNX_MULTI_RAIL_SELECTION");
-    assert_says(said, "'PER_MGS' is no way to select a network; there are PER_MSG and PER_PEER");
-    assert_says(said_by(with_links, "shm+tcp;ofi_rxm|"), "a provider of the link is empty");
+    assert_says(said_by(with_links, "shm+tpc;ofi_rxm"),
+                "FI_LNX_PROV_LINKS:5: unknown part 'tpc'; did you mean 'tcp'?\n"
+                "  shm+tpc;ofi_rxm\n"
+                "      ^~~\n");
+    assert_says(said, "FI_LNX_MULTI_RAIL_SELECTION:1: 'PER_MGS' is no way to select a network; "
+                      "there are PER_MSG and PER_PEER\n"
+                      "  PER_MGS\n"
+                      "  ^~~~~~~\n");
+    assert_says(said_by(with_links, "shm+tcp;ofi_rxm|"),
+                "FI_LNX_PROV_LINKS:17: a provider of the link is empty\n"
+                "  shm+tcp;ofi_rxm|\n"
+                "                  ^");
     assert_says(said_by(with_links, "tcp;ofi_rxm:nope"), "domain: asked nope, offered");
+    assert_says(said, "  lnx;[tcp(domain=nope);rxm]\n"
+                      "           ^~~~~~~~~~~\n");
+    setenv("FI_LNX_DISABLE_SHM", "1", 1);
+    assert_says(said_by(with_links, "shm"),
+                "FI_LNX_PROV_LINKS:1: FI_LNX_DISABLE_SHM leaves nothing of this link\n"
+                "  shm\n"
+                "  ^~~\n");
+    unsetenv("FI_LNX_DISABLE_SHM");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_bracket_is_told),
+        cmocka_unit_test(every_branch_is_shown),
         cmocka_unit_test(a_wrong_address_is_told),
         cmocka_unit_test(wrong_variables_are_told),
     };
