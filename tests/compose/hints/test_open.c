@@ -58,6 +58,8 @@ static const char *const providers[] = {
     "noop;tcp",
     "tcp(iface=lo)",
     "rxm(retry_pause=20ms);tcp",
+    "lnx;[shm+rxm;tcp]",
+    "noop;lnx;[noop;shm+rxm;tcp(iface=lo)]",
 };
 static const uint32_t versions[] = {
     FI_VERSION(1, 0),  FI_VERSION(1, 4),  FI_VERSION(1, 5), FI_VERSION(1, 9),
