@@ -156,6 +156,10 @@ struct op {
 const char *op_name(enum op_call call);
 enum op_class op_class(enum op_call call);
 
+/* Flags of what is complete when it is in place at the target. An inject has them by its endpoint's
+ * defaults: no entry tells of it, but a counter does, and counts when it is there. */
+#define OP_DELIVERED (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
+
 /* Is it fi_inject or one of its kin, whose success is not reported? */
 static inline bool op_is_inject(const struct op *op)
 {
@@ -183,14 +187,16 @@ static inline void op_finalize_flags(struct op *op, uint64_t endpoint_defaults)
 ssize_t op_refuse_match(void);
 
 /*
- * At the endpoint that carries out a transmission: makes its flags final, and takes from it what
- * has no meaning for its kind. A read has no payload to copy and no data to hand over; an atomic
- * read has no operands. -FI_EOPNOTSUPP with FI_MATCH_COMPLETE: no wire of ours tells that a message
- * was matched with a receive.
+ * At the endpoint that carries out a transmission: makes its flags final (of the defaults, an inject
+ * takes OP_DELIVERED alone), and takes from it what has no meaning for its kind. A read has no
+ * payload to copy and no data to hand over; an atomic read has no operands. -FI_EOPNOTSUPP with
+ * FI_MATCH_COMPLETE: no wire of ours tells that a message was matched with a receive.
  */
 static inline ssize_t op_settle(struct op *op, uint64_t endpoint_defaults)
 {
     op_finalize_flags(op, endpoint_defaults);
+    if (__builtin_expect(!!(endpoint_defaults & OP_DELIVERED), 0) && op_is_inject(op))
+        op->flags |= endpoint_defaults & OP_DELIVERED;
     if (__builtin_expect(!!(op->flags & FI_MATCH_COMPLETE), 0))
         return op_refuse_match();
     if (op->kind == (FI_RMA | FI_READ))

@@ -78,10 +78,65 @@ static void transmit_complete(void)
     level(FI_TRANSMIT_COMPLETE);
 }
 
+/* Drives until the counter tells of an inject whose bytes go to `there`: first without the target. */
+static void counts_when_there(struct conf_pair *const p[2], uint64_t before, const char *there,
+                              unsigned seed, const char *call)
+{
+    struct conf_ep *from = &p[0]->a;
+    bool counted = false;
+
+    for (long looks = 0; !counted; looks++) {
+        conf_drive_pair(p[0]);
+        if (looks >= 1000)
+            conf_drive_pair(p[1]);
+        counted = fi_cntr_read(from->sent) > before;
+        conf_check(!counted || conf_holds(there, SMALL, seed), "%s counts before it is there",
+                   call);
+    }
+}
+
+/* Nothing tells of an inject but a counter, and that counts as the endpoint's default says. */
+static void injects_count_when_delivered(void)
+{
+    struct conf_want want = {.op_flags = FI_DELIVERY_COMPLETE};
+    struct conf_pair *p[] = {conf_pair_open(want), conf_pair_open(want)};
+    struct conf_ep *from = &p[0]->a, *at = &p[1]->b;
+    fi_addr_t to = conf_insert(from, at, 0, 0);
+    struct conf_region region;
+    char out[SMALL], in[SMALL];
+
+    conf_region_open(p[1], &region, SMALL, FI_REMOTE_WRITE);
+    for (unsigned i = 0; i < 4; i++) { /* the first connects */
+        uint64_t before = fi_cntr_read(from->sent);
+        ssize_t rc;
+
+        conf_fill(out, sizeof out, i);
+        conf_post(p[1], fi_trecv(at->ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, i, 0, in));
+        do {
+            rc = fi_inject_write(from->ep, out, sizeof out, to, region.base, region.key);
+            if (rc == -FI_EAGAIN) {
+                conf_drive_pair(p[0]);
+                conf_drive_pair(p[1]);
+            }
+        } while (rc == -FI_EAGAIN);
+        conf_check(!rc, "fi_inject_write: %s", fi_strerror((int)-rc));
+        counts_when_there(p, before, region.memory, i, "fi_inject_write");
+        before = fi_cntr_read(from->sent);
+        conf_post(p[0], fi_tinject(from->ep, out, sizeof out, to, i));
+        counts_when_there(p, before, in, i, "fi_tinject");
+        conf_check(!conf_wait(p[1], at, in).err, "the message");
+    }
+    conf_quiet(p[0], 5);
+    conf_region_close(&region);
+    conf_pair_close(p[0]);
+    conf_pair_close(p[1]);
+}
+
 static void delivered(void)
 {
     conf_need("DELIVERY_COMPLETE");
     level(FI_DELIVERY_COMPLETE);
+    injects_count_when_delivered();
 }
 
 /* No memory is persistent and no info offers it; a post that names it waits as for delivery. */

@@ -71,7 +71,11 @@ static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void 
 static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
     const struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-    const struct op post = {.call = OP_INJECT, .kind = FI_SEND | FI_MSG, .iov = &iov, .peer = dest};
+    const struct op post = {.call = OP_INJECT,
+                            .kind = FI_SEND | FI_MSG,
+                            .iov = &iov,
+                            .peer = dest,
+                            .flags = shm_ep_of(fid)->base.tx_op_flags & OP_DELIVERED};
 
     if (__builtin_expect(shm_fast_send(shm_ep_of(fid), &post), 1))
         return 0;
@@ -99,8 +103,12 @@ static ssize_t quick_tinject(struct fid_ep *fid, const void *buf, size_t len, fi
                              uint64_t tag)
 {
     const struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-    const struct op post = {
-        .call = OP_TINJECT, .kind = FI_SEND | FI_TAGGED, .iov = &iov, .peer = dest, .tag = tag};
+    const struct op post = {.call = OP_TINJECT,
+                            .kind = FI_SEND | FI_TAGGED,
+                            .iov = &iov,
+                            .peer = dest,
+                            .tag = tag,
+                            .flags = shm_ep_of(fid)->base.tx_op_flags & OP_DELIVERED};
 
     if (__builtin_expect(shm_fast_send(shm_ep_of(fid), &post), 1))
         return 0;

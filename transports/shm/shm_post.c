@@ -337,8 +337,7 @@ static inline ssize_t send_on(struct making *making)
 
     if (__builtin_expect(making->len > SHM_CHUNK || making->held, 0))
         return announce(making, head);
-    if (__builtin_expect(
-            post->flags & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE) && !op_is_inject(post), 0))
+    if (__builtin_expect(!!(post->flags & OP_DELIVERED), 0))
         return send_answered(making, head);
     return send_now(making, head);
 }

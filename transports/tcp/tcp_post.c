@@ -7,16 +7,18 @@
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_order.h"
 
-/* Completion when the target says so, if asked; fi_inject never asks. */
+/* Completion when the target says so, if asked. What the kernel has of an inject is transmitted. */
 static uint16_t wire_flags(const struct op *post, uint8_t op)
 {
+    const uint64_t answered =
+        OP_DELIVERED | (op_is_inject(post) ? 0 : (uint64_t)FI_TRANSMIT_COMPLETE);
     uint16_t flags = post->flags & FI_REMOTE_CQ_DATA ? TCP_FLAG_CQ_DATA : 0;
 
-    if (op_is_inject(post) || op == TCP_OP_READ_REQ)
+    if (op == TCP_OP_READ_REQ)
         return flags;
     if (post->flags & FI_COMMIT_COMPLETE && op == TCP_OP_WRITE)
         flags |= TCP_FLAG_COMMIT;
-    else if (post->flags & (FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE | FI_COMMIT_COMPLETE))
+    else if (post->flags & answered)
         flags |= TCP_FLAG_DELIVERY;
     return flags;
 }

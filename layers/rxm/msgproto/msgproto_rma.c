@@ -205,7 +205,7 @@ static ssize_t post_credited(struct rxm_conn *conn, const struct op *post, size_
     struct rxm_op *op;
     ssize_t rc;
 
-    if (op_is_inject(post) && len <= msgproto->lower_inject)
+    if (op_is_inject(post) && !(post->flags & OP_DELIVERED) && len <= msgproto->lower_inject)
         return inject(conn, post, len);
     op = rxm_op_get_counted(conn);
     if (!op)

@@ -264,8 +264,8 @@ ssize_t msgproto_send(struct rxm_conn *conn, const struct op *post)
         rxm_op_resume(conn);
         return -FI_EAGAIN;
     }
-    if (op_is_inject(post) && RXM_PACKET_SIZE + len <= msgproto->lower_inject &&
-        len <= MSGPROTO_INJECT)
+    if (op_is_inject(post) && !(post->flags & OP_DELIVERED) &&
+        RXM_PACKET_SIZE + len <= msgproto->lower_inject && len <= MSGPROTO_INJECT)
         return inject(conn, post, len);
     if (len <= msgproto->eager_limit)
         return send_eager(conn, post, len);
