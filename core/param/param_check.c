@@ -133,12 +133,16 @@ static void warn_if_unknown(struct search *search, const char *variable, const c
 {
     const char *from = where ? where : "environment", *guess = NULL;
 
-    if (has_name(&search->all, variable) || param_known_upstream(variable))
-        return;
     search->variable = variable;
     search->part = NULL;
     search->own = (struct names){0};
+    if (has_name(&search->all, variable))
+        return;
     params_each(find_part, search);
+    if (param_known_upstream(variable, search->part)) {
+        free_names(&search->own);
+        return;
+    }
     if (search->part)
         guess = near(&search->own, variable);
     if (!guess)
@@ -336,6 +340,9 @@ static void warn_of_values(void)
         param_variable_origin(upstream->name, origin, sizeof(origin));
         if (!check_type(upstream->type, text, why, sizeof(why)))
             log_user("%s: %s (it has no effect here)", origin, why);
+        else if (upstream->instead)
+            LOG_WARN("core", FI_LOG_CORE, "%s: this is libfabric's; it has no effect here: %s",
+                     origin, upstream->instead);
         else
             LOG_INFO("core", FI_LOG_CORE, "%s: this is libfabric's; it has no effect here", origin);
     }

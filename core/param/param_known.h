@@ -37,13 +37,14 @@ extern const struct core_variable core_variables[];
 struct upstream_variable {
     const char *name; /* NULL ends the table */
     enum fi_param_type type;
+    const char *instead; /* what to set, or why there is nothing: a sentence; or NULL */
 };
 
 extern const struct upstream_variable upstream_variables[];
 
 /* A variable of upstream's library or of a provider of it: set for another libfabric on the same
- * machine, so its name is nobody's mistake. */
-bool param_known_upstream(const char *name);
+ * machine, so its name is nobody's mistake. claimed: a part here has the prefix of its name. */
+bool param_known_upstream(const char *name, bool claimed);
 
 /* Is it the name of a provider of upstream's ("verbs"), or of a layer ("rxd", "ofi_rxd")? */
 enum upstream_kind {

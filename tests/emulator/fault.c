@@ -357,6 +357,10 @@ void fault_start(void)
         fault->timer.fire = is_port ? port_down : remove_device;
         if (fault->request)
             continue;
+        if (is_port && !fault->down) { /* before anybody can look */
+            port_down(&fault->timer);
+            continue;
+        }
         loop_set_timer(&fault->timer,
                        loop_now() + (uint64_t)(is_port ? fault->down : fault->after) * MILLISECOND);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table. */
+#include "transports/verbs/verbs_cq.h"
 #include "transports/verbs/verbs_fabric.h"
 #include "transports/verbs/verbs_info.h"
 
@@ -43,6 +44,19 @@ static const struct param_def params[] = {
      .max = 1024,
      .help = "Bytes that an operation carries in itself: what fi_inject takes; the device may "
              "take less."},
+    {.key = "cqread_bunch_size",
+     .type = PARAM_INT,
+     .default_text = "16",
+     .min = 1,
+     .max = VERBS_CQ_BATCH,
+     .help = "Entries that one poll takes from a completion queue of the device."},
+    {.key = "gid_idx",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .min = 0,
+     .max = 255,
+     .help = "The entry of an InfiniBand port's GID table whose subnet names the fabric. "
+             "Connections take the GID that librdmacm has for their address."},
     {.key = "min_rnr_timer",
      .type = PARAM_INT,
      .default_text = "12",
@@ -74,8 +88,10 @@ const struct part verbs_part = {
     .description =
         "Messages, remote memory access and immediate data over reliable connections of RDMA "
         "devices: InfiniBand and RoCE. libibverbs and librdmacm are loaded when there are any; "
-        "nothing is linked. One info is offered for each IP address that librdmacm has on an "
-        "active port. The exchange of a connection is that of libfabric's verbs provider.",
+        "nothing is linked. Atomics are those of the device: FI_SUM, FI_ATOMIC_READ and FI_CSWAP "
+        "on aligned FI_INT64 and FI_UINT64. Shared receive contexts are the device's. One info is "
+        "offered for each IP address that librdmacm has on an active port. The exchange of a "
+        "connection is that of libfabric's verbs provider.",
     .kind = PART_TRANSPORT,
     .rank = 1,
     .provides_ep = EP_SET(FI_EP_MSG),

@@ -11,7 +11,7 @@
 #include "transports/verbs/verbs_srx.h"
 
 enum {
-    BATCH = 16,
+    POLLS = 8,        /* of one round */
     FIRST = 1024,     /* entries of a new queue, at least */
     INDEX_BITS = 20,  /* of an endpoint's number */
     NUMBER_BITS = 31, /* as wr_id has room for, beside the bit of shared contexts */
@@ -48,15 +48,15 @@ static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
 
 static int poll_some(struct verbs_cq *cq)
 {
-    struct ibv_wc wcs[BATCH];
+    struct ibv_wc wcs[VERBS_CQ_BATCH];
     int total = 0, count;
 
     do {
-        count = ibv_poll_cq(cq->ibv, BATCH, wcs);
+        count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
         for (int i = 0; i < count; i++)
             take(cq, &wcs[i]);
         total += count > 0 ? count : 0;
-    } while (count == BATCH && total < 8 * BATCH);
+    } while (count == cq->batch && total < POLLS * cq->batch);
     return total;
 }
 
@@ -160,6 +160,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     if (!cq)
         return -FI_ENOMEM;
     cq->domain = domain;
+    cq->batch = params_int(domain->fabric->params, "cqread_bunch_size");
     ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
     list_init(&cq->link);
     list_init(&cq->source.link);
@@ -219,7 +220,7 @@ static int find_locked(struct verbs_domain *domain, struct progress *progress, s
 
 void verbs_cq_drain(struct verbs_cq *cq)
 {
-    while (poll_some(cq) == 8 * BATCH)
+    while (poll_some(cq) == POLLS * cq->batch)
         continue;
 }
 

@@ -17,6 +17,10 @@
 
 struct verbs_ep;
 
+enum {
+    VERBS_CQ_BATCH = 64 /* entries that a poll takes at once, at most */
+};
+
 struct verbs_cq {
     struct list link; /* of the domain */
     struct verbs_domain *domain;
@@ -24,6 +28,7 @@ struct verbs_cq {
     struct progress_source source;
     struct ibv_cq *ibv;
     struct ibv_comp_channel *channel;
+    int batch;            /* entries that a poll takes at once */
     size_t size, claimed; /* entries: that there are, that endpoints may need */
     unsigned users;       /* endpoints */
     bool armed;           /* the channel will tell of the next entry, or has told */

@@ -100,7 +100,7 @@ void verbs_info_fill(struct fi_info *info, const struct verbs_place *place,
 
 /* InfiniBand: the subnet, as libfabric names it. Ethernet: that of the interface, since the prefix
  * of a RoCE GID says nothing of who can be reached. */
-static int set_fabric(struct fi_info *info, const struct verbs_place *place)
+static int set_fabric(struct fi_info *info, const struct verbs_place *place, int gid_index)
 {
     char text[ADDR_TEXT_MAX + NAME_MAX_LEN], network[ADDR_TEXT_MAX];
     union ibv_gid gid = {{0}};
@@ -111,7 +111,7 @@ static int set_fabric(struct fi_info *info, const struct verbs_place *place)
                  netif_network_text(&place->netif, network, sizeof(network)));
         return info_set_string(&info->fabric_attr->name, text);
     }
-    if (!verbs_lib.query_gid(place->device->context, place->port, 0, &gid))
+    if (!verbs_lib.query_gid(place->device->context, place->port, gid_index, &gid))
         for (int i = 0; i < 8; i++)
             prefix = prefix << 8 | gid.raw[i];
     snprintf(text, sizeof(text), "IB-0x%016" PRIx64, prefix);
@@ -249,7 +249,8 @@ static struct fi_info *make(const struct question *question, const struct verbs_
     if (question->has_src)
         addr_set_port(&src.sa, addr_port(&question->src.sa));
     info->nic = verbs_nic(place);
-    rc = info->nic ? set_fabric(info, place) : -FI_ENOMEM;
+    rc = info->nic ? set_fabric(info, place, params_int(question->req->params, "gid_idx"))
+                   : -FI_ENOMEM;
     if (!rc)
         rc = info_set_string(&info->domain_attr->name, place->device->name);
     if (!rc)

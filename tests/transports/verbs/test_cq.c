@@ -16,8 +16,11 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/part/part.h"
 #include "transports/verbs/verbs_cq.h"
 #include "transports/verbs/verbs_ep.h"
+
+extern const struct part verbs_part;
 
 enum {
     NOBODY = 0x7fff0000, /* a number that no endpoint has */
@@ -112,7 +115,9 @@ static void fake_ack(struct ibv_cq *cq, unsigned count)
 /* A queue of an endpoint, and a thread that sleeps on an epoll fd, as far as the queue can tell. */
 static struct ibv_context context = {.ops = {.poll_cq = fake_poll, .req_notify_cq = fake_arm}};
 static struct verbs_device device = {.name = "fake0", .context = &context, .attr.max_cqe = 4096};
-static struct verbs_domain domain = {.device = &device, .mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct verbs_fabric fabric;
+static struct verbs_domain domain = {
+    .fabric = &fabric, .device = &device, .mutex = PTHREAD_MUTEX_INITIALIZER};
 static struct verbs_ep endpoint;
 static struct progress *progress;
 static struct progress_watch watch;
@@ -122,6 +127,9 @@ static uint64_t number;
 
 static int set_up(void **state)
 {
+    char why[100];
+    size_t bad;
+
     memset(&fake, 0, sizeof(fake));
     verbs_lib.create_comp_channel = fake_create_channel;
     verbs_lib.destroy_comp_channel = fake_destroy_channel;
@@ -129,6 +137,9 @@ static int set_up(void **state)
     verbs_lib.destroy_cq = fake_destroy;
     verbs_lib.get_cq_event = fake_get_event;
     verbs_lib.ack_cq_events = fake_ack;
+    assert_int_equal(params_resolve("verbs", "verbs", verbs_part.params, NULL, 0, &fabric.params,
+                                    &bad, why, sizeof(why)),
+                     0);
     list_init(&domain.cqs);
     watch = (struct progress_watch){0};
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -145,6 +156,7 @@ static int tear_down(void **state)
     progress_unwatch(progress, &watch);
     progress_release(progress);
     close(epoll_fd);
+    params_destroy(fabric.params);
     return 0;
 }
 
