@@ -30,7 +30,7 @@ size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most)
 
 /* ---- Polling ---- */
 
-static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
+static inline void take(struct verbs_cq *cq, const struct ibv_wc *wc)
 {
     struct verbs_ep *ep = ids_find(&cq->eps, wc->wr_id >> 32);
     uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;

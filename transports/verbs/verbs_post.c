@@ -150,22 +150,31 @@ void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *
 
 /* ---- Receives ---- */
 
+/* One with bytes; false: it cannot be. */
+static inline bool fill_segment(struct ibv_sge *sge, const struct iovec *iov,
+                                const struct ibv_mr *mr, bool copied)
+{
+    if ((!mr && !copied) || iov->iov_len > UINT32_MAX)
+        return false; /* FI_MR_LOCAL */
+    sge->addr = (uintptr_t)iov->iov_base;
+    sge->length = (uint32_t)iov->iov_len;
+    sge->lkey = mr ? mr->lkey : 0;
+    return true;
+}
+
 int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied)
 {
     int used = 0;
 
+    if (__builtin_expect(op->count == 1 && op->iov->iov_len, 1))
+        return fill_segment(sges, op->iov, op->desc ? op->desc[0] : NULL, copied) ? 1 : -FI_EINVAL;
     if (op->count > limit)
         return -FI_EINVAL;
     for (size_t i = 0; i < op->count; i++) {
-        const struct ibv_mr *mr = op->desc ? op->desc[i] : NULL;
-
         if (!op->iov[i].iov_len)
             continue;
-        if ((!mr && !copied) || op->iov[i].iov_len > UINT32_MAX)
-            return -FI_EINVAL; /* FI_MR_LOCAL */
-        sges[used++] = (struct ibv_sge){.addr = (uintptr_t)op->iov[i].iov_base,
-                                        .length = (uint32_t)op->iov[i].iov_len,
-                                        .lkey = mr ? mr->lkey : 0};
+        if (!fill_segment(&sges[used++], &op->iov[i], op->desc ? op->desc[i] : NULL, copied))
+            return -FI_EINVAL;
     }
     return used;
 }
@@ -344,8 +353,7 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
 {
     bool silent = op_is_inject(op);
     struct ibv_sge sges[SEGMENTS];
-    struct ibv_send_wr wr = {.sg_list = sges,
-                             .send_flags = op->flags & FI_FENCE ? IBV_SEND_FENCE : 0};
+    struct ibv_send_wr wr; /* only what a request has is set: the rest is most of its 128 bytes */
     struct verbs_send send = {
         .context = op->context,
         .flags = op->kind,
@@ -353,9 +361,13 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
         .wanted = !silent && completion_wanted(ep->base.binding.tx_selective, op->flags),
         .silent = silent,
     };
-    int count = op->group == OP_GROUP_ATOMIC ? verbs_atomic_fill(ep, op, &wr, sges)
-                                             : fill(ep, op, &wr, sges);
+    int count;
 
+    wr.next = NULL;
+    wr.sg_list = sges;
+    wr.send_flags = op->flags & FI_FENCE ? IBV_SEND_FENCE : 0;
+    count = op->group == OP_GROUP_ATOMIC ? verbs_atomic_fill(ep, op, &wr, sges)
+                                         : fill(ep, op, &wr, sges);
     if (count < 0)
         return count;
     wr.num_sge = count;
