@@ -124,6 +124,27 @@ static void destroy(struct verbs_cq *cq)
     free(cq);
 }
 
+/* Events for several entries at once. A device that cannot tells of each. */
+static void moderate(struct verbs_cq *cq)
+{
+    const struct params *params = cq->domain->fabric->params;
+    struct ibv_modify_cq_attr attr = {
+        .attr_mask = IBV_CQ_ATTR_MODERATE,
+        .moderate = {.cq_count = (uint16_t)params_int(params, "moderation_count"),
+                     .cq_period = (uint16_t)params_int(params, "moderation_time")}};
+    int rc;
+
+    /* With a count alone the last entries would never be told of. */
+    if (!attr.moderate.cq_period)
+        return;
+    if (!attr.moderate.cq_count)
+        attr.moderate.cq_count = UINT16_MAX;
+    rc = ibv_modify_cq(cq->ibv, &attr);
+    if (rc)
+        LOG_WARN("verbs", FI_LOG_CQ, "%s does not moderate its events: %s",
+                 cq->domain->device->name, fi_strerror(rc));
+}
+
 static int open_device_cq(struct verbs_cq *cq, size_t entries)
 {
     struct ibv_context *context = cq->domain->device->context;
@@ -146,6 +167,7 @@ static int open_device_cq(struct verbs_cq *cq, size_t entries)
     cq->ibv = verbs_lib.create_cq(context, (int)size, cq, cq->channel, 0);
     if (!cq->ibv)
         return verbs_error(-1);
+    moderate(cq);
     cq->size = (size_t)cq->ibv->cqe;
     cq->source.fd = cq->channel->fd;
     return 0;

@@ -31,7 +31,8 @@ static struct {
     int entries;
     bool armed, late; /* late: events come when told only */
     int events_to_come, arrive_before_arming;
-    int polls;
+    int polls, refuse;
+    struct ibv_moderate_cq moderated;
     struct ibv_comp_channel channel;
     struct ibv_cq cq;
 } fake;
@@ -112,9 +113,22 @@ static void fake_ack(struct ibv_cq *cq, unsigned count)
 {
 }
 
+static int fake_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+    assert_int_equal(attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+    fake.moderated = attr->moderate;
+    return fake.refuse;
+}
+
 /* A queue of an endpoint, and a thread that sleeps on an epoll fd, as far as the queue can tell. */
-static struct ibv_context context = {.ops = {.poll_cq = fake_poll, .req_notify_cq = fake_arm}};
-static struct verbs_device device = {.name = "fake0", .context = &context, .attr.max_cqe = 4096};
+static struct verbs_context context = {
+    .modify_cq = fake_modify,
+    .sz = sizeof(context),
+    .context = {.ops = {.poll_cq = fake_poll, .req_notify_cq = fake_arm},
+                .abi_compat = __VERBS_ABI_IS_EXTENDED},
+};
+static struct verbs_device device = {
+    .name = "fake0", .context = &context.context, .attr.max_cqe = 4096};
 static struct verbs_fabric fabric;
 static struct verbs_domain domain = {
     .fabric = &fabric, .device = &device, .mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -125,11 +139,19 @@ static int epoll_fd;
 static struct verbs_cq *cq;
 static uint64_t number;
 
-static int set_up(void **state)
+static void resolve(const struct param_text *texts, size_t count)
 {
     char why[100];
     size_t bad;
 
+    params_destroy(fabric.params);
+    assert_int_equal(params_resolve("verbs", "verbs", verbs_part.params, texts, count,
+                                    &fabric.params, &bad, why, sizeof(why)),
+                     0);
+}
+
+static int set_up(void **state)
+{
     memset(&fake, 0, sizeof(fake));
     verbs_lib.create_comp_channel = fake_create_channel;
     verbs_lib.destroy_comp_channel = fake_destroy_channel;
@@ -137,9 +159,7 @@ static int set_up(void **state)
     verbs_lib.destroy_cq = fake_destroy;
     verbs_lib.get_cq_event = fake_get_event;
     verbs_lib.ack_cq_events = fake_ack;
-    assert_int_equal(params_resolve("verbs", "verbs", verbs_part.params, NULL, 0, &fabric.params,
-                                    &bad, why, sizeof(why)),
-                     0);
+    resolve(NULL, 0);
     list_init(&domain.cqs);
     watch = (struct progress_watch){0};
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -157,6 +177,7 @@ static int tear_down(void **state)
     progress_release(progress);
     close(epoll_fd);
     params_destroy(fabric.params);
+    fabric.params = NULL;
     return 0;
 }
 
@@ -273,6 +294,28 @@ static void an_event_later_than_its_entry_is_taken(void **state)
     assert_false(sleeper_wakes());
 }
 
+static void events_are_moderated_where_that_is_asked(void **state)
+{
+    const struct param_text count = {"moderation_count", "32"};
+    const struct param_text both[] = {count, {"moderation_time", "20"}};
+
+    open_queue();
+    assert_int_equal(fake.moderated.cq_period, 0);
+    verbs_cq_leave(cq, number, 100);
+    resolve(&count, 1); /* alone it would leave the last entries untold */
+    open_queue();
+    assert_int_equal(fake.moderated.cq_count, 0);
+    verbs_cq_leave(cq, number, 100);
+    resolve(both, 2);
+    open_queue();
+    assert_int_equal(fake.moderated.cq_count, 32);
+    assert_int_equal(fake.moderated.cq_period, 20);
+    verbs_cq_leave(cq, number, 100);
+    fake.refuse = EOPNOTSUPP; /* then each entry is told of */
+    open_queue();
+    assert_non_null(cq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +329,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(arming_finds_what_came_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_event_later_than_its_entry_is_taken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(events_are_moderated_where_that_is_asked, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests_name("verbs cq", tests, NULL, NULL);
