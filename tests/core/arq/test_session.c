@@ -145,6 +145,43 @@ static void silence_ends_after_patience(void **state)
     sim_destroy(sim);
 }
 
+/* Nobody is asked anything for longer than patience: that is no silence. */
+static void idle_session_is_not_silent(void **state)
+{
+    struct sim *sim = sim_create(28);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+
+    sim_send(sim, a, 10, 64);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    sim_run(sim, sim->now + 1000 * SECOND, NULL);
+    sim_send(sim, a, 10, 64);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+/* What is under way fills the window, and none of it will be acknowledged. */
+static void loss_of_a_whole_window_is_found(void **state)
+{
+    for (size_t c = 0; congestion_all[c]; c++) {
+        struct sim *sim = sim_create(29);
+        unsigned a = sim_pair(sim, congestion_all[c], 1500, &(struct sim_path){50 * US});
+        uint64_t before;
+
+        sim_send(sim, a, 100000, 64);
+        sim_run(sim, sim->now + 2 * MS, sim_busy);
+        sim->end[a].path.down = true;
+        sim_run(sim, sim->now + 50 * MS, sim_busy);
+        sim->end[a].path.down = false;
+        before = sim->end[a].done;
+        sim_run(sim, sim->now + SECOND, sim_busy);
+        assert_true(sim->end[a].done > before + 1000);
+        sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+        all_arrived(sim, a);
+        sim_destroy(sim);
+    }
+}
+
 static void nobody_there_ends_within_a_second(void **state)
 {
     struct sim *sim = sim_create(23);
@@ -379,6 +416,8 @@ int main(void)
         cmocka_unit_test(path_mtu_falls_and_rises),
         cmocka_unit_test(a_peer_that_computes_is_waited_for),
         cmocka_unit_test(silence_ends_after_patience),
+        cmocka_unit_test(idle_session_is_not_silent),
+        cmocka_unit_test(loss_of_a_whole_window_is_found),
         cmocka_unit_test(nobody_there_ends_within_a_second),
         cmocka_unit_test(a_forged_report_ends_nothing),
         cmocka_unit_test(a_peer_that_starts_again_resets),
