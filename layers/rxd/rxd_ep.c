@@ -79,23 +79,34 @@ static void poll_lower(struct progress_source *source)
     lower_cq_progress(ep->cq.cq);
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         rxd_peers_take_changes(ep);
+    rxd_run(ep);
     if (ep->posted < ep->receives)
         rxd_in_fill(ep);
-    rxd_run(ep);
 }
 
-/* What the lower is full of wakes when it is done. */
+/* Something is to be done that nothing below tells of: receives that are missing, too, for which
+ * the lower may have messages already. What the lower is full of wakes when it is done. */
+static bool has_work(struct rxd_ep *ep)
+{
+    if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
+        return true;
+    if (ep->posted < ep->receives)
+        return true;
+    return !ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving));
+}
+
+/* The lower may complete from inside of its own. */
 static int trywait(struct progress_source *source)
 {
     struct rxd_ep *ep = object_of(source, struct rxd_ep, cq.source);
+    int rc;
 
     if (!ep->driven)
         return 0;
-    if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
+    if (has_work(ep))
         return -FI_EAGAIN;
-    if (!ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving)))
-        return -FI_EAGAIN;
-    return lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
+    rc = lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
+    return !rc && has_work(ep) ? -FI_EAGAIN : rc;
 }
 
 /* ---- What the lower completes ---- */
