@@ -7,6 +7,7 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
+ *   rxd_silence peers that owe an answer
  *
  * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
  * is driven; what a completion makes necessary is done behind it, by rxd_run.
@@ -26,6 +27,7 @@
 #include "core/match/match_forward.h"
 #include "core/op/remote.h"
 #include "core/part/part.h"
+#include "core/progress/wake_timer.h"
 #include "layers/rxd/rxd_wire.h"
 
 enum {
@@ -141,7 +143,9 @@ struct rxd_peer {
     /* In */
     struct list held, inbounds, accesses;
     uint32_t next_in, told;
-    unsigned busy; /* accesses that the next request waits for */
+    unsigned busy;  /* accesses that the next request waits for */
+    unsigned takes; /* takers that are owed something */
+    bool heard;     /* since it was last looked for */
 };
 
 struct rxd_ep {
@@ -170,7 +174,12 @@ struct rxd_ep {
     struct list attention, stalled, broken, moving;
     unsigned posted, receives; /* with the lower; as many as there should be */
     unsigned flying;           /* sends with the lower */
+    size_t outgoing;           /* packets that have not been sent, or are with the lower */
     size_t used;               /* operations of the application */
+    size_t takes;              /* takers */
+    struct wake_timer timer;   /* ends sleeps at ask_ms */
+    long long ask_ms;          /* when silent peers are asked next; 0: none owes anything */
+    unsigned polls;
     size_t saved, saved_limit;
     bool saved_said;
     uint64_t last_epoch;
@@ -265,6 +274,13 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 /* Copies len bytes between memory and the segments from byte `at` on. */
 void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len);
 void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, size_t len);
+
+/* ---- rxd_silence.c ---- */
+
+/* Asks peers that owe something and are silent, when it is time to. */
+void rxd_silence_run(struct rxd_ep *ep);
+/* 0: a sleep that begins now ends when that is; -FI_EAGAIN: no sleep. */
+int rxd_silence_sleep(struct rxd_ep *ep);
 
 /* ---- rxd_message.c ---- */
 

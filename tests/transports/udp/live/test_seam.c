@@ -50,8 +50,8 @@ static uint64_t waited_ns(struct fi_cq_tagged_entry *entry)
     return OPT_NOTE_WAITED_NS(entry->data);
 }
 
-/* The kernel begins to stamp some time after the first socket of the machine has asked; until then a
- * datagram's time is that of its reading. */
+/* The kernel begins to stamp some time after the first socket of the machine has asked; until then
+ * a datagram's time is that of its reading. */
 static void wait_for_stamps(void)
 {
     struct fi_cq_tagged_entry entry;
