@@ -314,6 +314,36 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     free(session);
 }
 
+/* Nor does a packet of another session, in the name of this one's identifier, have an effect. */
+static void lies_about_what_was_sent_have_no_effect(void **state)
+{
+    struct session_message message = {.len = 100};
+    struct session *session = lone_session(SECOND);
+    struct arq_header header = {.type = ARQ_ACK, .to = 1, .from = 2, .end = 5, .below = 1};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->counts.ignored, 1);
+    assert_int_equal(session->heard, SECOND);
+    header.end = UINT32_MAX;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    header.end = 1;
+    header.from = 3;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    header.type = ARQ_RESET;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->counts.ignored, 4);
+    assert_int_equal(session->state, SESSION_OPEN);
+    assert_int_equal(session->flight.out, 1);
+    /* Room without end is none. */
+    header = (struct arq_header){.type = ARQ_ACK, .to = 1, .from = 2, .limit = 1U << 30};
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->limit, 4096);
+    free(session);
+}
+
 /* A time is of the packets that leave soon after it. */
 static void large_window_leaves_in_bursts(void **state)
 {
@@ -424,6 +454,7 @@ int main(void)
         cmocka_unit_test(a_closed_window_is_asked_for),
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
+        cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
         cmocka_unit_test(flows_share_a_link),
         cmocka_unit_test(many_flows_do_not_collapse),
