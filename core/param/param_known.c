@@ -98,8 +98,6 @@ static const char *const upstream_prefixes[] = {
     "FI_LINKX_",
     "FI_LNX_",
     "FI_OFI_MRAIL_",
-    "FI_OFI_RXD_",
-    "FI_UDP_",
     "FI_FORK_UNSAFE",
     "FI_AV_REMOVE_CLEANUP",
     NULL,
@@ -141,6 +139,11 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_OFI_RXM_NUM_MSG_EPS", FI_PARAM_INT},
     {"FI_OFI_RXM_CONN_TIMEOUT", FI_PARAM_INT},
     {"FI_OFI_RXM_RESCAN", FI_PARAM_BOOL},
+    {"FI_OFI_RXD_SPIN_COUNT", FI_PARAM_INT},
+    {"FI_OFI_RXD_RETRY", FI_PARAM_BOOL},
+    {"FI_OFI_RXD_MAX_PEERS", FI_PARAM_INT},
+    {"FI_OFI_RXD_MAX_UNACKED", FI_PARAM_INT},
+    {"FI_OFI_RXD_RESCAN", FI_PARAM_BOOL},
     {NULL, FI_PARAM_STRING},
 };
 
