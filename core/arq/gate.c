@@ -86,10 +86,15 @@ void gate_make(const struct gate *gate, uint64_t now, const void *addr, size_t a
     arq_put64(token + ZERO_AT, 0);
 }
 
+uint64_t gate_time(const uint8_t token[ARQ_TOKEN])
+{
+    return arq_get64(token + TIME_AT);
+}
+
 bool gate_check(const struct gate *gate, uint64_t now, const void *addr, size_t addr_len,
                 uint64_t from, const uint8_t token[ARQ_TOKEN])
 {
-    uint64_t time = arq_get64(token + TIME_AT);
+    uint64_t time = gate_time(token);
 
     if (time > now || now - time > GATE_TOKEN_AGE || arq_get64(token + ZERO_AT))
         return false;

@@ -25,6 +25,8 @@ void gate_make(const struct gate *gate, uint64_t now, const void *addr, size_t a
 /* Is it one that gate_make gave to that address and identifier, not too long ago? */
 bool gate_check(const struct gate *gate, uint64_t now, const void *addr, size_t addr_len,
                 uint64_t from, const uint8_t token[ARQ_TOKEN]);
+/* When a token that gate_check takes was made. */
+uint64_t gate_time(const uint8_t token[ARQ_TOKEN]);
 
 /* SipHash-2-4. Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF". */
 uint64_t gate_hash(const uint64_t key[2], const void *bytes, size_t len);

@@ -101,6 +101,7 @@ struct session {
     uint64_t marked;             /* packets that the peer saw marked */
     uint64_t loss_at, timeout_at, asked_at;
     unsigned timeouts; /* in a row */
+    bool forced;       /* after a timeout: a packet leaves whatever the window says */
     bool held;         /* the window has held a message back since the last acknowledgement */
     bool blocked;      /* the lower took nothing */
     bool unfinished;   /* more may leave at once, at a later time */
@@ -115,6 +116,7 @@ struct session {
     struct session_assembly assemblies[SESSION_ASSEMBLIES];
     /* ---- Life ---- */
     uint64_t heard;       /* ns: when the last packet of the peer came */
+    uint64_t busy_since;  /* ns: since when it has work for the peer; 0: it has none */
     uint64_t unreachable; /* ns: since when the network says that nobody is there; 0 */
     uint64_t open_at;
     unsigned opens;

@@ -161,6 +161,8 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
         flight_forget(flight, UINT64_MAX);
     if (flight_full(flight))
         return false;
+    if (session->forced)
+        return true;
     if (session->pacer.next > now) {
         session->held |= exact;
         return false;
@@ -228,6 +230,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
         return false;
     }
     told(session);
+    session->forced = false;
     left(session, now,
          &(struct flight_packet){.what = message,
                                  .sent = now,
@@ -278,27 +281,38 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
         session_resend(session, packet->what, UINT64_C(1) << packet->piece);
 }
 
+/* The oldest packet that carries something leaves again. */
+static void resend_oldest(struct session *session)
+{
+    struct flight_packet *oldest;
+    bool found = false;
+
+    while (!found && (oldest = flight_oldest(&session->flight))) {
+        struct flight_packet was = *oldest;
+
+        flight_drop(&session->flight, oldest);
+        found = was.what;
+        if (was.kind == KIND_PROBE)
+            path_mtu_probe_lost(&session->mtu, was.bytes);
+        else if (path_mtu_lost(&session->mtu, was.bytes))
+            session->congestion.packet = session->mtu.size;
+        if (was.what)
+            session_resend(session, was.what, UINT64_C(1) << was.piece);
+    }
+}
+
 /* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
- * an answer. The window stays as it is, until that has happened several times in a row. */
+ * an answer, which shows what else is lost. What is under way may be all that the window admits, so
+ * this one leaves whatever it says. The window stays as it is, until that has happened several
+ * times in a row. */
 static void time_out(struct session *session, uint64_t now)
 {
-    struct flight_packet *oldest = flight_oldest(&session->flight);
-
     session->timeouts++;
     session->counts.timeouts++;
     if (session->timeouts == COLLAPSE_TIMEOUTS)
         congestion_collapse(&session->congestion, now);
-    if (oldest) {
-        struct flight_packet was = *oldest;
-
-        flight_drop(&session->flight, oldest);
-        if (was.kind == KIND_PROBE)
-            path_mtu_probe_lost(&session->mtu, was.bytes);
-        else if (was.what)
-            session_resend(session, was.what, UINT64_C(1) << was.piece);
-        if (was.kind == KIND_MESSAGE && path_mtu_lost(&session->mtu, was.bytes))
-            session->congestion.packet = session->mtu.size;
-    }
+    resend_oldest(session);
+    session->forced = true;
     session->pacer.next = 0;
     session->timeout_at =
         now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
@@ -350,15 +364,21 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 /* Ends a session whose peer has been silent for too long while there is work. */
-static uint64_t check_silence(struct session *session, uint64_t now)
+static uint64_t check_silence(struct session *session, uint64_t now, uint64_t read)
 {
-    uint64_t at = session->heard + session->config->patience;
+    uint64_t at;
 
+    if (!session_busy(session)) {
+        session->busy_since = 0;
+        return UINT64_MAX;
+    }
+    if (!session->busy_since)
+        session->busy_since = now;
+    at = session->heard > session->busy_since ? session->heard : session->busy_since;
+    at += session->config->patience;
     if (session->unreachable)
         at = sooner(at, session->unreachable + SESSION_GRACE);
-    if (!session_busy(session))
-        return UINT64_MAX;
-    if (now >= at)
+    if (read >= at)
         session_end(session, session->unreachable ? FI_ECONNREFUSED : FI_ETIMEDOUT, true);
     return at;
 }
@@ -404,7 +424,7 @@ uint64_t session_run(struct session *session, uint64_t now, uint64_t read)
         return UINT64_MAX;
     session->blocked = session->unfinished = false;
     session->burst = 0;
-    silence = check_silence(session, read);
+    silence = check_silence(session, now, read);
     if (session->state == SESSION_ENDED)
         return UINT64_MAX;
     next = open_or_wait(session, now);

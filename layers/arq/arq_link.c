@@ -45,6 +45,7 @@ int arq_link_open(struct arq_ep *ep, struct arq_peer *peer, uint64_t other, uint
     session_init(&link->session, &ep->config, make_id(ep, index), other, arq_credit(ep), now);
     link->ep = ep;
     link->peer = peer;
+    link->opened = now;
     link->talked = 0;
     init_lists(link);
     list_attach(&link->all, &peers->links);

@@ -23,7 +23,7 @@ struct arq_link {
     struct arq_peer *peer; /* NULL: another one has taken its place, or it has ended */
     struct list ready, blocked, talker, all;
     struct timer timer;
-    uint64_t talked; /* ns */
+    uint64_t opened, talked; /* ns */
 };
 
 struct arq_peer {

@@ -136,9 +136,9 @@ static void send_reset(struct arq_ep *ep, const struct arq_addr *to, const struc
     answer(ep, to, bytes, sizeof(bytes), now);
 }
 
-/* Its token has shown that it receives there. */
+/* Its token, made at `asked`, has shown that it receives there. */
 static void open_for(struct arq_ep *ep, const struct arq_addr *from,
-                     const struct arq_header *header, uint64_t now)
+                     const struct arq_header *header, uint64_t asked, uint64_t now)
 {
     struct arq_peer *peer = arq_peer_get(ep, from);
     int rc = -FI_ENOMEM;
@@ -151,6 +151,8 @@ static void open_for(struct arq_ep *ep, const struct arq_addr *from,
         arq_ready(peer->link);
         return;
     }
+    if (peer->link && peer->link->session.state == SESSION_OPEN && asked < peer->link->opened)
+        return; /* it is of a session before this one, repeated */
     if (peer->link) {
         /* The peer has begun anew, and what it had of us is gone. */
         struct arq_link *old = peer->link;
@@ -183,5 +185,5 @@ void arq_take_stranger(struct arq_ep *ep, const struct arq_buffer *buffer,
     else if (!gate_check(&ep->gate, now, from.bytes, from.len, header->from, token))
         send_token(ep, &from, header, now);
     else
-        open_for(ep, &from, header, now);
+        open_for(ep, &from, header, gate_time(token), now);
 }

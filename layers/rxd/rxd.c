@@ -29,7 +29,10 @@ const struct part rxd_part = {
         "Requests are carried out at their target in the order of their sender. The bytes of a "
         "large message stay with its sender until it is received, and then come in pieces, in any "
         "order, straight into the receive's buffer.\n\n"
-        "The wire is Weft's own: its peers are of this library.",
+        "The wire is Weft's own: its peers are of this library. Of the variables of libfabric's "
+        "rxd, FI_OFI_RXD_SPIN_COUNT, RETRY, MAX_PEERS and MAX_UNACKED have no use here: who waits "
+        "sleeps, what is lost is always sent again, peers are as many as there are, and how much "
+        "is under way follows the network.",
     .kind = PART_LAYER,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,

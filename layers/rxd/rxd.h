@@ -7,7 +7,7 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
- *   rxd_silence peers that are waited for
+ *   rxd_silence peers that owe an answer
  *
  * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
  * is driven; what a completion makes necessary is done behind it, by rxd_run.
@@ -143,8 +143,9 @@ struct rxd_peer {
     /* In */
     struct list held, inbounds, accesses;
     uint32_t next_in, told;
-    unsigned silent; /* looks in a row that found it waited for and silent */
-    unsigned busy;   /* accesses that the next request waits for */
+    unsigned busy;  /* accesses that the next request waits for */
+    unsigned takes; /* takers that are owed something */
+    bool heard;     /* since it was last looked for */
 };
 
 struct rxd_ep {
@@ -173,14 +174,15 @@ struct rxd_ep {
     struct list attention, stalled, broken, moving;
     unsigned posted, receives; /* with the lower; as many as there should be */
     unsigned flying;           /* sends with the lower */
+    size_t outgoing;           /* packets that have not been sent, or are with the lower */
     size_t used;               /* operations of the application */
+    size_t takes;              /* takers */
+    struct wake_timer timer;   /* ends sleeps at ask_ms */
+    long long ask_ms;          /* when silent peers are asked next; 0: none owes anything */
+    unsigned polls;
     size_t saved, saved_limit;
     bool saved_said;
     uint64_t last_epoch;
-    struct wake_timer timer; /* ends a sleep for the next look at silent peers */
-    int64_t look_at;         /* ms: the next look */
-    unsigned polls;
-    bool expects;      /* the last look found peers that are waited for */
     long long told_ms; /* when the log was told of a bad packet last; 0: never */
 };
 
@@ -275,9 +277,9 @@ void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, s
 
 /* ---- rxd_silence.c ---- */
 
-/* With each drive: asks peers that are waited for and silent whether they are there. */
-void rxd_silence_poll(struct rxd_ep *ep);
-/* Before a sleep, which it ends in time for the next look: 0, or the caller must not sleep. */
+/* Asks peers that owe something and are silent, when it is time to. */
+void rxd_silence_run(struct rxd_ep *ep);
+/* 0: a sleep that begins now ends when that is; -FI_EAGAIN: no sleep. */
 int rxd_silence_sleep(struct rxd_ep *ep);
 
 /* ---- rxd_message.c ---- */

@@ -79,26 +79,35 @@ static void poll_lower(struct progress_source *source)
     lower_cq_progress(ep->cq.cq);
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         rxd_peers_take_changes(ep);
+    rxd_silence_run(ep);
+    rxd_run(ep);
     if (ep->posted < ep->receives)
         rxd_in_fill(ep);
-    rxd_silence_poll(ep);
-    rxd_run(ep);
 }
 
-/* What the lower is full of wakes when it is done. */
+/* Something is to be done that nothing below tells of: receives that are missing, too, for which
+ * the lower may have messages already. What the lower is full of wakes when it is done. */
+static bool has_work(struct rxd_ep *ep)
+{
+    if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
+        return true;
+    if (ep->posted < ep->receives)
+        return true;
+    return !ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving));
+}
+
+/* The lower may complete from inside of its own. */
 static int trywait(struct progress_source *source)
 {
     struct rxd_ep *ep = object_of(source, struct rxd_ep, cq.source);
+    int rc;
 
     if (!ep->driven)
         return 0;
-    if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
+    if (has_work(ep) || rxd_silence_sleep(ep))
         return -FI_EAGAIN;
-    if (!ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving)))
-        return -FI_EAGAIN;
-    if (rxd_silence_sleep(ep))
-        return -FI_EAGAIN;
-    return lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
+    rc = lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
+    return !rc && has_work(ep) ? -FI_EAGAIN : rc;
 }
 
 /* ---- What the lower completes ---- */
@@ -241,26 +250,33 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 /* ---- Opening and closing ---- */
 
-/* How long fi_close waits for what has not been taken by its peer yet; 0: for nothing. */
-static int close_wait(const struct rxd_ep *ep)
+/* Until when fi_close waits, of clock_ms; 0: for nothing. What was accepted and has not come to its
+ * peer has CLOSE_MS from start on. What has come and waits for the peer's receive is discarded: its
+ * application was told of no end. quiet: since when nothing is under way. */
+static long long close_by(const struct rxd_ep *ep, long long start, long long quiet)
 {
-    if (ep->used || !list_empty(&ep->moving))
-        return CLOSE_MS;
-    return ep->flying || !list_empty(&ep->stalled) || !list_empty(&ep->attention) ? ANSWERS_MS : 0;
+    if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + CLOSE_MS))
+        return start + CLOSE_MS;
+    if (ep->used)
+        return quiet + ANSWERS_MS;
+    return ep->outgoing || !list_empty(&ep->attention) ? start + ANSWERS_MS : 0;
 }
 
 /* Progress domain locked. */
 static void deliver_accepted(struct rxd_ep *ep)
 {
-    long long start = clock_ms();
+    long long start = clock_ms(), now = start, quiet = start;
     uint32_t rest = 0; /* for the lower: what it has has had its time */
 
-    while (clock_ms() - start < close_wait(ep)) {
+    while (now < close_by(ep, start, quiet)) {
         progress_poll(ep->progress);
         progress_unlock(ep->progress);
         progress_drive_others(ep->progress, false);
         sched_yield();
         progress_lock(ep->progress);
+        now = clock_ms();
+        if (ep->outgoing)
+            quiet = now;
     }
     rxd_peers_bye(ep);
     fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_CLOSE_WAIT, &rest, sizeof(rest));
@@ -287,8 +303,8 @@ static int close_ep(struct endpoint *base)
         if (base->enabled && !progress_forked(ep->progress))
             deliver_accepted(ep);
         ep->driven = false;
-        wake_timer_finish(&ep->timer, ep->progress);
         rxd_peers_finish(ep);
+        wake_timer_finish(&ep->timer, base->binding.progress);
         progress_unlock(base->binding.progress);
     }
     close_lower(ep);
@@ -429,8 +445,8 @@ int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     list_init(&ep->broken);
     list_init(&ep->moving);
     list_init(&ep->cq.source.link);
-    wake_timer_init(&ep->timer);
     av_watch_init(&ep->watch);
+    wake_timer_init(&ep->timer);
     init_base(ep, context);
     rc = open_parts(ep);
     if (rc) {

@@ -71,8 +71,11 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *hea
         return NULL;
     if (peer->their_epoch && head->epoch > peer->their_epoch)
         rxd_peer_reset(peer, FI_ECONNRESET);
-    if (head->number && head->number != (uint32_t)peer->number)
-        return NULL; /* for a state that we have left */
+    if (head->number && head->number != (uint32_t)peer->number) {
+        peer->answer = true; /* for a state that we have left, perhaps with a program before us */
+        rxd_peer_attend(peer);
+        return NULL;
+    }
     peer->their_epoch = head->epoch;
     peer->theirs = head->giving;
     if (head->number) {
@@ -232,7 +235,7 @@ static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
     peer = sender(ep, &head, src);
     if (!peer || !list_empty(&peer->broken))
         return false;
-    peer->silent = 0;
+    peer->heard = true;
     packet->ordered = head.flags & RXD_ORDERED;
     packet->records = raw + rxd_head_size(&head);
     packet->at = 0;

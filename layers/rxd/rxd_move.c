@@ -153,6 +153,8 @@ int rxd_take(struct rxd_taker *taker, struct rxd_peer *peer, uint32_t from, size
     if (taker->id == IDS_NONE)
         return -FI_ENOMEM;
     taker->peer = peer;
+    peer->takes++;
+    peer->ep->takes++;
     taker->from = from;
     taker->got = taker->asked = got;
     taker->want = want;
@@ -162,9 +164,12 @@ int rxd_take(struct rxd_taker *taker, struct rxd_peer *peer, uint32_t from, size
 
 void rxd_take_stop(struct rxd_taker *taker)
 {
-    if (taker->id != IDS_NONE)
-        ids_remove(&taker->peer->ep->takers, taker->id);
+    if (taker->id == IDS_NONE)
+        return;
+    ids_remove(&taker->peer->ep->takers, taker->id);
     taker->id = IDS_NONE;
+    taker->peer->takes--;
+    taker->peer->ep->takes--;
 }
 
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record)

@@ -15,6 +15,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
 
     if (!packet)
         return NULL;
+    ep->outgoing++;
     packet->ep = ep;
     packet->peer = peer;
     packet->move = NULL;
@@ -32,6 +33,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
 
 void rxd_packet_put(struct rxd_packet *packet)
 {
+    packet->ep->outgoing -= !packet->in;
     list_detach(&packet->link);
     mr_pool_put(&packet->ep->packets, packet);
 }

@@ -651,6 +651,7 @@ static void closing(void)
     /* Who asks the closed member for a sign of life need not wait for it to come back. */
     setenv("FI_RXM_UNREACHABLE_TIMEOUT", "100ms", 1);
     setenv("FI_SHM_CONNECT_TIMEOUT", "100ms", 1);
+    setenv("FI_ARQ_PATIENCE", "1s", 1);
     team = team_open(3, FI_PROGRESS_MANUAL);
     set = universe(team);
     join_all(team, set, mcs);

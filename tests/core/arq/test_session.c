@@ -145,6 +145,43 @@ static void silence_ends_after_patience(void **state)
     sim_destroy(sim);
 }
 
+/* Nobody is asked anything for longer than patience: that is no silence. */
+static void idle_session_is_not_silent(void **state)
+{
+    struct sim *sim = sim_create(28);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+
+    sim_send(sim, a, 10, 64);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    sim_run(sim, sim->now + 1000 * SECOND, NULL);
+    sim_send(sim, a, 10, 64);
+    sim_run(sim, sim->now + 10 * SECOND, sim_busy);
+    all_arrived(sim, a);
+    sim_destroy(sim);
+}
+
+/* What is under way fills the window, and none of it will be acknowledged. */
+static void loss_of_a_whole_window_is_found(void **state)
+{
+    for (size_t c = 0; congestion_all[c]; c++) {
+        struct sim *sim = sim_create(29);
+        unsigned a = sim_pair(sim, congestion_all[c], 1500, &(struct sim_path){50 * US});
+        uint64_t before;
+
+        sim_send(sim, a, 100000, 64);
+        sim_run(sim, sim->now + 2 * MS, sim_busy);
+        sim->end[a].path.down = true;
+        sim_run(sim, sim->now + 50 * MS, sim_busy);
+        sim->end[a].path.down = false;
+        before = sim->end[a].done;
+        sim_run(sim, sim->now + SECOND, sim_busy);
+        assert_true(sim->end[a].done > before + 1000);
+        sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+        all_arrived(sim, a);
+        sim_destroy(sim);
+    }
+}
+
 static void nobody_there_ends_within_a_second(void **state)
 {
     struct sim *sim = sim_create(23);
@@ -277,6 +314,36 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     free(session);
 }
 
+/* Nor does a packet of another session, in the name of this one's identifier, have an effect. */
+static void lies_about_what_was_sent_have_no_effect(void **state)
+{
+    struct session_message message = {.len = 100};
+    struct session *session = lone_session(SECOND);
+    struct arq_header header = {.type = ARQ_ACK, .to = 1, .from = 2, .end = 5, .below = 1};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->counts.ignored, 1);
+    assert_int_equal(session->heard, SECOND);
+    header.end = UINT32_MAX;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    header.end = 1;
+    header.from = 3;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    header.type = ARQ_RESET;
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->counts.ignored, 4);
+    assert_int_equal(session->state, SESSION_OPEN);
+    assert_int_equal(session->flight.out, 1);
+    /* Room without end is none. */
+    header = (struct arq_header){.type = ARQ_ACK, .to = 1, .from = 2, .limit = 1U << 30};
+    session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(session->limit, 4096);
+    free(session);
+}
+
 /* A time is of the packets that leave soon after it. */
 static void large_window_leaves_in_bursts(void **state)
 {
@@ -379,12 +446,15 @@ int main(void)
         cmocka_unit_test(path_mtu_falls_and_rises),
         cmocka_unit_test(a_peer_that_computes_is_waited_for),
         cmocka_unit_test(silence_ends_after_patience),
+        cmocka_unit_test(idle_session_is_not_silent),
+        cmocka_unit_test(loss_of_a_whole_window_is_found),
         cmocka_unit_test(nobody_there_ends_within_a_second),
         cmocka_unit_test(a_forged_report_ends_nothing),
         cmocka_unit_test(a_peer_that_starts_again_resets),
         cmocka_unit_test(a_closed_window_is_asked_for),
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
+        cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
         cmocka_unit_test(flows_share_a_link),
         cmocka_unit_test(many_flows_do_not_collapse),

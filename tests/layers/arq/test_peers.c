@@ -321,6 +321,73 @@ static void flood_of_openings_makes_no_session(void **state)
     ends_close();
 }
 
+/* ---- A peer by hand ---- */
+
+enum {
+    OPEN_BYTES = 256,
+    TOKEN_AT = 56,
+    TOKEN_BYTES = 24,
+};
+
+enum {
+    OPEN,
+    TOKEN,
+    ACCEPT
+}; /* types */
+
+static void put_open(int fd, const struct sockaddr_in *to, uint8_t id, const uint8_t *token)
+{
+    uint8_t open[OPEN_BYTES] = {0xA7, 0x10 | OPEN};
+
+    open[23] = id;
+    if (token)
+        memcpy(open + TOKEN_AT, token, TOKEN_BYTES);
+    put(fd, to, open, sizeof(open));
+}
+
+/* The next packet to that identifier is of the type; bytes: at least OPEN_BYTES. */
+static bool get_type(int fd, uint8_t id, unsigned type, uint8_t *bytes)
+{
+    for (long long end = now_ms() + (type == ACCEPT ? 500 : 5000); now_ms() < end; drive()) {
+        ssize_t got = recv(fd, bytes, OPEN_BYTES, MSG_DONTWAIT);
+
+        if (got > 0 && bytes[15] == id && (bytes[1] & 15) == type)
+            return true;
+    }
+    return false;
+}
+
+static void open_by_hand(int fd, const struct sockaddr_in *to, uint8_t id, uint8_t *token)
+{
+    uint8_t bytes[OPEN_BYTES];
+
+    put_open(fd, to, id, NULL);
+    assert_true(get_type(fd, id, TOKEN, bytes));
+    memcpy(token, bytes + TOKEN_AT, TOKEN_BYTES);
+    put_open(fd, to, id, token);
+    assert_true(get_type(fd, id, ACCEPT, bytes));
+}
+
+/* What was heard of an earlier session ends none, and opens none beside it. */
+static void replayed_opening_changes_nothing(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    uint8_t first[TOKEN_BYTES], second[TOKEN_BYTES], bytes[OPEN_BYTES];
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    open_by_hand(fd, &addr, 1, first);
+    open_by_hand(fd, &addr, 2, second);
+    put_open(fd, &addr, 1, first);
+    assert_false(get_type(fd, 1, ACCEPT, bytes));
+    put_open(fd, &addr, 2, second); /* of the session that there is: the ACCEPT may be lost */
+    assert_true(get_type(fd, 2, ACCEPT, bytes));
+    close(fd);
+    ends_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +397,7 @@ int main(void)
         cmocka_unit_test(many_send_to_one),
         cmocka_unit_test(garbage_is_survived),
         cmocka_unit_test(flood_of_openings_makes_no_session),
+        cmocka_unit_test(replayed_opening_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,6 +357,45 @@ static void a_dead_peer_is_asked_for_its_answer(void **state)
     a_peer_that_owes_an_answer_dies(true);
 }
 
+/* What it keeps is bounded, its sender is told to wait, and nothing is lost. */
+static void peer_that_never_reads_is_waited_for(void **state)
+{
+    enum {
+        LEN = 1000
+    };
+    struct end x, y;
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t to_y;
+    int sent = 0, got = 0;
+
+    open_end(&x, "rxd(saved_size=64k);loop(shape=srd)", CAPS, NULL);
+    open_end(&y, "rxd(saved_size=64k);loop(shape=srd)", CAPS, NULL);
+    to_y = insert(&x, &y);
+    for (int tries = 0; tries < 1000; tries++) {
+        ssize_t rc = fi_inject(x.ep, out, LEN, to_y);
+
+        assert_true(!rc || rc == -FI_EAGAIN);
+        sent += !rc;
+        tries = rc ? tries : 0;
+        fi_cq_read(x.cq, NULL, 0);
+        fi_cq_read(y.cq, NULL, 0);
+        assert_true(sent < 10000);
+    }
+    assert_true(sent > 64);
+    assert_int_equal(fi_recv(y.ep, in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    for (int turns = 0; got < sent; turns++) {
+        assert_true(turns < 100 * TURNS);
+        fi_cq_read(x.cq, NULL, 0);
+        if (fi_cq_read(y.cq, &entry, 1) != 1)
+            continue;
+        assert_int_equal(entry.len, LEN);
+        got++;
+        assert_int_equal(fi_recv(y.ep, in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    }
+    close_end(&x);
+    close_end(&y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +408,7 @@ int main(void)
         cmocka_unit_test(all_first_packets_of_an_unknown_peer_count),
         cmocka_unit_test(closing_beside_an_idle_peer_is_quick),
         cmocka_unit_test(a_dead_peer_is_asked_for_its_answer),
+        cmocka_unit_test(peer_that_never_reads_is_waited_for),
     };
 
     return cmocka_run_group_tests_name("rxd: pair", tests, open_all, close_all);
