@@ -187,9 +187,9 @@ static inline void op_finalize_flags(struct op *op, uint64_t endpoint_defaults)
 ssize_t op_refuse_match(void);
 
 /*
- * At the endpoint that carries out a transmission: makes its flags final (of the defaults, an inject
- * takes OP_DELIVERED alone), and takes from it what has no meaning for its kind. A read has no
- * payload to copy and no data to hand over; an atomic read has no operands. -FI_EOPNOTSUPP with
+ * At the endpoint that carries out a transmission: makes its flags final (of the defaults, an
+ * inject takes OP_DELIVERED alone), and takes from it what has no meaning for its kind. A read has
+ * no payload to copy and no data to hand over; an atomic read has no operands. -FI_EOPNOTSUPP with
  * FI_MATCH_COMPLETE: no wire of ours tells that a message was matched with a receive.
  */
 static inline ssize_t op_settle(struct op *op, uint64_t endpoint_defaults)

@@ -78,7 +78,7 @@ static void transmit_complete(void)
     level(FI_TRANSMIT_COMPLETE);
 }
 
-/* Drives until the counter tells of an inject whose bytes go to `there`: first without the target. */
+/* Drives until the counter tells of an inject to `there`: first without the target. */
 static void counts_when_there(struct conf_pair *const p[2], uint64_t before, const char *there,
                               unsigned seed, const char *call)
 {

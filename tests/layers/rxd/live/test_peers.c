@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../transports/udp/live/ends.h"
+#include "../../../transports/udp/live/ends.h"
 
 enum {
     LARGE = 1 << 20
