@@ -349,6 +349,22 @@ static void order_data_and_injects(void)
                        seen.flags & FI_REMOTE_CQ_DATA,
                    "message %u: error %d, data %llu", i, seen.err, (unsigned long long)seen.data);
     }
+    for (unsigned i = 0; i < 50; i++) { /* the last one has FI_MORE too, and arrives */
+        struct iovec iov = {out + i, 1};
+        struct fi_msg msg = {.msg_iov = &iov,
+                             .desc = link->out_desc ? &link->out_desc : NULL,
+                             .iov_count = 1,
+                             .context = out + i};
+
+        out[i] = (char)(i + 7);
+        conf_post(&link->pair, fi_recv(link->pair.b.ep, in + i, 1, link->in_desc, 0, in + i));
+        conf_post(&link->pair,
+                  fi_sendmsg(link->pair.a.ep, &msg, FI_COMPLETION | (i % 5 == 3 ? 0 : FI_MORE)));
+    }
+    for (unsigned i = 0; i < 50; i++)
+        conf_check(!conf_wait(&link->pair, &link->pair.a, out + i).err &&
+                       !conf_wait(&link->pair, &link->pair.b, in + i).err && in[i] == (char)(i + 7),
+                   "message %u, with FI_MORE or after one", i);
     conf_quiet(&link->pair, 20);
     close_link(link);
 }

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "transports/verbs/verbs_chain.h"
 #include "transports/verbs/verbs_ep.h"
 #include "transports/verbs/verbs_srx.h"
 
@@ -87,8 +88,11 @@ static bool arm(struct verbs_cq *cq)
 static void poll_source(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
-    int count = poll_some(cq);
+    int count;
 
+    if (__builtin_expect(!list_empty(&cq->chained), 0))
+        verbs_chain_flush_all(cq);
+    count = poll_some(cq);
     if (cq->armed && (count || cq->event_due))
         cq->event_due = !take_event(cq);
     if (!cq->armed && __builtin_expect(progress_watched(cq->progress), 0) && arm(cq))
@@ -100,6 +104,7 @@ static int trywait(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
 
+    verbs_chain_flush_all(cq);
     if (cq->armed)
         take_event(cq);
     if (!arm(cq))
@@ -185,6 +190,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     cq->batch = params_int(domain->fabric->params, "cqread_bunch_size");
     ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
     list_init(&cq->link);
+    list_init(&cq->chained);
     list_init(&cq->source.link);
     cq->source.poll = poll_source;
     cq->source.trywait = trywait;

@@ -33,6 +33,7 @@ struct verbs_cq {
     unsigned users;       /* endpoints */
     bool armed;           /* the channel will tell of the next entry, or has told */
     bool event_due;       /* entries were polled whose event was not taken */
+    struct list chained;  /* struct verbs_chain that wait. Progress domain locked */
     struct ids eps;       /* struct verbs_ep. Progress domain locked */
 };
 

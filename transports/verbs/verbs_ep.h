@@ -16,6 +16,7 @@
 
 #include "core/ep/endpoint.h"
 #include "core/net/addr.h"
+#include "transports/verbs/verbs_chain.h"
 #include "transports/verbs/verbs_cq.h"
 #include "transports/verbs/verbs_domain.h"
 #include "transports/verbs/verbs_eq.h"
@@ -72,7 +73,8 @@ struct verbs_ep {
     struct verbs_send *sends;
     struct verbs_recv *recvs;
     uint32_t unsignaled, signal_every;
-    uint64_t discard; /* results of atomics that nobody wants */
+    struct verbs_chain *chain; /* requests with FI_MORE, while it is enabled */
+    uint64_t discard;          /* results of atomics that nobody wants */
     struct ibv_mr *discard_mr;
     size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
     size_t read_segments; /* of a request; larger reads are several */
@@ -109,6 +111,8 @@ void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *
 /* The end of a receive that the device has given back. binding.progress locked. */
 void verbs_ep_report_received(struct verbs_ep *ep, const struct verbs_recv *recv,
                               const struct ibv_wc *wc);
+/* An operation that was accepted, and that the device does not take. binding.progress locked. */
+void verbs_ep_report_refused(struct verbs_ep *ep, const struct verbs_send *send, int err);
 /* The segments of an operation, at most limit; copied: none needs a descriptor. How many, or
  * -FI_EINVAL. */
 int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied);

@@ -85,6 +85,12 @@ static void silence_rest(struct verbs_ep *ep)
     }
 }
 
+void verbs_ep_report_refused(struct verbs_ep *ep, const struct verbs_send *send, int err)
+{
+    if (!ep->closing && !send->silent)
+        report_error(ep, send->kind, send->context, send->flags, err, 0);
+}
+
 static void finish_send(struct verbs_ep *ep, const struct verbs_send *send,
                         enum ibv_wc_status status)
 {
@@ -258,6 +264,23 @@ static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct
     return 0;
 }
 
+/* The same for one with which, or before which, others wait. */
+static ssize_t post_chained(struct verbs_ep *ep, struct ibv_send_wr *wr,
+                            const struct verbs_send *send, bool more)
+{
+    uint32_t slot = place(&ep->tx, ep->tx.tail);
+    bool signal = must_signal(ep, send);
+
+    if (in_use(&ep->tx) == ep->tx.limit)
+        return -FI_EAGAIN;
+    wr->wr_id = verbs_wr_id(ep->number, false, slot);
+    if (signal)
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    ep->sends[slot] = *send;
+    ep->unsignaled = signal ? 0 : ep->unsignaled + 1;
+    return verbs_chain_add(ep, wr, more);
+}
+
 size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limit)
 {
     size_t most = device->max_sge_rd > 0 ? (size_t)device->max_sge_rd : iov_limit;
@@ -295,6 +318,9 @@ static ssize_t post_pieces(struct verbs_ep *ep, struct ibv_send_wr *wr,
 
     if (count > ep->tx.limit)
         return -FI_EINVAL;
+    rc = verbs_chain_flush(ep);
+    if (rc == -FI_EAGAIN)
+        return rc;
     if (in_use(&ep->tx) + count > ep->tx.limit)
         return -FI_EAGAIN;
     for (uint32_t i = 0; i < count; i++, left -= most) {
@@ -373,6 +399,9 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
     wr.num_sge = count;
     if (__builtin_expect(wr.opcode == IBV_WR_RDMA_READ && (size_t)count > ep->read_segments, 0))
         return post_pieces(ep, &wr, &send);
+    if (__builtin_expect(op->flags & FI_MORE || verbs_chain_waits(ep->chain), 0))
+        return post_chained(ep, &wr, &send,
+                            (op->flags & (FI_MORE | FI_INJECT)) == FI_MORE && !silent);
     return post_wr(ep, &wr, &send);
 }
 
@@ -382,6 +411,7 @@ void verbs_post_marker(struct verbs_ep *ep)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
     struct verbs_send send = {.kind = BIND_WRITE, .silent = true};
 
+    verbs_chain_flush(ep);
     if (ep->unsignaled)
         post_wr(ep, &wr, &send);
 }

@@ -98,6 +98,8 @@ int verbs_qp_open(struct verbs_ep *ep)
     if (!rc)
         rc = to_init(ep);
     if (!rc)
+        rc = verbs_chain_open(ep);
+    if (!rc)
         rc = verbs_srx_join(ep);
     if (!rc)
         rc = verbs_atomic_open(ep);
@@ -112,6 +114,7 @@ void verbs_qp_close(struct verbs_ep *ep)
     if (ep->qp)
         verbs_lib.destroy_qp(ep->qp);
     verbs_atomic_close(ep);
+    verbs_chain_close(ep);
     if (ep->cq)
         verbs_cq_leave(ep->cq, ep->number, ep->entries);
     free(ep->sends);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests that wait for more, on a device that takes so many of a post. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/queue/cntr.h"
+#include "transports/verbs/verbs_chain.h"
+#include "transports/verbs/verbs_ep.h"
+
+enum {
+    TAKEN_MAX = 64
+};
+
+static struct {
+    int posts, taken, takes, error; /* takes: requests until the error; -1: all */
+    uint64_t ids[TAKEN_MAX], addrs[TAKEN_MAX];
+} fake;
+
+static struct ibv_context context;
+static struct ibv_qp qp = {.context = &context};
+static struct verbs_cq cq;
+static int reported; /* errors */
+static struct verbs_ep *ep;
+static uint64_t next_id;
+
+static int fake_post(struct ibv_qp *pair, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    fake.posts++;
+    for (; wr; wr = wr->next) {
+        if (!fake.takes) {
+            *bad = wr;
+            return fake.error;
+        }
+        fake.takes -= fake.takes > 0;
+        fake.ids[fake.taken] = wr->wr_id;
+        fake.addrs[fake.taken++] = wr->sg_list->addr;
+    }
+    return 0;
+}
+
+static void count_error(struct fid_peer_cntr *peer)
+{
+    reported++;
+}
+
+static struct fi_ops_cntr_owner count_ops = {.size = sizeof(count_ops), .incerr = count_error};
+static struct fid_peer_cntr sink = {.owner_ops = &count_ops};
+static struct cntr counter = {.sink = &sink};
+
+static int set_up(void **state)
+{
+    reported = 0;
+    memset(&fake, 0, sizeof(fake));
+    fake.takes = -1;
+    next_id = 0;
+    context.ops.post_send = fake_post;
+    list_init(&cq.chained);
+    ep = calloc(1, sizeof(*ep));
+    assert_non_null(ep);
+    ep->cq = &cq;
+    ep->base.binding.cntr[BIND_SEND] = &counter;
+    ep->qp = &qp;
+    ep->tx_iov_limit = 2;
+    ep->signal_every = 8;
+    assert_int_equal(verbs_ring_init(&ep->tx, 64), 0);
+    ep->sends = calloc(ep->tx.size, sizeof(*ep->sends));
+    assert_int_equal(verbs_chain_open(ep), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    assert_true(list_empty(&cq.chained));
+    verbs_chain_close(ep);
+    free(ep->sends);
+    free(ep);
+    return 0;
+}
+
+/* The next request; its memory is where its number says. */
+static ssize_t add(bool more)
+{
+    struct ibv_sge sge = {.addr = 1000 + next_id, .length = 1};
+    struct ibv_send_wr wr = {.wr_id = next_id++, .sg_list = &sge, .num_sge = 1};
+
+    ep->sends[ep->tx.tail & (ep->tx.size - 1)] = (struct verbs_send){.kind = BIND_SEND};
+    return verbs_chain_add(ep, &wr, more);
+}
+
+static void assert_taken(int count)
+{
+    assert_int_equal(fake.taken, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(fake.ids[i], i);
+        assert_int_equal(fake.addrs[i], 1000 + i);
+    }
+}
+
+static void all_go_with_the_first_that_has_no_more(void **state)
+{
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(add(true), 0);
+    assert_int_equal(fake.posts, 0);
+    assert_int_equal(add(false), 0);
+    assert_int_equal(fake.posts, 1);
+    assert_taken(6);
+    assert_int_equal(ep->tx.tail, 6);
+}
+
+static void a_poll_posts_what_waits(void **state)
+{
+    assert_int_equal(add(true), 0);
+    verbs_chain_flush_all(&cq);
+    assert_taken(1);
+    verbs_chain_flush_all(&cq);
+    assert_int_equal(fake.posts, 1);
+}
+
+static void a_full_chain_goes(void **state)
+{
+    for (int i = 0; i < VERBS_CHAIN; i++)
+        assert_int_equal(add(true), 0);
+    assert_int_equal(fake.posts, 1);
+    assert_taken(VERBS_CHAIN);
+}
+
+static void what_the_device_has_no_room_for_waits_on(void **state)
+{
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(add(true), 0);
+    fake.takes = 2;
+    fake.error = ENOMEM;
+    assert_int_equal(add(false), -FI_EAGAIN);
+    assert_int_equal(ep->tx.tail, 3); /* the caller's has no place */
+    assert_int_equal(ep->chain->count, 1);
+    assert_int_equal(reported, 0);
+    next_id = 3;
+    fake.takes = -1;
+    assert_int_equal(add(false), 0);
+    assert_taken(4);
+    assert_int_equal(ep->tx.tail, 4);
+}
+
+static void the_place_of_what_the_device_refuses_is_free(void **state)
+{
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(add(true), 0);
+    fake.takes = 1;
+    fake.error = EINVAL;
+    assert_int_equal(add(false), -FI_EINVAL);
+    assert_int_equal(ep->tx.tail, 1);
+    assert_int_equal(ep->chain->count, 0);
+    assert_taken(1);
+    assert_int_equal(reported, 2); /* those accepted before; the last one's error is the call's */
+    assert_true(ep->unsignaled >= ep->signal_every); /* the signal may be lost: the next has one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_go_with_the_first_that_has_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_poll_posts_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_chain_goes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_device_has_no_room_for_waits_on, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_place_of_what_the_device_refuses_is_free, set_up,
+                                        tear_down),
+    };
+
+    return cmocka_run_group_tests_name("verbs chain", tests, NULL, NULL);
+}

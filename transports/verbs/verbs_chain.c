@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/verbs/verbs_chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/verbs/verbs_ep.h"
+
+int verbs_chain_open(struct verbs_ep *ep)
+{
+    ep->chain =
+        calloc(1, sizeof(*ep->chain) + VERBS_CHAIN * ep->tx_iov_limit * sizeof(struct ibv_sge));
+    if (!ep->chain)
+        return -FI_ENOMEM;
+    ep->chain->ep = ep;
+    list_init(&ep->chain->link);
+    return 0;
+}
+
+void verbs_chain_close(struct verbs_ep *ep)
+{
+    if (verbs_chain_waits(ep->chain)) {
+        progress_lock(ep->cq->progress);
+        list_detach(&ep->chain->link);
+        progress_unlock(ep->cq->progress);
+    }
+    free(ep->chain);
+    ep->chain = NULL;
+}
+
+/* Puts a request at that place, behind the one before. */
+static void put(struct verbs_ep *ep, uint32_t at, const struct ibv_send_wr *wr)
+{
+    struct verbs_chain *chain = ep->chain;
+    struct ibv_sge *sges = &chain->sges[at * ep->tx_iov_limit];
+
+    memmove(sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*sges));
+    chain->wrs[at] = *wr;
+    chain->wrs[at].sg_list = sges;
+    chain->wrs[at].next = NULL;
+    if (at)
+        chain->wrs[at - 1].next = &chain->wrs[at];
+}
+
+static void set_count(struct verbs_ep *ep, uint32_t count)
+{
+    ep->chain->count = count;
+    if (!count)
+        list_detach(&ep->chain->link);
+}
+
+/* The device took the first `posted` only. `refused` of the others, the newest, is the caller's who
+ * hears of it; the rest waits on where the device just has no room, else it has failed. */
+static void settle(struct verbs_ep *ep, uint32_t posted, uint32_t refused, int err)
+{
+    struct verbs_chain *chain = ep->chain;
+    uint32_t rest = chain->count - posted - refused;
+    struct verbs_send failed[VERBS_CHAIN];
+
+    ep->unsignaled = ep->signal_every; /* some of those that were not posted had the signal */
+    if (err == ENOMEM) {
+        for (uint32_t i = 0; i < rest; i++)
+            put(ep, i, &chain->wrs[posted + i]);
+        ep->tx.tail -= refused;
+        set_count(ep, rest);
+        return;
+    }
+    ep->tx.tail -= rest + refused;
+    set_count(ep, 0);
+    for (uint32_t i = 0; i < rest; i++)
+        failed[i] = ep->sends[(ep->tx.tail + i) & (ep->tx.size - 1)];
+    for (uint32_t i = 0; i < rest; i++) /* the upper may post from inside */
+        verbs_ep_report_refused(ep, &failed[i], err);
+}
+
+/* refused: 1 where the newest is the caller's, who hears of an error. */
+static ssize_t post(struct verbs_ep *ep, uint32_t refused)
+{
+    struct verbs_chain *chain = ep->chain;
+    struct ibv_send_wr *bad = chain->wrs;
+    int rc = ibv_post_send(ep->qp, chain->wrs, &bad);
+
+    if (!rc) {
+        set_count(ep, 0);
+        return 0;
+    }
+    rc = rc > 0 ? rc : -verbs_error(rc);
+    settle(ep, (uint32_t)(bad - chain->wrs), refused, rc);
+    return rc == ENOMEM ? -FI_EAGAIN : -rc;
+}
+
+ssize_t verbs_chain_add(struct verbs_ep *ep, const struct ibv_send_wr *wr, bool more)
+{
+    struct verbs_chain *chain = ep->chain;
+
+    if (chain->count == VERBS_CHAIN) { /* the device had no room for them before */
+        ssize_t rc = verbs_chain_flush(ep);
+
+        if (rc == -FI_EAGAIN && chain->count == VERBS_CHAIN)
+            return rc;
+    }
+    if (!chain->count)
+        list_attach(&chain->link, &ep->cq->chained);
+    put(ep, chain->count++, wr);
+    ep->tx.tail++;
+    return more && chain->count < VERBS_CHAIN ? 0 : post(ep, 1);
+}
+
+ssize_t verbs_chain_flush(struct verbs_ep *ep)
+{
+    return verbs_chain_waits(ep->chain) ? post(ep, 0) : 0;
+}
+
+void verbs_chain_flush_all(struct verbs_cq *cq)
+{
+    while (!list_empty(&cq->chained)) {
+        struct verbs_chain *chain = list_item(cq->chained.next, struct verbs_chain, link);
+
+        if (verbs_chain_flush(chain->ep) != -FI_EAGAIN)
+            continue;
+        list_detach(&chain->link); /* others first, next time */
+        list_attach(&chain->link, &cq->chained);
+        return;
+    }
+}
