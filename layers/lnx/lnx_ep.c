@@ -9,6 +9,7 @@
 
 #include "core/base/enosys.h"
 #include "core/base/log.h"
+#include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/ep/endpoint_option.h"
 #include "core/info/abi.h"
@@ -286,6 +287,8 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
     return rc;
 }
 
+static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .getopt = ep_getopt, .setopt = ep_setopt};
+
 /* ---- Names ---- */
 
 static struct lnx_names names_of(const struct lnx_ep *ep)
@@ -537,10 +540,7 @@ static void init_base(struct lnx_ep *ep, size_t class, void *context)
     };
 
     endpoint_init(&ep->base, &attr);
-    ep->ep_ops = *ep->fid.ops;
-    ep->ep_ops.getopt = ep_getopt;
-    ep->ep_ops.setopt = ep_setopt;
-    ep->fid.ops = &ep->ep_ops;
+    ep->fid.ops = table_inherit(&ep_ops, ep->fid.ops);
     ep->fid.cm = &cm_ops;
     ep->base.needs_av = class == FI_CLASS_EP;
     ep->alone = ep->domain->count == 1 && !ep->base.needs_srx;

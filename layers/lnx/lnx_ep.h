@@ -29,7 +29,6 @@ struct lnx_ep {
     struct lnx_sep *sep; /* whose context it is, or NULL */
     unsigned index;      /* of the context */
     struct fi_info *info;
-    struct fi_ops_ep ep_ops;
     bool top;              /* no upper sees what happens before the application does */
     bool alone;            /* one branch, which matches by itself */
     bool quick;            /* its public functions have a short way (lnx_quick.c) */
