@@ -56,6 +56,7 @@ struct rxd_packet {
     struct rxd_move *move; /* out: whose data it is, or NULL */
     bool in, ordered;
     bool fence; /* out: what is under way to the peer ends first */
+    bool owed;  /* out: carries what its application takes for sent */
     uint32_t sequence;
     size_t at, len; /* of records: read so far; all */
     uint8_t *records;
@@ -96,6 +97,7 @@ struct rxd_op {
     void *context;
     uint64_t kind;
     bool wanted, sent, answered; /* it ends when it is both sent and answered */
+    bool early;                  /* sent is when the lower has its packet, not when the peer has */
     int err;
     size_t len;
     struct rxd_move move;
@@ -175,6 +177,7 @@ struct rxd_ep {
     unsigned posted, receives; /* with the lower; as many as there should be */
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
+    size_t owed;               /* of these: rxd_packet.owed */
     size_t used;               /* operations of the application */
     size_t takes;              /* takers */
     struct wake_timer timer;   /* ends sleeps at ask_ms */

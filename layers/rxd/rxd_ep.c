@@ -21,6 +21,7 @@ enum {
     INDEX_BITS = 20,
     ROUNDS = 16,     /* of one run */
     CLOSE_MS = 2000, /* that fi_close gives what was accepted */
+    TOLD_MS = 250,   /* and what was told to be sent: time to be lost, and sent again, some times */
     ANSWERS_MS = 50, /* and answers to peers, which may be in no hurry to say that they have come */
 };
 
@@ -255,10 +256,14 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
  * application was told of no end. quiet: since when nothing is under way. */
 static long long close_by(const struct rxd_ep *ep, long long start, long long quiet)
 {
+    long long told = ep->owed ? start + TOLD_MS : 0, by;
+
     if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + CLOSE_MS))
         return start + CLOSE_MS;
-    if (ep->used)
-        return quiet + ANSWERS_MS;
+    if (ep->used || told) {
+        by = ep->used ? quiet + ANSWERS_MS : 0;
+        return by > told ? by : told;
+    }
     return ep->outgoing || !list_empty(&ep->attention) ? start + ANSWERS_MS : 0;
 }
 

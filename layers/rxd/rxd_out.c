@@ -21,7 +21,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->move = NULL;
     packet->in = false;
     packet->ordered = ordered;
-    packet->fence = false;
+    packet->fence = packet->owed = false;
     packet->at = packet->len = 0;
     packet->records = packet->bytes + ep->prefix + RXD_HEADS;
     list_init(&packet->link);
@@ -33,7 +33,10 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
 
 void rxd_packet_put(struct rxd_packet *packet)
 {
-    packet->ep->outgoing -= !packet->in;
+    if (!packet->in) {
+        packet->ep->outgoing--;
+        packet->ep->owed -= packet->owed;
+    }
     list_detach(&packet->link);
     mr_pool_put(&packet->ep->packets, packet);
 }
@@ -108,6 +111,46 @@ static uint8_t *put_head(struct rxd_packet *packet)
     return start - peer->ep->prefix;
 }
 
+/* Ops that end when the lower has the packet: in `early` meanwhile, since it may be sent, and
+ * gone, when the lower returns. True: the first op was of them. */
+static bool take_early(struct rxd_packet *packet, struct list *early)
+{
+    bool first =
+        !list_empty(&packet->ops) && list_item(packet->ops.next, struct rxd_op, in_packet)->early;
+
+    list_init(early);
+    list_for_each_safe (pos, after, &packet->ops) {
+        if (!list_item(pos, struct rxd_op, in_packet)->early)
+            continue;
+        list_detach(pos);
+        list_attach(pos, early);
+    }
+    packet->owed = !list_empty(early);
+    packet->ep->owed += packet->owed;
+    return first;
+}
+
+static void put_back(struct rxd_packet *packet, struct list *early, bool first)
+{
+    if (first)
+        list_join(&packet->ops, early);
+    list_join(early, &packet->ops);
+    packet->ep->owed -= packet->owed;
+    packet->owed = false;
+}
+
+/* Each of them is sent. What a report posts goes behind. */
+static void settle_all(struct list *ops)
+{
+    while (!list_empty(ops)) {
+        struct rxd_op *op = list_item(ops->next, struct rxd_op, in_packet);
+
+        list_detach(&op->in_packet);
+        op->sent = true;
+        rxd_op_settle(op);
+    }
+}
+
 /* False when the lower takes no more for now, or the peer has broken. */
 static bool send_packet(struct rxd_packet *packet)
 {
@@ -115,7 +158,8 @@ static bool send_packet(struct rxd_packet *packet)
     struct rxd_ep *ep = peer->ep;
     uint8_t *start = put_head(packet);
     size_t len = (size_t)(packet->records - start) + packet->len;
-    struct list *queue = packet->ordered ? &peer->out : &peer->urgent;
+    struct list *queue = packet->ordered ? &peer->out : &peer->urgent, early;
+    bool first = take_early(packet, &early);
     ssize_t rc;
 
     list_detach(&packet->link);
@@ -125,8 +169,10 @@ static bool send_packet(struct rxd_packet *packet)
     if (!rc) { /* the packet may have been sent, and gone, already */
         peer->told = peer->next_in;
         peer->answer = false;
+        settle_all(&early);
         return true;
     }
+    put_back(packet, &early, first);
     ep->flying--;
     list_detach(&packet->link);
     list_attach_before(&packet->link, queue->next);
@@ -199,16 +245,15 @@ void rxd_out_sent(struct rxd_packet *packet, int err)
         return;
     }
     if (err) {
+        while (!list_empty(&packet->ops)) /* they end with the peer's */
+            list_detach(packet->ops.next);
+        rxd_packet_put(packet);
+        if (move)
+            move->pending--;
         rxd_peer_break(peer, err, NULL);
-        return; /* the packet goes with the peer's */
+        return;
     }
-    while (!list_empty(&packet->ops)) {
-        struct rxd_op *op = list_item(packet->ops.next, struct rxd_op, in_packet);
-
-        list_detach(&op->in_packet);
-        op->sent = true;
-        rxd_op_settle(op);
-    }
+    settle_all(&packet->ops);
     rxd_packet_put(packet);
     if (!move)
         return;

@@ -93,7 +93,7 @@ static struct rxd_op *op_get(struct rxd_peer *peer, const struct op *post, bool 
     op->kind = post->kind;
     op->wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
-    op->sent = false;
+    op->sent = op->early = false;
     op->answered = answered;
     op->err = 0;
     op->id = op->taker.id = IDS_NONE;
@@ -160,6 +160,16 @@ static void set_data(struct rxd_record *record, const struct op *post)
     record->data = post->data;
 }
 
+/* A message that is in one packet is ours when that is written. So unless its application asks for
+ * more (FI_TRANSMIT_COMPLETE) its end does not depend on when the peer looks: one that has what it
+ * waited for may not look for long. Whether there is a peer at all is waited for. */
+static bool ends_early(const struct rxd_peer *peer, const struct op *post)
+{
+    const uint64_t more = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
+
+    return peer->introduced && !(post->flags & more);
+}
+
 /* A message or a write: as much as fits goes with the request. */
 static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
 {
@@ -176,6 +186,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     if (!op)
         return -FI_ENOMEM;
     op->len = len;
+    op->early = op->answered && ends_early(peer, post);
     record->id = op->id == IDS_NONE ? 0 : (uint32_t)op->id;
     payload = put_request(op, post, record);
     if (!payload)

@@ -155,12 +155,44 @@ static void living_peer_may_take_its_time(void **state)
     end_close(&b);
 }
 
+static void exchange(struct end *from, struct end *to)
+{
+    struct fi_cq_tagged_entry entry;
+
+    receive(to, in, 8);
+    send_to(from, from->peer, out, 8);
+    while (fi_cq_read(to->rx, &entry, 1) != 1)
+        fi_cq_read(from->tx, NULL, 0);
+    while (fi_cq_read(from->tx, &entry, 1) != 1)
+        fi_cq_read(to->rx, NULL, 0);
+}
+
+/* It has what it waited for, and does not look any more. */
+static void small_message_is_sent_while_its_peer_does_not_look(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    ends_open(&messages);
+    exchange(&a, &b);
+    exchange(&b, &a);
+    send_to(&a, a.peer, out, 8);
+    for (long long end = now_ms() + 10000; fi_cq_read(a.tx, &entry, 1) != 1;)
+        assert_true(now_ms() < end);
+    send_flags(&a, a.peer, out, 8, FI_COMPLETION | FI_TRANSMIT_COMPLETE);
+    for (long long end = now_ms() + 100; now_ms() < end;)
+        assert_int_equal(fi_cq_read(a.tx, &entry, 1), -FI_EAGAIN);
+    while (fi_cq_read(a.tx, &entry, 1) != 1)
+        fi_cq_read(b.rx, NULL, 0);
+    ends_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_peer_ends_what_it_owes),
         cmocka_unit_test(peer_that_starts_again_owes_nothing),
         cmocka_unit_test(living_peer_may_take_its_time),
+        cmocka_unit_test(small_message_is_sent_while_its_peer_does_not_look),
     };
 
     memset(out, 'o', LARGE);
