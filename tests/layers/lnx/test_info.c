@@ -44,6 +44,8 @@ static int set_up(void **state)
     far = branch_info("net", FI_LOCAL_COMM | FI_REMOTE_COMM);
     hints = info_alloc();
     reasons = reasons_create();
+    assert_non_null(hints);
+    assert_non_null(reasons);
     return params_resolve("lnx", "lnx", lnx_part.params, NULL, 0, &params, &bad, why, sizeof(why));
 }
 
@@ -105,10 +107,12 @@ static void atomics_want_a_cpu_in_every_branch(void **state)
     struct request req = request();
     struct fi_info *info = join(&req);
 
+    assert_non_null(info);
     assert_true(info->caps & FI_ATOMIC);
     info_free(info);
     req.cpu_atomics = 1;
     info = join(&req);
+    assert_non_null(info);
     assert_false(info->caps & FI_ATOMIC);
     info_free(info);
     assert_non_null(strstr(reasons_summary(reasons),
@@ -120,9 +124,11 @@ static void a_join_is_no_branch(void **state)
     struct request req = request();
     struct fi_info *info = join(&req);
 
+    assert_non_null(info);
     info_free(far);
     far = info;
     assert_null(join(&req));
+    assert_non_null(reasons_summary(reasons));
     assert_non_null(strstr(reasons_summary(reasons), "branch 2 is a join"));
 }
 
