@@ -158,6 +158,18 @@ static void fill_rx(struct debug_ep *own, const struct fi_rx_attr *attr)
     own->contexts = own->contexts || attr->mode & (FI_CONTEXT | FI_CONTEXT2);
 }
 
+/* Lengths of calls count the prefix of FI_MSG_PREFIX, limits do not. */
+static void add_prefix(struct debug_ep *own, const struct fi_info *info)
+{
+    size_t prefix =
+        info->ep_attr && info->mode & FI_MSG_PREFIX ? info->ep_attr->msg_prefix_size : 0;
+
+    if (own->max_msg_size)
+        own->max_msg_size += prefix;
+    if (own->inject_size)
+        own->inject_size += prefix;
+}
+
 static void fill_info(struct debug_ep *own, const struct fi_info *info)
 {
     own->contexts = info->mode & (FI_CONTEXT | FI_CONTEXT2);
@@ -167,6 +179,7 @@ static void fill_info(struct debug_ep *own, const struct fi_info *info)
     fill_tx(own, info->tx_attr);
     fill_rx(own, info->rx_attr);
     own->caps = caps_expand(own->caps);
+    add_prefix(own, info);
 }
 
 static void fill_context(struct debug_ep *own, const struct debug_ep *whole,

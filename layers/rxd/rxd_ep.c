@@ -81,6 +81,8 @@ static void poll_lower(struct progress_source *source)
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         rxd_peers_take_changes(ep);
     rxd_silence_run(ep);
+    if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
+        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
     rxd_run(ep);
     if (ep->posted < ep->receives)
         rxd_in_fill(ep);
