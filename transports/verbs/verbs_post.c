@@ -334,11 +334,11 @@ static ssize_t post_pieces(struct verbs_ep *ep, struct ibv_send_wr *wr,
             wr->wr.rdma.remote_addr += wr->sg_list[j].length;
         wr->sg_list += wrs[i].num_sge;
         wr->send_flags &= ~(unsigned)IBV_SEND_FENCE;
+        if (signal && i + 1 == count)
+            wrs[i].send_flags |= IBV_SEND_SIGNALED;
         ep->sends[slot] = *send;
         ep->sends[slot].part = i + 1 < count;
     }
-    if (signal)
-        wrs[count - 1].send_flags |= IBV_SEND_SIGNALED;
     rc = post_chain(ep, wrs, count);
     if (!rc)
         ep->unsignaled = signal ? 0 : ep->unsignaled + count;
