@@ -83,6 +83,8 @@ static void counts_when_there(struct conf_pair *const p[2], uint64_t before, con
                               unsigned seed, const char *call)
 {
     struct conf_ep *from = &p[0]->a;
+    uint64_t errors = fi_cntr_readerr(from->sent);
+    long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
     bool counted = false;
 
     for (long looks = 0; !counted; looks++) {
@@ -90,6 +92,8 @@ static void counts_when_there(struct conf_pair *const p[2], uint64_t before, con
         if (looks >= 1000)
             conf_drive_pair(p[1]);
         counted = fi_cntr_read(from->sent) > before;
+        conf_check(fi_cntr_readerr(from->sent) == errors, "%s ended in error", call);
+        conf_check(conf_now_ms() < deadline, "%s was never counted", call);
         conf_check(!counted || conf_holds(there, SMALL, seed), "%s counts before it is there",
                    call);
     }
@@ -108,6 +112,7 @@ static void injects_count_when_delivered(void)
     conf_region_open(p[1], &region, SMALL, FI_REMOTE_WRITE);
     for (unsigned i = 0; i < 4; i++) { /* the first connects */
         uint64_t before = fi_cntr_read(from->sent);
+        long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
         ssize_t rc;
 
         conf_fill(out, sizeof out, i);
@@ -118,7 +123,7 @@ static void injects_count_when_delivered(void)
                 conf_drive_pair(p[0]);
                 conf_drive_pair(p[1]);
             }
-        } while (rc == -FI_EAGAIN);
+        } while (rc == -FI_EAGAIN && conf_now_ms() < deadline);
         conf_check(!rc, "fi_inject_write: %s", fi_strerror((int)-rc));
         counts_when_there(p, before, region.memory, i, "fi_inject_write");
         before = fi_cntr_read(from->sent);

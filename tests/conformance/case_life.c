@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,6 +127,7 @@ static _Noreturn void child_serve(struct conf_want want, int in, int out, bool a
     struct hello hello;
     char *buffer = malloc(1 << 20);
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a case that ends early does not end it */
     alarm(CONF_CASE_SECONDS);
     conf_fabric_open(&one->home, &want);
     conf_ep_open(&one->a, &one->home, &want);
