@@ -113,6 +113,8 @@ static void take(pthread_mutex_t *mutex)
     atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
 }
 
+struct progress progress_none = {.root = &progress_none};
+
 void progress_lock_root(struct progress *progress)
 {
     for (;;) {

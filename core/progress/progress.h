@@ -94,6 +94,10 @@ int progress_start_thread(struct progress *progress);
 /* There is a thread, or there will be one as soon as there is a source. */
 bool progress_has_thread(const struct progress *progress);
 
+/* Has no lock, sources or thread: the progress domain of endpoints that are not enabled yet, so
+ * that their posts may lock without a question. */
+extern struct progress progress_none;
+
 static inline struct progress *progress_root(const struct progress *progress)
 {
     struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);

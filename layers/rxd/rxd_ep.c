@@ -358,9 +358,6 @@ static struct fi_ops_cm cm_ops = {
     NO_CM_CONNECTION,
 };
 
-/* Never locked: of endpoints that are not enabled, so that posts need not ask. */
-static struct progress no_unit = {.root = &no_unit};
-
 static void init_base(struct rxd_ep *ep, void *context)
 {
     struct endpoint_attr attr = {
@@ -446,7 +443,7 @@ int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
         return -FI_ENOMEM;
     }
     ep->domain = domain;
-    ep->progress = &no_unit;
+    ep->progress = &progress_none;
     list_init(&ep->attention);
     list_init(&ep->stalled);
     list_init(&ep->broken);

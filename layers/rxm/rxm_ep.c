@@ -271,9 +271,6 @@ static struct fi_ops_cm cm_ops = {
     NO_CM_CONNECTION,
 };
 
-/* Never locked: of endpoints that are not enabled, so that posts need not ask. */
-static struct progress no_unit = {.root = &no_unit};
-
 static void init_base(struct rxm_ep *ep, size_t class, void *context)
 {
     const struct fi_rx_attr *rx = ep->info->rx_attr;
@@ -324,7 +321,7 @@ static struct rxm_ep *new_ep(struct lower_domain *domain, struct rxm_sep *sep,
     }
     ep->domain = domain;
     ep->sep = sep;
-    ep->progress = &no_unit;
+    ep->progress = &progress_none;
     wake_timer_init(&ep->timer);
     list_init(&ep->eq_source.link);
     list_init(&ep->conns);
