@@ -79,6 +79,20 @@ static struct stack *with_packets(const struct parts *parts, const struct part *
     return stack;
 }
 
+/* The messages of a join that has packets. stack's reference passes. */
+static struct stack *with_messages(const struct parts *parts, struct stack *stack)
+{
+    const struct part *messages = check_messages(parts);
+    struct stack *over;
+
+    if (check_gives(parts, stack, false) != EP_PACKETS || !messages)
+        return stack;
+    over = put_on(messages, false, stack);
+    if (over)
+        over->unseen = true;
+    return over;
+}
+
 static struct stack *make_automatic(const struct part *layer, struct stack *base)
 {
     struct stack *stack = stack_create(base->part, base->span);
@@ -166,7 +180,8 @@ static struct stack *join_with(const struct stack *join, struct stack *partial, 
     return copy;
 }
 
-/* Every partial join by every stack that lower number `index` stands for. */
+/* Every partial join by every stack that lower number `index` stands for; of a join that makes
+ * packets by the first of them, since what is below shows nowhere. */
 static int join_more(const struct parts *parts, struct stack *join, size_t index,
                      struct stack ***partial, size_t *partial_count)
 {
@@ -174,13 +189,20 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     size_t below_count = 0, next_count = 0;
     size_t rounds = *partial_count ? *partial_count : 1;
     bool bare = !(join->part->requires_ep & check_gives(parts, join->lowers[index], false));
+    size_t most = join->part->provides_ep == EP_PACKETS ? 1 : ADMIT_MAX;
     int rc = admit(parts, join->lowers[index], bare, &below, &below_count);
 
+    most = rounds > ADMIT_MAX / most ? ADMIT_MAX : rounds * most;
     for (size_t i = 0; i < rounds; i++) {
-        for (size_t j = 0; !rc && j < below_count && next_count < ADMIT_MAX; j++) {
-            if (can_stand(parts, join->part, below[j]))
+        for (size_t j = 0; !rc && j < below_count && next_count < most; j++) {
+            struct stack *under = with_packets(parts, join->part, stack_hold(below[j]));
+
+            if (!under)
+                rc = -FI_ENOMEM;
+            else if (can_stand(parts, join->part, under))
                 rc = list_add(&next, &next_count,
-                              join_with(join, *partial ? (*partial)[i] : NULL, below[j]));
+                              join_with(join, *partial ? (*partial)[i] : NULL, under));
+            stack_release(under);
         }
     }
     list_free(below, below_count);
@@ -190,8 +212,9 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     return rc;
 }
 
-static int admit_join(const struct parts *parts, struct stack *join, struct stack ***list,
-                      size_t *count)
+/* bare: the layer above, if there is one, wants messages. */
+static int admit_join(const struct parts *parts, struct stack *join, bool bare,
+                      struct stack ***list, size_t *count)
 {
     struct stack **partial = NULL;
     size_t partial_count = 0;
@@ -200,7 +223,8 @@ static int admit_join(const struct parts *parts, struct stack *join, struct stac
     for (size_t i = 0; !rc && i < join->lower_count; i++)
         rc = join_more(parts, join, i, &partial, &partial_count);
     for (size_t i = 0; !rc && i < partial_count; i++)
-        rc = list_add(list, count, stack_hold(partial[i]));
+        rc = list_add(list, count,
+                      bare ? with_messages(parts, stack_hold(partial[i])) : stack_hold(partial[i]));
     list_free(partial, partial_count);
     return rc;
 }
@@ -212,7 +236,7 @@ static int admit(const struct parts *parts, struct stack *stack, bool bare, stru
     if (stack->part->kind == PART_LAYER)
         return admit_layer(parts, stack, bare, list, count);
     if (stack->part->kind == PART_JOIN)
-        return admit_join(parts, stack, list, count);
+        return admit_join(parts, stack, bare, list, count);
     if (bare)
         return admit_transport(parts, stack, list, count);
     return list_add(list, count, stack_hold(stack));

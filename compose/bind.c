@@ -186,12 +186,16 @@ static int bind_kind(const struct parts *parts, struct stack *join, unsigned giv
 }
 
 /* The bracket of a join that stands alone: what reaches peers in the node by itself, then the
- * networks; no test doubles, nothing that was loaded. */
+ * networks, each of which has its domains apart under a join that makes packets; no test doubles,
+ * nothing that was loaded. */
 static int bind_usual(const struct parts *parts, struct stack *join, struct spec_error *error)
 {
     const unsigned native = join->part->requires_ep;
-    int rc = bind_kind(parts, join, native, 0, error);
+    int rc;
 
+    if (join->part->provides_ep == EP_PACKETS)
+        return bind_rails(parts, join, error);
+    rc = bind_kind(parts, join, native, 0, error);
     return rc ? rc : bind_kind(parts, join, EP_SET(FI_EP_MSG) & ~native, native, error);
 }
 

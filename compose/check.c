@@ -19,6 +19,18 @@ const struct part *check_packets(const struct parts *parts)
     return NULL;
 }
 
+const struct part *check_messages(const struct parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++) {
+        const struct part *part = parts->list[i];
+
+        if (part->kind == PART_LAYER && part->requires_ep == EP_PACKETS && !part->hidden &&
+            part->provides_ep & EP_SET(FI_EP_RDM))
+            return part;
+    }
+    return NULL;
+}
+
 bool check_has_type(const struct part *part, enum fi_ep_type type)
 {
     return part->provides_ep & EP_SET(type) ||
@@ -47,6 +59,9 @@ unsigned check_gives(const struct parts *parts, const struct stack *stack, bool 
         return provides_ep | stack->lowers[1]->part->provides_ep;
     if (stack_peer_traits(stack) & PEER_PACKETS)
         provides_ep = (provides_ep & ~EP_SET(FI_EP_RDM)) | EP_PACKETS;
+    if (admits && stack->part->kind == PART_JOIN && provides_ep == EP_PACKETS &&
+        check_messages(parts))
+        provides_ep |= check_messages(parts)->provides_ep;
     if (!admits || stack->part->kind != PART_TRANSPORT)
         return provides_ep;
     for (size_t i = 0; i < parts->count; i++) {

@@ -24,7 +24,8 @@ struct stack {
     const struct part *part;
     bool automatic;
     bool hooked;              /* put on top by FI_HOOK: never printed */
-    bool unseen;              /* makes reliable packets of datagrams, which nobody wrote */
+    bool unseen;              /* makes reliable packets of datagrams, or messages of the packets
+                                 of a join, and nobody wrote it */
     struct params *params;    /* resolved; NULL when automatic */
     struct spec_param *given; /* as in the text */
     size_t given_count;
@@ -52,6 +53,9 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower);
 /* bind: one stack of a parsed text to parts, each base at its end. -FI_EINVAL with *error. */
 int bind_stack(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error);
+/* bind, of a join that makes packets and stands alone: a lower for each domain of the networks of
+ * the highest rank that there are, loopback ones only where there are no others. */
+int bind_rails(const struct parts *parts, struct stack *join, struct spec_error *error);
 /* The part of an item; NULL with *error filled. */
 const struct part *bind_part(const struct parts *parts, const struct spec_item *item,
                              struct spec_error *error);
@@ -67,6 +71,8 @@ unsigned check_gives(const struct parts *parts, const struct stack *stack, bool 
 bool check_admits(const struct parts *parts, const struct part *layer, const struct part *base);
 /* The layer that makes reliable packets of datagrams. NULL: there is none. */
 const struct part *check_packets(const struct parts *parts);
+/* The layer that makes messages of reliable packets. NULL: there is none. */
+const struct part *check_messages(const struct parts *parts);
 /* A set of what something gives, with the packets that this layer makes of its datagrams. */
 unsigned check_with_packets(const struct parts *parts, unsigned given);
 /* Has the part endpoints of that type, for an application? */

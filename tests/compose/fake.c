@@ -324,6 +324,15 @@ static int lnx_needs(const struct request *req, struct fi_info **lower_hints)
     return 0;
 }
 
+static int mrail_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    int rc = lnx_needs(req, lower_hints);
+
+    if (!rc)
+        (*lower_hints)->caps = FI_MSG;
+    return rc;
+}
+
 static int same_needs(const struct request *req, struct fi_info **lower_hints)
 {
     *lower_hints = info_dup(req->hints);
@@ -484,6 +493,18 @@ static const struct part lnx = {
     .open_fabric = fake_open,
 };
 
+static const struct part mrail = {
+    .name = "mrail",
+    .prov_name = "ofi_mrail",
+    .kind = PART_JOIN,
+    .provides_ep = EP_PACKETS,
+    .requires_ep = EP_SET(FI_EP_RDM) | EP_PACKETS,
+    .peer = packets_trait,
+    .needs = mrail_needs,
+    .join = lnx_join,
+    .summary = "packets over several",
+    .open_fabric = fake_open,
+};
 static const struct part coll = {
     .name = "coll",
     .prov_name = "ofi_coll",
@@ -510,7 +531,7 @@ static const struct part trigger = {
     .open_fabric = fake_open,
 };
 
-static const struct part *const list[] = {&tcp, &udp,  &shm,   &loop, &rxm,  &rxd,
-                                          &arq, &noop, &trace, &lnx,  &coll, &trigger};
+static const struct part *const list[] = {&tcp,  &udp,   &shm, &loop,  &rxm,  &rxd,    &arq,
+                                          &noop, &trace, &lnx, &mrail, &coll, &trigger};
 
 const struct parts fake_parts = {list, sizeof(list) / sizeof(list[0])};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Parts without a wire, named as real ones: tcp (FI_EP_MSG), udp (FI_EP_DGRAM), shm (FI_EP_RDM),
- * loop (hidden), rxm and rxd over the first two, noop and trace (transparent), lnx (a join of RDM),
- * coll and trigger (which hints ask for).
+ * loop (hidden), rxm and rxd over the first two, noop and trace (transparent), lnx and mrail (joins
+ * that give RDM and packets), coll and trigger (which hints ask for).
  */
 #ifndef WEFT_TESTS_COMPOSE_FAKE_H
 #define WEFT_TESTS_COMPOSE_FAKE_H

@@ -122,18 +122,19 @@ static const struct {
                     "  rxm;rxm;tcp\n"
                     "  ^~~"},
     {"zzzzzzzz", "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm "
-                 "and the layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
+                 "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
                  "  zzzzzzzz\n"
                  "  ^~~~~~~~"},
     {"efa", "FI_PROVIDER:1: efa: not in this build, and no external provider "
             "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm and the "
-            "layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
+            "layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
             "  efa\n"
             "  ^~~"},
-    {"mrail;udp", "FI_PROVIDER:1: mrail: not in this build; there are the transports tcp, udp, shm "
-                  "and the layers rxm, rxd, arq, noop, trace, lnx, coll, trigger\n"
-                  "  mrail;udp\n"
-                  "  ^~~~~"},
+    {"rstream;udp",
+     "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm "
+     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
+     "  rstream;udp\n"
+     "  ^~~~~~~"},
     {"rxm:tcp", "FI_PROVIDER:1: unknown part 'rxm:tcp'; parts are joined by ';', as in 'rxm;tcp'\n"
                 "  rxm:tcp\n"
                 "  ^~~~~~~"},
@@ -223,6 +224,11 @@ static const struct {
     {"rxd;noop;arq;udp", "udp;arq;ofi_hook_noop;ofi_rxd/0 "},
     {"arq;udp", "udp;arq/0 "},
     {"lnx;[shm+rxm;tcp+udp]", "ofi_lnx;[shm+tcp;ofi_rxm+udp;ofi_rxd]/0,1 "},
+    {"mrail;[rxm;tcp+rxd;udp]", "ofi_mrail;[tcp;ofi_rxm+udp;ofi_rxd]/0,2 "},
+    {"rxd;mrail;[tcp+udp]", "ofi_rxd;ofi_mrail;[tcp+udp]/1,1 "},
+    {"noop;mrail;[rxm;tcp+arq;udp]", "ofi_hook_noop;ofi_mrail;[tcp;ofi_rxm+udp;arq]/0,1 "},
+    {"lnx;[shm+mrail;[rxm;tcp+rxm;tcp]]", "ofi_lnx;[shm+ofi_mrail;[tcp;ofi_rxm+tcp;ofi_rxm]]/0,1 "},
+    {"mrail;[mrail;[rxm;tcp]+rxm;tcp]", "ofi_mrail;[ofi_mrail;[tcp;ofi_rxm]+tcp;ofi_rxm]/0,1 "},
 };
 
 static unsigned automatics(const struct stack *stack)

@@ -415,6 +415,8 @@ static void a_join_alone_has_the_usual_bracket(void **state)
     assert_plan("trace;lnx", hints,
                 "ofi_lnx;[shm+tcp] RDM SHM shm+eth0, "
                 "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+eth0, ");
+    hints->ep_attr->type = FI_EP_RDM;
+    assert_plan("mrail", hints, "ofi_mrail;[tcp+tcp] RDM RXD eth0+lo, ");
     info_free(hints);
 }
 
