@@ -80,6 +80,19 @@ enum {
     CONTROL_REACHES = -0x57450102,
 };
 
+/* fi_control of a domain between our own parts, through hooks too: is this, of the form of its
+ * addr_format that only the part reads, an address that its endpoints reach? */
+enum {
+    /* const struct own_addr, of any bytes. 0; -FI_EINVAL, -FI_EHOSTUNREACH, with a line in the log.
+     */
+    CONTROL_ADDR = -0x57450103,
+};
+
+struct own_addr {
+    const void *bytes;
+    size_t len;
+};
+
 enum {
     REACH_MAX = 16
 };

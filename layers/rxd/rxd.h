@@ -38,7 +38,6 @@ enum {
     RXD_MIN_MULTI_RECV = 64,
     RXD_WINDOW = 128, /* ordered packets that a peer may send beyond those carried out */
     RXD_PULLED = 32,  /* packets of data that a taker asks for in advance */
-    RXD_HEADS = RXD_HEAD_SIZE + RXD_INTRO_SIZE,
     RXD_BUCKETS = 1024,
 };
 
@@ -127,10 +126,10 @@ struct rxd_peer {
     };
     struct rxd_ep *ep;
     struct rxd_peer *next; /* of the bucket */
-    union addr addr;
-    fi_addr_t lower;      /* in the lower's AV */
-    struct list attended; /* in ep->attention or ep->stalled */
-    struct list broken;   /* in ep->broken */
+    struct rxd_name name;  /* an own one is behind this struct */
+    fi_addr_t lower;       /* in the lower's AV */
+    struct list attended;  /* in ep->attention or ep->stalled */
+    struct list broken;    /* in ep->broken */
     int err;
     /* Who is who */
     uint64_t number;             /* that the peer uses; of ep->numbers */
@@ -164,10 +163,12 @@ struct rxd_ep {
     struct lower_source cq;
     struct fid_peer_cq sink;
     struct av_watch watch;
-    union addr addr;
+    struct rxd_name name; /* an own one is in own_name */
+    uint8_t own_name[RXD_OWN_MAX];
     bool top, user_ids, source_err, running, closing;
-    bool driven;         /* the lower is enabled, and not being closed: progress may drive it */
-    size_t prefix, room; /* in front of packets; bytes for records */
+    bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
+    size_t prefix;      /* in front of packets */
+    size_t heads, room; /* bytes for heads, for records */
     struct mr_pool packets;
     struct pool ops;
     struct ids numbers, requests, takers;
@@ -201,8 +202,10 @@ int rxd_needs(const struct request *req, struct fi_info **lower_hints);
 int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 int rxd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info);
-/* Bytes of one operand of an atomic in packets of max bytes. */
-size_t rxd_operand_size(size_t max);
+/* Bytes of the largest head over that lower. */
+size_t rxd_heads(const struct fi_info *lower);
+/* Bytes of one operand of an atomic in packets of max bytes, with heads of so many. */
+size_t rxd_operand_size(size_t max, size_t heads);
 int rxd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 int rxd_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 /* Does what is to be done: requests in their order, packets, data. */
@@ -213,9 +216,9 @@ void rxd_run(struct rxd_ep *ep);
 /* The peer of an address of the application's AV: 0, -FI_EINVAL, -FI_ENOMEM. */
 int rxd_peer_at(struct rxd_ep *ep, fi_addr_t addr, struct rxd_peer **peer);
 /* The peer of an address, or NULL. */
-struct rxd_peer *rxd_peer_find(struct rxd_ep *ep, const union addr *addr);
+struct rxd_peer *rxd_peer_find(struct rxd_ep *ep, const struct rxd_name *name);
 /* The same, made if need be; NULL without memory, or where the lower refuses it. */
-struct rxd_peer *rxd_peer_of(struct rxd_ep *ep, const union addr *addr);
+struct rxd_peer *rxd_peer_of(struct rxd_ep *ep, const struct rxd_name *name);
 /* It has another epoch now, or has begun: what was under way ends with err. */
 void rxd_peer_reset(struct rxd_peer *peer, int err);
 /* The same with the next rxd_run; why: for the log, or NULL. */

@@ -30,7 +30,61 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
                                struct fi_atomic_attr *attr, uint64_t flags)
 {
     return atomic_query(datatype, op, attr, flags,
-                        rxd_operand_size(lower_domain_of(fid)->lower_info->ep_attr->max_msg_size));
+                        rxd_operand_size(lower_domain_of(fid)->lower_info->ep_attr->max_msg_size,
+                                         rxd_heads(lower_domain_of(fid)->lower_info)));
+}
+
+/* ---- Address vectors ---- */
+
+/* Of addresses that only the lower reads. */
+struct rxd_domain {
+    struct lower_domain base;
+    struct av_kind kind;
+};
+
+static struct rxd_domain *domain_of(const struct av *av)
+{
+    return object_of(av->domain, struct rxd_domain, base.base);
+}
+
+static bool usable(const struct av *av, const void *raw)
+{
+    struct own_addr addr = {.bytes = raw, .len = av->kind->size};
+
+    return !fi_control(&domain_of(av)->base.lower->fid, CONTROL_ADDR, &addr);
+}
+
+static int av_kind_inserted(struct av *av, fi_addr_t index, const void *addr)
+{
+    return 0;
+}
+
+static void av_kind_changed(struct av *av, fi_addr_t index)
+{
+}
+
+static void av_kind_closed(struct av *av)
+{
+}
+
+static int av_open_own(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+                       void *context)
+{
+    struct lower_domain *lower = lower_domain_of(fid);
+    struct rxd_domain *domain = object_of(lower, struct rxd_domain, base);
+
+    if (!rxd_name_is_own(lower->base.info->addr_format))
+        return domain_av_open(fid, attr, av, context);
+    domain->kind = (struct av_kind){
+        .size = lower->lower_info->src_addrlen,
+        .object_size = sizeof(struct av),
+        .usable = usable,
+        .inserted = av_kind_inserted,
+        .removed = av_kind_changed,
+        .identified = av_kind_changed,
+        .closed = av_kind_closed,
+    };
+    return av_open_kind(&lower->base, attr, &domain->kind, av, context);
 }
 
 static struct fi_ops fid_ops = {
@@ -45,7 +99,7 @@ static struct fi_ops fid_ops = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
-    .av_open = domain_av_open,
+    .av_open = av_open_own,
     .cq_open = domain_cq_open,
     .endpoint = rxd_ep_open,
     .scalable_ep = enosys_domain_scalable_ep,
@@ -59,7 +113,7 @@ static struct fi_ops_domain domain_ops = {
 };
 
 static const struct lower_domain_type type = {
-    .size = sizeof(struct lower_domain),
+    .size = sizeof(struct rxd_domain),
     .fid_ops = &fid_ops,
     .ops = &domain_ops,
     .lower_info = rxd_lower_info,

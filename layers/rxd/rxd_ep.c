@@ -157,11 +157,17 @@ static struct fi_ops_cq_owner sink_ops = {
 
 static int own_address(struct rxd_ep *ep)
 {
-    _Alignas(union addr) char raw[ADDR_TEXT_MAX];
+    union rxd_raw raw;
     size_t len = sizeof(raw);
-    int rc = fi_getname(&ep->lower->fid, raw, &len);
+    int rc = fi_getname(&ep->lower->fid, &raw, &len);
 
-    return rc ? rc : addr_import(ep->lower_info->addr_format, raw, len, &ep->addr);
+    if (!rc)
+        rc = rxd_name_import(ep->lower_info->addr_format, &raw, len, &ep->name);
+    if (rc || !ep->name.own_len)
+        return rc;
+    memcpy(ep->own_name, raw.own, ep->name.own_len);
+    ep->name.own = ep->own_name;
+    return 0;
 }
 
 static int open_lower(struct rxd_ep *ep)
@@ -222,7 +228,7 @@ static size_t limit(struct endpoint *base, int option)
         return base->caps & FI_TAGGED ? ep->info->ep_attr->max_msg_size : 0;
     case FI_OPT_MAX_RMA_SIZE: return base->caps & FI_RMA ? ep->info->ep_attr->max_msg_size : 0;
     case FI_OPT_MAX_ATOMIC_SIZE:
-        return base->caps & FI_ATOMIC ? rxd_operand_size(ep->room + RXD_HEADS) : 0;
+        return base->caps & FI_ATOMIC ? rxd_operand_size(ep->heads + ep->room, ep->heads) : 0;
     case FI_OPT_INJECT_TAGGED_SIZE:
         return base->caps & FI_TAGGED ? ep->info->tx_attr->inject_size : 0;
     case FI_OPT_INJECT_RMA_SIZE: return base->caps & FI_RMA ? ep->info->tx_attr->inject_size : 0;
@@ -386,12 +392,13 @@ static void read_lower(struct rxd_ep *ep)
     bool local = info_mr_bits(lower) & FI_MR_LOCAL;
 
     ep->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
-    ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - RXD_HEADS;
+    ep->heads = rxd_heads(lower);
+    ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
     ep->receives = RECEIVES;
     if (lower->rx_attr->size && lower->rx_attr->size < RECEIVES)
         ep->receives = (unsigned)lower->rx_attr->size;
     mr_pool_init(&ep->packets, "rxd", local ? ep->domain->lower : NULL,
-                 sizeof(struct rxd_packet) + ep->prefix + RXD_HEADS + ep->room, PACKETS_FIRST,
+                 sizeof(struct rxd_packet) + ep->prefix + ep->heads + ep->room, PACKETS_FIRST,
                  PACKETS_MOST);
 }
 

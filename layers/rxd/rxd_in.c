@@ -28,7 +28,7 @@ int rxd_in_fill(struct rxd_ep *ep)
         packet->in = true;
         list_init(&packet->link);
         ep->posted++;
-        rc = fi_recv(ep->lower, packet->bytes, ep->prefix + RXD_HEADS + ep->room,
+        rc = fi_recv(ep->lower, packet->bytes, ep->prefix + ep->heads + ep->room,
                      packet->buffer.desc, FI_ADDR_UNSPEC, packet);
         if (!rc)
             continue;
@@ -65,7 +65,8 @@ static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, fi_add
  * know it. */
 static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *head)
 {
-    struct rxd_peer *peer = rxd_peer_of(ep, &head->addr);
+    struct rxd_peer *peer =
+        head->name.own_len == ep->name.own_len ? rxd_peer_of(ep, &head->name) : NULL;
 
     if (!peer || head->epoch < peer->their_epoch || head->epoch <= peer->forgotten)
         return NULL;
@@ -91,7 +92,7 @@ static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, f
 {
     bool intro = head->flags & RXD_INTRO;
     struct rxd_peer *peer =
-        intro ? rxd_peer_find(ep, &head->addr) : rxd_find(&ep->numbers, head->number);
+        intro ? rxd_peer_find(ep, &head->name) : rxd_find(&ep->numbers, head->number);
 
     if (!peer && !intro)
         return NULL; /* for a state that we have left, or somebody else's */

@@ -30,14 +30,23 @@ enum {
 /* Any bit may be a field of its own: fi_endpoint(3). */
 static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
 
-size_t rxd_operand_size(size_t max)
+size_t rxd_heads(const struct fi_info *lower)
+{
+    struct rxd_name name = {.own_len = 0};
+
+    if (rxd_name_is_own(lower->addr_format))
+        name.own_len = (uint8_t)lower->src_addrlen;
+    return RXD_HEAD_SIZE + rxd_intro_size(&name);
+}
+
+size_t rxd_operand_size(size_t max, size_t heads)
 {
     struct rxd_record record = {.kind = RXD_ATOMIC, .place_count = RXD_PLACES};
     size_t size;
 
     if (max > RXD_PAYLOAD_MAX)
         max = RXD_PAYLOAD_MAX;
-    size = (max - RXD_HEADS - rxd_record_size(&record)) / 2;
+    size = (max - heads - rxd_record_size(&record)) / 2;
     return size < REMOTE_OPERAND ? size : REMOTE_OPERAND;
 }
 
@@ -167,10 +176,11 @@ static void describe(struct fi_info *info, const struct request *req)
 /* Endpoints say to their peers who they are. */
 static bool address_known(const struct fi_info *lower)
 {
-    union addr addr;
+    struct rxd_name name;
 
-    return !lower->src_addr ||
-           !addr_import(lower->addr_format, lower->src_addr, lower->src_addrlen, &addr);
+    if (!lower->src_addr)
+        return !rxd_name_is_own(lower->addr_format);
+    return !rxd_name_import(lower->addr_format, lower->src_addr, lower->src_addrlen, &name);
 }
 
 int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
@@ -188,7 +198,9 @@ int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         return -FI_ENODATA;
     }
     if (!address_known(lower)) {
-        reasons_add(req->reasons, "addr_format: the lower's addresses are no IP addresses");
+        reasons_add(req->reasons,
+                    "addr_format: the lower's addresses are neither IP addresses nor of a form "
+                    "that packets can carry");
         return -FI_ENODATA;
     }
     *info = info_dup(lower);

@@ -37,8 +37,9 @@ static void report_error(struct rxd_peer *peer, struct fi_peer_rx_entry *entry,
     error.tag = told->tag;
     error.src_addr = rxd_peer_source(peer);
     if (whole) {
-        error.err_data = &peer->addr;
-        error.err_data_size = addr_size(&peer->addr.sa);
+        error.err_data = peer->name.own_len ? (void *)(uintptr_t)peer->name.own : &peer->name.addr;
+        error.err_data_size =
+            peer->name.own_len ? peer->name.own_len : addr_size(&peer->name.addr.sa);
     }
     complete_error(&peer->ep->base.binding, BIND_RECV, &error);
 }

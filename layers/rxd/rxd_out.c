@@ -23,7 +23,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
     packet->at = packet->len = 0;
-    packet->records = packet->bytes + ep->prefix + RXD_HEADS;
+    packet->records = packet->bytes + ep->prefix + ep->heads;
     list_init(&packet->link);
     list_init(&packet->ops);
     if (ordered)
@@ -104,7 +104,7 @@ static uint8_t *put_head(struct rxd_packet *packet)
         head.flags |= RXD_INTRO;
         head.epoch = peer->epoch;
         head.giving = (uint32_t)peer->number;
-        head.addr = peer->ep->addr;
+        head.name = peer->ep->name;
     }
     start = packet->records - rxd_head_size(&head);
     rxd_head_put(&head, start);

@@ -12,22 +12,12 @@
 
 /* ---- Addresses ---- */
 
-/* Bytes of an address in a format, written to raw. */
-static void export(uint32_t format, const union addr *addr, char raw[ADDR_TEXT_MAX])
+static fi_addr_t find_addr(struct rxd_ep *ep, const struct rxd_name *name)
 {
-    memset(raw, 0, ADDR_TEXT_MAX);
-    if (format == FI_ADDR_STR)
-        addr_to_str(&addr->sa, raw, ADDR_TEXT_MAX);
-    else
-        memcpy(raw, addr, sizeof(*addr));
-}
+    union rxd_raw raw;
 
-static fi_addr_t find_addr(struct rxd_ep *ep, const union addr *addr)
-{
-    _Alignas(union addr) char raw[ADDR_TEXT_MAX];
-
-    export(ep->base.av->format, addr, raw);
-    return av_find(ep->base.av, raw);
+    rxd_name_export(ep->base.av->format, name, &raw);
+    return av_find(ep->base.av, &raw);
 }
 
 static fi_addr_t reported(const struct rxd_ep *ep, fi_addr_t addr)
@@ -66,12 +56,14 @@ static uint64_t new_epoch(struct rxd_ep *ep)
     return ep->last_epoch;
 }
 
-static void init_peer(struct rxd_peer *peer, struct rxd_ep *ep, const union addr *addr)
+static void init_peer(struct rxd_peer *peer, struct rxd_ep *ep, const struct rxd_name *name)
 {
-    fi_addr_t known = find_addr(ep, addr);
+    fi_addr_t known = find_addr(ep, name);
 
     peer->ep = ep;
-    peer->addr = *addr;
+    peer->name = *name;
+    if (name->own_len)
+        peer->name.own = memcpy(peer + 1, name->own, name->own_len);
     peer->epoch = new_epoch(ep);
     list_init(&peer->attended);
     list_init(&peer->broken);
@@ -89,58 +81,68 @@ static void init_peer(struct rxd_peer *peer, struct rxd_ep *ep, const union addr
     peer->source.srx.peer_ops = &rxd_source_ops;
 }
 
-static struct rxd_peer **bucket(struct rxd_ep *ep, const union addr *addr)
+static struct rxd_peer **bucket(struct rxd_ep *ep, const struct rxd_name *name)
 {
-    return &ep->buckets[addr_hash(&addr->sa) % RXD_BUCKETS];
+    return &ep->buckets[rxd_name_hash(name) % RXD_BUCKETS];
 }
 
-struct rxd_peer *rxd_peer_find(struct rxd_ep *ep, const union addr *addr)
+struct rxd_peer *rxd_peer_find(struct rxd_ep *ep, const struct rxd_name *name)
 {
-    struct rxd_peer *peer = *bucket(ep, addr);
+    struct rxd_peer *peer = *bucket(ep, name);
 
-    while (peer && !addr_equal(&peer->addr.sa, &addr->sa))
+    while (peer && !rxd_name_equal(&peer->name, name))
         peer = peer->next;
     return peer;
 }
 
-struct rxd_peer *rxd_peer_of(struct rxd_ep *ep, const union addr *addr)
+struct rxd_peer *rxd_peer_of(struct rxd_ep *ep, const struct rxd_name *name)
 {
-    struct rxd_peer **head = bucket(ep, addr), *peer = rxd_peer_find(ep, addr);
-    _Alignas(union addr) char raw[ADDR_TEXT_MAX];
+    struct rxd_peer **head = bucket(ep, name), *peer = rxd_peer_find(ep, name);
+    union rxd_raw raw;
 
     if (peer)
         return peer;
-    peer = calloc(1, sizeof(*peer));
+    peer = calloc(1, sizeof(*peer) + name->own_len);
     if (!peer)
         return NULL;
     peer->number = ids_add(&ep->numbers, peer);
-    export(ep->lower_info->addr_format, addr, raw);
+    rxd_name_export(ep->lower_info->addr_format, name, &raw);
     if (peer->number == IDS_NONE ||
-        fi_av_insert(ep->lower_av, raw, 1, &peer->lower, 0, NULL) != 1) {
+        fi_av_insert(ep->lower_av, &raw, 1, &peer->lower, 0, NULL) != 1) {
         if (peer->number != IDS_NONE)
             ids_remove(&ep->numbers, peer->number);
         free(peer);
         return NULL;
     }
-    init_peer(peer, ep, addr);
+    init_peer(peer, ep, name);
     peer->next = *head;
     *head = peer;
     return peer;
 }
 
+static int name_at(struct rxd_ep *ep, fi_addr_t addr, struct rxd_name *name)
+{
+    const void *raw = av_addr(ep->base.av, addr);
+    uint32_t format = ep->base.av->format;
+    size_t len;
+
+    if (!raw)
+        return -FI_EINVAL;
+    if (rxd_name_is_own(format))
+        len = ep->name.own_len;
+    else
+        len = format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw);
+    return rxd_name_import(format, raw, len, name);
+}
+
 int rxd_peer_at(struct rxd_ep *ep, fi_addr_t addr, struct rxd_peer **ret_peer)
 {
     struct rxd_peer *peer = peer_map_at(&ep->map, addr);
-    const void *raw;
-    union addr key;
+    struct rxd_name key;
     void **slot;
 
     if (__builtin_expect(!peer, 0)) {
-        raw = av_addr(ep->base.av, addr);
-        if (!raw ||
-            addr_import(ep->base.av->format, raw,
-                        ep->base.av->format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw),
-                        &key))
+        if (name_at(ep, addr, &key))
             return -FI_EINVAL;
         slot = peer_map_slot(&ep->map, addr);
         peer = slot ? rxd_peer_of(ep, &key) : NULL;
@@ -168,7 +170,7 @@ void rxd_peer_break(struct rxd_peer *peer, int err, const char *why)
         return;
     if (why)
         LOG_WARN("rxd", FI_LOG_EP_DATA, ": what is under way with %s ends: %s",
-                 addr_text(&peer->addr.sa, text, sizeof(text)), why);
+                 rxd_name_text(&peer->name, text), why);
     peer->err = err;
     list_attach(&peer->broken, &peer->ep->broken);
 }
@@ -247,7 +249,7 @@ static void refresh_sources(struct rxd_ep *ep)
 {
     for (size_t i = 0; i < RXD_BUCKETS; i++) {
         for (struct rxd_peer *peer = ep->buckets[i]; peer; peer = peer->next)
-            set_source(peer, find_addr(ep, &peer->addr));
+            set_source(peer, find_addr(ep, &peer->name));
     }
 }
 

@@ -308,7 +308,7 @@ static ssize_t start_atomic(struct rxd_peer *peer, const struct op *post)
 int rxd_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count)
 {
-    size_t max = rxd_operand_size(ep_of(base)->room + RXD_HEADS);
+    size_t max = rxd_operand_size(ep_of(base)->heads + ep_of(base)->room, ep_of(base)->heads);
 
     return atomic_count(datatype, op, function, max, count);
 }
@@ -321,7 +321,8 @@ static ssize_t check(struct rxd_ep *ep, const struct op *op)
     int rc;
 
     if (op->group == OP_GROUP_ATOMIC) {
-        rc = atomic_check_op(op, rxd_operand_size(ep->room + RXD_HEADS), RXD_IOV, &elements);
+        rc = atomic_check_op(op, rxd_operand_size(ep->heads + ep->room, ep->heads), RXD_IOV,
+                             &elements);
         if (rc)
             return rc;
         len = elements * atomic_size(op->datatype);

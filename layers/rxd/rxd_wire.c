@@ -16,6 +16,7 @@ enum {
     AT_EPOCH = 0,
     AT_GIVING = 8,
     AT_FAMILY = 12,
+    AT_OWN_LEN = 13,
     AT_PORT = 14,
     AT_HOST = 16,
     AT_SCOPE = 32,
@@ -23,6 +24,7 @@ enum {
     AT_LEN = 2,
     AT_ID = 4,
     AT_SIZE = 8,
+    OWN = 1,
     IPV4 = 4,
     IPV6 = 6,
     STATUS_MAX = 4095,
@@ -88,6 +90,18 @@ static void put_addr(const union addr *addr, uint8_t *raw)
     memcpy(raw + AT_HOST, &addr->in.sin_addr, sizeof(addr->in.sin_addr));
 }
 
+static void put_name(const struct rxd_name *name, uint8_t *raw)
+{
+    if (!name->own_len) {
+        put_addr(&name->addr, raw);
+        return;
+    }
+    memset(raw + AT_FAMILY, 0, RXD_INTRO_OWN - AT_FAMILY);
+    raw[AT_FAMILY] = OWN;
+    raw[AT_OWN_LEN] = name->own_len;
+    memcpy(raw + RXD_INTRO_OWN, name->own, name->own_len);
+}
+
 static bool get_addr(const uint8_t *raw, union addr *addr)
 {
     memset(addr, 0, sizeof(*addr));
@@ -108,6 +122,17 @@ static bool get_addr(const uint8_t *raw, union addr *addr)
     return addr_port(&addr->sa) && !addr_is_any(&addr->sa);
 }
 
+/* Of an introduction of len bytes, RXD_INTRO_OWN at least. */
+static bool get_name(const uint8_t *raw, size_t len, struct rxd_name *name)
+{
+    name->own_len = 0;
+    if (raw[AT_FAMILY] != OWN)
+        return len >= RXD_INTRO_SIZE && get_addr(raw, &name->addr);
+    name->own_len = raw[AT_OWN_LEN];
+    name->own = raw + RXD_INTRO_OWN;
+    return name->own_len && name->own_len <= RXD_OWN_MAX && rxd_intro_size(name) <= len;
+}
+
 void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
 {
     raw[0] = MAGIC_0;
@@ -122,7 +147,7 @@ void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
     raw += RXD_HEAD_SIZE;
     put64(raw + AT_EPOCH, head->epoch);
     put32(raw + AT_GIVING, head->giving);
-    put_addr(&head->addr, raw);
+    put_name(&head->name, raw);
 }
 
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
@@ -141,12 +166,12 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
     head->ack = get32(raw + AT_ACK);
     if (!(head->flags & RXD_INTRO))
         return head->number ? NULL : "a packet of nobody";
-    if (len < RXD_HEAD_SIZE + RXD_INTRO_SIZE)
+    if (len < RXD_HEAD_SIZE + RXD_INTRO_OWN)
         return "a packet shorter than its introduction";
     raw += RXD_HEAD_SIZE;
     head->epoch = get64(raw + AT_EPOCH);
     head->giving = get32(raw + AT_GIVING);
-    if (!head->epoch || !head->giving || !get_addr(raw, &head->addr))
+    if (!head->epoch || !head->giving || !get_name(raw, len - RXD_HEAD_SIZE, &head->name))
         return "an introduction that says nothing";
     return NULL;
 }

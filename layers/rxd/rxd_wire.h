@@ -10,12 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/net/addr.h"
+#include "layers/rxd/rxd_name.h"
 
 enum {
     RXD_VERSION = 1,
     RXD_HEAD_SIZE = 16,
-    RXD_INTRO_SIZE = 40,
+    RXD_INTRO_SIZE = 40, /* of an IP address */
+    RXD_INTRO_OWN = 16,  /* of an address of the lower's own form, which follows */
     RXD_RECORD_SIZE = 16,
     RXD_PLACE_SIZE = 24,
     RXD_PLACES = 4,          /* remote segments of an access */
@@ -33,9 +34,9 @@ struct rxd_head {
     uint32_t sequence; /* of an ordered packet; of others 0 */
     uint32_t ack;      /* ordered packets below were carried out */
     /* With RXD_INTRO: */
-    uint64_t epoch;  /* of the sender's state for this receiver; a later one is larger */
-    uint32_t giving; /* the number that the receiver is to use */
-    union addr addr; /* of the sender */
+    uint64_t epoch;       /* of the sender's state for this receiver; a later one is larger */
+    uint32_t giving;      /* the number that the receiver is to use */
+    struct rxd_name name; /* of the sender; points into the packet */
 };
 
 enum rxd_kind {
@@ -78,10 +79,16 @@ enum rxd_function {
     RXD_COMPARE
 };
 
+/* Bytes of an introduction by that name. */
+static inline size_t rxd_intro_size(const struct rxd_name *name)
+{
+    return name->own_len ? RXD_INTRO_OWN + (size_t)name->own_len : RXD_INTRO_SIZE;
+}
+
 /* Bytes of a head. */
 static inline size_t rxd_head_size(const struct rxd_head *head)
 {
-    return head->flags & RXD_INTRO ? RXD_HEAD_SIZE + RXD_INTRO_SIZE : RXD_HEAD_SIZE;
+    return head->flags & RXD_INTRO ? RXD_HEAD_SIZE + rxd_intro_size(&head->name) : RXD_HEAD_SIZE;
 }
 
 void rxd_head_put(const struct rxd_head *head, uint8_t *raw);

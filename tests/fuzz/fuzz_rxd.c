@@ -53,7 +53,7 @@ static void check_again(const struct rxd_record *record, size_t size, bool order
 
 static void check_head(const struct rxd_head *head)
 {
-    uint8_t raw[RXD_HEAD_SIZE + RXD_INTRO_SIZE];
+    uint8_t raw[RXD_HEAD_SIZE + RXD_INTRO_OWN + RXD_OWN_MAX];
     struct rxd_head again = {0};
 
     must(head->number || head->flags & RXD_INTRO);
@@ -64,7 +64,7 @@ static void check_head(const struct rxd_head *head)
     if (!(head->flags & RXD_INTRO))
         return;
     must(again.epoch == head->epoch && again.giving == head->giving);
-    must(addr_equal(&again.addr.sa, &head->addr.sa));
+    must(rxd_name_equal(&again.name, &head->name));
 }
 
 static void check(const uint8_t *raw, size_t size)

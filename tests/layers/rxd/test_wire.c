@@ -111,18 +111,25 @@ static void heads_say_who_sends(void **state)
                                        .epoch = 7,
                                        .giving = 8};
 
-    assert_int_equal(addr_from_str("[fe80::1%2]:7471", SIZE_MAX, &head.addr), 0);
+    assert_int_equal(addr_from_str("[fe80::1%2]:7471", SIZE_MAX, &head.name.addr), 0);
     rxd_head_put(&head, bytes);
     assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
     assert_int_equal(got.sequence, 5);
     assert_int_equal(got.ack, 6);
     assert_int_equal(got.epoch, 7);
     assert_int_equal(got.giving, 8);
-    assert_true(addr_equal(&got.addr.sa, &head.addr.sa));
+    assert_true(addr_equal(&got.name.addr.sa, &head.name.addr.sa));
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
     bytes[2]++;
     assert_non_null(rxd_head_get(bytes, ROOM, &got));
+    head.name =
+        (struct rxd_name){.own = (const uint8_t *)"an address of the lower's own", .own_len = 29};
+    rxd_head_put(&head, bytes);
+    assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
+    assert_true(rxd_name_equal(&got.name, &head.name));
+    for (size_t i = 0; i < rxd_head_size(&head); i++)
+        assert_non_null(rxd_head_get(bytes, i, &got));
     head.flags = RXD_ORDERED; /* nobody's */
     rxd_head_put(&head, bytes);
     assert_non_null(rxd_head_get(bytes, ROOM, &got));
