@@ -65,7 +65,7 @@ bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct fli
     if (place->state == FLIGHT_OUT) {
         flight->bytes -= place->bytes;
         flight->out--;
-    } else {
+    } else if (place->state == FLIGHT_LOST) {
         raise_bounds(flight, number, now);
     }
     place->state = FLIGHT_NONE;
@@ -109,7 +109,6 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
         flight->out--;
         was = *packet;
         packet->state = FLIGHT_LOST;
-        packet->what = NULL;
         lost(arg, &was);
     }
     return next;
@@ -117,7 +116,9 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
 
 void flight_forget(struct flight *flight, uint64_t before)
 {
-    while (flight->first < flight->next && at(flight, flight->first)->state != FLIGHT_OUT &&
+    uint64_t kept = flight_full(flight) ? 0 : FLIGHT_KEPT;
+
+    while (flight->first + kept < flight->next && at(flight, flight->first)->state != FLIGHT_OUT &&
            at(flight, flight->first)->sent < before) {
         at(flight, flight->first)->state = FLIGHT_NONE;
         flight->first++;
@@ -132,11 +133,16 @@ struct flight_packet *flight_oldest(const struct flight *flight)
     return NULL;
 }
 
-void flight_drop(struct flight *flight, struct flight_packet *packet)
+void flight_give_up(struct flight *flight, struct flight_packet *packet)
 {
     flight->bytes -= packet->bytes;
     flight->out--;
-    packet->state = FLIGHT_NONE;
-    packet->what = NULL;
-    pass_ended(flight);
+    packet->state = FLIGHT_GIVEN_UP;
+}
+
+void flight_clear(struct flight *flight, const void *what)
+{
+    for (uint64_t number = flight->first; number < flight->next; number++)
+        if (at(flight, number)->what == what)
+            at(flight, number)->what = NULL;
 }

@@ -17,16 +17,18 @@ enum {
     FLIGHT_REORDER_MAX = 1024, /* of what the network's reordering can raise it to */
     FLIGHT_EIGHTHS = 9,        /* of a round trip: later than this behind another it is lost */
     FLIGHT_EIGHTHS_MAX = 24,
+    FLIGHT_KEPT = 64,
 };
 
 enum flight_state {
     FLIGHT_NONE, /* acknowledged, or forgotten */
     FLIGHT_OUT,
-    FLIGHT_LOST, /* called lost; an acknowledgement may show that it was not */
+    FLIGHT_LOST,     /* called lost; an acknowledgement may show that it was not */
+    FLIGHT_GIVEN_UP, /* the same, but it says nothing about reordering */
 };
 
 struct flight_packet {
-    void *what; /* the sender's; NULL once it was lost */
+    void *what; /* the sender's */
     uint64_t sent;
     uint32_t bytes;
     uint16_t piece;
@@ -63,7 +65,7 @@ static inline bool flight_knows(const struct flight *flight, uint64_t number)
 }
 
 /* Number is acknowledged. True: *packet is what it was, OUT, or LOST where it had been called so
- * wrongly (its `what` is NULL then; the bounds are raised). False: nothing is known of it. */
+ * wrongly (the bounds are raised then). False: nothing is known of it. */
 bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct flight_packet *packet);
 
 /* Calls lost for each packet that is to be called so now; its state is LOST then. Returns when the
@@ -71,13 +73,16 @@ bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct fli
 uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rtt,
                        void (*lost)(void *arg, const struct flight_packet *packet), void *arg);
 
-/* Forgets packets called lost that are too old to come back. */
+/* Forgets packets called lost that were sent before, unless they are among the last FLIGHT_KEPT:
+ * where little is sent, an owner that was kept from reading calls lost what has come. */
 void flight_forget(struct flight *flight, uint64_t before);
+
+/* What was sent needs no acknowledgement any more: no packet is said to carry it. */
+void flight_clear(struct flight *flight, const void *what);
 
 /* The packet that left first of those that are OUT, or NULL. */
 struct flight_packet *flight_oldest(const struct flight *flight);
-/* A packet that is OUT is given up: no longer under way. Its acknowledgement, should it come, says
- * nothing about reordering. */
-void flight_drop(struct flight *flight, struct flight_packet *packet);
+/* A packet that is OUT is given up: no longer under way. Its acknowledgement may still come. */
+void flight_give_up(struct flight *flight, struct flight_packet *packet);
 
 #endif

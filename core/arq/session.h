@@ -45,6 +45,7 @@ struct session_message {
     uint64_t unsent, unacked; /* pieces, as bits */
     uint16_t pieces, size;    /* 1: whole; bytes of a piece */
     bool numbered;            /* has its serial */
+    bool resent;              /* several packets may carry a piece */
 };
 
 /* A packet to be handed to the lower. */

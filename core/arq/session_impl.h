@@ -25,8 +25,8 @@ uint64_t session_backoff(const struct session *session, uint64_t wait, unsigned 
 
 /* ---- session_out.c ---- */
 
-/* Pieces of a message that is called lost leave again. */
-void session_resend(struct session *session, struct session_message *message, uint64_t pieces);
+/* Pieces of a message that are called lost leave again. False: the peer has them. */
+bool session_resend(struct session *session, struct session_message *message, uint64_t pieces);
 /* Hands a packet without payload to the lower; extra bytes are behind the header already. */
 bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
                       uint8_t *bytes, size_t len);

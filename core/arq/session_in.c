@@ -15,9 +15,15 @@ static void piece_acked(struct session *session, struct session_message *message
 {
     message->unacked &= ~(UINT64_C(1) << piece);
     message->unsent &= ~(UINT64_C(1) << piece);
+    if (message->unacked && message->numbered && !message->unsent) {
+        list_detach(&message->list); /* what was to be sent again has come after all */
+        list_attach(&message->list, &session->sent);
+    }
     if (message->unacked)
         return;
     list_detach(&message->list);
+    if (message->resent)
+        flight_clear(&session->flight, message);
     session->config->done(session, message, 0);
 }
 

@@ -105,12 +105,8 @@ static void cut(struct session *session, struct session_message *message)
 
     if (message->pieces && (message->pieces == 1 ? message->len <= room : message->size <= room))
         return;
-    for (uint64_t n = session->flight.first; message->pieces && n < session->flight.next; n++) {
-        struct flight_packet *packet = &session->flight.packets[n % SESSION_FLIGHT];
-
-        if (packet->kind == KIND_MESSAGE && packet->what == message)
-            packet->what = NULL;
-    }
+    if (message->pieces)
+        flight_clear(&session->flight, message);
     message->size = (uint16_t)(room < UINT16_MAX ? room : UINT16_MAX);
     message->pieces =
         message->len <= room ? 1 : (uint16_t)((message->len + message->size - 1) / message->size);
@@ -118,12 +114,16 @@ static void cut(struct session *session, struct session_message *message)
     message->unsent = message->unacked;
 }
 
-void session_resend(struct session *session, struct session_message *message, uint64_t pieces)
+bool session_resend(struct session *session, struct session_message *message, uint64_t pieces)
 {
+    if (!(pieces & message->unacked))
+        return false; /* another packet has brought them */
+    message->resent = true;
     message->unsent |= pieces & message->unacked;
     list_detach(&message->list);
     list_attach(&message->list, &session->again);
     session->counts.again++;
+    return true;
 }
 
 /* The next message that may leave, or NULL. */
@@ -290,14 +290,12 @@ static void resend_oldest(struct session *session)
     while (!found && (oldest = flight_oldest(&session->flight))) {
         struct flight_packet was = *oldest;
 
-        flight_drop(&session->flight, oldest);
-        found = was.what;
+        flight_give_up(&session->flight, oldest);
         if (was.kind == KIND_PROBE)
             path_mtu_probe_lost(&session->mtu, was.bytes);
         else if (path_mtu_lost(&session->mtu, was.bytes))
             session->congestion.packet = session->mtu.size;
-        if (was.what)
-            session_resend(session, was.what, UINT64_C(1) << was.piece);
+        found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
     }
 }
 

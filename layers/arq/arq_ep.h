@@ -207,9 +207,9 @@ void arq_talks(struct arq_link *link, uint64_t now);
 
 /* ---- arq_run.c ---- */
 
-/* Looks at what has arrived, and runs what is ready. all_read: the lower has just been found to
- * have nothing. */
-void arq_run(struct arq_ep *ep, bool all_read);
+/* Looks at what has arrived, and runs what is ready. read: what came to this node up to then has
+ * been read from the lower, in ns; 0: nothing new is known of that. */
+void arq_run(struct arq_ep *ep, uint64_t read);
 /* The link is to be run. */
 void arq_ready(struct arq_link *link);
 /* poll and trywait of the lower's source. */

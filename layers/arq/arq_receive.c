@@ -253,7 +253,7 @@ static ssize_t post_locked(struct arq_ep *ep, const struct op *op)
     if (__builtin_expect(ep->running, 0))
         return 0; /* arq_run looks again */
     if (__builtin_expect(!list_empty(&ep->saved) || ep->woken, 0))
-        arq_run(ep, false);
+        arq_run(ep, 0);
     return 0;
 }
 

@@ -123,13 +123,13 @@ static void wake_due(struct arq_ep *ep, uint64_t now)
     }
 }
 
-void arq_run(struct arq_ep *ep, bool all_read)
+void arq_run(struct arq_ep *ep, uint64_t read)
 {
     uint64_t now = clock_ns();
 
     ep->running = true;
-    if (all_read)
-        ep->read = now;
+    if (read > ep->read)
+        ep->read = read;
     if (!list_empty(&ep->arrived)) {
         take_arrived(ep, now);
         now = clock_ns(); /* peers are told how long we took */
@@ -177,16 +177,19 @@ static bool has_work(const struct arq_ep *ep)
 void arq_poll(struct progress_source *source)
 {
     struct arq_ep *ep = ep_of(source);
+    uint64_t before;
 
     if (__builtin_expect(!ep->lower.driven || ep->running || progress_forked(ep->progress), 0))
         return;
+    /* Not afterwards: this thread may lose its core in between, and packets come meanwhile. */
+    before = list_empty(&ep->timers) ? 0 : clock_ns();
     lower_cq_progress(ep->lower.source.cq);
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         arq_take_av_changes(ep);
     list_for_each (pos, &ep->blocked)
         arq_ready(list_item(pos, struct arq_link, blocked));
     if (has_work(ep))
-        arq_run(ep, list_empty(&ep->arrived));
+        arq_run(ep, list_empty(&ep->arrived) ? before : 0);
     if (ep->fed < ep->feed)
         arq_lower_feed(ep);
     quiet_timer(ep);
@@ -202,7 +205,7 @@ static void acknowledge(struct arq_ep *ep, uint64_t now)
             arq_ready(link);
     }
     if (!list_empty(&ep->ready))
-        arq_run(ep, false);
+        arq_run(ep, 0);
 }
 
 /* 0: it may sleep, and a timer ends that in time. */

@@ -271,7 +271,7 @@ static ssize_t send_locked(struct arq_ep *ep, const struct op *op)
     session_send(&link->session, &send->message);
     arq_ready(link);
     if (!ep->running)
-        arq_run(ep, false);
+        arq_run(ep, 0);
     return 0;
 }
 

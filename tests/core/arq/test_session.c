@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <rdma/fi_errno.h>
@@ -277,6 +278,14 @@ static bool count_packet(struct session *session, const struct session_packet *p
     return true;
 }
 
+static unsigned ended;
+
+static void count_end(struct session *session, struct session_message *message, int err)
+{
+    assert_int_equal(err, 0);
+    ended++;
+}
+
 static struct session *lone_session(uint64_t now)
 {
     static const struct session_config config = {
@@ -285,6 +294,7 @@ static struct session *lone_session(uint64_t now)
         .patience = 600 * SECOND,
         .ack_delay = 100 * US,
         .transmit = count_packet,
+        .done = count_end,
     };
     struct session *session = malloc(sizeof(*session));
 
@@ -292,8 +302,7 @@ static struct session *lone_session(uint64_t now)
     session_init(session, &config, 1, 2, 64, now);
     session->limit = 4096;
     session_run(session, now, now); /* ACCEPT */
-    left_count = 0;
-    left_bytes = 0;
+    left_count = left_bytes = ended = 0;
     return session;
 }
 
@@ -311,6 +320,60 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     assert_int_equal(session->state, SESSION_OPEN);
     session_run(session, 1000 * SECOND, 2 * SECOND);
     assert_int_equal(left_count, 2);
+    free(session);
+}
+
+/* Who was kept from reading has sent again what had come long since: the answer to the first is
+ * enough, and the second one carries nothing any more. */
+static void late_acknowledgement_ends_a_message(void **state)
+{
+    struct session_message message = {.len = 100}, other = {.len = 100};
+    struct session *session = lone_session(SECOND);
+    struct arq_header header = {.type = ARQ_ACK, .to = 1, .from = 2, .end = 1, .below = 1};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    session_run(session, 2 * SECOND, 2 * SECOND); /* a timeout */
+    assert_int_equal(left_count, 2);
+    session_receive(session, 2 * SECOND, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(ended, 1);
+    memset(&message, 0xff, sizeof(message)); /* it is its owner's again */
+    assert_false(session_has_messages(session));
+    session_run(session, 3 * SECOND, 3 * SECOND);
+    session_run(session, 4 * SECOND, 4 * SECOND);
+    session_send(session, &other);
+    session_run(session, 5 * SECOND, 5 * SECOND);
+    header.end = 3;
+    header.below = 7;
+    session_receive(session, 5 * SECOND, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(ended, 2);
+    free(session);
+}
+
+/* One of two pieces that were called lost has come after all. */
+static void late_acknowledgement_of_a_piece_is_not_sent_again(void **state)
+{
+    struct session_message message = {.len = 2000};
+    struct session *session = lone_session(SECOND);
+    struct arq_header header = {.type = ARQ_ACK, .to = 1, .from = 2, .end = 2, .below = 2};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left_count, 2);
+    session->pacer.next = UINT64_MAX;
+    session->blocked = true;
+    session_run(session, 2 * SECOND, 2 * SECOND);
+    session_receive(session, 2 * SECOND, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(ended, 0);
+    for (uint64_t now = 3; now < 20; now++)
+        session_run(session, now * SECOND, now * SECOND);
+    assert_true(session_has_messages(session));
+    header.below = 3;
+    session_receive(session, 20 * SECOND, &header, bytes, sizeof(bytes), false);
+    assert_int_equal(ended, 1);
+    assert_false(session_has_messages(session));
     free(session);
 }
 
@@ -454,6 +517,8 @@ int main(void)
         cmocka_unit_test(a_closed_window_is_asked_for),
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
+        cmocka_unit_test(late_acknowledgement_ends_a_message),
+        cmocka_unit_test(late_acknowledgement_of_a_piece_is_not_sent_again),
         cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
         cmocka_unit_test(flows_share_a_link),
