@@ -50,6 +50,8 @@ static int create(const char *part, bool locked, bool threaded, struct progress_
     impl->own.epoll_fd = -1;
     atomic_init(&impl->threaded, threaded);
     atomic_init(&impl->stop, false);
+    atomic_init(&impl->aside, false);
+    atomic_init(&impl->attended, false);
     atomic_init(&impl->wake_fd, -1);
     progress_group_join(threaded ? NULL : group, &block->progress);
     if (locked)
@@ -183,7 +185,7 @@ static int merge_roots(struct progress *a, struct progress *b)
         pthread_mutex_lock(&a->mutex);
         pthread_mutex_lock(&b->mutex);
     }
-    rc = b->impl->running ? progress_thread_start_locked(a) : 0;
+    rc = b->impl->running ? progress_thread_start_locked(a, !atomic_load(&b->impl->threaded)) : 0;
     if (!rc)
         rc = link_locked(a, b);
     if (a->locked) {

@@ -94,6 +94,31 @@ int progress_start_thread(struct progress *progress);
 /* There is a thread, or there will be one as soon as there is a source. */
 bool progress_has_thread(const struct progress *progress);
 
+/* True when somebody may sleep on the fds of the sources: a wait object, the progress domain's own
+ * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
+ * locked. */
+bool progress_watched(const struct progress *progress);
+
+/*
+ * From now on a thread drives while no reader does, as for an endpoint whose peers wait for its
+ * acknowledgements: an application that is told that a message was sent may look no more. It stands
+ * aside while readers drive, and looks for that up to every PROGRESS_ASIDE_MS. Nothing where there
+ * is a thread, or no lock: then all that is done is done by the application's calls. Locked.
+ */
+void progress_stand_in(struct progress *progress);
+enum {
+    PROGRESS_ASIDE_MS = 16
+};
+
+/* After a post from outside of progress_poll that has begun what only a deadline ends: those who
+ * sleep already learn of it. Locked. */
+void progress_tell_sleepers(struct progress *progress);
+static inline void progress_posted(struct progress *progress)
+{
+    if (__builtin_expect(progress_watched(progress), 0))
+        progress_tell_sleepers(progress);
+}
+
 /* Has no lock, sources or thread: the progress domain of endpoints that are not enabled yet, so
  * that their posts may lock without a question. */
 extern struct progress progress_none;
@@ -191,10 +216,6 @@ int progress_sleep_ms(const struct progress *progress);
 /* An epoll fd that holds the fds of all sources (they may come and go); owned by the progress
  * domain. Negative error when it cannot be made. Progress domain unlocked. */
 int progress_fd(struct progress *progress);
-/* True when somebody may sleep on the fds of the sources: a wait object, the progress domain's own
- * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
- * locked. */
-bool progress_watched(const struct progress *progress);
 /* Wakes the progress domain's thread, for work that no fd shows. Any lock state. */
 void progress_wake(struct progress *progress);
 

@@ -22,9 +22,11 @@ struct progress_impl {
     size_t blind;       /* sources without an fd */
     struct list watches;
     struct progress_watch own; /* for progress_fd and the thread; epoll_fd -1 until then */
-    atomic_bool threaded;
-    bool running;
+    atomic_bool threaded;      /* readers leave the driving to the thread */
+    bool running;              /* there is a thread; without `threaded` it stands in */
     atomic_bool stop;
+    atomic_bool aside;    /* the thread drives nothing: readers do */
+    atomic_bool attended; /* a reader has driven since the thread looked */
     pthread_t thread;
     atomic_int wake_fd;           /* eventfd of the thread, in own.epoll_fd */
     struct progress_group *group; /* held; NULL: none */
@@ -67,12 +69,15 @@ bool progress_has_sleepers(const struct progress_impl *impl);
 void progress_unwatch_locked(struct progress *progress, struct progress_watch *watch);
 /* progress_poll, but not for a reader of its own. */
 void progress_drive(struct progress *progress);
+/* The same for the thread that stands in for readers. */
+void progress_stand_in_drive(struct progress *progress);
 /* The root's own epoll fd, made if need be; negative error. */
 int progress_own_fd_locked(struct progress *root);
 
 /* ---- progress_thread.c ---- */
 
-int progress_thread_start_locked(struct progress *root);
+/* stands_in: it drives while no reader does; else readers leave that to it. */
+int progress_thread_start_locked(struct progress *root, bool stands_in);
 void progress_thread_wake(struct progress_impl *impl);
 /* Unlocked, and not from the thread itself. */
 void progress_thread_stop(struct progress_impl *impl);

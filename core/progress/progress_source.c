@@ -262,7 +262,7 @@ int progress_attach(struct progress *progress, struct progress_source *source)
     impl->blind += source->fd == -1;
     progress_group_update(impl);
     if (atomic_load_explicit(&impl->threaded, memory_order_relaxed))
-        rc = progress_thread_start_locked(root);
+        rc = progress_thread_start_locked(root, false);
     if (rc)
         progress_detach(progress, source);
     return rc;
@@ -331,10 +331,19 @@ void progress_poll(struct progress *progress)
     struct progress_impl *impl = progress_root(progress)->impl;
 
     atomic_store_explicit(&impl->driven, true, memory_order_relaxed);
+    atomic_store_explicit(&impl->attended, true, memory_order_relaxed);
     drive(impl);
 }
 
 void progress_drive(struct progress *progress)
+{
+    struct progress_impl *impl = progress_root(progress)->impl;
+
+    atomic_store_explicit(&impl->attended, true, memory_order_relaxed);
+    drive(impl);
+}
+
+void progress_stand_in_drive(struct progress *progress)
 {
     drive(progress_root(progress)->impl);
 }
@@ -350,6 +359,12 @@ int progress_trywait(struct progress *progress)
             return -FI_EAGAIN;
     }
     return 0;
+}
+
+void progress_tell_sleepers(struct progress *progress)
+{
+    if (progress_trywait(progress))
+        progress_thread_wake(progress_root(progress)->impl);
 }
 
 int progress_sleep_ms(const struct progress *progress)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The progress thread: drives the progress domain, and sleeps on its epoll fd when every source may
- * sleep. */
+/*
+ * The progress thread: drives the progress domain, and sleeps on its epoll fd when every source may
+ * sleep. One that stands in for readers does so only after a while in which none of them drove; as
+ * long as they do, it watches nothing but its own fd, so that nothing that comes wakes it.
+ */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -14,6 +18,40 @@
 #include "core/base/log.h"
 #include "core/progress/progress_impl.h"
 
+static bool readers_drive(struct progress_impl *impl)
+{
+    return !atomic_load_explicit(&impl->threaded, memory_order_relaxed) &&
+           !atomic_load(&impl->stop) && atomic_exchange(&impl->attended, false);
+}
+
+/* Until no reader has driven for as long as it looks away. */
+static void stand_aside(struct progress *progress, int wake_fd)
+{
+    struct progress_impl *impl = progress->impl;
+    struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
+    uint64_t count;
+
+    if (!readers_drive(impl))
+        return;
+    progress_unwatch(progress, &impl->own);
+    atomic_store(&impl->aside, true);
+    for (int ms = 1; !atomic_load(&impl->stop); ms = ms < PROGRESS_ASIDE_MS ? 2 * ms : ms) {
+        if (poll(&wake, 1, ms) > 0 && read(wake_fd, &count, sizeof(count)) < 0)
+            break;
+        if (!readers_drive(impl))
+            break;
+    }
+    atomic_store(&impl->aside, false);
+}
+
+/* Which it left when it stood aside. */
+static bool watch_own(struct progress *progress)
+{
+    struct progress_watch *own = &progress->impl->own;
+
+    return !progress_watch_locked(progress, own, own->epoll_fd);
+}
+
 static void *run(void *arg)
 {
     struct progress *progress = arg;
@@ -24,15 +62,18 @@ static void *run(void *arg)
 
     for (;;) {
         int rc, sleep_ms;
+        bool watched;
 
+        stand_aside(progress, wake_fd);
         progress_lock(progress);
         if (atomic_load_explicit(&impl->stop, memory_order_relaxed)) {
             progress_unlock(progress);
             return NULL;
         }
-        progress_poll(progress);
+        progress_stand_in_drive(progress);
+        watched = watch_own(progress);
         rc = progress_trywait(progress);
-        sleep_ms = progress_sleep_ms(progress);
+        sleep_ms = watched ? progress_sleep_ms(progress) : 1;
         progress_unlock(progress);
         if (rc) {
             sched_yield();
@@ -59,14 +100,12 @@ static int create_thread(struct progress_impl *impl, struct progress *progress)
     return 0;
 }
 
-int progress_thread_start_locked(struct progress *root)
+static int start_locked(struct progress *root)
 {
     struct progress_impl *impl = root->impl;
     struct epoll_event event = {.events = EPOLLIN};
     int rc, epoll_fd, wake_fd;
 
-    if (impl->running || progress_forked(root))
-        return 0;
     epoll_fd = progress_own_fd_locked(root);
     if (epoll_fd < 0)
         return epoll_fd;
@@ -83,7 +122,6 @@ int progress_thread_start_locked(struct progress *root)
     if (rc)
         goto forget_wake;
     impl->running = true;
-    atomic_store(&impl->threaded, true);
     return 0;
 
 forget_wake:
@@ -94,12 +132,36 @@ close_wake:
     return rc;
 }
 
+int progress_thread_start_locked(struct progress *root, bool stands_in)
+{
+    struct progress_impl *impl = root->impl;
+    int rc;
+
+    if (progress_forked(root))
+        return 0;
+    rc = impl->running ? 0 : start_locked(root);
+    if (!rc && !stands_in && !atomic_exchange(&impl->threaded, true))
+        progress_thread_wake(impl);
+    return rc;
+}
+
+/* Without one, the application's calls are all that drives. */
+void progress_stand_in(struct progress *progress)
+{
+    struct progress_impl *impl = progress_root(progress)->impl;
+
+    if (!progress->locked || !impl || impl->running)
+        return;
+    atomic_store(&impl->attended, true);
+    progress_thread_start_locked(progress_root(progress), true);
+}
+
 int progress_start_thread(struct progress *progress)
 {
     int rc;
 
     progress_lock(progress);
-    rc = progress_thread_start_locked(progress_root(progress));
+    rc = progress_thread_start_locked(progress_root(progress), false);
     progress_unlock(progress);
     return rc;
 }
@@ -109,6 +171,8 @@ void progress_thread_wake(struct progress_impl *impl)
     static const uint64_t one = 1;
     int fd = atomic_load(&impl->wake_fd);
 
+    if (atomic_load_explicit(&impl->aside, memory_order_relaxed) && !atomic_load(&impl->stop))
+        return; /* it looks soon */
     if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
         return; /* the counter is full: readable already */
 }

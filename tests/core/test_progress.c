@@ -379,6 +379,111 @@ static void thread_polls_sources_without_fd(void **state)
     progress_release(progress);
 }
 
+/* With its lock; a reader of one of its queues does this. */
+static void drive_as_reader(struct progress *progress)
+{
+    progress_lock(progress);
+    progress_poll(progress);
+    progress_unlock(progress);
+}
+
+static bool is_watched(struct progress *progress)
+{
+    bool watched;
+
+    progress_lock(progress);
+    watched = progress_watched(progress);
+    progress_unlock(progress);
+    return watched;
+}
+
+static void thread_stands_in_for_readers(void **state)
+{
+    struct progress *progress = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    int fd = eventfd(0, EFD_NONBLOCK), before;
+    struct counter counter;
+
+    attach(progress, &counter, fd);
+    progress_lock(progress);
+    progress_stand_in(progress);
+    progress_stand_in(progress);
+    progress_unlock(progress);
+    assert_false(progress_has_thread(progress));
+    for (int i = 0; i < 3; i++) {
+        while (!is_watched(progress)) /* no reader drives */
+            usleep(1000);
+        before = counter.calls;
+        raise_fd(fd);
+        wait_for(&counter.calls, before + 1);
+        while (is_watched(progress)) /* it stands aside, but looks first */
+            drive_as_reader(progress);
+    }
+    detach(&counter);
+    progress_release(progress);
+    close(fd);
+}
+
+static void sleeping_thread_learns_of_a_post(void **state)
+{
+    struct progress *progress = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    int fd = eventfd(0, EFD_NONBLOCK), before;
+    struct counter counter;
+
+    attach(progress, &counter, fd);
+    progress_lock(progress);
+    progress_stand_in(progress);
+    progress_unlock(progress);
+    while (!is_watched(progress))
+        usleep(1000);
+    progress_lock(progress);
+    before = counter.calls;
+    counter.source.trywait = busy;
+    progress_posted(progress);
+    progress_unlock(progress);
+    wait_for(&counter.calls, before + 2);
+    progress_lock(progress);
+    counter.source.trywait = idle;
+    progress_unlock(progress);
+    detach(&counter);
+    progress_release(progress);
+    close(fd);
+}
+
+static void without_a_lock_nobody_stands_in(void **state)
+{
+    struct progress *progress = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
+
+    progress_stand_in(progress);
+    usleep(3000);
+    assert_false(progress_watched(progress));
+    progress_release(progress);
+}
+
+static void merging_keeps_a_stand_in(void **state)
+{
+    struct progress *a = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    struct progress *b = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
+    int fds[] = {eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK)}, before;
+    struct counter of_a, of_b;
+
+    attach(a, &of_a, fds[0]);
+    attach(b, &of_b, fds[1]);
+    progress_lock(b);
+    progress_stand_in(b);
+    progress_unlock(b);
+    assert_int_equal(progress_merge(a, b), 0);
+    assert_false(progress_has_thread(a));
+    before = of_a.calls;
+    raise_fd(fds[0]);
+    wait_for(&of_a.calls, before + 1);
+    detach(&of_a);
+    detach(&of_b);
+    progress_release(a);
+    progress_release(b);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void merging_leaves_one_thread(void **state)
 {
     struct progress *a = create(FI_THREAD_DOMAIN, FI_PROGRESS_AUTO);
@@ -649,6 +754,10 @@ int main(void)
         cmocka_unit_test(who_waits_for_a_lock_is_seen),
         cmocka_unit_test(thread_sleeps_until_a_source_or_a_wake),
         cmocka_unit_test(thread_polls_sources_without_fd),
+        cmocka_unit_test(thread_stands_in_for_readers),
+        cmocka_unit_test(sleeping_thread_learns_of_a_post),
+        cmocka_unit_test(without_a_lock_nobody_stands_in),
+        cmocka_unit_test(merging_keeps_a_stand_in),
         cmocka_unit_test(merging_leaves_one_thread),
         cmocka_unit_test(merging_while_others_use_the_units),
         cmocka_unit_test(each_progress_domain_is_driven_once_in_a_round),
