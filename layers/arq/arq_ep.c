@@ -129,6 +129,8 @@ static int enable(struct endpoint *base)
     progress_lock(ep->progress);
     arq_lower_feed(ep);
     ep->lower.driven = ep->fed;
+    if (ep->fed && ep->top)
+        progress_stand_in(ep->progress);
     progress_unlock(ep->progress);
     return ep->fed ? 0 : -FI_ENOMEM;
 }

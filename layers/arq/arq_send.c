@@ -297,6 +297,8 @@ ssize_t arq_post_send(struct arq_ep *ep, struct op *op)
     rc = send_locked(ep, op);
     if (__builtin_expect(rc == -FI_EAGAIN && ep->top, 0))
         progress_poll(ep->progress); /* a poster that does nothing but try again gets on too */
+    if (ep->top)
+        progress_posted(ep->progress);
     progress_unlock(ep->progress);
     return rc;
 }

@@ -210,6 +210,8 @@ static int enable(struct endpoint *base)
     progress_lock(ep->progress);
     rc = rxd_in_fill(ep);
     base->enabled = ep->driven = !rc;
+    if (!rc && ep->top)
+        progress_stand_in(ep->progress);
     progress_unlock(ep->progress);
     if (!rc)
         av_watch_attach(&ep->watch, base->av, ep->progress);

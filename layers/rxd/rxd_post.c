@@ -403,6 +403,8 @@ ssize_t rxd_post(struct ep *base, struct op *op)
             progress_poll(ep->progress);
         progress_wake(ep->progress);
     }
+    if (ep->top)
+        progress_posted(ep->progress);
     progress_unlock(ep->progress);
     return rc;
 }

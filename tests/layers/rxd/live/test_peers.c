@@ -170,9 +170,11 @@ static void exchange(struct end *from, struct end *to)
 /* It has what it waited for, and does not look any more. */
 static void small_message_is_sent_while_its_peer_does_not_look(void **state)
 {
+    struct options alone = messages;
     struct fi_cq_tagged_entry entry;
 
-    ends_open(&messages);
+    alone.alone = true;
+    ends_open(&alone);
     exchange(&a, &b);
     exchange(&b, &a);
     send_to(&a, a.peer, out, 8);
@@ -186,6 +188,51 @@ static void small_message_is_sent_while_its_peer_does_not_look(void **state)
     ends_close();
 }
 
+/* A thread of the peer's takes and acknowledges for it; its application may read something else. */
+static void peer_that_does_not_look_is_stood_in_for(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    ends_open(&messages);
+    exchange(&a, &b);
+    send_flags(&a, a.peer, out, 8, FI_COMPLETION | FI_TRANSMIT_COMPLETE);
+    receive(&b, in, 8);
+    receive(&b, in, LARGE);
+    send_to(&a, a.peer, out, LARGE);
+    for (int i = 0; i < 2; i++) {
+        for (long long end = now_ms() + 60000; fi_cq_read(a.tx, &entry, 1) != 1;)
+            assert_true(now_ms() < end);
+    }
+    assert_memory_equal(in, out, LARGE);
+    ends_close();
+}
+
+/* What is posted while the thread sleeps has deadlines, too: nobody reads anything here. */
+static void losses_are_repaired_while_nobody_looks(void **state)
+{
+    struct options lossy = messages;
+    struct fi_cq_tagged_entry entry;
+
+    lossy.spec = "rxd;fault(drop=30%,seed=3);udp";
+    ends_open(&lossy);
+    exchange(&a, &b);
+    for (int i = 0; i < 8; i++) {
+        long long end = now_ms() + 60000;
+
+        memset(in, 0, 8);
+        receive(&b, in, 8);
+        usleep(50000);
+        send_to(&a, a.peer, out, 8);
+        while (((volatile char *)in)[7] != 'o')
+            assert_true(now_ms() < end);
+        while (fi_cq_read(b.rx, &entry, 1) != 1)
+            assert_true(now_ms() < end);
+        while (fi_cq_read(a.tx, &entry, 1) != 1)
+            assert_true(now_ms() < end);
+    }
+    ends_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +240,8 @@ int main(void)
         cmocka_unit_test(peer_that_starts_again_owes_nothing),
         cmocka_unit_test(living_peer_may_take_its_time),
         cmocka_unit_test(small_message_is_sent_while_its_peer_does_not_look),
+        cmocka_unit_test(peer_that_does_not_look_is_stood_in_for),
+        cmocka_unit_test(losses_are_repaired_while_nobody_looks),
     };
 
     memset(out, 'o', LARGE);

@@ -32,6 +32,10 @@ struct fi_info *ask(const struct options *options)
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->domain_attr->data_progress = hints->domain_attr->control_progress =
         options->automatic ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+    if (options->alone) {
+        hints->domain_attr->threading = FI_THREAD_DOMAIN;
+        hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    }
     if (fi_getinfo(FI_VERSION(1, 20), node, NULL, FI_SOURCE, hints, &info))
         info = NULL;
     fi_freeinfo(hints);

@@ -27,6 +27,7 @@ struct options {
     uint64_t caps;        /* beside FI_MSG */
     bool selective;       /* of both queues */
     bool automatic;       /* FI_PROGRESS_AUTO */
+    bool alone;           /* the caller's thread is the only one: there is no lock */
     bool no_eq;
     enum fi_wait_obj wait; /* 0: none */
     size_t min_multi_recv; /* 0: as it is */
