@@ -122,6 +122,8 @@ static void describe(struct fi_info *info, const struct request *req)
 
     info->handle = NULL;
     info->mode = 0;
+    if (rxd_name_is_own(info->addr_format)) /* only the lower's own vectors know such addresses */
+        asked &= ~(uint64_t)FI_SHARED_AV;
     info->caps = (info->caps & PASSED_CAPS) | ADDED_CAPS | (asked & ASKED_CAPS);
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps,

@@ -73,11 +73,8 @@ static const struct name mr_bits[] = {
     MR(RAW),     MR(ENDPOINT), MR(RMA_EVENT), MR(MMU_NOTIFY), {NULL, 0},
 };
 static const struct name addresses[] = {
-    {"SOCKADDR_IN", FI_SOCKADDR_IN},
-    {"SOCKADDR_IN6", FI_SOCKADDR_IN6},
-    {"ADDR_STR", FI_ADDR_STR},
-    {"LNX", 1u << 31 | 0x117e},
-    {NULL, 0},
+    {"SOCKADDR_IN", FI_SOCKADDR_IN}, {"SOCKADDR_IN6", FI_SOCKADDR_IN6}, {"ADDR_STR", FI_ADDR_STR},
+    {"LNX", 1u << 31 | 0x117e},      {"MRAIL", 1u << 31 | 0x117f},      {NULL, 0},
 };
 static const struct name protocols[] = {
     {"XNET", FI_PROTO_XNET},

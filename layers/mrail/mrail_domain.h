@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric and domain: one of each rail's below. Queues, counters and regions are core's. */
+#ifndef WEFT_LAYERS_MRAIL_MRAIL_DOMAIN_H
+#define WEFT_LAYERS_MRAIL_MRAIL_DOMAIN_H
+
+#include "core/av/av.h"
+#include "core/domain/plain_fabric.h"
+#include "core/part/part.h"
+#include "layers/mrail/mrail_addr.h"
+
+struct mrail_fabric {
+    union {
+        struct plain_fabric plain; /* its control: of the EQs that the application opens */
+        struct fabric base;        /* plain.base */
+    };
+    struct lower *lower[MRAIL_RAILS]; /* by slot of the bracket; NULL: nothing here */
+    size_t slots;
+};
+
+/* A rail that the domain has. */
+struct mrail_rail {
+    struct lower *lower;
+    size_t slot;
+    struct fid_domain *domain;
+    struct fi_info *info; /* that it was opened with, which it may keep pointers into */
+};
+
+struct mrail_domain {
+    struct domain base;
+    struct mrail_fabric *fabric;
+    size_t count;
+    struct mrail_rail rail[MRAIL_RAILS];
+    uint16_t kinds[MRAIL_RAILS]; /* mrail_addr_kind */
+    size_t addr_size;
+    struct av_kind kind; /* of its address vectors */
+};
+
+/* Of the part table. */
+int mrail_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
+
+/* An address, of `size` bytes: 0 and *addr; -FI_EINVAL: it is none, or of a peer with smaller
+ * packets; -FI_EHOSTUNREACH: the peer has no rail of ours. Why is in the log. packet: of ours. */
+int mrail_domain_read_addr(const struct mrail_domain *domain, const void *raw, size_t size,
+                           struct mrail_addr *addr);
+
+static inline struct mrail_domain *mrail_domain_of(struct fid_domain *fid)
+{
+    return object_of(fid, struct mrail_domain, base.fid.fid);
+}
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/mrail/mrail_ep.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/enosys.h"
+#include "core/base/seam.h"
+#include "core/domain/base.h"
+#include "core/info/info.h"
+#include "layers/mrail/mrail_info.h"
+
+enum {
+    CLOSE_MS = 2000, /* for peers that are slow to take what was sent to them */
+    LEAVE_MS = 100,  /* for rails to send the last packets */
+    INDEX_BITS = 20,
+};
+
+#define ACK_DELAY_NS UINT64_C(100000)
+#define NS_OF_MS UINT64_C(1000000)
+
+/* ---- Posting ---- */
+
+static ssize_t post(struct ep *base, struct op *op)
+{
+    struct mrail_ep *ep = object_of(base, struct mrail_ep, base.base);
+
+    return op->group == OP_GROUP_RECV ? mrail_post_receive(ep, op) : mrail_post_send(ep, op);
+}
+
+static int atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                        size_t *count)
+{
+    return -FI_EOPNOTSUPP;
+}
+
+static int cancel(struct endpoint *base, void *context)
+{
+    return recv_queue_cancel(&mrail_ep_of(base)->posted, &base->binding, context);
+}
+
+static size_t limit(struct endpoint *base, int option)
+{
+    switch (option) {
+    case FI_OPT_MAX_MSG_SIZE: return mrail_ep_of(base)->info->ep_attr->max_msg_size;
+    case FI_OPT_INJECT_MSG_SIZE: return mrail_ep_of(base)->copy_size;
+    default: return 0;
+    }
+}
+
+static size_t tx_used(const struct endpoint *base)
+{
+    return mrail_ep_of(base)->sends.used;
+}
+
+static size_t rx_used(struct endpoint *base)
+{
+    return recv_queue_count(&mrail_ep_of(base)->posted);
+}
+
+static int set_close_wait(struct endpoint *base, const void *value, size_t len)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+
+    if (len != sizeof(ep->close_ms))
+        return -FI_EINVAL;
+    memcpy(&ep->close_ms, value, len);
+    return 0;
+}
+
+/* The rails' affair; those that have no shared memory do not know the option. */
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+    int rc = -FI_ENOPROTOOPT;
+
+    for (unsigned i = 0; i < ep->count; i++) {
+        int one = fi_setopt(&ep->way[i].fid->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
+                            value, len);
+
+        if (one && one != -FI_ENOPROTOOPT)
+            return one;
+        rc = one ? rc : 0;
+    }
+    return rc;
+}
+
+static const struct endpoint_option options[] = {
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},
+    {.name = 0},
+};
+
+/* ---- Names ---- */
+
+static int rail_name(struct mrail_ep *ep, unsigned rail, struct mrail_addr_rail *name)
+{
+    name->kind = ep->domain->kinds[rail];
+    name->format = ep->domain->rail[rail].info->addr_format;
+    name->len = sizeof(name->addr);
+    memset(name->addr, 0, sizeof(name->addr));
+    return fi_getname(&ep->way[rail].fid->fid, name->addr, &name->len);
+}
+
+static int own_name(struct mrail_ep *ep)
+{
+    struct mrail_addr *addr = calloc(1, sizeof(*addr));
+    int rc = addr ? 0 : -FI_ENOMEM;
+
+    if (rc)
+        return rc;
+    addr->packet = ep->config.packet;
+    addr->count = ep->count;
+    for (unsigned i = 0; !rc && i < ep->count; i++)
+        rc = rail_name(ep, i, &addr->rail[i]);
+    if (!rc)
+        rc = mrail_addr_encode(addr, ep->name, ep->name_size);
+    free(addr);
+    return rc;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *len)
+{
+    struct mrail_ep *ep = object_of(fid, struct mrail_ep, fid.fid);
+    size_t room = *len;
+    int rc = ep->enabled ? 0 : own_name(ep);
+
+    if (rc)
+        return rc;
+    *len = ep->name_size;
+    if (addr && room)
+        memcpy(addr, ep->name, room < *len ? room : *len);
+    return room < *len ? -FI_ETOOSMALL : 0;
+}
+
+static int ep_setname(fid_t fid, void *raw, size_t len)
+{
+    struct mrail_ep *ep = object_of(fid, struct mrail_ep, fid.fid);
+    struct mrail_addr *addr;
+    int rc;
+
+    if (!raw || ep->enabled)
+        return raw ? -FI_EOPBADSTATE : -FI_EINVAL;
+    addr = malloc(sizeof(*addr));
+    rc = addr ? mrail_domain_read_addr(ep->domain, raw, len, addr) : -FI_ENOMEM;
+    for (unsigned i = 0; !rc && i < ep->count; i++) {
+        const struct mrail_addr_rail *name = mrail_addr_meets(addr, ep->domain->kinds, i);
+
+        if (name)
+            rc = fi_setname(&ep->way[i].fid->fid, (void *)(uintptr_t)name->addr, name->len);
+    }
+    free(addr);
+    return rc;
+}
+
+/* ---- Enabling ---- */
+
+static int enable(struct endpoint *base)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+    int rc = 0;
+
+    ep->progress = base->binding.progress;
+    ep->top = binding_is_top(&base->binding);
+    ep->posted.most = base->rx_size;
+    ep->sends.limit = base->tx_size;
+    for (unsigned i = 0; !rc && i < ep->count; i++)
+        rc = mrail_way_enable(&ep->way[i]);
+    if (!rc)
+        rc = own_name(ep);
+    if (rc)
+        return rc;
+    ep->enabled = true;
+    av_watch_attach(&ep->watch, base->av, ep->progress);
+    progress_lock(ep->progress);
+    for (unsigned i = 0; i < ep->count; i++)
+        mrail_way_feed(&ep->way[i]);
+    ep->driven = true;
+    progress_unlock(ep->progress);
+    return 0;
+}
+
+/* ---- Closing ---- */
+
+static size_t sending(const struct mrail_ep *ep)
+{
+    size_t count = 0;
+
+    for (unsigned i = 0; i < ep->count; i++)
+        count += ep->way[i].sending;
+    return count;
+}
+
+/* Until nothing is under way that peers may still take, or `ms` are over. */
+static void drain(struct mrail_ep *ep, uint32_t ms, bool flows)
+{
+    long long end = clock_ms() + ms;
+    bool busy = true;
+
+    while (busy && clock_ms() < end) {
+        progress_lock(ep->progress);
+        progress_poll(ep->progress);
+        busy = flows ? mrail_busy(ep) : sending(ep) != 0;
+        progress_unlock(ep->progress);
+        if (busy) {
+            progress_drive_others(ep->progress, false);
+            sched_yield();
+        }
+    }
+}
+
+static void end_flows(struct mrail_ep *ep, bool forked)
+{
+    ep->running = true; /* what an upper posts meanwhile goes nowhere */
+    ep->closing = true;
+    for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
+        for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
+            for (unsigned rail = 0; !forked && peer->theirs && rail < ep->count; rail++) {
+                if (peer->flow.paths[rail].state == PATH_UP &&
+                    flow_transmit_plain(&peer->flow, rail, MRAIL_BYE, 0))
+                    break;
+            }
+            flow_end(&peer->flow, FI_ECANCELED);
+        }
+    }
+    ep->running = false;
+}
+
+static void put_packets(struct list *packets)
+{
+    while (!list_empty(packets)) {
+        struct list *first = packets->next;
+
+        list_detach(first);
+        mrail_packet_put(list_item(first, struct mrail_packet, link));
+    }
+}
+
+static int close_ep(struct endpoint *base)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+    bool forked = ep->progress && progress_forked(ep->progress);
+
+    av_watch_detach(&ep->watch);
+    if (ep->enabled) {
+        if (!forked)
+            drain(ep, ep->close_ms, true);
+        progress_lock(ep->progress);
+        base->enabled = false;
+        end_flows(ep, forked);
+        progress_unlock(ep->progress);
+        if (!forked)
+            drain(ep, LEAVE_MS, false);
+        progress_lock(ep->progress);
+        ep->driven = false;
+        wake_timer_finish(&ep->timer, ep->progress);
+        progress_unlock(ep->progress);
+    }
+    put_packets(&ep->arrived);
+    put_packets(&ep->saved);
+    mrail_peers_finish(ep);
+    for (unsigned i = 0; i < ep->count; i++)
+        mrail_way_close(&ep->way[i]);
+    endpoint_finish(base);
+    recv_queue_finish(&ep->posted);
+    pool_finish(&ep->sends);
+    pool_finish(&ep->copies);
+    av_watch_finish(&ep->watch);
+    info_free(ep->info);
+    free(ep);
+    return 0;
+}
+
+/* ---- Opening ---- */
+
+static const struct endpoint_ops ops = {
+    .post = post,
+    .atomic_valid = atomic_valid,
+    .limit = limit,
+    .enable = enable,
+    .close = close_ep,
+    .cancel = cancel,
+    .tx_used = tx_used,
+    .rx_used = rx_used,
+    .options = options,
+};
+
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    NO_CM_CONNECTION,
+};
+
+static void init_base(struct mrail_ep *ep, void *context)
+{
+    struct endpoint_attr attr = {
+        .ops = &ops,
+        .domain = &ep->domain->base,
+        .info = ep->info,
+        .caps = caps_expand(ep->info->caps ? ep->info->caps : FI_MSG) &
+                ~(FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV),
+        .fclass = FI_CLASS_EP,
+        .context = context,
+        .size = MRAIL_SIZE,
+        .iov_limit = RECV_QUEUE_IOV,
+    };
+
+    endpoint_init(&ep->base, &attr);
+    ep->base.needs_av = true;
+    ep->base.needs_srx = ep->base.needs_stx = false;
+    ep->fid.cm = &cm_ops;
+}
+
+static void init_config(struct mrail_ep *ep, const struct params *params)
+{
+    ep->config = (struct flow_config){
+        .rail_timeout = (uint64_t)params_time_ms(params, "rail_timeout") * NS_OF_MS,
+        .patience = (uint64_t)params_time_ms(params, "patience") * NS_OF_MS,
+        .ack_delay = ACK_DELAY_NS,
+        .packet = (uint32_t)ep->info->ep_attr->max_msg_size,
+        .small = (uint32_t)params_size(params, "small"),
+        .transmit = mrail_transmit,
+        .deliver = mrail_deliver,
+        .done = mrail_done,
+        .turned = mrail_turned,
+        .ended = mrail_ended,
+    };
+    ep->saved_most = (size_t)params_int(params, "saved");
+    ep->copy_size = ep->info->tx_attr->inject_size;
+    if (ep->copy_size > MRAIL_INJECT || !ep->copy_size)
+        ep->copy_size = MRAIL_INJECT;
+    pool_init(&ep->sends, sizeof(struct mrail_send), ep->base.tx_size);
+    pool_init(&ep->copies, ep->copy_size, 0);
+}
+
+static int open_parts(struct mrail_ep *ep)
+{
+    int rc = 0;
+
+    init_config(ep, ep->domain->fabric->plain.params);
+    ep->name_size = ep->domain->addr_size;
+    ids_init(&ep->numbers, INDEX_BITS, 32);
+    if (ids_add(&ep->numbers, ep) == IDS_NONE) /* 0 is nobody's number */
+        return -FI_ENOMEM;
+    for (unsigned i = 0; !rc && i < ep->domain->count; i++) {
+        ep->count = i + 1;
+        rc = mrail_way_open(ep, i);
+    }
+    return rc;
+}
+
+int mrail_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep,
+                  void *context)
+{
+    struct mrail_domain *domain = mrail_domain_of(fid);
+    struct mrail_ep *ep = calloc(1, sizeof(*ep));
+    int rc;
+
+    if (!ep)
+        return -FI_ENOMEM;
+    ep->info = fabric_info(&domain->fabric->base, info);
+    if (!ep->info) {
+        free(ep);
+        return -FI_ENOMEM;
+    }
+    ep->domain = domain;
+    ep->progress = &progress_none;
+    ep->close_ms = CLOSE_MS;
+    list_init(&ep->ready);
+    list_init(&ep->timers);
+    list_init(&ep->arrived);
+    list_init(&ep->saved);
+    wake_timer_init(&ep->timer);
+    av_watch_init(&ep->watch);
+    init_base(ep, context);
+    rc = open_parts(ep);
+    if (rc) {
+        close_ep(&ep->base);
+        return rc;
+    }
+    *ret_ep = &ep->fid;
+    return 0;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint: one of each rail's below, and peers, each with a flow (mrail_flow.h). Everything is
+ * guarded by the progress domain's lock.
+ *
+ *   the application posts   mrail_send.c      message -> flow -> packets -> a rail
+ *   a rail completes        mrail_rail.c      packets wait in `arrived`
+ *   progress                mrail_run.c       arrived -> flow -> mrail_receive.c; deadlines
+ *   who sent it             mrail_peer.c
+ *
+ * A flow is run from mrail_run only, never from inside itself: an upper that posts from inside of
+ * a completion adds to it, and it is run afterwards (`running`).
+ *
+ * A packet is copied once from the application's buffer into memory that its rail sends from, each
+ * time it leaves. So it ends when the peer has it, whatever a rail that is dead still holds.
+ */
+#ifndef WEFT_LAYERS_MRAIL_MRAIL_EP_H
+#define WEFT_LAYERS_MRAIL_MRAIL_EP_H
+
+#include "core/av/av_watch.h"
+#include "core/av/peer_map.h"
+#include "core/base/ids.h"
+#include "core/base/pool.h"
+#include "core/base/timer.h"
+#include "core/domain/mr_pool.h"
+#include "core/ep/endpoint.h"
+#include "core/ep/recv_queue.h"
+#include "core/layer/lower_source.h"
+#include "core/progress/wake_timer.h"
+#include "layers/mrail/mrail_domain.h"
+#include "layers/mrail/mrail_flow.h"
+
+enum {
+    MRAIL_BUCKETS = 256,
+    MRAIL_HEAD_ROOM = 1024, /* bytes of small packets that are sent */
+};
+
+struct mrail_ep;
+
+/* Memory of one packet, of a rail's. */
+struct mrail_packet {
+    struct mr_buffer buffer; /* of a pool of the rail's */
+    struct mrail_ep *ep;
+    struct mr_pool *pool;
+    struct list link; /* in arrived, saved */
+    uint8_t rail;
+    bool receives;
+    uint64_t peer;  /* its number: out: that it goes to; saved: that it is of */
+    size_t at, len; /* of the bytes that count */
+    _Alignas(8) uint8_t bytes[];
+};
+
+/* An operation of the application that sends something. */
+struct mrail_send {
+    struct flow_message message;
+    void *context;
+    bool wanted; /* a completion is */
+    size_t count;
+    struct iovec iov[RECV_QUEUE_IOV];
+    void *copy; /* that iov points to, of ep->copies, or NULL */
+};
+
+/* The endpoint on one rail. */
+struct mrail_way {
+    struct mrail_ep *ep;
+    struct fid_ep *fid;
+    struct op_target target;
+    struct fid_av *av;
+    struct lower_source source;
+    struct fid_peer_cq sink; /* of its completions */
+    size_t inject;           /* bytes that it copies */
+    size_t fed, feed;        /* receives that it has, and should have */
+    size_t sending;          /* packets that it has */
+    struct mr_pool heads, wholes, receives;
+    unsigned down; /* peers to whom it is down while others are up */
+};
+
+struct mrail_peer {
+    struct flow flow;
+    struct mrail_ep *ep;
+    struct mrail_peer *next; /* of the bucket */
+    fi_addr_t addr;          /* the upper's; FI_ADDR_NOTAVAIL: not in the AV */
+    fi_addr_t lower[MRAIL_RAILS];
+    int failed[MRAIL_RAILS]; /* what a lower said, for the next run; 0: nothing */
+    struct list ready;
+    struct timer timer;
+    /* Who is who. */
+    uint64_t number;             /* that the peer uses; of ep->numbers */
+    uint64_t epoch, their_epoch; /* 0: the peer has not said it yet */
+    uint64_t forgotten;          /* epochs to here are over */
+    uint32_t theirs;             /* the number that we use; 0: not known yet */
+    bool introduced;             /* the peer uses our number */
+    bool told_down[MRAIL_RAILS]; /* counted in way.down */
+    uint8_t name[MRAIL_ADDR_MAX];
+};
+
+struct mrail_ep {
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
+    struct progress *progress; /* once enabled; before that one without a lock */
+    struct mrail_domain *domain;
+    struct fi_info *info;
+    struct mrail_way way[MRAIL_RAILS];
+    unsigned count;
+    struct flow_config config;
+    uint8_t name[MRAIL_ADDR_MAX];
+    size_t name_size;
+    struct av_watch watch;
+    struct peer_map map;
+    struct mrail_peer *buckets[MRAIL_BUCKETS];
+    struct ids numbers;
+    uint64_t last_epoch;
+    bool top, enabled, driven, closing;
+    uint32_t close_ms;
+    /* Progress. */
+    bool running;
+    struct list ready;  /* struct mrail_peer: to be run */
+    struct list timers; /* struct timer, ns */
+    struct wake_timer timer;
+    /* Sending, receiving. */
+    struct pool sends;  /* struct mrail_send */
+    struct pool copies; /* of the inject size */
+    size_t copy_size;
+    struct recv_queue posted;
+    struct list arrived; /* struct mrail_packet: read, not looked at */
+    struct list saved;   /* packets without a receive */
+    size_t saved_count, saved_most;
+    struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
+    long long told_ms;            /* when the log was told of a bad packet last; 0: never */
+};
+
+static inline struct mrail_ep *mrail_ep_of(const struct endpoint *base)
+{
+    return object_of(base, struct mrail_ep, base);
+}
+
+int mrail_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                  void *context);
+
+/* ---- mrail_rail.c ---- */
+
+int mrail_way_open(struct mrail_ep *ep, unsigned rail);
+/* What fi_enable needs. */
+int mrail_way_enable(struct mrail_way *way);
+/* Takes what was never opened. Progress domain unlocked. */
+void mrail_way_close(struct mrail_way *way);
+void mrail_way_feed(struct mrail_way *way);
+void mrail_packet_put(struct mrail_packet *packet);
+/* Sends the packet; certain: its end is told. 0, -FI_EAGAIN, or the rail's error; then the packet
+ * is the caller's still. */
+ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
+                       bool certain);
+
+/* ---- mrail_peer.c ---- */
+
+/* The peer of an fi_addr_t, made on its first use. -FI_EINVAL: it is not in the AV; -FI_ENOMEM. */
+int mrail_peer_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_peer **peer);
+/* The peer that sent a packet, or NULL: it is to be dropped. */
+struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head *head);
+/* It has a new state now: packets of the old one lead nowhere. */
+void mrail_peer_renew(struct mrail_peer *peer);
+void mrail_peers_take_changes(struct mrail_ep *ep);
+void mrail_peers_finish(struct mrail_ep *ep);
+
+/* ---- mrail_send.c ---- */
+
+ssize_t mrail_post_send(struct mrail_ep *ep, struct op *op);
+/* Entries of the flow's config. */
+bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
+                    struct flow_message *message);
+void mrail_done(struct flow *flow, struct flow_message *message, int err);
+
+/* ---- mrail_receive.c ---- */
+
+ssize_t mrail_post_receive(struct mrail_ep *ep, struct op *op);
+void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len);
+/* Packets that were kept meet receives. */
+void mrail_receive_run(struct mrail_ep *ep);
+
+/* ---- mrail_run.c ---- */
+
+void mrail_run(struct mrail_ep *ep);
+void mrail_ready(struct mrail_peer *peer);
+/* poll and trywait of each rail's source. */
+void mrail_poll(struct progress_source *source);
+int mrail_trywait(struct progress_source *source);
+bool mrail_busy(const struct mrail_ep *ep);
+/* Entries of the flow's config. */
+void mrail_turned(struct flow *flow, unsigned rail, bool up, int err);
+void mrail_ended(struct flow *flow, int err);
+
+static inline struct mrail_peer *mrail_peer_of_flow(struct flow *flow)
+{
+    return object_of(flow, struct mrail_peer, flow);
+}
+
+#endif

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/mrail/mrail_flow.h"
+
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+
+enum {
+    ACK_EVERY = 16,
+};
+
+/* ---- Life ---- */
+
+/* All but what the rails are. */
+static void begin(struct flow *flow)
+{
+    list_init(&flow->waiting);
+    list_init(&flow->moved);
+    memset(flow->ring, 0, sizeof(flow->ring));
+    flow->next_out = flow->acked = 0;
+    flow->limit = FLOW_WINDOW;
+    serial_init(&flow->in, flow->in_bits, FLOW_WINDOW);
+    flow->told = FLOW_WINDOW;
+    flow->kept = 0;
+    flow->owed = 0;
+    flow->ack_now = false;
+    flow->busy_since = 0;
+    flow->heard = 0;
+}
+
+void flow_init(struct flow *flow, const struct flow_config *config, unsigned count)
+{
+    *flow = (struct flow){.config = config, .count = count};
+    for (unsigned i = 0; i < count; i++)
+        list_init(&flow->paths[i].flying);
+    begin(flow);
+}
+
+void flow_add_path(struct flow *flow, unsigned rail)
+{
+    flow->paths[rail].state = PATH_UP;
+}
+
+bool flow_has_rail(const struct flow *flow, unsigned but)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        if (i != but && flow->paths[i].state == PATH_UP)
+            return true;
+    }
+    return false;
+}
+
+static void collect(struct flow *flow, struct list *all)
+{
+    list_init(all);
+    for (uint64_t serial = flow->acked; serial != flow->next_out; serial++) {
+        struct flow_message *message = flow->ring[serial % FLOW_WINDOW];
+
+        if (!message)
+            continue;
+        list_detach(&message->link);
+        list_attach(&message->link, all);
+    }
+    list_join(&flow->waiting, all);
+}
+
+void flow_end(struct flow *flow, int err)
+{
+    struct list all;
+
+    collect(flow, &all);
+    for (unsigned i = 0; i < flow->count; i++) {
+        struct flow_path *path = &flow->paths[i];
+
+        path->inflight = 0;
+        path->asked = path->unsent = path->owes_answer = false;
+        if (path->state == PATH_DOWN)
+            path->err = 0;
+    }
+    begin(flow);
+    flow->config->ended(flow, err);
+    while (!list_empty(&all)) {
+        struct flow_message *message = list_item(all.next, struct flow_message, link);
+
+        list_detach(&message->link);
+        flow->config->done(flow, message, err);
+    }
+}
+
+/* ---- Packets ---- */
+
+/* The first that the peer may not send: as many as fit the window, less what waits here. */
+static uint64_t own_limit(const struct flow *flow)
+{
+    uint64_t limit = flow->in.next + FLOW_WINDOW;
+
+    limit -= flow->kept < FLOW_WINDOW ? flow->kept : FLOW_WINDOW;
+    return flow->shut || limit < flow->told ? flow->told : limit;
+}
+
+static void put_acks(struct flow *flow, struct mrail_head *head)
+{
+    uint64_t next = flow->in.next;
+
+    head->ack = (uint32_t)next;
+    for (unsigned i = 0; flow->in.end > next + 1 && i < MRAIL_WORDS; i++) {
+        uint64_t word = 0;
+
+        for (unsigned bit = 0; bit < 64; bit++) {
+            if (serial_has(&flow->in, next + 1 + 64 * i + bit))
+                word |= UINT64_C(1) << bit;
+        }
+        head->bits[i] = word;
+        if (word)
+            head->words = (uint8_t)(i + 1);
+    }
+    flow->told = own_limit(flow);
+    head->limit = (uint32_t)flow->told;
+}
+
+static bool transmit(struct flow *flow, unsigned rail, enum mrail_type type, uint32_t serial,
+                     struct flow_message *message)
+{
+    struct mrail_head head = {.type = (uint8_t)type, .serial = serial};
+
+    put_acks(flow, &head);
+    if (!flow->config->transmit(flow, rail, &head, message))
+        return false;
+    flow->owed = 0;
+    flow->ack_now = false;
+    return true;
+}
+
+bool flow_transmit_plain(struct flow *flow, unsigned rail, enum mrail_type type, uint32_t serial)
+{
+    return transmit(flow, rail, type, serial, NULL);
+}
+
+/* ---- Which rail ---- */
+
+static enum flow_way way_for(const struct flow *flow, uint64_t len)
+{
+    const struct flow_config *config = flow->config;
+
+    for (size_t i = 0; i < config->policy_count; i++) {
+        if (len <= config->policies[i].most)
+            return config->policies[i].way;
+    }
+    return FLOW_SHORTEST;
+}
+
+/* The rail of the shortest expected end. One that is full takes part where its rate is known: then
+ * waiting for it is shorter than what the others take. */
+static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
+{
+    unsigned best = FLOW_NO_RAIL;
+    uint64_t end = UINT64_MAX;
+
+    for (unsigned i = 0; i < flow->count; i++) {
+        const struct flow_path *path = &flow->paths[i];
+        uint64_t expected;
+
+        if (path->state != PATH_UP ||
+            (!(path->rate > 0) && !path_has_room(path, len, flow->config->packet)))
+            continue;
+        expected = path_expected(path, len, now);
+        if (expected < end) {
+            end = expected;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* The rail of small messages and of fixed ones. */
+static unsigned favourite(struct flow *flow)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        unsigned rail = (flow->favourite + i) % flow->count;
+
+        if (flow->paths[rail].state != PATH_UP)
+            continue;
+        flow->favourite = rail;
+        return rail;
+    }
+    return FLOW_NO_RAIL;
+}
+
+static unsigned next_turn(struct flow *flow, uint64_t len)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        unsigned rail = (flow->turn + i) % flow->count;
+
+        if (flow->paths[rail].state != PATH_UP ||
+            !path_has_room(&flow->paths[rail], len, flow->config->packet))
+            continue;
+        flow->turn = rail + 1;
+        return rail;
+    }
+    return FLOW_NO_RAIL;
+}
+
+static unsigned of_small(struct flow *flow, uint64_t len, uint64_t now)
+{
+    unsigned best = shortest(flow, len, now), same = favourite(flow);
+    const struct flow_path *path;
+
+    if (best == FLOW_NO_RAIL || best == same)
+        return same;
+    path = &flow->paths[same];
+    return path_expected(path, len, now) > 2 * path_expected(&flow->paths[best], len, now) + MS
+               ? best
+               : same;
+}
+
+/* FLOW_NO_RAIL: none, or it is better to wait. */
+static unsigned choose(struct flow *flow, uint64_t len, uint64_t now)
+{
+    enum flow_way way = way_for(flow, len);
+    unsigned rail;
+
+    if (way == FLOW_TURNS)
+        rail = next_turn(flow, len);
+    else if (way == FLOW_FIXED)
+        rail = favourite(flow);
+    else if (len <= flow->config->small)
+        rail = of_small(flow, len, now);
+    else
+        rail = shortest(flow, len, now);
+    if (rail != FLOW_NO_RAIL && !path_has_room(&flow->paths[rail], len, flow->config->packet))
+        return FLOW_NO_RAIL;
+    return rail;
+}
+
+/* ---- Messages out ---- */
+
+void flow_send(struct flow *flow, struct flow_message *message)
+{
+    message->rail = FLOW_NO_RAIL;
+    list_attach(&message->link, &flow->waiting);
+}
+
+void flow_move_all(struct flow *flow, unsigned rail)
+{
+    struct flow_path *path = &flow->paths[rail];
+    struct list *at = flow->moved.next;
+
+    path->inflight = 0;
+    list_for_each_safe (pos, after, &path->flying) {
+        struct flow_message *message = list_item(pos, struct flow_message, link);
+
+        list_detach(&message->link);
+        message->rail = FLOW_NO_RAIL;
+        while (at != &flow->moved &&
+               list_item(at, struct flow_message, link)->serial < message->serial)
+            at = at->next;
+        while (at->prev != &flow->moved &&
+               list_item(at->prev, struct flow_message, link)->serial > message->serial)
+            at = at->prev;
+        list_attach_before(&message->link, at);
+    }
+}
+
+/* False: no rail takes it now. */
+static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_t now)
+{
+    unsigned rail = choose(flow, message->len, now);
+    struct flow_path *path;
+
+    if (rail == FLOW_NO_RAIL)
+        return false;
+    path = &flow->paths[rail];
+    if (!transmit(flow, rail, MRAIL_DATA, (uint32_t)message->serial, message)) {
+        path->blocked = true;
+        return send_by_one(flow, message, now);
+    }
+    if (list_empty(&path->flying))
+        path->progress = now;
+    message->busy = path->inflight != 0;
+    message->before = path->delivered;
+    message->sent = now;
+    message->rail = (uint8_t)rail;
+    path->inflight += message->len;
+    list_detach(&message->link);
+    list_attach(&message->link, &path->flying);
+    return true;
+}
+
+static bool send_moved(struct flow *flow, uint64_t now)
+{
+    while (!list_empty(&flow->moved)) {
+        if (!send_by_one(flow, list_item(flow->moved.next, struct flow_message, link), now))
+            return false;
+    }
+    return true;
+}
+
+static bool window_open(const struct flow *flow)
+{
+    return flow->next_out < flow->limit && flow->next_out < flow->acked + FLOW_WINDOW;
+}
+
+static void send_all(struct flow *flow, uint64_t now)
+{
+    bool goes = send_moved(flow, now);
+
+    while (goes && !list_empty(&flow->waiting) && window_open(flow)) {
+        struct flow_message *message = list_item(flow->waiting.next, struct flow_message, link);
+
+        message->serial = flow->next_out;
+        goes = send_by_one(flow, message, now);
+        if (!goes)
+            break;
+        flow->ring[flow->next_out++ % FLOW_WINDOW] = message;
+    }
+}
+
+void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now)
+{
+    if (rail < flow->count)
+        path_fail(flow, rail, err, now);
+}
+
+/* ---- Running ---- */
+
+/* Every rail is down, and its lower says why: when the flow ends of it; 0: it does not. */
+static uint64_t refused_at(const struct flow *flow, int *err)
+{
+    uint64_t at = UINT64_MAX;
+
+    for (unsigned i = 0; i < flow->count; i++) {
+        const struct flow_path *path = &flow->paths[i];
+
+        if (path->state == PATH_NONE)
+            continue;
+        if (path->state == PATH_UP || !path->err)
+            return 0;
+        *err = path->err;
+        at = path->progress < at ? path->progress : at;
+    }
+    return at == UINT64_MAX ? 0 : at + SECOND;
+}
+
+/* When it ends unless the peer is heard; *err: how. */
+static uint64_t ends_at(struct flow *flow, uint64_t now, int *err)
+{
+    uint64_t since, patience, refused;
+
+    if (!flow_busy(flow)) {
+        flow->busy_since = 0;
+        return UINT64_MAX;
+    }
+    if (!flow->busy_since)
+        flow->busy_since = now;
+    since = flow->heard > flow->busy_since ? flow->heard : flow->busy_since;
+    patience = since + flow->config->patience;
+    *err = FI_ETIMEDOUT;
+    refused = refused_at(flow, err);
+    if (refused && refused < flow->busy_since + SECOND)
+        refused = flow->busy_since + SECOND;
+    if (refused && refused < patience)
+        return refused;
+    *err = FI_ETIMEDOUT;
+    return patience;
+}
+
+/* The peer waits for room that it was not told of. */
+static bool owes_limit(const struct flow *flow)
+{
+    uint64_t limit = own_limit(flow);
+
+    return limit > flow->told &&
+           (limit - flow->told >= FLOW_WINDOW / 2 || flow->told <= flow->in.end);
+}
+
+static uint64_t acknowledge(struct flow *flow, uint64_t now)
+{
+    uint64_t due = flow->owed ? flow->owed_since + flow->config->ack_delay : UINT64_MAX;
+    bool limit = owes_limit(flow);
+    unsigned rail = flow->ack_rail;
+
+    if (!flow->ack_now && !limit && flow->owed < ACK_EVERY && now < due)
+        return due;
+    if (flow_transmit_plain(flow, rail, MRAIL_ACK, 0))
+        return UINT64_MAX;
+    for (unsigned i = 0; i < flow->count; i++) {
+        if (i != rail && flow->paths[i].state == PATH_UP &&
+            flow_transmit_plain(flow, i, MRAIL_ACK, 0))
+            return UINT64_MAX;
+    }
+    return now + MS;
+}
+
+/* Nothing is under way, and the peer's limit does not let anything leave: news of it may have been
+ * lost with a rail. */
+static void ask_for_room(struct flow *flow, uint64_t now)
+{
+    unsigned rail = favourite(flow);
+    struct flow_path *path;
+
+    if (list_empty(&flow->waiting) || flow->next_out != flow->acked || window_open(flow) ||
+        rail == FLOW_NO_RAIL)
+        return;
+    path = &flow->paths[rail];
+    if (path->asked || now < path->probed + flow->config->rail_timeout / 2)
+        return;
+    path->progress = path->probed = now;
+    path->probe++;
+    path->asked = path->unsent = true;
+}
+
+uint64_t flow_run(struct flow *flow, uint64_t now)
+{
+    uint64_t next, due;
+    int err = 0;
+
+    due = ends_at(flow, now, &err);
+    if (now >= due) {
+        flow_end(flow, err);
+        due = UINT64_MAX;
+    }
+    for (unsigned i = 0; i < flow->count; i++)
+        flow->paths[i].blocked = false;
+    next = paths_check(flow, now);
+    due = next < due ? next : due;
+    send_all(flow, now);
+    ask_for_room(flow, now);
+    paths_talk(flow);
+    next = acknowledge(flow, now);
+    due = next < due ? next : due;
+    next = paths_check(flow, now); /* of what has just been sent */
+    due = next < due ? next : due;
+    for (unsigned i = 0; i < flow->count; i++) {
+        if ((flow->paths[i].blocked || flow->paths[i].unsent || flow->paths[i].owes_answer) &&
+            due > now + MS)
+            due = now + MS;
+    }
+    if (!list_empty(&flow->waiting) && due > now + flow->config->rail_timeout / 2)
+        due = now + flow->config->rail_timeout / 2;
+    return due;
+}
+
+bool flow_flush(struct flow *flow)
+{
+    if (flow->owed)
+        flow->ack_now = true;
+    return flow->ack_now;
+}

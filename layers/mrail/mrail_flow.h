@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What two endpoints send each other over several rails: messages of one packet, each delivered
+ * once, in any order. Pure: no rail, clock or lock; times are ns, given by the caller. A rail
+ * delivers what it took, or dies; it may die silently, in one direction, or for a while.
+ *
+ *   mrail_flow      life, messages out, which rail takes the next
+ *   mrail_flow_in   what came: acknowledgements, messages, probes
+ *   mrail_path      the state of one rail: measured, silent, down, back
+ *
+ * A message leaves by the rail that is expected to have it at the peer first, from the bytes that
+ * are under way there, and the rate and latency that were measured. Small ones keep to one rail
+ * while it is not much slower than another. A rail that fails, or acknowledges nothing for
+ * `rail_timeout` while the peer is heard by another, is down: what was on it goes by others, and
+ * the receiver drops what comes twice. A rail that is down is probed, and is back with an answer.
+ *
+ * When nobody is heard on any rail it is the peer that is silent: nothing is down then, and after
+ * `patience` the messages end with FI_ETIMEDOUT. Where every rail is down because its lower said
+ * so, they end with that error a second later.
+ */
+#ifndef WEFT_LAYERS_MRAIL_MRAIL_FLOW_H
+#define WEFT_LAYERS_MRAIL_MRAIL_FLOW_H
+
+#include "core/arq/serial.h"
+#include "core/base/list.h"
+#include "layers/mrail/mrail_path.h"
+#include "layers/mrail/mrail_wire.h"
+
+enum {
+    FLOW_WINDOW = 256, /* messages beyond the lowest one that has not come */
+    FLOW_NO_RAIL = 255,
+};
+
+struct flow;
+
+/* How rails are chosen, for messages of up to `most` bytes. */
+enum flow_way {
+    FLOW_SHORTEST, /* the shortest expected end */
+    FLOW_FIXED,    /* one rail */
+    FLOW_TURNS,    /* one after the other */
+};
+
+struct flow_policy {
+    uint64_t most;
+    enum flow_way way;
+};
+
+struct flow_config {
+    uint64_t rail_timeout, patience, ack_delay;
+    uint32_t packet, small; /* bytes: of the largest message; up to which one is small */
+    const struct flow_policy *policies; /* that ascend; beyond the last FLOW_SHORTEST */
+    size_t policy_count;
+    /* Sends a packet by a rail: the head lacks `to` and the introduction. message: whose payload
+     * it has, or NULL; not used later. False: not now. */
+    bool (*transmit)(struct flow *flow, unsigned rail, struct mrail_head *head,
+                     struct flow_message *message);
+    /* A message has come. */
+    void (*deliver)(struct flow *flow, const uint8_t *bytes, size_t len);
+    /* A message is the caller's again: 0, the peer has it; an error number. May send. */
+    void (*done)(struct flow *flow, struct flow_message *message, int err);
+    /* A rail is down (err: why, 0: silence) or back. */
+    void (*turned)(struct flow *flow, unsigned rail, bool up, int err);
+    /* The flow has ended, and begins anew with empty state: packets of the old one must not reach
+     * it any more. Called before `done` of its messages. */
+    void (*ended)(struct flow *flow, int err);
+};
+
+/* Of the caller's; it lives until `done`. */
+struct flow_message {
+    struct list link; /* in waiting, moved, or a path's flying */
+    uint64_t serial, sent;
+    uint64_t before; /* bytes acknowledged on the path when it left */
+    uint32_t len;
+    uint8_t rail; /* that it is on; FLOW_NO_RAIL */
+    bool busy;    /* there was something under way before it */
+};
+
+struct flow {
+    const struct flow_config *config;
+    struct flow_path paths[MRAIL_RAILS];
+    unsigned count;                         /* rails of ours; a path may be PATH_NONE */
+    struct list waiting, moved;             /* not sent yet; to be sent again, by serial */
+    struct flow_message *ring[FLOW_WINDOW]; /* sent, by serial */
+    uint64_t next_out, acked;               /* serials: the next; the lowest not acknowledged */
+    uint64_t limit;                         /* the first that may not be sent */
+    unsigned turn, favourite;               /* rails */
+    struct serial in;
+    uint64_t in_bits[FLOW_WINDOW / SERIAL_WORD];
+    uint64_t told; /* the limit that the peer was told */
+    size_t kept;   /* set by the caller: messages that wait for a receive */
+    bool shut;     /* set by the caller: no more of them */
+    unsigned owed; /* messages that came since an acknowledgement left */
+    uint64_t owed_since;
+    bool ack_now;
+    unsigned ack_rail;   /* by which something came last */
+    uint64_t heard;      /* when */
+    uint64_t busy_since; /* 0: nothing to be acknowledged */
+};
+
+/* Of count rails; all of them are PATH_NONE until flow_add_path. */
+void flow_init(struct flow *flow, const struct flow_config *config, unsigned count);
+void flow_add_path(struct flow *flow, unsigned rail);
+
+/* A message with its len set. */
+void flow_send(struct flow *flow, struct flow_message *message);
+/* A packet of the peer's came by a rail of ours: NULL, or what is wrong with it. */
+const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_head *head,
+                         const uint8_t *payload, size_t len, uint64_t now);
+/* The lower of a rail refused something, or lost it. */
+void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now);
+
+/* Sends what is to be sent. Returns when to call it again at the latest; UINT64_MAX: never. */
+uint64_t flow_run(struct flow *flow, uint64_t now);
+/* Before a sleep: what is owed to the peer is to be sent. True: run it. */
+bool flow_flush(struct flow *flow);
+/* All messages end with err, and the flow begins anew. */
+void flow_end(struct flow *flow, int err);
+
+/* Has it messages that the peer has not acknowledged? */
+static inline bool flow_busy(const struct flow *flow)
+{
+    return flow->acked != flow->next_out || !list_empty(&flow->waiting);
+}
+
+/* Is there a rail that is up, beside one (FLOW_NO_RAIL)? */
+bool flow_has_rail(const struct flow *flow, unsigned but);
+
+/* ---- Among the files of the flow ---- */
+
+/* Sends a packet without payload. False: not now. */
+bool flow_transmit_plain(struct flow *flow, unsigned rail, enum mrail_type type, uint32_t serial);
+/* Takes what is on a path off it, to be sent again. */
+void flow_move_all(struct flow *flow, unsigned rail);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdma/fi_errno.h>
+
+#include "layers/mrail/mrail_flow.h"
+
+/* ---- Acknowledgements ---- */
+
+static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
+{
+    struct flow_message *message = flow->ring[serial % FLOW_WINDOW];
+    struct flow_path *path;
+
+    if (!message || message->serial != serial)
+        return;
+    flow->ring[serial % FLOW_WINDOW] = NULL;
+    list_detach(&message->link);
+    if (message->rail != FLOW_NO_RAIL) {
+        path = &flow->paths[message->rail];
+        path->inflight -= message->len;
+        path->progress = now;
+        path_measure(path, message, now);
+    }
+    while (flow->acked != flow->next_out && !flow->ring[flow->acked % FLOW_WINDOW])
+        flow->acked++;
+    flow->config->done(flow, message, 0);
+}
+
+/* What `done` sends has later serials. */
+static void take_acks(struct flow *flow, const struct mrail_head *head, uint64_t ack, uint64_t now)
+{
+    uint64_t end = flow->next_out;
+
+    for (uint64_t serial = flow->acked; serial < ack; serial++)
+        acknowledged(flow, serial, now);
+    for (unsigned i = 0; i < head->words; i++) {
+        uint64_t word = head->bits[i];
+
+        for (; word; word &= word - 1) {
+            uint64_t serial = ack + 1 + 64 * i + (unsigned)__builtin_ctzll(word);
+
+            if (serial >= flow->acked && serial < end)
+                acknowledged(flow, serial, now);
+        }
+    }
+}
+
+/* NULL, or what is wrong with what a head says of our messages. */
+static const char *check_acks(const struct flow *flow, const struct mrail_head *head, uint64_t ack,
+                              uint64_t limit)
+{
+    if (ack > flow->next_out)
+        return "an acknowledgement of what was never sent";
+    for (unsigned i = 0; i < head->words; i++) {
+        uint64_t first = ack + 1 + 64 * i;
+
+        if (!head->bits[i])
+            continue;
+        if (first + 63 - (unsigned)__builtin_clzll(head->bits[i]) >= flow->next_out)
+            return "an acknowledgement of what was never sent";
+    }
+    /* A peer's limit is at most a window beyond what it has; an old packet says less. */
+    if (limit > flow->next_out + FLOW_WINDOW)
+        return "room beyond the window";
+    return NULL;
+}
+
+/* ---- Messages ---- */
+
+static const char *take_data(struct flow *flow, uint32_t low, const uint8_t *payload, size_t len,
+                             uint64_t now)
+{
+    uint64_t serial = serial_expand(low, flow->in.next);
+
+    if (len > flow->config->packet)
+        return "a message larger than a packet";
+    switch (serial_add(&flow->in, serial)) {
+    case SERIAL_BEYOND: return "a sequence that jumps";
+    case SERIAL_DUPLICATE: flow->ack_now = true; return NULL;
+    default: break;
+    }
+    if (!flow->owed++)
+        flow->owed_since = now;
+    flow->config->deliver(flow, payload, len);
+    return NULL;
+}
+
+const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_head *head,
+                         const uint8_t *payload, size_t len, uint64_t now)
+{
+    uint64_t ack = serial_expand(head->ack, flow->acked);
+    uint64_t limit = serial_expand(head->limit, flow->limit);
+    const char *wrong = check_acks(flow, head, ack, limit);
+
+    if (wrong)
+        return wrong;
+    flow->heard = now;
+    flow->ack_rail = rail;
+    paths_heard(flow, rail, now);
+    take_acks(flow, head, ack, now);
+    if (limit > flow->limit)
+        flow->limit = limit;
+    switch (head->type) {
+    case MRAIL_DATA: return take_data(flow, head->serial, payload, len, now);
+    case MRAIL_PROBE:
+        flow->paths[rail].owes_answer = true;
+        flow->paths[rail].answer = head->serial;
+        return NULL;
+    case MRAIL_ANSWER: path_answered(flow, rail, head->serial, now); return NULL;
+    case MRAIL_BYE: flow_end(flow, FI_ECONNRESET); return NULL;
+    default: return NULL;
+    }
+}

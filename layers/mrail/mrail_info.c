@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/mrail/mrail_info.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "core/ep/recv_queue.h"
+#include "core/info/info.h"
+#include "core/part/join_name.h"
+#include "layers/mrail/mrail_addr.h"
+#include "layers/mrail/mrail_wire.h"
+
+static const uint64_t own_caps = FI_MSG | FI_SEND | FI_RECV | FI_SOURCE | FI_PEER;
+static const uint64_t place_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+static const uint64_t asked_caps = FI_AV_USER_ID;
+
+enum {
+    LEAST_PACKET = 1024 /* bytes of the smallest that it makes sense with */
+};
+
+/* ---- What is asked ---- */
+
+static void ask_domain(struct fi_domain_attr *attr)
+{
+    free(attr->name);
+    free(attr->auth_key);
+    *attr = (struct fi_domain_attr){
+        .threading = FI_THREAD_DOMAIN,
+        .progress = FI_PROGRESS_MANUAL,
+        .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
+        .mr_mode = (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY),
+    };
+}
+
+/* hints or an info of ours, as a rail should see them. */
+static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish)
+{
+    struct fi_info *need = info_dup(hints);
+
+    if (!need)
+        return NULL;
+    if (info_set_string(&need->fabric_attr->prov_name, NULL) || info_set_src(need, NULL, 0) ||
+        info_set_dest(need, NULL, 0)) {
+        info_free(need);
+        return NULL;
+    }
+    need->handle = NULL;
+    need->addr_format = FI_FORMAT_UNSPEC;
+    need->fabric_attr->fabric = NULL;
+    need->caps = FI_MSG | FI_SEND | FI_RECV | wish;
+    need->mode = 0;
+    *need->tx_attr = (struct fi_tx_attr){.tclass = hints->tx_attr->tclass};
+    *need->rx_attr = (struct fi_rx_attr){0};
+    free(need->ep_attr->auth_key);
+    *need->ep_attr = (struct fi_ep_attr){.type = FI_EP_RDM};
+    ask_domain(need->domain_attr);
+    return need;
+}
+
+/* Rails are asked by the name of a node first; one that has nothing there is asked without. */
+int mrail_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    const uint64_t wishes[] = {FI_PEER, 0};
+    bool named = req->node || req->service;
+    struct fi_info *list = NULL;
+
+    if (req->hints->addr_format && req->hints->addr_format != MRAIL_ADDR_FORMAT) {
+        reasons_add_at(req->reasons, REASON_ATTR,
+                       "addr_format: mrail has addresses of its own form");
+        return -FI_ENODATA;
+    }
+    for (int i = 0; i < (named ? 4 : 2); i++) {
+        struct fi_info *need = rail_hints(req->hints, wishes[i % 2]);
+
+        if (!need) {
+            info_free(list);
+            return -FI_ENOMEM;
+        }
+        info_append(&list, need);
+    }
+    *req->named = 2;
+    *lower_hints = list;
+    return 0;
+}
+
+/* ---- What is made of it ---- */
+
+/* The infos that one of ours is made of, by slot; NULL for a rail that is not in it. */
+struct parts_of {
+    const struct fi_info *rail[MRAIL_RAILS];
+    size_t slots, used;
+    size_t addr_size;
+};
+
+/* Bytes of the largest packet on all rails. */
+static size_t largest(const struct request *req, const struct parts_of *of)
+{
+    size_t most = params_size(req->params, "packet_size");
+
+    for (size_t i = 0; i < of->slots; i++) {
+        size_t rail = of->rail[i] ? of->rail[i]->ep_attr->max_msg_size : SIZE_MAX;
+
+        if (rail < MRAIL_HEAD_MAX + most)
+            most = rail > MRAIL_HEAD_MAX ? rail - MRAIL_HEAD_MAX : 0;
+    }
+    return most;
+}
+
+static void describe_domain(struct fi_info *info, uint64_t asked, uint64_t places)
+{
+    struct fi_domain_attr *attr = info->domain_attr;
+
+    attr->domain = NULL;
+    attr->threading = FI_THREAD_SAFE;
+    attr->progress = FI_PROGRESS_UNSPEC;
+    attr->control_progress = FI_PROGRESS_UNSPEC;
+    attr->resource_mgmt = FI_RM_UNSPEC;
+    attr->av_type = FI_AV_UNSPEC;
+    attr->mr_mode = 0;
+    attr->mode = 0;
+    attr->mr_key_size = sizeof(uint64_t);
+    attr->cq_data_size = 0;
+    attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 1;
+    attr->max_ep_stx_ctx = attr->max_ep_srx_ctx = 0;
+    attr->caps = places | (asked & FI_AV_USER_ID);
+}
+
+static void describe(const struct request *req, size_t most, uint64_t places, struct fi_info *info)
+{
+    uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
+
+    info->handle = NULL;
+    info->mode = 0;
+    info->addr_format = MRAIL_ADDR_FORMAT;
+    info->caps = own_caps | places | (asked & asked_caps);
+    *info->tx_attr = (struct fi_tx_attr){
+        .caps = info->caps & INFO_TX_CAPS,
+        .op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
+        .inject_size = most < MRAIL_INJECT ? most : MRAIL_INJECT,
+        .size = MRAIL_SIZE,
+        .iov_limit = RECV_QUEUE_IOV,
+        .tclass = info->tx_attr->tclass,
+    };
+    *info->rx_attr = (struct fi_rx_attr){
+        .caps = info->caps & INFO_RX_CAPS,
+        .op_flags = FI_COMPLETION,
+        .size = MRAIL_SIZE,
+        .iov_limit = RECV_QUEUE_IOV,
+    };
+    free(info->ep_attr->auth_key);
+    *info->ep_attr = (struct fi_ep_attr){
+        .type = FI_EP_RDM,
+        .protocol = FI_PROTO_MRAIL,
+        .protocol_version = MRAIL_WIRE_VERSION,
+        .max_msg_size = most,
+        .tx_ctx_cnt = 1,
+        .rx_ctx_cnt = 1,
+    };
+    info->fabric_attr->fabric = NULL;
+    describe_domain(info, asked, places);
+}
+
+/* All of the rails' source addresses that are known. */
+static int set_source(const struct parts_of *of, size_t most, struct fi_info *info)
+{
+    struct mrail_addr *addr = calloc(1, sizeof(*addr));
+    unsigned char raw[MRAIL_ADDR_MAX];
+    int rc;
+
+    if (!addr)
+        return -FI_ENOMEM;
+    addr->packet = (uint32_t)most;
+    for (size_t i = 0; i < of->slots; i++) {
+        const struct fi_info *rail = of->rail[i];
+        struct mrail_addr_rail *to = &addr->rail[addr->count];
+
+        if (!rail || !rail->src_addr || rail->src_addrlen > sizeof(to->addr))
+            continue;
+        to->kind = mrail_addr_kind(rail);
+        to->format = rail->addr_format;
+        to->len = rail->src_addrlen;
+        memcpy(to->addr, rail->src_addr, to->len);
+        addr->count++;
+    }
+    rc = mrail_addr_encode(addr, raw, of->addr_size);
+    free(addr);
+    return rc ? rc : info_set_src(info, raw, of->addr_size);
+}
+
+static int set_names(const struct parts_of *of, struct fi_info *info)
+{
+    const char *fabrics[MRAIL_RAILS] = {NULL}, *domains[MRAIL_RAILS] = {NULL};
+
+    for (size_t i = 0; i < of->slots; i++) {
+        fabrics[i] = of->rail[i] ? of->rail[i]->fabric_attr->name : NULL;
+        domains[i] = of->rail[i] ? of->rail[i]->domain_attr->name : NULL;
+    }
+    free(info->fabric_attr->name);
+    free(info->domain_attr->name);
+    info->fabric_attr->name = join_name(fabrics, of->slots);
+    info->domain_attr->name = join_name(domains, of->slots);
+    return info->fabric_attr->name && info->domain_attr->name ? 0 : -FI_ENOMEM;
+}
+
+static const struct fi_info *first_of(const struct parts_of *of)
+{
+    size_t i = 0;
+
+    while (!of->rail[i])
+        i++;
+    return of->rail[i];
+}
+
+static int make(const struct request *req, const struct parts_of *of, struct fi_info **ret_info)
+{
+    struct fi_info *info = info_dup(first_of(of));
+    size_t most = largest(req, of);
+    uint64_t places = 0;
+    int rc;
+
+    if (!info)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i < of->slots; i++)
+        places |= of->rail[i] ? of->rail[i]->caps & place_caps : 0;
+    describe(req, most, places, info);
+    rc = info_set_dest(info, NULL, 0);
+    if (!rc)
+        rc = set_names(of, info);
+    if (!rc)
+        rc = set_source(of, most, info);
+    if (rc)
+        info_free(info);
+    else
+        *ret_info = info;
+    return rc;
+}
+
+/* ---- What does not go together ---- */
+
+static const char *name_of(const char *name)
+{
+    return name ? name : "";
+}
+
+static bool is_same_device(const struct fi_info *a, const struct fi_info *b)
+{
+    return a->ep_attr->protocol == b->ep_attr->protocol && a->addr_format == b->addr_format &&
+           !strcmp(name_of(a->domain_attr->name), name_of(b->domain_attr->name));
+}
+
+static bool has_twin(const struct request *req, const struct parts_of *of)
+{
+    for (size_t i = 0; i < of->slots; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (!of->rail[i] || !of->rail[j] || !is_same_device(of->rail[i], of->rail[j]))
+                continue;
+            reasons_add(req->reasons,
+                        "rails %zu and %zu are the same device '%s' (same=yes allows it)", j + 1,
+                        i + 1, name_of(of->rail[i]->domain_attr->name));
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool go_together(const struct request *req, struct parts_of *of)
+{
+    of->addr_size = mrail_addr_size(of->rail, of->slots);
+    if (!of->addr_size) {
+        reasons_add(req->reasons, "the addresses of %zu rails do not fit the %d bytes of one",
+                    of->used, MRAIL_ADDR_MAX);
+        return false;
+    }
+    if (largest(req, of) < LEAST_PACKET) {
+        reasons_add(req->reasons, "max_msg_size: packets of the rails have less than %d bytes",
+                    LEAST_PACKET + MRAIL_HEAD_MAX);
+        return false;
+    }
+    return params_bool(req->params, "same") || !has_twin(req, of);
+}
+
+/* The n-th info of each rail, the last of one that has no more. False: none has so many. */
+static bool pick(const struct fi_info *const *branches, size_t count, size_t n, struct parts_of *of)
+{
+    bool any = false;
+
+    *of = (struct parts_of){.slots = count};
+    for (size_t i = 0; i < count; i++) {
+        const struct fi_info *info = branches[i];
+        size_t at = 0;
+
+        for (; info && info->next && at < n; at++)
+            info = info->next;
+        any = any || (info && at == n);
+        of->rail[i] = info;
+        of->used += info != NULL;
+    }
+    return any;
+}
+
+static bool all_have(const struct request *req, const struct fi_info *const *branches, size_t count)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++)
+        used += branches[i] != NULL;
+    if (used && used < count && params_bool(req->params, "strict"))
+        reasons_add(req->reasons, "strict: not every rail has something here");
+    return used && (used == count || !params_bool(req->params, "strict"));
+}
+
+/* Is the node that was asked for one that any rail knows? */
+static bool named_by_any(const struct request *req, size_t count)
+{
+    uint64_t all = (UINT64_C(1) << count) - 1;
+
+    if ((!req->node && !req->service) || (req->unnamed & all) != all)
+        return true;
+    reasons_add(req->reasons, "no rail has the node or service that was asked for");
+    return false;
+}
+
+int mrail_join(const struct request *req, const struct fi_info *const *branches, size_t count,
+               struct fi_info **infos)
+{
+    struct parts_of of;
+    int rc = 0;
+
+    *infos = NULL;
+    if (count > MRAIL_RAILS) {
+        reasons_add(req->reasons, "mrail joins up to %d rails, not %zu", MRAIL_RAILS, count);
+        return -FI_ENODATA;
+    }
+    if (!all_have(req, branches, count) || !named_by_any(req, count))
+        return -FI_ENODATA;
+    for (size_t n = 0; !rc && pick(branches, count, n, &of); n++) {
+        struct fi_info *info = NULL;
+
+        if (!of.used || !go_together(req, &of))
+            continue;
+        rc = make(req, &of, &info);
+        if (!rc)
+            info_append(infos, info);
+    }
+    if (rc) {
+        info_free(*infos);
+        *infos = NULL;
+    }
+    return rc;
+}
+
+unsigned mrail_peer_traits(const struct params *params)
+{
+    return PEER_PACKETS;
+}
+
+/* ---- Opening ---- */
+
+int mrail_rail_source(struct fi_info *rail, size_t before, const struct fi_info *info)
+{
+    uint16_t kinds[MRAIL_RAILS + 1];
+    const struct mrail_addr_rail *from;
+    struct mrail_addr *addr;
+    char why[200];
+    int rc;
+
+    if (!info->src_addr)
+        return 0;
+    addr = malloc(sizeof(*addr));
+    if (!addr)
+        return -FI_ENOMEM;
+    for (size_t i = 0; i <= before; i++)
+        kinds[i] = mrail_addr_kind(rail);
+    rc = mrail_addr_decode(info->src_addr, info->src_addrlen, addr, why, sizeof(why));
+    from = rc ? NULL : mrail_addr_meets(addr, kinds, before);
+    if (from)
+        rc = info_set_src(rail, from->addr, from->len);
+    free(addr);
+    return rc;
+}
+
+static int ask_rail(const struct lower *lower, const struct fi_info *info, const char *fabric,
+                    const char *domain, struct fi_info **list)
+{
+    const uint64_t wishes[] = {FI_PEER, 0};
+    int rc = -FI_ENODATA;
+
+    for (int i = 0; rc == -FI_ENODATA && i < 2; i++) {
+        struct fi_info *need = rail_hints(info, wishes[i]);
+
+        rc = need ? info_set_string(&need->fabric_attr->name, fabric) : -FI_ENOMEM;
+        if (!rc)
+            rc = info_set_string(&need->domain_attr->name, domain);
+        if (!rc)
+            rc = lower->getinfo(lower, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL,
+                                0, need, list);
+        info_free(need);
+    }
+    return rc;
+}
+
+int mrail_rail_info(const struct lower *lower, size_t slot, size_t slots,
+                    const struct fi_info *info, struct fi_info **rail)
+{
+    char *fabrics[MRAIL_RAILS] = {NULL}, *domains[MRAIL_RAILS] = {NULL};
+    struct fi_info *list = NULL;
+    int rc = -FI_ENODATA;
+
+    if (!info->domain_attr->name || !info->fabric_attr->name)
+        return -FI_ENODATA;
+    if (join_name_split(info->fabric_attr->name, slots, fabrics) ||
+        join_name_split(info->domain_attr->name, slots, domains))
+        rc = -FI_EINVAL;
+    else if (domains[slot])
+        rc = ask_rail(lower, info, fabrics[slot], domains[slot], &list);
+    join_names_free(fabrics, slots);
+    join_names_free(domains, slots);
+    if (rc)
+        return rc;
+    info_free(list->next);
+    list->next = NULL;
+    *rail = list;
+    return 0;
+}

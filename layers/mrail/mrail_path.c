@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "layers/mrail/mrail_path.h"
+
+#include <string.h>
+
+#include "layers/mrail/mrail_flow.h"
+
+#define MS UINT64_C(1000000)
+
+enum {
+    FIRST_PACKETS = 4, /* on a path that nothing is known of */
+    LEAST_PACKETS = 2,
+    FIRST_PAUSE_MS = 50, /* between probes of a path that is down */
+    LAST_PAUSE_MS = 1000,
+};
+
+#define SLACK_NS (4.0 * 1000 * 1000) /* of a path's own queue, beyond a round trip */
+
+/* ---- Measures ---- */
+
+/* The rate at which the path delivered while the message was under way, of which one that had the
+ * path to itself says less than there is. Source: draft-cheng-iccrg-delivery-rate-estimation. */
+void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now)
+{
+    uint64_t took = now > message->sent ? now - message->sent : 1;
+    double rate;
+
+    rtt_add(&path->rtt, now, took, 0);
+    path->delivered += message->len;
+    rate = (double)(path->delivered - message->before) / (double)took;
+    if (!(path->rate > 0) || (!message->busy && rate > path->rate))
+        path->rate = rate;
+    else if (message->busy)
+        path->rate += (rate - path->rate) / 8;
+}
+
+uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now)
+{
+    uint64_t expected = path->rtt.least, silent;
+
+    if (path->rate > 0)
+        expected += (uint64_t)((double)(path->inflight + len) / path->rate);
+    if (!path->inflight)
+        return expected;
+    silent = now > path->progress ? now - path->progress : 0;
+    return silent > expected ? expected + silent : expected;
+}
+
+bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet)
+{
+    double room = path->rate * (2 * (double)path->rtt.least + SLACK_NS);
+
+    if (path->blocked)
+        return false;
+    if (!(path->rate > 0))
+        return path->inflight + len <= FIRST_PACKETS * packet;
+    if (room < (double)(LEAST_PACKETS * packet))
+        room = (double)(LEAST_PACKETS * packet);
+    return (double)(path->inflight + len) <= room;
+}
+
+/* ---- Life ---- */
+
+static void ask(struct flow_path *path, uint64_t now)
+{
+    path->probe++;
+    path->probed = now;
+    path->asked = path->unsent = true;
+    path->others = 0;
+}
+
+/* Others show whether the peer is there at all, and learn of it if it is not. */
+static void ask_others(struct flow *flow, unsigned rail, uint64_t now)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        struct flow_path *path = &flow->paths[i];
+
+        if (i == rail || path->state != PATH_UP || path->asked)
+            continue;
+        if (list_empty(&path->flying))
+            path->progress = now;
+        ask(path, now);
+    }
+}
+
+void path_fail(struct flow *flow, unsigned rail, int err, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    if (path->state != PATH_UP) {
+        if (path->state == PATH_DOWN && err)
+            path->err = err;
+        return;
+    }
+    path->state = PATH_DOWN;
+    path->err = err;
+    path->asked = path->unsent = false;
+    path->pause = FIRST_PAUSE_MS * MS;
+    path->next_probe = now + path->pause;
+    path->progress = now;
+    flow_move_all(flow, rail);
+    ask_others(flow, rail, now);
+    flow->config->turned(flow, rail, false, err);
+}
+
+static void come_back(struct flow *flow, unsigned rail, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    path->state = PATH_UP;
+    path->err = 0;
+    path->progress = now;
+    path->rate = 0;
+    memset(&path->rtt, 0, sizeof(path->rtt));
+    flow->config->turned(flow, rail, true, 0);
+}
+
+void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    if (!path->asked || probe != path->probe)
+        return;
+    path->asked = path->unsent = false;
+    path->others = 0;
+    path->progress = now;
+    if (path->state == PATH_DOWN)
+        come_back(flow, rail, now);
+}
+
+void paths_heard(struct flow *flow, unsigned rail, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    path->heard = now;
+    if (path->state == PATH_DOWN && now - path->probed > FIRST_PAUSE_MS * MS)
+        path->next_probe = now;
+    for (unsigned i = 0; i < flow->count; i++) {
+        if (i != rail && flow->paths[i].asked && !flow->paths[i].others)
+            flow->paths[i].others = now;
+    }
+}
+
+/* A path that is up is asked after half of the timeout, and down after all of it, unless the peer
+ * has only just been heard by others: it may have slept, and be about to answer. */
+static uint64_t check_up(struct flow *flow, unsigned rail, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+    uint64_t timeout = flow->config->rail_timeout, due = path->progress + timeout;
+
+    if (list_empty(&path->flying) && !path->asked)
+        return UINT64_MAX;
+    if (!path->asked) {
+        if (now < path->progress + timeout / 2)
+            return path->progress + timeout / 2;
+        ask(path, now);
+        ask_others(flow, rail, now);
+    }
+    if (!path->others)
+        return UINT64_MAX; /* paths_heard changes that */
+    if (due < path->probed + timeout / 2)
+        due = path->probed + timeout / 2;
+    if (due < path->others + timeout / 4)
+        due = path->others + timeout / 4;
+    if (now < due)
+        return due;
+    path_fail(flow, rail, 0, now);
+    return path->next_probe;
+}
+
+static uint64_t check_down(struct flow *flow, struct flow_path *path, uint64_t now)
+{
+    uint64_t longest = LAST_PAUSE_MS * MS;
+
+    if (now < path->next_probe)
+        return path->next_probe;
+    ask(path, now);
+    path->pause = 2 * path->pause < longest ? 2 * path->pause : longest;
+    path->next_probe = now + path->pause;
+    return path->next_probe;
+}
+
+uint64_t paths_check(struct flow *flow, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (unsigned i = 0; i < flow->count; i++) {
+        struct flow_path *path = &flow->paths[i];
+        uint64_t due = UINT64_MAX;
+
+        if (path->state == PATH_UP)
+            due = check_up(flow, i, now);
+        else if (path->state == PATH_DOWN && (flow_busy(flow) || flow_has_rail(flow, i)))
+            due = check_down(flow, path, now);
+        next = due < next ? due : next;
+    }
+    return next;
+}
+
+void paths_talk(struct flow *flow)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        struct flow_path *path = &flow->paths[i];
+
+        if (path->owes_answer && flow_transmit_plain(flow, i, MRAIL_ANSWER, path->answer))
+            path->owes_answer = false;
+        if (path->unsent && flow_transmit_plain(flow, i, MRAIL_PROBE, path->probe))
+            path->unsent = false;
+    }
+}

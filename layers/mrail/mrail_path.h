@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One rail to one peer: what is on it, what was measured of it, and whether it lives. Pure. */
+#ifndef WEFT_LAYERS_MRAIL_MRAIL_PATH_H
+#define WEFT_LAYERS_MRAIL_MRAIL_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/arq/rtt.h"
+#include "core/base/list.h"
+
+enum path_state {
+    PATH_NONE, /* the peer is not on this rail */
+    PATH_UP,
+    PATH_DOWN,
+};
+
+struct flow;
+struct flow_message;
+
+struct flow_path {
+    enum path_state state;
+    int err;            /* why it is down; 0: silence */
+    struct list flying; /* struct flow_message, the first sent first */
+    uint64_t inflight;  /* bytes of them */
+    bool blocked;       /* the lower took nothing; until the next run */
+    /* Measured. */
+    struct rtt rtt;
+    uint64_t delivered; /* bytes */
+    double rate;        /* bytes/ns; 0: not known */
+    /* Life. */
+    uint64_t progress;  /* ns: the latest acknowledgement, or since when something is under way */
+    uint64_t heard;     /* something came by it */
+    uint32_t probe;     /* number of the latest */
+    uint64_t probed;    /* when it left, or was to */
+    bool asked, unsent; /* it is unanswered; the lower has not taken it yet */
+    uint64_t others;    /* since when the peer is heard by others while it is; 0: it is not */
+    uint64_t next_probe, pause; /* of one that is down */
+    bool owes_answer;
+    uint32_t answer; /* the probe to be answered */
+};
+
+/* The bytes of a message that left at `sent` have come. */
+void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now);
+/* ns from now until a message of len bytes would be there. */
+uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now);
+/* Is there room for it? A path is given no more than keeps it busy until its acknowledgements come,
+ * so that what it turns out not to carry can go by others. packet: bytes of the largest. */
+bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet);
+
+/* Looks after all paths; when to look again. */
+uint64_t paths_check(struct flow *flow, uint64_t now);
+/* Something came by a rail. */
+void paths_heard(struct flow *flow, unsigned rail, uint64_t now);
+void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t now);
+/* It is down; err: what its lower said, or 0. */
+void path_fail(struct flow *flow, unsigned rail, int err, uint64_t now);
+/* Sends the answers and probes that are due. */
+void paths_talk(struct flow *flow);
+
+#endif

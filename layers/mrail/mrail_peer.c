@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers: found by fi_addr_t on the data path, by address and by number when a packet comes. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdma/fi_errno.h>
+
+#include "layers/mrail/mrail_ep.h"
+
+static uint64_t hash_of(const uint8_t *name, size_t size)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ name[i]) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 32;
+}
+
+static struct mrail_peer **bucket(struct mrail_ep *ep, const uint8_t *name)
+{
+    return &ep->buckets[hash_of(name, ep->name_size) % MRAIL_BUCKETS];
+}
+
+static struct mrail_peer *find(struct mrail_ep *ep, const uint8_t *name)
+{
+    struct mrail_peer *peer = *bucket(ep, name);
+
+    while (peer && memcmp(peer->name, name, ep->name_size) != 0)
+        peer = peer->next;
+    return peer;
+}
+
+/* ---- Life ---- */
+
+/* Later than all that this address has had, of this endpoint or of one before it. */
+static uint64_t new_epoch(struct mrail_ep *ep)
+{
+    struct timespec now;
+    uint64_t ns;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    ep->last_epoch = ns > ep->last_epoch ? ns : ep->last_epoch + 1;
+    return ep->last_epoch;
+}
+
+static void leave_rails(struct mrail_peer *peer)
+{
+    for (unsigned i = 0; i < peer->ep->count; i++) {
+        if (peer->lower[i] != FI_ADDR_NOTAVAIL)
+            fi_av_remove(peer->ep->way[i].av, &peer->lower[i], 1, 0);
+    }
+}
+
+/* -FI_EHOSTUNREACH: no rail takes its address. */
+static int enter_rails(struct mrail_peer *peer, const struct mrail_addr *addr)
+{
+    struct mrail_ep *ep = peer->ep;
+    bool any = false;
+
+    for (unsigned i = 0; i < ep->count; i++) {
+        const struct mrail_addr_rail *name = mrail_addr_meets(addr, ep->domain->kinds, i);
+        const void *raw = name ? name->addr : NULL;
+        bool text = ep->domain->rail[i].info->addr_format == FI_ADDR_STR;
+
+        peer->lower[i] = FI_ADDR_NOTAVAIL;
+        if (!name || fi_av_insert(ep->way[i].av, text ? (const void *)&raw : raw, 1,
+                                  &peer->lower[i], 0, NULL) != 1) {
+            peer->lower[i] = FI_ADDR_NOTAVAIL;
+            continue;
+        }
+        flow_add_path(&peer->flow, i);
+        any = true;
+    }
+    return any ? 0 : -FI_EHOSTUNREACH;
+}
+
+static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t *name)
+{
+    struct mrail_addr *addr = malloc(sizeof(*addr));
+    int rc = addr ? mrail_domain_read_addr(ep->domain, name, ep->name_size, addr) : -FI_ENOMEM;
+
+    peer->ep = ep;
+    flow_init(&peer->flow, &ep->config, ep->count);
+    if (!rc)
+        rc = enter_rails(peer, addr);
+    free(addr);
+    if (rc)
+        return rc;
+    peer->number = ids_add(&ep->numbers, peer);
+    if (peer->number == IDS_NONE) {
+        leave_rails(peer);
+        return -FI_ENOMEM;
+    }
+    memcpy(peer->name, name, ep->name_size);
+    peer->epoch = new_epoch(ep);
+    peer->addr = av_find(ep->base.av, name);
+    list_init(&peer->ready);
+    timer_init(&peer->timer);
+    return 0;
+}
+
+static int get(struct mrail_ep *ep, const uint8_t *name, struct mrail_peer **ret_peer)
+{
+    struct mrail_peer *peer = find(ep, name), **head = bucket(ep, name);
+    int rc;
+
+    if (!peer) {
+        peer = calloc(1, sizeof(*peer));
+        rc = peer ? init_peer(peer, ep, name) : -FI_ENOMEM;
+        if (rc) {
+            free(peer);
+            return rc;
+        }
+        peer->next = *head;
+        *head = peer;
+    }
+    *ret_peer = peer;
+    return 0;
+}
+
+int mrail_peer_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_peer **ret_peer)
+{
+    struct mrail_peer *peer = peer_map_at(&ep->map, addr);
+    const void *raw;
+    void **slot;
+    int rc;
+
+    if (__builtin_expect(!peer, 0)) {
+        raw = av_addr(ep->base.av, addr);
+        if (!raw)
+            return -FI_EINVAL;
+        slot = peer_map_slot(&ep->map, addr);
+        rc = slot ? get(ep, raw, &peer) : -FI_ENOMEM;
+        if (rc)
+            return rc;
+        *slot = peer;
+        if (peer->addr == FI_ADDR_NOTAVAIL)
+            peer->addr = addr;
+    }
+    *ret_peer = peer;
+    return 0;
+}
+
+void mrail_peer_renew(struct mrail_peer *peer)
+{
+    struct mrail_ep *ep = peer->ep;
+
+    ids_remove(&ep->numbers, peer->number);
+    peer->number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
+    peer->epoch = new_epoch(ep);
+    if (peer->their_epoch > peer->forgotten)
+        peer->forgotten = peer->their_epoch;
+    peer->their_epoch = 0;
+    peer->theirs = 0;
+    peer->introduced = false;
+}
+
+/* ---- Who sends ---- */
+
+/* An introduction: of a peer that is new, that has begun anew, or that does not know yet that we
+ * know it. */
+static struct mrail_peer *introduced(struct mrail_ep *ep, const struct mrail_head *head)
+{
+    struct mrail_peer *peer;
+
+    if (head->addr_len != ep->name_size || get(ep, head->addr, &peer))
+        return NULL;
+    if (head->epoch < peer->their_epoch || head->epoch <= peer->forgotten)
+        return NULL;
+    if (peer->their_epoch && head->epoch > peer->their_epoch)
+        flow_end(&peer->flow, FI_ECONNRESET);
+    if (head->to && head->to != (uint32_t)peer->number) {
+        peer->flow.ack_now = true; /* for a state that we have left */
+        peer->introduced = false;
+        mrail_ready(peer);
+        return NULL;
+    }
+    peer->their_epoch = head->epoch;
+    peer->theirs = head->giving;
+    if (head->to)
+        peer->introduced = true;
+    else
+        peer->flow.ack_now = true;
+    return peer;
+}
+
+struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head *head)
+{
+    struct mrail_peer *peer;
+
+    if (head->flags & MRAIL_INTRO)
+        return introduced(ep, head);
+    peer = ids_find(&ep->numbers, head->to);
+    if (peer)
+        peer->introduced = true;
+    return peer;
+}
+
+/* ---- The AV ---- */
+
+static void take_away(struct mrail_ep *ep, fi_addr_t addr)
+{
+    if (peer_map_at(&ep->map, addr))
+        *peer_map_slot(&ep->map, addr) = NULL;
+}
+
+/* Frees peers that are in no address vector, and with whom nothing is under way. */
+static void drop_unknown(struct mrail_ep *ep, struct mrail_peer **at)
+{
+    struct mrail_peer *peer = *at;
+
+    *at = peer->next;
+    list_detach(&peer->ready);
+    timer_stop(&peer->timer);
+    for (unsigned i = 0; i < ep->count; i++)
+        ep->way[i].down -= peer->told_down[i];
+    ids_remove(&ep->numbers, peer->number);
+    leave_rails(peer);
+    free(peer);
+}
+
+static void resolve_all(struct mrail_ep *ep, bool removed)
+{
+    for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
+        for (struct mrail_peer **at = &ep->buckets[i]; *at;) {
+            struct mrail_peer *peer = *at;
+            fi_addr_t was = peer->addr;
+
+            peer->addr = av_find(ep->base.av, peer->name);
+            if (removed && was != FI_ADDR_NOTAVAIL && peer->addr == FI_ADDR_NOTAVAIL &&
+                !ep->running && !flow_busy(&peer->flow) && !peer->flow.kept)
+                drop_unknown(ep, at);
+            else
+                at = &peer->next;
+        }
+    }
+}
+
+void mrail_peers_take_changes(struct mrail_ep *ep)
+{
+    struct av_changes changes;
+    fi_addr_t addr;
+
+    av_watch_take(&ep->watch, &changes);
+    if (changes.removed_count > AV_WATCH_REMOVED) {
+        for (addr = peer_map_next(&ep->map, 0); addr != FI_ADDR_NOTAVAIL;
+             addr = peer_map_next(&ep->map, addr + 1))
+            take_away(ep, addr);
+    } else {
+        for (size_t i = 0; i < changes.removed_count; i++)
+            take_away(ep, changes.removed[i]);
+    }
+    resolve_all(ep, changes.removed_count != 0);
+}
+
+void mrail_peers_finish(struct mrail_ep *ep)
+{
+    for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
+        while (ep->buckets[i])
+            drop_unknown(ep, &ep->buckets[i]);
+    }
+    peer_map_finish(&ep->map);
+    ids_finish(&ep->numbers);
+}

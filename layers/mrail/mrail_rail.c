@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The endpoint of one rail: opening it, its receives, its completions. */
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/info/info.h"
+#include "layers/mrail/mrail_ep.h"
+
+/* ---- What it completes ---- */
+
+static struct mrail_way *way_of(struct fid_peer_cq *sink)
+{
+    return object_of(sink, struct mrail_way, sink);
+}
+
+void mrail_packet_put(struct mrail_packet *packet)
+{
+    mr_pool_put(packet->pool, packet);
+}
+
+static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flags, size_t len,
+                          void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct mrail_packet *packet = context;
+
+    if (!packet)
+        return 0;
+    if (!packet->receives) {
+        way_of(sink)->sending--;
+        mrail_packet_put(packet);
+        return 0;
+    }
+    way_of(sink)->fed--;
+    packet->len = len;
+    list_attach(&packet->link, &packet->ep->arrived);
+    return 0;
+}
+
+/* What could not be sent says something of the rail to that peer. */
+static void note_failure(struct mrail_ep *ep, const struct mrail_packet *packet, int err)
+{
+    struct mrail_peer *peer = ids_find(&ep->numbers, packet->peer);
+
+    if (!peer || !packet->peer || ep->closing)
+        return;
+    peer->failed[packet->rail] = err;
+    mrail_ready(peer);
+}
+
+static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_entry *error)
+{
+    struct mrail_packet *packet = error->op_context;
+
+    if (!packet)
+        return 0;
+    if (packet->receives) {
+        way_of(sink)->fed--;
+    } else {
+        way_of(sink)->sending--;
+        note_failure(packet->ep, packet, error->err ? error->err : FI_EIO);
+    }
+    mrail_packet_put(packet);
+    return 0;
+}
+
+static struct fi_ops_cq_owner sink_ops = {
+    .size = sizeof(sink_ops),
+    .write = sink_write,
+    .writeerr = sink_writeerr,
+};
+
+/* ---- Posting ---- */
+
+static ssize_t post(struct mrail_way *way, struct mrail_packet *packet, enum op_group group,
+                    fi_addr_t peer, uint64_t flags)
+{
+    struct iovec iov = {.iov_base = packet->bytes + packet->at, .iov_len = packet->len};
+    bool sends = group == OP_GROUP_SEND;
+    struct op op = {
+        .call = sends ? OP_SENDMSG : OP_RECVMSG,
+        .group = group,
+        .kind = FI_MSG | (sends ? FI_SEND : FI_RECV),
+        .flags = flags,
+        .peer = peer,
+        .context = flags & FI_INJECT ? NULL : packet,
+        .iov = &iov,
+        .desc = &packet->buffer.desc,
+        .count = 1,
+        .len = iov.iov_len,
+    };
+
+    return op_post(&way->target, &op);
+}
+
+ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
+                       bool certain)
+{
+    ssize_t rc;
+
+    if (!certain && packet->len <= way->inject) {
+        rc = post(way, packet, OP_GROUP_SEND, to, FI_INJECT);
+        if (!rc)
+            mrail_packet_put(packet);
+        return rc;
+    }
+    way->sending++;
+    rc = post(way, packet, OP_GROUP_SEND, to, FI_COMPLETION);
+    if (rc)
+        way->sending--;
+    return rc;
+}
+
+void mrail_way_feed(struct mrail_way *way)
+{
+    while (way->fed < way->feed) {
+        struct mrail_packet *packet = mr_pool_get(&way->receives);
+
+        if (!packet)
+            return;
+        packet->ep = way->ep;
+        packet->pool = &way->receives;
+        packet->rail = (uint8_t)(way - way->ep->way);
+        packet->receives = true;
+        packet->at = 0;
+        packet->len = MRAIL_HEAD_MAX + way->ep->config.packet;
+        list_init(&packet->link);
+        if (post(way, packet, OP_GROUP_RECV, FI_ADDR_UNSPEC, FI_COMPLETION)) {
+            mrail_packet_put(packet);
+            return;
+        }
+        way->fed++;
+    }
+}
+
+/* ---- Opening and closing ---- */
+
+int mrail_way_open(struct mrail_ep *ep, unsigned rail)
+{
+    const struct mrail_rail *below = &ep->domain->rail[rail];
+    const struct params *params = ep->domain->fabric->plain.params;
+    struct mrail_way *way = &ep->way[rail];
+    struct fid_domain *domain = info_mr_bits(below->info) & FI_MR_LOCAL ? below->domain : NULL;
+    size_t whole = MRAIL_HEAD_MAX + ep->config.packet, most = below->info->rx_attr->size;
+    int rc = fi_endpoint(below->domain, below->info, &way->fid, ep);
+
+    way->ep = ep;
+    if (rc)
+        return rc;
+    way->target = op_target_of(way->fid);
+    way->sink.owner_ops = &sink_ops;
+    fid_init(&way->sink.fid, FI_CLASS_PEER_CQ, way, NULL);
+    way->source.part = "mrail";
+    way->source.source.poll = mrail_poll;
+    way->source.source.trywait = mrail_trywait;
+    way->inject = below->info->tx_attr->inject_size;
+    way->feed = (size_t)params_int(params, "buffers");
+    if (most && way->feed > most)
+        way->feed = most;
+    mr_pool_init(&way->heads, "mrail", domain, sizeof(struct mrail_packet) + MRAIL_HEAD_ROOM, 16,
+                 256);
+    mr_pool_init(&way->wholes, "mrail", domain, sizeof(struct mrail_packet) + whole, 4, 64);
+    mr_pool_init(&way->receives, "mrail", domain, sizeof(struct mrail_packet) + whole,
+                 (unsigned)way->feed, 64);
+    return 0;
+}
+
+static int open_queue(struct mrail_way *way)
+{
+    const struct mrail_rail *below = &way->ep->domain->rail[way - way->ep->way];
+    struct fid *cq;
+    int rc;
+
+    if (way->source.cq)
+        return 0;
+    rc = lower_source_open(&way->source, below->lower, below->domain, 0, &way->sink,
+                           way->ep->base.binding.progress);
+    if (rc)
+        return rc;
+    cq = &lower_cq_fid(way->source.cq)->fid;
+    rc = fi_ep_bind(way->fid, cq, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
+    return rc ? rc : fi_ep_bind(way->fid, cq, FI_RECV);
+}
+
+int mrail_way_enable(struct mrail_way *way)
+{
+    const struct mrail_rail *below = &way->ep->domain->rail[way - way->ep->way];
+    struct fi_av_attr attr = {.type = FI_AV_TABLE};
+    int rc = 0;
+
+    if (!way->av) {
+        rc = fi_av_open(below->domain, &attr, &way->av, way);
+        if (!rc)
+            rc = fi_ep_bind(way->fid, &way->av->fid, 0);
+    }
+    if (!rc)
+        rc = open_queue(way);
+    return rc ? rc : fi_enable(way->fid);
+}
+
+void mrail_way_close(struct mrail_way *way)
+{
+    if (way->fid)
+        fi_close(&way->fid->fid);
+    if (way->av)
+        fi_close(&way->av->fid);
+    if (way->ep->base.binding.progress)
+        lower_source_close(&way->source, way->ep->base.binding.progress);
+    mr_pool_finish(&way->heads);
+    mr_pool_finish(&way->wholes);
+    mr_pool_finish(&way->receives);
+}

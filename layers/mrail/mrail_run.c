@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress: packets that have arrived go to their flows, then each flow that has something to do is
+ * run, once. Deadlines are in `timers`; a flow is run at its deadline at the latest, and may be run
+ * too early, so that the list is changed only when a deadline comes nearer.
+ */
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "layers/mrail/mrail_ep.h"
+
+#define NS_OF_MS 1000000
+#define SPIN_NS 200000 /* a deadline that is nearer is not worth a sleep */
+
+enum {
+    QUIET_MS = 60000,
+};
+
+void mrail_ready(struct mrail_peer *peer)
+{
+    if (list_empty(&peer->ready))
+        list_attach(&peer->ready, &peer->ep->ready);
+}
+
+/* ---- Rails ---- */
+
+/* A rail is said to be down when another reaches the same peer: else it may be the peer. */
+void mrail_turned(struct flow *flow, unsigned rail, bool up, int err)
+{
+    struct mrail_peer *peer = mrail_peer_of_flow(flow);
+    struct mrail_way *way = &peer->ep->way[rail];
+
+    if (up) {
+        if (!peer->told_down[rail])
+            return;
+        peer->told_down[rail] = false;
+        if (!--way->down)
+            LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %u is back", rail + 1);
+        return;
+    }
+    if (peer->ep->closing || !flow_has_rail(flow, rail))
+        return;
+    peer->told_down[rail] = true;
+    if (!way->down++)
+        LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %u is down: %s; the others carry on", rail + 1,
+                 err ? fi_strerror(err) : "nothing is acknowledged");
+}
+
+void mrail_ended(struct flow *flow, int err)
+{
+    mrail_peer_renew(mrail_peer_of_flow(flow));
+}
+
+/* ---- Packets that have arrived ---- */
+
+static void say_wrong(struct mrail_ep *ep, const char *wrong)
+{
+    long long now = clock_ms();
+
+    if (ep->told_ms && now - ep->told_ms < QUIET_MS)
+        return;
+    ep->told_ms = now;
+    LOG_WARN("mrail", FI_LOG_EP_DATA,
+             "%s came, and is dropped; further ones within a minute are not told", wrong);
+}
+
+static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64_t now)
+{
+    struct mrail_head head = {.type = 0};
+    const char *wrong = mrail_head_get(packet->bytes, packet->len, &head);
+    struct mrail_peer *peer = wrong ? NULL : mrail_peer_from(ep, &head);
+    size_t size;
+
+    if (peer) {
+        size = mrail_head_size(&head);
+        mrail_ready(peer);
+        wrong = flow_receive(&peer->flow, packet->rail, &head, packet->bytes + size,
+                             packet->len - size, now);
+    }
+    if (__builtin_expect(!!wrong, 0))
+        say_wrong(ep, wrong);
+}
+
+static void take_arrived(struct mrail_ep *ep, uint64_t now)
+{
+    while (!list_empty(&ep->arrived)) {
+        struct mrail_packet *packet = list_item(ep->arrived.next, struct mrail_packet, link);
+
+        list_detach(&packet->link);
+        ep->current = packet;
+        take_packet(ep, packet, now);
+        if (ep->current)
+            mrail_packet_put(packet);
+        ep->current = NULL;
+    }
+}
+
+/* ---- Flows ---- */
+
+static void set_timer(struct mrail_peer *peer, uint64_t due)
+{
+    struct timer *timer = &peer->timer;
+    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
+
+    if (due == UINT64_MAX)
+        timer_stop(timer);
+    else if (list_empty(&timer->link) || at < timer->due)
+        timer_start(timer, &peer->ep->timers, at);
+}
+
+static void run_peer(struct mrail_peer *peer, uint64_t now)
+{
+    struct mrail_ep *ep = peer->ep;
+
+    list_detach(&peer->ready);
+    for (unsigned i = 0; i < ep->count; i++) {
+        int err = peer->failed[i];
+
+        peer->failed[i] = 0;
+        if (err)
+            flow_rail_failed(&peer->flow, i, err, now);
+    }
+    set_timer(peer, flow_run(&peer->flow, now));
+}
+
+void mrail_run(struct mrail_ep *ep)
+{
+    uint64_t now = clock_ns();
+    struct timer *timer;
+
+    ep->running = true;
+    do {
+        take_arrived(ep, now);
+        while ((timer = timers_due(&ep->timers, (int64_t)now))) {
+            timer_stop(timer);
+            mrail_ready(list_item(timer, struct mrail_peer, timer));
+        }
+        mrail_receive_run(ep);
+        for (; !list_empty(&ep->ready); now = clock_ns())
+            run_peer(list_item(ep->ready.next, struct mrail_peer, ready), now);
+    } while (!list_empty(&ep->arrived) ||
+             (!list_empty(&ep->saved) && recv_queue_count(&ep->posted)));
+    ep->running = false;
+}
+
+/* Is there anything that a peer may still take? */
+bool mrail_busy(const struct mrail_ep *ep)
+{
+    for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
+        for (const struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
+            if (flow_busy(&peer->flow) && flow_has_rail(&peer->flow, FLOW_NO_RAIL))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- The rails' sources ---- */
+
+static struct mrail_way *way_of(struct progress_source *source)
+{
+    return object_of(source, struct mrail_way, source.source);
+}
+
+/* A timer that has woken its sleeper would wake the next one at once. */
+static void quiet_timer(struct mrail_ep *ep)
+{
+    if (!list_empty(&ep->timer.source.link) && clock_ms() >= ep->timer.due_ms)
+        wake_timer_clear(&ep->timer, ep->progress, ep->timer.due_ms + 1);
+}
+
+static bool has_work(const struct mrail_ep *ep)
+{
+    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || !list_empty(&ep->timers) ||
+           (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
+}
+
+void mrail_poll(struct progress_source *source)
+{
+    struct mrail_way *way = way_of(source);
+    struct mrail_ep *ep = way->ep;
+
+    if (__builtin_expect(!ep->driven || ep->running || progress_forked(ep->progress), 0))
+        return;
+    lower_cq_progress(way->source.cq);
+    if (__builtin_expect(av_watch_any(&ep->watch), 0))
+        mrail_peers_take_changes(ep);
+    if (has_work(ep))
+        mrail_run(ep);
+    if (way->fed < way->feed)
+        mrail_way_feed(way);
+    quiet_timer(ep);
+}
+
+/* A peer that waits for an acknowledgement does not wait for our sleep to end. */
+static void acknowledge(struct mrail_ep *ep)
+{
+    list_for_each (pos, &ep->timers) {
+        struct mrail_peer *peer = list_item(pos, struct mrail_peer, timer.link);
+
+        if (flow_flush(&peer->flow))
+            mrail_ready(peer);
+    }
+    if (!list_empty(&ep->ready))
+        mrail_run(ep);
+}
+
+/* 0: it may sleep, and a timer ends that in time. */
+static int sleep_until_due(struct mrail_ep *ep)
+{
+    int64_t due = timers_next(&ep->timers), at = (int64_t)clock_ns();
+
+    if (due == TIMER_NEVER)
+        return 0;
+    if (due <= at + SPIN_NS)
+        return -FI_EAGAIN;
+    return wake_timer_set(&ep->timer, ep->progress, due / NS_OF_MS + 1, at / NS_OF_MS) ? -FI_EAGAIN
+                                                                                       : 0;
+}
+
+int mrail_trywait(struct progress_source *source)
+{
+    struct mrail_way *way = way_of(source);
+    struct mrail_ep *ep = way->ep;
+
+    if (!ep->driven || progress_forked(ep->progress))
+        return 0;
+    if (atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready))
+        return -FI_EAGAIN;
+    acknowledge(ep);
+    if (sleep_until_due(ep))
+        return -FI_EAGAIN;
+    return lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
+}
