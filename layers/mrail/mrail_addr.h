@@ -62,6 +62,12 @@ int mrail_addr_encode(const struct mrail_addr *addr, unsigned char *raw, size_t 
 /* Reads `size` bytes; why gets a sentence. -FI_EINVAL. */
 int mrail_addr_decode(const unsigned char *raw, size_t size, struct mrail_addr *addr, char *why,
                       size_t why_size);
+/* Bytes of a rail's address, where those of that rail have `usual`, if that is known (not 0). */
+static inline size_t mrail_addr_len(const struct mrail_addr_rail *rail, size_t usual)
+{
+    return rail->format == FI_FORMAT_UNSPEC && usual && usual < rail->len ? usual : rail->len;
+}
+
 /* The rail of addr that our rail number `index` meets, `kinds` being those of ours: the n-th of a
  * kind meets the n-th of it. NULL: none. */
 const struct mrail_addr_rail *mrail_addr_meets(const struct mrail_addr *addr, const uint16_t *kinds,

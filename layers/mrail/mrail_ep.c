@@ -152,7 +152,8 @@ static int ep_setname(fid_t fid, void *raw, size_t len)
         const struct mrail_addr_rail *name = mrail_addr_meets(addr, ep->domain->kinds, i);
 
         if (name)
-            rc = fi_setname(&ep->way[i].fid->fid, (void *)(uintptr_t)name->addr, name->len);
+            rc = fi_setname(&ep->way[i].fid->fid, (void *)(uintptr_t)name->addr,
+                            mrail_addr_len(name, ep->domain->rail[i].info->src_addrlen));
     }
     free(addr);
     return rc;

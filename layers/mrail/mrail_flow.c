@@ -243,17 +243,20 @@ void flow_send(struct flow *flow, struct flow_message *message)
     list_attach(&message->link, &flow->waiting);
 }
 
-void flow_move_all(struct flow *flow, unsigned rail)
+static void move_before(struct flow *flow, unsigned rail, uint64_t sent)
 {
     struct flow_path *path = &flow->paths[rail];
     struct list *at = flow->moved.next;
 
-    path->inflight = 0;
     list_for_each_safe (pos, after, &path->flying) {
         struct flow_message *message = list_item(pos, struct flow_message, link);
 
+        if (message->sent >= sent)
+            break;
         list_detach(&message->link);
+        path->inflight -= message->len;
         message->rail = FLOW_NO_RAIL;
+        message->again = true;
         while (at != &flow->moved &&
                list_item(at, struct flow_message, link)->serial < message->serial)
             at = at->next;
@@ -262,6 +265,16 @@ void flow_move_all(struct flow *flow, unsigned rail)
             at = at->prev;
         list_attach_before(&message->link, at);
     }
+}
+
+void flow_move_all(struct flow *flow, unsigned rail)
+{
+    move_before(flow, rail, UINT64_MAX);
+}
+
+void flow_move_older(struct flow *flow, unsigned rail, uint64_t probed)
+{
+    move_before(flow, rail, probed - flow->config->rail_timeout / FLOW_OVERTAKEN);
 }
 
 /* False: no rail takes it now. */

@@ -2,7 +2,8 @@
 /*
  * What two endpoints send each other over several rails: messages of one packet, each delivered
  * once, in any order. Pure: no rail, clock or lock; times are ns, given by the caller. A rail
- * delivers what it took, or dies; it may die silently, in one direction, or for a while.
+ * delivers what it took, or dies; it may die silently, in one direction, or for a while, and lose
+ * what it had: a connection that breaks and is made again does.
  *
  *   mrail_flow      life, messages out, which rail takes the next
  *   mrail_flow_in   what came: acknowledgements, messages, probes
@@ -29,6 +30,7 @@
 enum {
     FLOW_WINDOW = 256, /* messages beyond the lowest one that has not come */
     FLOW_NO_RAIL = 255,
+    FLOW_OVERTAKEN = 8, /* of the rail timeout: what left so long before is lost */
 };
 
 struct flow;
@@ -73,6 +75,7 @@ struct flow_message {
     uint32_t len;
     uint8_t rail; /* that it is on; FLOW_NO_RAIL */
     bool busy;    /* there was something under way before it */
+    bool again;   /* it was sent before: its acknowledgement says nothing of this rail */
 };
 
 struct flow {
@@ -131,5 +134,7 @@ bool flow_has_rail(const struct flow *flow, unsigned but);
 bool flow_transmit_plain(struct flow *flow, unsigned rail, enum mrail_type type, uint32_t serial);
 /* Takes what is on a path off it, to be sent again. */
 void flow_move_all(struct flow *flow, unsigned rail);
+/* The same with what left well before a probe that was answered: it is lost. */
+void flow_move_older(struct flow *flow, unsigned rail, uint64_t probed);
 
 #endif

@@ -18,7 +18,9 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
         path = &flow->paths[message->rail];
         path->inflight -= message->len;
         path->progress = now;
-        path_measure(path, message, now);
+        if (!message->again)
+            path_measure(path, message, now);
+        path_overtaken(flow, message->rail, message, now);
     }
     while (flow->acked != flow->next_out && !flow->ring[flow->acked % FLOW_WINDOW])
         flow->acked++;

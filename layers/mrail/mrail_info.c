@@ -377,7 +377,7 @@ int mrail_rail_source(struct fi_info *rail, size_t before, const struct fi_info 
     rc = mrail_addr_decode(info->src_addr, info->src_addrlen, addr, why, sizeof(why));
     from = rc ? NULL : mrail_addr_meets(addr, kinds, before);
     if (from)
-        rc = info_set_src(rail, from->addr, from->len);
+        rc = info_set_src(rail, from->addr, mrail_addr_len(from, rail->src_addrlen));
     free(addr);
     return rc;
 }

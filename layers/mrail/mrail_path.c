@@ -10,6 +10,7 @@
 enum {
     FIRST_PACKETS = 4, /* on a path that nothing is known of */
     LEAST_PACKETS = 2,
+    LEAST_MEASURED = 8192, /* bytes of a message that says something of the rate */
     FIRST_PAUSE_MS = 50, /* between probes of a path that is down */
     LAST_PAUSE_MS = 1000,
 };
@@ -27,6 +28,8 @@ void path_measure(struct flow_path *path, const struct flow_message *message, ui
 
     rtt_add(&path->rtt, now, took, 0);
     path->delivered += message->len;
+    if (message->len < LEAST_MEASURED)
+        return;
     rate = (double)(path->delivered - message->before) / (double)took;
     if (!(path->rate > 0) || (!message->busy && rate > path->rate))
         path->rate = rate;
@@ -124,8 +127,20 @@ void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t no
     path->asked = path->unsent = false;
     path->others = 0;
     path->progress = now;
+    flow_move_older(flow, rail, path->probed);
     if (path->state == PATH_DOWN)
         come_back(flow, rail, now);
+}
+
+void path_overtaken(struct flow *flow, unsigned rail, const struct flow_message *by, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+    const struct flow_message *oldest = list_item(path->flying.next, struct flow_message, link);
+
+    if (list_empty(&path->flying) || path->asked || path->state != PATH_UP ||
+        oldest->sent + flow->config->rail_timeout / FLOW_OVERTAKEN > by->sent)
+        return;
+    ask(path, now);
 }
 
 void paths_heard(struct flow *flow, unsigned rail, uint64_t now)
@@ -141,12 +156,13 @@ void paths_heard(struct flow *flow, unsigned rail, uint64_t now)
     }
 }
 
-/* A path that is up is asked after half of the timeout, and down after all of it, unless the peer
- * has only just been heard by others: it may have slept, and be about to answer. */
+/* A path that is up is asked after half of the timeout, and down after all of it without an answer
+ * by it (what others acknowledge is none: who sends by a rail wants to be answered by it), unless
+ * the peer has only just been heard by others: it may have slept, and be about to answer. */
 static uint64_t check_up(struct flow *flow, unsigned rail, uint64_t now)
 {
     struct flow_path *path = &flow->paths[rail];
-    uint64_t timeout = flow->config->rail_timeout, due = path->progress + timeout;
+    uint64_t timeout = flow->config->rail_timeout, due;
 
     if (list_empty(&path->flying) && !path->asked)
         return UINT64_MAX;
@@ -158,8 +174,7 @@ static uint64_t check_up(struct flow *flow, unsigned rail, uint64_t now)
     }
     if (!path->others)
         return UINT64_MAX; /* paths_heard changes that */
-    if (due < path->probed + timeout / 2)
-        due = path->probed + timeout / 2;
+    due = path->probed + timeout / 2;
     if (due < path->others + timeout / 4)
         due = path->others + timeout / 4;
     if (now < due)

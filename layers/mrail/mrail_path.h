@@ -54,6 +54,8 @@ uint64_t paths_check(struct flow *flow, uint64_t now);
 /* Something came by a rail. */
 void paths_heard(struct flow *flow, unsigned rail, uint64_t now);
 void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t now);
+/* A message was acknowledged: those that left long before it may be lost. */
+void path_overtaken(struct flow *flow, unsigned rail, const struct flow_message *by, uint64_t now);
 /* It is down; err: what its lower said, or 0. */
 void path_fail(struct flow *flow, unsigned rail, int err, uint64_t now);
 /* Sends the answers and probes that are due. */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two endpoints and the rails between them, in virtual time. A rail has a delay and a rate in each
+ * direction, and may lose what it carries, keep it until it lives again, or say that it failed.
+ */
+#ifndef WEFT_TESTS_LAYERS_MRAIL_MODEL_H
+#define WEFT_TESTS_LAYERS_MRAIL_MODEL_H
+
+#include "layers/mrail/mrail_flow.h"
+
+#define MODEL_US UINT64_C(1000)
+#define MODEL_MS UINT64_C(1000000)
+#define MODEL_S UINT64_C(1000000000)
+
+enum {
+    MODEL_PACKET = 65536,
+};
+
+enum model_state {
+    MODEL_ALIVE,
+    MODEL_LOSES, /* takes packets, and loses them */
+    MODEL_KEEPS, /* takes packets, and delivers them when it lives again */
+    MODEL_FAILS, /* says so */
+};
+
+/* One direction of a rail. */
+struct model_wire {
+    enum model_state state;
+    uint64_t delay;
+    double rate;   /* bytes/ns */
+    uint64_t free; /* when it is free again */
+    uint64_t queued, most; /* bytes that it has; that it takes */
+    struct list packets;
+    int err;       /* MODEL_FAILS */
+    uint64_t fails; /* when it says so; 0: nothing to say */
+};
+
+struct model_side {
+    struct flow flow;
+    struct model *model;
+    struct model_wire out[MRAIL_RAILS];
+    unsigned index;
+    /* Messages that it sends: by number. */
+    struct model_message *messages;
+    uint32_t count, posted, done, failed;
+    size_t window; /* of messages that are posted at a time */
+    int err;       /* the last */
+    uint64_t bytes_done;
+    uint8_t *got; /* by number of the other side's */
+    uint32_t got_count;
+    uint64_t due;
+    unsigned downs, ups, ends;
+};
+
+struct model {
+    uint64_t now;
+    struct flow_config config;
+    struct model_side side[2];
+    unsigned rails;
+    uint64_t seed;
+};
+
+void model_open(struct model *model, unsigned rails, uint64_t seed);
+void model_close(struct model *model);
+void model_rail(struct model *model, unsigned rail, uint64_t delay, double bytes_per_ns);
+/* Of the direction from side `from`, or of both (2). */
+void model_set(struct model *model, unsigned rail, unsigned from, enum model_state state);
+/* Messages of one length, or (0) of drawn ones, that a side sends from now on, `window` at a time.
+ */
+void model_send(struct model *model, unsigned side, uint32_t count, uint32_t len, size_t window);
+/* Goes on until `until`, or everything that is sent has ended. */
+void model_run(struct model *model, uint64_t until);
+uint64_t model_draw(struct model *model, uint64_t below);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages over several rails, in virtual time. WEFT_SEED sets the first of the drawn runs, and
+ * WEFT_MRAIL_RUNS their number. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "model.h"
+
+#define GBIT 0.125 /* bytes/ns of 1 Gbit/s */
+
+static struct model model;
+
+static void open_two(double first, double second)
+{
+    model_open(&model, 2, 1);
+    model_rail(&model, 0, 20 * MODEL_US, first);
+    model_rail(&model, 1, 20 * MODEL_US, second);
+}
+
+/* Bytes/ns that side 0 has sent from now until then. */
+static double rate_until(uint64_t until)
+{
+    uint64_t bytes = model.side[0].bytes_done, begin = model.now;
+
+    model_run(&model, until);
+    assert_true(model.now == until);
+    return (double)(model.side[0].bytes_done - bytes) / (double)(until - begin);
+}
+
+static void all_came(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct model_side *side = &model.side[i];
+
+        assert_int_equal(side->done, side->count);
+        assert_int_equal(side->failed, 0);
+        assert_int_equal(model.side[!i].got_count, side->count);
+    }
+}
+
+static void equal_rails_add_up(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 100000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S / 10);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 2 * GBIT);
+    model_close(&model);
+}
+
+static void unequal_rails_add_up(void **state)
+{
+    open_two(GBIT, GBIT / 4);
+    model_send(&model, 0, 100000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S / 10);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 1.25 * GBIT);
+    model_close(&model);
+}
+
+static void four_rails_add_up(void **state)
+{
+    model_open(&model, 4, 1);
+    for (unsigned i = 0; i < 4; i++)
+        model_rail(&model, i, 20 * MODEL_US, GBIT);
+    model_send(&model, 0, 100000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S / 10);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 4 * GBIT);
+    model_close(&model);
+}
+
+/* A rail dies without a word, and returns. */
+static void a_silent_rail_is_left_and_taken_again(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 1000000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S);
+    model_set(&model, 1, 2, MODEL_KEEPS);
+    rate_until(model.now + 2 * MODEL_S);
+    assert_int_equal(model.side[0].downs, 1);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * GBIT);
+    model_set(&model, 1, 2, MODEL_ALIVE);
+    rate_until(model.now + 2 * MODEL_S);
+    assert_int_equal(model.side[0].ups, 1);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 2 * GBIT);
+    model_close(&model);
+}
+
+static void a_slowed_rail_does_not_slow_the_other(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 1000000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S);
+    model_rail(&model, 1, 20 * MODEL_US, GBIT / 100);
+    rate_until(model.now + 2 * MODEL_S);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * GBIT);
+    model_close(&model);
+}
+
+static void small_ones_keep_to_a_rail(void **state)
+{
+    uint64_t used;
+
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 1000, 8, 1);
+    model_run(&model, model.now + 10 * MODEL_S);
+    all_came();
+    used = model.side[0].flow.paths[0].delivered ? 0 : 1;
+    assert_int_equal(model.side[0].flow.paths[used].delivered, 8000);
+    assert_int_equal(model.side[0].flow.paths[!used].delivered, 0);
+    model_close(&model);
+}
+
+static void half_a_death_is_found_by_who_uses_that_half(void **state)
+{
+    for (unsigned from = 0; from < 2; from++) {
+        open_two(GBIT, GBIT);
+        model_send(&model, 0, 20000, MODEL_PACKET, 64);
+        model_run(&model, model.now + MODEL_S / 2);
+        model_set(&model, 1, from, MODEL_LOSES);
+        model_run(&model, model.now + 60 * MODEL_S);
+        all_came();
+        model_close(&model);
+    }
+}
+
+static void with_no_rail_left_messages_wait(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 20000, MODEL_PACKET, 64);
+    model_run(&model, model.now + MODEL_S / 2);
+    model_set(&model, 0, 2, MODEL_KEEPS);
+    model_set(&model, 1, 2, MODEL_KEEPS);
+    model_run(&model, model.now + 20 * MODEL_S);
+    assert_int_equal(model.side[0].failed, 0);
+    model_set(&model, 1, 2, MODEL_ALIVE);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    model_close(&model);
+}
+
+static void patience_ends_once(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 100, MODEL_PACKET, 100);
+    model_set(&model, 0, 2, MODEL_LOSES);
+    model_set(&model, 1, 2, MODEL_LOSES);
+    model_run(&model, model.now + 100 * MODEL_S);
+    assert_int_equal(model.side[0].done, 100);
+    assert_int_equal(model.side[0].failed, 100);
+    assert_int_equal(model.side[0].err, FI_ETIMEDOUT);
+    assert_int_equal(model.side[0].ends, 1);
+    model_close(&model);
+}
+
+static void a_peer_that_every_rail_refuses_is_gone(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 100, MODEL_PACKET, 100);
+    model_set(&model, 0, 2, MODEL_FAILS);
+    model_set(&model, 1, 2, MODEL_FAILS);
+    model_run(&model, model.now + 3 * MODEL_S);
+    assert_int_equal(model.side[0].failed, 100);
+    assert_int_equal(model.side[0].err, FI_ECONNRESET);
+    model_close(&model);
+}
+
+/* A peer that sleeps for longer than the timeout leaves no rail down. */
+static void a_sleeping_peer_is_no_dead_rail(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 5000, MODEL_PACKET, 64);
+    model_run(&model, model.now + MODEL_S / 10);
+    for (unsigned rail = 0; rail < 2; rail++)
+        model_set(&model, rail, 2, MODEL_KEEPS);
+    model_run(&model, model.now + 5 * MODEL_S);
+    for (unsigned rail = 0; rail < 2; rail++)
+        model_set(&model, rail, 2, MODEL_ALIVE);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    assert_int_equal(model.side[0].downs, 0);
+    model_close(&model);
+}
+
+/* ---- Drawn runs ---- */
+
+static void change_a_rail(void)
+{
+    static const enum model_state states[] = {MODEL_ALIVE, MODEL_ALIVE, MODEL_LOSES, MODEL_KEEPS,
+                                              MODEL_FAILS};
+    unsigned rail = (unsigned)model_draw(&model, model.rails);
+
+    model_set(&model, rail, (unsigned)model_draw(&model, 3), states[model_draw(&model, 5)]);
+}
+
+static void draw_rails(void)
+{
+    for (unsigned i = 0; i < model.rails; i++)
+        model_rail(&model, i, model_draw(&model, 2000) * MODEL_US,
+                   GBIT * (1 + (double)model_draw(&model, 100)) / 25);
+}
+
+static void one_run(uint64_t seed)
+{
+    model_open(&model, 2 + (unsigned)(seed % 3), seed);
+    draw_rails();
+    model_send(&model, 0, 2000, 0, 1 + model_draw(&model, 200));
+    model_send(&model, 1, 1 + (uint32_t)model_draw(&model, 2000), 0, 1 + model_draw(&model, 200));
+    for (int i = 0; i < 12; i++) {
+        model_run(&model, model.now + model_draw(&model, 1500) * MODEL_MS / (1 + i % 3 * 20));
+        change_a_rail();
+    }
+    for (unsigned rail = 0; rail < model.rails; rail++)
+        model_set(&model, rail, 2, MODEL_ALIVE);
+    model_run(&model, model.now + 600 * MODEL_S);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(model.side[i].done, model.side[i].count);
+    if (!model.side[0].ends && !model.side[1].ends)
+        all_came();
+    model_close(&model);
+}
+
+static uint64_t number_of(const char *name, uint64_t usual)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? strtoull(text, NULL, 10) : usual;
+}
+
+static void drawn_deaths_lose_and_repeat_nothing(void **state)
+{
+    uint64_t seed = number_of("WEFT_SEED", 1), runs = number_of("WEFT_MRAIL_RUNS", 60);
+
+    for (uint64_t i = 0; i < runs; i++) {
+        print_message("seed %llu\n", (unsigned long long)(seed + i));
+        one_run(seed + i);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_rails_add_up),
+        cmocka_unit_test(unequal_rails_add_up),
+        cmocka_unit_test(four_rails_add_up),
+        cmocka_unit_test(a_silent_rail_is_left_and_taken_again),
+        cmocka_unit_test(a_slowed_rail_does_not_slow_the_other),
+        cmocka_unit_test(small_ones_keep_to_a_rail),
+        cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
+        cmocka_unit_test(with_no_rail_left_messages_wait),
+        cmocka_unit_test(patience_ends_once),
+        cmocka_unit_test(a_peer_that_every_rail_refuses_is_gone),
+        cmocka_unit_test(a_sleeping_peer_is_no_dead_rail),
+        cmocka_unit_test(drawn_deaths_lose_and_repeat_nothing),
+    };
+
+    return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
+}
