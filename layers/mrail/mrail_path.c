@@ -11,7 +11,7 @@ enum {
     FIRST_PACKETS = 4, /* on a path that nothing is known of */
     LEAST_PACKETS = 2,
     LEAST_MEASURED = 8192, /* bytes of a message that says something of the rate */
-    FIRST_PAUSE_MS = 50, /* between probes of a path that is down */
+    FIRST_PAUSE_MS = 50,   /* between probes of a path that is down */
     LAST_PAUSE_MS = 1000,
 };
 

@@ -169,7 +169,7 @@ static void removed(void)
 static void texts(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
-    char address[256], text[256], small[8];
+    char address[256], text[512], small[8];
     size_t len = sizeof address, size = sizeof text;
 
     conf_check(!fi_getname(&p->b.ep->fid, address, &len), "fi_getname");

@@ -49,7 +49,7 @@ struct conf_seen {
     fi_addr_t src;
     int err; /* 0, or the FI_E code of an error entry */
     size_t olen;
-    char err_data[64];
+    char err_data[256];
     size_t err_len;
 };
 

@@ -67,8 +67,7 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     packet->len = size + len;
     mrail_head_put(head, packet->bytes);
     if (message)
-        fill(packet->bytes + size, len,
-             object_of(message, struct model_message, message)->number);
+        fill(packet->bytes + size, len, object_of(message, struct model_message, message)->number);
     if (wire->free < side->model->now)
         wire->free = side->model->now;
     wire->free += (uint64_t)((double)packet->len / wire->rate);

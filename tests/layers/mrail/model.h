@@ -27,11 +27,11 @@ enum model_state {
 struct model_wire {
     enum model_state state;
     uint64_t delay;
-    double rate;   /* bytes/ns */
-    uint64_t free; /* when it is free again */
+    double rate;           /* bytes/ns */
+    uint64_t free;         /* when it is free again */
     uint64_t queued, most; /* bytes that it has; that it takes */
     struct list packets;
-    int err;       /* MODEL_FAILS */
+    int err;        /* MODEL_FAILS */
     uint64_t fails; /* when it says so; 0: nothing to say */
 };
 
