@@ -55,6 +55,18 @@ enum {
     /* struct packet_room, fi_getopt, of an endpoint of reliable packets: what fits in one packet to
      * a peer now, which the path decides. A part that does not know: max_msg_size. */
     OPT_PACKET_ROOM = -0x57450024,
+    /* struct event_target. Where an endpoint of reliable packets writes what it has to say of its
+     * rails, for as long as it lives: the application bound its queue to an endpoint above. */
+    OPT_EVENTS = -0x57450025,
+};
+
+struct eq;
+struct fid;
+
+/* Of OPT_EVENTS. */
+struct event_target {
+    struct eq *eq;   /* core/queue/eq.h */
+    struct fid *fid; /* that its entries name: the application's endpoint */
 };
 
 /* Of OPT_PACKET_ROOM. */

@@ -343,6 +343,20 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
                      value, len);
 }
 
+/* Of the application's event queue the lower may have something to say. Any queue is taken. */
+static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
+{
+    struct rxd_ep *ep = ep_of(base);
+    struct event_target target = {.eq = eq_of(fid), .fid = &ep->fid.fid};
+
+    if (fid->fclass != FI_CLASS_EQ || !target.eq || base->eq ||
+        fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_EVENTS, &target, sizeof(target)))
+        return 0;
+    base->eq = target.eq;
+    children_hold(&target.eq->children);
+    return 0;
+}
+
 static const struct endpoint_option options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = 0},
@@ -354,6 +368,7 @@ static const struct endpoint_ops ops = {
     .limit = limit,
     .enable = enable,
     .close = close_ep,
+    .bound = bound,
     .tx_used = tx_used,
     .options = options,
     .own_sources = true,
