@@ -90,7 +90,18 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
     return rc;
 }
 
+static int set_events(struct endpoint *base, const void *value, size_t len)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+
+    if (len != sizeof(ep->events))
+        return -FI_EINVAL;
+    memcpy(&ep->events, value, len);
+    return 0;
+}
+
 static const struct endpoint_option options[] = {
+    {.name = OPT_EVENTS, .kind = OPTION_FUNCTION, .set = set_events},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},
     {.name = 0},

@@ -21,6 +21,7 @@
 #include "core/av/peer_map.h"
 #include "core/base/ids.h"
 #include "core/base/pool.h"
+#include "core/base/seam.h"
 #include "core/base/timer.h"
 #include "core/domain/mr_pool.h"
 #include "core/ep/endpoint.h"
@@ -128,6 +129,7 @@ struct mrail_ep {
     struct list saved;   /* packets without a receive */
     size_t saved_count, saved_most;
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
+    struct event_target events;   /* where rails are told of; eq NULL: nowhere */
     long long told_ms;            /* when the log was told of a bad packet last; 0: never */
 };
 

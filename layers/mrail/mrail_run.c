@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/queue/eq.h"
 #include "layers/mrail/mrail_ep.h"
 
 #define NS_OF_MS 1000000
@@ -25,6 +26,44 @@ void mrail_ready(struct mrail_peer *peer)
 
 /* ---- Rails ---- */
 
+static const char *name_of(const struct mrail_ep *ep, unsigned rail)
+{
+    const char *name = ep->domain->rail[rail].info->domain_attr->name;
+
+    return name ? name : "";
+}
+
+static void tell_down(struct mrail_ep *ep, unsigned rail, int err)
+{
+    struct fi_eq_err_entry entry = {
+        .fid = ep->events.fid,
+        .context = ep->events.fid ? ep->events.fid->context : NULL,
+        .data = ep->domain->rail[rail].slot,
+        .err = FI_ENETDOWN,
+        .prov_errno = err,
+    };
+
+    LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %zu (%s) is down: %s; others carry on",
+             ep->domain->rail[rail].slot, name_of(ep, rail),
+             err ? fi_strerror(err) : "it is silent");
+    if (ep->events.eq)
+        eq_write_error(ep->events.eq, &entry);
+}
+
+static void tell_back(struct mrail_ep *ep, unsigned rail)
+{
+    struct fi_eq_entry entry = {
+        .fid = ep->events.fid,
+        .context = ep->events.fid ? ep->events.fid->context : NULL,
+        .data = ep->domain->rail[rail].slot,
+    };
+
+    LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %zu (%s) is back", ep->domain->rail[rail].slot,
+             name_of(ep, rail));
+    if (ep->events.eq)
+        eq_write(ep->events.eq, FI_NOTIFY, &entry, sizeof(entry));
+}
+
 /* A rail is said to be down when another reaches the same peer: else it may be the peer. */
 void mrail_turned(struct flow *flow, unsigned rail, bool up, int err)
 {
@@ -36,15 +75,14 @@ void mrail_turned(struct flow *flow, unsigned rail, bool up, int err)
             return;
         peer->told_down[rail] = false;
         if (!--way->down)
-            LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %u is back", rail + 1);
+            tell_back(peer->ep, rail);
         return;
     }
     if (peer->ep->closing || !flow_has_rail(flow, rail))
         return;
     peer->told_down[rail] = true;
     if (!way->down++)
-        LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %u is down: %s; the others carry on", rail + 1,
-                 err ? fi_strerror(err) : "nothing is acknowledged");
+        tell_down(peer->ep, rail, err);
 }
 
 void mrail_ended(struct flow *flow, int err)
