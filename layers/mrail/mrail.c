@@ -8,7 +8,7 @@ static const struct param_def params[] = {
     {
         .key = "packet_size",
         .type = PARAM_SIZE,
-        .default_text = "64k",
+        .default_text = "60k",
         .min = 2048,
         .max = 65536,
         .help = "Bytes of the largest packet; larger messages go in several, by all rails. It must "

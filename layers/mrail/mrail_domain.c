@@ -82,10 +82,23 @@ static int open_rails(struct mrail_domain *domain)
 
 /* ---- Addresses ---- */
 
+static int check_packet(const struct mrail_domain *domain, const struct mrail_addr *addr)
+{
+    size_t packet = domain->base.info->ep_attr->max_msg_size;
+
+    if (!packet || packet == SIZE_MAX || addr->packet >= packet)
+        return 0;
+    LOG_WARN("mrail", FI_LOG_AV,
+             "a peer takes packets of %u bytes, and ours have up to %zu: packet_size must be the "
+             "same",
+             addr->packet, packet);
+    return -FI_EINVAL;
+}
+
 int mrail_domain_read_addr(const struct mrail_domain *domain, const void *raw, size_t size,
                            struct mrail_addr *addr)
 {
-    size_t packet = domain->base.info->ep_attr->max_msg_size;
+    bool met = false;
     char why[200] = "";
 
     if (size != domain->addr_size || mrail_addr_decode(raw, size, addr, why, sizeof(why))) {
@@ -93,17 +106,11 @@ int mrail_domain_read_addr(const struct mrail_domain *domain, const void *raw, s
                  *why ? why : "its length is not that of ours");
         return -FI_EINVAL;
     }
-    if (packet && packet != SIZE_MAX && addr->packet < packet) {
-        LOG_WARN("mrail", FI_LOG_AV,
-                 "a peer takes packets of %u bytes, and ours have up to %zu: packet_size must be "
-                 "the same",
-                 addr->packet, packet);
-        return -FI_EINVAL;
-    }
     for (size_t i = 0; i < domain->count; i++) {
-        if (mrail_addr_meets(addr, domain->kinds, i))
-            return 0;
+        met = met || mrail_addr_meets(addr, domain->kinds, i);
     }
+    if (met)
+        return check_packet(domain, addr);
     LOG_WARN("mrail", FI_LOG_AV,
              "no rail of ours reaches a peer, whose address is of %zu; they must have one in "
              "common (protocol and form of addresses)",
