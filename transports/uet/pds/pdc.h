@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside of PDS: one packet delivery context. It has two directions, each with numbers of its own:
+ * what this side sends (tx) and what it receives (rx). Numbers count from 0 and have 64 bits; a PSN
+ * is Start_PSN and the number, mod 2^32.
+ */
+#ifndef WEFT_UET_PDS_PDC_H
+#define WEFT_UET_PDS_PDC_H
+
+#include "core/arq/serial.h"
+#include "core/base/pool.h"
+#include "core/base/timer.h"
+#include "transports/uet/pds/pds.h"
+
+enum pdc_state {
+    PDC_SYN,         /* ours, before the first acknowledgement */
+    PDC_ESTABLISHED, /* ours or the peer's */
+    PDC_QUIESCE,     /* ours: what is under way ends, then CLOSE is sent */
+    PDC_CLOSING,     /* ours: CLOSE was sent */
+    PDC_CLOSED,      /* the peer's: kept for late packets */
+};
+
+enum packet_state {
+    PACKET_FLIGHT,  /* sent */
+    PACKET_RESEND,  /* to be sent again */
+    PACKET_HELD,    /* to be sent again after NACK_Retx_Time */
+    PACKET_ARRIVED, /* the receiver has it, and owes its response */
+};
+
+/* A response that is kept until it is cleared, or the place of one that will come. */
+struct pdc_stored {
+    struct list link;
+    uint64_t number;
+    bool finished, guaranteed;
+    uint8_t next;
+    size_t len;
+    uint8_t bytes[];
+};
+
+struct pdc_tx {
+    uint32_t start;
+    uint64_t next;    /* number of the next packet */
+    uint64_t first;   /* the lowest that has not ended */
+    uint64_t cleared; /* up to here the peer knows that responses have come */
+    uint64_t acked;   /* below this the peer has acknowledged all */
+    uint64_t mpr;
+    struct pds_packet **ring; /* by number % settings.mpr; NULL until something is sent */
+    struct list sources, flight, resend, held, arrived;
+    uint64_t bytes;           /* in flight */
+    uint64_t order, overtook; /* transmissions, counted; the latest that is known to have come */
+    struct window window;
+    unsigned backoff, probes;
+    unsigned reorder;     /* packets that may overtake one: grows where the network reorders */
+    uint64_t heard;       /* the last acknowledgement */
+    uint64_t went_back;   /* the last time that all was sent again */
+    uint64_t hold_until;  /* ordered: nothing leaves before; 0: it may */
+    uint64_t clear_at;    /* a CLEAR is due; 0: none */
+    uint16_t opaque;      /* of the last probe */
+    uint64_t probe_order; /* transmissions before that probe; 0: none waits for its answer */
+    uint64_t probe_base;
+};
+
+struct pdc_rx {
+    uint32_t start;
+    struct serial serial;
+    uint64_t *bits;
+    struct list stored; /* by number */
+    unsigned stored_count;
+    uint64_t bytes;    /* since the last acknowledgement */
+    uint64_t received; /* in all, for NSCC */
+    bool ack_due;      /* with this response, when pds_run comes: */
+    bool ack_marked, ack_retx;
+    bool told; /* the peer has had an acknowledgement: it has heard our mpr */
+    uint64_t ack_number;
+    uint8_t ack_next, ack_len;
+    uint8_t ack_header[SES_RESPONSE_MAX];
+    /* Ordered: the number that was asked for, and 1, and the packet that showed that it is
+     * missing. */
+    uint64_t nacked, nacked_by;
+};
+
+struct pdc {
+    struct list by_peer; /* in a bucket of the table: by the peer's id, or by key */
+    struct list active;  /* pds_run is to look at it */
+    struct list used;    /* all, the longest unused first */
+    struct timer timer;
+    struct pds *pds;
+    struct pds_key key; /* `to` is the peer */
+    uint16_t id, peer_id;
+    uint32_t generation;
+    uint8_t state; /* enum pdc_state */
+    bool ours;     /* we opened it */
+    bool wants_close;
+    bool failed;
+    unsigned holds;
+    uint64_t heard; /* any packet of the peer */
+    uint64_t opened;
+    uint64_t close_by; /* the peer must have closed it; or a closed one is forgotten. 0: never */
+    struct pds_packet *close; /* the CLOSE that is under way */
+    struct pdc_tx tx;
+    struct pdc_rx rx;
+};
+
+struct pds {
+    struct pds_settings settings;
+    const struct pds_ops *ops;
+    void *arg;
+    uint64_t random, now;
+    struct pdc **ids; /* 65536; [0] is never used */
+    uint16_t last_id;
+    unsigned count;
+    struct list *buckets;
+    struct list active, used, timers, waiting; /* waiting: sources without a PDC */
+    uint32_t generations, last_start;
+    struct pool packets;
+    struct pds_counters counters;
+};
+
+enum {
+    PDS_IDS = 65536,
+    PDS_BUCKETS = 4096,
+    PDS_START_DISTANCE = 65536 /* of Start_PSN from the last one used */
+};
+
+/* ---- pdc_table.c ---- */
+
+uint64_t pds_random(struct pds *pds);
+/* NULL: no id, no memory. Not in a bucket. */
+struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, uint32_t start);
+/* Out of all tables; its packets and sources have ended. */
+void pdc_free(struct pdc *pdc);
+struct pdc *pdc_at(const struct pds *pds, uint16_t id);
+struct pdc *pdc_of(const struct pds *pds, struct pds_ref ref);
+struct pds_ref pdc_ref(const struct pdc *pdc);
+struct pdc *pdc_of_peer(const struct pds *pds, const union addr *from, uint16_t peer_id);
+/* One of ours for a message of that key, opened if need be. NULL: none can be opened now. */
+struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key);
+void pdc_insert_peer(struct pdc *pdc);
+void pdc_touch(struct pdc *pdc);
+/* pds_run is to look at it. */
+void pdc_activate(struct pdc *pdc);
+
+/* ---- pdc_tx.c ---- */
+
+void pdc_tx_init(struct pdc *pdc, uint32_t start);
+/* Sends what the windows let through. */
+void pdc_tx_send(struct pdc *pdc);
+/* A packet of that kind, with a number. False: no room for it now. */
+bool pdc_tx_control(struct pdc *pdc, enum pds_control kind);
+void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pds_result *result);
+/* Takes a packet out of what is under way, to be sent again. */
+void pdc_tx_resend(struct pdc *pdc, struct pds_packet *packet);
+void pdc_tx_hold(struct pdc *pdc, struct pds_packet *packet, uint64_t until);
+void pdc_tx_arrived(struct pdc *pdc, struct pds_packet *packet);
+struct pds_packet *pdc_tx_at(const struct pdc *pdc, uint64_t number);
+/* Other numbers, from `start` on, under the id that it has now. */
+void pdc_tx_renumber(struct pdc *pdc, uint32_t start);
+/* Everything ends with RC_UNDELIVERABLE. */
+void pdc_tx_fail(struct pdc *pdc);
+void pdc_tx_finish(struct pdc *pdc);
+bool pdc_tx_idle(const struct pdc *pdc);
+
+/* ---- pdc_ack.c: acknowledgements and refusals of what this side sent ---- */
+
+void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
+                  size_t len);
+void pdc_take_nack(struct pdc *pdc, const struct pds_header *header);
+/* Calls lost what was overtaken. */
+void pdc_detect_loss(struct pdc *pdc);
+
+/* ---- pdc_rx.c ---- */
+
+int pdc_rx_init(struct pdc *pdc, uint32_t start);
+void pdc_rx_finish(struct pdc *pdc);
+void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
+                      size_t len, bool marked);
+void pdc_take_control(struct pdc *pdc, const struct pds_header *header, bool marked);
+void pdc_rx_clear(struct pdc *pdc, uint64_t below);
+/* Sends the acknowledgement that is due. */
+void pdc_rx_acknowledge(struct pdc *pdc);
+/* All numbers below it were received, and do not wait to be cleared. */
+uint64_t pdc_rx_cack(const struct pdc *pdc);
+void pdc_answer(struct pdc *pdc, uint64_t number, const struct pds_answer *answer);
+
+/* ---- pdc_out.c: packets that are not kept ---- */
+
+/* An acknowledgement of `number`, with the response behind it. */
+struct pdc_ack {
+    uint64_t number;
+    uint8_t next, flags;
+    const void *header, *data;
+    size_t header_len, len;
+    bool probe; /* the answer to one: */
+    uint16_t opaque;
+    uint64_t base;
+};
+void pdc_send_ack(struct pdc *pdc, const struct pdc_ack *ack);
+void pdc_send_nack(struct pdc *pdc, enum pds_nack code, uint32_t psn, uint32_t payload, bool retx);
+/* A control packet without a number of its own. */
+void pdc_send_control(struct pdc *pdc, enum pds_control kind, uint32_t psn, uint16_t opaque,
+                      uint32_t payload);
+/* A refusal without a PDC: `header` is what is refused. */
+void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *header,
+                enum pds_nack code);
+
+/* ---- pdc_timer.c ---- */
+
+/* Does what is due; false: the PDC is gone. */
+bool pdc_run(struct pdc *pdc);
+void pdc_arm(struct pdc *pdc);
+
+/* ---- pds.c ---- */
+
+/* The PDC ends without the peer's agreement. */
+void pdc_fail(struct pdc *pdc);
+/* It ends as agreed. */
+void pdc_end(struct pdc *pdc);
+
+static inline uint32_t pdc_tx_psn(const struct pdc *pdc, uint64_t number)
+{
+    return pdc->tx.start + (uint32_t)number;
+}
+
+static inline uint32_t pdc_rx_psn(const struct pdc *pdc, uint64_t number)
+{
+    return pdc->rx.start + (uint32_t)number;
+}
+
+#endif

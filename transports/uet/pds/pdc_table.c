@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* PDCs by their own id, by that of their peer, and by what they are for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transports/uet/pds/pdc.h"
+
+uint64_t pds_random(struct pds *pds)
+{
+    /* splitmix64 */
+    uint64_t z = pds->random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* ---- Buckets ---- */
+
+static struct list *bucket_of_peer(const struct pds *pds, const union addr *from, uint16_t peer_id)
+{
+    uint64_t hash = addr_hash(&from->sa) ^ peer_id * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &pds->buckets[PDS_BUCKETS + (hash ^ hash >> 32) % PDS_BUCKETS];
+}
+
+static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *key)
+{
+    uint64_t hash = addr_hash(&key->to.sa) + key->mode + 4 * key->tclass + 1024 * key->job;
+
+    return &pds->buckets[(hash ^ hash >> 32) % PDS_BUCKETS];
+}
+
+static bool same_key(const struct pds_key *a, const struct pds_key *b)
+{
+    return a->mode == b->mode && a->tclass == b->tclass && a->job == b->job &&
+           addr_equal(&a->to.sa, &b->to.sa);
+}
+
+struct pdc *pdc_of_peer(const struct pds *pds, const union addr *from, uint16_t peer_id)
+{
+    list_for_each (pos, bucket_of_peer(pds, from, peer_id)) {
+        struct pdc *pdc = list_item(pos, struct pdc, by_peer);
+
+        if (pdc->peer_id == peer_id && addr_equal(&pdc->key.to.sa, &from->sa))
+            return pdc;
+    }
+    return NULL;
+}
+
+void pdc_insert_peer(struct pdc *pdc)
+{
+    list_attach(&pdc->by_peer, bucket_of_peer(pdc->pds, &pdc->key.to, pdc->peer_id));
+}
+
+/* ---- Ids ---- */
+
+struct pdc *pdc_at(const struct pds *pds, uint16_t id)
+{
+    return pds->ids[id];
+}
+
+struct pdc *pdc_of(const struct pds *pds, struct pds_ref ref)
+{
+    struct pdc *pdc = pds->ids[ref.id];
+
+    return pdc && pdc->generation == ref.generation ? pdc : NULL;
+}
+
+struct pds_ref pdc_ref(const struct pdc *pdc)
+{
+    return (struct pds_ref){pdc->id, pdc->generation};
+}
+
+/* The one that was not in use for the longest time. 0: there is none. */
+static uint16_t free_id(struct pds *pds)
+{
+    if (pds->count >= pds->settings.pdcs)
+        return 0;
+    do {
+        pds->last_id++;
+    } while (!pds->last_id || pds->ids[pds->last_id]);
+    return pds->last_id;
+}
+
+/* ---- Life ---- */
+
+struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, uint32_t start)
+{
+    uint16_t id = free_id(pds);
+    struct pdc *pdc = id ? calloc(1, sizeof(*pdc)) : NULL;
+
+    if (!pdc)
+        return NULL;
+    pdc->pds = pds;
+    pdc->key = *key;
+    pdc->ours = ours;
+    pdc->id = id;
+    pdc->generation = ++pds->generations;
+    pdc->state = ours ? PDC_SYN : PDC_ESTABLISHED;
+    pdc->opened = pdc->heard = pds->now;
+    if (pdc_rx_init(pdc, start)) {
+        free(pdc);
+        return NULL;
+    }
+    pdc_tx_init(pdc, start);
+    list_init(&pdc->by_peer);
+    list_init(&pdc->active);
+    timer_init(&pdc->timer);
+    list_attach(&pdc->used, &pds->used);
+    pds->ids[id] = pdc;
+    pds->count++;
+    pds->counters.opened++;
+    return pdc;
+}
+
+void pdc_free(struct pdc *pdc)
+{
+    pdc->pds->ids[pdc->id] = NULL;
+    pdc->pds->count--;
+    list_detach(&pdc->by_peer);
+    list_detach(&pdc->active);
+    list_detach(&pdc->used);
+    timer_stop(&pdc->timer);
+    pdc_tx_finish(pdc);
+    pdc_rx_finish(pdc);
+    free(pdc);
+}
+
+void pdc_touch(struct pdc *pdc)
+{
+    list_detach(&pdc->used);
+    list_attach(&pdc->used, &pdc->pds->used);
+}
+
+void pdc_activate(struct pdc *pdc)
+{
+    if (list_empty(&pdc->active))
+        list_attach(&pdc->active, &pdc->pds->active);
+}
+
+/* ---- Choosing ---- */
+
+/* Random, and far from the last one. */
+static uint32_t new_start(struct pds *pds)
+{
+    uint32_t start = (uint32_t)pds_random(pds);
+    uint32_t distance = start - pds->last_start;
+
+    if (distance < PDS_START_DISTANCE || distance > UINT32_MAX - PDS_START_DISTANCE)
+        start += 2 * PDS_START_DISTANCE;
+    return pds->last_start = start;
+}
+
+static struct pdc *open_ours(struct pds *pds, const struct pds_key *key)
+{
+    struct pdc *pdc = pdc_create(pds, key, true, new_start(pds));
+
+    if (pdc)
+        list_attach(&pdc->by_peer, bucket_of_key(pds, key));
+    return pdc;
+}
+
+/* Ordered messages of a key keep to one PDC, also while it is being closed. Others take one that
+ * has nothing to send. */
+static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigned *count)
+{
+    struct pdc *busy = NULL;
+
+    list_for_each (pos, bucket_of_key(pds, key)) {
+        struct pdc *pdc = list_item(pos, struct pdc, by_peer);
+
+        if (!pdc->ours || !same_key(&pdc->key, key))
+            continue;
+        if (key->mode == PDS_MODE_ROD)
+            return pdc;
+        if (pdc->state > PDC_ESTABLISHED)
+            continue;
+        if (list_empty(&pdc->tx.sources))
+            return pdc;
+        if (!busy)
+            busy = pdc;
+        (*count)++;
+    }
+    return busy;
+}
+
+struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)
+{
+    unsigned count = 0;
+    struct pdc *pdc = find_ours(pds, key, &count);
+    struct pdc *fresh;
+
+    if (pdc && (key->mode == PDS_MODE_ROD || list_empty(&pdc->tx.sources) ||
+                count >= pds->settings.per_peer))
+        return pdc;
+    fresh = open_ours(pds, key);
+    return fresh ? fresh : pdc;
+}

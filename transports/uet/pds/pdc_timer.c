@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What time brings: retransmission, probes, requests for answers, CLEAR, CLOSE, signs of life. */
+#include "transports/uet/pds/pdc.h"
+
+enum {
+    BACKOFF_MAX = 20,
+};
+
+#define RTO_MAX UINT64_C(8000000000) /* ns */
+
+static struct pds_packet *head(const struct list *list)
+{
+    return list_empty(list) ? NULL : list_item(list->next, struct pds_packet, link);
+}
+
+static uint64_t backed_off(const struct pdc *pdc, unsigned times)
+{
+    uint64_t rto = pdc->pds->settings.rto << (times < BACKOFF_MAX ? times : BACKOFF_MAX);
+
+    return rto < RTO_MAX ? rto : RTO_MAX;
+}
+
+static bool knows_peer(const struct pdc *pdc)
+{
+    return !pdc->ours || pdc->state != PDC_SYN;
+}
+
+/* ---- When ---- */
+
+static uint64_t rto_due(const struct pdc *pdc)
+{
+    const struct pds_packet *packet = head(&pdc->tx.flight);
+
+    return packet ? packet->at + backed_off(pdc, pdc->tx.backoff) : UINT64_MAX;
+}
+
+static uint64_t held_due(const struct pdc *pdc)
+{
+    const struct pds_packet *packet = head(&pdc->tx.held);
+    uint64_t due = packet ? packet->at : UINT64_MAX;
+
+    return pdc->tx.hold_until && pdc->tx.hold_until < due ? pdc->tx.hold_until : due;
+}
+
+static uint64_t ask_due(const struct pdc *pdc)
+{
+    const struct pds_packet *packet = head(&pdc->tx.arrived);
+
+    return packet ? packet->at + backed_off(pdc, packet->retries) : UINT64_MAX;
+}
+
+/* Something is under way, or waits for what only an acknowledgement tells. */
+static uint64_t tail_due(const struct pdc *pdc)
+{
+    const struct pdc_tx *tx = &pdc->tx;
+    bool waits =
+        !list_empty(&tx->flight) || (!list_empty(&tx->sources) && tx->next - tx->acked >= tx->mpr);
+
+    if (!waits || !knows_peer(pdc) || tx->probes >= pdc->pds->settings.tail_count)
+        return UINT64_MAX;
+    return tx->heard + (pdc->pds->settings.tail_time << tx->probes);
+}
+
+static uint64_t clear_due(const struct pdc *pdc)
+{
+    return pdc->tx.clear_at ? pdc->tx.clear_at : UINT64_MAX;
+}
+
+static uint64_t noop_due(const struct pdc *pdc)
+{
+    if (!pdc->holds || pdc->tx.first != pdc->tx.next || !knows_peer(pdc))
+        return UINT64_MAX;
+    return pdc->heard + pdc->pds->settings.noop_time;
+}
+
+static uint64_t idle_due(const struct pdc *pdc)
+{
+    if (!pdc->ours || pdc->state != PDC_ESTABLISHED || pdc->holds || !pdc_tx_idle(pdc) ||
+        !pdc->pds->settings.idle_time)
+        return UINT64_MAX;
+    return pdc->heard + pdc->pds->settings.idle_time;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void pdc_arm(struct pdc *pdc)
+{
+    uint64_t due = pdc->close_by ? pdc->close_by : UINT64_MAX;
+
+    if (pdc->state != PDC_CLOSED) {
+        due = earlier(due, earlier(rto_due(pdc), held_due(pdc)));
+        due = earlier(due, earlier(ask_due(pdc), tail_due(pdc)));
+        due = earlier(due, earlier(clear_due(pdc), noop_due(pdc)));
+        due = earlier(due, idle_due(pdc));
+    }
+    if (due == UINT64_MAX)
+        timer_stop(&pdc->timer);
+    else if (list_empty(&pdc->timer.link) || pdc->timer.due != (int64_t)due)
+        timer_start(&pdc->timer, &pdc->pds->timers, (int64_t)due);
+}
+
+/* ---- What ---- */
+
+static void timed_out(struct pdc *pdc)
+{
+    uint64_t timeout = backed_off(pdc, pdc->tx.backoff), now = pdc->pds->now;
+    struct pds_packet *packet = head(&pdc->tx.flight);
+
+    if (++packet->retries > pdc->pds->settings.rto_count) {
+        pdc->failed = true;
+        return;
+    }
+    window_lost(&pdc->tx.window, now, packet->len);
+    pdc->tx.backoff++;
+    if (pdc->key.mode == PDS_MODE_ROD)
+        timeout = 0; /* its receiver has kept nothing of what follows */
+    while ((packet = head(&pdc->tx.flight)) && packet->at + timeout <= now)
+        pdc_tx_resend(pdc, packet);
+}
+
+/* The receiver has the packet; its response is lost, or not there yet. */
+static void ask(struct pdc *pdc)
+{
+    struct pds_packet *packet = head(&pdc->tx.arrived);
+
+    if (++packet->retries > pdc->pds->settings.rto_count) {
+        pdc->failed = true;
+        return;
+    }
+    packet->at = pdc->pds->now;
+    list_detach(&packet->link);
+    list_attach(&packet->link, &pdc->tx.arrived);
+    pdc_send_control(pdc, CONTROL_ACK_REQUEST, pdc_tx_psn(pdc, packet->number), 0, 0);
+}
+
+static void probe(struct pdc *pdc)
+{
+    struct pdc_tx *tx = &pdc->tx;
+
+    tx->probes++;
+    tx->opaque++;
+    tx->probe_order = tx->order;
+    tx->probe_base = tx->first;
+    pdc->pds->counters.probes++;
+    pdc_send_control(pdc, CONTROL_PROBE, pdc_tx_psn(pdc, tx->next) - 1, tx->opaque,
+                     pdc_tx_psn(pdc, tx->first));
+}
+
+static void clear(struct pdc *pdc)
+{
+    pdc->tx.clear_at = 0;
+    pdc->tx.cleared = pdc->tx.first;
+    if (knows_peer(pdc))
+        pdc_send_control(pdc, CONTROL_CLEAR, 0, 0, pdc_tx_psn(pdc, pdc->tx.first) - 1);
+}
+
+static void do_what_is_due(struct pdc *pdc)
+{
+    uint64_t now = pdc->pds->now;
+    struct pds_packet *packet;
+
+    while ((packet = head(&pdc->tx.held)) && packet->at <= now)
+        pdc_tx_resend(pdc, packet);
+    if (tail_due(pdc) <= now)
+        probe(pdc);
+    if (rto_due(pdc) <= now)
+        timed_out(pdc);
+    if (ask_due(pdc) <= now)
+        ask(pdc);
+    if (clear_due(pdc) <= now)
+        clear(pdc);
+    if (noop_due(pdc) <= now && !pdc_tx_control(pdc, CONTROL_NOOP))
+        pdc->heard = now;
+    if (idle_due(pdc) <= now)
+        pdc->wants_close = true;
+}
+
+/* ---- Closing, by the one that opened it ---- */
+
+static void close_ours(struct pdc *pdc)
+{
+    if (!pdc->ours || !pdc->wants_close)
+        return;
+    if (pdc->state == PDC_SYN && !pdc->tx.next && list_empty(&pdc->tx.sources))
+        pdc->state = PDC_CLOSED;
+    if (pdc->state == PDC_ESTABLISHED)
+        pdc->state = PDC_QUIESCE;
+    if (pdc->state == PDC_QUIESCE && pdc_tx_idle(pdc) && !pdc->holds &&
+        pdc_tx_control(pdc, CONTROL_CLOSE))
+        pdc->state = PDC_CLOSING;
+}
+
+bool pdc_run(struct pdc *pdc)
+{
+    struct pds *pds = pdc->pds;
+
+    if (pdc->state == PDC_CLOSED && !pdc->ours && pds->now < pdc->close_by) {
+        pdc_arm(pdc);
+        return true;
+    }
+    if (pdc->state != PDC_CLOSED && !pdc->failed) {
+        do_what_is_due(pdc);
+        close_ours(pdc);
+    }
+    if (pdc->close_by && pds->now >= pdc->close_by && pdc->state != PDC_CLOSED)
+        pdc->failed = true;
+    if (pdc->failed) {
+        pdc_fail(pdc);
+        return false;
+    }
+    if (pdc->state == PDC_CLOSED) {
+        pdc_end(pdc);
+        return false;
+    }
+    if (pdc->rx.ack_due)
+        pdc_rx_acknowledge(pdc);
+    pdc_tx_send(pdc);
+    pdc_arm(pdc);
+    return true;
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of PDS and its PDCs; where packets go in; what runs. */
+#include "transports/uet/pds/pds.h"
+
+#include <stdlib.h>
+
+#include "transports/uet/pds/pdc.h"
+
+enum {
+    ROUNDS = 16,  /* of pds_run, while upcalls give it more to do */
+    LOOK_AT = 64, /* PDCs, for one that can go */
+};
+
+#define MS UINT64_C(1000000)
+
+/* PSNs go on for 2^31 from Start_PSN, less what is under way. */
+#define NUMBERS_MAX ((UINT64_C(1) << 31) - PDS_MPR_MAX)
+
+const struct pds_settings pds_defaults = {
+    .mpr = 1024,
+    .window = 131072,
+    .ack_trigger = 16384,
+    .ack_least = 1024,
+    .rto = 1 * MS,
+    .rto_count = 5,
+    .nack_time = 1 * MS,
+    .nack_count = 5,
+    .new_pdc_time = 5 * MS,
+    .clear_time = 1 * MS,
+    .close_time = 1 * MS,
+    .tail_time = 1 * MS,
+    .tail_count = 5,
+    .safety_time = 100 * MS,
+    .noop_time = 100 * MS,
+    .reorder = 16,
+    .pdcs = PDS_IDS - 1,
+    .per_peer = 4,
+    .stored = 256,
+};
+
+/* ---- Life ---- */
+
+static void start_lists(struct pds *pds)
+{
+    for (size_t i = 0; i < 2 * PDS_BUCKETS; i++)
+        list_init(&pds->buckets[i]);
+    list_init(&pds->active);
+    list_init(&pds->used);
+    list_init(&pds->timers);
+    list_init(&pds->waiting);
+    pool_init(&pds->packets, sizeof(struct pds_packet), 0);
+}
+
+struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops *ops, void *arg,
+                       uint64_t seed)
+{
+    struct pds *pds = calloc(1, sizeof(*pds));
+
+    if (!pds)
+        return NULL;
+    pds->settings = *settings;
+    pds->ops = ops;
+    pds->arg = arg;
+    pds->random = seed;
+    pds->ids = calloc(PDS_IDS, sizeof(struct pdc *));
+    pds->buckets = malloc(2 * PDS_BUCKETS * sizeof(*pds->buckets));
+    if (!pds->ids || !pds->buckets) {
+        free(pds->ids);
+        free(pds->buckets);
+        free(pds);
+        return NULL;
+    }
+    start_lists(pds);
+    pds->last_id = (uint16_t)pds_random(pds);
+    return pds;
+}
+
+static void fail_waiting(struct pds *pds)
+{
+    while (!list_empty(&pds->waiting)) {
+        struct pds_source *source = list_item(pds->waiting.next, struct pds_source, link);
+
+        list_detach(&source->link);
+        pds->ops->failed(pds->arg, source);
+    }
+}
+
+void pds_destroy(struct pds *pds)
+{
+    if (!pds)
+        return;
+    fail_waiting(pds);
+    while (!list_empty(&pds->used))
+        pdc_fail(list_item(pds->used.next, struct pdc, used));
+    fail_waiting(pds);
+    pool_finish(&pds->packets);
+    free(pds->buckets);
+    free(pds->ids);
+    free(pds);
+}
+
+const struct pds_counters *pds_counters(const struct pds *pds)
+{
+    return &pds->counters;
+}
+
+unsigned pds_count(const struct pds *pds)
+{
+    return pds->count;
+}
+
+/* ---- Ends of PDCs ---- */
+
+/* So that the peer need not wait for a timeout: it sees that numbers are missing. */
+static void tell_of_failure(struct pdc *pdc)
+{
+    if (pdc->ours && pdc->peer_id)
+        pdc_send_control(pdc, CONTROL_CLOSE, pdc_tx_psn(pdc, pdc->tx.next), 0, 0);
+}
+
+void pdc_fail(struct pdc *pdc)
+{
+    struct pds *pds = pdc->pds;
+    struct pds_ref ref = pdc_ref(pdc);
+    bool told = pdc->state == PDC_CLOSED;
+
+    if (!told)
+        tell_of_failure(pdc);
+    pds->counters.failed += !told;
+    pdc_tx_fail(pdc);
+    pdc_free(pdc);
+    if (!told)
+        pds->ops->closed(pds->arg, ref, true);
+}
+
+void pdc_end(struct pdc *pdc)
+{
+    struct pds *pds = pdc->pds;
+    struct pds_ref ref = pdc_ref(pdc);
+    bool first = pdc->ours || pdc->state != PDC_CLOSED, failed = pdc->failed;
+
+    if (first) {
+        pds->counters.closed++;
+        pdc_tx_fail(pdc);
+    }
+    if (pdc->ours || pdc->state == PDC_CLOSED) {
+        pdc_free(pdc);
+    } else {
+        pdc->state = PDC_CLOSED;
+        pdc->failed = false;
+        pdc->close_by = pds->now + pds->settings.safety_time + 1;
+        pdc_activate(pdc);
+    }
+    if (first)
+        pds->ops->closed(pds->arg, ref, failed);
+}
+
+static void ask_to_close(struct pdc *pdc)
+{
+    if (pdc->wants_close || pdc->state == PDC_CLOSED)
+        return;
+    pdc->wants_close = true;
+    if (!pdc->ours) {
+        pdc->close_by = pdc->pds->now + pdc->pds->settings.close_time;
+        pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx.serial.next), 0, 0);
+    }
+    pdc_activate(pdc);
+}
+
+void pds_close(struct pds *pds, struct pds_ref ref)
+{
+    struct pdc *pdc = pdc_of(pds, ref);
+
+    if (pdc)
+        ask_to_close(pdc);
+}
+
+unsigned pds_close_all(struct pds *pds)
+{
+    unsigned count = 0;
+
+    list_for_each (pos, &pds->used) {
+        struct pdc *pdc = list_item(pos, struct pdc, used);
+
+        if (!pdc->ours)
+            continue;
+        ask_to_close(pdc);
+        count++;
+    }
+    return count;
+}
+
+/* ---- Sending ---- */
+
+/* There are too many: those of ours that were not used for the longest time are closed. */
+static void make_room(struct pds *pds)
+{
+    unsigned looked = 0;
+
+    list_for_each (pos, &pds->used) {
+        struct pdc *pdc = list_item(pos, struct pdc, used);
+
+        if (pdc->ours && pdc_tx_idle(pdc) && !pdc->holds && !pdc->wants_close) {
+            ask_to_close(pdc);
+            return;
+        }
+        if (++looked == LOOK_AT)
+            return;
+    }
+}
+
+static bool submit(struct pds *pds, struct pds_source *source)
+{
+    struct pdc *pdc = pdc_choose(pds, &source->key);
+
+    if (!pdc) {
+        make_room(pds);
+        return false;
+    }
+    if (pdc->wants_close || pdc->state > PDC_ESTABLISHED)
+        return false;
+    if (pdc->tx.next >= NUMBERS_MAX) {
+        ask_to_close(pdc);
+        return false;
+    }
+    list_detach(&source->link);
+    list_attach(&source->link, &pdc->tx.sources);
+    source->pdc = pdc_ref(pdc);
+    pdc_touch(pdc);
+    pdc_activate(pdc);
+    return true;
+}
+
+/* Gives what waits a PDC, in its order. */
+static void drain_waiting(struct pds *pds)
+{
+    struct list later;
+
+    list_init(&later);
+    while (!list_empty(&pds->waiting)) {
+        struct pds_source *source = list_item(pds->waiting.next, struct pds_source, link);
+
+        if (!submit(pds, source)) {
+            list_detach(&source->link);
+            list_attach(&source->link, &later);
+        }
+    }
+    list_join(&later, &pds->waiting);
+}
+
+void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key *key)
+{
+    bool alone = list_empty(&pds->waiting);
+
+    source->key = *key;
+    source->pdc = (struct pds_ref){0};
+    list_init(&source->link);
+    list_attach(&source->link, &pds->waiting);
+    if (alone)
+        drain_waiting(pds);
+}
+
+bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_ref ref)
+{
+    struct pdc *pdc = pdc_of(pds, ref);
+
+    if (!pdc || pdc->state == PDC_CLOSED)
+        return false;
+    source->key = pdc->key;
+    source->pdc = ref;
+    list_init(&source->link);
+    list_attach(&source->link, &pdc->tx.sources);
+    pdc_activate(pdc);
+    return true;
+}
+
+bool pds_answer(struct pds *pds, const struct pds_ticket *ticket, const struct pds_answer *answer)
+{
+    struct pdc *pdc = pdc_of(pds, ticket->pdc);
+
+    if (!pdc || pdc->state == PDC_CLOSED)
+        return false;
+    pdc_answer(pdc, ticket->number, answer);
+    return true;
+}
+
+void pds_hold(struct pds *pds, struct pds_ref ref)
+{
+    struct pdc *pdc = pdc_of(pds, ref);
+
+    if (!pdc)
+        return;
+    pdc->holds++;
+    pdc_activate(pdc);
+}
+
+void pds_release(struct pds *pds, struct pds_ref ref)
+{
+    struct pdc *pdc = pdc_of(pds, ref);
+
+    if (!pdc || !pdc->holds)
+        return;
+    pdc->holds--;
+    pdc_activate(pdc);
+}
+
+void pds_datagram(struct pds *pds, const union addr *to, uint8_t next, const struct iovec *body,
+                  size_t count)
+{
+    struct pds_header header = {.type = PDS_UUD, .next = next};
+    uint8_t bytes[PDS_HEADER_MAX];
+    struct iovec iov[PDS_IOV + 2];
+
+    iov[0].iov_base = bytes;
+    iov[0].iov_len = pds_header_put(&header, pds->settings.short_rudi, bytes);
+    for (size_t i = 0; i < count && i <= PDS_IOV; i++)
+        iov[i + 1] = body[i];
+    pds->counters.sent++;
+    pds->ops->transmit(pds->arg, to, iov, count + 1, false);
+}
+
+/* ---- Receiving ---- */
+
+/* The longest unused one of a peer's that owes nothing gives its place. */
+static bool reap(struct pds *pds)
+{
+    unsigned looked = 0;
+
+    list_for_each (pos, &pds->used) {
+        struct pdc *pdc = list_item(pos, struct pdc, used);
+        bool closed = pdc->state == PDC_CLOSED;
+
+        if (!pdc->ours && (closed || (pdc_tx_idle(pdc) && !pdc->rx.stored_count &&
+                                      pds->now - pdc->heard > pds->settings.new_pdc_time))) {
+            pdc_fail(pdc);
+            return true;
+        }
+        if (++looked == LOOK_AT)
+            break;
+    }
+    return false;
+}
+
+static struct pdc *open_theirs(struct pds *pds, const union addr *from,
+                               const struct pds_header *header)
+{
+    bool ordered = header->type == PDS_ROD || header->type == PDS_ROD_CC ||
+                   (header->type == PDS_CONTROL && header->flags & PDS_IS_ROD);
+    struct pds_key key = {.to = *from, .mode = ordered ? PDS_MODE_ROD : PDS_MODE_RUD};
+    uint32_t start = header->psn - header->psn_offset;
+    struct pdc *pdc;
+
+    if (header->psn_offset >= pds->settings.mpr) {
+        pds_refuse(pds, from, header, NACK_INVALID_SYN);
+        return NULL;
+    }
+    pdc = pdc_create(pds, &key, false, start);
+    if (!pdc && reap(pds))
+        pdc = pdc_create(pds, &key, false, start);
+    if (!pdc) {
+        pds_refuse(pds, from, header, NACK_NO_PDC);
+        return NULL;
+    }
+    pdc->peer_id = header->spdcid;
+    pdc_insert_peer(pdc);
+    return pdc;
+}
+
+/* The PDC of a packet that may open one. NULL: there is none, and the sender has been told, or
+ * needs not be. */
+static struct pdc *find_or_open(struct pds *pds, const union addr *from,
+                                const struct pds_header *header)
+{
+    struct pdc *pdc = pdc_of_peer(pds, from, header->spdcid);
+
+    if (pdc && pdc->rx.start == header->psn - header->psn_offset) {
+        if (pdc->state != PDC_CLOSED)
+            return pdc;
+        pds->counters.strangers++; /* late: its PDC was closed */
+        return NULL;
+    }
+    if (header->type == PDS_CONTROL && header->next != CONTROL_NOOP) {
+        pds_refuse(pds, from, header, NACK_INVALID_DPDCID);
+        return NULL;
+    }
+    if (header->next == NEXT_RESPONSE_DATA && header->type != PDS_CONTROL) {
+        pds_refuse(pds, from, header, NACK_MISMATCH);
+        return NULL;
+    }
+    /* The peer has given the id to another PDC. */
+    if (pdc)
+        pdc_fail(pdc);
+    return open_theirs(pds, from, header);
+}
+
+static struct pdc *find_open(struct pds *pds, const union addr *from,
+                             const struct pds_header *header)
+{
+    struct pdc *pdc = pdc_at(pds, header->dpdcid);
+
+    if (!pdc) {
+        pds_refuse(pds, from, header, NACK_INVALID_DPDCID);
+        return NULL;
+    }
+    if (!addr_equal(&pdc->key.to.sa, &from->sa)) {
+        pds_refuse(pds, from, header, NACK_MISMATCH);
+        return NULL;
+    }
+    if (pdc->state == PDC_SYN) {
+        /* Data has overtaken the acknowledgement of what asked for it. */
+        pdc->peer_id = header->spdcid;
+        pdc->state = PDC_ESTABLISHED;
+    }
+    if (pdc->peer_id != header->spdcid) {
+        pds_refuse(pds, from, header, NACK_MISMATCH);
+        return NULL;
+    }
+    return pdc;
+}
+
+static bool mode_agrees(const struct pdc *pdc, const struct pds_header *header)
+{
+    bool ordered = header->type == PDS_ROD || header->type == PDS_ROD_CC;
+
+    return header->type == PDS_CONTROL || ordered == (pdc->key.mode == PDS_MODE_ROD);
+}
+
+static void take_numbered(struct pds *pds, const union addr *from, const struct pds_header *header,
+                          const uint8_t *body, size_t len, bool marked)
+{
+    struct pdc *pdc =
+        header->flags & PDS_SYN ? find_or_open(pds, from, header) : find_open(pds, from, header);
+
+    if (!pdc) {
+        pds->counters.strangers++;
+        return;
+    }
+    pdc->heard = pds->now;
+    pdc_touch(pdc);
+    if (!mode_agrees(pdc, header)) {
+        pdc_send_nack(pdc, NACK_MODE_MISMATCH, header->psn, 0, header->flags & PDS_RETX);
+    } else if (pdc->state == PDC_CLOSED &&
+               !(header->type == PDS_CONTROL && header->next == CONTROL_CLOSE)) {
+        pdc_send_nack(pdc, NACK_CLOSING, header->psn, 0, header->flags & PDS_RETX);
+    } else if (header->type == PDS_CONTROL) {
+        pdc_take_control(pdc, header, marked);
+    } else {
+        pdc_take_request(pdc, header, body, len, marked);
+    }
+}
+
+/* Of ACK and NACK: they are for a PDC that there is, from its peer, or are dropped. */
+static struct pdc *find_sender(struct pds *pds, const union addr *from,
+                               const struct pds_header *header)
+{
+    struct pdc *pdc = pdc_at(pds, header->dpdcid);
+
+    if (!pdc || pdc->state == PDC_CLOSED || !addr_equal(&pdc->key.to.sa, &from->sa)) {
+        pds->counters.strangers++;
+        return NULL;
+    }
+    pdc->heard = pds->now;
+    return pdc;
+}
+
+static void take_datagram(struct pds *pds, const union addr *from, const struct pds_header *header,
+                          const uint8_t *body, size_t len)
+{
+    struct pds_answer answer = {.kind = ANSWER_NOW};
+    struct pds_arrival arrival = {
+        .now = pds->now,
+        .from = *from,
+        .bytes = body,
+        .len = len,
+        .next = header->next,
+        .datagram = true,
+        .key = {.to = *from},
+    };
+
+    pds->counters.received++;
+    pds->ops->request(pds->arg, &arrival, &answer);
+}
+
+void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const uint8_t *bytes,
+                 size_t len, bool marked)
+{
+    struct pds_header header;
+    int size = pds_header_get(bytes, len, pds->settings.short_rudi, &header);
+    struct pdc *pdc;
+
+    pds->now = now;
+    if (size < 0) {
+        pds->counters.malformed++;
+        return;
+    }
+    bytes += size;
+    len -= (size_t)size;
+    if (pds_is_request(header.type) || header.type == PDS_CONTROL) {
+        take_numbered(pds, from, &header, bytes, len, marked);
+    } else if (pds_is_ack(header.type)) {
+        pdc = find_sender(pds, from, &header);
+        if (pdc)
+            pdc_take_ack(pdc, &header, bytes, len);
+    } else if (header.type == PDS_NACK || header.type == PDS_NACK_CCX) {
+        pdc = find_sender(pds, from, &header);
+        if (pdc)
+            pdc_take_nack(pdc, &header);
+    } else if (header.type == PDS_UUD) {
+        take_datagram(pds, from, &header, bytes, len);
+    } else {
+        pds->counters.malformed++; /* RUDI, which nothing here sends or takes */
+    }
+}
+
+/* ---- Running ---- */
+
+static void wake_due(struct pds *pds)
+{
+    struct timer *timer;
+
+    while ((timer = timers_due(&pds->timers, (int64_t)pds->now))) {
+        timer_stop(timer);
+        pdc_activate(list_item(timer, struct pdc, timer));
+    }
+}
+
+void pds_run(struct pds *pds, uint64_t now)
+{
+    pds->now = now;
+    wake_due(pds);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct list batch;
+
+        if (!list_empty(&pds->waiting))
+            drain_waiting(pds);
+        list_init(&batch);
+        list_join(&pds->active, &batch);
+        if (list_empty(&batch))
+            return;
+        while (!list_empty(&batch)) {
+            struct pdc *pdc = list_item(batch.next, struct pdc, active);
+
+            list_detach(&pdc->active);
+            pdc_run(pdc);
+        }
+    }
+}
+
+uint64_t pds_deadline(const struct pds *pds)
+{
+    if (!list_empty(&pds->active))
+        return 0;
+    return list_empty(&pds->timers) ? UINT64_MAX : (uint64_t)timers_next(&pds->timers);
+}
