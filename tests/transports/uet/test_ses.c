@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages, accesses and atomics in virtual time over paths that lose, repeat and reorder: every
+ * operation ends once, every byte is where it belongs, and what a peer may not do touches nothing.
+ * WEFT_SEED gives the seed, which a failure prints.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "switch.h"
+#include "transports/uet/pds/pdc.h"
+#include "transports/uet/ses/ses_impl.h"
+
+enum {
+    NODES = 3,
+    MTU = 1024,
+    MEMORY = 1 << 16,
+    MAX = 9000, /* bytes of a message */
+    KEY = 0x77,
+    JOB = 1,
+};
+
+#define SECOND UINT64_C(1000000000)
+
+struct post {
+    struct ses_op op;
+    unsigned from, to;
+    uint8_t bytes[MAX];
+    uint8_t result[64];
+    unsigned ended;
+    enum ses_code code;
+};
+
+struct receive {
+    struct list link;
+    struct iovec iov[2];
+    uint8_t bytes[MAX];
+    struct ses_inbound *inbound;
+};
+
+struct node {
+    struct ses *ses;
+    unsigned index;
+    bool dead;
+    uint8_t memory[MEMORY];
+    bool match_late; /* messages are kept until `start_kept` */
+    bool no_room;    /* they are refused */
+    bool forbids;    /* remote accesses are */
+    struct list kept;
+    unsigned received, wrong, failed, accessed, with_data, lent;
+};
+
+static struct node nodes[NODES];
+static struct sw sw;
+static uint64_t seed;
+
+/* ---- Messages: their tag says sender, number and length ---- */
+
+static uint64_t tag_of(unsigned from, unsigned number, uint32_t length)
+{
+    return (uint64_t)from << 48 | (uint64_t)number << 32 | length;
+}
+
+static void fill_bytes(uint8_t *bytes, uint64_t tag)
+{
+    uint32_t length = (uint32_t)tag;
+
+    for (uint32_t i = 0; i < length; i++)
+        bytes[i] =
+            (uint8_t)(tag >> 32) + (uint8_t)(tag >> 48) * 7 + (uint8_t)(i * 31) + (uint8_t)(i >> 8);
+}
+
+static void give_receive(struct receive *receive, uint32_t length)
+{
+    size_t first = length < MAX ? length / 3 : MAX / 3;
+
+    receive->iov[0] = (struct iovec){receive->bytes, first};
+    receive->iov[1] = (struct iovec){receive->bytes + first, MAX - first};
+}
+
+static enum ses_match up_message(void *arg, struct ses_inbound *inbound)
+{
+    struct node *node = arg;
+    struct receive *receive;
+
+    if (node->no_room || (node->match_late && !ses_keep(node->ses, inbound)))
+        return SES_NO_ROOM;
+    receive = calloc(1, sizeof(*receive));
+    assert_non_null(receive);
+    receive->inbound = inbound;
+    inbound->entry = receive;
+    list_init(&receive->link);
+    if (node->match_late) {
+        list_attach(&receive->link, &node->kept);
+        return SES_UNMATCHED;
+    }
+    give_receive(receive, inbound->length);
+    inbound->iov = receive->iov;
+    inbound->iov_count = 2;
+    return SES_MATCHED;
+}
+
+static void start_kept(struct node *node)
+{
+    while (!list_empty(&node->kept)) {
+        struct receive *receive = list_item(node->kept.next, struct receive, link);
+
+        list_detach(&receive->link);
+        give_receive(receive, receive->inbound->length);
+        ses_start(node->ses, receive->inbound, receive->iov, 2);
+    }
+}
+
+static void up_received(void *arg, struct ses_inbound *inbound, enum ses_code code)
+{
+    static uint8_t expected[MAX];
+    struct node *node = arg;
+    struct receive *receive = inbound->entry;
+
+    if (code == RC_OK) {
+        node->received++;
+        node->with_data += inbound->has_data && inbound->data == ~inbound->tag;
+        if ((uint32_t)inbound->tag <= MAX)
+            fill_bytes(expected, inbound->tag);
+        node->wrong += (uint32_t)inbound->tag != inbound->length || inbound->length > MAX ||
+                       memcmp(expected, receive->bytes, inbound->length) != 0;
+    } else {
+        node->failed++;
+    }
+    free(receive);
+}
+
+/* ---- Accesses ---- */
+
+static enum ses_code may(const struct node *node, uint64_t key, uint64_t offset, size_t len)
+{
+    if (key != KEY || node->forbids)
+        return RC_BAD_MKEY;
+    return offset > MEMORY || len > MEMORY - offset ? RC_BAD_ADDR : RC_OK;
+}
+
+static enum ses_code up_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes,
+                              size_t len)
+{
+    struct node *node = arg;
+    enum ses_code code = may(node, key, offset, len);
+
+    if (code == RC_OK && len)
+        memcpy(node->memory + offset, bytes, len);
+    return code;
+}
+
+static enum ses_code up_read(void *arg, uint64_t key, uint64_t offset, size_t len,
+                             struct ses_lent *lent)
+{
+    struct node *node = arg;
+    enum ses_code code = may(node, key, offset, len);
+
+    if (code != RC_OK)
+        return code;
+    lent->iov[0] = (struct iovec){node->memory + offset, len};
+    lent->count = 1;
+    node->lent++;
+    return RC_OK;
+}
+
+static void up_give_back(void *arg, struct ses_lent *lent)
+{
+    ((struct node *)arg)->lent--;
+}
+
+/* 64-bit sums only. */
+static enum ses_code up_atomic(void *arg, const struct ses_request *request,
+                               const uint8_t *operands, size_t len, uint8_t *result,
+                               size_t *result_len)
+{
+    struct node *node = arg;
+    enum ses_code code = may(node, request->key, request->offset, 8);
+    uint64_t value, operand;
+
+    if (code != RC_OK || len != 8)
+        return code == RC_OK ? RC_AMO_UNSUPPORTED_SIZE : code;
+    memcpy(&value, node->memory + request->offset, 8);
+    memcpy(&operand, operands, 8);
+    memcpy(result, &value, 8);
+    *result_len = 8;
+    value += operand;
+    memcpy(node->memory + request->offset, &value, 8);
+    return RC_OK;
+}
+
+static void up_accessed(void *arg, const struct ses_access *access)
+{
+    ((struct node *)arg)->accessed++;
+}
+
+static void up_ended(void *arg, struct ses_op *op, enum ses_code code)
+{
+    struct post *post = list_item(op, struct post, op);
+
+    post->ended++;
+    post->code = code;
+}
+
+static void up_transmit(void *arg, const union addr *to, const struct iovec *iov, size_t count,
+                        bool control)
+{
+    struct node *node = arg;
+
+    if (!node->dead)
+        switch_send(&sw, node->index, to, iov, count);
+}
+
+static const struct ses_ops ops = {
+    .transmit = up_transmit,
+    .ended = up_ended,
+    .message = up_message,
+    .received = up_received,
+    .write = up_write,
+    .read = up_read,
+    .give_back = up_give_back,
+    .atomic = up_atomic,
+    .accessed = up_accessed,
+};
+
+/* ---- The world ---- */
+
+static void deliver(void *arg, unsigned port, const union addr *from, const uint8_t *bytes,
+                    size_t len)
+{
+    if (!nodes[port].dead)
+        ses_receive(nodes[port].ses, sw.now, from, bytes, len, false);
+}
+
+static void begin(bool bad)
+{
+    const char *text = getenv("WEFT_SEED");
+    struct ses_settings settings = {
+        .pds = pds_defaults, .self = {.job = JOB}, .mtu = MTU, .ack_data = 16, .saved = 1 << 20};
+
+    seed = text ? strtoull(text, NULL, 0) : seed + 1;
+    settings.pds.rto_count = 15;
+    settings.pds.nack_count = PDS_RETRY_FOREVER;
+    memset(nodes, 0, sizeof(nodes));
+    switch_init(&sw, seed, NODES);
+    sw.deliver = deliver;
+    if (bad) {
+        sw.loss = 100;
+        sw.dup = 50;
+        sw.reorder = 100;
+        sw.jitter = 20000;
+        sw.late = 300000;
+    }
+    for (unsigned i = 0; i < NODES; i++) {
+        nodes[i].index = i;
+        list_init(&nodes[i].kept);
+        settings.self.initiator = 100 + i;
+        nodes[i].ses = ses_create(&settings, &ops, &nodes[i], switch_random(&sw));
+        assert_non_null(nodes[i].ses);
+    }
+}
+
+static void end(void)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        ses_destroy(nodes[i].ses);
+        assert_int_equal(nodes[i].lent, 0);
+        list_for_each_safe (pos, after, &nodes[i].kept)
+            free(list_item(pos, struct receive, link));
+    }
+    switch_finish(&sw);
+}
+
+static void run(uint64_t until)
+{
+    while (sw.now < until) {
+        uint64_t next = switch_next(&sw);
+
+        for (unsigned i = 0; i < NODES; i++) {
+            uint64_t due = nodes[i].dead ? UINT64_MAX : ses_deadline(nodes[i].ses);
+
+            next = due < next ? due : next;
+        }
+        if (next == UINT64_MAX)
+            return;
+        next = next > until ? until : next;
+        switch_run(&sw, next > sw.now ? next : sw.now);
+        for (unsigned i = 0; i < NODES; i++)
+            if (!nodes[i].dead && ses_deadline(nodes[i].ses) <= sw.now)
+                ses_run(nodes[i].ses, sw.now);
+    }
+}
+
+static struct post *new_post(unsigned from, unsigned to, uint8_t opcode, uint32_t length)
+{
+    struct post *post = calloc(1, sizeof(*post));
+
+    assert_non_null(post);
+    post->from = from;
+    post->to = to;
+    post->op.target = (struct ses_target){.to = switch_addr(to)};
+    post->op.opcode = opcode;
+    post->op.length = length;
+    post->op.key = KEY;
+    post->op.iov[0] = (struct iovec){post->bytes, length / 2};
+    post->op.iov[1] = (struct iovec){post->bytes + length / 2, length - length / 2};
+    post->op.iov_count = 2;
+    return post;
+}
+
+static struct post *send_tagged(unsigned from, unsigned to, unsigned number, uint32_t length,
+                                uint8_t flags, uint8_t mode)
+{
+    struct post *post = new_post(from, to, number & 1 ? SES_SEND : SES_TAGGED_SEND, length);
+
+    post->op.key = tag_of(from, number, length);
+    post->op.flags = flags;
+    post->op.data = ~post->op.key;
+    post->op.target.mode = mode;
+    fill_bytes(post->bytes, post->op.key);
+    assert_true(ses_start_op(nodes[from].ses, &post->op));
+    return post;
+}
+
+static void finish_post(struct post *post, enum ses_code code)
+{
+    if (post->ended != 1 || post->code != code)
+        print_error("seed %llu: ended %u times, code %u\n", (unsigned long long)seed, post->ended,
+                    post->code);
+    assert_int_equal(post->ended, 1);
+    assert_int_equal(post->code, code);
+    free(post);
+}
+
+/* ---- Messages ---- */
+
+static const uint32_t lengths[] = {0, 1, 100, MTU - 1, MTU, MTU + 1, 2 * MTU, 5000, MAX};
+
+static void exchange(bool bad, bool late, uint8_t flags, uint8_t mode)
+{
+    enum {
+        COUNT = 400
+    };
+    static struct post *posts[COUNT];
+    unsigned received = 0;
+
+    begin(bad);
+    nodes[0].match_late = nodes[1].match_late = nodes[2].match_late = late;
+    for (unsigned i = 0; i < COUNT; i++)
+        posts[i] = send_tagged(i % NODES, (i + 1 + i / NODES % 2) % NODES, i,
+                               lengths[i % (sizeof(lengths) / sizeof(lengths[0]))], flags, mode);
+    for (int i = 0; i < 400; i++) {
+        run(sw.now + SECOND / 10);
+        for (unsigned j = 0; j < NODES; j++)
+            start_kept(&nodes[j]);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        finish_post(posts[i], RC_OK);
+    for (unsigned i = 0; i < NODES; i++) {
+        received += nodes[i].received;
+        assert_int_equal(nodes[i].wrong, 0);
+        assert_int_equal(nodes[i].failed, 0);
+        assert_int_equal(nodes[i].with_data, flags & SES_HD ? nodes[i].received : 0);
+        assert_int_equal(nodes[i].ses->saved, 0);
+    }
+    assert_int_equal(received, COUNT);
+    end();
+}
+
+static void messages_come_whole(void **state)
+{
+    for (int i = 0; i < 16; i++)
+        exchange(i & 1, i & 2, i & 4 ? SES_DC | SES_HD : 0, i & 8 ? PDS_MODE_ROD : PDS_MODE_RUD);
+}
+
+static void delivery_is_waited_for(void **state)
+{
+    struct post *post;
+
+    begin(false);
+    nodes[1].match_late = true;
+    post = send_tagged(0, 1, 0, 5000, SES_DC, PDS_MODE_RUD);
+    run(sw.now + 10 * SECOND);
+    assert_int_equal(post->ended, 0);
+    assert_int_equal(nodes[1].received, 0);
+    start_kept(&nodes[1]);
+    assert_int_equal(nodes[1].received, 1);
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    end();
+}
+
+static void a_message_without_room_waits_at_its_sender(void **state)
+{
+    struct post *post;
+
+    begin(false);
+    nodes[1].no_room = true;
+    post = send_tagged(0, 1, 0, 5000, 0, PDS_MODE_ROD);
+    run(sw.now + SECOND);
+    assert_int_equal(post->ended, 0);
+    nodes[1].no_room = false;
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    assert_int_equal(nodes[1].received, 1);
+    end();
+}
+
+static void a_message_nobody_wants_is_gone(void **state)
+{
+    struct receive *receive;
+
+    begin(false);
+    nodes[1].match_late = true;
+    struct post *post = send_tagged(0, 1, 0, 5000, SES_DC, PDS_MODE_RUD);
+
+    run(sw.now + SECOND);
+    receive = list_item(nodes[1].kept.next, struct receive, link);
+    list_detach(&receive->link);
+    ses_discard(nodes[1].ses, receive->inbound);
+    free(receive);
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    assert_int_equal(nodes[1].received, 0);
+    assert_int_equal(nodes[1].ses->saved, 0);
+    end();
+}
+
+/* ---- Accesses ---- */
+
+static void accesses_move_every_byte(void **state)
+{
+    enum {
+        COUNT = 60
+    };
+    static struct post *posts[COUNT];
+    static uint8_t image[MEMORY];
+
+    for (int bad = 0; bad < 2; bad++) {
+        begin(bad);
+        for (unsigned i = 0; i < COUNT; i++) {
+            posts[i] = new_post(0, 1, SES_WRITE, lengths[i % 9]);
+            posts[i]->op.offset = i * 1000;
+            fill_bytes(posts[i]->bytes, tag_of(1, i, posts[i]->op.length));
+            if (posts[i]->op.offset + posts[i]->op.length > MEMORY)
+                posts[i]->op.length = 0;
+            assert_true(ses_start_op(nodes[0].ses, &posts[i]->op));
+            run(sw.now + 20 * SECOND); /* they overlap */
+            memcpy(image + i * 1000, posts[i]->bytes, posts[i]->op.length);
+        }
+        for (unsigned i = 0; i < COUNT; i++)
+            finish_post(posts[i], RC_OK);
+        assert_memory_equal(nodes[1].memory, image, COUNT * 1000);
+        for (unsigned i = 0; i < COUNT; i++) {
+            posts[i] = new_post(2, 1, SES_READ, lengths[i % 9]);
+            posts[i]->op.offset = i * 900;
+            assert_true(ses_start_op(nodes[2].ses, &posts[i]->op));
+        }
+        run(sw.now + 60 * SECOND);
+        for (unsigned i = 0; i < COUNT; i++) {
+            assert_memory_equal(posts[i]->bytes, image + i * 900, posts[i]->op.length);
+            finish_post(posts[i], RC_OK);
+        }
+        assert_int_equal(nodes[1].accessed, 2 * COUNT);
+        end();
+        memset(image, 0, sizeof(image));
+    }
+}
+
+static void atomics_are_done_once(void **state)
+{
+    enum {
+        COUNT = 500
+    };
+    static struct post *posts[COUNT];
+    uint64_t one = 1, sum;
+    static bool seen[COUNT];
+
+    memset(seen, 0, sizeof(seen));
+    begin(true);
+    for (unsigned i = 0; i < COUNT; i++) {
+        posts[i] = new_post(i % 2 ? 0 : 2, 1, SES_FETCHING_ATOMIC, 8);
+        posts[i]->op.atomic.opcode = AMO_SUM;
+        posts[i]->op.atomic.datatype = AMO_UINT64;
+        memcpy(posts[i]->bytes, &one, 8);
+        posts[i]->op.result[0] = (struct iovec){posts[i]->result, 8};
+        posts[i]->op.result_count = 1;
+        assert_true(ses_start_op(nodes[posts[i]->from].ses, &posts[i]->op));
+    }
+    run(sw.now + 100 * SECOND);
+    memcpy(&sum, nodes[1].memory, 8);
+    assert_int_equal(sum, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        memcpy(&sum, posts[i]->result, 8);
+        assert_true(sum < COUNT && !seen[sum]);
+        seen[sum] = true;
+        finish_post(posts[i], RC_OK);
+    }
+    end();
+}
+
+static enum ses_code outcome(uint8_t opcode, uint64_t key, uint64_t offset, uint32_t length)
+{
+    struct post *post = new_post(0, 1, opcode, length);
+    enum ses_code code;
+
+    post->op.key = key;
+    post->op.offset = offset;
+    assert_true(ses_start_op(nodes[0].ses, &post->op));
+    run(sw.now + 10 * SECOND);
+    assert_int_equal(post->ended, 1);
+    code = post->code;
+    free(post);
+    return code;
+}
+
+static void what_is_not_allowed_is_refused(void **state)
+{
+    static const uint8_t zero[MEMORY];
+    static const uint8_t unsupported[] = {SES_RENDEZVOUS_SEND,
+                                          SES_DEFERRABLE_RTR,
+                                          SES_TSEND_ATOMIC,
+                                          SES_TSEND_FETCH_ATOMIC,
+                                          SES_MSG_ERROR,
+                                          0x10,
+                                          0x3f};
+
+    begin(false);
+    for (int i = 0; i < 2; i++) {
+        uint8_t opcode = i ? SES_READ : SES_WRITE;
+
+        assert_int_equal(outcome(opcode, KEY + 1, 0, 5000), RC_BAD_MKEY);
+        assert_int_equal(outcome(opcode, KEY, MEMORY - 10, 11), RC_BAD_ADDR);
+        assert_int_equal(outcome(opcode, KEY, UINT64_MAX - 10, 5000), RC_BAD_ADDR);
+    }
+    assert_int_equal(outcome(SES_ATOMIC, KEY + 1, 0, 8), RC_BAD_MKEY);
+    assert_int_equal(outcome(SES_ATOMIC, KEY, 0, 7), RC_AMO_UNSUPPORTED_SIZE);
+    for (size_t i = 0; i < sizeof(unsupported); i++)
+        assert_int_equal(outcome(unsupported[i], KEY, 0, 8), RC_UNSUPPORTED_OP);
+    assert_int_equal(outcome(SES_NO_OP, 0, 0, 0), RC_OK);
+    nodes[0].ses->settings.self.job = JOB + 1;
+    assert_int_equal(outcome(SES_WRITE, KEY, 0, 5000), RC_BAD_JOB_ID);
+    nodes[0].ses->settings.self.job = JOB;
+    nodes[1].ses->settings.self.pid = 7;
+    assert_int_equal(outcome(SES_SEND, 0, 0, 8), RC_BAD_PID);
+    assert_memory_equal(nodes[1].memory, zero, MEMORY);
+    assert_int_equal(nodes[1].accessed, 0);
+    end();
+}
+
+static void a_peer_that_is_gone_ends_all(void **state)
+{
+    struct post *posts[3];
+
+    begin(false);
+    posts[0] = send_tagged(0, 1, 0, MAX, 0, PDS_MODE_RUD);
+    posts[1] = new_post(0, 1, SES_READ, MAX);
+    posts[2] = new_post(0, 1, SES_READ, MAX);
+    assert_true(ses_start_op(nodes[0].ses, &posts[1]->op));
+    run(sw.now + SECOND);
+    finish_post(posts[0], RC_OK);
+    finish_post(posts[1], RC_OK);
+    assert_true(ses_start_op(nodes[0].ses, &posts[2]->op));
+    nodes[1].dead = true;
+    run(sw.now + 200 * SECOND);
+    finish_post(posts[2], RC_UNDELIVERABLE);
+    assert_int_equal(ses_busy(nodes[0].ses), 0);
+    end();
+}
+
+/* ---- Bad input ---- */
+
+static bool mutate(struct sw *network, struct sw_packet *packet)
+{
+    if (packet->from == 2 && packet->len > 12) {
+        size_t at = 12 + switch_random(network) % (packet->len - 12 < 80 ? packet->len - 12 : 80);
+
+        packet->bytes[at] ^= (uint8_t)(1u << switch_random(network) % 8);
+        if (switch_random(network) % 8 == 0)
+            packet->len = 12 + switch_random(network) % (packet->len - 12);
+    }
+    return true;
+}
+
+static void changed_requests_hurt_nobody_else(void **state)
+{
+    enum {
+        COUNT = 200
+    };
+    static struct post *bad[3 * COUNT], *good[COUNT];
+
+    begin(false);
+    sw.filter = mutate;
+    nodes[1].forbids = true;
+    for (unsigned i = 0; i < COUNT; i++) {
+        uint32_t length = lengths[i % 9];
+
+        bad[3 * i] = send_tagged(2, 1, i, length, 0, PDS_MODE_RUD);
+        bad[3 * i + 1] = new_post(2, 1, SES_WRITE, length);
+        bad[3 * i + 2] = new_post(2, 1, SES_READ, length);
+        assert_true(ses_start_op(nodes[2].ses, &bad[3 * i + 1]->op));
+        assert_true(ses_start_op(nodes[2].ses, &bad[3 * i + 2]->op));
+        good[i] = send_tagged(0, 1, i, length, 0, PDS_MODE_RUD);
+    }
+    run(sw.now + 200 * SECOND);
+    for (unsigned i = 0; i < COUNT; i++)
+        finish_post(good[i], RC_OK);
+    sw.filter = NULL;
+    ses_destroy(nodes[2].ses);
+    nodes[2].ses = NULL;
+    nodes[2].dead = true;
+    for (unsigned i = 0; i < 3 * COUNT; i++) {
+        assert_int_equal(bad[i]->ended, 1);
+        free(bad[i]);
+    }
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_come_whole),
+        cmocka_unit_test(delivery_is_waited_for),
+        cmocka_unit_test(a_message_without_room_waits_at_its_sender),
+        cmocka_unit_test(a_message_nobody_wants_is_gone),
+        cmocka_unit_test(accesses_move_every_byte),
+        cmocka_unit_test(atomics_are_done_once),
+        cmocka_unit_test(what_is_not_allowed_is_refused),
+        cmocka_unit_test(a_peer_that_is_gone_ends_all),
+        cmocka_unit_test(changed_requests_hurt_nobody_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

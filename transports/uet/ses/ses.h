@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Semantics (SES): messages, accesses of remote memory and atomics as packets of PDS, and back.
+ * Pure, as PDS is, which it owns: packets and `now` come in, packets and upcalls go out. Payloads
+ * are copied once, at their receiver, from the packet to where they belong, in whatever order they
+ * come. No lock. Source: Ultra Ethernet 1.0.1, section 3.4.
+ *
+ * Upcalls may call all functions here but ses_receive, ses_run and ses_destroy.
+ */
+#ifndef WEFT_UET_SES_SES_H
+#define WEFT_UET_SES_SES_H
+
+#include "transports/uet/pds/pds.h"
+
+enum {
+    SES_IOV = 4,
+    SES_MESSAGES = 4096, /* under way at a time */
+};
+
+/* Who is who, in each request. */
+struct ses_identity {
+    uint32_t job, initiator;
+    uint16_t pid, index;
+    bool absolute; /* pid is of the node, not of the job */
+};
+
+struct ses_settings {
+    struct pds_settings pds;
+    struct ses_identity self;
+    uint32_t mtu;      /* bytes of a packet's payload; at most 16383 */
+    uint32_t ack_data; /* Max_ACK_Data_Size: shorter reads come with their acknowledgement */
+    size_t saved;      /* bytes of messages without a receive that are kept */
+};
+
+/* Where to. */
+struct ses_target {
+    union addr to;
+    uint16_t pid, index;
+    uint8_t mode; /* enum pds_mode */
+    uint8_t tclass;
+};
+
+/* An operation of this side, in memory of the caller's until `ended`. The fields above the line
+ * are the caller's, and stay as they are. */
+struct ses_op {
+    struct ses_target target;
+    uint8_t opcode; /* enum ses_opcode */
+    uint8_t flags;  /* SES_DC, SES_HD */
+    uint64_t offset, key, data;
+    uint32_t length;
+    struct iovec iov[SES_IOV]; /* payload; of reads where it goes to; of atomics the operands */
+    uint8_t iov_count;
+    struct iovec result[SES_IOV]; /* of fetching atomics */
+    uint8_t result_count;
+    struct {
+        uint8_t opcode, datatype;
+        struct ses_wide compare, swap;
+    } atomic;
+    /* -------- */
+    struct pds_source source;
+    struct list link;
+    uint64_t number; /* IDS_NONE: none */
+    uint32_t filled, got, packets, ended;
+    bool gave_all, holds;
+    uint8_t code; /* enum ses_code: of the first packet that failed */
+};
+
+/* A message that has come, or its first packet. The fields above the line tell the upper what it
+ * is. */
+struct ses_inbound {
+    union addr from;
+    uint32_t initiator;
+    bool tagged, has_data;
+    uint64_t tag, data;
+    uint32_t length;
+    void *entry; /* the upper's */
+    /* -------- */
+    struct list link;
+    uint32_t received;
+    uint16_t id;
+    uint8_t opcode, code;
+    bool tracked, matched, complete, delivered_later, lost;
+    struct pds_ref pdc;
+    struct pds_ticket ticket; /* with delivered_later: the sender waits for delivery */
+    const struct iovec *iov;
+    size_t iov_count;
+    uint8_t *saved;
+};
+
+enum ses_match {
+    SES_MATCHED,   /* iov and iov_count are set: memory that stays until `received` */
+    SES_UNMATCHED, /* kept (ses_keep); ses_start or ses_discard follows, perhaps at once */
+    SES_NO_ROOM,   /* its sender keeps it, and tries again */
+};
+
+/* Memory that a read lends to SES. */
+struct ses_lent {
+    struct iovec iov[PDS_IOV];
+    size_t count;
+    void *held; /* the upper's */
+};
+
+/* An access by a peer that is done. */
+struct ses_access {
+    union addr from;
+    uint32_t initiator, length;
+    uint8_t opcode;
+    bool has_data, fetching;
+    uint64_t data, key;
+};
+
+struct ses_ops {
+    void (*transmit)(void *arg, const union addr *to, const struct iovec *iov, size_t count,
+                     bool control);
+    void (*ended)(void *arg, struct ses_op *op, enum ses_code code);
+    enum ses_match (*message)(void *arg, struct ses_inbound *inbound);
+    /* A matched message has come, or will not (code is not RC_OK). inbound is gone afterwards. */
+    void (*received)(void *arg, struct ses_inbound *inbound, enum ses_code code);
+    /* Accesses: RC_OK, or why not. */
+    enum ses_code (*write)(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes,
+                           size_t len);
+    enum ses_code (*read)(void *arg, uint64_t key, uint64_t offset, size_t len,
+                          struct ses_lent *lent);
+    void (*give_back)(void *arg, struct ses_lent *lent);
+    /* result has room for mtu bytes; *result_len is set for fetching ones. */
+    enum ses_code (*atomic)(void *arg, const struct ses_request *request, const uint8_t *operands,
+                            size_t len, uint8_t *result, size_t *result_len);
+    void (*accessed)(void *arg, const struct ses_access *access);
+};
+
+struct ses;
+
+struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops *ops, void *arg,
+                       uint64_t seed);
+/* All ends, with upcalls. Takes NULL. */
+void ses_destroy(struct ses *ses);
+
+/* Starts an operation. False: as many as can be are under way. */
+bool ses_start_op(struct ses *ses, struct ses_op *op);
+
+/* From inside of `message`: there is no receive yet, the message is to be kept. False: there is no
+ * room, or no memory. */
+bool ses_keep(struct ses *ses, struct ses_inbound *inbound);
+/* A kept message has its receive. `received` may be called before it returns. */
+void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec *iov, size_t count);
+/* Nobody wants a kept message. */
+void ses_discard(struct ses *ses, struct ses_inbound *inbound);
+
+void ses_receive(struct ses *ses, uint64_t now, const union addr *from, const uint8_t *bytes,
+                 size_t len, bool marked);
+void ses_run(struct ses *ses, uint64_t now);
+uint64_t ses_deadline(const struct ses *ses);
+/* Operations of this side that have not ended. */
+size_t ses_busy(const struct ses *ses);
+struct pds *ses_pds(struct ses *ses);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef WEFT_UET_SES_SES_IMPL_H
+#define WEFT_UET_SES_SES_IMPL_H
+
+#include "core/base/ids.h"
+#include "core/base/pool.h"
+#include "transports/uet/ses/ses.h"
+
+enum {
+    SES_BUCKETS = 1024,
+};
+
+struct ses {
+    struct ses_settings settings;
+    const struct ses_ops *ops;
+    void *arg;
+    struct pds *pds;
+    struct ids messages; /* 16 bits; number 0 is nobody's */
+    struct list busy;    /* struct ses_op */
+    size_t busy_count;
+    struct list inbound[SES_BUCKETS]; /* messages of several packets, by sender and id */
+    struct pool inbounds;
+    size_t saved;
+    uint8_t *scratch; /* a packet's payload of results */
+};
+
+/* ---- ses_out.c ---- */
+
+bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet);
+void ses_done(void *arg, const struct pds_packet *packet, const struct pds_result *result);
+void ses_failed(void *arg, struct pds_source *source);
+void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pds_answer *answer);
+/* Reads whose data would have come over that PDC will not have it. */
+void ses_out_closed(struct ses *ses, struct pds_ref pdc);
+void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code);
+
+/* ---- ses_in.c ---- */
+
+void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer *answer);
+void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed);
+void ses_respond(const struct ses *ses, const struct ses_request *request, uint8_t code,
+                 uint8_t list, struct pds_answer *answer);
+/* The state of a message or access of which the request is a packet; made if it is the first. NULL
+ * without memory. */
+struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
+                                   const struct ses_request *request);
+void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound);
+
+/* ---- ses_remote.c: accesses of memory here ---- */
+
+void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
+                     const struct ses_request *request, const uint8_t *payload, size_t len,
+                     struct pds_answer *answer);
+/* A source of ses_remote.c's has sent its packet, or will not. */
+bool ses_is_reply(const struct pds_source *source);
+void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet);
+void ses_end_reply(struct ses *ses, struct pds_source *source);
+
+/* Copies to or from pieces of memory, from `at` on; what does not fit is left out. */
+void ses_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *bytes,
+                 size_t len);
+/* The pieces of [at, at + len): how many. */
+size_t ses_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
+                 struct iovec out[PDS_IOV]);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests of peers: checks, messages to their receives, and what is kept until there is one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transports/uet/ses/ses_impl.h"
+
+/* ---- Responses ---- */
+
+void ses_respond(const struct ses *ses, const struct ses_request *request, uint8_t code,
+                 uint8_t list, struct pds_answer *answer)
+{
+    struct ses_response response = {
+        .next = NEXT_RESPONSE,
+        .list = list,
+        .opcode = code == RC_OK && list == SES_EXPECTED ? SES_DEFAULT_RESPONSE : SES_RESPONSE,
+        .code = code,
+        .message_id = request->message_id,
+        .job = request->job,
+        .modified_length = code == RC_OK ? request->length : 0,
+    };
+
+    (void)ses;
+    answer->next = NEXT_RESPONSE;
+    answer->header_len = (uint8_t)ses_response_put(&response, answer->header);
+    answer->guaranteed = code != RC_OK || list != SES_EXPECTED;
+}
+
+/* ---- Messages of several packets ---- */
+
+static struct list *bucket_of(struct ses *ses, const union addr *from, uint16_t id)
+{
+    uint64_t hash = addr_hash(&from->sa) + id * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &ses->inbound[(hash ^ hash >> 32) % SES_BUCKETS];
+}
+
+static struct ses_inbound *find_inbound(struct ses *ses, const struct pds_arrival *arrival,
+                                        const struct ses_request *request)
+{
+    list_for_each (pos, bucket_of(ses, &arrival->from, request->message_id)) {
+        struct ses_inbound *inbound = list_item(pos, struct ses_inbound, link);
+
+        if (inbound->tracked && inbound->id == request->message_id &&
+            inbound->initiator == request->initiator &&
+            addr_equal(&inbound->from.sa, &arrival->from.sa))
+            return inbound;
+    }
+    return NULL;
+}
+
+static bool is_whole(const struct ses_request *request)
+{
+    return (request->flags & (SES_SOM | SES_EOM)) == (SES_SOM | SES_EOM);
+}
+
+static void note_start(struct ses_inbound *inbound, const struct ses_request *request)
+{
+    if (!(request->flags & SES_SOM) || !(request->flags & SES_HD))
+        return;
+    inbound->has_data = true;
+    inbound->data = request->data;
+}
+
+static bool is_tagged(uint8_t opcode)
+{
+    return opcode == SES_TAGGED_SEND || opcode == SES_DEFERRABLE_TSEND;
+}
+
+struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
+                                   const struct ses_request *request)
+{
+    struct ses_inbound *inbound = is_whole(request) ? NULL : find_inbound(ses, arrival, request);
+
+    if (!inbound) {
+        inbound = pool_get(&ses->inbounds);
+        if (!inbound)
+            return NULL;
+        memset(inbound, 0, sizeof(*inbound));
+        inbound->from = arrival->from;
+        inbound->initiator = request->initiator;
+        inbound->tagged = is_tagged(request->opcode);
+        inbound->tag = request->key;
+        inbound->length = request->length;
+        inbound->id = request->message_id;
+        inbound->opcode = request->opcode;
+        inbound->code = RC_OK;
+        inbound->pdc = arrival->ticket.pdc;
+        list_init(&inbound->link);
+        if (!is_whole(request)) {
+            inbound->tracked = true;
+            list_attach(&inbound->link, bucket_of(ses, &arrival->from, request->message_id));
+        }
+    }
+    note_start(inbound, request);
+    return inbound;
+}
+
+void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
+{
+    list_detach(&inbound->link);
+    if (inbound->saved) {
+        ses->saved -= inbound->length;
+        free(inbound->saved);
+    }
+    pool_put(&ses->inbounds, inbound);
+}
+
+/* ---- What has no receive yet ---- */
+
+bool ses_keep(struct ses *ses, struct ses_inbound *inbound)
+{
+    if (ses->saved + inbound->length > ses->settings.saved)
+        return false;
+    inbound->saved = malloc(inbound->length ? inbound->length : 1);
+    if (!inbound->saved)
+        return false;
+    ses->saved += inbound->length;
+    return true;
+}
+
+/* Ends a message that has its receive. */
+static void finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code)
+{
+    struct pds_answer answer = {.kind = ANSWER_NOW};
+    struct ses_request request = {
+        .message_id = inbound->id, .job = ses->settings.self.job, .length = inbound->length};
+
+    if (inbound->delivered_later) {
+        ses_respond(ses, &request, RC_OK, SES_EXPECTED, &answer);
+        pds_answer(ses->pds, &inbound->ticket, &answer);
+    }
+    list_detach(&inbound->link);
+    inbound->tracked = false;
+    if (inbound->matched)
+        ses->ops->received(ses->arg, inbound, code);
+    ses_inbound_put(ses, inbound);
+}
+
+void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec *iov, size_t count)
+{
+    inbound->matched = true;
+    inbound->iov = iov;
+    inbound->iov_count = count;
+    /* Holes are filled by the packets that have not come yet. */
+    ses_scatter(iov, count, 0, inbound->saved, inbound->length);
+    ses->saved -= inbound->length;
+    free(inbound->saved);
+    inbound->saved = NULL;
+    if (inbound->lost)
+        finish(ses, inbound, RC_UNDELIVERABLE);
+    else if (inbound->complete)
+        finish(ses, inbound, RC_OK);
+}
+
+void ses_discard(struct ses *ses, struct ses_inbound *inbound)
+{
+    if (inbound->lost || inbound->complete) {
+        finish(ses, inbound, RC_OK);
+        return;
+    }
+    /* The packets to come go nowhere. */
+    inbound->code = RC_DROPPED;
+}
+
+/* ---- A packet of a message ---- */
+
+/* Where its bytes belong; false: that cannot be. */
+static bool place_of(const struct ses_request *request, size_t len, uint32_t *offset)
+{
+    *offset = request->flags & SES_SOM ? 0 : request->message_offset;
+    if (is_whole(request))
+        return len == request->length;
+    return *offset <= request->length && len <= request->length - *offset && len;
+}
+
+static void refuse(struct pds_answer *answer, enum pds_nack code)
+{
+    answer->kind = ANSWER_NACK;
+    answer->nack = (uint8_t)code;
+}
+
+/* A message is new: it has its receive now, or is kept. False: it is not taken. */
+static bool introduce(struct ses *ses, struct ses_inbound *inbound, struct pds_answer *answer)
+{
+    switch (ses->ops->message(ses->arg, inbound)) {
+    case SES_MATCHED: inbound->matched = true; return true;
+    case SES_UNMATCHED: return true;
+    default: break;
+    }
+    ses_inbound_put(ses, inbound);
+    refuse(answer, NACK_NO_MESSAGE);
+    return false;
+}
+
+static void place_bytes(struct ses_inbound *inbound, uint32_t offset, const uint8_t *bytes,
+                        size_t len)
+{
+    if (inbound->matched)
+        ses_scatter(inbound->iov, inbound->iov_count, offset, bytes, len);
+    else if (inbound->saved && len)
+        memcpy(inbound->saved + offset, bytes, len);
+    inbound->received += (uint32_t)len;
+    inbound->complete = inbound->received >= inbound->length;
+}
+
+/* All of it is here. */
+static void complete_message(struct ses *ses, const struct pds_arrival *arrival,
+                             const struct ses_request *request, struct ses_inbound *inbound,
+                             struct pds_answer *answer)
+{
+    if (inbound->code != RC_OK || inbound->matched) {
+        ses_respond(ses, request, RC_OK, SES_EXPECTED, answer);
+        finish(ses, inbound, inbound->code);
+        return;
+    }
+    list_detach(&inbound->link); /* its id may be used again */
+    inbound->tracked = false;
+    if (request->flags & SES_DC && !arrival->datagram) {
+        inbound->delivered_later = true;
+        inbound->ticket = arrival->ticket;
+        answer->kind = ANSWER_LATER;
+        return;
+    }
+    ses_respond(ses, request, RC_OK, SES_OVERFLOW, answer);
+}
+
+static void take_message(struct ses *ses, const struct pds_arrival *arrival,
+                         const struct ses_request *request, const uint8_t *payload, size_t len,
+                         struct pds_answer *answer)
+{
+    struct ses_inbound *inbound;
+    uint32_t offset;
+    bool fresh;
+
+    if (!place_of(request, len, &offset)) {
+        ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
+        return;
+    }
+    inbound = ses_inbound_of(ses, arrival, request);
+    if (!inbound) {
+        refuse(answer, NACK_NO_RESOURCE);
+        return;
+    }
+    fresh = !inbound->received && !inbound->matched && !inbound->saved && inbound->code == RC_OK;
+    if (inbound->length != request->length || inbound->opcode != request->opcode ||
+        len > inbound->length - inbound->received) {
+        ses_respond(ses, request, RC_DROPPED, SES_EXPECTED, answer);
+        return;
+    }
+    if (fresh && !introduce(ses, inbound, answer))
+        return;
+    place_bytes(inbound, offset, payload, len);
+    if (inbound->complete)
+        complete_message(ses, arrival, request, inbound, answer);
+    else
+        ses_respond(ses, request, RC_OK, SES_EXPECTED, answer);
+}
+
+/* ---- All requests ---- */
+
+/* Whom it is for. RC_OK, or why not. */
+static enum ses_code check(const struct ses *ses, const struct ses_request *request)
+{
+    const struct ses_identity *self = &ses->settings.self;
+
+    if (request->flags & SES_IE)
+        return RC_INITIATOR_ERR;
+    if (request->job != self->job)
+        return RC_BAD_JOB_ID;
+    if (request->pid != self->pid)
+        return RC_BAD_PID;
+    if (request->generation)
+        return RC_BAD_GENERATION;
+    if (request->next == NEXT_STANDARD && !request->message_id &&
+        request->opcode != SES_DATAGRAM_SEND && request->opcode != SES_NO_OP)
+        return RC_DROPPED;
+    return RC_OK;
+}
+
+static void dispatch(struct ses *ses, const struct pds_arrival *arrival,
+                     const struct ses_request *request, const uint8_t *payload, size_t len,
+                     struct pds_answer *answer)
+{
+    switch (request->opcode) {
+    case SES_NO_OP: ses_respond(ses, request, RC_OK, SES_EXPECTED, answer); break;
+    case SES_SEND:
+    case SES_TAGGED_SEND:
+    case SES_DATAGRAM_SEND:
+    case SES_DEFERRABLE_SEND: /* as a plain one, as the profile of HPC has it */
+    case SES_DEFERRABLE_TSEND: take_message(ses, arrival, request, payload, len, answer); break;
+    case SES_WRITE:
+    case SES_READ:
+    case SES_ATOMIC:
+    case SES_FETCHING_ATOMIC: ses_take_access(ses, arrival, request, payload, len, answer); break;
+    default: ses_respond(ses, request, RC_UNSUPPORTED_OP, SES_EXPECTED, answer); break;
+    }
+}
+
+void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer *answer)
+{
+    struct ses *ses = arg;
+    struct ses_request request;
+    enum ses_code code;
+    int size;
+
+    if (arrival->next == NEXT_RESPONSE_DATA) {
+        ses_take_data(ses, arrival, answer);
+        return;
+    }
+    size = ses_request_get(arrival->next, arrival->bytes, arrival->len, &request);
+    code = size < 0 ? RC_UNSUPPORTED_OP : check(ses, &request);
+    /* Datagrams carry messages of one packet, and nothing else does what is at most once. */
+    if (arrival->datagram &&
+        (code != RC_OK || request.opcode != SES_DATAGRAM_SEND || !is_whole(&request)))
+        return;
+    if (code != RC_OK) {
+        ses_respond(ses, &request, code, SES_EXPECTED, answer);
+        return;
+    }
+    dispatch(ses, arrival, &request, arrival->bytes + size, arrival->len - (size_t)size, answer);
+}
+
+void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed)
+{
+    (void)failed;
+    for (size_t i = 0; i < SES_BUCKETS; i++) {
+        list_for_each_safe (pos, after, &ses->inbound[i]) {
+            struct ses_inbound *inbound = list_item(pos, struct ses_inbound, link);
+
+            if (inbound->pdc.id != pdc.id || inbound->pdc.generation != pdc.generation)
+                continue;
+            /* The rest will not come. */
+            list_detach(&inbound->link);
+            inbound->tracked = false;
+            inbound->lost = true;
+            if (inbound->matched || !inbound->saved || inbound->code != RC_OK)
+                finish(ses, inbound, RC_UNDELIVERABLE);
+        }
+    }
+}

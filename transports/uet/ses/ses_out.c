@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations of this side: their packets, the responses to these, and the data of reads. */
+#include <string.h>
+
+#include "transports/uet/ses/ses_impl.h"
+
+static struct ses_op *op_of(struct pds_source *source)
+{
+    return list_item(source, struct ses_op, source);
+}
+
+static bool is_read(const struct ses_op *op)
+{
+    return op->opcode == SES_READ;
+}
+
+static bool is_fetch(const struct ses_op *op)
+{
+    return op->opcode == SES_FETCHING_ATOMIC;
+}
+
+/* ---- Start and end ---- */
+
+bool ses_start_op(struct ses *ses, struct ses_op *op)
+{
+    struct pds_key key = {
+        .to = op->target.to,
+        .mode = op->target.mode,
+        .tclass = op->target.tclass,
+        .job = ses->settings.self.job,
+    };
+
+    op->number = ids_add(&ses->messages, op);
+    if (op->number == IDS_NONE)
+        return false;
+    op->filled = op->got = op->packets = op->ended = 0;
+    op->gave_all = op->holds = false;
+    op->code = RC_OK;
+    list_init(&op->link);
+    list_attach(&op->link, &ses->busy);
+    ses->busy_count++;
+    pds_submit(ses->pds, &op->source, &key);
+    return true;
+}
+
+static void end_op(struct ses *ses, struct ses_op *op)
+{
+    ids_remove(&ses->messages, op->number);
+    list_detach(&op->link);
+    ses->busy_count--;
+    if (op->holds)
+        pds_release(ses->pds, op->source.pdc);
+    ses->ops->ended(ses->arg, op, op->code);
+}
+
+/* All packets have ended, and what they asked for has come, or will not. */
+static void settle(struct ses *ses, struct ses_op *op)
+{
+    if (!op->gave_all || op->ended < op->packets)
+        return;
+    if (op->code == RC_OK && is_read(op) && op->got < op->length)
+        return;
+    if (op->code == RC_OK && is_fetch(op) && !op->got && op->length)
+        op->code = RC_NULL; /* an acknowledgement without the result */
+    end_op(ses, op);
+}
+
+void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code)
+{
+    op->code = code;
+    end_op(ses, op);
+}
+
+/* ---- Packets ---- */
+
+static uint8_t flags_of(const struct ses *ses, const struct ses_op *op, bool first, bool last)
+{
+    return (uint8_t)((op->flags & (SES_DC | SES_HD)) | (first ? SES_SOM : 0) |
+                     (last ? SES_EOM : 0) | (ses->settings.self.absolute ? 0 : SES_REL));
+}
+
+static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_t len,
+                         struct ses_request *request)
+{
+    bool last = op->filled + len == op->length;
+
+    *request = (struct ses_request){
+        .next = NEXT_STANDARD,
+        .opcode = op->opcode,
+        .flags = flags_of(ses, op, !op->filled, last),
+        .message_id = (uint16_t)op->number,
+        .job = ses->settings.self.job,
+        .pid = op->target.pid,
+        .index = op->target.index,
+        .length = op->length,
+        .offset = op->offset,
+        .initiator = ses->settings.self.initiator,
+        .key = op->key,
+        .data = op->data,
+        .payload_length = (uint16_t)len,
+        .message_offset = op->filled,
+    };
+    request->atomic.opcode = op->atomic.opcode;
+    request->atomic.datatype = op->atomic.datatype;
+    request->atomic.compare = op->atomic.compare;
+    request->atomic.swap = op->atomic.swap;
+    if (op->opcode == SES_DATAGRAM_SEND)
+        request->message_id = 0;
+}
+
+/* Compare operands are in the header. */
+static bool has_payload(const struct ses_op *op)
+{
+    return !is_read(op) && !(ses_is_atomic(op->opcode) && ses_is_compare(op->atomic.opcode));
+}
+
+bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
+{
+    struct ses *ses = arg;
+    struct ses_op *op = op_of(source);
+    struct ses_request request;
+    uint32_t left, len;
+
+    if (ses_is_reply(source)) {
+        ses_fill_reply(ses, source, packet);
+        return false;
+    }
+    left = op->length - op->filled;
+    len = left < ses->settings.mtu || ses_is_atomic(op->opcode) ? left : ses->settings.mtu;
+    if (is_read(op) && !op->holds) {
+        pds_hold(ses->pds, source->pdc);
+        op->holds = true;
+    }
+    fill_request(ses, op, len, &request);
+    packet->next = NEXT_STANDARD;
+    packet->header_len = (uint8_t)ses_request_put(&request, packet->header);
+    if (has_payload(op)) {
+        packet->iov_count =
+            (uint8_t)ses_slice(op->iov, op->iov_count, op->filled, len, packet->iov);
+        packet->len = len;
+    }
+    op->filled += len;
+    op->packets++;
+    packet->last = op->gave_all = op->filled == op->length;
+    return !op->gave_all;
+}
+
+/* ---- Responses ---- */
+
+/* Data on the acknowledgement: results of atomics, short reads. */
+static void take_result(struct ses_op *op, const uint8_t *data, size_t len)
+{
+    if (is_fetch(op) && !op->got) {
+        ses_scatter(op->result, op->result_count, 0, data, len);
+        op->got = (uint32_t)len;
+    } else if (is_read(op) && op->got + len <= op->length) {
+        ses_scatter(op->iov, op->iov_count, op->got, data, len);
+        op->got += (uint32_t)len;
+    }
+}
+
+static uint8_t take_response(struct ses_op *op, const struct pds_result *result)
+{
+    struct ses_response response;
+    int size;
+
+    if (result->next == NEXT_NONE)
+        return RC_OK;
+    size = ses_response_get(result->next, result->response, result->len, &response);
+    if (size < 0)
+        return RC_NULL;
+    if (response.opcode == SES_DEFAULT_RESPONSE && response.code == RC_NULL)
+        return RC_OK;
+    if (response.code == RC_OK && response.next != NEXT_RESPONSE)
+        take_result(op, result->response + size, result->len - (size_t)size);
+    return response.code;
+}
+
+void ses_done(void *arg, const struct pds_packet *packet, const struct pds_result *result)
+{
+    struct ses *ses = arg;
+    struct ses_op *op = op_of(packet->source);
+    uint8_t code;
+
+    if (ses_is_reply(packet->source)) {
+        ses_end_reply(ses, packet->source);
+        return;
+    }
+    code = result->code == RC_OK ? take_response(op, result) : (uint8_t)result->code;
+    if (code != RC_OK && op->code == RC_OK)
+        op->code = code;
+    op->ended++;
+    settle(ses, op);
+}
+
+void ses_failed(void *arg, struct pds_source *source)
+{
+    struct ses *ses = arg;
+    struct ses_op *op = op_of(source);
+
+    if (ses_is_reply(source)) {
+        ses_end_reply(ses, source);
+        return;
+    }
+    if (op->code == RC_OK)
+        op->code = RC_UNDELIVERABLE;
+    op->gave_all = true;
+    settle(ses, op);
+}
+
+static struct ses_op *waiting_for(struct ses *ses, struct pds_ref pdc)
+{
+    list_for_each (pos, &ses->busy) {
+        struct ses_op *op = list_item(pos, struct ses_op, link);
+
+        if (op->holds && op->source.pdc.id == pdc.id && op->source.pdc.generation == pdc.generation)
+            return op;
+    }
+    return NULL;
+}
+
+void ses_out_closed(struct ses *ses, struct pds_ref pdc)
+{
+    struct ses_op *op;
+
+    while ((op = waiting_for(ses, pdc))) {
+        op->holds = false;
+        if (op->code == RC_OK)
+            op->code = RC_UNDELIVERABLE;
+        settle(ses, op);
+    }
+}
+
+/* ---- Data of reads ---- */
+
+void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pds_answer *answer)
+{
+    struct ses_response response;
+    int size = ses_response_get(arrival->next, arrival->bytes, arrival->len, &response);
+    struct ses_op *op;
+    size_t len;
+
+    answer->next = NEXT_NONE;
+    if (size < 0 || !arrival->returned)
+        return;
+    len = arrival->len - (size_t)size;
+    op = ids_find(&ses->messages, response.read_message_id);
+    if (!op || (void *)op == ses || !is_read(op) ||
+        !addr_equal(&op->target.to.sa, &arrival->from.sa) || len != response.payload_length)
+        return;
+    if (response.message_offset > op->length || len > op->length - response.message_offset ||
+        len > op->length - op->got)
+        return;
+    ses_scatter(op->iov, op->iov_count, response.message_offset, arrival->bytes + size, len);
+    op->got += (uint32_t)len;
+    if (response.code != RC_OK && op->code == RC_OK)
+        op->code = response.code;
+    settle(ses, op);
+}

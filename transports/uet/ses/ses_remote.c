@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Accesses of peers to memory here. A write is carried out packet by packet; a read packet asks for
+ * at most one packet of data, which goes back over the same PDC; an atomic is one packet, and its
+ * result is on the acknowledgement.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transports/uet/ses/ses_impl.h"
+
+/* Data that goes back. Which sources are of this kind is told by the mark. */
+struct reply {
+    struct pds_source source;
+    struct ses_lent lent;
+    uint32_t len;
+    uint8_t header_len;
+    uint8_t header[SES_RESPONSE_MAX];
+};
+
+enum {
+    REPLY = 0xff /* key.tclass of a reply's source, which no operation has */
+};
+
+bool ses_is_reply(const struct pds_source *source)
+{
+    return source->key.tclass == REPLY;
+}
+
+void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet)
+{
+    struct reply *reply = list_item(source, struct reply, source);
+
+    (void)ses;
+    packet->next = NEXT_RESPONSE_DATA;
+    packet->last = true;
+    packet->header_len = reply->header_len;
+    memcpy(packet->header, reply->header, reply->header_len);
+    packet->iov_count =
+        (uint8_t)ses_slice(reply->lent.iov, reply->lent.count, 0, reply->len, packet->iov);
+    packet->len = reply->len;
+}
+
+void ses_end_reply(struct ses *ses, struct pds_source *source)
+{
+    struct reply *reply = list_item(source, struct reply, source);
+
+    ses->ops->give_back(ses->arg, &reply->lent);
+    free(reply);
+}
+
+/* ---- Accesses of several packets ---- */
+
+/* Counts a packet of an access, and tells of the access when it was the last. */
+static void count_packet(struct ses *ses, struct ses_inbound *inbound, uint64_t key, size_t len)
+{
+    struct ses_access access = {
+        .from = inbound->from,
+        .initiator = inbound->initiator,
+        .length = inbound->length,
+        .opcode = inbound->opcode,
+        .has_data = inbound->has_data,
+        .data = inbound->data,
+        .key = key,
+    };
+
+    inbound->received += (uint32_t)len;
+    if (inbound->received < inbound->length)
+        return;
+    if (inbound->code == RC_OK)
+        ses->ops->accessed(ses->arg, &access);
+    ses_inbound_put(ses, inbound);
+}
+
+/* ---- Write ---- */
+
+static enum ses_code write_packet(struct ses *ses, const struct ses_request *request,
+                                  uint32_t offset, const uint8_t *payload, size_t len)
+{
+    if (request->offset > UINT64_MAX - offset)
+        return RC_BAD_ADDR;
+    return ses->ops->write(ses->arg, request->key, request->offset + offset, payload, len);
+}
+
+/* ---- Read ---- */
+
+static void fill_data_header(const struct ses_request *request, uint32_t offset, uint32_t len,
+                             uint8_t *header, uint8_t *header_len)
+{
+    struct ses_response response = {
+        .next = NEXT_RESPONSE_DATA,
+        .opcode = SES_RESPONSE_W_DATA,
+        .code = RC_OK,
+        .message_id = request->message_id,
+        .job = request->job,
+        .read_message_id = request->message_id,
+        .payload_length = (uint16_t)len,
+        .modified_length = request->length,
+        .message_offset = offset,
+    };
+
+    *header_len = (uint8_t)ses_response_put(&response, header);
+}
+
+static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arrival,
+                               const struct ses_request *request, uint32_t offset, uint32_t len)
+{
+    struct reply *reply = calloc(1, sizeof(*reply));
+    enum ses_code code;
+
+    if (!reply)
+        return RC_UNCOR_TRANSIENT;
+    code = ses->ops->read(ses->arg, request->key, request->offset + offset, len, &reply->lent);
+    if (code != RC_OK) {
+        free(reply);
+        return code;
+    }
+    reply->len = len;
+    fill_data_header(request, offset, len, reply->header, &reply->header_len);
+    if (!pds_submit_return(ses->pds, &reply->source, arrival->ticket.pdc)) {
+        ses->ops->give_back(ses->arg, &reply->lent);
+        free(reply);
+        return RC_UNDELIVERABLE;
+    }
+    reply->source.key.tclass = REPLY;
+    return RC_OK;
+}
+
+/* A short one: with the acknowledgement. */
+static enum ses_code answer_read(struct ses *ses, const struct ses_request *request,
+                                 struct pds_answer *answer)
+{
+    struct ses_lent lent = {.count = 0};
+    enum ses_code code =
+        ses->ops->read(ses->arg, request->key, request->offset, request->length, &lent);
+    size_t at = 0;
+
+    if (code != RC_OK)
+        return code;
+    for (size_t i = 0; i < lent.count; i++) {
+        memcpy(ses->scratch + at, lent.iov[i].iov_base, lent.iov[i].iov_len);
+        at += lent.iov[i].iov_len;
+    }
+    ses->ops->give_back(ses->arg, &lent);
+    answer->next = NEXT_RESPONSE_DATA;
+    fill_data_header(request, 0, (uint32_t)at, answer->header, &answer->header_len);
+    answer->data = ses->scratch;
+    answer->len = at;
+    answer->guaranteed = true;
+    return RC_OK;
+}
+
+/* ---- Both, packet by packet ---- */
+
+/* The slice that a packet is of; false: there is no such slice. */
+static bool slice_of(const struct ses *ses, const struct ses_request *request, size_t payload,
+                     uint32_t *offset, uint32_t *len)
+{
+    bool first = request->flags & SES_SOM, last = request->flags & SES_EOM;
+    uint32_t whole = request->length < ses->settings.mtu ? request->length : ses->settings.mtu;
+
+    *offset = first ? 0 : request->message_offset;
+    *len = request->opcode == SES_WRITE ? (uint32_t)payload
+           : first                      ? whole
+                                        : request->payload_length;
+    if (request->opcode == SES_READ && (payload || *len > ses->settings.mtu))
+        return false;
+    if (first && last)
+        return *len == request->length;
+    return *offset <= request->length && *len <= request->length - *offset && *len;
+}
+
+static enum ses_code carry_out(struct ses *ses, const struct pds_arrival *arrival,
+                               const struct ses_request *request, uint32_t offset, uint32_t len,
+                               const uint8_t *payload, struct pds_answer *answer)
+{
+    if (request->opcode == SES_WRITE)
+        return write_packet(ses, request, offset, payload, len);
+    if (request->offset > UINT64_MAX - offset)
+        return RC_BAD_ADDR;
+    if (request->length <= ses->settings.ack_data)
+        return answer_read(ses, request, answer);
+    return send_back(ses, arrival, request, offset, len);
+}
+
+static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
+                     const struct ses_request *request, const uint8_t *payload, size_t size,
+                     struct pds_answer *answer)
+{
+    struct ses_inbound *inbound;
+    uint32_t offset, len;
+    uint8_t code;
+
+    if (!slice_of(ses, request, size, &offset, &len)) {
+        ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
+        return;
+    }
+    inbound = ses_inbound_of(ses, arrival, request);
+    if (!inbound) {
+        answer->kind = ANSWER_NACK;
+        answer->nack = NACK_NO_RESOURCE;
+        return;
+    }
+    if (inbound->length != request->length || inbound->opcode != request->opcode ||
+        len > inbound->length - inbound->received) {
+        ses_respond(ses, request, RC_DROPPED, SES_EXPECTED, answer);
+        return;
+    }
+    /* What follows a packet that failed fails as well, and touches nothing. */
+    if (inbound->code == RC_OK)
+        inbound->code = carry_out(ses, arrival, request, offset, len, payload, answer);
+    code = inbound->code;
+    count_packet(ses, inbound, request->key, len);
+    if (code != RC_OK || answer->next == NEXT_NONE)
+        ses_respond(ses, request, code, SES_EXPECTED, answer);
+}
+
+/* ---- Atomics ---- */
+
+static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
+                        const struct ses_request *request)
+{
+    struct ses_access access = {
+        .from = arrival->from,
+        .initiator = request->initiator,
+        .length = request->length,
+        .opcode = request->opcode,
+        .fetching = request->opcode == SES_FETCHING_ATOMIC,
+        .key = request->key,
+    };
+
+    ses->ops->accessed(ses->arg, &access);
+}
+
+static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
+                        const struct ses_request *request, const uint8_t *payload, size_t len,
+                        struct pds_answer *answer)
+{
+    bool fetching = request->opcode == SES_FETCHING_ATOMIC;
+    enum ses_code code = RC_UNSUPPORTED_SIZE;
+    size_t result = 0;
+
+    if ((request->flags & (SES_SOM | SES_EOM)) == (SES_SOM | SES_EOM) && len <= ses->settings.mtu)
+        code = ses->ops->atomic(ses->arg, request, payload, len, ses->scratch, &result);
+    if (code != RC_OK || !fetching) {
+        ses_respond(ses, request, code, SES_EXPECTED, answer);
+    } else {
+        answer->next = NEXT_RESPONSE_DATA;
+        fill_data_header(request, 0, (uint32_t)result, answer->header, &answer->header_len);
+        answer->data = ses->scratch;
+        answer->len = result;
+        answer->guaranteed = true;
+    }
+    if (code == RC_OK)
+        tell_atomic(ses, arrival, request);
+}
+
+void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
+                     const struct ses_request *request, const uint8_t *payload, size_t len,
+                     struct pds_answer *answer)
+{
+    /* Small headers name a key by its index, of which there are none. */
+    if (request->next == NEXT_SMALL)
+        ses_respond(ses, request, RC_BAD_MKEY, SES_EXPECTED, answer);
+    else if (ses_is_atomic(request->opcode))
+        take_atomic(ses, arrival, request, payload, len, answer);
+    else
+        take_rma(ses, arrival, request, payload, len, answer);
+}
