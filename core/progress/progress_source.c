@@ -363,8 +363,13 @@ int progress_trywait(struct progress *progress)
 
 void progress_tell_sleepers(struct progress *progress)
 {
+    struct progress_impl *impl = progress_root(progress)->impl;
+    bool only_own = impl->watches.next == impl->watches.prev && !list_empty(&impl->own.link);
+
+    if (only_own && atomic_load_explicit(&impl->aside, memory_order_relaxed))
+        return; /* it looks soon */
     if (progress_trywait(progress))
-        progress_thread_wake(progress_root(progress)->impl);
+        progress_thread_wake(impl);
 }
 
 int progress_sleep_ms(const struct progress *progress)

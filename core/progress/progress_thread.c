@@ -2,7 +2,9 @@
 /*
  * The progress thread: drives the progress domain, and sleeps on its epoll fd when every source may
  * sleep. One that stands in for readers does so only after a while in which none of them drove; as
- * long as they do, it watches nothing but its own fd, so that nothing that comes wakes it.
+ * long as they do it sleeps on nothing but its own fd, so that nothing that comes wakes it. Its
+ * epoll fd holds the others all the same: who closes a lower's endpoint has no lock that would let
+ * this thread walk through the lower's sources at a time of its own.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,15 +27,13 @@ static bool readers_drive(struct progress_impl *impl)
 }
 
 /* Until no reader has driven for as long as it looks away. */
-static void stand_aside(struct progress *progress, int wake_fd)
+static void stand_aside(struct progress_impl *impl, int wake_fd)
 {
-    struct progress_impl *impl = progress->impl;
     struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
     uint64_t count;
 
     if (!readers_drive(impl))
         return;
-    progress_unwatch(progress, &impl->own);
     atomic_store(&impl->aside, true);
     for (int ms = 1; !atomic_load(&impl->stop); ms = ms < PROGRESS_ASIDE_MS ? 2 * ms : ms) {
         if (poll(&wake, 1, ms) > 0 && read(wake_fd, &count, sizeof(count)) < 0)
@@ -42,14 +42,6 @@ static void stand_aside(struct progress *progress, int wake_fd)
             break;
     }
     atomic_store(&impl->aside, false);
-}
-
-/* Which it left when it stood aside. */
-static bool watch_own(struct progress *progress)
-{
-    struct progress_watch *own = &progress->impl->own;
-
-    return !progress_watch_locked(progress, own, own->epoll_fd);
 }
 
 static void *run(void *arg)
@@ -62,18 +54,16 @@ static void *run(void *arg)
 
     for (;;) {
         int rc, sleep_ms;
-        bool watched;
 
-        stand_aside(progress, wake_fd);
+        stand_aside(impl, wake_fd);
         progress_lock(progress);
         if (atomic_load_explicit(&impl->stop, memory_order_relaxed)) {
             progress_unlock(progress);
             return NULL;
         }
         progress_stand_in_drive(progress);
-        watched = watch_own(progress);
         rc = progress_trywait(progress);
-        sleep_ms = watched ? progress_sleep_ms(progress) : 1;
+        sleep_ms = progress_sleep_ms(progress);
         progress_unlock(progress);
         if (rc) {
             sched_yield();
