@@ -19,6 +19,18 @@ static void note_least(struct rtt *rtt, uint64_t now, uint64_t sample)
         rtt->least = sample;
 }
 
+/* A peer that loses its core from time to time acknowledges at once in between: what it keeps is not
+ * to be learnt from the last acknowledgements. */
+static void note_kept(struct rtt *rtt, uint64_t now, uint64_t delay)
+{
+    for (; rtt->kept && now - rtt->kept_at > RTT_KEPT_AGE; rtt->kept_at += RTT_KEPT_AGE)
+        rtt->kept /= 2;
+    if (delay < rtt->kept)
+        return;
+    rtt->kept = delay;
+    rtt->kept_at = now;
+}
+
 void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
 {
     uint64_t distance;
@@ -29,7 +41,7 @@ void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
         return;
     sample -= delay;
     note_least(rtt, now, sample);
-    rtt->kept = delay > rtt->kept ? delay : (7 * rtt->kept + delay) / 8;
+    note_kept(rtt, now, delay);
     rtt->latest = sample;
     if (!rtt->smoothed) {
         rtt->smoothed = sample;

@@ -16,11 +16,14 @@ enum {
 /* ns: a least time that was seen longer ago no longer counts, since paths change. */
 #define RTT_LEAST_AGE UINT64_C(10000000000)
 
+#define RTT_KEPT_AGE UINT64_C(100000000) /* ns */
+
 struct rtt {
     uint64_t latest, smoothed, variance; /* smoothed 0: there was no sample yet */
     uint64_t least;
     uint64_t next_least, since; /* of the samples since `since`, which is to follow `least` */
-    uint64_t kept; /* how long the peer keeps acknowledgements: the longest, which fades */
+    uint64_t kept, kept_at;     /* how long the peer keeps acknowledgements: the longest, as seen at
+                             * kept_at; it fades by half in each RTT_KEPT_AGE */
 };
 
 /* A packet that was sent `sample` before now has been acknowledged. The peer states that it kept

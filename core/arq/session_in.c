@@ -9,6 +9,11 @@
 struct news {
     uint64_t bytes, sent; /* sent: of the latest packet */
     bool any;
+    bool late; /* one had been given up, and has come */
+};
+
+enum {
+    COLLAPSE_TIMEOUTS = 3, /* in a row, of packets that did not come: the window starts again */
 };
 
 static void piece_acked(struct session *session, struct session_message *message, uint16_t piece)
@@ -31,6 +36,7 @@ static void packet_acked(struct session *session, const struct flight_packet *pa
                          struct news *news)
 {
     news->any = true;
+    news->late |= packet->state != FLIGHT_OUT;
     news->bytes += packet->bytes;
     if (packet->sent > news->sent)
         news->sent = packet->sent;
@@ -90,6 +96,10 @@ static void tell_congestion(struct session *session, uint64_t now, const struct 
         .limited = session->held,
     };
 
+    /* RFC 9002, 7.6: persistent congestion. Where what timed out has come, the peer was silent and
+     * not the network. */
+    if (session->timeouts >= COLLAPSE_TIMEOUTS && !news->late)
+        congestion_collapse(&session->congestion, now);
     session->held = false;
     session->timeouts = 0;
     if (session->rtt.smoothed)

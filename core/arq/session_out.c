@@ -6,9 +6,10 @@
 #include "core/arq/session_impl.h"
 
 enum {
-    COLLAPSE_TIMEOUTS = 3, /* in a row, after which the window starts again */
     PACKET_MAX = 65536,
-    BURST_BYTES = 65536, /* that leave with one time: the next ones want a later one */
+    BURST_BYTES = 65536,           /* that leave with one time: the next ones want a later one */
+    PAUSE_LEAST = 1000 * 1000,     /* ns: of a peer; what is shorter is its way to acknowledge */
+    PAUSE_MOST = 50 * 1000 * 1000, /* ns: longer ones are not sent for */
 };
 
 /* ---- One packet ---- */
@@ -151,11 +152,24 @@ static uint64_t interval_of(const struct session *session, uint64_t bytes)
                           session->congestion.ops->exact);
 }
 
+/* Bytes that may be under way beyond the window. A peer that has lost its core, or whose owner
+ * computes, acknowledges nothing for a while, as it says afterwards; what leaves meanwhile has
+ * passed the network, at the pace that the window allows, and waits at the peer. */
+static uint64_t pause_room(const struct session *session)
+{
+    uint64_t pause = session->rtt.kept < PAUSE_MOST ? session->rtt.kept : PAUSE_MOST;
+
+    if (pause < PAUSE_LEAST)
+        return 0;
+    return session->congestion.window * pause / rtt_smoothed(&session->rtt);
+}
+
 /* May a packet of `bytes` leave now? */
 static bool admits(struct session *session, uint64_t now, size_t bytes)
 {
     struct flight *flight = &session->flight;
     bool exact = session->congestion.ops->exact;
+    uint64_t window = session->congestion.window;
 
     if (flight_full(flight))
         flight_forget(flight, UINT64_MAX);
@@ -167,19 +181,19 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
         session->held |= exact;
         return false;
     }
-    if (flight->out && flight->bytes + (exact ? 1 : bytes) > session->congestion.window) {
+    if (flight->bytes + 2 * bytes > window)
         session->held = true;
-        return false;
-    }
-    if (flight->bytes + 2 * bytes > session->congestion.window)
-        session->held = true;
-    return true;
+    return !flight->out || flight->bytes + (exact ? 1 : bytes) <= window + pause_room(session);
 }
 
 static void left(struct session *session, uint64_t now, const struct flight_packet *packet)
 {
+    uint64_t interval = interval_of(session, packet->bytes);
+
     flight_send(&session->flight, packet);
-    pacer_sent(&session->pacer, now, interval_of(session, packet->bytes));
+    if (session->rtt.kept >= PAUSE_LEAST && session->flight.bytes > session->congestion.window)
+        interval += interval / 4; /* beyond the window: no faster than it allows */
+    pacer_sent(&session->pacer, now, interval);
     session->burst += packet->bytes;
     session->timeout_at =
         now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
@@ -197,7 +211,8 @@ static bool follows(const struct session *session, uint64_t now,
                 (message->list.next == &session->again && !list_empty(&session->queued));
     uint64_t interval = interval_of(session, bytes);
 
-    return more && fits && session->flight.bytes + 2 * bytes <= session->congestion.window &&
+    return more && fits &&
+           session->flight.bytes + 2 * bytes <= session->congestion.window + pause_room(session) &&
            session->next_serial < session->limit && session->pacer.next + interval <= now;
 }
 
@@ -301,14 +316,12 @@ static void resend_oldest(struct session *session)
 
 /* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
  * an answer, which shows what else is lost. What is under way may be all that the window admits, so
- * this one leaves whatever it says. The window stays as it is, until that has happened several
- * times in a row. */
+ * this one leaves whatever it says. Whether the network or the peer was silent is seen when there is
+ * an answer (session_in.c). */
 static void time_out(struct session *session, uint64_t now)
 {
     session->timeouts++;
     session->counts.timeouts++;
-    if (session->timeouts == COLLAPSE_TIMEOUTS)
-        congestion_collapse(&session->congestion, now);
     resend_oldest(session);
     session->forced = true;
     session->pacer.next = 0;

@@ -94,6 +94,9 @@ static void rtt_is_of_the_network_alone(void **state)
     assert_int_equal(rtt.latest, 12000);
     for (int i = 0; i < 100; i++)
         rtt_add(&rtt, 4000000, 20000, 0);
+    assert_true(rtt_timeout(&rtt, 0) > 1000000); /* it may pause again */
+    for (int i = 0; i < 100; i++)
+        rtt_add(&rtt, 3 * UINT64_C(1000000000), 20000, 0);
     assert_true(rtt_timeout(&rtt, 0) < 600000); /* it answers at once by now */
 }
 

@@ -351,6 +351,79 @@ static void late_acknowledgement_ends_a_message(void **state)
     free(session);
 }
 
+/* The peer acknowledges `bits` of the packets below `end`, at `now`, having kept that for kept_ms. */
+static void acknowledge(struct session *session, uint64_t now, uint32_t end, uint64_t bits,
+                        unsigned kept_ms)
+{
+    struct arq_header header = {.type = ARQ_ACK,
+                                .to = 1,
+                                .from = 2,
+                                .end = end,
+                                .below = bits,
+                                .kept = (uint16_t)(kept_ms * MS / ARQ_KEPT_UNIT)};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_receive(session, now, &header, bytes, sizeof(bytes), false);
+}
+
+/* Three timeouts in a row: of a network that has lost everything, or of a peer that did not look. */
+static void only_the_network_makes_the_window_collapse(void **state)
+{
+    for (int came = 0; came < 2; came++) {
+        struct session_message messages[2] = {{.len = 100}, {.len = 100}};
+        struct session *session = lone_session(SECOND);
+        uint64_t now = SECOND, window;
+
+        session_send(session, &messages[0]);
+        session_run(session, now, now);
+        acknowledge(session, now + 50 * US, 1, 1, 0);
+        session_send(session, &messages[1]);
+        session_run(session, now, now);
+        window = session->congestion.window;
+        for (int i = 0; i < 3; i++) {
+            now += 2 * SECOND;
+            session_run(session, now, now);
+        }
+        assert_int_equal(session->timeouts, 3);
+        assert_int_equal(session->congestion.window, window);
+        acknowledge(session, now + 50 * US, (uint32_t)session->flight.next, came ? UINT64_MAX : 1,
+                    0);
+        assert_int_equal(ended, 2);
+        assert_true(came ? session->congestion.window >= window
+                         : session->congestion.window < window / 2);
+        free(session);
+    }
+}
+
+/* What leaves while the peer does not look has passed the network when it looks again. */
+static void peer_that_pauses_is_sent_for(void **state)
+{
+    static struct session_message messages[600];
+    size_t bytes[2];
+
+    for (int pauses = 0; pauses < 2; pauses++) {
+        struct session *session = lone_session(SECOND);
+        uint64_t now = SECOND;
+
+        messages[0] = (struct session_message){.len = 1000};
+        session_send(session, &messages[0]);
+        session_run(session, now, now);
+        now += 50 * US + (pauses ? 20 * MS : 0);
+        acknowledge(session, now, 1, 1, pauses ? 20 : 0);
+        left_bytes = 0;
+        for (int i = 1; i < 600; i++) {
+            messages[i] = (struct session_message){.len = 1000};
+            session_send(session, &messages[i]);
+        }
+        for (int i = 1; i < 400; i++)
+            session_run(session, now + (uint64_t)i * 50 * US, SECOND);
+        bytes[pauses] = left_bytes - 65507; /* a probe of the path */
+        free(session);
+    }
+    assert_true(bytes[0] < 64 * 1024);
+    assert_true(bytes[1] > 400 * 1024);
+}
+
 /* One of two pieces that were called lost has come after all. */
 static void late_acknowledgement_of_a_piece_is_not_sent_again(void **state)
 {
@@ -518,6 +591,8 @@ int main(void)
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
         cmocka_unit_test(late_acknowledgement_ends_a_message),
+        cmocka_unit_test(only_the_network_makes_the_window_collapse),
+        cmocka_unit_test(peer_that_pauses_is_sent_for),
         cmocka_unit_test(late_acknowledgement_of_a_piece_is_not_sent_again),
         cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
