@@ -37,7 +37,6 @@ enum {
     RXD_LEAST_PACKET = 576, /* bytes of the smallest packets that it stands on */
     RXD_MIN_MULTI_RECV = 64,
     RXD_WINDOW = 128, /* ordered packets that a peer may send beyond those carried out */
-    RXD_PULLED = 32,  /* packets of data that a taker asks for in advance */
     RXD_BUCKETS = 1024,
 };
 
@@ -169,6 +168,7 @@ struct rxd_ep {
     bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;      /* in front of packets */
     size_t heads, room; /* bytes for heads, for records */
+    unsigned ahead;     /* packets of data that a taker asks for in advance */
     struct mr_pool packets;
     struct pool ops;
     struct ids numbers, requests, takers;

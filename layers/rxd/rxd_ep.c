@@ -17,7 +17,10 @@
 enum {
     PACKETS_FIRST = 16,
     PACKETS_MOST = 64,
-    RECEIVES = 128, /* posted to the lower, at most */
+    RECEIVES = 128,        /* posted to the lower, at most */
+    AHEAD_BYTES = 2 << 20, /* of data asked for in advance, in packets within bounds */
+    AHEAD_LEAST = 32,
+    AHEAD_MOST = 256,
     INDEX_BITS = 20,
     ROUNDS = 16,     /* of one run */
     CLOSE_MS = 2000, /* that fi_close gives what was accepted */
@@ -411,6 +414,9 @@ static void read_lower(struct rxd_ep *ep)
     ep->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
     ep->heads = rxd_heads(lower);
     ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
+    ep->ahead = AHEAD_BYTES / (unsigned)ep->room;
+    ep->ahead = ep->ahead < AHEAD_LEAST ? AHEAD_LEAST : ep->ahead;
+    ep->ahead = ep->ahead > AHEAD_MOST ? AHEAD_MOST : ep->ahead;
     ep->receives = RECEIVES;
     if (lower->rx_attr->size && lower->rx_attr->size < RECEIVES)
         ep->receives = (unsigned)lower->rx_attr->size;

@@ -99,7 +99,7 @@ static void run_one(struct rxd_move *move)
 {
     struct rxd_peer *peer = move->peer;
 
-    while (move->at < move->limit && move->pending < RXD_PULLED && list_empty(&peer->broken)) {
+    while (move->at < move->limit && move->pending < peer->ep->ahead && list_empty(&peer->broken)) {
         if (!list_empty(&peer->urgent))
             rxd_out_flush(peer);
         if (!list_empty(&peer->urgent))
@@ -127,7 +127,7 @@ void rxd_move_run(struct rxd_ep *ep)
 
         list_detach(&move->link);
         run_one(move);
-        if (move->at < move->limit && move->pending < RXD_PULLED)
+        if (move->at < move->limit && move->pending < ep->ahead)
             list_attach(&move->link, &ep->moving);
     }
 }
@@ -136,7 +136,8 @@ void rxd_move_run(struct rxd_ep *ep)
 
 static void ask(struct rxd_taker *taker)
 {
-    size_t window = RXD_PULLED * (taker->peer->ep->room - RXD_RECORD_SIZE);
+    const struct rxd_ep *ep = taker->peer->ep;
+    size_t window = ep->ahead * (ep->room - RXD_RECORD_SIZE);
     size_t limit = taker->got + window < taker->want ? taker->got + window : taker->want;
     struct rxd_record record = {
         .kind = RXD_PULL, .id = taker->from, .taker = (uint32_t)taker->id, .size = limit};
