@@ -97,7 +97,17 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
                      FI_OPT_SHARED_MEMORY_PERMITTED, value, len);
 }
 
+static size_t drops(struct endpoint *base)
+{
+    size_t count = 0, len = sizeof(count);
+
+    return fi_getopt(&arq_ep_of(base)->lower.ep->fid, FI_OPT_ENDPOINT, OPT_DROPS, &count, &len)
+               ? 0
+               : count;
+}
+
 static const struct endpoint_option options[] = {
+    {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = drops},
     {.name = OPT_PACKET_ROOM, .kind = OPTION_ANSWER, .answer = packet_room},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},

@@ -58,6 +58,7 @@ struct arq_lower {
     size_t inject;           /* bytes that it copies */
     size_t segments;
     size_t receives; /* that it may have posted */
+    size_t holds;    /* datagrams that may come while we do not look */
     bool notes;      /* a completion's `data` holds OPT_NOTE_ */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */

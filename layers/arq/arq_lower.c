@@ -11,8 +11,9 @@
 #include "layers/arq/arq_ep.h"
 
 enum {
-    EVENTS = 16, /* read at once */
-    ECT_0 = 2,   /* RFC 3168: the sender understands congestion marks */
+    EVENTS = 16,          /* read at once */
+    DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
+    ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
 };
 
 /* ---- What it completes ---- */
@@ -267,6 +268,16 @@ static int open_addresses(struct arq_ep *ep)
     return rc ? rc : fi_ep_bind(ep->lower.ep, &ep->lower.av->fid, 0);
 }
 
+/* Some of its receives are for packets that are no messages. */
+static size_t held_by_lower(const struct arq_ep *ep)
+{
+    size_t receives = ep->feed - ep->feed / 4, kept = 0, len = sizeof(kept);
+
+    if (fi_getopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_KEPT, &kept, &len))
+        return receives;
+    return receives + kept / (ep->lower.most + DATAGRAM_COST);
+}
+
 int arq_lower_enable(struct arq_ep *ep)
 {
     int rc = open_addresses(ep);
@@ -277,6 +288,7 @@ int arq_lower_enable(struct arq_ep *ep)
         return rc;
     bind_events(ep);
     set_options(ep);
+    ep->lower.holds = held_by_lower(ep);
     return fi_enable(ep->lower.ep);
 }
 

@@ -37,8 +37,11 @@ void arq_talks(struct arq_link *link, uint64_t now)
 uint64_t arq_credit(struct arq_ep *ep)
 {
     size_t room = recv_queue_count(&ep->posted) + ep->saved_most - ep->saved_count;
-    size_t share = ep->talker_count > 1 ? room / ep->talker_count : room;
+    size_t share;
 
+    if (room > ep->lower.holds)
+        room = ep->lower.holds;
+    share = ep->talker_count > 1 ? room / ep->talker_count : room;
     return share || !room ? share : 1;
 }
 

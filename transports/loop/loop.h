@@ -185,6 +185,7 @@ struct loop_ep {
     struct pool pool;
     struct list outstanding;
     size_t outstanding_count;
+    atomic_size_t dropped;    /* datagrams without a receive */
     struct loop_port *peer;   /* of a connected one; held */
     struct loop_port **peers; /* by fi_addr_t; held */
     size_t peer_count;

@@ -138,7 +138,14 @@ static int close_ep(struct endpoint *base)
 
 /* ---- Opening ---- */
 
+static size_t drops(struct endpoint *base)
+{
+    return atomic_load_explicit(&object_of(base, struct loop_ep, base)->dropped,
+                                memory_order_relaxed);
+}
+
 static const struct endpoint_option options[] = {
+    {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = drops},
     {.name = FI_OPT_CM_DATA_SIZE, .kind = OPTION_SIZE, .at = LOOP_CM_DATA},
     {.name = OPT_FETCH_SIZE, .kind = OPTION_SIZE, .at = LOOP_FETCH},
     {.name = 0},

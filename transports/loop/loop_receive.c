@@ -110,6 +110,12 @@ static void save(struct loop_ep *ep, struct fi_peer_rx_entry *entry, struct loop
     match_entry_queue(entry, post->group == OP_GROUP_TSEND, saved, saved->has_data, post->data);
 }
 
+static void drop(struct loop_ep *ep, struct fi_peer_rx_entry *entry)
+{
+    atomic_fetch_add_explicit(&ep->dropped, 1, memory_order_relaxed);
+    match_entry_free(entry);
+}
+
 static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
 {
     const struct op *post = op->post;
@@ -126,7 +132,7 @@ static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
         deliver(ep, entry, op->from, post->iov, post->count, op->len,
                 post->flags & FI_REMOTE_CQ_DATA, post->data);
     else if (rc == -FI_ENOENT && op->datagram)
-        match_entry_free(entry);
+        drop(ep, entry);
     else if (rc == -FI_ENOENT)
         save(ep, entry, op);
     else if (!op->datagram)

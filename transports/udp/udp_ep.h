@@ -85,6 +85,8 @@ int udp_ep_watch(struct udp_ep *ep);
 int udp_ep_add_socket(struct udp_ep *ep, const struct udp_socket *sock);
 /* The datagrams that the kernel has dropped, of all sockets. */
 size_t udp_ep_drops(struct endpoint *ep);
+/* Bytes that the kernel's buffer takes, of OPT_KEPT. */
+size_t udp_ep_kept(struct endpoint *ep);
 
 /* ---- udp_option.c ---- */
 

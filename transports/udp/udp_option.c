@@ -75,6 +75,16 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
     return len == sizeof(bool) ? 0 : -FI_EINVAL;
 }
 
+size_t udp_ep_kept(struct endpoint *base)
+{
+    int has = 0;
+    socklen_t len = sizeof(has);
+
+    if (getsockopt(udp_ep_of(base)->main.fd, SOL_SOCKET, SO_RCVBUF, &has, &len) || has < 0)
+        return 0;
+    return (size_t)has / 2; /* the kernel counts its own share, too */
+}
+
 void udp_options_apply(const struct udp_ep *ep, const struct udp_socket *sock)
 {
     if (ep->notes)
@@ -86,6 +96,7 @@ const struct endpoint_option udp_options[] = {
     {.name = OPT_ECN, .kind = OPTION_FUNCTION, .set = set_ecn},
     {.name = OPT_NOTES, .kind = OPTION_FUNCTION, .set = set_notes},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_KEPT, .kind = OPTION_SIZE, .size = udp_ep_kept},
     {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = udp_ep_drops},
     {.name = 0},
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../../core/base/seam.h"
 #include "../../transports/udp/live/ends.h"
 
 static const char *const stacks[] = {
@@ -94,6 +95,39 @@ static void streams_arrive_once(void **state)
         stream(stacks[i]);
 }
 
+/* A device drops what finds no receive of its own: senders are told of no more room than that, and
+ * send nothing in vain to one who does not look. */
+static void sender_knows_what_the_lower_can_hold(void **state)
+{
+    static uint64_t out[COUNT];
+    struct fi_cq_tagged_entry entry;
+    size_t drops = 1, len = sizeof(drops);
+    uint64_t in = 0;
+
+    ends_open(&(struct options){.spec = "arq;loop(shape=ud)",
+                                .type = FI_EP_RDM,
+                                .caps = FI_SOURCE,
+                                .no_eq = true,
+                                .alone = true});
+    receive(&b, &in, sizeof(in));
+    send_to(&a, a.peer, &out[0], sizeof(out[0]));
+    expect(b.rx, &in, NULL);
+    expect(a.tx, &out[0], NULL);
+    for (int i = 1; i < 200; i++) {
+        send_to(&a, a.peer, &out[i], sizeof(out[i]));
+        assert_int_equal(fi_cq_read(a.tx, &entry, 1), -FI_EAGAIN);
+    }
+    for (int ended = 1; ended < 200;) {
+        receive(&b, &in, sizeof(in));
+        expect(b.rx, &in, NULL);
+        while (fi_cq_read(a.tx, &entry, 1) == 1)
+            ended++;
+    }
+    assert_int_equal(fi_getopt(&b.ep->fid, FI_OPT_ENDPOINT, OPT_DROPS, &drops, &len), 0);
+    assert_int_equal(drops, 0);
+    ends_close();
+}
+
 /* A message that waits names its sender as the AV has it when a receive comes. */
 static void sender_that_became_known_is_named(void **state)
 {
@@ -127,6 +161,7 @@ static void sender_that_became_known_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sender_knows_what_the_lower_can_hold),
         cmocka_unit_test(sender_that_became_known_is_named),
         cmocka_unit_test(messages_of_all_lengths),
         cmocka_unit_test(streams_arrive_once),
