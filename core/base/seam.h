@@ -52,8 +52,8 @@ enum {
     /* size_t, fi_getopt. Datagrams that came and were dropped for want of room, as far as is known
      * by now. */
     OPT_DROPS = -0x57450023,
-    /* size_t, fi_getopt. Bytes of datagrams that it keeps while there is no receive for them. A part
-     * that does not know the option drops them. */
+    /* size_t, fi_getopt. Bytes of datagrams that it keeps while there is no receive for them. A
+     * part that does not know the option drops them. */
     OPT_KEPT = -0x57450025,
     /* struct packet_room, fi_getopt, of an endpoint of reliable packets: what fits in one packet to
      * a peer now, which the path decides. A part that does not know: max_msg_size. */

@@ -351,7 +351,8 @@ static void late_acknowledgement_ends_a_message(void **state)
     free(session);
 }
 
-/* The peer acknowledges `bits` of the packets below `end`, at `now`, having kept that for kept_ms. */
+/* The peer acknowledges `bits` of the packets below `end`, at `now`, and has kept that for kept_ms.
+ */
 static void acknowledge(struct session *session, uint64_t now, uint32_t end, uint64_t bits,
                         unsigned kept_ms)
 {
@@ -366,7 +367,7 @@ static void acknowledge(struct session *session, uint64_t now, uint32_t end, uin
     session_receive(session, now, &header, bytes, sizeof(bytes), false);
 }
 
-/* Three timeouts in a row: of a network that has lost everything, or of a peer that did not look. */
+/* Three timeouts in a row: the network has lost everything, or the peer did not look. */
 static void only_the_network_makes_the_window_collapse(void **state)
 {
     for (int came = 0; came < 2; came++) {
