@@ -19,8 +19,8 @@ static void note_least(struct rtt *rtt, uint64_t now, uint64_t sample)
         rtt->least = sample;
 }
 
-/* A peer that loses its core from time to time acknowledges at once in between: what it keeps is not
- * to be learnt from the last acknowledgements. */
+/* A peer that loses its core from time to time acknowledges at once in between: what it keeps is
+ * not to be learnt from the last acknowledgements. */
 static void note_kept(struct rtt *rtt, uint64_t now, uint64_t delay)
 {
     for (; rtt->kept && now - rtt->kept_at > RTT_KEPT_AGE; rtt->kept_at += RTT_KEPT_AGE)

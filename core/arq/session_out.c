@@ -316,8 +316,8 @@ static void resend_oldest(struct session *session)
 
 /* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
  * an answer, which shows what else is lost. What is under way may be all that the window admits, so
- * this one leaves whatever it says. Whether the network or the peer was silent is seen when there is
- * an answer (session_in.c). */
+ * this one leaves whatever it says. Whether the network or the peer was silent is seen when there
+ * is an answer (session_in.c). */
 static void time_out(struct session *session, uint64_t now)
 {
     session->timeouts++;
