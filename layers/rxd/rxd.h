@@ -146,6 +146,7 @@ struct rxd_peer {
     unsigned busy;  /* accesses that the next request waits for */
     unsigned takes; /* takers that are owed something */
     bool heard;     /* since it was last looked for */
+    bool gone;      /* it has ended, and has said nothing since */
 };
 
 struct rxd_ep {
@@ -225,6 +226,8 @@ void rxd_peer_reset(struct rxd_peer *peer, int err);
 void rxd_peer_break(struct rxd_peer *peer, int err, const char *why);
 void rxd_peer_attend(struct rxd_peer *peer);
 void rxd_peers_take_changes(struct rxd_ep *ep);
+/* Is something under way to a peer that may be there? */
+bool rxd_peers_await(const struct rxd_ep *ep);
 /* Tells all peers that there is nothing more to expect, as far as they can be told at once. */
 void rxd_peers_bye(struct rxd_ep *ep);
 void rxd_peers_finish(struct rxd_ep *ep);

@@ -265,12 +265,15 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 /* ---- Opening and closing ---- */
 
 /* Until when fi_close waits, of clock_ms; 0: for nothing. What was accepted and has not come to its
- * peer has CLOSE_MS from start on. What has come and waits for the peer's receive is discarded: its
- * application was told of no end. quiet: since when nothing is under way. */
+ * peer has CLOSE_MS from start on; TOLD_MS where the peer has ended before. What has come and waits
+ * for the peer's receive is discarded: its application was told of no end. quiet: since when
+ * nothing is under way. */
 static long long close_by(const struct rxd_ep *ep, long long start, long long quiet)
 {
     long long told = ep->owed ? start + TOLD_MS : 0, by;
 
+    if (ep->used && !rxd_peers_await(ep))
+        return start + TOLD_MS;
     if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + CLOSE_MS))
         return start + CLOSE_MS;
     if (ep->used || told) {

@@ -237,6 +237,7 @@ static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
     if (!peer || !list_empty(&peer->broken))
         return false;
     peer->heard = true;
+    peer->gone = false;
     packet->ordered = head.flags & RXD_ORDERED;
     packet->records = raw + rxd_head_size(&head);
     packet->at = 0;

@@ -226,6 +226,7 @@ void rxd_peer_reset(struct rxd_peer *peer, int err)
     peer->their_epoch = 0;
     peer->theirs = 0;
     peer->introduced = peer->answer = false;
+    peer->gone = err != FI_EPROTO;
     peer->next_out = peer->acked = peer->next_in = peer->told = 0;
     drop_all(peer, err);
     if (err != FI_EPROTO)
@@ -268,6 +269,16 @@ void rxd_peers_take_changes(struct rxd_ep *ep)
             take_away(ep, changes.removed[i]);
     }
     refresh_sources(ep);
+}
+
+bool rxd_peers_await(const struct rxd_ep *ep)
+{
+    for (size_t i = 0; i < RXD_BUCKETS; i++) {
+        for (const struct rxd_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            if (!peer->gone && (!list_empty(&peer->ops) || !list_empty(&peer->flying)))
+                return true;
+    }
+    return false;
 }
 
 void rxd_peers_bye(struct rxd_ep *ep)
