@@ -19,9 +19,29 @@ void flight_init(struct flight *flight, struct flight_packet *packets, uint32_t 
     memset(packets, 0, size * sizeof(*packets));
 }
 
+static struct flight_packet *place_in(struct flight_packet *packets, uint32_t size, uint64_t number)
+{
+    return &packets[number & (size - 1)];
+}
+
+void flight_move(struct flight *flight, struct flight_packet *packets, uint32_t size)
+{
+    memset(packets, 0, size * sizeof(*packets));
+    for (uint64_t number = flight->first; number < flight->next; number++)
+        *place_in(packets, size, number) = *place_in(flight->packets, flight->size, number);
+    flight->packets = packets;
+    flight->size = size;
+}
+
+void flight_rest(struct flight *flight, struct flight_packet *packets, uint32_t size)
+{
+    flight->first = flight->next;
+    flight_move(flight, packets, size);
+}
+
 static struct flight_packet *at(const struct flight *flight, uint64_t number)
 {
-    return &flight->packets[number & (flight->size - 1)];
+    return place_in(flight->packets, flight->size, number);
 }
 
 static void pass_ended(struct flight *flight)
@@ -116,7 +136,7 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
 
 void flight_forget(struct flight *flight, uint64_t before)
 {
-    uint64_t kept = flight_full(flight) ? 0 : FLIGHT_KEPT;
+    uint64_t kept = before == UINT64_MAX ? 0 : FLIGHT_KEPT;
 
     while (flight->first + kept < flight->next && at(flight, flight->first)->state != FLIGHT_OUT &&
            at(flight, flight->first)->sent < before) {

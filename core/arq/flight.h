@@ -50,6 +50,11 @@ struct flight {
 /* packets: size entries of the caller's, which outlive it. */
 void flight_init(struct flight *flight, struct flight_packet *packets, uint32_t size);
 
+/* Goes on in another ring, which has room for all that is known. */
+void flight_move(struct flight *flight, struct flight_packet *packets, uint32_t size);
+/* The same, of a flight that has nothing OUT: nothing is known any more. */
+void flight_rest(struct flight *flight, struct flight_packet *packets, uint32_t size);
+
 static inline bool flight_full(const struct flight *flight)
 {
     return flight->next - flight->first >= flight->size;
@@ -74,7 +79,8 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
                        void (*lost)(void *arg, const struct flight_packet *packet), void *arg);
 
 /* Forgets packets called lost that were sent before, unless they are among the last FLIGHT_KEPT:
- * where little is sent, an owner that was kept from reading calls lost what has come. */
+ * where little is sent, an owner that was kept from reading calls lost what has come. UINT64_MAX:
+ * all of them. */
 void flight_forget(struct flight *flight, uint64_t before);
 
 /* What was sent needs no acknowledgement any more: no packet is said to carry it. */

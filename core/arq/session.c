@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/arq/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -18,7 +19,7 @@ void session_init(struct session *session, const struct session_config *config, 
     list_init(&session->queued);
     list_init(&session->again);
     list_init(&session->sent);
-    flight_init(&session->flight, session->flight_packets, SESSION_FLIGHT);
+    flight_init(&session->flight, session->few, SESSION_FEW);
     path_mtu_init(&session->mtu, config->most);
     congestion_init(&session->congestion, config->congestion, session->mtu.size);
     serial_init(&session->numbers, session->number_bits, SESSION_NUMBERS);
@@ -30,8 +31,13 @@ void session_init(struct session *session, const struct session_config *config, 
 
 void session_finish(struct session *session)
 {
-    for (size_t i = 0; i < SESSION_ASSEMBLIES; i++)
+    for (size_t i = 0; session->assemblies && i < SESSION_ASSEMBLIES; i++)
         session_assembled(&session->assemblies[i]);
+    free(session->assemblies);
+    session->assemblies = NULL;
+    if (session->flight.packets != session->few)
+        free(session->flight.packets);
+    session->flight.packets = session->few;
 }
 
 size_t session_room(const struct session *session)

@@ -2,8 +2,9 @@
 /*
  * A session: reliable messages, each delivered once and in any order, over packets that may be
  * lost, repeated and reordered, between two addresses. Pure: bytes and `now` (ns) come in; packets
- * go out by a call, and the next deadline is returned. No fd, no clock, no lock, no allocation but
- * of a message that comes in pieces.
+ * go out by a call, and the next deadline is returned. No fd, no clock, no lock. What is allocated
+ * (more than a few packets under way, messages that come in pieces) goes when the session has been
+ * idle for a second.
  *
  *   OPENING --ACCEPT or the peer's own OPEN--> OPEN --RESET, CLOSE, silence, session_end--> ENDED
  *
@@ -25,6 +26,7 @@
 
 enum {
     SESSION_FLIGHT = 2048,   /* packets under way at most */
+    SESSION_FEW = 8,         /* for which there is memory while little is under way */
     SESSION_NUMBERS = 1024,  /* numbers behind the highest that are still told of */
     SESSION_SERIALS = 4096,  /* messages behind the oldest that has not come */
     SESSION_ASSEMBLIES = 16, /* messages that come in pieces at the same time */
@@ -114,7 +116,7 @@ struct session {
     unsigned unanswered;
     uint32_t came_marked;
     uint64_t told, credit; /* the limit that the peer has; messages that the owner has room for */
-    struct session_assembly assemblies[SESSION_ASSEMBLIES];
+    struct session_assembly *assemblies; /* NULL until a message comes in pieces */
     /* ---- Life ---- */
     uint64_t heard;       /* ns: when the last packet of the peer came */
     uint64_t busy_since;  /* ns: since when it has work for the peer; 0: it has none */
@@ -126,7 +128,7 @@ struct session {
     struct {
         uint64_t sent, ignored, lost, again, duplicates, timeouts;
     } counts;
-    struct flight_packet flight_packets[SESSION_FLIGHT];
+    struct flight_packet few[SESSION_FEW];
     uint64_t number_bits[SESSION_NUMBERS / SERIAL_WORD];
     uint64_t serial_bits[SESSION_SERIALS / SERIAL_WORD];
 };

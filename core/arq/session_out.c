@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/arq/session_impl.h"
 
+#define REST UINT64_C(1000000000) /* ns: of silence, after which memory is given back */
+
 enum {
     PACKET_MAX = 65536,
+    FIRST_FLIGHT = 64,             /* packets for which memory is allocated first */
     BURST_BYTES = 65536,           /* that leave with one time: the next ones want a later one */
     PAUSE_LEAST = 1000 * 1000,     /* ns: of a peer; what is shorter is its way to acknowledge */
     PAUSE_MOST = 50 * 1000 * 1000, /* ns: longer ones are not sent for */
@@ -164,6 +168,43 @@ static uint64_t pause_room(const struct session *session)
     return session->congestion.window * pause / rtt_smoothed(&session->rtt);
 }
 
+/* Is there a place for one more packet under way? */
+static bool has_place(struct session *session)
+{
+    struct flight *flight = &session->flight;
+    uint32_t size = flight->size < FIRST_FLIGHT ? FIRST_FLIGHT : 2 * flight->size;
+    struct flight_packet *old = flight->packets;
+    struct flight_packet *packets =
+        flight_full(flight) && size <= SESSION_FLIGHT ? malloc(size * sizeof(*packets)) : NULL;
+
+    if (packets) {
+        flight_move(flight, packets, size);
+        if (old != session->few)
+            free(old);
+    }
+    if (flight_full(flight))
+        flight_forget(flight, UINT64_MAX);
+    return !flight_full(flight);
+}
+
+/* Gives back what a session needs only while it is in use. Returns when it will. */
+static uint64_t rest(struct session *session, uint64_t now)
+{
+    struct flight_packet *packets = session->flight.packets;
+    bool idle = !session->flight.out && !session_has_messages(session);
+
+    if (!idle || (packets == session->few && !session->assemblies))
+        return UINT64_MAX;
+    if (now < session->heard + REST)
+        return session->heard + REST;
+    if (packets != session->few) {
+        flight_rest(&session->flight, session->few, SESSION_FEW);
+        free(packets);
+    }
+    session_pieces_rest(session);
+    return session->assemblies ? now + REST : UINT64_MAX;
+}
+
 /* May a packet of `bytes` leave now? */
 static bool admits(struct session *session, uint64_t now, size_t bytes)
 {
@@ -171,9 +212,7 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
     bool exact = session->congestion.ops->exact;
     uint64_t window = session->congestion.window;
 
-    if (flight_full(flight))
-        flight_forget(flight, UINT64_MAX);
-    if (flight_full(flight))
+    if (!has_place(session))
         return false;
     if (session->forced)
         return true;
@@ -336,8 +375,8 @@ static void send_probe(struct session *session, uint64_t now)
     struct arq_header header = {.type = ARQ_PROBE, .flags = ARQ_NOW};
     uint8_t bytes[PACKET_MAX];
 
-    if (!size || session->blocked || flight_full(&session->flight) || !session_busy(session) ||
-        size > sizeof(bytes))
+    if (!size || session->blocked || !session_busy(session) || size > sizeof(bytes) ||
+        !has_place(session))
         return;
     memset(bytes + ARQ_HEADER, 0, size - ARQ_HEADER);
     header.number = (uint32_t)session->flight.next;
@@ -424,6 +463,7 @@ static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
         next = sooner(next, session->timeout_at);
     if (next_message(session) && session->pacer.next > now)
         next = sooner(next, session->pacer.next);
+    next = sooner(next, rest(session, now));
     return sooner(next, ask_for_room(session, now));
 }
 

@@ -13,6 +13,10 @@ static struct session_assembly *find(struct session *session, uint64_t serial)
 {
     struct session_assembly *unused = NULL;
 
+    if (!session->assemblies)
+        session->assemblies = calloc(SESSION_ASSEMBLIES, sizeof(*session->assemblies));
+    if (!session->assemblies)
+        return NULL;
     for (size_t i = 0; i < SESSION_ASSEMBLIES; i++) {
         struct session_assembly *assembly = &session->assemblies[i];
 
@@ -64,4 +68,13 @@ void session_assembled(struct session_assembly *assembly)
 {
     free(assembly->bytes);
     assembly->bytes = NULL;
+}
+
+void session_pieces_rest(struct session *session)
+{
+    for (size_t i = 0; session->assemblies && i < SESSION_ASSEMBLIES; i++)
+        if (session->assemblies[i].bytes)
+            return;
+    free(session->assemblies);
+    session->assemblies = NULL;
 }

@@ -306,6 +306,12 @@ static struct session *lone_session(uint64_t now)
     return session;
 }
 
+static void close_lone(struct session *session)
+{
+    session_finish(session);
+    free(session);
+}
+
 /* Its answer may be where the owner has not looked yet: after a long sleep, say. */
 static void peer_is_not_late_before_its_answer_was_read(void **state)
 {
@@ -320,7 +326,7 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     assert_int_equal(session->state, SESSION_OPEN);
     session_run(session, 1000 * SECOND, 2 * SECOND);
     assert_int_equal(left_count, 2);
-    free(session);
+    close_lone(session);
 }
 
 /* Who was kept from reading has sent again what had come long since: the answer to the first is
@@ -348,7 +354,7 @@ static void late_acknowledgement_ends_a_message(void **state)
     header.below = 7;
     session_receive(session, 5 * SECOND, &header, bytes, sizeof(bytes), false);
     assert_int_equal(ended, 2);
-    free(session);
+    close_lone(session);
 }
 
 /* The peer acknowledges `bits` of the packets below `end`, at `now`, and has kept that for kept_ms.
@@ -392,7 +398,7 @@ static void only_the_network_makes_the_window_collapse(void **state)
         assert_int_equal(ended, 2);
         assert_true(came ? session->congestion.window >= window
                          : session->congestion.window < window / 2);
-        free(session);
+        close_lone(session);
     }
 }
 
@@ -419,10 +425,42 @@ static void peer_that_pauses_is_sent_for(void **state)
         for (int i = 1; i < 400; i++)
             session_run(session, now + (uint64_t)i * 50 * US, SECOND);
         bytes[pauses] = left_bytes - 65507; /* a probe of the path */
-        free(session);
+        close_lone(session);
     }
     assert_true(bytes[0] < 64 * 1024);
     assert_true(bytes[1] > 400 * 1024);
+}
+
+/* Memory comes with use, and goes a second after. */
+static void idle_session_gives_memory_back(void **state)
+{
+    static struct session_message messages[400];
+    struct session *session = lone_session(SECOND);
+    uint64_t now = SECOND;
+
+    assert_true(sizeof(*session) < 1536);
+    for (int round = 0; round < 2; round++) {
+        uint32_t most = 0;
+
+        for (int i = 0; i < 400; i++) {
+            messages[i] = (struct session_message){.len = 100};
+            session_send(session, &messages[i]);
+        }
+        for (int i = 0; session_has_messages(session); i++) {
+            assert_true(i < 10000);
+            session_run(session, now, now);
+            most = session->flight.size > most ? session->flight.size : most;
+            now += 20 * US;
+            acknowledge(session, now, (uint32_t)session->flight.next, UINT64_MAX, 0);
+        }
+        assert_true(most > SESSION_FEW);
+        assert_true(session_run(session, now, now) <= now + SECOND);
+        assert_int_equal(session->flight.size, most);
+        now += 2 * SECOND;
+        assert_true(session_run(session, now, now) == UINT64_MAX);
+        assert_int_equal(session->flight.size, SESSION_FEW);
+    }
+    close_lone(session);
 }
 
 /* One of two pieces that were called lost has come after all. */
@@ -448,7 +486,7 @@ static void late_acknowledgement_of_a_piece_is_not_sent_again(void **state)
     session_receive(session, 20 * SECOND, &header, bytes, sizeof(bytes), false);
     assert_int_equal(ended, 1);
     assert_false(session_has_messages(session));
-    free(session);
+    close_lone(session);
 }
 
 /* Nor does a packet of another session, in the name of this one's identifier, have an effect. */
@@ -478,7 +516,7 @@ static void lies_about_what_was_sent_have_no_effect(void **state)
     header = (struct arq_header){.type = ARQ_ACK, .to = 1, .from = 2, .limit = 1U << 30};
     session_receive(session, SECOND + MS, &header, bytes, sizeof(bytes), false);
     assert_int_equal(session->limit, 4096);
-    free(session);
+    close_lone(session);
 }
 
 /* A time is of the packets that leave soon after it. */
@@ -501,7 +539,7 @@ static void large_window_leaves_in_bursts(void **state)
         assert_true(runs < 20);
     }
     assert_int_equal(left_count, 16);
-    free(session);
+    close_lone(session);
 }
 
 /* ---- A shared link ---- */
@@ -594,6 +632,7 @@ int main(void)
         cmocka_unit_test(late_acknowledgement_ends_a_message),
         cmocka_unit_test(only_the_network_makes_the_window_collapse),
         cmocka_unit_test(peer_that_pauses_is_sent_for),
+        cmocka_unit_test(idle_session_gives_memory_back),
         cmocka_unit_test(late_acknowledgement_of_a_piece_is_not_sent_again),
         cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
