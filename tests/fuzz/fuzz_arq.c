@@ -3,7 +3,8 @@
  * Packets and time against a live session. The input is a list of steps: a message of ours, time
  * that passes, a datagram as it is, or a packet with the right identifiers whose fields are the
  * input's. Each message is done once, memory stays in bounds, and the session always says when it
- * wants to run again.
+ * wants to run again. Afterwards it is alive: with a peer that acknowledges what comes each message
+ * is done, and with one that is silent the session ends in time, whatever it was told before.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,7 +20,9 @@ enum {
     MESSAGES = 64,
     MOST = 1500,
     LARGEST = 600,
+    RUNS = 20000, /* by which a session has ended its messages */
 };
+#define PATIENCE UINT64_C(600000000000)
 
 struct input {
     const uint8_t *at;
@@ -30,6 +33,7 @@ static struct session_message messages[MESSAGES];
 static bool out[MESSAGES];
 static uint8_t payload[LARGEST];
 static uint64_t now;
+static bool takes_all; /* the lower does */
 
 static void must(int condition)
 {
@@ -59,7 +63,7 @@ static bool transmit(struct session *session, const struct session_packet *packe
     }
     /* We understand ourselves. */
     must(arq_header_get(bytes, packet->len + packet->count, &header) == ARQ_FINE);
-    return now % 7 != 0;
+    return takes_all || now % 7 != 0;
 }
 
 static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
@@ -156,13 +160,55 @@ static void step(struct session *session, struct input *input)
     }
 }
 
+/* To the time that the session names. One with messages names one. */
+static void run_on(struct session *session)
+{
+    uint64_t next = session_run(session, now, now);
+
+    must(next != UINT64_MAX || !session_has_messages(session));
+    if (session->unfinished || next <= now)
+        next = now + 1000;
+    if (next != UINT64_MAX)
+        now = next;
+}
+
+static void acknowledge_all(struct session *session)
+{
+    struct arq_header header = {
+        .type = session->state == SESSION_OPENING ? ARQ_ACCEPT : ARQ_ACK,
+        .to = OURS,
+        .from = session->peer ? session->peer : PEERS,
+        .limit = (uint32_t)session->next_serial + 256,
+        .end = (uint32_t)session->flight.next,
+        .below = UINT64_MAX,
+    };
+    uint8_t bytes[ARQ_HEADER + 8 * ARQ_WORDS];
+
+    memset(bytes, 0xff, sizeof(bytes));
+    arq_header_put(&header, bytes);
+    receive(session, bytes, header.type == ARQ_ACK ? sizeof(bytes) : ARQ_HEADER);
+}
+
+static void must_be_alive(struct session *session, bool silent)
+{
+    uint64_t limit = now + 2 * PATIENCE;
+
+    takes_all = true;
+    for (int i = 0; session->state != SESSION_ENDED && session_has_messages(session); i++) {
+        must(i < RUNS && now < limit);
+        run_on(session);
+        if (!silent)
+            acknowledge_all(session);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
     const struct session_config config = {
         .congestion = congestion_all[take(&input, 1) % 3],
         .most = MOST,
-        .patience = UINT64_C(600000000000),
+        .patience = PATIENCE,
         .ack_delay = 100000,
         .transmit = transmit,
         .deliver = deliver,
@@ -171,12 +217,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct session *session = malloc(sizeof(*session));
 
     must(!!session);
+    takes_all = false;
     now = 1000;
     session_init(session, &config, OURS, take(&input, 1) % 2 ? PEERS : 0, 64, now);
     while (input.left && session->state != SESSION_ENDED) {
         step(session, &input);
         session_run(session, now, now);
     }
+    must_be_alive(session, size % 2);
     session_end(session, 1, true);
     for (unsigned i = 0; i < MESSAGES; i++)
         must(!out[i]);
