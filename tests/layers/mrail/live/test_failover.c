@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two namespaces with a veth for each rail, as two hosts: links go down and up while messages,
+ * accesses and atomics go by them, and every byte is compared. Rates are printed, not judged.
+ * Skipped without the right to make namespaces. WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each
+ * phase), WEFT_MRAIL_MBIT (of the rails, separated by blanks) say otherwise.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+enum {
+    SIZE = 1 << 20,
+    WINDOW = 8,
+    RAILS = 2,
+    KEY = 7,
+};
+
+/* Of both hosts, and the test. */
+struct shared {
+    char name[2][256];
+    volatile int named[2], done, failed;
+    volatile int phase; /* that the sender is in */
+    volatile uint64_t bytes;
+};
+
+struct host {
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    struct fid_mr *mr;
+    fi_addr_t peer;
+    unsigned char *memory; /* that the peer accesses: WINDOW buffers, and a number */
+};
+
+static struct shared *shared;
+static char space[2][32];
+
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        long must_rc = (long)(call);                                                               \
+        if (must_rc) {                                                                             \
+            fprintf(stderr, "%s:%d: %s: %ld\n", __FILE__, __LINE__, #call, must_rc);               \
+            shared->failed = 1;                                                                    \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* ---- The network ---- */
+
+static bool run(const char *fmt, ...)
+{
+    char command[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(command, sizeof(command), fmt, args);
+    va_end(args);
+    return !system(command);
+}
+
+static unsigned mbit_of(int rail)
+{
+    const char *text = getenv("WEFT_MRAIL_MBIT");
+    char *end;
+    unsigned long value = text ? strtoul(text, &end, 10) : 1000;
+
+    if (text && rail)
+        value = strtoul(end, NULL, 10);
+    return (unsigned)value;
+}
+
+static bool make_rail(int rail)
+{
+    bool made = run("ip link add name rail%d netns %s type veth peer name rail%d netns %s", rail,
+                    space[0], rail, space[1]);
+
+    for (int i = 0; made && i < 2; i++)
+        made = run("ip -n %s addr add 10.78.%d.%d/24 dev rail%d && ip -n %s link set rail%d up && "
+                   "tc -n %s qdisc add dev rail%d root tbf rate %umbit burst 256k latency 50ms",
+                   space[i], rail, i + 1, rail, space[i], rail, space[i], rail, mbit_of(rail));
+    return made;
+}
+
+/* A link that was set up is without a carrier for a moment, and nobody's until then. */
+static bool has_carrier(int rail)
+{
+    bool has = true;
+
+    for (int i = 0; has && i < 2; i++)
+        has =
+            run("for n in $(seq 1000); do "
+                "ip -n %s link show rail%d | grep -q LOWER_UP && exit 0; sleep 0.02; done; exit 1",
+                space[i], rail);
+    return has;
+}
+
+static bool make_hosts(void)
+{
+    for (int i = 0; i < 2; i++) {
+        snprintf(space[i], sizeof(space[i]), "weft-mrail-%d-%d", (int)getpid(), i);
+        if (!run("ip netns add %s 2>/dev/null", space[i]))
+            return false;
+    }
+    for (int i = 0; i < RAILS; i++) {
+        if (!make_rail(i) || !has_carrier(i))
+            return false;
+    }
+    return run("ip -n %s link set lo up && ip -n %s link set lo up", space[0], space[1]);
+}
+
+static int remove_hosts(void **state)
+{
+    for (int i = 0; i < 2; i++)
+        run("ip netns del %s 2>/dev/null", space[i]);
+    return 0;
+}
+
+static void set_rail(int rail, const char *state)
+{
+    assert_true(run("ip -n %s link set rail%d %s", space[0], rail, state));
+}
+
+/* ---- A host ---- */
+
+static void enter(int index)
+{
+    char path[64];
+    int fd;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(path, sizeof(path), "/run/netns/%s", space[index]);
+    fd = open(path, O_RDONLY);
+    MUST(fd < 0);
+    MUST(setns(fd, CLONE_NEWNET));
+    close(fd);
+}
+
+static struct fi_info *offer(void)
+{
+    const char *stack = getenv("WEFT_MRAIL_STACK");
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    setenv("FI_PROVIDER", stack ? stack : "mrail;[rxm;tcp(iface=rail0)+rxm;tcp(iface=rail1)]", 1);
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+    hints->ep_attr->type = FI_EP_RDM;
+    MUST(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info));
+    fi_freeinfo(hints);
+    return info;
+}
+
+static void open_host(struct host *host, int index)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 256};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_info *info = offer();
+    size_t len = sizeof(shared->name[index]), room = (WINDOW + 1) * (size_t)SIZE;
+
+    MUST(fi_fabric(info->fabric_attr, &host->fabric, NULL));
+    MUST(fi_domain(host->fabric, info, &host->domain, NULL));
+    MUST(fi_cq_open(host->domain, &cq, &host->cq, NULL));
+    MUST(fi_av_open(host->domain, &av, &host->av, NULL));
+    MUST(fi_endpoint(host->domain, info, &host->ep, NULL));
+    MUST(fi_ep_bind(host->ep, &host->cq->fid, FI_TRANSMIT | FI_RECV));
+    MUST(fi_ep_bind(host->ep, &host->av->fid, 0));
+    MUST(fi_enable(host->ep));
+    host->memory = calloc(1, room);
+    MUST(!host->memory);
+    MUST(fi_mr_reg(host->domain, host->memory, room, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0,
+                   &host->mr, NULL));
+    MUST(fi_getname(&host->ep->fid, shared->name[index], &len));
+    __sync_synchronize();
+    shared->named[index] = 1;
+    while (!shared->named[!index])
+        usleep(1000);
+    MUST(fi_av_insert(host->av, shared->name[!index], 1, &host->peer, 0, NULL) != 1);
+    fi_freeinfo(info);
+}
+
+static void drive(struct host *host, unsigned *left)
+{
+    struct fi_cq_tagged_entry entries[16];
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    ssize_t n = fi_cq_read(host->cq, entries, 16);
+
+    if (n == -FI_EAVAIL) {
+        fi_cq_readerr(host->cq, &error, 0);
+        fprintf(stderr, "an operation ended with %s\n", fi_strerror(error.err));
+        MUST(error.err);
+    }
+    MUST(n < 0 && n != -FI_EAGAIN);
+    if (n > 0)
+        *left -= (unsigned)n;
+}
+
+#define POST(host, left, call)                                                                     \
+    do {                                                                                           \
+        long post_rc;                                                                              \
+        while ((post_rc = (call)) == -FI_EAGAIN)                                                   \
+            drive(host, left);                                                                     \
+        MUST(post_rc);                                                                             \
+        ++*(left);                                                                                 \
+    } while (0)
+
+static void wait_all(struct host *host, unsigned *left)
+{
+    while (*left)
+        drive(host, left);
+}
+
+/* The bytes of one buffer, of one round. */
+static void fill(unsigned char *bytes, unsigned round, unsigned slot)
+{
+    uint64_t value = (uint64_t)round * 1000003 + slot * 7919 + 1;
+
+    for (size_t i = 0; i < SIZE; i += sizeof(value), value = value * 6364136223846793005u + 1)
+        memcpy(bytes + i, &value, sizeof(value));
+}
+
+static void compare(const unsigned char *bytes, unsigned round, unsigned slot, const char *what)
+{
+    unsigned char *want = malloc(SIZE);
+
+    fill(want, round, slot);
+    if (memcmp(bytes, want, SIZE)) {
+        fprintf(stderr, "round %u, slot %u: %s differs\n", round, slot, what);
+        MUST(1);
+    }
+    free(want);
+}
+
+/* Messages, half of them with tags; then all of it is written, read back, and counted. */
+static void send_round(struct host *host, unsigned char *out, unsigned char *in, unsigned round)
+{
+    uint64_t one = 1;
+    unsigned left = 0;
+
+    for (unsigned slot = 0; slot < WINDOW; slot++) {
+        fill(out + (size_t)slot * SIZE, round, slot);
+        POST(host, &left,
+             fi_tsend(host->ep, out + (size_t)slot * SIZE, SIZE, NULL, host->peer, slot, NULL));
+    }
+    for (unsigned slot = 0; slot < WINDOW; slot++)
+        POST(host, &left,
+             fi_write(host->ep, out + (size_t)slot * SIZE, SIZE, NULL, host->peer,
+                      (size_t)slot * SIZE, KEY, NULL));
+    wait_all(host, &left);
+    memset(in, 0, (size_t)WINDOW * SIZE);
+    for (unsigned slot = 0; slot < WINDOW; slot++)
+        POST(host, &left,
+             fi_read(host->ep, in + (size_t)slot * SIZE, SIZE, NULL, host->peer,
+                     (size_t)slot * SIZE, KEY, NULL));
+    POST(host, &left,
+         fi_atomic(host->ep, &one, 1, NULL, host->peer, (uint64_t)WINDOW * SIZE, KEY, FI_UINT64,
+                   FI_SUM, NULL));
+    wait_all(host, &left);
+    for (unsigned slot = 0; slot < WINDOW; slot++)
+        compare(in + (size_t)slot * SIZE, round, slot, "what was written and read");
+    shared->bytes += 3ull * WINDOW * SIZE;
+}
+
+static void be_sender(int index, unsigned rounds)
+{
+    unsigned char *out = malloc((size_t)WINDOW * SIZE), *in = malloc((size_t)WINDOW * SIZE);
+    struct host host = {NULL};
+    unsigned left = 0;
+    uint64_t value = 0;
+
+    enter(index);
+    open_host(&host, index);
+    for (unsigned round = 0; round < rounds; round++)
+        send_round(&host, out, in, round);
+    POST(&host, &left,
+         fi_read(host.ep, &value, sizeof(value), NULL, host.peer, (uint64_t)WINDOW * SIZE, KEY,
+                 NULL));
+    wait_all(&host, &left);
+    MUST(value != rounds);
+    shared->done = 1;
+    _exit(0);
+}
+
+static void be_receiver(int index, unsigned rounds)
+{
+    unsigned char *in = malloc((size_t)WINDOW * SIZE);
+    struct host host = {NULL};
+    unsigned left = 0;
+
+    enter(index);
+    open_host(&host, index);
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned slot = 0; slot < WINDOW; slot++)
+            POST(&host, &left,
+                 fi_trecv(host.ep, in + (size_t)slot * SIZE, SIZE, NULL, FI_ADDR_UNSPEC, slot, 0,
+                          NULL));
+        wait_all(&host, &left);
+        for (unsigned slot = 0; slot < WINDOW; slot++)
+            compare(in + (size_t)slot * SIZE, round, slot, "a message");
+    }
+    while (!shared->done)
+        drive(&host, &left);
+    _exit(0);
+}
+
+/* ---- The course ---- */
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Until so many bytes more have been transferred, or it is done; prints the rate of each half
+ * second. */
+static void watch(const char *what, uint64_t bytes)
+{
+    uint64_t begin = shared->bytes, last = begin;
+    double from = seconds(), since = from;
+
+    while (shared->bytes - begin < bytes && !shared->done && !shared->failed) {
+        double now;
+
+        usleep(10000);
+        now = seconds();
+        if (now - since < 0.5)
+            continue;
+        print_message("%-24s %5.1f s %7.0f Mbit/s\n", what, now - from,
+                      (double)(shared->bytes - last) * 8e-6 / (now - since));
+        since = now;
+        last = shared->bytes;
+        assert_true(now - from < 250);
+    }
+    assert_false(shared->failed);
+}
+
+static void links_go_and_return(void **state)
+{
+    const char *text = getenv("WEFT_MRAIL_MB");
+    uint64_t each = (text ? strtoull(text, NULL, 10) : 48) << 20;
+    unsigned rounds = (unsigned)(6 * each / (3ull * WINDOW * SIZE)) + 1;
+    pid_t hosts[2];
+    int status;
+
+    if (!make_hosts())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        hosts[i] = fork();
+        assert_true(hosts[i] >= 0);
+        if (!hosts[i] && !i)
+            be_sender(i, rounds);
+        if (!hosts[i])
+            be_receiver(i, rounds);
+    }
+    watch("all rails", each);
+    set_rail(1, "down");
+    watch("rail 1 is down", each);
+    set_rail(1, "up");
+    watch("rail 1 is back", each);
+    set_rail(0, "down");
+    set_rail(1, "down");
+    usleep(1500000);
+    set_rail(0, "up");
+    watch("only rail 0 is back", each);
+    set_rail(1, "up");
+    watch("all are back", UINT64_MAX);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(waitpid(hosts[i], &status, 0), hosts[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(links_go_and_return, remove_hosts),
+    };
+
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
