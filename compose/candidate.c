@@ -13,8 +13,8 @@
 #include <rdma/fi_errno.h>
 
 #include "compose/links.h"
+#include "compose/rail_links.h"
 #include "core/base/log.h"
-#include "core/param/param_env.h"
 
 /* One pass over the texts. */
 struct making {
@@ -24,31 +24,6 @@ struct making {
     struct spec *provider, *hook; /* parsed; NULL when unset */
     size_t *mistakes;
 };
-
-void environment_read(struct environment *environment)
-{
-    environment->provider = param_variable("FI_PROVIDER");
-    environment->hook = param_variable("FI_HOOK");
-    param_variable_origin("FI_PROVIDER", environment->provider_origin,
-                          sizeof(environment->provider_origin));
-    param_variable_origin("FI_HOOK", environment->hook_origin, sizeof(environment->hook_origin));
-    environment->links = param_variable("FI_LNX_PROV_LINKS");
-    environment->links_no_shm = links_is_on(param_variable("FI_LNX_DISABLE_SHM"));
-    environment->links_rails = param_variable("FI_LNX_MULTI_RAIL_SELECTION");
-    param_variable_origin("FI_LNX_PROV_LINKS", environment->links_origin,
-                          sizeof(environment->links_origin));
-}
-
-const char *text_origin_name(const struct environment *environment, enum text_origin origin)
-{
-    if (origin == TEXT_PROVIDER)
-        return *environment->provider_origin ? environment->provider_origin : "FI_PROVIDER";
-    if (origin == TEXT_HOOK)
-        return *environment->hook_origin ? environment->hook_origin : "FI_HOOK";
-    if (origin == TEXT_LINKS)
-        return *environment->links_origin ? environment->links_origin : "FI_LNX_PROV_LINKS";
-    return "prov_name";
-}
 
 static void show(const struct making *making, enum text_origin origin, const char *text,
                  const struct spec_error *error, struct reasons *reasons)
@@ -61,30 +36,6 @@ static void show(const struct making *making, enum text_origin origin, const cha
     free(shown);
     reasons_add(reasons, "%s: %s", name, error->why);
     ++*making->mistakes;
-}
-
-/* The bracketed lists of upstream's names are delimited by these. */
-static bool is_boundary(char c)
-{
-    return !c || strchr(";+[]", c);
-}
-
-static bool contains(const char *text, const char *part)
-{
-    size_t len = strlen(part);
-
-    for (const char *at = text; (at = strstr(at, part)); at++) {
-        if ((at == text || is_boundary(at[-1])) && is_boundary(at[len]))
-            return true;
-    }
-    return false;
-}
-
-static bool begins_with(const char *text, const char *name)
-{
-    size_t len = strlen(name);
-
-    return !strncmp(text, name, len) && (!text[len] || text[len] == ';');
 }
 
 /* Says nothing about parameters or transparent layers: a name in upstream's sense. */
@@ -124,6 +75,7 @@ void candidates_finish(struct candidates *candidates)
         candidate_finish(&candidates->list[i]);
     free(candidates->list);
     free(candidates->links);
+    free(candidates->rails);
     *candidates = (struct candidates){0};
 }
 
@@ -221,7 +173,7 @@ static bool is_denied(const struct making *making, const struct spec *filter,
         char *text;
 
         if (layer) {
-            denied = contains(brief, part_shown(layer));
+            denied = name_contains(brief, part_shown(layer));
             continue;
         }
         if (bind_stack(making->parts, &filter->stacks[i], &stack, &error)) {
@@ -229,7 +181,7 @@ static bool is_denied(const struct making *making, const struct spec *filter,
             continue;
         }
         text = stack_print_short(stack);
-        denied = text && contains(brief, text);
+        denied = text && name_contains(brief, text);
         free(text);
         stack_release(stack);
     }
@@ -248,7 +200,7 @@ static void show_lone_layer(const struct making *making, size_t index,
     struct spec_error error;
 
     for (size_t i = 0; !strncasecmp(text->items[0].name, "ofi_", 4) && i < candidates->count; i++) {
-        if (contains(candidates->list[i].brief, part_shown(layer)))
+        if (name_contains(candidates->list[i].brief, part_shown(layer)))
             return;
     }
     spec_fail(&error, text->span,
@@ -265,47 +217,77 @@ static void set_origin(struct candidates *candidates, size_t first, enum text_or
         candidates->list[i].origin = origin;
 }
 
-/* The stacks of FI_LNX_PROV_LINKS, as choice number `choice`. The first is called as upstream's. */
-static int add_links(const struct making *making, size_t choice, struct candidates *candidates)
+/* The stacks of a variable of upstream's, which has been translated into `text`, as choice number
+ * `choice`. The first is called as upstream's join. */
+static int add_translated(const struct making *making, const char *text, enum text_origin origin,
+                          const struct part *join, size_t choice, struct candidates *candidates)
 {
-    const struct environment *environment = making->environment;
-    const struct part *join = parts_find(making->parts, "lnx");
     size_t first = candidates->count;
     struct spec_error error;
     struct spec *spec = NULL;
-    int rc;
+    int rc = spec_parse(text, &spec, &error);
 
-    if (!environment->links || !*environment->links || candidates->links || !join)
-        return 0;
-    rc = links_translate(making->parts, environment->links, environment->links_no_shm,
-                         links_are_per_msg(environment->links_rails), &candidates->links, &error);
-    if (rc == -FI_EINVAL)
-        show(making, TEXT_LINKS, environment->links, &error, making->reasons);
-    else if (!rc)
-        rc = spec_parse(candidates->links, &spec, &error);
     for (size_t i = 0; !rc && i < spec->stack_count; i++) {
         struct stack *stack;
 
         rc = bind_and_check(making->parts, &spec->stacks[i], &stack, &error);
         if (rc == -FI_EINVAL)
-            show(making, TEXT_LINKS, spec->text, &error, making->reasons);
+            show(making, origin, spec->text, &error, making->reasons);
         else if (!rc)
             rc = add_admitted(making, stack, choice, candidates);
     }
     spec_destroy(spec);
-    set_origin(candidates, first, TEXT_LINKS);
+    set_origin(candidates, first, origin);
     if (candidates->count > first)
         candidates->list[first].linked = part_shown(join);
     return rc == -FI_EINVAL ? 0 : rc;
 }
 
-/* 'lnx' alone is what FI_LNX_PROV_LINKS says, where it says something. */
-static bool is_links(const struct making *making, const struct spec_stack *text)
+/* FI_LNX_PROV_LINKS. */
+static int add_links(const struct making *making, size_t choice, struct candidates *candidates)
+{
+    const struct environment *environment = making->environment;
+    const struct part *join = parts_find(making->parts, "lnx");
+    struct spec_error error;
+    int rc;
+
+    if (!text_is_set(environment->links) || candidates->links || !join)
+        return 0;
+    rc = links_translate(making->parts, environment->links, environment->links_no_shm,
+                         links_are_per_msg(environment->links_rails), &candidates->links, &error);
+    if (!rc)
+        return add_translated(making, candidates->links, TEXT_LINKS, join, choice, candidates);
+    if (rc == -FI_EINVAL)
+        show(making, TEXT_LINKS, environment->links, &error, making->reasons);
+    return rc == -FI_EINVAL ? 0 : rc;
+}
+
+/* FI_OFI_MRAIL_ADDR. */
+static int add_rails(const struct making *making, size_t choice, struct candidates *candidates)
+{
+    const struct environment *environment = making->environment;
+    const struct part *join = parts_find(making->parts, "mrail");
+    struct spec_error error;
+    int rc;
+
+    if (!text_is_set(environment->rails) || candidates->rails || !join)
+        return 0;
+    rc = rail_links_translate(environment->rails, environment->rails_config, &candidates->rails,
+                              &error);
+    if (!rc)
+        return add_translated(making, candidates->rails, TEXT_RAILS, join, choice, candidates);
+    if (rc == -FI_EINVAL)
+        show(making, TEXT_RAILS, environment->rails, &error, making->reasons);
+    return rc == -FI_EINVAL ? 0 : rc;
+}
+
+/* A join alone is what its variable says, where that says something. */
+static bool is_joined_by(const struct making *making, const struct spec_stack *text,
+                         const char *name, const char *variable)
 {
     const struct part *part = lone_layer(making->parts, text);
 
-    return part && part->kind == PART_JOIN && !strcmp(part->name, "lnx") &&
-           making->environment->links && *making->environment->links;
+    return part && part->kind == PART_JOIN && !strcmp(part->name, name) && text_is_set(variable);
 }
 
 static int add_listed(const struct making *making, struct candidates *candidates)
@@ -321,8 +303,12 @@ static int add_listed(const struct making *making, struct candidates *candidates
 
         if (listed && is_lone_layer(making->parts, text))
             continue;
-        if (is_links(making, text)) {
+        if (is_joined_by(making, text, "lnx", making->environment->links)) {
             rc = add_links(making, i, candidates);
+            continue;
+        }
+        if (is_joined_by(making, text, "mrail", making->environment->rails)) {
+            rc = add_rails(making, i, candidates);
             continue;
         }
         rc = bind_and_check(making->parts, text, &stack, &error);
@@ -398,6 +384,8 @@ static int add_all(const struct making *making, struct candidates *candidates)
     }
     if (!rc)
         rc = add_links(making, 0, candidates);
+    if (!rc)
+        rc = add_rails(making, 0, candidates);
     if (!rc && making->provider) {
         drop_denied(making, making->provider, TEXT_PROVIDER, candidates);
         show_if_none_left(making, making->provider, TEXT_PROVIDER, candidates);
@@ -576,7 +564,7 @@ static bool is_admitted(const struct making *making, const char *brief)
         if (bind_stack(making->parts, &provider->stacks[i], &stack, &error))
             continue;
         text = stack_print_short(stack);
-        admitted = text && is_plain(stack) && begins_with(brief, text);
+        admitted = text && is_plain(stack) && name_begins_with(brief, text);
         free(text);
         stack_release(stack);
     }
@@ -626,8 +614,9 @@ static int pick_named(const struct candidates *all, const char *name, bool layer
     for (size_t i = 0; !rc && i < all->count; i++) {
         const struct candidate *candidate = &all->list[i];
 
-        if (layer ? contains(candidate->brief, name)
-                  : begins_with(candidate->brief, name) || begins_with(candidate->bare, name))
+        if (layer ? name_contains(candidate->brief, name)
+                  : name_begins_with(candidate->brief, name) ||
+                        name_begins_with(candidate->bare, name))
             rc = pick(candidate, false, choice, picked);
     }
     if (!rc && !layer)

@@ -20,8 +20,15 @@ struct environment {
     bool links_no_shm;       /* FI_LNX_DISABLE_SHM */
     const char *links_rails; /* FI_LNX_MULTI_RAIL_SELECTION */
     char links_origin[512];
+    const char *rails, *rails_config; /* FI_OFI_MRAIL_ADDR, FI_OFI_MRAIL_CONFIG: the same */
+    char rails_origin[512];
     bool curious; /* somebody wants to know what is wrong with the name in the hints, too */
 };
+
+static inline bool text_is_set(const char *text)
+{
+    return text && *text;
+}
 
 /* As they are now; the texts live as param_variable's. */
 void environment_read(struct environment *environment);
@@ -33,6 +40,7 @@ enum text_origin {
     TEXT_HOOK,     /* FI_HOOK: what it has put on top (stack.hooked) */
     TEXT_WANTED,   /* the name in the hints */
     TEXT_LINKS,    /* FI_LNX_PROV_LINKS, as candidates.links has it */
+    TEXT_RAILS,    /* FI_OFI_MRAIL_ADDR, as candidates.rails has it */
 };
 /* "FI_PROVIDER", ...: what a mistake there is shown with. */
 const char *text_origin_name(const struct environment *environment, enum text_origin origin);
@@ -52,6 +60,7 @@ struct candidates {
     struct candidate *list; /* best first */
     size_t count;
     char *links;     /* FI_LNX_PROV_LINKS as a spec, or NULL */
+    char *rails;     /* FI_OFI_MRAIL_ADDR */
     size_t mistakes; /* in the texts: so many were shown, now or before */
 };
 

@@ -107,12 +107,13 @@ static const struct spec_param *given_of(const struct blame *blame)
 /* With a caret in the text that the stack was written in. */
 static void show_in_text(const struct candidate *candidate, const struct blame *blame,
                          const struct environment *environment, const char *wanted,
-                         const char *links)
+                         const struct candidates *candidates)
 {
     enum text_origin origin = blame->node->hooked ? TEXT_HOOK : candidate->origin;
     const char *text = origin == TEXT_HOOK       ? environment->hook
                        : origin == TEXT_PROVIDER ? environment->provider
-                       : origin == TEXT_LINKS    ? links
+                       : origin == TEXT_LINKS    ? candidates->links
+                       : origin == TEXT_RAILS    ? candidates->rails
                                                  : wanted;
     const struct spec_param *given = given_of(blame);
     struct spec_error error;
@@ -130,7 +131,8 @@ static void show_in_text(const struct candidate *candidate, const struct blame *
 }
 
 static bool show(const struct candidate *candidate, const struct blame *blame,
-                 const struct environment *environment, const char *wanted, const char *links)
+                 const struct environment *environment, const char *wanted,
+                 const struct candidates *candidates)
 {
     const struct part *part = blame->node->part;
     char origin[ORIGIN_MAX];
@@ -142,7 +144,7 @@ static bool show(const struct candidate *candidate, const struct blame *blame,
     }
     if (candidate->origin == TEXT_NONE && !blame->node->hooked)
         return false;
-    show_in_text(candidate, blame, environment, wanted, links);
+    show_in_text(candidate, blame, environment, wanted, candidates);
     return true;
 }
 
@@ -185,7 +187,7 @@ static bool examine(const struct candidates *candidates, const struct candidate 
     if (sentence) {
         const struct blame blame = blame_of(first->stack, sentence, where);
 
-        shown = show(first, &blame, environment, wanted, candidates->links);
+        shown = show(first, &blame, environment, wanted, candidates);
     }
     reasons_destroy(reasons);
     return shown;

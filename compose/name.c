@@ -121,3 +121,29 @@ char *stack_print_bare(const struct stack *stack)
 {
     return text_of(stack, BARE);
 }
+
+/* ---- Comparing ---- */
+
+/* The bracketed lists of upstream's names are delimited by these. */
+static bool is_boundary(char c)
+{
+    return !c || strchr(";+[]", c);
+}
+
+bool name_contains(const char *text, const char *part)
+{
+    size_t len = strlen(part);
+
+    for (const char *at = text; (at = strstr(at, part)); at++) {
+        if ((at == text || is_boundary(at[-1])) && is_boundary(at[len]))
+            return true;
+    }
+    return false;
+}
+
+bool name_begins_with(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    return !strncmp(text, name, len) && (!text[len] || text[len] == ';');
+}

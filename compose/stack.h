@@ -94,6 +94,10 @@ char *stack_print(const struct stack *stack);
 char *stack_print_short(const struct stack *stack);
 char *stack_print_bare(const struct stack *stack);
 
+/* Is part one of the parts of such a text, or several that follow each other; is name the first? */
+bool name_contains(const char *text, const char *part);
+bool name_begins_with(const char *text, const char *name);
+
 /* enum peer_trait of the part that gives the stack's infos, under what is transparent. */
 unsigned stack_peer_traits(const struct stack *stack);
 

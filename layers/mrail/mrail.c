@@ -3,6 +3,7 @@
 #include "core/part/part.h"
 #include "layers/mrail/mrail_domain.h"
 #include "layers/mrail/mrail_info.h"
+#include "layers/mrail/mrail_policy.h"
 
 static const struct param_def params[] = {
     {
@@ -58,6 +59,14 @@ static const struct param_def params[] = {
         .help = "Packets without a receive that an endpoint keeps, of all peers together, before "
                 "it lets peers wait.",
     },
+    {
+        .key = "policy",
+        .type = PARAM_LIST,
+        .check = mrail_policy_check,
+        .help = "Pairs <size>:<policy>, in ascending order: packets up to that size go by one rail "
+                "('fixed'), by each in turn ('round-robin'), or by the shortest expected end "
+                "('striping'), as all others do.",
+    },
     PARAM_SWITCH("same", "no", "Allows several rails that are the same device."),
     PARAM_SWITCH("strict", "no",
                  "Refuses where a rail of the bracket has nothing, instead of going on with the "
@@ -78,7 +87,8 @@ const struct part mrail_part = {
         "and latency that were measured. A rail that fails, or falls silent, is down: what was on "
         "it goes by the others, and it is asked until it answers. With no rail left operations "
         "wait for one, for 'patience'. Alone, 'mrail' stands for a rail on each network "
-        "interface.",
+        "interface, or what libfabric's FI_OFI_MRAIL_ADDR (or FI_OFI_MRAIL_ADDR_STRC) says, with "
+        "the policies of FI_OFI_MRAIL_CONFIG; a stack that they made is named ofi_mrail.",
     .kind = PART_JOIN,
     .provides_ep = EP_PACKETS,
     .requires_ep = EP_SET(FI_EP_RDM) | EP_PACKETS,

@@ -331,6 +331,8 @@ static void init_base(struct mrail_ep *ep, void *context)
 
 static void init_config(struct mrail_ep *ep, const struct params *params)
 {
+    char why[200];
+
     ep->config = (struct flow_config){
         .rail_timeout = (uint64_t)params_time_ms(params, "rail_timeout") * NS_OF_MS,
         .patience = (uint64_t)params_time_ms(params, "patience") * NS_OF_MS,
@@ -343,6 +345,9 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
         .turned = mrail_turned,
         .ended = mrail_ended,
     };
+    mrail_policy_read(params_string(params, "policy"), ep->policies, &ep->config.policy_count, why,
+                      sizeof(why)); /* it was checked */
+    ep->config.policies = ep->policies;
     ep->saved_most = (size_t)params_int(params, "saved");
     ep->copy_size = ep->info->tx_attr->inject_size;
     if (ep->copy_size > MRAIL_INJECT || !ep->copy_size)

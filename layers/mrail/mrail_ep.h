@@ -30,6 +30,7 @@
 #include "core/progress/wake_timer.h"
 #include "layers/mrail/mrail_domain.h"
 #include "layers/mrail/mrail_flow.h"
+#include "layers/mrail/mrail_policy.h"
 
 enum {
     MRAIL_BUCKETS = 256,
@@ -106,6 +107,7 @@ struct mrail_ep {
     struct mrail_way way[MRAIL_RAILS];
     unsigned count;
     struct flow_config config;
+    struct flow_policy policies[MRAIL_POLICIES];
     uint8_t name[MRAIL_ADDR_MAX];
     size_t name_size;
     struct av_watch watch;

@@ -18,6 +18,7 @@
 #include "compose/candidate.h"
 #include "compose/hold.h"
 #include "compose/links.h"
+#include "compose/rail_links.h"
 #include "compose/plan.h"
 #include "core/info/abi.h"
 #include "core/info/info.h"
@@ -439,6 +440,38 @@ static void assert_links(const char *links, bool no_shm, const char *provider, c
     candidates_finish(&candidates);
 }
 
+static void assert_rails(const char *rails, const char *config, const char *expected)
+{
+    struct spec_error error;
+    char *spec;
+
+    assert_int_equal(rail_links_translate(rails, config, &spec, &error), 0);
+    assert_string_equal(spec, expected);
+    free(spec);
+}
+
+/* FI_OFI_MRAIL_ADDR and FI_OFI_MRAIL_CONFIG. */
+static void rails_of_upstream_are_joins(void **state)
+{
+    const struct environment environment = {.provider = "mrail", .rails = "lo,eth0"};
+    struct candidates candidates;
+    struct spec_error error;
+    char *spec;
+
+    assert_rails("eth0, eth1", "", "mrail;[rxm;tcp(iface=eth0)+rxm;tcp(iface=eth1)]");
+    assert_rails("fi_sockaddr_in://10.0.0.1:80,fi_sockaddr_in6://[fe80::1]:7",
+                 "16384:fixed, -1:striping",
+                 "mrail(policy=16384:fixed|-1:striping);[rxm;tcp(iface=10.0.0.1)+"
+                 "rxm;tcp(iface=fe80::1)]");
+    assert_int_equal(rail_links_translate("eth0,,eth1", NULL, &spec, &error), -FI_EINVAL);
+    assert_string_equal(error.why, "the address of a rail is empty");
+    assert_int_equal(error.span.begin, 5);
+    assert_int_equal(candidates_make(&fake_parts, &environment, 0, NULL, NULL, &candidates), 0);
+    assert_int_equal(candidates.count, 1);
+    assert_string_equal(candidates.list[0].name, "ofi_mrail");
+    candidates_finish(&candidates);
+}
+
 /* FI_LNX_PROV_LINKS: beside what there is, and in the place of 'lnx'. */
 static void links_of_upstream_are_joins(void **state)
 {
@@ -750,6 +783,7 @@ int main(void)
         cmocka_unit_test(a_join_alone_has_the_usual_bracket),
         cmocka_unit_test(names_of_joins_are_taken_apart),
         cmocka_unit_test(links_of_upstream_are_joins),
+        cmocka_unit_test(rails_of_upstream_are_joins),
         cmocka_unit_test(wrong_links_have_a_place_and_a_sentence),
         cmocka_unit_test(selection_of_rails_is_translated),
         cmocka_unit_test(null_hints_list_everything),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compose/links.h"
+#include "compose/rail_links.h"
 #include "compose/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,6 +61,25 @@ static void check_links(const char *text, bool no_shm, bool per_msg)
     free(made);
 }
 
+/* Of rails: addresses, and behind the first ';' pairs. */
+static void check_rails(char *text)
+{
+    char *config = strchr(text, ';'), *made = NULL;
+    struct spec_error error;
+    struct spec *spec = NULL;
+
+    if (config)
+        *config++ = 0;
+    if (rail_links_translate(text, config, &made, &error)) {
+        check_refused(text, &error);
+        return;
+    }
+    if (!spec_parse(made, &spec, &error))
+        must(spec->stack_count == 1);
+    spec_destroy(spec);
+    free(made);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spec_error error;
@@ -78,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_refused(text, &error);
     }
     (void)links_is_on(text);
+    check_rails(text);
     free(text);
     return 0;
 }

@@ -59,6 +59,7 @@ static const struct {
      "rails 1 and 2 are the same device 'lo' (same=yes allows it)", false},
     {"mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]", "", true},
     {"mrail(rail_timeout=1ms);[rxm;tcp]", "rail_timeout", false},
+    {"mrail(policy=9:fixed|8:fixed);[loop]", "the sizes do not ascend", false},
     {"mrail(strict=yes);[rxd;udp(iface=lo)+rxm;tcp(iface=nope)]",
      "iface: no interface matches 'nope'", false},
     {"mrail;[rxd;udp(iface=lo)+rxm;tcp(iface=nope)]",
@@ -145,11 +146,38 @@ static void a_wrong_address_is_told(void **state)
     assert_says(said, "\nrefused");
 }
 
+/* ---- Variables ---- */
+
+static void with_rails(const void *arg)
+{
+    setenv("FI_OFI_MRAIL_ADDR", arg, 1);
+    offer("mrail");
+}
+
+static void wrong_variables_are_told(void **state)
+{
+    assert_says(said_by(with_rails, "lo,,lo"),
+                "FI_OFI_MRAIL_ADDR:4: the address of a rail is empty\n"
+                "  lo,,lo\n"
+                "     ^");
+    assert_says(said_by(with_rails, "nope"), "iface: no interface matches 'nope'");
+    setenv("FI_OFI_MRAIL_CONFIG", "100:fixed,50:striping", 1);
+    assert_says(said_by(with_rails, "lo"), "the sizes do not ascend: '50:striping' comes too late");
+    setenv("FI_OFI_MRAIL_CONFIG", "100:fixd", 1);
+    assert_says(said_by(with_rails, "lo"),
+                "'100:fixd' has no policy that there is: fixed, round-robin, striping");
+    setenv("FI_OFI_MRAIL_CONFIG", "16384:fixed,ULONG_MAX:striping", 1);
+    if (strstr(said_by(with_rails, "lo"), "nothing"))
+        fail_msg("%s", said);
+    unsetenv("FI_OFI_MRAIL_CONFIG");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_bracket_is_told),
         cmocka_unit_test(a_wrong_address_is_told),
+        cmocka_unit_test(wrong_variables_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

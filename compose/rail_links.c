@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "compose/rail_links.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/net/addr.h"
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct span trim(const char *text, struct span span)
+{
+    while (span.begin < span.end && is_blank(text[span.begin]))
+        span.begin++;
+    while (span.begin < span.end && is_blank(text[span.end - 1]))
+        span.end--;
+    return span;
+}
+
+/* The host of an address in FI_ADDR_STR form, without brackets and port; else the text itself. */
+static void host_of(char *text)
+{
+    union addr addr;
+    char shown[ADDR_TEXT_MAX], *end;
+
+    if (!strstr(text, "://") || addr_from_str(text, strlen(text), &addr))
+        return;
+    addr_text(&addr.sa, shown, sizeof(shown));
+    end = strrchr(shown, ':');
+    if (end)
+        *end = 0;
+    end = strchr(shown, ']');
+    if (end)
+        *end = 0;
+    if (strlen(shown) <= strlen(text))
+        strcpy(text, shown + (*shown == '['));
+}
+
+static int put_rail(const char *addresses, struct span rail, struct text *out,
+                    struct spec_error *error)
+{
+    char *name;
+
+    if (rail.begin == rail.end) {
+        if (addresses[rail.end]) /* a caret needs something to stand under */
+            rail.end++;
+        spec_fail(error, rail, "the address of a rail is empty");
+        return -FI_EINVAL;
+    }
+    if (memchr(addresses + rail.begin, '"', rail.end - rail.begin)) {
+        spec_fail(error, rail, "the address of a rail has no quotation mark");
+        return -FI_EINVAL;
+    }
+    name = strndup(addresses + rail.begin, rail.end - rail.begin);
+    if (!name)
+        return -FI_ENOMEM;
+    host_of(name);
+    text_add(out, "rxm;tcp(");
+    text_add_param(out, "iface", name);
+    text_add(out, ")");
+    free(name);
+    return 0;
+}
+
+static void put_config(const char *config, struct text *out)
+{
+    char *pairs = config && *config ? strdup(config) : NULL;
+    size_t kept = 0;
+
+    for (size_t i = 0; pairs && pairs[i]; i++) {
+        if (!is_blank(pairs[i]) && pairs[i] != '"')
+            pairs[kept++] = pairs[i] == ',' ? '|' : pairs[i];
+    }
+    if (!pairs)
+        return;
+    pairs[kept] = 0;
+    text_add(out, "(");
+    text_add_param(out, "policy", pairs);
+    text_add(out, ")");
+    free(pairs);
+}
+
+int rail_links_translate(const char *addresses, const char *config, char **spec,
+                         struct spec_error *error)
+{
+    size_t at = 0, len = strlen(addresses);
+    struct text out = {0};
+    int rc = 0;
+
+    text_add(&out, "mrail");
+    put_config(config, &out);
+    text_add(&out, ";[");
+    while (!rc && at <= len) {
+        struct span rail = {at, at + strcspn(addresses + at, ",")};
+
+        text_add(&out, at ? "+" : "");
+        at = rail.end + 1;
+        rc = put_rail(addresses, trim(addresses, rail), &out, error);
+    }
+    text_add(&out, "]");
+    *spec = text_take(&out);
+    if (!rc && !*spec)
+        rc = -FI_ENOMEM;
+    if (rc) {
+        free(*spec);
+        *spec = NULL;
+    }
+    return rc;
+}
