@@ -152,10 +152,11 @@ int mrail_way_enable(struct mrail_way *way);
 void mrail_way_close(struct mrail_way *way);
 void mrail_way_feed(struct mrail_way *way);
 void mrail_packet_put(struct mrail_packet *packet);
-/* Sends the packet; certain: its end is told. 0, -FI_EAGAIN, or the rail's error; then the packet
- * is the caller's still. */
+/* Sends the packet. flags: 0, nobody hears of its end; FI_COMPLETION; with FI_TRANSMIT_COMPLETE
+ * that the peer is not there is told, too. 0, -FI_EAGAIN, or the rail's error; then the packet is
+ * the caller's still. */
 ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
-                       bool certain);
+                       uint64_t flags);
 
 /* ---- mrail_peer.c ---- */
 

@@ -339,22 +339,44 @@ void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now)
 
 /* ---- Running ---- */
 
-/* Every rail is down, and its lower says why: when the flow ends of it; 0: it does not. */
+/* When a rail that says nothing of the peer counts as if it had said that it is not there, where
+ * another says so: once a probe has had all its time. 0: not yet. */
+static uint64_t silent_at(const struct flow *flow, const struct flow_path *path)
+{
+    if (path->state == PATH_UP)
+        return path->asked ? path->probed + flow->config->rail_timeout : 0;
+    return path->progress;
+}
+
+/* Every rail is down, and its lower says why; or one is told that nobody is there, and all others
+ * are silent. When the flow ends of it; 0: it does not. */
 static uint64_t refused_at(const struct flow *flow, int *err)
 {
-    uint64_t at = UINT64_MAX;
+    uint64_t first = UINT64_MAX, silent = 0;
+    bool refused = false, all = true;
 
     for (unsigned i = 0; i < flow->count; i++) {
         const struct flow_path *path = &flow->paths[i];
+        uint64_t at = silent_at(flow, path);
 
         if (path->state == PATH_NONE)
             continue;
-        if (path->state == PATH_UP || !path->err)
+        if (!at)
             return 0;
-        *err = path->err;
-        at = path->progress < at ? path->progress : at;
+        if (path->state == PATH_DOWN && path->err) {
+            *err = path->err;
+            refused = refused || path->err == FI_ECONNREFUSED;
+            first = path->progress < first ? path->progress : first;
+        } else {
+            all = false;
+            silent = at > silent ? at : silent;
+        }
     }
-    return at == UINT64_MAX ? 0 : at + SECOND;
+    if (refused)
+        *err = FI_ECONNREFUSED;
+    if (all)
+        return first == UINT64_MAX ? 0 : first + SECOND;
+    return refused ? silent + SECOND : 0;
 }
 
 /* When it ends unless the peer is heard; *err: how. */

@@ -17,7 +17,8 @@
  *
  * When nobody is heard on any rail it is the peer that is silent: nothing is down then, and after
  * `patience` the messages end with FI_ETIMEDOUT. Where every rail is down because its lower said
- * so, they end with that error a second later.
+ * so, they end with that error a second later; and where one is refused (FI_ECONNREFUSED), and
+ * probes on the others have had no answer.
  */
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_FLOW_H
 #define WEFT_LAYERS_MRAIL_MRAIL_FLOW_H

@@ -93,18 +93,20 @@ static ssize_t post(struct mrail_way *way, struct mrail_packet *packet, enum op_
 }
 
 ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
-                       bool certain)
+                       uint64_t flags)
 {
     ssize_t rc;
 
-    if (!certain && packet->len <= way->inject) {
+    if (!flags && packet->len <= way->inject) {
         rc = post(way, packet, OP_GROUP_SEND, to, FI_INJECT);
         if (!rc)
             mrail_packet_put(packet);
         return rc;
     }
     way->sending++;
-    rc = post(way, packet, OP_GROUP_SEND, to, FI_COMPLETION);
+    rc = post(way, packet, OP_GROUP_SEND, to, flags | FI_COMPLETION);
+    if (rc == -FI_EOPNOTSUPP && flags & FI_TRANSMIT_COMPLETE)
+        rc = post(way, packet, OP_GROUP_SEND, to, FI_COMPLETION);
     if (rc)
         way->sending--;
     return rc;

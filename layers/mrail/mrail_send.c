@@ -81,6 +81,7 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     struct mrail_way *way = &peer->ep->way[rail];
     struct mrail_send *send = message ? object_of(message, struct mrail_send, message) : NULL;
     struct mrail_packet *packet;
+    uint64_t flags;
     ssize_t rc;
 
     introduce(peer, head);
@@ -88,7 +89,10 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     if (!packet)
         return false;
     packet->peer = peer->number;
-    rc = mrail_way_send(way, packet, peer->lower[rail], send || head->type == MRAIL_PROBE);
+    flags = send ? FI_COMPLETION : 0;
+    if (head->type == MRAIL_PROBE)
+        flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE;
+    rc = mrail_way_send(way, packet, peer->lower[rail], flags);
     if (!rc)
         return true;
     mrail_packet_put(packet);

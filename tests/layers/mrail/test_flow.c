@@ -170,6 +170,21 @@ static void a_peer_that_every_rail_refuses_is_gone(void **state)
     model_close(&model);
 }
 
+/* Nobody listens at one of them, and the other says nothing. */
+static void a_refusal_and_silence_are_a_peer_that_is_gone(void **state)
+{
+    open_two(GBIT, GBIT);
+    for (unsigned i = 0; i < 2; i++)
+        model.side[i].out[0].err = FI_ECONNREFUSED;
+    model_send(&model, 0, 100, MODEL_PACKET, 100);
+    model_set(&model, 0, 2, MODEL_FAILS);
+    model_set(&model, 1, 2, MODEL_LOSES);
+    model_run(&model, model.now + 10 * MODEL_S);
+    assert_int_equal(model.side[0].failed, 100);
+    assert_int_equal(model.side[0].err, FI_ECONNREFUSED);
+    model_close(&model);
+}
+
 /* A peer that sleeps for longer than the timeout leaves no rail down. */
 static void a_sleeping_peer_is_no_dead_rail(void **state)
 {
@@ -255,6 +270,7 @@ int main(void)
         cmocka_unit_test(with_no_rail_left_messages_wait),
         cmocka_unit_test(patience_ends_once),
         cmocka_unit_test(a_peer_that_every_rail_refuses_is_gone),
+        cmocka_unit_test(a_refusal_and_silence_are_a_peer_that_is_gone),
         cmocka_unit_test(a_sleeping_peer_is_no_dead_rail),
         cmocka_unit_test(drawn_deaths_lose_and_repeat_nothing),
     };
