@@ -9,6 +9,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_ext_uet.h>
 
 #define BLANKS " \t\n"
 
@@ -73,8 +74,13 @@ static const struct name mr_bits[] = {
     MR(RAW),     MR(ENDPOINT), MR(RMA_EVENT), MR(MMU_NOTIFY), {NULL, 0},
 };
 static const struct name addresses[] = {
-    {"SOCKADDR_IN", FI_SOCKADDR_IN}, {"SOCKADDR_IN6", FI_SOCKADDR_IN6}, {"ADDR_STR", FI_ADDR_STR},
-    {"LNX", 1u << 31 | 0x117e},      {"MRAIL", 1u << 31 | 0x117f},      {NULL, 0},
+    {"SOCKADDR_IN", FI_SOCKADDR_IN},
+    {"SOCKADDR_IN6", FI_SOCKADDR_IN6},
+    {"ADDR_STR", FI_ADDR_STR},
+    {"LNX", 1u << 31 | 0x117e},
+    {"MRAIL", 1u << 31 | 0x117f},
+    {"UET", FI_ADDR_UET},
+    {NULL, 0},
 };
 static const struct name protocols[] = {
     {"XNET", FI_PROTO_XNET},
@@ -87,6 +93,7 @@ static const struct name protocols[] = {
     {"SOCK_TCP", FI_PROTO_SOCK_TCP},
     {"RDMA_CM_IB_RC", FI_PROTO_RDMA_CM_IB_RC},
     {"ARQ", 1u << 31 | 0x20a7},
+    {"UET", FI_PROTO_UET},
     {NULL, 0},
 };
 #define SET(text, value)                                                                           \

@@ -7,6 +7,7 @@
 #ifndef WEFT_UET_PDS_PDC_H
 #define WEFT_UET_PDS_PDC_H
 
+#include "core/arq/rtt.h"
 #include "core/arq/serial.h"
 #include "core/base/pool.h"
 #include "core/base/timer.h"
@@ -49,7 +50,10 @@ struct pdc_tx {
     uint64_t bytes;           /* in flight */
     uint64_t order, overtook; /* transmissions, counted; the latest that is known to have come */
     struct window window;
-    unsigned backoff, probes;
+    unsigned backoff, probes; /* timeouts, and probes, since something new has come */
+    uint64_t timed_out;       /* the last timeout */
+    uint64_t came;            /* packets that are known to have come, counted */
+    struct rtt rtt;
     unsigned reorder;     /* packets that may overtake one: grows where the network reorders */
     uint64_t heard;       /* the last acknowledgement */
     uint64_t went_back;   /* the last time that all was sent again */
@@ -66,6 +70,7 @@ struct pdc_rx {
     uint64_t *bits;
     struct list stored; /* by number */
     unsigned stored_count;
+    uint64_t asked;    /* when the peer was last asked to clear */
     uint64_t bytes;    /* since the last acknowledgement */
     uint64_t received; /* in all, for NSCC */
     bool ack_due;      /* with this response, when pds_run comes: */

@@ -20,6 +20,8 @@ static void note_arrival(struct pdc *pdc, const struct pds_packet *packet, bool 
     }
     if (packet->order > pdc->tx.overtook)
         pdc->tx.overtook = packet->order;
+    if (!packet->again && packet->state == PACKET_FLIGHT)
+        rtt_add(&pdc->tx.rtt, pdc->pds->now, pdc->pds->now - packet->at, 0);
 }
 
 static void take_response(struct pdc *pdc, struct pds_packet *packet,
@@ -145,13 +147,13 @@ static void take_window(struct pdc *pdc, const struct pds_header *header, uint64
         pdc->tx.mpr = (uint64_t)header->mpr * PDS_MPR_UNIT;
 }
 
-static void note_progress(struct pdc *pdc, uint64_t cack)
+/* What tells nothing new does not show that the path is as fast as before. */
+static void note_progress(struct pdc *pdc, uint64_t came)
 {
     struct pdc_tx *tx = &pdc->tx;
 
-    if (cack > tx->acked)
-        tx->acked = cack;
-    tx->backoff = tx->probes = 0;
+    if (tx->came != came)
+        tx->backoff = tx->probes = 0;
     tx->heard = pdc->pds->now;
     pdc_activate(pdc);
 }
@@ -161,7 +163,7 @@ void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_
     struct pdc_tx *tx = &pdc->tx;
     uint64_t cack = serial_expand(header->psn + 1 - tx->start, tx->acked);
     uint64_t number = cack - 1 + (uint64_t)(int64_t)header->offset;
-    uint64_t bytes = tx->bytes;
+    uint64_t bytes = tx->bytes, came = tx->came;
     uint64_t base = cack - 1 + (uint64_t)(int64_t)header->sack_offset;
     struct pds_packet *packet;
 
@@ -171,7 +173,8 @@ void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_
         return;
     }
     establish(pdc, header->spdcid);
-    note_progress(pdc, cack);
+    if (cack > tx->acked)
+        tx->acked = cack;
     packet = header->flags & PDS_IS_PROBE ? NULL : pdc_tx_at(pdc, number);
     if (packet)
         take_response(pdc, packet, header, body, len);
@@ -182,6 +185,7 @@ void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_
         if (header->flags & PDS_IS_PROBE)
             take_probe(pdc, header, base);
     }
+    note_progress(pdc, came);
     take_wishes(pdc, header);
     if (pdc->key.mode == PDS_MODE_RUD)
         pdc_detect_loss(pdc);
@@ -250,6 +254,7 @@ static void hold_back(struct pdc *pdc, struct pds_packet *packet)
         return;
     }
     packet->retries = 0;
+    pdc->tx.backoff = 0; /* the peer is there */
     if (pdc->key.mode == PDS_MODE_RUD) {
         pdc_tx_hold(pdc, packet, until);
         return;
@@ -266,7 +271,8 @@ static void reopen(struct pdc *pdc)
 {
     if (pdc->state == PDC_CLOSING)
         pdc->state = PDC_CLOSED;
-    else if (pdc->state == PDC_SYN && pdc->tx.backoff < pdc->pds->settings.rto_count)
+    else if (pdc->state == PDC_SYN && !pdc->tx.came &&
+             pdc->tx.backoff < pdc->pds->settings.rto_count)
         pdc_tx_renumber(pdc, (uint32_t)pds_random(pdc->pds));
     else
         pdc->failed = true;
@@ -299,6 +305,9 @@ void pdc_take_nack(struct pdc *pdc, const struct pds_header *header)
         return;
     }
     pdc->tx.heard = pdc->pds->now;
+    if (header->spdcid && pds_reaction(header->nack_code) < REACTION_REOPEN &&
+        header->nack_code != NACK_NEW_START)
+        establish(pdc, header->spdcid); /* it has the PDC, and is short of something else */
     switch (pds_reaction(header->nack_code)) {
     case REACTION_NONE: break;
     case REACTION_RESEND: resend(pdc, packet); break;

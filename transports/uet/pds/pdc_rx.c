@@ -223,8 +223,10 @@ static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_
     }
     /* The next one is always taken: without it nothing behind it can be cleared. */
     if (rx->stored_count >= pdc->pds->settings.stored && number != rx->serial.next) {
-        if (rx->stored_count == pdc->pds->settings.stored)
+        if (pdc->pds->now - rx->asked >= pdc->pds->settings.clear_time) {
+            rx->asked = pdc->pds->now;
             pdc_send_control(pdc, CONTROL_CLEAR_REQUEST, header->psn, 0, 0);
+        }
         pdc_send_nack(pdc, NACK_NO_GTD, header->psn, 0, retx);
         return true;
     }

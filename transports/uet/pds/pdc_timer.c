@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What time brings: retransmission, probes, requests for answers, CLEAR, CLOSE, signs of life. */
+#include <limits.h>
+
 #include "transports/uet/pds/pdc.h"
 
 enum {
     BACKOFF_MAX = 20,
+    AT_ONCE = 8, /* packets, after a timeout */
 };
 
 #define RTO_MAX UINT64_C(8000000000) /* ns */
@@ -13,10 +16,14 @@ static struct pds_packet *head(const struct list *list)
     return list_empty(list) ? NULL : list_item(list->next, struct pds_packet, link);
 }
 
+/* RTO_Init_Time, or longer where round trips are: a peer that is a process may take its time. */
 static uint64_t backed_off(const struct pdc *pdc, unsigned times)
 {
-    uint64_t rto = pdc->pds->settings.rto << (times < BACKOFF_MAX ? times : BACKOFF_MAX);
+    uint64_t rto = pdc->pds->settings.rto, seen = 0;
 
+    if (pdc->tx.rtt.smoothed)
+        seen = rtt_timeout(&pdc->tx.rtt, 0);
+    rto = (seen > rto ? seen : rto) << (times < BACKOFF_MAX ? times : BACKOFF_MAX);
     return rto < RTO_MAX ? rto : RTO_MAX;
 }
 
@@ -31,7 +38,10 @@ static uint64_t rto_due(const struct pdc *pdc)
 {
     const struct pds_packet *packet = head(&pdc->tx.flight);
 
-    return packet ? packet->at + backed_off(pdc, pdc->tx.backoff) : UINT64_MAX;
+    if (!packet)
+        return UINT64_MAX;
+    return (packet->at > pdc->tx.timed_out ? packet->at : pdc->tx.timed_out) +
+           backed_off(pdc, pdc->tx.backoff);
 }
 
 static uint64_t held_due(const struct pdc *pdc)
@@ -104,20 +114,20 @@ void pdc_arm(struct pdc *pdc)
 
 /* ---- What ---- */
 
+/* The oldest packets are sent again. What follows them is found lost when these have come; but the
+ * receiver of an ordered PDC has kept nothing of it. */
 static void timed_out(struct pdc *pdc)
 {
-    uint64_t timeout = backed_off(pdc, pdc->tx.backoff), now = pdc->pds->now;
+    unsigned most = pdc->key.mode == PDS_MODE_ROD ? UINT_MAX : AT_ONCE;
     struct pds_packet *packet = head(&pdc->tx.flight);
 
-    if (++packet->retries > pdc->pds->settings.rto_count) {
+    if (++pdc->tx.backoff > pdc->pds->settings.rto_count) {
         pdc->failed = true;
         return;
     }
-    window_lost(&pdc->tx.window, now, packet->len);
-    pdc->tx.backoff++;
-    if (pdc->key.mode == PDS_MODE_ROD)
-        timeout = 0; /* its receiver has kept nothing of what follows */
-    while ((packet = head(&pdc->tx.flight)) && packet->at + timeout <= now)
+    pdc->tx.timed_out = pdc->pds->now;
+    window_lost(&pdc->tx.window, pdc->pds->now, packet->len);
+    for (unsigned i = 0; i < most && (packet = head(&pdc->tx.flight)); i++)
         pdc_tx_resend(pdc, packet);
 }
 

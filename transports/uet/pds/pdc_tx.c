@@ -91,6 +91,7 @@ void pdc_tx_hold(struct pdc *pdc, struct pds_packet *packet, uint64_t until)
 void pdc_tx_arrived(struct pdc *pdc, struct pds_packet *packet)
 {
     leave_list(pdc, packet);
+    pdc->tx.came++;
     packet->state = PACKET_ARRIVED;
     packet->at = pdc->pds->now;
     packet->retries = 0;
@@ -248,6 +249,7 @@ void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pd
     struct pdc_tx *tx = &pdc->tx;
 
     leave_list(pdc, packet);
+    tx->came++;
     *slot(pdc, packet->number) = NULL;
     while (tx->first < tx->next && !*slot(pdc, tx->first))
         tx->first++;

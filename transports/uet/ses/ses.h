@@ -73,6 +73,7 @@ struct ses_inbound {
     bool tagged, has_data;
     uint64_t tag, data;
     uint32_t length;
+    void *upper; /* the argument of ses_create */
     void *entry; /* the upper's */
     /* -------- */
     struct list link;
@@ -106,7 +107,7 @@ struct ses_access {
     uint32_t initiator, length;
     uint8_t opcode;
     bool has_data, fetching;
-    uint64_t data, key;
+    uint64_t data, key, offset;
 };
 
 struct ses_ops {
@@ -153,5 +154,9 @@ uint64_t ses_deadline(const struct ses *ses);
 /* Operations of this side that have not ended. */
 size_t ses_busy(const struct ses *ses);
 struct pds *ses_pds(struct ses *ses);
+
+/* The pieces of [at, at + len): how many. */
+size_t ses_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
+                 struct iovec out[PDS_IOV]);
 
 #endif

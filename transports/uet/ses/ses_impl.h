@@ -59,8 +59,4 @@ void ses_end_reply(struct ses *ses, struct pds_source *source);
 /* Copies to or from pieces of memory, from `at` on; what does not fit is left out. */
 void ses_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *bytes,
                  size_t len);
-/* The pieces of [at, at + len): how many. */
-size_t ses_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
-                 struct iovec out[PDS_IOV]);
-
 #endif

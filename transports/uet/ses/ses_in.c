@@ -77,6 +77,7 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
         if (!inbound)
             return NULL;
         memset(inbound, 0, sizeof(*inbound));
+        inbound->upper = ses->arg;
         inbound->from = arrival->from;
         inbound->initiator = request->initiator;
         inbound->tagged = is_tagged(request->opcode);

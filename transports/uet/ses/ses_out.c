@@ -108,10 +108,12 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
         request->message_id = 0;
 }
 
-/* Compare operands are in the header. */
+/* Compare operands are in the header, and a fetch alone has none. */
 static bool has_payload(const struct ses_op *op)
 {
-    return !is_read(op) && !(ses_is_atomic(op->opcode) && ses_is_compare(op->atomic.opcode));
+    if (ses_is_atomic(op->opcode))
+        return !ses_is_compare(op->atomic.opcode) && op->atomic.opcode != AMO_READ;
+    return !is_read(op);
 }
 
 bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)

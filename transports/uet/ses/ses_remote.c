@@ -52,7 +52,8 @@ void ses_end_reply(struct ses *ses, struct pds_source *source)
 /* ---- Accesses of several packets ---- */
 
 /* Counts a packet of an access, and tells of the access when it was the last. */
-static void count_packet(struct ses *ses, struct ses_inbound *inbound, uint64_t key, size_t len)
+static void count_packet(struct ses *ses, struct ses_inbound *inbound,
+                         const struct ses_request *request, size_t len)
 {
     struct ses_access access = {
         .from = inbound->from,
@@ -61,7 +62,8 @@ static void count_packet(struct ses *ses, struct ses_inbound *inbound, uint64_t 
         .opcode = inbound->opcode,
         .has_data = inbound->has_data,
         .data = inbound->data,
-        .key = key,
+        .key = request->key,
+        .offset = request->offset,
     };
 
     inbound->received += (uint32_t)len;
@@ -210,7 +212,7 @@ static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
     if (inbound->code == RC_OK)
         inbound->code = carry_out(ses, arrival, request, offset, len, payload, answer);
     code = inbound->code;
-    count_packet(ses, inbound, request->key, len);
+    count_packet(ses, inbound, request, len);
     if (code != RC_OK || answer->next == NEXT_NONE)
         ses_respond(ses, request, code, SES_EXPECTED, answer);
 }
@@ -227,6 +229,7 @@ static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
         .opcode = request->opcode,
         .fetching = request->opcode == SES_FETCHING_ATOMIC,
         .key = request->key,
+        .offset = request->offset,
     };
 
     ses->ops->accessed(ses->arg, &access);

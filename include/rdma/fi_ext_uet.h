@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What Weft's transport uet (Ultra Ethernet) has beside libfabric's numbers. */
+#ifndef FI_EXT_UET_H
+#define FI_EXT_UET_H
+
+#include <rdma/fabric.h>
+
+/* fi_ep_attr.protocol: PDS and SES of Ultra Ethernet 1.0, over UDP. */
+#define FI_PROTO_UET (0x80000000u | 0x1755)
+
+/* fi_info.addr_format: FI_ADDR_UET_SIZE bytes, of which weft_uet(7) has the figure. */
+#define FI_ADDR_UET (0x80000000u | 0x1755)
+#define FI_ADDR_UET_SIZE 32
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table of uet. */
+#include "transports/uet/uet.h"
+
+static const char *const payload_choices[] = {"auto", "1024", "2048", "4096", "8192", NULL};
+
+#define TIME(name, text, what)                                                                     \
+    {                                                                                              \
+        .key = name, .type = PARAM_INT, .default_text = text, .min = 1, .max = 8000000,            \
+        .help = what                                                                               \
+    }
+#define COUNT(name, text, low, high, what)                                                         \
+    {                                                                                              \
+        .key = name, .type = PARAM_INT, .default_text = text, .min = low, .max = high,             \
+        .help = what                                                                               \
+    }
+
+static const struct param_def uet_params[] = {
+    {.key = "iface",
+     .type = PARAM_LIST,
+     .selects = true,
+     .help = "Network interfaces to use: names (with * and ?), addresses or CIDR blocks; ! before "
+             "one excludes it. Container bridges are left out unless named."},
+    COUNT("port", "4793", 1, 65535,
+          "UDP port of the first endpoint at an address; others there take any port."),
+    {.key = "payload",
+     .type = PARAM_CHOICE,
+     .choices = payload_choices,
+     .default_text = "auto",
+     .help = "Bytes of a packet's payload, the same on all endpoints of a fabric; 'auto': the most "
+             "that the interface's MTU leaves."},
+    COUNT("job", "1", 0, 16777215, "Job ID; endpoints of different jobs do not hear each other."),
+    COUNT("initiator", "0", 0, INT32_MAX, "Initiator ID of endpoints; 0: their UDP port."),
+    COUNT("dscp", "0", 0, 63, "DSCP of all packets."),
+    {.key = "window",
+     .type = PARAM_SIZE,
+     .default_text = "128k",
+     .min = 1024,
+     .max = 1 << 30,
+     .help = "Bytes that a packet delivery context has under way at most."},
+    {.key = "saved",
+     .type = PARAM_SIZE,
+     .default_text = "64m",
+     .max = 1LL << 40,
+     .help = "Bytes of messages without a receive that an endpoint keeps; beyond it they wait at "
+             "their senders."},
+    TIME("rto", "5000",
+         "RTO_Init_Time: microseconds after which a packet is sent again, doubled "
+         "each time up to 8 s."),
+    COUNT("rto_count", "10", 1, 15, "Max_RTO_Retx_Cnt: how often, until the peer is given up."),
+    TIME("nack_time", "1000",
+         "NACK_Retx_Time: microseconds until a packet that the peer had no "
+         "room for is sent again."),
+    COUNT("nack_count", "31", 1, 31, "Max_NACK_Retx_Cnt: how often; 31: without end."),
+    TIME("tail_time", "2000",
+         "Tail_Loss_Time: microseconds of silence after which the peer is "
+         "asked what has come."),
+    TIME("idle_time", "5000000",
+         "Microseconds after which a packet delivery context without work is closed."),
+    {.key = "rx_buffer",
+     .type = PARAM_SIZE,
+     .default_text = "4m",
+     .max = 1 << 30,
+     .help = "Bytes of the kernel's buffer for packets that wait to be read, where the kernel "
+             "allows so much (net.core.rmem_max); 0: as the kernel has it."},
+    {.key = "tx_buffer",
+     .type = PARAM_SIZE,
+     .default_text = "4m",
+     .max = 1 << 30,
+     .help = "The same for packets that wait for the device (net.core.wmem_max)."},
+    {.key = NULL},
+};
+
+const struct part uet_part = {
+    .name = "uet",
+    .prov_name = "uet",
+    .summary = "Ultra Ethernet's packet delivery and semantics over UDP sockets",
+    .description =
+        "Reliable datagram endpoints that speak the packets of Ultra Ethernet 1.0 (PDS and SES) "
+        "over UDP port 4793: messages with and without tags, remote memory access and atomics, "
+        "over packet delivery contexts that open with the first packet of data. Packets are "
+        "ordered (ROD) where the application asks for an order, else they come in any order (RUD). "
+        "A fixed window bounds what is under way; congestion control, security, rendezvous and "
+        "datagram endpoints are not there. Never chosen unless named.",
+    .kind = PART_TRANSPORT,
+    .hidden = true,
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .params = uet_params,
+    .offer = uet_offer,
+    .atomics = ATOMICS_CPU,
+    .open_fabric = uet_open_fabric,
+};

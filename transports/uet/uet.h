@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside of uet: the provider, which joins the rooms wire, pds, ses and nic. An endpoint has one
+ * NIC (a socket) and one SES; the progress domain of its queues guards both.
+ */
+#ifndef WEFT_UET_UET_H
+#define WEFT_UET_UET_H
+
+#include <stdatomic.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_ext_uet.h>
+
+#include "core/base/pool.h"
+#include "core/domain/plain_fabric.h"
+#include "core/ep/endpoint.h"
+#include "core/part/part.h"
+#include "core/progress/wake_timer.h"
+#include "transports/uet/nic/nic.h"
+#include "transports/uet/ses/ses.h"
+#include "transports/uet/wire/address.h"
+
+enum {
+    UET_SIZE = 1024,  /* tx_size and rx_size, unless less is asked */
+    UET_INJECT = 256, /* bytes */
+    UET_IOV = SES_IOV,
+    UET_MIN_MULTI_RECV = 16384,
+    UET_INDEX = 15,          /* of resources: the only one that an endpoint has */
+    UET_COMPARE_LENGTH = 32, /* of a compare request: its two operands, in the header */
+    UET_COMPARE_MAX = 64,    /* elements: each is a request */
+    UET_RMA = 4,             /* places of remote memory: the same */
+};
+
+/* Longer messages do not fit the length field. */
+#define UET_MESSAGE_MAX ((size_t)UINT32_MAX)
+
+struct uet_settings {
+    struct ses_settings ses; /* but for mtu and the initiator */
+    struct uet_nic_settings nic;
+    uint32_t payload; /* 0: what the interface's MTU leaves */
+    uint32_t initiator;
+};
+
+struct uet_fabric {
+    union {
+        struct plain_fabric plain;
+        struct fabric base; /* plain.base */
+    };
+    struct uet_settings settings;
+};
+
+struct uet_domain {
+    struct domain base;
+    struct uet_fabric *fabric;
+};
+
+/*
+ * An operation that was accepted. Most are one request of SES. One with several places of remote
+ * memory, or with several elements to compare, is one request for each, one after the other, and
+ * what was posted behind it waits, as it does behind a fence.
+ */
+struct uet_op {
+    struct ses_op ses;
+    struct list link; /* of those that wait */
+    void *context;
+    uint64_t kind;
+    uint64_t tag; /* of a tagged message */
+    bool wanted;  /* its success is reported */
+    bool fence;
+    uint8_t flags;      /* SES_DC, SES_HD: of the last request */
+    uint32_t at, parts; /* requests that were started, and all of them */
+    size_t done;        /* bytes of those before */
+    size_t unit;        /* of an atomic's element */
+    uint8_t iov_count, compare_count, result_count;
+    struct iovec iov[UET_IOV], compare[UET_IOV], result[UET_IOV];
+    struct fi_rma_iov rma[UET_RMA]; /* len in bytes */
+    uint8_t inject[UET_INJECT];
+};
+
+/* A message without a receive, as the owner of the receives knows it. */
+struct uet_kept {
+    struct list link;
+    struct uet_ep *ep; /* NULL: closed */
+    struct ses_inbound *inbound;
+};
+
+struct uet_ep {
+    union {
+        struct endpoint base;
+        struct fid_ep fid; /* base.fid */
+    };
+    struct uet_domain *domain;
+    struct uet_nic *nic;
+    struct ses *ses;
+    struct uet_address self;
+    uint32_t mtu;
+    bool ordered; /* some order is kept: by ordered PDCs */
+    bool attached, closing;
+    bool knows_sources, source_err;
+    struct progress_source source;
+    struct wake_timer timer;
+    struct pool ops;
+    size_t used;             /* operations that were accepted */
+    size_t started;          /* of these, that SES has */
+    struct list waiting;     /* struct uet_op: fenced, or behind such */
+    struct uet_op *stepwise; /* one of several requests, under way */
+    struct list kept;        /* struct uet_kept */
+    struct av_listener listener;
+    atomic_bool stale; /* the AV has changed: `known` */
+    struct {
+        union addr addr; /* family 0: nothing */
+        fi_addr_t fi_addr;
+    } known; /* the last source */
+};
+
+static inline struct uet_ep *uet_ep_of(const struct endpoint *base)
+{
+    return object_of(base, struct uet_ep, base);
+}
+
+/* ---- uet_info.c ---- */
+
+int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+/* ---- uet_fabric.c ---- */
+
+int uet_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
+/* The payload of packets on an interface with this MTU, by the parameters. 0: there is none. */
+uint32_t uet_payload(const struct params *params, int mtu);
+/* Elements of an atomic of that function; as struct ep.atomic_valid. */
+int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                     size_t *count);
+
+/* ---- uet_av.c ---- */
+
+int uet_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                void *context);
+/* The fi_addr_t of who sends from there, or FI_ADDR_UNSPEC. */
+fi_addr_t uet_av_find(struct av *av, const union addr *host);
+
+/* ---- uet_ep.c ---- */
+
+int uet_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from);
+/* Sends what may be sent. Progress domain locked. */
+void uet_ep_run(struct uet_ep *ep);
+
+/* ---- uet_post.c ---- */
+
+ssize_t uet_post(struct ep *ep, struct op *op);
+int uet_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                     size_t *count);
+/* Of ses_ops. */
+void uet_ended(void *arg, struct ses_op *op, enum ses_code code);
+/* What waits is forgotten. */
+void uet_drop_waiting(struct uet_ep *ep);
+
+/* ---- uet_atomic.c: numbers of libfabric and of the wire ---- */
+
+/* False: the wire has no such operation or type. */
+bool uet_atomic_opcode(enum fi_op op, uint8_t *opcode);
+bool uet_atomic_type(enum fi_datatype datatype, uint8_t *type);
+bool uet_atomic_op(uint8_t opcode, enum fi_op *op);
+bool uet_atomic_datatype(uint8_t type, enum fi_datatype *datatype);
+/* An element of up to 16 bytes as the wire's number of 128 bits, and back. */
+struct ses_wide uet_widen(const void *element, size_t size);
+void uet_narrow(struct ses_wide wide, void *element, size_t size);
+
+/* ---- uet_message.c ---- */
+
+extern struct fi_ops_srx_peer uet_srx_ops;
+enum ses_match uet_message(void *arg, struct ses_inbound *inbound);
+void uet_received(void *arg, struct ses_inbound *inbound, enum ses_code code);
+/* The AV has changed: messages that wait may have a source now. */
+void uet_resolve(struct uet_ep *ep);
+/* What waits with the owner of the receives has no endpoint any more. */
+void uet_orphan_kept(struct uet_ep *ep);
+
+/* ---- uet_remote.c ---- */
+
+enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes, size_t len);
+enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, struct ses_lent *lent);
+void uet_give_back(void *arg, struct ses_lent *lent);
+enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uint8_t *operands,
+                         size_t len, uint8_t *result, size_t *result_len);
+void uet_accessed(void *arg, const struct ses_access *access);
+
+/* A code of a response as a positive FI_E code. */
+int uet_error(enum ses_code code);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of endpoints: NIC and SES, progress, names, closing. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/base.h"
+#include "core/info/info.h"
+#include "core/net/netif.h"
+#include "core/op/op.h"
+#include "transports/uet/uet.h"
+
+enum {
+    BATCHES = 8,      /* of packets that one poll takes */
+    CLOSE_MS = 2000,  /* fi_close waits so long for what was accepted */
+    GOODBYE_MS = 100, /* and so for the peers to close */
+    QUIET_MS = 5,     /* and then for what they send again */
+};
+
+#define MS UINT64_C(1000000)
+
+/* ---- Running ---- */
+
+void uet_ep_run(struct uet_ep *ep)
+{
+    if (ep->ses)
+        ses_run(ep->ses, clock_ns());
+}
+
+static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
+                        bool marked)
+{
+    struct uet_ep *ep = arg;
+
+    ses_receive(ep->ses, clock_ns(), from, bytes, len, marked);
+}
+
+static void transmit(void *arg, const union addr *to, const struct iovec *iov, size_t count,
+                     bool control)
+{
+    const struct uet_ep *ep = arg;
+
+    /* What a child closes is its parent's. */
+    if (!progress_forked(ep->base.binding.progress))
+        uet_nic_send(ep->nic, to, iov, count);
+}
+
+static struct uet_ep *of_source(struct progress_source *source)
+{
+    return object_of(source, struct uet_ep, source);
+}
+
+static void poll_ep(struct progress_source *source)
+{
+    struct uet_ep *ep = of_source(source);
+    unsigned got, rounds = 0;
+
+    if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
+        return;
+    if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0))
+        uet_resolve(ep);
+    do {
+        got = uet_nic_receive(ep->nic, take_packet, ep);
+        if (got || ses_deadline(ep->ses) <= clock_ns())
+            uet_ep_run(ep);
+    } while (got && ++rounds < BATCHES);
+}
+
+/* A sleep ends when something is due. */
+static int trywait(struct progress_source *source)
+{
+    struct uet_ep *ep = of_source(source);
+    uint64_t now = clock_ns(), due;
+
+    if (progress_forked(ep->base.binding.progress))
+        return 0;
+    uet_ep_run(ep);
+    due = ses_deadline(ep->ses);
+    if (due <= now)
+        return -FI_EAGAIN;
+    if (due == UINT64_MAX) {
+        wake_timer_clear(&ep->timer, ep->base.binding.progress, -1);
+        return 0;
+    }
+    return wake_timer_set(&ep->timer, ep->base.binding.progress, (int64_t)(due / MS) + 1,
+                          (int64_t)(now / MS))
+               ? -FI_EAGAIN
+               : 0;
+}
+
+/* ---- Enabling ---- */
+
+static void av_changed(struct av_listener *listener, fi_addr_t addr)
+{
+    atomic_store(&object_of(listener, struct uet_ep, listener)->stale, true);
+}
+
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from)
+{
+    if (!ep->knows_sources)
+        return FI_ADDR_UNSPEC;
+    if (ep->known.addr.sa.sa_family && addr_equal(&ep->known.addr.sa, &from->sa))
+        return ep->known.fi_addr;
+    ep->known.addr = *from;
+    ep->known.fi_addr = uet_av_find(ep->base.av, from);
+    return ep->known.fi_addr;
+}
+
+static const struct ses_ops ses_ops = {
+    .transmit = transmit,
+    .ended = uet_ended,
+    .message = uet_message,
+    .received = uet_received,
+    .write = uet_write,
+    .read = uet_read,
+    .give_back = uet_give_back,
+    .atomic = uet_atomic,
+    .accessed = uet_accessed,
+};
+
+static int create_ses(struct uet_ep *ep)
+{
+    struct ses_settings settings = ep->domain->fabric->settings.ses;
+    uint64_t seed;
+
+    if (ep->ses)
+        return 0;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+        seed = clock_ns();
+    settings.mtu = ep->mtu;
+    settings.self.initiator = ep->self.initiator;
+    settings.self.pid = ep->self.pid;
+    ep->ses = ses_create(&settings, &ses_ops, ep, seed);
+    return ep->ses ? 0 : -FI_ENOMEM;
+}
+
+static int enable(struct endpoint *base)
+{
+    struct uet_ep *ep = uet_ep_of(base);
+    int rc = create_ses(ep);
+
+    if (rc)
+        return rc;
+    ep->knows_sources =
+        base->caps & (FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
+    base->source.many = true;
+    if (!ep->listener.inserted) {
+        ep->listener.inserted = av_changed;
+        ep->listener.removed = av_changed;
+        ep->listener.progress = base->binding.progress;
+        av_attach(base->av, &ep->listener);
+    }
+    ep->source.fd = uet_nic_fd(ep->nic);
+    progress_lock(base->binding.progress);
+    rc = progress_attach(base->binding.progress, &ep->source);
+    ep->attached = !rc;
+    progress_unlock(base->binding.progress);
+    return rc;
+}
+
+/* ---- Options ---- */
+
+static size_t limit(struct endpoint *base, int option)
+{
+    switch (option) {
+    case FI_OPT_MAX_MSG_SIZE: return UET_MESSAGE_MAX;
+    case FI_OPT_MAX_TAGGED_SIZE: return base->caps & FI_TAGGED ? UET_MESSAGE_MAX : 0;
+    case FI_OPT_MAX_RMA_SIZE: return base->caps & FI_RMA ? UET_MESSAGE_MAX : 0;
+    case FI_OPT_MAX_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? uet_ep_of(base)->mtu : 0;
+    case FI_OPT_INJECT_TAGGED_SIZE: return base->caps & FI_TAGGED ? UET_INJECT : 0;
+    case FI_OPT_INJECT_RMA_SIZE: return base->caps & FI_RMA ? UET_INJECT : 0;
+    case FI_OPT_INJECT_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? UET_INJECT : 0;
+    default: return UET_INJECT;
+    }
+}
+
+static size_t tx_used(const struct endpoint *base)
+{
+    return uet_ep_of(base)->used;
+}
+
+/* ---- Names ---- */
+
+static int ep_getname(fid_t fid, void *raw, size_t *len)
+{
+    const struct uet_ep *ep = object_of(fid, struct uet_ep, fid.fid);
+    uint8_t bytes[UET_ADDRESS_SIZE];
+    size_t room = *len;
+
+    uet_address_put(&ep->self, bytes);
+    *len = UET_ADDRESS_SIZE;
+    if (raw && room)
+        memcpy(raw, bytes, room < sizeof(bytes) ? room : sizeof(bytes));
+    return room < sizeof(bytes) ? -FI_ETOOSMALL : 0;
+}
+
+static int open_nic(struct uet_ep *ep, const union addr *addr)
+{
+    const struct uet_settings *settings = &ep->domain->fabric->settings;
+    struct uet_nic_settings nic_settings = settings->nic;
+    struct uet_nic *nic;
+    char text[ADDR_TEXT_MAX];
+    int rc;
+
+    nic_settings.packet = ep->mtu;
+    rc = uet_nic_open(addr, &nic_settings, &nic);
+    if (rc) {
+        LOG_WARN("uet", FI_LOG_EP_CTRL, "cannot open %s: %s",
+                 addr_text(&addr->sa, text, sizeof(text)), fi_strerror(-rc));
+        return rc;
+    }
+    uet_nic_close(ep->nic);
+    ep->nic = nic;
+    ep->self = (struct uet_address){
+        .host = *uet_nic_addr(nic),
+        .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
+        .caps = UET_AI_FULL | UET_HPC,
+        .index = UET_INDEX,
+        .index_count = 1,
+        .initiator = settings->initiator ? settings->initiator : addr_port(&uet_nic_addr(nic)->sa),
+    };
+    return 0;
+}
+
+static int ep_setname(fid_t fid, void *raw, size_t len)
+{
+    struct uet_ep *ep = object_of(fid, struct uet_ep, fid.fid);
+    struct uet_address address;
+
+    if (ep->base.enabled)
+        return -FI_EOPBADSTATE;
+    if (!raw || len != UET_ADDRESS_SIZE || !uet_address_get(raw, &address))
+        return -FI_EINVAL;
+    return open_nic(ep, &address.host);
+}
+
+static struct fi_ops_cm cm_ops = {
+    .size = sizeof(cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    NO_CM_CONNECTION,
+};
+
+/* ---- Closing ---- */
+
+static void drive_until(struct uet_ep *ep, long long until, bool (*busy)(struct uet_ep *ep))
+{
+    struct progress *progress = ep->base.binding.progress;
+
+    while (busy(ep) && clock_ms() < until) {
+        progress_poll(progress);
+        progress_unlock(progress);
+        progress_drive_others(progress, false);
+        sched_yield();
+        progress_lock(progress);
+    }
+}
+
+static bool has_ops(struct uet_ep *ep)
+{
+    return ep->used > 0;
+}
+
+static bool has_pdcs(struct uet_ep *ep)
+{
+    return pds_close_all(ses_pds(ep->ses)) > 0;
+}
+
+static bool always(struct uet_ep *ep)
+{
+    return true;
+}
+
+/* What was accepted goes to its peers, and what they send again is answered. Progress domain
+ * locked. */
+static void say_goodbye(struct uet_ep *ep)
+{
+    drive_until(ep, clock_ms() + CLOSE_MS, has_ops);
+    drive_until(ep, clock_ms() + GOODBYE_MS, has_pdcs);
+    if (pds_count(ses_pds(ep->ses)))
+        drive_until(ep, clock_ms() + QUIET_MS, always);
+}
+
+static int close_ep(struct endpoint *base)
+{
+    struct uet_ep *ep = uet_ep_of(base);
+
+    if (ep->listener.inserted)
+        av_detach(base->av, &ep->listener);
+    if (ep->attached) {
+        progress_lock(base->binding.progress);
+        if (!progress_forked(base->binding.progress))
+            say_goodbye(ep);
+        ep->closing = true;
+        progress_detach(base->binding.progress, &ep->source);
+        endpoint_close_receives(base);
+        uet_orphan_kept(ep);
+        wake_timer_finish(&ep->timer, base->binding.progress);
+        progress_unlock(base->binding.progress);
+    }
+    ep->closing = true;
+    uet_drop_waiting(ep);
+    ses_destroy(ep->ses);
+    uet_nic_close(ep->nic);
+    pool_finish(&ep->ops);
+    endpoint_finish(base);
+    free(ep);
+    return 0;
+}
+
+/* ---- Opening ---- */
+
+/* There are sockets only. */
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+{
+    return len == sizeof(bool) ? 0 : -FI_EINVAL;
+}
+
+static const struct endpoint_option options[] = {
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = 0},
+};
+
+static const struct endpoint_ops ops = {
+    .post = uet_post,
+    .atomic_valid = uet_atomic_valid,
+    .limit = limit,
+    .enable = enable,
+    .close = close_ep,
+    .tx_used = tx_used,
+    .options = options,
+    .srx_ops = &uet_srx_ops,
+};
+
+/* The payload of the interface that has the address. */
+static uint32_t payload_at(const struct uet_domain *domain, const union addr *addr)
+{
+    const struct params *params = domain->fabric->plain.params;
+    struct netif *list;
+    size_t count;
+    char why[8];
+    int mtu = 1500;
+
+    if (netif_list(NULL, &list, &count, why, sizeof(why)))
+        return uet_payload(params, mtu);
+    for (size_t i = 0; i < count; i++)
+        if (addr_same_host(&list[i].addr.sa, &addr->sa))
+            mtu = list[i].mtu;
+    free(list);
+    return uet_payload(params, mtu);
+}
+
+static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
+{
+    struct endpoint_attr attr = {
+        .ops = &ops,
+        .domain = &ep->domain->base,
+        .info = info,
+        .caps = caps_expand(info->caps ? info->caps : FI_MSG),
+        .fclass = FI_CLASS_EP,
+        .context = context,
+        .size = UET_SIZE,
+        .iov_limit = UET_IOV,
+        .min_multi_recv = UET_MIN_MULTI_RECV,
+    };
+    struct uet_address src;
+    int rc;
+
+    if (info->ep_attr->type != FI_EP_RDM || !info->src_addr ||
+        info->src_addrlen != UET_ADDRESS_SIZE)
+        return -FI_EINVAL;
+    uet_address_get(info->src_addr, &src); /* its port may be 0 */
+    ep->mtu = payload_at(ep->domain, &src.host);
+    if (!ep->mtu)
+        return -FI_EINVAL;
+    rc = open_nic(ep, &src.host);
+    if (rc)
+        return rc;
+    endpoint_init(&ep->base, &attr);
+    ep->base.needs_av = true;
+    ep->base.any_srx = true;
+    ep->source_err = attr.caps & FI_SOURCE_ERR;
+    ep->ordered = info->tx_attr->msg_order;
+    ep->fid.cm = &cm_ops;
+    return 0;
+}
+
+int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep **ret_ep,
+                void *context)
+{
+    struct uet_domain *domain = object_of(fid, struct uet_domain, base.fid);
+    struct fi_info *info = fabric_info(domain->base.fabric, user_info);
+    struct uet_ep *ep = info ? calloc(1, sizeof(*ep)) : NULL;
+    int rc = -FI_ENOMEM;
+
+    if (ep) {
+        ep->domain = domain;
+        list_init(&ep->listener.link);
+        list_init(&ep->waiting);
+        list_init(&ep->kept);
+        list_init(&ep->source.link);
+        ep->source.poll = poll_ep;
+        ep->source.trywait = trywait;
+        wake_timer_init(&ep->timer);
+        pool_init(&ep->ops, sizeof(struct uet_op), 0);
+        rc = init(ep, info, context);
+    }
+    info_free(info);
+    if (rc) {
+        free(ep);
+        return rc;
+    }
+    *ret_ep = &ep->fid;
+    return 0;
+}

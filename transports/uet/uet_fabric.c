@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric, domain, and what the parameters say. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/enosys.h"
+#include "core/domain/domain.h"
+#include "core/ep/srx.h"
+#include "core/ep/stx.h"
+#include "core/op/atomic.h"
+#include "core/op/remote.h"
+#include "transports/uet/uet.h"
+
+enum {
+    WIDEST = 16, /* bytes of a compare operand in the header */
+};
+
+#define US UINT64_C(1000) /* ns */
+
+/* ---- Domain ---- */
+
+int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                     size_t *count)
+{
+    size_t unit = atomic_size(datatype);
+    uint8_t number;
+
+    if (!uet_atomic_opcode(op, &number) || !uet_atomic_type(datatype, &number))
+        return -FI_EOPNOTSUPP;
+    /* The header has room for one element's operands: each is a request of its own. */
+    if (function == FI_COMPARE_ATOMIC && unit > WIDEST)
+        return -FI_EOPNOTSUPP;
+    if (function == FI_COMPARE_ATOMIC && mtu > UET_COMPARE_MAX * unit)
+        mtu = (uint32_t)(UET_COMPARE_MAX * unit);
+    return atomic_count(datatype, op, function, mtu < REMOTE_OPERAND ? mtu : REMOTE_OPERAND, count);
+}
+
+static int srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
+                   void *context)
+{
+    static const struct match_attr own = {
+        .size = UET_SIZE,
+        .iov_limit = UET_IOV,
+        .min_multi_recv = UET_MIN_MULTI_RECV,
+    };
+
+    return srx_open(object_of(fid, struct domain, fid), &own, &uet_srx_ops, attr, srx, context);
+}
+
+static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+                        struct fi_atomic_attr *attr, uint64_t flags)
+{
+    const uint64_t functions = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC;
+    int rc = atomic_query(datatype, op, attr, flags, REMOTE_OPERAND);
+    size_t count;
+
+    if (rc)
+        return rc;
+    rc = uet_atomic_count(uet_nic_payload(INT32_MAX), flags & functions, datatype, op, &count);
+    if (!rc && attr)
+        attr->count = count;
+    return rc;
+}
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(struct fi_ops_domain),
+    .av_open = uet_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = uet_ep_open,
+    .scalable_ep = enosys_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = domain_poll_open,
+    .stx_ctx = stx_open,
+    .srx_ctx = srx_ctx,
+    .query_atomic = query_atomic,
+    .query_collective = enosys_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
+                         struct fid_domain **ret_domain, void *context)
+{
+    struct domain *domain;
+    int rc = domain_create_mapped(sizeof(struct uet_domain), fid, info, &domain_fid_ops,
+                                  &domain_ops, &domain, context);
+
+    if (rc)
+        return rc;
+    object_of(domain, struct uet_domain, base)->fabric =
+        object_of(fid, struct uet_fabric, base.fid);
+    *ret_domain = &domain->fid;
+    return 0;
+}
+
+/* ---- Parameters ---- */
+
+uint32_t uet_payload(const struct params *params, int mtu)
+{
+    uint32_t most = uet_nic_payload(mtu);
+    const char *text = params_string(params, "payload");
+    uint32_t asked = strcmp(text, "auto") ? (uint32_t)strtoul(text, NULL, 10) : most;
+
+    return asked <= most ? asked : 0;
+}
+
+static uint64_t time_of(const struct params *params, const char *key)
+{
+    return (uint64_t)params_int(params, key) * US;
+}
+
+static void read_pds(struct pds_settings *pds, const struct params *params)
+{
+    *pds = pds_defaults;
+    pds->window = params_size(params, "window");
+    pds->rto = time_of(params, "rto");
+    pds->rto_count = (unsigned)params_int(params, "rto_count");
+    pds->nack_time = time_of(params, "nack_time");
+    pds->nack_count = (unsigned)params_int(params, "nack_count");
+    pds->tail_time = time_of(params, "tail_time");
+    pds->idle_time = time_of(params, "idle_time");
+    /* Of a peer that is a process, which may not look for long. */
+    pds->new_pdc_time = pds->close_time = 1000000 * US;
+    pds->noop_time = 1000000 * US;
+}
+
+static void read_settings(struct uet_settings *settings, const struct params *params)
+{
+    read_pds(&settings->ses.pds, params);
+    settings->ses.self.job = (uint32_t)params_int(params, "job");
+    settings->ses.self.index = UET_INDEX;
+    settings->ses.ack_data = 16;
+    settings->ses.saved = params_size(params, "saved");
+    settings->initiator = (uint32_t)params_int(params, "initiator");
+    settings->nic.port = (int)params_int(params, "port");
+    settings->nic.dscp = (uint8_t)params_int(params, "dscp");
+    settings->nic.rx_buffer = params_size(params, "rx_buffer");
+    settings->nic.tx_buffer = params_size(params, "tx_buffer");
+}
+
+int uet_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
+{
+    struct uet_fabric *fabric;
+    struct plain_fabric *plain;
+    int rc = plain_fabric_create(sizeof(*fabric), args, fabric_domain, &plain, context);
+
+    if (rc)
+        return rc;
+    fabric = object_of(plain, struct uet_fabric, plain);
+    read_settings(&fabric->settings, args->params);
+    *ret_fabric = &fabric->base.fid;
+    return 0;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations as they are posted: receives go to the matching engine, the others to SES. */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/iov.h"
+#include "core/op/atomic.h"
+#include "core/op/remote.h"
+#include "transports/uet/uet.h"
+
+static struct uet_ep *ep_of(struct ep *base)
+{
+    return object_of(base, struct uet_ep, base);
+}
+
+/* ---- Requests of SES ---- */
+
+static bool is_compare(const struct uet_op *op)
+{
+    return op->ses.opcode == SES_FETCHING_ATOMIC && ses_is_compare(op->ses.atomic.opcode);
+}
+
+/* The element, of these segments. */
+static const uint8_t *element_at(const struct iovec *iov, size_t count, size_t at)
+{
+    for (size_t i = 0; i < count; at -= iov[i++].iov_len)
+        if (at < iov[i].iov_len)
+            return (const uint8_t *)iov[i].iov_base + at;
+    return NULL;
+}
+
+/* One element of a compare operation. */
+static void set_element(struct uet_op *op)
+{
+    struct ses_op *ses = &op->ses;
+    size_t at = op->at * op->unit, len = op->unit;
+
+    ses->length = UET_COMPARE_LENGTH;
+    ses->key = op->rma[0].key;
+    ses->offset = op->rma[0].addr + at;
+    for (size_t i = 0, before = 0; i + 1 < UET_RMA && before + op->rma[i].len <= at; i++) {
+        before += op->rma[i].len;
+        ses->key = op->rma[i + 1].key;
+        ses->offset = op->rma[i + 1].addr + at - before;
+    }
+    ses->atomic.swap = uet_widen(element_at(op->iov, op->iov_count, at), len);
+    ses->atomic.compare = uet_widen(element_at(op->compare, op->compare_count, at), len);
+    ses->result_count = (uint8_t)ses_slice(op->result, op->result_count, at, len, ses->result);
+}
+
+/* One place of remote memory, and what of the local memory belongs there. */
+static void set_place(struct uet_op *op)
+{
+    struct ses_op *ses = &op->ses;
+    const struct fi_rma_iov *rma = &op->rma[op->at];
+
+    ses->key = rma->key;
+    ses->offset = rma->addr;
+    ses->length = (uint32_t)rma->len;
+    ses->iov_count = (uint8_t)ses_slice(op->iov, op->iov_count, op->done, rma->len, ses->iov);
+    ses->result_count =
+        (uint8_t)ses_slice(op->result, op->result_count, op->done, rma->len, ses->result);
+    op->done += rma->len;
+}
+
+static void set_request(struct uet_op *op)
+{
+    bool last = op->at + 1 == op->parts;
+
+    if (is_compare(op))
+        set_element(op);
+    else
+        set_place(op);
+    op->ses.flags = last ? op->flags : op->flags & (uint8_t)~SES_HD;
+    if (!(op->kind & (FI_RMA | FI_ATOMIC)))
+        op->ses.key = op->tag;
+    op->at++;
+}
+
+/* The next request of an operation. False: SES has no room. */
+static bool start_request(struct uet_ep *ep, struct uet_op *op)
+{
+    struct uet_op before = {.at = op->at, .done = op->done};
+
+    set_request(op);
+    if (ses_start_op(ep->ses, &op->ses))
+        return true;
+    op->at = before.at;
+    op->done = before.done;
+    return false;
+}
+
+/* In their order; a fence waits for all before it, and the others for one of several requests. */
+static void start_waiting(struct uet_ep *ep)
+{
+    while (!list_empty(&ep->waiting) && !ep->stepwise) {
+        struct uet_op *op = list_item(ep->waiting.next, struct uet_op, link);
+
+        if ((op->fence && ep->started) || !start_request(ep, op))
+            return;
+        list_detach(&op->link);
+        ep->started++;
+        if (op->parts > 1)
+            ep->stepwise = op;
+    }
+}
+
+/* ---- The end ---- */
+
+static void report(struct uet_ep *ep, const struct uet_op *op, enum ses_code code)
+{
+    struct fi_cq_err_entry error = {
+        .op_context = op->context,
+        .flags = op->kind,
+        .err = uet_error(code),
+        .prov_errno = (int)code,
+        .src_addr = FI_ADDR_NOTAVAIL,
+    };
+
+    if (ep->closing)
+        return;
+    if (code == RC_OK)
+        complete(&ep->base.binding, binding_kind_of(op->kind), op->wanted, op->context, op->kind, 0,
+                 NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    else
+        complete_error(&ep->base.binding, binding_kind_of(op->kind), &error);
+}
+
+void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
+{
+    struct uet_ep *ep = arg;
+    struct uet_op *op = object_of(ses_op, struct uet_op, ses);
+
+    if (code == RC_OK && op->at < op->parts && !ep->closing) {
+        if (start_request(ep, op))
+            return;
+        code = RC_UNCOR_TRANSIENT;
+    }
+    if (ep->stepwise == op)
+        ep->stepwise = NULL;
+    ep->started--;
+    ep->used--;
+    report(ep, op, code);
+    pool_put(&ep->ops, op);
+    start_waiting(ep);
+}
+
+void uet_drop_waiting(struct uet_ep *ep)
+{
+    while (!list_empty(&ep->waiting)) {
+        struct uet_op *op = list_item(ep->waiting.next, struct uet_op, link);
+
+        list_detach(&op->link);
+        ep->used--;
+        pool_put(&ep->ops, op);
+    }
+}
+
+/* ---- Checks ---- */
+
+static ssize_t check_rma(const struct op *op, size_t len)
+{
+    size_t remote = 0;
+
+    if (!op->rma_count || op->rma_count > UET_RMA)
+        return -FI_EINVAL;
+    for (size_t i = 0; i < op->rma_count; i++)
+        remote += op->rma[i].len;
+    return remote == len ? 0 : -FI_EINVAL;
+}
+
+static ssize_t check_atomic(const struct uet_ep *ep, const struct op *op, size_t *len)
+{
+    size_t elements, most;
+    int rc = atomic_check_op(op, ep->mtu < REMOTE_OPERAND ? ep->mtu : REMOTE_OPERAND, UET_IOV,
+                             &elements);
+
+    if (rc)
+        return rc;
+    rc = uet_atomic_count(ep->mtu, op->function, op->datatype, op->op, &most);
+    if (rc)
+        return rc;
+    *len = elements * atomic_size(op->datatype);
+    return elements > most ? -FI_EMSGSIZE : 0;
+}
+
+static ssize_t check(const struct uet_ep *ep, const struct op *op)
+{
+    size_t len = op->len;
+    ssize_t rc = 0;
+
+    if (op->group == OP_GROUP_ATOMIC)
+        rc = check_atomic(ep, op, &len);
+    else if (op->count > UET_IOV || !iov_total(op->iov, op->count, &len))
+        rc = -FI_EINVAL;
+    else if (op->group == OP_GROUP_RMA)
+        rc = check_rma(op, len);
+    if (rc)
+        return rc;
+    if (op->flags & FI_INJECT && len > UET_INJECT)
+        return -FI_EMSGSIZE;
+    return len > UET_MESSAGE_MAX ? -FI_EMSGSIZE : 0;
+}
+
+/* ---- An operation as it is kept ---- */
+
+/* Segments, or a copy of what they hold. */
+static void set_segments(struct uet_op *own, const struct iovec *iov, size_t count, size_t len,
+                         bool inject)
+{
+    own->iov_count = (uint8_t)count;
+    for (size_t i = 0; i < count; i++)
+        own->iov[i] = iov[i];
+    if (!inject)
+        return;
+    for (size_t i = 0, at = 0; i < count; at += iov[i++].iov_len)
+        if (iov[i].iov_len)
+            memcpy(own->inject + at, iov[i].iov_base, iov[i].iov_len);
+    own->iov[0] = (struct iovec){own->inject, len};
+    own->iov_count = 1;
+}
+
+static void set_rma(struct uet_op *own, const struct op *op)
+{
+    own->ses.opcode = op->kind & FI_READ ? SES_READ : SES_WRITE;
+    own->parts = (uint32_t)op->rma_count;
+    for (size_t i = 0; i < op->rma_count; i++)
+        own->rma[i] = op->rma[i];
+    set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT);
+}
+
+static void set_message(struct uet_op *own, const struct op *op)
+{
+    own->ses.opcode = op->group == OP_GROUP_TSEND ? SES_TAGGED_SEND : SES_SEND;
+    own->tag = op->group == OP_GROUP_TSEND ? op->tag : 0;
+    own->parts = 1;
+    own->rma[0].len = op->len;
+    set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT);
+}
+
+/* Elements as bytes; how many segments. */
+static uint8_t to_bytes(const struct fi_ioc *ioc, size_t count, size_t unit, struct iovec *iov)
+{
+    for (size_t i = 0; i < count; i++)
+        iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * unit};
+    return (uint8_t)count;
+}
+
+static void set_atomic(struct uet_op *own, const struct op *op)
+{
+    size_t unit = atomic_size(op->datatype), elements = 0;
+    struct iovec iov[UET_IOV];
+
+    own->ses.opcode = op->function ? SES_FETCHING_ATOMIC : SES_ATOMIC;
+    uet_atomic_opcode(op->op, &own->ses.atomic.opcode);
+    uet_atomic_type(op->datatype, &own->ses.atomic.datatype);
+    own->unit = unit;
+    for (size_t i = 0; i < op->rma_count; i++) {
+        own->rma[i] = (struct fi_rma_iov){.addr = op->rma_ioc[i].addr,
+                                          .len = op->rma_ioc[i].count * unit,
+                                          .key = op->rma_ioc[i].key};
+        elements += op->rma_ioc[i].count;
+    }
+    own->parts = (uint32_t)(op->function == FI_COMPARE_ATOMIC ? elements : op->rma_count);
+    to_bytes(op->ioc, op->count, unit, iov);
+    set_segments(own, iov, op->count, elements * unit, op->flags & FI_INJECT && op->count);
+    own->compare_count = to_bytes(op->compare.ioc, op->compare.count, unit, own->compare);
+    own->result_count = to_bytes(op->result.ioc, op->result.count, unit, own->result);
+}
+
+static int set_target(struct uet_ep *ep, struct uet_op *own, const struct op *op)
+{
+    const void *raw = av_addr(ep->base.av, op->peer);
+    struct uet_address address;
+
+    if (!raw || !uet_address_get(raw, &address))
+        return -FI_EINVAL;
+    own->ses.target = (struct ses_target){
+        .to = address.host,
+        .pid = address.pid,
+        .index = address.index,
+        .mode = ep->ordered ? PDS_MODE_ROD : PDS_MODE_RUD,
+    };
+    return 0;
+}
+
+static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)
+{
+    own->context = op->context;
+    own->kind = op->kind;
+    own->wanted = !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
+    own->fence = op->flags & FI_FENCE;
+    own->flags = (uint8_t)((op->flags & OP_DELIVERED ? SES_DC : 0) |
+                           (op->flags & FI_REMOTE_CQ_DATA ? SES_HD : 0));
+    own->ses.data = op->data;
+    switch (op->group) {
+    case OP_GROUP_RMA: set_rma(own, op); break;
+    case OP_GROUP_ATOMIC: set_atomic(own, op); break;
+    default: set_message(own, op); break;
+    }
+}
+
+static ssize_t start(struct uet_ep *ep, const struct op *op)
+{
+    struct uet_op *own;
+    int rc;
+
+    if (progress_forked(ep->base.binding.progress))
+        return -FI_EOPBADSTATE;
+    if (ep->used >= ep->base.tx_size)
+        return -FI_EAGAIN;
+    own = pool_get(&ep->ops);
+    if (!own)
+        return -FI_ENOMEM;
+    memset(own, 0, offsetof(struct uet_op, inject));
+    rc = set_target(ep, own, op);
+    if (rc) {
+        pool_put(&ep->ops, own);
+        return rc;
+    }
+    set_op(ep, own, op);
+    list_init(&own->link);
+    list_attach(&own->link, &ep->waiting);
+    ep->used++;
+    start_waiting(ep);
+    uet_ep_run(ep);
+    return 0;
+}
+
+/* ---- The call ---- */
+
+int uet_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                     size_t *count)
+{
+    return uet_atomic_count(ep_of(base)->mtu, function, datatype, op, count);
+}
+
+static ssize_t post_receive(struct uet_ep *ep, const struct op *op)
+{
+    ssize_t rc = -FI_EOPBADSTATE;
+
+    if (!ep->base.enabled)
+        return rc;
+    progress_lock(ep->base.binding.progress);
+    if (ep->base.match && !progress_forked(ep->base.binding.progress)) {
+        rc = match_receive(ep->base.match, op);
+        uet_ep_run(ep); /* the sender of a message that was kept may wait for its delivery */
+    }
+    progress_unlock(ep->base.binding.progress);
+    return rc;
+}
+
+ssize_t uet_post(struct ep *base, struct op *op)
+{
+    struct uet_ep *ep = ep_of(base);
+    ssize_t rc;
+
+    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+        return post_receive(ep, op);
+    rc = op_settle(op, ep->base.tx_op_flags);
+    if (!rc)
+        rc = check(ep, op);
+    if (!rc && !ep->base.enabled)
+        rc = -FI_EOPBADSTATE;
+    if (rc)
+        return rc;
+    progress_lock(ep->base.binding.progress);
+    rc = start(ep, op);
+    if (rc == -FI_EAGAIN) /* a poster that does nothing but try again makes progress too */
+        progress_poll(ep->base.binding.progress);
+    progress_unlock(ep->base.binding.progress);
+    return rc;
+}

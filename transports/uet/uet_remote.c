@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Accesses of peers to memory that is registered here. */
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/op/atomic.h"
+#include "core/op/remote.h"
+#include "transports/uet/uet.h"
+
+int uet_error(enum ses_code code)
+{
+    switch (code) {
+    case RC_OK: return 0;
+    case RC_NO_MATCH: return FI_ENORX;
+    case RC_TOO_LONG: return FI_ETRUNC;
+    case RC_PERM_VIOLATION:
+    case RC_OP_VIOLATION:
+    case RC_BAD_JOB_ID:
+    case RC_BAD_MKEY: return FI_EACCES;
+    case RC_BAD_ADDR:
+    case RC_AT_INVALID:
+    case RC_AT_PERM:
+    case RC_AT_ATS_ERROR:
+    case RC_AT_NO_TRANS:
+    case RC_AT_OUT_OF_RANGE:
+    case RC_AMO_UNALIGNED:
+    case RC_AMO_UNSUPPORTED_SIZE: return FI_EINVAL;
+    case RC_UNSUPPORTED_OP:
+    case RC_UNSUPPORTED_SIZE:
+    case RC_AMO_UNSUPPORTED_OP:
+    case RC_AMO_UNSUPPORTED_DT: return FI_EOPNOTSUPP;
+    case RC_CANCELLED: return FI_ECANCELED;
+    case RC_UNDELIVERABLE: return FI_ETIMEDOUT;
+    case RC_UNCOR_TRANSIENT: return FI_ENOMEM;
+    default: return FI_EIO;
+    }
+}
+
+static enum ses_code code_of(int rc)
+{
+    switch (rc) {
+    case 0: return RC_OK;
+    case -FI_EACCES: return RC_BAD_MKEY;
+    default: return RC_BAD_ADDR;
+    }
+}
+
+/* ---- Writes and reads ---- */
+
+enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes, size_t len)
+{
+    struct uet_ep *ep = arg;
+    struct iovec iov[REMOTE_PIECES];
+    size_t count = REMOTE_PIECES;
+    struct mr *mr;
+    int rc = mr_resolve(ep->domain->base.mrs, key, offset, len, FI_REMOTE_WRITE, iov, &count, &mr);
+
+    if (rc)
+        return code_of(rc);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(iov[i].iov_base, bytes, iov[i].iov_len);
+        bytes += iov[i].iov_len;
+    }
+    mr_release(mr);
+    return RC_OK;
+}
+
+enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, struct ses_lent *lent)
+{
+    struct uet_ep *ep = arg;
+    struct mr *mr;
+    int rc;
+
+    lent->count = PDS_IOV;
+    rc = mr_resolve(ep->domain->base.mrs, key, offset, len, FI_REMOTE_READ, lent->iov, &lent->count,
+                    &mr);
+    if (rc)
+        return code_of(rc);
+    lent->held = mr;
+    return RC_OK;
+}
+
+void uet_give_back(void *arg, struct ses_lent *lent)
+{
+    mr_release(lent->held);
+}
+
+/* ---- Atomics ---- */
+
+/* What the packet asks, as an op. Values of compare operations stand in its header. */
+struct atomic_request {
+    struct op op;
+    struct fi_rma_ioc target;
+    struct fi_ioc ioc[3]; /* operands, compare, results */
+    uint8_t swap[16], compare[16];
+};
+
+static enum ses_code read_kind(const struct ses_request *request, struct op *op)
+{
+    bool compares = ses_is_compare(request->atomic.opcode);
+
+    op->group = OP_GROUP_ATOMIC;
+    op->function = compares                                 ? FI_COMPARE_ATOMIC
+                   : request->opcode == SES_FETCHING_ATOMIC ? FI_FETCH_ATOMIC
+                                                            : 0;
+    op->kind = FI_ATOMIC | (op->function ? FI_READ : FI_WRITE);
+    if (!uet_atomic_op(request->atomic.opcode, &op->op))
+        return RC_AMO_UNSUPPORTED_OP;
+    if (!uet_atomic_datatype(request->atomic.datatype, &op->datatype))
+        return RC_AMO_UNSUPPORTED_DT;
+    if (compares && request->opcode != SES_FETCHING_ATOMIC)
+        return RC_AMO_UNSUPPORTED_OP;
+    return atomic_valid(op->datatype, op->op, op->function) ? RC_OK : RC_AMO_UNSUPPORTED_OP;
+}
+
+/* Elements of the request; 0: its size is of none. */
+static size_t count_elements(const struct ses_request *request, const struct op *op, size_t len)
+{
+    size_t unit = atomic_size(op->datatype);
+
+    if (op->function == FI_COMPARE_ATOMIC)
+        return !len && unit <= 16 ? 1 : 0;
+    if (request->length % unit || len != (op->op == FI_ATOMIC_READ ? 0 : request->length))
+        return 0;
+    return request->length / unit;
+}
+
+static void set_operands(const struct ses_request *request, struct atomic_request *atomic,
+                         const uint8_t *operands, size_t elements, uint8_t *result)
+{
+    size_t unit = atomic_size(atomic->op.datatype);
+    struct op *op = &atomic->op;
+
+    if (op->function == FI_COMPARE_ATOMIC) {
+        uet_narrow(request->atomic.swap, atomic->swap, unit);
+        uet_narrow(request->atomic.compare, atomic->compare, unit);
+        operands = atomic->swap;
+    }
+    atomic->ioc[0] = (struct fi_ioc){(void *)(uintptr_t)operands, elements};
+    atomic->ioc[1] = (struct fi_ioc){atomic->compare, elements};
+    atomic->ioc[2] = (struct fi_ioc){result, elements};
+    atomic->target =
+        (struct fi_rma_ioc){.addr = request->offset, .count = elements, .key = request->key};
+    op->rma_ioc = &atomic->target;
+    op->rma_count = 1;
+    op->ioc = &atomic->ioc[0];
+    op->count = op->op != FI_ATOMIC_READ;
+    op->len = elements;
+    op->compare = (struct op_operand){&atomic->ioc[1], NULL, op->function == FI_COMPARE_ATOMIC};
+    op->result = (struct op_operand){&atomic->ioc[2], NULL, op->function != 0};
+}
+
+enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uint8_t *operands,
+                         size_t len, uint8_t *result, size_t *result_len)
+{
+    struct uet_ep *ep = arg;
+    struct atomic_request atomic = {.op = {.group = OP_GROUP_ATOMIC}};
+    enum ses_code code = read_kind(request, &atomic.op);
+    struct remote remote;
+    size_t elements;
+    int rc;
+
+    if (code != RC_OK)
+        return code;
+    elements = count_elements(request, &atomic.op, len);
+    *result_len = elements * atomic_size(atomic.op.datatype);
+    if (!elements || *result_len > ep->mtu || *result_len > REMOTE_OPERAND)
+        return RC_AMO_UNSUPPORTED_SIZE;
+    set_operands(request, &atomic, operands, elements, result);
+    rc = remote_resolve(ep->domain->base.mrs, &atomic.op, &remote);
+    if (rc)
+        return code_of(rc);
+    remote_access(&atomic.op, &remote);
+    remote_release(&remote);
+    return RC_OK;
+}
+
+/* ---- What is told of them ---- */
+
+void uet_accessed(void *arg, const struct ses_access *access)
+{
+    struct uet_ep *ep = arg;
+    bool reads = access->opcode == SES_READ || access->fetching, counted = true;
+    size_t count = REMOTE_PIECES;
+    struct iovec iov[REMOTE_PIECES];
+    struct mr *mr = NULL;
+
+    if (ep->closing)
+        return;
+    if (!mr_resolve(ep->domain->base.mrs, access->key, access->offset, 0, 0, iov, &count, &mr) &&
+        mr) {
+        mr_count_access(&mr, 1, !reads);
+        counted = mr_counted(&mr, 1);
+        mr_release(mr);
+    }
+    if (counted || access->has_data)
+        complete(&ep->base.binding, reads ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, access->has_data,
+                 NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, access->length, NULL,
+                 access->data, 0, av_source(ep->base.av, uet_source(ep, &access->from)));
+}
