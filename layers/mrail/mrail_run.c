@@ -257,17 +257,26 @@ static int sleep_until_due(struct mrail_ep *ep)
                                                                                        : 0;
 }
 
+/* Something is to be done that nothing below tells of. */
+static bool is_busy(struct mrail_ep *ep)
+{
+    return atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready);
+}
+
+/* The lower may complete from inside of its own. */
 int mrail_trywait(struct progress_source *source)
 {
     struct mrail_way *way = way_of(source);
     struct mrail_ep *ep = way->ep;
+    int rc;
 
     if (!ep->driven || progress_forked(ep->progress))
         return 0;
-    if (atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready))
+    if (is_busy(ep))
         return -FI_EAGAIN;
     acknowledge(ep);
     if (sleep_until_due(ep))
         return -FI_EAGAIN;
-    return lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
+    rc = lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
+    return !rc && is_busy(ep) ? -FI_EAGAIN : rc;
 }

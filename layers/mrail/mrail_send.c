@@ -96,7 +96,7 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     if (!rc)
         return true;
     mrail_packet_put(packet);
-    if (rc == -FI_EAGAIN)
+    if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
         return false;
     peer->failed[rail] = (int)-rc;
     mrail_ready(peer);
