@@ -34,7 +34,7 @@ static const struct param_def uet_params[] = {
     COUNT("dscp", "0", 0, 63, "DSCP of all packets."),
     {.key = "window",
      .type = PARAM_SIZE,
-     .default_text = "128k",
+     .default_text = "1m",
      .min = 1024,
      .max = 1 << 30,
      .help = "Bytes that a packet delivery context has under way at most."},

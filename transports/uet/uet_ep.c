@@ -65,11 +65,12 @@ static void poll_ep(struct progress_source *source)
         return;
     if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0))
         uet_resolve(ep);
+    /* What has come first: it may be what a timer waits for. */
     do {
         got = uet_nic_receive(ep->nic, take_packet, ep);
-        if (got || ses_deadline(ep->ses) <= clock_ns())
-            uet_ep_run(ep);
-    } while (got && ++rounds < BATCHES);
+    } while (got == UET_NIC_BATCH && ++rounds < BATCHES);
+    if (got || rounds || ses_deadline(ep->ses) <= clock_ns())
+        uet_ep_run(ep);
 }
 
 /* A sleep ends when something is due. */
@@ -287,6 +288,24 @@ static void say_goodbye(struct uet_ep *ep)
         drive_until(ep, clock_ms() + QUIET_MS, always);
 }
 
+static void tell_counters(struct uet_ep *ep)
+{
+    const struct pds_counters *c = ep->ses ? pds_counters(ses_pds(ep->ses)) : NULL;
+
+    if (c)
+        LOG_INFO("uet", FI_LOG_EP_DATA,
+                 "packets: %llu sent, %llu of them again, %llu received, %llu of them again; "
+                 "acknowledgements: %llu sent, %llu received; refusals: %llu sent, %llu received; "
+                 "%llu probes, %llu malformed, %llu of strangers; PDCs: %llu opened, %llu failed",
+                 (unsigned long long)c->sent, (unsigned long long)c->resent,
+                 (unsigned long long)c->received, (unsigned long long)c->duplicates,
+                 (unsigned long long)c->acks_sent, (unsigned long long)c->acks_received,
+                 (unsigned long long)c->nacks_sent, (unsigned long long)c->nacks_received,
+                 (unsigned long long)c->probes, (unsigned long long)c->malformed,
+                 (unsigned long long)c->strangers, (unsigned long long)c->opened,
+                 (unsigned long long)c->failed);
+}
+
 static int close_ep(struct endpoint *base)
 {
     struct uet_ep *ep = uet_ep_of(base);
@@ -306,6 +325,7 @@ static int close_ep(struct endpoint *base)
     }
     ep->closing = true;
     uet_drop_waiting(ep);
+    tell_counters(ep);
     ses_destroy(ep->ses);
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);

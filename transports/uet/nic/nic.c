@@ -11,7 +11,6 @@
 #include <rdma/fi_errno.h>
 
 enum {
-    BATCH = 32,
     HEADERS = 160, /* of a packet: IPv6, UDP, security, PDS, SES, extension, tag */
     ECN_CAPABLE = 2,
     ECN_MARKED = 3,
@@ -30,8 +29,8 @@ struct uet_nic {
     int fd;
     union addr addr;
     uint32_t packet;
-    struct mmsghdr messages[BATCH];
-    struct slot slots[BATCH];
+    struct mmsghdr messages[UET_NIC_BATCH];
+    struct slot slots[UET_NIC_BATCH];
     uint8_t bytes[];
 };
 
@@ -97,7 +96,7 @@ static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
 
 static void set_slots(struct uet_nic *nic)
 {
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < UET_NIC_BATCH; i++) {
         struct slot *slot = &nic->slots[i];
 
         slot->iov = (struct iovec){nic->bytes + (size_t)i * nic->packet, nic->packet};
@@ -114,7 +113,7 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
                  struct uet_nic **ret_nic)
 {
     size_t packet = settings->packet + HEADERS;
-    struct uet_nic *nic = calloc(1, sizeof(*nic) + BATCH * packet);
+    struct uet_nic *nic = calloc(1, sizeof(*nic) + UET_NIC_BATCH * packet);
     int rc;
 
     if (!nic)
@@ -185,7 +184,7 @@ static bool is_marked(struct msghdr *header)
 
 static void prepare(struct uet_nic *nic)
 {
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < UET_NIC_BATCH; i++) {
         nic->messages[i].msg_hdr.msg_namelen = sizeof(union addr);
         nic->messages[i].msg_hdr.msg_controllen = sizeof(nic->slots[i].control);
         nic->messages[i].msg_hdr.msg_flags = 0;
@@ -201,7 +200,7 @@ unsigned uet_nic_receive(struct uet_nic *nic,
 
     prepare(nic);
     do {
-        count = recvmmsg(nic->fd, nic->messages, BATCH, MSG_DONTWAIT, NULL);
+        count = recvmmsg(nic->fd, nic->messages, UET_NIC_BATCH, MSG_DONTWAIT, NULL);
     } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
     for (int i = 0; i < count; i++) {
         struct mmsghdr *message = &nic->messages[i];

@@ -13,6 +13,10 @@
 
 #include "core/net/addr.h"
 
+enum {
+    UET_NIC_BATCH = 32, /* packets that are received at once, at most */
+};
+
 struct uet_nic_settings {
     size_t rx_buffer, tx_buffer; /* bytes that the kernel is asked for */
     uint32_t packet;             /* the longest packet */

@@ -111,6 +111,7 @@ struct pds {
     const struct pds_ops *ops;
     void *arg;
     uint64_t random, now;
+    uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;
     unsigned count;

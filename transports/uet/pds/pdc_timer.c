@@ -34,14 +34,18 @@ static bool knows_peer(const struct pdc *pdc)
 
 /* ---- When ---- */
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint64_t rto_due(const struct pdc *pdc)
 {
     const struct pds_packet *packet = head(&pdc->tx.flight);
 
-    if (!packet)
-        return UINT64_MAX;
-    return (packet->at > pdc->tx.timed_out ? packet->at : pdc->tx.timed_out) +
-           backed_off(pdc, pdc->tx.backoff);
+    uint64_t since = packet ? later(packet->at, pdc->tx.timed_out) : 0;
+
+    return packet ? later(since, pdc->pds->paused) + backed_off(pdc, pdc->tx.backoff) : UINT64_MAX;
 }
 
 static uint64_t held_due(const struct pdc *pdc)
@@ -68,7 +72,7 @@ static uint64_t tail_due(const struct pdc *pdc)
 
     if (!waits || !knows_peer(pdc) || tx->probes >= pdc->pds->settings.tail_count)
         return UINT64_MAX;
-    return tx->heard + (pdc->pds->settings.tail_time << tx->probes);
+    return later(tx->heard, pdc->pds->paused) + (pdc->pds->settings.tail_time << tx->probes);
 }
 
 static uint64_t clear_due(const struct pdc *pdc)

@@ -524,9 +524,20 @@ static void wake_due(struct pds *pds)
     }
 }
 
+/* A caller that looks late has not heard either what came meanwhile: timeouts begin anew. Not
+ * again and again, or one that is always late would never have any. */
+static void note_pause(struct pds *pds)
+{
+    uint64_t due = (uint64_t)timers_next(&pds->timers), rto = pds->settings.rto;
+
+    if (!list_empty(&pds->timers) && pds->now > due + rto / 2 && pds->now - pds->paused > 4 * rto)
+        pds->paused = pds->now;
+}
+
 void pds_run(struct pds *pds, uint64_t now)
 {
     pds->now = now;
+    note_pause(pds);
     wake_due(pds);
     for (int round = 0; round < ROUNDS; round++) {
         struct list batch;
