@@ -291,7 +291,8 @@ static long read_speed(const char *name)
     return speed;
 }
 
-static void read_properties(struct netif *list, size_t count)
+/* False: there is no socket to ask with now, so the MTUs are missing. */
+static bool read_properties(struct netif *list, size_t count)
 {
     struct ifreq request;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -317,6 +318,7 @@ static void read_properties(struct netif *list, size_t count)
     }
     if (fd >= 0)
         close(fd);
+    return fd >= 0;
 }
 
 /* The node's interfaces, as last read. One fi_getinfo asks several times, and reading costs 0.2
@@ -336,12 +338,12 @@ static struct netif *copy_list(const struct netif *list, size_t count)
     return copy ? memcpy(copy, list, count * sizeof(*copy)) : NULL;
 }
 
-static int read_all(struct netif **list, size_t *count)
+static int read_all(struct netif **list, size_t *count, bool *whole)
 {
     int rc = read_addresses(list, count);
 
     if (!rc)
-        read_properties(*list, *count);
+        *whole = read_properties(*list, *count);
     return rc;
 }
 
@@ -350,17 +352,18 @@ static int read_known(void)
 {
     struct netif *list;
     size_t count;
+    bool whole;
     int rc;
 
     if (known.list && known.process == getpid() && clock_ms() - known.read_ms < NETIF_FRESH_MS)
         return 0;
-    rc = read_all(&list, &count);
+    rc = read_all(&list, &count, &whole);
     if (rc)
         return rc;
     free(known.list);
     known.list = list;
     known.count = count;
-    known.read_ms = clock_ms();
+    known.read_ms = whole ? clock_ms() : clock_ms() - NETIF_FRESH_MS;
     known.process = getpid();
     return 0;
 }
@@ -368,10 +371,11 @@ static int read_known(void)
 /* A mutex that was held when the process forked is never free in the child: then without it. */
 static int read_fresh(struct netif **list, size_t *count)
 {
+    bool whole;
     int rc;
 
     if (pthread_mutex_trylock(&known.mutex))
-        return read_all(list, count);
+        return read_all(list, count, &whole);
     rc = read_known();
     if (!rc) {
         *list = copy_list(known.list, known.count);
