@@ -56,7 +56,9 @@ struct rxd_packet {
     bool fence; /* out: what is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
     uint32_t sequence;
-    size_t at, len; /* of records: read so far; all */
+    size_t at, len; /* of records: read so far; all. Deferred: of the packet */
+    fi_addr_t src;  /* deferred: as the lower told */
+    unsigned tries; /* deferred: more that there will be */
     uint8_t *records;
     _Alignas(8) uint8_t bytes[]; /* the lower's prefix, room for a head, records */
 };
@@ -176,6 +178,7 @@ struct rxd_ep {
     struct peer_map map;
     struct rxd_peer **buckets;
     struct list attention, stalled, broken, moving;
+    struct list deferred;      /* struct rxd_packet: of peers for which there was no memory */
     unsigned posted, receives; /* with the lower; as many as there should be */
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
@@ -265,6 +268,8 @@ void rxd_packet_put(struct rxd_packet *packet);
 /* Posts receives to the lower; its error. */
 int rxd_in_fill(struct rxd_ep *ep);
 void rxd_in_packet(struct rxd_packet *packet, size_t len, fi_addr_t src);
+/* Looks again at packets whose peers there was no memory for. */
+void rxd_in_deferred(struct rxd_ep *ep);
 /* Carries out what is next. */
 void rxd_in_run(struct rxd_peer *peer);
 

@@ -83,6 +83,8 @@ static void poll_lower(struct progress_source *source)
     lower_cq_progress(ep->cq.cq);
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         rxd_peers_take_changes(ep);
+    if (__builtin_expect(!list_empty(&ep->deferred), 0))
+        rxd_in_deferred(ep);
     rxd_silence_run(ep);
     if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
         list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
@@ -97,7 +99,7 @@ static bool has_work(struct rxd_ep *ep)
 {
     if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
         return true;
-    if (ep->posted < ep->receives)
+    if (ep->posted < ep->receives || !list_empty(&ep->deferred))
         return true;
     return !ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving));
 }
@@ -481,6 +483,7 @@ int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     list_init(&ep->stalled);
     list_init(&ep->broken);
     list_init(&ep->moving);
+    list_init(&ep->deferred);
     list_init(&ep->cq.source.link);
     av_watch_init(&ep->watch);
     wake_timer_init(&ep->timer);

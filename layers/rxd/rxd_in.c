@@ -10,6 +10,7 @@
 #include "layers/rxd/rxd.h"
 
 enum {
+    TRIES = 1000,    /* to make a peer for a packet: memory may come back */
     QUIET_MS = 60000 /* between two lines about packets that cannot be */
 };
 
@@ -63,11 +64,12 @@ static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, fi_add
 
 /* An introduction: of a peer that is new, that has started again, or that does not know yet that we
  * know it. */
-static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *head)
+static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *head, bool *again)
 {
     struct rxd_peer *peer =
         head->name.own_len == ep->name.own_len ? rxd_peer_of(ep, &head->name) : NULL;
 
+    *again = !peer;
     if (!peer || head->epoch < peer->their_epoch || head->epoch <= peer->forgotten)
         return NULL;
     if (peer->their_epoch && head->epoch > peer->their_epoch)
@@ -88,7 +90,9 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *hea
     return peer;
 }
 
-static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, fi_addr_t src)
+/* again: there is no memory for a peer now. */
+static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, fi_addr_t src,
+                               bool *again)
 {
     bool intro = head->flags & RXD_INTRO;
     struct rxd_peer *peer =
@@ -101,7 +105,7 @@ static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, f
         return NULL;
     }
     if (intro)
-        return introduced(ep, head);
+        return introduced(ep, head, again);
     peer->introduced = true;
     return peer;
 }
@@ -219,12 +223,21 @@ static bool hold(struct rxd_peer *peer, struct rxd_packet *packet, uint32_t sequ
     return true;
 }
 
+/* The lower has told its sender that the packet has come. */
+static void defer(struct rxd_packet *packet, size_t len, fi_addr_t src)
+{
+    packet->len = len;
+    packet->src = src;
+    list_attach(&packet->link, &packet->ep->deferred);
+}
+
 /* True when the packet is kept. */
 static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
 {
     struct rxd_ep *ep = packet->ep;
     uint8_t *raw = packet->bytes + ep->prefix;
     struct rxd_head head = {0};
+    bool again = false;
     const char *wrong = len < ep->prefix ? "a packet shorter than its prefix"
                                          : rxd_head_get(raw, len - ep->prefix, &head);
     struct rxd_peer *peer;
@@ -233,7 +246,11 @@ static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
         say_wrong(ep, wrong);
         return false;
     }
-    peer = sender(ep, &head, src);
+    peer = sender(ep, &head, src, &again);
+    if (__builtin_expect(again, 0)) {
+        defer(packet, len, src);
+        return true;
+    }
     if (!peer || !list_empty(&peer->broken))
         return false;
     peer->heard = true;
@@ -256,8 +273,24 @@ static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
     return false;
 }
 
+void rxd_in_deferred(struct rxd_ep *ep)
+{
+    struct list all;
+
+    list_init(&all);
+    list_join(&ep->deferred, &all);
+    while (!list_empty(&all)) {
+        struct rxd_packet *packet = list_item(all.next, struct rxd_packet, link);
+
+        list_detach(&packet->link);
+        if (!packet->tries-- || !take_packet(packet, packet->len, packet->src))
+            rxd_packet_put(packet);
+    }
+}
+
 void rxd_in_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
 {
+    packet->tries = TRIES;
     if (!take_packet(packet, len, src))
         rxd_packet_put(packet);
 }

@@ -176,7 +176,7 @@ static bool send_packet(struct rxd_packet *packet)
     ep->flying--;
     list_detach(&packet->link);
     list_attach_before(&packet->link, queue->next);
-    if (rc != -FI_EAGAIN)
+    if (rc != -FI_EAGAIN && rc != -FI_ENOMEM)
         rxd_peer_break(peer, (int)-rc, NULL);
     return false;
 }

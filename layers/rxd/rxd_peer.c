@@ -202,6 +202,12 @@ static void drop_all(struct rxd_peer *peer, int err)
     rxd_messages_fail(peer, err);
 }
 
+/* The peer is there, and has to learn that what was under way is over. */
+static bool is_ours(int err)
+{
+    return err == FI_EPROTO || err == FI_ENOMEM || err == FI_EIO;
+}
+
 void rxd_peer_reset(struct rxd_peer *peer, int err)
 {
     struct rxd_ep *ep = peer->ep;
@@ -226,10 +232,10 @@ void rxd_peer_reset(struct rxd_peer *peer, int err)
     peer->their_epoch = 0;
     peer->theirs = 0;
     peer->introduced = peer->answer = false;
-    peer->gone = err != FI_EPROTO;
+    peer->gone = !is_ours(err);
     peer->next_out = peer->acked = peer->next_in = peer->told = 0;
     drop_all(peer, err);
-    if (err != FI_EPROTO)
+    if (!is_ours(err))
         return;
     peer->answer = true; /* the peer learns of it */
     rxd_peer_attend(peer);
@@ -314,6 +320,7 @@ void rxd_peers_finish(struct rxd_ep *ep)
             free(peer);
         }
     }
+    drop_packets(&ep->deferred);
     free(ep->buckets);
     ep->buckets = NULL;
     peer_map_finish(&ep->map);
