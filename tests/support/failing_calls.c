@@ -11,11 +11,13 @@
 #include <pthread.h>
 #include <search.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -51,12 +53,24 @@
 #define FAIL(name, err) FAIL_AS(name, #name, err)
 #define FAIL_OF_FILES(name, err) FAIL_AS(name, OF_FILES(name), err)
 
-/* A connection that is lost shows to everybody who looks, at both ends. */
+static bool has_connection(int fd)
+{
+    int type = 0;
+    socklen_t len = sizeof(type);
+
+    return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &len) && type != SOCK_DGRAM;
+}
+
+/* A connection that is lost shows to everybody who looks, at both ends. A socket of datagrams has
+ * none to lose. */
 #define LOSE(name, fd)                                                                             \
     NEXT(name);                                                                                    \
     if (failing_hit(FAILING_SYSTEM_CALL, CALLER, #name, ECONNRESET)) {                             \
-        shutdown(fd, SHUT_RDWR);                                                                   \
-        errno = ECONNRESET;                                                                        \
+        errno = ENOBUFS;                                                                           \
+        if (has_connection(fd)) {                                                                  \
+            shutdown(fd, SHUT_RDWR);                                                               \
+            errno = ECONNRESET;                                                                    \
+        }                                                                                          \
         return -1;                                                                                 \
     }
 
@@ -118,6 +132,25 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
     LOSE(sendmsg, fd)
     return next(fd, msg, flags);
+}
+
+ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+               socklen_t to_len)
+{
+    FAIL(sendto, ENOBUFS);
+    return next(fd, data, len, flags, to, to_len);
+}
+
+int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
+{
+    FAIL(sendmmsg, ENOBUFS);
+    return next(fd, msgs, count, flags);
+}
+
+int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags, struct timespec *timeout)
+{
+    FAIL(recvmmsg, ENOBUFS);
+    return next(fd, msgs, count, flags, timeout);
 }
 
 ssize_t recv(int fd, void *data, size_t len, int flags)
