@@ -17,18 +17,10 @@
 
 /* ---- Rails of a domain ---- */
 
-static int close_rails(struct mrail_domain *domain)
+static void close_rails(struct mrail_domain *domain)
 {
-    while (domain->count) {
-        struct mrail_rail *rail = &domain->rail[domain->count - 1];
-        int rc = fi_close(&rail->domain->fid);
-
-        if (rc)
-            return rc;
-        info_free(rail->info);
-        domain->count--;
-    }
-    return 0;
+    while (domain->count)
+        info_free(domain->rail[--domain->count].info);
 }
 
 static int open_rail(struct mrail_domain *domain, size_t slot)
@@ -47,8 +39,6 @@ static int open_rail(struct mrail_domain *domain, size_t slot)
     for (size_t i = 0; i < domain->count; i++)
         before += domain->kinds[i] == kind;
     rc = mrail_rail_source(rail->info, before, domain->base.info);
-    if (!rc)
-        rc = fi_domain(rail->lower->fabric, rail->info, &rail->domain, domain);
     if (rc) {
         info_free(rail->info);
         return rc;
@@ -170,10 +160,10 @@ static int domain_control(struct fid *fid, int command, void *arg)
 static int domain_close(struct fid *fid)
 {
     struct mrail_domain *domain = object_of(fid, struct mrail_domain, base.fid.fid);
-    int rc = children_any(&domain->base.children) ? -FI_EBUSY : close_rails(domain);
 
-    if (rc)
-        return rc;
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    close_rails(domain);
     domain_finish(&domain->base);
     free(domain);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fabric and domain: one of each rail's below. Queues, counters and regions are core's. */
+/* Fabric and domain: a fabric of each rail's below. Queues, counters and regions are core's. */
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_DOMAIN_H
 #define WEFT_LAYERS_MRAIL_MRAIL_DOMAIN_H
 
@@ -17,12 +17,14 @@ struct mrail_fabric {
     size_t slots;
 };
 
-/* A rail that the domain has. */
+/*
+ * A rail that the domain has. Each endpoint opens a domain of its own on it: a lower may share
+ * state among all endpoints of a domain (lnx does), and ours are driven under locks of their own.
+ */
 struct mrail_rail {
     struct lower *lower;
     size_t slot;
-    struct fid_domain *domain;
-    struct fi_info *info; /* that it was opened with, which it may keep pointers into */
+    struct fi_info *info; /* that it is opened with, which it may keep pointers into */
 };
 
 struct mrail_domain {

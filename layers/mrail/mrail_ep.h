@@ -65,6 +65,7 @@ struct mrail_send {
 /* The endpoint on one rail. */
 struct mrail_way {
     struct mrail_ep *ep;
+    struct fid_domain *domain;
     struct fid_ep *fid;
     struct op_target target;
     struct fid_av *av;

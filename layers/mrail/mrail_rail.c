@@ -141,13 +141,16 @@ int mrail_way_open(struct mrail_ep *ep, unsigned rail)
     const struct mrail_rail *below = &ep->domain->rail[rail];
     const struct params *params = ep->domain->fabric->plain.params;
     struct mrail_way *way = &ep->way[rail];
-    struct fid_domain *domain = info_mr_bits(below->info) & FI_MR_LOCAL ? below->domain : NULL;
+    struct fid_domain *domain;
     size_t whole = MRAIL_HEAD_MAX + ep->config.packet, most = below->info->rx_attr->size;
-    int rc = fi_endpoint(below->domain, below->info, &way->fid, ep);
+    int rc = fi_domain(below->lower->fabric, below->info, &way->domain, ep);
 
     way->ep = ep;
+    if (!rc)
+        rc = fi_endpoint(way->domain, below->info, &way->fid, ep);
     if (rc)
         return rc;
+    domain = info_mr_bits(below->info) & FI_MR_LOCAL ? way->domain : NULL;
     way->target = op_target_of(way->fid);
     way->sink.owner_ops = &sink_ops;
     fid_init(&way->sink.fid, FI_CLASS_PEER_CQ, way, NULL);
@@ -174,7 +177,7 @@ static int open_queue(struct mrail_way *way)
 
     if (way->source.cq)
         return 0;
-    rc = lower_source_open(&way->source, below->lower, below->domain, 0, &way->sink,
+    rc = lower_source_open(&way->source, below->lower, way->domain, 0, &way->sink,
                            way->ep->base.binding.progress);
     if (rc)
         return rc;
@@ -185,12 +188,11 @@ static int open_queue(struct mrail_way *way)
 
 int mrail_way_enable(struct mrail_way *way)
 {
-    const struct mrail_rail *below = &way->ep->domain->rail[way - way->ep->way];
     struct fi_av_attr attr = {.type = FI_AV_TABLE};
     int rc = 0;
 
     if (!way->av) {
-        rc = fi_av_open(below->domain, &attr, &way->av, way);
+        rc = fi_av_open(way->domain, &attr, &way->av, way);
         if (!rc)
             rc = fi_ep_bind(way->fid, &way->av->fid, 0);
     }
@@ -210,4 +212,6 @@ void mrail_way_close(struct mrail_way *way)
     mr_pool_finish(&way->heads);
     mr_pool_finish(&way->wholes);
     mr_pool_finish(&way->receives);
+    if (way->domain)
+        fi_close(&way->domain->fid);
 }
