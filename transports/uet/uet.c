@@ -6,7 +6,7 @@ static const char *const payload_choices[] = {"auto", "1024", "2048", "4096", "8
 
 #define TIME(name, text, what)                                                                     \
     {                                                                                              \
-        .key = name, .type = PARAM_INT, .default_text = text, .min = 1, .max = 8000000,            \
+        .key = name, .type = PARAM_INT, .default_text = text, .min = 1, .max = 600000000,          \
         .help = what                                                                               \
     }
 #define COUNT(name, text, low, high, what)                                                         \
@@ -47,7 +47,9 @@ static const struct param_def uet_params[] = {
     TIME("rto", "5000",
          "RTO_Init_Time: microseconds after which a packet is sent again, doubled "
          "each time up to 8 s."),
-    COUNT("rto_count", "10", 1, 15, "Max_RTO_Retx_Cnt: how often, until the peer is given up."),
+    COUNT("rto_count", "15", 1, 15, "Max_RTO_Retx_Cnt: how often, until the peer is given up."),
+    TIME("patience", "10000000",
+         "Microseconds of timeouts after which the peer is given up, however few there were."),
     TIME("nack_time", "1000",
          "NACK_Retx_Time: microseconds until a packet that the peer had no "
          "room for is sent again."),

@@ -116,6 +116,7 @@ static void read_pds(struct pds_settings *pds, const struct params *params)
     pds->window = params_size(params, "window");
     pds->rto = time_of(params, "rto");
     pds->rto_count = (unsigned)params_int(params, "rto_count");
+    pds->patience = time_of(params, "patience");
     pds->nack_time = time_of(params, "nack_time");
     pds->nack_count = (unsigned)params_int(params, "nack_count");
     pds->tail_time = time_of(params, "tail_time");

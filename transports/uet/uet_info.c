@@ -3,6 +3,7 @@
  * The infos of uet: one for each address of a chosen interface, in 32-byte addresses. The question
  * is put to core/net/host with socket addresses in their place.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,7 +173,8 @@ static int export_all(struct fi_info *list)
 /* ---- The question ---- */
 
 /* "fi_addr_uet://..." as a node and a service. */
-static bool split_node(const struct request *req, char *node, char *service)
+static bool split_node(const struct request *req, char node[ADDR_TEXT_MAX],
+                       char service[ADDR_TEXT_MAX])
 {
     struct uet_address address;
     char text[ADDR_TEXT_MAX], *colon;
@@ -182,10 +184,10 @@ static bool split_node(const struct request *req, char *node, char *service)
     addr_text(&address.host.sa, text, sizeof(text));
     colon = strrchr(text, ':');
     *colon = '\0';
-    strcpy(service, colon + 1);
+    snprintf(service, ADDR_TEXT_MAX, "%s", colon + 1);
     if (text[0] == '[')
         text[strlen(text) - 1] = '\0';
-    strcpy(node, text[0] == '[' ? text + 1 : text);
+    snprintf(node, ADDR_TEXT_MAX, "%s", text[0] == '[' ? text + 1 : text);
     return true;
 }
 

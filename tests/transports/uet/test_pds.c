@@ -209,6 +209,25 @@ static void a_pdc_that_was_refused_is_opened_again(void **state)
     }
 }
 
+/* The acknowledgement is lost, and "still at it" comes: to ask for the answer it takes the id that
+ * the refusal names. Opening again would carry the request out twice. */
+static void a_refusal_tells_the_id_of_the_pdc(void **state)
+{
+    struct pds_settings settings = patient();
+
+    begin(&settings);
+    losing(PDS_ACK_CC, 0, 3);
+    nodes[1].later = 1;
+    send_message(0, 1, 0, 1);
+    run(sw.now + SECOND);
+    assert_int_equal(nodes[1].owed, 1);
+    assert_true(pds_answer(nodes[1].pds, &nodes[1].tickets[0], &(struct pds_answer){0}));
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 1);
+    assert_int_equal(nodes[0].responses, 1);
+    end();
+}
+
 static void a_start_that_is_asked_for_is_taken(void **state)
 {
     struct pds_header nack = {.type = PDS_NACK, .nack_code = NACK_NEW_START, .payload = 0xfffffffe};
@@ -397,6 +416,26 @@ static void the_peer_may_ask_to_close(void **state)
     end();
 }
 
+static void a_late_caller_is_no_silent_peer(void **state)
+{
+    uint64_t rto = pds_defaults.rto, start;
+
+    begin(NULL);
+    nodes[1].dead = true;
+    send_message(0, 1, 0, 1);
+    start = sw.now;
+    pds_run(nodes[0].pds, start);
+    pds_run(nodes[0].pds, start + 2 * rto); /* what has come is not read yet */
+    assert_int_equal(pds_counters(nodes[0].pds)->resent, 0);
+    assert_true(pds_deadline(nodes[0].pds) == start + 3 * rto);
+    pds_run(nodes[0].pds, start + 3 * rto);
+    assert_int_equal(pds_counters(nodes[0].pds)->resent, 1);
+    pds_run(nodes[0].pds, start + 8 * rto); /* late again and again is no excuse */
+    pds_run(nodes[0].pds, start + 16 * rto);
+    assert_true(pds_counters(nodes[0].pds)->resent > 1);
+    end();
+}
+
 /* ---- Bad input ---- */
 
 static bool mutate(struct sw *network, struct sw_packet *packet)
@@ -478,6 +517,7 @@ int main(void)
         cmocka_unit_test(answers_may_come_later),
         cmocka_unit_test(each_code_has_its_reaction),
         cmocka_unit_test(a_pdc_that_was_refused_is_opened_again),
+        cmocka_unit_test(a_refusal_tells_the_id_of_the_pdc),
         cmocka_unit_test(a_start_that_is_asked_for_is_taken),
         cmocka_unit_test(what_is_refused_for_ever_fails),
         cmocka_unit_test(ordered_packets_wait_for_what_was_refused),
@@ -488,6 +528,7 @@ int main(void)
         cmocka_unit_test(idle_ones_are_closed_and_opened_again),
         cmocka_unit_test(few_pdcs_take_turns),
         cmocka_unit_test(the_peer_may_ask_to_close),
+        cmocka_unit_test(a_late_caller_is_no_silent_peer),
         cmocka_unit_test(changed_headers_hurt_nobody_else),
         cmocka_unit_test(openings_without_end_are_bounded),
     };

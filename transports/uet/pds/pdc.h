@@ -56,6 +56,7 @@ struct pdc_tx {
     struct rtt rtt;
     unsigned reorder;     /* packets that may overtake one: grows where the network reorders */
     uint64_t heard;       /* the last acknowledgement */
+    uint64_t progressed;  /* the last that told something new, or a first packet */
     uint64_t went_back;   /* the last time that all was sent again */
     uint64_t hold_until;  /* ordered: nothing leaves before; 0: it may */
     uint64_t clear_at;    /* a CLEAR is due; 0: none */
@@ -111,6 +112,7 @@ struct pds {
     const struct pds_ops *ops;
     void *arg;
     uint64_t random, now;
+    bool excused;     /* since the pause there was no timeout */
     uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;

@@ -152,8 +152,10 @@ static void note_progress(struct pdc *pdc, uint64_t came)
 {
     struct pdc_tx *tx = &pdc->tx;
 
-    if (tx->came != came)
+    if (tx->came != came) {
         tx->backoff = tx->probes = 0;
+        tx->progressed = pdc->pds->now;
+    }
     tx->heard = pdc->pds->now;
     pdc_activate(pdc);
 }
@@ -255,6 +257,7 @@ static void hold_back(struct pdc *pdc, struct pds_packet *packet)
     }
     packet->retries = 0;
     pdc->tx.backoff = 0; /* the peer is there */
+    pdc->tx.progressed = pdc->pds->now;
     if (pdc->key.mode == PDS_MODE_RUD) {
         pdc_tx_hold(pdc, packet, until);
         return;

@@ -125,7 +125,9 @@ static void timed_out(struct pdc *pdc)
     unsigned most = pdc->key.mode == PDS_MODE_ROD ? UINT_MAX : AT_ONCE;
     struct pds_packet *packet = head(&pdc->tx.flight);
 
-    if (++pdc->tx.backoff > pdc->pds->settings.rto_count) {
+    pdc->pds->excused = false;
+    if (++pdc->tx.backoff > pdc->pds->settings.rto_count ||
+        pdc->pds->now - pdc->tx.progressed > pdc->pds->settings.patience) {
         pdc->failed = true;
         return;
     }
@@ -140,7 +142,8 @@ static void ask(struct pdc *pdc)
 {
     struct pds_packet *packet = head(&pdc->tx.arrived);
 
-    if (++packet->retries > pdc->pds->settings.rto_count) {
+    if (++packet->retries > pdc->pds->settings.rto_count ||
+        (packet->retries > 2 && pdc->pds->now - pdc->heard > pdc->pds->settings.patience)) {
         pdc->failed = true;
         return;
     }

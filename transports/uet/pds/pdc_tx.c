@@ -192,7 +192,7 @@ static bool send_new(struct pdc *pdc)
     packet->source = source;
     source->pdc = pdc_ref(pdc);
     if (pdc->tx.first == packet->number)
-        pdc->tx.heard = pds->now;
+        pdc->tx.heard = pdc->tx.progressed = pds->now;
     if (!pds->ops->fill(pds->arg, source, packet))
         list_detach(&source->link);
     transmit(pdc, packet);
@@ -208,7 +208,7 @@ bool pdc_tx_control(struct pdc *pdc, enum pds_control kind)
     packet->control = (uint8_t)kind;
     packet->last = true;
     if (pdc->tx.first == packet->number)
-        pdc->tx.heard = pdc->pds->now;
+        pdc->tx.heard = pdc->tx.progressed = pdc->pds->now;
     transmit(pdc, packet);
     return true;
 }

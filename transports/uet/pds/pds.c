@@ -23,6 +23,7 @@ const struct pds_settings pds_defaults = {
     .ack_least = 1024,
     .rto = 1 * MS,
     .rto_count = 5,
+    .patience = UINT64_MAX,
     .nack_time = 1 * MS,
     .nack_count = 5,
     .new_pdc_time = 5 * MS,
@@ -524,14 +525,16 @@ static void wake_due(struct pds *pds)
     }
 }
 
-/* A caller that looks late has not heard either what came meanwhile: timeouts begin anew. Not
- * again and again, or one that is always late would never have any. */
+/* A caller that looks late has not heard either what came meanwhile: timeouts begin anew. Once, or
+ * one that is always late would never have any. */
 static void note_pause(struct pds *pds)
 {
-    uint64_t due = (uint64_t)timers_next(&pds->timers), rto = pds->settings.rto;
+    uint64_t due = (uint64_t)timers_next(&pds->timers);
 
-    if (!list_empty(&pds->timers) && pds->now > due + rto / 2 && pds->now - pds->paused > 4 * rto)
-        pds->paused = pds->now;
+    if (list_empty(&pds->timers) || pds->now <= due + pds->settings.rto / 2 || pds->excused)
+        return;
+    pds->excused = true;
+    pds->paused = pds->now;
 }
 
 void pds_run(struct pds *pds, uint64_t now)

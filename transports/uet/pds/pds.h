@@ -38,6 +38,7 @@ struct pds_settings {
     bool ack_each;         /* Enb_ACK_Per_Pkt */
     uint64_t rto;          /* RTO_Init_Time */
     unsigned rto_count;    /* Max_RTO_Retx_Cnt */
+    uint64_t patience;     /* of timeouts together: where round trips are long, few of them */
     uint64_t nack_time;    /* NACK_Retx_Time */
     unsigned nack_count;   /* Max_NACK_Retx_Cnt */
     uint64_t new_pdc_time; /* New_PDC_Time */
