@@ -8,7 +8,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
-#include "core/base/log.h"
 #include "core/domain/domain.h"
 #include "core/ep/srx.h"
 #include "core/ep/stx.h"
@@ -41,7 +40,7 @@ static int close_branches(struct lnx_domain *domain)
 
 static int open_branch(struct lnx_domain *domain, size_t slot)
 {
-    struct lnx_fabric *fabric = domain->fabric;
+    struct join_fabric *fabric = domain->fabric;
     struct lnx_branch *branch = &domain->branch[domain->count];
     int bits, rc;
 
@@ -243,7 +242,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
     if (rc)
         return rc;
     domain = object_of(base, struct lnx_domain, base);
-    domain->fabric = object_of(fid, struct lnx_fabric, base.fid);
+    domain->fabric = object_of(fid, struct join_fabric, base.fid);
     rc = open_parts(domain);
     if (rc) {
         domain_finish(base);
@@ -256,49 +255,9 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
 
 /* ---- Fabric ---- */
 
-static int close_lowers(struct plain_fabric *plain)
+_Static_assert((int)LNX_BRANCHES == (int)JOIN_BRANCHES, "branches that a fabric has");
+
+int lnx_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    struct lnx_fabric *fabric = object_of(plain, struct lnx_fabric, plain);
-
-    for (size_t i = fabric->slots; i--;) {
-        int rc = fabric->lower[i] ? fabric->lower[i]->close(fabric->lower[i]) : 0;
-
-        if (rc)
-            return rc;
-        fabric->lower[i] = NULL;
-    }
-    return 0;
-}
-
-/* Said once a process: a program opens its fabric several times. */
-static void tell_absent(const struct open_args *args)
-{
-    static atomic_bool told;
-
-    for (size_t i = 0; i < args->lower_count; i++) {
-        if (!args->lowers[i] && !atomic_exchange(&told, true))
-            log_user("lnx goes on without its branch %zu, which has nothing here; fi_info "
-                     "--explain says why",
-                     i + 1);
-    }
-}
-
-int lnx_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
-{
-    struct lnx_fabric *fabric;
-    struct plain_fabric *plain;
-    int rc;
-
-    if (args->lower_count > LNX_BRANCHES)
-        return -FI_EINVAL;
-    rc = plain_fabric_create(sizeof(*fabric), args, fabric_domain, &plain, context);
-    if (rc)
-        return rc;
-    fabric = object_of(plain, struct lnx_fabric, plain);
-    plain->close_own = close_lowers;
-    memcpy(fabric->lower, args->lowers, args->lower_count * sizeof(args->lowers[0]));
-    fabric->slots = args->lower_count;
-    tell_absent(args);
-    *ret_fabric = &fabric->base.fid;
-    return 0;
+    return join_fabric_open(args, &lnx_words, fabric_domain, fabric, context);
 }

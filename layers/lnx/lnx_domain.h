@@ -10,20 +10,10 @@
 
 #include <rdma/fi_atomic.h>
 
-#include "core/domain/plain_fabric.h"
-#include "core/part/part.h"
+#include "core/layer/join_fabric.h"
 #include "core/progress/progress.h"
 #include "layers/lnx/lnx_addr.h"
 #include "layers/lnx/lnx_keys.h"
-
-struct lnx_fabric {
-    union {
-        struct plain_fabric plain; /* its control: of the EQs that the application opens */
-        struct fabric base;        /* plain.base */
-    };
-    struct lower *lower[LNX_BRANCHES]; /* by slot of the bracket; NULL: nothing here */
-    size_t slots;
-};
 
 /* A branch that the domain has. */
 struct lnx_branch {
@@ -47,7 +37,7 @@ enum {
 
 struct lnx_domain {
     struct domain base;
-    struct lnx_fabric *fabric;
+    struct join_fabric *fabric;
     struct progress *progress; /* of all queues, counters and endpoints */
     atomic_bool av_changed;    /* since the branches were driven last */
     int mr_bits;               /* info_mr_bits of its info */

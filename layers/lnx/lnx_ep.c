@@ -564,7 +564,7 @@ static int open_below(struct lnx_ep *ep, size_t i, struct fid_ep **below)
 
 static int open_branch(struct lnx_ep *ep, size_t i)
 {
-    const struct lnx_fabric *fabric = ep->domain->fabric;
+    const struct join_fabric *fabric = ep->domain->fabric;
     const struct lnx_branch *branch = &ep->domain->branch[i];
     struct lnx_branch_ep *own = &ep->branch[i];
     int rc = lnx_branch_info(branch->lower, branch->slot, fabric->slots, ep->info,

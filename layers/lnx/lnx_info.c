@@ -21,6 +21,8 @@ bool lnx_is_local(const struct fi_info *branch)
     return !(branch->caps & FI_REMOTE_COMM);
 }
 
+struct join_words lnx_words = {.join = "lnx", .branch = "branch", .branches = "branches"};
+
 /* ---- What is asked ---- */
 
 /* An address of ours in hints: what it says of branches of that kind is not known before they have
@@ -385,33 +387,6 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
 
 /* ---- What does not go together ---- */
 
-static const char *name_of(const char *name)
-{
-    return name ? name : "";
-}
-
-static bool is_same_device(const struct fi_info *a, const struct fi_info *b)
-{
-    return a->ep_attr->protocol == b->ep_attr->protocol && a->addr_format == b->addr_format &&
-           !strcmp(name_of(a->domain_attr->name), name_of(b->domain_attr->name));
-}
-
-static bool has_twin(const struct request *req, const struct parts_of *of)
-{
-    for (size_t i = 0; i < of->slots; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (!of->branch[i] || !of->branch[j] || !is_same_device(of->branch[i], of->branch[j]))
-                continue;
-            reasons_add(req->reasons,
-                        "branches %zu and %zu are the same device '%s' (same=yes "
-                        "allows it)",
-                        j + 1, i + 1, name_of(of->branch[i]->domain_attr->name));
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The address of a join, of at least LNX_ADDR_TWO bytes, has no room in one of ours. */
 static bool has_join(const struct request *req, const struct parts_of *of)
 {
@@ -440,7 +415,8 @@ static bool go_together(const struct request *req, const struct parts_of *of)
             return false;
         }
     }
-    return params_bool(req->params, "same") || !has_twin(req, of);
+    return params_bool(req->params, "same") ||
+           !join_has_twin(req->reasons, &lnx_words, of->branch, of->slots);
 }
 
 /* The n-th info of each branch, the last of one that has no more. False: none has so many. */
@@ -553,7 +529,7 @@ static int set_source(struct fi_info *branch, const struct fi_info *info)
 static bool may_ask_for_keys(const struct fi_info *info)
 {
     return info->caps & (FI_RMA | FI_ATOMIC) && info_mr_bits(info) & FI_MR_PROV_KEY &&
-           strchr(name_of(info->domain_attr->name), '+');
+           strchr(info->domain_attr->name ? info->domain_attr->name : "", '+');
 }
 
 static void add_tags(struct fi_info *need)

@@ -3,7 +3,10 @@
 #ifndef WEFT_LAYERS_LNX_LNX_INFO_H
 #define WEFT_LAYERS_LNX_LNX_INFO_H
 
+#include "core/layer/join_fabric.h"
 #include "core/part/part.h"
+
+extern struct join_words lnx_words;
 
 /* Of the part table. */
 int lnx_needs(const struct request *req, struct fi_info **lower_hints);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/mrail/mrail_domain.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static void close_rails(struct mrail_domain *domain)
 
 static int open_rail(struct mrail_domain *domain, size_t slot)
 {
-    struct mrail_fabric *fabric = domain->fabric;
+    struct join_fabric *fabric = domain->fabric;
     struct mrail_rail *rail = &domain->rail[domain->count];
     size_t before = 0;
     uint16_t kind;
@@ -211,7 +210,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
     if (rc)
         return rc;
     domain = object_of(base, struct mrail_domain, base);
-    domain->fabric = object_of(fid, struct mrail_fabric, base.fid);
+    domain->fabric = object_of(fid, struct join_fabric, base.fid);
     rc = open_rails(domain);
     if (rc) {
         domain_finish(base);
@@ -233,49 +232,9 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
 
 /* ---- Fabric ---- */
 
-static int close_lowers(struct plain_fabric *plain)
+_Static_assert((int)MRAIL_RAILS == (int)JOIN_BRANCHES, "branches that a fabric has");
+
+int mrail_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    struct mrail_fabric *fabric = object_of(plain, struct mrail_fabric, plain);
-
-    for (size_t i = fabric->slots; i--;) {
-        int rc = fabric->lower[i] ? fabric->lower[i]->close(fabric->lower[i]) : 0;
-
-        if (rc)
-            return rc;
-        fabric->lower[i] = NULL;
-    }
-    return 0;
-}
-
-/* Said once a process: a program opens its fabric several times. */
-static void tell_absent(const struct open_args *args)
-{
-    static atomic_bool told;
-
-    for (size_t i = 0; i < args->lower_count; i++) {
-        if (!args->lowers[i] && !atomic_exchange(&told, true))
-            log_user("mrail goes on without its rail %zu, which has nothing here; fi_info "
-                     "--explain says why",
-                     i + 1);
-    }
-}
-
-int mrail_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
-{
-    struct mrail_fabric *fabric;
-    struct plain_fabric *plain;
-    int rc;
-
-    if (args->lower_count > MRAIL_RAILS)
-        return -FI_EINVAL;
-    rc = plain_fabric_create(sizeof(*fabric), args, fabric_domain, &plain, context);
-    if (rc)
-        return rc;
-    fabric = object_of(plain, struct mrail_fabric, plain);
-    plain->close_own = close_lowers;
-    memcpy(fabric->lower, args->lowers, args->lower_count * sizeof(args->lowers[0]));
-    fabric->slots = args->lower_count;
-    tell_absent(args);
-    *ret_fabric = &fabric->base.fid;
-    return 0;
+    return join_fabric_open(args, &mrail_words, fabric_domain, fabric, context);
 }

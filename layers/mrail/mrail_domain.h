@@ -4,18 +4,8 @@
 #define WEFT_LAYERS_MRAIL_MRAIL_DOMAIN_H
 
 #include "core/av/av.h"
-#include "core/domain/plain_fabric.h"
-#include "core/part/part.h"
+#include "core/layer/join_fabric.h"
 #include "layers/mrail/mrail_addr.h"
-
-struct mrail_fabric {
-    union {
-        struct plain_fabric plain; /* its control: of the EQs that the application opens */
-        struct fabric base;        /* plain.base */
-    };
-    struct lower *lower[MRAIL_RAILS]; /* by slot of the bracket; NULL: nothing here */
-    size_t slots;
-};
 
 /*
  * A rail that the domain has. Each endpoint opens a domain of its own on it: a lower may share
@@ -29,7 +19,7 @@ struct mrail_rail {
 
 struct mrail_domain {
     struct domain base;
-    struct mrail_fabric *fabric;
+    struct join_fabric *fabric;
     size_t count;
     struct mrail_rail rail[MRAIL_RAILS];
     uint16_t kinds[MRAIL_RAILS]; /* mrail_addr_kind */

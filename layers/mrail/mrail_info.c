@@ -21,6 +21,8 @@ enum {
     LEAST_PACKET = 1024 /* bytes of the smallest that it makes sense with */
 };
 
+struct join_words mrail_words = {.join = "mrail", .branch = "rail", .branches = "rails"};
+
 /* ---- What is asked ---- */
 
 static void ask_domain(struct fi_domain_attr *attr)
@@ -240,32 +242,6 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
 
 /* ---- What does not go together ---- */
 
-static const char *name_of(const char *name)
-{
-    return name ? name : "";
-}
-
-static bool is_same_device(const struct fi_info *a, const struct fi_info *b)
-{
-    return a->ep_attr->protocol == b->ep_attr->protocol && a->addr_format == b->addr_format &&
-           !strcmp(name_of(a->domain_attr->name), name_of(b->domain_attr->name));
-}
-
-static bool has_twin(const struct request *req, const struct parts_of *of)
-{
-    for (size_t i = 0; i < of->slots; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (!of->rail[i] || !of->rail[j] || !is_same_device(of->rail[i], of->rail[j]))
-                continue;
-            reasons_add(req->reasons,
-                        "rails %zu and %zu are the same device '%s' (same=yes allows it)", j + 1,
-                        i + 1, name_of(of->rail[i]->domain_attr->name));
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool go_together(const struct request *req, struct parts_of *of)
 {
     of->addr_size = mrail_addr_size(of->rail, of->slots);
@@ -279,7 +255,8 @@ static bool go_together(const struct request *req, struct parts_of *of)
                     LEAST_PACKET + MRAIL_HEAD_MAX);
         return false;
     }
-    return params_bool(req->params, "same") || !has_twin(req, of);
+    return params_bool(req->params, "same") ||
+           !join_has_twin(req->reasons, &mrail_words, of->rail, of->slots);
 }
 
 /* The n-th info of each rail, the last of one that has no more. False: none has so many. */

@@ -3,7 +3,10 @@
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_INFO_H
 #define WEFT_LAYERS_MRAIL_MRAIL_INFO_H
 
+#include "core/layer/join_fabric.h"
 #include "core/part/part.h"
+
+extern struct join_words mrail_words;
 
 enum {
     MRAIL_SIZE = 1024, /* of queues whose size no info names */
