@@ -231,8 +231,9 @@ void mrail_poll(struct progress_source *source)
     quiet_timer(ep);
 }
 
-/* A peer that waits for an acknowledgement does not wait for our sleep to end. */
-static void acknowledge(struct mrail_ep *ep)
+/* A peer that waits for an acknowledgement does not wait for our sleep to end. True: something has
+ * left, perhaps by a rail that was asked already whether it may sleep. */
+static bool acknowledge(struct mrail_ep *ep)
 {
     list_for_each (pos, &ep->timers) {
         struct mrail_peer *peer = list_item(pos, struct mrail_peer, timer.link);
@@ -240,8 +241,10 @@ static void acknowledge(struct mrail_ep *ep)
         if (flow_flush(&peer->flow))
             mrail_ready(peer);
     }
-    if (!list_empty(&ep->ready))
-        mrail_run(ep);
+    if (list_empty(&ep->ready))
+        return false;
+    mrail_run(ep);
+    return true;
 }
 
 /* 0: it may sleep, and a timer ends that in time. */
@@ -274,8 +277,7 @@ int mrail_trywait(struct progress_source *source)
         return 0;
     if (is_busy(ep))
         return -FI_EAGAIN;
-    acknowledge(ep);
-    if (sleep_until_due(ep))
+    if (acknowledge(ep) || sleep_until_due(ep))
         return -FI_EAGAIN;
     rc = lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
     return !rc && is_busy(ep) ? -FI_EAGAIN : rc;

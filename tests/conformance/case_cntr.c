@@ -413,7 +413,7 @@ static void errors(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     char out[100] = {0}, in[10];
-    int rc;
+    int rc = 0;
 
     conf_post(p, fi_trecv(p->b.ep, in, 10, NULL, FI_ADDR_UNSPEC, 1, 0, in));
     conf_post(p, fi_tsend(p->a.ep, out, 100, NULL, p->a.peer, 1, out));
@@ -422,12 +422,17 @@ static void errors(void)
     conf_check(fi_cntr_read(p->b.received) == 0 && fi_cntr_readerr(p->b.received) == 1,
                "%lu and %lu errors", (unsigned long)fi_cntr_read(p->b.received),
                (unsigned long)fi_cntr_readerr(p->b.received));
-    conf_post(p, fi_trecv(p->b.ep, in, 10, NULL, FI_ADDR_UNSPEC, 1, 0, in));
-    conf_post(p, fi_tsend(p->a.ep, out, 100, NULL, p->a.peer, 1, out));
-    do {
-        rc = fi_cntr_wait(p->b.received, 1, 20);
-        conf_drive(&p->a);
-    } while (rc == -FI_ETIMEDOUT && fi_cntr_readerr(p->b.received) == 1);
+    /* One that came between a wait and the next was not waited for: once more then. */
+    for (int tries = 0; rc != -FI_EAVAIL && tries < 10; tries++) {
+        uint64_t before = fi_cntr_readerr(p->b.received);
+
+        conf_post(p, fi_trecv(p->b.ep, in, 10, NULL, FI_ADDR_UNSPEC, 1, 0, in));
+        conf_post(p, fi_tsend(p->a.ep, out, 100, NULL, p->a.peer, 1, out));
+        do {
+            rc = fi_cntr_wait(p->b.received, 1, 20);
+            conf_drive(&p->a);
+        } while (rc == -FI_ETIMEDOUT && fi_cntr_readerr(p->b.received) == before);
+    }
     conf_check(rc == -FI_EAVAIL, "an error ends fi_cntr_wait: %s", fi_strerror(-rc));
     conf_check(!fi_cntr_seterr(p->b.received, 9) && fi_cntr_readerr(p->b.received) == 9, "seterr");
     conf_check(!fi_cntr_adderr(p->b.received, 2) && fi_cntr_readerr(p->b.received) == 11, "adderr");
