@@ -27,6 +27,7 @@ static void host_of(char *text)
 {
     union addr addr;
     char shown[ADDR_TEXT_MAX], *end;
+    const char *host = shown;
 
     if (!strstr(text, "://") || addr_from_str(text, strlen(text), &addr))
         return;
@@ -37,8 +38,9 @@ static void host_of(char *text)
     end = strchr(shown, ']');
     if (end)
         *end = 0;
-    if (strlen(shown) <= strlen(text))
-        strcpy(text, shown + (*shown == '['));
+    host += *host == '[';
+    if (strlen(host) <= strlen(text))
+        memcpy(text, host, strlen(host) + 1);
 }
 
 static int put_rail(const char *addresses, struct span rail, struct text *out,
