@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/mrail/mrail_wire.h"
 
-#include <endian.h>
 #include <string.h>
+
+#include "core/base/little_endian.h"
 
 enum {
     MAGIC_0 = 'W',
@@ -21,34 +22,6 @@ enum {
     AT_GIVING = 8,
     AT_INTRO_ZERO = 12,
 };
-
-static void put32(uint8_t *raw, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(raw, &value, sizeof(value));
-}
-
-static void put64(uint8_t *raw, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(raw, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *raw)
-{
-    uint32_t value;
-
-    memcpy(&value, raw, sizeof(value));
-    return le32toh(value);
-}
-
-static uint64_t get64(const uint8_t *raw)
-{
-    uint64_t value;
-
-    memcpy(&value, raw, sizeof(value));
-    return le64toh(value);
-}
 
 void mrail_head_put(const struct mrail_head *head, uint8_t *raw)
 {

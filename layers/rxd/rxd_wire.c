@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/rxd/rxd_wire.h"
 
-#include <endian.h>
 #include <string.h>
+
+#include "core/base/little_endian.h"
 
 enum {
     MAGIC_0 = 'W',
@@ -29,48 +30,6 @@ enum {
     IPV6 = 6,
     STATUS_MAX = 4095,
 };
-
-static void put16(uint8_t *raw, uint16_t value)
-{
-    value = htole16(value);
-    memcpy(raw, &value, sizeof(value));
-}
-
-static void put32(uint8_t *raw, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(raw, &value, sizeof(value));
-}
-
-static void put64(uint8_t *raw, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(raw, &value, sizeof(value));
-}
-
-static uint16_t get16(const uint8_t *raw)
-{
-    uint16_t value;
-
-    memcpy(&value, raw, sizeof(value));
-    return le16toh(value);
-}
-
-static uint32_t get32(const uint8_t *raw)
-{
-    uint32_t value;
-
-    memcpy(&value, raw, sizeof(value));
-    return le32toh(value);
-}
-
-static uint64_t get64(const uint8_t *raw)
-{
-    uint64_t value;
-
-    memcpy(&value, raw, sizeof(value));
-    return le64toh(value);
-}
 
 /* ---- Heads ---- */
 
