@@ -25,10 +25,11 @@ enum {
     TCP_CHOKE = 1024 /* answers that wait */
 };
 
-/* More answers wait than a peer that keeps to its limits can cause: stop reading from it. */
+/* The next record has to wait: more answers wait than a peer that keeps to its limits can cause, or
+ * it would find memory older than what those to earlier reads will tell of it. */
 static inline bool tcp_answer_choked(const struct tcp_ep *ep)
 {
-    return ep->tx.urgent.count >= TCP_CHOKE;
+    return ep->tx.urgent.count >= TCP_CHOKE || (ep->rx.behind_reads && ep->tx.from_regions);
 }
 
 #endif

@@ -218,7 +218,8 @@ static inline int finish_if_empty(struct tcp_ep *ep)
     return rx->active && !rx->left && !rx->paused ? finish_record(ep) : 0;
 }
 
-/* Completes a header that came in pieces, or reads one where it is. Returns the bytes used. */
+/* Completes a header that came in pieces, or reads one where it is. Returns the bytes used: 0 if
+ * its record has to wait. */
 static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 {
     struct tcp_rx *rx = &ep->rx;
@@ -241,6 +242,11 @@ static ssize_t take_header(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
             memcpy(rx->head, bytes, have);
         rx->head_len = (uint8_t)have;
         return (ssize_t)(have - kept);
+    }
+    rx->behind_reads = ep->tx.from_regions && tcp_wire_fetches(&wire);
+    if (rx->behind_reads) {
+        rx->head_len = (uint8_t)kept;
+        return 0;
     }
     rx->head_len = 0;
     size_t used = (size_t)rc - kept;

@@ -48,6 +48,7 @@ struct tcp_rx {
     uint8_t op;
     bool active; /* between header and last byte of a record */
     bool paused; /* the current message waits for its receive: nothing is read */
+    bool behind_reads; /* the record that begins waits until answers to reads have left */
     bool limit_said;
     bool eager;    /* records are short: read many at once */
     bool readable; /* the socket may have more: no event will say so again */

@@ -85,6 +85,12 @@ struct tcp_wire {
 /* Bytes of one operand of a decoded ATOMIC. */
 size_t tcp_wire_atomic_len(const struct tcp_wire *wire);
 
+/* A decoded ATOMIC whose answer tells what memory held. */
+static inline bool tcp_wire_fetches(const struct tcp_wire *wire)
+{
+    return wire->op == TCP_OP_ATOMIC && wire->op_data != TCP_ATOMIC_WRITE;
+}
+
 /* Writes the header to bytes (TCP_WIRE_MAX of them) and returns its length. network: the hosts
  * differ in byte order, so that every field is big-endian on the wire. */
 size_t tcp_wire_encode(const struct tcp_wire *wire, bool network, uint8_t *bytes);

@@ -246,6 +246,38 @@ static void a_fence_waits_for_the_answer(void **state)
     pair_close(&pair);
 }
 
+/* What a read fetches may leave long after it was asked for: an atomic behind it is no older. */
+static void are_no_older_than_the_read_before(void **state)
+{
+    enum {
+        WORDS = (8 << 20) / 8 /* more than sockets hold */
+    };
+    uint64_t *words = calloc(WORDS, 8), *in = calloc(WORDS, 8);
+    struct fi_cq_tagged_entry done;
+    struct pair pair;
+
+    assert_true(words && in);
+    open_known(&pair);
+    struct fid_mr *mr = expose(&pair.b, words, WORDS * 8, FI_REMOTE_READ | FI_REMOTE_WRITE, 9);
+    assert_int_equal(fi_read(pair.a.ep, in, WORDS * 8, NULL, 0, 0, 9, in), 0);
+    assert_int_equal(sum(&pair.a, 1, 9, result), 0);
+    for (int i = 0; i < 200; i++)
+        fi_cq_read(pair.b.rx, &done, 0); /* b has both requests, a takes no answer */
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] += 1000;
+    expect_completion(&pair, pair.a.tx, &done);
+    assert_ptr_equal(done.op_context, in);
+    expect_completion(&pair, pair.a.tx, &done);
+    assert_ptr_equal(done.op_context, result);
+    assert_int_equal(in[WORDS - 1], 1000);
+    assert_int_equal(result[0], 1000);
+    assert_int_equal(words[0], 1001);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    pair_close(&pair);
+    free(words);
+    free(in);
+}
+
 static void end_with_the_connection(void **state)
 {
     struct pair pair;
@@ -296,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup(an_element_in_two_pieces_is_refused, clear_buffers),
         cmocka_unit_test_setup(many_large_ones_are_answered_in_order, clear_buffers),
         cmocka_unit_test_setup(a_fence_waits_for_the_answer, clear_buffers),
+        cmocka_unit_test_setup(are_no_older_than_the_read_before, clear_buffers),
         cmocka_unit_test_setup(end_with_the_connection, clear_buffers),
         cmocka_unit_test_setup(are_discarded_by_close, clear_buffers),
     };
