@@ -128,6 +128,23 @@ void endpoint_fail_receives(struct endpoint *ep, int err);
 /* Lets go of all that is bound, and of the domain; closes receives that are open still. */
 void endpoint_finish(struct endpoint *ep);
 
+/* What an inject takes of the default flags: OP_DELIVERED, if a counter tells of its end. Where nothing
+ * does, the target's answer would be for nobody. */
+static inline uint64_t endpoint_inject_flags(const struct endpoint *ep, enum binding_kind kind)
+{
+    return ep->binding.cntr[kind] ? ep->tx_op_flags & OP_DELIVERED : 0;
+}
+
+/* Of a transmission that the endpoint carries out: op_settle with its default flags. */
+static inline ssize_t endpoint_settle(const struct endpoint *ep, struct op *op)
+{
+    uint64_t defaults = ep->tx_op_flags;
+
+    if (__builtin_expect(!!(defaults & OP_DELIVERED), 0) && op_is_inject(op))
+        defaults = endpoint_inject_flags(ep, binding_kind_of(op->kind));
+    return op_settle(op, defaults);
+}
+
 static inline struct endpoint *endpoint_of(struct fid *fid)
 {
     return object_of(fid, struct endpoint, fid.fid);

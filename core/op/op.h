@@ -157,7 +157,7 @@ const char *op_name(enum op_call call);
 enum op_class op_class(enum op_call call);
 
 /* Flags of what is complete when it is in place at the target. An inject has them by its endpoint's
- * defaults: no entry tells of it, but a counter does, and counts when it is there. */
+ * defaults if a counter is bound: no entry tells of it, but the counter does, when it is there. */
 #define OP_DELIVERED (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
 
 /* Is it fi_inject or one of its kin, whose success is not reported? */

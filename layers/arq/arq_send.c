@@ -279,7 +279,7 @@ ssize_t arq_post_send(struct arq_ep *ep, struct op *op)
 {
     /* The peer's arq has it, and not its application; and packets have no room for data. */
     const uint64_t impossible = FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
-    ssize_t rc = op_settle(op, ep->base.tx_op_flags);
+    ssize_t rc = endpoint_settle(&ep->base, op);
 
     if (rc)
         return rc;

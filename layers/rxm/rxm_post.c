@@ -83,7 +83,7 @@ ssize_t msgproto_post(struct ep *base, struct op *op)
 
     if (is_receive(op))
         return post_receive(ep, op);
-    rc = op_settle(op, ep->base.tx_op_flags);
+    rc = endpoint_settle(&ep->base, op);
     if (rc)
         return rc;
     conn = rxm_ep_enter(ep, op->peer);

@@ -10,7 +10,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/ep/ep.h"
+#include "core/ep/endpoint.h"
 #include "core/op/atomic.h"
 #include "core/op/op_copy.h"
 
@@ -383,6 +383,33 @@ static void matching_is_not_waited_for(void **state)
     assert_int_equal(fi_atomicmsg(&ep, &atomic, flags), -FI_EOPNOTSUPP);
 }
 
+/* An answer of the target that nothing would tell of is not asked for. */
+static void injects_are_delivered_for_a_counter(void **state)
+{
+    static const struct {
+        enum op_call call;
+        uint64_t kind;
+        enum binding_kind counted;
+    } injects[] = {{OP_TINJECT, FI_SEND | FI_TAGGED, BIND_SEND},
+                   {OP_INJECT, FI_SEND | FI_MSG, BIND_SEND},
+                   {OP_INJECT_WRITE, FI_RMA | FI_WRITE, BIND_WRITE},
+                   {OP_INJECT_ATOMIC, FI_ATOMIC | FI_WRITE, BIND_WRITE}};
+    struct cntr counter;
+
+    for (size_t i = 0; i < sizeof(injects) / sizeof(*injects); i++) {
+        for (int kind = 0; kind < BIND_KINDS; kind++) {
+            struct endpoint endpoint = {.tx_op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION};
+            struct op op = {.call = injects[i].call, .kind = injects[i].kind, .flags = FI_INJECT};
+
+            endpoint.binding.cntr[kind] = &counter;
+            assert_int_equal(endpoint_settle(&endpoint, &op), 0);
+            assert_int_equal(op.flags, kind == (int)injects[i].counted
+                                           ? FI_INJECT | FI_DELIVERY_COMPLETE
+                                           : FI_INJECT);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +422,7 @@ int main(void)
         cmocka_unit_test(atomics_are_one_post),
         cmocka_unit_test(valid_operations_are_counted_by_function),
         cmocka_unit_test(unsound_atomics_are_refused),
+        cmocka_unit_test(injects_are_delivered_for_a_counter),
         cmocka_unit_test(injected_bytes_are_copied),
         cmocka_unit_test(injected_operands_are_copied),
     };

@@ -87,7 +87,7 @@ ssize_t loop_post(struct ep *base, struct op *op)
     loop_count(call_of(op));
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
         return receive(ep, op);
-    rc = op_settle(op, ep->base.tx_op_flags);
+    rc = endpoint_settle(&ep->base, op);
     if (!rc && loop_is_device(ep->domain->fabric))
         rc = loop_rdma_check(ep->domain, op);
     if (!rc)

@@ -75,7 +75,7 @@ static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_
                             .kind = FI_SEND | FI_MSG,
                             .iov = &iov,
                             .peer = dest,
-                            .flags = shm_ep_of(fid)->base.tx_op_flags & OP_DELIVERED};
+                            .flags = endpoint_inject_flags(&shm_ep_of(fid)->base, BIND_SEND)};
 
     if (__builtin_expect(shm_fast_send(shm_ep_of(fid), &post), 1))
         return 0;
@@ -108,7 +108,7 @@ static ssize_t quick_tinject(struct fid_ep *fid, const void *buf, size_t len, fi
                             .iov = &iov,
                             .peer = dest,
                             .tag = tag,
-                            .flags = shm_ep_of(fid)->base.tx_op_flags & OP_DELIVERED};
+                            .flags = endpoint_inject_flags(&shm_ep_of(fid)->base, BIND_SEND)};
 
     if (__builtin_expect(shm_fast_send(shm_ep_of(fid), &post), 1))
         return 0;

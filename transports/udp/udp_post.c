@@ -194,7 +194,7 @@ static ssize_t post_send(struct udp_ep *ep, struct op *op)
 {
     /* A bare payload has no room for data, and its end is nobody's to confirm. */
     const uint64_t impossible = FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
-    ssize_t rc = op_settle(op, ep->base.tx_op_flags);
+    ssize_t rc = endpoint_settle(&ep->base, op);
 
     if (rc)
         return rc;

@@ -358,7 +358,7 @@ ssize_t uet_post(struct ep *base, struct op *op)
 
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
         return post_receive(ep, op);
-    rc = op_settle(op, ep->base.tx_op_flags);
+    rc = endpoint_settle(&ep->base, op);
     if (!rc)
         rc = check(ep, op);
     if (!rc && !ep->base.enabled)

@@ -431,7 +431,7 @@ ssize_t verbs_post(struct ep *base, struct op *op)
         progress_unlock(ep->base.binding.progress);
         return rc;
     }
-    rc = op_settle(op, ep->base.tx_op_flags);
+    rc = endpoint_settle(&ep->base, op);
     if (!rc)
         rc = check(ep, op);
     if (rc)

@@ -106,7 +106,7 @@ ssize_t rxm_wait_add(struct rxm_ep *ep, struct op *op)
     size_t len;
 
     if (!rc)
-        rc = op_settle(op, ep->base.tx_op_flags);
+        rc = endpoint_settle(&ep->base, op);
     if (!rc)
         rc = op->group == OP_GROUP_ATOMIC ? check_atomic(ep, op, &len) : check(ep, op, &len);
     if (rc)
