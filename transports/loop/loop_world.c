@@ -13,7 +13,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list ports = {&ports, &ports};
 struct list loop_requests = {&loop_requests, &loop_requests};
 
-/* Below those that Linux gives by default: a port that a test has from the kernel is nobody's here. */
+/* Below those that Linux gives by default: a port that a test has from the kernel is nobody's. */
 enum {
     FIRST_FREE_PORT = 16384,
     FREE_PORTS = 32768 - FIRST_FREE_PORT

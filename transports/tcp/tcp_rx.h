@@ -46,9 +46,9 @@ struct tcp_rx {
     uint64_t tag, cq_data;
     uint16_t flags;
     uint8_t op;
-    bool active; /* between header and last byte of a record */
-    bool paused; /* the current message waits for its receive: nothing is read */
-    bool behind_reads; /* the record that begins waits until answers to reads have left */
+    bool active;       /* between header and last byte of a record */
+    bool paused;       /* the current message waits for its receive: nothing is read */
+    bool behind_reads; /* the next record waits until answers to reads have left */
     bool limit_said;
     bool eager;    /* records are short: read many at once */
     bool readable; /* the socket may have more: no event will say so again */
