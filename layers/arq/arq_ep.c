@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/arq/arq_ep.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include <rdma/fi_cm.h>
@@ -15,78 +13,30 @@
 #include "core/info/info.h"
 
 enum {
-    CLOSE_MS = 2000, /* for peers that are slow to take what was sent to them */
-    CLOSES = 3,      /* packets that say so to a peer: nothing acknowledges them */
+    CLOSES = 3, /* packets that say so to a peer: nothing acknowledges them */
 };
 
 #define ACK_DELAY_NS UINT64_C(100000)
 #define NS_OF_MS UINT64_C(1000000)
 
-/* ---- Posting ---- */
-
-static ssize_t post(struct ep *base, struct op *op)
-{
-    struct arq_ep *ep = object_of(base, struct arq_ep, base.base);
-
-    return op->group == OP_GROUP_RECV ? arq_post_receive(ep, op) : arq_post_send(ep, op);
-}
-
-static int atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
-                        size_t *count)
-{
-    return -FI_EOPNOTSUPP;
-}
-
-static int cancel(struct endpoint *base, void *context)
-{
-    return recv_queue_cancel(&arq_ep_of(base)->posted, &base->binding, context);
-}
-
-static size_t limit(struct endpoint *base, int option)
-{
-    switch (option) {
-    case FI_OPT_MAX_MSG_SIZE: return arq_ep_of(base)->info->ep_attr->max_msg_size;
-    case FI_OPT_INJECT_MSG_SIZE: return arq_ep_of(base)->copy_size;
-    default: return 0;
-    }
-}
-
-static size_t tx_used(const struct endpoint *base)
-{
-    return arq_ep_of(base)->sends.used;
-}
-
-static size_t rx_used(struct endpoint *base)
-{
-    return recv_queue_count(&arq_ep_of(base)->posted);
-}
+/* ---- Options ---- */
 
 /* What goes in one packet: to a peer without a session, what reaches any. */
 static int packet_room(struct endpoint *base, void *value, size_t *len)
 {
     struct arq_ep *ep = arq_ep_of(base);
-    size_t most = ep->info->ep_attr->max_msg_size;
+    size_t most = ep->up.info->ep_attr->max_msg_size;
     struct packet_room *room = value;
     const struct arq_peer *peer;
 
     if (*len != sizeof(*room))
         return -FI_EINVAL;
-    progress_lock(ep->progress);
+    progress_lock(ep->up.progress);
     peer = peer_map_at(&ep->peers.map, room->addr);
     room->size = (peer && peer->link ? peer->link->session.mtu.size : PATH_MTU_BASE) - ARQ_HEADER;
-    progress_unlock(ep->progress);
+    progress_unlock(ep->up.progress);
     if (room->size > most)
         room->size = most;
-    return 0;
-}
-
-static int set_close_wait(struct endpoint *base, const void *value, size_t len)
-{
-    struct arq_ep *ep = arq_ep_of(base);
-
-    if (len != sizeof(ep->close_ms))
-        return -FI_EINVAL;
-    memcpy(&ep->close_ms, value, len);
     return 0;
 }
 
@@ -110,7 +60,7 @@ static const struct endpoint_option options[] = {
     {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = drops},
     {.name = OPT_PACKET_ROOM, .kind = OPTION_ANSWER, .answer = packet_room},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},
     {.name = 0},
 };
 
@@ -126,48 +76,27 @@ static int enable(struct endpoint *base)
     struct arq_ep *ep = arq_ep_of(base);
     int rc;
 
-    ep->progress = base->binding.progress;
-    ep->top = binding_is_top(&base->binding);
-    ep->posted.most = base->rx_size;
-    ep->sends.limit = base->tx_size;
+    packet_ep_begin(&ep->up);
     rc = arq_lower_enable(ep);
     if (rc)
         return rc;
     ep->lower.enabled = true;
     arq_lower_name(ep);
-    av_watch_attach(&ep->watch, base->av, ep->progress);
-    progress_lock(ep->progress);
+    av_watch_attach(&ep->up.watch, base->av, ep->up.progress);
+    progress_lock(ep->up.progress);
     arq_lower_feed(ep);
     ep->lower.driven = ep->fed;
-    if (ep->fed && ep->top)
-        progress_stand_in(ep->progress);
-    progress_unlock(ep->progress);
+    if (ep->fed && ep->up.top)
+        progress_stand_in(ep->up.progress);
+    progress_unlock(ep->up.progress);
     return ep->fed ? 0 : -FI_ENOMEM;
 }
 
 /* ---- Closing ---- */
 
-/* What was accepted is sent, for a while. */
-static void drain(struct arq_ep *ep)
-{
-    long long end = clock_ms() + ep->close_ms;
-    bool busy = true;
-
-    while (busy && clock_ms() < end) {
-        progress_lock(ep->progress);
-        progress_poll(ep->progress);
-        busy = arq_busy(ep);
-        progress_unlock(ep->progress);
-        if (busy) {
-            progress_drive_others(ep->progress, false);
-            sched_yield();
-        }
-    }
-}
-
 static void end_links(struct arq_ep *ep, bool forked)
 {
-    ep->running = true; /* what an upper posts meanwhile goes nowhere */
+    ep->up.running = true; /* what an upper posts meanwhile goes nowhere */
     while (!list_empty(&ep->peers.links)) {
         struct arq_link *link = list_item(ep->peers.links.next, struct arq_link, all);
 
@@ -181,38 +110,34 @@ static void end_links(struct arq_ep *ep, bool forked)
 static void free_memory(struct arq_ep *ep)
 {
     arq_peers_finish(&ep->peers);
-    recv_queue_finish(&ep->posted);
     mr_pool_finish(&ep->heads);
     mr_pool_finish(&ep->wholes);
     mr_pool_finish(&ep->copies);
     mr_pool_finish(&ep->buffers);
-    pool_finish(&ep->sends);
-    av_watch_finish(&ep->watch);
     info_free(ep->lower_info);
-    info_free(ep->info);
+    packet_ep_finish(&ep->up);
     free(ep);
 }
 
 static int close_ep(struct endpoint *base)
 {
     struct arq_ep *ep = arq_ep_of(base);
-    bool forked = ep->progress && progress_forked(ep->progress);
+    bool forked = ep->up.progress && progress_forked(ep->up.progress);
 
-    av_watch_detach(&ep->watch);
+    av_watch_detach(&ep->up.watch);
     if (ep->lower.enabled) {
         if (!forked)
-            drain(ep);
-        progress_lock(ep->progress);
+            packet_ep_drain(&ep->up, ep->up.close_ms, arq_busy);
+        progress_lock(ep->up.progress);
         base->enabled = false;
         end_links(ep, forked);
         if (!forked)
             lower_cq_progress(ep->lower.source.cq);
         ep->lower.driven = false;
-        wake_timer_finish(&ep->timer, ep->progress);
-        progress_unlock(ep->progress);
+        wake_timer_finish(&ep->up.timer, ep->up.progress);
+        progress_unlock(ep->up.progress);
     }
     arq_lower_close(ep);
-    endpoint_finish(base);
     free_memory(ep);
     return 0;
 }
@@ -220,25 +145,36 @@ static int close_ep(struct endpoint *base)
 /* ---- Opening ---- */
 
 static const struct endpoint_ops ops = {
-    .post = post,
-    .atomic_valid = atomic_valid,
-    .limit = limit,
+    PACKET_EP_OPS,
     .enable = enable,
     .close = close_ep,
-    .cancel = cancel,
-    .tx_used = tx_used,
-    .rx_used = rx_used,
     .options = options,
+};
+
+static void take_av_changes(struct packet_ep *up)
+{
+    arq_take_av_changes(arq_ep_of_packets(up));
+}
+
+static void run(struct packet_ep *up)
+{
+    arq_run(arq_ep_of_packets(up), 0);
+}
+
+static const struct packet_ep_ops packet_ops = {
+    .send = arq_send,
+    .take_av_changes = take_av_changes,
+    .run = run,
 };
 
 static int ep_setname(fid_t fid, void *addr, size_t len)
 {
-    return fi_setname(&object_of(fid, struct arq_ep, fid.fid)->lower.ep->fid, addr, len);
+    return fi_setname(&object_of(fid, struct arq_ep, up.fid.fid)->lower.ep->fid, addr, len);
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
-    return fi_getname(&object_of(fid, struct arq_ep, fid.fid)->lower.ep->fid, addr, len);
+    return fi_getname(&object_of(fid, struct arq_ep, up.fid.fid)->lower.ep->fid, addr, len);
 }
 
 static struct fi_ops_cm cm_ops = {
@@ -248,34 +184,21 @@ static struct fi_ops_cm cm_ops = {
     NO_CM_CONNECTION,
 };
 
-static void init_base(struct arq_ep *ep, void *context)
+static void init_base(struct arq_ep *ep, struct fi_info *info, void *context)
 {
     struct endpoint_attr attr = {
         .ops = &ops,
         .domain = &ep->domain->base,
-        .info = ep->info,
-        .caps = caps_expand(ep->info->caps ? ep->info->caps : FI_MSG) &
-                ~(FI_TAGGED | FI_RMA | FI_ATOMIC),
-        .fclass = FI_CLASS_EP,
+        .caps = caps_expand(info->caps ? info->caps : FI_MSG),
         .context = context,
         .size = ARQ_SIZE,
-        .iov_limit = RECV_QUEUE_IOV,
     };
 
-    attr.min_multi_recv = ep->info->ep_attr->max_msg_size;
-    endpoint_init(&ep->base, &attr);
-    ep->base.needs_av = true;
-    ep->base.needs_srx = ep->base.needs_stx = false;
-    ep->fid.cm = &cm_ops;
-}
-
-static void init_lists(struct arq_ep *ep)
-{
-    list_init(&ep->ready);
+    packet_ep_init(&ep->up, &packet_ops, &attr, info);
+    ep->up.fid.cm = &cm_ops;
+    ep->up.segments = ARQ_SEGMENTS;
+    ep->up.takes_multi = true;
     list_init(&ep->blocked);
-    list_init(&ep->timers);
-    list_init(&ep->arrived);
-    list_init(&ep->saved);
     list_init(&ep->talkers);
 }
 
@@ -290,7 +213,7 @@ static void init_config(struct arq_ep *ep, const struct params *params)
         .deliver = arq_deliver,
         .done = arq_done,
     };
-    ep->saved_most = (size_t)params_int(params, "saved");
+    ep->up.saved_most = (size_t)params_int(params, "saved");
     ep->feed = (size_t)params_int(params, "buffers");
     if (ep->feed > ep->lower.receives)
         ep->feed = ep->lower.receives;
@@ -303,14 +226,14 @@ static void init_memory(struct arq_ep *ep)
     struct fid_domain *domain = local ? ep->domain->lower : NULL;
     size_t whole = ep->lower.prefix + ep->lower.most;
 
-    ep->copies_all = local && !(info_mr_bits(ep->info) & FI_MR_LOCAL);
-    ep->copy_size =
-        ep->copies_all ? ep->info->ep_attr->max_msg_size : ep->info->tx_attr->inject_size;
-    pool_init(&ep->sends, sizeof(struct arq_send), ep->base.tx_size);
+    ep->copies_all = local && !(info_mr_bits(ep->up.info) & FI_MR_LOCAL);
+    ep->up.copy_size =
+        ep->copies_all ? ep->up.info->ep_attr->max_msg_size : ep->up.info->tx_attr->inject_size;
+    pool_init(&ep->up.sends, sizeof(struct arq_send), ep->up.base.tx_size);
     mr_pool_init(&ep->heads, "arq", domain,
                  sizeof(struct arq_head) + ep->lower.prefix + ARQ_OPEN_SIZE, 16, 256);
     mr_pool_init(&ep->wholes, "arq", domain, sizeof(struct arq_head) + whole, 1, 16);
-    mr_pool_init(&ep->copies, "arq", domain, sizeof(struct arq_copy) + ep->copy_size, 8, 64);
+    mr_pool_init(&ep->copies, "arq", domain, sizeof(struct arq_copy) + ep->up.copy_size, 8, 64);
     mr_pool_init(&ep->buffers, "arq", domain, sizeof(struct arq_buffer) + whole, (unsigned)ep->feed,
                  256);
 }
@@ -319,7 +242,7 @@ static void init_memory(struct arq_ep *ep)
 static int open_parts(struct arq_ep *ep)
 {
     const struct lower_fabric *fabric = ep->domain->fabric;
-    int rc = arq_lower_info(fabric, ep->info, &ep->lower_info);
+    int rc = arq_lower_info(fabric, ep->up.info, &ep->lower_info);
 
     if (!rc)
         rc = make_key(&ep->gate);
@@ -340,23 +263,18 @@ int arq_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
 
     if (!ep)
         return -FI_ENOMEM;
-    ep->info = fabric_info(&domain->fabric->base, info);
-    if (!ep->info) {
+    info = fabric_info(&domain->fabric->base, info);
+    if (!info) {
         free(ep);
         return -FI_ENOMEM;
     }
     ep->domain = domain;
-    ep->progress = &progress_none;
-    ep->close_ms = CLOSE_MS;
-    init_lists(ep);
-    wake_timer_init(&ep->timer);
-    av_watch_init(&ep->watch);
-    init_base(ep, context);
+    init_base(ep, info, context);
     rc = open_parts(ep);
     if (rc) {
-        close_ep(&ep->base);
+        close_ep(&ep->up.base);
         return rc;
     }
-    *ret_ep = &ep->fid;
+    *ret_ep = &ep->up.fid;
     return 0;
 }

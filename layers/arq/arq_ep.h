@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The endpoint: an endpoint of the lower, peers, and a session with each that something was sent
- * to, or that has asked. Everything is guarded by the progress domain's lock.
+ * The endpoint: towards the upper core/layer/packet_ep.h, an endpoint of the lower, peers, and a
+ * session with each that something was sent to, or that has asked. Everything is guarded by the
+ * progress domain's lock.
  *
  *   the application posts        arq_send.c     message -> session -> packets -> lower
  *   the lower completes          arq_lower.c    datagrams wait in `arrived`
  *   progress                     arq_run.c      arrived -> session -> arq_receive.c; deadlines
  *   a packet of no session       arq_stranger.c OPEN, TOKEN, RESET; the log
  *
- * A session is run from arq_run only, never from inside itself: an upper that posts from inside of
- * a completion adds to it, and it is run afterwards (`running`).
+ * A session is run from arq_run only.
  */
 #ifndef WEFT_LAYERS_ARQ_ARQ_EP_H
 #define WEFT_LAYERS_ARQ_ARQ_EP_H
 
 #include "core/arq/gate.h"
-#include "core/av/av_watch.h"
-#include "core/base/pool.h"
-#include "core/base/timer.h"
 #include "core/domain/mr_pool.h"
-#include "core/ep/endpoint.h"
-#include "core/ep/recv_queue.h"
 #include "core/layer/lower_source.h"
-#include "core/progress/wake_timer.h"
+#include "core/layer/packet_ep.h"
 #include "layers/arq/arq_domain.h"
 #include "layers/arq/arq_info.h"
 #include "layers/arq/arq_peer.h"
@@ -65,48 +60,32 @@ struct arq_lower {
 };
 
 struct arq_ep {
-    union {
-        struct endpoint base;
-        struct fid_ep fid; /* base.fid */
-    };
-    struct progress *progress; /* once enabled; before that one without a lock */
+    /* In it: struct arq_link ready; struct arq_send sends; struct arq_buffer arrived, saved. Woken:
+     * there is room again for those that were told of none. */
+    struct packet_ep up;
     struct lower_domain *domain;
-    struct fi_info *info, *lower_info;
+    struct fi_info *lower_info;
     struct arq_lower lower;
-    struct av_watch watch;
     struct arq_peers peers;
     struct session_config config;
     struct arq_addr self; /* as the lower has it: config.name */
     struct gate gate;
-    bool top; /* no upper sees what happens before the application does */
     bool user_ids;
-    uint32_t close_ms; /* that fi_close waits for peers */
     /* Progress. */
-    bool running;        /* a session may be in the middle of something */
     uint64_t read;       /* ns: what came to this node up to then has been read */
-    struct list ready;   /* struct arq_link: to be run */
-    struct list blocked; /* that the lower took nothing of */
-    struct list timers;  /* struct timer, ns */
-    struct wake_timer timer;
+    struct list blocked; /* struct arq_link: that the lower took nothing of */
     /* Sending. */
-    struct pool sends;     /* struct arq_send */
     struct mr_pool heads;  /* struct arq_head, of control packets and headers */
     struct mr_pool wholes; /* struct arq_head, as long as a datagram */
     struct mr_pool copies; /* struct arq_copy */
-    size_t copy_size;      /* bytes of a message that is copied */
     bool copies_all;       /* the lower takes registered memory only, and the upper has none */
     size_t sends_at_lower; /* heads that the lower has */
     /* Receiving. */
-    struct recv_queue posted;
-    struct mr_pool buffers; /* struct arq_buffer */
-    size_t fed, feed;       /* buffers that the lower has, and should have */
-    struct list arrived;    /* struct arq_buffer: read, not looked at */
-    struct list saved;      /* struct arq_buffer: messages without a receive */
-    size_t saved_count, saved_most;
+    struct mr_pool buffers;     /* struct arq_buffer */
+    size_t fed, feed;           /* buffers that the lower has, and should have */
     struct arq_buffer *current; /* whose packet a session looks at; NULL: it was kept */
     struct list talkers;        /* struct arq_link: that sent something lately, latest last */
     size_t talker_count;
-    bool woken; /* there is room again for those that were told of none */
     /* Strangers. */
     struct arq_stranger strangers[ARQ_STRANGERS];
     unsigned next_stranger;
@@ -117,7 +96,12 @@ struct arq_ep {
 
 static inline struct arq_ep *arq_ep_of(const struct endpoint *base)
 {
-    return object_of(base, struct arq_ep, base);
+    return object_of(base, struct arq_ep, up.base);
+}
+
+static inline struct arq_ep *arq_ep_of_packets(const struct packet_ep *up)
+{
+    return object_of(up, struct arq_ep, up);
 }
 
 int arq_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
@@ -174,7 +158,8 @@ struct arq_head {
     uint8_t bytes[];
 };
 
-ssize_t arq_post_send(struct arq_ep *ep, struct op *op);
+/* Entry of packet_ep_ops. */
+int arq_send(struct packet_ep *up, const struct op *op);
 /* Entries of the session's config. */
 bool arq_transmit(struct session *session, const struct session_packet *packet);
 void arq_done(struct session *session, struct session_message *message, int err);
@@ -197,7 +182,6 @@ struct arq_buffer {
     uint8_t bytes[];
 };
 
-ssize_t arq_post_receive(struct arq_ep *ep, struct op *op);
 bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len);
 /* Messages that one sender may be told to send. */
 uint64_t arq_credit(struct arq_ep *ep);
@@ -217,7 +201,7 @@ void arq_ready(struct arq_link *link);
 void arq_poll(struct progress_source *source);
 int arq_trywait(struct progress_source *source);
 /* Has any session something that its peer has not acknowledged? */
-bool arq_busy(const struct arq_ep *ep);
+bool arq_busy(const struct packet_ep *up);
 /* Takes note of what the AV has changed. */
 void arq_take_av_changes(struct arq_ep *ep);
 

@@ -35,7 +35,7 @@ static void received(struct arq_ep *ep, struct arq_buffer *buffer, size_t len, u
     buffer->len = len > ep->lower.prefix ? len - ep->lower.prefix : 0;
     buffer->note = ep->lower.notes ? data : 0;
     buffer->src = src;
-    list_attach(&buffer->link, &ep->arrived);
+    list_attach(&buffer->link, &ep->up.arrived);
 }
 
 static ssize_t sink_write(struct fid_peer_cq *sink, void *op_context, uint64_t flags, size_t len,
@@ -249,7 +249,7 @@ static int open_queue(struct arq_ep *ep)
     if (lower->source.cq)
         return 0;
     rc = lower_source_open(&lower->source, ep->domain->fabric->lower, ep->domain->lower, 0,
-                           &lower->sink, ep->base.binding.progress);
+                           &lower->sink, ep->up.base.binding.progress);
     if (rc)
         return rc;
     cq = &lower_cq_fid(lower->source.cq)->fid;
@@ -312,6 +312,6 @@ void arq_lower_close(struct arq_ep *ep)
         fi_close(&ep->lower.eq->fid);
     if (ep->lower.av)
         fi_close(&ep->lower.av->fid);
-    if (ep->base.binding.progress)
-        lower_source_close(&ep->lower.source, ep->base.binding.progress);
+    if (ep->up.base.binding.progress)
+        lower_source_close(&ep->lower.source, ep->up.base.binding.progress);
 }

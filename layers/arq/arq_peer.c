@@ -87,7 +87,7 @@ struct arq_peer *arq_peer_get(struct arq_ep *ep, const struct arq_addr *name)
         return NULL;
     peer->name = *name;
     peer->lower = FI_ADDR_NOTAVAIL;
-    peer->addr = av_find(ep->base.av, name->bytes);
+    peer->addr = av_find(ep->up.base.av, name->bytes);
     bucket = bucket_of(peers, name);
     peer->next = *bucket;
     *bucket = peer;
@@ -113,12 +113,12 @@ void arq_peer_drop_unused(struct arq_ep *ep, struct arq_peer *peer)
 
 int arq_peer_of(struct arq_ep *ep, fi_addr_t addr, struct arq_peer **ret_peer)
 {
-    const void *raw = av_addr(ep->base.av, addr);
+    const void *raw = av_addr(ep->up.base.av, addr);
     struct arq_addr name;
     struct arq_peer *peer;
     void **slot;
 
-    if (!raw || !arq_addr_of_av(ep->base.av->format, raw, &name))
+    if (!raw || !arq_addr_of_av(ep->up.base.av->format, raw, &name))
         return -FI_EINVAL;
     slot = peer_map_slot(&ep->peers.map, addr);
     peer = slot ? arq_peer_get(ep, &name) : NULL;
@@ -146,7 +146,7 @@ void arq_peer_leave(struct arq_ep *ep, fi_addr_t addr)
     for (size_t i = 0; i < ep->peers.bucket_count; i++) {
         for (struct arq_peer *other = ep->peers.buckets[i]; other; other = other->next) {
             if (other->addr == addr)
-                other->addr = av_find(ep->base.av, other->name.bytes);
+                other->addr = av_find(ep->up.base.av, other->name.bytes);
         }
     }
     if (peer)
@@ -158,7 +158,7 @@ void arq_peers_resolve(struct arq_ep *ep)
     for (size_t i = 0; i < ep->peers.bucket_count; i++) {
         for (struct arq_peer *peer = ep->peers.buckets[i]; peer; peer = peer->next) {
             if (peer->addr == FI_ADDR_NOTAVAIL)
-                peer->addr = av_find(ep->base.av, peer->name.bytes);
+                peer->addr = av_find(ep->up.base.av, peer->name.bytes);
         }
     }
 }

@@ -11,7 +11,6 @@
 #include "layers/arq/arq_ep.h"
 
 #define NS_OF_MS 1000000
-#define SPIN_NS 200000 /* a deadline that is nearer is not worth a sleep */
 
 enum {
     CONGESTED = 3 /* RFC 3168 */
@@ -20,7 +19,7 @@ enum {
 void arq_ready(struct arq_link *link)
 {
     if (list_empty(&link->ready))
-        list_attach(&link->ready, &link->ep->ready);
+        list_attach(&link->ready, &link->ep->up.ready);
 }
 
 /* ---- Packets that have arrived ---- */
@@ -66,8 +65,8 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
 
 static void take_arrived(struct arq_ep *ep, uint64_t now)
 {
-    while (!list_empty(&ep->arrived)) {
-        struct arq_buffer *buffer = list_item(ep->arrived.next, struct arq_buffer, link);
+    while (!list_empty(&ep->up.arrived)) {
+        struct arq_buffer *buffer = list_item(ep->up.arrived.next, struct arq_buffer, link);
 
         list_detach(&buffer->link);
         ep->current = buffer;
@@ -79,31 +78,20 @@ static void take_arrived(struct arq_ep *ep, uint64_t now)
 
 /* ---- Sessions ---- */
 
-static void set_timer(struct arq_link *link, uint64_t due)
-{
-    struct timer *timer = &link->timer;
-    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
-
-    if (due == UINT64_MAX)
-        timer_stop(timer);
-    else if (list_empty(&timer->link) || at < timer->due)
-        timer_start(timer, &link->ep->timers, at);
-}
-
 static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
 {
     uint64_t credit = arq_credit(ep), next;
 
     list_detach(&link->ready);
     if (!credit)
-        ep->woken = true;
+        ep->up.woken = true;
     session_set_credit(&link->session, credit);
     next = session_run(&link->session, now, ep->read < now ? ep->read : now);
     if (link->session.state == SESSION_ENDED) {
         arq_link_close(link);
         return;
     }
-    set_timer(link, next);
+    packet_ep_set_timer(&ep->up, &link->timer, next);
     if (link->session.unfinished)
         arq_ready(link);
     list_detach(&link->blocked);
@@ -113,11 +101,11 @@ static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
 
 static void wake_due(struct arq_ep *ep, uint64_t now)
 {
-    struct timer *timer = timers_due(&ep->timers, (int64_t)now);
+    struct timer *timer = timers_due(&ep->up.timers, (int64_t)now);
 
     if (timer)
         arq_lower_read_events(ep, now);
-    for (; timer; timer = timers_due(&ep->timers, (int64_t)now)) {
+    for (; timer; timer = timers_due(&ep->up.timers, (int64_t)now)) {
         timer_stop(timer);
         arq_ready(list_item(timer, struct arq_link, timer));
     }
@@ -127,24 +115,26 @@ void arq_run(struct arq_ep *ep, uint64_t read)
 {
     uint64_t now = clock_ns();
 
-    ep->running = true;
+    ep->up.running = true;
     if (read > ep->read)
         ep->read = read;
-    if (!list_empty(&ep->arrived)) {
+    if (!list_empty(&ep->up.arrived)) {
         take_arrived(ep, now);
         now = clock_ns(); /* peers are told how long we took */
     }
     wake_due(ep, now);
     do {
         arq_receive_run(ep);
-        for (; !list_empty(&ep->ready); now = clock_ns())
-            run_link(ep, list_item(ep->ready.next, struct arq_link, ready), now);
-    } while (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
-    ep->running = false;
+        for (; !list_empty(&ep->up.ready); now = clock_ns())
+            run_link(ep, list_item(ep->up.ready.next, struct arq_link, ready), now);
+    } while (packet_ep_has_saved(&ep->up));
+    ep->up.running = false;
 }
 
-bool arq_busy(const struct arq_ep *ep)
+bool arq_busy(const struct packet_ep *up)
 {
+    const struct arq_ep *ep = arq_ep_of_packets(up);
+
     list_for_each (pos, &ep->peers.links) {
         const struct session *session = &list_item(pos, struct arq_link, all)->session;
 
@@ -161,80 +151,55 @@ static struct arq_ep *ep_of(struct progress_source *source)
     return object_of(source, struct arq_ep, lower.source.source);
 }
 
-/* A timer that has woken its sleeper would wake the next one at once. */
-static void quiet_timer(struct arq_ep *ep)
-{
-    if (!list_empty(&ep->timer.source.link) && clock_ms() >= ep->timer.due_ms)
-        wake_timer_clear(&ep->timer, ep->progress, ep->timer.due_ms + 1);
-}
-
-static bool has_work(const struct arq_ep *ep)
-{
-    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || !list_empty(&ep->timers) ||
-           (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
-}
-
 void arq_poll(struct progress_source *source)
 {
     struct arq_ep *ep = ep_of(source);
     uint64_t before;
 
-    if (__builtin_expect(!ep->lower.driven || ep->running || progress_forked(ep->progress), 0))
+    if (__builtin_expect(!ep->lower.driven || ep->up.running || progress_forked(ep->up.progress),
+                         0))
         return;
     /* Not afterwards: this thread may lose its core in between, and packets come meanwhile. */
-    before = list_empty(&ep->timers) ? 0 : clock_ns();
+    before = list_empty(&ep->up.timers) ? 0 : clock_ns();
     lower_cq_progress(ep->lower.source.cq);
-    if (__builtin_expect(av_watch_any(&ep->watch), 0))
+    if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         arq_take_av_changes(ep);
     list_for_each (pos, &ep->blocked)
         arq_ready(list_item(pos, struct arq_link, blocked));
-    if (has_work(ep))
-        arq_run(ep, list_empty(&ep->arrived) ? before : 0);
+    if (packet_ep_has_work(&ep->up))
+        arq_run(ep, list_empty(&ep->up.arrived) ? before : 0);
     if (ep->fed < ep->feed)
         arq_lower_feed(ep);
-    quiet_timer(ep);
+    packet_ep_quiet_timer(&ep->up);
 }
 
 /* A peer that waits for an acknowledgement does not wait for our sleep to end. */
 static void acknowledge(struct arq_ep *ep, uint64_t now)
 {
-    list_for_each (pos, &ep->timers) {
+    list_for_each (pos, &ep->up.timers) {
         struct arq_link *link = list_item(pos, struct arq_link, timer.link);
 
         if (session_flush(&link->session, now))
             arq_ready(link);
     }
-    if (!list_empty(&ep->ready))
+    if (!list_empty(&ep->up.ready))
         arq_run(ep, 0);
-}
-
-/* 0: it may sleep, and a timer ends that in time. */
-static int sleep_until_due(struct arq_ep *ep, uint64_t now)
-{
-    int64_t due = timers_next(&ep->timers), at = (int64_t)now;
-
-    if (!list_empty(&ep->blocked) && due > at + NS_OF_MS)
-        due = at + NS_OF_MS; /* nothing may tell that the lower takes more */
-    if (due == TIMER_NEVER)
-        return 0;
-    if (due <= at + SPIN_NS)
-        return -FI_EAGAIN;
-    return wake_timer_set(&ep->timer, ep->progress, due / NS_OF_MS + 1, at / NS_OF_MS) ? -FI_EAGAIN
-                                                                                       : 0;
 }
 
 int arq_trywait(struct progress_source *source)
 {
     struct arq_ep *ep = ep_of(source);
-    uint64_t now;
+    int64_t now, latest;
 
-    if (!ep->lower.driven || progress_forked(ep->progress))
+    if (!ep->lower.driven || progress_forked(ep->up.progress))
         return 0;
-    if (atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready))
+    if (packet_ep_is_busy(&ep->up))
         return -FI_EAGAIN;
-    now = clock_ns();
-    acknowledge(ep, now);
-    if (sleep_until_due(ep, now))
+    now = (int64_t)clock_ns();
+    acknowledge(ep, (uint64_t)now);
+    /* Nothing may tell that the lower takes more. */
+    latest = list_empty(&ep->blocked) ? TIMER_NEVER : now + NS_OF_MS;
+    if (packet_ep_sleep(&ep->up, now, latest))
         return -FI_EAGAIN;
     return lower_cq_trywait(ep->domain->fabric->lower, ep->lower.source.cq);
 }
@@ -247,10 +212,10 @@ static void take_away_all_missing(struct arq_ep *ep)
 
     for (; addr != FI_ADDR_NOTAVAIL; addr = peer_map_next(&ep->peers.map, addr + 1)) {
         const struct arq_peer *peer = peer_map_at(&ep->peers.map, addr);
-        const void *raw = av_addr(ep->base.av, addr);
+        const void *raw = av_addr(ep->up.base.av, addr);
         struct arq_addr now;
 
-        if (!raw || !arq_addr_of_av(ep->base.av->format, raw, &now) ||
+        if (!raw || !arq_addr_of_av(ep->up.base.av->format, raw, &now) ||
             !arq_addr_equal(&now, &peer->name))
             arq_peer_leave(ep, addr);
     }
@@ -260,7 +225,7 @@ void arq_take_av_changes(struct arq_ep *ep)
 {
     struct av_changes changes;
 
-    av_watch_take(&ep->watch, &changes);
+    av_watch_take(&ep->up.watch, &changes);
     if (changes.removed_count > AV_WATCH_REMOVED)
         take_away_all_missing(ep);
     else

@@ -17,23 +17,14 @@
 
 static void finish(struct arq_ep *ep, struct arq_send *send)
 {
-    struct fi_cq_err_entry entry = {
-        .op_context = send->context,
-        .flags = FI_MSG | FI_SEND,
-        .err = send->err,
-        .prov_errno = send->err,
-        .src_addr = FI_ADDR_NOTAVAIL,
-    };
+    void *context = send->context;
     bool wanted = send->wanted;
+    int err = send->err;
 
     if (send->copy)
         mr_pool_put(&ep->copies, send->copy);
-    pool_put(&ep->sends, send);
-    if (entry.err)
-        complete_error(&ep->base.binding, BIND_SEND, &entry);
-    else
-        complete(&ep->base.binding, BIND_SEND, wanted, entry.op_context, FI_MSG | FI_SEND, 0, NULL,
-                 0, 0, FI_ADDR_NOTAVAIL);
+    pool_put(&ep->up.sends, send);
+    packet_ep_sent(&ep->up, context, wanted, err);
 }
 
 void arq_done(struct session *session, struct session_message *message, int err)
@@ -216,7 +207,7 @@ static void take_segments(const struct op *op, struct arq_send *send)
 static int fill(struct arq_ep *ep, const struct op *op, struct arq_send *send)
 {
     send->context = op->context;
-    send->wanted = !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
+    send->wanted = packet_ep_wanted(&ep->up, op);
     send->over = false;
     send->err = 0;
     send->at_lower = 0;
@@ -247,58 +238,25 @@ static int find_link(struct arq_ep *ep, fi_addr_t addr, struct arq_link **link)
     return rc;
 }
 
-static ssize_t send_locked(struct arq_ep *ep, const struct op *op)
+int arq_send(struct packet_ep *up, const struct op *op)
 {
+    struct arq_ep *ep = arq_ep_of_packets(up);
     struct arq_link *link;
     struct arq_send *send;
-    int rc;
+    void *memory;
+    int rc = find_link(ep, op->peer, &link);
 
-    if (__builtin_expect(progress_forked(ep->progress), 0))
-        return -FI_EOPBADSTATE;
-    if (__builtin_expect(av_watch_any(&ep->watch), 0))
-        arq_take_av_changes(ep);
-    rc = find_link(ep, op->peer, &link);
+    if (!rc)
+        rc = packet_ep_get_send(up, &memory);
     if (rc)
         return rc;
-    send = pool_get(&ep->sends);
-    if (!send)
-        return ep->sends.used >= ep->base.tx_size ? -FI_EAGAIN : -FI_ENOMEM;
+    send = memory;
     rc = fill(ep, op, send);
     if (rc) {
-        pool_put(&ep->sends, send);
+        pool_put(&up->sends, send);
         return rc;
     }
     session_send(&link->session, &send->message);
     arq_ready(link);
-    if (!ep->running)
-        arq_run(ep, 0);
     return 0;
-}
-
-ssize_t arq_post_send(struct arq_ep *ep, struct op *op)
-{
-    /* The peer's arq has it, and not its application; and packets have no room for data. */
-    const uint64_t impossible = FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
-    ssize_t rc = endpoint_settle(&ep->base, op);
-
-    if (rc)
-        return rc;
-    if (__builtin_expect(!ep->base.enabled, 0))
-        return -FI_EOPBADSTATE;
-    if (__builtin_expect(!!(op->flags & impossible), 0))
-        return -FI_EOPNOTSUPP;
-    if (__builtin_expect(op->count > ARQ_SEGMENTS, 0))
-        return -FI_EINVAL;
-    if (__builtin_expect(op->len > ep->info->ep_attr->max_msg_size, 0))
-        return -FI_EMSGSIZE;
-    if (__builtin_expect(op->flags & FI_INJECT && op->len > ep->copy_size, 0))
-        return -FI_EMSGSIZE;
-    progress_lock(ep->progress);
-    rc = send_locked(ep, op);
-    if (__builtin_expect(rc == -FI_EAGAIN && ep->top, 0))
-        progress_poll(ep->progress); /* a poster that does nothing but try again gets on too */
-    if (ep->top)
-        progress_posted(ep->progress);
-    progress_unlock(ep->progress);
-    return rc;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/mrail/mrail_ep.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,62 +15,14 @@
 #include "layers/mrail/mrail_info.h"
 
 enum {
-    CLOSE_MS = 2000, /* for peers that are slow to take what was sent to them */
-    LEAVE_MS = 100,  /* for rails to send the last packets */
+    LEAVE_MS = 100, /* for rails to send the last packets */
     INDEX_BITS = 20,
 };
 
 #define ACK_DELAY_NS UINT64_C(100000)
 #define NS_OF_MS UINT64_C(1000000)
 
-/* ---- Posting ---- */
-
-static ssize_t post(struct ep *base, struct op *op)
-{
-    struct mrail_ep *ep = object_of(base, struct mrail_ep, base.base);
-
-    return op->group == OP_GROUP_RECV ? mrail_post_receive(ep, op) : mrail_post_send(ep, op);
-}
-
-static int atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
-                        size_t *count)
-{
-    return -FI_EOPNOTSUPP;
-}
-
-static int cancel(struct endpoint *base, void *context)
-{
-    return recv_queue_cancel(&mrail_ep_of(base)->posted, &base->binding, context);
-}
-
-static size_t limit(struct endpoint *base, int option)
-{
-    switch (option) {
-    case FI_OPT_MAX_MSG_SIZE: return mrail_ep_of(base)->info->ep_attr->max_msg_size;
-    case FI_OPT_INJECT_MSG_SIZE: return mrail_ep_of(base)->copy_size;
-    default: return 0;
-    }
-}
-
-static size_t tx_used(const struct endpoint *base)
-{
-    return mrail_ep_of(base)->sends.used;
-}
-
-static size_t rx_used(struct endpoint *base)
-{
-    return recv_queue_count(&mrail_ep_of(base)->posted);
-}
-
-static int set_close_wait(struct endpoint *base, const void *value, size_t len)
-{
-    struct mrail_ep *ep = mrail_ep_of(base);
-
-    if (len != sizeof(ep->close_ms))
-        return -FI_EINVAL;
-    memcpy(&ep->close_ms, value, len);
-    return 0;
-}
+/* ---- Options ---- */
 
 /* The rails' affair; those that have no shared memory do not know the option. */
 static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
@@ -103,7 +54,7 @@ static int set_events(struct endpoint *base, const void *value, size_t len)
 static const struct endpoint_option options[] = {
     {.name = OPT_EVENTS, .kind = OPTION_FUNCTION, .set = set_events},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},
     {.name = 0},
 };
 
@@ -137,7 +88,7 @@ static int own_name(struct mrail_ep *ep)
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
-    struct mrail_ep *ep = object_of(fid, struct mrail_ep, fid.fid);
+    struct mrail_ep *ep = object_of(fid, struct mrail_ep, up.fid.fid);
     size_t room = *len;
     int rc = ep->enabled ? 0 : own_name(ep);
 
@@ -151,7 +102,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *len)
 
 static int ep_setname(fid_t fid, void *raw, size_t len)
 {
-    struct mrail_ep *ep = object_of(fid, struct mrail_ep, fid.fid);
+    struct mrail_ep *ep = object_of(fid, struct mrail_ep, up.fid.fid);
     struct mrail_addr *addr;
     int rc;
 
@@ -177,10 +128,7 @@ static int enable(struct endpoint *base)
     struct mrail_ep *ep = mrail_ep_of(base);
     int rc = 0;
 
-    ep->progress = base->binding.progress;
-    ep->top = binding_is_top(&base->binding);
-    ep->posted.most = base->rx_size;
-    ep->sends.limit = base->tx_size;
+    packet_ep_begin(&ep->up);
     for (unsigned i = 0; !rc && i < ep->count; i++)
         rc = mrail_way_enable(&ep->way[i]);
     if (!rc)
@@ -188,19 +136,20 @@ static int enable(struct endpoint *base)
     if (rc)
         return rc;
     ep->enabled = true;
-    av_watch_attach(&ep->watch, base->av, ep->progress);
-    progress_lock(ep->progress);
+    av_watch_attach(&ep->up.watch, base->av, ep->up.progress);
+    progress_lock(ep->up.progress);
     for (unsigned i = 0; i < ep->count; i++)
         mrail_way_feed(&ep->way[i]);
     ep->driven = true;
-    progress_unlock(ep->progress);
+    progress_unlock(ep->up.progress);
     return 0;
 }
 
 /* ---- Closing ---- */
 
-static size_t sending(const struct mrail_ep *ep)
+static bool sending(const struct packet_ep *up)
 {
+    const struct mrail_ep *ep = mrail_ep_of_packets(up);
     size_t count = 0;
 
     for (unsigned i = 0; i < ep->count; i++)
@@ -208,27 +157,9 @@ static size_t sending(const struct mrail_ep *ep)
     return count;
 }
 
-/* Until nothing is under way that peers may still take, or `ms` are over. */
-static void drain(struct mrail_ep *ep, uint32_t ms, bool flows)
-{
-    long long end = clock_ms() + ms;
-    bool busy = true;
-
-    while (busy && clock_ms() < end) {
-        progress_lock(ep->progress);
-        progress_poll(ep->progress);
-        busy = flows ? mrail_busy(ep) : sending(ep) != 0;
-        progress_unlock(ep->progress);
-        if (busy) {
-            progress_drive_others(ep->progress, false);
-            sched_yield();
-        }
-    }
-}
-
 static void end_flows(struct mrail_ep *ep, bool forked)
 {
-    ep->running = true; /* what an upper posts meanwhile goes nowhere */
+    ep->up.running = true; /* what an upper posts meanwhile goes nowhere */
     ep->closing = true;
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
@@ -240,7 +171,7 @@ static void end_flows(struct mrail_ep *ep, bool forked)
             flow_end(&peer->flow, FI_ECANCELED);
         }
     }
-    ep->running = false;
+    ep->up.running = false;
 }
 
 static void put_packets(struct list *packets)
@@ -256,34 +187,30 @@ static void put_packets(struct list *packets)
 static int close_ep(struct endpoint *base)
 {
     struct mrail_ep *ep = mrail_ep_of(base);
-    bool forked = ep->progress && progress_forked(ep->progress);
+    bool forked = ep->up.progress && progress_forked(ep->up.progress);
 
-    av_watch_detach(&ep->watch);
+    av_watch_detach(&ep->up.watch);
     if (ep->enabled) {
         if (!forked)
-            drain(ep, ep->close_ms, true);
-        progress_lock(ep->progress);
+            packet_ep_drain(&ep->up, ep->up.close_ms, mrail_busy);
+        progress_lock(ep->up.progress);
         base->enabled = false;
         end_flows(ep, forked);
-        progress_unlock(ep->progress);
+        progress_unlock(ep->up.progress);
         if (!forked)
-            drain(ep, LEAVE_MS, false);
-        progress_lock(ep->progress);
+            packet_ep_drain(&ep->up, LEAVE_MS, sending);
+        progress_lock(ep->up.progress);
         ep->driven = false;
-        wake_timer_finish(&ep->timer, ep->progress);
-        progress_unlock(ep->progress);
+        wake_timer_finish(&ep->up.timer, ep->up.progress);
+        progress_unlock(ep->up.progress);
     }
-    put_packets(&ep->arrived);
-    put_packets(&ep->saved);
+    put_packets(&ep->up.arrived);
+    put_packets(&ep->up.saved);
     mrail_peers_finish(ep);
     for (unsigned i = 0; i < ep->count; i++)
         mrail_way_close(&ep->way[i]);
-    endpoint_finish(base);
-    recv_queue_finish(&ep->posted);
-    pool_finish(&ep->sends);
+    packet_ep_finish(&ep->up);
     pool_finish(&ep->copies);
-    av_watch_finish(&ep->watch);
-    info_free(ep->info);
     free(ep);
     return 0;
 }
@@ -291,15 +218,26 @@ static int close_ep(struct endpoint *base)
 /* ---- Opening ---- */
 
 static const struct endpoint_ops ops = {
-    .post = post,
-    .atomic_valid = atomic_valid,
-    .limit = limit,
+    PACKET_EP_OPS,
     .enable = enable,
     .close = close_ep,
-    .cancel = cancel,
-    .tx_used = tx_used,
-    .rx_used = rx_used,
     .options = options,
+};
+
+static void take_av_changes(struct packet_ep *up)
+{
+    mrail_peers_take_changes(mrail_ep_of_packets(up));
+}
+
+static void run(struct packet_ep *up)
+{
+    mrail_run(mrail_ep_of_packets(up));
+}
+
+static const struct packet_ep_ops packet_ops = {
+    .send = mrail_send,
+    .take_av_changes = take_av_changes,
+    .run = run,
 };
 
 static struct fi_ops_cm cm_ops = {
@@ -309,24 +247,19 @@ static struct fi_ops_cm cm_ops = {
     NO_CM_CONNECTION,
 };
 
-static void init_base(struct mrail_ep *ep, void *context)
+static void init_base(struct mrail_ep *ep, struct fi_info *info, void *context)
 {
     struct endpoint_attr attr = {
         .ops = &ops,
         .domain = &ep->domain->base,
-        .info = ep->info,
-        .caps = caps_expand(ep->info->caps ? ep->info->caps : FI_MSG) &
-                ~(FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV),
-        .fclass = FI_CLASS_EP,
+        .caps = caps_expand(info->caps ? info->caps : FI_MSG) & ~FI_MULTI_RECV,
         .context = context,
         .size = MRAIL_SIZE,
-        .iov_limit = RECV_QUEUE_IOV,
     };
 
-    endpoint_init(&ep->base, &attr);
-    ep->base.needs_av = true;
-    ep->base.needs_srx = ep->base.needs_stx = false;
-    ep->fid.cm = &cm_ops;
+    packet_ep_init(&ep->up, &packet_ops, &attr, info);
+    ep->up.fid.cm = &cm_ops;
+    ep->up.segments = RECV_QUEUE_IOV;
 }
 
 static void init_config(struct mrail_ep *ep, const struct params *params)
@@ -337,7 +270,7 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
         .rail_timeout = (uint64_t)params_time_ms(params, "rail_timeout") * NS_OF_MS,
         .patience = (uint64_t)params_time_ms(params, "patience") * NS_OF_MS,
         .ack_delay = ACK_DELAY_NS,
-        .packet = (uint32_t)ep->info->ep_attr->max_msg_size,
+        .packet = (uint32_t)ep->up.info->ep_attr->max_msg_size,
         .small = (uint32_t)params_size(params, "small"),
         .transmit = mrail_transmit,
         .deliver = mrail_deliver,
@@ -348,12 +281,12 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
     mrail_policy_read(params_string(params, "policy"), ep->policies, &ep->config.policy_count, why,
                       sizeof(why)); /* it was checked */
     ep->config.policies = ep->policies;
-    ep->saved_most = (size_t)params_int(params, "saved");
-    ep->copy_size = ep->info->tx_attr->inject_size;
-    if (ep->copy_size > MRAIL_INJECT || !ep->copy_size)
-        ep->copy_size = MRAIL_INJECT;
-    pool_init(&ep->sends, sizeof(struct mrail_send), ep->base.tx_size);
-    pool_init(&ep->copies, ep->copy_size, 0);
+    ep->up.saved_most = (size_t)params_int(params, "saved");
+    ep->up.copy_size = ep->up.info->tx_attr->inject_size;
+    if (ep->up.copy_size > MRAIL_INJECT || !ep->up.copy_size)
+        ep->up.copy_size = MRAIL_INJECT;
+    pool_init(&ep->up.sends, sizeof(struct mrail_send), ep->up.base.tx_size);
+    pool_init(&ep->copies, ep->up.copy_size, 0);
 }
 
 static int open_parts(struct mrail_ep *ep)
@@ -381,26 +314,18 @@ int mrail_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 
     if (!ep)
         return -FI_ENOMEM;
-    ep->info = fabric_info(&domain->fabric->base, info);
-    if (!ep->info) {
+    info = fabric_info(&domain->fabric->base, info);
+    if (!info) {
         free(ep);
         return -FI_ENOMEM;
     }
     ep->domain = domain;
-    ep->progress = &progress_none;
-    ep->close_ms = CLOSE_MS;
-    list_init(&ep->ready);
-    list_init(&ep->timers);
-    list_init(&ep->arrived);
-    list_init(&ep->saved);
-    wake_timer_init(&ep->timer);
-    av_watch_init(&ep->watch);
-    init_base(ep, context);
+    init_base(ep, info, context);
     rc = open_parts(ep);
     if (rc) {
-        close_ep(&ep->base);
+        close_ep(&ep->up.base);
         return rc;
     }
-    *ret_ep = &ep->fid;
+    *ret_ep = &ep->up.fid;
     return 0;
 }

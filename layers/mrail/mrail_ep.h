@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The endpoint: one of each rail's below, and peers, each with a flow (mrail_flow.h). Everything is
- * guarded by the progress domain's lock.
+ * The endpoint: towards the upper core/layer/packet_ep.h, one of each rail's below, and peers, each
+ * with a flow (mrail_flow.h). Everything is guarded by the progress domain's lock.
  *
  *   the application posts   mrail_send.c      message -> flow -> packets -> a rail
  *   a rail completes        mrail_rail.c      packets wait in `arrived`
  *   progress                mrail_run.c       arrived -> flow -> mrail_receive.c; deadlines
  *   who sent it             mrail_peer.c
  *
- * A flow is run from mrail_run only, never from inside itself: an upper that posts from inside of
- * a completion adds to it, and it is run afterwards (`running`).
+ * A flow is run from mrail_run only.
  *
  * A packet is copied once from the application's buffer into memory that its rail sends from, each
  * time it leaves. So it ends when the peer has it, whatever a rail that is dead still holds.
@@ -17,17 +16,12 @@
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_EP_H
 #define WEFT_LAYERS_MRAIL_MRAIL_EP_H
 
-#include "core/av/av_watch.h"
 #include "core/av/peer_map.h"
 #include "core/base/ids.h"
-#include "core/base/pool.h"
 #include "core/base/seam.h"
-#include "core/base/timer.h"
 #include "core/domain/mr_pool.h"
-#include "core/ep/endpoint.h"
-#include "core/ep/recv_queue.h"
 #include "core/layer/lower_source.h"
-#include "core/progress/wake_timer.h"
+#include "core/layer/packet_ep.h"
 #include "layers/mrail/mrail_domain.h"
 #include "layers/mrail/mrail_flow.h"
 #include "layers/mrail/mrail_policy.h"
@@ -98,39 +92,22 @@ struct mrail_peer {
 };
 
 struct mrail_ep {
-    union {
-        struct endpoint base;
-        struct fid_ep fid; /* base.fid */
-    };
-    struct progress *progress; /* once enabled; before that one without a lock */
+    /* In it: struct mrail_peer ready; struct mrail_send sends; struct mrail_packet arrived,
+     * saved. */
+    struct packet_ep up;
     struct mrail_domain *domain;
-    struct fi_info *info;
     struct mrail_way way[MRAIL_RAILS];
     unsigned count;
     struct flow_config config;
     struct flow_policy policies[MRAIL_POLICIES];
     uint8_t name[MRAIL_ADDR_MAX];
     size_t name_size;
-    struct av_watch watch;
     struct peer_map map;
     struct mrail_peer *buckets[MRAIL_BUCKETS];
     struct ids numbers;
     uint64_t last_epoch;
-    bool top, enabled, driven, closing;
-    uint32_t close_ms;
-    /* Progress. */
-    bool running;
-    struct list ready;  /* struct mrail_peer: to be run */
-    struct list timers; /* struct timer, ns */
-    struct wake_timer timer;
-    /* Sending, receiving. */
-    struct pool sends;  /* struct mrail_send */
-    struct pool copies; /* of the inject size */
-    size_t copy_size;
-    struct recv_queue posted;
-    struct list arrived; /* struct mrail_packet: read, not looked at */
-    struct list saved;   /* packets without a receive */
-    size_t saved_count, saved_most;
+    bool enabled, driven, closing;
+    struct pool copies;           /* of up.copy_size */
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
     struct event_target events;   /* where rails are told of; eq NULL: nowhere */
     long long told_ms;            /* when the log was told of a bad packet last; 0: never */
@@ -138,7 +115,12 @@ struct mrail_ep {
 
 static inline struct mrail_ep *mrail_ep_of(const struct endpoint *base)
 {
-    return object_of(base, struct mrail_ep, base);
+    return object_of(base, struct mrail_ep, up.base);
+}
+
+static inline struct mrail_ep *mrail_ep_of_packets(const struct packet_ep *up)
+{
+    return object_of(up, struct mrail_ep, up);
 }
 
 int mrail_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -172,7 +154,8 @@ void mrail_peers_finish(struct mrail_ep *ep);
 
 /* ---- mrail_send.c ---- */
 
-ssize_t mrail_post_send(struct mrail_ep *ep, struct op *op);
+/* Entry of packet_ep_ops. */
+int mrail_send(struct packet_ep *up, const struct op *op);
 /* Entries of the flow's config. */
 bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
                     struct flow_message *message);
@@ -180,7 +163,6 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err);
 
 /* ---- mrail_receive.c ---- */
 
-ssize_t mrail_post_receive(struct mrail_ep *ep, struct op *op);
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len);
 /* Packets that were kept meet receives. */
 void mrail_receive_run(struct mrail_ep *ep);
@@ -192,7 +174,7 @@ void mrail_ready(struct mrail_peer *peer);
 /* poll and trywait of each rail's source. */
 void mrail_poll(struct progress_source *source);
 int mrail_trywait(struct progress_source *source);
-bool mrail_busy(const struct mrail_ep *ep);
+bool mrail_busy(const struct packet_ep *up);
 /* Entries of the flow's config. */
 void mrail_turned(struct flow *flow, unsigned rail, bool up, int err);
 void mrail_ended(struct flow *flow, int err);

@@ -95,7 +95,7 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
     }
     memcpy(peer->name, name, ep->name_size);
     peer->epoch = new_epoch(ep);
-    peer->addr = av_find(ep->base.av, name);
+    peer->addr = av_find(ep->up.base.av, name);
     list_init(&peer->ready);
     timer_init(&peer->timer);
     return 0;
@@ -128,7 +128,7 @@ int mrail_peer_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_peer **ret_p
     int rc;
 
     if (__builtin_expect(!peer, 0)) {
-        raw = av_addr(ep->base.av, addr);
+        raw = av_addr(ep->up.base.av, addr);
         if (!raw)
             return -FI_EINVAL;
         slot = peer_map_slot(&ep->map, addr);
@@ -228,9 +228,9 @@ static void resolve_all(struct mrail_ep *ep, bool removed)
             struct mrail_peer *peer = *at;
             fi_addr_t was = peer->addr;
 
-            peer->addr = av_find(ep->base.av, peer->name);
+            peer->addr = av_find(ep->up.base.av, peer->name);
             if (removed && was != FI_ADDR_NOTAVAIL && peer->addr == FI_ADDR_NOTAVAIL &&
-                !ep->running && !flow_busy(&peer->flow) && !peer->flow.kept)
+                !ep->up.running && !flow_busy(&peer->flow) && !peer->flow.kept)
                 drop_unknown(ep, at);
             else
                 at = &peer->next;
@@ -243,7 +243,7 @@ void mrail_peers_take_changes(struct mrail_ep *ep)
     struct av_changes changes;
     fi_addr_t addr;
 
-    av_watch_take(&ep->watch, &changes);
+    av_watch_take(&ep->up.watch, &changes);
     if (changes.removed_count > AV_WATCH_REMOVED) {
         for (addr = peer_map_next(&ep->map, 0); addr != FI_ADDR_NOTAVAIL;
              addr = peer_map_next(&ep->map, addr + 1))

@@ -32,7 +32,7 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
     }
     way_of(sink)->fed--;
     packet->len = len;
-    list_attach(&packet->link, &packet->ep->arrived);
+    list_attach(&packet->link, &packet->ep->up.arrived);
     return 0;
 }
 
@@ -178,7 +178,7 @@ static int open_queue(struct mrail_way *way)
     if (way->source.cq)
         return 0;
     rc = lower_source_open(&way->source, below->lower, way->domain, 0, &way->sink,
-                           way->ep->base.binding.progress);
+                           way->ep->up.base.binding.progress);
     if (rc)
         return rc;
     cq = &lower_cq_fid(way->source.cq)->fid;
@@ -207,8 +207,8 @@ void mrail_way_close(struct mrail_way *way)
         fi_close(&way->fid->fid);
     if (way->av)
         fi_close(&way->av->fid);
-    if (way->ep->base.binding.progress)
-        lower_source_close(&way->source, way->ep->base.binding.progress);
+    if (way->ep->up.base.binding.progress)
+        lower_source_close(&way->source, way->ep->up.base.binding.progress);
     mr_pool_finish(&way->heads);
     mr_pool_finish(&way->wholes);
     mr_pool_finish(&way->receives);

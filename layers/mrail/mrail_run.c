@@ -11,9 +11,6 @@
 #include "core/queue/eq.h"
 #include "layers/mrail/mrail_ep.h"
 
-#define NS_OF_MS 1000000
-#define SPIN_NS 200000 /* a deadline that is nearer is not worth a sleep */
-
 enum {
     QUIET_MS = 60000,
 };
@@ -21,7 +18,7 @@ enum {
 void mrail_ready(struct mrail_peer *peer)
 {
     if (list_empty(&peer->ready))
-        list_attach(&peer->ready, &peer->ep->ready);
+        list_attach(&peer->ready, &peer->ep->up.ready);
 }
 
 /* ---- Rails ---- */
@@ -122,8 +119,8 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
 
 static void take_arrived(struct mrail_ep *ep, uint64_t now)
 {
-    while (!list_empty(&ep->arrived)) {
-        struct mrail_packet *packet = list_item(ep->arrived.next, struct mrail_packet, link);
+    while (!list_empty(&ep->up.arrived)) {
+        struct mrail_packet *packet = list_item(ep->up.arrived.next, struct mrail_packet, link);
 
         list_detach(&packet->link);
         ep->current = packet;
@@ -135,17 +132,6 @@ static void take_arrived(struct mrail_ep *ep, uint64_t now)
 }
 
 /* ---- Flows ---- */
-
-static void set_timer(struct mrail_peer *peer, uint64_t due)
-{
-    struct timer *timer = &peer->timer;
-    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
-
-    if (due == UINT64_MAX)
-        timer_stop(timer);
-    else if (list_empty(&timer->link) || at < timer->due)
-        timer_start(timer, &peer->ep->timers, at);
-}
 
 static void run_peer(struct mrail_peer *peer, uint64_t now)
 {
@@ -159,7 +145,7 @@ static void run_peer(struct mrail_peer *peer, uint64_t now)
         if (err)
             flow_rail_failed(&peer->flow, i, err, now);
     }
-    set_timer(peer, flow_run(&peer->flow, now));
+    packet_ep_set_timer(&ep->up, &peer->timer, flow_run(&peer->flow, now));
 }
 
 void mrail_run(struct mrail_ep *ep)
@@ -167,24 +153,25 @@ void mrail_run(struct mrail_ep *ep)
     uint64_t now = clock_ns();
     struct timer *timer;
 
-    ep->running = true;
+    ep->up.running = true;
     do {
         take_arrived(ep, now);
-        while ((timer = timers_due(&ep->timers, (int64_t)now))) {
+        while ((timer = timers_due(&ep->up.timers, (int64_t)now))) {
             timer_stop(timer);
             mrail_ready(list_item(timer, struct mrail_peer, timer));
         }
         mrail_receive_run(ep);
-        for (; !list_empty(&ep->ready); now = clock_ns())
-            run_peer(list_item(ep->ready.next, struct mrail_peer, ready), now);
-    } while (!list_empty(&ep->arrived) ||
-             (!list_empty(&ep->saved) && recv_queue_count(&ep->posted)));
-    ep->running = false;
+        for (; !list_empty(&ep->up.ready); now = clock_ns())
+            run_peer(list_item(ep->up.ready.next, struct mrail_peer, ready), now);
+    } while (!list_empty(&ep->up.arrived) || packet_ep_has_saved(&ep->up));
+    ep->up.running = false;
 }
 
 /* Is there anything that a peer may still take? */
-bool mrail_busy(const struct mrail_ep *ep)
+bool mrail_busy(const struct packet_ep *up)
 {
+    const struct mrail_ep *ep = mrail_ep_of_packets(up);
+
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (const struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
             if (flow_busy(&peer->flow) && flow_has_rail(&peer->flow, FLOW_NO_RAIL))
@@ -201,69 +188,37 @@ static struct mrail_way *way_of(struct progress_source *source)
     return object_of(source, struct mrail_way, source.source);
 }
 
-/* A timer that has woken its sleeper would wake the next one at once. */
-static void quiet_timer(struct mrail_ep *ep)
-{
-    if (!list_empty(&ep->timer.source.link) && clock_ms() >= ep->timer.due_ms)
-        wake_timer_clear(&ep->timer, ep->progress, ep->timer.due_ms + 1);
-}
-
-static bool has_work(const struct mrail_ep *ep)
-{
-    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || !list_empty(&ep->timers) ||
-           (!list_empty(&ep->saved) && recv_queue_count(&ep->posted));
-}
-
 void mrail_poll(struct progress_source *source)
 {
     struct mrail_way *way = way_of(source);
     struct mrail_ep *ep = way->ep;
 
-    if (__builtin_expect(!ep->driven || ep->running || progress_forked(ep->progress), 0))
+    if (__builtin_expect(!ep->driven || ep->up.running || progress_forked(ep->up.progress), 0))
         return;
     lower_cq_progress(way->source.cq);
-    if (__builtin_expect(av_watch_any(&ep->watch), 0))
+    if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep);
-    if (has_work(ep))
+    if (packet_ep_has_work(&ep->up))
         mrail_run(ep);
     if (way->fed < way->feed)
         mrail_way_feed(way);
-    quiet_timer(ep);
+    packet_ep_quiet_timer(&ep->up);
 }
 
 /* A peer that waits for an acknowledgement does not wait for our sleep to end. True: something has
  * left, perhaps by a rail that was asked already whether it may sleep. */
 static bool acknowledge(struct mrail_ep *ep)
 {
-    list_for_each (pos, &ep->timers) {
+    list_for_each (pos, &ep->up.timers) {
         struct mrail_peer *peer = list_item(pos, struct mrail_peer, timer.link);
 
         if (flow_flush(&peer->flow))
             mrail_ready(peer);
     }
-    if (list_empty(&ep->ready))
+    if (list_empty(&ep->up.ready))
         return false;
     mrail_run(ep);
     return true;
-}
-
-/* 0: it may sleep, and a timer ends that in time. */
-static int sleep_until_due(struct mrail_ep *ep)
-{
-    int64_t due = timers_next(&ep->timers), at = (int64_t)clock_ns();
-
-    if (due == TIMER_NEVER)
-        return 0;
-    if (due <= at + SPIN_NS)
-        return -FI_EAGAIN;
-    return wake_timer_set(&ep->timer, ep->progress, due / NS_OF_MS + 1, at / NS_OF_MS) ? -FI_EAGAIN
-                                                                                       : 0;
-}
-
-/* Something is to be done that nothing below tells of. */
-static bool is_busy(struct mrail_ep *ep)
-{
-    return atomic_load(&ep->watch.any) || !list_empty(&ep->arrived) || !list_empty(&ep->ready);
 }
 
 /* The lower may complete from inside of its own. */
@@ -273,12 +228,12 @@ int mrail_trywait(struct progress_source *source)
     struct mrail_ep *ep = way->ep;
     int rc;
 
-    if (!ep->driven || progress_forked(ep->progress))
+    if (!ep->driven || progress_forked(ep->up.progress))
         return 0;
-    if (is_busy(ep))
+    if (packet_ep_is_busy(&ep->up))
         return -FI_EAGAIN;
-    if (acknowledge(ep) || sleep_until_due(ep))
+    if (acknowledge(ep) || packet_ep_sleep(&ep->up, (int64_t)clock_ns(), TIMER_NEVER))
         return -FI_EAGAIN;
     rc = lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
-    return !rc && is_busy(ep) ? -FI_EAGAIN : rc;
+    return !rc && packet_ep_is_busy(&ep->up) ? -FI_EAGAIN : rc;
 }

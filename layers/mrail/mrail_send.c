@@ -3,7 +3,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/clock.h"
 #include "core/base/iov.h"
 #include "layers/mrail/mrail_ep.h"
 
@@ -13,23 +12,13 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err)
 {
     struct mrail_ep *ep = mrail_peer_of_flow(flow)->ep;
     struct mrail_send *send = object_of(message, struct mrail_send, message);
-    struct fi_cq_err_entry entry = {
-        .op_context = send->context,
-        .flags = FI_MSG | FI_SEND,
-        .err = err,
-        .prov_errno = err,
-        .src_addr = FI_ADDR_NOTAVAIL,
-    };
+    void *context = send->context;
     bool wanted = send->wanted;
 
     if (send->copy)
         pool_put(&ep->copies, send->copy);
-    pool_put(&ep->sends, send);
-    if (err)
-        complete_error(&ep->base.binding, BIND_SEND, &entry);
-    else
-        complete(&ep->base.binding, BIND_SEND, wanted, entry.op_context, FI_MSG | FI_SEND, 0, NULL,
-                 0, 0, FI_ADDR_NOTAVAIL);
+    pool_put(&ep->up.sends, send);
+    packet_ep_sent(&ep->up, context, wanted, err);
 }
 
 /* ---- Packets ---- */
@@ -108,7 +97,7 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
 static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *send)
 {
     send->context = op->context;
-    send->wanted = !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
+    send->wanted = packet_ep_wanted(&ep->up, op);
     send->message = (struct flow_message){.len = (uint32_t)op->len};
     send->copy = NULL;
     send->count = op->count;
@@ -124,56 +113,25 @@ static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *sen
     return 0;
 }
 
-static ssize_t send_locked(struct mrail_ep *ep, const struct op *op)
+int mrail_send(struct packet_ep *up, const struct op *op)
 {
+    struct mrail_ep *ep = mrail_ep_of_packets(up);
     struct mrail_peer *peer;
     struct mrail_send *send;
-    int rc;
+    void *memory;
+    int rc = mrail_peer_at(ep, op->peer, &peer);
 
-    if (__builtin_expect(progress_forked(ep->progress), 0))
-        return -FI_EOPBADSTATE;
-    if (__builtin_expect(av_watch_any(&ep->watch), 0))
-        mrail_peers_take_changes(ep);
-    rc = mrail_peer_at(ep, op->peer, &peer);
+    if (!rc)
+        rc = packet_ep_get_send(up, &memory);
     if (rc)
         return rc;
-    send = pool_get(&ep->sends);
-    if (!send)
-        return ep->sends.used >= ep->base.tx_size ? -FI_EAGAIN : -FI_ENOMEM;
+    send = memory;
     rc = fill(ep, op, send);
     if (rc) {
-        pool_put(&ep->sends, send);
+        pool_put(&up->sends, send);
         return rc;
     }
     flow_send(&peer->flow, &send->message);
     mrail_ready(peer);
-    if (!ep->running)
-        mrail_run(ep);
     return 0;
-}
-
-ssize_t mrail_post_send(struct mrail_ep *ep, struct op *op)
-{
-    /* The peer's mrail has it, and not its application; and packets have no room for data. */
-    const uint64_t impossible = FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
-    ssize_t rc = endpoint_settle(&ep->base, op);
-
-    if (rc)
-        return rc;
-    if (__builtin_expect(!ep->base.enabled, 0))
-        return -FI_EOPBADSTATE;
-    if (__builtin_expect(!!(op->flags & impossible), 0))
-        return -FI_EOPNOTSUPP;
-    if (__builtin_expect(op->count > RECV_QUEUE_IOV, 0))
-        return -FI_EINVAL;
-    if (__builtin_expect(op->len > ep->config.packet, 0))
-        return -FI_EMSGSIZE;
-    if (__builtin_expect(op->flags & FI_INJECT && op->len > ep->copy_size, 0))
-        return -FI_EMSGSIZE;
-    progress_lock(ep->progress);
-    rc = send_locked(ep, op);
-    if (__builtin_expect(rc == -FI_EAGAIN && ep->top, 0))
-        progress_poll(ep->progress); /* a poster that does nothing but try again gets on too */
-    progress_unlock(ep->progress);
-    return rc;
 }
