@@ -291,9 +291,7 @@ static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_
         return send_by_one(flow, message, now);
     }
     if (list_empty(&path->flying))
-        path->progress = now;
-    message->busy = path->inflight != 0;
-    message->before = path->delivered;
+        path->progress = path->measured = now;
     message->sent = now;
     message->rail = (uint8_t)rail;
     path->inflight += message->len;

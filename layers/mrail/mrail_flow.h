@@ -72,10 +72,8 @@ struct flow_config {
 struct flow_message {
     struct list link; /* in waiting, moved, or a path's flying */
     uint64_t serial, sent;
-    uint64_t before; /* bytes acknowledged on the path when it left */
     uint32_t len;
     uint8_t rail; /* that it is on; FLOW_NO_RAIL */
-    bool busy;    /* there was something under way before it */
     bool again;   /* it was sent before: its acknowledgement says nothing of this rail */
 };
 

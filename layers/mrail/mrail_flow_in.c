@@ -16,10 +16,9 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
     list_detach(&message->link);
     if (message->rail != FLOW_NO_RAIL) {
         path = &flow->paths[message->rail];
+        path_measure(path, message, now);
         path->inflight -= message->len;
-        path->progress = now;
-        if (!message->again)
-            path_measure(path, message, now);
+        path_progress(path, now);
         path_overtaken(flow, message->rail, message, now);
     }
     while (flow->acked != flow->next_out && !flow->ring[flow->acked % FLOW_WINDOW])

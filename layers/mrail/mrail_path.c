@@ -6,35 +6,40 @@
 #include "layers/mrail/mrail_flow.h"
 
 #define MS UINT64_C(1000000)
+#define RATE_AGE (100.0 * MS) /* of what the rate is made of */
 
 enum {
     FIRST_PACKETS = 4, /* on a path that nothing is known of */
     LEAST_PACKETS = 2,
-    LEAST_MEASURED = 8192, /* bytes of a message that says something of the rate */
+    LEAST_MEASURED = 8192, /* bytes under way that say something of the rate */
     FIRST_PAUSE_MS = 50,   /* between probes of a path that is down */
     LAST_PAUSE_MS = 1000,
 };
 
-#define SLACK_NS (4.0 * 1000 * 1000) /* of a path's own queue, beyond a round trip */
+/* Of a path's own queue, beyond a round trip: pauses of the peer, of a few time slices at most. */
+#define LEAST_SLACK (4 * MS)
+#define MOST_SLACK (64 * MS)
 
 /* ---- Measures ---- */
 
-/* The rate at which the path delivered while the message was under way, of which one that had the
- * path to itself says less than there is. Source: draft-cheng-iccrg-delivery-rate-estimation. */
+/* The rate is what was acknowledged in the time with something under way, of late: a link may be
+ * ahead of its rate for a moment, or a peer without a core, and a moment says little. */
 void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now)
 {
-    uint64_t took = now > message->sent ? now - message->sent : 1;
-    double rate;
+    double took = now > path->measured ? (double)(now - path->measured) : 0;
+    double fade = RATE_AGE / (RATE_AGE + took);
 
-    rtt_add(&path->rtt, now, took, 0);
+    path->measured = now;
     path->delivered += message->len;
-    if (message->len < LEAST_MEASURED)
+    if (message->again)
+        return; /* perhaps by the path that it was on before */
+    rtt_add(&path->rtt, now, now > message->sent ? now - message->sent : 1, 0);
+    if (path->inflight < LEAST_MEASURED)
         return;
-    rate = (double)(path->delivered - message->before) / (double)took;
-    if (!(path->rate > 0) || (!message->busy && rate > path->rate))
-        path->rate = rate;
-    else if (message->busy)
-        path->rate += (rate - path->rate) / 8;
+    path->bytes = fade * path->bytes + message->len;
+    path->time = fade * path->time + took;
+    if (path->time > 0)
+        path->rate = path->bytes / path->time;
 }
 
 uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now)
@@ -49,9 +54,32 @@ uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now)
     return silent > expected ? expected + silent : expected;
 }
 
+void path_progress(struct flow_path *path, uint64_t now)
+{
+    uint64_t gap = now > path->progress ? now - path->progress : 0;
+    uint64_t halves = (now - path->gap_at) / PATH_GAP_AGE;
+
+    if (gap >= (halves < 64 ? path->gap >> halves : 0)) {
+        path->gap = gap;
+        path->gap_at = now;
+    }
+    path->progress = now;
+}
+
+/* Twice the pauses that were seen: with less, they would be what limits the rate that is measured,
+ * and the rate what may be under way. */
+static double slack(const struct flow_path *path)
+{
+    uint64_t gap = 2 * path->gap;
+
+    if (gap < LEAST_SLACK)
+        return LEAST_SLACK;
+    return (double)(gap < MOST_SLACK ? gap : MOST_SLACK);
+}
+
 bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet)
 {
-    double room = path->rate * (2 * (double)path->rtt.least + SLACK_NS);
+    double room = path->rate * (2 * (double)path->rtt.least + slack(path));
 
     if (path->blocked)
         return false;
@@ -113,7 +141,8 @@ static void come_back(struct flow *flow, unsigned rail, uint64_t now)
     path->state = PATH_UP;
     path->err = 0;
     path->progress = now;
-    path->rate = 0;
+    path->rate = path->bytes = path->time = 0;
+    path->gap = 0;
     memset(&path->rtt, 0, sizeof(path->rtt));
     flow->config->turned(flow, rail, true, 0);
 }

@@ -19,6 +19,8 @@ enum path_state {
 struct flow;
 struct flow_message;
 
+#define PATH_GAP_AGE UINT64_C(200000000) /* ns */
+
 struct flow_path {
     enum path_state state;
     int err;            /* why it is down; 0: silence */
@@ -27,8 +29,12 @@ struct flow_path {
     bool blocked;       /* the lower took nothing; until the next run */
     /* Measured. */
     struct rtt rtt;
-    uint64_t delivered; /* bytes */
-    double rate;        /* bytes/ns; 0: not known */
+    uint64_t delivered;   /* bytes */
+    double rate;          /* bytes/ns; 0: not known */
+    double bytes, time;   /* acknowledged, in ns with something under way; both fade */
+    uint64_t measured;    /* up to when they count, or since when something is under way */
+    uint64_t gap, gap_at; /* ns: the longest pause between acknowledgements, as seen at gap_at: a
+                           * shorter one takes its place after a few PATH_GAP_AGE */
     /* Life. */
     uint64_t progress;  /* ns: the latest acknowledgement, or since when something is under way */
     uint64_t heard;     /* something came by it */
@@ -41,12 +47,15 @@ struct flow_path {
     uint32_t answer; /* the probe to be answered */
 };
 
-/* The bytes of a message that left at `sent` have come. */
+/* Something that is under way was acknowledged. */
+void path_progress(struct flow_path *path, uint64_t now);
+/* A message has come, whose bytes are among those under way still. */
 void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now);
 /* ns from now until a message of len bytes would be there. */
 uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now);
 /* Is there room for it? A path is given no more than keeps it busy until its acknowledgements come,
- * so that what it turns out not to carry can go by others. packet: bytes of the largest. */
+ * so that what it turns out not to carry can go by others: a peer that was given no core for a while
+ * acknowledges late. packet: bytes of the largest. */
 bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet);
 
 /* Looks after all paths; when to look again. */

@@ -68,10 +68,10 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     mrail_head_put(head, packet->bytes);
     if (message)
         fill(packet->bytes + size, len, object_of(message, struct model_message, message)->number);
-    if (wire->free < side->model->now)
-        wire->free = side->model->now;
+    if (wire->free + wire->burst < side->model->now)
+        wire->free = side->model->now - wire->burst;
     wire->free += (uint64_t)((double)packet->len / wire->rate);
-    packet->at = wire->free + wire->delay;
+    packet->at = (wire->free > side->model->now ? wire->free : side->model->now) + wire->delay;
     wire->queued += packet->len;
     list_attach(&packet->link, &wire->packets);
     return true;
@@ -292,6 +292,9 @@ void model_send(struct model *model, unsigned index, uint32_t count, uint32_t le
 {
     struct model_side *side = &model->side[index];
 
+    free(side->messages);
+    free(model->side[!index].got);
+    side->posted = side->done = side->failed = model->side[!index].got_count = 0;
     side->messages = calloc(count, sizeof(struct model_message));
     model->side[!index].got = calloc(count, 1);
     assert_non_null(side->messages);

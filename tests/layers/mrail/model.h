@@ -28,6 +28,7 @@ struct model_wire {
     enum model_state state;
     uint64_t delay;
     double rate;           /* bytes/ns */
+    uint64_t burst;        /* ns that it may be ahead of its rate after a pause */
     uint64_t free;         /* when it is free again */
     uint64_t queued, most; /* bytes that it has; that it takes */
     struct list packets;
@@ -65,8 +66,8 @@ void model_close(struct model *model);
 void model_rail(struct model *model, unsigned rail, uint64_t delay, double bytes_per_ns);
 /* Of the direction from side `from`, or of both (2). */
 void model_set(struct model *model, unsigned rail, unsigned from, enum model_state state);
-/* Messages of one length, or (0) of drawn ones, that a side sends from now on, `window` at a time.
- */
+/* Messages of one length, or (0) of drawn ones, that a side sends from now on, `window` at a time;
+ * what it sent before has ended. */
 void model_send(struct model *model, unsigned side, uint32_t count, uint32_t len, size_t window);
 /* Goes on until `until`, or everything that is sent has ended. */
 void model_run(struct model *model, uint64_t until);

@@ -74,6 +74,36 @@ static void four_rails_add_up(void **state)
     model_close(&model);
 }
 
+/* Messages of 4 MiB, one at a time and by turns, in the packets that rxd makes of them and asks for.
+ * Rails may be ahead of their rates for a moment, as tbf lets them. */
+static void a_message_at_a_time_has_all_rails(void **state)
+{
+    static const double rates[][2] = {{GBIT, GBIT}, {GBIT, GBIT / 4}, {GBIT / 4, GBIT}};
+
+    for (unsigned i = 0; i < 6; i++) {
+        const double *rate = rates[i / 2], burst = i % 2 ? 262144 : 0;
+        double ideal = (70 * 60000 - burst * 2) / (rate[0] + rate[1]), took;
+        uint64_t begin = 0;
+
+        open_two(rate[0], rate[1]);
+        for (unsigned rail = 0; rail < 2; rail++) {
+            for (unsigned side = 0; side < 2; side++)
+                model.side[side].out[rail].burst = (uint64_t)(burst / rate[rail]);
+        }
+        for (unsigned turn = 0; turn < 40; turn++) {
+            if (turn == 8)
+                begin = model.now;
+            model_send(&model, turn % 2, 70, 60000, 35);
+            model_run(&model, model.now + MODEL_S);
+        }
+        took = (double)(model.now - begin) / 32;
+        print_message("%.0f + %.0f Mbit/s, burst %.0f: %.3f of the rails\n", 8000 * rate[0],
+                      8000 * rate[1], burst, ideal / took);
+        assert_true(ideal / took > 0.9);
+        model_close(&model);
+    }
+}
+
 /* A rail dies without a word, and returns. */
 static void a_silent_rail_is_left_and_taken_again(void **state)
 {
@@ -202,6 +232,38 @@ static void a_sleeping_peer_is_no_dead_rail(void **state)
     model_close(&model);
 }
 
+/* A peer that looks for a millisecond, and then has no core for some: what has come waits for it,
+ * and rails have enough to carry on meanwhile. */
+static void a_peer_that_looks_seldom_gets_all_rails(void **state)
+{
+    static const unsigned pauses[] = {5, 20, 40};
+
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t bytes = 0, begin = 0;
+        double rate;
+
+        open_two(GBIT, GBIT);
+        model_send(&model, 0, 100000, MODEL_PACKET, 256);
+        for (unsigned turn = 0; turn < 3000 / pauses[i]; turn++) {
+            if (turn == 1000 / pauses[i]) {
+                begin = model.now;
+                bytes = model.side[0].bytes_done;
+            }
+            for (unsigned rail = 0; rail < 2; rail++)
+                model_set(&model, rail, 0, MODEL_KEEPS);
+            model_run(&model, model.now + pauses[i] * MODEL_MS);
+            for (unsigned rail = 0; rail < 2; rail++)
+                model_set(&model, rail, 0, MODEL_ALIVE);
+            model_run(&model, model.now + MODEL_MS);
+        }
+        rate = (double)(model.side[0].bytes_done - bytes) / (double)(model.now - begin);
+        print_message("pauses of %u ms: %.3f of the rails\n", pauses[i], rate / (2 * GBIT));
+        assert_true(rate > 0.8 * 2 * GBIT);
+        assert_int_equal(model.side[0].downs, 0);
+        model_close(&model);
+    }
+}
+
 /* ---- Drawn runs ---- */
 
 static void change_a_rail(void)
@@ -263,6 +325,7 @@ int main(void)
         cmocka_unit_test(equal_rails_add_up),
         cmocka_unit_test(unequal_rails_add_up),
         cmocka_unit_test(four_rails_add_up),
+        cmocka_unit_test(a_message_at_a_time_has_all_rails),
         cmocka_unit_test(a_silent_rail_is_left_and_taken_again),
         cmocka_unit_test(a_slowed_rail_does_not_slow_the_other),
         cmocka_unit_test(small_ones_keep_to_a_rail),
@@ -272,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_every_rail_refuses_is_gone),
         cmocka_unit_test(a_refusal_and_silence_are_a_peer_that_is_gone),
         cmocka_unit_test(a_sleeping_peer_is_no_dead_rail),
+        cmocka_unit_test(a_peer_that_looks_seldom_gets_all_rails),
         cmocka_unit_test(drawn_deaths_lose_and_repeat_nothing),
     };
 
