@@ -68,6 +68,9 @@ extern uint32_t bench_tclass;
 /* Datagram endpoints and untagged messages, rather than reliable ones; set before workers start. */
 extern bool bench_datagrams;
 
+/* Network namespaces of the two sides, of `ip netns`; NULL: this one. Set before workers start. */
+extern const char *bench_netns[2];
+
 extern const struct bench_worker bench_socket_worker;
 extern const struct bench_worker bench_datagram_worker;
 extern const struct bench_worker bench_ofi_worker;
@@ -76,6 +79,8 @@ extern const struct bench_worker bench_ofi_worker;
 void pipe_write(int fd, const void *data, size_t len);
 void pipe_read(int fd, void *data, size_t len);
 
+/* Into a network namespace of `ip netns`. */
+void bench_enter(const char *netns);
 uint64_t bench_now(void);  /* ns, monotonic */
 long bench_resident(void); /* KiB */
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

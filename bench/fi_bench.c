@@ -33,7 +33,8 @@ enum {
     ALONE_SIZES,
     ALONE_THREADS,
     ALONE_PEERS,
-    ALONE_AV
+    ALONE_AV,
+    COURSE
 };
 
 struct subject {
@@ -51,6 +52,7 @@ struct options {
     int percent;         /* which window is shown: 50 the median, 10 one of the fast ones */
     uint64_t window_us;  /* aimed length of a window */
     int core[2];
+    int seconds; /* of a course; 0: none */
     uint64_t sizes[SIZES_MAX];
     int size_count;
     uint64_t room; /* bytes that buffers take turns in */
@@ -82,6 +84,9 @@ static void usage(FILE *out)
           "  -u USEC      length of a window (default 20000)\n"
           "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
           "  -c A,B       cores of the two sides (default 0,1)\n"
+          "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
+          "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
+          "               seconds since the first at the end of each, and its MB/s\n"
           "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
           "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
           "  --threads    two threads against one, in one process, and locks taken\n"
@@ -165,6 +170,8 @@ static void start_side(struct subject *subject, int side, int core)
         bench_die("fork: %s", strerror(errno));
     if (subject->pid[side] == 0) {
         close(pair[0]);
+        if (bench_netns[side])
+            bench_enter(bench_netns[side]);
         pin(core);
         work(subject, side, pair[1]);
     }
@@ -391,6 +398,17 @@ static void parse_type(const char *text)
         bench_die("-e: '%s' is neither rdm nor dgram", text);
 }
 
+static void parse_netns(char *text)
+{
+    char *comma = strchr(text, ',');
+
+    if (!comma)
+        bench_die("-N: '%s' is not two network namespaces, as A,B", text);
+    *comma = 0;
+    bench_netns[0] = text;
+    bench_netns[1] = comma + 1;
+}
+
 static void parse_tests(struct options *options, const char *text)
 {
     options->latency = strstr(text, "latency");
@@ -430,6 +448,31 @@ static void run(const struct options *options)
         stop(&subjects[s]);
 }
 
+/* What a stream does while somebody changes the network under it. */
+static void run_course(const struct options *options)
+{
+    struct bench_window window = {
+        .kind = BENCH_BANDWIDTH,
+        .size = options->sizes[0],
+        .window = 16,
+        .count = (uint64_t)options->messages,
+        .room = options->room,
+    };
+    uint64_t begin, now;
+
+    start(&subjects[0], options);
+    begin = now = bench_now();
+    while (now - begin < (uint64_t)options->seconds * 1000000000) {
+        uint64_t ns = run_window(&subjects[0], &window);
+
+        now = bench_now();
+        printf("%9.3f %9.1f\n", (double)(now - begin) / 1e9,
+               (double)(window.count * window.size) * 1e3 / (double)ns);
+        fflush(stdout);
+    }
+    stop(&subjects[0]);
+}
+
 static int sizes(const struct options *options, char **specs, int count)
 {
     struct bench_sizes what = {
@@ -467,6 +510,7 @@ int main(int argc, char **argv)
                                           {"av", no_argument, NULL, ALONE_AV},
                                           {"peers", no_argument, NULL, ALONE_PEERS},
                                           {"sizes", no_argument, NULL, ALONE_SIZES},
+                                          {"course", required_argument, NULL, COURSE},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     struct options options = {.library = "libfabric.so.1",
@@ -481,7 +525,7 @@ int main(int argc, char **argv)
     int c;
 
     parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
-    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:h", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:N:h", longs, NULL)) != -1) {
         switch (c) {
         case 'l': options.library = optarg; break;
         case 'e': parse_type(optarg); break;
@@ -497,6 +541,8 @@ int main(int argc, char **argv)
             if (sscanf(optarg, "%d,%d", &options.core[0], &options.core[1]) != 2)
                 bench_die("-c: '%s' is not two cores, as 0,1", optarg);
             break;
+        case 'N': parse_netns(optarg); break;
+        case COURSE: options.seconds = atoi(optarg); break;
         case ALONE_LAYERS:
         case ALONE_SIZES:
         case ALONE_THREADS:
@@ -514,6 +560,9 @@ int main(int argc, char **argv)
         return run_alone(alone, &options, argv + optind, argc - optind);
     for (int i = optind; i < argc; i++)
         parse_subject(argv[i], &options);
-    run(&options);
+    if (options.seconds)
+        run_course(&options);
+    else
+        run(&options);
     return 0;
 }

@@ -110,11 +110,12 @@ static void ask(struct ofi_state *state, const char *spec)
     state->hints = hints;
 }
 
-/* Both sides on the loopback interface, as the floor; shared memory has no hosts. */
+/* Both sides on the loopback interface, as the floor; shared memory has no hosts, and in namespaces
+ * the spec says which interface. */
 static void choose(struct ofi_state *state)
 {
     const char *spec = getenv("FI_PROVIDER");
-    const char *node = spec && strstr(spec, "shm") ? NULL : "127.0.0.1";
+    const char *node = bench_netns[0] || (spec && strstr(spec, "shm")) ? NULL : "127.0.0.1";
     uint64_t flags = node ? FI_SOURCE : 0;
 
     if (!state->getinfo(state->version, node, NULL, flags, state->hints, &state->info))

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -37,6 +39,20 @@ void pipe_read(int fd, void *data, size_t len)
         to += n;
         len -= (size_t)n;
     }
+}
+
+const char *bench_netns[2];
+
+void bench_enter(const char *netns)
+{
+    char path[128];
+    int fd;
+
+    snprintf(path, sizeof path, "/run/netns/%s", netns);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET))
+        bench_die("%s: %s", path, strerror(errno));
+    close(fd);
 }
 
 uint64_t bench_now(void)
