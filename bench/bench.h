@@ -100,6 +100,14 @@ struct bench_sizes {
 
 int bench_sizes(const char *library, const struct bench_sizes *what, char **specs, int count);
 
+/* `fi_bench --rounds COUNT SPEC`: see rounds.c. */
+struct bench_rounds {
+    uint64_t rounds, size;
+    int messages; /* of a round, before the one that comes back */
+};
+
+int bench_rounds(const char *library, const struct bench_rounds *what, char **specs, int count);
+
 /* `fi_bench --threads SPEC...`, `--av SPEC...`, `--peers SPEC...`: see threads.c, av.c, peers.c. */
 int bench_peers(const char *library, const int core[2], char **specs, int count);
 int bench_threads(const char *library, const int core[2], char **specs, int count);

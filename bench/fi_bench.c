@@ -34,6 +34,7 @@ enum {
     ALONE_THREADS,
     ALONE_PEERS,
     ALONE_AV,
+    ALONE_ROUNDS,
     COURSE
 };
 
@@ -57,6 +58,7 @@ struct options {
     int size_count;
     uint64_t room; /* bytes that buffers take turns in */
     int messages;  /* of a window, before its reply */
+    uint64_t rounds;
     bool latency, bandwidth, rate, window, rma, memory, getinfo;
 };
 
@@ -65,34 +67,38 @@ static int subject_count;
 
 static void usage(FILE *out)
 {
-    fputs("usage: fi_bench [options] SUBJECT...\n"
-          "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
-          "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
-          "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
-          "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
-          "the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
-          "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
-          "  -e TYPE      of endpoints: rdm, or dgram, for -t latency,window (default rdm)\n"
-          "  -t TESTS     of latency,bandwidth,rate,window,rma,memory,getinfo (default all but\n"
-          "               window and rma)\n"
-          "  -S SIZES     bytes, for latency, bandwidth, window and rma (default 8,1048576)\n"
-          "  -n COUNT     messages of a window, after which a reply comes (default 64)\n"
-          "  -T CLASS     traffic class: best-effort, low-latency, dedicated, bulk, scavenger,\n"
-          "               control, or a DSCP (default: none)\n"
-          "  -r BYTES     take buffers in turn from so many bytes (default: always the same one)\n"
-          "  -w COUNT     windows of each subject and figure (default 31)\n"
-          "  -u USEC      length of a window (default 20000)\n"
-          "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
-          "  -c A,B       cores of the two sides (default 0,1)\n"
-          "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
-          "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
-          "               seconds since the first at the end of each, and its MB/s\n"
-          "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
-          "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
-          "  --threads    two threads against one, in one process, and locks taken\n"
-          "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
-          "  --av         ns and bytes of an inserted address\n",
-          out);
+    fputs(
+        "usage: fi_bench [options] SUBJECT...\n"
+        "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
+        "       fi_bench [-l LIBRARY] --rounds COUNT SPEC\n"
+        "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
+        "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
+        "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
+        "the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
+        "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
+        "  -e TYPE      of endpoints: rdm, or dgram, for -t latency,window (default rdm)\n"
+        "  -t TESTS     of latency,bandwidth,rate,window,rma,memory,getinfo (default all but\n"
+        "               window and rma)\n"
+        "  -S SIZES     bytes, for latency, bandwidth, window and rma (default 8,1048576)\n"
+        "  -n COUNT     messages of a window, after which a reply comes (default 64)\n"
+        "  -T CLASS     traffic class: best-effort, low-latency, dedicated, bulk, scavenger,\n"
+        "               control, or a DSCP (default: none)\n"
+        "  -r BYTES     take buffers in turn from so many bytes (default: always the same one)\n"
+        "  -w COUNT     windows of each subject and figure (default 31)\n"
+        "  -u USEC      length of a window (default 20000)\n"
+        "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
+        "  -c A,B       cores of the two sides (default 0,1)\n"
+        "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
+        "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
+        "               seconds since the first at the end of each, and its MB/s\n"
+        "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
+        "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
+        "  --threads    two threads against one, in one process, and locks taken\n"
+        "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
+        "  --av         ns and bytes of an inserted address\n"
+        "  --rounds COUNT  no figure: so many windows (-n) of messages (the first of -S) and their\n"
+        "               replies in one process, for callgrind and strace to count\n",
+        out);
 }
 
 static uint32_t parse_class(const char *text)
@@ -492,6 +498,12 @@ static int run_alone(int which, const struct options *options, char **specs, int
     case ALONE_LAYERS: return bench_layers(options->library, specs, count);
     case ALONE_SIZES: return sizes(options, specs, count);
     case ALONE_THREADS: return bench_threads(options->library, options->core, specs, count);
+    case ALONE_ROUNDS:
+        return bench_rounds(options->library,
+                            &(struct bench_rounds){.rounds = options->rounds,
+                                                   .size = options->sizes[0],
+                                                   .messages = options->messages},
+                            specs, count);
     case ALONE_PEERS: return bench_peers(options->library, options->core, specs, count);
     default: return bench_av(options->library, specs, count);
     }
@@ -511,6 +523,7 @@ int main(int argc, char **argv)
                                           {"peers", no_argument, NULL, ALONE_PEERS},
                                           {"sizes", no_argument, NULL, ALONE_SIZES},
                                           {"course", required_argument, NULL, COURSE},
+                                          {"rounds", required_argument, NULL, ALONE_ROUNDS},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     struct options options = {.library = "libfabric.so.1",
@@ -543,6 +556,7 @@ int main(int argc, char **argv)
             break;
         case 'N': parse_netns(optarg); break;
         case COURSE: options.seconds = atoi(optarg); break;
+        case ALONE_ROUNDS: options.rounds = strtoull(optarg, NULL, 0); /* fall through */
         case ALONE_LAYERS:
         case ALONE_SIZES:
         case ALONE_THREADS:
