@@ -96,9 +96,13 @@ static ssize_t send_locked(struct packet_ep *ep, const struct op *op)
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         ep->ops->take_av_changes(ep);
     rc = ep->ops->send(ep, op);
-    if (!rc && !ep->running)
+    if (rc)
+        return rc;
+    if (!(op->flags & FI_MORE) && !ep->running)
         ep->ops->run(ep);
-    return rc;
+    else if (op->flags & FI_MORE && progress_has_thread(ep->progress))
+        progress_wake(ep->progress); /* if nothing follows after all */
+    return 0;
 }
 
 static ssize_t check_send(const struct packet_ep *ep, const struct op *op)

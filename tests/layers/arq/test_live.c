@@ -128,6 +128,38 @@ static void sender_knows_what_the_lower_can_hold(void **state)
     ends_close();
 }
 
+/* Sent with FI_MORE: they leave with the first message that comes without, or when their sender is
+ * driven. `alone`: no thread drives it. */
+static void messages_with_more_leave_together(void **state)
+{
+    enum {
+        TOGETHER = 8
+    };
+    static char out[TOGETHER], in[TOGETHER];
+    struct fi_cq_tagged_entry entry;
+
+    ends_open(&(struct options){
+        .spec = "arq;udp", .type = FI_EP_RDM, .caps = FI_SOURCE, .no_eq = true, .alone = true});
+    receive(&b, &in[0], 1);
+    send_to(&a, a.peer, &out[0], 1);
+    expect(b.rx, &in[0], NULL);
+    expect(a.tx, &out[0], NULL);
+    for (int i = 0; i < TOGETHER; i++) {
+        struct iovec iov = {.iov_base = &out[i], .iov_len = 1};
+        struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = a.peer, .context = &out[i]};
+
+        receive(&b, &in[i], 1);
+        if (i == TOGETHER - 1)
+            assert_int_equal(fi_cq_read(b.rx, &entry, 1), -FI_EAGAIN); /* none has left yet */
+        assert_int_equal(fi_sendmsg(a.ep, &msg, i + 1 < TOGETHER ? FI_MORE : 0), 0);
+    }
+    while (fi_cntr_read(b.received) < 1 + TOGETHER || fi_cntr_read(a.sent) < 1 + TOGETHER) {
+        fi_cq_read(b.rx, &entry, 1);
+        fi_cq_read(a.tx, &entry, 1);
+    }
+    ends_close();
+}
+
 /* A message that waits names its sender as the AV has it when a receive comes. */
 static void sender_that_became_known_is_named(void **state)
 {
@@ -162,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sender_knows_what_the_lower_can_hold),
+        cmocka_unit_test(messages_with_more_leave_together),
         cmocka_unit_test(sender_that_became_known_is_named),
         cmocka_unit_test(messages_of_all_lengths),
         cmocka_unit_test(streams_arrive_once),
