@@ -25,6 +25,7 @@
 #include "core/layer/lower_domain.h"
 #include "core/layer/lower_source.h"
 #include "core/match/match_forward.h"
+#include "core/op/op.h"
 #include "core/op/remote.h"
 #include "core/part/part.h"
 #include "core/progress/wake_timer.h"
@@ -34,6 +35,7 @@ enum {
     RXD_SIZE = 1024, /* of queues whose size no info names */
     RXD_IOV = 4,     /* local segments of an operation */
     RXD_INJECT = 1024,
+    RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_LEAST_PACKET = 576, /* bytes of the smallest packets that it stands on */
     RXD_MIN_MULTI_RECV = 64,
     RXD_WINDOW = 128, /* ordered packets that a peer may send beyond those carried out */
@@ -48,10 +50,12 @@ struct rxd_move;
 struct rxd_packet {
     struct mr_buffer buffer;
     struct rxd_ep *ep;
-    struct rxd_peer *peer; /* NULL: of none, or of one that has ended meanwhile */
-    struct list link;      /* out: to be sent, or with the lower; in: held back */
-    struct list ops;       /* out: struct rxd_op.in_packet, that are sent with it */
-    struct rxd_move *move; /* out: whose data it is, or NULL */
+    struct rxd_peer *peer;        /* NULL: of none, or of one that has ended meanwhile */
+    struct list link;             /* out: to be sent, or with the lower; in: held back */
+    struct list ops;              /* out: struct rxd_op.in_packet, that are sent with it */
+    struct rxd_move *move;        /* out: whose data it is, or NULL */
+    struct iovec slices[RXD_IOV]; /* out: of the application's memory, behind the records */
+    size_t slice_count;
     bool in, ordered;
     bool fence; /* out: what is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
@@ -71,8 +75,9 @@ struct rxd_move {
     size_t iov_count;
     size_t at, limit; /* sent so far; may be sent */
     uint32_t taker;
-    unsigned pending;                    /* packets with the lower */
-    const struct remote *held;           /* whose memory it is, or NULL: the operation's */
+    unsigned pending;          /* packets with the lower */
+    bool direct;               /* they have the memory itself: its operation ends when they have */
+    const struct remote *held; /* whose memory it is, or NULL: the operation's */
     void (*idle)(struct rxd_move *move); /* nothing is left to send or pending */
 };
 
@@ -161,6 +166,7 @@ struct rxd_ep {
     struct match *match; /* NULL with an upper's context */
     struct fi_info *info, *lower_info;
     struct fid_ep *lower;
+    struct op_target target; /* of the lower */
     struct fid_av *lower_av;
     struct lower_source cq;
     struct fid_peer_cq sink;
@@ -171,6 +177,7 @@ struct rxd_ep {
     bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;      /* in front of packets */
     size_t heads, room; /* bytes for heads, for records */
+    bool gathers;       /* the lower takes packets from the application's memory */
     unsigned ahead;     /* packets of data that a taker asks for in advance */
     struct mr_pool packets;
     struct pool ops;
@@ -257,8 +264,8 @@ struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
 /* A record of no payload. Breaks the peer without memory. */
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err);
-/* Sends what the lower and the window take. */
-void rxd_out_flush(struct rxd_peer *peer);
+/* Sends what the lower and the window take; more: other packets follow at once. */
+void rxd_out_flush(struct rxd_peer *peer, bool more);
 /* A packet is with the lower no more. */
 void rxd_out_sent(struct rxd_packet *packet, int err);
 void rxd_packet_put(struct rxd_packet *packet);
@@ -288,6 +295,9 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 /* Copies len bytes between memory and the segments from byte `at` on. */
 void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len);
 void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, size_t len);
+/* The segments of those len bytes, of at most RXD_IOV: how many. */
+size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
+                 struct iovec slices[RXD_IOV]);
 
 /* ---- rxd_silence.c ---- */
 

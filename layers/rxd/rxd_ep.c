@@ -55,7 +55,7 @@ static void attend_all(struct rxd_ep *ep)
 
         list_detach(&peer->attended);
         rxd_in_run(peer);
-        rxd_out_flush(peer);
+        rxd_out_flush(peer, false);
     }
 }
 
@@ -419,6 +419,7 @@ static void read_lower(struct rxd_ep *ep)
     ep->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
     ep->heads = rxd_heads(lower);
     ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
+    ep->gathers = !local && lower->tx_attr->iov_limit > RXD_IOV;
     ep->ahead = AHEAD_BYTES / (unsigned)ep->room;
     ep->ahead = ep->ahead < AHEAD_LEAST ? AHEAD_LEAST : ep->ahead;
     ep->ahead = ep->ahead > AHEAD_MOST ? AHEAD_MOST : ep->ahead;
@@ -461,7 +462,10 @@ static int open_parts(struct rxd_ep *ep)
     ep->cq.part = fabric->plain.base.part;
     ep->cq.source.poll = poll_lower;
     ep->cq.source.trywait = trywait;
-    return fi_endpoint(ep->domain->lower, ep->lower_info, &ep->lower, ep);
+    rc = fi_endpoint(ep->domain->lower, ep->lower_info, &ep->lower, ep);
+    if (!rc)
+        ep->target = op_target_of(ep->lower);
+    return rc;
 }
 
 int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep, void *context)

@@ -126,7 +126,7 @@ static const char *take_pull(struct rxd_peer *peer, const struct rxd_record *rec
 {
     struct rxd_op *op = rxd_find(&peer->ep->requests, record->id);
 
-    if (!op || op->peer != peer)
+    if (!op || op->peer != peer || op->answered)
         return NULL; /* it has ended since */
     if (record->size > op->len || !op->move.peer)
         return "a question for bytes that a request does not have";

@@ -47,6 +47,27 @@ void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, s
     }
 }
 
+size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
+                 struct iovec slices[RXD_IOV])
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && len; i++) {
+        size_t room = iov[i].iov_len, take;
+
+        if (at >= room) {
+            at -= room;
+            continue;
+        }
+        take = room - at < len ? room - at : len;
+        slices[used].iov_base = (char *)iov[i].iov_base + at;
+        slices[used++].iov_len = take;
+        len -= take;
+        at = 0;
+    }
+    return used;
+}
+
 /* ---- Out ---- */
 
 void rxd_move_start(struct rxd_move *move, size_t limit)
@@ -75,6 +96,18 @@ void rxd_move_drop(struct rxd_move *move)
     }
 }
 
+/* Memory of an access may be closed at any time, so its bytes are copied. */
+static void fill(struct rxd_packet *packet, const struct rxd_move *move, uint8_t *payload,
+                 size_t len)
+{
+    if (!move->direct || len < RXD_DIRECT) {
+        rxd_gather(move->iov, move->iov_count, move->at, payload, len);
+        packet->len += len;
+    } else {
+        packet->slice_count = rxd_slice(move->iov, move->iov_count, move->at, len, packet->slices);
+    }
+}
+
 static bool send_piece(struct rxd_move *move)
 {
     struct rxd_peer *peer = move->peer;
@@ -86,9 +119,8 @@ static bool send_piece(struct rxd_move *move)
     packet = rxd_out_urgent(peer, head + record.len);
     if (!packet)
         return false;
-    rxd_gather(move->iov, move->iov_count, move->at,
-               rxd_record_put(&record, packet->records + packet->len), record.len);
-    packet->len += head + record.len;
+    fill(packet, move, rxd_record_put(&record, packet->records + packet->len), record.len);
+    packet->len += head;
     packet->move = move;
     move->at += record.len;
     move->pending++;
@@ -101,7 +133,7 @@ static void run_one(struct rxd_move *move)
 
     while (move->at < move->limit && move->pending < peer->ep->ahead && list_empty(&peer->broken)) {
         if (!list_empty(&peer->urgent))
-            rxd_out_flush(peer);
+            rxd_out_flush(peer, true);
         if (!list_empty(&peer->urgent))
             return; /* the lower is full */
         if (move->held && mr_any_closed(move->held->mrs, move->held->mr_count)) {
@@ -112,7 +144,7 @@ static void run_one(struct rxd_move *move)
             rxd_peer_break(peer, FI_ENOMEM, "no memory for a packet");
             return;
         }
-        rxd_out_flush(peer);
+        rxd_out_flush(peer, move->at < move->limit && move->pending < peer->ep->ahead);
     }
 }
 

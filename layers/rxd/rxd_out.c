@@ -22,7 +22,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->in = false;
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
-    packet->at = packet->len = 0;
+    packet->at = packet->len = packet->slice_count = 0;
     packet->records = packet->bytes + ep->prefix + ep->heads;
     list_init(&packet->link);
     list_init(&packet->ops);
@@ -151,8 +151,31 @@ static void settle_all(struct list *ops)
     }
 }
 
-/* False when the lower takes no more for now, or the peer has broken. */
-static bool send_packet(struct rxd_packet *packet)
+static ssize_t post(struct rxd_packet *packet, uint8_t *start, size_t len, bool more)
+{
+    struct iovec iov[RXD_IOV + 1] = {{.iov_base = start, .iov_len = len}};
+    void *desc[RXD_IOV + 1] = {packet->buffer.desc};
+    struct op op = {
+        .call = OP_SENDMSG,
+        .group = OP_GROUP_SEND,
+        .kind = FI_MSG | FI_SEND,
+        .flags = FI_COMPLETION | (more ? FI_MORE : 0),
+        .peer = packet->peer->lower,
+        .context = packet,
+        .iov = iov,
+        .desc = desc,
+        .count = 1 + packet->slice_count,
+        .len = len + iov_bytes(packet->slices, packet->slice_count),
+    };
+
+    for (size_t i = 0; i < packet->slice_count; i++)
+        iov[i + 1] = packet->slices[i];
+    return op_post(&packet->ep->target, &op);
+}
+
+/* more: another packet follows at once. False when the lower takes no more for now, or the peer has
+ * broken. */
+static bool send_packet(struct rxd_packet *packet, bool more)
 {
     struct rxd_peer *peer = packet->peer;
     struct rxd_ep *ep = peer->ep;
@@ -165,7 +188,7 @@ static bool send_packet(struct rxd_packet *packet)
     list_detach(&packet->link);
     list_attach(&packet->link, &peer->flying);
     ep->flying++;
-    rc = fi_send(ep->lower, start, len, packet->buffer.desc, peer->lower, packet);
+    rc = post(packet, start, len, more);
     if (!rc) { /* the packet may have been sent, and gone, already */
         peer->told = peer->next_in;
         peer->answer = false;
@@ -198,38 +221,57 @@ static bool owes_ack(const struct rxd_peer *peer)
     return peer->answer || peer->next_in - peer->told >= RXD_WINDOW / 4;
 }
 
-static bool flush_urgent(struct rxd_peer *peer)
+/* The next ordered packet, if it may leave; or NULL. */
+static struct rxd_packet *next_ordered(const struct rxd_peer *peer)
+{
+    struct rxd_packet *packet = list_item(peer->out.next, struct rxd_packet, link);
+
+    return !list_empty(&peer->out) && may_leave(packet) ? packet : NULL;
+}
+
+static bool flush_urgent(struct rxd_peer *peer, bool more)
 {
     while (!list_empty(&peer->urgent)) {
-        if (!send_packet(list_item(peer->urgent.next, struct rxd_packet, link)))
+        struct rxd_packet *packet = list_item(peer->urgent.next, struct rxd_packet, link);
+        bool last = packet->link.next == &peer->urgent;
+
+        if (!send_packet(packet, more || !last || next_ordered(peer)))
             return false;
     }
     return true;
 }
 
-static bool flush_ordered(struct rxd_peer *peer)
+static bool flush_ordered(struct rxd_peer *peer, bool more)
 {
-    while (!list_empty(&peer->out)) {
-        struct rxd_packet *packet = list_item(peer->out.next, struct rxd_packet, link);
+    struct rxd_packet *packet;
 
-        if (!may_leave(packet))
-            break;
-        if (!send_packet(packet))
+    while ((packet = next_ordered(peer))) {
+        if (!send_packet(packet, more || packet->link.next != &peer->out))
             return false;
     }
     return true;
 }
 
-void rxd_out_flush(struct rxd_peer *peer)
+void rxd_out_flush(struct rxd_peer *peer, bool more)
 {
-    bool all = list_empty(&peer->broken) && flush_urgent(peer) && flush_ordered(peer);
+    bool all = list_empty(&peer->broken) && flush_urgent(peer, more) && flush_ordered(peer, more);
 
     if (all && owes_ack(peer) && rxd_out_urgent(peer, 0))
-        all = flush_urgent(peer);
+        all = flush_urgent(peer, more);
     if (all || !list_empty(&peer->broken))
         return;
     list_detach(&peer->attended);
     list_attach(&peer->attended, &peer->ep->stalled);
+}
+
+/* One packet less is on its way. more: others may follow. */
+static void moved(struct rxd_move *move, bool more)
+{
+    move->pending--;
+    if (more && move->at < move->limit && list_empty(&move->link))
+        list_attach(&move->link, &move->peer->ep->moving);
+    else if (!move->pending && move->at == move->limit)
+        move->idle(move);
 }
 
 void rxd_out_sent(struct rxd_packet *packet, int err)
@@ -240,26 +282,15 @@ void rxd_out_sent(struct rxd_packet *packet, int err)
 
     ep->flying--;
     list_join(&ep->stalled, &ep->attention);
-    if (!peer) {
-        rxd_packet_put(packet);
-        return;
-    }
-    if (err) {
-        while (!list_empty(&packet->ops)) /* they end with the peer's */
-            list_detach(packet->ops.next);
-        rxd_packet_put(packet);
-        if (move)
-            move->pending--;
-        rxd_peer_break(peer, err, NULL);
-        return;
-    }
-    settle_all(&packet->ops);
+    if (peer && !err)
+        settle_all(&packet->ops);
+    while (!list_empty(&packet->ops)) /* they end with the peer's */
+        list_detach(packet->ops.next);
     rxd_packet_put(packet);
-    if (!move)
-        return;
-    move->pending--;
-    if (move->at < move->limit && list_empty(&move->link))
-        list_attach(&move->link, &ep->moving);
-    else if (!move->pending && move->at == move->limit)
-        move->idle(move);
+    if (move && peer && err)
+        move->pending--;
+    else if (move && ep->buckets)
+        moved(move, peer);
+    if (peer && err)
+        rxd_peer_break(peer, err, NULL);
 }

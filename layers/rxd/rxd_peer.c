@@ -190,7 +190,8 @@ static void drop_all(struct rxd_peer *peer, int err)
 
         list_detach(&packet->link);
         packet->peer = NULL;
-        packet->move = NULL;
+        if (packet->move && (!packet->move->direct || peer->ep->closing))
+            packet->move = NULL;
         while (!list_empty(&packet->ops))
             list_detach(packet->ops.next);
     }
@@ -223,6 +224,8 @@ void rxd_peer_reset(struct rxd_peer *peer, int err)
 
         while (!packet->in && !list_empty(&packet->ops))
             list_detach(packet->ops.next);
+        if (!packet->in && packet->move)
+            packet->move->pending--;
     }
     drop_packets(&old);
     ids_remove(&ep->numbers, peer->number);
@@ -300,7 +303,7 @@ void rxd_peers_bye(struct rxd_ep *ep)
                 continue;
             rxd_record_put(&record, packet->records + packet->len);
             packet->len += RXD_RECORD_SIZE;
-            rxd_out_flush(peer);
+            rxd_out_flush(peer, false);
         }
     }
 }

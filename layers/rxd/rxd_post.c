@@ -37,6 +37,17 @@ static void report(struct rxd_ep *ep, const struct rxd_op *op, int err)
         complete_error(&ep->base.binding, binding_kind_of(op->kind), &error);
 }
 
+/* The lower has its memory still: it ends when that is over. */
+static void end_later(struct rxd_op *op, int err)
+{
+    op->sent = op->answered = true;
+    op->err = err;
+    op->move.limit = op->move.at;
+    list_detach(&op->move.link);
+    ids_remove(&op->peer->ep->requests, op->id);
+    op->id = IDS_NONE;
+}
+
 void rxd_op_end(struct rxd_op *op, int err)
 {
     struct rxd_peer *peer = op->peer;
@@ -45,6 +56,10 @@ void rxd_op_end(struct rxd_op *op, int err)
 
     list_detach(&op->of_peer);
     list_detach(&op->in_packet);
+    if (op->move.direct && op->move.pending && !ep->closing) {
+        end_later(op, err);
+        return;
+    }
     if (op->move.pending || !list_empty(&op->move.link))
         rxd_move_drop(&op->move);
     rxd_take_stop(&op->taker);
@@ -59,7 +74,7 @@ void rxd_op_end(struct rxd_op *op, int err)
 
 void rxd_op_settle(struct rxd_op *op)
 {
-    if (op->sent && op->answered)
+    if (op->sent && op->answered && !(op->move.direct && op->move.pending))
         rxd_op_end(op, op->err);
 }
 
@@ -67,6 +82,8 @@ void rxd_op_done(struct rxd_op *op, int err)
 {
     op->answered = true;
     op->err = err;
+    op->move.limit = op->move.at; /* the peer wants no more */
+    list_detach(&op->move.link);
     rxd_op_settle(op);
 }
 
@@ -77,6 +94,7 @@ static void op_read(struct rxd_taker *taker)
 
 static void op_moved(struct rxd_move *move)
 {
+    rxd_op_settle(object_of(move, struct rxd_op, move));
 }
 
 /* ---- Requests ---- */
@@ -198,6 +216,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     op->move.peer = peer;
     op->move.iov = op->iov;
     op->move.iov_count = op->iov_count;
+    op->move.direct = peer->ep->gathers;
     op->move.at = op->move.limit = record->len;
     return 0;
 }
@@ -362,7 +381,7 @@ static ssize_t start(struct rxd_ep *ep, const struct op *op)
     default: rc = start_message(peer, op); break;
     }
     if (!rc && !(op->flags & FI_MORE))
-        rxd_out_flush(peer);
+        rxd_out_flush(peer, false);
     else if (!rc)
         rxd_peer_attend(peer);
     return rc;
