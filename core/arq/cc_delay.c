@@ -21,20 +21,27 @@ static uint64_t root(uint64_t value)
 {
     uint64_t low = 0;
 
-    for (uint64_t bit = UINT64_C(1) << 31; bit; bit >>= 1)
+    if (!value)
+        return 0;
+    for (uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll(value)) / 2; bit; bit >>= 1)
         if ((low + bit) * (low + bit) <= value)
             low += bit;
     return low;
 }
 
-/* ns: the margin is an eighth of the least round trip, too, for what a path itself varies by. */
+/* ns: what no window's target is below. The margin is an eighth of the least round trip, too, for
+ * what a path itself varies by. */
+static uint64_t least_target(const struct rtt *rtt)
+{
+    return rtt->least + (rtt->least / 8 > MARGIN_LEAST ? rtt->least / 8 : MARGIN_LEAST);
+}
+
 static uint64_t target(const struct congestion *cc, const struct rtt *rtt)
 {
-    uint64_t margin = rtt->least / 8 > MARGIN_LEAST ? rtt->least / 8 : MARGIN_LEAST;
     uint64_t packets16 = 256 * cc->window / cc->packet; /* 16 times the root's argument, squared */
     uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / root(packets16) : SCALED;
 
-    return rtt->least + margin + (scaled < SCALED ? scaled : SCALED);
+    return least_target(rtt) + (scaled < SCALED ? scaled : SCALED);
 }
 
 static void reduce(struct congestion *cc, uint64_t percent)
@@ -45,7 +52,8 @@ static void reduce(struct congestion *cc, uint64_t percent)
 
 static void acked(struct congestion *cc, const struct congestion_ack *ack)
 {
-    uint64_t aim = target(cc, ack->rtt), latest = ack->rtt->latest;
+    uint64_t latest = ack->rtt->latest;
+    uint64_t aim = latest > least_target(ack->rtt) ? target(cc, ack->rtt) : latest;
 
     if (latest > aim) {
         uint64_t over = 80 * (latest - aim) / latest;

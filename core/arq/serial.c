@@ -67,10 +67,11 @@ enum serial_result serial_add_sliding(struct serial *serial, uint64_t number)
 
 uint64_t serial_bits_below(const struct serial *serial, uint64_t below)
 {
-    uint64_t bits = 0;
+    uint64_t bits = below < SERIAL_WORD ? (UINT64_C(1) << below) - 1 : UINT64_MAX;
 
-    for (uint64_t i = 0; i < SERIAL_WORD && i < below; i++)
-        if (serial_has(serial, below - 1 - i))
-            bits |= UINT64_C(1) << i;
+    /* All below `next` have come. */
+    for (uint64_t i = 0; i < SERIAL_WORD && serial->next + i < below; i++)
+        if (!serial_has(serial, below - 1 - i))
+            bits &= ~(UINT64_C(1) << i);
     return bits;
 }

@@ -173,6 +173,10 @@ void session_limit_mtu(struct session *session, uint32_t most);
  * as far as it is of this session; a peer is not late whose answer the owner has not read yet. */
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read);
 
+/* Has session_run nothing to do now but to keep an acknowledgement? Then it may be left until the
+ * time that is returned, so that it is run once for a message and its answer; else 0. */
+uint64_t session_rests_until(const struct session *session, uint64_t now);
+
 /* Tells the peer by CLOSE, which acknowledges what has come, that the session ends. May be called
  * several times before session_end: nothing acknowledges a CLOSE. */
 void session_say_closed(struct session *session);

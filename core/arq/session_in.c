@@ -65,9 +65,13 @@ static void number_acked(struct session *session, uint64_t now, uint64_t number,
 static void word_acked(struct session *session, uint64_t now, uint64_t below, uint64_t bits,
                        bool first, const struct arq_header *header, struct news *news)
 {
-    for (uint64_t i = 0; bits && i < below; i++, bits >>= 1) {
-        if (bits & 1)
-            number_acked(session, now, below - 1 - i, first && i == 0, header, news);
+    /* Most of them were acknowledged before: nothing is known of what is below flight.first. */
+    for (; bits; bits &= bits - 1) {
+        uint64_t i = (uint64_t)__builtin_ctzll(bits);
+
+        if (i >= below || below - 1 - i < session->flight.first)
+            return;
+        number_acked(session, now, below - 1 - i, first && i == 0, header, news);
     }
 }
 

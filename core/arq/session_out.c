@@ -393,12 +393,13 @@ static uint64_t ask_for_room(struct session *session, uint64_t now)
                  list_empty(&session->again) && !list_empty(&session->queued) &&
                  session->next_serial >= session->limit &&
                  !list_item(session->queued.next, struct session_message, list)->numbered;
-    uint64_t wait = rtt_timeout(&session->rtt, session->config->ack_delay);
+    uint64_t wait;
 
     if (!waits) {
         session->asked_at = 0;
         return UINT64_MAX;
     }
+    wait = rtt_timeout(&session->rtt, session->config->ack_delay);
     if (!session->asked_at) {
         session->asked_at = now + wait;
         session->timeouts = 0;
@@ -465,6 +466,14 @@ static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
         next = sooner(next, session->pacer.next);
     next = sooner(next, rest(session, now));
     return sooner(next, ask_for_room(session, now));
+}
+
+uint64_t session_rests_until(const struct session *session, uint64_t now)
+{
+    bool rests = session->state == SESSION_OPEN && !session->flight.out && !session->open_at &&
+                 session->ack_at > now && !session_has_messages(session);
+
+    return rests ? session->ack_at : 0;
 }
 
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read)

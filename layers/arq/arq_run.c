@@ -40,6 +40,29 @@ static uint64_t came_at(const struct arq_buffer *buffer, uint64_t now)
     return waited < now ? now - waited : now;
 }
 
+static void set_timer(struct arq_link *link, uint64_t due)
+{
+    struct timer *timer = &link->timer;
+    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
+
+    if (due == UINT64_MAX)
+        timer_stop(timer);
+    else if (list_empty(&timer->link) || at < timer->due)
+        timer_start(timer, &link->ep->timers, at);
+}
+
+/* What came last may be all that is to be done: an answer of the upper's takes the acknowledgement
+ * with it. */
+static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
+{
+    uint64_t until = session_rests_until(&link->session, now);
+
+    if (until && arq_credit(ep))
+        set_timer(link, until);
+    else
+        arq_ready(link);
+}
+
 static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t now)
 {
     const uint8_t *bytes = buffer->bytes + ep->lower.prefix;
@@ -60,7 +83,7 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
         arq_talks(link, now);
     session_receive(&link->session, ep->read, &header, bytes, buffer->len,
                     OPT_NOTE_ECN(buffer->note) == CONGESTED);
-    arq_ready(link);
+    attend(ep, link, now);
 }
 
 static void take_arrived(struct arq_ep *ep, uint64_t now)
