@@ -41,7 +41,8 @@ static const struct param_def params[] = {
         .default_text = "64",
         .min = 4,
         .max = 4096,
-        .help = "Receives of its own that an endpoint keeps posted to the lower.",
+        .help = "Receives of its own that an endpoint keeps posted to a lower whose receives take "
+                "one datagram each.",
     },
     {
         .key = "max_sessions",

@@ -13,6 +13,7 @@
 #include "core/info/info.h"
 
 enum {
+    CHUNKS = 3, /* receives that take many datagrams each */
     CLOSES = 3, /* packets that say so to a peer: nothing acknowledges them */
 };
 
@@ -114,6 +115,8 @@ static void free_memory(struct arq_ep *ep)
     mr_pool_finish(&ep->wholes);
     mr_pool_finish(&ep->copies);
     mr_pool_finish(&ep->buffers);
+    mr_pool_finish(&ep->chunks);
+    pool_finish(&ep->arrivals);
     info_free(ep->lower_info);
     packet_ep_finish(&ep->up);
     free(ep);
@@ -215,6 +218,8 @@ static void init_config(struct arq_ep *ep, const struct params *params)
     };
     ep->up.saved_most = (size_t)params_int(params, "saved");
     ep->feed = (size_t)params_int(params, "buffers");
+    if (ep->lower.chunk)
+        ep->feed = CHUNKS;
     if (ep->feed > ep->lower.receives)
         ep->feed = ep->lower.receives;
     arq_peers_init(&ep->peers, (size_t)params_int(params, "max_sessions"));
@@ -234,8 +239,10 @@ static void init_memory(struct arq_ep *ep)
                  sizeof(struct arq_head) + ep->lower.prefix + ARQ_OPEN_SIZE, 16, 256);
     mr_pool_init(&ep->wholes, "arq", domain, sizeof(struct arq_head) + whole, 1, 16);
     mr_pool_init(&ep->copies, "arq", domain, sizeof(struct arq_copy) + ep->up.copy_size, 8, 64);
-    mr_pool_init(&ep->buffers, "arq", domain, sizeof(struct arq_buffer) + whole, (unsigned)ep->feed,
-                 256);
+    mr_pool_init(&ep->buffers, "arq", domain, sizeof(struct arq_buffer) + whole,
+                 ep->lower.chunk ? 1 : (unsigned)ep->feed, 256);
+    mr_pool_init(&ep->chunks, "arq", domain, sizeof(struct arq_chunk) + ep->lower.chunk, CHUNKS, 1);
+    pool_init(&ep->arrivals, sizeof(struct arq_buffer), 0);
 }
 
 /* The largest message is what this domain's datagrams leave. */

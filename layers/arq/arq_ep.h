@@ -53,8 +53,9 @@ struct arq_lower {
     size_t inject;           /* bytes that it copies */
     size_t segments;
     size_t receives; /* that it may have posted */
-    size_t holds;    /* datagrams that may come while we do not look */
-    bool notes;      /* a completion's `data` holds OPT_NOTE_ */
+    size_t chunk; /* bytes of each of them where they take many datagrams (FI_MULTI_RECV); or 0 */
+    size_t holds; /* datagrams that may come while we do not look */
+    bool notes;   /* a completion's `data` holds OPT_NOTE_ */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
 };
@@ -82,7 +83,9 @@ struct arq_ep {
     size_t sends_at_lower; /* heads that the lower has */
     /* Receiving. */
     struct mr_pool buffers;     /* struct arq_buffer */
-    size_t fed, feed;           /* buffers that the lower has, and should have */
+    struct mr_pool chunks;      /* struct arq_chunk */
+    struct pool arrivals;       /* struct arq_buffer without bytes, of a chunk */
+    size_t fed, feed;           /* buffers or chunks that the lower has, and should have */
     struct arq_buffer *current; /* whose packet a session looks at; NULL: it was kept */
     struct list talkers;        /* struct arq_link: that sent something lately, latest last */
     size_t talker_count;
@@ -117,6 +120,8 @@ void arq_lower_name(struct arq_ep *ep);
 void arq_lower_close(struct arq_ep *ep);
 /* Posts receives up to `feed`. */
 void arq_lower_feed(struct arq_ep *ep);
+/* A datagram is not looked at any more. */
+void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer);
 /* What the network says of what was sent. */
 void arq_lower_read_events(struct arq_ep *ep, uint64_t now);
 /* The lower's number for an address, or FI_ADDR_NOTAVAIL; arq_lower_forget for each. */
@@ -170,15 +175,25 @@ bool arq_send_bare(struct arq_ep *ep, fi_addr_t to, const uint8_t *bytes, size_t
 
 /* ---- arq_receive.c ---- */
 
-/* A receive of our own. */
+/* A receive of our own that takes many datagrams. */
+struct arq_chunk {
+    struct arq_context base;
+    bool posted;   /* the lower may write into it */
+    unsigned held; /* datagrams in it that are looked at */
+    uint8_t bytes[];
+};
+
+/* A datagram, in a receive of its own or in a chunk. */
 struct arq_buffer {
     struct arq_context base;
-    struct list link;     /* in arrived, saved */
-    size_t len;           /* of the datagram, behind the prefix */
-    fi_addr_t src;        /* the lower's */
-    struct arq_addr from; /* where src is none, and the lower says; saved: the sender */
-    uint64_t note;        /* OPT_NOTE_ */
-    size_t at;            /* saved: the message is bytes[at] to bytes[at + len] */
+    struct list link;        /* in arrived, saved */
+    struct arq_chunk *chunk; /* NULL: it is in `bytes` */
+    const uint8_t *packet;   /* behind the prefix */
+    size_t len;              /* of the datagram, behind the prefix */
+    fi_addr_t src;           /* the lower's */
+    struct arq_addr from;    /* where src is none, and the lower says; saved: the sender */
+    uint64_t note;           /* OPT_NOTE_ */
+    size_t at;               /* saved: the message is bytes[at] to bytes[at + len] */
     uint8_t bytes[];
 };
 

@@ -12,6 +12,9 @@
 
 enum {
     EVENTS = 16,          /* read at once */
+    CHUNK_DATAGRAMS = 64, /* in a chunk, within bounds: a read of many has 64 KiB (UDP_GRO) */
+    CHUNK_LEAST = 128 << 10,
+    CHUNK_MOST = 512 << 10,
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
     ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
 };
@@ -28,10 +31,59 @@ static struct arq_buffer *buffer_of(struct arq_context *context)
     return object_of(context, struct arq_buffer, base);
 }
 
+static void put_unused(struct arq_ep *ep, struct arq_chunk *chunk)
+{
+    if (!chunk->posted && !chunk->held)
+        mr_pool_put(&ep->chunks, chunk);
+}
+
+void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer)
+{
+    struct arq_chunk *chunk = buffer->chunk;
+
+    if (!chunk) {
+        mr_pool_put(&ep->buffers, buffer);
+        return;
+    }
+    pool_put(&ep->arrivals, buffer);
+    chunk->held--;
+    put_unused(ep, chunk);
+}
+
+/* A datagram at buf, or (NULL) no more than the end of the chunk. NULL, too, without memory: then
+ * it is lost. */
+static struct arq_buffer *in_chunk(struct arq_ep *ep, struct arq_chunk *chunk, uint64_t flags,
+                                   const void *buf)
+{
+    struct arq_buffer *buffer = buf ? pool_get(&ep->arrivals) : NULL;
+
+    if (flags & FI_MULTI_RECV) {
+        chunk->posted = false;
+        ep->fed--;
+    }
+    if (!buffer) {
+        put_unused(ep, chunk);
+        return NULL;
+    }
+    chunk->held++;
+    buffer->chunk = chunk;
+    buffer->packet = buf;
+    list_init(&buffer->link);
+    return buffer;
+}
+
+static struct arq_buffer *arrival(struct arq_ep *ep, struct arq_context *context, uint64_t flags,
+                                  const void *buf)
+{
+    if (ep->lower.chunk)
+        return in_chunk(ep, object_of(context, struct arq_chunk, base), flags, buf);
+    ep->fed--;
+    return buffer_of(context);
+}
+
 static void received(struct arq_ep *ep, struct arq_buffer *buffer, size_t len, uint64_t data,
                      fi_addr_t src)
 {
-    ep->fed--;
     buffer->len = len > ep->lower.prefix ? len - ep->lower.prefix : 0;
     buffer->note = ep->lower.notes ? data : 0;
     buffer->src = src;
@@ -43,15 +95,19 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *op_context, uint64_t f
 {
     struct arq_ep *ep = ep_of(sink);
     struct arq_context *context = op_context;
+    struct arq_buffer *buffer;
 
     if (!context)
         return 0;
-    if (context->receives) {
-        buffer_of(context)->from.len = 0;
-        received(ep, buffer_of(context), len, data, src);
-    } else {
+    if (!context->receives) {
         arq_head_done(ep, object_of(context, struct arq_head, base));
+        return 0;
     }
+    buffer = arrival(ep, context, flags, buf);
+    if (!buffer)
+        return 0;
+    buffer->from.len = 0;
+    received(ep, buffer, len, data, src);
     return 0;
 }
 
@@ -69,16 +125,16 @@ static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_en
         arq_head_done(ep, object_of(context, struct arq_head, base));
         return 0;
     }
-    buffer = buffer_of(context);
+    buffer = arrival(ep, context, error->flags, error->buf);
+    if (!buffer)
+        return 0;
     buffer->from.len = 0;
     if (error->err == FI_EADDRNOTAVAIL && error->err_data)
         arq_addr_take(ep->lower.format, error->err_data, error->err_data_size, &buffer->from);
-    if (error->err == FI_EADDRNOTAVAIL) {
+    if (error->err == FI_EADDRNOTAVAIL)
         received(ep, buffer, error->len, error->data, FI_ADDR_NOTAVAIL);
-        return 0;
-    }
-    ep->fed--;
-    mr_pool_put(&ep->buffers, buffer);
+    else
+        arq_lower_put(ep, buffer);
     return 0;
 }
 
@@ -90,38 +146,60 @@ static struct fi_ops_cq_owner sink_ops = {
 
 /* ---- Receives ---- */
 
-static ssize_t post_buffer(struct arq_ep *ep, struct arq_buffer *buffer)
+static ssize_t post(struct arq_ep *ep, struct arq_context *context, void *bytes, size_t len)
 {
-    struct iovec iov = {.iov_base = buffer->bytes, .iov_len = ep->lower.prefix + ep->lower.most};
+    struct iovec iov = {.iov_base = bytes, .iov_len = len};
     struct op op = {
         .call = OP_RECVMSG,
         .group = OP_GROUP_RECV,
         .kind = FI_MSG | FI_RECV,
-        .flags = FI_COMPLETION,
+        .flags = FI_COMPLETION | (ep->lower.chunk ? FI_MULTI_RECV : 0),
         .peer = FI_ADDR_UNSPEC,
-        .context = &buffer->base,
+        .context = context,
         .iov = &iov,
-        .desc = &buffer->base.buffer.desc,
+        .desc = &context->buffer.desc,
         .count = 1,
-        .len = iov.iov_len,
+        .len = len,
     };
 
+    context->receives = true;
     return op_post(&ep->lower.target, &op);
+}
+
+static bool feed_chunk(struct arq_ep *ep)
+{
+    struct arq_chunk *chunk = mr_pool_get(&ep->chunks);
+
+    if (!chunk)
+        return false;
+    chunk->posted = true;
+    chunk->held = 0;
+    if (!post(ep, &chunk->base, chunk->bytes, ep->lower.chunk))
+        return true;
+    mr_pool_put(&ep->chunks, chunk);
+    return false;
+}
+
+static bool feed_buffer(struct arq_ep *ep)
+{
+    struct arq_buffer *buffer = mr_pool_get(&ep->buffers);
+
+    if (!buffer)
+        return false;
+    buffer->chunk = NULL;
+    buffer->packet = buffer->bytes + ep->lower.prefix;
+    list_init(&buffer->link);
+    if (!post(ep, &buffer->base, buffer->bytes, ep->lower.prefix + ep->lower.most))
+        return true;
+    mr_pool_put(&ep->buffers, buffer);
+    return false;
 }
 
 void arq_lower_feed(struct arq_ep *ep)
 {
     while (ep->fed < ep->feed) {
-        struct arq_buffer *buffer = mr_pool_get(&ep->buffers);
-
-        if (!buffer)
+        if (!(ep->lower.chunk ? feed_chunk(ep) : feed_buffer(ep)))
             return;
-        buffer->base.receives = true;
-        list_init(&buffer->link);
-        if (post_buffer(ep, buffer)) {
-            mr_pool_put(&ep->buffers, buffer);
-            return;
-        }
         ep->fed++;
     }
 }
@@ -191,6 +269,10 @@ static void read_info(struct arq_ep *ep)
     to->inject = to->prefix ? 0 : lower->tx_attr->inject_size;
     to->segments = lower->tx_attr->iov_limit ? lower->tx_attr->iov_limit : 1;
     to->receives = lower->rx_attr->size ? lower->rx_attr->size : SIZE_MAX;
+    if (lower->caps & FI_MULTI_RECV && !to->prefix)
+        to->chunk = CHUNK_DATAGRAMS * to->most < CHUNK_LEAST  ? CHUNK_LEAST
+                    : CHUNK_DATAGRAMS * to->most > CHUNK_MOST ? CHUNK_MOST
+                                                              : CHUNK_DATAGRAMS * to->most;
 }
 
 int arq_lower_open(struct arq_ep *ep)
@@ -271,7 +353,8 @@ static int open_addresses(struct arq_ep *ep)
 /* Some of its receives are for packets that are no messages. */
 static size_t held_by_lower(const struct arq_ep *ep)
 {
-    size_t receives = ep->feed - ep->feed / 4, kept = 0, len = sizeof(kept);
+    size_t each = ep->lower.chunk ? ep->lower.chunk / ep->lower.most : 1;
+    size_t receives = each * ep->feed - each * ep->feed / 4, kept = 0, len = sizeof(kept);
 
     if (fi_getopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_KEPT, &kept, &len))
         return receives;

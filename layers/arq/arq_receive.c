@@ -56,13 +56,13 @@ static void wake_senders(struct arq_ep *ep)
 
 /* ---- Messages without a receive ---- */
 
-/* The bytes are those of the buffer that has just been read, which is kept; or of a message that
- * came in pieces, which needs one. */
+/* The bytes are those of the buffer that has just been read, which is kept; or of a message in a
+ * chunk, or that came in pieces, which needs one. */
 static bool save(struct arq_ep *ep, const struct packet_message *message,
                  const struct arq_peer *peer)
 {
     struct arq_buffer *buffer = ep->current;
-    const uint8_t *begin = buffer ? buffer->bytes : NULL;
+    const uint8_t *begin = buffer && !buffer->chunk ? buffer->bytes : NULL;
     bool mine = begin && message->bytes >= begin &&
                 message->bytes < begin + ep->lower.prefix + ep->lower.most;
 
@@ -75,7 +75,7 @@ static bool save(struct arq_ep *ep, const struct packet_message *message,
         if (!buffer)
             return false;
         memcpy(buffer->bytes, message->bytes, message->len);
-        buffer->base.receives = true;
+        buffer->chunk = NULL;
         buffer->at = 0;
         list_init(&buffer->link);
     } else {

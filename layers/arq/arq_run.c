@@ -27,7 +27,7 @@ void arq_ready(struct arq_link *link)
 static void give_back(struct arq_ep *ep, struct arq_buffer *buffer)
 {
     if (ep->current == buffer)
-        mr_pool_put(&ep->buffers, buffer);
+        arq_lower_put(ep, buffer);
     ep->current = NULL;
 }
 
@@ -40,17 +40,6 @@ static uint64_t came_at(const struct arq_buffer *buffer, uint64_t now)
     return waited < now ? now - waited : now;
 }
 
-static void set_timer(struct arq_link *link, uint64_t due)
-{
-    struct timer *timer = &link->timer;
-    int64_t at = due < INT64_MAX ? (int64_t)due : INT64_MAX;
-
-    if (due == UINT64_MAX)
-        timer_stop(timer);
-    else if (list_empty(&timer->link) || at < timer->due)
-        timer_start(timer, &link->ep->timers, at);
-}
-
 /* What came last may be all that is to be done: an answer of the upper's takes the acknowledgement
  * with it. */
 static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
@@ -58,14 +47,14 @@ static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
     uint64_t until = session_rests_until(&link->session, now);
 
     if (until && arq_credit(ep))
-        set_timer(link, until);
+        packet_ep_set_timer(&ep->up, &link->timer, until);
     else
         arq_ready(link);
 }
 
 static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t now)
 {
-    const uint8_t *bytes = buffer->bytes + ep->lower.prefix;
+    const uint8_t *bytes = buffer->packet;
     struct arq_header header;
     enum arq_fault fault = arq_header_get(bytes, buffer->len, &header);
     struct arq_link *link;

@@ -33,7 +33,7 @@ static bool source_of(struct arq_ep *ep, const struct arq_buffer *buffer,
                arq_addr_take(ep->lower.format, raw, len, addr);
     if (!header || header->type != ARQ_OPEN)
         return false;
-    len = arq_open_name(buffer->bytes + ep->lower.prefix, buffer->len, raw, sizeof(raw));
+    len = arq_open_name(buffer->packet, buffer->len, raw, sizeof(raw));
     return len && arq_addr_take(ep->lower.format, raw, len, addr);
 }
 
@@ -175,7 +175,7 @@ static void open_for(struct arq_ep *ep, const struct arq_addr *from,
 void arq_take_stranger(struct arq_ep *ep, const struct arq_buffer *buffer,
                        const struct arq_header *header, uint64_t now)
 {
-    const uint8_t *token = buffer->bytes + ep->lower.prefix + ARQ_HEADER;
+    const uint8_t *token = buffer->packet + ARQ_HEADER;
     struct arq_addr from;
 
     if (!source_of(ep, buffer, header, &from))
