@@ -138,13 +138,15 @@ static ssize_t send_now(struct udp_ep *ep, const struct op *op, const struct soc
 static void fill_send(const struct udp_ep *ep, const struct op *op, const struct sockaddr *to,
                       struct udp_send *send)
 {
-    memcpy(&send->to, to, addr_size(to));
+    struct datagram *datagram = &send->datagram;
+
+    memcpy(&datagram->to, to, addr_size(to));
+    datagram->len = op->len;
+    datagram->count = op->count;
+    for (size_t i = 0; i < op->count; i++)
+        datagram->iov[i] = op->iov[i];
     send->context = op->context;
     send->wanted = completion_wanted(ep->base.binding.tx_selective, op->flags);
-    send->len = op->len;
-    send->count = op->count;
-    for (size_t i = 0; i < op->count; i++)
-        send->iov[i] = op->iov[i];
 }
 
 /* Behind others, or in front of them. What must be copied is not kept: it leaves now, or never. */

@@ -25,10 +25,6 @@
 #include "transports/udp/udp_ep.h"
 #include "transports/udp/udp_group.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 enum {
     BURST_MAX = 32,
     SPILL_BYTES = 65536, /* what no read exceeds */

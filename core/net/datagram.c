@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/net/datagram.h"
+
+#include <netinet/udp.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    IOV_MAX_OF_KERNEL = 1024,
+    CONTROL_SIZE = CMSG_SPACE(sizeof(uint16_t)),
+};
+
+/* The messages of one sendmmsg. */
+struct leaving {
+    struct mmsghdr messages[DATAGRAM_BATCH_MAX];
+    unsigned runs[DATAGRAM_BATCH_MAX]; /* datagrams of each */
+    unsigned count;
+    struct iovec iov[IOV_MAX_OF_KERNEL];
+    size_t iov_count;
+    union {
+        size_t align; /* of a struct cmsghdr */
+        char bytes[CONTROL_SIZE];
+    } control[DATAGRAM_BATCH_MAX];
+};
+
+static const struct datagram *at(const struct datagrams *datagrams, unsigned i)
+{
+    return (const struct datagram *)((const char *)datagrams->first + i * datagrams->stride);
+}
+
+unsigned datagrams_run(const struct datagrams *datagrams)
+{
+    const struct datagram *first = datagrams->first, *last = first;
+    size_t bytes = first->len, segments = first->count;
+    unsigned run = 1;
+
+    if (!bytes)
+        return 1;
+    for (; run < datagrams->count; run++) {
+        const struct datagram *next = at(datagrams, run);
+
+        if (last->len != first->len || !next->len || next->len > first->len ||
+            bytes + next->len > DATAGRAM_RUN_BYTES_MAX ||
+            segments + next->count > IOV_MAX_OF_KERNEL || !addr_equal(&next->to.sa, &first->to.sa))
+            break;
+        bytes += next->len;
+        segments += next->count;
+        last = next;
+    }
+    return run;
+}
+
+static void add_segment_size(struct msghdr *header, void *control, uint16_t size)
+{
+    struct cmsghdr *cmsg;
+
+    header->msg_control = control;
+    header->msg_controllen = CONTROL_SIZE;
+    cmsg = CMSG_FIRSTHDR(header);
+    cmsg->cmsg_level = SOL_UDP;
+    cmsg->cmsg_type = UDP_SEGMENT;
+    cmsg->cmsg_len = CMSG_LEN(sizeof(size));
+    memcpy(CMSG_DATA(cmsg), &size, sizeof(size));
+}
+
+/* The next message: a run. False: there is no room for its segments. */
+static bool add_run(struct leaving *leaving, const struct datagrams *left, unsigned run)
+{
+    const struct datagram *first = left->first;
+    struct msghdr *header = &leaving->messages[leaving->count].msg_hdr;
+    struct iovec *iov = leaving->iov + leaving->iov_count;
+    size_t segments = 0;
+
+    for (unsigned i = 0; i < run; i++)
+        segments += at(left, i)->count;
+    if (leaving->iov_count + segments > IOV_MAX_OF_KERNEL)
+        return false;
+    memset(header, 0, sizeof(*header));
+    header->msg_name = (void *)(uintptr_t)&first->to;
+    header->msg_namelen = addr_size(&first->to.sa);
+    header->msg_iov = iov;
+    header->msg_iovlen = segments;
+    for (unsigned i = 0; i < run; i++) {
+        memcpy(iov, at(left, i)->iov, at(left, i)->count * sizeof(*iov));
+        iov += at(left, i)->count;
+    }
+    if (run > 1)
+        add_segment_size(header, &leaving->control[leaving->count], (uint16_t)first->len);
+    leaving->iov_count += segments;
+    leaving->runs[leaving->count++] = run;
+    return true;
+}
+
+static void gather(struct leaving *leaving, const struct datagrams *datagrams, bool cut)
+{
+    struct datagrams left = *datagrams;
+
+    leaving->count = 0;
+    leaving->iov_count = 0;
+    while (left.count) {
+        unsigned run = cut ? datagrams_run(&left) : 1;
+
+        if (!add_run(leaving, &left, run))
+            return;
+        left.first = at(&left, run);
+        left.count -= run;
+    }
+}
+
+static int send_one(int fd, const struct datagram *datagram)
+{
+    const struct msghdr header = {
+        .msg_name = (void *)(uintptr_t)&datagram->to,
+        .msg_namelen = addr_size(&datagram->to.sa),
+        .msg_iov = (struct iovec *)(uintptr_t)datagram->iov,
+        .msg_iovlen = datagram->count,
+    };
+
+    if (datagram->count == 1)
+        return (int)sendto(fd, datagram->iov->iov_base, datagram->len, MSG_DONTWAIT,
+                           &datagram->to.sa, header.msg_namelen);
+    return (int)sendmsg(fd, &header, MSG_DONTWAIT);
+}
+
+int datagrams_send(int fd, const struct datagrams *datagrams, bool cut, unsigned *refused)
+{
+    struct leaving leaving;
+    int rc, taken = 0;
+
+    leaving.runs[0] = 1;
+    if (datagrams->count == 1) {
+        rc = send_one(fd, datagrams->first) < 0 ? -1 : 1;
+    } else {
+        gather(&leaving, datagrams, cut);
+        rc = sendmmsg(fd, leaving.messages, leaving.count, MSG_DONTWAIT);
+    }
+    if (refused)
+        *refused = leaving.runs[0];
+    if (rc <= 0 || datagrams->count == 1)
+        return rc;
+    for (int i = 0; i < rc; i++)
+        taken += (int)leaving.runs[i];
+    return taken;
+}
