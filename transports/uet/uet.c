@@ -70,6 +70,17 @@ static const struct param_def uet_params[] = {
      .default_text = "4m",
      .max = 1 << 30,
      .help = "The same for packets that wait for the device (net.core.wmem_max)."},
+    {.key = "gso",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help =
+         "Packets of one length that leave together for one peer go to the kernel in one piece, "
+         "which the kernel or the device cuts (UDP_SEGMENT), where that is possible."},
+    {.key = "gro",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Take several packets of one peer from the kernel in one piece (UDP_GRO)."},
+    PCAP_PARAMS,
     {.key = NULL},
 };
 

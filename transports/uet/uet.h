@@ -47,6 +47,7 @@ struct uet_fabric {
         struct fabric base; /* plain.base */
     };
     struct uet_settings settings;
+    struct pcap *pcap; /* NULL: no tap */
 };
 
 struct uet_domain {
@@ -66,6 +67,8 @@ struct uet_op {
     uint64_t kind;
     uint64_t tag; /* of a tagged message */
     bool wanted;  /* its success is reported */
+    bool brief;   /* a short message, copied, whose success may be reported before its end: */
+    bool early;   /* it was reported */
     bool fence;
     uint8_t flags;      /* SES_DC, SES_HD: of the last request */
     uint32_t at, parts; /* requests that were started, and all of them */
@@ -94,6 +97,7 @@ struct uet_ep {
     struct ses *ses;
     struct uet_address self;
     uint32_t mtu;
+    uint64_t now; /* of what was read last */
     bool ordered; /* some order is kept: by ordered PDCs */
     bool attached, closing;
     bool knows_sources, source_err;

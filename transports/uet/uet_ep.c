@@ -27,10 +27,17 @@ enum {
 
 /* ---- Running ---- */
 
+/* at: now. */
+static void run_at(struct uet_ep *ep, uint64_t at)
+{
+    ses_run(ep->ses, at);
+    uet_nic_flush(ep->nic);
+}
+
 void uet_ep_run(struct uet_ep *ep)
 {
     if (ep->ses)
-        ses_run(ep->ses, clock_ns());
+        run_at(ep, clock_ns());
 }
 
 static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
@@ -38,7 +45,7 @@ static void take_packet(void *arg, const union addr *from, const uint8_t *bytes,
 {
     struct uet_ep *ep = arg;
 
-    ses_receive(ep->ses, clock_ns(), from, bytes, len, marked);
+    ses_receive(ep->ses, ep->now, from, bytes, len, marked);
 }
 
 static void transmit(void *arg, const union addr *to, const struct iovec *iov, size_t count,
@@ -46,9 +53,9 @@ static void transmit(void *arg, const union addr *to, const struct iovec *iov, s
 {
     const struct uet_ep *ep = arg;
 
-    /* What a child closes is its parent's. */
+    /* What a child closes is its parent's. What acknowledgements carry is PDS's own. */
     if (!progress_forked(ep->base.binding.progress))
-        uet_nic_send(ep->nic, to, iov, count);
+        uet_nic_send(ep->nic, to, iov, count, !control);
 }
 
 static struct uet_ep *of_source(struct progress_source *source)
@@ -59,18 +66,20 @@ static struct uet_ep *of_source(struct progress_source *source)
 static void poll_ep(struct progress_source *source)
 {
     struct uet_ep *ep = of_source(source);
-    unsigned got, rounds = 0;
+    unsigned rounds = 0;
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return;
     if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0))
         uet_resolve(ep);
     /* What has come first: it may be what a timer waits for. */
-    do {
-        got = uet_nic_receive(ep->nic, take_packet, ep);
-    } while (got == UET_NIC_BATCH && ++rounds < BATCHES);
-    if (got || rounds || ses_deadline(ep->ses) <= clock_ns())
-        uet_ep_run(ep);
+    ep->now = clock_ns();
+    while (uet_nic_receive(ep->nic, take_packet, ep) && ++rounds < BATCHES)
+        ;
+    if (rounds || ses_deadline(ep->ses) <= ep->now)
+        run_at(ep, rounds ? clock_ns() : ep->now);
+    else
+        uet_nic_flush(ep->nic);
 }
 
 /* A sleep ends when something is due. */
@@ -83,7 +92,7 @@ static int trywait(struct progress_source *source)
         return 0;
     uet_ep_run(ep);
     due = ses_deadline(ep->ses);
-    if (due <= now)
+    if (due <= now || !uet_nic_flush(ep->nic))
         return -FI_EAGAIN;
     if (due == UINT64_MAX) {
         wake_timer_clear(&ep->timer, ep->base.binding.progress, -1);
@@ -210,6 +219,7 @@ static int open_nic(struct uet_ep *ep, const union addr *addr)
     int rc;
 
     nic_settings.packet = ep->mtu;
+    nic_settings.pcap = ep->domain->fabric->pcap;
     rc = uet_nic_open(addr, &nic_settings, &nic);
     if (rc) {
         LOG_WARN("uet", FI_LOG_EP_CTRL, "cannot open %s: %s",

@@ -138,6 +138,14 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->nic.dscp = (uint8_t)params_int(params, "dscp");
     settings->nic.rx_buffer = params_size(params, "rx_buffer");
     settings->nic.tx_buffer = params_size(params, "tx_buffer");
+    settings->nic.gso = params_bool(params, "gso");
+    settings->nic.gro = params_bool(params, "gro");
+}
+
+static int fabric_close(struct plain_fabric *plain)
+{
+    pcap_close(object_of(plain, struct uet_fabric, plain)->pcap);
+    return 0;
 }
 
 int uet_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric, void *context)
@@ -149,7 +157,12 @@ int uet_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric
     if (rc)
         return rc;
     fabric = object_of(plain, struct uet_fabric, plain);
+    plain->close_own = fabric_close;
     read_settings(&fabric->settings, args->params);
-    *ret_fabric = &fabric->base.fid;
-    return 0;
+    rc = pcap_open("uet", args->params, &fabric->pcap);
+    if (rc)
+        plain_fabric_discard(plain);
+    else
+        *ret_fabric = &fabric->base.fid;
+    return rc;
 }

@@ -91,22 +91,7 @@ static bool start_request(struct uet_ep *ep, struct uet_op *op)
     return false;
 }
 
-/* In their order; a fence waits for all before it, and the others for one of several requests. */
-static void start_waiting(struct uet_ep *ep)
-{
-    while (!list_empty(&ep->waiting) && !ep->stepwise) {
-        struct uet_op *op = list_item(ep->waiting.next, struct uet_op, link);
-
-        if ((op->fence && ep->started) || !start_request(ep, op))
-            return;
-        list_detach(&op->link);
-        ep->started++;
-        if (op->parts > 1)
-            ep->stepwise = op;
-    }
-}
-
-/* ---- The end ---- */
+/* ---- Reports ---- */
 
 static void report(struct uet_ep *ep, const struct uet_op *op, enum ses_code code)
 {
@@ -127,11 +112,41 @@ static void report(struct uet_ep *ep, const struct uet_op *op, enum ses_code cod
         complete_error(&ep->base.binding, binding_kind_of(op->kind), &error);
 }
 
+/* Its packet leaves with others, and is acknowledged with others. */
+static void end_early(struct uet_ep *ep, struct uet_op *op)
+{
+    op->early = op->ses.patient = true;
+    report(ep, op, RC_OK);
+}
+
+/* ---- In turn ---- */
+
+/* In their order; a fence waits for all before it, and the others for one of several requests. */
+static void start_waiting(struct uet_ep *ep)
+{
+    while (!list_empty(&ep->waiting) && !ep->stepwise) {
+        struct uet_op *op = list_item(ep->waiting.next, struct uet_op, link);
+
+        if ((op->fence && ep->started) || !start_request(ep, op))
+            return;
+        list_detach(&op->link);
+        ep->started++;
+        if (op->parts > 1)
+            ep->stepwise = op;
+        if (op->brief && pds_is_established(ses_pds(ep->ses), op->ses.source.pdc))
+            end_early(ep, op);
+    }
+}
+
+/* ---- The end ---- */
+
 void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
 {
     struct uet_ep *ep = arg;
     struct uet_op *op = object_of(ses_op, struct uet_op, ses);
 
+    /* A repetition of a packet may wait, and names the memory of the operation. */
+    uet_nic_forget(ep->nic);
     if (code == RC_OK && op->at < op->parts && !ep->closing) {
         if (start_request(ep, op))
             return;
@@ -141,7 +156,8 @@ void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
         ep->stepwise = NULL;
     ep->started--;
     ep->used--;
-    report(ep, op, code);
+    if (!op->early)
+        report(ep, op, code);
     pool_put(&ep->ops, op);
     start_waiting(ep);
 }
@@ -230,13 +246,19 @@ static void set_rma(struct uet_op *own, const struct op *op)
     set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT);
 }
 
+/* A short message is copied, and its end does not depend on when the peer looks: one that has what
+ * it waited for may not look for long. An application may ask for more (FI_TRANSMIT_COMPLETE).
+ * Whether there is a peer at all is waited for. */
 static void set_message(struct uet_op *own, const struct op *op)
 {
+    const uint64_t more = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
+
     own->ses.opcode = op->group == OP_GROUP_TSEND ? SES_TAGGED_SEND : SES_SEND;
     own->tag = op->group == OP_GROUP_TSEND ? op->tag : 0;
     own->parts = 1;
     own->rma[0].len = op->len;
-    set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT);
+    own->brief = op->len <= UET_INJECT && !(op->flags & more);
+    set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT || own->brief);
 }
 
 /* Elements as bytes; how many segments. */

@@ -83,6 +83,9 @@ enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, str
 
 void uet_give_back(void *arg, struct ses_lent *lent)
 {
+    const struct uet_ep *ep = arg;
+
+    uet_nic_forget(ep->nic);
     mr_release(lent->held);
 }
 

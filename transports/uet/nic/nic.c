@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending: a packet is a header, which is copied, and a payload, which is copied where it is short
+ * and named where it stays. Receiving: one recvmsg for the first packet, or one recvmmsg for as
+ * many as came last time.
+ */
 #include "transports/uet/nic/nic.h"
 
 #include <errno.h>
 #include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,28 +16,48 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/log.h"
+#include "core/net/datagram.h"
+
 enum {
     HEADERS = 160, /* of a packet: IPv6, UDP, security, PDS, SES, extension, tag */
     ECN_CAPABLE = 2,
     ECN_MARKED = 3,
     PAYLOAD_MAX = 8192,
     PAYLOAD_MIN = 1024,
+    COPIED = 384,  /* bytes of a packet that are copied at most */
+    BURST_MAX = 8, /* reads of one call of the kernel */
+    READ_BYTES = 65536,
+    CONTROL = 128,
 };
 
-/* One of a batch. */
+/* One that is to leave. */
+struct leaving {
+    struct datagram datagram; /* the first member */
+    bool named;               /* memory of the caller's is in it */
+    uint8_t bytes[COPIED];
+};
+
+/* One read: a packet, or several of one length. */
 struct slot {
     union addr from;
     struct iovec iov;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    _Alignas(struct cmsghdr) char control[CONTROL];
 };
 
 struct uet_nic {
     int fd;
+    bool gso;
     union addr addr;
     uint32_t packet;
-    struct mmsghdr messages[UET_NIC_BATCH];
-    struct slot slots[UET_NIC_BATCH];
-    uint8_t bytes[];
+    struct pcap_flow *flow;
+    unsigned first, count; /* those from first to count are to leave */
+    unsigned named;        /* of these, with memory of the caller's */
+    unsigned burst;        /* reads to ask for at once */
+    uint8_t *read;         /* BURST_MAX times READ_BYTES */
+    struct mmsghdr messages[BURST_MAX];
+    struct slot slots[BURST_MAX];
+    struct leaving leaving[DATAGRAM_BATCH_MAX];
 };
 
 uint32_t uet_nic_payload(int mtu)
@@ -63,6 +89,8 @@ static void set_options(const struct uet_nic *nic, const struct uet_nic_settings
         set(nic->fd, IPPROTO_IP, IP_RECVTOS, 1);
         set(nic->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     }
+    if (settings->gro)
+        set(nic->fd, SOL_UDP, UDP_GRO, 1);
     if (settings->rx_buffer)
         set(nic->fd, SOL_SOCKET, SO_RCVBUF, (int)settings->rx_buffer);
     if (settings->tx_buffer)
@@ -96,10 +124,10 @@ static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
 
 static void set_slots(struct uet_nic *nic)
 {
-    for (int i = 0; i < UET_NIC_BATCH; i++) {
+    for (int i = 0; i < BURST_MAX; i++) {
         struct slot *slot = &nic->slots[i];
 
-        slot->iov = (struct iovec){nic->bytes + (size_t)i * nic->packet, nic->packet};
+        slot->iov = (struct iovec){nic->read + (size_t)i * READ_BYTES, READ_BYTES};
         nic->messages[i].msg_hdr = (struct msghdr){
             .msg_name = &slot->from,
             .msg_iov = &slot->iov,
@@ -109,19 +137,34 @@ static void set_slots(struct uet_nic *nic)
     }
 }
 
+static int start(struct uet_nic *nic, const struct uet_nic_settings *settings)
+{
+    int rc;
+
+    nic->read = malloc((size_t)BURST_MAX * READ_BYTES);
+    if (!nic->read)
+        return -FI_ENOMEM;
+    set_slots(nic);
+    rc = open_socket(nic, settings);
+    if (!rc)
+        nic->flow = pcap_socket_open(settings->pcap, &nic->addr.sa);
+    return rc;
+}
+
 int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings,
                  struct uet_nic **ret_nic)
 {
-    size_t packet = settings->packet + HEADERS;
-    struct uet_nic *nic = calloc(1, sizeof(*nic) + UET_NIC_BATCH * packet);
+    struct uet_nic *nic = calloc(1, sizeof(*nic));
     int rc;
 
     if (!nic)
         return -FI_ENOMEM;
+    nic->fd = -1;
     nic->addr = *addr;
-    nic->packet = (uint32_t)packet;
-    set_slots(nic);
-    rc = open_socket(nic, settings);
+    nic->packet = settings->packet + HEADERS;
+    nic->gso = settings->gso;
+    nic->burst = 1;
+    rc = start(nic, settings);
     if (rc) {
         uet_nic_close(nic);
         return rc;
@@ -134,8 +177,12 @@ void uet_nic_close(struct uet_nic *nic)
 {
     if (!nic)
         return;
-    if (nic->fd >= 0)
+    if (nic->fd >= 0) {
+        uet_nic_flush(nic);
         close(nic->fd);
+    }
+    pcap_flow_close(nic->flow);
+    free(nic->read);
     free(nic);
 }
 
@@ -149,65 +196,213 @@ int uet_nic_fd(const struct uet_nic *nic)
     return nic->fd;
 }
 
-/* ---- Packets ---- */
+/* ---- Sending ---- */
 
-bool uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count)
+static void drop(struct uet_nic *nic, unsigned count)
 {
-    struct msghdr header = {
-        .msg_name = (void *)(uintptr_t)to,
-        .msg_namelen = addr_size(&to->sa),
-        .msg_iov = (struct iovec *)(uintptr_t)iov,
-        .msg_iovlen = count,
-    };
-
-    for (int i = 0; i < 2; i++) {
-        if (sendmsg(nic->fd, &header, MSG_DONTWAIT) >= 0)
-            return true;
-        /* The kernel tells of an earlier packet's end once: nobody was there. */
-        if (errno != ECONNREFUSED && errno != EINTR)
-            return false;
-    }
-    return false;
+    for (; count; count--)
+        nic->named -= nic->leaving[nic->first++].named;
+    if (nic->first == nic->count)
+        nic->first = nic->count = 0;
 }
 
-static bool is_marked(struct msghdr *header)
+static void sent(struct uet_nic *nic, unsigned count)
 {
+    if (pcap_on(nic->flow))
+        for (unsigned i = 0; i < count; i++) {
+            const struct datagram *d = &nic->leaving[nic->first + i].datagram;
+
+            pcap_datagram(nic->flow, false, &d->to.sa, d->iov, d->count, 0, d->len);
+        }
+    drop(nic, count);
+}
+
+/* What the kernel does not take for another reason than want of room is lost; where it refuses a
+ * run as a whole, its packets are tried one by one. */
+static void refused(struct uet_nic *nic, unsigned run, int err)
+{
+    char text[ADDR_TEXT_MAX];
+
+    if (run > 1 && nic->gso) {
+        nic->gso = false;
+        LOG_INFO("uet", FI_LOG_EP_DATA, "packets are sent one by one: UDP_SEGMENT: %s",
+                 strerror(err));
+        return;
+    }
+    LOG_INFO("uet", FI_LOG_EP_DATA, "a packet of %zu bytes to %s is lost: %s",
+             nic->leaving[nic->first].datagram.len,
+             addr_text(&nic->leaving[nic->first].datagram.to.sa, text, sizeof(text)),
+             strerror(err));
+    drop(nic, run);
+}
+
+bool uet_nic_flush(struct uet_nic *nic)
+{
+    unsigned run;
+
+    while (nic->first < nic->count) {
+        const struct datagrams left = {&nic->leaving[nic->first].datagram, sizeof(*nic->leaving),
+                                       nic->count - nic->first};
+        int rc = datagrams_send(nic->fd, &left, nic->gso, &run);
+
+        if (rc > 0)
+            sent(nic, (unsigned)rc);
+        else if (errno == EAGAIN || errno == ENOBUFS)
+            return false;
+        /* The kernel tells of an earlier packet's end once: nobody was there. */
+        else if (errno != ECONNREFUSED && errno != EINTR)
+            refused(nic, run, errno);
+    }
+    return true;
+}
+
+void uet_nic_forget(struct uet_nic *nic)
+{
+    if (nic->named && !uet_nic_flush(nic))
+        drop(nic, nic->count - nic->first);
+}
+
+static void move_up(struct uet_nic *nic)
+{
+    unsigned count = nic->count - nic->first;
+
+    memmove(nic->leaving, nic->leaving + nic->first, count * sizeof(*nic->leaving));
+    for (unsigned i = 0; i < count; i++)
+        nic->leaving[i].datagram.iov[0].iov_base = nic->leaving[i].bytes;
+    nic->first = 0;
+    nic->count = count;
+}
+
+/* A place for one more; NULL: as many wait as can be, and the kernel takes none. */
+static struct leaving *next_place(struct uet_nic *nic)
+{
+    if (nic->count == DATAGRAM_BATCH_MAX && !uet_nic_flush(nic) && nic->first)
+        move_up(nic);
+    return nic->count < DATAGRAM_BATCH_MAX ? &nic->leaving[nic->count] : NULL;
+}
+
+/* Copies the pieces that fit: how many. */
+static size_t copy_pieces(struct leaving *leaving, const struct iovec *iov, size_t count)
+{
+    size_t copied = 0, i = 0;
+
+    for (; i < count && copied + iov[i].iov_len <= COPIED; i++) {
+        if (iov[i].iov_len)
+            memcpy(leaving->bytes + copied, iov[i].iov_base, iov[i].iov_len);
+        copied += iov[i].iov_len;
+    }
+    leaving->datagram.iov[0] = (struct iovec){leaving->bytes, copied};
+    return i;
+}
+
+void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
+                  bool stays)
+{
+    struct leaving *leaving = next_place(nic);
+    struct datagram *datagram;
+    size_t i;
+
+    if (!leaving)
+        return;
+    datagram = &leaving->datagram;
+    i = copy_pieces(leaving, iov, count);
+    datagram->to = *to;
+    datagram->count = 1;
+    datagram->len = datagram->iov[0].iov_len;
+    leaving->named = i < count;
+    for (; i < count; i++) {
+        datagram->iov[datagram->count++] = iov[i];
+        datagram->len += iov[i].iov_len;
+    }
+    nic->count++;
+    nic->named += leaving->named;
+    if (leaving->named && !stays)
+        uet_nic_forget(nic);
+}
+
+/* ---- Receiving ---- */
+
+/* Marked, and how long each packet of the read is. */
+static bool read_notes(struct msghdr *header, size_t *segment)
+{
+    bool marked = false;
+    int value;
+
     for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
         bool four = c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS;
         bool six = c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS;
 
         if (four || six)
-            return (*CMSG_DATA(c) & ECN_MARKED) == ECN_MARKED;
+            marked = (*CMSG_DATA(c) & ECN_MARKED) == ECN_MARKED;
+        if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO)
+            continue;
+        memcpy(&value, CMSG_DATA(c), sizeof(value));
+        if (value > 0)
+            *segment = (size_t)value;
     }
-    return false;
+    return marked;
 }
 
-static void prepare(struct uet_nic *nic)
+typedef void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
+                         bool marked);
+
+static void take_read(struct uet_nic *nic, unsigned i, take_packet *take, void *arg)
 {
-    for (int i = 0; i < UET_NIC_BATCH; i++) {
+    struct slot *slot = &nic->slots[i];
+    const uint8_t *bytes = slot->iov.iov_base;
+    size_t len = nic->messages[i].msg_len, segment = len;
+    bool marked = read_notes(&nic->messages[i].msg_hdr, &segment);
+
+    for (size_t at = 0; at < len; at += segment) {
+        size_t size = len - at < segment ? len - at : segment;
+
+        if (pcap_on(nic->flow))
+            pcap_datagram(nic->flow, true, &slot->from.sa, &slot->iov, 1, at, size);
+        if (size <= nic->packet)
+            take(arg, &slot->from, bytes + at, size, marked);
+    }
+}
+
+static int read_some(struct uet_nic *nic)
+{
+    struct msghdr *header = &nic->messages[0].msg_hdr;
+    ssize_t len;
+
+    for (unsigned i = 0; i < nic->burst; i++) {
         nic->messages[i].msg_hdr.msg_namelen = sizeof(union addr);
         nic->messages[i].msg_hdr.msg_controllen = sizeof(nic->slots[i].control);
-        nic->messages[i].msg_hdr.msg_flags = 0;
     }
+    if (nic->burst > 1)
+        return recvmmsg(nic->fd, nic->messages, nic->burst, MSG_DONTWAIT, NULL);
+    len = recvmsg(nic->fd, header, MSG_DONTWAIT);
+    if (len < 0)
+        return -1;
+    nic->messages[0].msg_len = (unsigned)len;
+    return 1;
 }
 
-unsigned uet_nic_receive(struct uet_nic *nic,
-                         void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
-                                      size_t len, bool marked),
-                         void *arg)
+/* As many as come: one where a program waits for each, more where it is behind. */
+static unsigned next_burst(unsigned asked, unsigned came)
 {
+    unsigned more = came < asked ? came : 2 * asked;
+
+    return more < BURST_MAX ? more : BURST_MAX;
+}
+
+bool uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg)
+{
+    unsigned asked = nic->burst;
     int count;
 
-    prepare(nic);
     do {
-        count = recvmmsg(nic->fd, nic->messages, UET_NIC_BATCH, MSG_DONTWAIT, NULL);
+        count = read_some(nic);
     } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
-    for (int i = 0; i < count; i++) {
-        struct mmsghdr *message = &nic->messages[i];
-
-        if (!(message->msg_hdr.msg_flags & MSG_TRUNC))
-            take(arg, &nic->slots[i].from, nic->slots[i].iov.iov_base, message->msg_len,
-                 is_marked(&message->msg_hdr));
+    if (count <= 0) {
+        nic->burst = 1;
+        return false;
     }
-    return count > 0 ? (unsigned)count : 0;
+    nic->burst = next_burst(asked, (unsigned)count);
+    for (unsigned i = 0; i < (unsigned)count; i++)
+        take_read(nic, i, take, arg);
+    return true;
 }

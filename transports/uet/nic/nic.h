@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The NIC: sends packets, receives packets. One UDP socket, from which all packets of an endpoint
- * leave and to which they come. Not locked.
+ * leave and to which they come. Packets to be sent wait for uet_nic_flush, and leave together; what
+ * the kernel has put together (UDP_GRO) is taken apart. Not locked.
  */
 #ifndef WEFT_UET_NIC_NIC_H
 #define WEFT_UET_NIC_NIC_H
@@ -12,16 +13,15 @@
 #include <sys/uio.h>
 
 #include "core/net/addr.h"
-
-enum {
-    UET_NIC_BATCH = 32, /* packets that are received at once, at most */
-};
+#include "core/net/pcap.h"
 
 struct uet_nic_settings {
     size_t rx_buffer, tx_buffer; /* bytes that the kernel is asked for */
     uint32_t packet;             /* the longest packet */
     int port;                    /* that is taken first where the address has none */
     uint8_t dscp;
+    bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
+    struct pcap *pcap; /* NULL: no tap */
 };
 
 struct uet_nic;
@@ -30,18 +30,26 @@ struct uet_nic;
  * -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM. */
 int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings,
                  struct uet_nic **nic);
-/* Takes NULL. */
+/* Takes NULL. What waits is sent, as far as the kernel takes it. */
 void uet_nic_close(struct uet_nic *nic);
 const union addr *uet_nic_addr(const struct uet_nic *nic);
 /* Readable when packets have come. */
 int uet_nic_fd(const struct uet_nic *nic);
-/* False: the kernel has no room, or refuses; the packet is lost. */
-bool uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count);
-/* Calls `take` for packets that have come, a batch at most; how many there were. */
-unsigned uet_nic_receive(struct uet_nic *nic,
-                         void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
-                                      size_t len, bool marked),
-                         void *arg);
+
+/* A packet is to be sent; it may be lost. stays: the memory of all but the first piece stays as it
+ * is until the packet has left, or uet_nic_forget was called; else it is the call's. */
+void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
+                  bool stays);
+/* Sends what waits. False: the kernel has no room for all of it, and the rest still waits. */
+bool uet_nic_flush(struct uet_nic *nic);
+/* Memory that packets which wait name is about to go: they leave now, or are lost. */
+void uet_nic_forget(struct uet_nic *nic);
+
+/* Calls `take` for packets that have come, a few at most. False: there are none left. */
+bool uet_nic_receive(struct uet_nic *nic,
+                     void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
+                                  size_t len, bool marked),
+                     void *arg);
 
 /* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
  * with this MTU. 0: none does. */

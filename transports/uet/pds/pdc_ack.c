@@ -20,6 +20,11 @@ static void note_arrival(struct pdc *pdc, const struct pds_packet *packet, bool 
     }
     if (packet->order > pdc->tx.overtook)
         pdc->tx.overtook = packet->order;
+}
+
+/* Of a packet that is acknowledged by its number. Others may have come long before. */
+static void measure(struct pdc *pdc, const struct pds_packet *packet)
+{
     if (!packet->again && packet->state == PACKET_FLIGHT)
         rtt_add(&pdc->tx.rtt, pdc->pds->now, pdc->pds->now - packet->at, 0);
 }
@@ -35,6 +40,7 @@ static void take_response(struct pdc *pdc, struct pds_packet *packet,
         .psn = pdc_tx_psn(pdc, packet->number),
     };
 
+    measure(pdc, packet);
     note_arrival(pdc, packet, header->flags & PDS_RETX);
     if (header->next == NEXT_RESPONSE && len && (body[0] & 0x3f) == SES_NO_RESPONSE) {
         if (packet->state != PACKET_ARRIVED)

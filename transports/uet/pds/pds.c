@@ -168,6 +168,13 @@ static void ask_to_close(struct pdc *pdc)
     pdc_activate(pdc);
 }
 
+bool pds_is_established(const struct pds *pds, struct pds_ref ref)
+{
+    const struct pdc *pdc = pdc_of(pds, ref);
+
+    return pdc && pdc->state == PDC_ESTABLISHED && pdc->tx.came;
+}
+
 void pds_close(struct pds *pds, struct pds_ref ref)
 {
     struct pdc *pdc = pdc_of(pds, ref);

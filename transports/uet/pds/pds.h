@@ -97,7 +97,7 @@ struct pds_packet {
     struct pds_source *source;
     uint32_t tag; /* the upper's */
     uint8_t next; /* enum pds_next */
-    bool last;    /* of its message: is acknowledged at once */
+    bool last;    /* of its message: is to be acknowledged at once */
     uint8_t header_len, iov_count;
     uint8_t header[SES_HEADER_MAX];
     struct iovec iov[PDS_IOV]; /* stays valid until `done` */
@@ -186,6 +186,8 @@ bool pds_answer(struct pds *pds, const struct pds_ticket *ticket, const struct p
 /* The PDC stays open, and is asked for a sign of life, while it is held. */
 void pds_hold(struct pds *pds, struct pds_ref pdc);
 void pds_release(struct pds *pds, struct pds_ref pdc);
+/* The peer has acknowledged something on it: there is one. */
+bool pds_is_established(const struct pds *pds, struct pds_ref pdc);
 /* Closes a PDC of ours, when what it has to do is done; asks the peer to where it is the peer's. */
 void pds_close(struct pds *pds, struct pds_ref pdc);
 /* Closes all of ours so; how many there still are. */

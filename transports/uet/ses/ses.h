@@ -46,6 +46,7 @@ struct ses_op {
     struct ses_target target;
     uint8_t opcode; /* enum ses_opcode */
     uint8_t flags;  /* SES_DC, SES_HD */
+    bool patient;   /* nobody waits for its end: it may come with others' */
     uint64_t offset, key, data;
     uint32_t length;
     struct iovec iov[SES_IOV]; /* payload; of reads where it goes to; of atomics the operands */

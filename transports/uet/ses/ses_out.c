@@ -143,7 +143,8 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
     }
     op->filled += len;
     op->packets++;
-    packet->last = op->gave_all = op->filled == op->length;
+    op->gave_all = op->filled == op->length;
+    packet->last = op->gave_all && !op->patient;
     return !op->gave_all;
 }
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The NIC over the loopback interface: what is sent comes, whole and by itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transports/uet/nic/nic.h"
+
+enum {
+    PACKETS = 300,
+    LONGEST = 4000,
+};
+
+static uint8_t memory[LONGEST + PACKETS];
+
+/* Packet i: its number in two bytes, then memory from i on. */
+static size_t length_of(unsigned i)
+{
+    return i % 5 == 4 ? 40 + i : i % 3 ? 2000 : LONGEST;
+}
+
+struct taken {
+    unsigned count;
+    size_t bytes;
+    bool seen[PACKETS];
+    union addr from;
+};
+
+static void take(void *arg, const union addr *from, const uint8_t *bytes, size_t len, bool marked)
+{
+    struct taken *taken = arg;
+    unsigned i = bytes[0] << 8 | bytes[1];
+
+    assert_true(i < PACKETS);
+    assert_false(taken->seen[i]);
+    assert_false(marked);
+    assert_int_equal(len, 2 + length_of(i));
+    assert_memory_equal(bytes + 2, memory + i, len - 2);
+    taken->seen[i] = true;
+    taken->count++;
+    taken->bytes += len;
+    taken->from = *from;
+}
+
+static struct uet_nic *open_nic(bool gso, bool gro, const char *text)
+{
+    const struct uet_nic_settings settings = {
+        .rx_buffer = 4 << 20,
+        .packet = LONGEST,
+        .gso = gso,
+        .gro = gro,
+    };
+    struct uet_nic *nic;
+    union addr addr;
+
+    assert_int_equal(addr_from_str(text, SIZE_MAX, &addr), 0);
+    assert_int_equal(uet_nic_open(&addr, &settings, &nic), 0);
+    return nic;
+}
+
+static void send_all(struct uet_nic *nic, const union addr *to, bool stays)
+{
+    for (unsigned i = 0; i < PACKETS; i++) {
+        uint8_t head[2] = {(uint8_t)(i >> 8), (uint8_t)i};
+        uint8_t gone[LONGEST];
+        size_t len = length_of(i);
+        const struct iovec iov[3] = {
+            {head, 2},
+            {stays ? memory + i : gone, len / 2},
+            {stays ? memory + i + len / 2 : gone + len / 2, len - len / 2},
+        };
+
+        memcpy(gone, memory + i, len);
+        uet_nic_send(nic, to, iov, 3, stays);
+        memset(gone, 0xff, len);
+    }
+    assert_true(uet_nic_flush(nic));
+}
+
+static void exchange(const char *text, bool gso, bool gro, bool stays)
+{
+    struct uet_nic *a = open_nic(gso, gro, text), *b = open_nic(gso, gro, text);
+    struct taken taken = {.count = 0};
+
+    for (size_t i = 0; i < sizeof(memory); i++)
+        memory[i] = (uint8_t)(i * 31 + i / 251);
+    send_all(a, uet_nic_addr(b), stays);
+    while (uet_nic_receive(b, take, &taken))
+        ;
+    assert_int_equal(taken.count, PACKETS);
+    assert_true(addr_equal(&taken.from.sa, &uet_nic_addr(a)->sa));
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
+static void each_packet_comes_whole_and_by_itself(void **state)
+{
+    for (unsigned i = 0; i < 8; i++)
+        exchange("127.0.0.1:0", i & 1, i & 2, i & 4);
+    exchange("[::1]:0", true, true, true);
+}
+
+static void named_memory_leaves_before_it_goes(void **state)
+{
+    struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
+                   *b = open_nic(true, true, "127.0.0.1:0");
+    uint8_t head[2] = {0, 0}, payload[LONGEST];
+    const struct iovec iov[2] = {{head, 2}, {payload, LONGEST}};
+    struct taken taken = {.count = 0};
+
+    memcpy(payload, memory, LONGEST);
+    uet_nic_send(a, uet_nic_addr(b), iov, 2, true);
+    assert_false(uet_nic_receive(b, take, &taken));
+    uet_nic_forget(a);
+    memset(payload, 0, sizeof(payload));
+    assert_true(uet_nic_receive(b, take, &taken));
+    assert_int_equal(taken.count, 1);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
+static void a_longer_packet_than_there_are_is_dropped(void **state)
+{
+    struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
+                   *b = open_nic(true, true, "127.0.0.1:0");
+    static uint8_t bytes[2 * LONGEST];
+    const struct iovec iov = {bytes, sizeof(bytes)};
+    struct taken taken = {.count = 0};
+
+    uet_nic_send(a, uet_nic_addr(b), &iov, 1, false);
+    assert_true(uet_nic_receive(b, take, &taken));
+    assert_int_equal(taken.count, 0);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
+static void the_payload_is_what_the_mtu_leaves(void **state)
+{
+    assert_int_equal(uet_nic_payload(65536), 8192);
+    assert_int_equal(uet_nic_payload(9000), 8192);
+    assert_int_equal(uet_nic_payload(8351), 4096);
+    assert_int_equal(uet_nic_payload(1500), 1024);
+    assert_int_equal(uet_nic_payload(1183), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_packet_comes_whole_and_by_itself),
+        cmocka_unit_test(named_memory_leaves_before_it_goes),
+        cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
+        cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
