@@ -66,7 +66,8 @@ static struct uet_ep *of_source(struct progress_source *source)
 static void poll_ep(struct progress_source *source)
 {
     struct uet_ep *ep = of_source(source);
-    unsigned rounds = 0;
+    unsigned got = 0, rounds = 0;
+    bool more;
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return;
@@ -74,9 +75,10 @@ static void poll_ep(struct progress_source *source)
         uet_resolve(ep);
     /* What has come first: it may be what a timer waits for. */
     ep->now = clock_ns();
-    while (uet_nic_receive(ep->nic, take_packet, ep) && ++rounds < BATCHES)
-        ;
-    if (rounds || ses_deadline(ep->ses) <= ep->now)
+    do {
+        got += uet_nic_receive(ep->nic, take_packet, ep, &more);
+    } while (more && ++rounds < BATCHES);
+    if (got || ses_deadline(ep->ses) <= ep->now)
         run_at(ep, rounds ? clock_ns() : ep->now);
     else
         uet_nic_flush(ep->nic);

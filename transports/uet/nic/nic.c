@@ -27,6 +27,7 @@ enum {
     PAYLOAD_MIN = 1024,
     COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
+    STREAK = 3,
     READ_BYTES = 65536,
     CONTROL = 128,
 };
@@ -54,6 +55,7 @@ struct uet_nic {
     unsigned first, count; /* those from first to count are to leave */
     unsigned named;        /* of these, with memory of the caller's */
     unsigned burst;        /* reads to ask for at once */
+    unsigned streak;       /* looks, one after the other, that found a packet */
     uint8_t *read;         /* BURST_MAX times READ_BYTES */
     struct mmsghdr messages[BURST_MAX];
     struct slot slots[BURST_MAX];
@@ -381,15 +383,18 @@ static int read_some(struct uet_nic *nic)
     return 1;
 }
 
-/* As many as come: one where a program waits for each, more where it is behind. */
-static unsigned next_burst(unsigned asked, unsigned came)
+/* As many as come: one where a program waits for each, more where it is behind, which shows in
+ * that each look finds something. */
+static void set_burst(struct uet_nic *nic, unsigned came)
 {
-    unsigned more = came < asked ? came : 2 * asked;
+    unsigned more = came < nic->burst ? came : 2 * nic->burst;
 
-    return more < BURST_MAX ? more : BURST_MAX;
+    if (nic->burst == 1 && ++nic->streak < STREAK)
+        return;
+    nic->burst = more < BURST_MAX ? more : BURST_MAX;
 }
 
-bool uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg)
+unsigned uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg, bool *more)
 {
     unsigned asked = nic->burst;
     int count;
@@ -399,10 +404,13 @@ bool uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg)
     } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
     if (count <= 0) {
         nic->burst = 1;
-        return false;
+        nic->streak = 0;
+        *more = false;
+        return 0;
     }
-    nic->burst = next_burst(asked, (unsigned)count);
+    set_burst(nic, (unsigned)count);
     for (unsigned i = 0; i < (unsigned)count; i++)
         take_read(nic, i, take, arg);
-    return true;
+    *more = asked > 1 && (unsigned)count == asked;
+    return (unsigned)count;
 }

@@ -45,11 +45,11 @@ bool uet_nic_flush(struct uet_nic *nic);
 /* Memory that packets which wait name is about to go: they leave now, or are lost. */
 void uet_nic_forget(struct uet_nic *nic);
 
-/* Calls `take` for packets that have come, a few at most. False: there are none left. */
-bool uet_nic_receive(struct uet_nic *nic,
-                     void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
-                                  size_t len, bool marked),
-                     void *arg);
+/* Calls `take` for packets that have come, a few at most: how many. *more: there may be others. */
+unsigned uet_nic_receive(struct uet_nic *nic,
+                         void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
+                                      size_t len, bool marked),
+                         void *arg, bool *more);
 
 /* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
  * with this MTU. 0: none does. */
