@@ -16,6 +16,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/hash.h"
 #include "core/net/addr.h"
 
 enum {
@@ -106,18 +107,10 @@ size_t av_table_limit(const struct av_table *table)
 
 static uint32_t hash_of(const struct av_table *table, const void *addr)
 {
-    uint64_t hash = 0xcbf29ce484222325ull;
-
-    if (table->opaque) {
-        for (size_t i = 0; i < table->opaque; i++)
-            hash = (hash ^ ((const unsigned char *)addr)[i]) * 0x100000001b3ull;
-    } else if (!is_text(table)) {
-        hash = addr_hash(addr);
-    } else {
-        for (const unsigned char *c = addr; *c; c++)
-            hash = (hash ^ *c) * 0x100000001b3ull;
-    }
-    return (uint32_t)(hash ^ hash >> 32);
+    if (table->opaque || is_text(table))
+        return hash_fold(
+            hash_bytes(HASH_START, addr, table->opaque ? table->opaque : strlen(addr)));
+    return hash_fold(addr_hash(addr));
 }
 
 static bool same(const struct av_table *table, const void *a, const void *b)

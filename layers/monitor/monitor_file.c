@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/fork.h"
+#include "core/base/hash.h"
 
 /* ---- Identity ---- */
 
@@ -39,13 +40,10 @@ static uint64_t boot_id(void)
     char text[64];
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    uint64_t hash = 0xcbf29ce484222325u;
 
     if (fd >= 0)
         close(fd);
-    for (ssize_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-    return hash;
+    return hash_bytes(HASH_START, text, len > 0 ? (size_t)len : 0);
 }
 
 static uint64_t pid_space(void)

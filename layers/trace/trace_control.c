@@ -2,6 +2,7 @@
 /* Options, connections, addresses, counters, event queues. */
 #include <rdma/fi_errno.h>
 
+#include "core/base/hash.h"
 #include "layers/trace/trace.h"
 
 static uint64_t enter(struct fid *fid, enum trace_call call, uint64_t len, uint64_t tag)
@@ -22,16 +23,6 @@ static ssize_t leave(struct fid *fid, uint64_t place, ssize_t rc)
 
 /* ---- Addresses of the network: by which processes are found in the traces of others ---- */
 
-/* FNV-1a. */
-static uint64_t hash_of(const unsigned char *bytes, size_t len)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3;
-    return hash;
-}
-
 static void record_address(struct fid *fid, fi_addr_t number, const void *addr, size_t len)
 {
     const struct trace_object *object = trace_of(fid);
@@ -43,7 +34,7 @@ static void record_address(struct fid *fid, fi_addr_t number, const void *addr, 
     record = trace_begin(ring, object, WEFT_TRACE_CALL + TRACE_ADDRESS, trace_ticks(ring->tsc));
     record->context = record->buf = record->len = 0;
     record->peer = number;
-    record->tag = hash_of(addr, len);
+    record->tag = hash_bytes(HASH_START, addr, len);
     trace_ring_publish(ring);
 }
 

@@ -10,6 +10,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/hash.h"
+
 static const char open_scheme[] = "fi_shm://";
 
 /* The end of a name: a user and a number. */
@@ -88,16 +90,9 @@ bool shm_name_equal(const char *a, const char *b)
     return !strcmp(bare(a), bare(b));
 }
 
-static uint64_t hash(const char *text, uint64_t seed)
-{
-    for (; *text; text++)
-        seed = (seed ^ (unsigned char)*text) * 0x100000001b3ull;
-    return seed;
-}
-
 uint64_t shm_name_hash(const char *name)
 {
-    return hash(bare(name), 0xcbf29ce484222325ull);
+    return hash_bytes(HASH_START, bare(name), strlen(bare(name)));
 }
 
 int shm_name_give(const char *name, void *addr, size_t *len)
@@ -139,9 +134,10 @@ socklen_t shm_name_socket(const char *name, unsigned context, struct sockaddr_un
     if (strlen(text) <= SOCKET_NAME_MAX)
         written = snprintf(path, room, "weft-shm/%u/%s", owner, text);
     else
-        written = snprintf(path, room, "weft-shm/%u#%016llx%016llx", owner,
-                           (unsigned long long)hash(text, 0xcbf29ce484222325ull),
-                           (unsigned long long)hash(text, 0x9ae16a3b2f90404full));
+        written =
+            snprintf(path, room, "weft-shm/%u#%016llx%016llx", owner,
+                     (unsigned long long)hash_bytes(HASH_START, text, strlen(text)),
+                     (unsigned long long)hash_bytes(0x9ae16a3b2f90404full, text, strlen(text)));
     /* A blank is in no name. */
     if (context)
         written += snprintf(path + written, room - (size_t)written, " %u", context);
