@@ -52,8 +52,7 @@ static int add_region(struct rxm_mr *mr, const struct fi_mr_attr *attr)
     region->access = attr->access;
     region->key = fi_mr_key(mr->lower);
     region->owner = mr;
-    rxm_regions_add(rxm_regions_of(domain_of(mr)), region);
-    return 0;
+    return rxm_regions_add(rxm_regions_of(domain_of(mr)), region);
 }
 
 static void remove_region(struct rxm_mr *mr)
@@ -155,6 +154,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
     mr->domain = &domain->base;
     rc = add_region(mr, &attr);
     if (rc) {
+        free(mr->region.iov);
         fi_close(&mr->lower->fid);
         free(mr);
         return rc;

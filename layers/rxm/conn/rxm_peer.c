@@ -7,26 +7,29 @@
 
 #include <rdma/fi_errno.h>
 
-enum {
-    FIRST_BUCKETS = 16
-};
+/* Addresses are compared as such: not what else is in their bytes. */
+#undef HASH_KEYCMP
+#define HASH_KEYCMP(a, b, len) (!is_at((a), (b)))
 
-static struct rxm_peer **bucket(const struct rxm_peers *peers, const union addr *addr,
-                                unsigned context)
+static bool is_at(const struct rxm_cm_peer *a, const struct rxm_cm_peer *b)
 {
-    return &peers->buckets[(addr_hash(&addr->sa) + context) & (peers->bucket_count - 1)];
+    return a->context == b->context && addr_equal(&a->addr.sa, &b->addr.sa);
+}
+
+static unsigned hash_of(const union addr *addr, unsigned context)
+{
+    return hash_fold(addr_hash(&addr->sa) + context);
 }
 
 void rxm_peers_finish(struct rxm_peers *peers)
 {
-    for (size_t i = 0; i < peers->bucket_count; i++)
-        while (peers->buckets[i]) {
-            struct rxm_peer *peer = peers->buckets[i];
+    struct rxm_peer *peer = peers->by_addr, *next;
 
-            peers->buckets[i] = peer->next;
-            free(peer);
-        }
-    free(peers->buckets);
+    HASH_CLEAR(hh, peers->by_addr);
+    for (; peer; peer = next) {
+        next = peer->hh.next;
+        free(peer);
+    }
     peer_map_finish(&peers->map);
     for (unsigned i = 1; peers->more && i < RXM_CONTEXTS; i++)
         peer_map_finish(&peers->more[i - 1]);
@@ -37,64 +40,34 @@ void rxm_peers_finish(struct rxm_peers *peers)
 struct rxm_peer *rxm_peers_find(const struct rxm_peers *peers, const union addr *addr,
                                 unsigned context)
 {
-    struct rxm_peer *peer = peers->bucket_count ? *bucket(peers, addr, context) : NULL;
+    const struct rxm_cm_peer key = {.addr = *addr, .context = context};
+    struct rxm_peer *peer;
 
-    while (peer && (peer->cm.context != context || !addr_equal(&peer->cm.addr.sa, &addr->sa)))
-        peer = peer->next;
+    HASH_FIND_BYHASHVALUE(hh, peers->by_addr, &key, sizeof(key), hash_of(addr, context), peer);
     return peer;
-}
-
-static bool grow(struct rxm_peers *peers)
-{
-    size_t old = peers->bucket_count, count = old ? 2 * old : FIRST_BUCKETS;
-    struct rxm_peer **from = peers->buckets, **to = calloc(count, sizeof(*to));
-
-    if (!to)
-        return false;
-    peers->buckets = to;
-    peers->bucket_count = count;
-    for (size_t i = 0; i < old; i++)
-        while (from[i]) {
-            struct rxm_peer *peer = from[i],
-                            **head = bucket(peers, &peer->cm.addr, peer->cm.context);
-
-            from[i] = peer->next;
-            peer->next = *head;
-            *head = peer;
-        }
-    free(from);
-    return true;
 }
 
 struct rxm_peer *rxm_peers_add(struct rxm_peers *peers, const union addr *addr, unsigned context)
 {
-    struct rxm_peer *peer, **head;
+    struct rxm_peer *peer = calloc(1, sizeof(*peer));
 
-    if (peers->count == peers->bucket_count && !grow(peers))
-        return NULL;
-    peer = calloc(1, sizeof(*peer));
     if (!peer)
         return NULL;
     peer->addr = FI_ADDR_UNSPEC;
     list_init(&peer->waiting);
     list_init(&peer->ready);
     rxm_cm_peer_init(&peer->cm, addr, context);
-    head = bucket(peers, addr, context);
-    peer->next = *head;
-    *head = peer;
-    peers->count++;
-    return peer;
+    HASH_ADD_BYHASHVALUE(hh, peers->by_addr, cm, sizeof(peer->cm), hash_of(addr, context), peer);
+    if (hash_has(peer))
+        return peer;
+    free(peer);
+    return NULL;
 }
 
 void rxm_peers_remove(struct rxm_peers *peers, struct rxm_peer *peer)
 {
-    struct rxm_peer **pos = bucket(peers, &peer->cm.addr, peer->cm.context);
-
     assert(!peer->slots);
-    while (*pos != peer)
-        pos = &(*pos)->next;
-    *pos = peer->next;
-    peers->count--;
+    HASH_DEL(peers->by_addr, peer);
     free(peer);
 }
 

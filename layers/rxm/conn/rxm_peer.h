@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The peers of an endpoint, found by fi_addr_t on the data path (two loads) and by address when a
- * connection comes in. A peer, made with its first operation or request, costs about 200 bytes; an
+ * connection comes in. A peer, made with its first operation or request, costs about 260 bytes; an
  * address that was never used what core/av/peer_map.h says. Progress domain locked.
  */
 #ifndef WEFT_LAYERS_RXM_CONN_RXM_PEER_H
@@ -11,6 +11,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "core/av/peer_map.h"
+#include "core/base/hash.h"
 #include "core/ep/sep.h"
 #include "layers/rxm/conn/rxm_cm.h"
 
@@ -20,10 +21,10 @@ struct rxm_peer {
     struct rxm_conn *up; /* the connection that carries operations, or NULL */
     fi_addr_t addr;      /* the lowest that the AV has, FI_ADDR_UNSPEC: not in it */
     struct rxm_cm_peer cm;
-    struct rxm_peer *next; /* of the same bucket */
-    unsigned slots;        /* addresses that lead here */
-    struct list waiting;   /* struct queued_op: operations without a connection */
-    struct list ready;     /* in ep->waits.ready: they are to be looked at */
+    UT_hash_handle hh;   /* in peers->by_addr, by cm.addr and cm.context */
+    unsigned slots;      /* addresses that lead here */
+    struct list waiting; /* struct queued_op: operations without a connection */
+    struct list ready;   /* in ep->waits.ready: they are to be looked at */
 };
 
 enum {
@@ -34,8 +35,7 @@ enum {
 struct rxm_peers {
     struct peer_map map;   /* of receive context 0 */
     struct peer_map *more; /* of the others, from 1 on; NULL until one is used */
-    struct rxm_peer **buckets;
-    size_t bucket_count, count;
+    struct rxm_peer *by_addr;
 };
 
 /* Frees the peers too. Takes a zeroed one. */

@@ -3,11 +3,6 @@
 
 #include <rdma/fi_errno.h>
 
-static struct rxm_region **bucket(struct rxm_regions *regions, uint64_t key)
-{
-    return &regions->buckets[key * 0x9e3779b97f4a7c15u >> 58];
-}
-
 void rxm_regions_init(struct rxm_regions *regions)
 {
     pthread_mutex_init(&regions->mutex, NULL);
@@ -18,25 +13,22 @@ void rxm_regions_finish(struct rxm_regions *regions)
     pthread_mutex_destroy(&regions->mutex);
 }
 
-void rxm_regions_add(struct rxm_regions *regions, struct rxm_region *region)
+int rxm_regions_add(struct rxm_regions *regions, struct rxm_region *region)
 {
-    struct rxm_region **head = bucket(regions, region->key);
+    int rc;
 
     pthread_mutex_lock(&regions->mutex);
-    region->next = *head;
-    *head = region;
+    HASH_ADD(hh, regions->by_key, key, sizeof(region->key), region);
+    rc = hash_has(region) ? 0 : -FI_ENOMEM;
     pthread_mutex_unlock(&regions->mutex);
+    return rc;
 }
 
 void rxm_regions_remove(struct rxm_regions *regions, struct rxm_region *region)
 {
-    struct rxm_region **pos = bucket(regions, region->key);
-
     pthread_mutex_lock(&regions->mutex);
-    while (*pos && *pos != region)
-        pos = &(*pos)->next;
-    if (*pos)
-        *pos = region->next;
+    if (hash_has(region))
+        HASH_DEL(regions->by_key, region);
     pthread_mutex_unlock(&regions->mutex);
 }
 
@@ -47,9 +39,7 @@ int rxm_regions_lock(struct rxm_regions *regions, uint64_t key, uint64_t addr, s
     int rc = 0;
 
     pthread_mutex_lock(&regions->mutex);
-    region = *bucket(regions, key);
-    while (region && region->key != key)
-        region = region->next;
+    HASH_FIND(hh, regions->by_key, &key, sizeof(key), region);
     if (!region || (region->access & access) != access)
         rc = -FI_EACCES;
     else if (addr < region->addr || addr - region->addr > region->len ||

@@ -11,8 +11,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "core/base/hash.h"
+
 struct rxm_region {
-    struct rxm_region *next; /* of the same bucket */
+    UT_hash_handle hh; /* in regions->by_key; zeroed before it is added */
     uint64_t key, access;
     uint64_t addr; /* remote, of the first byte */
     size_t len;
@@ -21,20 +23,17 @@ struct rxm_region {
     void *owner; /* of who added it */
 };
 
-enum {
-    RXM_REGION_BUCKETS = 64
-};
-
 /* Of a domain. The mutex is a leaf. */
 struct rxm_regions {
     pthread_mutex_t mutex;
-    struct rxm_region *buckets[RXM_REGION_BUCKETS];
+    struct rxm_region *by_key;
 };
 
 void rxm_regions_init(struct rxm_regions *regions);
 void rxm_regions_finish(struct rxm_regions *regions); /* an empty one */
-void rxm_regions_add(struct rxm_regions *regions, struct rxm_region *region);
-/* Takes one that was never added. When it returns nobody uses the memory. */
+/* -FI_ENOMEM, and it is not added. */
+int rxm_regions_add(struct rxm_regions *regions, struct rxm_region *region);
+/* Takes one that is not added. When it returns nobody uses the memory. */
 void rxm_regions_remove(struct rxm_regions *regions, struct rxm_region *region);
 
 /*
