@@ -6,51 +6,54 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
+#include "hash.h"
 #include "replay_plan.h"
 
+/* What a trace tells, and about what: fields that a kind does not use are 0. */
+enum fact_kind {
+    FACT_OWNER,   /* number, the hash of an address: the endpoint of the plan */
+    FACT_ADDRESS, /* file, object (an address vector), number in it: the hash of the address */
+    FACT_VECTOR,  /* file, object (an endpoint): its address vector */
+};
+
+struct fact {
+    struct fact_key {
+        uint64_t kind, file, object, number;
+    } key;
+    uint64_t value;
+    UT_hash_handle hh;
+};
+
 struct replay_names {
-    struct name {
-        uint64_t hash;
-        int ep; /* of the plan */
-    } * names;  /* sorted */
-    struct inserted {
-        int file;
-        uint32_t av;
-        uint64_t number, hash;
-    } * inserted; /* sorted */
-    struct home {
-        int file;
-        uint32_t ep, av;
-    } * homes; /* address vectors of endpoints; sorted */
-    int name_count, inserted_count, home_count;
+    struct fact *facts;
     const struct replay_plan *plan;
 };
 
-static int by_hash(const void *a, const void *b)
+static const struct fact *find(const struct replay_names *names, struct fact_key key)
 {
-    const struct name *one = a, *two = b;
+    struct fact *fact;
 
-    return one->hash < two->hash ? -1 : one->hash > two->hash;
+    HASH_FIND(hh, names->facts, &key, sizeof(key), fact);
+    return fact;
 }
 
-static int by_number(const void *a, const void *b)
+/* The first that is told of something counts. False without memory. */
+static bool learn(struct replay_names *names, struct fact_key key, uint64_t value)
 {
-    const struct inserted *one = a, *two = b;
+    struct fact *fact;
 
-    if (one->file != two->file)
-        return one->file - two->file;
-    if (one->av != two->av)
-        return one->av < two->av ? -1 : 1;
-    return one->number < two->number ? -1 : one->number > two->number;
-}
-
-static int by_endpoint(const void *a, const void *b)
-{
-    const struct home *one = a, *two = b;
-
-    if (one->file != two->file)
-        return one->file - two->file;
-    return one->ep < two->ep ? -1 : one->ep > two->ep;
+    if (find(names, key))
+        return true;
+    fact = calloc(1, sizeof(*fact));
+    if (!fact)
+        return false;
+    fact->key = key;
+    fact->value = value;
+    HASH_ADD(hh, names->facts, key, sizeof(key), fact);
+    if (hash_has(fact))
+        return true;
+    free(fact);
+    return false;
 }
 
 /* ---- Reading ---- */
@@ -64,82 +67,67 @@ static int endpoint_of(const struct replay_plan *plan, const struct trace_event 
     return REPLAY_ANY;
 }
 
-static void add_address(struct replay_names *names, const struct trace_event *event)
+static bool learn_address(struct replay_names *names, const struct trace_event *event)
 {
-    if (event->record.fclass == FI_CLASS_AV) {
-        names->inserted[names->inserted_count++] = (struct inserted){
-            event->file, event->record.object, event->record.peer, event->record.tag};
-        return;
-    }
-    names->names[names->name_count].hash = event->record.tag;
-    names->names[names->name_count].ep = endpoint_of(names->plan, event);
-    names->name_count += names->names[names->name_count].ep != REPLAY_ANY;
+    int ep;
+
+    if (event->record.fclass == FI_CLASS_AV)
+        return learn(names,
+                     (struct fact_key){FACT_ADDRESS, (uint64_t)event->file, event->record.object,
+                                       event->record.peer},
+                     event->record.tag);
+    ep = endpoint_of(names->plan, event);
+    return ep == REPLAY_ANY ||
+           learn(names, (struct fact_key){.kind = FACT_OWNER, .number = event->record.tag},
+                 (uint64_t)ep);
 }
 
-static bool is_home(const struct trace_model *model, const struct trace_event *event)
+static bool binds_vector(const struct trace_model *model, const struct trace_event *event)
 {
     return trace_is_call(event) && !event->record.result &&
            WEFT_TRACE_CLASS(event->record.buf) == FI_CLASS_AV &&
            trace_class_of(model, event) == TRACE_OTHER;
 }
 
-static void read_events(struct replay_names *names, const struct trace_model *model,
-                        const int *layer)
+static bool learn_event(struct replay_names *names, const struct trace_model *model,
+                        const struct trace_event *event)
 {
-    for (int i = 0; i < model->event_count; i++) {
-        const struct trace_event *event = &model->events[i];
-
-        if (event->record.layer != layer[event->file])
-            continue;
-        if (trace_is_address(model, event))
-            add_address(names, event);
-        else if (is_home(model, event))
-            names->homes[names->home_count++] = (struct home){event->file, event->record.object,
-                                                              WEFT_TRACE_NUMBER(event->record.buf)};
-    }
-}
-
-/* As many as each may have. */
-static bool make_room(struct replay_names *names, const struct trace_model *model)
-{
-    size_t addresses = 1, homes = 1;
-
-    for (int i = 0; i < model->event_count; i++) {
-        addresses += trace_is_address(model, &model->events[i]);
-        homes += is_home(model, &model->events[i]);
-    }
-    names->names = calloc(addresses, sizeof(*names->names));
-    names->inserted = calloc(addresses, sizeof(*names->inserted));
-    names->homes = calloc(homes, sizeof(*names->homes));
-    return names->names && names->inserted && names->homes;
+    if (trace_is_address(model, event))
+        return learn_address(names, event);
+    return !binds_vector(model, event) ||
+           learn(names,
+                 (struct fact_key){FACT_VECTOR, (uint64_t)event->file, event->record.object, 0},
+                 WEFT_TRACE_NUMBER(event->record.buf));
 }
 
 struct replay_names *replay_names_find(const struct trace_model *model,
                                        const struct replay_plan *plan, const int *layer)
 {
     struct replay_names *names = calloc(1, sizeof(*names));
+    bool ok = names != NULL;
 
-    if (!names)
-        return NULL;
-    names->plan = plan;
-    if (!make_room(names, model)) {
-        replay_names_free(names);
-        return NULL;
-    }
-    read_events(names, model, layer);
-    qsort(names->names, (size_t)names->name_count, sizeof(*names->names), by_hash);
-    qsort(names->inserted, (size_t)names->inserted_count, sizeof(*names->inserted), by_number);
-    qsort(names->homes, (size_t)names->home_count, sizeof(*names->homes), by_endpoint);
-    return names;
+    if (ok)
+        names->plan = plan;
+    for (int i = 0; ok && i < model->event_count; i++)
+        if (model->events[i].record.layer == layer[model->events[i].file])
+            ok = learn_event(names, model, &model->events[i]);
+    if (ok)
+        return names;
+    replay_names_free(names);
+    return NULL;
 }
 
 void replay_names_free(struct replay_names *names)
 {
+    struct fact *fact = names ? names->facts : NULL, *next;
+
     if (!names)
         return;
-    free(names->names);
-    free(names->inserted);
-    free(names->homes);
+    HASH_CLEAR(hh, names->facts);
+    for (; fact; fact = next) {
+        next = fact->hh.next;
+        free(fact);
+    }
     free(names);
 }
 
@@ -148,22 +136,13 @@ void replay_names_free(struct replay_names *names)
 int replay_names_of(const struct replay_names *names, int ep, uint64_t peer)
 {
     const struct replay_endpoint *endpoint = &names->plan->endpoints[ep];
-    const struct home at = {.file = endpoint->process, .ep = endpoint->object};
-    const struct home *home =
-        bsearch(&at, names->homes, (size_t)names->home_count, sizeof(at), by_endpoint);
-    struct inserted asked = {.file = endpoint->process, .number = peer};
-    const struct inserted *inserted = NULL;
-    const struct name *name = NULL;
+    const uint64_t file = (uint64_t)endpoint->process;
+    const struct fact *fact =
+        find(names, (struct fact_key){FACT_VECTOR, file, endpoint->object, 0});
 
-    if (home) {
-        asked.av = home->av;
-        inserted = bsearch(&asked, names->inserted, (size_t)names->inserted_count, sizeof(asked),
-                           by_number);
-    }
-    if (inserted) {
-        const struct name wanted = {.hash = inserted->hash};
-
-        name = bsearch(&wanted, names->names, (size_t)names->name_count, sizeof(wanted), by_hash);
-    }
-    return name ? name->ep : REPLAY_ANY;
+    if (fact)
+        fact = find(names, (struct fact_key){FACT_ADDRESS, file, fact->value, peer});
+    if (fact)
+        fact = find(names, (struct fact_key){.kind = FACT_OWNER, .number = fact->value});
+    return fact ? (int)fact->value : REPLAY_ANY;
 }

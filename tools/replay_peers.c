@@ -13,10 +13,10 @@
  * group's members: a trace tells these.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fabric.h>
 
+#include "hash.h"
 #include "replay_plan.h"
 
 enum {
@@ -48,19 +48,18 @@ struct replay_peers {
 
 /* The messages that a process sent to a number. */
 struct pair {
-    int from, number;
+    uint64_t key; /* the process, the number */
     struct histogram sent;
+    UT_hash_handle hh;
 };
 
 struct counts {
     struct histogram *to; /* sent to a number */
     struct histogram *by; /* received by a process */
-    struct pair *pairs;   /* of processes and numbers that could be their own; in no order */
-    int *pair_of;         /* hashed; -1: none */
-    unsigned mask;
-    int pair_count;
+    struct pair *pairs;   /* of processes and numbers that could be their own */
     unsigned sent;
     bool fits; /* all peers have numbers below that of the processes */
+    bool full; /* no memory */
 };
 
 /* ---- Numbers ---- */
@@ -70,27 +69,45 @@ static unsigned bucket_of(uint64_t tag, uint64_t len)
     return (unsigned)(((tag ^ len * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu) >> 58);
 }
 
-/* Where the number of that pair is, or belongs. */
-static int *pair_place(const struct counts *counts, int from, int number)
+static uint64_t pair_key(int from, int number)
 {
-    unsigned at = ((unsigned)from * 2654435761u ^ (unsigned)number * 40503u) & counts->mask;
+    return (uint64_t)from << 32 | (uint32_t)number;
+}
 
-    while (counts->pair_of[at] >= 0 && (counts->pairs[counts->pair_of[at]].from != from ||
-                                        counts->pairs[counts->pair_of[at]].number != number))
-        at = (at + 1) & counts->mask;
-    return &counts->pair_of[at];
+static struct pair *pair_of(const struct counts *counts, int from, int number)
+{
+    const uint64_t key = pair_key(from, number);
+    struct pair *pair;
+
+    HASH_FIND(hh, counts->pairs, &key, sizeof(key), pair);
+    return pair;
+}
+
+static struct pair *add_pair(struct counts *counts, int from, int number)
+{
+    struct pair *pair = calloc(1, sizeof(*pair));
+
+    if (!pair)
+        return NULL;
+    pair->key = pair_key(from, number);
+    HASH_ADD(hh, counts->pairs, key, sizeof(pair->key), pair);
+    if (hash_has(pair))
+        return pair;
+    free(pair);
+    return NULL;
 }
 
 static void count_sent(struct counts *counts, int from, int number, unsigned bucket)
 {
-    int *place = pair_place(counts, from, number);
+    struct pair *pair = pair_of(counts, from, number);
 
-    if (*place < 0) {
-        *place = counts->pair_count++;
-        counts->pairs[*place].from = from;
-        counts->pairs[*place].number = number;
+    if (!pair)
+        pair = add_pair(counts, from, number);
+    if (!pair) {
+        counts->full = true;
+        return;
     }
-    counts->pairs[*place].sent.count[bucket]++;
+    pair->sent.count[bucket]++;
     counts->to[number].count[bucket]++;
     counts->sent++;
 }
@@ -123,14 +140,14 @@ static void count_messages(const struct trace_model *model, const int *op_of, st
 /* How many of the messages for a number could have been received by a process: of others. */
 static unsigned fit(const struct counts *counts, int number, int process)
 {
-    const int pair = *pair_place(counts, process, number);
+    const struct pair *pair = pair_of(counts, process, number);
     unsigned sum = 0;
 
     for (int bucket = 0; bucket < BUCKETS; bucket++) {
         unsigned received = counts->by[process].count[bucket];
         unsigned sent = counts->to[number].count[bucket];
 
-        sent -= pair < 0 ? 0 : counts->pairs[pair].sent.count[bucket];
+        sent -= pair ? pair->sent.count[bucket] : 0;
         sum += sent < received ? sent : received;
     }
     return sum;
@@ -170,38 +187,23 @@ static void find_numbers(struct replay_peers *peers, const struct counts *counts
 
 static void counts_finish(struct counts *counts)
 {
+    struct pair *pair = counts->pairs, *next;
+
+    HASH_CLEAR(hh, counts->pairs);
+    for (; pair; pair = next) {
+        next = pair->hh.next;
+        free(pair);
+    }
     free(counts->to);
     free(counts->by);
-    free(counts->pairs);
-    free(counts->pair_of);
-}
-
-/* As many pairs as there can be: no more than operations. */
-static bool counts_init(struct counts *counts, const struct replay_plan *plan, int ops)
-{
-    const size_t processes = (size_t)plan->process_count;
-    size_t pairs = processes * processes < (size_t)ops ? processes * processes : (size_t)ops;
-
-    *counts = (struct counts){.mask = 1};
-    while (counts->mask < 2 * pairs)
-        counts->mask = counts->mask * 2 + 1;
-    counts->to = calloc(processes, sizeof(*counts->to));
-    counts->by = calloc(processes, sizeof(*counts->by));
-    counts->pairs = calloc(pairs + 1, sizeof(*counts->pairs));
-    counts->pair_of = malloc(((size_t)counts->mask + 1) * sizeof(*counts->pair_of));
-    if (!counts->to || !counts->by || !counts->pairs || !counts->pair_of) {
-        counts_finish(counts);
-        return false;
-    }
-    memset(counts->pair_of, 0xff, ((size_t)counts->mask + 1) * sizeof(*counts->pair_of));
-    return true;
 }
 
 static bool number_processes(struct replay_peers *peers, const struct trace_model *model,
                              const int *op_of)
 {
     const struct replay_plan *plan = peers->plan;
-    struct counts counts;
+    struct counts counts = {0};
+    bool ok;
 
     peers->process_of = calloc((size_t)plan->process_count + 1, sizeof(int));
     peers->endpoint_of = calloc((size_t)plan->process_count + 1, sizeof(int));
@@ -213,13 +215,16 @@ static bool number_processes(struct replay_peers *peers, const struct trace_mode
         peers->endpoint_of[plan->endpoints[i].process] = i;
     if (plan->process_count <= 2 || plan->endpoint_count != plan->process_count)
         return true;
-    if (!counts_init(&counts, plan, model->op_count))
-        return false;
-    count_messages(model, op_of, &counts);
-    if (counts.fits && counts.sent)
+    counts.to = calloc((size_t)plan->process_count, sizeof(*counts.to));
+    counts.by = calloc((size_t)plan->process_count, sizeof(*counts.by));
+    ok = counts.to && counts.by;
+    if (ok)
+        count_messages(model, op_of, &counts);
+    ok = ok && !counts.full;
+    if (ok && counts.fits && counts.sent)
         find_numbers(peers, &counts);
     counts_finish(&counts);
-    return true;
+    return ok;
 }
 
 /* ---- Votes ---- */

@@ -16,6 +16,7 @@
 
 #include <rdma/fabric.h>
 
+#include "hash.h"
 #include "trace_model.h"
 
 /* ---- Times ---- */
@@ -76,7 +77,7 @@ static bool sort_events(struct trace_model *model)
 
 enum {
     DEPTH = 64,
-    STEPS = 4096 /* that are gone through equal hashes, at most */
+    STEPS = 4096 /* operations of one key that are looked at, at most */
 };
 
 /* The calls that the next record is inside of. */
@@ -116,60 +117,103 @@ static void link_parents(struct trace_model *model)
 
 /* ---- Operations ---- */
 
-struct table {
-    int *heads, *tails, *next; /* of operations, by hash */
-    unsigned mask;
+/* Operations of one key, in a list; it stays when it is empty. */
+struct queue {
+    struct queue_key {
+        uint64_t a, b;
+    } key;
+    int head, tail;
+    UT_hash_handle hh;
 };
 
-static bool table_init(struct table *table, int entries)
-{
-    unsigned size = 64;
+struct table {
+    struct queue *queues;
+    int *next; /* of an operation, in its queue */
+};
 
-    while (size < (unsigned)entries && size < 1u << 24)
-        size *= 2;
-    table->mask = size - 1;
-    table->heads = malloc(size * sizeof(int));
-    table->tails = malloc(size * sizeof(int));
-    table->next = calloc((size_t)entries + 1, sizeof(int));
-    if (!table->heads || !table->tails || !table->next)
-        return false;
-    memset(table->heads, 0xff, size * sizeof(int)); /* TRACE_NONE */
-    memset(table->tails, 0xff, size * sizeof(int));
-    return true;
+static bool table_init(struct table *table, int operations)
+{
+    table->queues = NULL;
+    table->next = calloc((size_t)operations + 1, sizeof(int));
+    return table->next != NULL;
 }
 
 static void table_finish(struct table *table)
 {
-    free(table->heads);
-    free(table->tails);
+    struct queue *queue = table->queues, *next;
+
+    HASH_CLEAR(hh, table->queues);
+    for (; queue; queue = next) {
+        next = queue->hh.next;
+        free(queue);
+    }
     free(table->next);
 }
 
-static unsigned hash(const struct table *table, uint64_t a, uint64_t b)
+static struct queue *find(const struct table *table, struct queue_key key)
 {
-    uint64_t mixed = (a ^ (b << 48) ^ (b * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+    struct queue *queue;
 
-    return (unsigned)(mixed >> 32) & table->mask;
+    HASH_FIND(hh, table->queues, &key, sizeof(key), queue);
+    return queue;
 }
 
-static void table_add(struct table *table, unsigned slot, int op)
+/* NULL without memory. */
+static struct queue *find_or_add(struct table *table, struct queue_key key)
 {
+    struct queue *queue = find(table, key);
+
+    if (queue)
+        return queue;
+    queue = calloc(1, sizeof(*queue));
+    if (!queue)
+        return NULL;
+    queue->key = key;
+    queue->head = queue->tail = TRACE_NONE;
+    HASH_ADD(hh, table->queues, key, sizeof(key), queue);
+    if (hash_has(queue))
+        return queue;
+    free(queue);
+    return NULL;
+}
+
+static bool table_append(struct table *table, struct queue_key key, int op)
+{
+    struct queue *queue = find_or_add(table, key);
+
+    if (!queue)
+        return false;
     table->next[op] = TRACE_NONE;
-    if (table->heads[slot] == TRACE_NONE)
-        table->heads[slot] = op;
+    if (queue->head == TRACE_NONE)
+        queue->head = op;
     else
-        table->next[table->tails[slot]] = op;
-    table->tails[slot] = op;
+        table->next[queue->tail] = op;
+    queue->tail = op;
+    return true;
 }
 
-static void table_remove(struct table *table, unsigned slot, int op, int before)
+static bool table_prepend(struct table *table, struct queue_key key, int op)
+{
+    struct queue *queue = find_or_add(table, key);
+
+    if (!queue)
+        return false;
+    table->next[op] = queue->head;
+    queue->head = op;
+    if (queue->tail == TRACE_NONE)
+        queue->tail = op;
+    return true;
+}
+
+/* before: the operation in front of it, or TRACE_NONE. */
+static void table_remove(const struct table *table, struct queue *queue, int op, int before)
 {
     if (before == TRACE_NONE)
-        table->heads[slot] = table->next[op];
+        queue->head = table->next[op];
     else
         table->next[before] = table->next[op];
-    if (table->tails[slot] == op)
-        table->tails[slot] = before;
+    if (queue->tail == op)
+        queue->tail = before;
 }
 
 static bool is_receiving(const struct trace_model *model, const struct trace_event *event)
@@ -180,11 +224,13 @@ static bool is_receiving(const struct trace_model *model, const struct trace_eve
            0;
 }
 
-/* Layer and direction, as the second half of a key. */
-static uint64_t side(const struct trace_model *model, const struct trace_event *event)
+/* Operations by context, layer and direction. */
+static struct queue_key context_key(const struct trace_model *model,
+                                    const struct trace_event *event)
 {
-    return (uint64_t)event->file << 20 | (uint64_t)event->record.layer << 2 |
-           (uint64_t)is_receiving(model, event);
+    return (struct queue_key){event->record.context, (uint64_t)event->file << 20 |
+                                                         (uint64_t)event->record.layer << 2 |
+                                                         (uint64_t)is_receiving(model, event)};
 }
 
 static bool starts_op(const struct trace_model *model, const struct trace_event *event)
@@ -227,19 +273,17 @@ static bool goes_on(const struct trace_model *model, const struct trace_event *c
 static void complete(struct trace_model *model, struct table *table, int index)
 {
     struct trace_event *event = &model->events[index];
-    uint64_t key = side(model, event);
-    unsigned slot = hash(table, event->record.context, key);
+    struct queue *queue = find(table, context_key(model, event));
     int before = TRACE_NONE, steps = STEPS;
 
-    for (int op = table->heads[slot]; op != TRACE_NONE && steps--;
+    for (int op = queue ? queue->head : TRACE_NONE; op != TRACE_NONE && steps--;
          before = op, op = table->next[op]) {
         const struct trace_event *call = &model->events[model->ops[op].call];
 
-        if (call->record.context != event->record.context || side(model, call) != key ||
-            !may_end(model, call, event))
+        if (!may_end(model, call, event))
             continue;
         if (!goes_on(model, call, event))
-            table_remove(table, slot, op, before);
+            table_remove(table, queue, op, before);
         model->ops[op].done = index;
         event->op = op;
         return;
@@ -248,7 +292,7 @@ static void complete(struct trace_model *model, struct table *table, int index)
 
 static bool link_ops(struct trace_model *model)
 {
-    struct table table = {0};
+    struct table table = {NULL, NULL};
     bool ok;
 
     model->ops = calloc((size_t)model->event_count + 1, sizeof(*model->ops));
@@ -265,7 +309,7 @@ static bool link_ops(struct trace_model *model)
         event->op = op;
         model->op_count++;
         if (!is_inject(model, event))
-            table_add(&table, hash(&table, event->record.context, side(model, event)), op);
+            ok = table_append(&table, context_key(model, event), op);
     }
     table_finish(&table);
     return ok;
@@ -288,30 +332,38 @@ static bool under_way(const struct trace_model *model, const struct trace_op *op
            (op->done == TRACE_NONE || model->events[op->done].ns >= ns);
 }
 
+static int cause_by_context(const struct trace_model *model, const struct table *table,
+                            struct queue_key key, const struct trace_event *call)
+{
+    const struct queue *queue = call->record.context ? find(table, key) : NULL;
+    int steps = STEPS / 64;
+
+    for (int up = queue ? queue->head : TRACE_NONE; up != TRACE_NONE && steps--;
+         up = table->next[up]) {
+        const struct trace_event *other = &model->events[model->ops[up].call];
+
+        if (other->record.layer != call->record.layer &&
+            under_way(model, &model->ops[up], call->ns))
+            return up;
+    }
+    return TRACE_NONE;
+}
+
 static bool link_causes(struct trace_model *model)
 {
-    struct table table = {0};
+    struct table table;
     bool ok = table_init(&table, model->op_count);
 
     for (int i = 0; ok && i < model->op_count; i++) {
         struct trace_op *op = &model->ops[i];
         const struct trace_event *call = &model->events[op->call];
-        unsigned slot = hash(&table, call->record.context, (uint64_t)call->file);
-        int steps = call->record.context ? STEPS / 64 : 0;
+        const struct queue_key key = {call->record.context, (uint64_t)call->file};
 
         op->cause = cause_by_nesting(model, op->call);
-        for (int up = table.heads[slot]; op->cause == TRACE_NONE && up != TRACE_NONE && steps--;
-             up = table.next[up]) {
-            const struct trace_event *other = &model->events[model->ops[up].call];
-
-            if (other->record.context == call->record.context && other->file == call->file &&
-                other->record.layer != call->record.layer &&
-                under_way(model, &model->ops[up], call->ns))
-                op->cause = up;
-        }
+        if (op->cause == TRACE_NONE)
+            op->cause = cause_by_context(model, &table, key, call);
         /* The newest first is what a reused context means. */
-        table.next[i] = table.heads[slot];
-        table.heads[slot] = i;
+        ok = table_prepend(&table, key, i);
     }
     table_finish(&table);
     return ok;
@@ -328,10 +380,11 @@ static uint64_t text_hash(const char *text)
     return mixed;
 }
 
-static uint64_t message_key(const struct trace_model *model, const struct trace_event *event,
-                            uint64_t len)
+/* Messages by tag, length and layer; the layer's name is compared besides. */
+static struct queue_key message_key(const struct trace_model *model,
+                                    const struct trace_event *event, uint64_t tag)
 {
-    return text_hash(trace_layer(model, event)) ^ len * 31;
+    return (struct queue_key){tag, text_hash(trace_layer(model, event)) ^ event->record.len * 31};
 }
 
 /* A queue's format may leave the tag out: then it is the one that the receive asked for, or that
@@ -346,18 +399,17 @@ static uint64_t tag_that_came(const struct trace_model *model, const struct trac
 static void arrive(struct trace_model *model, struct table *table, const struct trace_event *done)
 {
     const uint64_t tag = tag_that_came(model, done);
-    unsigned slot = hash(table, tag, message_key(model, done, done->record.len));
+    struct queue *queue = find(table, message_key(model, done, tag));
     int before = TRACE_NONE, steps = STEPS;
 
-    for (int op = table->heads[slot]; op != TRACE_NONE && steps--;
+    for (int op = queue ? queue->head : TRACE_NONE; op != TRACE_NONE && steps--;
          before = op, op = table->next[op]) {
         const struct trace_event *call = &model->events[model->ops[op].call];
 
-        if (call->file == done->file || call->record.tag != tag ||
-            call->record.len != done->record.len ||
+        if (call->file == done->file || call->record.len != done->record.len ||
             strcmp(trace_layer(model, call), trace_layer(model, done)) != 0)
             continue;
-        table_remove(table, slot, op, before);
+        table_remove(table, queue, op, before);
         model->ops[op].arrived = done->op;
         return;
     }
@@ -365,7 +417,7 @@ static void arrive(struct trace_model *model, struct table *table, const struct 
 
 static bool link_messages(struct trace_model *model)
 {
-    struct table table = {0};
+    struct table table = {NULL, NULL};
     bool ok;
 
     if (model->file_count < 2)
@@ -377,9 +429,7 @@ static bool link_messages(struct trace_model *model)
         if (event->op == TRACE_NONE)
             continue;
         if (trace_class_of(model, event) == TRACE_SEND)
-            table_add(&table,
-                      hash(&table, event->record.tag, message_key(model, event, event->record.len)),
-                      event->op);
+            ok = table_append(&table, message_key(model, event, event->record.tag), event->op);
         else if (trace_is_completion(event) && is_receiving(model, event))
             arrive(model, &table, event);
     }
