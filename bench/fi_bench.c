@@ -509,6 +509,12 @@ static int run_alone(int which, const struct options *options, char **specs, int
     }
 }
 
+static void parse_cores(struct options *options, const char *text)
+{
+    if (sscanf(text, "%d,%d", &options->core[0], &options->core[1]) != 2)
+        bench_die("-c: '%s' is not two cores, as 0,1", text);
+}
+
 static bool options_hold(const struct options *options)
 {
     return options->windows >= 1 && options->windows <= WINDOWS_MAX && options->percent >= 0 &&
@@ -550,10 +556,7 @@ int main(int argc, char **argv)
         case 'w': options.windows = atoi(optarg); break;
         case 'u': options.window_us = strtoull(optarg, NULL, 0); break;
         case 'q': options.percent = atoi(optarg); break;
-        case 'c':
-            if (sscanf(optarg, "%d,%d", &options.core[0], &options.core[1]) != 2)
-                bench_die("-c: '%s' is not two cores, as 0,1", optarg);
-            break;
+        case 'c': parse_cores(&options, optarg); break;
         case 'N': parse_netns(optarg); break;
         case COURSE: options.seconds = atoi(optarg); break;
         case ALONE_ROUNDS: options.rounds = strtoull(optarg, NULL, 0); /* fall through */

@@ -140,6 +140,7 @@ static int enable(struct endpoint *base)
     progress_lock(ep->up.progress);
     for (unsigned i = 0; i < ep->count; i++)
         mrail_way_feed(&ep->way[i]);
+    mrail_links_open(ep);
     ep->driven = true;
     progress_unlock(ep->up.progress);
     return 0;
@@ -201,6 +202,7 @@ static int close_ep(struct endpoint *base)
             packet_ep_drain(&ep->up, LEAVE_MS, sending);
         progress_lock(ep->up.progress);
         ep->driven = false;
+        mrail_links_close(ep);
         wake_timer_finish(&ep->up.timer, ep->up.progress);
         progress_unlock(ep->up.progress);
     }
@@ -321,6 +323,7 @@ int mrail_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
     }
     ep->domain = domain;
     init_base(ep, info, context);
+    mrail_links_init(ep);
     rc = open_parts(ep);
     if (rc) {
         close_ep(&ep->up.base);

@@ -70,6 +70,15 @@ struct mrail_way {
     size_t sending;          /* packets that it has */
     struct mr_pool heads, wholes, receives;
     unsigned down; /* peers to whom it is down while others are up */
+    unsigned link; /* index of its interface; 0: it is none */
+    bool unlinked; /* whose link is down */
+};
+
+/* What the kernel tells of links: mrail_link.c. */
+struct mrail_links {
+    struct progress_source source; /* fd -1: nothing */
+    uint64_t next;                 /* ns: when a reader that does not sleep looks again */
+    bool slept;
 };
 
 struct mrail_peer {
@@ -107,6 +116,7 @@ struct mrail_ep {
     struct ids numbers;
     uint64_t last_epoch;
     bool enabled, driven, closing;
+    struct mrail_links links;
     struct pool copies;           /* of up.copy_size */
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
     struct event_target events;   /* where rails are told of; eq NULL: nowhere */
@@ -166,6 +176,15 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err);
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len);
 /* Packets that were kept meet receives. */
 void mrail_receive_run(struct mrail_ep *ep);
+
+/* ---- mrail_link.c ---- */
+
+void mrail_links_init(struct mrail_ep *ep);
+/* Without what it takes nothing is known of links: rails are found dead by their silence. Progress
+ * domain locked, as in what follows. */
+void mrail_links_open(struct mrail_ep *ep);
+void mrail_links_look(struct mrail_ep *ep, uint64_t now);
+void mrail_links_close(struct mrail_ep *ep);
 
 /* ---- mrail_run.c ---- */
 

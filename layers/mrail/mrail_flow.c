@@ -335,6 +335,16 @@ void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now)
         path_fail(flow, rail, err, now);
 }
 
+void flow_rail_link(struct flow *flow, unsigned rail, bool up, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    if (!up)
+        path_fail(flow, rail, 0, now);
+    else if (path->state == PATH_DOWN)
+        path->next_probe = now;
+}
+
 /* ---- Running ---- */
 
 /* When a rail that says nothing of the peer counts as if it had said that it is not there, where

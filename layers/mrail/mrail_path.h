@@ -54,8 +54,8 @@ void path_measure(struct flow_path *path, const struct flow_message *message, ui
 /* ns from now until a message of len bytes would be there. */
 uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now);
 /* Is there room for it? A path is given no more than keeps it busy until its acknowledgements come,
- * so that what it turns out not to carry can go by others: a peer that was given no core for a while
- * acknowledges late. packet: bytes of the largest. */
+ * so that what it turns out not to carry can go by others: a peer that was given no core for a
+ * while acknowledges late. packet: bytes of the largest. */
 bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet);
 
 /* Looks after all paths; when to look again. */

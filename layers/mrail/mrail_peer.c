@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "layers/mrail/mrail_ep.h"
 
 static uint64_t hash_of(const uint8_t *name, size_t size)
@@ -71,6 +72,8 @@ static int enter_rails(struct mrail_peer *peer, const struct mrail_addr *addr)
             continue;
         }
         flow_add_path(&peer->flow, i);
+        if (ep->way[i].unlinked)
+            flow_rail_link(&peer->flow, i, false, clock_ns());
         any = true;
     }
     return any ? 0 : -FI_EHOSTUNREACH;

@@ -79,7 +79,7 @@ void mrail_turned(struct flow *flow, unsigned rail, bool up, int err)
         return;
     peer->told_down[rail] = true;
     if (!way->down++)
-        tell_down(peer->ep, rail, err);
+        tell_down(peer->ep, rail, way->unlinked ? FI_ENETDOWN : err);
 }
 
 void mrail_ended(struct flow *flow, int err)
@@ -154,6 +154,7 @@ void mrail_run(struct mrail_ep *ep)
     struct timer *timer;
 
     ep->up.running = true;
+    mrail_links_look(ep, now);
     do {
         take_arrived(ep, now);
         while ((timer = timers_due(&ep->up.timers, (int64_t)now))) {

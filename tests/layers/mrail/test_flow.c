@@ -74,8 +74,8 @@ static void four_rails_add_up(void **state)
     model_close(&model);
 }
 
-/* Messages of 4 MiB, one at a time and by turns, in the packets that rxd makes of them and asks for.
- * Rails may be ahead of their rates for a moment, as tbf lets them. */
+/* Messages of 4 MiB, one at a time and by turns, in the packets that rxd makes of them and asks
+ * for. Rails may be ahead of their rates for a moment, as tbf lets them. */
 static void a_message_at_a_time_has_all_rails(void **state)
 {
     static const double rates[][2] = {{GBIT, GBIT}, {GBIT, GBIT / 4}, {GBIT / 4, GBIT}};
@@ -157,6 +157,46 @@ static void half_a_death_is_found_by_who_uses_that_half(void **state)
         all_came();
         model_close(&model);
     }
+}
+
+/* Long before a timeout could tell. */
+static void a_rail_without_link_is_down_at_once(void **state)
+{
+    open_two(GBIT, GBIT);
+    model.config.rail_timeout = 1000 * MODEL_S;
+    model_send(&model, 0, 1000000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S);
+    model_set(&model, 1, 2, MODEL_LOSES);
+    flow_rail_link(&model.side[0].flow, 1, false, model.now);
+    assert_int_equal(model.side[0].downs, 1);
+    rate_until(model.now + MODEL_S / 10);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * GBIT);
+    model_set(&model, 1, 2, MODEL_ALIVE);
+    flow_rail_link(&model.side[0].flow, 1, true, model.now);
+    model.side[0].due = 0;
+    rate_until(model.now + MODEL_S / 10);
+    assert_int_equal(model.side[0].ups, 1);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 2 * GBIT);
+    model_close(&model);
+}
+
+/* Links that are down are no word of a lower that the peer is gone. */
+static void without_any_link_messages_wait(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 2000, MODEL_PACKET, 64);
+    model_run(&model, model.now + MODEL_S / 10);
+    for (unsigned rail = 0; rail < 2; rail++) {
+        model_set(&model, rail, 2, MODEL_LOSES);
+        flow_rail_link(&model.side[0].flow, rail, false, model.now);
+    }
+    model_run(&model, model.now + 20 * MODEL_S);
+    assert_int_equal(model.side[0].failed, 0);
+    model_set(&model, 0, 2, MODEL_ALIVE);
+    flow_rail_link(&model.side[0].flow, 0, true, model.now);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    model_close(&model);
 }
 
 static void with_no_rail_left_messages_wait(void **state)
@@ -330,6 +370,8 @@ int main(void)
         cmocka_unit_test(a_slowed_rail_does_not_slow_the_other),
         cmocka_unit_test(small_ones_keep_to_a_rail),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
+        cmocka_unit_test(a_rail_without_link_is_down_at_once),
+        cmocka_unit_test(without_any_link_messages_wait),
         cmocka_unit_test(with_no_rail_left_messages_wait),
         cmocka_unit_test(patience_ends_once),
         cmocka_unit_test(a_peer_that_every_rail_refuses_is_gone),

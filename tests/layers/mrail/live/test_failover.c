@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two namespaces with a veth for each rail, as two hosts: links go down and up while messages,
- * accesses and atomics go by them, and every byte is compared. Rates are printed, not judged.
+ * Two namespaces with a veth for each rail, as two hosts: links go down and up, become slow, and
+ * lose addresses while messages, accesses and atomics go by them, and every byte is compared. Rates are printed, not judged.
  * Skipped without the right to make namespaces. WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each
  * phase), WEFT_MRAIL_MBIT (of the rails, separated by blanks) say otherwise.
  */
@@ -36,7 +36,7 @@
 enum {
     SIZE = 1 << 20,
     WINDOW = 8,
-    RAILS = 2,
+    RAILS = 4, /* at most */
     KEY = 7,
 };
 
@@ -60,6 +60,8 @@ struct host {
 };
 
 static struct shared *shared;
+static unsigned rails;      /* of this course */
+static const char *options; /* of its mrail */
 static char space[2][32];
 
 #define MUST(call)                                                                                 \
@@ -91,8 +93,8 @@ static unsigned mbit_of(int rail)
     char *end;
     unsigned long value = text ? strtoul(text, &end, 10) : 1000;
 
-    if (text && rail)
-        value = strtoul(end, NULL, 10);
+    for (; text && rail; rail--)
+        value = strtoul(end, &end, 10);
     return (unsigned)value;
 }
 
@@ -128,8 +130,8 @@ static bool make_hosts(void)
         if (!run("ip netns add %s 2>/dev/null", space[i]))
             return false;
     }
-    for (int i = 0; i < RAILS; i++) {
-        if (!make_rail(i) || !has_carrier(i))
+    for (unsigned i = 0; i < rails; i++) {
+        if (!make_rail((int)i) || !has_carrier((int)i))
             return false;
     }
     return run("ip -n %s link set lo up && ip -n %s link set lo up", space[0], space[1]);
@@ -162,12 +164,24 @@ static void enter(int index)
     close(fd);
 }
 
-static struct fi_info *offer(void)
+static void set_stack(void)
 {
     const char *stack = getenv("WEFT_MRAIL_STACK");
+    char text[256];
+    size_t used = (size_t)snprintf(text, sizeof(text), "mrail(%s);[", options);
+
+    for (unsigned i = 0; i < rails; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%srxm;tcp(iface=rail%u)",
+                                 i ? "+" : "", i);
+    snprintf(text + used, sizeof(text) - used, "]");
+    setenv("FI_PROVIDER", stack ? stack : text, 1);
+}
+
+static struct fi_info *offer(void)
+{
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
-    setenv("FI_PROVIDER", stack ? stack : "mrail;[rxm;tcp(iface=rail0)+rxm;tcp(iface=rail1)]", 1);
+    set_stack();
     hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
     hints->ep_attr->type = FI_EP_RDM;
     MUST(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info));
@@ -360,16 +374,26 @@ static void watch(const char *what, uint64_t bytes)
     assert_false(shared->failed);
 }
 
-static void links_go_and_return(void **state)
+/* Bytes of a phase. */
+static uint64_t phase_bytes(void)
 {
     const char *text = getenv("WEFT_MRAIL_MB");
-    uint64_t each = (text ? strtoull(text, NULL, 10) : 48) << 20;
-    unsigned rounds = (unsigned)(6 * each / (3ull * WINDOW * SIZE)) + 1;
-    pid_t hosts[2];
-    int status;
 
+    return (text ? strtoull(text, NULL, 10) : 48) << 20;
+}
+
+static pid_t hosts[2];
+
+/* Two hosts that transfer so many phases. */
+static bool start(unsigned count, const char *with, unsigned phases)
+{
+    unsigned rounds = (unsigned)(phases * phase_bytes() / (3ull * WINDOW * SIZE)) + 1;
+
+    rails = count;
+    options = with;
+    memset(shared, 0, sizeof(*shared));
     if (!make_hosts())
-        skip();
+        return false;
     for (int i = 0; i < 2; i++) {
         hosts[i] = fork();
         assert_true(hosts[i] >= 0);
@@ -378,6 +402,25 @@ static void links_go_and_return(void **state)
         if (!hosts[i])
             be_receiver(i, rounds);
     }
+    return true;
+}
+
+static void finish(void)
+{
+    int status;
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(waitpid(hosts[i], &status, 0), hosts[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void links_go_and_return(void **state)
+{
+    uint64_t each = phase_bytes();
+
+    if (!start(2, "rail_timeout=1s", 6))
+        skip();
     watch("all rails", each);
     set_rail(1, "down");
     watch("rail 1 is down", each);
@@ -390,16 +433,66 @@ static void links_go_and_return(void **state)
     watch("only rail 0 is back", each);
     set_rail(1, "up");
     watch("all are back", UINT64_MAX);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(waitpid(hosts[i], &status, 0), hosts[i]);
-        assert_int_equal(status, 0);
-    }
+    finish();
+}
+
+/* Rails that are silent for an hour before they are down: only the link tells. */
+static void a_link_tells_of_its_rail(void **state)
+{
+    uint64_t each = phase_bytes();
+
+    if (!start(4, "rail_timeout=60m", 4))
+        skip();
+    watch("four rails", each / 2);
+    set_rail(1, "down");
+    watch("rail 1 is down", each);
+    set_rail(3, "down");
+    watch("so is rail 3", each);
+    set_rail(1, "up");
+    set_rail(3, "up");
+    watch("all are back", UINT64_MAX);
+    finish();
+}
+
+static void a_slowed_rail_slows_itself(void **state)
+{
+    uint64_t each = phase_bytes();
+
+    if (!start(2, "rail_timeout=1s", 3))
+        skip();
+    watch("all rails", each);
+    for (int i = 0; i < 2; i++)
+        assert_true(run("tc -n %s qdisc change dev rail1 root tbf rate %umbit burst 256k latency "
+                        "50ms",
+                        space[i], mbit_of(1) / 100));
+    watch("rail 1 has a hundredth", UINT64_MAX);
+    finish();
+}
+
+static void an_address_goes_with_its_link(void **state)
+{
+    uint64_t each = phase_bytes();
+
+    if (!start(2, "rail_timeout=1s", 5))
+        skip();
+    watch("all rails", each);
+    set_rail(1, "down");
+    assert_true(run("ip -n %s addr flush dev rail1", space[0]));
+    watch("rail 1 has no address", each);
+    set_rail(1, "up");
+    watch("it has a link again", each);
+    assert_true(run("ip -n %s addr add 10.78.1.1/24 dev rail1", space[0]));
+    watch("and its address", UINT64_MAX);
+    finish();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(links_go_and_return, remove_hosts),
+        cmocka_unit_test_teardown(a_link_tells_of_its_rail, remove_hosts),
+        cmocka_unit_test_teardown(a_slowed_rail_slows_itself, remove_hosts),
+        cmocka_unit_test_teardown(an_address_goes_with_its_link, remove_hosts),
     };
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
