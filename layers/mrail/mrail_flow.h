@@ -111,8 +111,8 @@ const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_he
 /* The lower of a rail refused something, or lost it. */
 void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now);
 
-/* The link of a rail is down, or up again: it is down at once, without a word of its lower, or asked
- * at once. */
+/* The link of a rail is down, or up again: it is down at once, without a word of its lower, or
+ * asked at once. */
 void flow_rail_link(struct flow *flow, unsigned rail, bool up, uint64_t now);
 
 /* Sends what is to be sent. Returns when to call it again at the latest; UINT64_MAX: never. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two namespaces with a veth for each rail, as two hosts: links go down and up, become slow, and
- * lose addresses while messages, accesses and atomics go by them, and every byte is compared. Rates are printed, not judged.
- * Skipped without the right to make namespaces. WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each
- * phase), WEFT_MRAIL_MBIT (of the rails, separated by blanks) say otherwise.
+ * lose addresses while messages, accesses and atomics go by them, and every byte is compared; and
+ * a host dies. Rates are printed, not judged. Skipped without the right to make namespaces.
+ * WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each phase), WEFT_MRAIL_MBIT (of the rails,
+ * separated by blanks) say otherwise.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -62,6 +63,8 @@ struct host {
 static struct shared *shared;
 static unsigned rails;      /* of this course */
 static const char *options; /* of its mrail */
+static bool dies;           /* the receiver, in the midst of it */
+static unsigned errors;     /* of the sender, then */
 static char space[2][32];
 
 #define MUST(call)                                                                                 \
@@ -225,6 +228,11 @@ static void drive(struct host *host, unsigned *left)
 
     if (n == -FI_EAVAIL) {
         fi_cq_readerr(host->cq, &error, 0);
+        if (dies) {
+            errors++;
+            --*left;
+            return;
+        }
         fprintf(stderr, "an operation ended with %s\n", fi_strerror(error.err));
         MUST(error.err);
     }
@@ -319,6 +327,37 @@ static void be_sender(int index, unsigned rounds)
     _exit(0);
 }
 
+/* Sends until that ends in an error; then everything that was accepted has ended, once. */
+static void be_abandoned(int index)
+{
+    unsigned char *out = calloc(WINDOW, SIZE);
+    struct host host = {NULL};
+    unsigned left = 0;
+
+    enter(index);
+    open_host(&host, index);
+    for (unsigned round = 0; !errors; round++) {
+        for (unsigned slot = 0; slot < WINDOW; slot++) {
+            fill(out + (size_t)slot * SIZE, round, slot);
+            POST(&host, &left,
+                 fi_tsend(host.ep, out + (size_t)slot * SIZE, SIZE, NULL, host.peer, slot, NULL));
+        }
+        for (unsigned slot = 0; slot < WINDOW; slot++)
+            POST(&host, &left,
+                 fi_write(host.ep, out, SIZE, NULL, host.peer, (size_t)slot * SIZE, KEY, NULL));
+        wait_all(&host, &left);
+        shared->bytes += 2ull * WINDOW * SIZE;
+    }
+    for (int i = 0; i < 100; i++, usleep(1000)) {
+        left = 1; /* that it would take */
+        drive(&host, &left);
+        MUST(left != 1);
+    }
+    MUST(fi_close(&host.ep->fid));
+    shared->done = 1;
+    _exit(0);
+}
+
 static void be_receiver(int index, unsigned rounds)
 {
     unsigned char *in = malloc((size_t)WINDOW * SIZE);
@@ -397,6 +436,8 @@ static bool start(unsigned count, const char *with, unsigned phases)
     for (int i = 0; i < 2; i++) {
         hosts[i] = fork();
         assert_true(hosts[i] >= 0);
+        if (!hosts[i] && !i && dies)
+            be_abandoned(i);
         if (!hosts[i] && !i)
             be_sender(i, rounds);
         if (!hosts[i])
@@ -486,6 +527,22 @@ static void an_address_goes_with_its_link(void **state)
     finish();
 }
 
+static void what_was_sent_to_a_killed_peer_ends(void **state)
+{
+    int status;
+
+    dies = true;
+    if (!start(2, "rail_timeout=1s", 1000))
+        skip();
+    watch("all rails", phase_bytes());
+    assert_int_equal(kill(hosts[1], SIGKILL), 0);
+    watch("the peer is dead", UINT64_MAX);
+    assert_int_equal(waitpid(hosts[1], &status, 0), hosts[1]);
+    assert_int_equal(waitpid(hosts[0], &status, 0), hosts[0]);
+    assert_int_equal(status, 0);
+    dies = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +550,7 @@ int main(void)
         cmocka_unit_test_teardown(a_link_tells_of_its_rail, remove_hosts),
         cmocka_unit_test_teardown(a_slowed_rail_slows_itself, remove_hosts),
         cmocka_unit_test_teardown(an_address_goes_with_its_link, remove_hosts),
+        cmocka_unit_test_teardown(what_was_sent_to_a_killed_peer_ends, remove_hosts),
     };
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
