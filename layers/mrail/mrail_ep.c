@@ -8,10 +8,12 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
+#include "core/base/node_turn.h"
 #include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
+#include "core/net/near.h"
 #include "layers/mrail/mrail_info.h"
 
 enum {
@@ -291,6 +293,22 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
     pool_init(&ep->copies, ep->up.copy_size, 0);
 }
 
+/* One that is near to our CPUs; processes of a node begin with different ones. */
+static unsigned first_rail(const struct mrail_ep *ep)
+{
+    unsigned near[MRAIL_RAILS], count = 0;
+
+    for (unsigned i = 0; i < ep->count; i++) {
+        const char *name = ep->domain->rail[i].info->domain_attr->name;
+
+        if (!name || near_device(name))
+            near[count++] = i;
+    }
+    if (!count)
+        return node_turn() % ep->count;
+    return near[count > 1 ? node_turn() % count : 0];
+}
+
 static int open_parts(struct mrail_ep *ep)
 {
     int rc = 0;
@@ -304,6 +322,8 @@ static int open_parts(struct mrail_ep *ep)
         ep->count = i + 1;
         rc = mrail_way_open(ep, i);
     }
+    if (!rc)
+        ep->config.first = first_rail(ep);
     return rc;
 }
 

@@ -33,7 +33,8 @@ static void begin(struct flow *flow)
 
 void flow_init(struct flow *flow, const struct flow_config *config, unsigned count)
 {
-    *flow = (struct flow){.config = config, .count = count};
+    *flow = (struct flow){
+        .config = config, .count = count, .favourite = config->first, .turn = config->first};
     for (unsigned i = 0; i < count; i++)
         list_init(&flow->paths[i].flying);
     begin(flow);

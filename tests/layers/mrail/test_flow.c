@@ -146,6 +146,22 @@ static void small_ones_keep_to_a_rail(void **state)
     model_close(&model);
 }
 
+static void small_ones_begin_with_the_rail_that_is_said(void **state)
+{
+    open_two(GBIT, GBIT);
+    model.config.first = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        flow_init(&model.side[i].flow, &model.config, 2);
+        for (unsigned rail = 0; rail < 2; rail++)
+            flow_add_path(&model.side[i].flow, rail);
+    }
+    model_send(&model, 0, 100, 8, 1);
+    model_run(&model, model.now + 10 * MODEL_S);
+    all_came();
+    assert_int_equal(model.side[0].flow.paths[1].delivered, 800);
+    model_close(&model);
+}
+
 static void half_a_death_is_found_by_who_uses_that_half(void **state)
 {
     for (unsigned from = 0; from < 2; from++) {
@@ -369,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_silent_rail_is_left_and_taken_again),
         cmocka_unit_test(a_slowed_rail_does_not_slow_the_other),
         cmocka_unit_test(small_ones_keep_to_a_rail),
+        cmocka_unit_test(small_ones_begin_with_the_rail_that_is_said),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
         cmocka_unit_test(a_rail_without_link_is_down_at_once),
         cmocka_unit_test(without_any_link_messages_wait),
