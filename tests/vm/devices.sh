@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Sourced in the guest by bash before the command: Soft-RoCE devices, see VM_TOPOLOGY in tests/vm/run.
 ip link set lo up
+echo guest >/proc/sys/kernel/hostname
+echo '127.0.0.1 guest' >>/etc/hosts
 ulimit -l unlimited
+ulimit -n 65536 # hundreds of connections, each end in the same process
 
 load() {
     modprobe "$1" || { echo "devices.sh: modprobe $1 failed" >&2; return 1; }
