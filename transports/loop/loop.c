@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table of loop. */
-#include "transports/loop/loop.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "transports/loop/device/loop_device.h"
 
 static const char *const deliver_choices[] = {"progress", "post", NULL};
-static const char *const shape_choices[] = {"full", "rdma", "srd", "ud", NULL};
 
 static const struct param_def loop_params[] = {
     {.key = "deliver",
@@ -18,7 +14,7 @@ static const struct param_def loop_params[] = {
     {.key = "shape",
      .type = PARAM_CHOICE,
      .selects = true,
-     .choices = shape_choices,
+     .choices = loop_shapes,
      .default_text = "full",
      .help = "'rdma' has connected endpoints only, as RDMA devices have them: no tags, no shared "
              "receive contexts, no counters of remote accesses, messages up to 1 MiB; local memory "
@@ -38,36 +34,6 @@ static const struct param_def loop_params[] = {
     {.key = NULL},
 };
 
-enum loop_shape loop_shape_of(const struct params *params)
-{
-    const char *shape = params ? params_string(params, "shape") : "full";
-    int i = 0;
-
-    while (strcmp(shape, shape_choices[i]))
-        i++;
-    return (enum loop_shape)i;
-}
-
-static unsigned peer_traits(const struct params *params)
-{
-    switch (loop_shape_of(params)) {
-    case LOOP_FULL: return PEER_ASKS | PEER_IN_TURN;
-    case LOOP_SRD: return PEER_PACKETS;
-    default: return 0;
-    }
-}
-
-/* A packet that is handed over inside of a post waits for nobody, and nothing overtakes it. */
-static bool agree(const struct params *params, struct param_conflict *conflict)
-{
-    if (loop_shape_of(params) != LOOP_SRD || strcmp(params_string(params, "deliver"), "post"))
-        return true;
-    conflict->key = "deliver";
-    snprintf(conflict->why, sizeof(conflict->why), "'post' does not go with shape=srd");
-    snprintf(conflict->used, sizeof(conflict->used), "packets are delivered with progress");
-    return false;
-}
-
 const struct part loop_part = {
     .name = "loop",
     .prov_name = "loop",
@@ -79,11 +45,11 @@ const struct part loop_part = {
         "Addresses are loop://N or any IPv4 address and port; none of them is looked up. Never "
         "chosen unless named.",
     .kind = PART_TRANSPORT,
-    .peer = peer_traits,
+    .peer = loop_device_traits,
     .hidden = true,
     .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_MSG) | EP_SET(FI_EP_DGRAM),
     .params = loop_params,
-    .agree = agree,
+    .agree = loop_device_agree,
     .offer = loop_offer,
     .atomics = ATOMICS_CPU,
     .open_fabric = loop_open_fabric,

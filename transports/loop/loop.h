@@ -12,6 +12,8 @@
  * A datagram (FI_EP_DGRAM) succeeds when it is sent: without a receive, or without an endpoint, it
  * is gone.
  *
+ * conn/ has FI_EP_MSG, device/ what shape= makes like devices.
+ *
  * Locks: a port's spin lock guards its two queues, the world's mutex the table and all connections.
  * Order: fabric's progress domain, endpoint's progress domain, world, port. Endpoints of different
  * progress domains may be driven by different threads with deliver=progress only.
@@ -22,13 +24,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_peer.h>
 
+#include "core/av/peer_map.h"
 #include "core/base/pool.h"
 #include "core/base/seam.h"
 #include "core/domain/mr.h"
@@ -45,15 +44,22 @@ enum {
     LOOP_INJECT = 256,
     LOOP_ATOMIC = 4096, /* bytes of one operand */
     LOOP_MTU = 4096,    /* of FI_EP_DGRAM */
-    LOOP_CM_DATA = 256,
     LOOP_FETCH = 32768, /* bytes: OPT_FETCH_SIZE */
     LOOP_COPY = 1024,   /* of two injected operands and five arrays of segments or descriptors */
     LOOP_MIN_MULTI_RECV = 16384,
-    LOOP_DEVICE_IOV = 2,       /* of a device: segments, */
-    LOOP_DEVICE_MAX = 1 << 20, /* bytes of an operation, */
-    LOOP_PACKET = 8192,        /* and of a message with shape=srd */
-    LOOP_PREFIX = 40,          /* with shape=ud: in front of each buffer */
-    LOOP_SHUFFLE = 32,         /* with shape=srd: packets of which any may be the next */
+};
+
+#define LOOP_DGRAM_CAPS                                                                            \
+    (FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_LOCAL_COMM | FI_PEER | FI_SOURCE |            \
+     FI_AV_USER_ID)
+
+/* The kinds of endpoints, best first. */
+enum loop_offer {
+    LOOP_OFFER_RDM,
+    LOOP_OFFER_MSG,
+    LOOP_OFFER_MSG_SHARED,
+    LOOP_OFFER_DGRAM,
+    LOOP_OFFERS
 };
 
 /* What endpoints are like: shape=. */
@@ -63,7 +69,6 @@ enum loop_shape {
     LOOP_SRD,  /* reliable packets of a device, in any order */
     LOOP_UD,   /* datagrams of a device */
 };
-enum loop_shape loop_shape_of(const struct params *params);
 
 static inline void loop_count(enum loop_call call)
 {
@@ -86,9 +91,7 @@ struct loop_fabric {
 struct loop_domain {
     struct domain base;
     struct loop_fabric *fabric;
-    /* Of a device: */
-    pthread_mutex_t mutex; /* of regions. Order: before the domain's map of regions */
-    struct list regions;   /* struct loop_region */
+    struct list regions; /* of a device: struct loop_region (device/loop_rdma.c) */
     uintptr_t last_number;
 };
 
@@ -153,14 +156,6 @@ enum loop_state {
     LOOP_DOWN
 };
 
-/* A connection request; its fid is info->handle. */
-struct loop_request {
-    struct fid fid;
-    struct list link;
-    struct loop_pep *pep;
-    struct loop_ep *from; /* NULL: given up */
-};
-
 struct loop_ep {
     union {
         struct endpoint base;
@@ -185,10 +180,9 @@ struct loop_ep {
     struct pool pool;
     struct list outstanding;
     size_t outstanding_count;
-    atomic_size_t dropped;    /* datagrams without a receive */
-    struct loop_port *peer;   /* of a connected one; held */
-    struct loop_port **peers; /* by fi_addr_t; held */
-    size_t peer_count;
+    atomic_size_t dropped;  /* datagrams without a receive */
+    struct loop_port *peer; /* of a connected one; held */
+    struct peer_map peers;  /* struct loop_port, held */
     struct av_listener listener;
     atomic_bool stale_peers, new_sources; /* the AV has lost, has got addresses */
     /* Connection management (world locked). */
@@ -196,17 +190,6 @@ struct loop_ep {
     atomic_bool ended;            /* the peer has gone */
     struct list ended_link;
 };
-
-struct loop_pep {
-    struct passive base;
-    struct loop_port *port;
-    bool listening;
-};
-
-static inline struct loop_ep *loop_ep_of(struct fid_ep *fid)
-{
-    return object_of(fid, struct loop_ep, fid);
-}
 
 /* ---- loop_info.c ---- */
 
@@ -225,7 +208,6 @@ int loop_addr_give(uint32_t format, bool rdm, const union addr *addr, void *raw,
 
 void loop_world_lock(void);
 void loop_world_unlock(void);
-extern struct list loop_requests; /* raised and unanswered */
 
 /* A port with that address (port 0: a free one), or -FI_EADDRINUSE, -FI_ENOMEM. One reference. */
 int loop_port_open(const union addr *addr, struct loop_port **port);
@@ -257,41 +239,20 @@ void loop_port_wake(struct loop_port *port);
 /* Before sleeping, and before the last look at `work`. */
 void loop_port_arm(struct loop_port *port);
 
-/* ---- loop_rdma.c ---- */
-
-extern struct fi_ops_mr loop_rdma_mr_ops;
-/* Is it one that a device would take: its size, its segments, their descriptors? Flags of op are
- * final. -FI_EINVAL, -FI_EMSGSIZE; the log says why. */
-int loop_rdma_check(struct loop_domain *domain, const struct op *op);
-
-static inline bool loop_is_device(const struct loop_fabric *fabric)
-{
-    return fabric->shape != LOOP_FULL;
-}
-
 /* ---- the rest ---- */
 
 int loop_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 int loop_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
-int loop_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
-                  void *context);
 
-extern struct fi_ops_cm loop_cm_ops, loop_rdm_cm_ops;
+extern struct fi_ops_cm loop_rdm_cm_ops;
+int loop_getname(fid_t fid, void *raw, size_t *len);
+int loop_setname(fid_t fid, void *raw, size_t len);
 /* struct ep.post and struct ep.atomic_valid of its endpoints: loop_post.c. */
 ssize_t loop_post(struct ep *ep, struct op *op);
 int loop_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                       size_t *count);
 extern struct fi_ops_srx_peer loop_srx_peer_ops;
-
-/* An endpoint takes the request of info->handle over. -FI_EINVAL. */
-int loop_cm_claim(struct loop_ep *ep, const struct fid *handle);
-/* The peer has gone and what it sent is in: ends the connection. Progress domain locked. */
-void loop_cm_finish(struct loop_ep *ep);
-/* The endpoint is being closed: tells the peer, drops requests. Fabric's progress domain locked. */
-void loop_cm_close(struct loop_ep *ep);
-void loop_cm_progress(struct progress_source *source);
-int loop_cm_trywait(struct progress_source *source);
 
 /* Sends an operation that is settled and checked, of len bytes. Takes the lock of the progress
  * domain. -FI_EAGAIN, -FI_ENOTCONN, -FI_EOPBADSTATE, -FI_EINVAL (no such peer), -FI_ENOMEM. */
@@ -310,8 +271,6 @@ void loop_forget_peers(struct loop_ep *ep);
 /* A message meets its receive, or is saved: loop_receive.c. Sets op->err. Progress domain of ep
  * locked. */
 void loop_receive(struct loop_ep *ep, struct loop_op *op);
-/* Packets that wait for a receive are looked at again. Progress domain locked. */
-void loop_receive_posted(struct loop_ep *ep);
 /* The AV has changed: saved messages may have a source now. Progress domain locked. */
 void loop_resolve_saved(struct loop_ep *ep);
 

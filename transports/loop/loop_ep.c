@@ -5,9 +5,11 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/enosys.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/conn/loop_cm.h"
+#include "transports/loop/device/loop_device.h"
 
 static struct loop_ep *ep_of(const struct endpoint *base)
 {
@@ -98,6 +100,36 @@ static int cancel(struct endpoint *base, void *context)
     return -FI_ENOENT;
 }
 
+/* ---- Names ---- */
+
+int loop_getname(fid_t fid, void *raw, size_t *len)
+{
+    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
+
+    loop_count(LOOP_CALL_OTHER);
+    return loop_addr_give(ep->addr_format, ep->rdm, &ep->port->addr, raw, len);
+}
+
+int loop_setname(fid_t fid, void *raw, size_t len)
+{
+    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
+    union addr addr;
+    int rc = loop_addr_import(ep->addr_format, raw, len, &addr);
+
+    loop_count(LOOP_CALL_OTHER);
+    if (rc)
+        return rc;
+    return atomic_load(&ep->state) == LOOP_IDLE ? loop_port_rename(ep->port, &addr)
+                                                : -FI_EOPBADSTATE;
+}
+
+struct fi_ops_cm loop_rdm_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = loop_setname,
+    .getname = loop_getname,
+    NO_CM_CONNECTION,
+};
+
 /* ---- Closing ---- */
 
 static void leave_saved(struct loop_ep *ep)
@@ -140,8 +172,7 @@ static int close_ep(struct endpoint *base)
 
 static size_t drops(struct endpoint *base)
 {
-    return atomic_load_explicit(&object_of(base, struct loop_ep, base)->dropped,
-                                memory_order_relaxed);
+    return atomic_load_explicit(&ep_of(base)->dropped, memory_order_relaxed);
 }
 
 static const struct endpoint_option options[] = {

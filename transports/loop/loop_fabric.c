@@ -2,8 +2,6 @@
 /* Fabric and domain. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -11,7 +9,8 @@
 #include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "core/op/atomic.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/conn/loop_cm.h"
+#include "transports/loop/device/loop_device.h"
 
 /* ---- Domain ---- */
 
@@ -29,44 +28,12 @@ static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struc
                     context);
 }
 
-static int domain_stx_ctx(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **stx,
-                          void *context)
-{
-    loop_count(LOOP_CALL_OPEN);
-    return stx_open(fid, attr, stx, context);
-}
-
 static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                                struct fi_atomic_attr *attr, uint64_t flags)
 {
     loop_count(LOOP_CALL_OTHER);
     return atomic_query(datatype, op, attr, flags, LOOP_ATOMIC);
 }
-
-static int loop_domain_close(struct fid *fid)
-{
-    struct loop_domain *domain = object_of(fid, struct loop_domain, base.fid.fid);
-
-    if (children_any(&domain->base.children))
-        return -FI_EBUSY;
-    pthread_mutex_destroy(&domain->mutex);
-    return domain_fid_ops.close(fid);
-}
-
-static int domain_control(struct fid *fid, int command, void *arg)
-{
-    return domain_fid_ops.control(fid, command, arg);
-}
-
-static struct fi_ops loop_domain_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = loop_domain_close,
-    .bind = enosys_bind,
-    .control = domain_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
-};
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
@@ -76,7 +43,7 @@ static struct fi_ops_domain domain_ops = {
     .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
-    .stx_ctx = domain_stx_ctx,
+    .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
     .query_collective = enosys_domain_query_collective,
@@ -91,14 +58,13 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     int rc;
 
     loop_count(LOOP_CALL_OPEN);
-    rc = domain_create_mapped(sizeof(*domain), fid, info, &loop_domain_fid_ops, &domain_ops, &base,
+    rc = domain_create_mapped(sizeof(*domain), fid, info, &domain_fid_ops, &domain_ops, &base,
                               context);
     if (rc)
         return rc;
     domain = object_of(base, struct loop_domain, base);
     domain->fabric = object_of(fid, struct loop_fabric, base.fid);
     list_init(&domain->regions);
-    pthread_mutex_init(&domain->mutex, NULL);
     if (loop_is_device(domain->fabric))
         domain->base.fid.mr = &loop_rdma_mr_ops;
     reach_of_process(&domain->base.reach);
@@ -108,23 +74,11 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
 /* ---- Fabric ---- */
 
-static int fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq,
-                          void *context)
-{
-    struct loop_fabric *fabric = object_of(fid, struct loop_fabric, base.fid);
-
-    loop_count(LOOP_CALL_OPEN);
-    return eq_open(&fabric->base, fabric->plain.control, attr, eq, context);
-}
-
 static int fabric_close(struct plain_fabric *plain)
 {
     struct loop_fabric *fabric = object_of(plain, struct loop_fabric, plain);
 
-    progress_lock(plain->control);
-    progress_detach(plain->control, &fabric->source);
-    progress_unlock(plain->control);
-    close(fabric->source.fd);
+    loop_cm_detach(fabric);
     return 0;
 }
 
@@ -140,22 +94,13 @@ int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabri
         return rc;
     fabric = object_of(plain, struct loop_fabric, plain);
     plain->ops.passive_ep = loop_pep_open;
-    plain->ops.eq_open = fabric_eq_open;
     plain->close_own = fabric_close;
     fabric->shape = loop_shape_of(args->params);
     fabric->seed = args->params ? (uint64_t)params_int(args->params, "seed") : 1;
     fabric->direct = args->params && fabric->shape != LOOP_SRD &&
                      !strcmp(params_string(args->params, "deliver"), "post");
-    list_init(&fabric->ended);
-    list_init(&fabric->source.link);
-    fabric->source.poll = loop_cm_progress;
-    fabric->source.trywait = loop_cm_trywait;
-    fabric->source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    progress_lock(plain->control);
-    rc = progress_attach(plain->control, &fabric->source);
-    progress_unlock(plain->control);
+    rc = loop_cm_attach(fabric);
     if (rc) {
-        close(fabric->source.fd);
         plain_fabric_discard(plain);
         return rc;
     }

@@ -7,7 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/device/loop_device.h"
 
 enum {
     WHY_MAX = 200,
@@ -19,8 +19,6 @@ static const uint64_t common_caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_R
                                     FI_RMA_EVENT | FI_LOCAL_COMM | FI_FENCE | FI_PEER;
 static const uint64_t rdm_caps = FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV |
                                  FI_TAGGED_DIRECTED_RECV | FI_TAGGED_MULTI_RECV | FI_AV_USER_ID;
-static const uint64_t dgram_caps = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_LOCAL_COMM |
-                                   FI_PEER | FI_SOURCE | FI_AV_USER_ID;
 static const uint64_t all_orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR |
                                    FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAR | FI_ORDER_SAW |
                                    FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
@@ -136,7 +134,7 @@ static void fill(struct fi_info *info, bool rdm, bool shared)
 /* Datagrams promise no order and no arrival; only messages, up to a size. */
 static void make_dgram(struct fi_info *info)
 {
-    info->caps = info->tx_attr->caps = info->rx_attr->caps = dgram_caps;
+    info->caps = info->tx_attr->caps = info->rx_attr->caps = LOOP_DGRAM_CAPS;
     info->tx_attr->op_flags &= ~FI_DELIVERY_COMPLETE;
     info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_NONE;
     info->tx_attr->rma_iov_limit = 0;
@@ -159,29 +157,20 @@ static int set_addrs(struct fi_info *info, const union addr *src, const union ad
     return rc;
 }
 
-/* The kinds of endpoints, best first. */
-enum offer {
-    OFFER_RDM,
-    OFFER_MSG,
-    OFFER_MSG_SHARED,
-    OFFER_DGRAM,
-    OFFERS
-};
-
-static int add(struct fi_info **list, const struct fi_info *hints, enum offer offer,
+static int add(struct fi_info **list, const struct fi_info *hints, enum loop_offer offer,
                const union addr *src, const union addr *dest)
 {
-    bool rdm = offer == OFFER_RDM || offer == OFFER_DGRAM;
+    bool rdm = offer == LOOP_OFFER_RDM || offer == LOOP_OFFER_DGRAM;
     uint64_t asked = rdm ? hints->caps | hints->domain_attr->caps : 0;
     struct fi_info *info = info_alloc();
 
     if (!info)
         return -FI_ENOMEM;
-    fill(info, rdm, offer == OFFER_MSG_SHARED);
-    if (offer == OFFER_DGRAM)
+    fill(info, rdm, offer == LOOP_OFFER_MSG_SHARED);
+    if (offer == LOOP_OFFER_DGRAM)
         make_dgram(info);
     /* They change what queues say and names mean: only for callers that ask. */
-    info->caps |= asked & ((offer == OFFER_RDM ? FI_SOURCE_ERR : 0) | FI_SHARED_AV);
+    info->caps |= asked & ((offer == LOOP_OFFER_RDM ? FI_SOURCE_ERR : 0) | FI_SHARED_AV);
     info->domain_attr->caps |= asked & FI_SHARED_AV;
     info->addr_format = hints->addr_format == FI_ADDR_STR ? FI_ADDR_STR : FI_SOCKADDR_IN;
     if (info_set_string(&info->domain_attr->name, "loop") ||
@@ -223,65 +212,6 @@ static int import(const struct request *req, const char *name, const void *raw, 
     return rc;
 }
 
-/* Orders that a device does not keep: a read may be answered after the next operation is done. */
-#define BEHIND_READS                                                                               \
-    ((uint64_t)(FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR))
-
-static void set_caps(struct fi_info *info, uint64_t caps)
-{
-    info->caps = info->tx_attr->caps = info->rx_attr->caps = caps;
-}
-
-static void set_order(struct fi_info *info, uint64_t order, size_t max)
-{
-    info->tx_attr->msg_order = info->rx_attr->msg_order = order;
-    info->ep_attr->max_order_raw_size = order & FI_ORDER_RAW ? max : 0;
-    info->ep_attr->max_order_war_size = order & FI_ORDER_WAR ? max : 0;
-    info->ep_attr->max_order_waw_size = order & FI_ORDER_WAW ? max : 0;
-}
-
-/* As devices have it. */
-static void restrict_to_device(struct fi_info *info, enum loop_shape shape)
-{
-    info->domain_attr->mr_mode |= FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
-    info->domain_attr->max_ep_stx_ctx = 0;
-    info->domain_attr->max_ep_srx_ctx = 0;
-    info->tx_attr->iov_limit = LOOP_DEVICE_IOV;
-    info->rx_attr->iov_limit = LOOP_DEVICE_IOV;
-    switch (shape) {
-    case LOOP_RDMA:
-        info->mode |= FI_RX_CQ_DATA;
-        info->tx_attr->rma_iov_limit = 1;
-        info->tx_attr->op_flags &= ~FI_DELIVERY_COMPLETE;
-        info->rx_attr->size = 64;
-        info->ep_attr->max_msg_size = LOOP_DEVICE_MAX;
-        set_caps(info, info->caps & ~FI_RMA_EVENT);
-        set_order(info, info->tx_attr->msg_order & ~BEHIND_READS, LOOP_DEVICE_MAX);
-        break;
-    case LOOP_SRD:
-        info->tx_attr->rma_iov_limit = 1;
-        info->ep_attr->max_msg_size = LOOP_PACKET;
-        info->ep_attr->mem_tag_format = 0;
-        set_caps(info, (info->caps & (dgram_caps | FI_SOURCE_ERR | FI_SHARED_AV)) | FI_RMA |
-                           FI_READ | FI_REMOTE_READ);
-        set_order(info, FI_ORDER_NONE, 0);
-        break;
-    default:
-        info->mode |= FI_MSG_PREFIX;
-        info->ep_attr->msg_prefix_size = LOOP_PREFIX;
-        info->domain_attr->mr_mode = FI_MR_LOCAL;
-        set_caps(info, info->caps & ~FI_MULTI_RECV);
-        info->rx_attr->op_flags &= ~FI_MULTI_RECV;
-        break;
-    }
-}
-
-/* The kind of endpoint that a device has. */
-static enum offer offer_of(enum loop_shape shape)
-{
-    return shape == LOOP_RDMA ? OFFER_MSG : shape == LOOP_SRD ? OFFER_RDM : OFFER_DGRAM;
-}
-
 int loop_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     const struct fi_info *hints = req->hints;
@@ -307,13 +237,13 @@ int loop_offer(const struct request *req, const struct fi_info *lower, struct fi
         return 0;
     if (addr_is_any(&src.sa))
         src.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; !rc && i < OFFERS; i++) {
-        if (shape != LOOP_FULL && (enum offer)i != offer_of(shape))
+    for (int i = 0; !rc && i < LOOP_OFFERS; i++) {
+        if (shape != LOOP_FULL && (enum loop_offer)i != loop_device_offer(shape))
             continue;
-        rc = add(info, hints, (enum offer)i, &src, has_dest ? &dest : NULL);
+        rc = add(info, hints, (enum loop_offer)i, &src, has_dest ? &dest : NULL);
     }
     if (!rc && shape != LOOP_FULL)
-        restrict_to_device(*info, shape);
+        loop_device_restrict(*info, shape);
     if (rc) {
         info_free(*info);
         *info = NULL;

@@ -3,7 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/op/atomic.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/device/loop_device.h"
 
 static enum loop_call call_of(const struct op *op)
 {

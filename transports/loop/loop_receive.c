@@ -8,11 +8,7 @@
 #include "core/base/iov.h"
 #include "core/match/match_entry.h"
 #include "core/op/remote.h"
-#include "transports/loop/loop.h"
-
-enum {
-    PREFIX_BYTE = 0xa5
-};
+#include "transports/loop/device/loop_device.h"
 
 /* ---- Sources ---- */
 
@@ -77,7 +73,7 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
         copied = iov_copy(entry->iov, entry->count, iov, count);
     }
     if (__builtin_expect(prefixed, 0)) /* it is the device's */
-        memset(buf, PREFIX_BYTE,
+        memset(buf, LOOP_PREFIX_BYTE,
                ep->prefix < entry->iov[0].iov_len ? ep->prefix : entry->iov[0].iov_len);
     if (__builtin_expect(copied == len && !stranger, 1))
         complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
@@ -178,21 +174,6 @@ struct fi_ops_srx_peer loop_srx_peer_ops = {
 
 /* ---- Remote memory access ---- */
 
-/* A write with CQ data takes a receive, as RDMA devices have it (FI_RX_CQ_DATA). */
-static int take_receive(struct loop_ep *ep, void **context)
-{
-    struct fi_peer_match_attr attr = {.addr = FI_ADDR_UNSPEC};
-    struct fi_peer_rx_entry *entry;
-    int rc = ep->base.in->owner_ops->get_msg(ep->base.in, &attr, &entry);
-
-    if (rc && rc != -FI_ENOENT)
-        return rc;
-    if (!rc)
-        *context = entry->context;
-    match_entry_free(entry);
-    return rc;
-}
-
 static void count_access(struct loop_ep *ep, const struct loop_op *op, const struct remote *remote,
                          void *context)
 {
@@ -220,7 +201,7 @@ static int access_memory(struct loop_ep *ep, const struct loop_op *op)
     if (rc)
         return -rc;
     if (ep->domain->fabric->shape == LOOP_RDMA && post->flags & FI_REMOTE_CQ_DATA)
-        rc = take_receive(ep, &context) ? FI_ENORX : 0;
+        rc = loop_device_take_receive(ep, &context) ? FI_ENORX : 0;
     if (!rc) {
         remote_access(post, &remote);
         count_access(ep, op, &remote, context);

@@ -6,7 +6,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/op/op_copy.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/conn/loop_cm.h"
+#include "transports/loop/device/loop_device.h"
 
 enum {
     TAKES = 256, /* of one round of progress */
@@ -70,27 +71,11 @@ static void retire(struct loop_ep *ep, struct loop_op *op, bool reported)
 
 void loop_forget_peers(struct loop_ep *ep)
 {
-    for (size_t i = 0; i < ep->peer_count; i++)
-        loop_port_release(ep->peers[i]);
-    free(ep->peers);
-    ep->peers = NULL;
-    ep->peer_count = 0;
-}
+    fi_addr_t addr = 0;
 
-static int grow_peers(struct loop_ep *ep, fi_addr_t dest)
-{
-    size_t count = av_limit(ep->base.av);
-    struct loop_port **peers;
-
-    if (dest < ep->peer_count)
-        return 0;
-    peers = realloc(ep->peers, count * sizeof(struct loop_port *));
-    if (!peers)
-        return -FI_ENOMEM;
-    memset(peers + ep->peer_count, 0, (count - ep->peer_count) * sizeof(struct loop_port *));
-    ep->peers = peers;
-    ep->peer_count = count;
-    return 0;
+    while ((addr = peer_map_next(&ep->peers, addr)) != FI_ADDR_NOTAVAIL)
+        loop_port_release(peer_map_at(&ep->peers, addr++));
+    peer_map_finish(&ep->peers);
 }
 
 /* *port stays NULL when the AV has the address, and no port of the world does. */
@@ -98,6 +83,7 @@ static int look_up(struct loop_ep *ep, fi_addr_t dest, struct loop_port **port)
 {
     const void *raw = ep->base.av ? av_addr(ep->base.av, dest) : NULL;
     union addr addr;
+    void **slot;
     int rc;
 
     if (!raw)
@@ -105,11 +91,11 @@ static int look_up(struct loop_ep *ep, fi_addr_t dest, struct loop_port **port)
     rc = loop_addr_import(ep->base.av->format, raw, LOOP_ADDR_MAX, &addr);
     if (rc)
         return rc;
-    rc = grow_peers(ep, dest);
-    if (rc)
-        return rc;
-    loop_port_release(ep->peers[dest]);
-    ep->peers[dest] = *port = loop_port_find(&addr);
+    slot = peer_map_slot(&ep->peers, dest);
+    if (!slot)
+        return -FI_ENOMEM;
+    loop_port_release(*slot);
+    *slot = *port = loop_port_find(&addr);
     return 0;
 }
 
@@ -123,10 +109,9 @@ static inline int find_target(struct loop_ep *ep, fi_addr_t dest, struct loop_po
         atomic_store(&ep->stale_peers, false);
         loop_forget_peers(ep);
     }
-    if (__builtin_expect(dest < ep->peer_count && ep->peers[dest] && ep->peers[dest]->ep, 1)) {
-        *port = ep->peers[dest];
+    *port = peer_map_at(&ep->peers, dest);
+    if (__builtin_expect(*port && (*port)->ep, 1))
         return 0;
-    }
     *port = NULL;
     return look_up(ep, dest, port);
 }
@@ -214,43 +199,12 @@ ssize_t loop_send(struct loop_ep *ep, const struct op *post, size_t len)
 
 /* ---- Progress ---- */
 
-/* With shape=srd: any of the first in the queue. A message does not come before its receive. */
-static struct loop_op *shuffled(struct loop_ep *ep, const struct list *inbox)
-{
-    bool receives = ep->base.match && match_posted(ep->base.match);
-    struct loop_op *chosen = NULL;
-    unsigned count = 0;
-
-    list_for_each (pos, inbox) {
-        struct loop_op *op = list_item(pos, struct loop_op, queue);
-
-        if (op->post->group == OP_GROUP_SEND && !receives)
-            continue;
-        ep->random = ep->random * 6364136223846793005u + 1442695040888963407u;
-        if ((ep->random >> 33) % ++count == 0)
-            chosen = op;
-        if (count == LOOP_SHUFFLE)
-            break;
-    }
-    return chosen;
-}
-
-void loop_receive_posted(struct loop_ep *ep)
-{
-    struct loop_port *port = ep->port;
-
-    if (list_empty(&port->inbox)) /* what is added just now shows by itself */
-        return;
-    atomic_store(&port->work, true);
-    loop_port_wake(port);
-}
-
 static struct loop_op *first(struct loop_port *port, const struct list *queue)
 {
     if (list_empty(queue))
         return NULL;
     if (queue == &port->inbox && port->ep && port->ep->packets)
-        return shuffled(port->ep, queue);
+        return loop_shuffled(port->ep, queue);
     return list_item(queue->next, struct loop_op, queue);
 }
 

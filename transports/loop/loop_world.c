@@ -11,7 +11,6 @@ _Thread_local uint64_t loop_calls[LOOP_CALLS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list ports = {&ports, &ports};
-struct list loop_requests = {&loop_requests, &loop_requests};
 
 /* Below those that Linux gives by default: a port that a test has from the kernel is nobody's. */
 enum {

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
@@ -12,7 +13,9 @@
 #include "core/base/enosys.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/conn/loop_cm.h"
+
+static struct list requests = {&requests, &requests}; /* raised and unanswered; world locked */
 
 /* A CM event with its private data. */
 union event {
@@ -63,7 +66,7 @@ static struct fi_ops request_ops = {
 
 static struct loop_request *find_request(const struct fid *handle)
 {
-    list_for_each (pos, &loop_requests) {
+    list_for_each (pos, &requests) {
         struct loop_request *request = list_item(pos, struct loop_request, link);
 
         if (&request->fid == handle)
@@ -134,7 +137,7 @@ static int raise_request(struct loop_ep *ep, struct loop_pep *pep, const void *p
     request->pep = pep;
     request->from = ep;
     ep->request = request;
-    list_attach(&request->link, &loop_requests);
+    list_attach(&request->link, &requests);
     return 0;
 }
 
@@ -297,7 +300,7 @@ static struct loop_ep *next_ended(struct loop_fabric *fabric)
     return ep;
 }
 
-void loop_cm_progress(struct progress_source *source)
+static void poll_ended(struct progress_source *source)
 {
     struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
     struct loop_ep *ep;
@@ -313,7 +316,7 @@ void loop_cm_progress(struct progress_source *source)
         return; /* nothing new */
 }
 
-int loop_cm_trywait(struct progress_source *source)
+static int trywait_ended(struct progress_source *source)
 {
     struct loop_fabric *fabric = object_of(source, struct loop_fabric, source);
     bool none;
@@ -322,6 +325,32 @@ int loop_cm_trywait(struct progress_source *source)
     none = list_empty(&fabric->ended);
     loop_world_unlock();
     return none ? 0 : -FI_EAGAIN;
+}
+
+int loop_cm_attach(struct loop_fabric *fabric)
+{
+    struct progress *control = fabric->plain.control;
+    int rc;
+
+    list_init(&fabric->ended);
+    list_init(&fabric->source.link);
+    fabric->source.poll = poll_ended;
+    fabric->source.trywait = trywait_ended;
+    fabric->source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    progress_lock(control);
+    rc = progress_attach(control, &fabric->source);
+    progress_unlock(control);
+    if (rc)
+        close(fabric->source.fd);
+    return rc;
+}
+
+void loop_cm_detach(struct loop_fabric *fabric)
+{
+    progress_lock(fabric->plain.control);
+    progress_detach(fabric->plain.control, &fabric->source);
+    progress_unlock(fabric->plain.control);
+    close(fabric->source.fd);
 }
 
 static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
@@ -362,27 +391,6 @@ void loop_cm_close(struct loop_ep *ep)
 
 /* ---- Names ---- */
 
-static int cm_getname(fid_t fid, void *raw, size_t *len)
-{
-    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
-
-    loop_count(LOOP_CALL_OTHER);
-    return loop_addr_give(ep->addr_format, ep->rdm, &ep->port->addr, raw, len);
-}
-
-static int cm_setname(fid_t fid, void *raw, size_t len)
-{
-    struct loop_ep *ep = object_of(fid, struct loop_ep, fid.fid);
-    union addr addr;
-    int rc = loop_addr_import(ep->addr_format, raw, len, &addr);
-
-    loop_count(LOOP_CALL_OTHER);
-    if (rc)
-        return rc;
-    return atomic_load(&ep->state) == LOOP_IDLE ? loop_port_rename(ep->port, &addr)
-                                                : -FI_EOPBADSTATE;
-}
-
 static int cm_getpeer(struct fid_ep *fid, void *raw, size_t *len)
 {
     struct loop_ep *ep = loop_ep_of(fid);
@@ -395,8 +403,8 @@ static int cm_getpeer(struct fid_ep *fid, void *raw, size_t *len)
 
 struct fi_ops_cm loop_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
-    .setname = cm_setname,
-    .getname = cm_getname,
+    .setname = loop_setname,
+    .getname = loop_getname,
     .getpeer = cm_getpeer,
     .connect = cm_connect,
     .listen = enosys_cm_listen,
@@ -404,13 +412,6 @@ struct fi_ops_cm loop_cm_ops = {
     .reject = enosys_cm_reject,
     .shutdown = cm_shutdown,
     .join = enosys_cm_join,
-};
-
-struct fi_ops_cm loop_rdm_cm_ops = {
-    .size = sizeof(struct fi_ops_cm),
-    .setname = cm_setname,
-    .getname = cm_getname,
-    NO_CM_CONNECTION,
 };
 
 /* ---- Passive endpoints ---- */
@@ -471,7 +472,7 @@ static void pep_close(struct passive *base)
 
     loop_world_lock();
     pep->port->pep = NULL;
-    list_for_each_safe (pos, after, &loop_requests) {
+    list_for_each_safe (pos, after, &requests) {
         struct loop_request *request = list_item(pos, struct loop_request, link);
 
         if (request->pep == pep)

@@ -10,7 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/op/atomic.h"
-#include "transports/loop/loop.h"
+#include "transports/loop/device/loop_device.h"
 
 /* A region and its number. */
 struct loop_region {
@@ -21,25 +21,21 @@ struct loop_region {
     uintptr_t number;
 };
 
-/* ---- Numbers ---- */
+/* Of the regions of all domains. Order: before a domain's map of regions. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static struct loop_domain *domain_of(struct mr *mr)
-{
-    return object_of(mr->domain, struct loop_domain, base);
-}
+/* ---- Numbers ---- */
 
 static int region_close(struct fid *fid)
 {
-    struct mr *mr = object_of(fid, struct mr, fid.fid);
     struct loop_region *region = object_of(fid->ops, struct loop_region, ops);
-    struct loop_domain *domain = domain_of(mr);
     int rc;
 
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&mutex);
     rc = region->theirs->close(fid);
     if (!rc)
         list_detach(&region->link);
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&mutex);
     if (!rc)
         free(region);
     return rc;
@@ -57,12 +53,12 @@ static int number(struct loop_domain *domain, struct fid_mr *fid)
     region->theirs = fid->fid.ops;
     region->ops = *fid->fid.ops;
     region->ops.close = region_close;
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&mutex);
     region->number = ++domain->last_number;
     fid->mem_desc = (void *)region->number;
     fid->fid.ops = &region->ops;
     list_attach(&region->link, &domain->regions);
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&mutex);
     return 0;
 }
 
@@ -117,9 +113,9 @@ static int check_segment(struct loop_domain *domain, void *const *desc, size_t i
 
     if (!len)
         return 0;
-    pthread_mutex_lock(&domain->mutex);
+    pthread_mutex_lock(&mutex);
     fault = fault_of(domain, desc ? desc[i] : NULL, buf, len, access);
-    pthread_mutex_unlock(&domain->mutex);
+    pthread_mutex_unlock(&mutex);
     if (!fault)
         return 0;
     LOG_WARN("loop", FI_LOG_EP_DATA,
