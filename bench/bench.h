@@ -65,11 +65,14 @@ struct bench_worker {
 
 /* Traffic class of the endpoints; set before workers start. */
 extern uint32_t bench_tclass;
+/* Where each side is: the address of its interface, whether the caller named it, and the network
+ * namespace (of `ip netns`) or NULL: that of the caller. Set before workers start. */
+extern const char *bench_host[2];
+extern bool bench_at;
+extern const char *bench_netns[2];
+
 /* Datagram endpoints and untagged messages, rather than reliable ones; set before workers start. */
 extern bool bench_datagrams;
-
-/* Network namespaces of the two sides, of `ip netns`; NULL: this one. Set before workers start. */
-extern const char *bench_netns[2];
 
 extern const struct bench_worker bench_socket_worker;
 extern const struct bench_worker bench_datagram_worker;

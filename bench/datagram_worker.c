@@ -31,6 +31,7 @@ enum {
 struct datagram_state {
     int fd, side;
     struct sockaddr_in peer;
+    size_t datagram; /* bytes of the longest that is not cut on its way */
     struct bench_buffer buffer;
     struct bench_memory memory;
     struct iovec iov[PIECE_MAX];
@@ -56,15 +57,33 @@ static size_t recv_one(struct datagram_state *state, char *data, size_t len)
     return (size_t)n;
 }
 
-static size_t chunk(size_t left)
+/* What the interface that leads to a peer takes, without the headers of IP and UDP. */
+static size_t longest(const struct sockaddr_in *peer)
 {
-    return left < DATAGRAM_MAX ? left : DATAGRAM_MAX;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), mtu = 0;
+    socklen_t len = sizeof mtu;
+
+    if (connect(fd, (const struct sockaddr *)peer, sizeof *peer) ||
+        getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len))
+        bench_die("IP_MTU: %s", strerror(errno));
+    close(fd);
+    return mtu - 28 < DATAGRAM_MAX ? (size_t)mtu - 28 : DATAGRAM_MAX;
+}
+
+/* Bytes of one call: of a path with small packets as many as the kernel cuts at once. */
+static size_t chunk(const struct datagram_state *state, size_t left)
+{
+    size_t most = state->datagram;
+
+    if (left > most && 2 * most <= PIECE_BYTES)
+        most *= PIECE_BYTES / most < PIECE_MAX ? PIECE_BYTES / most : PIECE_MAX;
+    return left < most ? left : most;
 }
 
 static void send_message(struct datagram_state *state, const char *data, size_t len)
 {
-    for (size_t at = 0; at < len; at += chunk(len - at))
-        send_one(state, data + at, chunk(len - at));
+    for (size_t at = 0; at < len; at += chunk(state, len - at))
+        send_one(state, data + at, chunk(state, len - at));
 }
 
 static void recv_message(struct datagram_state *state, char *data, size_t len)
@@ -131,6 +150,9 @@ static void run_windows(struct datagram_state *state, const struct bench_window 
 
 static void ping_pong(struct datagram_state *state, const struct bench_window *window)
 {
+    bool cut = window->size > state->datagram && 2 * state->datagram <= PIECE_BYTES;
+
+    set_cut(state, cut ? (int)state->datagram : 0);
     for (uint64_t i = 0; i < window->count; i++) {
         char *buffer = bench_buffer_next(&state->buffer, window);
 
@@ -140,12 +162,14 @@ static void ping_pong(struct datagram_state *state, const struct bench_window *w
         if (state->side == 0)
             send_message(state, buffer, window->size);
     }
+    set_cut(state, 0);
 }
 
 static uint64_t datagram_run(void *opaque, const struct bench_window *window)
 {
     struct datagram_state *state = opaque;
-    int together = window->kind == BENCH_WINDOW;
+    bool windows = window->kind == BENCH_WINDOW;
+    int together = windows || window->size > state->datagram;
     uint64_t start;
 
     if (window->kind != BENCH_LATENCY && window->kind != BENCH_WINDOW)
@@ -153,7 +177,7 @@ static uint64_t datagram_run(void *opaque, const struct bench_window *window)
     setsockopt(state->fd, SOL_UDP, UDP_GRO, &together, sizeof together);
     bench_buffer_fit(&state->buffer, window);
     start = bench_now();
-    if (together)
+    if (windows)
         run_windows(state, window);
     else
         ping_pong(state, window);
@@ -170,11 +194,12 @@ static void *datagram_open(const char *library, const char *spec, int side, int 
     int bytes = BUFFER_BYTES;
 
     (void)library;
+    (void)spec;
     if (!state)
         bench_die("out of memory");
     state->side = side;
     state->memory.start = bench_resident();
-    sin.sin_addr.s_addr = inet_addr(spec && *spec ? spec : "127.0.0.1");
+    sin.sin_addr.s_addr = inet_addr(bench_host[side]);
     state->fd = socket(AF_INET, SOCK_DGRAM, 0);
     if (bind(state->fd, (struct sockaddr *)&sin, sizeof sin))
         bench_die("cannot bind: %s", strerror(errno));
@@ -183,6 +208,7 @@ static void *datagram_open(const char *library, const char *spec, int side, int 
     getsockname(state->fd, (struct sockaddr *)&sin, &len);
     pipe_write(pipe, &sin, sizeof sin);
     pipe_read(pipe, &state->peer, sizeof state->peer);
+    state->datagram = longest(&state->peer);
     state->memory.idle = state->memory.peer = bench_resident();
     return state;
 }

@@ -6,6 +6,7 @@
  * ratio.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ static void usage(FILE *out)
         "  -u USEC      length of a window (default 20000)\n"
         "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
         "  -c A,B       cores of the two sides (default 0,1)\n"
+        "  -a A,B       addresses of the two sides (default 127.0.0.1,127.0.0.1; with -N any)\n"
         "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
         "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
         "               seconds since the first at the end of each, and its MB/s\n"
@@ -137,6 +139,18 @@ static const struct bench_worker *worker_of(const struct subject *subject)
     if (subject->library)
         return &bench_ofi_worker;
     return subject->datagram ? &bench_datagram_worker : &bench_socket_worker;
+}
+
+/* "A,B": what each side has. The text is cut. */
+static void parse_sides(char option, char *text, const char *sides[2])
+{
+    char *comma = strchr(text, ',');
+
+    if (!comma)
+        bench_die("-%c: '%s' is not one of each side, as A,B", option, text);
+    *comma = 0;
+    sides[0] = text;
+    sides[1] = comma + 1;
 }
 
 static _Noreturn void work(const struct subject *subject, int side, int pipe)
@@ -404,17 +418,6 @@ static void parse_type(const char *text)
         bench_die("-e: '%s' is neither rdm nor dgram", text);
 }
 
-static void parse_netns(char *text)
-{
-    char *comma = strchr(text, ',');
-
-    if (!comma)
-        bench_die("-N: '%s' is not two network namespaces, as A,B", text);
-    *comma = 0;
-    bench_netns[0] = text;
-    bench_netns[1] = comma + 1;
-}
-
 static void parse_tests(struct options *options, const char *text)
 {
     options->latency = strstr(text, "latency");
@@ -544,7 +547,7 @@ int main(int argc, char **argv)
     int c;
 
     parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
-    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:N:h", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:a:N:h", longs, NULL)) != -1) {
         switch (c) {
         case 'l': options.library = optarg; break;
         case 'e': parse_type(optarg); break;
@@ -557,7 +560,11 @@ int main(int argc, char **argv)
         case 'u': options.window_us = strtoull(optarg, NULL, 0); break;
         case 'q': options.percent = atoi(optarg); break;
         case 'c': parse_cores(&options, optarg); break;
-        case 'N': parse_netns(optarg); break;
+        case 'a':
+            parse_sides('a', optarg, bench_host);
+            bench_at = true;
+            break;
+        case 'N': parse_sides('N', optarg, bench_netns); break;
         case COURSE: options.seconds = atoi(optarg); break;
         case ALONE_ROUNDS: options.rounds = strtoull(optarg, NULL, 0); /* fall through */
         case ALONE_LAYERS:

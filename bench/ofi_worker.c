@@ -110,12 +110,13 @@ static void ask(struct ofi_state *state, const char *spec)
     state->hints = hints;
 }
 
-/* Both sides on the loopback interface, as the floor; shared memory has no hosts, and in namespaces
- * the spec says which interface. */
+/* Both sides where the floor is; shared memory has no hosts, and in namespaces the spec may say which
+ * interface. */
 static void choose(struct ofi_state *state)
 {
     const char *spec = getenv("FI_PROVIDER");
-    const char *node = bench_netns[0] || (spec && strstr(spec, "shm")) ? NULL : "127.0.0.1";
+    bool any = (bench_netns[0] && !bench_at) || (spec && strstr(spec, "shm"));
+    const char *node = any ? NULL : bench_host[state->side];
     uint64_t flags = node ? FI_SOURCE : 0;
 
     if (!state->getinfo(state->version, node, NULL, flags, state->hints, &state->info))

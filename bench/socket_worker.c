@@ -59,7 +59,7 @@ static void *socket_open(const char *library, const char *spec, int side, int pi
         bench_die("out of memory");
     state->side = side;
     state->memory.start = bench_resident();
-    sin.sin_addr.s_addr = inet_addr(spec && *spec ? spec : "127.0.0.1");
+    sin.sin_addr.s_addr = inet_addr(bench_host[side]);
     state->fd = socket(AF_INET, SOCK_STREAM, 0);
     if (side == 0) {
         int listener = state->fd;

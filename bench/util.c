@@ -13,6 +13,9 @@
 
 #include "bench.h"
 
+const char *bench_host[2] = {"127.0.0.1", "127.0.0.1"};
+bool bench_at;
+
 void pipe_write(int fd, const void *data, size_t len)
 {
     const char *from = data;
