@@ -35,6 +35,7 @@ enum {
     RXD_SIZE = 1024, /* of queues whose size no info names */
     RXD_IOV = 4,     /* local segments of an operation */
     RXD_INJECT = 1024,
+    RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_LEAST_PACKET = 576, /* bytes of the smallest packets that it stands on */
     RXD_MIN_MULTI_RECV = 64,
@@ -146,6 +147,7 @@ struct rxd_peer {
     bool answer;                 /* the peer does not know its number */
     /* Out */
     struct list ops, out, urgent, flying; /* operations; packets */
+    unsigned in_flight;                   /* packets in `flying` */
     uint32_t next_out, acked;
     /* In */
     struct list held, inbounds, accesses;
@@ -266,6 +268,9 @@ void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err);
 /* Sends what the lower and the window take; more: other packets follow at once. */
 void rxd_out_flush(struct rxd_peer *peer, bool more);
+/* A request was added: sends it, unless so much is on its way that it may wait for others, until its
+ * packet is full or the endpoint is driven. more: another one follows at once. */
+void rxd_out_added(struct rxd_peer *peer, bool more);
 /* A packet is with the lower no more. */
 void rxd_out_sent(struct rxd_packet *packet, int err);
 void rxd_packet_put(struct rxd_packet *packet);

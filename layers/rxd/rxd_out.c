@@ -187,6 +187,7 @@ static bool send_packet(struct rxd_packet *packet, bool more)
 
     list_detach(&packet->link);
     list_attach(&packet->link, &peer->flying);
+    peer->in_flight++;
     ep->flying++;
     rc = post(packet, start, len, more);
     if (!rc) { /* the packet may have been sent, and gone, already */
@@ -196,6 +197,7 @@ static bool send_packet(struct rxd_packet *packet, bool more)
         return true;
     }
     put_back(packet, &early, first);
+    peer->in_flight--;
     ep->flying--;
     list_detach(&packet->link);
     list_attach_before(&packet->link, queue->next);
@@ -264,6 +266,23 @@ void rxd_out_flush(struct rxd_peer *peer, bool more)
     list_attach(&peer->attended, &peer->ep->stalled);
 }
 
+/* Only one packet waits, and has room; acknowledgements of those before it drive the endpoint. */
+static bool may_gather(const struct rxd_peer *peer)
+{
+    const struct rxd_packet *first = list_item(peer->out.next, struct rxd_packet, link);
+
+    return peer->in_flight >= RXD_CORK && peer->out.next == peer->out.prev &&
+           first->len <= peer->ep->room / 2;
+}
+
+void rxd_out_added(struct rxd_peer *peer, bool more)
+{
+    if (more || may_gather(peer))
+        rxd_peer_attend(peer);
+    else
+        rxd_out_flush(peer, false);
+}
+
 /* One packet less is on its way. more: others may follow. */
 static void moved(struct rxd_move *move, bool more)
 {
@@ -281,6 +300,8 @@ void rxd_out_sent(struct rxd_packet *packet, int err)
     struct rxd_move *move = packet->move;
 
     ep->flying--;
+    if (peer)
+        peer->in_flight--;
     list_join(&ep->stalled, &ep->attention);
     if (peer && !err)
         settle_all(&packet->ops);

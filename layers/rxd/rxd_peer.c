@@ -189,6 +189,7 @@ static void drop_all(struct rxd_peer *peer, int err)
         struct rxd_packet *packet = list_item(item, struct rxd_packet, link);
 
         list_detach(&packet->link);
+        peer->in_flight--;
         packet->peer = NULL;
         if (packet->move && (!packet->move->direct || peer->ep->closing))
             packet->move = NULL;

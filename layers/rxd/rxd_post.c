@@ -380,10 +380,8 @@ static ssize_t start(struct rxd_ep *ep, const struct op *op)
     case OP_GROUP_ATOMIC: rc = start_atomic(peer, op); break;
     default: rc = start_message(peer, op); break;
     }
-    if (!rc && !(op->flags & FI_MORE))
-        rxd_out_flush(peer, false);
-    else if (!rc)
-        rxd_peer_attend(peer);
+    if (!rc)
+        rxd_out_added(peer, op->flags & FI_MORE);
     return rc;
 }
 
