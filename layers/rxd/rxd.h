@@ -268,8 +268,8 @@ void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err);
 /* Sends what the lower and the window take; more: other packets follow at once. */
 void rxd_out_flush(struct rxd_peer *peer, bool more);
-/* A request was added: sends it, unless so much is on its way that it may wait for others, until its
- * packet is full or the endpoint is driven. more: another one follows at once. */
+/* A request was added: sends it, unless so much is on its way that it may wait for others, until
+ * its packet is full or the endpoint is driven. more: another one follows at once. */
 void rxd_out_added(struct rxd_peer *peer, bool more);
 /* A packet is with the lower no more. */
 void rxd_out_sent(struct rxd_packet *packet, int err);
