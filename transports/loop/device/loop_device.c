@@ -133,8 +133,12 @@ struct loop_op *loop_shuffled(struct loop_ep *ep, const struct list *inbox)
 void loop_receive_posted(struct loop_ep *ep)
 {
     struct loop_port *port = ep->port;
+    bool empty;
 
-    if (list_empty(&port->inbox)) /* what is added just now shows by itself */
+    loop_port_lock(port);
+    empty = list_empty(&port->inbox);
+    loop_port_unlock(port);
+    if (empty)
         return;
     atomic_store(&port->work, true);
     loop_port_wake(port);
