@@ -305,7 +305,7 @@ static unsigned first_rail(const struct mrail_ep *ep)
             near[count++] = i;
     }
     if (!count)
-        return node_turn() % ep->count;
+        return 0;
     return near[count > 1 ? node_turn() % count : 0];
 }
 
