@@ -61,8 +61,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
      .domain_mode = FI_RESTRICTED_COMP,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "MPICH, without atomics",
      .version = FI_VERSION(2, 6),
      .caps = FI_MSG | RMA_ALL | FI_TAGGED | FI_DIRECTED_RECV | FI_MULTI_RECV,
@@ -75,8 +74,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
      .domain_mode = FI_RESTRICTED_COMP,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "MPICH, minimal set",
      .version = FI_VERSION(2, 6),
      .caps = FI_MSG | FI_MULTI_RECV | FI_RMA,
@@ -88,8 +86,7 @@ static const struct client clients[] = {
      .progress = FI_PROGRESS_MANUAL,
      .av_type = FI_AV_TABLE,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "Open MPI mtl/ofi",
      .version = FI_VERSION(1, 9),
      .caps = FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV,
@@ -100,8 +97,7 @@ static const struct client clients[] = {
      .av_type = FI_AV_MAP,
      .resource_mgmt = FI_RM_ENABLED,
      .cq_data_size = 4,
-     .want = ALL,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL},
     {.name = "Open MPI mtl/ofi, device memory",
      .version = FI_VERSION(1, 9),
      .caps = FI_MSG | FI_TAGGED | COMM | FI_DIRECTED_RECV | FI_HMEM,
@@ -122,8 +118,7 @@ static const struct client clients[] = {
      .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
      .threading = FI_THREAD_DOMAIN,
      .av_type = FI_AV_MAP,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "Sandia OpenSHMEM, scalable",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_ATOMIC,
@@ -131,8 +126,7 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_AUTO,
      .inject_size = 16,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "Sandia OpenSHMEM, basic",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_ATOMIC,
@@ -141,8 +135,7 @@ static const struct client clients[] = {
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_AUTO,
      .inject_size = 16,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "Mercury tcp",
      .version = FI_VERSION(1, 20),
      .caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
@@ -193,16 +186,14 @@ static const struct client clients[] = {
      .order = FI_ORDER_SAS,
      .mr_mode = MR_BASIC3 | FI_MR_LOCAL | FI_MR_ENDPOINT,
      .threading = FI_THREAD_SAFE,
-     .want = ALL,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL},
     {.name = "NIXL discovery",
      .version = FI_VERSION(1, 18),
      .caps = FI_MSG | FI_RMA | COMM,
      .mode = FI_CONTEXT,
      .mr_mode = ~3,
      .threading = FI_THREAD_COMPLETION,
-     .want = ALL,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL},
     {.name = "NIXL rail",
      .version = FI_VERSION(1, 18),
      .caps = FI_MSG | FI_RMA | COMM,
@@ -210,8 +201,7 @@ static const struct client clients[] = {
      .mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED,
      .threading = FI_THREAD_COMPLETION,
      .domain = "lo",
-     .want = ALL,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL},
     {.name = "NVSHMEM",
      .version = FI_VERSION(2, 6),
      .caps = FI_RMA | FI_HMEM | FI_ATOMIC,
@@ -227,8 +217,7 @@ static const struct client clients[] = {
      .mode = FI_CONTEXT,
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "Charm++",
      .version = FI_VERSION(1, 0),
      .caps = FI_TAGGED | FI_RMA | FI_REMOTE_READ,
@@ -237,21 +226,18 @@ static const struct client clients[] = {
      .progress = FI_PROGRESS_MANUAL,
      .resource_mgmt = FI_RM_ENABLED,
      .want = ALL SHM,
-     .lacks = "udp;ofi_rxd",
      .want_mr_mode = FI_MR_BASIC},
     {.name = "GASNet, mr_mode 0",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .threading = FI_THREAD_SAFE,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
     {.name = "GASNet, all of mr_mode",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_MSG | FI_MULTI_RECV,
      .mr_mode = MR_BASIC3,
      .threading = FI_THREAD_DOMAIN,
-     .want = ALL SHM,
-     .lacks = "udp;ofi_rxd"},
+     .want = ALL SHM},
 };
 
 static struct fi_info *hints_of(const struct client *client)
@@ -351,13 +337,13 @@ static void check_given(const struct client *client, const struct fi_info *info)
     opens(info);
 }
 
-/* All but those that ask for a provider, a protocol or a network by its name, which a join has not;
- * nobody gets device memory. */
-static void clients_get_a_join_that_they_name(void **state)
+/* All but those that ask for a provider, a protocol or a network by its name; nobody gets device
+ * memory. Returns how many were served. */
+static int clients_get(const char *spec, const char *families_wanted)
 {
     int wrong = 0, served = 0;
 
-    setenv("FI_PROVIDER", "lnx;[shm+rxm;tcp]", 1);
+    setenv("FI_PROVIDER", spec, 1);
     for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
         const struct client *client = &clients[i];
         bool wanted = !(client->caps & FI_HMEM);
@@ -369,7 +355,7 @@ static void clients_get_a_join_that_they_name(void **state)
         hints = hints_of(client);
         fi_getinfo(client->version, NULL, NULL, 0, hints, &infos);
         families_of(infos, families, sizeof(families));
-        if (strcmp(families, wanted ? "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, " : NOTHING)) {
+        if (strcmp(families, wanted ? families_wanted : NOTHING)) {
             print_message("%s: '%s'\n", client->name, families);
             wrong++;
         } else if (wanted) {
@@ -381,7 +367,17 @@ static void clients_get_a_join_that_they_name(void **state)
     }
     unsetenv("FI_PROVIDER");
     assert_int_equal(wrong, 0);
-    assert_int_equal(served, 13);
+    return served;
+}
+
+static void clients_get_a_join_that_they_name(void **state)
+{
+    assert_int_equal(clients_get("lnx;[shm+rxm;tcp]", "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, "), 13);
+}
+
+static void clients_get_messages_over_datagrams(void **state)
+{
+    assert_int_equal(clients_get("udp;ofi_rxd", "udp;ofi_rxd FI_EP_RDM, "), 13);
 }
 
 /* MPICH's first call, fi_info without options. */
@@ -446,6 +442,7 @@ int main(void)
         cmocka_unit_test(null_hints_get_the_same_families_in_every_version),
         cmocka_unit_test(clients_get_their_families),
         cmocka_unit_test(clients_get_a_join_that_they_name),
+        cmocka_unit_test(clients_get_messages_over_datagrams),
     };
 
     return cmocka_run_group_tests_name("clients", tests, NULL, NULL);
