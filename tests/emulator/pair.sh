@@ -50,7 +50,9 @@ fail() {
     for name in server client; do
         [ -e "$log/$name" ] || continue
         echo "--- $name"
-        tail -n 20 "$log/$name"
+        # The whole report of a sanitizer, which stands before the last lines.
+        sed -n '/ERROR: [A-Za-z]*Sanitizer\|runtime error:/,$p' "$log/$name" | head -n 200
+        tail -n 60 "$log/$name"
     done
     exit 1
 }
