@@ -222,6 +222,7 @@ struct ibv_qp *qp_create_extended(struct ibv_context *context, struct ibv_qp_ini
 
     if ((attr->comp_mask & ~known) || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) ||
         ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags) ||
+        (operations && !settings()->limits.wr_api) ||
         !wr_operations_known(attr->qp_type, operations)) {
         errno = EOPNOTSUPP;
         return NULL;

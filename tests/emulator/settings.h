@@ -11,6 +11,7 @@ struct limits {
     long max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
     long max_qp_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_inline, max_msg_sz;
     long max_mr_bytes, max_mcast_grp;
+    long wr_api; /* 0: no ibv_wr_*, as of older drivers */
 };
 
 struct settings {

@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_wr.h"
 
 int verbs_chain_open(struct verbs_ep *ep)
 {
@@ -80,7 +81,7 @@ static ssize_t post(struct verbs_ep *ep, uint32_t refused)
 {
     struct verbs_chain *chain = ep->chain;
     struct ibv_send_wr *bad = chain->wrs;
-    int rc = ibv_post_send(ep->qp, chain->wrs, &bad);
+    int rc = verbs_wr_post(ep, chain->wrs, &bad);
 
     if (!rc) {
         set_count(ep, 0);

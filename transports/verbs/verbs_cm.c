@@ -23,7 +23,8 @@
 
 enum {
     REJECTED_BY_CONSUMER = 28, /* InfiniBand Architecture, 12.6.7.2: by the application */
-    RETRIES = 7,               /* the most that the field holds; of RNR: for ever */
+    RETRIES = 6,     /* of a packet that is not acknowledged: rdma_rxe takes 7 as for ever */
+    RNR_RETRIES = 7, /* for ever */
 };
 
 /* ---- Reports ---- */
@@ -99,7 +100,7 @@ static struct rdma_conn_param param_of(const struct verbs_ep *ep)
         .flow_control = 1,
         .srq = ep->srx != NULL,
         .retry_count = RETRIES,
-        .rnr_retry_count = RETRIES,
+        .rnr_retry_count = RNR_RETRIES,
         .qp_num = ep->qp->qp_num,
     };
 }

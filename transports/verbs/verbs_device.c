@@ -2,6 +2,7 @@
 #include "transports/verbs/verbs_device.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ static uint32_t find_inline(struct ibv_context *context)
 static int open_one(struct ibv_device *ibv, const char *name, struct reasons *reasons)
 {
     struct verbs_device *device = calloc(1, sizeof(*device));
+    int flags;
 
     if (!device)
         return -FI_ENOMEM;
@@ -126,6 +128,9 @@ static int open_one(struct ibv_device *ibv, const char *name, struct reasons *re
         return 0;
     }
     device->inline_max = find_inline(device->context);
+    flags = fcntl(device->context->async_fd, F_GETFL);
+    if (flags >= 0)
+        fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK);
     device->next = devices;
     devices = device;
     return 0;

@@ -6,6 +6,7 @@
 #ifndef WEFT_VERBS_DEVICE_H
 #define WEFT_VERBS_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "core/base/reason.h"
@@ -21,6 +22,7 @@ struct verbs_device {
     struct ibv_context *context;
     struct ibv_device_attr attr;
     uint32_t inline_max; /* bytes that an operation can carry in itself */
+    atomic_uint downs;   /* times that a port went down: verbs_port.h */
 };
 
 /* An address of this node that rdma_cm can use. */

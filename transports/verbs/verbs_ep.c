@@ -14,6 +14,7 @@
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_info.h"
 #include "transports/verbs/verbs_pep.h"
+#include "transports/verbs/verbs_port.h"
 #include "transports/verbs/verbs_srx.h"
 
 enum {
@@ -39,6 +40,10 @@ static int enable(struct endpoint *base)
         return -FI_EINVAL;
     rc = verbs_qp_open(ep);
     if (!rc)
+        rc = verbs_port_join(ep);
+    if (rc)
+        verbs_qp_close(ep);
+    else
         atomic_store(&ep->state, VERBS_ENABLED);
     return rc;
 }
@@ -133,6 +138,7 @@ static int close_ep(struct endpoint *base)
         verbs_request_reject(ep->request, NULL, 0);
     if (ep->cq) {
         progress_lock(ep->eq->progress);
+        verbs_port_leave(ep);
         close_connection(ep);
         progress_unlock(ep->eq->progress);
     }
@@ -231,6 +237,7 @@ int verbs_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, stru
     if (info && ep) {
         ep->domain = domain;
         ep->user.event = verbs_cm_event;
+        list_init(&ep->port_link);
         rc = init(ep, info, context);
     }
     info_free(info);

@@ -59,12 +59,14 @@ struct verbs_ep {
     };
     struct verbs_cm_user user; /* of id */
     struct verbs_domain *domain;
-    struct verbs_eq *eq; /* NULL: not bound */
+    struct verbs_eq *eq;   /* NULL: not bound */
+    struct list port_link; /* verbs_port.c. Event queue locked */
     struct verbs_cq *cq;
     struct verbs_srx *srx; /* where its receives are, or NULL */
     uint64_t number;       /* in cq */
     size_t entries;        /* claimed of cq */
     struct ibv_qp *qp;
+    struct ibv_qp_ex *qp_ex; /* the same, if it takes ibv_wr_*: verbs_wr.h */
     _Atomic(enum verbs_state) state;
     atomic_bool told; /* FI_SHUTDOWN, or that there is no connection */
     bool failed;      /* the queue pair is in error: what completes was not done */
@@ -118,6 +120,9 @@ void verbs_ep_report_refused(struct verbs_ep *ep, const struct verbs_send *send,
 int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied);
 /* One more operation, with a completion, behind those without. binding.progress locked. */
 void verbs_post_marker(struct verbs_ep *ep);
+/* An operation that changes nothing, and fails if the peer cannot be reached: unless others, of
+ * which the same is true, fill the queue. binding.progress locked. */
+void verbs_post_probe(struct verbs_ep *ep);
 /* Segments that one request for a read may have. Pure. */
 size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limit);
 /* What a work completion's status is as an error, positive. Pure. */

@@ -8,6 +8,8 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "transports/verbs/verbs_port.h"
+
 enum {
     EVENTS = 64,       /* of one round */
     PRIVATE_MAX = 255, /* a length of rdma_cm is a byte */
@@ -70,6 +72,7 @@ static int trywait(struct progress_source *source)
 static void destroy(struct verbs_eq *eq)
 {
     if (eq->progress) {
+        verbs_port_finish(eq);
         progress_lock(eq->progress);
         progress_detach(eq->progress, &eq->source);
         progress_unlock(eq->progress);
@@ -104,6 +107,7 @@ static int create(struct verbs_fabric *fabric, struct verbs_eq **ret_eq)
     if (!eq)
         return -FI_ENOMEM;
     eq->fabric = fabric;
+    list_init(&eq->watches);
     list_init(&eq->source.link);
     rc = open_channel(eq);
     if (!rc)

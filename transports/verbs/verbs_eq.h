@@ -37,6 +37,7 @@ struct verbs_eq {
     struct progress *progress;
     struct progress_source source;
     struct rdma_event_channel *channel;
+    struct list watches;   /* of devices: verbs_port.c. Locked */
     struct fi_ops ops;     /* of the fid: core's, with a close of our own */
     struct fi_ops *eq_ops; /* core's */
 };

@@ -11,6 +11,8 @@
 struct verbs_lib verbs_lib;
 struct verbs_cm_lib verbs_cm_lib;
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded = -FI_ENODATA;
 static char why[200];
@@ -22,13 +24,15 @@ struct symbol {
 
 #define X(result, name, parameters) {"ibv_" #name, (void **)(void *)&verbs_lib.name},
 static const struct symbol verbs_symbols[] = {VERBS_FUNCTIONS(X)};
+static const struct symbol newer_symbols[] = {VERBS_NEWER(X)};
 #undef X
 #define X(result, name, parameters) {"rdma_" #name, (void **)(void *)&verbs_cm_lib.name},
 static const struct symbol cm_symbols[] = {RDMACM_FUNCTIONS(X)};
 #undef X
 
 /* The library stays loaded: its threads and exit handlers outlive any of our objects. */
-static int load_one(const char *file, const struct symbol *symbols, size_t count)
+static int load_one(const char *file, const struct symbol *symbols, size_t count,
+                    const struct symbol *newer, size_t newer_count)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
@@ -44,15 +48,17 @@ static int load_one(const char *file, const struct symbol *symbols, size_t count
         dlclose(library);
         return -FI_ENODATA;
     }
+    for (size_t i = 0; i < newer_count; i++)
+        *newer[i].function = dlsym(library, newer[i].name);
     return 0;
 }
 
 static void load(void)
 {
-    loaded = load_one("libibverbs.so.1", verbs_symbols,
-                      sizeof(verbs_symbols) / sizeof(verbs_symbols[0]));
+    loaded = load_one("libibverbs.so.1", verbs_symbols, COUNT(verbs_symbols), newer_symbols,
+                      COUNT(newer_symbols));
     if (!loaded)
-        loaded = load_one("librdmacm.so.1", cm_symbols, sizeof(cm_symbols) / sizeof(cm_symbols[0]));
+        loaded = load_one("librdmacm.so.1", cm_symbols, COUNT(cm_symbols), NULL, 0);
 }
 
 int verbs_lib_load(const char **reason)

@@ -32,12 +32,17 @@
     X(int, destroy_cq, (struct ibv_cq *))                                                          \
     X(int, get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **))                   \
     X(void, ack_cq_events, (struct ibv_cq *, unsigned))                                            \
+    X(int, get_async_event, (struct ibv_context *, struct ibv_async_event *))                      \
+    X(void, ack_async_event, (struct ibv_async_event *))                                           \
     X(struct ibv_srq *, create_srq, (struct ibv_pd *, struct ibv_srq_init_attr *))                 \
     X(int, destroy_srq, (struct ibv_srq *))                                                        \
     X(struct ibv_qp *, create_qp, (struct ibv_pd *, struct ibv_qp_init_attr *))                    \
     X(int, modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int))                                \
     X(int, destroy_qp, (struct ibv_qp *))                                                          \
     X(const char *, wc_status_str, (enum ibv_wc_status))
+
+/* Newer ones, NULL in a library without. */
+#define VERBS_NEWER(X) X(struct ibv_qp_ex *, qp_to_qp_ex, (struct ibv_qp *))
 
 #define RDMACM_FUNCTIONS(X)                                                                        \
     X(struct rdma_event_channel *, create_event_channel, (void))                                   \
@@ -64,6 +69,7 @@
 #define X(result, name, parameters) result(*name) parameters;
 struct verbs_lib {
     VERBS_FUNCTIONS(X)
+    VERBS_NEWER(X)
 };
 struct verbs_cm_lib {
     RDMACM_FUNCTIONS(X)

@@ -7,6 +7,7 @@
 
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_wr.h"
 
 enum {
     SEGMENTS = 16, /* of an operation: the most that a parameter allows */
@@ -256,7 +257,7 @@ static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct
     if (signal)
         wr->send_flags |= IBV_SEND_SIGNALED;
     ep->sends[slot] = *send;
-    rc = ibv_post_send(ep->qp, wr, &bad);
+    rc = verbs_wr_post(ep, wr, &bad);
     if (rc)
         return refused(rc);
     ep->tx.tail++;
@@ -293,7 +294,7 @@ size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limi
 static ssize_t post_chain(struct verbs_ep *ep, struct ibv_send_wr *wrs, uint32_t count)
 {
     struct ibv_send_wr *bad = wrs;
-    int rc = ibv_post_send(ep->qp, wrs, &bad);
+    int rc = verbs_wr_post(ep, wrs, &bad);
 
     if (rc && bad == wrs)
         return refused(rc);
@@ -406,14 +407,20 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
 }
 
 /* A write of no bytes touches no memory. */
-void verbs_post_marker(struct verbs_ep *ep)
+void verbs_post_probe(struct verbs_ep *ep)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
     struct verbs_send send = {.kind = BIND_WRITE, .silent = true};
 
+    ep->unsignaled = ep->signal_every; /* post_wr knows whether it has an entry by this */
+    post_wr(ep, &wr, &send);
+}
+
+void verbs_post_marker(struct verbs_ep *ep)
+{
     verbs_chain_flush(ep);
     if (ep->unsignaled)
-        post_wr(ep, &wr, &send);
+        verbs_post_probe(ep);
 }
 
 ssize_t verbs_post(struct ep *base, struct op *op)

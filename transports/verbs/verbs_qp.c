@@ -8,6 +8,7 @@
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_ep.h"
 #include "transports/verbs/verbs_srx.h"
+#include "transports/verbs/verbs_wr.h"
 
 enum {
     ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -56,14 +57,15 @@ static int create_qp(struct verbs_ep *ep)
                 .max_inline_data = (uint32_t)ep->inline_size},
     };
 
-    ep->qp = verbs_lib.create_qp(ep->domain->pd, &attr);
-    if (ep->qp)
+    int rc = verbs_wr_create_qp(ep, &attr);
+
+    if (!rc)
         return 0;
     LOG_WARN("verbs", FI_LOG_EP_CTRL,
              "%s makes no queue pair with %u sends, %u receives, %zu bytes inline: %s",
              ep->domain->device->name, ep->tx.limit, ep->rx.limit, ep->inline_size,
-             fi_strerror(-verbs_error(-1)));
-    return verbs_error(-1);
+             fi_strerror(-rc));
+    return rc;
 }
 
 static unsigned access_of(const struct verbs_ep *ep)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failures ADDRESS [foreign]: a connection of verbs to itself, and one message over it; prints what
- * the library says to each step. The script `failures` runs it on devices that fail. foreign: a
- * program that speaks rdma_cm, and not libfabric's private data, asks for the connection.
+ * failures ADDRESS [foreign|idle]: a connection of verbs to itself, and one message over it; says
+ * what the library says to each step. The script `failures` runs it on devices that fail.
+ * foreign: a program that speaks rdma_cm, and not libfabric's private data, asks for the
+ * connection. idle: no message is sent, and both ends wait for one.
  */
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +159,26 @@ static void one_message(void)
     must("fi_close(mr)", fi_close(&mr->fid));
 }
 
+/* Both ends wait for a message. */
+static void nothing_to_send(void)
+{
+    struct fi_eq_cm_entry entry;
+    struct fid_mr *mr;
+
+    must("fi_mr_reg", fi_mr_reg(domain, memory, sizeof(memory), FI_RECV, 0, 0, 0, &mr, NULL));
+    must("fi_recv", (int)fi_recv(a.ep, memory, SIZE, fi_mr_desc(mr), 0, NULL));
+    must("fi_recv", (int)fi_recv(b.ep, memory + SIZE, SIZE, fi_mr_desc(mr), 0, NULL));
+    for (int waited = 0; waited < WAIT_MS && !next_event(&entry, QUIET_MS); waited += QUIET_MS)
+        fi_cq_read(a.cq, NULL, 0);
+    report("receive of a", &a, QUIET_MS);
+    report("receive of b", &b, QUIET_MS);
+    while (next_event(&entry, QUIET_MS))
+        continue;
+    fi_close(&a.ep->fid);
+    fi_close(&b.ep->fid);
+    must("fi_close(mr)", fi_close(&mr->fid));
+}
+
 /* ---- One that is no libfabric ---- */
 
 static enum rdma_cm_event_type cm_event(struct rdma_event_channel *channel)
@@ -195,15 +217,20 @@ static void ask_as_foreigner(void)
 
 int main(int argc, char **argv)
 {
+    bool idle = argc > 2 && !strcmp(argv[2], "idle");
+
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)
         return 2;
     listen_at(argv[1]);
-    if (argc > 2) {
+    if (argc > 2 && !idle) {
         ask_as_foreigner();
         return 0;
     }
     connect_both();
-    one_message();
+    if (idle)
+        nothing_to_send();
+    else
+        one_message();
     return 0;
 }
