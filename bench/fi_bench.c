@@ -68,39 +68,38 @@ static int subject_count;
 
 static void usage(FILE *out)
 {
-    fputs(
-        "usage: fi_bench [options] SUBJECT...\n"
-        "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
-        "       fi_bench [-l LIBRARY] --rounds COUNT SPEC\n"
-        "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
-        "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
-        "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
-        "the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
-        "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
-        "  -e TYPE      of endpoints: rdm, or dgram, for -t latency,window (default rdm)\n"
-        "  -t TESTS     of latency,bandwidth,rate,window,rma,memory,getinfo (default all but\n"
-        "               window and rma)\n"
-        "  -S SIZES     bytes, for latency, bandwidth, window and rma (default 8,1048576)\n"
-        "  -n COUNT     messages of a window, after which a reply comes (default 64)\n"
-        "  -T CLASS     traffic class: best-effort, low-latency, dedicated, bulk, scavenger,\n"
-        "               control, or a DSCP (default: none)\n"
-        "  -r BYTES     take buffers in turn from so many bytes (default: always the same one)\n"
-        "  -w COUNT     windows of each subject and figure (default 31)\n"
-        "  -u USEC      length of a window (default 20000)\n"
-        "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
-        "  -c A,B       cores of the two sides (default 0,1)\n"
-        "  -a A,B       addresses of the two sides (default 127.0.0.1,127.0.0.1; with -N any)\n"
-        "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
-        "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
-        "               seconds since the first at the end of each, and its MB/s\n"
-        "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
-        "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
-        "  --threads    two threads against one, in one process, and locks taken\n"
-        "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
-        "  --av         ns and bytes of an inserted address\n"
-        "  --rounds COUNT  no figure: so many windows (-n) of messages (the first of -S) and their\n"
-        "               replies in one process, for callgrind and strace to count\n",
-        out);
+    fputs("usage: fi_bench [options] SUBJECT...\n"
+          "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
+          "       fi_bench [-l LIBRARY] --rounds COUNT SPEC\n"
+          "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
+          "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
+          "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
+          "the text for FI_PROVIDER and LIBRARY the path of a libfabric.so.1.\n"
+          "  -l LIBRARY   library of subjects that name none (default libfabric.so.1)\n"
+          "  -e TYPE      of endpoints: rdm, or dgram, for -t latency,window (default rdm)\n"
+          "  -t TESTS     of latency,bandwidth,rate,window,rma,memory,getinfo (default all but\n"
+          "               window and rma)\n"
+          "  -S SIZES     bytes, for latency, bandwidth, window and rma (default 8,1048576)\n"
+          "  -n COUNT     messages of a window, after which a reply comes (default 64)\n"
+          "  -T CLASS     traffic class: best-effort, low-latency, dedicated, bulk, scavenger,\n"
+          "               control, or a DSCP (default: none)\n"
+          "  -r BYTES     take buffers in turn from so many bytes (default: always the same one)\n"
+          "  -w COUNT     windows of each subject and figure (default 31)\n"
+          "  -u USEC      length of a window (default 20000)\n"
+          "  -q PERCENT   the window shown: 50 is the median, 10 for a busy machine (default 50)\n"
+          "  -c A,B       cores of the two sides (default 0,1)\n"
+          "  -a A,B       addresses of the two sides (default 127.0.0.1,127.0.0.1; with -N any)\n"
+          "  -N A,B       network namespaces of the two sides, of `ip netns`\n"
+          "  --course SEC windows of -n messages of the first size, so long, one after the other:\n"
+          "               seconds since the first at the end of each, and its MB/s\n"
+          "  --layers     ns of a send and its completion, in one process, for each SPEC\n"
+          "  --sizes      us of a message of each size (-S), in one process, for each SPEC\n"
+          "  --threads    two threads against one, in one process, and locks taken\n"
+          "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
+          "  --av         ns and bytes of an inserted address\n"
+          "  --rounds COUNT  no figure: so many windows (-n) of messages (the first -S), and\n"
+          "               replies, in one process, for callgrind and strace to count\n",
+          out);
 }
 
 static uint32_t parse_class(const char *text)
@@ -524,7 +523,8 @@ static bool options_hold(const struct options *options)
            options->percent <= 100 && options->messages >= 1 && options->messages <= MESSAGES_MAX;
 }
 
-int main(int argc, char **argv)
+/* Returns what main shall return, or -1. *alone: the option of a figure that has its own driver. */
+static int parse(struct options *options, int argc, char **argv, int *alone)
 {
     static const struct option longs[] = {{"layers", no_argument, NULL, ALONE_LAYERS},
                                           {"threads", no_argument, NULL, ALONE_THREADS},
@@ -535,6 +535,42 @@ int main(int argc, char **argv)
                                           {"rounds", required_argument, NULL, ALONE_ROUNDS},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:a:N:h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'l': options->library = optarg; break;
+        case 'e': parse_type(optarg); break;
+        case 't': parse_tests(options, optarg); break;
+        case 'S': parse_sizes(options, optarg); break;
+        case 'n': options->messages = atoi(optarg); break;
+        case 'T': bench_tclass = parse_class(optarg); break;
+        case 'r': options->room = strtoull(optarg, NULL, 0); break;
+        case 'w': options->windows = atoi(optarg); break;
+        case 'u': options->window_us = strtoull(optarg, NULL, 0); break;
+        case 'q': options->percent = atoi(optarg); break;
+        case 'c': parse_cores(options, optarg); break;
+        case 'a':
+            parse_sides('a', optarg, bench_host);
+            bench_at = true;
+            break;
+        case 'N': parse_sides('N', optarg, bench_netns); break;
+        case COURSE: options->seconds = atoi(optarg); break;
+        case ALONE_ROUNDS: options->rounds = strtoull(optarg, NULL, 0); /* fall through */
+        case ALONE_LAYERS:
+        case ALONE_SIZES:
+        case ALONE_THREADS:
+        case ALONE_PEERS:
+        case ALONE_AV: *alone = c; break;
+        case 'h': usage(stdout); return 0;
+        default: usage(stderr); return 2;
+        }
+    }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
     struct options options = {.library = "libfabric.so.1",
                               .windows = 31,
                               .percent = 50,
@@ -543,39 +579,12 @@ int main(int argc, char **argv)
                               .messages = 64,
                               .sizes = {8, 1048576},
                               .size_count = 2};
-    int alone = 0; /* the option of a figure that has its own driver */
-    int c;
+    int alone = 0, rc;
 
     parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
-    while ((c = getopt_long(argc, argv, "l:e:t:S:n:T:r:w:u:q:c:a:N:h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'l': options.library = optarg; break;
-        case 'e': parse_type(optarg); break;
-        case 't': parse_tests(&options, optarg); break;
-        case 'S': parse_sizes(&options, optarg); break;
-        case 'n': options.messages = atoi(optarg); break;
-        case 'T': bench_tclass = parse_class(optarg); break;
-        case 'r': options.room = strtoull(optarg, NULL, 0); break;
-        case 'w': options.windows = atoi(optarg); break;
-        case 'u': options.window_us = strtoull(optarg, NULL, 0); break;
-        case 'q': options.percent = atoi(optarg); break;
-        case 'c': parse_cores(&options, optarg); break;
-        case 'a':
-            parse_sides('a', optarg, bench_host);
-            bench_at = true;
-            break;
-        case 'N': parse_sides('N', optarg, bench_netns); break;
-        case COURSE: options.seconds = atoi(optarg); break;
-        case ALONE_ROUNDS: options.rounds = strtoull(optarg, NULL, 0); /* fall through */
-        case ALONE_LAYERS:
-        case ALONE_SIZES:
-        case ALONE_THREADS:
-        case ALONE_PEERS:
-        case ALONE_AV: alone = c; break;
-        case 'h': usage(stdout); return 0;
-        default: usage(stderr); return 2;
-        }
-    }
+    rc = parse(&options, argc, argv, &alone);
+    if (rc >= 0)
+        return rc;
     if (optind == argc || !options_hold(&options)) {
         usage(stderr);
         return 2;

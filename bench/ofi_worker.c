@@ -110,8 +110,8 @@ static void ask(struct ofi_state *state, const char *spec)
     state->hints = hints;
 }
 
-/* Both sides where the floor is; shared memory has no hosts, and in namespaces the spec may say which
- * interface. */
+/* Both sides where the floor is; shared memory has no hosts, and in namespaces the spec may say
+ * which interface. */
 static void choose(struct ofi_state *state)
 {
     const char *spec = getenv("FI_PROVIDER");
