@@ -19,6 +19,7 @@ static void begin(struct flow *flow)
 {
     list_init(&flow->waiting);
     list_init(&flow->moved);
+    flow->backlog = 0;
     memset(flow->ring, 0, sizeof(flow->ring));
     flow->next_out = flow->acked = 0;
     flow->limit = FLOW_WINDOW;
@@ -153,21 +154,32 @@ static enum flow_way way_for(const struct flow *flow, uint64_t len)
     return FLOW_SHORTEST;
 }
 
-/* The rail of the shortest expected end. One that is full takes part where its rate is known: then
- * waiting for it is shorter than what the others take. */
+/* ns until half of what waits has left, by all rails that are up: all of it would trust rates that
+ * bursts of a link flatter. */
+static uint64_t backlog_takes(const struct flow *flow)
+{
+    double rate = 0;
+
+    for (unsigned i = 0; i < flow->count; i++)
+        rate += flow->paths[i].state == PATH_UP ? flow->paths[i].rate : 0;
+    return rate > 0 ? (uint64_t)((double)flow->backlog / 2 / rate) : 0;
+}
+
+/* The rail of the shortest expected end. One that is full takes part where its rate is known: when
+ * half of what waits could leave before this would be there by another, waiting is shorter. */
 static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
 {
+    uint64_t end = UINT64_MAX, wait = backlog_takes(flow);
     unsigned best = FLOW_NO_RAIL;
-    uint64_t end = UINT64_MAX;
 
     for (unsigned i = 0; i < flow->count; i++) {
         const struct flow_path *path = &flow->paths[i];
+        bool room = path_has_room(path, len, flow->config->packet);
         uint64_t expected;
 
-        if (path->state != PATH_UP ||
-            (!(path->rate > 0) && !path_has_room(path, len, flow->config->packet)))
+        if (path->state != PATH_UP || (!(path->rate > 0) && !room))
             continue;
-        expected = path_expected(path, len, now);
+        expected = path_expected(path, len, now) + (room ? 0 : wait);
         if (expected < end) {
             end = expected;
             best = i;
@@ -241,6 +253,7 @@ static unsigned choose(struct flow *flow, uint64_t len, uint64_t now)
 void flow_send(struct flow *flow, struct flow_message *message)
 {
     message->rail = FLOW_NO_RAIL;
+    flow->backlog += message->len;
     list_attach(&message->link, &flow->waiting);
 }
 
@@ -256,6 +269,7 @@ static void move_before(struct flow *flow, unsigned rail, uint64_t sent)
             break;
         list_detach(&message->link);
         path->inflight -= message->len;
+        flow->backlog += message->len;
         message->rail = FLOW_NO_RAIL;
         message->again = true;
         while (at != &flow->moved &&
@@ -296,6 +310,7 @@ static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_
     message->sent = now;
     message->rail = (uint8_t)rail;
     path->inflight += message->len;
+    flow->backlog -= message->len;
     list_detach(&message->link);
     list_attach(&message->link, &path->flying);
     return true;

@@ -83,6 +83,7 @@ struct flow {
     struct flow_path paths[MRAIL_RAILS];
     unsigned count;                         /* rails of ours; a path may be PATH_NONE */
     struct list waiting, moved;             /* not sent yet; to be sent again, by serial */
+    uint64_t backlog;                       /* bytes of both */
     struct flow_message *ring[FLOW_WINDOW]; /* sent, by serial */
     uint64_t next_out, acked;               /* serials: the next; the lowest not acknowledged */
     uint64_t limit;                         /* the first that may not be sent */

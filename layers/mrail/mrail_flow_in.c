@@ -20,6 +20,8 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
         path->inflight -= message->len;
         path_progress(path, now);
         path_overtaken(flow, message->rail, message, now);
+    } else {
+        flow->backlog -= message->len;
     }
     while (flow->acked != flow->next_out && !flow->ring[flow->acked % FLOW_WINDOW])
         flow->acked++;

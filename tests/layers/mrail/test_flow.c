@@ -63,6 +63,15 @@ static void unequal_rails_add_up(void **state)
     model_close(&model);
 }
 
+static void a_rail_that_is_much_slower_adds_up(void **state)
+{
+    open_two(GBIT, GBIT / 10);
+    model_send(&model, 0, 100000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S / 10);
+    assert_true(rate_until(model.now + MODEL_S) > 0.97 * 1.1 * GBIT);
+    model_close(&model);
+}
+
 static void four_rails_add_up(void **state)
 {
     model_open(&model, 4, 1);
@@ -78,9 +87,13 @@ static void four_rails_add_up(void **state)
  * for. Rails may be ahead of their rates for a moment, as tbf lets them. */
 static void a_message_at_a_time_has_all_rails(void **state)
 {
-    static const double rates[][2] = {{GBIT, GBIT}, {GBIT, GBIT / 4}, {GBIT / 4, GBIT}};
+    static const double rates[][2] = {{GBIT, GBIT},
+                                      {GBIT, GBIT / 4},
+                                      {GBIT / 4, GBIT},
+                                      {GBIT, GBIT / 10},
+                                      {GBIT / 50, GBIT / 200}};
 
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         const double *rate = rates[i / 2], burst = i % 2 ? 262144 : 0;
         double ideal = (70 * 60000 - burst * 2) / (rate[0] + rate[1]), took;
         uint64_t begin = 0;
@@ -94,7 +107,7 @@ static void a_message_at_a_time_has_all_rails(void **state)
             if (turn == 8)
                 begin = model.now;
             model_send(&model, turn % 2, 70, 60000, 35);
-            model_run(&model, model.now + MODEL_S);
+            model_run(&model, model.now + 60 * MODEL_S);
         }
         took = (double)(model.now - begin) / 32;
         print_message("%.0f + %.0f Mbit/s, burst %.0f: %.3f of the rails\n", 8000 * rate[0],
@@ -380,6 +393,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_rails_add_up),
         cmocka_unit_test(unequal_rails_add_up),
+        cmocka_unit_test(a_rail_that_is_much_slower_adds_up),
         cmocka_unit_test(four_rails_add_up),
         cmocka_unit_test(a_message_at_a_time_has_all_rails),
         cmocka_unit_test(a_silent_rail_is_left_and_taken_again),
