@@ -99,6 +99,7 @@ void progress_group_join(struct progress_group *group, struct progress *progress
     impl->group = group;
     list_init(&impl->in_group);
     list_init(&impl->drivable);
+    impl->is_member = false;
     if (!group)
         return;
     atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
@@ -124,10 +125,11 @@ void progress_group_update(struct progress_impl *impl)
 {
     struct progress_group *group = impl->group;
 
-    if (!lives(group) || list_empty(&impl->drivable) == list_empty(&impl->sources))
+    if (!lives(group) || impl->is_member != list_empty(&impl->sources))
         return;
+    impl->is_member = !impl->is_member;
     pthread_mutex_lock(&group->mutex);
-    if (list_empty(&impl->sources)) {
+    if (!impl->is_member) {
         list_detach(&impl->drivable);
     } else {
         list_attach(&impl->drivable, &group->members);

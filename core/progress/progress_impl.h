@@ -31,7 +31,8 @@ struct progress_impl {
     atomic_int wake_fd;           /* eventfd of the thread, in own.epoll_fd */
     struct progress_group *group; /* held; NULL: none */
     struct list in_group;         /* all of them */
-    struct list drivable;         /* a root with sources */
+    struct list drivable;         /* of the group; others turn it round with its mutex held */
+    bool is_member;               /* drivable is in the list: a root with sources */
     atomic_uint skip,
         full; /* reads of this progress domain until the next search for one to drive */
 };
