@@ -60,7 +60,7 @@ enum {
     OPT_PACKET_ROOM = -0x57450024,
     /* struct event_target. Where an endpoint of reliable packets writes what it has to say of its
      * rails, for as long as it lives: the application bound its queue to an endpoint above. */
-    OPT_EVENTS = -0x57450025,
+    OPT_EVENTS = -0x57450026,
 };
 
 struct eq;
