@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/seam.h"
 #include "layers/rxd/rxd.h"
 
 void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len)
@@ -108,11 +109,25 @@ static void fill(struct rxd_packet *packet, const struct rxd_move *move, uint8_t
     }
 }
 
-static bool send_piece(struct rxd_move *move)
+/* Bytes for records of a packet that goes to that peer in one piece, as far as the lower tells. */
+static size_t room_on_path(const struct rxd_peer *peer)
+{
+    const struct rxd_ep *ep = peer->ep;
+    struct packet_room room = {.addr = peer->lower};
+    size_t len = sizeof(room);
+
+    if (fi_getopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_PACKET_ROOM, &room, &len) ||
+        room.size < RXD_LEAST_PACKET || room.size - ep->heads > ep->room)
+        return ep->room;
+    return room.size - ep->heads;
+}
+
+/* most: bytes of the packet, for records. */
+static bool send_piece(struct rxd_move *move, size_t most)
 {
     struct rxd_peer *peer = move->peer;
     struct rxd_record record = {.kind = RXD_DATA, .id = move->taker, .size = move->at};
-    size_t head = rxd_record_size(&record), room = peer->ep->room - head;
+    size_t head = rxd_record_size(&record), room = most - head;
     struct rxd_packet *packet;
 
     record.len = move->limit - move->at < room ? move->limit - move->at : room;
@@ -130,6 +145,7 @@ static bool send_piece(struct rxd_move *move)
 static void run_one(struct rxd_move *move)
 {
     struct rxd_peer *peer = move->peer;
+    size_t most = room_on_path(peer);
 
     while (move->at < move->limit && move->pending < peer->ep->ahead && list_empty(&peer->broken)) {
         if (!list_empty(&peer->urgent))
@@ -140,7 +156,7 @@ static void run_one(struct rxd_move *move)
             rxd_peer_break(peer, FI_EIO, "memory that is being read was closed");
             return;
         }
-        if (!send_piece(move)) {
+        if (!send_piece(move, most)) {
             rxd_peer_break(peer, FI_ENOMEM, "no memory for a packet");
             return;
         }
