@@ -22,7 +22,7 @@ struct environment {
     char links_origin[512];
     const char *rails, *rails_config; /* FI_OFI_MRAIL_ADDR, FI_OFI_MRAIL_CONFIG: the same */
     char rails_origin[512];
-    bool curious; /* somebody wants to know what is wrong with the name in the hints, too */
+    bool curious; /* the caller wants to know what is wrong with the name in the hints, too */
 };
 
 static inline bool text_is_set(const char *text)
@@ -53,7 +53,7 @@ struct candidate {
     uint64_t asked;            /* capabilities for which the planner has put layers on it */
     size_t choice;             /* index of the user's choice that it came from; 0 without choices */
     enum text_origin origin;
-    size_t infos; /* that it gave, for who counts them */
+    size_t infos; /* that it gave, for callers that count them */
 };
 
 struct candidates {
@@ -69,9 +69,9 @@ struct candidates {
  * stack (part.adds).
  * wanted: hints->fabric_attr->prov_name, a plain name or a spec; NULL for none. Errors in the texts
  * are shown to the user, and leave out the choice that they are in; a name in the hints of a part
- * that there is not is only shown when it looks like a slip, since programs probe, or when somebody
- * is curious. What is left out is also recorded in reasons. 0 with possibly no candidate, or
- * -FI_ENOMEM.
+ * that there is not is only shown when it looks like a slip, since programs probe, or when the
+ * caller is curious. Choices left out are also recorded in reasons. 0 with possibly no candidate,
+ * or -FI_ENOMEM.
  */
 int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *candidates);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the user typed, in a spec or in the variable of a parameter, that is correct and can give
- * nothing here whatever an application asks for: tcp(iface=nope0), rxm;fault(drop=10%);tcp.
+ * A value that the user typed, in a spec or in the variable of a parameter, that is correct and can
+ * give nothing here whatever an application asks for: tcp(iface=nope0), rxm;fault(drop=10%);tcp.
  */
 #ifndef WEFT_COMPOSE_CULPRIT_H
 #define WEFT_COMPOSE_CULPRIT_H

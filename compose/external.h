@@ -15,8 +15,9 @@
 
 #include "compose/registry.h"
 
-/* Loads all that FI_PROVIDER_PATH, or the default folder, has. Once a process. What cannot be
- * used is left out and logged. The caller frees the list; the parts live as long as the process. */
+/* Loads all that FI_PROVIDER_PATH, or the default folder, has. Once a process. A file that
+ * cannot be used is left out and logged. The caller frees the list; the parts live as long as the
+ * process. */
 struct parts external_load(void);
 
 /* After external_load: does a loaded provider stand in the place of this part? */

@@ -18,7 +18,7 @@ struct query {
 };
 
 /*
- * What stack offers that satisfies hints (complete: every nested attr present), each info
+ * The infos of stack that satisfy hints (complete: every nested attr present), each info
  * describing all that it can do: not settled, prov_name not set. *infos is NULL when nothing fits;
  * the reasons are recorded. 0 or -FI_ENOMEM. May block in the resolver.
  */

@@ -34,7 +34,7 @@ const struct part *parts_find(const struct parts *parts, const char *name);
 const char *parts_near(const struct parts *parts, const char *name);
 
 /*
- * What is wrong with a name that parts_find does not find: why the part of that name is not built;
+ * Explains a name that parts_find does not find: why the part of that name is not built;
  * that it is a provider of libfabric's; the near name; that names are joined by ';'; or what there
  * is. *probe: it is no slip, so a program may ask for it to find out. Returns why.
  */

@@ -25,7 +25,7 @@ struct stack {
     bool automatic;
     bool hooked;              /* put on top by FI_HOOK: never printed */
     bool unseen;              /* makes reliable packets of datagrams, or messages of the packets
-                                 of a join, and nobody wrote it */
+                                 of a join, and not in the text */
     struct params *params;    /* resolved; NULL when automatic */
     struct spec_param *given; /* as in the text */
     size_t given_count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The file in /dev/shm behind a named address vector (docs/design/av.md): who may open it, whether
- * anybody holds it, and the lock of those who write. Nothing of it is mapped: a process that cuts
- * the file off takes nobody down. A writer is an AV that may insert, a reader one that may not.
+ * any process holds it, and the lock of its writers. Nothing of it is mapped: a process that cuts
+ * the file off takes no other down. A writer is an AV that may insert, a reader one that may not.
  */
 #ifndef WEFT_CORE_AV_AV_SEGMENT_H
 #define WEFT_CORE_AV_AV_SEGMENT_H
@@ -50,7 +50,7 @@ struct av_segment_want {
 /*
  * A writer makes what is not there, replaces what is held by no writer any more, else joins. A
  * reader joins, or -FI_ENOENT. -FI_EINVAL: a bad name, addresses of another format, or a file that
- * is none of ours; -FI_EACCES, -FI_ENOSPC, ... from the system; -FI_EBUSY: somebody who makes or
+ * is none of ours; -FI_EACCES, -FI_ENOSPC, ... from the system; -FI_EBUSY: a process that makes or
  * removes it does not come to an end within seconds. why gets a sentence.
  */
 int av_segment_open(struct av_segment *segment, const struct av_segment_want *want,

@@ -13,7 +13,7 @@ int output_open(const char *part, const char *path, char **ret_name);
 /* Text to the end of the file, or of standard error (NULL); in one write as far as the kernel takes
  * it, so that what several processes write does not mix. A negative errno. */
 int output_append(const char *name, const char *text, size_t len);
-/* The text instead of the file: who reads it sees the old one or the new one whole. A link stays
+/* The text instead of the file: a reader sees the old one or the new one whole. A link stays
  * one, and its file is replaced; a device or a pipe stays too, and the text is written into it. */
 int output_replace(const char *name, const char *text, size_t len);
 

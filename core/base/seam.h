@@ -81,7 +81,7 @@ struct packet_room {
 /* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */
 enum {
     /* struct cq_sources (core/queue/cq.h): what the wait fd of a queue holds that is driven without
-     * a lock, for who watches it itself. */
+     * a lock, for a caller that watches it itself. */
     CONTROL_SOURCES = -0x57450100,
 };
 

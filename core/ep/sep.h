@@ -77,8 +77,8 @@ int sep_share_unit(struct sep *sep);
 /* A context, an endpoint of class FI_CLASS_TX_CTX or FI_CLASS_RX_CTX, is being enabled: *av, if it
  * is NULL, becomes the endpoint's and is held, and report has a progress domain. Progress domains
  * unlocked; may be called again. -FI_ENOAV. -FI_ENOCQ for a transmit context without queue and
- * counter, and for a receive context without them where no lock would stand between those who drive
- * it. -FI_ENOMEM. */
+ * counter, and for a receive context without them where no lock would stand between the threads
+ * that drive it. -FI_ENOMEM. */
 int sep_join(struct sep *sep, size_t class, unsigned index, struct binding *binding,
              struct av **av);
 /* A context is closed; its report has not been finished. Progress domains unlocked. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What joins have in common: the fabric over those of the branches, and the look for twins. */
+/* Shared by all joins: the fabric over those of the branches, and the look for twins. */
 #ifndef WEFT_CORE_LAYER_JOIN_FABRIC_H
 #define WEFT_CORE_LAYER_JOIN_FABRIC_H
 

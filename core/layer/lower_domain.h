@@ -12,7 +12,7 @@
 struct lower_domain;
 struct lower_fabric;
 
-/* What a layer says of its domains. */
+/* A layer's description of its domains. */
 struct lower_domain_type {
     size_t size;               /* of its struct, which begins with a lower_domain */
     struct fi_ops *fid_ops;    /* close is lower_domain_close; NULL: nothing besides */

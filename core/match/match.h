@@ -49,7 +49,7 @@ struct match_source {
     struct fid_peer_srx srx;
     struct match *match;
     fi_addr_t addr;         /* reported and matched; FI_ADDR_UNSPEC while unknown */
-    bool many;              /* attr->addr says who, message by message */
+    bool many;              /* attr->addr names the source, message by message */
     struct list unexpected; /* its queued messages, claimed ones too */
 };
 
@@ -70,7 +70,7 @@ struct match_watch {
     void (*matched)(struct match_watch *watch, struct fi_peer_rx_entry *entry);
 };
 
-/* watch: outlives match; NULL: nobody. The quick ways of core/match/match_quick.h are closed by it.
+/* watch: outlives match; NULL: none. The quick ways of core/match/match_quick.h are closed by it.
  */
 void match_set_watch(struct match *match, struct match_watch *watch);
 /* Answers OPT_MATCH_WATCH (core/part/part.h), of a lower that is called with its progress domain

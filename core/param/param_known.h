@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names that are nobody's mistake: variables of our core, with their help, and upstream's variables
+/* Names that are no mistake: variables of our core, with their help, and upstream's variables
  * and providers. */
 #ifndef WEFT_CORE_PARAM_PARAM_KNOWN_H
 #define WEFT_CORE_PARAM_PARAM_KNOWN_H
@@ -43,7 +43,7 @@ struct upstream_variable {
 extern const struct upstream_variable upstream_variables[];
 
 /* A variable of upstream's library or of a provider of it: set for another libfabric on the same
- * machine, so its name is nobody's mistake. claimed: a part here has the prefix of its name. */
+ * machine, so its name is no mistake. claimed: a part here has the prefix of its name. */
 bool param_known_upstream(const char *name, bool claimed);
 
 /* Is it the name of a provider of upstream's ("verbs"), or of a layer ("rxd", "ofi_rxd")? */

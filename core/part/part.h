@@ -39,7 +39,7 @@ enum part_kind {
  */
 #define EP_PACKETS (1u << 31)
 
-/* What the attributes of a part's infos leave open. */
+/* Properties of a part that the attributes of its infos do not express. */
 enum peer_trait {
     /* With FI_PEER a shared receive context of the upper's is asked for each receive, as the
      * message comes. A device that needs receives beforehand cannot. */

@@ -37,7 +37,7 @@ struct progress_source {
     int (*trywait)(struct progress_source *source);
     /* Readable when progress has work; a different one for each source, the same as long as it is
      * attached. -1: none, a waiting caller polls every millisecond. PROGRESS_NO_FD: none, and
-     * nobody waits for what it does. */
+     * no thread waits for what it does. */
     int fd;
     /* A lower's progress domain without a lock of its own, whose sources show work too, or NULL:
      * their fds are watched where fd is, so that a stack of layers is no chain of epoll fds, of
@@ -94,7 +94,7 @@ int progress_start_thread(struct progress *progress);
 /* There is a thread, or there will be one as soon as there is a source. */
 bool progress_has_thread(const struct progress *progress);
 
-/* True when somebody may sleep on the fds of the sources: a wait object, the progress domain's own
+/* True when a thread may sleep on the fds of the sources: a wait object, the progress domain's own
  * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
  * locked. */
 bool progress_watched(const struct progress *progress);

@@ -14,7 +14,7 @@ struct progress_impl {
     const char *part;
     struct list all; /* in progress domains, when locked */
     struct list sources;
-    struct list *next;    /* of the progress loop: who leaves moves it on */
+    struct list *next;    /* of the progress loop: a source that leaves moves it on */
     bool driving;         /* in that loop: what it calls out to does not drive again */
     const void *round_of; /* the thread that drove it last, and in which of its rounds */
     uint64_t round;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer that owes an answer and gives none, as one that is stopped does: one line of the log after
- * a few seconds, so that a user who waits knows for whom. Each wait has a struct silence; its owner
- * steps it by a timer that it has anyway. Not for data paths.
+ * a few seconds, so that a waiting user knows for which peer. Each wait has a struct silence; its
+ * owner steps it by a timer that it has anyway. Not for data paths.
  */
 #ifndef WEFT_CORE_PROGRESS_SILENCE_H
 #define WEFT_CORE_PROGRESS_SILENCE_H

@@ -67,7 +67,7 @@ struct cq {
     atomic_bool signalled; /* fi_cq_signal came while no thread was in sread */
 };
 
-/* CONTROL_SOURCES (core/part/part.h): the fd is the queue's own signal; what else wakes who waits
+/* CONTROL_SOURCES (core/part/part.h): the fd is the queue's own signal; what else wakes waiters
  * is what the sources of the progress domain have. */
 struct cq_sources {
     struct progress *progress;

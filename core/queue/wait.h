@@ -72,7 +72,7 @@ void wait_remove_fd(struct wait *wait, int fd);
 unsigned wait_arm(struct wait *wait);
 
 /* The same for a thread that sleeps in wait_block itself, and says when it does so no more: then a
- * signal costs nothing again, and what this thread takes by itself is signalled to nobody. */
+ * signal costs nothing again, and what this thread takes by itself is not signalled. */
 unsigned wait_arm_inside(struct wait *wait);
 void wait_disarm(struct wait *wait);
 

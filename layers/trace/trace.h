@@ -25,7 +25,7 @@ struct trace_object {
     uint64_t empty_reads; /* of a queue, since one that gave something */
 };
 
-/* Arguments, for those who have few. */
+/* The arguments of calls that have few. */
 struct trace_args {
     uint64_t context, buf, len, peer, tag;
 };

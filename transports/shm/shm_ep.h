@@ -47,7 +47,7 @@ struct shm_ep {
     bool owes;            /* a link does */
     bool waits_for_place; /* for descriptors or memory, of connections; that was said */
     struct match *direct; /* where small messages go straight to their receives; or NULL */
-    bool armed, woken;    /* somebody may sleep; wake_fd is readable */
+    bool armed, woken;    /* a thread may sleep; wake_fd is readable */
     unsigned armed_rounds;
     unsigned forks;   /* fork_generation when it was opened */
     unsigned tx_used; /* operations that wait for the peer */
@@ -66,7 +66,7 @@ struct shm_ep {
     /* Links */
     struct shm_domain *domain;
     struct list links, dead, absent;
-    struct list unasked;    /* links whose peers would not wake who sleeps */
+    struct list unasked;    /* links whose peers would not wake a sleeper */
     struct shm_peers *more; /* to receive contexts from 1 on, SHM_CONTEXTS - 1; or NULL */
     struct shm_sep *sep;    /* whose context it is, or NULL */
     unsigned context;       /* index there */
@@ -134,7 +134,7 @@ void shm_look_soon(struct shm_ep *ep);
 /* A link is polled, or is not any more (without the fence that this takes). */
 void shm_heat(struct shm_link *link);
 void shm_cool(struct shm_link *link);
-/* There is work for who sleeps. */
+/* There is work for a thread that sleeps. */
 void shm_wake(struct shm_ep *ep);
 
 /* ---- shm_av.c ---- */

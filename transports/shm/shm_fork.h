@@ -2,8 +2,8 @@
 /*
  * A child of fork(2) gives up what it must not keep: its copies of the sockets would keep a dead
  * parent alive for its peers. They are closed in the child, which may happen at any time of any
- * other thread; so who opens or closes a socket, and changes where it is noted, keeps forks away
- * meanwhile.
+ * other thread; so a thread that opens or closes a socket, and changes where it is noted, keeps
+ * forks away meanwhile.
  */
 #ifndef WEFT_SHM_FORK_H
 #define WEFT_SHM_FORK_H

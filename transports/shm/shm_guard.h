@@ -16,11 +16,11 @@ struct shm_guard {
     sigset_t mask; /* of the thread, before */
 };
 
-/* Before copies: three system calls. -EBUSY: the handlers are somebody else's by now. Until the
+/* Before copies: three system calls. -EBUSY: the handlers are another library's by now. Until the
  * end, in the same thread, the two signals are not blocked. */
 int shm_guard_begin(struct shm_guard *guard);
 void shm_guard_end(const struct shm_guard *guard);
-/* false: some byte of `from` is not there; which bytes were copied nobody knows. */
+/* false: some byte of `from` is not there; which bytes were copied is unknown. */
 bool shm_guard_copy(const struct shm_guard *guard, void *to, const void *from, size_t len);
 
 #endif

@@ -41,15 +41,15 @@ struct shm_link {
     fi_addr_t addr;                /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;                    /* publishing takes a fence */
     bool hot, dead;
-    bool heard;       /* the peer has written: before, nobody touches the page of its half */
+    bool heard;       /* the peer has written: before, the page of its half is not touched */
     bool told;        /* that this side has */
     bool owes;        /* the answer to the introduction, that could not be sent yet */
     bool one_way;     /* of a peer's transmit context, that receives nothing */
     bool chosen;      /* what is sent to this peer goes over this link, as long as it lives */
     bool cross_read;  /* attaching was not refused by the kernel yet */
     bool cross_tells; /* nor by the peer, who is to say where what is read is */
-    bool pause;       /* a large message was saved: who receives may get ahead of the next */
-    unsigned taken;   /* messages, since the last look at who is silent */
+    bool pause;       /* a large message was saved: the receiver may get ahead of the next */
+    unsigned taken;   /* messages, since the last look at silent peers */
     unsigned fin_count;
     uint64_t behind; /* what a post may have to stay behind: SHM_BIG_WRITE, ... */
     uint32_t fins[SHM_FINS];
@@ -62,7 +62,7 @@ struct shm_link {
     struct list all;                /* of the endpoint: links, or dead */
     struct list named;              /* of the endpoint's bucket */
     struct list held;               /* of the endpoint: told to send nothing unasked */
-    struct list unasked;            /* of the endpoint: the peer would wake nobody */
+    struct list unasked;            /* of the endpoint: the peer would not wake us */
     size_t beyond;                  /* bytes saved since then */
     unsigned waiting;               /* announced messages without a receive */
     unsigned served, control_count; /* operations of the peer, answers in controls */
@@ -105,7 +105,7 @@ unsigned shm_link_take(struct shm_link *link);
 bool shm_link_quiet(struct shm_link *link);
 /* The same of a ring that is not polled; what is left in it is on the bell. */
 unsigned shm_link_take_cold(struct shm_link *link);
-/* The peer has written on it, and would not wake who sleeps. */
+/* The peer has written on it, and would not wake a sleeper. */
 void shm_link_heard(struct shm_link *link);
 /* There is no message, after taking a batch. */
 bool shm_link_is_empty(struct shm_link *link);

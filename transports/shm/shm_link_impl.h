@@ -8,10 +8,10 @@
 
 /* A link over a connected socket, which it takes over; the caller keeps it on errors. */
 int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **link);
-/* The memory, of which that half is ours to write (0: who made it), and the peer's name. False
+/* The memory, of which that half is ours to write (0: its maker), and the peer's name. False
  * without room for these; the region is the link's in any case. */
 bool shm_link_set_region(struct shm_link *link, void *region, int half, const char *name);
-/* The socket and the memory go; the struct stays for those who refer to it. */
+/* The socket and the memory go; the struct stays for its referrers. */
 void shm_link_tear_down(struct shm_link *link);
 
 #endif

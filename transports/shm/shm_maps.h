@@ -20,7 +20,7 @@ enum {
 
 struct shm_maps;
 
-/* Of who made the segment; what the kernel says if it refuses, or -ENOMEM. */
+/* For the segment's maker; what the kernel says if it refuses, or -ENOMEM. */
 int shm_maps_open(int64_t segment, struct shm_maps **maps);
 /* NULL does nothing. In a child of who opened it only the child's memory is freed. */
 void shm_maps_close(struct shm_maps *maps);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that two processes share: memfds, which nobody can cut off. */
+/* Memory that two processes share: memfds, which no process can cut off. */
 #ifndef WEFT_SHM_MEMORY_H
 #define WEFT_SHM_MEMORY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where the memory of a link lives: the half that a process reads is to be at its node, since the
- * reader waits for what it reads, and a store waits for nobody. The policy belongs to the memory,
+ * reader waits for what it reads, and a store does not wait. The policy belongs to the memory,
  * so the one that makes it says it for both, before a page is touched.
  */
 #ifndef WEFT_SHM_NUMA_H

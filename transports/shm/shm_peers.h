@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which link leads to whom: by the numbers of the AV, for each receive context of the peers, and by
- * name; and the addresses where nobody is. Progress domain of the endpoint locked.
+ * name; and the addresses without an owner. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_PEERS_H
 #define WEFT_SHM_PEERS_H
@@ -21,10 +21,10 @@ void shm_peers_remove(struct shm_link *link);
 /* One that can be sent on, or NULL. */
 struct shm_link *shm_peers_find(const struct shm_ep *ep, const char *name, unsigned context);
 
-/* Nobody listened at dest within this millisecond: who posts in a loop need not ask the kernel each
+/* No listener at dest within this millisecond: a loop of posts need not ask the kernel each
  * time. */
 bool shm_absent_lately(const struct shm_ep *ep, fi_addr_t dest);
-/* Nobody listens at dest: -FI_EAGAIN as long as there is hope, then positive FI_ECONNREFUSED. */
+/* No listener at dest: -FI_EAGAIN as long as there is hope, then positive FI_ECONNREFUSED. */
 int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name);
 /* The peer has gone, and is not waited for. */
 void shm_absent_gone(struct shm_ep *ep, const char *name, unsigned context);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The pages of bulk that nothing goes through any more are given back to the kernel, by who writes
- * into them: he alone knows when nothing of his is in there. Progress domain of the endpoint
- * locked.
+ * The writer of bulk gives pages that are out of use back to the kernel: it alone knows when
+ * nothing of its own is in them. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_RECLAIM_H
 #define WEFT_SHM_RECLAIM_H

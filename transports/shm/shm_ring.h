@@ -35,7 +35,7 @@ struct shm_credits {
     _Atomic uint64_t bulk;   /* bytes, likewise */
     _Atomic uint32_t polled; /* the receiver looks at the ring by itself */
     _Atomic uint32_t held;   /* nothing is to come that it has not asked for */
-    /* It may sleep: who rings its bell writes to the socket, too, once, and takes this back. */
+    /* It may sleep: a peer that rings its bell writes to the socket, too, once, and resets this. */
     _Atomic uint32_t asleep;
 };
 
@@ -210,7 +210,7 @@ static inline void shm_rx_consume_line(struct shm_rx *rx)
 }
 
 /*
- * The receiver has no room for messages that nobody waits for. What is on its way still comes: at
+ * The receiver has no room for messages without a receive. Messages on their way still come: at
  * most SHM_FLIGHT bytes, since the sender learns of it with the next credits that it gets.
  */
 void shm_rx_hold(struct shm_rx *rx, bool held);

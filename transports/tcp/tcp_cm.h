@@ -2,7 +2,7 @@
 /*
  * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They
  * live on the control progress domain of the EQ that they report to, which its readers drive: who
- * reads one EQ touches nobody else's endpoints. Each wait has a deadline. All with that progress
+ * reads one EQ touches no endpoints of others. Each wait has a deadline. All with that progress
  * domain locked, which is locked before any progress domain of a domain.
  */
 #ifndef WEFT_TCP_CM_H
@@ -93,7 +93,7 @@ int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item 
 int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
 /*
- * A connected endpoint whose CQ nobody reads any more must still tell the EQ that the peer hung up:
+ * A connected endpoint whose CQ is not read any more must still tell the EQ that the peer hung up:
  * its socket is in this epoll fd, too. That costs each message a little, so a busy endpoint leaves
  * (tcp_cm_lull) until the EQ is read again. Endpoint's progress domain locked.
  */

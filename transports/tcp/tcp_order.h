@@ -10,7 +10,8 @@
 
 #include "transports/tcp/tcp_tx.h"
 
-/* Offered to who asks: to all others every write and send behind a read would cost a round trip. */
+/* Offered where the hints ask: otherwise every write and send behind a read would cost a round
+ * trip. */
 #define TCP_ORDERS_ASKED ((uint64_t)(FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR))
 
 /* The kinds of records, a bit each, that stay behind reads when msg_order was asked. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by the files of a ring. user_data of a request is a pointer (to a connection, or a
- * flight) with what it is in the low bits; 0 is of nobody. A pointer stays valid because
+ * flight) with what it is in the low bits; 0 is of none. A pointer stays valid because
  * connections and flights are kept until their last answer.
  */
 #ifndef WEFT_TCP_RING_KIND_H
@@ -38,7 +38,7 @@ static inline uint64_t ring_tag(const void *pointer, enum ring_kind kind)
 }
 
 /* A call returned rc. A program may have forbidden itself the call since the ring was made, or
- * closed a descriptor that is not its own. What the kernel has will not be heard of any more, so
+ * closed a descriptor that is not its own. The kernel will report nothing that it has any more, so
  * that all connections end: one line in the log, and `refused`. */
 void ring_judge(struct tcp_ring *ring, const char *what, int rc);
 

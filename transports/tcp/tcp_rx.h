@@ -28,7 +28,7 @@ struct tcp_inbound {
     uint8_t op;      /* TCP_OP_MSG, TCP_OP_TAG, TCP_OP_RTS */
     uint8_t context; /* of the rendezvous */
     bool started;    /* matched; entry is ours again */
-    bool discarded;  /* nobody wants it; what still arrives is dropped */
+    bool discarded;  /* no receive wants it; what still arrives is dropped */
     int error;       /* positive: the connection broke before all had arrived */
     uint8_t bytes[]; /* what data points to, unless room for it was found later */
 };
@@ -74,7 +74,7 @@ static inline bool tcp_rx_plain(const struct tcp_rx *rx)
 /* The rest of such a progress: got bytes are in the buffer, 0: the end, or a negative errno. */
 bool tcp_rx_received(struct tcp_ep *ep, ssize_t got);
 
-/* For who receives by other means (tcp_uring.h): */
+/* For receivers by other means (tcp_uring.h): */
 /* `got` bytes of the payload are where dest says. 0 or a negative error. */
 int tcp_rx_placed(struct tcp_ep *ep, size_t got);
 /* Keeps bytes that come behind a stash or a message that waits. -FI_ENOMEM. */

@@ -52,7 +52,7 @@ void tcp_tx_reclaim(struct tcp_ep *ep);
  * have left, or negative. */
 ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd);
 
-/* For who sends by other means (tcp_uring.h): */
+/* For senders by other means (tcp_uring.h): */
 /* The kernel is done with the memory of records: completions, or the wait for the peer's word. */
 void tcp_tx_left(struct tcp_ep *ep, struct tcp_queue *done);
 

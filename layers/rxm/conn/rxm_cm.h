@@ -32,7 +32,7 @@ enum rxm_cm_state {
 
 struct rxm_cm_peer;
 
-/* One connection of the lower; embedded by the caller, who makes and frees it. */
+/* One connection of the lower; the caller embeds, makes and frees it. */
 struct rxm_cm_conn {
     struct rxm_cm_peer *peer;
     bool dialled;           /* own request, not the peer's */
@@ -52,7 +52,7 @@ struct rxm_cm_peer {
      * transmit context i of a scalable endpoint, which only dials. */
     unsigned context;
     enum rxm_cm_state state;
-    bool wanted;              /* somebody waits for the connection */
+    bool wanted;              /* an operation waits for the connection */
     bool firewalled;          /* it said that it cannot be dialled */
     struct rxm_cm_conn *conn; /* of DIALLING, ACCEPTING, UP */
     struct rxm_cm_conn *self; /* the accepted end of a connection to oneself: receives only */
@@ -63,7 +63,7 @@ struct rxm_cm_peer {
     const char *why;          /* what the peer said to it, a static sentence, or NULL */
     bool told;                /* FAILED: rxm_cm_want has given err */
     bool gave_up;             /* it has failed, and no connection was made since */
-    bool unreachable;         /* nobody answered the last dial, nor those since unreachable_ms */
+    bool unreachable;         /* no answer to the last dial, nor those since unreachable_ms */
     int64_t unreachable_ms;
     int64_t first_ms; /* start of the first of these dials */
     int64_t start_ms; /* start of the last dial, or when conn came up */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whose requests were turned down for good, so that one who asks again and again is told of once.
+ * Peers whose requests were turned down for good: the log names each once, however often it asks.
  * Pure. A host is its address without the port, which is another with each request.
  */
 #ifndef WEFT_LAYERS_RXM_CONN_RXM_REFUSED_H

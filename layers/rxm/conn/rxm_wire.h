@@ -3,7 +3,7 @@
  * The private data of the connection exchange for tags=pass: the 8 bytes that libfabric's own
  * reliable datagrams over tcp (FI_PROTO_XNET) send with a request and with its answer, and behind
  * them a trailer of ours. libfabric does not look at what is behind its 8 bytes, and answers
- * without; we answer with a trailer only who has sent one.
+ * without; we answer with a trailer only a peer that has sent one.
  *
  *   0 u8   version: of a request the highest that is spoken, bit 7 clear; of an answer the lower of
  *          both with bit 7 set, which is the proof that it was understood (old peers echo the byte)

@@ -28,7 +28,7 @@
 enum {
     MSGPROTO_INJECT = 512,   /* bytes that an operation has room for */
     MSGPROTO_IOV = 4,        /* local segments of an operation */
-    MSGPROTO_ANSWERS = 1024, /* that may wait to be sent to a peer who is still listened to */
+    MSGPROTO_ANSWERS = 1024, /* that may wait to be sent to a peer that we still read from */
 };
 
 /* The context of the lower's completions. */
@@ -116,7 +116,7 @@ struct rxm_inbound {
     uint8_t kind; /* enum rxm_inbound_kind */
     bool pooled;  /* matched at once; else its own memory, which may outlive the endpoint */
     bool matched;
-    bool discarded; /* nobody wants it */
+    bool discarded; /* no receive wants it */
     bool lost;      /* the connection ended before it had all come */
     uint32_t next_segment;
     size_t got;  /* bytes that have come */

@@ -30,7 +30,7 @@ struct msgproto_conn {
     unsigned atomics;         /* of ours that are not answered yet */
     bool up;                  /* packets can be sent */
     bool dead;                /* it has ended */
-    bool mute;                /* and nobody is told of it */
+    bool mute;                /* and it is not reported */
     bool resuming;            /* operations that stall are being gone through */
     int err;                  /* what its operations end in, positive */
 };

@@ -51,7 +51,7 @@ static inline void rxm_credit_untake(struct rxm_credit *credit)
     credit->have += credit->on;
 }
 
-/* The peer granted more. False when it grants what nobody can have. */
+/* The peer granted more. False when it grants more than there can be. */
 bool rxm_credit_granted(struct rxm_credit *credit, uint64_t count);
 /* A receive was posted. */
 static inline void rxm_credit_posted(struct rxm_credit *credit)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The memory of the application's regions, by key: atomics in packets of ours are done by the
- * target, who must know where. Keys, rights and ranges are checked as the lower does for its own.
+ * target, which must know where. Keys, rights and ranges are checked as the lower does for its own.
  */
 #ifndef WEFT_LAYERS_RXM_MSGPROTO_RXM_REGION_H
 #define WEFT_LAYERS_RXM_MSGPROTO_RXM_REGION_H
@@ -20,7 +20,7 @@ struct rxm_region {
     size_t len;
     size_t iov_count;
     struct iovec *iov;
-    void *owner; /* of who added it */
+    void *owner; /* the caller's */
 };
 
 /* Of a domain. The mutex is a leaf. */
@@ -33,7 +33,7 @@ void rxm_regions_init(struct rxm_regions *regions);
 void rxm_regions_finish(struct rxm_regions *regions); /* an empty one */
 /* -FI_ENOMEM, and it is not added. */
 int rxm_regions_add(struct rxm_regions *regions, struct rxm_region *region);
-/* Takes one that is not added. When it returns nobody uses the memory. */
+/* Takes one that is not added. When it returns the memory is unused. */
 void rxm_regions_remove(struct rxm_regions *regions, struct rxm_region *region);
 
 /*
