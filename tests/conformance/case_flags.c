@@ -160,6 +160,16 @@ static ssize_t send_to(struct conf_ep *from, fi_addr_t to, void *local, uint64_t
     return fi_tsendmsg(from->ep, &msg, flags);
 }
 
+/* Looks at memory that the library may be writing, which is an error then, and no race to report.
+ */
+__attribute__((no_sanitize("thread"), noinline)) static bool is_there(const volatile char *in,
+                                                                      const char *out, size_t len)
+{
+    while (len && in[len - 1] == out[len - 1])
+        len--;
+    return !len;
+}
+
 /* To a domain that makes no progress: complete is only what is in place. */
 static void not_before_it_is_there(void)
 {
@@ -184,7 +194,7 @@ static void not_before_it_is_there(void)
         conf_check(!rc, "send: %s", fi_strerror((int)-rc));
         for (int look = 0; look < 1000 && levels[i]; look++)
             conf_drive_pair(p[0]);
-        conf_check(!levels[i] || !conf_has(from, out) || conf_holds(in, sizeof in, i + 1),
+        conf_check(!levels[i] || !conf_has(from, out) || is_there(in, out, sizeof in),
                    "level %u: complete before it is there", i);
         while (!conf_has(from, out) || !conf_has(at, in)) {
             conf_drive_pair(p[0]);
