@@ -75,10 +75,8 @@ void tcp_acks_done(struct tcp_ep *ep)
         answer_early(tcp_uring_find(ep, awaits_response, NULL), 0);
 }
 
-uint8_t tcp_acks_open(struct tcp_ep *ep, struct tcp_op *op)
+uint8_t tcp_acks_open(struct tcp_tx *tx, struct tcp_op *op)
 {
-    struct tcp_tx *tx = &ep->tx;
-
     if (tx->rndv_count == RNDV_CONTEXTS)
         return 0;
     if (!tx->rndv)

@@ -25,7 +25,7 @@ void tcp_acks_failed(struct tcp_ep *ep, int err);
 bool tcp_acks_answered(struct tcp_ep *ep, struct tcp_op *op);
 
 /* Reserves a context for a send that asks first; 0 when all are in use. */
-uint8_t tcp_acks_open(struct tcp_ep *ep, struct tcp_op *op);
+uint8_t tcp_acks_open(struct tcp_tx *tx, struct tcp_op *op);
 /* A clear-to-send: the data is queued. 0, or -FI_EPROTO when nothing waits for it. */
 int tcp_acks_clear(struct tcp_ep *ep, uint8_t context);
 

@@ -17,7 +17,7 @@ static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
 
 static int push_control(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_CONTROL);
+    struct tcp_op *op = tcp_op_make(ep->poller, TCP_KIND_CONTROL);
 
     if (!op)
         return -FI_ENOMEM;
@@ -38,7 +38,7 @@ int tcp_answer_cts(struct tcp_ep *ep, uint8_t context)
 
 int tcp_answer_read(struct tcp_ep *ep, const struct tcp_wire *request, struct tcp_target *target)
 {
-    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_RESPONSE);
+    struct tcp_op *op = tcp_op_make(ep->poller, TCP_KIND_RESPONSE);
     struct tcp_wire wire = {
         .op = TCP_OP_READ_RSP, .flags = request->flags, .iov_count = request->iov_count};
 
@@ -59,20 +59,20 @@ int tcp_answer_read(struct tcp_ep *ep, const struct tcp_wire *request, struct tc
 
 int tcp_answer_atomic(struct tcp_ep *ep, struct tcp_atomic *atomic)
 {
-    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_ANSWER);
+    struct tcp_op *op = tcp_op_make(ep->poller, TCP_KIND_ANSWER);
     struct tcp_wire wire = {.op = TCP_OP_ATOMIC_RSP,
                             .status = (uint64_t)atomic->status,
                             .payload = atomic->bytes.iov_len};
 
     if (!op) {
-        tcp_atomic_put(ep, atomic);
+        tcp_atomic_put(ep->poller, atomic);
         return -FI_ENOMEM;
     }
     tcp_op_build(ep, op, &wire, &atomic->bytes, 1);
     if (op->iov_count)
         op->atomic = atomic;
     else
-        tcp_atomic_put(ep, atomic);
+        tcp_atomic_put(ep->poller, atomic);
     tcp_queue_push(&ep->tx.urgent, op);
     return 0;
 }

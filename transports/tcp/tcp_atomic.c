@@ -11,9 +11,9 @@
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
 
-struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep)
+struct tcp_atomic *tcp_atomic_get(struct tcp_poller *poller)
 {
-    struct tcp_atomic *atomic = pool_get(&ep->poller->atomics);
+    struct tcp_atomic *atomic = pool_get(&poller->atomics);
 
     if (!atomic)
         return NULL;
@@ -23,13 +23,13 @@ struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep)
     return atomic;
 }
 
-void tcp_atomic_put(struct tcp_ep *ep, struct tcp_atomic *atomic)
+void tcp_atomic_put(struct tcp_poller *poller, struct tcp_atomic *atomic)
 {
     if (!atomic)
         return;
     for (unsigned i = 0; i < atomic->mr_count; i++)
         mr_release(atomic->mr[i]);
-    pool_put(&ep->poller->atomics, atomic);
+    pool_put(&poller->atomics, atomic);
 }
 
 uint8_t tcp_atomic_precision(unsigned datatype)
@@ -98,7 +98,7 @@ static int resolve(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tc
 
 int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_atomic *atomic = tcp_atomic_get(ep);
+    struct tcp_atomic *atomic = tcp_atomic_get(ep->poller);
 
     if (!atomic)
         return -FI_ENOMEM;

@@ -15,6 +15,7 @@
 #include "transports/tcp/tcp_wire.h"
 
 struct tcp_ep;
+struct tcp_poller;
 
 /* The bytes of a request or of its result, while they do not fit into its record; and at the target
  * what the request is. Of a pool of the set. */
@@ -31,8 +32,8 @@ struct tcp_atomic {
 };
 
 /* NULL without memory. */
-struct tcp_atomic *tcp_atomic_get(struct tcp_ep *ep);
-void tcp_atomic_put(struct tcp_ep *ep, struct tcp_atomic *atomic); /* takes NULL */
+struct tcp_atomic *tcp_atomic_get(struct tcp_poller *poller);
+void tcp_atomic_put(struct tcp_poller *poller, struct tcp_atomic *atomic); /* takes NULL */
 
 /* A request begins, and has arrived; an answer does. 0, or a negative error that ends the
  * connection. */

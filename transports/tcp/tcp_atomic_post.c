@@ -51,7 +51,7 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, si
     op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
     at = op->bytes + op->head;
     if (wire.payload > ep->domain->fabric->settings.max_inject) {
-        op->atomic = tcp_atomic_get(ep);
+        op->atomic = tcp_atomic_get(ep->poller);
         if (!op->atomic)
             return -FI_EAGAIN;
         at = op->atomic->data;

@@ -145,9 +145,9 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
     return rc;
 }
 
-static bool unsent(const struct tcp_ep *ep)
+static bool unsent(const struct tcp_tx *tx)
 {
-    return (ep->tx.current || ep->tx.urgent.first || ep->tx.normal.first) && !ep->tx.error;
+    return (tx->current || tx->urgent.first || tx->normal.first) && !tx->error;
 }
 
 /* Sends what is queued, for as long as the peer keeps reading and the deadline allows. */
@@ -160,7 +160,7 @@ static void flush_all(struct tcp_ep *ep, int limit_ms)
         return;
     }
     tcp_tx_flush(ep);
-    while (unsent(ep) && ep->tx.blocked) {
+    while (unsent(&ep->tx) && ep->tx.blocked) {
         struct pollfd wait = {.fd = ep->fd, .events = POLLOUT};
         int left = wait_left(limit_ms, start);
 

@@ -18,9 +18,9 @@ enum {
     RESET_MS = 5000,
 };
 
-static struct tcp_flight *newest(const struct tcp_ep *ep)
+static struct tcp_flight *newest(const struct tcp_uring *uring)
 {
-    return list_item(ep->uring.flights.prev, struct tcp_flight, link);
+    return list_item(uring->flights.prev, struct tcp_flight, link);
 }
 
 /* Sends of the application that end when their bytes have left, and answers to reads: what else
@@ -51,10 +51,10 @@ static void choose(struct tcp_ep *ep, struct tcp_flight *flight)
         tcp_gather_cut(&ep->tx, gather, plain ? plain : 1);
 }
 
-static void put_flight(struct tcp_ep *ep, struct tcp_flight *flight)
+static void put_flight(struct tcp_ring *ring, struct tcp_flight *flight)
 {
     list_detach(&flight->link);
-    pool_put(&ep->poller->ring->flights, flight);
+    pool_put(&ring->flights, flight);
 }
 
 /* False when there is nothing to send, or it has to wait. */
@@ -82,7 +82,7 @@ static bool depart(struct tcp_ep *ep)
             return true;
         tcp_poller_work(ep->poller, ep);
     }
-    put_flight(ep, flight);
+    put_flight(ep->poller->ring, flight);
     return false;
 }
 
@@ -122,8 +122,8 @@ bool tcp_flight_settle(struct tcp_ep *ep)
     struct list *flights = &ep->uring.flights;
     bool go_on = true;
 
-    if (!list_empty(flights) && newest(ep)->answered && !newest(ep)->accounted)
-        go_on = account(ep, newest(ep));
+    if (!list_empty(flights) && newest(&ep->uring)->answered && !newest(&ep->uring)->accounted)
+        go_on = account(ep, newest(&ep->uring));
     while (!list_empty(flights)) {
         struct tcp_flight *flight = list_item(flights->next, struct tcp_flight, link);
         struct tcp_queue done;
@@ -133,7 +133,7 @@ bool tcp_flight_settle(struct tcp_ep *ep)
         done = flight->done;
         if (!done.first)
             done.end = &done.first;
-        put_flight(ep, flight);
+        put_flight(ep->poller->ring, flight);
         tcp_tx_left(ep, &done);
     }
     return go_on;
@@ -158,11 +158,11 @@ struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
     return NULL;
 }
 
-static bool full(const struct tcp_ep *ep)
+static bool full(const struct tcp_uring *uring)
 {
     unsigned count = 0;
 
-    list_for_each (pos, &ep->uring.flights)
+    list_for_each (pos, &uring->flights)
         count++;
     return count >= LENT_MAX;
 }
@@ -171,7 +171,7 @@ void tcp_flight_send(struct tcp_ep *ep)
 {
     struct tcp_poller *poller = ep->poller;
 
-    while (tcp_flight_settle(ep) && !ep->uring.sending && !ep->tx.error && !full(ep) &&
+    while (tcp_flight_settle(ep) && !ep->uring.sending && !ep->tx.error && !full(&ep->uring) &&
            depart(ep)) {
         if (poller->driving)
             return;
@@ -180,9 +180,9 @@ void tcp_flight_send(struct tcp_ep *ep)
     }
 }
 
-static bool lent(const struct tcp_ep *ep)
+static bool lent(const struct tcp_uring *uring)
 {
-    list_for_each (pos, &ep->uring.flights) {
+    list_for_each (pos, &uring->flights) {
         if (list_item(pos, struct tcp_flight, link)->lent)
             return true;
     }
@@ -194,13 +194,13 @@ void tcp_flight_wait(struct tcp_ep *ep, int wait_ms)
     struct tcp_ring *ring = ep->poller->ring;
     long long start = clock_ms();
 
-    while (lent(ep) && !ring->refused && wait_left(wait_ms, start) > 0)
+    while (lent(&ep->uring) && !ring->refused && wait_left(wait_ms, start) > 0)
         ring_wait(ring, SLICE_MS);
-    if (!lent(ep))
+    if (!lent(&ep->uring))
         return;
-    ring_reset(ep);
+    ring_reset(ep->fd);
     start = clock_ms();
-    while (lent(ep) && !ring->refused && wait_left(RESET_MS, start) > 0)
+    while (lent(&ep->uring) && !ring->refused && wait_left(RESET_MS, start) > 0)
         ring_wait(ring, SLICE_MS);
 }
 

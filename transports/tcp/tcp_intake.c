@@ -62,12 +62,12 @@ static int take_buffer(struct tcp_ep *ep)
     if (len && pcap_on(ep->tx.flow))
         pcap_received_buffer(ep->tx.flow, bytes, len);
     if (len && (ep->rx.stash || ep->rx.paused))
-        rc = tcp_rx_keep(ep, bytes, len);
+        rc = tcp_rx_keep(&ep->rx, bytes, len);
     else if (len)
         rc = tcp_rx_consume(ep, bytes, len);
     if (ep->fd < 0) /* a report ended the connection, and its buffers went back */
         return rc;
-    ring_return_first(ring, ep);
+    ring_return_first(ring, &ep->uring);
     if (!ep->rx.active)
         ep->uring.large = false;
     return rc;

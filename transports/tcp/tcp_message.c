@@ -273,9 +273,9 @@ static int clear(struct tcp_ep *ep, struct tcp_inbound *inbound)
     return tcp_answer_cts(ep, inbound->context);
 }
 
-static struct tcp_inbound *find_offer(struct tcp_ep *ep, uint8_t context)
+static struct tcp_inbound *find_offer(const struct list *inbounds, uint8_t context)
 {
-    list_for_each (pos, &ep->inbounds) {
+    list_for_each (pos, inbounds) {
         struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
 
         if (inbound->op == TCP_OP_RTS && inbound->context == context)
@@ -289,7 +289,7 @@ int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire)
     struct fi_peer_rx_entry *entry;
 
     ep->rx.active = false;
-    if (find_offer(ep, wire->op_data))
+    if (find_offer(&ep->inbounds, wire->op_data))
         return -FI_EPROTO;
     int rc = find_entry(ep, wire, (size_t)wire->msg_size, &entry);
     if (rc && rc != -FI_ENOENT)
@@ -307,7 +307,7 @@ int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire)
 
 int tcp_message_data(struct tcp_ep *ep, const struct tcp_wire *wire)
 {
-    struct tcp_inbound *inbound = find_offer(ep, wire->op_data);
+    struct tcp_inbound *inbound = find_offer(&ep->inbounds, wire->op_data);
 
     if (!inbound || !inbound->started || inbound->len != wire->payload)
         return -FI_EPROTO;

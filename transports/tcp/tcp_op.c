@@ -6,9 +6,9 @@
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 
-struct tcp_op *tcp_op_make(struct tcp_ep *ep, enum tcp_op_kind kind)
+struct tcp_op *tcp_op_make(struct tcp_poller *poller, enum tcp_op_kind kind)
 {
-    struct tcp_op *op = pool_get(&ep->poller->ops);
+    struct tcp_op *op = pool_get(&poller->ops);
 
     if (!op)
         return NULL;
@@ -30,7 +30,7 @@ struct tcp_op *tcp_op_get(struct tcp_ep *ep)
 {
     if (ep->tx.posted >= ep->tx.limit)
         return NULL;
-    struct tcp_op *op = tcp_op_make(ep, TCP_KIND_SEND);
+    struct tcp_op *op = tcp_op_make(ep->poller, TCP_KIND_SEND);
     if (op)
         ep->tx.posted++;
     return op;
@@ -44,17 +44,17 @@ void tcp_op_put(struct tcp_ep *ep, struct tcp_op *op)
     }
     if (op->target) {
         ep->tx.from_regions -= op->target->iov_count > 0;
-        tcp_target_release(ep, op->target);
+        tcp_target_release(ep->poller, op->target);
     }
-    tcp_atomic_put(ep, op->atomic);
+    tcp_atomic_put(ep->poller, op->atomic);
     pool_put(&ep->poller->ops, op);
 }
 
-void tcp_target_release(struct tcp_ep *ep, struct tcp_target *target)
+void tcp_target_release(struct tcp_poller *poller, struct tcp_target *target)
 {
     for (unsigned i = 0; i < target->mr_count; i++)
         mr_release(target->mr[i]);
-    pool_put(&ep->poller->targets, target);
+    pool_put(&poller->targets, target);
 }
 
 static size_t copy_from_iov(uint8_t *to, const struct iovec *iov, size_t count)

@@ -14,6 +14,7 @@
 #include "transports/tcp/tcp_wire.h"
 
 struct tcp_ep;
+struct tcp_poller;
 
 enum tcp_op_kind {
     TCP_KIND_SEND,
@@ -66,7 +67,7 @@ struct tcp_op {
 };
 
 /* A record of kind, or NULL: no memory. */
-struct tcp_op *tcp_op_make(struct tcp_ep *ep, enum tcp_op_kind kind);
+struct tcp_op *tcp_op_make(struct tcp_poller *poller, enum tcp_op_kind kind);
 /* An operation of the application, or NULL when the limit is reached (-FI_EAGAIN) or there is no
  * memory. */
 struct tcp_op *tcp_op_get(struct tcp_ep *ep);
@@ -81,7 +82,7 @@ void tcp_op_complete(struct tcp_ep *ep, struct tcp_op *op);
 /* The same in error, err positive; or silently (0). */
 void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err);
 
-void tcp_target_release(struct tcp_ep *ep, struct tcp_target *target);
+void tcp_target_release(struct tcp_poller *poller, struct tcp_target *target);
 
 /* Posted by the application, not an answer of ours. */
 static inline bool tcp_op_is_application(const struct tcp_op *op)

@@ -158,9 +158,9 @@ static void flush(struct tcp_ep *ep)
     tcp_tx_flush(ep);
 }
 
-static bool can_read(const struct tcp_ep *ep)
+static bool can_read(const struct tcp_rx *rx)
 {
-    return ep->rx.readable || ep->rx.ended || ep->rx.stash;
+    return rx->readable || rx->ended || rx->stash;
 }
 
 static void do_work(struct tcp_poller *poller)
@@ -176,7 +176,7 @@ static void do_work(struct tcp_poller *poller)
 
         list_detach(&ep->work);
         flush(ep);
-        if (can_read(ep))
+        if (can_read(&ep->rx))
             tcp_rx_progress(ep);
     }
 }
@@ -193,7 +193,7 @@ static void flush_work(struct tcp_poller *poller)
 
         list_detach(&ep->work);
         tcp_tx_flush(ep);
-        if (can_read(ep) || (ep->tx.blocked && !ep->tx.promised))
+        if (can_read(&ep->rx) || (ep->tx.blocked && !ep->tx.promised))
             tcp_poller_work(poller, ep);
     }
 }

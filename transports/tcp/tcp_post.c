@@ -62,7 +62,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp
     wire->cq_data = post->data;
     wire->payload = wire->op == TCP_OP_READ_REQ ? 0 : len;
     if (wants_rndv(ep, post, wire->op, len)) {
-        wire->op_data = tcp_acks_open(ep, op);
+        wire->op_data = tcp_acks_open(&ep->tx, op);
         if (!wire->op_data) {
             tcp_op_put(ep, op);
             goto again;

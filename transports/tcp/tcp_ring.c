@@ -62,13 +62,13 @@ static int buffers_open(struct tcp_ring *ring)
     return 0;
 }
 
-void ring_return_first(struct tcp_ring *ring, struct tcp_ep *ep)
+void ring_return_first(struct tcp_ring *ring, struct tcp_uring *uring)
 {
-    uint16_t id = ep->uring.first;
+    uint16_t id = uring->first;
 
-    if (id == ep->uring.last)
-        ep->uring.chained = false;
-    ep->uring.first = ring->next[id];
+    if (id == uring->last)
+        uring->chained = false;
+    uring->first = ring->next[id];
     give(ring, id, 0);
     io_uring_buf_ring_advance(ring->entries, 1);
 }

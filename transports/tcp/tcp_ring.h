@@ -62,12 +62,12 @@ void ring_reap(struct tcp_ring *ring);
 /* Submits, waits for an answer, reaps. */
 void ring_wait(struct tcp_ring *ring, int wait_ms);
 /* Cancels whatever the kernel has of ep. */
-void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep);
+void ring_cancel_all(struct tcp_ring *ring, int fd);
 /* Drops what the kernel has of the connection's unacknowledged data, so that lent memory comes
  * back, and whatever is still to be received. */
-void ring_reset(struct tcp_ep *ep);
+void ring_reset(int fd);
 
 /* The first buffer of ep's chain goes back to the kernel. */
-void ring_return_first(struct tcp_ring *ring, struct tcp_ep *ep);
+void ring_return_first(struct tcp_ring *ring, struct tcp_uring *uring);
 
 #endif

@@ -6,10 +6,8 @@
 #include "transports/tcp/tcp_flight.h"
 #include "transports/tcp/tcp_ring_kind.h"
 
-static void chain(struct tcp_ring *ring, struct tcp_ep *ep, uint16_t id, uint32_t len)
+static void chain(struct tcp_ring *ring, struct tcp_uring *uring, uint16_t id, uint32_t len)
 {
-    struct tcp_uring *uring = &ep->uring;
-
     ring->len[id] = len;
     if (uring->chained)
         ring->next[uring->last] = id;
@@ -36,7 +34,7 @@ static void note_received(struct tcp_ring *ring, struct tcp_ep *ep, const struct
     if (cqe->flags & IORING_CQE_F_BUFFER) {
         uint16_t id = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT);
 
-        chain(ring, ep, id, cqe->res > 0 ? (uint32_t)cqe->res : 0);
+        chain(ring, &ep->uring, id, cqe->res > 0 ? (uint32_t)cqe->res : 0);
     }
     if (cqe->flags & IORING_CQE_F_MORE)
         return;
@@ -46,10 +44,8 @@ static void note_received(struct tcp_ring *ring, struct tcp_ep *ep, const struct
     note_end(uring, cqe->res);
 }
 
-static void note_placed(struct tcp_ring *ring, struct tcp_ep *ep, int result)
+static void note_placed(struct tcp_ring *ring, struct tcp_uring *uring, int result)
 {
-    struct tcp_uring *uring = &ep->uring;
-
     uring->asked--;
     uring->receiving = TCP_URING_NONE;
     pool_put(&ring->directs, uring->direct);
@@ -93,7 +89,7 @@ static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
     switch ((enum ring_kind)(cqe->user_data & RING_KIND_MASK)) {
     case RING_SEND: note_sent(ring, pointer, cqe); return;
     case RING_RECEIVE: note_received(ring, ep, cqe); break;
-    case RING_DIRECT: note_placed(ring, ep, cqe->res); break;
+    case RING_DIRECT: note_placed(ring, &ep->uring, cqe->res); break;
     case RING_POLL:
         ep->uring.polling = false;
         ep->uring.hung_up = cqe->res > 0;

@@ -130,10 +130,10 @@ void ring_poke(struct tcp_ring *ring)
     ring_submit(ring);
 }
 
-void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep)
+void ring_cancel_all(struct tcp_ring *ring, int fd)
 {
     struct io_uring_sync_cancel_reg reg = {
-        .fd = ep->fd,
+        .fd = fd,
         .flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL,
         .timeout = {.tv_sec = -1, .tv_nsec = -1},
     };
@@ -141,9 +141,9 @@ void ring_cancel_all(struct tcp_ring *ring, struct tcp_ep *ep)
     ring_judge(ring, "io_uring_register", io_uring_register_sync_cancel(&ring->io, &reg));
 }
 
-void ring_reset(struct tcp_ep *ep)
+void ring_reset(int fd)
 {
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
 
-    (void)connect(ep->fd, &none, sizeof(none));
+    (void)connect(fd, &none, sizeof(none));
 }

@@ -71,7 +71,7 @@ static int resolve(struct tcp_ep *ep, const struct tcp_wire *wire, uint64_t acce
                                   access, target->iov + target->iov_count, &count, &mr)
                      : -FI_EACCES;
         if (rc) {
-            tcp_target_release(ep, target);
+            tcp_target_release(ep->poller, target);
             return refuse_access(ep, iov, access, rc);
         }
         target->mr[target->mr_count++] = mr;
@@ -90,7 +90,7 @@ static int begin_read(struct tcp_ep *ep, const struct tcp_wire *wire)
         return rc;
     rc = tcp_answer_read(ep, wire, target);
     if (rc)
-        tcp_target_release(ep, target);
+        tcp_target_release(ep->poller, target);
     ep->rx.active = false;
     return rc;
 }
@@ -114,7 +114,7 @@ static int finish_write(struct tcp_ep *ep)
     rx->target = NULL;
     mr_count_access(target->mr, target->mr_count, true);
     bool counted = mr_counted(target->mr, target->mr_count);
-    tcp_target_release(ep, target);
+    tcp_target_release(ep->poller, target);
     int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_answer_ack(ep) : 0;
     if (counted || data)
         complete(&ep->base.binding, BIND_REMOTE_WRITE, data, NULL,
@@ -284,7 +284,7 @@ static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     return rc ? rc : (ssize_t)part;
 }
 
-static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
+int tcp_rx_keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     size_t before = rx->stash ? rx->stash_len - rx->stash_used : 0;
 
@@ -307,17 +307,12 @@ static int keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 static int keep_rest(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     if (!rx->taking)
-        return keep(rx, bytes, len);
+        return tcp_rx_keep(rx, bytes, len);
     rx->stash = rx->taking;
     rx->stash_used = (size_t)(bytes - rx->stash);
     rx->stash_len = rx->stash_used + len;
     rx->taking = NULL;
     return 0;
-}
-
-int tcp_rx_keep(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
-{
-    return keep(&ep->rx, bytes, len);
 }
 
 int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
@@ -409,25 +404,25 @@ enum {
     STREAM_END,
 };
 
-static int judge(struct tcp_ep *ep, ssize_t got, size_t asked, bool *came)
+static int judge(struct tcp_rx *rx, ssize_t got, size_t asked, bool *came)
 {
     if (got == -EINTR)
         return GO_ON;
     if (got == -EAGAIN || got == -EWOULDBLOCK) {
-        ep->rx.readable = false;
+        rx->readable = false;
         return NO_MORE_NOW;
     }
     if (got == 0)
-        return tcp_rx_end(&ep->rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
+        return tcp_rx_end(rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
     if (got < 0)
         return (int)got;
     *came = true;
     /* The socket was empty then; what comes later is a new event. */
-    if ((size_t)got < asked && !ep->rx.ended) {
-        ep->rx.readable = false;
+    if ((size_t)got < asked && !rx->ended) {
+        rx->readable = false;
         return NO_MORE_NOW;
     }
-    ep->rx.readable = true;
+    rx->readable = true;
     return GO_ON;
 }
 
@@ -436,7 +431,7 @@ static int receive_once(struct tcp_ep *ep, bool *came)
     size_t asked = 0;
     ssize_t got = receive(ep, &asked);
 
-    return judge(ep, got, asked, came);
+    return judge(&ep->rx, got, asked, came);
 }
 
 static int take_stash(struct tcp_ep *ep)
@@ -503,7 +498,7 @@ bool tcp_rx_received(struct tcp_ep *ep, ssize_t got)
         if (rc)
             got = rc;
     }
-    return go_on(ep, judge(ep, got, TCP_BUFFER, &came), came);
+    return go_on(ep, judge(&ep->rx, got, TCP_BUFFER, &came), came);
 }
 
 void tcp_rx_fail(struct tcp_ep *ep, int err)
@@ -511,9 +506,9 @@ void tcp_rx_fail(struct tcp_ep *ep, int err)
     struct tcp_rx *rx = &ep->rx;
 
     if (rx->target)
-        tcp_target_release(ep, rx->target);
+        tcp_target_release(ep->poller, rx->target);
     rx->target = NULL;
-    tcp_atomic_put(ep, rx->atomic);
+    tcp_atomic_put(ep->poller, rx->atomic);
     rx->atomic = NULL;
     free(rx->stash);
     rx->stash = NULL;

@@ -78,7 +78,7 @@ bool tcp_rx_received(struct tcp_ep *ep, ssize_t got);
 /* `got` bytes of the payload are where dest says. 0 or a negative error. */
 int tcp_rx_placed(struct tcp_ep *ep, size_t got);
 /* Keeps bytes that come behind a stash or a message that waits. -FI_ENOMEM. */
-int tcp_rx_keep(struct tcp_ep *ep, const uint8_t *bytes, size_t len);
+int tcp_rx_keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len);
 /* Goes on with the stash, if nothing keeps it. 0 or a negative error. */
 int tcp_rx_unstash(struct tcp_ep *ep);
 /* The error, negative, that the end of the stream means. */

@@ -63,7 +63,7 @@ static void op_left(struct tcp_ep *ep, struct tcp_op *op)
             tcp_acks_clear(ep, op->rndv);
         break;
     case TCP_KIND_ATOMIC:
-        tcp_atomic_put(ep, op->atomic);
+        tcp_atomic_put(ep->poller, op->atomic);
         op->atomic = NULL;
         /* fallthrough */
     case TCP_KIND_READ:

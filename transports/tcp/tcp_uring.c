@@ -184,14 +184,14 @@ static void stop_requests(struct tcp_ep *ep)
     ring_submit(ring);
     ring_reap(ring);
     while ((ep->uring.asked || ep->uring.sending) && !ring->refused) {
-        ring_cancel_all(ring, ep);
+        ring_cancel_all(ring, ep->fd);
         ring_reap(ring);
         if (ep->uring.asked || ep->uring.sending)
             ring_wait(ring, SLICE_MS);
     }
     /* Requests that the kernel cannot cancel must find no memory of ours to write to. */
     if (ep->uring.asked || ep->uring.sending)
-        ring_reset(ep);
+        ring_reset(ep->fd);
 }
 
 void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
@@ -209,7 +209,7 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
     tcp_flight_settle(ep);
     tcp_flight_abandon(ep);
     while (ep->uring.chained)
-        ring_return_first(poller->ring, ep);
+        ring_return_first(poller->ring, &ep->uring);
     ep->tx.flushing = flushing;
     list_detach(&ep->work);
     list_detach(&ep->uring.member);
