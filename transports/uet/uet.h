@@ -53,6 +53,7 @@ struct uet_fabric {
 struct uet_domain {
     struct domain base;
     struct uet_fabric *fabric;
+    struct uet_address src; /* of the info: for endpoints whose info has none, but for its port */
 };
 
 /*
@@ -97,8 +98,9 @@ struct uet_ep {
     struct ses *ses;
     struct uet_address self;
     uint32_t mtu;
-    uint64_t now; /* of what was read last */
-    bool ordered; /* some order is kept: by ordered PDCs */
+    uint64_t now;          /* of what was read last */
+    uint64_t sleeps_until; /* a waiter sleeps so long, where nothing comes; 0: none does */
+    bool ordered;          /* some order is kept: by ordered PDCs */
     bool attached, closing;
     bool knows_sources, source_err;
     struct progress_source source;
@@ -148,6 +150,8 @@ int uet_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 fi_addr_t uet_source(struct uet_ep *ep, const union addr *from);
 /* Sends what may be sent. Progress domain locked. */
 void uet_ep_run(struct uet_ep *ep);
+/* The same, of an operation that was just posted; the rest follows with the next poll. */
+void uet_ep_push(struct uet_ep *ep, const struct ses_op *op);
 
 /* ---- uet_post.c ---- */
 

@@ -40,6 +40,22 @@ void uet_ep_run(struct uet_ep *ep)
         run_at(ep, clock_ns());
 }
 
+void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
+{
+    struct progress *progress = ep->base.binding.progress;
+
+    /* What else there is to do can wait for the next poll, which comes while the packet travels;
+     * but a thread may sleep until something comes. */
+    if (!op->source.pdc.id || progress_has_thread(progress)) {
+        uet_ep_run(ep);
+        if (ses_deadline(ep->ses) < ep->sleeps_until && progress_has_thread(progress))
+            progress_wake(progress);
+        return;
+    }
+    ses_push(ep->ses, clock_ns(), op);
+    uet_nic_flush(ep->nic);
+}
+
 static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
                         bool marked)
 {
@@ -75,10 +91,12 @@ static void poll_ep(struct progress_source *source)
         uet_resolve(ep);
     /* What has come first: it may be what a timer waits for. */
     ep->now = clock_ns();
+    ep->sleeps_until = 0;
     do {
         got += uet_nic_receive(ep->nic, take_packet, ep, &more);
     } while (more && ++rounds < BATCHES);
-    if (got || ses_deadline(ep->ses) <= ep->now)
+    /* What came goes to the application first, unless a peer waits for something. */
+    if (got ? pds_is_urgent(ses_pds(ep->ses)) : ses_deadline(ep->ses) <= ep->now)
         run_at(ep, rounds ? clock_ns() : ep->now);
     else
         uet_nic_flush(ep->nic);
@@ -96,6 +114,7 @@ static int trywait(struct progress_source *source)
     due = ses_deadline(ep->ses);
     if (due <= now || !uet_nic_flush(ep->nic))
         return -FI_EAGAIN;
+    ep->sleeps_until = due;
     if (due == UINT64_MAX) {
         wake_timer_clear(&ep->timer, ep->base.binding.progress, -1);
         return 0;
@@ -401,13 +420,16 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
         .iov_limit = UET_IOV,
         .min_multi_recv = UET_MIN_MULTI_RECV,
     };
-    struct uet_address src;
+    struct uet_address src = ep->domain->src;
     int rc;
 
-    if (info->ep_attr->type != FI_EP_RDM || !info->src_addr ||
-        info->src_addrlen != UET_ADDRESS_SIZE)
+    if (info->ep_attr->type != FI_EP_RDM ||
+        (info->src_addr && info->src_addrlen != UET_ADDRESS_SIZE))
         return -FI_EINVAL;
-    uet_address_get(info->src_addr, &src); /* its port may be 0 */
+    if (info->src_addr)
+        uet_address_get(info->src_addr, &src); /* its port may be 0 */
+    if (!src.host.sa.sa_family)
+        return -FI_EINVAL;
     ep->mtu = payload_at(ep->domain, &src.host);
     if (!ep->mtu)
         return -FI_EINVAL;

@@ -82,14 +82,19 @@ static struct fi_ops_domain domain_ops = {
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
                          struct fid_domain **ret_domain, void *context)
 {
+    struct uet_domain *own;
     struct domain *domain;
     int rc = domain_create_mapped(sizeof(struct uet_domain), fid, info, &domain_fid_ops,
                                   &domain_ops, &domain, context);
 
     if (rc)
         return rc;
-    object_of(domain, struct uet_domain, base)->fabric =
-        object_of(fid, struct uet_fabric, base.fid);
+    own = object_of(domain, struct uet_domain, base);
+    own->fabric = object_of(fid, struct uet_fabric, base.fid);
+    if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {
+        uet_address_get(info->src_addr, &own->src);
+        addr_set_port(&own->src.host.sa, 0);
+    }
     *ret_domain = &domain->fid;
     return 0;
 }

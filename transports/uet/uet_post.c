@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/iov.h"
+#include "core/base/log.h"
 #include "core/op/atomic.h"
 #include "core/op/remote.h"
 #include "transports/uet/uet.h"
@@ -158,6 +159,10 @@ void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
     ep->used--;
     if (!op->early)
         report(ep, op, code);
+    else if (code != RC_OK && !ep->closing)
+        LOG_WARN("uet", FI_LOG_EP_DATA,
+                 "a message that was reported as complete may not have reached its peer: %s",
+                 fi_strerror(uet_error(code)));
     pool_put(&ep->ops, op);
     start_waiting(ep);
 }
@@ -346,7 +351,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     list_attach(&own->link, &ep->waiting);
     ep->used++;
     start_waiting(ep);
-    uet_ep_run(ep);
+    uet_ep_push(ep, &own->ses);
     return 0;
 }
 

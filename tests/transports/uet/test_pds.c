@@ -81,6 +81,31 @@ static void each_ack_setting_works(void **state)
     end();
 }
 
+/* pds_push sends, and what else there is to do waits for pds_run. */
+static void what_is_pushed_leaves_at_once(void **state)
+{
+    struct pds_settings settings = patient();
+    struct pds *pds;
+    uint64_t sent;
+
+    begin(&settings);
+    pds = nodes[0].pds;
+    send_message(0, 1, 0, 3);
+    run(sw.now + 10 * SECOND);
+    assert_false(pds_is_urgent(pds));
+    send_message(0, 1, 1, 3);
+    sent = pds_counters(pds)->sent;
+    pds_push(pds, sw.now, pdc_ref(list_item(pds->used.prev, struct pdc, used)));
+    assert_int_equal(pds_counters(pds)->sent, sent + 3);
+    assert_int_equal(pds_deadline(pds), 0);
+    pds_push(pds, sw.now, (struct pds_ref){0, 0});
+    run(sw.now + 10 * SECOND);
+    check_inbox(1, 0, 6);
+    assert_int_equal(nodes[0].responses, 6);
+    assert_int_equal(pds_counters(pds)->resent, 0);
+    end();
+}
+
 /* ---- One message of two packets, and what befalls it ---- */
 
 static void the_loss_of_any_packet_is_mended(void **state)
@@ -512,6 +537,7 @@ int main(void)
         cmocka_unit_test(packets_go_once_over_a_bad_path),
         cmocka_unit_test(guaranteed_answers_come_once),
         cmocka_unit_test(each_ack_setting_works),
+        cmocka_unit_test(what_is_pushed_leaves_at_once),
         cmocka_unit_test(the_loss_of_any_packet_is_mended),
         cmocka_unit_test(the_loss_of_each_control_packet_is_mended),
         cmocka_unit_test(answers_may_come_later),

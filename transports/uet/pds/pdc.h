@@ -113,6 +113,7 @@ struct pds {
     void *arg;
     uint64_t random, now;
     bool excused;     /* since the pause there was no timeout */
+    bool urgent;      /* a peer waits for what pds_run will do */
     uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;
@@ -145,8 +146,10 @@ struct pdc *pdc_of_peer(const struct pds *pds, const union addr *from, uint16_t 
 struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key);
 void pdc_insert_peer(struct pdc *pdc);
 void pdc_touch(struct pdc *pdc);
-/* pds_run is to look at it. */
+/* pds_run is to look at it, soon. */
 void pdc_activate(struct pdc *pdc);
+/* The same, but nobody waits for it. */
+void pdc_activate_later(struct pdc *pdc);
 
 /* ---- pdc_tx.c ---- */
 

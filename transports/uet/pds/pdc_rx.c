@@ -246,7 +246,7 @@ static void note_received(struct pdc *pdc, uint64_t number, size_t len)
 {
     serial_add(&pdc->rx.serial, number);
     pdc->rx.received += len + 12 + 40;
-    pdc_activate(pdc);
+    pdc_activate_later(pdc);
 }
 
 static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64_t number,
@@ -262,6 +262,7 @@ static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64
         acknowledge_soon(pdc, number, answer);
         pdc->rx.ack_retx = flags;
         pdc->rx.ack_due |= due;
+        pdc->pds->urgent |= due;
     }
 }
 

@@ -135,6 +135,12 @@ void pdc_touch(struct pdc *pdc)
 
 void pdc_activate(struct pdc *pdc)
 {
+    pdc->pds->urgent = true;
+    pdc_activate_later(pdc);
+}
+
+void pdc_activate_later(struct pdc *pdc)
+{
     if (list_empty(&pdc->active))
         list_attach(&pdc->active, &pdc->pds->active);
 }

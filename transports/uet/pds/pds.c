@@ -544,9 +544,26 @@ static void note_pause(struct pds *pds)
     pds->paused = pds->now;
 }
 
+void pds_push(struct pds *pds, uint64_t now, struct pds_ref ref)
+{
+    struct pdc *pdc = pdc_of(pds, ref);
+
+    pds->now = now;
+    if (pdc && !pdc->failed && !pdc->wants_close && pdc->state <= PDC_ESTABLISHED) {
+        pdc_tx_send(pdc);
+        pdc_activate_later(pdc);
+    }
+}
+
+bool pds_is_urgent(const struct pds *pds)
+{
+    return pds->urgent;
+}
+
 void pds_run(struct pds *pds, uint64_t now)
 {
     pds->now = now;
+    pds->urgent = false;
     note_pause(pds);
     wake_due(pds);
     for (int round = 0; round < ROUNDS; round++) {

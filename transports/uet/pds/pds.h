@@ -201,6 +201,10 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
                  size_t len, bool marked);
 /* Sends what may be sent, and does what is due. */
 void pds_run(struct pds *pds, uint64_t now);
+/* Sends what may be sent on that PDC, and leaves the rest to pds_run, which is due at once. */
+void pds_push(struct pds *pds, uint64_t now, struct pds_ref pdc);
+/* pds_run is due and has something to do that a peer waits for. */
+bool pds_is_urgent(const struct pds *pds);
 /* When pds_run is due; UINT64_MAX: not before something else happens. 0: at once. */
 uint64_t pds_deadline(const struct pds *pds);
 

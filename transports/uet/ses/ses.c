@@ -129,6 +129,11 @@ void ses_run(struct ses *ses, uint64_t now)
     pds_run(ses->pds, now);
 }
 
+void ses_push(struct ses *ses, uint64_t now, const struct ses_op *op)
+{
+    pds_push(ses->pds, now, op->source.pdc);
+}
+
 uint64_t ses_deadline(const struct ses *ses)
 {
     return pds_deadline(ses->pds);

@@ -151,6 +151,8 @@ void ses_discard(struct ses *ses, struct ses_inbound *inbound);
 void ses_receive(struct ses *ses, uint64_t now, const union addr *from, const uint8_t *bytes,
                  size_t len, bool marked);
 void ses_run(struct ses *ses, uint64_t now);
+/* Sends what may be sent of an operation that was just started; ses_run is due at once. */
+void ses_push(struct ses *ses, uint64_t now, const struct ses_op *op);
 uint64_t ses_deadline(const struct ses *ses);
 /* Operations of this side that have not ended. */
 size_t ses_busy(const struct ses *ses);
