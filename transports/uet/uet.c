@@ -80,6 +80,11 @@ static const struct param_def uet_params[] = {
      .type = PARAM_BOOL,
      .default_text = "yes",
      .help = "Take several packets of one peer from the kernel in one piece (UDP_GRO)."},
+    {.key = "crc",
+     .type = PARAM_BOOL,
+     .default_text = "no",
+     .help = "UET_Data_Protect: packets end with a CRC-32C, and those that do not, or whose CRC is "
+             "wrong, are dropped; the same on all endpoints of a fabric."},
     PCAP_PARAMS,
     {.key = NULL},
 };

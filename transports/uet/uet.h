@@ -54,6 +54,7 @@ struct uet_domain {
     struct domain base;
     struct uet_fabric *fabric;
     struct uet_address src; /* of the info: for endpoints whose info has none, but for its port */
+    uint32_t payload;       /* of packets from there; where it is unknown, the most that there is */
 };
 
 /*
@@ -133,6 +134,8 @@ int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_
 int uet_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 /* The payload of packets on an interface with this MTU, by the parameters. 0: there is none. */
 uint32_t uet_payload(const struct params *params, int mtu);
+/* Of packets from the interface that has the address. */
+uint32_t uet_payload_at(const struct params *params, const union addr *addr);
 /* Elements of an atomic of that function; as struct ep.atomic_valid. */
 int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count);

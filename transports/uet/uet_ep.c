@@ -12,7 +12,6 @@
 #include "core/base/log.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
-#include "core/net/netif.h"
 #include "core/op/op.h"
 #include "transports/uet/uet.h"
 
@@ -327,14 +326,15 @@ static void tell_counters(struct uet_ep *ep)
         LOG_INFO("uet", FI_LOG_EP_DATA,
                  "packets: %llu sent, %llu of them again, %llu received, %llu of them again; "
                  "acknowledgements: %llu sent, %llu received; refusals: %llu sent, %llu received; "
-                 "%llu probes, %llu malformed, %llu of strangers; PDCs: %llu opened, %llu failed",
+                 "%llu probes, %llu malformed, %llu of strangers, %llu damaged; PDCs: %llu opened, "
+                 "%llu failed",
                  (unsigned long long)c->sent, (unsigned long long)c->resent,
                  (unsigned long long)c->received, (unsigned long long)c->duplicates,
                  (unsigned long long)c->acks_sent, (unsigned long long)c->acks_received,
                  (unsigned long long)c->nacks_sent, (unsigned long long)c->nacks_received,
                  (unsigned long long)c->probes, (unsigned long long)c->malformed,
-                 (unsigned long long)c->strangers, (unsigned long long)c->opened,
-                 (unsigned long long)c->failed);
+                 (unsigned long long)c->strangers, (unsigned long long)uet_nic_damaged(ep->nic),
+                 (unsigned long long)c->opened, (unsigned long long)c->failed);
 }
 
 static int close_ep(struct endpoint *base)
@@ -389,24 +389,6 @@ static const struct endpoint_ops ops = {
     .srx_ops = &uet_srx_ops,
 };
 
-/* The payload of the interface that has the address. */
-static uint32_t payload_at(const struct uet_domain *domain, const union addr *addr)
-{
-    const struct params *params = domain->fabric->plain.params;
-    struct netif *list;
-    size_t count;
-    char why[8];
-    int mtu = 1500;
-
-    if (netif_list(NULL, &list, &count, why, sizeof(why)))
-        return uet_payload(params, mtu);
-    for (size_t i = 0; i < count; i++)
-        if (addr_same_host(&list[i].addr.sa, &addr->sa))
-            mtu = list[i].mtu;
-    free(list);
-    return uet_payload(params, mtu);
-}
-
 static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
 {
     struct endpoint_attr attr = {
@@ -430,7 +412,7 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
         uet_address_get(info->src_addr, &src); /* its port may be 0 */
     if (!src.host.sa.sa_family)
         return -FI_EINVAL;
-    ep->mtu = payload_at(ep->domain, &src.host);
+    ep->mtu = uet_payload_at(ep->domain->fabric->plain.params, &src.host);
     if (!ep->mtu)
         return -FI_EINVAL;
     rc = open_nic(ep, &src.host);

@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
+#include "core/net/netif.h"
 #include "core/domain/domain.h"
 #include "core/ep/srx.h"
 #include "core/ep/stx.h"
@@ -52,13 +53,14 @@ static int srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
 static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                         struct fi_atomic_attr *attr, uint64_t flags)
 {
+    const struct uet_domain *domain = object_of(fid, struct uet_domain, base.fid);
     const uint64_t functions = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC;
     int rc = atomic_query(datatype, op, attr, flags, REMOTE_OPERAND);
     size_t count;
 
     if (rc)
         return rc;
-    rc = uet_atomic_count(uet_nic_payload(INT32_MAX), flags & functions, datatype, op, &count);
+    rc = uet_atomic_count(domain->payload, flags & functions, datatype, op, &count);
     if (!rc && attr)
         attr->count = count;
     return rc;
@@ -94,7 +96,10 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {
         uet_address_get(info->src_addr, &own->src);
         addr_set_port(&own->src.host.sa, 0);
+        own->payload = uet_payload_at(own->fabric->plain.params, &own->src.host);
     }
+    if (!own->payload)
+        own->payload = uet_nic_payload(INT32_MAX);
     *ret_domain = &domain->fid;
     return 0;
 }
@@ -108,6 +113,22 @@ uint32_t uet_payload(const struct params *params, int mtu)
     uint32_t asked = strcmp(text, "auto") ? (uint32_t)strtoul(text, NULL, 10) : most;
 
     return asked <= most ? asked : 0;
+}
+
+uint32_t uet_payload_at(const struct params *params, const union addr *addr)
+{
+    struct netif *list;
+    size_t count;
+    char why[8];
+    int mtu = 1500;
+
+    if (netif_list(NULL, &list, &count, why, sizeof(why)))
+        return uet_payload(params, mtu);
+    for (size_t i = 0; i < count; i++)
+        if (addr_same_host(&list[i].addr.sa, &addr->sa))
+            mtu = list[i].mtu;
+    free(list);
+    return uet_payload(params, mtu);
 }
 
 static uint64_t time_of(const struct params *params, const char *key)
@@ -145,6 +166,7 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->nic.tx_buffer = params_size(params, "tx_buffer");
     settings->nic.gso = params_bool(params, "gso");
     settings->nic.gro = params_bool(params, "gro");
+    settings->nic.crc = params_bool(params, "crc");
 }
 
 static int fabric_close(struct plain_fabric *plain)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "transports/uet/nic/nic.h"
+#include "transports/uet/wire/crc.h"
 
 enum {
     PACKETS = 300,
@@ -46,6 +47,8 @@ static void take(void *arg, const union addr *from, const uint8_t *bytes, size_t
     taken->from = *from;
 }
 
+static bool crc; /* of the NICs that are opened from now on */
+
 static struct uet_nic *open_nic(bool gso, bool gro, const char *text)
 {
     const struct uet_nic_settings settings = {
@@ -53,6 +56,7 @@ static struct uet_nic *open_nic(bool gso, bool gro, const char *text)
         .packet = LONGEST,
         .gso = gso,
         .gro = gro,
+        .crc = crc,
     };
     struct uet_nic *nic;
     union addr addr;
@@ -105,6 +109,67 @@ static void each_packet_comes_whole_and_by_itself(void **state)
     exchange("[::1]:0", true, true, true);
 }
 
+static void each_packet_comes_with_a_trailer(void **state)
+{
+    crc = true;
+    for (unsigned i = 0; i < 8; i++)
+        exchange("127.0.0.1:0", i & 1, i & 2, i & 4);
+    exchange("[::1]:0", true, true, true);
+    crc = false;
+}
+
+/* A packet of 42 bytes and what the specification has it end with, made by hand; in one of both
+ * orders, or with one bit that is wrong. */
+static size_t make_packet(const union addr *from, const union addr *to, bool big, int wrong,
+                          uint8_t packet[64])
+{
+    uint8_t all[64] = {127, 0, 0, 1, 127, 0, 0, 1};
+    size_t len = 2 + length_of(4); /* whose number is 4 */
+    uint32_t sum;
+
+    memcpy(all + 8, &from->in.sin_port, 2);
+    memcpy(all + 10, &to->in.sin_port, 2);
+    all[13] = (uint8_t)(8 + len + 4);
+    all[17] = 4;
+    memcpy(all + 18, memory + 4, len - 2);
+    sum = crc32c(0, all, 16 + len);
+    memcpy(packet, all + 16, len);
+    for (int i = 0; i < 4; i++)
+        packet[len + (size_t)i] = (uint8_t)(sum >> 8 * (big ? 3 - i : i));
+    if (wrong >= 0)
+        packet[wrong / 8] ^= (uint8_t)(1 << wrong % 8);
+    return len + 4;
+}
+
+static void a_wrong_trailer_is_dropped_and_counted(void **state)
+{
+    struct uet_nic *a = open_nic(false, false, "127.0.0.1:0"), *b;
+    unsigned good = 0, bad = 0;
+
+    crc = true;
+    b = open_nic(false, false, "127.0.0.1:0");
+    crc = false;
+    for (int wrong = -2; wrong < 8 * 50; wrong++) {
+        struct taken taken = {.count = 0};
+        uint8_t packet[64];
+        struct iovec iov = {packet, 0};
+        bool more;
+
+        iov.iov_len = make_packet(uet_nic_addr(a), uet_nic_addr(b), wrong == -2, wrong, packet);
+        assert_int_equal(iov.iov_len, 50);
+        uet_nic_send(a, uet_nic_addr(b), &iov, 1, false);
+        assert_true(uet_nic_flush(a));
+        assert_int_equal(uet_nic_receive(b, take, &taken, &more), 1);
+        good += taken.count;
+        bad += !taken.count;
+    }
+    assert_int_equal(good, 2);
+    assert_int_equal(bad, 8 * 50);
+    assert_int_equal(uet_nic_damaged(b), bad);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 static void named_memory_leaves_before_it_goes(void **state)
 {
     struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
@@ -154,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_packet_comes_whole_and_by_itself),
+        cmocka_unit_test(each_packet_comes_with_a_trailer),
+        cmocka_unit_test(a_wrong_trailer_is_dropped_and_counted),
         cmocka_unit_test(named_memory_leaves_before_it_goes),
         cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),

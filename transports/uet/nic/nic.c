@@ -18,6 +18,7 @@
 
 #include "core/base/log.h"
 #include "core/net/datagram.h"
+#include "transports/uet/wire/trailer.h"
 
 enum {
     HEADERS = 160, /* of a packet: IPv6, UDP, security, PDS, SES, extension, tag */
@@ -37,6 +38,7 @@ struct leaving {
     struct datagram datagram; /* the first member */
     bool named;               /* memory of the caller's is in it */
     uint8_t bytes[COPIED];
+    uint8_t trailer[TRAILER_SIZE];
 };
 
 /* One read: a packet, or several of one length. */
@@ -48,7 +50,8 @@ struct slot {
 
 struct uet_nic {
     int fd;
-    bool gso;
+    bool gso, crc;
+    uint64_t damaged;
     union addr addr;
     uint32_t packet;
     struct pcap_flow *flow;
@@ -165,6 +168,7 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
     nic->addr = *addr;
     nic->packet = settings->packet + HEADERS;
     nic->gso = settings->gso;
+    nic->crc = settings->crc;
     nic->burst = 1;
     rc = start(nic, settings);
     if (rc) {
@@ -269,8 +273,13 @@ static void move_up(struct uet_nic *nic)
     unsigned count = nic->count - nic->first;
 
     memmove(nic->leaving, nic->leaving + nic->first, count * sizeof(*nic->leaving));
-    for (unsigned i = 0; i < count; i++)
-        nic->leaving[i].datagram.iov[0].iov_base = nic->leaving[i].bytes;
+    for (unsigned i = 0; i < count; i++) {
+        struct datagram *datagram = &nic->leaving[i].datagram;
+
+        datagram->iov[0].iov_base = nic->leaving[i].bytes;
+        if (nic->crc)
+            datagram->iov[datagram->count - 1].iov_base = nic->leaving[i].trailer;
+    }
     nic->first = 0;
     nic->count = count;
 }
@@ -297,6 +306,15 @@ static size_t copy_pieces(struct leaving *leaving, const struct iovec *iov, size
     return i;
 }
 
+static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
+{
+    struct datagram *datagram = &leaving->datagram;
+
+    trailer_put(&nic->addr, &datagram->to, datagram->iov, datagram->count, leaving->trailer);
+    datagram->iov[datagram->count++] = (struct iovec){leaving->trailer, TRAILER_SIZE};
+    datagram->len += TRAILER_SIZE;
+}
+
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
                   bool stays)
 {
@@ -316,6 +334,8 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
         datagram->iov[datagram->count++] = iov[i];
         datagram->len += iov[i].iov_len;
     }
+    if (nic->crc)
+        add_trailer(nic, leaving);
     nic->count++;
     nic->named += leaving->named;
     if (leaving->named && !stays)
@@ -348,6 +368,17 @@ static bool read_notes(struct msghdr *header, size_t *segment)
 typedef void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
                          bool marked);
 
+static bool is_whole(const struct uet_nic *nic, const union addr *from, const uint8_t *bytes,
+                     size_t len)
+{
+    return len <= nic->packet && (!nic->crc || trailer_check(from, &nic->addr, bytes, len));
+}
+
+uint64_t uet_nic_damaged(const struct uet_nic *nic)
+{
+    return nic->damaged;
+}
+
 static void take_read(struct uet_nic *nic, unsigned i, take_packet *take, void *arg)
 {
     struct slot *slot = &nic->slots[i];
@@ -360,8 +391,10 @@ static void take_read(struct uet_nic *nic, unsigned i, take_packet *take, void *
 
         if (pcap_on(nic->flow))
             pcap_datagram(nic->flow, true, &slot->from.sa, &slot->iov, 1, at, size);
-        if (size <= nic->packet)
-            take(arg, &slot->from, bytes + at, size, marked);
+        if (!is_whole(nic, &slot->from, bytes + at, size))
+            nic->damaged++;
+        else
+            take(arg, &slot->from, bytes + at, size - (nic->crc ? TRAILER_SIZE : 0), marked);
     }
 }
 

@@ -21,6 +21,7 @@ struct uet_nic_settings {
     int port;                    /* that is taken first where the address has none */
     uint8_t dscp;
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
+    bool crc;          /* packets have a trailer (wire/trailer.h); those without are dropped */
     struct pcap *pcap; /* NULL: no tap */
 };
 
@@ -50,6 +51,9 @@ unsigned uet_nic_receive(struct uet_nic *nic,
                          void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
                                       size_t len, bool marked),
                          void *arg, bool *more);
+
+/* Packets that were dropped because their trailer is wrong, or because they are too long. */
+uint64_t uet_nic_damaged(const struct uet_nic *nic);
 
 /* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
  * with this MTU. 0: none does. */
