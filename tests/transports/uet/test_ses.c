@@ -528,7 +528,6 @@ static void what_is_not_allowed_is_refused(void **state)
                                           SES_DEFERRABLE_RTR,
                                           SES_TSEND_ATOMIC,
                                           SES_TSEND_FETCH_ATOMIC,
-                                          SES_MSG_ERROR,
                                           0x10,
                                           0x3f};
 
@@ -553,6 +552,58 @@ static void what_is_not_allowed_is_refused(void **state)
     assert_memory_equal(nodes[1].memory, zero, MEMORY);
     assert_int_equal(nodes[1].accessed, 0);
     end();
+}
+
+/* A request of node 0's to node 1, past packet delivery; the code of the response. */
+static enum ses_code ask(const struct ses_request *request, size_t len)
+{
+    uint8_t bytes[SES_HEADER_MAX + MTU] = {0};
+    size_t size = ses_request_put(request, bytes);
+    struct pds_answer answer = {.kind = ANSWER_NOW};
+    struct ses_response response;
+    struct pds_arrival arrival = {
+        .now = sw.now, .bytes = bytes, .len = size + len, .next = request->next};
+
+    assert_int_equal(addr_from_str("10.0.0.1:7", SIZE_MAX, &arrival.from), 0);
+    ses_request(nodes[1].ses, &arrival, &answer);
+    assert_int_equal(answer.kind, ANSWER_NOW);
+    assert_true(ses_response_get(answer.next, answer.header, answer.header_len, &response) > 0);
+    return response.code;
+}
+
+static void a_message_that_its_sender_gives_up_ends(void **state)
+{
+    struct ses_request first = {
+        .next = NEXT_STANDARD,
+        .opcode = SES_TAGGED_SEND,
+        .flags = SES_SOM | SES_REL,
+        .message_id = 9,
+        .job = JOB,
+        .initiator = 100,
+        .length = 5000,
+    };
+    struct ses_request error = first;
+
+    error.opcode = SES_MSG_ERROR;
+    error.flags = SES_SOM | SES_EOM | SES_REL;
+    error.length = 0;
+    for (int late = 0; late < 2; late++) {
+        begin(false);
+        nodes[1].match_late = late;
+        assert_int_equal(ask(&first, MTU), RC_OK);
+        error.initiator = 101; /* somebody else's */
+        assert_int_equal(ask(&error, 0), RC_OK);
+        assert_int_equal(nodes[1].failed, 0);
+        error.initiator = 100;
+        assert_int_equal(ask(&error, 0), RC_OK);
+        assert_int_equal(nodes[1].failed, !late);
+        start_kept(&nodes[1]);
+        assert_int_equal(nodes[1].failed, 1);
+        assert_int_equal(ask(&error, 0), RC_OK); /* and once only */
+        assert_int_equal(nodes[1].failed, 1);
+        assert_int_equal(nodes[1].ses->saved, 0);
+        end();
+    }
 }
 
 static void a_peer_that_is_gone_ends_all(void **state)
@@ -633,6 +684,7 @@ int main(void)
         cmocka_unit_test(accesses_move_every_byte),
         cmocka_unit_test(atomics_are_done_once),
         cmocka_unit_test(what_is_not_allowed_is_refused),
+        cmocka_unit_test(a_message_that_its_sender_gives_up_ends),
         cmocka_unit_test(a_peer_that_is_gone_ends_all),
         cmocka_unit_test(changed_requests_hurt_nobody_else),
     };

@@ -258,6 +258,29 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
         ses_respond(ses, request, RC_OK, SES_EXPECTED, answer);
 }
 
+/* ---- Messages that will not be whole ---- */
+
+/* The rest of a message or access will not come. */
+static void lose(struct ses *ses, struct ses_inbound *inbound)
+{
+    list_detach(&inbound->link);
+    inbound->tracked = false;
+    inbound->lost = true;
+    if (inbound->matched || !inbound->saved || inbound->code != RC_OK)
+        finish(ses, inbound, RC_UNDELIVERABLE);
+}
+
+/* Its sender says so. One that is not known has ended, or was never taken. */
+static void take_error(struct ses *ses, const struct pds_arrival *arrival,
+                       const struct ses_request *request, struct pds_answer *answer)
+{
+    struct ses_inbound *inbound = find_inbound(ses, arrival, request);
+
+    if (inbound)
+        lose(ses, inbound);
+    ses_respond(ses, request, RC_OK, SES_EXPECTED, answer);
+}
+
 /* ---- All requests ---- */
 
 /* Whom it is for. RC_OK, or why not. */
@@ -290,6 +313,7 @@ static void dispatch(struct ses *ses, const struct pds_arrival *arrival,
     case SES_DATAGRAM_SEND:
     case SES_DEFERRABLE_SEND: /* as a plain one, as the profile of HPC has it */
     case SES_DEFERRABLE_TSEND: take_message(ses, arrival, request, payload, len, answer); break;
+    case SES_MSG_ERROR: take_error(ses, arrival, request, answer); break;
     case SES_WRITE:
     case SES_READ:
     case SES_ATOMIC:
@@ -329,14 +353,8 @@ void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed)
         list_for_each_safe (pos, after, &ses->inbound[i]) {
             struct ses_inbound *inbound = list_item(pos, struct ses_inbound, link);
 
-            if (inbound->pdc.id != pdc.id || inbound->pdc.generation != pdc.generation)
-                continue;
-            /* The rest will not come. */
-            list_detach(&inbound->link);
-            inbound->tracked = false;
-            inbound->lost = true;
-            if (inbound->matched || !inbound->saved || inbound->code != RC_OK)
-                finish(ses, inbound, RC_UNDELIVERABLE);
+            if (inbound->pdc.id == pdc.id && inbound->pdc.generation == pdc.generation)
+                lose(ses, inbound);
         }
     }
 }
