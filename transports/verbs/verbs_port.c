@@ -199,8 +199,8 @@ void verbs_port_leave(struct verbs_ep *ep)
 
 void verbs_port_finish(struct verbs_eq *eq)
 {
-    list_for_each_safe (pos, after, &eq->watches) {
-        struct verbs_watch *watch = list_item(pos, struct verbs_watch, eq_link);
+    list_for_each_safe (item, after, &eq->watches) {
+        struct verbs_watch *watch = list_item(item, struct verbs_watch, eq_link);
 
         progress_lock(eq->progress);
         progress_detach(eq->progress, &watch->events);
