@@ -579,6 +579,7 @@ static void fill(struct cq *cq, struct domain *domain, const struct fi_cq_attr *
     cq->format = attr->format;
     cq->wait_cond = attr->wait_cond;
     cq->concurrent = !serializes(domain->info->domain_attr->threading);
+    cq->vector = attr->flags & FI_AFFINITY ? attr->signaling_vector : -1;
     cq->size = attr->size;
     cq->errors_end = &cq->errors;
 }

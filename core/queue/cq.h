@@ -58,6 +58,7 @@ struct cq {
     struct children children; /* endpoints bound */
     enum fi_cq_format format;
     enum fi_cq_wait_cond wait_cond;
+    int vector;            /* FI_AFFINITY: signaling_vector; else -1. For who has interrupts */
     size_t size;           /* as asked; the ring grows beyond it rather than lose an entry */
     bool concurrent;       /* threads may read it at once, by the domain's threading */
     const void *reader;    /* then, the thread that read last */

@@ -169,7 +169,8 @@ static int open_device_cq(struct verbs_cq *cq, size_t entries)
     flags = fcntl(cq->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK))
         return verbs_error(-1);
-    cq->ibv = verbs_lib.create_cq(context, (int)size, cq, cq->channel, 0);
+    cq->ibv =
+        verbs_lib.create_cq(context, (int)size, cq, cq->channel, cq->vector < 0 ? 0 : cq->vector);
     if (!cq->ibv)
         return verbs_error(-1);
     moderate(cq);
@@ -179,7 +180,7 @@ static int open_device_cq(struct verbs_cq *cq, size_t entries)
 }
 
 static int create(struct verbs_domain *domain, struct progress *progress, size_t entries,
-                  struct verbs_cq **ret_cq)
+                  int vector, struct verbs_cq **ret_cq)
 {
     struct verbs_cq *cq = calloc(1, sizeof(*cq));
     int rc;
@@ -187,6 +188,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     if (!cq)
         return -FI_ENOMEM;
     cq->domain = domain;
+    cq->vector = vector;
     cq->batch = params_int(domain->fabric->params, "cqread_bunch_size");
     ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
     list_init(&cq->link);
@@ -233,17 +235,18 @@ static bool widen(struct verbs_cq *cq, size_t entries)
 }
 
 static int find_locked(struct verbs_domain *domain, struct progress *progress, size_t entries,
-                       struct verbs_cq **cq)
+                       int vector, struct verbs_cq **cq)
 {
     list_for_each (item, &domain->cqs) {
         struct verbs_cq *one = list_item(item, struct verbs_cq, link);
 
-        if (progress_root(one->progress) != progress_root(progress) || !widen(one, entries))
+        if (progress_root(one->progress) != progress_root(progress) ||
+            (vector >= 0 && vector != one->vector) || !widen(one, entries))
             continue;
         *cq = one;
         return 0;
     }
-    return create(domain, progress, entries, cq);
+    return create(domain, progress, entries, vector, cq);
 }
 
 void verbs_cq_drain(struct verbs_cq *cq)
@@ -253,13 +256,20 @@ void verbs_cq_drain(struct verbs_cq *cq)
 }
 
 int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct verbs_ep *ep,
-                  size_t entries, struct verbs_cq **ret_cq, uint64_t *number)
+                  size_t entries, int vector, struct verbs_cq **ret_cq, uint64_t *number)
 {
+    int vectors = domain->device->context->num_comp_vectors;
     struct verbs_cq *cq = NULL;
     int rc;
 
+    if (vector >= vectors) {
+        LOG_WARN("verbs", FI_LOG_CQ, "signaling_vector %d; %s has %d, from 0", vector,
+                 domain->device->name, vectors);
+        return -FI_EINVAL;
+    }
+
     pthread_mutex_lock(&domain->mutex);
-    rc = find_locked(domain, progress, entries, &cq);
+    rc = find_locked(domain, progress, entries, vector, &cq);
     if (!rc) {
         cq->claimed += entries;
         cq->users++;

@@ -28,6 +28,7 @@ struct verbs_cq {
     struct progress_source source;
     struct ibv_cq *ibv;
     struct ibv_comp_channel *channel;
+    int vector;           /* of its interrupt, as asked; -1: nobody did */
     int batch;            /* entries that a poll takes at once */
     size_t size, claimed; /* entries: that there are, that endpoints may need */
     unsigned users;       /* endpoints */
@@ -37,10 +38,11 @@ struct verbs_cq {
     struct ids eps;       /* struct verbs_ep. Progress domain locked */
 };
 
-/* The queue for an endpoint of this progress domain that may have so many entries; *number names
- * the endpoint. No progress domain locked. A negative error. */
+/* The queue for an endpoint of this progress domain that may have so many entries, with that vector
+ * (-1: any); *number names the endpoint. No progress domain locked. A negative error; -FI_EINVAL:
+ * the device has no such vector, too. */
 int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct verbs_ep *ep,
-                  size_t entries, struct verbs_cq **cq, uint64_t *number);
+                  size_t entries, int vector, struct verbs_cq **cq, uint64_t *number);
 /* Nothing is reported to that endpoint any more. Its queue pair is destroyed before. No progress
  * domain locked. */
 void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries);

@@ -85,14 +85,22 @@ static int to_init(struct verbs_ep *ep)
         ep->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
+/* Sends and receives have one queue of the device. */
+static int vector_of(const struct binding *binding)
+{
+    if (binding->tx && binding->tx->vector >= 0)
+        return binding->tx->vector;
+    return binding->rx ? binding->rx->vector : -1;
+}
+
 int verbs_qp_open(struct verbs_ep *ep)
 {
     size_t entries = ep->base.tx_size + (ep->srx ? ep->srx->size : ep->base.rx_size);
     int rc = open_rings(ep);
 
     if (!rc)
-        rc =
-            verbs_cq_join(ep->domain, ep->base.binding.progress, ep, entries, &ep->cq, &ep->number);
+        rc = verbs_cq_join(ep->domain, ep->base.binding.progress, ep, entries,
+                           vector_of(&ep->base.binding), &ep->cq, &ep->number);
     if (!rc) {
         ep->entries = entries;
         rc = create_qp(ep);

@@ -31,7 +31,7 @@ static struct {
     int entries;
     bool armed, late; /* late: events come when told only */
     int events_to_come, arrive_before_arming;
-    int polls, refuse;
+    int polls, refuse, vector;
     struct ibv_moderate_cq moderated;
     struct ibv_comp_channel channel;
     struct ibv_cq cq;
@@ -92,6 +92,7 @@ static struct ibv_cq *fake_create(struct ibv_context *context, int entries, void
                                   struct ibv_comp_channel *channel, int vector)
 {
     fake.cq.context = context;
+    fake.vector = vector;
     fake.cq.cqe = entries;
     return &fake.cq;
 }
@@ -125,6 +126,7 @@ static struct verbs_context context = {
     .modify_cq = fake_modify,
     .sz = sizeof(context),
     .context = {.ops = {.poll_cq = fake_poll, .req_notify_cq = fake_arm},
+                .num_comp_vectors = 4,
                 .abi_compat = __VERBS_ABI_IS_EXTENDED},
 };
 static struct verbs_device device = {
@@ -183,7 +185,7 @@ static int tear_down(void **state)
 
 static void open_queue(void)
 {
-    assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, &cq, &number), 0);
+    assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, -1, &cq, &number), 0);
 }
 
 static void begin_to_watch(void)
@@ -316,6 +318,24 @@ static void events_are_moderated_where_that_is_asked(void **state)
     assert_non_null(cq);
 }
 
+/* FI_AFFINITY and signaling_vector. */
+static void a_vector_that_is_asked_for_has_a_queue_of_its_own(void **state)
+{
+    struct verbs_cq *other = NULL;
+    uint64_t its;
+
+    open_queue();
+    assert_int_equal(fake.vector, 0);
+    assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, 4, &other, &its), -FI_EINVAL);
+    assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, 3, &other, &its), 0);
+    assert_int_equal(fake.vector, 3);
+    assert_ptr_not_equal(other, cq);
+    verbs_cq_leave(other, its, 100);
+    assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, -1, &other, &its), 0);
+    assert_ptr_equal(other, cq); /* who asks for none shares */
+    verbs_cq_leave(other, its, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +350,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(arming_finds_what_came_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_event_later_than_its_entry_is_taken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(events_are_moderated_where_that_is_asked, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_vector_that_is_asked_for_has_a_queue_of_its_own, set_up,
                                         tear_down),
     };
 
