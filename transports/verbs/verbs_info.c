@@ -98,23 +98,28 @@ void verbs_info_fill(struct fi_info *info, const struct verbs_place *place,
 
 /* ---- Names and addresses ---- */
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && !strcmp(a, b);
+}
+
 /* InfiniBand: the subnet, as libfabric names it. Ethernet: that of the interface, since the prefix
- * of a RoCE GID says nothing of who can be reached. */
-static int set_fabric(struct fi_info *info, const struct verbs_place *place, int gid_index)
+ * of a RoCE GID says nothing of who can be reached; who asks by libfabric's name is answered with
+ * it. */
+static int set_fabric(struct fi_info *info, const struct verbs_place *place, int gid_index,
+                      const char *asked)
 {
     char text[ADDR_TEXT_MAX + NAME_MAX_LEN], network[ADDR_TEXT_MAX];
     union ibv_gid gid = {{0}};
     uint64_t prefix = 0;
 
-    if (place->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
-        snprintf(text, sizeof(text), "RoCE-%s",
-                 netif_network_text(&place->netif, network, sizeof(network)));
-        return info_set_string(&info->fabric_attr->name, text);
-    }
     if (!verbs_lib.query_gid(place->device->context, place->port, gid_index, &gid))
         for (int i = 0; i < 8; i++)
             prefix = prefix << 8 | gid.raw[i];
     snprintf(text, sizeof(text), "IB-0x%016" PRIx64, prefix);
+    if (place->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && !same_text(asked, text))
+        snprintf(text, sizeof(text), "RoCE-%s",
+                 netif_network_text(&place->netif, network, sizeof(network)));
     return info_set_string(&info->fabric_attr->name, text);
 }
 
@@ -215,6 +220,30 @@ static bool suits(const struct question *question, const struct verbs_place *pla
     return format != FI_SOCKADDR_IN6 || addr->sa.sa_family == AF_INET6;
 }
 
+/* One who listens on whichever device a request comes over, and asks for that by name. */
+static bool is_wild(const struct question *question)
+{
+    const struct fi_info *hints = question->req->hints;
+    bool host = question->has_src && !question->any_host && !addr_is_any(&question->src.sa);
+
+    if (host || question->has_dest)
+        return false;
+    return same_text(hints->domain_attr->name, VERBS_ANY_DOMAIN) ||
+           same_text(hints->fabric_attr->name, VERBS_ANY_FABRIC);
+}
+
+/* Of its address only the port is known; the device comes with a request. */
+static int set_wild(struct fi_info *info, const struct question *question, union addr *src)
+{
+    union addr any = {.sa = {.sa_family = src->sa.sa_family}};
+    int rc = info_set_string(&info->domain_attr->name, VERBS_ANY_DOMAIN);
+
+    if (question->has_src)
+        addr_set_port(&any.sa, addr_port(&question->src.sa));
+    *src = any;
+    return rc ? rc : info_set_string(&info->fabric_attr->name, VERBS_ANY_FABRIC);
+}
+
 /* A write with CQ data takes a receive, which concerns only an application that has some. */
 static bool speaks_of_data(const struct fi_info *hints)
 {
@@ -229,6 +258,19 @@ static void share_receives(struct fi_info *info, const struct ibv_device_attr *d
     info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
     info->rx_attr->size = least(info->rx_attr->size, (size_t)device->max_srq_wr);
     info->rx_attr->iov_limit = least(info->rx_attr->iov_limit, (size_t)device->max_srq_sge);
+}
+
+static int set_names(struct fi_info *info, const struct question *question,
+                     const struct verbs_place *place)
+{
+    int rc;
+
+    info->nic = verbs_nic(place);
+    if (!info->nic)
+        return -FI_ENOMEM;
+    rc = set_fabric(info, place, params_int(question->req->params, "gid_idx"),
+                    question->req->hints->fabric_attr->name);
+    return rc ? rc : info_set_string(&info->domain_attr->name, place->device->name);
 }
 
 static struct fi_info *make(const struct question *question, const struct verbs_place *place)
@@ -248,11 +290,7 @@ static struct fi_info *make(const struct question *question, const struct verbs_
         question->req->hints->addr_format == FI_ADDR_STR ? FI_ADDR_STR : addr_format(&src.sa);
     if (question->has_src)
         addr_set_port(&src.sa, addr_port(&question->src.sa));
-    info->nic = verbs_nic(place);
-    rc = info->nic ? set_fabric(info, place, params_int(question->req->params, "gid_idx"))
-                   : -FI_ENOMEM;
-    if (!rc)
-        rc = info_set_string(&info->domain_attr->name, place->device->name);
+    rc = is_wild(question) ? set_wild(info, question, &src) : set_names(info, question, place);
     if (!rc)
         rc = verbs_info_set_src(info, &src.sa);
     if (!rc && question->has_dest)
@@ -285,7 +323,7 @@ int verbs_offer(const struct request *req, const struct fi_info *lower, struct f
         free(places);
         return rc;
     }
-    for (size_t i = 0; !rc && i < count; i++) {
+    for (size_t i = 0; !rc && i < count && !(*info && is_wild(&question)); i++) {
         struct fi_info *one = NULL;
 
         if (!suits(&question, &places[i]))

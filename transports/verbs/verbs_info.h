@@ -33,4 +33,8 @@ static inline int verbs_shared_memory(size_t optlen)
 int verbs_info_set_src(struct fi_info *info, const struct sockaddr *addr);
 int verbs_info_set_dest(struct fi_info *info, const struct sockaddr *addr);
 
+/* libfabric's names for who listens on all devices at once; a request's info names the device. */
+#define VERBS_ANY_DOMAIN "verbs_any_domain"
+#define VERBS_ANY_FABRIC "verbs_any_fabric"
+
 #endif

@@ -102,6 +102,12 @@ static struct fi_info *describe(const struct verbs_pep *pep, struct verbs_reques
     if (!info)
         return NULL;
     info->handle = &request->fid;
+    if (!strcmp(info->domain_attr->name, VERBS_ANY_DOMAIN) &&
+        info_set_string(&info->domain_attr->name,
+                        verbs_lib.get_device_name(request->id->verbs->device))) {
+        info_free(info);
+        return NULL;
+    }
     if (verbs_info_set_src(info, rdma_get_local_addr(request->id)) ||
         verbs_info_set_dest(info, rdma_get_peer_addr(request->id))) {
         info_free(info);
