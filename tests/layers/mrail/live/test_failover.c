@@ -30,6 +30,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -47,11 +48,13 @@ struct shared {
     volatile int named[2], done, failed;
     volatile int phase; /* that the sender is in */
     volatile uint64_t bytes;
+    volatile unsigned downs[RAILS], ups[RAILS]; /* that the sender was told of */
 };
 
 struct host {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
+    struct fid_eq *eq;
     struct fid_cq *cq;
     struct fid_av *av;
     struct fid_ep *ep;
@@ -63,6 +66,7 @@ struct host {
 static struct shared *shared;
 static unsigned rails;      /* of this course */
 static const char *options; /* of its mrail */
+static bool tells;          /* the sender waits for the news that rails 1 and 3 are back */
 static bool dies;           /* the receiver, in the midst of it */
 static unsigned errors;     /* of the sender, then */
 static char space[2][32];
@@ -196,6 +200,7 @@ static void open_host(struct host *host, int index)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 256};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
     struct fi_info *info = offer();
     size_t len = sizeof(shared->name[index]), room = (WINDOW + 1) * (size_t)SIZE;
 
@@ -206,6 +211,8 @@ static void open_host(struct host *host, int index)
     MUST(fi_endpoint(host->domain, info, &host->ep, NULL));
     MUST(fi_ep_bind(host->ep, &host->cq->fid, FI_TRANSMIT | FI_RECV));
     MUST(fi_ep_bind(host->ep, &host->av->fid, 0));
+    MUST(fi_eq_open(host->fabric, &eq, &host->eq, NULL));
+    MUST(fi_ep_bind(host->ep, &host->eq->fid, 0));
     MUST(fi_enable(host->ep));
     host->memory = calloc(1, room);
     MUST(!host->memory);
@@ -218,6 +225,27 @@ static void open_host(struct host *host, int index)
         usleep(1000);
     MUST(fi_av_insert(host->av, shared->name[!index], 1, &host->peer, 0, NULL) != 1);
     fi_freeinfo(info);
+}
+
+/* Rails that are down, and back. */
+static void read_events(struct host *host, int index)
+{
+    struct fi_eq_err_entry error = {.err_data_size = 0};
+    struct fi_eq_entry entry;
+    uint32_t event;
+    ssize_t n;
+
+    while ((n = fi_eq_read(host->eq, &event, &entry, sizeof(entry), 0)) != -FI_EAGAIN) {
+        if (n == -FI_EAVAIL) {
+            MUST(fi_eq_readerr(host->eq, &error, 0) < 0);
+            MUST(error.err != FI_ENETDOWN || error.fid != &host->ep->fid || error.data >= RAILS);
+            shared->downs[error.data] += !index;
+            continue;
+        }
+        MUST(n != sizeof(entry) || event != FI_NOTIFY || entry.data >= RAILS);
+        MUST(entry.fid != &host->ep->fid);
+        shared->ups[entry.data] += !index;
+    }
 }
 
 static void drive(struct host *host, unsigned *left)
@@ -316,8 +344,14 @@ static void be_sender(int index, unsigned rounds)
 
     enter(index);
     open_host(&host, index);
-    for (unsigned round = 0; round < rounds; round++)
+    for (unsigned round = 0; round < rounds; round++) {
         send_round(&host, out, in, round);
+        read_events(&host, index);
+    }
+    while (tells && !(shared->ups[1] && shared->ups[3])) {
+        drive(&host, &left);
+        read_events(&host, index);
+    }
     POST(&host, &left,
          fi_read(host.ep, &value, sizeof(value), NULL, host.peer, (uint64_t)WINDOW * SIZE, KEY,
                  NULL));
@@ -482,6 +516,7 @@ static void a_link_tells_of_its_rail(void **state)
 {
     uint64_t each = phase_bytes();
 
+    tells = true;
     if (!start(4, "rail_timeout=60m", 4))
         skip();
     watch("four rails", each / 2);
@@ -493,6 +528,11 @@ static void a_link_tells_of_its_rail(void **state)
     set_rail(3, "up");
     watch("all are back", UINT64_MAX);
     finish();
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(shared->downs[i] != 0, i % 2);
+        assert_int_equal(shared->ups[i], shared->downs[i]);
+    }
+    tells = false;
 }
 
 static void a_slowed_rail_slows_itself(void **state)
