@@ -84,11 +84,13 @@ const struct part mrail_part = {
         "reliable packets, of any parts and speeds. It gives reliable packets, and rxd, which "
         "nobody needs to write, makes messages, remote memory and atomics of them.\n\n"
         "Each packet goes by the rail that is expected to have it at the peer first, by the rate "
-        "and latency that were measured. A rail that fails, or falls silent, is down: what was on "
-        "it goes by the others, and it is asked until it answers. With no rail left operations "
-        "wait for one, for 'patience'. Alone, 'mrail' stands for a rail on each network "
-        "interface, or what libfabric's FI_OFI_MRAIL_ADDR (or FI_OFI_MRAIL_ADDR_STRC) says, with "
-        "the policies of FI_OFI_MRAIL_CONFIG; a stack that they made is named ofi_mrail.",
+        "and latency that were measured; small ones begin with a rail that is near to the "
+        "process's CPUs, each process of a node with another. A rail that fails, falls silent, or "
+        "is an interface whose link is down, is down: what was on it goes by the others, and it is "
+        "asked until it answers. With no rail left operations wait for one, for 'patience'. Alone, "
+        "'mrail' stands for a rail on each network interface, or what libfabric's "
+        "FI_OFI_MRAIL_ADDR (or FI_OFI_MRAIL_ADDR_STRC) says, with the policies of "
+        "FI_OFI_MRAIL_CONFIG; a stack that they made is named ofi_mrail.",
     .kind = PART_JOIN,
     .provides_ep = EP_PACKETS,
     .requires_ep = EP_SET(FI_EP_RDM) | EP_PACKETS,
