@@ -38,8 +38,8 @@ static uint64_t least_target(const struct rtt *rtt)
 
 static uint64_t target(const struct congestion *cc, const struct rtt *rtt)
 {
-    uint64_t packets16 = 256 * cc->window / cc->packet; /* 16 times the root's argument, squared */
-    uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / root(packets16) : SCALED;
+    uint64_t packets16 = root(256 * cc->window / cc->packet); /* 16 times the root of packets */
+    uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / packets16 : SCALED;
 
     return least_target(rtt) + (scaled < SCALED ? scaled : SCALED);
 }
