@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failures ADDRESS [foreign|idle]: a connection of verbs to itself, and one message over it; says
- * what the library says to each step. The script `failures` runs it on devices that fail.
+ * failures ADDRESS [foreign|idle|any]: a connection of verbs to itself, and one message over it;
+ * says what the library says to each step. The script `failures` runs it on devices that fail.
  * foreign: a program that speaks rdma_cm, and not libfabric's private data, asks for the
- * connection. idle: no message is sent, and both ends wait for one.
+ * connection. idle: no message is sent, and both ends wait for one. any: the listener is on all
+ * devices.
  */
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,19 +48,32 @@ static void must(const char *call, int rc)
     exit(0);
 }
 
-static void listen_at(const char *address)
+static struct fi_info *ask(const char *address, const char *domain_name)
 {
-    struct fi_info *hints = fi_allocinfo();
-    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fi_info *hints = fi_allocinfo(), *found = NULL;
 
+    if (domain_name)
+        hints->domain_attr->name = strdup(domain_name);
     hints->ep_attr->type = FI_EP_MSG;
     hints->caps = FI_MSG;
+    hints->addr_format = FI_SOCKADDR_IN;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup("verbs");
-    must("fi_getinfo", fi_getinfo(FI_VERSION(1, 20), address, NULL, FI_SOURCE, hints, &info));
+    must("fi_getinfo",
+         fi_getinfo(FI_VERSION(1, 20), address, address ? NULL : "0", FI_SOURCE, hints, &found));
     fi_freeinfo(hints);
+    return found;
+}
+
+/* domain_name: NULL, or what the listener's is to be. */
+static void listen_at(const char *address, const char *domain_name)
+{
+    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+
+    info = ask(address, domain_name);
     must("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
-    must("fi_domain", fi_domain(fabric, info, &domain, NULL));
+    if (!domain_name)
+        must("fi_domain", fi_domain(fabric, info, &domain, NULL));
     must("fi_eq_open", fi_eq_open(fabric, &attr, &eq, NULL));
     must("fi_passive_ep", fi_passive_ep(fabric, info, &pep, NULL));
     must("fi_pep_bind", fi_pep_bind(pep, &eq->fid, 0));
@@ -179,6 +194,31 @@ static void nothing_to_send(void)
     must("fi_close(mr)", fi_close(&mr->fid));
 }
 
+/* Who listens on any device learns with a request which one it came over. */
+static void listen_on_any(const char *address)
+{
+    struct fi_eq_cm_entry entry = {0};
+    struct fi_info *ours = ask(address, NULL);
+    struct sockaddr_in at = {0}, to;
+    size_t len = sizeof(at);
+
+    printf("listens: %s\n", info->domain_attr->name);
+    must("fi_getname", fi_getname(&pep->fid, &at, &len));
+    memcpy(&to, ours->src_addr, sizeof(to));
+    to.sin_port = at.sin_port;
+    must("fi_domain", fi_domain(fabric, ours, &domain, NULL));
+    open_end(&a, ours);
+    must("fi_connect", fi_connect(a.ep, &to, NULL, 0));
+    if (next_event(&entry, WAIT_MS) != FI_CONNREQ)
+        exit(1);
+    printf("request over: %s\n", entry.info->domain_attr->name);
+    open_end(&b, entry.info);
+    fi_freeinfo(entry.info);
+    must("fi_accept", fi_accept(b.ep, NULL, 0));
+    printf("%s\n", next_event(&entry, WAIT_MS) == FI_CONNECTED ? "connected" : "not connected");
+    fi_freeinfo(ours);
+}
+
 /* ---- One that is no libfabric ---- */
 
 static enum rdma_cm_event_type cm_event(struct rdma_event_channel *channel)
@@ -222,7 +262,12 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)
         return 2;
-    listen_at(argv[1]);
+    if (argc > 2 && !strcmp(argv[2], "any")) {
+        listen_at(NULL, "verbs_any_domain");
+        listen_on_any(argv[1]);
+        return 0;
+    }
+    listen_at(argv[1], NULL);
     if (argc > 2 && !idle) {
         ask_as_foreigner();
         return 0;
