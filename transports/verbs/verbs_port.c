@@ -10,10 +10,6 @@
 
 #include "transports/verbs/verbs_ep.h"
 
-enum {
-    SELDOM = 64, /* rounds of a thread that polls, for each look at the device */
-};
-
 /* What an event queue has of a device. */
 struct verbs_watch {
     struct list eq_link, all_link;
@@ -22,7 +18,7 @@ struct verbs_watch {
     struct progress_source events; /* of the device */
     struct progress_source word;   /* of those that another event queue took: an eventfd */
     struct list eps;               /* struct verbs_ep. Progress domain of eq locked */
-    unsigned seen, round;
+    unsigned seen;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
@@ -87,10 +83,7 @@ static void take_events(struct verbs_watch *watch)
 
 static void poll_events(struct progress_source *source)
 {
-    struct verbs_watch *watch = object_of(source, struct verbs_watch, events);
-
-    if (watch->round++ % SELDOM == 0)
-        take_events(watch);
+    take_events(object_of(source, struct verbs_watch, events));
 }
 
 static int trywait_events(struct progress_source *source)
