@@ -106,18 +106,27 @@ static uint32_t find_inline(struct ibv_context *context)
     return low;
 }
 
+/* Its events are looked for with the progress domain locked: never waited for. */
+static bool events_never_block(const struct ibv_context *context)
+{
+    int flags = fcntl(context->async_fd, F_GETFL);
+
+    return flags >= 0 && !fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 static int open_one(struct ibv_device *ibv, const char *name, struct reasons *reasons)
 {
     struct verbs_device *device = calloc(1, sizeof(*device));
-    int flags;
 
     if (!device)
         return -FI_ENOMEM;
     snprintf(device->name, sizeof(device->name), "%s", name);
     device->context = verbs_lib.open_device(ibv);
-    if (!device->context) {
+    if (!device->context || !events_never_block(device->context)) {
         reasons_add(reasons, "the RDMA device %s cannot be opened: %s", name,
                     fi_strerror(-verbs_error(-1)));
+        if (device->context)
+            verbs_lib.close_device(device->context);
         free(device);
         return 0;
     }
@@ -128,9 +137,6 @@ static int open_one(struct ibv_device *ibv, const char *name, struct reasons *re
         return 0;
     }
     device->inline_max = find_inline(device->context);
-    flags = fcntl(device->context->async_fd, F_GETFL);
-    if (flags >= 0)
-        fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK);
     device->next = devices;
     devices = device;
     return 0;
