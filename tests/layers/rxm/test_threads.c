@@ -52,13 +52,15 @@ static void work(struct worker *worker)
 
 static void *run(void *opaque)
 {
+    struct fi_cq_tagged_entry entry;
     struct worker *worker = opaque;
 
     pthread_barrier_wait(worker->barrier);
     work(worker);
     atomic_fetch_sub(worker->working, 1);
     while (atomic_load(worker->working)) /* others still need our progress */
-        fi_cq_read(worker->end.cq, NULL, 0);
+        if (fi_cq_read(worker->end.cq, &entry, 1) != -FI_EAGAIN)
+            atomic_store(&failed, true);
     return NULL;
 }
 
