@@ -11,7 +11,8 @@
 
 enum {
     THREADS = 4,
-    ROUNDS = 200
+    ROUNDS = 200,
+    LIMIT_S = 30,
 };
 
 struct worker {
@@ -30,12 +31,15 @@ static void work(struct worker *worker)
 {
     struct fi_cq_tagged_entry entry;
     int sent = 0, done = 0, total = ROUNDS * THREADS;
+    time_t limit = time(NULL) + LIMIT_S;
     ssize_t rc;
 
     for (int i = 0; i < total; i++)
         if (fi_trecv(worker->end.ep, worker->in[i], 8, NULL, FI_ADDR_UNSPEC, 0, 0, NULL))
             atomic_store(&failed, true);
     while (done < 2 * total && !atomic_load(&failed)) {
+        if (time(NULL) > limit) /* what an injected fault took does not come */
+            atomic_store(&failed, true);
         if (sent < total) {
             rc = fi_tsend(worker->end.ep, "payload", 8, NULL, worker->peers[sent % THREADS], 0,
                           NULL);
