@@ -9,6 +9,21 @@
 #include "core/domain/base.h"
 #include "core/info/info.h"
 
+static int request_close(struct fid *fid)
+{
+    return -FI_ENOSYS;
+}
+
+struct fi_ops passive_request_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = request_close,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
 static struct passive *pep_of(struct fid *fid)
 {
     return object_of(fid, struct passive, fid.fid);

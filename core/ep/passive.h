@@ -47,4 +47,7 @@ int passive_init(struct passive *pep, struct fabric *fabric, const struct fi_inf
                  const struct passive_ops *ops, void *context);
 void passive_finish(struct passive *pep);
 
+/* Of the handle of a request's info: it is accepted or rejected, and never closed by a caller. */
+extern struct fi_ops passive_request_ops;
+
 #endif

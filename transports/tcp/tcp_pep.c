@@ -166,21 +166,6 @@ static void request_ready(struct tcp_cm_item *item, uint32_t events)
         raise_request(handshake);
 }
 
-static int close_request(struct fid *fid)
-{
-    return -FI_ENOSYS;
-}
-
-static struct fi_ops request_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = close_request,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
-};
-
 static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
 {
     struct tcp_cm *cm = pep->cm;
@@ -192,7 +177,7 @@ static void accepted(struct tcp_pep *pep, int fd, const union addr *peer)
     }
     tcp_socket_tune(&pep->fabric->settings, fd);
     list_init(&handshake->link);
-    fid_init(&handshake->fid, FI_CLASS_CONNREQ, NULL, &request_ops);
+    fid_init(&handshake->fid, FI_CLASS_CONNREQ, NULL, &passive_request_ops);
     handshake->cm = cm;
     handshake->pep = pep;
     handshake->phase = TCP_PHASE_REQUEST;

@@ -52,21 +52,6 @@ int verbs_give_addr(uint32_t format, const struct sockaddr *addr, void *raw, siz
 
 /* ---- Requests ---- */
 
-static int request_close(struct fid *fid)
-{
-    return -FI_ENOSYS;
-}
-
-static struct fi_ops request_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = request_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
-};
-
 struct verbs_request *verbs_request_claim(const struct fid *handle)
 {
     struct verbs_request *found = NULL;
@@ -130,7 +115,7 @@ static void raise_request(struct verbs_pep *pep, const struct verbs_cm_event *ev
         verbs_cm_lib.destroy_id(event->id);
         return;
     }
-    fid_init(&request->fid, FI_CLASS_CONNREQ, NULL, &request_ops);
+    fid_init(&request->fid, FI_CLASS_CONNREQ, NULL, &passive_request_ops);
     request->pep = pep;
     request->id = event->id;
     request->param = event->param;

@@ -49,21 +49,6 @@ static void write_refused(struct loop_ep *ep, int err, const void *param, size_t
 
 /* ---- Requests ---- */
 
-static int close_request(struct fid *fid)
-{
-    return -FI_ENOSYS;
-}
-
-static struct fi_ops request_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = close_request,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
-};
-
 static struct loop_request *find_request(const struct fid *handle)
 {
     list_for_each (pos, &requests) {
@@ -133,7 +118,7 @@ static int raise_request(struct loop_ep *ep, struct loop_pep *pep, const void *p
         free(request);
         return -FI_ENOMEM;
     }
-    fid_init(&request->fid, FI_CLASS_CONNREQ, NULL, &request_ops);
+    fid_init(&request->fid, FI_CLASS_CONNREQ, NULL, &passive_request_ops);
     request->pep = pep;
     request->from = ep;
     ep->request = request;
