@@ -54,7 +54,7 @@ int verbs_wr_create_qp(struct verbs_ep *ep, struct ibv_qp_init_attr *attr)
     return 0;
 }
 
-/* What it does. */
+/* Starts a request: what it does, and where. */
 static void begin(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
     switch (wr->opcode) {
@@ -110,7 +110,7 @@ int verbs_wr_post(struct verbs_ep *ep, struct ibv_send_wr *wr, struct ibv_send_w
     ibv_wr_start(qp);
     for (; wr; wr = wr->next) {
         qp->wr_id = wr->wr_id;
-        qp->wr_flags = wr->send_flags;
+        qp->wr_flags = wr->send_flags & ~(unsigned)IBV_SEND_INLINE; /* set_data says that */
         begin(qp, wr);
         set_data(qp, wr);
     }
