@@ -16,7 +16,6 @@
 #include "layers/rxm/conn/rxm_av.h"
 #include "layers/rxm/conn/rxm_control.h"
 #include "layers/rxm/conn/rxm_sep.h"
-#include "layers/rxm/conn/rxm_wait.h"
 #include "layers/rxm/msgproto/msgproto.h"
 #include "layers/rxm/rxm_info.h"
 #include "layers/rxm/rxm_post.h"
