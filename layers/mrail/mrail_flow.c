@@ -29,7 +29,7 @@ static void begin(struct flow *flow)
     flow->owed = 0;
     flow->ack_now = false;
     flow->busy_since = 0;
-    flow->heard = 0;
+    flow->heard = flow->absent_from = flow->absent_to = 0;
 }
 
 void flow_init(struct flow *flow, const struct flow_config *config, unsigned count)
@@ -179,7 +179,7 @@ static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
 
         if (path->state != PATH_UP || (!(path->rate > 0) && !room))
             continue;
-        expected = path_expected(path, len, now) + (room ? 0 : wait);
+        expected = path_expected(flow, path, len, now) + (room ? 0 : wait);
         if (expected < end) {
             end = expected;
             best = i;
@@ -224,7 +224,8 @@ static unsigned of_small(struct flow *flow, uint64_t len, uint64_t now)
     if (best == FLOW_NO_RAIL || best == same)
         return same;
     path = &flow->paths[same];
-    return path_expected(path, len, now) > 2 * path_expected(&flow->paths[best], len, now) + MS
+    return path_expected(flow, path, len, now) >
+                   2 * path_expected(flow, &flow->paths[best], len, now) + MS
                ? best
                : same;
 }
@@ -306,7 +307,7 @@ static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_
         return send_by_one(flow, message, now);
     }
     if (list_empty(&path->flying))
-        path->progress = path->measured = now;
+        path_begin(flow, path, now);
     message->sent = now;
     message->rail = (uint8_t)rail;
     path->inflight += message->len;
@@ -409,6 +410,7 @@ static uint64_t ends_at(struct flow *flow, uint64_t now, int *err)
     uint64_t since, patience, refused;
 
     if (!flow_busy(flow)) {
+        flow->worked = flow_worked(flow, now);
         flow->busy_since = 0;
         return UINT64_MAX;
     }

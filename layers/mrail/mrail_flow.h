@@ -7,7 +7,8 @@
  *
  *   mrail_flow      life, messages out, which rail takes the next
  *   mrail_flow_in   what came: acknowledgements, messages, probes
- *   mrail_path      the state of one rail: measured, silent, down, back
+ *   mrail_path      the life of one rail: silent, asked, down, back
+ *   mrail_measure   its rate and latency, and what they make expect
  *
  * A message leaves by the rail that is expected to have it at the peer first, from the bytes that
  * are under way there, and the rate and latency that were measured. Small ones keep to one rail
@@ -96,9 +97,11 @@ struct flow {
     unsigned owed; /* messages that came since an acknowledgement left */
     uint64_t owed_since;
     bool ack_now;
-    unsigned ack_rail;   /* by which something came last */
-    uint64_t heard;      /* when */
-    uint64_t busy_since; /* 0: nothing to be acknowledged */
+    unsigned ack_rail;               /* by which something came last */
+    uint64_t heard;                  /* when */
+    uint64_t busy_since;             /* 0: nothing to be acknowledged */
+    uint64_t worked;                 /* ns with something to be acknowledged, before that */
+    uint64_t absent_from, absent_to; /* the last time that the peer was absent (PATH_ABSENT) */
 };
 
 /* Of count rails; all of them are PATH_NONE until flow_add_path. */
@@ -128,6 +131,12 @@ void flow_end(struct flow *flow, int err);
 static inline bool flow_busy(const struct flow *flow)
 {
     return flow->acked != flow->next_out || !list_empty(&flow->waiting);
+}
+
+/* ns in which it was. */
+static inline uint64_t flow_worked(const struct flow *flow, uint64_t now)
+{
+    return flow->worked + (flow->busy_since ? now - flow->busy_since : 0);
 }
 
 /* Is there a rail that is up, beside one (FLOW_NO_RAIL)? */

@@ -16,7 +16,7 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
     list_detach(&message->link);
     if (message->rail != FLOW_NO_RAIL) {
         path = &flow->paths[message->rail];
-        path_measure(path, message, now);
+        path_measure(flow, path, message, now);
         path->inflight -= message->len;
         path_progress(path, now);
         path_overtaken(flow, message->rail, message, now);
@@ -87,6 +87,17 @@ static const char *take_data(struct flow *flow, uint32_t low, const uint8_t *pay
     return NULL;
 }
 
+static void hear(struct flow *flow, uint64_t now)
+{
+    uint64_t since = flow->heard > flow->busy_since ? flow->heard : flow->busy_since;
+
+    flow->heard = now;
+    if (!flow->busy_since || now < since + PATH_ABSENT)
+        return;
+    flow->absent_from = since + PATH_ABSENT;
+    flow->absent_to = now;
+}
+
 const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_head *head,
                          const uint8_t *payload, size_t len, uint64_t now)
 {
@@ -96,7 +107,7 @@ const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_he
 
     if (wrong)
         return wrong;
-    flow->heard = now;
+    hear(flow, now);
     flow->ack_rail = rail;
     paths_heard(flow, rail, now);
     take_acks(flow, head, ack, now);

@@ -6,89 +6,11 @@
 #include "layers/mrail/mrail_flow.h"
 
 #define MS UINT64_C(1000000)
-#define RATE_AGE (100.0 * MS) /* of what the rate is made of */
 
 enum {
-    FIRST_PACKETS = 4, /* on a path that nothing is known of */
-    LEAST_PACKETS = 2,
-    LEAST_MEASURED = 8192, /* bytes under way that say something of the rate */
-    FIRST_PAUSE_MS = 50,   /* between probes of a path that is down */
+    FIRST_PAUSE_MS = 50, /* between probes of a path that is down */
     LAST_PAUSE_MS = 1000,
 };
-
-/* Of a path's own queue, beyond a round trip: pauses of the peer, of a few time slices at most. */
-#define LEAST_SLACK (4 * MS)
-#define MOST_SLACK (64 * MS)
-
-/* ---- Measures ---- */
-
-/* The rate is what was acknowledged in the time with something under way, of late: a link may be
- * ahead of its rate for a moment, or a peer without a core, and a moment says little. */
-void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now)
-{
-    double took = now > path->measured ? (double)(now - path->measured) : 0;
-    double fade = RATE_AGE / (RATE_AGE + took);
-
-    path->measured = now;
-    path->delivered += message->len;
-    if (message->again)
-        return; /* perhaps by the path that it was on before */
-    rtt_add(&path->rtt, now, now > message->sent ? now - message->sent : 1, 0);
-    if (path->inflight < LEAST_MEASURED)
-        return;
-    path->bytes = fade * path->bytes + message->len;
-    path->time = fade * path->time + took;
-    if (path->time > 0)
-        path->rate = path->bytes / path->time;
-}
-
-uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now)
-{
-    uint64_t expected = path->rtt.least, silent;
-
-    if (path->rate > 0)
-        expected += (uint64_t)((double)(path->inflight + len) / path->rate);
-    if (!path->inflight)
-        return expected;
-    silent = now > path->progress ? now - path->progress : 0;
-    return silent > expected ? expected + silent : expected;
-}
-
-void path_progress(struct flow_path *path, uint64_t now)
-{
-    uint64_t gap = now > path->progress ? now - path->progress : 0;
-    uint64_t halves = (now - path->gap_at) / PATH_GAP_AGE;
-
-    if (gap >= (halves < 64 ? path->gap >> halves : 0)) {
-        path->gap = gap;
-        path->gap_at = now;
-    }
-    path->progress = now;
-}
-
-/* Twice the pauses that were seen: with less, they would be what limits the rate that is measured,
- * and the rate what may be under way. */
-static double slack(const struct flow_path *path)
-{
-    uint64_t gap = 2 * path->gap;
-
-    if (gap < LEAST_SLACK)
-        return LEAST_SLACK;
-    return (double)(gap < MOST_SLACK ? gap : MOST_SLACK);
-}
-
-bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet)
-{
-    double room = path->rate * (2 * (double)path->rtt.least + slack(path));
-
-    if (path->blocked)
-        return false;
-    if (!(path->rate > 0))
-        return path->inflight + len <= FIRST_PACKETS * packet;
-    if (room < (double)(LEAST_PACKETS * packet))
-        room = (double)(LEAST_PACKETS * packet);
-    return (double)(path->inflight + len) <= room;
-}
 
 /* ---- Life ---- */
 
@@ -142,7 +64,7 @@ static void come_back(struct flow *flow, unsigned rail, uint64_t now)
     path->err = 0;
     path->progress = now;
     path->rate = path->bytes = path->time = 0;
-    path->gap = 0;
+    path->gap = path->stale = 0;
     memset(&path->rtt, 0, sizeof(path->rtt));
     flow->config->turned(flow, rail, true, 0);
 }
@@ -156,6 +78,7 @@ void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t no
     path->asked = path->unsent = false;
     path->others = 0;
     path->progress = now;
+    path_round_trip(flow, path, path->probed, now);
     flow_move_older(flow, rail, path->probed);
     if (path->state == PATH_DOWN)
         come_back(flow, rail, now);
@@ -193,8 +116,11 @@ static uint64_t check_up(struct flow *flow, unsigned rail, uint64_t now)
     struct flow_path *path = &flow->paths[rail];
     uint64_t timeout = flow->config->rail_timeout, due;
 
-    if (list_empty(&path->flying) && !path->asked)
+    if (list_empty(&path->flying) && !path->asked) {
+        if (flow_busy(flow) && path_is_stale(path, now))
+            ask(path, now);
         return UINT64_MAX;
+    }
     if (!path->asked) {
         if (now < path->progress + timeout / 2)
             return path->progress + timeout / 2;

@@ -21,6 +21,10 @@ struct flow_message;
 
 #define PATH_GAP_AGE UINT64_C(200000000) /* ns */
 
+/* ns: a peer that is not heard on any rail for longer, though it owes acknowledgements, is absent;
+ * the rest of that time says nothing of its rails. */
+#define PATH_ABSENT UINT64_C(64000000)
+
 struct flow_path {
     enum path_state state;
     int err;            /* why it is down; 0: silence */
@@ -35,6 +39,9 @@ struct flow_path {
     uint64_t measured;    /* up to when they count, or since when something is under way */
     uint64_t gap, gap_at; /* ns: the longest pause between acknowledgements, as seen at gap_at: a
                            * shorter one takes its place after a few PATH_GAP_AGE */
+    uint64_t run;         /* bytes acknowledged since nothing was under way */
+    uint64_t worked;      /* flow_worked when it was used last */
+    uint64_t stale;       /* ns: one that is not used for so long is asked, for its round trip */
     /* Life. */
     uint64_t progress;  /* ns: the latest acknowledgement, or since when something is under way */
     uint64_t heard;     /* something came by it */
@@ -47,16 +54,29 @@ struct flow_path {
     uint32_t answer; /* the probe to be answered */
 };
 
+/* ---- mrail_measure.c ---- */
+
+/* Something leaves by it, and nothing is under way. */
+void path_begin(const struct flow *flow, struct flow_path *path, uint64_t now);
 /* Something that is under way was acknowledged. */
 void path_progress(struct flow_path *path, uint64_t now);
 /* A message has come, whose bytes are among those under way still. */
-void path_measure(struct flow_path *path, const struct flow_message *message, uint64_t now);
+void path_measure(const struct flow *flow, struct flow_path *path,
+                  const struct flow_message *message, uint64_t now);
+/* What left at `sent` was answered. */
+void path_round_trip(const struct flow *flow, struct flow_path *path, uint64_t sent, uint64_t now);
+/* Is it time to ask one with nothing under way? It was used, and what was measured then, perhaps
+ * with a peer that was slow to answer, decides whether it is used again. Counts as asked. */
+bool path_is_stale(struct flow_path *path, uint64_t now);
 /* ns from now until a message of len bytes would be there. */
-uint64_t path_expected(const struct flow_path *path, uint64_t len, uint64_t now);
+uint64_t path_expected(const struct flow *flow, const struct flow_path *path, uint64_t len,
+                       uint64_t now);
 /* Is there room for it? A path is given no more than keeps it busy until its acknowledgements come,
  * so that what it turns out not to carry can go by others: a peer that was given no core for a
  * while acknowledges late. packet: bytes of the largest. */
 bool path_has_room(const struct flow_path *path, uint64_t len, uint64_t packet);
+
+/* ---- mrail_path.c ---- */
 
 /* Looks after all paths; when to look again. */
 uint64_t paths_check(struct flow *flow, uint64_t now);

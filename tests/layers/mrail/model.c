@@ -23,6 +23,7 @@ struct model_message {
 struct packet {
     struct list link;
     uint64_t at;
+    uint64_t epoch, to; /* of the sender's state; of the receiver's, or 0 */
     size_t len;
     uint8_t bytes[];
 };
@@ -65,6 +66,8 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     packet = malloc(sizeof(*packet) + size + len);
     assert_non_null(packet);
     packet->len = size + len;
+    packet->epoch = side->epoch;
+    packet->to = side->their_epoch;
     mrail_head_put(head, packet->bytes);
     if (message)
         fill(packet->bytes + size, len, object_of(message, struct model_message, message)->number);
@@ -131,10 +134,33 @@ static void turned(struct flow *flow, unsigned rail, bool up, int err)
 
 static void ended(struct flow *flow, int err)
 {
-    side_of(flow)->ends++;
+    struct model_side *side = side_of(flow);
+
+    side->ends++;
+    side->epoch++;
+    if (side->their_epoch > side->forgotten)
+        side->forgotten = side->their_epoch;
+    side->their_epoch = 0;
 }
 
 /* ---- Time ---- */
+
+/* As introductions tell it: a state that has ended is nobody's packet any more, and the peer of one
+ * that has begun anew ends, too. */
+static bool is_of_these_states(struct model_side *to, const struct packet *packet)
+{
+    if (packet->epoch < to->their_epoch || packet->epoch <= to->forgotten)
+        return false;
+    if (to->their_epoch && packet->epoch > to->their_epoch)
+        flow_end(&to->flow, FI_ECONNRESET);
+    if (packet->to && packet->to != to->epoch) {
+        to->flow.ack_now = true;
+        to->due = 0;
+        return false;
+    }
+    to->their_epoch = packet->epoch;
+    return true;
+}
 
 static void arrive(struct model_side *from, unsigned rail, struct packet *packet)
 {
@@ -142,11 +168,13 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
     struct mrail_head head = {.type = 0};
     size_t size;
 
+    to->due = 0;
+    if (!is_of_these_states(to, packet))
+        return;
     assert_null(mrail_head_get(packet->bytes, packet->len, &head));
     size = mrail_head_size(&head);
     assert_null(flow_receive(&to->flow, rail, &head, packet->bytes + size, packet->len - size,
                              from->model->now));
-    to->due = 0;
 }
 
 static void move_wire(struct model_side *side, unsigned rail)
@@ -246,6 +274,7 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
         flow_init(&side->flow, &model->config, rails);
         side->model = model;
         side->index = i;
+        side->epoch = 1;
         for (unsigned rail = 0; rail < rails; rail++) {
             list_init(&side->out[rail].packets);
             flow_add_path(&side->flow, rail);

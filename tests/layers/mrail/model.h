@@ -51,6 +51,8 @@ struct model_side {
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends;
+    /* Of its state; of the peer's, or 0: not known; the peer's that are over. */
+    uint64_t epoch, their_epoch, forgotten;
 };
 
 struct model {

@@ -145,6 +145,54 @@ static void a_slowed_rail_does_not_slow_the_other(void **state)
     model_close(&model);
 }
 
+static void a_rail_that_was_slow_is_taken_again(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 1000000, MODEL_PACKET, 128);
+    rate_until(model.now + MODEL_S);
+    model_rail(&model, 1, 20 * MODEL_US, GBIT / 100);
+    rate_until(model.now + 5 * MODEL_S);
+    model_rail(&model, 1, 20 * MODEL_US, GBIT);
+    rate_until(model.now + 5 * MODEL_S);
+    assert_true(rate_until(model.now + MODEL_S) > 0.9 * 2 * GBIT);
+    model_close(&model);
+}
+
+static void set_all(unsigned from, enum model_state what)
+{
+    for (unsigned rail = 0; rail < model.rails; rail++)
+        model_set(&model, rail, from, what);
+}
+
+/* Its first acknowledgement is late, and says nothing of the rail that it came by. */
+static void a_peer_that_was_away_bars_no_rail(void **state)
+{
+    static const uint32_t lens[] = {96, 60000};
+
+    for (unsigned i = 0; i < 2; i++) {
+        double ideal = 70 * 60000 / (2 * GBIT), took;
+        uint64_t begin = 0;
+
+        open_two(GBIT, GBIT);
+        set_all(2, MODEL_KEEPS);
+        model_send(&model, 0, 1, lens[i], 1);
+        model_run(&model, model.now + 20 * MODEL_S);
+        set_all(2, MODEL_ALIVE);
+        model_run(&model, model.now + MODEL_S);
+        all_came();
+        for (unsigned turn = 0; turn < 40; turn++) {
+            if (turn == 20)
+                begin = model.now;
+            model_send(&model, turn % 2, 70, 60000, 35);
+            model_run(&model, model.now + 60 * MODEL_S);
+        }
+        took = (double)(model.now - begin) / 20;
+        print_message("after one of %u bytes: %.3f of the rails\n", lens[i], ideal / took);
+        assert_true(ideal / took > 0.9);
+        model_close(&model);
+    }
+}
+
 static void small_ones_keep_to_a_rail(void **state)
 {
     uint64_t used;
@@ -398,6 +446,8 @@ int main(void)
         cmocka_unit_test(a_message_at_a_time_has_all_rails),
         cmocka_unit_test(a_silent_rail_is_left_and_taken_again),
         cmocka_unit_test(a_slowed_rail_does_not_slow_the_other),
+        cmocka_unit_test(a_rail_that_was_slow_is_taken_again),
+        cmocka_unit_test(a_peer_that_was_away_bars_no_rail),
         cmocka_unit_test(small_ones_keep_to_a_rail),
         cmocka_unit_test(small_ones_begin_with_the_rail_that_is_said),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
