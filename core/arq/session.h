@@ -69,6 +69,7 @@ struct session_config {
     uint64_t ack_delay; /* ns: the longest that an acknowledgement is kept */
     const void *name;   /* the owner's address, told in OPEN for lowers that cannot tell it */
     size_t name_len;    /* to ARQ_NAME_MAX; 0: none */
+    bool marks;         /* packets leave so that the network may mark them (RFC 3168) */
     /* False: the lower takes nothing now; session_run is called again when it does. The bytes are
      * valid during the call only, the message until `done`. */
     bool (*transmit)(struct session *session, const struct session_packet *packet);

@@ -88,6 +88,7 @@ static bool send_open(struct session *session, uint64_t now)
 {
     struct arq_header header = {
         .type = session->peer ? ARQ_ACCEPT : ARQ_OPEN,
+        .flags = session->config->marks ? ARQ_MARKS : 0,
         .size =
             (uint16_t)(session->config->most < UINT16_MAX ? session->config->most : UINT16_MAX)};
     uint8_t bytes[ARQ_OPEN_SIZE] = {0};

@@ -3,6 +3,7 @@
 #ifndef WEFT_CORE_BASE_SEAM_H
 #define WEFT_CORE_BASE_SEAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,8 +47,8 @@ enum {
     OPT_FRAGMENTS = -0x57450020,
     /* uint32_t, 0 to 3: the ECN field of what is sent (RFC 3168). */
     OPT_ECN = -0x57450021,
-    /* uint32_t. 1: `data` of a receive's completion holds notes on its datagram, OPT_NOTE_; its
-     * flags do not say FI_REMOTE_CQ_DATA. */
+    /* uint32_t, OPT_NOTES_ bits; may change at any time. `data` of a receive's completion holds
+     * these notes on its datagram, OPT_NOTE_; its flags do not say FI_REMOTE_CQ_DATA. */
     OPT_NOTES = -0x57450022,
     /* size_t, fi_getopt. Datagrams that came and were dropped for want of room, as far as is known
      * by now. */
@@ -58,6 +59,9 @@ enum {
     /* struct packet_room, fi_getopt, of an endpoint of reliable packets: what fits in one packet to
      * a peer now, which the path decides. A part that does not know: max_msg_size. */
     OPT_PACKET_ROOM = -0x57450024,
+    /* struct packet_reader, before fi_enable, of an endpoint of reliable packets: packets go to it
+     * where they lie, instead of being copied into receives, which are not to be posted then. */
+    OPT_READER = -0x57450027,
     /* struct event_target. Where an endpoint of reliable packets writes what it has to say of its
      * rails, for as long as it lives: the application bound its queue to an endpoint above. */
     OPT_EVENTS = -0x57450026,
@@ -65,6 +69,20 @@ enum {
 
 struct eq;
 struct fid;
+struct fid_ep;
+
+/* Of OPT_READER. */
+struct packet_reader {
+    /* The endpoint that the upper has: the option is refused where a layer is in between, which
+     * would not see what comes. */
+    const struct fid_ep *of;
+    size_t room; /* packets of one sender that it takes without an answer of its own */
+    /* A packet of `src`, as a completion would name it. The bytes are valid during the call. False:
+     * there is no memory for it now; its sender keeps it, and sends it again. Called where the
+     * completion of a receive would be written. */
+    bool (*read)(void *arg, const uint8_t *bytes, size_t len, uint64_t src);
+    void *arg;
+};
 
 /* Of OPT_EVENTS. */
 struct event_target {
@@ -129,6 +147,10 @@ enum {
 };
 
 /* Of OPT_NOTES. */
+enum {
+    OPT_NOTES_ECN = 1 << 0,
+    OPT_NOTES_WAITED = 1 << 1, /* 0 where datagrams come one by one, each to a waiting reader */
+};
 #define OPT_NOTE_ECN(data) ((unsigned)((data)&3))        /* the ECN field */
 #define OPT_NOTE_WAITED_NS(data) ((uint64_t)(data) >> 2) /* from the device to its reading */
 

@@ -57,7 +57,21 @@ static size_t drops(struct endpoint *base)
                : count;
 }
 
+static int set_reader(struct endpoint *base, const void *value, size_t len)
+{
+    struct arq_ep *ep = arq_ep_of(base);
+    const struct packet_reader *reader = value;
+
+    if (len != sizeof(*reader) || base->enabled)
+        return -FI_EINVAL;
+    if (reader->of != &ep->up.fid)
+        return -FI_ENOPROTOOPT;
+    ep->reader = *reader;
+    return 0;
+}
+
 static const struct endpoint_option options[] = {
+    {.name = OPT_READER, .kind = OPTION_FUNCTION, .set = set_reader},
     {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = drops},
     {.name = OPT_PACKET_ROOM, .kind = OPTION_ANSWER, .answer = packet_room},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},

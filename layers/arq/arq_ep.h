@@ -15,6 +15,7 @@
 #define WEFT_LAYERS_ARQ_ARQ_EP_H
 
 #include "core/arq/gate.h"
+#include "core/base/seam.h"
 #include "core/domain/mr_pool.h"
 #include "core/layer/lower_source.h"
 #include "core/layer/packet_ep.h"
@@ -56,6 +57,7 @@ struct arq_lower {
     size_t chunk; /* bytes of each of them where they take many datagrams (FI_MULTI_RECV); or 0 */
     size_t holds; /* datagrams that may come while we do not look */
     bool notes;   /* a completion's `data` holds OPT_NOTE_ */
+    bool marks;   /* with what the network has marked */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
 };
@@ -82,7 +84,8 @@ struct arq_ep {
     bool copies_all;       /* the lower takes registered memory only, and the upper has none */
     size_t sends_at_lower; /* heads that the lower has */
     /* Receiving. */
-    struct mr_pool buffers;     /* struct arq_buffer */
+    struct packet_reader reader; /* or NULL in it: messages go to receives */
+    struct mr_pool buffers;      /* struct arq_buffer */
     struct mr_pool chunks;      /* struct arq_chunk */
     struct pool arrivals;       /* struct arq_buffer without bytes, of a chunk */
     size_t fed, feed;           /* buffers or chunks that the lower has, and should have */
@@ -122,6 +125,8 @@ void arq_lower_close(struct arq_ep *ep);
 void arq_lower_feed(struct arq_ep *ep);
 /* A datagram is not looked at any more. */
 void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer);
+/* The peers' packets may be marked by the network: it tells of that from now on. */
+void arq_lower_watch_marks(struct arq_ep *ep);
 /* What the network says of what was sent. */
 void arq_lower_read_events(struct arq_ep *ep, uint64_t now);
 /* The lower's number for an address, or FI_ADDR_NOTAVAIL; arq_lower_forget for each. */

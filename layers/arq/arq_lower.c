@@ -291,19 +291,30 @@ int arq_lower_open(struct arq_ep *ep)
     return 0;
 }
 
+/* They cost the kernel time for each packet, so only where a peer's packets may be marked. */
+void arq_lower_watch_marks(struct arq_ep *ep)
+{
+    uint32_t notes = OPT_NOTES_WAITED | OPT_NOTES_ECN;
+
+    if (ep->lower.notes && !ep->lower.marks)
+        ep->lower.marks = !fi_setopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes,
+                                     sizeof(notes));
+}
+
 /* Those that the lower does not know are of no harm. */
 static void set_options(struct arq_ep *ep)
 {
     struct fid *fid = &ep->lower.ep->fid;
-    uint32_t on = 1, probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
+    uint32_t waited = OPT_NOTES_WAITED, probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
 
     fi_setopt(fid, FI_OPT_ENDPOINT, OPT_FRAGMENTS, &probes, sizeof(probes));
-    ep->lower.notes = !fi_setopt(fid, FI_OPT_ENDPOINT, OPT_NOTES, &on, sizeof(on));
+    ep->lower.notes = !fi_setopt(fid, FI_OPT_ENDPOINT, OPT_NOTES, &waited, sizeof(waited));
     if (ep->config.congestion != &congestion_ecn)
         return;
-    if (ep->lower.notes)
-        fi_setopt(fid, FI_OPT_ENDPOINT, OPT_ECN, &ecn, sizeof(ecn));
-    else
+    arq_lower_watch_marks(ep);
+    ep->config.marks =
+        ep->lower.marks && !fi_setopt(fid, FI_OPT_ENDPOINT, OPT_ECN, &ecn, sizeof(ecn));
+    if (!ep->lower.marks)
         LOG_WARN("arq", FI_LOG_EP_CTRL,
                  "cc=ecn: the lower does not tell of congestion marks, so only loss is answered");
 }

@@ -31,10 +31,17 @@ void arq_talks(struct arq_link *link, uint64_t now)
     }
 }
 
+/* Messages that may come; a reader takes each. */
+static size_t room_of(const struct arq_ep *ep)
+{
+    size_t room = ep->up.saved_most - ep->up.saved_count;
+
+    return room + (ep->reader.read ? ep->reader.room : recv_queue_count(&ep->up.posted));
+}
+
 uint64_t arq_credit(struct arq_ep *ep)
 {
-    size_t room = recv_queue_count(&ep->up.posted) + ep->up.saved_most - ep->up.saved_count;
-    size_t share;
+    size_t room = room_of(ep), share;
 
     if (room > ep->lower.holds)
         room = ep->lower.holds;
@@ -130,6 +137,8 @@ bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len)
         arq_take_av_changes(ep); /* the upper may have learnt of the peer from the last message */
     if (link->peer && link->peer->addr != FI_ADDR_NOTAVAIL && ep->up.base.caps & FI_SOURCE)
         message.src = av_source(ep->up.base.av, link->peer->addr);
+    if (ep->reader.read)
+        return ep->reader.read(ep->reader.arg, bytes, len, message.src);
     if (list_empty(&ep->up.saved) && packet_ep_receive(&ep->up, &message))
         return true;
     if (save(ep, &message, link->peer))

@@ -70,6 +70,8 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
     }
     if (header.type == ARQ_DATA)
         arq_talks(link, now);
+    else if (header.flags & ARQ_MARKS)
+        arq_lower_watch_marks(ep);
     session_receive(&link->session, ep->read, &header, bytes, buffer->len,
                     OPT_NOTE_ECN(buffer->note) == CONGESTED);
     attend(ep, link, now);

@@ -147,6 +147,8 @@ static void open_for(struct arq_ep *ep, const struct arq_addr *from,
         note_refusal(ep, from, rc, now);
         return;
     }
+    if (header->flags & ARQ_MARKS)
+        arq_lower_watch_marks(ep);
     if (peer->link && session_asked(&peer->link->session, now, header)) {
         arq_ready(peer->link);
         return;

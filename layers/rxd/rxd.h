@@ -47,6 +47,13 @@ struct rxd_ep;
 struct rxd_peer;
 struct rxd_move;
 
+/* Records of a packet that has come, and how far they were read. */
+struct rxd_records {
+    const uint8_t *bytes;
+    size_t at, len;
+    bool ordered;
+};
+
 /* Memory of one packet, out or in. */
 struct rxd_packet {
     struct mr_buffer buffer;
@@ -61,10 +68,11 @@ struct rxd_packet {
     bool fence; /* out: what is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
     uint32_t sequence;
-    size_t at, len; /* of records: read so far; all. Deferred: of the packet */
-    fi_addr_t src;  /* deferred: as the lower told */
-    unsigned tries; /* deferred: more that there will be */
-    uint8_t *records;
+    struct rxd_records rest; /* in */
+    size_t len;              /* out: of records. Deferred: of the packet */
+    fi_addr_t src;           /* deferred: as the lower told */
+    unsigned tries;          /* deferred: more that there will be */
+    uint8_t *records;        /* out */
     _Alignas(8) uint8_t bytes[]; /* the lower's prefix, room for a head, records */
 };
 
@@ -280,6 +288,8 @@ void rxd_packet_put(struct rxd_packet *packet);
 /* Posts receives to the lower; its error. */
 int rxd_in_fill(struct rxd_ep *ep);
 void rxd_in_packet(struct rxd_packet *packet, size_t len, fi_addr_t src);
+/* The lower's reader (OPT_READER). */
+bool rxd_in_read(void *ep, const uint8_t *bytes, size_t len, uint64_t src);
 /* Looks again at packets whose peers there was no memory for. */
 void rxd_in_deferred(struct rxd_ep *ep);
 /* Carries out what is next. */

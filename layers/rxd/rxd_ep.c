@@ -175,6 +175,18 @@ static int own_address(struct rxd_ep *ep)
     return 0;
 }
 
+/* A lower that can shows packets where they lie; else they are copied into receives. */
+static void read_in_place(struct rxd_ep *ep)
+{
+    const struct packet_reader reader = {
+        .of = ep->lower, .room = RECEIVES, .read = rxd_in_read, .arg = ep};
+
+    if (ep->prefix || fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_READER, &reader,
+                                sizeof(reader)))
+        return;
+    ep->receives = 0;
+}
+
 static int open_lower(struct rxd_ep *ep)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE};
@@ -193,7 +205,10 @@ static int open_lower(struct rxd_ep *ep)
     rc = fi_ep_bind(ep->lower, &cq->fid, FI_TRANSMIT | FI_RECV);
     if (!rc)
         rc = fi_ep_bind(ep->lower, &ep->lower_av->fid, 0);
-    return rc ? rc : fi_enable(ep->lower);
+    if (rc)
+        return rc;
+    read_in_place(ep);
+    return fi_enable(ep->lower);
 }
 
 static int enable(struct endpoint *base)

@@ -3,6 +3,8 @@
  * Packets in. Requests are carried out in the order of their sender; packets that have come too
  * early are held back, at most a window of them. Answers and data are taken as they come.
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
@@ -155,18 +157,18 @@ static const char *take_record(struct rxd_peer *peer, const struct rxd_record *r
     }
 }
 
-/* Until the packet is read, or (ordered ones) the next request has to wait. */
-static void read_packet(struct rxd_peer *peer, struct rxd_packet *packet)
+/* Until all are read, or (ordered ones) the next request has to wait. */
+static void read_records(struct rxd_peer *peer, struct rxd_records *records)
 {
     const char *wrong = NULL;
 
-    while (!wrong && packet->at < packet->len && !(packet->ordered && peer->busy)) {
+    while (!wrong && records->at < records->len && !(records->ordered && peer->busy)) {
         struct rxd_record record;
         size_t size = 0;
 
-        wrong = rxd_record_get(packet->records + packet->at, packet->len - packet->at,
-                               packet->ordered, &record, &size);
-        packet->at += size;
+        wrong = rxd_record_get(records->bytes + records->at, records->len - records->at,
+                               records->ordered, &record, &size);
+        records->at += size;
         if (!wrong)
             wrong = take_record(peer, &record);
     }
@@ -187,40 +189,124 @@ static bool is_full(struct rxd_ep *ep)
     return true;
 }
 
+/* May the next request be carried out? */
+static bool is_free(struct rxd_peer *peer)
+{
+    return !peer->busy && list_empty(&peer->broken) && !is_full(peer->ep);
+}
+
+/* The packet whose turn it is. False: its peer has broken, or there is more to be done later. */
+static bool read_next(struct rxd_peer *peer, struct rxd_records *records)
+{
+    read_records(peer, records);
+    if (records->at < records->len || !list_empty(&peer->broken))
+        return false;
+    peer->next_in++;
+    return true;
+}
+
 void rxd_in_run(struct rxd_peer *peer)
 {
-    while (!list_empty(&peer->held) && !peer->busy && list_empty(&peer->broken) &&
-           !is_full(peer->ep)) {
+    while (!list_empty(&peer->held) && is_free(peer)) {
         struct rxd_packet *packet = list_item(peer->held.next, struct rxd_packet, link);
 
-        if (packet->sequence != peer->next_in)
+        if (packet->sequence != peer->next_in || !read_next(peer, &packet->rest))
             return;
-        read_packet(peer, packet);
-        if (packet->at < packet->len || !list_empty(&peer->broken))
-            return;
-        peer->next_in++;
         rxd_packet_put(packet);
     }
 }
 
 /* ---- A packet ---- */
 
-static bool hold(struct rxd_peer *peer, struct rxd_packet *packet, uint32_t sequence)
+/* What is to be done with a packet. */
+enum fate {
+    OVER,  /* nothing */
+    LATER, /* there is no memory for its peer now */
+    EARLY, /* it is to be kept until those before it are carried out, or it can be */
+};
+
+struct incoming {
+    struct rxd_peer *peer;
+    struct rxd_records records;
+    uint32_t sequence;
+};
+
+/* Where it belongs among those that are held; NULL: it is there twice. */
+static struct list *place_of(struct rxd_peer *peer, uint32_t sequence)
 {
     struct list *pos = peer->held.prev;
 
-    if (sequence - peer->next_in >= RXD_WINDOW)
-        return false;
     while (pos != &peer->held &&
            (int32_t)(list_item(pos, struct rxd_packet, link)->sequence - sequence) > 0)
         pos = pos->prev;
     if (pos != &peer->held && list_item(pos, struct rxd_packet, link)->sequence == sequence)
-        return false;
-    packet->sequence = sequence;
+        return NULL;
+    return pos->next;
+}
+
+/* Its records are in its own memory. */
+static void hold(struct rxd_packet *packet, const struct incoming *incoming)
+{
+    struct rxd_peer *peer = incoming->peer;
+
+    packet->sequence = incoming->sequence;
+    packet->rest = incoming->records;
     packet->peer = peer;
-    list_attach_before(&packet->link, pos->next);
+    list_attach_before(&packet->link, place_of(peer, incoming->sequence));
     rxd_peer_attend(peer);
-    return true;
+}
+
+/* An ordered one: at once, if it is its turn. */
+static enum fate take_ordered(struct incoming *incoming)
+{
+    struct rxd_peer *peer = incoming->peer;
+
+    if (incoming->sequence - peer->next_in >= RXD_WINDOW || !place_of(peer, incoming->sequence)) {
+        rxd_peer_break(peer, FI_EPROTO, "a packet twice, or beyond its window");
+        return OVER;
+    }
+    if (incoming->sequence != peer->next_in || !list_empty(&peer->held) || !is_free(peer))
+        return EARLY;
+    if (!read_next(peer, &incoming->records))
+        return list_empty(&peer->broken) ? EARLY : OVER;
+    if (peer->next_in - peer->told >= RXD_WINDOW / 4)
+        rxd_peer_attend(peer); /* it is to hear of it */
+    return OVER;
+}
+
+/* raw: behind the prefix. */
+static enum fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size_t len, fi_addr_t src,
+                             struct incoming *incoming)
+{
+    struct rxd_head head = {0};
+    bool again = false;
+    const char *wrong = rxd_head_get(raw, len, &head);
+    struct rxd_peer *peer;
+
+    if (__builtin_expect(!!wrong, 0)) {
+        say_wrong(ep, wrong);
+        return OVER;
+    }
+    peer = sender(ep, &head, src, &again);
+    if (__builtin_expect(again, 0))
+        return LATER;
+    if (!peer || !list_empty(&peer->broken))
+        return OVER;
+    peer->heard = true;
+    peer->gone = false;
+    if (!acked(peer, head.ack)) {
+        rxd_peer_break(peer, FI_EPROTO, "an acknowledgement of what was never sent");
+        return OVER;
+    }
+    incoming->peer = peer;
+    incoming->sequence = head.sequence;
+    incoming->records = (struct rxd_records){.bytes = raw + rxd_head_size(&head),
+                                             .len = len - rxd_head_size(&head),
+                                             .ordered = head.flags & RXD_ORDERED};
+    if (incoming->records.ordered)
+        return take_ordered(incoming);
+    read_records(peer, &incoming->records);
+    return OVER;
 }
 
 /* The lower has told its sender that the packet has come. */
@@ -231,46 +317,22 @@ static void defer(struct rxd_packet *packet, size_t len, fi_addr_t src)
     list_attach(&packet->link, &packet->ep->deferred);
 }
 
-/* True when the packet is kept. */
-static bool take_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
+static void take_own(struct rxd_packet *packet, size_t len, fi_addr_t src)
 {
     struct rxd_ep *ep = packet->ep;
-    uint8_t *raw = packet->bytes + ep->prefix;
-    struct rxd_head head = {0};
-    bool again = false;
-    const char *wrong = len < ep->prefix ? "a packet shorter than its prefix"
-                                         : rxd_head_get(raw, len - ep->prefix, &head);
-    struct rxd_peer *peer;
+    struct incoming incoming;
+    enum fate fate = OVER;
 
-    if (wrong) {
-        say_wrong(ep, wrong);
-        return false;
-    }
-    peer = sender(ep, &head, src, &again);
-    if (__builtin_expect(again, 0)) {
+    if (len < ep->prefix)
+        say_wrong(ep, "a packet shorter than its prefix");
+    else
+        fate = take_packet(ep, packet->bytes + ep->prefix, len - ep->prefix, src, &incoming);
+    if (fate == EARLY)
+        hold(packet, &incoming);
+    else if (fate == LATER && packet->tries--)
         defer(packet, len, src);
-        return true;
-    }
-    if (!peer || !list_empty(&peer->broken))
-        return false;
-    peer->heard = true;
-    peer->gone = false;
-    packet->ordered = head.flags & RXD_ORDERED;
-    packet->records = raw + rxd_head_size(&head);
-    packet->at = 0;
-    packet->len = len - ep->prefix - rxd_head_size(&head);
-    if (!acked(peer, head.ack)) {
-        rxd_peer_break(peer, FI_EPROTO, "an acknowledgement of what was never sent");
-        return false;
-    }
-    if (packet->ordered) {
-        if (hold(peer, packet, head.sequence))
-            return true;
-        rxd_peer_break(peer, FI_EPROTO, "a packet twice, or beyond its window");
-        return false;
-    }
-    read_packet(peer, packet);
-    return false;
+    else
+        rxd_packet_put(packet);
 }
 
 void rxd_in_deferred(struct rxd_ep *ep)
@@ -283,14 +345,52 @@ void rxd_in_deferred(struct rxd_ep *ep)
         struct rxd_packet *packet = list_item(all.next, struct rxd_packet, link);
 
         list_detach(&packet->link);
-        if (!packet->tries-- || !take_packet(packet, packet->len, packet->src))
-            rxd_packet_put(packet);
+        take_own(packet, packet->len, packet->src);
     }
 }
 
 void rxd_in_packet(struct rxd_packet *packet, size_t len, fi_addr_t src)
 {
     packet->tries = TRIES;
-    if (!take_packet(packet, len, src))
-        rxd_packet_put(packet);
+    take_own(packet, len, src);
+}
+
+/* ---- Packets in the lower's memory ---- */
+
+/* False: there is no memory. */
+static bool hold_copy(struct rxd_ep *ep, struct incoming *incoming)
+{
+    size_t rest = incoming->records.len - incoming->records.at;
+    struct rxd_packet *packet = rest <= ep->heads + ep->room ? mr_pool_get(&ep->packets) : NULL;
+
+    if (!packet)
+        return false;
+    packet->ep = ep;
+    packet->in = true;
+    list_init(&packet->link);
+    memcpy(packet->bytes, incoming->records.bytes + incoming->records.at, rest);
+    incoming->records.bytes = packet->bytes;
+    incoming->records.at = 0;
+    incoming->records.len = rest;
+    hold(packet, incoming);
+    return true;
+}
+
+bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
+{
+    struct rxd_ep *ep = arg;
+    struct incoming incoming;
+    enum fate fate;
+
+    if (__builtin_expect(!ep->buckets, 0))
+        return true; /* the lower is being closed, and there are no peers any more */
+    fate = take_packet(ep, bytes, len, src, &incoming);
+    if (__builtin_expect(fate == LATER, 0))
+        return false;
+    if (fate == OVER || hold_copy(ep, &incoming))
+        return true;
+    if (!incoming.records.at)
+        return false;
+    rxd_peer_break(incoming.peer, FI_ENOMEM, "no memory for a packet"); /* it is half done */
+    return true;
 }

@@ -22,7 +22,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->in = false;
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
-    packet->at = packet->len = packet->slice_count = 0;
+    packet->len = packet->slice_count = 0;
     packet->records = packet->bytes + ep->prefix + ep->heads;
     list_init(&packet->link);
     list_init(&packet->ops);

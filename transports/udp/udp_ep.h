@@ -58,9 +58,12 @@ struct udp_ep {
     struct udp_spill *spill; /* NULL until there was a multi-receive buffer */
     unsigned burst;          /* datagrams to ask the kernel for at once */
     bool receiving;          /* what completes may post: not to be served before what was read */
+    bool many;               /* several datagrams have come at once: reads may bring more */
     bool gro;                /* UDP_GRO is on */
+    bool gro_wanted;         /* there was a receive that takes what it brings */
     bool gro_refused;
-    bool knows_sources, source_err, notes;
+    bool knows_sources, source_err;
+    uint32_t notes; /* OPT_NOTES_ */
     struct udp_known source_known;
     struct av_listener listener;
     atomic_bool stale; /* the AV has changed: both udp_known */
@@ -93,6 +96,8 @@ size_t udp_ep_kept(struct endpoint *ep);
 extern const struct endpoint_option udp_options[];
 /* What was set before the socket was there. */
 void udp_options_apply(const struct udp_ep *ep, const struct udp_socket *sock);
+/* Of all sockets: asks the kernel for what is wanted now. */
+void udp_options_ask(const struct udp_ep *ep);
 
 /* ---- udp_cm.c ---- */
 

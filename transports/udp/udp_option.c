@@ -48,24 +48,31 @@ static int set_ecn(struct endpoint *base, const void *value, size_t len)
                           (int)(tclass_dscp(ep->tclass) << 2 | ecn));
 }
 
-static void ask_for_notes(const struct udp_socket *sock, int on)
+static void ask_for_notes(const struct udp_ep *ep, const struct udp_socket *sock)
 {
-    setsockopt(sock->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
-    udp_socket_set(sock, IP_RECVTOS, IPV6_RECVTCLASS, on);
+    int waited = ep->many && ep->notes & OPT_NOTES_WAITED, ecn = !!(ep->notes & OPT_NOTES_ECN);
+
+    setsockopt(sock->fd, SOL_SOCKET, SO_TIMESTAMPNS, &waited, sizeof(waited));
+    udp_socket_set(sock, IP_RECVTOS, IPV6_RECVTCLASS, ecn);
+}
+
+void udp_options_ask(const struct udp_ep *ep)
+{
+    ask_for_notes(ep, &ep->main);
+    list_for_each (pos, &ep->groups)
+        ask_for_notes(ep, &list_item(pos, struct udp_group, link)->sock);
 }
 
 static int set_notes(struct endpoint *base, const void *value, size_t len)
 {
     struct udp_ep *ep = udp_ep_of(base);
-    uint32_t on;
-    int rc = read_number(value, len, 1, &on);
+    uint32_t notes;
+    int rc = read_number(value, len, OPT_NOTES_ECN | OPT_NOTES_WAITED, &notes);
 
     if (rc)
         return rc;
-    ep->notes = on;
-    ask_for_notes(&ep->main, (int)on);
-    list_for_each (pos, &ep->groups)
-        ask_for_notes(&list_item(pos, struct udp_group, link)->sock, (int)on);
+    ep->notes = notes;
+    udp_options_ask(ep);
     return 0;
 }
 
@@ -88,7 +95,7 @@ size_t udp_ep_kept(struct endpoint *base)
 void udp_options_apply(const struct udp_ep *ep, const struct udp_socket *sock)
 {
     if (ep->notes)
-        ask_for_notes(sock, 1);
+        ask_for_notes(ep, sock);
 }
 
 const struct endpoint_option udp_options[] = {

@@ -5,6 +5,7 @@
  *   plain receives        one recvmsg for the first, or one recvmmsg for as many as came last time
  *   multi-receive         one recvmsg for each datagram, behind the one before it
  *   with UDP_GRO on       one recvmsg may bring several datagrams of one length, end to end
+ *   a lone datagram       one recvfrom, until several have come at once (`many`)
  *
  * What may be longer than the buffer that is next (several datagrams, or the rest of a
  * multi-receive buffer) has `spill` behind it: there the datagrams wait that have no receive yet,
@@ -27,6 +28,7 @@
 
 enum {
     BURST_MAX = 32,
+    BURST_MANY = 4, /* more than one and its answer */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
@@ -406,6 +408,12 @@ static bool read_one(struct udp_ep *ep, struct udp_socket *sock, struct iovec *i
     return true;
 }
 
+/* May the next read be read_bare? */
+static inline bool is_bare(const struct udp_ep *ep)
+{
+    return ep->burst == 1 && !ep->gro && !(ep->notes & OPT_NOTES_ECN) && !(ep->many && ep->notes);
+}
+
 /* The same by recvfrom, which costs less: where nothing but the sender is told, of a lone datagram.
  * The kernel's count of drops comes with those that are not alone. */
 static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct iovec *iov,
@@ -430,7 +438,7 @@ static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct i
 static bool receive_plain(struct udp_ep *ep, struct udp_socket *sock)
 {
     struct posted_recv *rx = recv_queue_at(&ep->posted, 0);
-    bool bare = rx->count == 1 && ep->burst == 1 && !ep->notes && !ep->gro;
+    bool bare = rx->count == 1 && is_bare(ep);
     struct arrival arrival;
 
     if (bare ? !read_bare(ep, sock, rx->iov, &arrival)
@@ -541,6 +549,12 @@ static bool receive_spilling(struct udp_ep *ep, struct udp_socket *sock)
         iov[0].iov_len -= rx->offset;
     }
     iov[count] = (struct iovec){.iov_base = ep->spill->bytes, .iov_len = SPILL_BYTES};
+    if (rx->multi && iov[0].iov_len >= SPILL_BYTES && is_bare(ep)) {
+        if (!read_bare(ep, sock, iov, &arrival))
+            return false;
+        deliver_multi(ep, &arrival, iov);
+        return true;
+    }
     if (!read_one(ep, sock, iov, count + 1, &arrival))
         return false;
     if (rx->multi) {
@@ -600,6 +614,31 @@ static unsigned receive_from_all(struct udp_ep *ep)
     return most;
 }
 
+static void turn_gro_on(struct udp_ep *ep)
+{
+    int on = 1;
+
+    if (!setsockopt(ep->main.fd, SOL_UDP, UDP_GRO, &on, sizeof(on))) {
+        ep->gro = true;
+        return;
+    }
+    ep->gro_refused = true;
+    if (!atomic_exchange(&ep->fabric->said_no_offload, true))
+        LOG_INFO(ep->fabric->base.part, FI_LOG_EP_DATA,
+                 "datagrams are received one by one: UDP_GRO: %s", strerror(errno));
+}
+
+/* What pays where many datagrams come, and costs where they are alone. It stays on: what the kernel
+ * has put together must be taken apart. */
+static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
+{
+    ep->many = true;
+    if (ep->notes)
+        udp_options_ask(ep);
+    if (ep->gro_wanted && !ep->gro && !ep->gro_refused)
+        turn_gro_on(ep);
+}
+
 void udp_receive(struct udp_ep *ep)
 {
     unsigned most;
@@ -616,23 +655,11 @@ void udp_receive(struct udp_ep *ep)
         ep->burst = most ? most : 1;
     else
         ep->burst = 2 * ep->burst < BURST_MAX ? 2 * ep->burst : BURST_MAX;
+    if (__builtin_expect(ep->burst >= BURST_MANY && !ep->many, 0))
+        expect_many(ep);
 }
 
 /* ---- Multi-receive buffers ---- */
-
-static void turn_gro_on(struct udp_ep *ep)
-{
-    int on = 1;
-
-    if (!setsockopt(ep->main.fd, SOL_UDP, UDP_GRO, &on, sizeof(on))) {
-        ep->gro = true;
-        return;
-    }
-    ep->gro_refused = true;
-    if (!atomic_exchange(&ep->fabric->said_no_offload, true))
-        LOG_INFO(ep->fabric->base.part, FI_LOG_EP_DATA,
-                 "datagrams are received one by one: UDP_GRO: %s", strerror(errno));
-}
 
 int udp_receive_prepare(struct udp_ep *ep, size_t room)
 {
@@ -642,8 +669,11 @@ int udp_receive_prepare(struct udp_ep *ep, size_t room)
             return -FI_ENOMEM;
         ep->spill->at = ep->spill->end = 0;
     }
-    if (room >= SPILL_BYTES && !ep->gro && !ep->gro_refused && ep->fabric->settings.gro)
-        turn_gro_on(ep);
+    if (room >= SPILL_BYTES && ep->fabric->settings.gro && !ep->gro_wanted) {
+        ep->gro_wanted = true;
+        if (ep->many)
+            turn_gro_on(ep);
+    }
     return 0;
 }
 

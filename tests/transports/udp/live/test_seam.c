@@ -40,6 +40,17 @@ static size_t drops_of(struct end *end)
     return drops;
 }
 
+/* Several datagrams come at once: only then is their time told. */
+static void send_many(void)
+{
+    for (int i = 0; i < 16; i++)
+        receive(&b, in, 10);
+    for (int i = 0; i < 16; i++)
+        send_to(&a, a.peer, out, 10);
+    for (int i = 0; i < 16; i++)
+        expect(b.rx, in, NULL);
+}
+
 /* The time between its arrival and its reading that a datagram's note says. */
 static uint64_t waited_ns(struct fi_cq_tagged_entry *entry)
 {
@@ -72,7 +83,9 @@ static void marks_and_times_are_in_the_data(const char *node)
         return; /* a kernel without IPv6 */
     fi_freeinfo(info);
     ends_open(&options);
-    assert_int_equal(set(&b, OPT_NOTES, 1), 0);
+    assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_ECN | OPT_NOTES_WAITED), 0);
+    assert_int_equal(waited_ns(&entry), 0);
+    send_many();
     wait_for_stamps();
     for (uint32_t ecn = 0; ecn < 4; ecn++) {
         assert_int_equal(set(&a, OPT_ECN, ecn), 0);
@@ -83,6 +96,11 @@ static void marks_and_times_are_in_the_data(const char *node)
         assert_true(waited < 60000000000);
     }
     assert_int_equal(set(&a, OPT_ECN, 4), -FI_EINVAL);
+    assert_int_equal(set(&b, OPT_NOTES, 4), -FI_EINVAL);
+    assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_WAITED), 0);
+    waited = waited_ns(&entry);
+    assert_int_equal(OPT_NOTE_ECN(entry.data), 0);
+    assert_true(waited >= 1000000);
     assert_int_equal(set(&b, OPT_NOTES, 0), 0);
     receive(&b, in, 10);
     send_to(&a, a.peer, out, 10);
