@@ -86,11 +86,11 @@ struct arq_ep {
     /* Receiving. */
     struct packet_reader reader; /* or NULL in it: messages go to receives */
     struct mr_pool buffers;      /* struct arq_buffer */
-    struct mr_pool chunks;      /* struct arq_chunk */
-    struct pool arrivals;       /* struct arq_buffer without bytes, of a chunk */
-    size_t fed, feed;           /* buffers or chunks that the lower has, and should have */
-    struct arq_buffer *current; /* whose packet a session looks at; NULL: it was kept */
-    struct list talkers;        /* struct arq_link: that sent something lately, latest last */
+    struct mr_pool chunks;       /* struct arq_chunk */
+    struct pool arrivals;        /* struct arq_buffer without bytes, of a chunk */
+    size_t fed, feed;            /* buffers or chunks that the lower has, and should have */
+    struct arq_buffer *current;  /* whose packet a session looks at; NULL: it was kept */
+    struct list talkers;         /* struct arq_link: that sent something lately, latest last */
     size_t talker_count;
     /* Strangers. */
     struct arq_stranger strangers[ARQ_STRANGERS];

@@ -297,8 +297,8 @@ void arq_lower_watch_marks(struct arq_ep *ep)
     uint32_t notes = OPT_NOTES_WAITED | OPT_NOTES_ECN;
 
     if (ep->lower.notes && !ep->lower.marks)
-        ep->lower.marks = !fi_setopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes,
-                                     sizeof(notes));
+        ep->lower.marks =
+            !fi_setopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes, sizeof(notes));
 }
 
 /* Those that the lower does not know are of no harm. */

@@ -68,11 +68,11 @@ struct rxd_packet {
     bool fence; /* out: what is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
     uint32_t sequence;
-    struct rxd_records rest; /* in */
-    size_t len;              /* out: of records. Deferred: of the packet */
-    fi_addr_t src;           /* deferred: as the lower told */
-    unsigned tries;          /* deferred: more that there will be */
-    uint8_t *records;        /* out */
+    struct rxd_records rest;     /* in */
+    size_t len;                  /* out: of records. Deferred: of the packet */
+    fi_addr_t src;               /* deferred: as the lower told */
+    unsigned tries;              /* deferred: more that there will be */
+    uint8_t *records;            /* out */
     _Alignas(8) uint8_t bytes[]; /* the lower's prefix, room for a head, records */
 };
 

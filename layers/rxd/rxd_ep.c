@@ -181,8 +181,8 @@ static void read_in_place(struct rxd_ep *ep)
     const struct packet_reader reader = {
         .of = ep->lower, .room = RECEIVES, .read = rxd_in_read, .arg = ep};
 
-    if (ep->prefix || fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_READER, &reader,
-                                sizeof(reader)))
+    if (ep->prefix ||
+        fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_READER, &reader, sizeof(reader)))
         return;
     ep->receives = 0;
 }

@@ -28,7 +28,7 @@
 
 enum {
     BURST_MAX = 32,
-    BURST_MANY = 4, /* more than one and its answer */
+    BURST_MANY = 4,      /* more than one and its answer */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
