@@ -55,4 +55,47 @@ static inline size_t iov_copy(const struct iovec *to, size_t to_count, const str
     return done;
 }
 
+/* Copies len bytes into the segments from byte `at` of them on; what is beyond their end is left
+ * out. */
+static inline void iov_scatter(const struct iovec *iov, size_t count, size_t at, const void *from,
+                               size_t len)
+{
+    for (size_t i = 0; i < count && len; i++) {
+        size_t room = iov[i].iov_len;
+
+        if (at >= room) {
+            at -= room;
+            continue;
+        }
+        room -= at;
+        if (room > len)
+            room = len;
+        memcpy((char *)iov[i].iov_base + at, from, room);
+        from = (const char *)from + room;
+        len -= room;
+        at = 0;
+    }
+}
+
+/* Copies len bytes of the segments, from byte `at` of them on, which they have. */
+static inline void iov_gather(const struct iovec *iov, size_t count, size_t at, void *to,
+                              size_t len)
+{
+    for (size_t i = 0; i < count && len; i++) {
+        size_t room = iov[i].iov_len;
+
+        if (at >= room) {
+            at -= room;
+            continue;
+        }
+        room -= at;
+        if (room > len)
+            room = len;
+        memcpy(to, (const char *)iov[i].iov_base + at, room);
+        to = (char *)to + room;
+        len -= room;
+        at = 0;
+    }
+}
+
 #endif

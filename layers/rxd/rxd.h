@@ -307,10 +307,7 @@ int rxd_take(struct rxd_taker *taker, struct rxd_peer *peer, uint32_t from, size
              size_t want);
 void rxd_take_stop(struct rxd_taker *taker);
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
-/* Copies len bytes between memory and the segments from byte `at` on. */
-void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len);
-void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, size_t len);
-/* The segments of those len bytes, of at most RXD_IOV: how many. */
+/* The segments of len bytes from byte `at` on, of at most RXD_IOV: how many. */
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
                  struct iovec slices[RXD_IOV]);
 

@@ -170,7 +170,7 @@ static int start(struct fi_peer_rx_entry *entry)
     }
     inbound->entry = entry;
     inbound->matched = true;
-    rxd_scatter(entry->iov, entry->count, 0, inbound->bytes, inbound->first);
+    iov_scatter(entry->iov, entry->count, 0, inbound->bytes, inbound->first);
     if (inbound->lost)
         end_inbound(inbound, FI_ECONNRESET);
     else
@@ -232,7 +232,7 @@ const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record)
         return keep(peer, record, entry);
     if (rc)
         return "a message for which there is no memory";
-    rxd_scatter(entry->iov, entry->count, 0, record->payload, record->len);
+    iov_scatter(entry->iov, entry->count, 0, record->payload, record->len);
     if (__builtin_expect(record->len == record->size, 1)) {
         if (record->flags & RXD_WANTS_DONE)
             rxd_out_done(peer, record->id, 0);

@@ -3,50 +3,10 @@
  * Bytes that do not fit the packet of their request: a taker asks for them, a few packets in
  * advance, and they come with their place in any order.
  */
-#include <string.h>
-
 #include <rdma/fi_errno.h>
 
 #include "core/base/seam.h"
 #include "layers/rxd/rxd.h"
-
-void rxd_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *from, size_t len)
-{
-    for (size_t i = 0; i < count && len; i++) {
-        size_t room = iov[i].iov_len;
-
-        if (at >= room) {
-            at -= room;
-            continue;
-        }
-        room -= at;
-        if (room > len)
-            room = len;
-        memcpy((char *)iov[i].iov_base + at, from, room);
-        from += room;
-        len -= room;
-        at = 0;
-    }
-}
-
-void rxd_gather(const struct iovec *iov, size_t count, size_t at, uint8_t *to, size_t len)
-{
-    for (size_t i = 0; i < count && len; i++) {
-        size_t room = iov[i].iov_len;
-
-        if (at >= room) {
-            at -= room;
-            continue;
-        }
-        room -= at;
-        if (room > len)
-            room = len;
-        memcpy(to, (const char *)iov[i].iov_base + at, room);
-        to += room;
-        len -= room;
-        at = 0;
-    }
-}
 
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
                  struct iovec slices[RXD_IOV])
@@ -102,7 +62,7 @@ static void fill(struct rxd_packet *packet, const struct rxd_move *move, uint8_t
                  size_t len)
 {
     if (!move->direct || len < RXD_DIRECT) {
-        rxd_gather(move->iov, move->iov_count, move->at, payload, len);
+        iov_gather(move->iov, move->iov_count, move->at, payload, len);
         packet->len += len;
     } else {
         packet->slice_count = rxd_slice(move->iov, move->iov_count, move->at, len, packet->slices);
@@ -232,7 +192,7 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
         return "data that nobody asked for";
     if (taker->alive && !taker->alive(taker))
         return "data for memory that was closed";
-    rxd_scatter(taker->iov, taker->iov_count, record->size, record->payload, record->len);
+    iov_scatter(taker->iov, taker->iov_count, record->size, record->payload, record->len);
     taker->got += record->len;
     if (taker->got < taker->want) {
         ask(taker);

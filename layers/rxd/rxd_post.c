@@ -209,7 +209,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     payload = put_request(op, post, record);
     if (!payload)
         return op_put(op);
-    rxd_gather(post->iov, post->count, 0, payload, record->len);
+    iov_gather(post->iov, post->count, 0, payload, record->len);
     if (record->len == len)
         return 0;
     copy_segments(op, post);

@@ -128,7 +128,7 @@ static const char *write_memory(struct rxd_peer *peer, const struct rxd_record *
     access = begin(peer, record, remote);
     if (!access)
         return no_memory;
-    rxd_scatter(access->remote.iov, access->remote.count, 0, record->payload, record->len);
+    iov_scatter(access->remote.iov, access->remote.count, 0, record->payload, record->len);
     if (!rxd_take(&access->taker, peer, record->id, record->len, record->size))
         return NULL;
     access_put(access);
@@ -159,7 +159,7 @@ static const char *read_memory(struct rxd_peer *peer, const struct rxd_record *r
             remote_release(remote);
             return no_memory;
         }
-        rxd_gather(remote->iov, remote->count, 0,
+        iov_gather(remote->iov, remote->count, 0,
                    rxd_record_put(&answer, packet->records + packet->len), record->size);
         packet->len += head + record->size;
         rxd_peer_attend(peer);
@@ -241,7 +241,7 @@ static void answer_atomic(struct rxd_peer *peer, const struct rxd_record *record
         rxd_peer_break(peer, FI_ENOMEM, no_memory);
         return;
     }
-    rxd_gather(&iov, 1, 0, rxd_record_put(&answer, packet->records + packet->len), len);
+    iov_gather(&iov, 1, 0, rxd_record_put(&answer, packet->records + packet->len), len);
     packet->len += rxd_record_size(&answer) + len;
     rxd_peer_attend(peer);
 }
