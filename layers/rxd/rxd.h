@@ -35,6 +35,7 @@ enum {
     RXD_SIZE = 1024, /* of queues whose size no info names */
     RXD_IOV = 4,     /* local segments of an operation */
     RXD_INJECT = 1024,
+    RXD_FIRST = 2048,       /* bytes with the request of what is larger than a packet */
     RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_LEAST_PACKET = 576, /* bytes of the smallest packets that it stands on */

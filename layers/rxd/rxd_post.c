@@ -188,7 +188,17 @@ static bool ends_early(const struct rxd_peer *peer, const struct op *post)
     return peer->introduced && !(post->flags & more);
 }
 
-/* A message or a write: as much as fits goes with the request. */
+/* What goes with a request: all that fits, or a little of what does not. The rest is asked for
+ * anyway, and a small packet is there sooner than a large one; over several rails nothing else
+ * could leave while the large one takes one of them. */
+static size_t goes_with_request(size_t len, size_t room)
+{
+    if (len <= room)
+        return len;
+    return room < RXD_FIRST ? room : RXD_FIRST;
+}
+
+/* A message or a write. */
 static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
 {
     size_t room = peer->ep->room - rxd_record_size(record), len = post->len;
@@ -196,7 +206,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     uint8_t *payload;
 
     record->size = len;
-    record->len = len < room ? len : room;
+    record->len = goes_with_request(len, room);
     if (post->flags & FI_DELIVERY_COMPLETE && record->kind == RXD_MSG)
         record->flags |= RXD_WANTS_DONE;
     op = op_get(peer, post,

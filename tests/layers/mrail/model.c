@@ -336,6 +336,8 @@ void model_send(struct model *model, unsigned index, uint32_t count, uint32_t le
         side->messages[i].number = i;
         side->messages[i].message.len = len ? len : (uint32_t)(4 + model_draw(model, room - 4));
     }
+    if (model->last)
+        side->messages[count - 1].message.len = model->last;
     post(side);
 }
 

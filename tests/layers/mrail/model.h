@@ -60,6 +60,7 @@ struct model {
     struct flow_config config;
     struct model_side side[2];
     unsigned rails;
+    uint32_t last; /* bytes of the last of the messages that model_send makes; 0: as the others */
     uint64_t seed;
 };
 

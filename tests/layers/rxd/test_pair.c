@@ -396,6 +396,23 @@ static void peer_that_never_reads_is_waited_for(void **state)
     close_end(&y);
 }
 
+static void request_of_a_large_message_is_small(void **state)
+{
+    struct end x, taker;
+    struct fi_cq_tagged_entry entry;
+
+    open_end(&x, "rxd;udp(iface=lo)", CAPS, NULL);
+    open_end(&taker, "arq;udp(iface=lo)", FI_MSG, NULL);
+    assert_true(taker.info->ep_attr->max_msg_size > 8192);
+    assert_int_equal(fi_recv(taker.ep, in, LARGE, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(x.ep, out, LARGE, NULL, insert(&x, &taker), NULL), 0);
+    while (fi_cq_read(taker.cq, &entry, 1) != 1)
+        assert_int_equal(fi_cq_read(x.cq, &entry, 1), -FI_EAGAIN);
+    assert_true(entry.len < 4096);
+    close_end(&taker);
+    close_end(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +426,7 @@ int main(void)
         cmocka_unit_test(closing_beside_an_idle_peer_is_quick),
         cmocka_unit_test(a_dead_peer_is_asked_for_its_answer),
         cmocka_unit_test(peer_that_never_reads_is_waited_for),
+        cmocka_unit_test(request_of_a_large_message_is_small),
     };
 
     return cmocka_run_group_tests_name("rxd: pair", tests, open_all, close_all);
