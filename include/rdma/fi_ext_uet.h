@@ -5,8 +5,11 @@
 
 #include <rdma/fabric.h>
 
-/* fi_ep_attr.protocol: PDS and SES of Ultra Ethernet 1.0, over UDP. */
+/* fi_ep_attr.protocol: PDS and SES of Ultra Ethernet 1.0, over UDP. It tells the profile of the
+ * endpoint: HPC, AI Full or AI Base. Endpoints of different profiles speak what both have. */
 #define FI_PROTO_UET (0x80000000u | 0x1755)
+#define FI_PROTO_UET_AI_FULL (0x80000000u | 0x1756)
+#define FI_PROTO_UET_AI_BASE (0x80000000u | 0x1757)
 
 /* fi_info.addr_format: FI_ADDR_UET_SIZE bytes, of which weft_uet(7) has the figure. */
 #define FI_ADDR_UET (0x80000000u | 0x1755)

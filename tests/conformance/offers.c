@@ -94,6 +94,8 @@ static const struct name protocols[] = {
     {"RDMA_CM_IB_RC", FI_PROTO_RDMA_CM_IB_RC},
     {"ARQ", 1u << 31 | 0x20a7},
     {"UET", FI_PROTO_UET},
+    {"UET_AI_FULL", FI_PROTO_UET_AI_FULL},
+    {"UET_AI_BASE", FI_PROTO_UET_AI_BASE},
     {NULL, 0},
 };
 #define SET(text, value)                                                                           \

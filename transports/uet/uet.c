@@ -2,6 +2,7 @@
 /* The part table of uet. */
 #include "transports/uet/uet.h"
 
+static const char *const profile_choices[] = {"any", "hpc", "ai-full", "ai-base", NULL};
 static const char *const payload_choices[] = {"auto", "1024", "2048", "4096", "8192", NULL};
 
 #define TIME(name, text, what)                                                                     \
@@ -23,6 +24,14 @@ static const struct param_def uet_params[] = {
              "one excludes it. Container bridges are left out unless named."},
     COUNT("port", "4793", 1, 65535,
           "UDP port of the first endpoint at an address; others there take any port."),
+    {.key = "profile",
+     .type = PARAM_CHOICE,
+     .choices = profile_choices,
+     .default_text = "any",
+     .help = "Profile of Ultra Ethernet: 'ai-base' has messages of one packet, writes and atomics "
+             "that fetch nothing, for layers that make more of them (rxd); 'ai-full' and 'hpc' "
+             "have messages of any size, reads and all atomics. 'any': an info for each, of which "
+             "the application takes one."},
     {.key = "payload",
      .type = PARAM_CHOICE,
      .choices = payload_choices,
@@ -98,11 +107,14 @@ const struct part uet_part = {
         "over UDP port 4793: messages with and without tags, remote memory access and atomics, "
         "over packet delivery contexts that open with the first packet of data. Packets are "
         "ordered (ROD) where the application asks for an order, else they come in any order (RUD). "
-        "A fixed window bounds what is under way; congestion control, security, rendezvous and "
-        "datagram endpoints are not there. Never chosen unless named.",
+        "A fixed window bounds what is under way; congestion control and security are not there. "
+        "Datagram endpoints have packets of their own (UUD). Never chosen unless named.\n\n"
+        "The address of an endpoint says what it can do, so endpoints of different profiles speak "
+        "what both have.",
     .kind = PART_TRANSPORT,
     .hidden = true,
-    .provides_ep = EP_SET(FI_EP_RDM),
+    .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_DGRAM),
+    .peer = uet_peer_traits,
     .params = uet_params,
     .offer = uet_offer,
     .atomics = ATOMICS_CPU,

@@ -98,10 +98,13 @@ struct uet_ep {
     struct uet_nic *nic;
     struct ses *ses;
     struct uet_address self;
+    uint8_t caps; /* enum uet_capability: of its profile */
     uint32_t mtu;
     uint64_t now;          /* of what was read last */
     uint64_t sleeps_until; /* a waiter sleeps so long, where nothing comes; 0: none does */
     bool ordered;          /* some order is kept: by ordered PDCs */
+    bool datagrams;        /* FI_EP_DGRAM */
+    bool packets;          /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
     bool knows_sources, source_err;
     struct progress_source source;
@@ -123,6 +126,22 @@ struct uet_ep {
 static inline struct uet_ep *uet_ep_of(const struct endpoint *base)
 {
     return object_of(base, struct uet_ep, base);
+}
+
+/* ---- uet_profile.c: what endpoints can do, as the capabilities in their addresses say ---- */
+
+/* Of the profile that the parameter names; 0: none, any may be asked for. */
+uint8_t uet_profile_caps(const struct params *params);
+/* Of an info's protocol. 0: it is of no profile. */
+uint8_t uet_protocol_caps(uint32_t protocol);
+uint32_t uet_protocol_of(uint8_t caps);
+/* `peer` of the part table: endpoints of AI Base carry packets. */
+unsigned uet_peer_traits(const struct params *params);
+
+/* Messages of several packets, reads, fetching atomics, receives of any tag. */
+static inline bool uet_is_full(uint8_t caps)
+{
+    return caps & (UET_AI_FULL | UET_HPC);
 }
 
 /* ---- uet_info.c ---- */
@@ -161,10 +180,17 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op);
 ssize_t uet_post(struct ep *ep, struct op *op);
 int uet_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count);
+/* Where `peer` is, and what it can do besides. -FI_EINVAL: there is none. */
+int uet_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uint8_t *caps);
 /* Of ses_ops. */
 void uet_ended(void *arg, struct ses_op *op, enum ses_code code);
 /* What waits is forgotten. */
 void uet_drop_waiting(struct uet_ep *ep);
+
+/* ---- uet_datagram.c ---- */
+
+/* The operation of a datagram endpoint. Progress domain locked. */
+ssize_t uet_datagram_post(struct uet_ep *ep, const struct op *op);
 
 /* ---- uet_atomic.c: numbers of libfabric and of the wire ---- */
 

@@ -164,6 +164,7 @@ static int create_ses(struct uet_ep *ep)
     if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
         seed = clock_ns();
     settings.mtu = ep->mtu;
+    settings.datagrams = ep->datagrams;
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
     ep->ses = ses_create(&settings, &ses_ops, ep, seed);
@@ -198,15 +199,18 @@ static int enable(struct endpoint *base)
 
 static size_t limit(struct endpoint *base, int option)
 {
+    const struct uet_ep *ep = uet_ep_of(base);
+    size_t most = uet_is_full(ep->self.caps) && !ep->datagrams ? UET_MESSAGE_MAX : ep->mtu;
+
     switch (option) {
-    case FI_OPT_MAX_MSG_SIZE: return UET_MESSAGE_MAX;
-    case FI_OPT_MAX_TAGGED_SIZE: return base->caps & FI_TAGGED ? UET_MESSAGE_MAX : 0;
+    case FI_OPT_MAX_MSG_SIZE: return most;
+    case FI_OPT_MAX_TAGGED_SIZE: return base->caps & FI_TAGGED ? most : 0;
     case FI_OPT_MAX_RMA_SIZE: return base->caps & FI_RMA ? UET_MESSAGE_MAX : 0;
-    case FI_OPT_MAX_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? uet_ep_of(base)->mtu : 0;
+    case FI_OPT_MAX_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? ep->mtu : 0;
     case FI_OPT_INJECT_TAGGED_SIZE: return base->caps & FI_TAGGED ? UET_INJECT : 0;
     case FI_OPT_INJECT_RMA_SIZE: return base->caps & FI_RMA ? UET_INJECT : 0;
     case FI_OPT_INJECT_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? UET_INJECT : 0;
-    default: return UET_INJECT;
+    default: return ep->datagrams ? ep->mtu : UET_INJECT;
     }
 }
 
@@ -250,8 +254,9 @@ static int open_nic(struct uet_ep *ep, const union addr *addr)
     ep->nic = nic;
     ep->self = (struct uet_address){
         .host = *uet_nic_addr(nic),
-        .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
-        .caps = UET_AI_FULL | UET_HPC,
+        .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR |
+                 (uet_is_full(ep->caps) ? 0 : UET_ONE_MTU),
+        .caps = ep->caps,
         .index = UET_INDEX,
         .index_count = 1,
         .initiator = settings->initiator ? settings->initiator : addr_port(&uet_nic_addr(nic)->sa),
@@ -389,6 +394,17 @@ static const struct endpoint_ops ops = {
     .srx_ops = &uet_srx_ops,
 };
 
+/* By the info, or else by the parameter. False: there is no such endpoint. */
+static bool set_kind(struct uet_ep *ep, const struct fi_info *info)
+{
+    uint8_t profile = uet_profile_caps(ep->domain->fabric->plain.params);
+
+    ep->caps = profile ? profile : uet_protocol_caps(info->ep_attr->protocol);
+    ep->packets = profile == UET_AI_BASE;
+    ep->datagrams = info->ep_attr->type == FI_EP_DGRAM;
+    return ep->caps && (ep->datagrams || info->ep_attr->type == FI_EP_RDM);
+}
+
 static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
 {
     struct endpoint_attr attr = {
@@ -405,8 +421,7 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     struct uet_address src = ep->domain->src;
     int rc;
 
-    if (info->ep_attr->type != FI_EP_RDM ||
-        (info->src_addr && info->src_addrlen != UET_ADDRESS_SIZE))
+    if (!set_kind(ep, info) || (info->src_addr && info->src_addrlen != UET_ADDRESS_SIZE))
         return -FI_EINVAL;
     if (info->src_addr)
         uet_address_get(info->src_addr, &src); /* its port may be 0 */
@@ -418,6 +433,8 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     rc = open_nic(ep, &src.host);
     if (rc)
         return rc;
+    if (ep->datagrams)
+        attr.caps &= ~(FI_TAGGED | FI_RMA | FI_ATOMIC);
     endpoint_init(&ep->base, &attr);
     ep->base.needs_av = true;
     ep->base.any_srx = true;

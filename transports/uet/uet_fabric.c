@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
+#include "core/base/seam.h"
 #include "core/net/netif.h"
 #include "core/domain/domain.h"
 #include "core/ep/srx.h"
@@ -66,6 +67,32 @@ static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum 
     return rc;
 }
 
+/* A layer above asks which addresses are some. */
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    const struct own_addr *addr = arg;
+    struct uet_address address;
+
+    if (command != CONTROL_ADDR)
+        return domain_fid_ops.control(fid, command, arg);
+    return addr->len == UET_ADDRESS_SIZE && uet_address_get(addr->bytes, &address) ? 0 : -FI_EINVAL;
+}
+
+static int domain_close(struct fid *fid)
+{
+    return domain_fid_ops.close(fid);
+}
+
+static struct fi_ops fid_ops = {
+    .size = sizeof(fid_ops),
+    .close = domain_close,
+    .bind = enosys_bind,
+    .control = domain_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = uet_av_open,
@@ -86,8 +113,8 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 {
     struct uet_domain *own;
     struct domain *domain;
-    int rc = domain_create_mapped(sizeof(struct uet_domain), fid, info, &domain_fid_ops,
-                                  &domain_ops, &domain, context);
+    int rc = domain_create_mapped(sizeof(struct uet_domain), fid, info, &fid_ops, &domain_ops,
+                                  &domain, context);
 
     if (rc)
         return rc;

@@ -30,6 +30,18 @@ static const uint64_t orders = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_O
                                FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
                                FI_ORDER_ATOMIC_WAW;
 
+/* Profiles of the infos of an interface where none is named; the last is that of datagrams. */
+static const uint8_t flavours[] = {
+    UET_AI_BASE | UET_AI_FULL | UET_HPC,
+    UET_AI_BASE | UET_AI_FULL,
+    UET_AI_BASE,
+    UET_AI_BASE | UET_AI_FULL | UET_HPC,
+};
+
+enum {
+    FLAVOURS = sizeof(flavours)
+};
+
 static void fill_domain(struct fi_domain_attr *attr)
 {
     attr->mr_key_size = sizeof(uint64_t);
@@ -73,10 +85,58 @@ static void fill_rx(struct fi_info *info)
     attr->iov_limit = UET_IOV;
 }
 
+static void fill_rdm(struct fi_info *info, uint8_t caps)
+{
+    info->ep_attr->type = FI_EP_RDM;
+    info->ep_attr->protocol = uet_protocol_of(caps);
+    info->ep_attr->max_msg_size = UET_MESSAGE_MAX;
+    info->ep_attr->max_order_raw_size = UET_MESSAGE_MAX;
+    info->ep_attr->max_order_waw_size = UET_MESSAGE_MAX;
+    info->ep_attr->max_order_war_size = 0;
+    info->ep_attr->mem_tag_format = UINT64_C(0xaaaaaaaaaaaaaaaa);
+}
+
+/* Nothing is read, and messages are packets. max_msg_size is the maximum over all operations: the
+ * options of an endpoint tell that of each. */
+static void make_base(struct fi_info *info)
+{
+    info->tx_attr->caps &= ~FI_READ;
+    info->rx_attr->caps &= ~FI_REMOTE_READ;
+    info->ep_attr->max_order_raw_size = 0;
+}
+
+/* Its upper makes of packets what it has to offer. */
+static void make_packets(struct fi_info *info, uint32_t payload)
+{
+    const uint64_t none = FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ |
+                          FI_REMOTE_WRITE | FI_RMA_EVENT | FI_FENCE | FI_TAGGED_DIRECTED_RECV;
+
+    info->tx_attr->caps &= ~none;
+    info->rx_attr->caps &= ~none;
+    info->tx_attr->op_flags &= ~FI_DELIVERY_COMPLETE;
+    info->tx_attr->msg_order = info->rx_attr->msg_order = 0;
+    info->tx_attr->rma_iov_limit = 0;
+    info->ep_attr->max_msg_size = payload;
+    info->ep_attr->max_order_raw_size = info->ep_attr->max_order_waw_size = 0;
+    info->ep_attr->mem_tag_format = 0;
+}
+
+static void make_datagrams(struct fi_info *info, uint32_t payload)
+{
+    make_packets(info, payload);
+    info->ep_attr->type = FI_EP_DGRAM;
+    info->ep_attr->protocol = FI_PROTO_UET;
+    info->tx_attr->inject_size = payload;
+}
+
 static bool fill(struct fi_info *info, const struct request *req, const struct netif *netif,
                  unsigned flavour)
 {
-    if (!uet_payload(req->params, netif->mtu)) {
+    uint32_t payload = uet_payload(req->params, netif->mtu);
+    uint8_t named = uet_profile_caps(req->params);
+    uint8_t caps = named ? named : flavours[flavour];
+
+    if (!payload) {
         reasons_add(req->reasons,
                     "the MTU of %s, %d bytes, leaves no room for packets of the payload asked",
                     netif->name, netif->mtu);
@@ -85,17 +145,17 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
     fill_domain(info->domain_attr);
     fill_tx(info);
     fill_rx(info);
+    fill_rdm(info, caps);
     /* It changes what queues say, so only for who asks. */
     info->rx_attr->caps |= req->hints->caps & FI_SOURCE_ERR;
+    if (!uet_is_full(caps))
+        make_base(info);
+    if (named == UET_AI_BASE)
+        make_packets(info, payload);
+    if (flavour == (named ? 1 : FLAVOURS - 1))
+        make_datagrams(info, payload);
     info->caps = info->tx_attr->caps | info->rx_attr->caps | FI_AV_USER_ID;
-    info->ep_attr->type = FI_EP_RDM;
-    info->ep_attr->protocol = FI_PROTO_UET;
     info->ep_attr->protocol_version = 1;
-    info->ep_attr->max_msg_size = UET_MESSAGE_MAX;
-    info->ep_attr->max_order_raw_size = UET_MESSAGE_MAX;
-    info->ep_attr->max_order_waw_size = UET_MESSAGE_MAX;
-    info->ep_attr->max_order_war_size = 0;
-    info->ep_attr->mem_tag_format = UINT64_C(0xaaaaaaaaaaaaaaaa);
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = 1;
     return true;
@@ -127,11 +187,12 @@ static bool import(const struct request *req, const char *what, void **raw, size
     return true;
 }
 
-static void export_one(void **raw, size_t *len)
+/* caps: 0 where they are not known. */
+static void export_one(void **raw, size_t *len, uint8_t caps)
 {
     struct uet_address address = {
-        .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX,
-        .caps = UET_AI_FULL | UET_HPC,
+        .flags = (caps ? UET_HAS_CAPS : 0) | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX,
+        .caps = caps,
         .index = UET_INDEX,
         .index_count = 1,
     };
@@ -142,7 +203,7 @@ static void export_one(void **raw, size_t *len)
 }
 
 /* In memory of its own, which has room for either form. */
-static int export_addr(void **raw, size_t *len)
+static int export_addr(void **raw, size_t *len, uint8_t caps)
 {
     void *more;
 
@@ -152,17 +213,18 @@ static int export_addr(void **raw, size_t *len)
     if (!more)
         return -FI_ENOMEM;
     *raw = more;
-    export_one(raw, len);
+    export_one(raw, len, caps);
     return 0;
 }
 
 static int export_all(struct fi_info *list)
 {
     for (struct fi_info *info = list; info; info = info->next) {
-        int rc = export_addr(&info->src_addr, &info->src_addrlen);
+        uint8_t caps = uet_protocol_caps(info->ep_attr->protocol);
+        int rc = export_addr(&info->src_addr, &info->src_addrlen, caps);
 
         if (!rc)
-            rc = export_addr(&info->dest_addr, &info->dest_addrlen);
+            rc = export_addr(&info->dest_addr, &info->dest_addrlen, 0);
         if (rc)
             return rc;
         info->addr_format = FI_ADDR_UET;
@@ -203,7 +265,8 @@ static bool is_ours(const struct request *req)
 
 static int ask(const struct request *req, struct fi_info *hints, struct fi_info **info)
 {
-    static const struct host_offer offer = {.fill = fill, .flavours = 1};
+    const struct host_offer offer = {.fill = fill,
+                                     .flavours = uet_profile_caps(req->params) ? 2 : FLAVOURS};
     char node[ADDR_TEXT_MAX], service[ADDR_TEXT_MAX];
     struct request inner = *req;
 

@@ -14,8 +14,7 @@ static void put_stranger(const struct ses_inbound *inbound, uint8_t raw[UET_ADDR
 {
     struct uet_address address = {
         .host = inbound->from,
-        .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
-        .caps = UET_AI_FULL | UET_HPC,
+        .flags = UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
         .index = UET_INDEX,
         .index_count = 1,
         .initiator = inbound->initiator,

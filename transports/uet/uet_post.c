@@ -254,7 +254,7 @@ static void set_rma(struct uet_op *own, const struct op *op)
 /* A short message is copied, and its end does not depend on when the peer looks: one that has what
  * it waited for may not look for long. An application may ask for more (FI_TRANSMIT_COMPLETE).
  * Whether there is a peer at all is waited for. */
-static void set_message(struct uet_op *own, const struct op *op)
+static void set_message(struct uet_op *own, const struct op *op, bool packets)
 {
     const uint64_t more = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
 
@@ -262,7 +262,7 @@ static void set_message(struct uet_op *own, const struct op *op)
     own->tag = op->group == OP_GROUP_TSEND ? op->tag : 0;
     own->parts = 1;
     own->rma[0].len = op->len;
-    own->brief = op->len <= UET_INJECT && !(op->flags & more);
+    own->brief = op->len <= UET_INJECT && !(op->flags & more) && !packets;
     set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT || own->brief);
 }
 
@@ -296,20 +296,36 @@ static void set_atomic(struct uet_op *own, const struct op *op)
     own->result_count = to_bytes(op->result.ioc, op->result.count, unit, own->result);
 }
 
-static int set_target(struct uet_ep *ep, struct uet_op *own, const struct op *op)
+int uet_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uint8_t *caps)
 {
-    const void *raw = av_addr(ep->base.av, op->peer);
+    const void *raw = av_addr(ep->base.av, peer);
     struct uet_address address;
 
     if (!raw || !uet_address_get(raw, &address))
         return -FI_EINVAL;
-    own->ses.target = (struct ses_target){
+    *target = (struct ses_target){
         .to = address.host,
         .pid = address.pid,
         .index = address.index,
         .mode = ep->ordered ? PDS_MODE_ROD : PDS_MODE_RUD,
     };
+    /* One that does not say what it can is as this one. */
+    *caps = address.flags & UET_HAS_CAPS ? ep->self.caps & address.caps : ep->self.caps;
     return 0;
+}
+
+/* Is it something that both ends have? */
+static ssize_t check_profile(const struct uet_ep *ep, const struct uet_op *own, uint8_t caps)
+{
+    bool fetches = own->ses.opcode == SES_READ || own->ses.opcode == SES_FETCHING_ATOMIC;
+
+    if (uet_is_full(caps))
+        return 0;
+    if (fetches)
+        return -FI_EOPNOTSUPP;
+    if (own->kind & (FI_RMA | FI_ATOMIC))
+        return 0;
+    return own->rma[0].len > ep->mtu ? -FI_EMSGSIZE : 0;
 }
 
 static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)
@@ -324,14 +340,15 @@ static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)
     switch (op->group) {
     case OP_GROUP_RMA: set_rma(own, op); break;
     case OP_GROUP_ATOMIC: set_atomic(own, op); break;
-    default: set_message(own, op); break;
+    default: set_message(own, op, ep->packets); break;
     }
 }
 
 static ssize_t start(struct uet_ep *ep, const struct op *op)
 {
     struct uet_op *own;
-    int rc;
+    uint8_t caps;
+    ssize_t rc;
 
     if (progress_forked(ep->base.binding.progress))
         return -FI_EOPBADSTATE;
@@ -341,12 +358,15 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     if (!own)
         return -FI_ENOMEM;
     memset(own, 0, offsetof(struct uet_op, inject));
-    rc = set_target(ep, own, op);
+    rc = uet_target(ep, op->peer, &own->ses.target, &caps);
+    if (!rc) {
+        set_op(ep, own, op);
+        rc = check_profile(ep, own, caps);
+    }
     if (rc) {
         pool_put(&ep->ops, own);
         return rc;
     }
-    set_op(ep, own, op);
     list_init(&own->link);
     list_attach(&own->link, &ep->waiting);
     ep->used++;
@@ -360,7 +380,11 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
 int uet_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count)
 {
-    return uet_atomic_count(ep_of(base)->mtu, function, datatype, op, count);
+    const struct uet_ep *ep = ep_of(base);
+
+    if (!(ep->base.caps & FI_ATOMIC) || (function && !uet_is_full(ep->self.caps)))
+        return -FI_EOPNOTSUPP;
+    return uet_atomic_count(ep->mtu, function, datatype, op, count);
 }
 
 static ssize_t post_receive(struct uet_ep *ep, const struct op *op)
@@ -369,6 +393,8 @@ static ssize_t post_receive(struct uet_ep *ep, const struct op *op)
 
     if (!ep->base.enabled)
         return rc;
+    if (op->group == OP_GROUP_TRECV && op->ignore && !uet_is_full(ep->self.caps))
+        return -FI_EOPNOTSUPP; /* AI Base compares whole tags */
     progress_lock(ep->base.binding.progress);
     if (ep->base.match && !progress_forked(ep->base.binding.progress)) {
         rc = match_receive(ep->base.match, op);
@@ -386,14 +412,14 @@ ssize_t uet_post(struct ep *base, struct op *op)
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
         return post_receive(ep, op);
     rc = endpoint_settle(&ep->base, op);
-    if (!rc)
+    if (!rc && !ep->datagrams)
         rc = check(ep, op);
     if (!rc && !ep->base.enabled)
         rc = -FI_EOPBADSTATE;
     if (rc)
         return rc;
     progress_lock(ep->base.binding.progress);
-    rc = start(ep, op);
+    rc = ep->datagrams ? uet_datagram_post(ep, op) : start(ep, op);
     if (rc == -FI_EAGAIN) /* a poster that does nothing but try again makes progress too */
         progress_poll(ep->base.binding.progress);
     progress_unlock(ep->base.binding.progress);

@@ -30,6 +30,7 @@ struct ses_settings {
     uint32_t mtu;      /* bytes of a packet's payload; at most 16383 */
     uint32_t ack_data; /* Max_ACK_Data_Size: shorter reads come with their acknowledgement */
     size_t saved;      /* bytes of messages without a receive that are kept */
+    bool datagrams;    /* nothing but datagrams is taken */
 };
 
 /* Where to. */
@@ -139,6 +140,9 @@ void ses_destroy(struct ses *ses);
 
 /* Starts an operation. False: as many as can be are under way. */
 bool ses_start_op(struct ses *ses, struct ses_op *op);
+/* Sends a datagram (UUD): of op target, flags, data, length and payload, which may go when what the
+ * transmit upcall was given has left. At most mtu bytes. */
+void ses_datagram(struct ses *ses, const struct ses_op *op);
 
 /* From inside of `message`: there is no receive yet, the message is to be kept. False: there is no
  * room, or no memory. */

@@ -339,6 +339,8 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
     if (arrival->datagram &&
         (code != RC_OK || request.opcode != SES_DATAGRAM_SEND || !is_whole(&request)))
         return;
+    if (code == RC_OK && ses->settings.datagrams && !arrival->datagram)
+        code = RC_UNSUPPORTED_OP;
     if (code != RC_OK) {
         ses_respond(ses, &request, code, SES_EXPECTED, answer);
         return;

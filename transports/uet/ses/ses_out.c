@@ -148,6 +148,28 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
     return !op->gave_all;
 }
 
+/* ---- Datagrams ---- */
+
+void ses_datagram(struct ses *ses, const struct ses_op *op)
+{
+    struct ses_request request = {
+        .next = NEXT_STANDARD,
+        .opcode = SES_DATAGRAM_SEND,
+        .flags = flags_of(ses, op, true, true),
+        .job = ses->settings.self.job,
+        .pid = op->target.pid,
+        .index = op->target.index,
+        .length = op->length,
+        .initiator = ses->settings.self.initiator,
+        .data = op->data,
+    };
+    uint8_t header[SES_HEADER_MAX];
+    struct iovec iov[PDS_IOV + 1] = {{header, ses_request_put(&request, header)}};
+    size_t count = ses_slice(op->iov, op->iov_count, 0, op->length, iov + 1);
+
+    pds_datagram(ses->pds, &op->target.to, request.next, iov, count + 1);
+}
+
 /* ---- Responses ---- */
 
 /* Data on the acknowledgement: results of atomics, short reads. */
