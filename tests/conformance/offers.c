@@ -86,6 +86,7 @@ static const struct name protocols[] = {
     {"XNET", FI_PROTO_XNET},
     {"RXM", FI_PROTO_RXM},
     {"RXD", FI_PROTO_RXD},
+    {"EFA", FI_PROTO_EFA},
     {"SHM", FI_PROTO_SHM},
     {"LOOP", 1u << 31 | 0x100b},
     {"LNX", FI_PROTO_LNX},

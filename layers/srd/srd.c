@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part table. */
+#include "layers/srd/srd.h"
+
+static const struct param_def params[] = {
+    {
+        .key = "window",
+        .type = PARAM_INT,
+        .default_text = "32",
+        .min = 1,
+        .max = 65536,
+        .help = "Packets of a large message that its receiver asks for at a time.",
+    },
+    {
+        .key = "medium",
+        .type = PARAM_SIZE,
+        .default_text = "64k",
+        .min = 0,
+        .max = 16 << 20,
+        .help = "Messages up to this size are sent whole, in several packets, without waiting for "
+                "their receive. Larger ones are asked for by their receiver.",
+    },
+    {
+        .key = "saved_size",
+        .type = PARAM_SIZE,
+        .default_text = "64m",
+        .min = 65536,
+        .max = INT64_MAX,
+        .help = "Bytes of messages without a receive that an endpoint keeps; beyond them it takes "
+                "no more packets until some are received. Of a message that is asked for only the "
+                "beginning is kept.",
+    },
+    {.key = NULL},
+};
+
+extern const struct part srd_part;
+
+const struct part srd_part = {
+    .name = "srd",
+    .prov_name = "srd",
+    .summary = "messages and remote memory over reliable packets, on the wire of libfabric's efa",
+    .description =
+        "Gives endpoints of type FI_EP_RDM, with tags, messages of any size, remote memory and "
+        "atomics, over a lower that has reliable packets: messages of at most one packet, each "
+        "delivered once, in any order.\n\n"
+        "The wire is FI_PROTO_EFA, version 4: that of libfabric's provider efa. Messages and "
+        "atomics are taken in the order of their sender where the application asks for an order "
+        "(FI_ORDER_SAS, FI_ORDER_ATOMIC_*), else as they come.\n\n"
+        "A small message is one packet; one up to 'medium' is sent whole; a larger one is asked "
+        "for by its receiver, window by window. Accesses of remote memory are carried out by the "
+        "CPU of their target. The lower's addresses are IP addresses, for now.",
+    .kind = PART_LAYER,
+    .hidden = true,
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_PACKETS,
+    .params = params,
+    .needs = srd_needs,
+    .offer = srd_offer,
+    .atomics = ATOMICS_CPU,
+    .open_fabric = srd_open_fabric,
+};
