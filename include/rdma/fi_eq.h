@@ -40,13 +40,13 @@ struct fid_wait {
     struct fi_ops_wait *ops;
 };
 
-/* What FI_GETWAIT returns for FI_WAIT_MUTEX_COND. */
+/* Result of FI_GETWAIT with FI_WAIT_MUTEX_COND. */
 struct fi_mutex_cond {
     pthread_mutex_t *mutex;
     pthread_cond_t *cond;
 };
 
-/* What FI_GETWAIT returns for FI_WAIT_POLLFD; nfds goes in as the room in fd. */
+/* Result of FI_GETWAIT with FI_WAIT_POLLFD. The caller sets nfds to the capacity of fd. */
 struct fi_wait_pollfd {
     uint64_t change_index;
     size_t nfds;

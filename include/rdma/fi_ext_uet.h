@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What Weft's transport uet (Ultra Ethernet) has beside libfabric's numbers. */
+/* Constants of Weft's transport uet (Ultra Ethernet) that libfabric does not define. */
 #ifndef FI_EXT_UET_H
 #define FI_EXT_UET_H
 

@@ -3,9 +3,9 @@
  * The page file that the layer `monitor` writes, and fi_top, fi_mon_sampler and others read: a
  * header, then blocks of counters. Numbers are in the byte order of the machine. Version 2.
  *
- * Each block is written by one thread, for one object, with plain stores: a reader takes a copy
- * whenever it likes, and nobody waits. Counters only grow. What an object, or the whole layer, did
- * is the sum over its blocks. Counts of objects that have closed move to object 0; while they do,
+ * One thread writes each block, for one object, with plain stores; a reader may copy it at any
+ * time, and neither waits for the other. Counters only grow. Totals of an object, or of the layer,
+ * are sums over its blocks. Counts of objects that have closed move to object 0; while they do,
  * `moving` is odd, and a copy is good if it was even and the same before and after.
  */
 #ifndef WEFT_MONITOR_H
