@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Merging links the root of one progress domain below the root of the other and moves its sources
- * there. Every progress domain holds its root above, so a progress domain that somebody references
- * keeps the whole path valid, and progress_lock may walk it without a lock: a root, once found and
- * locked, is checked once more.
+ * there. Every progress domain holds its root above, so a reference to any progress domain keeps
+ * its whole path valid, and progress_lock may walk it without a lock, then locks the root and
+ * checks that it still is the root.
  *
  * Locks, outermost first: progress_merging (one merge at a time), a progress domain's mutex, the
  * mutex of the list in progress_fork.c (nothing is taken inside it but by the fork handler, with a

@@ -202,9 +202,9 @@ struct progress_sleeper {
 void progress_sleeper_join(struct progress *progress, struct progress_sleeper *sleeper,
                            void (*wake)(struct progress_sleeper *sleeper));
 void progress_sleeper_leave(struct progress *progress, struct progress_sleeper *sleeper);
-/* Before it sleeps: drives the other progress domains, and watches the sources of those that nobody
- * else does in epoll_fd (-1: it polls). Says how long it may sleep in milliseconds: -1: no limit;
- * 0: not at all. bounded: it keeps to that; else epoll_fd alone wakes it. */
+/* Before it sleeps: drives the other progress domains, and watches in epoll_fd the sources of those
+ * that no reader of their own watches (-1: it polls). Says how long it may sleep in milliseconds:
+ * -1: no limit; 0: not at all. bounded: it keeps to that; else epoll_fd alone wakes it. */
 int progress_sleeper_look(struct progress *progress, struct progress_sleeper *sleeper, int epoll_fd,
                           bool bounded);
 

@@ -19,10 +19,10 @@ static struct progress *progress_of(struct list *item)
 }
 
 /*
- * A thread that is in the middle of progress when the process forks would leave the child with a
- * lock that nobody releases and with half-changed lists. So fork waits for it, but not for ever:
- * the thread may itself want something that the forking thread holds. The child then gets new
- * locks.
+ * A thread that makes progress while another one forks does not exist in the child, which would
+ * inherit its lock, held for ever, and half-changed lists. So the fork handler waits for the lock,
+ * but with a deadline: its owner may itself wait for a lock of the forking thread. The child then
+ * gets new locks.
  */
 static bool lock_for_fork(struct progress *progress)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress domains of a domain: whoever reads a queue of one also moves the others, which may
+ * The progress domains of a domain: a reader of a queue of one also drives the others, which may
  * have no reader (docs/decisions/progress.md).
  *
  * Progress domains with sources are in a list. A reader takes the first one whose own readers have
@@ -8,9 +8,8 @@
  * domain has its turn, one read costs one progress domain at most, and progress domains that have
  * readers are left alone.
  *
- * A sleeper looks at all of them. It watches the fds of a progress domain only where nobody who
- * reads that progress domain's own queues does: else each message would wake every sleeper of the
- * domain.
+ * A sleeper looks at all of them. It watches the fds of a progress domain only while no reader of
+ * that progress domain's own queues does: else each message would wake every sleeper of the domain.
  *
  * Locks: a group's mutex is taken inside of a progress domain's lock, never the other way round; a
  * reader has let its own progress domain go before it takes another one. Progress domains without a

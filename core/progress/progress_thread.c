@@ -71,7 +71,7 @@ static void *run(void *arg)
         }
         if (epoll_wait(impl->own.epoll_fd, &event, 1, sleep_ms) == 1 && event.data.fd == wake_fd &&
             read(wake_fd, &count, sizeof(count)) < 0)
-            continue; /* somebody else drained it */
+            continue; /* another reader drained it */
     }
 }
 
