@@ -140,7 +140,7 @@ static int drive_before_sleep(struct cntr *cntr)
     else if (watched)
         sleep_ms = progress_sleep_ms(cntr->progress);
     else
-        sleep_ms = 1; /* nobody makes progress while we sleep */
+        sleep_ms = 1; /* neither a thread nor an fd wakes us */
     progress_unlock(cntr->progress);
     return sleep_ms;
 }
@@ -161,7 +161,7 @@ static int look_at_others(struct cntr *cntr, bool bounded)
     return progress_sleeper_look(cntr->progress, &cntr->sleeper, wait_fd(&cntr->wait), bounded);
 }
 
-/* What a wait for `threshold`, begun at `errors`, answers now; -FI_EAGAIN: it goes on. */
+/* Result of a wait for `threshold` that began at `errors`; -FI_EAGAIN: it goes on. */
 static int verdict(const struct cntr *cntr, uint64_t threshold, uint64_t errors)
 {
     if (atomic_load(&cntr->value) >= threshold)
@@ -182,7 +182,7 @@ static void sleep_once(struct cntr *cntr, uint64_t threshold, uint64_t errors, i
     wait_disarm(&cntr->wait);
 }
 
-/* It looks before it arms: what it finds by itself is signalled to nobody. */
+/* The waiter drives once before it arms: a success at that look then costs no signal. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     struct cntr *cntr = object_of(fid, struct cntr, fid);

@@ -304,8 +304,9 @@ static bool taken_signal(struct cq *cq, unsigned signals)
     return atomic_load(&cq->signals) != signals || atomic_exchange(&cq->signalled, false);
 }
 
-/* The fds of what drives the queue wake its sleepers from the first sleep on: until then nobody
- * need arm them. False when they cannot. Progress domain locked. */
+/* From the first sleep on, the fds of the sources that drive the queue wake its sleepers; before
+ * that, sources need not arm them. False when the fds cannot wake a sleeper. Progress domain
+ * locked. */
 static bool watch(struct cq *cq)
 {
     if (wait_fd(&cq->wait) < 0 || progress_forked(cq->progress))
@@ -336,7 +337,7 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
     else if (watched)
         *sleep_ms = progress_sleep_ms(cq->progress);
     else
-        *sleep_ms = 1; /* nothing but a signal would wake us, and nobody makes progress meanwhile */
+        *sleep_ms = 1; /* only a signal would wake us, and no thread makes progress */
     /* Arming took the signal from other sleepers; what this thread leaves is for them. */
     if (rc != -FI_EAGAIN && (readable(cq) || failed(cq)))
         wait_signal(&cq->wait);
@@ -380,7 +381,7 @@ static ssize_t sleep_and_read(struct cq *cq, void *buf, size_t count, fi_addr_t 
         if (!over && sleep_ms)
             blocked = wait_block(&cq->wait, armed, shorter(left, sleep_ms));
         wait_disarm(&cq->wait);
-        if (!over && threshold == 1) /* what it finds by itself is signalled to nobody */
+        if (!over && threshold == 1) /* unarmed: its own finds cost no signal */
             rc = cq_readfrom(&cq->fid, buf, count, src);
         if (over || rc != -FI_EAGAIN || blocked == -FI_EINTR)
             return rc;
@@ -400,7 +401,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
         if (rc != -FI_EAGAIN)
             return rc;
     }
-    /* The count comes first: a signal from here on either changes it or finds nobody asleep. */
+    /* The count comes first: each later signal either changes it or comes while no reader
+     * sleeps. */
     signals = atomic_load(&cq->signals);
     atomic_fetch_add(&cq->sleepers, 1);
     rc = sleep_and_read(cq, buf, count, src, threshold ? threshold : 1, timeout, signals);

@@ -46,7 +46,7 @@ static void release(struct eq *eq, struct eq_event *event)
     pthread_mutex_unlock(&eq->mutex);
 }
 
-/* An event that nobody will read. */
+/* Frees an event that was not read, with the info that it carries. */
 static void discard(struct eq *eq, struct eq_event *event)
 {
     if (is_cm(event))
@@ -321,7 +321,7 @@ static int drive_before_sleep(struct eq *eq)
     else if (wait_fd(&eq->wait) >= 0)
         sleep_ms = progress_sleep_ms(eq->progress);
     else
-        sleep_ms = 1; /* nobody makes progress while we sleep */
+        sleep_ms = 1; /* neither a thread nor an fd wakes us */
     progress_unlock(eq->progress);
     return sleep_ms;
 }

@@ -109,7 +109,7 @@ void wait_remove_fd(struct wait *wait, int fd)
 
 static unsigned arm(struct wait *wait, bool inside)
 {
-    /* First: somebody else may arm between a signal to this thread and its sleep. */
+    /* First: another waiter may arm between a signal to this thread and its sleep. */
     unsigned generation = atomic_load(&wait->generation);
     uint64_t count;
 
