@@ -95,7 +95,8 @@ static __attribute__((noinline)) void withdraw(struct av *av, uint64_t index)
         av_table_remove(av->table, index);
 }
 
-/* What else an address needs that has its index. */
+/* Completes the insertion of an address that has its index: its user ID, and the part's own
+ * state. */
 static inline int take_in(const struct insertion *in, uint64_t index, bool fresh, const void *addr)
 {
     struct av *av = in->av;

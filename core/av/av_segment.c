@@ -81,7 +81,7 @@ static void keep(struct av_segment *segment)
 
 /* ---- Locks ---- */
 
-/* 0, or -FI_EAGAIN when somebody else has it; F_UNLCK gives it back. */
+/* 0, or -FI_EAGAIN when another process holds it; F_UNLCK releases it. */
 static int try_lock(int fd, int byte, short type)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};

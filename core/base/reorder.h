@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What comes in any order and is taken in the order of its serial numbers, which are 32 bits and
- * wrap. Items that are up to REORDER_NEAR ahead of the next number have a place in a ring; those
- * farther ahead are found by hash, so nothing is ever scanned. Several items may have one number.
- * Not locked.
+ * A reorder buffer: items arrive in any order and are taken in the order of their serial numbers,
+ * which are 32 bits and wrap. Items that are up to REORDER_NEAR ahead of the next number have a
+ * place in a ring; those farther ahead are found by hash, so nothing is ever scanned. Several items
+ * may have one number. Not locked.
  */
 #ifndef WEFT_CORE_BASE_REORDER_H
 #define WEFT_CORE_BASE_REORDER_H

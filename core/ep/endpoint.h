@@ -128,8 +128,8 @@ void endpoint_fail_receives(struct endpoint *ep, int err);
 /* Lets go of all that is bound, and of the domain; closes receives that are open still. */
 void endpoint_finish(struct endpoint *ep);
 
-/* What an inject takes of the default flags: OP_DELIVERED, if a counter tells of its end. Where
- * nothing does, the target's answer would be for nobody. */
+/* The default flags that apply to an inject: OP_DELIVERED if a counter counts its end. Without a
+ * counter no reader could see the target's answer. */
 static inline uint64_t endpoint_inject_flags(const struct endpoint *ep, enum binding_kind kind)
 {
     return ep->binding.cntr[kind] ? ep->tx_op_flags & OP_DELIVERED : 0;

@@ -31,8 +31,9 @@ struct hook_watch {
      * Not called for the fabric. */
     void (*opened)(const struct hook_fabric *fabric, struct fid *fid,
                    const struct hook_opening *opening);
-    /* The lower's is closed and nothing of it comes up any more; ours goes away after this. What
-     * was refused, -FI_EBUSY, is not told. May be NULL. Not called for the fabric. */
+    /* The lower object is closed and reports nothing any more; ours is freed after this call. Not
+     * called when the lower refuses to close (-FI_EBUSY). May be NULL. Not called for the
+     * fabric. */
     void (*closed)(struct fid *fid);
 };
 

@@ -260,7 +260,7 @@ static int threading_rank(enum fi_threading threading)
     case FI_THREAD_ENDPOINT: return 2;
     case FI_THREAD_COMPLETION: return 1;
     case FI_THREAD_DOMAIN: return 0;
-    default: return 5; /* asked: nobody has it */
+    default: return 5; /* unknown: no offer has it */
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An endpoint that gives reliable packets (EP_PACKETS of core/part/part.h), towards its upper: the
- * checks of what is posted, posted receives, completions, deadlines, sleeps, options. What makes
- * the packets reliable is the layer's. Its endpoint embeds struct packet_ep as the first member,
- * puts PACKET_EP_OPS into its struct endpoint_ops, and calls packet_ep_init.
+ * The upper half of an endpoint that provides reliable packets (EP_PACKETS of core/part/part.h):
+ * checks of posted operations, posted receives, completions, deadlines, sleeps, options. The layer
+ * adds the protocol that makes packets reliable. Its endpoint embeds struct packet_ep as the first
+ * member, puts PACKET_EP_OPS into its struct endpoint_ops, and calls packet_ep_init.
  *
  * Everything is guarded by the progress domain's lock. The layer's protocol is run from its `run`
  * only, never from inside of itself: an upper that posts from inside of a completion adds to it,
@@ -21,7 +21,7 @@
 
 struct packet_ep;
 
-/* What is the layer's. The progress domain is locked. */
+/* Functions of the layer, called with the progress domain locked. */
 struct packet_ep_ops {
     /* Begins a send that has been checked, in memory of packet_ep_get_send. Results of fi_send. */
     int (*send)(struct packet_ep *ep, const struct op *op);

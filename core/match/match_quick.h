@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The commonest receive, short enough to be inlined: one buffer, an exact tag, from anybody. What
- * refuses has done nothing, and the engine's own calls (match.h) do it. Progress domain locked.
+ * The commonest receive, short enough to be inlined: one buffer, an exact tag, any source. A
+ * function that refuses has changed nothing; the caller then uses the engine's own calls (match.h).
+ * Progress domain locked.
  */
 #ifndef WEFT_CORE_MATCH_MATCH_QUICK_H
 #define WEFT_CORE_MATCH_MATCH_QUICK_H

@@ -10,15 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is told of one interface. */
+/* Reports the state of one interface. */
 typedef void link_state_told(void *arg, unsigned index, bool up);
 
-/* *fd does not block; every interface is told of first. Negative error: nothing is told here. */
+/* *fd does not block; its first messages report every interface. Negative error: the kernel gives
+ * no socket for link states. */
 int link_state_open(int *fd);
-/* Passes on what has been told since. False: the descriptor is of no use any more. */
+/* Reports the changes that the kernel has sent since. False: the descriptor is of no use any
+ * more. */
 bool link_state_read(int fd, link_state_told *told, void *arg);
-/* The pure step: messages of the kernel. Those that are cut short or of another kind say nothing.
- */
+/* The pure step: messages of the kernel. Truncated messages, and kinds other than links, are
+ * skipped. */
 void link_state_parse(const uint8_t *bytes, size_t len, link_state_told *told, void *arg);
 
 #endif

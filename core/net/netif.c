@@ -96,7 +96,7 @@ static bool is_link_local(const union addr *addr)
 }
 
 /* The host's end of a container's veth pair has no address but the link-local one that every
- * interface gets; an end that somebody gave an address is a way to other hosts. */
+ * interface gets; an end with a configured address may lead to other hosts. */
 static bool is_container_only(const struct netif *netif)
 {
     static const char *const patterns[] = {"docker*",  "br-*",  "virbr*",  "cni*",

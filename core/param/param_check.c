@@ -128,7 +128,8 @@ static void find_part(const char *name, const char *prov_name, const struct para
     add_part(name, prov_name, defs, &search->own);
 }
 
-/* where: of a line of the file, whose every variable must be somebody's; NULL: the environment. */
+/* where: the place of a line of the configuration file, in which every variable must be one of
+ * Weft's; NULL: the environment. */
 static void warn_if_unknown(struct search *search, const char *variable, const char *where)
 {
     const char *from = where ? where : "environment", *guess = NULL;
