@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a bare transport name admits. "tcp" stands for tcp completed by its unnamed layer, and for
- * each named layer on it ("tcp;ofi_rxm"), as upstream's filter of that name does. A transport right
- * under a layer that can use it as it is stands for itself alone.
+ * Stacks that a bare transport name admits. "tcp" stands for tcp completed by its unnamed layer,
+ * and for each named layer on it ("tcp;ofi_rxm"), as upstream's filter of that name does. A
+ * transport right under a layer that can use it as it is stands for itself alone.
  */
 #include <stdlib.h>
 
@@ -62,8 +62,8 @@ static bool can_stand(const struct parts *parts, const struct part *layer,
     return layer->transparent || (layer->requires_ep & check_gives(parts, lower, false));
 }
 
-/* What `layer` stands on where `lower` is under it: lower itself, or, where lower has datagrams and
- * the layer needs reliable packets, what makes them. lower's reference passes. */
+/* The stack right under `layer` on `lower`: lower itself or, if lower offers datagrams and the
+ * layer needs reliable packets, the packet layer on it. Takes over the reference to lower. */
 static struct stack *with_packets(const struct parts *parts, const struct part *layer,
                                   struct stack *lower)
 {
@@ -79,7 +79,7 @@ static struct stack *with_packets(const struct parts *parts, const struct part *
     return stack;
 }
 
-/* The messages of a join that has packets. stack's reference passes. */
+/* Puts the message layer on a join of packet transports. Takes over the reference to stack. */
 static struct stack *with_messages(const struct parts *parts, struct stack *stack)
 {
     const struct part *messages = check_messages(parts);

@@ -496,8 +496,8 @@ static uint64_t caps_listed(const struct making *making, const struct candidates
     return caps;
 }
 
-/* Those that nobody has asked for were there for the names only: a name is the same whatever the
- * hints are. */
+/* Drops candidates whose layers add capabilities that the hints do not ask for. They took part in
+ * the naming, since names must not depend on the hints. */
 static void drop_unasked(struct candidates *candidates, uint64_t caps)
 {
     size_t kept = 0;

@@ -148,7 +148,8 @@ static bool show(const struct candidate *candidate, const struct blame *blame,
     return true;
 }
 
-/* Candidates that one choice of the user stands for. Of those that nobody chose each is alone. */
+/* Do both candidates come from one choice of the user? One that the user did not choose stands
+ * alone. */
 static bool is_same_choice(const struct candidate *a, const struct candidate *b)
 {
     return a == b || (a->origin != TEXT_NONE && a->origin == b->origin && a->choice == b->choice);

@@ -197,7 +197,7 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
 
     stack = settle(stack, type);
     own = best_offer(stack, query, type);
-    /* What a join gives is compared with nothing: its branches differ. */
+    /* A join has no single lower to compare its offer with. */
     if (stack->part->kind == PART_LAYER)
         lower = best_offer(stack->lowers[0], query, stack->part->transparent ? type : FI_EP_UNSPEC);
     fprintf(out, "  %*s%s: %s", 2 * depth, "", stack->part->name,

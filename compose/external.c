@@ -260,7 +260,7 @@ static void load_file(const char *path, bool preferred)
     const char *why = NULL;
 
     if (!library) {
-        /* One that the path names is the user's mistake, one that lies in a folder nobody's. */
+        /* The user named this file: always shown. A file found in a folder: logged. */
         if (preferred)
             show_path("cannot load", path, dlerror());
         else

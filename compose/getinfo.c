@@ -217,12 +217,12 @@ static bool names_objects(struct call *call)
     return field;
 }
 
-/* What fi_getinfo(3) names, and the uppermost operation-specific and provider-specific bits, which
- * external providers have among themselves. */
+/* The flags of fi_getinfo(3), and the uppermost operation-specific and provider-specific bits,
+ * which external providers use among themselves. */
 static const uint64_t known_flags =
     FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY | FI_RESCAN | ~0ull << 56;
 
-/* For which layers may be put on stacks. */
+/* Capabilities for which layers may be put on stacks. */
 static uint64_t asked_of_layers(const struct fi_info *hints)
 {
     uint64_t order = hints->tx_attr->comp_order | hints->rx_attr->comp_order;

@@ -157,7 +157,8 @@ static int open_lower(struct stack *stack, size_t index, const char *name,
     return hold_open(stack->lowers[index], &below, abi, lower);
 }
 
-/* Those of a join have the fabrics that its name says; a branch that has none is not opened. */
+/* Opens the branches of a join on the fabrics in its fabric name; a branch without one stays
+ * closed. */
 static int open_branches(struct stack *stack, const struct opening *opening, unsigned abi,
                          struct lower **lowers)
 {

@@ -123,7 +123,7 @@ static int plan_over(const struct planning *planning, const struct stack *stack,
 
 /* ---- Joins ---- */
 
-/* What the names in the hints of a join say to its branches. */
+/* The hints' fabric and domain names of a join, split by branch. */
 struct branch_names {
     char **fabric, **domain; /* a name for each branch, or NULL: the hints name none */
     char **memory;
