@@ -65,8 +65,8 @@ static void take_flow(struct pcap_flow **from, struct pcap_flow **to)
     *from = NULL;
 }
 
-/* Ends the connection and everything outstanding. Receives that nobody will send to any more are
- * cancelled, as libfabric does: programs leave some posted and take no notice of those. */
+/* Ends the connection and everything outstanding. When the peer closed, posted receives end with
+ * FI_ECANCELED, as libfabric's do: applications leave some posted and ignore that error. */
 static void disconnect(struct tcp_ep *ep, int err)
 {
     close_socket(ep);
@@ -91,8 +91,8 @@ void tcp_ep_fail(struct tcp_ep *ep, int err)
     tell_shutdown(ep);
 }
 
-/* The reader of the EQ learns that the peer hung up even when nobody reads the CQ. One look may not
- * be enough to read all that came before: the next reader of the EQ goes on. */
+/* The reader of the EQ learns that the peer hung up even when the application does not read the CQ.
+ * One look may not be enough to read all that came before: the next reader of the EQ goes on. */
 static void watch_ready(struct tcp_cm_item *item, uint32_t events)
 {
     struct tcp_ep *ep = object_of(item, struct tcp_ep, watch);

@@ -360,7 +360,8 @@ static int pep_control(struct passive *base, int command, void *arg)
     }
 }
 
-/* Requests that arrived here and got no answer are closed: nobody will answer them. */
+/* Closes connection requests that the application has neither accepted nor rejected: with the
+ * passive endpoint closed it no longer can. */
 static void drop_requests(struct tcp_pep *pep)
 {
     struct tcp_cm *cm = pep->cm;

@@ -74,8 +74,8 @@ static void cool(struct tcp_poller *poller, struct tcp_ep *ep)
     tcp_poller_arm(poller, ep);
 }
 
-/* epoll calls back for every message. Where one follows the other, and nobody sleeps on the fd, a
- * look costs less. */
+/* epoll reports each message to the poller. While messages follow each other and no reader sleeps
+ * on the fd, polling the socket costs less. */
 static void received(struct tcp_poller *poller, struct tcp_ep *ep)
 {
     ep->tries = 0;
@@ -84,7 +84,7 @@ static void received(struct tcp_poller *poller, struct tcp_ep *ep)
         disarm(poller, ep);
 }
 
-/* The one that has been looked at in vain for longest; NULL when all have just received. */
+/* The hot endpoint with the most polls in vain; NULL when all have just received. */
 static struct tcp_ep *coldest(struct tcp_poller *poller)
 {
     struct tcp_ep *found = NULL;

@@ -7,7 +7,8 @@
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_order.h"
 
-/* Completion when the target says so, if asked. What the kernel has of an inject is transmitted. */
+/* Asks for the target's answer if the completion level needs it. An inject counts as transmitted
+ * once the kernel has its bytes. */
 static uint16_t wire_flags(const struct op *post, uint8_t op)
 {
     const uint64_t answered =
@@ -87,7 +88,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp
     return 0;
 
 again:
-    /* What FI_MORE held back may be what fills the queue. */
+    /* Operations held back by FI_MORE may be filling the queue. */
     tcp_tx_flush(ep);
     return -FI_EAGAIN;
 }

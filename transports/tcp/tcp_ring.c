@@ -165,7 +165,7 @@ static bool passes(int rc)
 }
 
 /* A program may have forbidden itself the call since, or closed a descriptor that is not its own.
- * What the kernel has will not be heard of any more, so that all connections end. */
+ * The kernel's completions can no longer be read, so all connections end. */
 void ring_judge(struct tcp_ring *ring, const char *what, int rc)
 {
     if (passes(rc) || ring->refused)

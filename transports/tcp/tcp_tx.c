@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Records wait in two queues; a flush gathers as many as fit into one sendmsg: the rest of the
- * record that has left in part, then answers, then operations in the order of their posts. What the
- * kernel took is popped first and reported afterwards, since a report may call back and post.
+ * record that has left in part, then answers, then operations in the order of their posts. Records
+ * that the kernel took are popped first and reported afterwards, since a report may call back and
+ * post.
  */
 #include "transports/tcp/tcp_tx.h"
 

@@ -73,7 +73,8 @@ static bool pending(const struct tcp_ep *ep)
            (tx->current || tx->urgent.first || tx->normal.first);
 }
 
-/* Answers were taken from the ring that somebody who sleeps on its fd may wait for. */
+/* The caller took completions from the ring; a reader that sleeps on the ring's fd may wait for
+ * them. */
 static void tell_sleepers(struct tcp_poller *poller)
 {
     if (!poller->driving && !list_empty(&poller->work) && progress_watched(poller->progress))
