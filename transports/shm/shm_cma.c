@@ -173,7 +173,7 @@ static size_t rest(const struct iovec *all, size_t count, size_t at, size_t most
     return used;
 }
 
-/* What is to be copied in a step. */
+/* The segments of one step's copy, on both sides. */
 struct step {
     size_t bytes;
     struct iovec here[SHM_PIECES + 1], there[SHM_IOV_LIMIT + 1]; /* and the stamp */
@@ -181,8 +181,8 @@ struct step {
     uint64_t stamp;
 };
 
-/* The stamp comes behind the last bytes, in the same call: another one would ask the kernel whether
- * the peer is there. */
+/* The stamp follows the last bytes in the same call; to ask the kernel afterwards whether the peer
+ * is there would cost another one. */
 static ssize_t copy_by_kernel(struct shm_op *op, struct step *step)
 {
     const struct shm_link *link = op->link;
@@ -203,7 +203,7 @@ static ssize_t copy_by_kernel(struct shm_op *op, struct step *step)
     return (size_t)rc < step->bytes ? rc : (ssize_t)step->bytes;
 }
 
-/* How many bytes, or why not. */
+/* Bytes copied, or a negative error. */
 static ssize_t copy(struct shm_op *op)
 {
     struct shm_link *link = op->link;
@@ -222,7 +222,7 @@ static ssize_t copy(struct shm_op *op)
                                step.there_count);
 }
 
-/* Not this way any more, on this link, for bytes that come from there. */
+/* Stops using op's method on this link for bytes that come from the peer. */
 static void give_up(struct shm_op *op, ssize_t rc)
 {
     struct shm_link *link = op->link;
@@ -241,7 +241,7 @@ static void give_up(struct shm_op *op, ssize_t rc)
                           : fi_strerror(rc ? (int)-rc : EFAULT));
 }
 
-/* From now on the link copies, this operation from its start. */
+/* Asks the sender to stream the operation from its start. */
 static void stream(struct shm_op *op)
 {
     list_detach(&op->work);
@@ -260,7 +260,8 @@ void shm_cma_read(struct shm_op *op)
         stream(op);
 }
 
-/* What is there after its end is not what was sent, or is to be read. */
+/* All bytes are copied. If the peer has gone, and no stamp proves that they are its own, they may
+ * not be those that it sent or offered: the operation fails. */
 static void finish(struct shm_op *op)
 {
     list_detach(&op->work);
@@ -274,7 +275,7 @@ static void finish(struct shm_op *op)
     }
 }
 
-/* One step of one of them: what comes behind large transfers waits no longer for many than for
+/* One step of the oldest transfer: messages behind large transfers wait no longer for many than for
  * one. */
 void shm_cma_step(struct shm_ep *ep)
 {

@@ -26,8 +26,8 @@ static _Thread_local struct copy *volatile current __attribute__((tls_model("ini
 
 /* ---- Faults of others ---- */
 
-/* The end of the process, as if nobody had been here: of a fault it comes again at its instruction,
- * where it is to be seen. */
+/* Ends the process as if no handler were installed: a fault recurs at its instruction, where a
+ * debugger or core file shows it; a signal that was sent is raised again. */
 static void die(int signo, const siginfo_t *info)
 {
     signal(signo, SIG_DFL);
@@ -77,8 +77,8 @@ static bool is_ours(int signo)
            now.sa_sigaction == handler;
 }
 
-/* On a stack of their own, if the thread has one: there those look for it that were here before.
- * SA_NODEFER: those decide whether their signal is blocked meanwhile. */
+/* SA_ONSTACK: the handlers that were installed before may expect the alternate stack. SA_NODEFER:
+ * their own flags decide whether the signal is blocked meanwhile. */
 static void install(void)
 {
     for (int i = 0; i < SIGNALS; i++) {

@@ -112,8 +112,8 @@ static ssize_t hear(struct shm_link *link, struct hello *hello, int *fds, bool *
     return n;
 }
 
-/* The peer writes on this link. Whoever connects does; the other side may never, if both connected
- * at once, and then the page of its half is not touched here. */
+/* Notes that the peer writes on this link. The connecting side does; the accepting side may never
+ * do so, if both connected at once, and then the page of its half is not touched here. */
 static void hear_first(struct shm_link *link)
 {
     bool first = !link->heard;
@@ -226,9 +226,9 @@ static void say_it_waits(struct shm_ep *ep)
     ep->waits_for_place = true;
 }
 
-/* One message. What finds no place for its descriptors in the process is lost, and what was sent
- * into memory that finds none: until there is some it stays in the kernel's queue. False: no more
- * for now. */
+/* Reads one message. An introduction is peeked at first: the kernel drops descriptors for which the
+ * process has no free slot, and there may be no memory for the link; until there is room for both
+ * it stays in the kernel's queue. False: no more for now. */
 static bool listen_once(struct shm_link *link)
 {
     bool peeked = !link->doorbell, lost;
@@ -254,7 +254,7 @@ static bool listen_once(struct shm_link *link)
     return n > 0;
 }
 
-/* Reads the socket to its end, or as much as it may say at a time. */
+/* Reads the socket until it is empty, at most WORDS messages at a time. */
 static void listen_to(struct shm_link *link)
 {
     for (int i = 0; i < WORDS && !link->dead && listen_once(link); i++)
@@ -370,7 +370,7 @@ static int request(struct shm_link *link, const char *name)
     if (!rc)
         rc = say(link, &hello, region_fd);
     close(region_fd);
-    /* It closed, or died, with the request in its queue: nobody is there. */
+    /* The peer closed, or died, with the request in its queue: no endpoint listens there. */
     return rc == -ECONNRESET || rc == -EPIPE ? -ECONNREFUSED : rc;
 }
 

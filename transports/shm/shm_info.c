@@ -19,8 +19,8 @@ static const uint64_t all_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SE
                                  FI_LOCAL_COMM | FI_PEER | FI_AV_USER_ID | FI_NAMED_RX_CTX;
 static const uint64_t orders = FI_ORDER_RAS | FI_ORDER_WAS | FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR |
                                FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
-/* Whoever attaches to what it reads, or is written, does so when it likes, and what is to stay
- * behind waits for it. So only for who asks. */
+/* A side that attaches copies at a time of its own choice, and with these orders later operations
+ * wait for it. So they are offered only to an application that asks for them. */
 static const uint64_t asked_orders = FI_ORDER_RAR | FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_RAR |
                                      FI_ORDER_RMA_WAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
                                      FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;

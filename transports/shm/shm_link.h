@@ -88,30 +88,30 @@ struct shm_link {
     struct shm_silence silence;
 };
 
-/* From now on it listens; the bell is made. */
+/* Listens from now on, and makes the doorbell. */
 int shm_link_start(struct shm_ep *ep);
 
 /*
  * The link to an address: an existing one, or a new one that can be written to at once. -FI_EAGAIN:
- * nobody there, yet; -FI_EINVAL: not in the AV; positive FI_E code: nobody there, and that is
- * final.
+ * no endpoint listens there yet; -FI_EINVAL: not in the AV; positive FI_E code: none listens there,
+ * and that is final.
  */
 int shm_link_find(struct shm_ep *ep, fi_addr_t dest, struct shm_link **link);
-/* Takes what the sockets have: requests, introductions, wake-ups, ends. */
+/* Reads the sockets: requests, introductions, wake-ups, ends. */
 void shm_link_look(struct shm_ep *ep);
-/* Takes the messages that are there, at most a batch; how many. */
+/* Takes the messages in the ring, at most a batch; returns how many. */
 unsigned shm_link_take(struct shm_link *link);
 /* There is no message. */
 bool shm_link_quiet(struct shm_link *link);
-/* The same of a ring that is not polled; what is left in it is on the bell. */
+/* The same for a ring that is not polled; rings the doorbell for messages that are left. */
 unsigned shm_link_take_cold(struct shm_link *link);
-/* The peer has written on it, and would not wake a sleeper. */
+/* The peer has written on the link, and would not wake a sleeper. */
 void shm_link_heard(struct shm_link *link);
 /* There is no message, after taking a batch. */
 bool shm_link_is_empty(struct shm_link *link);
-/* The receiver does not poll: rings, wakes. */
+/* For a receiver that does not poll: sets its doorbell, and wakes it if it sleeps. */
 void shm_link_ring(struct shm_link *link);
-/* Before it closes, whose memory it is shuts the socket down: it has. */
+/* Has the peer shut its socket down? It does so before it frees memory. */
 bool shm_link_has_gone(const struct shm_link *link);
 /* The link is of no use any more: everything on it ends with err (positive). It is freed by
  * shm_link_bury. */

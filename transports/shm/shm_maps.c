@@ -54,7 +54,8 @@ void shm_maps_close(struct shm_maps *maps)
     free(maps);
 }
 
-/* The last page of the address space is nobody's, and what reaches into it is refused. */
+/* No process can use the last page of the address space, and the kernel refuses a window that
+ * reaches into it. */
 static int open_window(const struct shm_maps *maps, uint64_t base, struct window *window)
 {
     size_t len = SHM_WINDOW;
@@ -96,7 +97,7 @@ static int find_window(struct shm_maps *maps, uint64_t base, struct window **ret
     return 0;
 }
 
-/* The first bytes of what is wanted: *len says how many. */
+/* Copies the first bytes of the request, and says in *len how many. */
 static int copy_some(struct shm_maps *maps, const struct shm_guard *guard, char *to, uint64_t from,
                      size_t *len)
 {

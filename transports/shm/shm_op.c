@@ -63,7 +63,7 @@ static inline void put(struct shm_op *op)
     op->link->behind -= op->behind;
     ep->tx_used -= is_own(op->role);
     op->link->served -= !is_own(op->role);
-    /* Nobody looks at it again. */
+    /* op is freed below: no need to reset its own pointers, as list_detach does. */
     op->link_ops.prev->next = op->link_ops.next;
     op->link_ops.next->prev = op->link_ops.prev;
     if (__builtin_expect(!list_empty(&op->work), 0))

@@ -154,8 +154,8 @@ bool shm_take_cts(struct shm_link *link, struct shm_head head, const char *body)
 
 /* ---- shm_cma.c ---- */
 
-/* The side that needs the bytes chooses the way, and copies, or has the kernel copy: nobody writes
- * into another's memory, which may be meant for something else by then (docs/decisions/shm.md). */
+/* The side that needs the bytes chooses the method, and copies or has the kernel copy. No process
+ * writes into a peer's memory, which may serve another purpose by then (docs/decisions/shm.md). */
 void shm_cma_fetch(struct shm_op *op);
 bool shm_cma_reads(struct shm_op *op);
 /* A giver may say where its memory is. */

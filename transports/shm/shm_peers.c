@@ -17,13 +17,13 @@ enum {
     FIRST_BUCKETS = 16,
 };
 
-/* An address where nobody was. */
+/* An address at which no endpoint listened. */
 struct absent {
     struct list list;
     fi_addr_t addr;
     long long looked; /* ms: last */
     long long until;  /* ms; later operations end in errors */
-    bool gone;        /* somebody was there: no wait for a start */
+    bool gone;        /* an endpoint was there: no wait for a start */
     bool logged;
 };
 
@@ -161,7 +161,7 @@ struct shm_link *shm_peers_find(const struct shm_ep *ep, const char *name, unsig
     return first;
 }
 
-/* ---- Where nobody is ---- */
+/* ---- Absent peers ---- */
 
 void shm_absent_forget(struct shm_ep *ep, fi_addr_t dest)
 {
@@ -241,7 +241,7 @@ int shm_absent_wait(struct shm_ep *ep, fi_addr_t dest, const char *name)
         absent = new_absent(ep, dest, now + ep->domain->fabric->connect_ms);
     if (!absent)
         return -FI_ENOMEM;
-    /* Somebody has the name again, and does not listen yet. */
+    /* A new endpoint has bound the name, and does not listen yet. */
     if (absent->gone && shm_listener_is_bound(name)) {
         absent->gone = absent->logged = false;
         absent->until = now + ep->domain->fabric->connect_ms;

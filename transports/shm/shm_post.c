@@ -32,7 +32,7 @@ static inline enum binding_kind binding_kind(const struct op *post)
 
 /* ---- Where to ---- */
 
-/* Accepted, and at its end: nobody is there. */
+/* Accepts the operation and ends it with an error: no endpoint listens there. */
 static ssize_t unreachable(struct shm_ep *ep, const struct op *post, int err)
 {
     struct fi_cq_err_entry entry = {
@@ -485,9 +485,9 @@ static inline __attribute__((always_inline)) ssize_t try_post(struct making *mak
     return rc > 0 ? 0 : rc;
 }
 
-/* There is no room. A poster that reads no queue makes progress too; an upper may post from inside
- * of a completion, where nothing may be driven. What there is no room for then either waits for it.
- */
+/* There is no room. A caller that reads no queue makes progress here; but an upper may post from
+ * inside of a completion, where progress must not run. An operation that then still finds no room
+ * joins the link's backlog. */
 static __attribute__((noinline)) ssize_t post_late(struct making *making, post_on *on)
 {
     struct shm_ep *ep = making->ep;

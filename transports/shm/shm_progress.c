@@ -25,7 +25,7 @@ enum {
     LEAST_TICKS = 4000,
     PROBE_TICKS = 50000,
     PROBES = 8,            /* one of so many waits is a patient one */
-    OTHERS_TICKS = 6000,   /* a yield that takes longer has let somebody else run */
+    OTHERS_TICKS = 6000,   /* a yield that takes longer has let another thread run */
     IN_VAIN = 3,           /* yields that return at once, before they are doubted */
     VAIN_TICKS = 40000000, /* about 20 ms: the core was wanted all the time */
     NAPS = 128,
@@ -180,7 +180,7 @@ unsigned shm_link_take_cold(struct shm_link *link)
         return count;
     if (count && !link->hot && ep->hot_count < SHM_HOT && !ep->armed)
         shm_heat(link);
-    /* The rest of a batch is announced by nobody. */
+    /* The sender does not announce the rest of a batch again. */
     if (!link->hot && !shm_link_quiet(link))
         shm_doorbell_set(ep->doorbell, link->number);
     return count;
@@ -270,22 +270,22 @@ static bool look_is_due(struct shm_ep *ep, uint64_t now)
 /*
  * ---- Waiting ----
  *
- * With more processes than cores the one that is waited for may need this core. A yield that takes
- * long says that somebody wanted it; from then on it is offered again after every look, and the
- * next waits lose patience sooner, down to a few looks: in a crowd most of the time would go into
- * waits that cannot end. A message that comes while the core is held says how long to wait for the
- * next ones; now and then a wait is a longer one, to find out. Where nobody else wants the core
- * nothing of this happens.
+ * With more processes than cores the peer may need this core. A yield that takes long shows that
+ * another thread wanted it; from then on the waiter yields after every look, and starts to yield
+ * sooner in later waits, down to a few looks: with many processes most of the time would go into
+ * waits that cannot end. A message that arrives before the first yield tells how long the next
+ * waits should poll; one wait of PROBES polls longer, to find out. While no other thread wants the
+ * core nothing of this happens.
  *
- * It is the thread that waits, not the endpoint: while another endpoint that it drives has messages
- * it needs the core, and of several that have none, one offers it. Nor does it while others wait
- * for a lock of the library's: it may be one that it holds, and they have the core when they get
- * it.
+ * The thread waits, not the endpoint: while another endpoint that the thread drives has messages it
+ * keeps the core, and of several idle endpoints one yields. It does not yield while other threads
+ * wait for a lock of the library either: it may hold that lock, and they get the core with it.
  *
- * A yield reaches only the thread's own group of the scheduler: the processes of a launcher that
- * gives each of them a session (autogroups), and those of containers, are of several, and have the
- * core when the slice is over. So a core that is taken away soon after several yields returned at
- * once was wanted, and for a while the thread sleeps as shortly as it can instead.
+ * A yield gives the core only to threads of the same scheduler group. Processes in containers, or
+ * each with a session of its own from its launcher (autogroups), are in several groups, and get the
+ * core when the time slice is over. So if the kernel preempts the thread soon after several yields
+ * returned at once, another group wants the core, and for a while the thread takes the shortest
+ * sleeps instead.
  */
 
 /* The yields of this thread that returned at once, in a row. */
@@ -424,16 +424,16 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
 /*
  * ---- Sleeping ----
  *
- * A sleeper takes longer to wake up than most answers take to come, and its peers pay a system call
- * for each wake-up. So trywait refuses while the endpoint has sent or taken something in one of the
- * last AWAKE_ROUNDS rounds, as it refuses with messages to be taken; the waiter drives on.
+ * Waking a sleeper takes longer than most answers take to arrive, and costs its peer a system call.
+ * So trywait refuses while messages are there, or the endpoint has sent or taken one in the last
+ * AWAKE_ROUNDS rounds; the waiter polls on.
  *
- * Once trywait has agreed the endpoint is armed: all rings are cold, and a sender that finds that
- * and rings the bell writes to the socket, too, once. Then it must be asked again, which is done
- * for those that were heard since, in the memory that only the two share: no other peer can take it
- * back. Nobody says that he has woken up, and another thread may make progress while one sleeps; so
- * it stays armed, until that has gone on for so long that it is to be disarmed, which wakes all
- * sleepers: they arm it again.
+ * Once trywait has agreed the endpoint is armed: all rings are cold, and a sender that finds its
+ * ring cold sets the doorbell and writes to the socket, once. To be woken again the receiver must
+ * ask the sender again. It asks those that have written since, in memory that it shares with that
+ * sender alone, so that no other peer can revoke it. A sleeper does not report that it has woken
+ * up, and another thread may make progress while it sleeps; so the endpoint stays armed for
+ * ARMED_ROUNDS rounds of progress. Disarming then wakes all sleepers, which arm it again.
  */
 
 void shm_wake(struct shm_ep *ep)
@@ -455,8 +455,8 @@ static bool has_work(const struct shm_ep *ep)
            ep->owes || atomic_load(&ep->stale_sources) || atomic_load(&ep->doorbell->summary);
 }
 
-/* What was written before a peer was asked wakes nobody, and is in the ring by now. True when there
- * is something, which the bell may have lost by then. */
+/* A message written before its sender was asked wakes no sleeper, and is in the ring by now. True
+ * when there is one; its bit of the doorbell may have been cleared by then, so it is set again. */
 static bool ask(struct shm_ep *ep)
 {
     struct shm_link *cooled[SHM_HOT];

@@ -109,8 +109,9 @@ static bool bulk_has_room(struct shm_tx *tx, size_t need)
 }
 
 /*
- * What to leave out in front of a payload: it is in one piece. At each step the sender begins anew
- * if the receiver is so close behind that another chunk fits then: few pages, and those in caches.
+ * Bytes to skip before a payload, which must be contiguous. At each step of the ring the sender
+ * restarts at its begin if the receiver is so close behind that another chunk fits there: it then
+ * uses few pages, which stay in caches.
  */
 static size_t bulk_skip(struct shm_tx *tx, size_t at, size_t len)
 {

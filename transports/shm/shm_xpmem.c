@@ -204,7 +204,8 @@ int shm_xpmem_attach(int64_t permit, uint64_t at, size_t len, const char **here)
 
     if (rc)
         return rc;
-    /* Nobody writes into another's memory, not even by mistake; nor do children into anything. */
+    /* Read-only: not even a stray store reaches the peer's memory. Forked children do not inherit
+     * it. */
     if (mprotect(memory, len, PROT_READ) || madvise(memory, len, MADV_DONTFORK)) {
         rc = -errno;
         shm_xpmem_detach(memory);
