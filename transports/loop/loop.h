@@ -62,7 +62,7 @@ enum loop_offer {
     LOOP_OFFERS
 };
 
-/* What endpoints are like: shape=. */
+/* Kinds of endpoints: shape=. */
 enum loop_shape {
     LOOP_FULL,
     LOOP_RDMA, /* connected endpoints of a device */

@@ -12,7 +12,8 @@ _Thread_local uint64_t loop_calls[LOOP_CALLS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list ports = {&ports, &ports};
 
-/* Below those that Linux gives by default: a port that a test has from the kernel is nobody's. */
+/* Below the range that Linux assigns by default, so that no endpoint holds a port that the kernel
+ * gave to a test. */
 enum {
     FIRST_FREE_PORT = 16384,
     FREE_PORTS = 32768 - FIRST_FREE_PORT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the shapes of devices change: offers, the order of packets, receives. */
+/* Behaviour of the device shapes: offers, the order of packets, receives. */
 #include "transports/loop/device/loop_device.h"
 
 #include <stdio.h>
@@ -33,7 +33,8 @@ unsigned loop_device_traits(const struct params *params)
     }
 }
 
-/* A packet that is handed over inside of a post waits for nobody, and nothing overtakes it. */
+/* With deliver=post a packet arrives inside of the post, so that none could overtake it, which
+ * shape=srd is there to show. */
 bool loop_device_agree(const struct params *params, struct param_conflict *conflict)
 {
     if (loop_shape_of(params) != LOOP_SRD || strcmp(params_string(params, "deliver"), "post"))
