@@ -37,7 +37,7 @@ enum {
     LNX_BRANCH_ADDR_MAX = 256, /* of a branch's own address */
 };
 
-/* What an address says of one branch. */
+/* One branch's part of an address. */
 struct lnx_addr_branch {
     uint16_t kind;
     struct reach reach; /* len 0: it reaches everybody */

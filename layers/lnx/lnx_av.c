@@ -25,7 +25,7 @@ static bool reaches(const struct lnx_branch *branch, const struct lnx_addr_branc
     return reach.len && !fi_control(&branch->domain->fid, CONTROL_REACHES, &reach);
 }
 
-/* Which of the domain's branches of its kind that is: peers pair them in their order. */
+/* The index of the branch among the domain's branches of its kind: peers pair these in order. */
 static size_t number_in_kind(const struct lnx_domain *domain, unsigned branch)
 {
     size_t number = 0;
@@ -35,7 +35,7 @@ static size_t number_in_kind(const struct lnx_domain *domain, unsigned branch)
     return number;
 }
 
-/* What the peer's address says of a branch of ours, or NULL. */
+/* The part of the peer's address that our branch can use, or NULL. */
 static const struct lnx_addr_branch *counterpart(const struct lnx_domain *domain, unsigned branch,
                                                  const struct lnx_addr *addr)
 {

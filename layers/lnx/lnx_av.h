@@ -43,8 +43,8 @@ struct lnx_av {
 int lnx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
                 void *context);
 
-/* May peers be reached by branches that do not leave the node, from now on? Those for which there
- * is no other are not reached meanwhile. Progress domain unlocked. */
+/* Permits or forbids branches that do not leave the node. While they are forbidden, peers without
+ * another branch are unreachable. Progress domain unlocked. */
 void lnx_av_permit_local(struct lnx_av *av, bool permitted);
 
 static inline struct lnx_av *lnx_av_of(struct av *av)

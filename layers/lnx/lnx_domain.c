@@ -111,7 +111,7 @@ static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struc
     return srx_open_usual(fid, LNX_MIN_MULTI_RECV, &match_forward_peer_ops, attr, srx, context);
 }
 
-/* What every branch can do. */
+/* The limits that all branches share, or the error of the first that cannot do it. */
 static int query_all(struct lnx_domain *domain, enum fi_datatype datatype, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags)
 {

@@ -49,7 +49,8 @@ static bool has_descs(const struct op *op)
     return op->desc || (op->group == OP_GROUP_ATOMIC && (op->result.desc || op->compare.desc));
 }
 
-/* What one branch could take, and the endpoint has not promised, is refused on all alike. */
+/* Is op larger than the endpoint's limits? Refused on every branch alike, even on one that could
+ * take it. */
 static bool is_too_much(const struct lnx_ep *ep, const struct op *op)
 {
     size_t limit = ep->info->tx_attr->inject_size, count;
@@ -584,7 +585,7 @@ static int open_branch(struct lnx_ep *ep, size_t i)
     return 0;
 }
 
-/* What is opened. */
+/* The endpoint or context to be opened. */
 struct opening {
     size_t class;
     struct lnx_sep *sep; /* whose context it is, or NULL */

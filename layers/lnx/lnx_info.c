@@ -442,8 +442,8 @@ static bool pick(const struct request *req, const struct fi_info *const *branche
     return any;
 }
 
-/* Is the node that was asked for somebody's? As a source it is of any, where all branches stay on
- * this one. */
+/* Does at least one branch know the requested node or service? As a source, branches that never
+ * leave this node accept any. */
 static bool named_by_any(const struct request *req, const struct parts_of *of)
 {
     bool named = !req->node && !req->service, local = req->flags & FI_SOURCE;

@@ -15,7 +15,7 @@
 
 static const uint64_t key_mask = (UINT64_C(1) << LNX_KEY_BITS) - 1;
 
-/* What a peer asked for. */
+/* A peer's question for a key. */
 struct question {
     struct list link; /* in keys->asked */
     struct lnx_ep *ep;
@@ -24,7 +24,7 @@ struct question {
     uint64_t key;
 };
 
-/* What we asked a peer for. */
+/* Our question for a peer's key, and its answer. */
 struct answer {
     struct list link; /* in its bucket */
     struct list age;  /* in by_age, the oldest first */

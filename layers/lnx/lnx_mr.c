@@ -281,7 +281,7 @@ static struct fi_ops mr_fid_ops = {
     .ops_set = enosys_ops_set,
 };
 
-/* What is kept of attr, whose segments are the caller's. */
+/* Copies attr with its segments, which belong to the caller. */
 static int keep_attr(struct lnx_mr *mr, const struct fi_mr_attr *attr)
 {
     mr->attr = *attr;

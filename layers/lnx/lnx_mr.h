@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions. What peers may access is registered in every branch, under one key: the join's
- * choice, or that of the branch that insists on its own. What is for local use only is registered
- * in a branch that wants descriptors with its first use there.
+ * Memory regions. Memory that peers may access is registered in every branch, under one key: the
+ * join's choice, or that of the branch that insists on its own. Memory for local use only is
+ * registered in a branch that wants descriptors with its first use there.
  */
 #ifndef WEFT_LAYERS_LNX_LNX_MR_H
 #define WEFT_LAYERS_LNX_LNX_MR_H

@@ -10,7 +10,7 @@
 #include "layers/lnx/lnx_domain.h"
 #include "layers/lnx/lnx_relay.h"
 
-/* What drives one branch. */
+/* Polls one branch. */
 struct lnx_drive {
     struct lower_source below;
     struct lnx_relay relay;
@@ -46,8 +46,9 @@ int lnx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 int lnx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
 
-/* Queues of the branches without one of the application's: what endpoints with nothing but counters
- * are driven by. sink outlives them. Progress domain unlocked. */
+/* Queues of the branches for an endpoint with counters only, for which the application has opened
+ * no CQ: the endpoint makes progress by reading these. sink outlives them. Progress domain
+ * unlocked. */
 int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t size,
                     struct fid_peer_cq *sink, struct cq *top);
 int lnx_drives_close(struct lnx_drives *drives, struct progress *progress);

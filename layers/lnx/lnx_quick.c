@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The public functions by which most small messages and accesses go: one look-up, and the same
- * function of the branch, which may have a short way of its own for it. What is refused has done
- * nothing, and takes the way of lnx_ep.c, which knows everything else and says what is wrong.
+ * function of the branch, which may have a short way of its own for it. A call that is refused here
+ * has changed nothing; lnx_ep.c repeats it, handles all other cases, and reports errors.
  */
 #include "layers/lnx/lnx_quick.h"
 

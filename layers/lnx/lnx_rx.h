@@ -29,7 +29,7 @@ enum {
  * upper does, if it is one. */
 int lnx_rx_open(struct lnx_rx *rx, struct lnx_ep *ep, unsigned index, struct match *match,
                 struct fid_peer_srx *upper);
-/* What waits is discarded, while the branch's endpoint is still open. */
+/* Discards unexpected messages. The branch's endpoint must still be open. */
 void lnx_rx_discard(struct lnx_rx *rx);
 /* The branch's endpoint is closed. Takes one that was not opened. */
 void lnx_rx_close(struct lnx_rx *rx);
