@@ -129,7 +129,8 @@ static void fail(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, const cha
     cm->ops->failed(cm, peer, err, why);
 }
 
-/* The dial, or what was accepted meanwhile, came to nothing; unreachable: nobody answered it. */
+/* The dial, or a connection accepted meanwhile, has failed; unreachable: the peer did not answer
+ * it. */
 static void retry(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, bool unreachable,
                   int64_t now)
 {
@@ -194,7 +195,8 @@ static void dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now)
     cm->fresh_count++;
 }
 
-/* For as long as a pause between dials; longer when nobody has been told, unless it is history. */
+/* Is the failure recent? As long as the longest pause between dials; deadline_ms while no operation
+ * has reported it yet. */
 static bool still_failed(const struct rxm_cm *cm, const struct rxm_cm_peer *peer, int64_t now)
 {
     int64_t age = now - peer->timer.due;

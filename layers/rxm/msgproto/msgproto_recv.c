@@ -170,7 +170,7 @@ static void place_pieces(struct rxm_inbound *inbound)
     drop_pieces(inbound);
 }
 
-/* It is whole, and has its receive; or nobody wants it. */
+/* The message is complete and has its receive, or the application discarded it. */
 static void end_inbound(struct rxm_inbound *inbound, int err)
 {
     struct fi_peer_rx_entry *entry = inbound->discarded ? NULL : inbound->entry;

@@ -257,7 +257,7 @@ static void start_reading(struct rxm_inbound *inbound)
     rxm_op_start(op);
 }
 
-/* For a message that nobody wants any more: the sender must have somewhere to write. */
+/* Target of the write of a discarded message: the sender's protocol needs an address. */
 static char nowhere[64];
 
 static void offer_memory(struct rxm_inbound *inbound)
