@@ -52,7 +52,7 @@ struct bench_memory {
     long peer;  /* first message exchanged */
 };
 
-/* What a kind of worker does. Every function runs in the worker; `side` is 0 or 1. */
+/* Functions of one kind of worker. Every function runs in the worker; `side` is 0 or 1. */
 struct bench_worker {
     void *(*open)(const char *library, const char *spec, int side, int pipe);
     /* Runs the window; ns taken, as seen by this side. */

@@ -57,7 +57,7 @@ static size_t recv_one(struct datagram_state *state, char *data, size_t len)
     return (size_t)n;
 }
 
-/* What the interface that leads to a peer takes, without the headers of IP and UDP. */
+/* MTU of the path to a peer, without the headers of IP and UDP. */
 static size_t longest(const struct sockaddr_in *peer)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0), mtu = 0;
@@ -70,7 +70,7 @@ static size_t longest(const struct sockaddr_in *peer)
     return mtu - 28 < DATAGRAM_MAX ? (size_t)mtu - 28 : DATAGRAM_MAX;
 }
 
-/* Bytes of one call: of a path with small packets as many as the kernel cuts at once. */
+/* Bytes of one call: with small packets as many as the kernel segments at once. */
 static size_t chunk(const struct datagram_state *state, size_t left)
 {
     size_t most = state->datagram;

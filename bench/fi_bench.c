@@ -456,7 +456,8 @@ static void run(const struct options *options)
         stop(&subjects[s]);
 }
 
-/* What a stream does while somebody changes the network under it. */
+/* Prints the bandwidth of a stream over time, while another program changes the network under
+ * it. */
 static void run_course(const struct options *options)
 {
     struct bench_window window = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a layer costs: one process, two endpoints on an in-memory transport, batches of receives,
- * sends and completion reads, timed call by kind. Windows of the stacks interleave; the figure of
- * a stack is the median, and its difference to the first stack is what its layers add.
+ * Measures the cost of a layer: one process, two endpoints on an in-memory transport, batches of
+ * receives, sends and completion reads, timed call by kind. Windows of the stacks interleave; the
+ * figure of a stack is the median, and its difference to the first stack is what its layers add.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,7 +21,8 @@ enum {
     TAG_ACK = 2
 };
 
-/* What a side tells the other; in all ADDRESS_MAX bytes, as the driver copies them. */
+/* Address and region of one side, for the other; in all ADDRESS_MAX bytes, as the driver copies
+ * them. */
 struct contact {
     char name[ADDRESS_MAX - 16];
     uint64_t base, key; /* of the region */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a message of a size takes where both ends are in one process, as over the in-memory
+ * Measures messages of each size where both ends are in one process, as over the in-memory
  * transport: receive, send, and progress until both have ended. Windows of the stacks interleave.
  */
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "hash.h"
 #include "replay_plan.h"
 
-/* What a trace tells, and about what: fields that a kind does not use are 0. */
+/* Kinds of facts in a trace, each with the fields of its key; unused fields are 0. */
 enum fact_kind {
     FACT_OWNER,   /* number, the hash of an address: the endpoint of the plan */
     FACT_ADDRESS, /* file, object (an address vector), number in it: the hash of the address */
