@@ -5,34 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/clock.h"
-
-enum {
-    SILENT_LOOKS = 64,  /* that found nothing make a branch a silent one */
-    SILENT_EVERY = 16,  /* of so many times that it is not looked at, one asks the clock */
-    PAUSE_LEAST = 1000, /* ns from look to look at a silent branch: twice as long each time */
-    PAUSE_MOST = 16000
-};
-
 /* ---- Driving ---- */
-
-/* A look at a branch of sockets is a call of the kernel, as long as half a round trip by shared
- * memory. */
-static bool is_due(struct lnx_drive *drive)
-{
-    uint64_t now;
-
-    if (++drive->skips % SILENT_EVERY)
-        return false;
-    now = clock_ns();
-    if (now < drive->due_ns)
-        return false;
-    drive->pause_ns = drive->pause_ns ? 2 * drive->pause_ns : PAUSE_LEAST;
-    if (drive->pause_ns > PAUSE_MOST)
-        drive->pause_ns = PAUSE_MOST;
-    drive->due_ns = now + drive->pause_ns;
-    return true;
-}
 
 static void drive_poll(struct progress_source *source)
 {
@@ -43,17 +16,17 @@ static void drive_poll(struct progress_source *source)
         lower_cq_progress(drive->below.cq);
         return;
     }
-    if (drive->silent >= SILENT_LOOKS && *drive->busy != drive && !is_due(drive))
+    if (*drive->busy != drive && silence_skips(&drive->silence))
         return;
     before = drive->top->tail;
     lower_cq_progress(drive->below.cq);
     if (drive->top->tail != before) {
-        drive->silent = 0;
-        drive->pause_ns = 0;
+        silence_end(&drive->silence);
         progress_takes++;
         *drive->busy = drive;
-    } else if (drive->silent < SILENT_LOOKS)
-        drive->silent++;
+    } else {
+        silence_found_nothing(&drive->silence);
+    }
 }
 
 static int drive_trywait(struct progress_source *source)
@@ -62,7 +35,7 @@ static int drive_trywait(struct progress_source *source)
     int rc = lower_cq_trywait(drive->below.lower, drive->below.cq);
 
     if (rc)
-        drive->silent = 0; /* whoever goes on looking shall see it */
+        silence_end(&drive->silence); /* whoever goes on looking shall see it */
     return rc;
 }
 

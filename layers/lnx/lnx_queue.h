@@ -7,6 +7,7 @@
 #define WEFT_LAYERS_LNX_LNX_QUEUE_H
 
 #include "core/layer/peer_cq.h"
+#include "core/layer/silence.h"
 #include "layers/lnx/lnx_domain.h"
 #include "layers/lnx/lnx_relay.h"
 
@@ -14,11 +15,9 @@
 struct lnx_drive {
     struct lower_source below;
     struct lnx_relay relay;
-    struct cq *top;            /* where completions show that the branch has traffic, or NULL */
-    unsigned silent;           /* looks in a row that found nothing */
-    unsigned skips;            /* since it is a silent one */
-    uint64_t due_ns, pause_ns; /* when a silent one is looked at next; from look to look */
-    struct lnx_drive **busy;   /* of its queue: the one that found something last, or NULL */
+    struct cq *top; /* where completions show that the branch has traffic, or NULL */
+    struct silence silence;
+    struct lnx_drive **busy; /* of its queue: the one that found something last, or NULL */
 };
 
 /* A queue of each branch, written to sink. */
