@@ -160,10 +160,14 @@ void packet_ep_set_timer(struct packet_ep *ep, struct timer *timer, uint64_t due
         timer_start(timer, &ep->timers, at);
 }
 
+bool packet_ep_has_new(const struct packet_ep *ep)
+{
+    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || packet_ep_has_saved(ep);
+}
+
 bool packet_ep_has_work(const struct packet_ep *ep)
 {
-    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || !list_empty(&ep->timers) ||
-           packet_ep_has_saved(ep);
+    return packet_ep_has_new(ep) || !list_empty(&ep->timers);
 }
 
 bool packet_ep_is_busy(struct packet_ep *ep)

@@ -121,6 +121,8 @@ static inline bool packet_ep_has_saved(const struct packet_ep *ep)
 
 /* The timer is due at `due`, in ns, at the latest; UINT64_MAX: never. */
 void packet_ep_set_timer(struct packet_ep *ep, struct timer *timer, uint64_t due);
+/* Is there anything that `run` has to do, whatever the time is? */
+bool packet_ep_has_new(const struct packet_ep *ep);
 /* Is there anything that `run` may have to do? */
 bool packet_ep_has_work(const struct packet_ep *ep);
 /* Something is to be done that nothing below tells of. */

@@ -22,6 +22,7 @@
 #include "core/domain/mr_pool.h"
 #include "core/layer/lower_source.h"
 #include "core/layer/packet_ep.h"
+#include "core/layer/silence.h"
 #include "layers/mrail/mrail_domain.h"
 #include "layers/mrail/mrail_flow.h"
 #include "layers/mrail/mrail_policy.h"
@@ -68,6 +69,8 @@ struct mrail_way {
     size_t inject;           /* bytes that it copies */
     size_t fed, feed;        /* receives that it has, and should have */
     size_t sending;          /* packets that it has */
+    size_t completed;        /* of both, ever: what a look has found */
+    struct silence silence;
     struct mr_pool heads, wholes, receives;
     unsigned down; /* peers to whom it is down while others are up */
     unsigned link; /* index of its interface; 0: it is none */
@@ -116,6 +119,8 @@ struct mrail_ep {
     struct ids numbers;
     uint64_t last_epoch;
     bool enabled, driven, closing;
+    struct mrail_way *busy; /* that completed something last, or NULL: it is always looked at */
+    unsigned waits;         /* looks with nothing to do but deadlines */
     struct mrail_links links;
     struct pool copies;           /* of up.copy_size */
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */

@@ -331,9 +331,11 @@ static bool window_open(const struct flow *flow)
     return flow->next_out < flow->limit && flow->next_out < flow->acked + FLOW_WINDOW;
 }
 
-static void send_all(struct flow *flow, uint64_t now)
+/* True: something has left. */
+static bool send_all(struct flow *flow, uint64_t now)
 {
-    bool goes = send_moved(flow, now);
+    uint64_t first = flow->next_out;
+    bool some = !list_empty(&flow->moved), goes = send_moved(flow, now);
 
     while (goes && !list_empty(&flow->waiting) && window_open(flow)) {
         struct flow_message *message = list_item(flow->waiting.next, struct flow_message, link);
@@ -344,6 +346,7 @@ static void send_all(struct flow *flow, uint64_t now)
             break;
         flow->ring[flow->next_out++ % FLOW_WINDOW] = message;
     }
+    return some || flow->next_out != first;
 }
 
 void flow_rail_failed(struct flow *flow, unsigned rail, int err, uint64_t now)
@@ -473,13 +476,25 @@ static void ask_for_room(struct flow *flow, uint64_t now)
     path->asked = path->unsent = true;
 }
 
+/* A rail that took nothing, or has something to say, is tried again soon. */
+static bool is_stuck(const struct flow *flow)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        const struct flow_path *path = &flow->paths[i];
+
+        if (path->blocked | path->unsent | path->owes_answer)
+            return true;
+    }
+    return false;
+}
+
 uint64_t flow_run(struct flow *flow, uint64_t now)
 {
     uint64_t next, due;
     int err = 0;
 
     due = ends_at(flow, now, &err);
-    if (now >= due) {
+    if (__builtin_expect(now >= due, 0)) {
         flow_end(flow, err);
         due = UINT64_MAX;
     }
@@ -487,18 +502,18 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
         flow->paths[i].blocked = false;
     next = paths_check(flow, now);
     due = next < due ? next : due;
-    send_all(flow, now);
+    if (send_all(flow, now)) {
+        next = paths_check(flow, now); /* of what has just been sent */
+        due = next < due ? next : due;
+    }
     ask_for_room(flow, now);
-    paths_talk(flow);
-    next = acknowledge(flow, now);
-    due = next < due ? next : due;
-    next = paths_check(flow, now); /* of what has just been sent */
-    due = next < due ? next : due;
-    for (unsigned i = 0; i < flow->count; i++) {
-        if ((flow->paths[i].blocked || flow->paths[i].unsent || flow->paths[i].owes_answer) &&
-            due > now + MS)
+    if (is_stuck(flow)) {
+        paths_talk(flow);
+        if (is_stuck(flow) && due > now + MS)
             due = now + MS;
     }
+    next = acknowledge(flow, now);
+    due = next < due ? next : due;
     if (!list_empty(&flow->waiting) && due > now + flow->config->rail_timeout / 2)
         due = now + flow->config->rail_timeout / 2;
     return due;

@@ -25,6 +25,7 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
 
     if (!packet)
         return 0;
+    way_of(sink)->completed++;
     if (!packet->receives) {
         way_of(sink)->sending--;
         mrail_packet_put(packet);
@@ -53,6 +54,7 @@ static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_en
 
     if (!packet)
         return 0;
+    way_of(sink)->completed++;
     if (packet->receives) {
         way_of(sink)->fed--;
     } else {
@@ -97,6 +99,7 @@ ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_ad
 {
     ssize_t rc;
 
+    silence_end(&way->silence);
     if (!flags && packet->len <= way->inject) {
         rc = post(way, packet, OP_GROUP_SEND, to, FI_INJECT);
         if (!rc)

@@ -13,6 +13,7 @@
 
 enum {
     QUIET_MS = 60000,
+    DEADLINES_EVERY = 8, /* of so many looks that find nothing one asks the clock */
 };
 
 void mrail_ready(struct mrail_peer *peer)
@@ -162,8 +163,11 @@ void mrail_run(struct mrail_ep *ep)
             mrail_ready(list_item(timer, struct mrail_peer, timer));
         }
         mrail_receive_run(ep);
-        for (; !list_empty(&ep->up.ready); now = clock_ns())
+        while (!list_empty(&ep->up.ready)) {
             run_peer(list_item(ep->up.ready.next, struct mrail_peer, ready), now);
+            if (!list_empty(&ep->up.ready))
+                now = clock_ns();
+        }
     } while (!list_empty(&ep->up.arrived) || packet_ep_has_saved(&ep->up));
     ep->up.running = false;
 }
@@ -189,6 +193,30 @@ static struct mrail_way *way_of(struct progress_source *source)
     return object_of(source, struct mrail_way, source.source);
 }
 
+/* One whose lower still has packets to send is looked at, too. */
+static void look(struct mrail_ep *ep, struct mrail_way *way)
+{
+    size_t before = way->completed;
+
+    if (ep->busy != way && !way->sending && silence_skips(&way->silence))
+        return;
+    lower_cq_progress(way->source.cq);
+    if (way->completed == before) {
+        silence_found_nothing(&way->silence);
+        return;
+    }
+    silence_end(&way->silence);
+    progress_takes++;
+    ep->busy = way;
+}
+
+static bool has_work(struct mrail_ep *ep)
+{
+    if (packet_ep_has_new(&ep->up))
+        return true;
+    return packet_ep_has_work(&ep->up) && !(++ep->waits % DEADLINES_EVERY);
+}
+
 void mrail_poll(struct progress_source *source)
 {
     struct mrail_way *way = way_of(source);
@@ -196,10 +224,10 @@ void mrail_poll(struct progress_source *source)
 
     if (__builtin_expect(!ep->driven || ep->up.running || progress_forked(ep->up.progress), 0))
         return;
-    lower_cq_progress(way->source.cq);
+    look(ep, way);
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep);
-    if (packet_ep_has_work(&ep->up))
+    if (has_work(ep))
         mrail_run(ep);
     if (way->fed < way->feed)
         mrail_way_feed(way);
@@ -236,5 +264,7 @@ int mrail_trywait(struct progress_source *source)
     if (acknowledge(ep) || packet_ep_sleep(&ep->up, (int64_t)clock_ns(), TIMER_NEVER))
         return -FI_EAGAIN;
     rc = lower_cq_trywait(ep->domain->rail[way - ep->way].lower, way->source.cq);
+    if (rc)
+        silence_end(&way->silence); /* whoever goes on looking shall see it */
     return !rc && packet_ep_is_busy(&ep->up) ? -FI_EAGAIN : rc;
 }
