@@ -146,6 +146,9 @@ size_t session_room(const struct session *session);
 
 /* Takes a message, in any state but ENDED. It leaves with session_run. */
 void session_send(struct session *session, struct session_message *message);
+/* The same, but where nothing else is to be done it leaves at once. Then returns when session_run
+ * must be called at the latest; 0: at once. */
+uint64_t session_send_now(struct session *session, struct session_message *message, uint64_t now);
 
 /* A packet whose `to` is ours, or an answer to our OPEN, which came to this node at `now`; header:
  * as arq_header_get read it. What does not fit the session has no effect but a count. */
@@ -161,6 +164,11 @@ void session_set_credit(struct session *session, uint64_t credit);
 bool session_flush(struct session *session, uint64_t now);
 /* Has it messages that are not done? */
 bool session_has_messages(const struct session *session);
+/* Has it waited for an acknowledgement, or for an answer to OPEN, for longer than is usual? */
+static inline bool session_is_overdue(const struct session *session, uint64_t now)
+{
+    return session->state == SESSION_OPENING || (session->flight.out && now >= session->timeout_at);
+}
 /* Was the peer told that there is room for nothing? */
 bool session_is_shut(const struct session *session);
 /* The network says that there is no peer. Not believed alone: the peer is asked, has a second. */
@@ -174,8 +182,9 @@ void session_limit_mtu(struct session *session, uint32_t most);
  * as far as it is of this session; a peer is not late whose answer the owner has not read yet. */
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read);
 
-/* Has session_run nothing to do now but to keep an acknowledgement? Then it may be left until the
- * time that is returned, so that it is run once for a message and its answer; else 0. */
+/* Has session_run nothing to do now but to keep an acknowledgement, if that? Then it may be left
+ * until the time that is returned, so that it is run once for a message and its answer, or not at
+ * all; else 0. */
 uint64_t session_rests_until(const struct session *session, uint64_t now);
 
 /* Tells the peer by CLOSE, which acknowledges what has come, that the session ends. May be called

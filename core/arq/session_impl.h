@@ -18,6 +18,11 @@ enum {
 
 /* ---- session.c ---- */
 
+/* Has it messages that have not left, or not all of it? */
+static inline bool session_has_waiting(const struct session *session)
+{
+    return !list_empty(&session->queued) || !list_empty(&session->again);
+}
 /* Has it work for the peer? */
 bool session_busy(const struct session *session);
 /* wait doubled for each of `tries`, at most SESSION_WAIT_MAX. */

@@ -232,6 +232,7 @@ static void take_opening(struct session *session, uint64_t now, const struct arq
     }
     session->peer = header->from;
     session->state = SESSION_OPEN;
+    session->open_at = 0;
     session->heard = now;
     session->unreachable = 0;
     take_limit(session, header->limit);
@@ -287,4 +288,6 @@ void session_receive(struct session *session, uint64_t now, const struct arq_hea
         take_numbered(session, now, header, bytes, len, marked);
     else if (header->flags & ARQ_ASKS)
         session->ack_at = now ? now : 1;
+    if (!session_busy(session))
+        session->busy_since = 0;
 }

@@ -249,11 +249,11 @@ static bool follows(const struct session *session, uint64_t now,
     bool more = message->unsent & (message->unsent - 1) ||
                 (message->list.next != &session->again && message->list.next != &session->queued) ||
                 (message->list.next == &session->again && !list_empty(&session->queued));
-    uint64_t interval = interval_of(session, bytes);
 
     return more && fits &&
            session->flight.bytes + 2 * bytes <= session->congestion.window + pause_room(session) &&
-           session->next_serial < session->limit && session->pacer.next + interval <= now;
+           session->next_serial < session->limit &&
+           session->pacer.next + interval_of(session, bytes) <= now;
 }
 
 /* Sends the lowest piece that is unsent. False: the lower takes nothing. */
@@ -316,6 +316,26 @@ static void send_messages(struct session *session, uint64_t now)
         if (!send_piece(session, now, message))
             return;
     }
+}
+
+uint64_t session_send_now(struct session *session, struct session_message *message, uint64_t now)
+{
+    bool calm = session->state == SESSION_OPEN && !session->open_at && !session->timeouts &&
+                !session->blocked && !session_has_waiting(session) &&
+                session->next_serial < session->limit &&
+                message->len + ARQ_HEADER <= session->mtu.size;
+
+    session_send(session, message);
+    if (!calm)
+        return 0;
+    message = next_message(session);
+    cut(session, message);
+    session->burst = 0;
+    if (!session->busy_since)
+        session->busy_since = now;
+    if (!admits(session, now, ARQ_HEADER + message->len) || !send_piece(session, now, message))
+        return 0;
+    return session->timeout_at;
 }
 
 /* ---- Loss, timeouts, probes ---- */
@@ -472,9 +492,13 @@ static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
 uint64_t session_rests_until(const struct session *session, uint64_t now)
 {
     bool rests = session->state == SESSION_OPEN && !session->flight.out && !session->open_at &&
-                 session->ack_at > now && !session_has_messages(session);
+                 !session_has_messages(session);
 
-    return rests ? session->ack_at : 0;
+    if (!rests || (session->ack_at && session->ack_at <= now))
+        return 0;
+    if (session->ack_at)
+        return session->ack_at;
+    return session->flight.packets == session->few && !session->assemblies ? UINT64_MAX : 0;
 }
 
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read)

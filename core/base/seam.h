@@ -149,7 +149,8 @@ enum {
 /* Of OPT_NOTES. */
 enum {
     OPT_NOTES_ECN = 1 << 0,
-    OPT_NOTES_WAITED = 1 << 1, /* 0 where datagrams come one by one, each to a waiting reader */
+    OPT_NOTES_WAITED = 1 << 1,      /* 0 until several datagrams have come at once */
+    OPT_NOTES_WAITED_EACH = 1 << 2, /* the same, of each */
 };
 #define OPT_NOTE_ECN(data) ((unsigned)((data)&3))        /* the ECN field */
 #define OPT_NOTE_WAITED_NS(data) ((uint64_t)(data) >> 2) /* from the device to its reading */

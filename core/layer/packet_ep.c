@@ -98,9 +98,10 @@ static ssize_t send_locked(struct packet_ep *ep, const struct op *op)
     rc = ep->ops->send(ep, op);
     if (rc)
         return rc;
-    if (!(op->flags & FI_MORE) && !ep->running)
-        ep->ops->run(ep);
-    else if (op->flags & FI_MORE && progress_has_thread(ep->progress))
+    if (!(op->flags & FI_MORE) && !ep->running) {
+        if (packet_ep_is_ready(ep))
+            ep->ops->run(ep);
+    } else if (op->flags & FI_MORE && progress_has_thread(ep->progress))
         progress_wake(ep->progress); /* if nothing follows after all */
     return 0;
 }
@@ -160,14 +161,9 @@ void packet_ep_set_timer(struct packet_ep *ep, struct timer *timer, uint64_t due
         timer_start(timer, &ep->timers, at);
 }
 
-bool packet_ep_has_new(const struct packet_ep *ep)
-{
-    return !list_empty(&ep->arrived) || !list_empty(&ep->ready) || packet_ep_has_saved(ep);
-}
-
 bool packet_ep_has_work(const struct packet_ep *ep)
 {
-    return packet_ep_has_new(ep) || !list_empty(&ep->timers);
+    return packet_ep_is_ready(ep) || !list_empty(&ep->timers);
 }
 
 bool packet_ep_is_busy(struct packet_ep *ep)

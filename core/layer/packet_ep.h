@@ -23,7 +23,8 @@ struct packet_ep;
 
 /* Functions of the layer, called with the progress domain locked. */
 struct packet_ep_ops {
-    /* Begins a send that has been checked, in memory of packet_ep_get_send. Results of fi_send. */
+    /* Begins a send that has been checked, in memory of packet_ep_get_send. Results of fi_send.
+     * Sends that are not done by then are in `ready`. */
     int (*send)(struct packet_ep *ep, const struct op *op);
     /* Takes `watch`. */
     void (*take_av_changes)(struct packet_ep *ep);
@@ -119,10 +120,14 @@ static inline bool packet_ep_has_saved(const struct packet_ep *ep)
 
 /* ---- Deadlines and sleeps ---- */
 
+/* Has `run` something to do, deadlines apart? */
+static inline bool packet_ep_is_ready(const struct packet_ep *ep)
+{
+    return !list_empty(&ep->ready) || !list_empty(&ep->arrived) || packet_ep_has_saved(ep);
+}
+
 /* The timer is due at `due`, in ns, at the latest; UINT64_MAX: never. */
 void packet_ep_set_timer(struct packet_ep *ep, struct timer *timer, uint64_t due);
-/* Is there anything that `run` has to do, whatever the time is? */
-bool packet_ep_has_new(const struct packet_ep *ep);
 /* Is there anything that `run` may have to do? */
 bool packet_ep_has_work(const struct packet_ep *ep);
 /* Something is to be done that nothing below tells of. */

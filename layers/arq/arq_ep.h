@@ -54,10 +54,12 @@ struct arq_lower {
     size_t inject;           /* bytes that it copies */
     size_t segments;
     size_t receives; /* that it may have posted */
-    size_t chunk; /* bytes of each of them where they take many datagrams (FI_MULTI_RECV); or 0 */
-    size_t holds; /* datagrams that may come while we do not look */
-    bool notes;   /* a completion's `data` holds OPT_NOTE_ */
-    bool marks;   /* with what the network has marked */
+    size_t chunk;  /* bytes of each of them where they take many datagrams (FI_MULTI_RECV); or 0 */
+    size_t holds;  /* datagrams that may come while we do not look */
+    bool notes;    /* a completion's `data` holds OPT_NOTE_ */
+    bool marks;    /* with what the network has marked */
+    bool timed;    /* and how long each packet has waited, since they are not read at once */
+    unsigned calm; /* packets in a row that were */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
 };
@@ -76,6 +78,7 @@ struct arq_ep {
     bool user_ids;
     /* Progress. */
     uint64_t read;       /* ns: what came to this node up to then has been read */
+    uint64_t looked;     /* ns: when the lower was read last */
     struct list blocked; /* struct arq_link: that the lower took nothing of */
     /* Sending. */
     struct mr_pool heads;  /* struct arq_head, of control packets and headers */
@@ -127,6 +130,8 @@ void arq_lower_feed(struct arq_ep *ep);
 void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer);
 /* The peers' packets may be marked by the network: it tells of that from now on. */
 void arq_lower_watch_marks(struct arq_ep *ep);
+/* Packets have come; the read before was so many ns ago. */
+void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap);
 /* What the network says of what was sent. */
 void arq_lower_read_events(struct arq_ep *ep, uint64_t now);
 /* The lower's number for an address, or FI_ADDR_NOTAVAIL; arq_lower_forget for each. */
@@ -212,9 +217,9 @@ void arq_talks(struct arq_link *link, uint64_t now);
 
 /* ---- arq_run.c ---- */
 
-/* Looks at what has arrived, and runs what is ready. read: what came to this node up to then has
- * been read from the lower, in ns; 0: nothing new is known of that. */
-void arq_run(struct arq_ep *ep, uint64_t read);
+/* Looks at what has arrived, and runs what is ready. looked: the time, in ns, just before the lower
+ * was read; 0: it was not. */
+void arq_run(struct arq_ep *ep, uint64_t looked);
 /* The link is to be run. */
 void arq_ready(struct arq_link *link);
 /* poll and trywait of the lower's source. */

@@ -16,8 +16,11 @@ enum {
     CHUNK_LEAST = 128 << 10,
     CHUNK_MOST = 512 << 10,
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
+    CALM = 256,           /* packets, each read soon after it came, until they need not be timed */
     ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
 };
+
+#define GAP_NS UINT64_C(50000) /* between two reads: what came may have waited for long */
 
 /* ---- What it completes ---- */
 
@@ -291,24 +294,44 @@ int arq_lower_open(struct arq_ep *ep)
     return 0;
 }
 
-/* They cost the kernel time for each packet, so only where a peer's packets may be marked. */
+/* They cost the kernel time for each packet, so only what is needed now. */
+static bool ask_for_notes(struct arq_ep *ep)
+{
+    uint32_t notes = OPT_NOTES_WAITED | (ep->lower.marks ? OPT_NOTES_ECN : 0u) |
+                     (ep->lower.timed ? OPT_NOTES_WAITED_EACH : 0u);
+
+    return !fi_setopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes, sizeof(notes));
+}
+
 void arq_lower_watch_marks(struct arq_ep *ep)
 {
-    uint32_t notes = OPT_NOTES_WAITED | OPT_NOTES_ECN;
+    if (!ep->lower.notes || ep->lower.marks)
+        return;
+    ep->lower.marks = true;
+    ask_for_notes(ep);
+}
 
-    if (ep->lower.notes && !ep->lower.marks)
-        ep->lower.marks =
-            !fi_setopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes, sizeof(notes));
+void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap)
+{
+    bool timed = gap > GAP_NS;
+
+    if (!ep->lower.notes)
+        return;
+    ep->lower.calm = timed ? 0 : ep->lower.calm + 1;
+    if (timed == ep->lower.timed || (!timed && ep->lower.calm < CALM))
+        return;
+    ep->lower.timed = timed;
+    ask_for_notes(ep);
 }
 
 /* Those that the lower does not know are of no harm. */
 static void set_options(struct arq_ep *ep)
 {
     struct fid *fid = &ep->lower.ep->fid;
-    uint32_t waited = OPT_NOTES_WAITED, probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
+    uint32_t probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
 
     fi_setopt(fid, FI_OPT_ENDPOINT, OPT_FRAGMENTS, &probes, sizeof(probes));
-    ep->lower.notes = !fi_setopt(fid, FI_OPT_ENDPOINT, OPT_NOTES, &waited, sizeof(waited));
+    ep->lower.notes = ask_for_notes(ep);
     if (ep->config.congestion != &congestion_ecn)
         return;
     arq_lower_watch_marks(ep);

@@ -32,7 +32,7 @@ static void give_back(struct arq_ep *ep, struct arq_buffer *buffer)
 }
 
 /* When the packet came, as far as the lower tells: it may have waited for us in the kernel, which
- * is nothing that the network has to do with. */
+ * is nothing that the network has to do with. Where it does not tell, packets are read at once. */
 static uint64_t came_at(const struct arq_buffer *buffer, uint64_t now)
 {
     uint64_t waited = OPT_NOTE_WAITED_NS(buffer->note);
@@ -113,34 +113,42 @@ static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
         list_attach(&link->blocked, &ep->blocked);
 }
 
+/* Where something is overdue, the network may say why. */
 static void wake_due(struct arq_ep *ep, uint64_t now)
 {
-    struct timer *timer = timers_due(&ep->up.timers, (int64_t)now);
+    bool overdue = false;
+    struct timer *timer;
 
-    if (timer)
-        arq_lower_read_events(ep, now);
-    for (; timer; timer = timers_due(&ep->up.timers, (int64_t)now)) {
+    while ((timer = timers_due(&ep->up.timers, (int64_t)now))) {
+        struct arq_link *link = list_item(timer, struct arq_link, timer);
+
+        overdue |= session_is_overdue(&link->session, now);
         timer_stop(timer);
-        arq_ready(list_item(timer, struct arq_link, timer));
+        arq_ready(link);
     }
+    if (overdue)
+        arq_lower_read_events(ep, now);
 }
 
-void arq_run(struct arq_ep *ep, uint64_t read)
+void arq_run(struct arq_ep *ep, uint64_t looked)
 {
-    uint64_t now = clock_ns();
+    uint64_t now = looked ? looked : clock_ns();
+    bool old = looked;
 
     ep->up.running = true;
-    if (read > ep->read)
-        ep->read = read;
     if (!list_empty(&ep->up.arrived)) {
         take_arrived(ep, now);
-        now = clock_ns(); /* peers are told how long we took */
+        old = true; /* peers are told how long we took */
+    } else if (looked) {
+        ep->read = looked;
     }
     wake_due(ep, now);
     do {
         arq_receive_run(ep);
-        for (; !list_empty(&ep->up.ready); now = clock_ns())
+        for (; !list_empty(&ep->up.ready); old = true) {
+            now = old ? clock_ns() : now;
             run_link(ep, list_item(ep->up.ready.next, struct arq_link, ready), now);
+        }
     } while (packet_ep_has_saved(&ep->up));
     ep->up.running = false;
 }
@@ -168,20 +176,24 @@ static struct arq_ep *ep_of(struct progress_source *source)
 void arq_poll(struct progress_source *source)
 {
     struct arq_ep *ep = ep_of(source);
-    uint64_t before;
+    uint64_t now, gap;
 
     if (__builtin_expect(!ep->lower.driven || ep->up.running || progress_forked(ep->up.progress),
                          0))
         return;
     /* Not afterwards: this thread may lose its core in between, and packets come meanwhile. */
-    before = list_empty(&ep->up.timers) ? 0 : clock_ns();
+    now = clock_ns();
+    gap = ep->looked ? now - ep->looked : 0;
+    ep->looked = now;
     lower_cq_progress(ep->lower.source.cq);
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         arq_take_av_changes(ep);
     list_for_each (pos, &ep->blocked)
         arq_ready(list_item(pos, struct arq_link, blocked));
+    if (!list_empty(&ep->up.arrived))
+        arq_lower_note_gap(ep, gap);
     if (packet_ep_has_work(&ep->up))
-        arq_run(ep, list_empty(&ep->up.arrived) ? before : 0);
+        arq_run(ep, now);
     if (ep->fed < ep->feed)
         arq_lower_feed(ep);
     packet_ep_quiet_timer(&ep->up);

@@ -13,6 +13,10 @@
 #include "core/base/log.h"
 #include "layers/arq/arq_ep.h"
 
+enum {
+    SMALL = 512 /* bytes of a packet that is copied to be one segment */
+};
+
 /* ---- Ends ---- */
 
 static void finish(struct arq_ep *ep, struct arq_send *send)
@@ -131,6 +135,21 @@ static ssize_t post_kept(struct arq_ep *ep, fi_addr_t to, const struct slices *p
     return rc;
 }
 
+/* The lower copies it. One segment is less work for it than several. */
+static ssize_t post_copied(struct arq_ep *ep, fi_addr_t to, struct slices *slices, size_t len)
+{
+    uint8_t small[SMALL];
+
+    if (slices->count > 1 && len <= sizeof(small)) {
+        const struct iovec whole = {.iov_base = small, .iov_len = len};
+
+        iov_copy(&whole, 1, slices->iov, slices->count);
+        slices->iov[0] = whole;
+        slices->count = 1;
+    }
+    return post(ep, to, slices, NULL, FI_INJECT);
+}
+
 /* Only "not now" stops a session: all else is a packet that is lost, and the session finds out. */
 static bool has_left(ssize_t rc)
 {
@@ -147,7 +166,7 @@ static bool send_slices(struct arq_ep *ep, fi_addr_t to, struct slices *slices,
     bool whole = slices->count > ep->lower.segments;
 
     if (len <= ep->lower.inject && !whole && !(more && send))
-        return has_left(post(ep, to, slices, NULL, FI_INJECT));
+        return has_left(post_copied(ep, to, slices, len));
     return has_left(post_kept(ep, to, slices, whole, send, more ? FI_MORE : 0));
 }
 
@@ -155,11 +174,11 @@ bool arq_transmit(struct session *session, const struct session_packet *packet)
 {
     struct arq_link *link = arq_link_of(session);
     struct arq_send *send = NULL;
-    struct slices slices = {
-        .iov = {{.iov_base = (void *)(uintptr_t)packet->bytes, .iov_len = packet->len}},
-        .count = 1,
-    };
+    struct slices slices;
 
+    slices.iov[0] = (struct iovec){(void *)(uintptr_t)packet->bytes, packet->len};
+    slices.desc[0] = NULL;
+    slices.count = 1;
     if (packet->message) {
         send = object_of(packet->message, struct arq_send, message);
         slice(send, packet->at, packet->count, &slices);
@@ -238,6 +257,20 @@ static int find_link(struct arq_ep *ep, fi_addr_t addr, struct arq_link **link)
     return rc;
 }
 
+/* Nothing else is to be done for the peer, as far as is known. */
+static void send_alone(struct arq_ep *ep, struct arq_link *link, struct arq_send *send)
+{
+    uint64_t due;
+
+    ep->up.running = true;
+    due = session_send_now(&link->session, &send->message, clock_ns());
+    ep->up.running = false;
+    if (due)
+        packet_ep_set_timer(&ep->up, &link->timer, due);
+    else
+        arq_ready(link);
+}
+
 int arq_send(struct packet_ep *up, const struct op *op)
 {
     struct arq_ep *ep = arq_ep_of_packets(up);
@@ -256,7 +289,11 @@ int arq_send(struct packet_ep *up, const struct op *op)
         pool_put(&up->sends, send);
         return rc;
     }
-    session_send(&link->session, &send->message);
-    arq_ready(link);
+    if (up->running || op->flags & FI_MORE || !list_empty(&link->ready)) {
+        session_send(&link->session, &send->message);
+        arq_ready(link);
+        return 0;
+    }
+    send_alone(ep, link, send);
     return 0;
 }

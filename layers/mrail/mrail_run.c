@@ -212,7 +212,7 @@ static void look(struct mrail_ep *ep, struct mrail_way *way)
 
 static bool has_work(struct mrail_ep *ep)
 {
-    if (packet_ep_has_new(&ep->up))
+    if (packet_ep_is_ready(&ep->up))
         return true;
     return packet_ep_has_work(&ep->up) && !(++ep->waits % DEADLINES_EVERY);
 }

@@ -272,6 +272,9 @@ void rxd_op_done(struct rxd_op *op, int err);
  * flush. */
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence);
 struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
+/* The short way of a message that nothing waits before, in one packet: false, and nothing has
+ * happened, where the lower does not take it now. */
+bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *post);
 /* A record of no payload. Breaks the peer without memory. */
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err);

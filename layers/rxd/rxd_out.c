@@ -206,6 +206,34 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     return false;
 }
 
+bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *op)
+{
+    struct rxd_ep *ep = peer->ep;
+    struct rxd_packet *packet = packet_get(peer, true);
+    uint8_t *payload, *start;
+
+    if (!packet)
+        return false;
+    payload = rxd_record_put(record, packet->records);
+    rxd_gather(op->iov, op->count, 0, payload, record->len);
+    packet->len = (size_t)(payload - packet->records) + record->len;
+    packet->owed = true;
+    start = put_head(packet);
+    list_attach(&packet->link, &peer->flying);
+    peer->in_flight++;
+    ep->owed++;
+    ep->flying++;
+    if (!post(packet, start, (size_t)(packet->records - start) + packet->len, false)) {
+        peer->told = peer->next_in;
+        return true;
+    }
+    peer->next_out--;
+    peer->in_flight--;
+    ep->flying--;
+    rxd_packet_put(packet);
+    return false;
+}
+
 /* The window is open, and what a fence waits for has ended. */
 static bool may_leave(const struct rxd_packet *packet)
 {

@@ -231,6 +231,28 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     return 0;
 }
 
+/* Nothing is to be remembered of a message that ends early, and has nothing before it: it leaves in
+ * a packet of its own. */
+static bool send_alone(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
+{
+    struct rxd_ep *ep = peer->ep;
+    bool alone = list_empty(&peer->out) && list_empty(&peer->urgent) && peer->theirs &&
+                 peer->in_flight < RXD_CORK && peer->next_out - peer->acked < RXD_WINDOW;
+
+    if (!alone || post->flags & (FI_MORE | FI_FENCE) || !ends_early(peer, post) ||
+        post->len > ep->room - rxd_record_size(record))
+        return false;
+    record->size = record->len = post->len;
+    if (!rxd_out_alone(peer, record, post))
+        return false;
+    if (!ep->closing)
+        complete(&ep->base.binding, BIND_SEND,
+                 !op_is_inject(post) &&
+                     completion_wanted(ep->base.binding.tx_selective, post->flags),
+                 post->context, post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    return true;
+}
+
 static ssize_t start_message(struct rxd_peer *peer, const struct op *post)
 {
     struct rxd_record record = {.kind = RXD_MSG};
@@ -240,7 +262,7 @@ static ssize_t start_message(struct rxd_peer *peer, const struct op *post)
         record.tag = post->tag;
     }
     set_data(&record, post);
-    return start_bytes(peer, post, &record);
+    return send_alone(peer, post, &record) ? 0 : start_bytes(peer, post, &record);
 }
 
 static void set_places(struct rxd_record *record, const struct op *post)
@@ -390,7 +412,7 @@ static ssize_t start(struct rxd_ep *ep, const struct op *op)
     case OP_GROUP_ATOMIC: rc = start_atomic(peer, op); break;
     default: rc = start_message(peer, op); break;
     }
-    if (!rc)
+    if (!rc && !list_empty(&peer->out))
         rxd_out_added(peer, op->flags & FI_MORE);
     return rc;
 }

@@ -17,6 +17,7 @@
 
 #include <rdma/fi_cm.h>
 
+#include "core/base/seam.h"
 #include "core/ep/endpoint.h"
 #include "core/ep/recv_queue.h"
 #include "transports/udp/udp_batch.h"
@@ -76,6 +77,12 @@ struct udp_ep {
 static inline struct udp_ep *udp_ep_of(const struct endpoint *base)
 {
     return object_of(base, struct udp_ep, base);
+}
+
+/* Does the kernel note when datagrams come? */
+static inline bool udp_ep_is_timed(const struct udp_ep *ep)
+{
+    return ep->notes & OPT_NOTES_WAITED_EACH || (ep->many && ep->notes & OPT_NOTES_WAITED);
 }
 
 int udp_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);

@@ -5,10 +5,13 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/seam.h"
 #include "core/net/tclass.h"
 #include "transports/udp/udp_ep.h"
 #include "transports/udp/udp_group.h"
+
+enum {
+    NOTES_ALL = OPT_NOTES_ECN | OPT_NOTES_WAITED | OPT_NOTES_WAITED_EACH
+};
 
 static int read_number(const void *value, size_t len, uint32_t most, uint32_t *number)
 {
@@ -50,7 +53,7 @@ static int set_ecn(struct endpoint *base, const void *value, size_t len)
 
 static void ask_for_notes(const struct udp_ep *ep, const struct udp_socket *sock)
 {
-    int waited = ep->many && ep->notes & OPT_NOTES_WAITED, ecn = !!(ep->notes & OPT_NOTES_ECN);
+    int waited = udp_ep_is_timed(ep), ecn = !!(ep->notes & OPT_NOTES_ECN);
 
     setsockopt(sock->fd, SOL_SOCKET, SO_TIMESTAMPNS, &waited, sizeof(waited));
     udp_socket_set(sock, IP_RECVTOS, IPV6_RECVTCLASS, ecn);
@@ -67,7 +70,7 @@ static int set_notes(struct endpoint *base, const void *value, size_t len)
 {
     struct udp_ep *ep = udp_ep_of(base);
     uint32_t notes;
-    int rc = read_number(value, len, OPT_NOTES_ECN | OPT_NOTES_WAITED, &notes);
+    int rc = read_number(value, len, NOTES_ALL, &notes);
 
     if (rc)
         return rc;

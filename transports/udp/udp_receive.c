@@ -22,13 +22,12 @@
 
 #include "core/base/iov.h"
 #include "core/base/log.h"
-#include "core/base/seam.h"
 #include "transports/udp/udp_ep.h"
 #include "transports/udp/udp_group.h"
 
 enum {
     BURST_MAX = 32,
-    BURST_MANY = 4,      /* more than one and its answer */
+    BURST_MANY = 16,     /* more than what opens a session, or a message and its answer */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
@@ -411,7 +410,7 @@ static bool read_one(struct udp_ep *ep, struct udp_socket *sock, struct iovec *i
 /* May the next read be read_bare? */
 static inline bool is_bare(const struct udp_ep *ep)
 {
-    return ep->burst == 1 && !ep->gro && !(ep->notes & OPT_NOTES_ECN) && !(ep->many && ep->notes);
+    return ep->burst == 1 && !ep->gro && !(ep->notes & OPT_NOTES_ECN) && !udp_ep_is_timed(ep);
 }
 
 /* The same by recvfrom, which costs less: where nothing but the sender is told, of a lone datagram.

@@ -178,7 +178,8 @@ static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
     return true;
 }
 
-static void make(struct sim_end *end)
+/* now: from outside of the session, which may send at once; or 0. */
+static void make(struct sim_end *end, uint64_t now)
 {
     struct letter *letter = malloc(sizeof(*letter) + end->size);
     uint64_t number = end->made++;
@@ -188,7 +189,10 @@ static void make(struct sim_end *end)
     for (size_t i = sizeof(number); i < end->size; i++)
         letter->bytes[i] = letter_byte(number, i);
     letter->message = (struct session_message){.payload = letter->bytes, .len = end->size};
-    session_send(end->session, &letter->message);
+    if (now)
+        session_send_now(end->session, &letter->message, now); /* it is run afterwards, whatever */
+    else
+        session_send(end->session, &letter->message);
     end->to_send--;
 }
 
@@ -204,7 +208,7 @@ static void done(struct session *session, struct session_message *message, int e
         end->done++;
     }
     if (end->to_send && session->state != SESSION_ENDED)
-        make(end);
+        make(end, 0);
 }
 
 static void open_end(struct sim *sim, struct sim_end *end)
@@ -267,7 +271,7 @@ void sim_send(struct sim *sim, unsigned index, uint64_t count, size_t size)
     end->to_send += count;
     end->size = size;
     for (unsigned i = 0; i < 512 && end->to_send; i++)
-        make(end);
+        make(end, sim->now);
     end->deadline = sim->now;
 }
 

@@ -312,6 +312,22 @@ static void close_lone(struct session *session)
     free(session);
 }
 
+/* The peer acknowledges `bits` of the packets below `end`, at `now`, and has kept that for kept_ms.
+ */
+static void acknowledge(struct session *session, uint64_t now, uint32_t end, uint64_t bits,
+                        unsigned kept_ms)
+{
+    struct arq_header header = {.type = ARQ_ACK,
+                                .to = 1,
+                                .from = 2,
+                                .end = end,
+                                .below = bits,
+                                .kept = (uint16_t)(kept_ms * MS / ARQ_KEPT_UNIT)};
+    uint8_t bytes[ARQ_HEADER] = {0};
+
+    session_receive(session, now, &header, bytes, sizeof(bytes), false);
+}
+
 /* Its answer may be where the owner has not looked yet: after a long sleep, say. */
 static void peer_is_not_late_before_its_answer_was_read(void **state)
 {
@@ -326,6 +342,42 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     assert_int_equal(session->state, SESSION_OPEN);
     session_run(session, 1000 * SECOND, 2 * SECOND);
     assert_int_equal(left_count, 2);
+    close_lone(session);
+}
+
+/* A lone message needs no run of its session, nor does its acknowledgement. What was long ago is
+ * forgotten all the same. */
+static void lone_message_leaves_at_once(void **state)
+{
+    struct session_message messages[2] = {{.len = 100}, {.len = 100}};
+    struct session *session = lone_session(SECOND);
+    uint64_t now = SECOND;
+
+    assert_true(session_send_now(session, &messages[0], now) > now);
+    assert_int_equal(left_count, 1);
+    acknowledge(session, now + 20 * US, 1, 1, 0);
+    assert_int_equal(ended, 1);
+    assert_true(session_rests_until(session, now + 20 * US) == UINT64_MAX);
+    now += 10000 * SECOND;
+    assert_true(session_send_now(session, &messages[1], now) > now);
+    assert_int_equal(left_count, 2);
+    session_run(session, now + US, now + US);
+    assert_int_equal(session->state, SESSION_OPEN);
+    close_lone(session);
+}
+
+/* Behind another that waits it waits too, in its turn. */
+static void message_behind_others_waits(void **state)
+{
+    struct session_message messages[2] = {{.len = 100}, {.len = 100}};
+    struct session *session = lone_session(SECOND);
+
+    session_send(session, &messages[0]);
+    assert_int_equal(session_send_now(session, &messages[1], SECOND), 0);
+    assert_int_equal(left_count, 0);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left_count, 2);
+    assert_true(messages[0].serial < messages[1].serial);
     close_lone(session);
 }
 
@@ -355,22 +407,6 @@ static void late_acknowledgement_ends_a_message(void **state)
     session_receive(session, 5 * SECOND, &header, bytes, sizeof(bytes), false);
     assert_int_equal(ended, 2);
     close_lone(session);
-}
-
-/* The peer acknowledges `bits` of the packets below `end`, at `now`, and has kept that for kept_ms.
- */
-static void acknowledge(struct session *session, uint64_t now, uint32_t end, uint64_t bits,
-                        unsigned kept_ms)
-{
-    struct arq_header header = {.type = ARQ_ACK,
-                                .to = 1,
-                                .from = 2,
-                                .end = end,
-                                .below = bits,
-                                .kept = (uint16_t)(kept_ms * MS / ARQ_KEPT_UNIT)};
-    uint8_t bytes[ARQ_HEADER] = {0};
-
-    session_receive(session, now, &header, bytes, sizeof(bytes), false);
 }
 
 /* Three timeouts in a row: the network has lost everything, or the peer did not look. */
@@ -629,6 +665,8 @@ int main(void)
         cmocka_unit_test(a_closed_window_is_asked_for),
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
+        cmocka_unit_test(lone_message_leaves_at_once),
+        cmocka_unit_test(message_behind_others_waits),
         cmocka_unit_test(late_acknowledgement_ends_a_message),
         cmocka_unit_test(only_the_network_makes_the_window_collapse),
         cmocka_unit_test(peer_that_pauses_is_sent_for),

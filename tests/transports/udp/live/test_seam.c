@@ -43,11 +43,11 @@ static size_t drops_of(struct end *end)
 /* Several datagrams come at once: only then is their time told. */
 static void send_many(void)
 {
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 64; i++)
         receive(&b, in, 10);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 64; i++)
         send_to(&a, a.peer, out, 10);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 64; i++)
         expect(b.rx, in, NULL);
 }
 
@@ -85,6 +85,10 @@ static void marks_and_times_are_in_the_data(const char *node)
     ends_open(&options);
     assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_ECN | OPT_NOTES_WAITED), 0);
     assert_int_equal(waited_ns(&entry), 0);
+    assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_WAITED_EACH), 0);
+    wait_for_stamps();
+    assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_ECN | OPT_NOTES_WAITED), 0);
+    assert_int_equal(waited_ns(&entry), 0);
     send_many();
     wait_for_stamps();
     for (uint32_t ecn = 0; ecn < 4; ecn++) {
@@ -96,7 +100,7 @@ static void marks_and_times_are_in_the_data(const char *node)
         assert_true(waited < 60000000000);
     }
     assert_int_equal(set(&a, OPT_ECN, 4), -FI_EINVAL);
-    assert_int_equal(set(&b, OPT_NOTES, 4), -FI_EINVAL);
+    assert_int_equal(set(&b, OPT_NOTES, 8), -FI_EINVAL);
     assert_int_equal(set(&b, OPT_NOTES, OPT_NOTES_WAITED), 0);
     waited = waited_ns(&entry);
     assert_int_equal(OPT_NOTE_ECN(entry.data), 0);
