@@ -139,15 +139,15 @@ static ssize_t post_kept(struct arq_ep *ep, fi_addr_t to, const struct slices *p
 static ssize_t post_copied(struct arq_ep *ep, fi_addr_t to, struct slices *slices, size_t len)
 {
     uint8_t small[SMALL];
+    struct slices one;
 
-    if (slices->count > 1 && len <= sizeof(small)) {
-        const struct iovec whole = {.iov_base = small, .iov_len = len};
-
-        iov_copy(&whole, 1, slices->iov, slices->count);
-        slices->iov[0] = whole;
-        slices->count = 1;
-    }
-    return post(ep, to, slices, NULL, FI_INJECT);
+    if (slices->count == 1 || len > sizeof(small))
+        return post(ep, to, slices, NULL, FI_INJECT);
+    one.iov[0] = (struct iovec){.iov_base = small, .iov_len = len};
+    one.desc[0] = NULL;
+    one.count = 1;
+    iov_copy(one.iov, 1, slices->iov, slices->count);
+    return post(ep, to, &one, NULL, FI_INJECT);
 }
 
 /* Only "not now" stops a session: all else is a packet that is lost, and the session finds out. */
