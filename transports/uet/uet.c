@@ -2,7 +2,7 @@
 /* The part table of uet. */
 #include "transports/uet/uet.h"
 
-static const char *const profile_choices[] = {"any", "hpc", "ai-full", "ai-base", NULL};
+static const char *const profile_choices[] = {"auto", "any", "hpc", "ai-full", "ai-base", NULL};
 static const char *const payload_choices[] = {"auto", "1024", "2048", "4096", "8192", NULL};
 
 #define TIME(name, text, what)                                                                     \
@@ -27,11 +27,13 @@ static const struct param_def uet_params[] = {
     {.key = "profile",
      .type = PARAM_CHOICE,
      .choices = profile_choices,
-     .default_text = "any",
-     .help = "Profile of Ultra Ethernet: 'ai-base' has messages of one packet, writes and atomics "
-             "that fetch nothing, for layers that make more of them (rxd); 'ai-full' and 'hpc' "
-             "have messages of any size, reads and all atomics. 'any': an info for each, of which "
-             "the application takes one."},
+     .default_text = "auto",
+     .help =
+         "Profile of Ultra Ethernet: 'ai-base' has messages of one packet, writes and atomics "
+         "that fetch nothing, for layers that make more of them (rxd); 'ai-full' and 'hpc' "
+         "have messages of any size, reads and all atomics. 'any': an info for each, of which "
+         "the application takes one; 'auto': that of the protocol that it asks for, else that of "
+         "hpc."},
     {.key = "payload",
      .type = PARAM_CHOICE,
      .choices = payload_choices,
@@ -53,6 +55,22 @@ static const struct param_def uet_params[] = {
      .max = 1LL << 40,
      .help = "Bytes of messages without a receive that an endpoint keeps; beyond it they wait at "
              "their senders."},
+    {.key = "rendezvous",
+     .type = PARAM_SIZE,
+     .default_text = "1m",
+     .max = UINT32_MAX,
+     .help = "Bytes of a message without a tag above which its receiver reads what is not sent at "
+             "once, where both ends are of the profile HPC."},
+    {.key = "tagged_rendezvous",
+     .type = PARAM_SIZE,
+     .default_text = "1m",
+     .max = UINT32_MAX,
+     .help = "The same for messages with a tag."},
+    {.key = "eager",
+     .type = PARAM_SIZE,
+     .default_text = "64k",
+     .max = UINT32_MAX,
+     .help = "Bytes of such a message that are sent at once."},
     TIME("rto", "5000",
          "RTO_Init_Time: microseconds after which a packet is sent again, doubled "
          "each time up to 8 s."),

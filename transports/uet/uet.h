@@ -37,7 +37,9 @@ enum {
 struct uet_settings {
     struct ses_settings ses; /* but for mtu and the initiator */
     struct uet_nic_settings nic;
-    uint32_t payload; /* 0: what the interface's MTU leaves */
+    size_t rendezvous[2]; /* longer messages without and with a tag are read by their receiver */
+    size_t eager;         /* but for the first bytes of them */
+    uint32_t payload;     /* 0: what the interface's MTU leaves */
     uint32_t initiator;
 };
 

@@ -186,6 +186,9 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->ses.self.index = UET_INDEX;
     settings->ses.ack_data = 16;
     settings->ses.saved = params_size(params, "saved");
+    settings->rendezvous[0] = params_size(params, "rendezvous");
+    settings->rendezvous[1] = params_size(params, "tagged_rendezvous");
+    settings->eager = params_size(params, "eager");
     settings->initiator = (uint32_t)params_int(params, "initiator");
     settings->nic.port = (int)params_int(params, "port");
     settings->nic.dscp = (uint8_t)params_int(params, "dscp");

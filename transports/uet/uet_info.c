@@ -42,6 +42,17 @@ enum {
     FLAVOURS = sizeof(flavours)
 };
 
+/* The profile that infos have; 0: there is an info for each. Programs that spread over infos that
+ * look alike do not see that these differ, so there is one unless more are asked for. */
+static uint8_t profile_of(const struct request *req)
+{
+    uint8_t asked = uet_protocol_caps(req->hints->ep_attr->protocol);
+
+    if (strcmp(params_string(req->params, "profile"), "auto"))
+        return uet_profile_caps(req->params);
+    return asked ? asked : UET_AI_BASE | UET_AI_FULL | UET_HPC;
+}
+
 static void fill_domain(struct fi_domain_attr *attr)
 {
     attr->mr_key_size = sizeof(uint64_t);
@@ -133,7 +144,7 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
                  unsigned flavour)
 {
     uint32_t payload = uet_payload(req->params, netif->mtu);
-    uint8_t named = uet_profile_caps(req->params);
+    uint8_t named = profile_of(req);
     uint8_t caps = named ? named : flavours[flavour];
 
     if (!payload) {
@@ -150,7 +161,7 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
     info->rx_attr->caps |= req->hints->caps & FI_SOURCE_ERR;
     if (!uet_is_full(caps))
         make_base(info);
-    if (named == UET_AI_BASE)
+    if (uet_profile_caps(req->params) == UET_AI_BASE)
         make_packets(info, payload);
     if (flavour == (named ? 1 : FLAVOURS - 1))
         make_datagrams(info, payload);
@@ -265,8 +276,7 @@ static bool is_ours(const struct request *req)
 
 static int ask(const struct request *req, struct fi_info *hints, struct fi_info **info)
 {
-    const struct host_offer offer = {.fill = fill,
-                                     .flavours = uet_profile_caps(req->params) ? 2 : FLAVOURS};
+    const struct host_offer offer = {.fill = fill, .flavours = profile_of(req) ? 2 : FLAVOURS};
     char node[ADDR_TEXT_MAX], service[ADDR_TEXT_MAX];
     struct request inner = *req;
 

@@ -328,6 +328,21 @@ static ssize_t check_profile(const struct uet_ep *ep, const struct uet_op *own, 
     return own->rma[0].len > ep->mtu ? -FI_EMSGSIZE : 0;
 }
 
+/* Long messages are read by their receiver, which may have none for long. */
+static void set_rendezvous(const struct uet_ep *ep, struct uet_op *own, uint8_t caps)
+{
+    const struct uet_settings *settings = &ep->domain->fabric->settings;
+    bool tagged = own->ses.opcode == SES_TAGGED_SEND;
+    size_t len = own->rma[0].len;
+
+    if (!(caps & UET_HPC) || (!tagged && own->ses.opcode != SES_SEND) ||
+        len <= settings->rendezvous[tagged])
+        return;
+    own->ses.opcode = tagged ? SES_RENDEZVOUS_TSEND : SES_RENDEZVOUS_SEND;
+    own->ses.eager = (uint32_t)(len < settings->eager ? len : settings->eager);
+    own->brief = false;
+}
+
 static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)
 {
     own->context = op->context;
@@ -362,6 +377,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     if (!rc) {
         set_op(ep, own, op);
         rc = check_profile(ep, own, caps);
+        set_rendezvous(ep, own, caps);
     }
     if (rc) {
         pool_put(&ep->ops, own);

@@ -433,6 +433,95 @@ static void a_message_nobody_wants_is_gone(void **state)
     end();
 }
 
+/* ---- Rendezvous ---- */
+
+static struct post *send_rendezvous(unsigned from, unsigned number, uint32_t length, uint32_t eager)
+{
+    struct post *post = new_post(from, 1, SES_RENDEZVOUS_TSEND, length);
+
+    post->op.key = tag_of(from, number, length);
+    post->op.eager = eager < length ? eager : length;
+    fill_bytes(post->bytes, post->op.key);
+    assert_true(ses_start_op(nodes[from].ses, &post->op));
+    return post;
+}
+
+static void receivers_read_what_a_rendezvous_leaves(void **state)
+{
+    static const uint32_t eagers[] = {0, 1, MTU, 3 * MTU, MAX};
+    static struct post *posts[45];
+
+    for (int bad = 0; bad < 2; bad++) {
+        for (int late = 0; late < 2; late++) {
+            begin(bad);
+            nodes[1].match_late = late;
+            for (unsigned i = 0; i < 45; i++)
+                posts[i] = send_rendezvous(i % 2 ? 0 : 2, i, lengths[i % 9], eagers[i % 5]);
+            run(sw.now + 20 * SECOND);
+            for (unsigned i = 0; late && i < 45; i++)
+                assert_true(posts[i]->ended == (posts[i]->op.eager == posts[i]->op.length));
+            start_kept(&nodes[1]);
+            run(sw.now + 60 * SECOND);
+            for (unsigned i = 0; i < 45; i++)
+                finish_post(posts[i], RC_OK);
+            assert_int_equal(nodes[1].received, 45);
+            assert_int_equal(nodes[1].wrong, 0);
+            assert_int_equal(nodes[1].ses->saved, 0);
+            end();
+        }
+    }
+}
+
+static void a_rendezvous_is_read_by_its_target_only(void **state)
+{
+    struct post *post, *thief;
+
+    begin(false);
+    nodes[1].match_late = true;
+    post = send_rendezvous(0, 1, 5000, 0);
+    run(sw.now + SECOND);
+    thief = new_post(2, 0, SES_READ, 5000);
+    thief->op.key = ses_pull_key(&post->op);
+    assert_true(ses_start_op(nodes[2].ses, &thief->op));
+    run(sw.now + SECOND);
+    finish_post(thief, RC_BAD_MKEY);
+    thief = new_post(1, 0, SES_READ, 2000);
+    thief->op.key = ses_pull_key(&post->op);
+    thief->op.offset = 4000;
+    assert_true(ses_start_op(nodes[1].ses, &thief->op));
+    run(sw.now + SECOND);
+    finish_post(thief, RC_BAD_ADDR);
+    start_kept(&nodes[1]);
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    end();
+}
+
+static void a_rendezvous_ends_with_either_end(void **state)
+{
+    struct post *post;
+
+    for (unsigned dead = 0; dead < 2; dead++) {
+        begin(false);
+        nodes[1].match_late = true;
+        post = send_rendezvous(0, 1, 5000, 10);
+        run(sw.now + SECOND);
+        nodes[dead].dead = true;
+        start_kept(&nodes[1]);
+        run(sw.now + 200 * SECOND);
+        if (dead == 1)
+            assert_int_equal(post->code, RC_UNDELIVERABLE);
+        else
+            assert_int_equal(nodes[1].failed, 1);
+        ses_destroy(nodes[0].ses);
+        nodes[0].ses = NULL;
+        nodes[0].dead = true;
+        assert_int_equal(post->ended, 1);
+        free(post);
+        end();
+    }
+}
+
 /* ---- Accesses ---- */
 
 static void accesses_move_every_byte(void **state)
@@ -524,12 +613,8 @@ static enum ses_code outcome(uint8_t opcode, uint64_t key, uint64_t offset, uint
 static void what_is_not_allowed_is_refused(void **state)
 {
     static const uint8_t zero[MEMORY];
-    static const uint8_t unsupported[] = {SES_RENDEZVOUS_SEND,
-                                          SES_DEFERRABLE_RTR,
-                                          SES_TSEND_ATOMIC,
-                                          SES_TSEND_FETCH_ATOMIC,
-                                          0x10,
-                                          0x3f};
+    static const uint8_t unsupported[] = {SES_DEFERRABLE_RTR, SES_TSEND_ATOMIC,
+                                          SES_TSEND_FETCH_ATOMIC, 0x10, 0x3f};
 
     begin(false);
     for (int i = 0; i < 2; i++) {
@@ -681,6 +766,9 @@ int main(void)
         cmocka_unit_test(delivery_is_waited_for),
         cmocka_unit_test(a_message_without_room_waits_at_its_sender),
         cmocka_unit_test(a_message_nobody_wants_is_gone),
+        cmocka_unit_test(receivers_read_what_a_rendezvous_leaves),
+        cmocka_unit_test(a_rendezvous_is_read_by_its_target_only),
+        cmocka_unit_test(a_rendezvous_ends_with_either_end),
         cmocka_unit_test(accesses_move_every_byte),
         cmocka_unit_test(atomics_are_done_once),
         cmocka_unit_test(what_is_not_allowed_is_refused),

@@ -7,6 +7,7 @@
 enum {
     BACKOFF_MAX = 20,
     AT_ONCE = 8, /* packets, after a timeout */
+    SIGNS = 2,   /* of life that a peer is asked for, at least */
 };
 
 #define RTO_MAX UINT64_C(8000000000) /* ns */
@@ -39,6 +40,11 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t rto_due(const struct pdc *pdc)
 {
     const struct pds_packet *packet = head(&pdc->tx.flight);
@@ -59,8 +65,13 @@ static uint64_t held_due(const struct pdc *pdc)
 static uint64_t ask_due(const struct pdc *pdc)
 {
     const struct pds_packet *packet = head(&pdc->tx.arrived);
+    uint64_t due = packet ? packet->at + backed_off(pdc, packet->retries) : UINT64_MAX;
+    uint64_t patience = pdc->pds->settings.patience;
 
-    return packet ? packet->at + backed_off(pdc, packet->retries) : UINT64_MAX;
+    /* When a peer is given up does not depend on how far apart the questions are. */
+    if (!packet || packet->retries < SIGNS || patience > UINT64_MAX - pdc->heard)
+        return due;
+    return earlier(due, later(pdc->heard + patience + 1, packet->at + backed_off(pdc, 0)));
 }
 
 /* Something is under way, or waits for what only an acknowledgement tells. */
@@ -93,11 +104,6 @@ static uint64_t idle_due(const struct pdc *pdc)
         !pdc->pds->settings.idle_time)
         return UINT64_MAX;
     return pdc->heard + pdc->pds->settings.idle_time;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 void pdc_arm(struct pdc *pdc)
@@ -143,7 +149,7 @@ static void ask(struct pdc *pdc)
     struct pds_packet *packet = head(&pdc->tx.arrived);
 
     if (++packet->retries > pdc->pds->settings.rto_count ||
-        (packet->retries > 2 && pdc->pds->now - pdc->heard > pdc->pds->settings.patience)) {
+        (packet->retries > SIGNS && pdc->pds->now - pdc->heard > pdc->pds->settings.patience)) {
         pdc->failed = true;
         return;
     }

@@ -50,6 +50,7 @@ struct ses_op {
     bool patient;   /* nobody waits for its end: it may come with others' */
     uint64_t offset, key, data;
     uint32_t length;
+    uint32_t eager; /* of a rendezvous: bytes that go with it; its receiver reads the others */
     struct iovec iov[SES_IOV]; /* payload; of reads where it goes to; of atomics the operands */
     uint8_t iov_count;
     struct iovec result[SES_IOV]; /* of fetching atomics */
@@ -63,6 +64,8 @@ struct ses_op {
     struct list link;
     uint64_t number; /* IDS_NONE: none */
     uint32_t filled, got, packets, ended;
+    unsigned lent;             /* answers to reads of a rendezvous, in its memory */
+    struct ses_inbound *pulls; /* SES's own read, for that message; NULL: the caller's */
     bool gave_all, holds;
     uint8_t code; /* enum ses_code: of the first packet that failed */
 };
@@ -79,7 +82,12 @@ struct ses_inbound {
     void *entry; /* the upper's */
     /* -------- */
     struct list link;
-    uint32_t received;
+    uint32_t received, carried; /* carried: bytes that it brings; of a rendezvous not all */
+    struct {
+        uint64_t key, offset;
+        uint32_t done; /* bytes that were read */
+        uint16_t pid, index;
+    } pull; /* where the others are */
     uint16_t id;
     uint8_t opcode, code;
     bool tracked, matched, complete, delivered_later, lost;
@@ -100,7 +108,8 @@ enum ses_match {
 struct ses_lent {
     struct iovec iov[PDS_IOV];
     size_t count;
-    void *held; /* the upper's */
+    void *held;        /* the upper's */
+    struct ses_op *op; /* SES's: it is memory of that one, not of the upper's */
 };
 
 /* An access by a peer that is done. */

@@ -19,6 +19,7 @@ struct ses {
     struct list busy;    /* struct ses_op */
     size_t busy_count;
     struct list inbound[SES_BUCKETS]; /* messages of several packets, by sender and id */
+    struct list pulls;                /* struct ses_inbound: reads that there was no number for */
     struct pool inbounds;
     size_t saved;
     uint8_t *scratch; /* a packet's payload of results */
@@ -33,6 +34,8 @@ void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pd
 /* Reads whose data would have come over that PDC will not have it. */
 void ses_out_closed(struct ses *ses, struct pds_ref pdc);
 void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code);
+/* It ends, if nothing is missing. */
+void ses_settle(struct ses *ses, struct ses_op *op);
 
 /* ---- ses_in.c ---- */
 
@@ -46,11 +49,34 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
                                    const struct ses_request *request);
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound);
 
+/* Ends a message that has its receive, or that nobody wants; answers where its sender waits. */
+void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code);
+
+/* ---- ses_pull.c: rendezvous ---- */
+
+/* The key by which the receiver of a rendezvous reads the operation's memory. */
+uint64_t ses_pull_key(const struct ses_op *op);
+/* The operation whose memory the request may read. NULL: it is of no rendezvous. */
+struct ses_op *ses_pulled_op(struct ses *ses, const struct pds_arrival *arrival,
+                             const struct ses_request *request);
+/* Reads what a message that has its receive did not bring, and finishes it then. */
+void ses_pull(struct ses *ses, struct ses_inbound *inbound);
+/* A read of ses_pull's has ended. */
+void ses_pulled(struct ses *ses, struct ses_op *op);
+/* There may be a number again for those that wait. */
+void ses_pull_waiting(struct ses *ses);
+void ses_pull_finish(struct ses *ses);
+
 /* ---- ses_remote.c: accesses of memory here ---- */
 
 void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
                      const struct ses_request *request, const uint8_t *payload, size_t len,
                      struct pds_answer *answer);
+/* Memory for the data that a request reads: the upper's, or that of a rendezvous of ours. */
+enum ses_code ses_lend(struct ses *ses, const struct pds_arrival *arrival,
+                       const struct ses_request *request, uint32_t offset, size_t len,
+                       struct ses_lent *lent);
+void ses_give_back(struct ses *ses, struct ses_lent *lent);
 /* A source of ses_remote.c's has sent its packet, or will not. */
 bool ses_is_reply(const struct pds_source *source);
 void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet);

@@ -64,7 +64,14 @@ static void note_start(struct ses_inbound *inbound, const struct ses_request *re
 
 static bool is_tagged(uint8_t opcode)
 {
-    return opcode == SES_TAGGED_SEND || opcode == SES_DEFERRABLE_TSEND;
+    return opcode == SES_TAGGED_SEND || opcode == SES_DEFERRABLE_TSEND ||
+           opcode == SES_RENDEZVOUS_TSEND;
+}
+
+/* Bytes of the message that its packets bring. */
+static uint32_t carried(const struct ses_request *request)
+{
+    return ses_is_rendezvous(request->opcode) ? request->rendezvous.eager_length : request->length;
 }
 
 struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
@@ -83,6 +90,11 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
         inbound->tagged = is_tagged(request->opcode);
         inbound->tag = request->key;
         inbound->length = request->length;
+        inbound->carried = carried(request);
+        inbound->pull.key = request->rendezvous.key;
+        inbound->pull.offset = request->rendezvous.offset;
+        inbound->pull.pid = request->rendezvous.pid;
+        inbound->pull.index = request->rendezvous.index;
         inbound->id = request->message_id;
         inbound->opcode = request->opcode;
         inbound->code = RC_OK;
@@ -101,7 +113,7 @@ void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
 {
     list_detach(&inbound->link);
     if (inbound->saved) {
-        ses->saved -= inbound->length;
+        ses->saved -= inbound->carried;
         free(inbound->saved);
     }
     pool_put(&ses->inbounds, inbound);
@@ -111,24 +123,23 @@ void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
 
 bool ses_keep(struct ses *ses, struct ses_inbound *inbound)
 {
-    if (ses->saved + inbound->length > ses->settings.saved)
+    if (ses->saved + inbound->carried > ses->settings.saved)
         return false;
-    inbound->saved = malloc(inbound->length ? inbound->length : 1);
+    inbound->saved = malloc(inbound->carried ? inbound->carried : 1);
     if (!inbound->saved)
         return false;
-    ses->saved += inbound->length;
+    ses->saved += inbound->carried;
     return true;
 }
 
-/* Ends a message that has its receive. */
-static void finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code)
+void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code)
 {
     struct pds_answer answer = {.kind = ANSWER_NOW};
     struct ses_request request = {
         .message_id = inbound->id, .job = ses->settings.self.job, .length = inbound->length};
 
     if (inbound->delivered_later) {
-        ses_respond(ses, &request, RC_OK, SES_EXPECTED, &answer);
+        ses_respond(ses, &request, code == RC_OK ? RC_OK : RC_DROPPED, SES_EXPECTED, &answer);
         pds_answer(ses->pds, &inbound->ticket, &answer);
     }
     list_detach(&inbound->link);
@@ -144,20 +155,20 @@ void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec 
     inbound->iov = iov;
     inbound->iov_count = count;
     /* Holes are filled by the packets that have not come yet. */
-    ses_scatter(iov, count, 0, inbound->saved, inbound->length);
-    ses->saved -= inbound->length;
+    ses_scatter(iov, count, 0, inbound->saved, inbound->carried);
+    ses->saved -= inbound->carried;
     free(inbound->saved);
     inbound->saved = NULL;
     if (inbound->lost)
-        finish(ses, inbound, RC_UNDELIVERABLE);
+        ses_finish(ses, inbound, RC_UNDELIVERABLE);
     else if (inbound->complete)
-        finish(ses, inbound, RC_OK);
+        ses_pull(ses, inbound);
 }
 
 void ses_discard(struct ses *ses, struct ses_inbound *inbound)
 {
     if (inbound->lost || inbound->complete) {
-        finish(ses, inbound, RC_OK);
+        ses_finish(ses, inbound, RC_OK);
         return;
     }
     /* The packets to come go nowhere. */
@@ -171,8 +182,8 @@ static bool place_of(const struct ses_request *request, size_t len, uint32_t *of
 {
     *offset = request->flags & SES_SOM ? 0 : request->message_offset;
     if (is_whole(request))
-        return len == request->length;
-    return *offset <= request->length && len <= request->length - *offset && len;
+        return len == carried(request);
+    return *offset <= carried(request) && len <= carried(request) - *offset && len;
 }
 
 static void refuse(struct pds_answer *answer, enum pds_nack code)
@@ -202,7 +213,7 @@ static void place_bytes(struct ses_inbound *inbound, uint32_t offset, const uint
     else if (inbound->saved && len)
         memcpy(inbound->saved + offset, bytes, len);
     inbound->received += (uint32_t)len;
-    inbound->complete = inbound->received >= inbound->length;
+    inbound->complete = inbound->received >= inbound->carried;
 }
 
 /* All of it is here. */
@@ -210,17 +221,21 @@ static void complete_message(struct ses *ses, const struct pds_arrival *arrival,
                              const struct ses_request *request, struct ses_inbound *inbound,
                              struct pds_answer *answer)
 {
-    if (inbound->code != RC_OK || inbound->matched) {
+    bool reads = inbound->carried < inbound->length;
+
+    if (inbound->code != RC_OK || (inbound->matched && !reads)) {
         ses_respond(ses, request, RC_OK, SES_EXPECTED, answer);
-        finish(ses, inbound, inbound->code);
+        ses_finish(ses, inbound, inbound->code);
         return;
     }
     list_detach(&inbound->link); /* its id may be used again */
     inbound->tracked = false;
-    if (request->flags & SES_DC && !arrival->datagram) {
+    if (reads || (request->flags & SES_DC && !arrival->datagram)) {
         inbound->delivered_later = true;
         inbound->ticket = arrival->ticket;
         answer->kind = ANSWER_LATER;
+        if (inbound->matched)
+            ses_pull(ses, inbound);
         return;
     }
     ses_respond(ses, request, RC_OK, SES_OVERFLOW, answer);
@@ -234,7 +249,7 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
     uint32_t offset;
     bool fresh;
 
-    if (!place_of(request, len, &offset)) {
+    if (carried(request) > request->length || !place_of(request, len, &offset)) {
         ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
         return;
     }
@@ -245,7 +260,7 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
     }
     fresh = !inbound->received && !inbound->matched && !inbound->saved && inbound->code == RC_OK;
     if (inbound->length != request->length || inbound->opcode != request->opcode ||
-        len > inbound->length - inbound->received) {
+        inbound->carried != carried(request) || len > inbound->carried - inbound->received) {
         ses_respond(ses, request, RC_DROPPED, SES_EXPECTED, answer);
         return;
     }
@@ -267,7 +282,7 @@ static void lose(struct ses *ses, struct ses_inbound *inbound)
     inbound->tracked = false;
     inbound->lost = true;
     if (inbound->matched || !inbound->saved || inbound->code != RC_OK)
-        finish(ses, inbound, RC_UNDELIVERABLE);
+        ses_finish(ses, inbound, RC_UNDELIVERABLE);
 }
 
 /* Its sender says so. One that is not known has ended, or was never taken. */
@@ -311,6 +326,8 @@ static void dispatch(struct ses *ses, const struct pds_arrival *arrival,
     case SES_SEND:
     case SES_TAGGED_SEND:
     case SES_DATAGRAM_SEND:
+    case SES_RENDEZVOUS_SEND:
+    case SES_RENDEZVOUS_TSEND:
     case SES_DEFERRABLE_SEND: /* as a plain one, as the profile of HPC has it */
     case SES_DEFERRABLE_TSEND: take_message(ses, arrival, request, payload, len, answer); break;
     case SES_MSG_ERROR: take_error(ses, arrival, request, answer); break;

@@ -34,6 +34,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
     if (op->number == IDS_NONE)
         return false;
     op->filled = op->got = op->packets = op->ended = 0;
+    op->lent = 0;
     op->gave_all = op->holds = false;
     op->code = RC_OK;
     list_init(&op->link);
@@ -50,13 +51,17 @@ static void end_op(struct ses *ses, struct ses_op *op)
     ses->busy_count--;
     if (op->holds)
         pds_release(ses->pds, op->source.pdc);
-    ses->ops->ended(ses->arg, op, op->code);
+    if (op->pulls)
+        ses_pulled(ses, op);
+    else
+        ses->ops->ended(ses->arg, op, op->code);
+    ses_pull_waiting(ses);
 }
 
 /* All packets have ended, and what they asked for has come, or will not. */
-static void settle(struct ses *ses, struct ses_op *op)
+void ses_settle(struct ses *ses, struct ses_op *op)
 {
-    if (!op->gave_all || op->ended < op->packets)
+    if (!op->gave_all || op->ended < op->packets || op->lent)
         return;
     if (op->code == RC_OK && is_read(op) && op->got < op->length)
         return;
@@ -79,10 +84,25 @@ static uint8_t flags_of(const struct ses *ses, const struct ses_op *op, bool fir
                      (last ? SES_EOM : 0) | (ses->settings.self.absolute ? 0 : SES_REL));
 }
 
+/* Bytes that its packets carry, or ask for. */
+static uint32_t carried(const struct ses_op *op)
+{
+    return ses_is_rendezvous(op->opcode) ? op->eager : op->length;
+}
+
+static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
+                            struct ses_request *request)
+{
+    request->rendezvous.eager_length = op->eager;
+    request->rendezvous.pid = ses->settings.self.pid;
+    request->rendezvous.index = ses->settings.self.index;
+    request->rendezvous.key = ses_pull_key(op);
+}
+
 static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_t len,
                          struct ses_request *request)
 {
-    bool last = op->filled + len == op->length;
+    bool last = op->filled + len == carried(op);
 
     *request = (struct ses_request){
         .next = NEXT_STANDARD,
@@ -104,8 +124,8 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
     request->atomic.datatype = op->atomic.datatype;
     request->atomic.compare = op->atomic.compare;
     request->atomic.swap = op->atomic.swap;
-    if (op->opcode == SES_DATAGRAM_SEND)
-        request->message_id = 0;
+    if (ses_is_rendezvous(op->opcode))
+        fill_rendezvous(ses, op, request);
 }
 
 /* Compare operands are in the header, and a fetch alone has none. */
@@ -127,7 +147,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         ses_fill_reply(ses, source, packet);
         return false;
     }
-    left = op->length - op->filled;
+    left = carried(op) - op->filled;
     len = left < ses->settings.mtu || ses_is_atomic(op->opcode) ? left : ses->settings.mtu;
     if (is_read(op) && !op->holds) {
         pds_hold(ses->pds, source->pdc);
@@ -143,7 +163,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
     }
     op->filled += len;
     op->packets++;
-    op->gave_all = op->filled == op->length;
+    op->gave_all = op->filled == carried(op);
     packet->last = op->gave_all && !op->patient;
     return !op->gave_all;
 }
@@ -215,7 +235,7 @@ void ses_done(void *arg, const struct pds_packet *packet, const struct pds_resul
     if (code != RC_OK && op->code == RC_OK)
         op->code = code;
     op->ended++;
-    settle(ses, op);
+    ses_settle(ses, op);
 }
 
 void ses_failed(void *arg, struct pds_source *source)
@@ -230,7 +250,7 @@ void ses_failed(void *arg, struct pds_source *source)
     if (op->code == RC_OK)
         op->code = RC_UNDELIVERABLE;
     op->gave_all = true;
-    settle(ses, op);
+    ses_settle(ses, op);
 }
 
 static struct ses_op *waiting_for(struct ses *ses, struct pds_ref pdc)
@@ -252,7 +272,7 @@ void ses_out_closed(struct ses *ses, struct pds_ref pdc)
         op->holds = false;
         if (op->code == RC_OK)
             op->code = RC_UNDELIVERABLE;
-        settle(ses, op);
+        ses_settle(ses, op);
     }
 }
 
@@ -280,5 +300,5 @@ void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pd
     op->got += (uint32_t)len;
     if (response.code != RC_OK && op->code == RC_OK)
         op->code = response.code;
-    settle(ses, op);
+    ses_settle(ses, op);
 }

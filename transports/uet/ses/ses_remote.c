@@ -45,15 +45,15 @@ void ses_end_reply(struct ses *ses, struct pds_source *source)
 {
     struct reply *reply = list_item(source, struct reply, source);
 
-    ses->ops->give_back(ses->arg, &reply->lent);
+    ses_give_back(ses, &reply->lent);
     free(reply);
 }
 
 /* ---- Accesses of several packets ---- */
 
 /* Counts a packet of an access, and tells of the access when it was the last. */
-static void count_packet(struct ses *ses, struct ses_inbound *inbound,
-                         const struct ses_request *request, size_t len)
+static void count_packet(struct ses *ses, const struct pds_arrival *arrival,
+                         struct ses_inbound *inbound, const struct ses_request *request, size_t len)
 {
     struct ses_access access = {
         .from = inbound->from,
@@ -69,7 +69,8 @@ static void count_packet(struct ses *ses, struct ses_inbound *inbound,
     inbound->received += (uint32_t)len;
     if (inbound->received < inbound->length)
         return;
-    if (inbound->code == RC_OK)
+    /* What a rendezvous lends is read for its message: nobody counts it. */
+    if (inbound->code == RC_OK && !ses_pulled_op(ses, arrival, request))
         ses->ops->accessed(ses->arg, &access);
     ses_inbound_put(ses, inbound);
 }
@@ -85,6 +86,33 @@ static enum ses_code write_packet(struct ses *ses, const struct ses_request *req
 }
 
 /* ---- Read ---- */
+
+enum ses_code ses_lend(struct ses *ses, const struct pds_arrival *arrival,
+                       const struct ses_request *request, uint32_t offset, size_t len,
+                       struct ses_lent *lent)
+{
+    struct ses_op *op = ses_pulled_op(ses, arrival, request);
+    uint64_t at = request->offset + offset;
+
+    if (!op)
+        return ses->ops->read(ses->arg, request->key, at, len, lent);
+    if (at > op->length || len > op->length - at)
+        return RC_BAD_ADDR;
+    lent->count = ses_slice(op->iov, op->iov_count, at, len, lent->iov);
+    lent->op = op;
+    op->lent++;
+    return RC_OK;
+}
+
+void ses_give_back(struct ses *ses, struct ses_lent *lent)
+{
+    if (!lent->op) {
+        ses->ops->give_back(ses->arg, lent);
+        return;
+    }
+    lent->op->lent--;
+    ses_settle(ses, lent->op);
+}
 
 static void fill_data_header(const struct ses_request *request, uint32_t offset, uint32_t len,
                              uint8_t *header, uint8_t *header_len)
@@ -112,7 +140,7 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
 
     if (!reply)
         return RC_UNCOR_TRANSIENT;
-    code = ses->ops->read(ses->arg, request->key, request->offset + offset, len, &reply->lent);
+    code = ses_lend(ses, arrival, request, offset, len, &reply->lent);
     if (code != RC_OK) {
         free(reply);
         return code;
@@ -120,7 +148,7 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
     reply->len = len;
     fill_data_header(request, offset, len, reply->header, &reply->header_len);
     if (!pds_submit_return(ses->pds, &reply->source, arrival->ticket.pdc)) {
-        ses->ops->give_back(ses->arg, &reply->lent);
+        ses_give_back(ses, &reply->lent);
         free(reply);
         return RC_UNDELIVERABLE;
     }
@@ -129,12 +157,11 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
 }
 
 /* A short one: with the acknowledgement. */
-static enum ses_code answer_read(struct ses *ses, const struct ses_request *request,
-                                 struct pds_answer *answer)
+static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arrival,
+                                 const struct ses_request *request, struct pds_answer *answer)
 {
     struct ses_lent lent = {.count = 0};
-    enum ses_code code =
-        ses->ops->read(ses->arg, request->key, request->offset, request->length, &lent);
+    enum ses_code code = ses_lend(ses, arrival, request, 0, request->length, &lent);
     size_t at = 0;
 
     if (code != RC_OK)
@@ -143,7 +170,7 @@ static enum ses_code answer_read(struct ses *ses, const struct ses_request *requ
         memcpy(ses->scratch + at, lent.iov[i].iov_base, lent.iov[i].iov_len);
         at += lent.iov[i].iov_len;
     }
-    ses->ops->give_back(ses->arg, &lent);
+    ses_give_back(ses, &lent);
     answer->next = NEXT_RESPONSE_DATA;
     fill_data_header(request, 0, (uint32_t)at, answer->header, &answer->header_len);
     answer->data = ses->scratch;
@@ -181,7 +208,7 @@ static enum ses_code carry_out(struct ses *ses, const struct pds_arrival *arriva
     if (request->offset > UINT64_MAX - offset)
         return RC_BAD_ADDR;
     if (request->length <= ses->settings.ack_data)
-        return answer_read(ses, request, answer);
+        return answer_read(ses, arrival, request, answer);
     return send_back(ses, arrival, request, offset, len);
 }
 
@@ -212,7 +239,7 @@ static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
     if (inbound->code == RC_OK)
         inbound->code = carry_out(ses, arrival, request, offset, len, payload, answer);
     code = inbound->code;
-    count_packet(ses, inbound, request, len);
+    count_packet(ses, arrival, inbound, request, len);
     if (code != RC_OK || answer->next == NEXT_NONE)
         ses_respond(ses, request, code, SES_EXPECTED, answer);
 }

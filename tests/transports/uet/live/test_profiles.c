@@ -127,7 +127,7 @@ static bool is_end(const struct fi_info *info)
 static void an_info_for_each_profile(void **state)
 {
     const uint32_t protocols[] = {FI_PROTO_UET, FI_PROTO_UET_AI_FULL, FI_PROTO_UET_AI_BASE};
-    struct fi_info *list = infos("uet", FI_EP_RDM, FI_PROTO_UNSPEC);
+    struct fi_info *list = infos("uet(profile=any)", FI_EP_RDM, FI_PROTO_UNSPEC);
     const struct fi_info *info = list;
 
     for (size_t i = 0; i < 3; i++, info = info->next) {
@@ -142,7 +142,13 @@ static void an_info_for_each_profile(void **state)
 
 static void a_named_profile_is_the_only_one(void **state)
 {
-    struct fi_info *list = infos("uet(profile=ai-full)", FI_EP_RDM, FI_PROTO_UNSPEC);
+    struct fi_info *list = infos("uet", FI_EP_RDM, FI_PROTO_UNSPEC);
+
+    assert_non_null(list);
+    assert_int_equal(list->ep_attr->protocol, FI_PROTO_UET);
+    assert_true(is_end(list->next));
+    fi_freeinfo(list);
+    list = infos("uet(profile=ai-full)", FI_EP_RDM, FI_PROTO_UNSPEC);
 
     assert_non_null(list);
     assert_int_equal(list->ep_attr->protocol, FI_PROTO_UET_AI_FULL);
