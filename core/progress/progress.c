@@ -51,7 +51,7 @@ static int create(const char *part, bool locked, bool threaded, struct progress_
     atomic_init(&impl->threaded, threaded);
     atomic_init(&impl->stop, false);
     atomic_init(&impl->aside, false);
-    atomic_init(&impl->attended, false);
+    block->progress.watched = threaded;
     atomic_init(&impl->wake_fd, -1);
     progress_group_join(threaded ? NULL : group, &block->progress);
     if (locked)
@@ -88,14 +88,6 @@ bool progress_has_thread(const struct progress *progress)
     return atomic_load_explicit(&progress_root(progress)->impl->threaded, memory_order_relaxed);
 }
 
-bool progress_watched(const struct progress *progress)
-{
-    const struct progress_impl *impl = progress_root(progress)->impl;
-
-    return !list_empty(&impl->watches) ||
-           atomic_load_explicit(&impl->threaded, memory_order_relaxed);
-}
-
 /* Threads that wait for a lock, of whichever progress domain. */
 static atomic_uint waiting;
 
@@ -106,25 +98,29 @@ bool progress_others_wait(void)
     return atomic_load_explicit(&waiting, memory_order_relaxed);
 }
 
-static void take(pthread_mutex_t *mutex)
+__attribute__((noinline, cold)) static void wait_for(pthread_mutex_t *mutex)
 {
-    if (__builtin_expect(!pthread_mutex_trylock(mutex), 1))
-        return;
     atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
     pthread_mutex_lock(mutex);
     atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
 }
 
+static inline void take(pthread_mutex_t *mutex)
+{
+    if (__builtin_expect(pthread_mutex_trylock(mutex), 0))
+        wait_for(mutex);
+}
+
 struct progress progress_none = {.root = &progress_none};
 
-void progress_lock_root(struct progress *progress)
+struct progress *progress_lock_root(struct progress *progress)
 {
     for (;;) {
         struct progress *root = progress_root(progress);
 
         take(&root->mutex);
-        if (__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root)
-            return;
+        if (__builtin_expect(__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root, 1))
+            return root;
         pthread_mutex_unlock(&root->mutex);
     }
 }
@@ -172,6 +168,8 @@ static int link_locked(struct progress *a, struct progress *b)
         a->impl->rank++;
     if (atomic_load(&b->impl->threaded))
         atomic_store(&a->impl->threaded, true);
+    progress_note_change(a->impl);
+    progress_note_change(b->impl);
     progress_hold(a);
     __atomic_store_n(&b->root, a, __ATOMIC_RELEASE);
     return 0;

@@ -44,6 +44,7 @@ struct progress_source {
      * which the kernel allows five. Outlives the source. */
     struct progress *below;
     struct progress_below *downs; /* the watches there */
+    bool leaf;                    /* poll drives no other progress domain, as a transport's */
 };
 
 enum {
@@ -64,6 +65,12 @@ struct progress {
     bool locked;           /* false: the lock is elided */
     atomic_bool others;    /* its group has more than this one */
     unsigned forks;        /* fork_generation when it was made */
+    /* Of the root; locked, but for the atomic ones. */
+    bool watched;                 /* progress_watched */
+    bool driving;                 /* what it calls out to does not drive again */
+    atomic_bool driven;           /* by its own readers, since a reader of another one looked */
+    atomic_bool attended;         /* a reader has driven since the thread looked */
+    struct progress_source *sole; /* its only source, if that is a leaf */
     pthread_mutex_t mutex;
     struct progress_impl *impl; /* sources, watches, thread; those of the root count */
 };
@@ -94,11 +101,6 @@ int progress_start_thread(struct progress *progress);
 /* There is a thread, or there will be one as soon as there is a source. */
 bool progress_has_thread(const struct progress *progress);
 
-/* True when a thread may sleep on the fds of the sources: a wait object, the progress domain's own
- * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
- * locked. */
-bool progress_watched(const struct progress *progress);
-
 /*
  * From now on a thread drives while no reader does, as for an endpoint whose peers wait for its
  * acknowledgements: an application that is told that a message was sent may look no more. It stands
@@ -109,15 +111,6 @@ void progress_stand_in(struct progress *progress);
 enum {
     PROGRESS_ASIDE_MS = 16
 };
-
-/* After a post from outside of progress_poll that has begun what only a deadline ends: those who
- * sleep already learn of it. Locked. */
-void progress_tell_sleepers(struct progress *progress);
-static inline void progress_posted(struct progress *progress)
-{
-    if (__builtin_expect(progress_watched(progress), 0))
-        progress_tell_sleepers(progress);
-}
 
 /* Has no lock, sources or thread: the progress domain of endpoints that are not enabled yet, so
  * that their posts may lock without a question. */
@@ -136,8 +129,25 @@ static inline struct progress *progress_root(const struct progress *progress)
     }
 }
 
-/* The parts of progress_lock and progress_unlock where the lock is not elided. */
-void progress_lock_root(struct progress *progress);
+/* True when a thread may sleep on the fds of the sources: a wait object, the progress domain's own
+ * fd, a thread. Otherwise a busy source may leave its fd unarmed until trywait. Progress domain
+ * locked. */
+static inline bool progress_watched(const struct progress *progress)
+{
+    return progress_root(progress)->watched;
+}
+
+/* After a post from outside of progress_poll that has begun what only a deadline ends: those who
+ * sleep already learn of it. Locked. */
+void progress_tell_sleepers(struct progress *progress);
+static inline void progress_posted(struct progress *progress)
+{
+    if (__builtin_expect(progress_watched(progress), 0))
+        progress_tell_sleepers(progress);
+}
+
+/* The parts of progress_lock and progress_unlock where the lock is not elided. The root. */
+struct progress *progress_lock_root(struct progress *progress);
 void progress_unlock_root(struct progress *progress);
 
 /* Not recursive. The root cannot change while locked. */
@@ -145,6 +155,27 @@ static inline void progress_lock(struct progress *progress)
 {
     if (progress->locked)
         progress_lock_root(progress);
+}
+
+/* The same for the shortest paths, inlined where the lock is free. The root, for progress_leave. */
+static inline struct progress *progress_enter(struct progress *progress)
+{
+    struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
+
+    if (__builtin_expect(!progress->locked, 0))
+        return progress_root(root);
+    if (__builtin_expect(pthread_mutex_trylock(&root->mutex), 0))
+        return progress_lock_root(progress);
+    if (__builtin_expect(__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root, 1))
+        return root;
+    pthread_mutex_unlock(&root->mutex);
+    return progress_lock_root(progress);
+}
+
+static inline void progress_leave(struct progress *root)
+{
+    if (__builtin_expect(root->locked, 1))
+        pthread_mutex_unlock(&root->mutex);
 }
 
 /* False when another thread has the lock. */
@@ -179,6 +210,21 @@ void progress_unwatch(struct progress *progress,
 /* Drives all sources once; does nothing when called from inside itself, nor again from inside of
  * another progress domain's that has driven this one already. Progress domain locked. */
 void progress_poll(struct progress *progress);
+/* The same for a root, without a round where its one source reaches no other progress domain. */
+static inline void progress_poll_root(struct progress *root)
+{
+    struct progress_source *sole = root->sole;
+
+    if (__builtin_expect(!sole || root->driving, 0)) {
+        progress_poll(root);
+        return;
+    }
+    atomic_store_explicit(&root->driven, true, memory_order_relaxed);
+    atomic_store_explicit(&root->attended, true, memory_order_relaxed);
+    root->driving = true;
+    sole->poll(sole);
+    root->driving = false;
+}
 /* From inside of a source's poll: the next progress_poll drives, whatever was driven before. */
 void progress_new_round(void);
 /* The group has progress domains beside this one: of those the two below take care. */
@@ -186,10 +232,14 @@ static inline bool progress_has_others(const struct progress *progress)
 {
     return __builtin_expect(atomic_load_explicit(&progress->others, memory_order_relaxed), 0);
 }
-/* After each read of a queue or counter that the application owns: drives one other progress domain
- * of the group that its own readers leave alone, if that is not locked; seldom when the read was
- * full. No progress domain locked. */
+/* After reads of a queue or counter that the application owns: drives one other progress domain of
+ * the group that its own readers leave alone, if that is not locked. Called after each read that
+ * gave nothing, and after every PROGRESS_FULL-th (`full`) that gave something. No progress domain
+ * locked. */
 void progress_drive_others(struct progress *progress, bool full);
+enum {
+    PROGRESS_FULL = 16
+};
 
 /* A waiter that may sleep on a queue or counter of the progress domain. `wake`: called, with a
  * progress domain of the group locked, when there is a new one to look at. No progress domain

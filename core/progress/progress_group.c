@@ -24,7 +24,6 @@
 enum {
     LOOKS = 8,      /* progress domains passed in search for one without readers */
     SKIP = 31,      /* empty reads after a search in vain */
-    FULL = 16,      /* reads that give something, for one search */
     RECHECK_MS = 10 /* of a sleeper, while a progress domain that it does not watch has readers */
 };
 
@@ -168,9 +167,11 @@ void progress_group_leave(struct progress *progress)
 /* Its readers have driven it since the last time that this was asked. */
 static bool was_driven(struct progress_impl *impl)
 {
-    if (!atomic_load_explicit(&impl->driven, memory_order_relaxed))
+    atomic_bool *driven = &impl->progress->driven;
+
+    if (!atomic_load_explicit(driven, memory_order_relaxed))
         return false;
-    atomic_store_explicit(&impl->driven, false, memory_order_relaxed);
+    atomic_store_explicit(driven, false, memory_order_relaxed);
     return true;
 }
 
@@ -201,12 +202,13 @@ static struct progress *next_left_alone(struct progress_group *group,
     return found ? found->progress : NULL;
 }
 
-/* Counts down from `most`; true once each time round. Threads may lose a step of each other. */
-static bool due(atomic_uint *left, unsigned most)
+/* Counts down; true at 0. Threads may lose a step of each other. */
+static bool due(atomic_uint *left)
 {
     unsigned now = atomic_load_explicit(left, memory_order_relaxed);
 
-    atomic_store_explicit(left, now ? now - 1 : most, memory_order_relaxed);
+    if (now)
+        atomic_store_explicit(left, now - 1, memory_order_relaxed);
     return !now;
 }
 
@@ -215,7 +217,7 @@ void progress_drive_others(struct progress *progress, bool full)
     struct progress_impl *own = progress_root(progress)->impl;
     struct progress *other;
 
-    if (!lives(own->group) || (full ? !due(&own->full, FULL - 1) : !due(&own->skip, 0)))
+    if (!lives(own->group) || (!full && !due(&own->skip)))
         return;
     other = next_left_alone(own->group, own);
     if (!other) {

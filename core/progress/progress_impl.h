@@ -15,26 +15,22 @@ struct progress_impl {
     struct list all; /* in progress domains, when locked */
     struct list sources;
     struct list *next;    /* of the progress loop: a source that leaves moves it on */
-    bool driving;         /* in that loop: what it calls out to does not drive again */
     const void *round_of; /* the thread that drove it last, and in which of its rounds */
     uint64_t round;
-    atomic_bool driven; /* by its own readers, since a reader of another progress domain looked */
-    size_t blind;       /* sources without an fd */
+    size_t blind; /* sources without an fd */
     struct list watches;
     struct progress_watch own; /* for progress_fd and the thread; epoll_fd -1 until then */
     atomic_bool threaded;      /* readers leave the driving to the thread */
     bool running;              /* there is a thread; without `threaded` it stands in */
     atomic_bool stop;
-    atomic_bool aside;    /* the thread drives nothing: readers do */
-    atomic_bool attended; /* a reader has driven since the thread looked */
+    atomic_bool aside; /* the thread drives nothing: readers do */
     pthread_t thread;
     atomic_int wake_fd;           /* eventfd of the thread, in own.epoll_fd */
     struct progress_group *group; /* held; NULL: none */
     struct list in_group;         /* all of them */
     struct list drivable;         /* of the group; others turn it round with its mutex held */
     bool is_member;               /* drivable is in the list: a root with sources */
-    atomic_uint skip,
-        full; /* reads of this progress domain until the next search for one to drive */
+    atomic_uint skip;             /* empty reads until the next search for one to drive */
 };
 
 /* ---- progress_group.c ---- */
@@ -68,6 +64,8 @@ void progress_uncross(const struct list *watches, const struct list *sources,
 /* A reader of one of its own queues may sleep on it. Locked. */
 bool progress_has_sleepers(const struct progress_impl *impl);
 void progress_unwatch_locked(struct progress *progress, struct progress_watch *watch);
+/* After a change of its sources, watches or thread: `sole` and `watched` of the root. Locked. */
+void progress_note_change(struct progress_impl *impl);
 /* progress_poll, but not for a reader of its own. */
 void progress_drive(struct progress *progress);
 /* The same for the thread that stands in for readers. */

@@ -137,6 +137,17 @@ void progress_uncross(const struct list *watches, const struct list *sources,
     uncross(watches, watches, sources, there);
 }
 
+void progress_note_change(struct progress_impl *impl)
+{
+    struct list *first = impl->sources.next;
+    bool single = !list_empty(&impl->sources) && first->next == &impl->sources;
+    struct progress_source *source = single ? list_item(first, struct progress_source, link) : NULL;
+
+    impl->progress->sole = source && source->leaf ? source : NULL;
+    impl->progress->watched =
+        !list_empty(&impl->watches) || atomic_load_explicit(&impl->threaded, memory_order_relaxed);
+}
+
 static int add_watch_locked(struct progress_impl *impl, struct progress_watch *watch, int epoll_fd)
 {
     bool there = watched_before(&impl->watches, &impl->watches, epoll_fd);
@@ -146,6 +157,7 @@ static int add_watch_locked(struct progress_impl *impl, struct progress_watch *w
     rc = there ? 0 : watch_all(watch, &impl->sources);
     if (!rc)
         list_attach(&watch->link, &impl->watches);
+    progress_note_change(impl);
     return rc;
 }
 
@@ -201,6 +213,7 @@ void progress_unwatch_locked(struct progress *progress, struct progress_watch *w
     if (!watch->link.next || list_empty(&watch->link))
         return;
     list_detach(&watch->link);
+    progress_note_change(impl);
     /* After fork the epoll instance is the parent's. */
     if (!progress_forked(progress) &&
         !watched_before(&impl->watches, &impl->watches, watch->epoll_fd))
@@ -260,6 +273,7 @@ int progress_attach(struct progress *progress, struct progress_source *source)
         return rc;
     list_attach(&source->link, &impl->sources);
     impl->blind += source->fd == -1;
+    progress_note_change(impl);
     progress_group_update(impl);
     if (atomic_load_explicit(&impl->threaded, memory_order_relaxed))
         rc = progress_thread_start_locked(root, false);
@@ -283,6 +297,7 @@ void progress_detach(struct progress *progress, struct progress_source *source)
         impl->next = source->link.next;
     list_detach(&source->link);
     impl->blind -= source->fd == -1;
+    progress_note_change(impl);
     progress_group_update(impl);
 }
 
@@ -306,7 +321,7 @@ static inline void drive(struct progress_impl *impl)
 {
     struct progress_round *round = &own_round;
 
-    if (impl->driving)
+    if (impl->progress->driving)
         return;
     if (!round->depth)
         round->number++;
@@ -314,7 +329,7 @@ static inline void drive(struct progress_impl *impl)
         return;
     impl->round_of = round;
     impl->round = round->number;
-    impl->driving = true;
+    impl->progress->driving = true;
     round->depth++;
     for (struct list *pos = impl->sources.next; pos != &impl->sources; pos = impl->next) {
         struct progress_source *source = list_item(pos, struct progress_source, link);
@@ -323,24 +338,24 @@ static inline void drive(struct progress_impl *impl)
         source->poll(source);
     }
     round->depth--;
-    impl->driving = false;
+    impl->progress->driving = false;
 }
 
 void progress_poll(struct progress *progress)
 {
-    struct progress_impl *impl = progress_root(progress)->impl;
+    struct progress *root = progress_root(progress);
 
-    atomic_store_explicit(&impl->driven, true, memory_order_relaxed);
-    atomic_store_explicit(&impl->attended, true, memory_order_relaxed);
-    drive(impl);
+    atomic_store_explicit(&root->driven, true, memory_order_relaxed);
+    atomic_store_explicit(&root->attended, true, memory_order_relaxed);
+    drive(root->impl);
 }
 
 void progress_drive(struct progress *progress)
 {
-    struct progress_impl *impl = progress_root(progress)->impl;
+    struct progress *root = progress_root(progress);
 
-    atomic_store_explicit(&impl->attended, true, memory_order_relaxed);
-    drive(impl);
+    atomic_store_explicit(&root->attended, true, memory_order_relaxed);
+    drive(root->impl);
 }
 
 void progress_stand_in_drive(struct progress *progress)

@@ -23,7 +23,7 @@
 static bool readers_drive(struct progress_impl *impl)
 {
     return !atomic_load_explicit(&impl->threaded, memory_order_relaxed) &&
-           !atomic_load(&impl->stop) && atomic_exchange(&impl->attended, false);
+           !atomic_load(&impl->stop) && atomic_exchange(&impl->progress->attended, false);
 }
 
 /* Until no reader has driven for as long as it looks away. */
@@ -130,8 +130,10 @@ int progress_thread_start_locked(struct progress *root, bool stands_in)
     if (progress_forked(root))
         return 0;
     rc = impl->running ? 0 : start_locked(root);
-    if (!rc && !stands_in && !atomic_exchange(&impl->threaded, true))
+    if (!rc && !stands_in && !atomic_exchange(&impl->threaded, true)) {
+        progress_note_change(impl);
         progress_thread_wake(impl);
+    }
     return rc;
 }
 
@@ -142,7 +144,7 @@ void progress_stand_in(struct progress *progress)
 
     if (!progress->locked || !impl || impl->running)
         return;
-    atomic_store(&impl->attended, true);
+    atomic_store(&impl->progress->attended, true);
     progress_thread_start_locked(progress_root(progress), true);
 }
 

@@ -38,6 +38,7 @@ static bool grow(struct cq *cq)
 
     if (!ring) {
         cq->overrun = cq->tail - cq->head == cq->capacity;
+        cq->failed |= cq->overrun;
         return !cq->overrun;
     }
     for (size_t at = cq->head; at != cq->tail; at++)
@@ -54,6 +55,10 @@ static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flag
     struct cq *cq = object_of(peer, struct cq, peer);
     struct cq_entry *entry;
 
+    if (cq->direct_left) {
+        cq_write_direct(cq, context, flags, len, buf, data, tag);
+        return 0;
+    }
     if (__builtin_expect(cq->tail - cq->head + CQ_SLACK >= cq->capacity, 0) && !grow(cq))
         return 0;
     entry = &cq->ring[cq->tail & (cq->capacity - 1)];
@@ -80,6 +85,9 @@ static ssize_t ring_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_en
     size_t size = entry->err_data ? entry->err_data_size : 0;
     struct cq_error *error = malloc(sizeof(*error) + size);
 
+    cq->direct_most -= cq->direct_left; /* what comes after it is read after it */
+    cq->direct_left = 0;
+    cq->failed = true;
     if (!error) { /* then without what else the part has to say */
         error = cq->spare;
         cq->spare = NULL;
@@ -124,9 +132,14 @@ static size_t readable(const struct cq *cq)
     return cq->tail - cq->head;
 }
 
-static bool failed(const struct cq *cq)
+static size_t size_of(enum fi_cq_format format)
 {
-    return cq->errors || cq->overrun;
+    switch (format) {
+    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
+    default: return sizeof(struct fi_cq_entry);
+    }
 }
 
 static inline void copy(const struct cq *cq, void *buf, size_t count, fi_addr_t *src, size_t size)
@@ -148,7 +161,7 @@ static inline ssize_t take(struct cq *cq, void *buf, size_t count, fi_addr_t *sr
     size_t ready = readable(cq);
 
     if (!ready)
-        return failed(cq) ? -FI_EAVAIL : -FI_EAGAIN;
+        return cq->failed ? -FI_EAVAIL : -FI_EAGAIN;
     if (count > ready)
         count = ready;
     switch (cq->format) {
@@ -179,38 +192,81 @@ static bool has_readers(struct cq *cq)
     return cq->readers;
 }
 
-/* The end of a read, out of the way of domains that have one progress domain. */
-__attribute__((noinline, cold)) static ssize_t drive_others(struct cq *cq, ssize_t rc)
+/* Leaves the progress domain, for others perhaps. */
+__attribute__((noinline)) static ssize_t end_read(struct cq *cq, struct progress *root, ssize_t rc,
+                                                  bool turn)
 {
-    progress_drive_others(cq->progress, rc > 0);
+    bool offer_core = rc == -FI_EAGAIN && has_readers(cq);
+
+    progress_leave(root);
+    /* A reader that spins on would keep the core, and mostly the lock, from the others. */
+    if (__builtin_expect(offer_core, 0))
+        sched_yield();
+    if (turn && progress_has_others(cq->progress))
+        progress_drive_others(cq->progress, rc > 0);
     return rc;
+}
+
+__attribute__((noinline)) static ssize_t read_ring(struct cq *cq, struct progress *root, void *buf,
+                                                   size_t count, fi_addr_t *src)
+{
+    ssize_t rc;
+
+    if (!count || cq_is_empty(cq))
+        progress_poll_root(root);
+    rc = take(cq, buf, count, src);
+    return end_read(cq, root, rc, rc <= 0 || cq_others_turn(cq));
+}
+
+/* got: of a queue that was empty. There may be an error. */
+static inline ssize_t end_direct(struct cq *cq, struct progress *root, size_t got)
+{
+    if (!got)
+        return end_read(cq, root, take(cq, NULL, 0, NULL), true);
+    if (__builtin_expect(cq_others_turn(cq), 0))
+        return end_read(cq, root, (ssize_t)got, true);
+    progress_leave(root);
+    return (ssize_t)got;
+}
+
+/* Entries that come now, of an empty queue, go straight to the reader; the ring is for more of
+ * them, and for those whose source the caller asks for. */
+static inline ssize_t read_entered(struct cq *cq, struct progress *root, void *buf, size_t count,
+                                   fi_addr_t *src)
+{
+    if (__builtin_expect(src || !cq_is_empty(cq) || !count, 0))
+        return read_ring(cq, root, buf, count, src);
+    cq_direct(cq, buf, count);
+    progress_poll_root(root);
+    return end_direct(cq, root, cq_direct_end(cq));
+}
+
+ssize_t cq_read_entered(struct cq *cq, struct progress *root, void *buf, size_t count)
+{
+    return read_entered(cq, root, buf, count, NULL);
+}
+
+ssize_t cq_read_end(struct cq *cq, struct progress *root, size_t got)
+{
+    return end_direct(cq, root, got);
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
     struct cq *cq = object_of(fid, struct cq, fid);
-    bool offer_core;
-    ssize_t rc;
 
     if (progress_forked(cq->progress))
         return -FI_EOPBADSTATE;
-    progress_lock(cq->progress);
-    if (!count || (!readable(cq) && !failed(cq)))
-        progress_poll(cq->progress);
-    rc = take(cq, buf, count, src);
-    offer_core = rc == -FI_EAGAIN && has_readers(cq);
-    progress_unlock(cq->progress);
-    /* A reader that spins on would keep the core, and mostly the lock, from the others. */
-    if (__builtin_expect(offer_core, 0))
-        sched_yield();
-    if (progress_has_others(cq->progress))
-        return drive_others(cq, rc);
-    return rc;
+    return read_entered(cq, progress_enter(cq->progress), buf, count, src);
 }
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    return cq_readfrom(fid, buf, count, NULL);
+    struct cq *cq = object_of(fid, struct cq, fid);
+
+    if (progress_forked(cq->progress))
+        return -FI_EOPBADSTATE;
+    return read_entered(cq, progress_enter(cq->progress), buf, count, NULL);
 }
 
 /* ---- Errors ---- */
@@ -224,6 +280,7 @@ static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
         cq->errors = error->next;
         if (!cq->errors)
             cq->errors_end = &cq->errors;
+        cq->failed = cq->errors || cq->overrun;
         if (cq->spare)
             free(cq->shown);
         else
@@ -235,7 +292,7 @@ static bool take_error(struct cq *cq, struct fi_cq_err_entry *entry)
     }
     if (!cq->overrun)
         return false;
-    cq->overrun = false;
+    cq->overrun = cq->failed = false;
     cq->text = NULL;
     *entry = (struct fi_cq_err_entry){.err = FI_EOVERRUN, .src_addr = FI_ADDR_NOTAVAIL};
     return true;
@@ -326,9 +383,9 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
 
     progress_lock(cq->progress);
     bool watched = watch(cq);
-    if (readable(cq) < threshold && !failed(cq))
+    if (readable(cq) < threshold && !cq->failed)
         progress_poll(cq->progress);
-    if (readable(cq) >= threshold || failed(cq) || last)
+    if (readable(cq) >= threshold || cq->failed || last)
         rc = take(cq, buf, count, src);
     if (progress_has_thread(cq->progress))
         *sleep_ms = -1;
@@ -339,7 +396,7 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
     else
         *sleep_ms = 1; /* only a signal would wake us, and no thread makes progress */
     /* Arming took the signal from other sleepers; what this thread leaves is for them. */
-    if (rc != -FI_EAGAIN && (readable(cq) || failed(cq)))
+    if (rc != -FI_EAGAIN && (readable(cq) || cq->failed))
         wait_signal(&cq->wait);
     progress_unlock(cq->progress);
     return rc;
@@ -453,7 +510,7 @@ static int trywait(struct wait *wait)
         progress_lock(cq->progress);
     else if (!progress_trylock(cq->progress))
         return -FI_EAGAIN;
-    if (readable(cq) || failed(cq))
+    if (readable(cq) || cq->failed)
         rc = -FI_EAGAIN;
     else if (!progress_has_thread(cq->progress) &&
              (!watch(cq) || progress_sleep_ms(cq->progress) >= 0))
@@ -473,16 +530,17 @@ int cq_trywait(struct cq *cq)
 
 bool cq_ready(struct cq *cq)
 {
-    bool ready;
+    bool ready, turn;
 
     if (progress_forked(cq->progress))
         return false;
     progress_lock(cq->progress);
-    if (!readable(cq) && !failed(cq))
+    if (!readable(cq) && !cq->failed)
         progress_poll(cq->progress);
-    ready = readable(cq) || failed(cq);
+    ready = readable(cq) || cq->failed;
+    turn = !ready || cq_others_turn(cq);
     progress_unlock(cq->progress);
-    if (progress_has_others(cq->progress))
+    if (turn && progress_has_others(cq->progress))
         progress_drive_others(cq->progress, ready);
     return ready;
 }
@@ -530,11 +588,14 @@ static struct fi_ops_cq peer_ops = {
     .strerror = cq_strerror,
 };
 
+const struct fi_ops_cq *const cq_ops = &own_ops;
+
+/* A part may have a read of its own. */
 struct cq *cq_of(struct fid *fid)
 {
     struct fid_cq *cq = object_of(fid, struct fid_cq, fid);
 
-    if (fid->fclass != FI_CLASS_CQ || (cq->ops != &own_ops && cq->ops != &peer_ops))
+    if (fid->fclass != FI_CLASS_CQ || cq->ops->strerror != cq_strerror)
         return NULL;
     return object_of(cq, struct cq, fid);
 }
@@ -579,6 +640,7 @@ static void fill(struct cq *cq, struct domain *domain, const struct fi_cq_attr *
     cq->into = into_of(cq);
     cq->domain = domain;
     cq->format = attr->format;
+    cq->entry_size = size_of(attr->format);
     cq->wait_cond = attr->wait_cond;
     cq->concurrent = !serializes(domain->info->domain_attr->threading);
     cq->vector = attr->flags & FI_AFFINITY ? attr->signaling_vector : -1;

@@ -8,6 +8,8 @@
 #ifndef WEFT_CORE_QUEUE_CQ_H
 #define WEFT_CORE_QUEUE_CQ_H
 
+#include <string.h>
+
 #include <rdma/fi_eq.h>
 #include <rdma/providers/fi_peer.h>
 
@@ -47,11 +49,17 @@ struct cq {
     struct cq_entry *ring; /* capacity is a power of two */
     size_t capacity;       /* 0 with FI_PEER */
     size_t head, tail;     /* count up for ever; the place in the ring is modulo capacity */
+    /* While a read drives an empty queue: where the next entry goes, past the ring. */
+    char *direct;
+    size_t direct_left, direct_most; /* how many more, and at all */
+    size_t entry_size;               /* of the format */
     struct cq_error *errors, **errors_end;
     struct cq_error *shown; /* taken by readerr; its err_data may be in use until the next */
     const void *text;       /* err_data as readerr gave it last, where it is a text, or NULL */
     struct cq_error *spare; /* for when there is no memory; NULL while it is in use */
     bool overrun;           /* a completion was lost, and readerr has not said so yet */
+    bool failed;            /* that, or errors */
+    unsigned full;          /* reads that gave something */
     struct wait wait;
     struct progress_watch watch;
     struct progress_sleeper sleeper;
@@ -90,8 +98,67 @@ int cq_close_check(const struct cq *cq);
 /* FI_GETWAIT, FI_GETWAITOBJ, CONTROL_SOURCES: the control of the default ops. */
 int cq_control(struct fid *fid, int command, void *arg);
 
+/*
+ * For a part whose queues have a read of their own (as table_inherit makes it of cq_ops) that takes
+ * the plain case past all of this. Called with the progress domain entered, root, which they leave.
+ */
+extern const struct fi_ops_cq *const cq_ops;
+/* What fi_cq_read does. */
+ssize_t cq_read_entered(struct cq *cq, struct progress *root, void *buf, size_t count);
+/* It gave as many entries by itself, or found that there were none. */
+ssize_t cq_read_end(struct cq *cq, struct progress *root, size_t count);
+
+/* There is nothing to read, nor to report. Progress domain locked. */
+static inline bool cq_is_empty(const struct cq *cq)
+{
+    return cq->tail == cq->head && !cq->failed;
+}
+
+/* From here on entries go straight to buf, and no further ones than count; how many have. */
+static inline void cq_direct(struct cq *cq, void *buf, size_t count)
+{
+    cq->direct = buf;
+    cq->direct_left = cq->direct_most = count;
+}
+
+static inline size_t cq_direct_end(struct cq *cq)
+{
+    size_t got = cq->direct_most - cq->direct_left;
+
+    cq->direct_left = 0;
+    return got;
+}
+
+/* A read gave something: progress domains that nobody drives have their turn seldom then. Progress
+ * domain locked. */
+static inline bool cq_others_turn(struct cq *cq)
+{
+    return !(++cq->full % PROGRESS_FULL);
+}
+
 /* The queue that a fid is, or NULL when it is not one of this room's. */
 struct cq *cq_of(struct fid *fid);
+
+/* What the application's format has of an entry goes to the reader. */
+static inline void cq_write_direct(struct cq *cq, void *context, uint64_t flags, size_t len,
+                                   void *buf, uint64_t data, uint64_t tag)
+{
+    char *out = cq->direct;
+
+    cq->direct_left--;
+    cq->direct += cq->entry_size;
+    memcpy(out + offsetof(struct cq_entry, context), &context, sizeof(context));
+    if (cq->entry_size == sizeof(struct fi_cq_entry))
+        return;
+    memcpy(out + offsetof(struct cq_entry, flags), &flags, sizeof(flags));
+    memcpy(out + offsetof(struct cq_entry, len), &len, sizeof(len));
+    if (cq->entry_size == sizeof(struct fi_cq_msg_entry))
+        return;
+    memcpy(out + offsetof(struct cq_entry, buf), &buf, sizeof(buf));
+    memcpy(out + offsetof(struct cq_entry, data), &data, sizeof(data));
+    if (cq->entry_size == sizeof(struct fi_cq_tagged_entry))
+        memcpy(out + offsetof(struct cq_entry, tag), &tag, sizeof(tag));
+}
 
 /* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
  * grows (after an allocation failure readerr reports FI_EOVERRUN once). Progress domain locked. */
@@ -101,6 +168,10 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
     struct cq *into = cq->into;
     struct cq_entry *entry;
 
+    if (into->direct_left) {
+        cq_write_direct(into, context, flags, len, buf, data, tag);
+        return;
+    }
     /* As good as full, which a queue with a foreign upper's always is here. */
     if (__builtin_expect(into->tail - into->head + CQ_SLACK >= into->capacity, 0)) {
         cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);

@@ -296,6 +296,62 @@ static void reading_drives_only_an_empty_queue(void **state)
     close_cq(cq);
 }
 
+/* A part that has two entries, an error, and one more entry at a time. */
+static void produce_mixed(struct progress_source *source)
+{
+    struct producer *producer = object_of(source, struct producer, source);
+    const struct fi_cq_err_entry error = {.op_context = (void *)3, .err = FI_EIO};
+    struct cq *cq = producer->cq;
+
+    if (++producer->calls != producer->due)
+        return;
+    for (uintptr_t n = 1; n <= 4; n++) {
+        if (n == 3)
+            cq_write_error(cq, &error);
+        else
+            cq_write(cq, (void *)n, FI_RECV | FI_TAGGED, n + 1, (void *)(n + 2), n + 3, n + 4, 5);
+    }
+}
+
+/* Whatever fits of what a read drives goes past the ring; what is left, and what comes behind an
+ * error, is read later, in order. */
+static void entries_that_a_read_drives_stay_in_order(void **state)
+{
+    static const size_t sizes[] = {sizeof(struct fi_cq_entry), sizeof(struct fi_cq_msg_entry),
+                                   sizeof(struct fi_cq_data_entry),
+                                   sizeof(struct fi_cq_tagged_entry)};
+    struct fi_cq_err_entry error = {0};
+
+    for (size_t i = 0; i < 8; i++) {
+        struct cq *cq = open_cq(FI_CQ_FORMAT_CONTEXT + i % 4, FI_WAIT_NONE, true);
+        const struct fi_cq_tagged_entry first = {(void *)1, FI_RECV | FI_TAGGED, 2, (void *)3, 4,
+                                                 5};
+        size_t count = 1 + i / 4 * 7, size = sizes[i % 4];
+        struct producer producer;
+        unsigned char buf[8 * sizeof(first)];
+
+        add_producer(&producer, cq, -1);
+        producer.source.poll = produce_mixed;
+        producer.due = 1;
+        memset(buf, 0xee, sizeof(buf));
+        assert_int_equal(fi_cq_read(&cq->fid, buf, count), count == 1 ? 1 : 2);
+        assert_memory_equal(buf, &first, size);
+        if (count == 1) {
+            assert_int_equal(buf[size], 0xee);
+            assert_int_equal(fi_cq_read(&cq->fid, buf, count), 1);
+        }
+        assert_int_equal(fi_cq_read(&cq->fid, buf, count), -FI_EAVAIL);
+        assert_int_equal(producer.calls, 1);
+        assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
+        assert_ptr_equal(error.op_context, (void *)3);
+        assert_int_equal(fi_cq_read(&cq->fid, buf, count), 1);
+        assert_ptr_equal(((struct fi_cq_entry *)(void *)buf)->op_context, (void *)4);
+        assert_int_equal(fi_cq_read(&cq->fid, buf, count), -FI_EAGAIN);
+        remove_producer(&producer);
+        close_cq(cq);
+    }
+}
+
 static void sread_polls_without_a_wait_object(void **state)
 {
     static const enum fi_wait_obj objs[] = {FI_WAIT_NONE, FI_WAIT_YIELD,  FI_WAIT_UNSPEC,
@@ -373,6 +429,8 @@ static void a_sleeper_signals_nobody_but_others(void **state)
     add_producer(&producer, cq, -1);
     producer.due = 3;
     assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
+    assert_int_equal(atomic_load(&cq->wait.armed), WAIT_ARMED);
+    put(cq, 1); /* this one is for it */
     assert_int_equal(atomic_load(&cq->wait.armed), WAIT_SIGNALED);
     remove_producer(&producer);
     close_cq(cq);
@@ -629,6 +687,7 @@ int main(void)
         cmocka_unit_test(err_data_goes_where_the_version_says),
         cmocka_unit_test(err_entry_of_an_old_caller_is_not_overrun),
         cmocka_unit_test(reading_drives_only_an_empty_queue),
+        cmocka_unit_test(entries_that_a_read_drives_stay_in_order),
         cmocka_unit_test(sread_polls_without_a_wait_object),
         cmocka_unit_test(wait_fd_shows_work_for_manual_progress),
         cmocka_unit_test(a_sleeper_signals_nobody_but_others),
