@@ -20,11 +20,17 @@ int verbs_chain_open(struct verbs_ep *ep)
     return 0;
 }
 
+static void leave(struct verbs_ep *ep)
+{
+    list_detach(&ep->chain->link);
+    ep->cq->has_chained = !list_empty(&ep->cq->chained);
+}
+
 void verbs_chain_close(struct verbs_ep *ep)
 {
     if (verbs_chain_waits(ep->chain)) {
         progress_lock(ep->cq->progress);
-        list_detach(&ep->chain->link);
+        leave(ep);
         progress_unlock(ep->cq->progress);
     }
     free(ep->chain);
@@ -49,7 +55,7 @@ static void set_count(struct verbs_ep *ep, uint32_t count)
 {
     ep->chain->count = count;
     if (!count)
-        list_detach(&ep->chain->link);
+        leave(ep);
 }
 
 /* The device took the first `posted` only. `refused` of the others, the newest, is the caller's who
@@ -71,7 +77,7 @@ static void settle(struct verbs_ep *ep, uint32_t posted, uint32_t refused, int e
     ep->tx.tail -= rest + refused;
     set_count(ep, 0);
     for (uint32_t i = 0; i < rest; i++)
-        failed[i] = ep->sends[(ep->tx.tail + i) & (ep->tx.size - 1)];
+        failed[i] = ep->sends[(ep->tx.tail + i) & ep->tx.mask];
     for (uint32_t i = 0; i < rest; i++) /* the upper may post from inside */
         verbs_ep_report_refused(ep, &failed[i], err);
 }
@@ -102,8 +108,10 @@ ssize_t verbs_chain_add(struct verbs_ep *ep, const struct ibv_send_wr *wr, bool 
         if (rc == -FI_EAGAIN && chain->count == VERBS_CHAIN)
             return rc;
     }
-    if (!chain->count)
+    if (!chain->count) {
         list_attach(&chain->link, &ep->cq->chained);
+        ep->cq->has_chained = true;
+    }
     put(ep, chain->count++, wr);
     ep->tx.tail++;
     return more && chain->count < VERBS_CHAIN ? 0 : post(ep, 1);

@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 #include "transports/verbs/verbs_chain.h"
-#include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_quick.h"
 #include "transports/verbs/verbs_srx.h"
 
 enum {
@@ -31,9 +31,24 @@ size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most)
 
 /* ---- Polling ---- */
 
+/* Several entries in turn are of one endpoint, mostly. */
+static inline struct verbs_ep *find(struct verbs_cq *cq, uint64_t number)
+{
+    struct verbs_ep *ep;
+
+    if (__builtin_expect(number == cq->last, 1))
+        return cq->last_ep;
+    ep = ids_find(&cq->eps, number);
+    if (ep) {
+        cq->last = number;
+        cq->last_ep = ep;
+    }
+    return ep;
+}
+
 static inline void take(struct verbs_cq *cq, const struct ibv_wc *wc)
 {
-    struct verbs_ep *ep = ids_find(&cq->eps, wc->wr_id >> 32);
+    struct verbs_ep *ep = find(cq, wc->wr_id >> 32);
     uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;
 
     if (__builtin_expect(!ep, 0)) {
@@ -41,21 +56,36 @@ static inline void take(struct verbs_cq *cq, const struct ibv_wc *wc)
             verbs_srx_received(cq, slot, wc);
         return;
     }
-    if (wc->wr_id >> 31 & 1)
-        verbs_ep_received(ep, slot, wc);
-    else
+    if (wc->wr_id >> 31 & 1) {
+        if (!verbs_quick_received(ep, slot, wc))
+            verbs_ep_received(ep, slot, wc);
+    } else if (!verbs_quick_sent(ep, slot, wc)) {
         verbs_ep_sent(ep, slot, wc);
+    }
+}
+
+static inline __attribute__((always_inline)) int poll_batch(struct verbs_cq *cq)
+{
+    struct ibv_wc wcs[VERBS_CQ_BATCH];
+    int count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
+
+    for (const struct ibv_wc *wc = wcs; wc < wcs + count; wc++)
+        take(cq, wc);
+    return count;
+}
+
+void verbs_cq_take(struct verbs_cq *cq, const struct ibv_wc *wcs, int count)
+{
+    for (const struct ibv_wc *wc = wcs; wc < wcs + count; wc++)
+        take(cq, wc);
 }
 
 static int poll_some(struct verbs_cq *cq)
 {
-    struct ibv_wc wcs[VERBS_CQ_BATCH];
     int total = 0, count;
 
     do {
-        count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
-        for (int i = 0; i < count; i++)
-            take(cq, &wcs[i]);
+        count = poll_batch(cq);
         total += count > 0 ? count : 0;
     } while (count == cq->batch && total < POLLS * cq->batch);
     return total;
@@ -85,19 +115,29 @@ static bool arm(struct verbs_cq *cq)
 /* Entries of an armed queue have an event, which may come after them. A thread that polls takes it
  * from one that sleeps on the fd and is not concerned by the entries: so the queue is armed while
  * anybody may sleep, and polled once more for what came in between. */
-static void poll_source(struct progress_source *source)
+__attribute__((noinline)) static void tend(struct verbs_cq *cq, int count)
+{
+    if (cq->armed && (count || cq->event_due))
+        cq->event_due = !take_event(cq);
+    if (!cq->armed && progress_watched(cq->progress) && arm(cq))
+        cq->event_due = poll_some(cq);
+}
+
+void verbs_cq_poll(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
     int count;
 
-    if (__builtin_expect(!list_empty(&cq->chained), 0))
+    if (__builtin_expect(cq->has_chained, 0))
         verbs_chain_flush_all(cq);
-    count = poll_some(cq);
-    if (cq->armed && (count || cq->event_due))
-        cq->event_due = !take_event(cq);
-    if (!cq->armed && __builtin_expect(progress_watched(cq->progress), 0) && arm(cq))
-        cq->event_due = poll_some(cq);
+    count = poll_batch(cq);
+    if (__builtin_expect(count == cq->batch, 0))
+        poll_some(cq);
+    if (__builtin_expect(cq->armed || progress_watched(cq->progress), 0))
+        tend(cq, count);
 }
+
+/* ---- Sleepers ---- */
 
 /* It takes an event without an entry too, or the sleeper would never sleep. */
 static int trywait(struct progress_source *source)
@@ -191,11 +231,13 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     cq->vector = vector;
     cq->batch = params_int(domain->fabric->params, "cqread_bunch_size");
     ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
+    cq->last = IDS_NONE;
     list_init(&cq->link);
     list_init(&cq->chained);
     list_init(&cq->source.link);
-    cq->source.poll = poll_source;
+    cq->source.poll = verbs_cq_poll;
     cq->source.trywait = trywait;
+    cq->source.leaf = true;
     rc = open_device_cq(cq, entries);
     if (!rc) {
         progress_lock(progress);
@@ -297,6 +339,7 @@ void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries)
     progress_lock(cq->progress);
     if (number != IDS_NONE)
         ids_remove(&cq->eps, number);
+    cq->last = IDS_NONE;
     progress_unlock(cq->progress);
     pthread_mutex_lock(&domain->mutex);
     cq->claimed -= entries;

@@ -32,10 +32,13 @@ struct verbs_cq {
     int batch;            /* entries that a poll takes at once */
     size_t size, claimed; /* entries: that there are, that endpoints may need */
     unsigned users;       /* endpoints */
-    bool armed;           /* the channel will tell of the next entry, or has told */
-    bool event_due;       /* entries were polled whose event was not taken */
-    struct list chained;  /* struct verbs_chain that wait. Progress domain locked */
-    struct ids eps;       /* struct verbs_ep. Progress domain locked */
+    uint64_t last;        /* number of the endpoint that an entry was of, and the endpoint */
+    struct verbs_ep *last_ep;
+    bool armed;          /* the channel will tell of the next entry, or has told */
+    bool has_chained;    /* requests wait in chained */
+    bool event_due;      /* entries were polled whose event was not taken */
+    struct list chained; /* struct verbs_chain that wait. Progress domain locked */
+    struct ids eps;      /* struct verbs_ep. Progress domain locked */
 };
 
 /* The queue for an endpoint of this progress domain that may have so many entries, with that vector
@@ -46,6 +49,10 @@ int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct
 /* Nothing is reported to that endpoint any more. Its queue pair is destroyed before. No progress
  * domain locked. */
 void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries);
+/* The poll of its source. */
+void verbs_cq_poll(struct progress_source *source);
+/* What is to be done about entries that were polled. Progress domain locked. */
+void verbs_cq_take(struct verbs_cq *cq, const struct ibv_wc *wcs, int count);
 /* Takes the entries that there are. Progress domain locked. */
 void verbs_cq_drain(struct verbs_cq *cq);
 /* Entries that a queue has to have: what is claimed, within what the device can. Pure. SIZE_MAX:

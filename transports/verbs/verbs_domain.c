@@ -12,7 +12,7 @@
 #include "core/domain/domain.h"
 #include "core/info/info.h"
 #include "transports/verbs/verbs_atomic.h"
-#include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_quick.h"
 #include "transports/verbs/verbs_srx.h"
 
 static int domain_close(struct fid *fid)
@@ -45,7 +45,7 @@ static struct fi_ops domain_fid_ops_own = {
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = domain_av_open,
-    .cq_open = domain_cq_open,
+    .cq_open = verbs_quick_cq_open,
     .endpoint = verbs_ep_open,
     .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,

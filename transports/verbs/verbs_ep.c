@@ -15,6 +15,7 @@
 #include "transports/verbs/verbs_info.h"
 #include "transports/verbs/verbs_pep.h"
 #include "transports/verbs/verbs_port.h"
+#include "transports/verbs/verbs_quick.h"
 #include "transports/verbs/verbs_srx.h"
 
 enum {
@@ -41,11 +42,13 @@ static int enable(struct endpoint *base)
     rc = verbs_qp_open(ep);
     if (!rc)
         rc = verbs_port_join(ep);
-    if (rc)
+    if (rc) {
         verbs_qp_close(ep);
-    else
-        atomic_store(&ep->state, VERBS_ENABLED);
-    return rc;
+        return rc;
+    }
+    atomic_store(&ep->state, VERBS_ENABLED);
+    verbs_quick_enable(ep);
+    return 0;
 }
 
 static size_t limit(struct endpoint *base, int option)
@@ -112,6 +115,7 @@ static void close_connection(struct verbs_ep *ep)
 
     progress_lock(ep->base.binding.progress);
     ep->closing = true;
+    ep->tx_to = ep->rx_to = NULL;
     if (atomic_load(&ep->state) == VERBS_CONNECTED && !forked)
         drain(ep);
     atomic_store(&ep->state, VERBS_DOWN);

@@ -40,6 +40,14 @@ struct verbs_send {
     bool wanted;    /* a completion, */
     bool silent;    /* or nothing at all, error or not */
     bool part;      /* the operation goes on in the next place */
+    bool plain;     /* wanted, of kind BIND_SEND, and neither of the two */
+};
+
+/* The request for one buffer, but for what differs from one to the next. */
+struct verbs_template {
+    struct ibv_send_wr send;
+    struct ibv_recv_wr recv;
+    struct ibv_sge out, in;
 };
 
 struct verbs_recv {
@@ -47,9 +55,9 @@ struct verbs_recv {
     bool wanted;
 };
 
-/* Places in use are from head to tail; both count up for ever, and size is a power of two. */
+/* Places in use are from head to tail; both count up for ever, and mask + 1 is a power of two. */
 struct verbs_ring {
-    uint32_t head, tail, size, limit; /* limit: that may be in use */
+    uint32_t head, tail, mask, limit; /* limit: that may be in use */
 };
 
 struct verbs_ep {
@@ -76,7 +84,12 @@ struct verbs_ep {
     struct verbs_recv *recvs;
     uint32_t unsignaled, signal_every;
     struct verbs_chain *chain; /* requests with FI_MORE, while it is enabled */
-    uint64_t discard;          /* results of atomics that nobody wants */
+    /* verbs_quick.h */
+    struct verbs_template wr;
+    struct cq *tx_to, *rx_to; /* where plain completions go; NULL while it closes */
+    uint64_t quick_flags;     /* default flags of a plain fi_send, which has a completion */
+    unsigned forks;           /* fork_generation when it was enabled */
+    uint64_t discard;         /* results of atomics that nobody wants */
     struct ibv_mr *discard_mr;
     size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
     size_t read_segments; /* of a request; larger reads are several */
@@ -98,6 +111,39 @@ int verbs_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 static inline struct verbs_ep *verbs_ep_of(struct fid_ep *fid)
 {
     return object_of(fid, struct verbs_ep, fid);
+}
+
+/* A receive may be posted without the lock (verbs_quick.c), while another thread takes those before
+ * it: each sees what the other has done with a place before it is taken, or free. */
+static inline uint32_t verbs_in_use(const struct verbs_ring *ring)
+{
+    return __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) -
+           __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+}
+
+static inline void verbs_posted(struct verbs_ring *ring)
+{
+    __atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
+}
+
+/* Of those that the caller takes, is there one? */
+static inline bool verbs_waits(const struct verbs_ring *ring)
+{
+    return __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != ring->head;
+}
+
+/* How many have been taken. */
+static inline uint32_t verbs_took(struct verbs_ring *ring)
+{
+    uint32_t head = ring->head + 1;
+
+    __atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
+    return head;
+}
+
+static inline uint32_t verbs_place(const struct verbs_ring *ring, uint32_t count)
+{
+    return count & ring->mask;
 }
 
 /* The connection has ended, or the device is gone; from here on nothing is sent. Once. Any locks.

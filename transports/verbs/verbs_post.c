@@ -20,16 +20,6 @@ static struct verbs_ep *ep_of(struct ep *base)
 
 /* ---- What is known of an operation that the device has ---- */
 
-static uint32_t in_use(const struct verbs_ring *ring)
-{
-    return ring->tail - ring->head;
-}
-
-static uint32_t place(const struct verbs_ring *ring, uint32_t count)
-{
-    return count & (ring->size - 1);
-}
-
 int verbs_status_error(enum ibv_wc_status status, bool receive)
 {
     switch (status) {
@@ -79,7 +69,7 @@ static void silence_rest(struct verbs_ep *ep)
     bool part = true;
 
     for (; part && at != ep->tx.tail; at++) {
-        struct verbs_send *send = &ep->sends[place(&ep->tx, at)];
+        struct verbs_send *send = &ep->sends[verbs_place(&ep->tx, at)];
 
         part = send->part;
         send->silent = true;
@@ -110,15 +100,15 @@ static void finish_send(struct verbs_ep *ep, const struct verbs_send *send,
 
 void verbs_ep_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
 {
-    uint32_t ahead = (slot - ep->tx.head) & (ep->tx.size - 1);
+    uint32_t ahead = (slot - ep->tx.head) & ep->tx.mask;
 
-    if (ahead >= in_use(&ep->tx))
+    if (ahead >= verbs_in_use(&ep->tx))
         return; /* none of ours */
     for (uint32_t i = 0; i <= ahead; i++) {
-        struct verbs_send send = ep->sends[place(&ep->tx, ep->tx.head)];
+        struct verbs_send send = ep->sends[verbs_place(&ep->tx, ep->tx.head)];
         enum ibv_wc_status before = ep->failed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
 
-        ep->tx.head++;
+        verbs_took(&ep->tx);
         finish_send(ep, &send, i == ahead ? wc->status : before);
     }
 }
@@ -148,10 +138,10 @@ void verbs_ep_received(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *
 {
     struct verbs_recv recv;
 
-    if (!in_use(&ep->rx) || slot != place(&ep->rx, ep->rx.head))
+    if (!verbs_in_use(&ep->rx) || slot != verbs_place(&ep->rx, ep->rx.head))
         return;
     recv = ep->recvs[slot];
-    ep->rx.head++;
+    verbs_took(&ep->rx);
     verbs_ep_report_received(ep, &recv, wc);
 }
 
@@ -198,10 +188,10 @@ static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
     uint64_t flags = op_final_flags(op, ep->base.rx_op_flags);
     struct ibv_sge sges[SEGMENTS];
     struct ibv_recv_wr wr = {.sg_list = sges}, *bad;
-    uint32_t slot = place(&ep->rx, ep->rx.tail);
+    uint32_t slot = verbs_place(&ep->rx, ep->rx.tail);
     int rc;
 
-    if (in_use(&ep->rx) == ep->rx.limit)
+    if (verbs_in_use(&ep->rx) == ep->rx.limit)
         return -FI_EAGAIN;
     rc = verbs_fill_segments(sges, op, ep->rx_iov_limit, false);
     if (rc < 0)
@@ -216,7 +206,7 @@ static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
     rc = ibv_post_recv(ep->qp, &wr, &bad);
     if (rc)
         return refused(rc);
-    ep->rx.tail++;
+    verbs_posted(&ep->rx);
     return 0;
 }
 
@@ -246,12 +236,12 @@ static bool must_signal(const struct verbs_ep *ep, const struct verbs_send *send
 
 static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct verbs_send *send)
 {
-    uint32_t slot = place(&ep->tx, ep->tx.tail);
+    uint32_t slot = verbs_place(&ep->tx, ep->tx.tail);
     bool signal = must_signal(ep, send);
     struct ibv_send_wr *bad;
     int rc;
 
-    if (in_use(&ep->tx) == ep->tx.limit)
+    if (verbs_in_use(&ep->tx) == ep->tx.limit)
         return -FI_EAGAIN;
     wr->wr_id = verbs_wr_id(ep->number, false, slot);
     if (signal)
@@ -269,10 +259,10 @@ static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct
 static ssize_t post_chained(struct verbs_ep *ep, struct ibv_send_wr *wr,
                             const struct verbs_send *send, bool more)
 {
-    uint32_t slot = place(&ep->tx, ep->tx.tail);
+    uint32_t slot = verbs_place(&ep->tx, ep->tx.tail);
     bool signal = must_signal(ep, send);
 
-    if (in_use(&ep->tx) == ep->tx.limit)
+    if (verbs_in_use(&ep->tx) == ep->tx.limit)
         return -FI_EAGAIN;
     wr->wr_id = verbs_wr_id(ep->number, false, slot);
     if (signal)
@@ -322,10 +312,10 @@ static ssize_t post_pieces(struct verbs_ep *ep, struct ibv_send_wr *wr,
     rc = verbs_chain_flush(ep);
     if (rc == -FI_EAGAIN)
         return rc;
-    if (in_use(&ep->tx) + count > ep->tx.limit)
+    if (verbs_in_use(&ep->tx) + count > ep->tx.limit)
         return -FI_EAGAIN;
     for (uint32_t i = 0; i < count; i++, left -= most) {
-        uint32_t slot = place(&ep->tx, ep->tx.tail + i);
+        uint32_t slot = verbs_place(&ep->tx, ep->tx.tail + i);
 
         wrs[i] = *wr;
         wrs[i].wr_id = verbs_wr_id(ep->number, false, slot);
@@ -390,6 +380,7 @@ static ssize_t send_locked(struct verbs_ep *ep, const struct op *op)
     };
     int count;
 
+    send.plain = send.wanted && send.kind == BIND_SEND;
     wr.next = NULL;
     wr.sg_list = sges;
     wr.send_flags = op->flags & FI_FENCE ? IBV_SEND_FENCE : 0;

@@ -23,7 +23,7 @@ int verbs_ring_init(struct verbs_ring *ring, size_t limit)
         return -FI_EINVAL;
     while (size < limit)
         size *= 2;
-    *ring = (struct verbs_ring){.size = size, .limit = (uint32_t)limit};
+    *ring = (struct verbs_ring){.mask = size - 1, .limit = (uint32_t)limit};
     return 0;
 }
 
@@ -35,8 +35,8 @@ static int open_rings(struct verbs_ep *ep)
         rc = verbs_ring_init(&ep->rx, ep->srx ? 0 : ep->base.rx_size);
     if (rc)
         return rc;
-    ep->sends = calloc(ep->tx.size, sizeof(*ep->sends));
-    ep->recvs = calloc(ep->rx.size, sizeof(*ep->recvs));
+    ep->sends = calloc(ep->tx.mask + 1, sizeof(*ep->sends));
+    ep->recvs = calloc(ep->rx.mask + 1, sizeof(*ep->recvs));
     ep->signal_every = ep->tx.limit / 4 < SIGNAL_EVERY_MOST ? ep->tx.limit / 4 : SIGNAL_EVERY_MOST;
     return ep->sends && ep->recvs ? 0 : -FI_ENOMEM;
 }

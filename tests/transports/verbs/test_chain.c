@@ -72,7 +72,7 @@ static int set_up(void **state)
     ep->tx_iov_limit = 2;
     ep->signal_every = 8;
     assert_int_equal(verbs_ring_init(&ep->tx, 64), 0);
-    ep->sends = calloc(ep->tx.size, sizeof(*ep->sends));
+    ep->sends = calloc(ep->tx.mask + 1, sizeof(*ep->sends));
     assert_int_equal(verbs_chain_open(ep), 0);
     return 0;
 }
@@ -92,7 +92,7 @@ static ssize_t add(bool more)
     struct ibv_sge sge = {.addr = 1000 + next_id, .length = 1};
     struct ibv_send_wr wr = {.wr_id = next_id++, .sg_list = &sge, .num_sge = 1};
 
-    ep->sends[ep->tx.tail & (ep->tx.size - 1)] = (struct verbs_send){.kind = BIND_SEND};
+    ep->sends[ep->tx.tail & ep->tx.mask] = (struct verbs_send){.kind = BIND_SEND};
     return verbs_chain_add(ep, &wr, more);
 }
 

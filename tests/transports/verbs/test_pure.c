@@ -73,10 +73,10 @@ static void rings_have_room_for_what_is_promised(void **state)
     struct verbs_ring ring;
 
     assert_int_equal(verbs_ring_init(&ring, 384), 0);
-    assert_int_equal(ring.size, 512);
+    assert_int_equal(ring.mask, 511);
     assert_int_equal(ring.limit, 384);
     assert_int_equal(verbs_ring_init(&ring, 1), 0);
-    assert_int_equal(ring.size, 1);
+    assert_int_equal(ring.mask, 0);
     assert_int_equal(verbs_ring_init(&ring, (1 << 20) + 1), -FI_EINVAL);
 }
 
