@@ -312,7 +312,7 @@ static bool take_from(struct srd_peer *peer, const struct srd_header *header,
     if (!srd_is_request(header->type))
         wrong = take_answer(peer, header);
     else if (!peer->ep->ordered || !srd_has_msg_id(header->type) ||
-             srd_message_goes_on(peer, header))
+             header->flags & SRD_AFTER_NACK || srd_message_goes_on(peer, header))
         wrong = take_request(peer, header);
     else
         wrong = take_in_turn(peer, header, packet, &keep);

@@ -99,6 +99,14 @@ int srd_needs(const struct request *req, struct fi_info **lower_hints)
     return *lower_hints ? 0 : -FI_ENOMEM;
 }
 
+/* Hints that say something and nothing of orders want none: then nothing is held back. */
+static uint64_t orders(const struct fi_info *hints)
+{
+    bool asked = hints->tx_attr->msg_order || hints->rx_attr->msg_order;
+
+    return asked || !hints->caps ? ORDERS : FI_ORDER_NONE;
+}
+
 static void describe(struct fi_info *info, const struct request *req)
 {
     uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
@@ -112,7 +120,7 @@ static void describe(struct fi_info *info, const struct request *req)
         .caps = info->caps,
         .op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
                     FI_DELIVERY_COMPLETE,
-        .msg_order = ORDERS,
+        .msg_order = orders(req->hints),
         .inject_size =
             packet - SRD_REQUEST_HEAD < SRD_INJECT ? packet - SRD_REQUEST_HEAD : SRD_INJECT,
         .size = SRD_SIZE,
@@ -123,7 +131,7 @@ static void describe(struct fi_info *info, const struct request *req)
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps,
         .op_flags = FI_COMPLETION | FI_MULTI_RECV,
-        .msg_order = ORDERS,
+        .msg_order = orders(req->hints),
         .size = QUEUE,
         .iov_limit = SRD_IOV,
     };
