@@ -103,7 +103,7 @@ int cq_control(struct fid *fid, int command, void *arg);
  * the plain case past all of this. Called with the progress domain entered, root, which they leave.
  */
 extern const struct fi_ops_cq *const cq_ops;
-/* What fi_cq_read does. */
+/* The whole of fi_cq_read. */
 ssize_t cq_read_entered(struct cq *cq, struct progress *root, void *buf, size_t count);
 /* It gave as many entries by itself, or found that there were none. */
 ssize_t cq_read_end(struct cq *cq, struct progress *root, size_t count);
@@ -129,8 +129,8 @@ static inline size_t cq_direct_end(struct cq *cq)
     return got;
 }
 
-/* A read gave something: progress domains that nobody drives have their turn seldom then. Progress
- * domain locked. */
+/* A read gave something: progress domains without a reader of their own have their turn seldom
+ * then. Progress domain locked. */
 static inline bool cq_others_turn(struct cq *cq)
 {
     return !(++cq->full % PROGRESS_FULL);
@@ -139,7 +139,7 @@ static inline bool cq_others_turn(struct cq *cq)
 /* The queue that a fid is, or NULL when it is not one of this room's. */
 struct cq *cq_of(struct fid *fid);
 
-/* What the application's format has of an entry goes to the reader. */
+/* The fields of the application's format go to the reader. */
 static inline void cq_write_direct(struct cq *cq, void *context, uint64_t flags, size_t len,
                                    void *buf, uint64_t data, uint64_t tag)
 {

@@ -215,7 +215,7 @@ bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const
     if (!packet)
         return false;
     payload = rxd_record_put(record, packet->records);
-    rxd_gather(op->iov, op->count, 0, payload, record->len);
+    iov_gather(op->iov, op->count, 0, payload, record->len);
     packet->len = (size_t)(payload - packet->records) + record->len;
     packet->owed = true;
     start = put_head(packet);
