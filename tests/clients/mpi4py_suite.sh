@@ -32,6 +32,9 @@ if [ -z "${WEFT_MPI4PY_TESTS:-}" ] && [ ! -e "$tests/mpiunittest.py" ]; then
 fi
 [ -e "$tests/mpiunittest.py" ] || { echo "$tests does not hold mpi4py's tests"; exit 1; }
 
+# shellcheck disable=SC2034
+rails="mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]"
+
 # One job for all modules named. Says where each rank was when it does not end well.
 suite() { # LAUNCHER SPEC RANKS MODULE...
     local launcher=$1 spec=$2 ranks=$3 rc=0
