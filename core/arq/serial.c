@@ -31,6 +31,18 @@ bool serial_has(const struct serial *serial, uint64_t number)
     return inside(serial, number) && *word_of(serial, number) & bit_of(number);
 }
 
+void serial_move(struct serial *serial, uint64_t *bits, uint32_t size)
+{
+    struct serial old = *serial;
+
+    memset(bits, 0, size / SERIAL_WORD * sizeof(*bits));
+    serial->bits = bits;
+    serial->size = size;
+    for (uint64_t number = old.next; number < old.end; number++)
+        if (serial_has(&old, number))
+            *word_of(serial, number) |= bit_of(number);
+}
+
 /* The lowest number leaves the window. */
 static void forget_lowest(struct serial *serial)
 {

@@ -31,6 +31,10 @@ struct serial {
 /* bits: size / SERIAL_WORD words of the caller's, which outlive it. */
 void serial_init(struct serial *serial, uint64_t *bits, uint32_t size);
 
+/* Goes on with other bits, of the caller's, where all from `next` to `end` have a place; those that
+ * it had are not needed any more. */
+void serial_move(struct serial *serial, uint64_t *bits, uint32_t size);
+
 /* number has come. */
 enum serial_result serial_add(struct serial *serial, uint64_t number);
 /* As serial_add, but a number beyond the window moves it: the lowest ones are forgotten. */

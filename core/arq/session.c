@@ -22,8 +22,8 @@ void session_init(struct session *session, const struct session_config *config, 
     flight_init(&session->flight, session->few, SESSION_FEW);
     path_mtu_init(&session->mtu, config->most);
     congestion_init(&session->congestion, config->congestion, session->mtu.size);
-    serial_init(&session->numbers, session->number_bits, SESSION_NUMBERS);
-    serial_init(&session->serials, session->serial_bits, SESSION_SERIALS);
+    serial_init(&session->numbers, &session->number_bits, SERIAL_WORD);
+    serial_init(&session->serials, &session->serial_bits, SERIAL_WORD);
     session->credit = credit;
     session->heard = now;
     session->open_at = now ? now : 1;
@@ -38,6 +38,12 @@ void session_finish(struct session *session)
     if (session->flight.packets != session->few)
         free(session->flight.packets);
     session->flight.packets = session->few;
+    if (session->numbers.bits != &session->number_bits)
+        free(session->numbers.bits);
+    session->numbers.bits = &session->number_bits;
+    if (session->serials.bits != &session->serial_bits)
+        free(session->serials.bits);
+    session->serials.bits = &session->serial_bits;
 }
 
 size_t session_room(const struct session *session)

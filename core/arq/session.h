@@ -3,8 +3,8 @@
  * A session: reliable messages, each delivered once and in any order, over packets that may be
  * lost, repeated and reordered, between two addresses. Pure: bytes and `now` (ns) come in; packets
  * go out by a call, and the next deadline is returned. No fd, no clock, no lock. What is allocated
- * (more than a few packets under way, messages that come in pieces) goes when the session has been
- * idle for a second.
+ * (more than a few packets under way, packets that overtake many, messages that come in pieces)
+ * goes when the session has been idle for a second.
  *
  *   OPENING --ACCEPT or the peer's own OPEN--> OPEN --RESET, CLOSE, silence, session_end--> ENDED
  *
@@ -26,7 +26,7 @@
 
 enum {
     SESSION_FLIGHT = 2048,   /* packets under way at most */
-    SESSION_FEW = 8,         /* for which there is memory while little is under way */
+    SESSION_FEW = 2,         /* for which there is memory while little is under way */
     SESSION_NUMBERS = 1024,  /* numbers behind the highest that are still told of */
     SESSION_SERIALS = 4096,  /* messages behind the oldest that has not come */
     SESSION_ASSEMBLIES = 16, /* messages that come in pieces at the same time */
@@ -130,8 +130,7 @@ struct session {
         uint64_t sent, ignored, lost, again, duplicates, timeouts;
     } counts;
     struct flight_packet few[SESSION_FEW];
-    uint64_t number_bits[SESSION_NUMBERS / SERIAL_WORD];
-    uint64_t serial_bits[SESSION_SERIALS / SERIAL_WORD];
+    uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
 };
 
 /* Opens one: with peer 0 by asking, else as the answer to a peer's OPEN that has passed the gate

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/arq/session_impl.h"
@@ -176,6 +178,20 @@ static bool deliver_pieces(struct session *session, uint64_t serial,
     return true;
 }
 
+/* The window is made as large as it may be when a number needs that; small: what it has at first.
+ * False: there is no memory, so what has come is not taken, and comes again. */
+static bool reaches(struct serial *window, uint64_t number, const uint64_t *small, uint32_t most)
+{
+    uint64_t *bits;
+
+    if (number < window->next + window->size || window->bits != small)
+        return true;
+    bits = malloc(most / SERIAL_WORD * sizeof(*bits));
+    if (bits)
+        serial_move(window, bits, most);
+    return bits;
+}
+
 /* True: it may be acknowledged. */
 static bool take_data(struct session *session, const struct arq_header *header,
                       const uint8_t *bytes, size_t len)
@@ -186,7 +202,8 @@ static bool take_data(struct session *session, const struct arq_header *header,
         session->counts.duplicates++;
         return true;
     }
-    if (serial - session->serials.next >= SESSION_SERIALS)
+    if (serial - session->serials.next >= SESSION_SERIALS ||
+        !reaches(&session->serials, serial, &session->serial_bits, SESSION_SERIALS))
         return false;
     if (header->pieces > 1)
         return deliver_pieces(session, serial, header, bytes, len);
@@ -205,7 +222,8 @@ static void take_numbered(struct session *session, uint64_t now, const struct ar
         session->counts.duplicates++;
         return; /* of the network: the acknowledgement is on its way, or comes with the next */
     }
-    if (header->type == ARQ_DATA && !take_data(session, header, bytes, len)) {
+    if (!reaches(&session->numbers, number, &session->number_bits, SESSION_NUMBERS) ||
+        (header->type == ARQ_DATA && !take_data(session, header, bytes, len))) {
         session->counts.ignored++;
         return;
     }

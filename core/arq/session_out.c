@@ -188,13 +188,30 @@ static bool has_place(struct session *session)
     return !flight_full(flight);
 }
 
+static bool is_small(const struct session *session)
+{
+    return session->flight.packets == session->few && !session->assemblies &&
+           session->numbers.bits == &session->number_bits &&
+           session->serials.bits == &session->serial_bits;
+}
+
+/* What is missing stays missing, so a window in which much has overtaken it stays large. */
+static void rest_window(struct serial *window, uint64_t *small)
+{
+    uint64_t *bits = window->bits;
+
+    if (bits == small || window->end > window->next + SERIAL_WORD)
+        return;
+    serial_move(window, small, SERIAL_WORD);
+    free(bits);
+}
+
 /* Gives back what a session needs only while it is in use. Returns when it will. */
 static uint64_t rest(struct session *session, uint64_t now)
 {
     struct flight_packet *packets = session->flight.packets;
-    bool idle = !session->flight.out && !session_has_messages(session);
 
-    if (!idle || (packets == session->few && !session->assemblies))
+    if (session->flight.out || session_has_messages(session) || is_small(session))
         return UINT64_MAX;
     if (now < session->heard + REST)
         return session->heard + REST;
@@ -202,6 +219,8 @@ static uint64_t rest(struct session *session, uint64_t now)
         flight_rest(&session->flight, session->few, SESSION_FEW);
         free(packets);
     }
+    rest_window(&session->numbers, &session->number_bits);
+    rest_window(&session->serials, &session->serial_bits);
     session_pieces_rest(session);
     return session->assemblies ? now + REST : UINT64_MAX;
 }
@@ -498,7 +517,7 @@ uint64_t session_rests_until(const struct session *session, uint64_t now)
         return 0;
     if (session->ack_at)
         return session->ack_at;
-    return session->flight.packets == session->few && !session->assemblies ? UINT64_MAX : 0;
+    return is_small(session) ? UINT64_MAX : 0;
 }
 
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read)

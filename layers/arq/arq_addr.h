@@ -27,6 +27,13 @@ bool arq_addr_take(uint32_t format, const void *raw, size_t len, struct arq_addr
 /* The same of an address of an AV, which ends by itself. */
 bool arq_addr_of_av(uint32_t format, const void *raw, struct arq_addr *addr);
 
+/* Where `to` has room for so many bytes. */
+static inline void arq_addr_copy(struct arq_addr *to, const struct arq_addr *from)
+{
+    to->len = from->len;
+    __builtin_memcpy(to->bytes, from->bytes, from->len);
+}
+
 static inline bool arq_addr_equal(const struct arq_addr *a, const struct arq_addr *b)
 {
     return a->len == b->len && !__builtin_memcmp(a->bytes, b->bytes, a->len);

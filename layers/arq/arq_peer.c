@@ -82,10 +82,10 @@ struct arq_peer *arq_peer_get(struct arq_ep *ep, const struct arq_addr *name)
         return peer;
     if (peers->count >= peers->bucket_count && !grow(peers))
         return NULL;
-    peer = calloc(1, sizeof(*peer));
+    peer = calloc(1, offsetof(struct arq_peer, name.bytes) + name->len);
     if (!peer)
         return NULL;
-    peer->name = *name;
+    arq_addr_copy(&peer->name, name);
     peer->lower = FI_ADDR_NOTAVAIL;
     peer->addr = av_find(ep->up.base.av, name->bytes);
     bucket = bucket_of(peers, name);

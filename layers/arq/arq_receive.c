@@ -92,7 +92,7 @@ static bool save(struct arq_ep *ep, const struct packet_message *message,
     buffer->len = message->len;
     buffer->from.len = 0;
     if (peer)
-        buffer->from = peer->name;
+        arq_addr_copy(&buffer->from, &peer->name);
     list_attach(&buffer->link, &ep->up.saved);
     ep->up.saved_count++;
     return true;
