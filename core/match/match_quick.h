@@ -46,13 +46,14 @@ static inline __attribute__((always_inline)) bool match_quick_post(struct match 
 static inline __attribute__((always_inline)) bool
 match_quick_receive(struct match *match, struct progress *progress, struct want want)
 {
+    struct progress *root;
     bool done;
 
     if (!match->attr.directed)
         want.src = FI_ADDR_UNSPEC;
-    progress_lock(progress);
+    root = progress_enter(progress);
     done = match_quick_post(match, &want);
-    progress_unlock(progress);
+    progress_leave(root);
     return done;
 }
 

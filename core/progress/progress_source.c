@@ -330,6 +330,11 @@ static inline void drive(struct progress_impl *impl)
     impl->round_of = round;
     impl->round = round->number;
     impl->progress->driving = true;
+    if (impl->progress->sole) {
+        impl->progress->sole->poll(impl->progress->sole);
+        impl->progress->driving = false;
+        return;
+    }
     round->depth++;
     for (struct list *pos = impl->sources.next; pos != &impl->sources; pos = impl->next) {
         struct progress_source *source = list_item(pos, struct progress_source, link);
