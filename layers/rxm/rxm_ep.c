@@ -187,7 +187,10 @@ static int enable(struct endpoint *base)
     ep->progress = base->binding.progress;
     ep->top = binding_is_top(&base->binding);
     ep->user_ids = base->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
-    return rxm_control_start(ep);
+    rc = rxm_control_start(ep);
+    if (!rc)
+        rxm_quick_enable(ep);
+    return rc;
 }
 
 static uint64_t lower_tx_flags(const struct rxm_ep *ep)

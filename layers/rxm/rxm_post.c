@@ -18,12 +18,13 @@ static struct rxm_ep *ep_of(struct ep *base)
 
 static ssize_t post_receive(struct rxm_ep *ep, struct op *op)
 {
+    struct progress *root;
     ssize_t rc = -FI_EOPBADSTATE;
 
-    progress_lock(ep->progress);
+    root = progress_enter(ep->progress);
     if (__builtin_expect(ep->base.enabled, 1))
         rc = match_receive(ep->match, op);
-    progress_unlock(ep->progress);
+    progress_leave(root);
     return rc;
 }
 

@@ -5,6 +5,9 @@
 
 #include "layers/rxm/conn/rxm_conn.h"
 
+/* Of an endpoint that has just been enabled: the public functions of the plainest receives. */
+void rxm_quick_enable(struct rxm_ep *ep);
+
 ssize_t rxm_post(struct ep *base, struct op *op);
 ssize_t msgproto_post(struct ep *base, struct op *op);
 int rxm_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype, enum fi_op op,

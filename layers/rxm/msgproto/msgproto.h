@@ -27,6 +27,7 @@
 
 enum {
     MSGPROTO_INJECT = 512,   /* bytes that an operation has room for */
+    MSGPROTO_SMALL = 64,     /* of payload that are copied behind the header, not gathered */
     MSGPROTO_IOV = 4,        /* local segments of an operation */
     MSGPROTO_ANSWERS = 1024, /* that may wait to be sent to a peer that we still read from */
 };
@@ -61,6 +62,7 @@ struct rxm_op {
     bool posted;  /* nothing is left to post */
     bool has_desc;
     bool flush;   /* its end is the answer to a flush */
+    bool plain;   /* of msgproto_send_plain */
     uint8_t kind; /* enum binding_kind */
     uint8_t state;
     unsigned pending;
@@ -202,8 +204,17 @@ int msgproto_trywait(const struct msgproto *msgproto);
 
 /* There may be room again for what was left with the lower. */
 void msgproto_refill(struct msgproto *msgproto);
+static inline bool msgproto_full(const struct msgproto *msgproto)
+{
+    return msgproto->saved > msgproto->saved_limit;
+}
+
 /* No more is taken from the peer for now. */
-bool msgproto_stopped(const struct rxm_conn *conn);
+static inline bool msgproto_stopped(const struct rxm_conn *conn)
+{
+    return msgproto_full(conn->owner->msgproto) || conn->msgproto.answers > MSGPROTO_ANSWERS;
+}
+
 struct rxm_packet_buffer *rxm_packet_buffer_get(struct rxm_conn *conn); /* NULL without memory */
 void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
 
@@ -274,6 +285,11 @@ int msgproto_register_local(struct rxm_op *op, uint64_t access);
  * lower_flags; FI_REMOTE_CQ_DATA, for packet.data, goes with the last access.
  */
 int msgproto_move(struct rxm_op *op, bool read);
+
+/* A message of one buffer, at most MSGPROTO_SMALL bytes, posted with the endpoint's own flags,
+ * which are plain. False: nothing has happened. */
+bool msgproto_send_plain(struct rxm_conn *conn, const void *buf, size_t len, bool tagged,
+                         uint64_t tag, void *context);
 
 /* ---- msgproto_send.c ---- */
 

@@ -13,16 +13,6 @@
 #include "core/base/log.h"
 #include "layers/rxm/msgproto/msgproto.h"
 
-static bool is_full(const struct msgproto *msgproto)
-{
-    return msgproto->saved > msgproto->saved_limit;
-}
-
-bool msgproto_stopped(const struct rxm_conn *conn)
-{
-    return is_full(conn->owner->msgproto) || conn->msgproto.answers > MSGPROTO_ANSWERS;
-}
-
 struct rxm_packet_buffer *rxm_packet_buffer_get(struct rxm_conn *conn)
 {
     struct rxm_packet_buffer *buffer = mr_pool_get(&conn->owner->msgproto->packets);
@@ -155,7 +145,7 @@ void msgproto_refill(struct msgproto *msgproto)
 {
     msgproto->refill = false;
     take_held(msgproto);
-    if (msgproto->feed != RXM_FEED_POSTED || is_full(msgproto))
+    if (msgproto->feed != RXM_FEED_POSTED || msgproto_full(msgproto))
         return;
     list_for_each (item, &msgproto->ep->conns)
         msgproto_post_more(list_item(item, struct rxm_conn, all));

@@ -8,10 +8,31 @@
 
 /* ---- Their life ---- */
 
+/* Its one packet is done; it never stalled, and has nothing but its own memory. */
+static inline void end_plain(struct rxm_op *op)
+{
+    struct rxm_conn *conn = op->conn;
+    struct rxm_ep *ep = conn->owner;
+    uint64_t flags = op->flags;
+    bool wanted = op->wanted;
+    void *user = op->user;
+
+    conn->msgproto.outstanding--;
+    ep->msgproto->used--;
+    op->link.prev->next = op->link.next;
+    op->link.next->prev = op->link.prev;
+    mr_pool_put(&ep->msgproto->ops, op);
+    complete(&ep->base.binding, BIND_SEND, wanted, user, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
 static void op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
 {
     struct rxm_op *op = object_of(context, struct rxm_op, context);
 
+    if (__builtin_expect(op->plain && !error && op->posted && op->pending == 1 && !op->err, 1)) {
+        end_plain(op);
+        return;
+    }
     op->conn->msgproto.outstanding--;
     op->pending--;
     if (__builtin_expect(error != NULL, 0)) {
@@ -41,6 +62,7 @@ struct rxm_op *rxm_op_get(struct rxm_conn *conn)
     op->counted = false;
     op->answer = false;
     op->posted = false;
+    op->plain = false;
     op->is_inject = true;
     op->wanted = false;
     op->state = 0;
@@ -243,39 +265,93 @@ void rxm_op_resume(struct rxm_conn *conn)
 
 /* ---- Packets ---- */
 
-ssize_t rxm_op_send_bytes(struct rxm_op *op)
+/* Its header and its payload have memory of their own. */
+static ssize_t send_parts(struct rxm_op *op, const struct mr_buffer *bounce)
 {
-    struct rxm_conn *conn = op->conn;
-    struct mr_buffer *bounce = op->bounce;
-    struct iovec iov[2] = {{.iov_base = op->bytes, .iov_len = op->byte_count}};
-    void *desc[2] = {op->buffer.desc};
+    struct iovec iov[2] = {
+        {.iov_base = op->bytes, .iov_len = RXM_PACKET_SIZE},
+        {.iov_base = (void *)(uintptr_t)(bounce + 1), .iov_len = op->byte_count - RXM_PACKET_SIZE}};
+    void *desc[2] = {op->buffer.desc, bounce->desc};
     struct fi_msg msg = {
         .msg_iov = iov,
         .desc = desc,
+        .iov_count = 2,
+        .addr = FI_ADDR_UNSPEC,
+        .context = &op->context,
+    };
+
+    return fi_sendmsg(op->conn->ep, &msg, op->lower_flags);
+}
+
+/* fi_send is shorter, where the endpoint's own flags are those that are wanted. */
+static inline ssize_t send_whole(struct rxm_op *op)
+{
+    struct rxm_conn *conn = op->conn;
+    struct iovec iov = {.iov_base = op->bytes, .iov_len = op->byte_count};
+    struct fi_msg msg = {
+        .msg_iov = &iov,
+        .desc = &op->buffer.desc,
         .iov_count = 1,
         .addr = FI_ADDR_UNSPEC,
         .context = &op->context,
     };
+
+    if (__builtin_expect(op->lower_flags == conn->owner->lower_info->tx_attr->op_flags, 1))
+        return fi_send(conn->ep, op->bytes, op->byte_count, op->buffer.desc, FI_ADDR_UNSPEC,
+                       &op->context);
+    return fi_sendmsg(conn->ep, &msg, op->lower_flags);
+}
+
+ssize_t rxm_op_send_bytes(struct rxm_op *op)
+{
+    struct rxm_conn *conn = op->conn;
+    struct mr_buffer *bounce = op->bounce;
     ssize_t rc;
 
     if (!rxm_credit_take(&conn->msgproto.credit, op->packet.type == RXM_CREDIT))
         return -FI_EAGAIN;
-    if (__builtin_expect(bounce != NULL, 0)) {
-        iov[0].iov_len = RXM_PACKET_SIZE;
-        iov[1].iov_base = bounce + 1;
-        iov[1].iov_len = op->byte_count - RXM_PACKET_SIZE;
-        desc[1] = bounce->desc;
-        msg.iov_count = 2;
-    }
     op->pending++;
     conn->msgproto.outstanding++;
-    rc = fi_sendmsg(conn->ep, &msg, op->lower_flags);
+    rc = __builtin_expect(bounce != NULL, 0) ? send_parts(op, bounce) : send_whole(op);
     if (__builtin_expect(rc != 0, 0)) {
         op->pending--;
         conn->msgproto.outstanding--;
         rxm_credit_untake(&conn->msgproto.credit);
     }
     return rc;
+}
+
+bool msgproto_send_plain(struct rxm_conn *conn, const void *buf, size_t len, bool tagged,
+                         uint64_t tag, void *context)
+{
+    struct rxm_ep *ep = conn->owner;
+    struct rxm_op *op;
+
+    if (__builtin_expect(!list_empty(&conn->msgproto.waiting) || len > ep->msgproto->eager_limit,
+                         0))
+        return false;
+    op = rxm_op_get_counted(conn);
+    if (__builtin_expect(!op, 0))
+        return false;
+    op->user = context;
+    op->flags = FI_SEND | (tagged ? FI_TAGGED : FI_MSG);
+    op->is_inject = false;
+    op->wanted = completion_wanted(ep->base.binding.tx_selective, ep->base.tx_op_flags);
+    op->kind = BIND_SEND;
+    op->len = len;
+    op->lower_flags = ep->lower_info->tx_attr->op_flags;
+    op->posted = true;
+    op->plain = true;
+    rxm_packet_put_plain(op->bytes, conn->cm.other.id, len, tagged, tag);
+    if (__builtin_expect(len == sizeof(uint64_t), 1))
+        memcpy(op->bytes + RXM_PACKET_SIZE, buf, sizeof(uint64_t));
+    else if (len)
+        memcpy(op->bytes + RXM_PACKET_SIZE, buf, len);
+    op->byte_count = RXM_PACKET_SIZE + len;
+    if (__builtin_expect(!rxm_op_send_bytes(op), 1))
+        return true;
+    rxm_op_put(op);
+    return false;
 }
 
 static int step_control(struct rxm_op *op)

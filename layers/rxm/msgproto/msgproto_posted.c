@@ -10,7 +10,7 @@
 #include "layers/rxm/msgproto/msgproto.h"
 
 /* Counted first: the lower may complete it before it returns. */
-static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+static inline int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
 {
     int rc;
 
@@ -27,25 +27,32 @@ static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
     return rc;
 }
 
-static void grant(struct rxm_conn *conn)
+__attribute__((noinline)) static void give(struct rxm_conn *conn, uint32_t due)
 {
-    uint32_t due = rxm_credit_due(&conn->msgproto.credit);
-    struct rxm_packet packet = {.type = RXM_CREDIT, .credits = due};
+    const struct rxm_packet packet = {.type = RXM_CREDIT, .credits = due};
 
-    if (!due || !conn->msgproto.up || conn->msgproto.dead)
+    if (!conn->msgproto.up || conn->msgproto.dead)
         return;
     rxm_credit_gave(&conn->msgproto.credit, due);
     rxm_send_control(conn, &packet, NULL, 0);
 }
 
+static inline void grant(struct rxm_conn *conn)
+{
+    uint32_t due = rxm_credit_due(&conn->msgproto.credit);
+
+    if (__builtin_expect(due, 0))
+        give(conn, due);
+}
+
 /* The lower has ended a receive. */
-static void taken_back(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+static inline void taken_back(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
 {
     list_detach(&buffer->held);
     conn->msgproto.window.posted--;
 }
 
-static void post_again(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+static inline void post_again(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
 {
     struct rxm_window *window = &conn->msgproto.window;
 

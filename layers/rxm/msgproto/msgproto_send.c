@@ -15,10 +15,6 @@
     (FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |                  \
      FI_COMMIT_COMPLETE)
 
-enum {
-    SMALL = 64 /* bytes of payload that are copied behind the header rather than gathered */
-};
-
 static void fill_packet(struct rxm_packet *packet, const struct rxm_conn *conn,
                         const struct op *post, uint8_t type, size_t len)
 {
@@ -142,7 +138,7 @@ static ssize_t post_eager(struct rxm_op *op, const struct op *post, size_t len)
 {
     bool inject = post->flags & FI_INJECT;
 
-    if (len <= SMALL || (inject && len <= MSGPROTO_INJECT)) {
+    if (len <= MSGPROTO_SMALL || (inject && len <= MSGPROTO_INJECT)) {
         if (len)
             gather(op->bytes + RXM_PACKET_SIZE, post->iov, post->count, len);
         op->byte_count = RXM_PACKET_SIZE + len;

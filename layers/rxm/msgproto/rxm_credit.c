@@ -34,11 +34,6 @@ bool rxm_credit_granted(struct rxm_credit *credit, uint64_t count)
     return true;
 }
 
-uint32_t rxm_credit_due(const struct rxm_credit *credit)
-{
-    return credit->on && credit->owed >= credit->quantum ? (uint32_t)credit->owed : 0;
-}
-
 void rxm_window_init(struct rxm_window *window, unsigned most)
 {
     unsigned least = most < LEAST ? most : LEAST;

@@ -66,7 +66,10 @@ static inline void rxm_credit_unposted(struct rxm_credit *credit)
 }
 
 /* How many to grant now, or 0. */
-uint32_t rxm_credit_due(const struct rxm_credit *credit);
+static inline uint32_t rxm_credit_due(const struct rxm_credit *credit)
+{
+    return credit->on && credit->owed >= credit->quantum ? (uint32_t)credit->owed : 0;
+}
 /* They have been granted. */
 static inline void rxm_credit_gave(struct rxm_credit *credit, uint32_t count)
 {

@@ -7,20 +7,18 @@
 #include <rdma/fabric.h>
 
 enum {
-    CTRL_VERSION = 4,
-    OP_VERSION = 2,
-    /* Offsets of the header. */
+    /* Offsets of the header, beside those that rxm_packet_is_plain looks at. */
     AT_SEG_SIZE = 2,
     AT_SEG_NO = 4,
-    AT_CONN_ID = 8,
+    AT_CONN_ID = RXM_AT_CONN_ID,
     AT_MSG_ID = 16,
     AT_CTRL_DATA = 24,
-    AT_OP_VERSION = 32,
-    AT_OP = 34,
-    AT_FLAGS = 36,
-    AT_SIZE = 40,
+    AT_OP_VERSION = RXM_AT_OP_VERSION,
+    AT_OP = RXM_AT_OP,
+    AT_FLAGS = RXM_AT_FLAGS,
+    AT_SIZE = RXM_AT_SIZE,
     AT_DATA = 48,
-    AT_TAG = 56,
+    AT_TAG = RXM_AT_TAG,
     SEGMENT_MASK = 3,
 };
 
@@ -72,14 +70,14 @@ static bool is_atomic(uint8_t type)
 
 void rxm_packet_put(const struct rxm_packet *packet, uint8_t raw[RXM_PACKET_SIZE])
 {
-    raw[0] = CTRL_VERSION;
+    raw[0] = RXM_CTRL_VERSION;
     raw[1] = packet->type;
     put16(raw + AT_SEG_SIZE, packet->seg_size);
     put32(raw + AT_SEG_NO, packet->seg_no);
     put64(raw + AT_CONN_ID, packet->conn_id);
     put64(raw + AT_MSG_ID, packet->msg_id);
     put64(raw + AT_CTRL_DATA, packet->type == RXM_CREDIT ? packet->credits : packet->segment);
-    raw[AT_OP_VERSION] = OP_VERSION;
+    raw[AT_OP_VERSION] = RXM_OP_VERSION;
     raw[AT_OP_VERSION + 1] = 0;
     raw[AT_OP] = packet->op;
     raw[AT_OP + 1] = 0;

@@ -21,6 +21,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
 
 enum rxm_packet_type {
     RXM_EAGER,        /* a whole message */
@@ -91,6 +94,54 @@ void rxm_packet_put(const struct rxm_packet *packet, uint8_t raw[RXM_PACKET_SIZE
  */
 const char *rxm_packet_get(const uint8_t *raw, size_t len, size_t eager_limit,
                            struct rxm_packet *packet);
+
+enum {
+    RXM_CTRL_VERSION = 4,
+    RXM_OP_VERSION = 2,
+    RXM_AT_CONN_ID = 8,
+    RXM_AT_OP_VERSION = 32,
+    RXM_AT_OP = 34,
+    RXM_AT_FLAGS = 36,
+    RXM_AT_SIZE = 40,
+    RXM_AT_TAG = 56,
+};
+
+/* The header of a whole message without CQ data, as rxm_packet_put writes it. */
+static inline void rxm_packet_put_plain(uint8_t raw[RXM_PACKET_SIZE], uint64_t conn_id,
+                                        uint64_t size, bool tagged, uint64_t tag)
+{
+    const uint8_t head[8] = {RXM_CTRL_VERSION, RXM_EAGER};
+    const uint8_t op[8] = {RXM_OP_VERSION, 0, tagged ? RXM_OP_TAGGED : RXM_OP_MSG};
+
+    memcpy(raw, head, sizeof(head));
+    memcpy(raw + RXM_AT_CONN_ID, &conn_id, sizeof(conn_id));
+    memset(raw + RXM_AT_CONN_ID + sizeof(conn_id), 0, 16);
+    memcpy(raw + RXM_AT_OP_VERSION, op, sizeof(op));
+    memcpy(raw + RXM_AT_SIZE, &size, sizeof(size));
+    memset(raw + RXM_AT_SIZE + sizeof(size), 0, 8);
+    memcpy(raw + RXM_AT_TAG, &tag, sizeof(tag));
+}
+
+/* Is it a whole message of that connection, without CQ data? Its tag, or 0. The same checks as of
+ * rxm_packet_get, for packets of which no more is to be known; of a bad one that is not true. */
+static inline bool rxm_packet_is_plain(const uint8_t *raw, size_t len, size_t eager_limit,
+                                       uint64_t conn_id, bool *tagged, uint64_t *tag)
+{
+    uint64_t id, size;
+    uint32_t flags;
+
+    if (len < RXM_PACKET_SIZE || len - RXM_PACKET_SIZE > eager_limit || raw[1] != RXM_EAGER)
+        return false;
+    memcpy(&id, raw + RXM_AT_CONN_ID, sizeof(id));
+    memcpy(&flags, raw + RXM_AT_FLAGS, sizeof(flags));
+    memcpy(&size, raw + RXM_AT_SIZE, sizeof(size));
+    memcpy(tag, raw + RXM_AT_TAG, sizeof(*tag));
+    *tagged = raw[RXM_AT_OP] == RXM_OP_TAGGED;
+    if (!*tagged)
+        *tag = 0;
+    return id == conn_id && !(flags & (uint32_t)FI_REMOTE_CQ_DATA) &&
+           size == len - RXM_PACKET_SIZE && (*tagged || raw[RXM_AT_OP] == RXM_OP_MSG);
+}
 
 void rxm_places_put(const struct rxm_place *places, unsigned count, uint8_t raw[RXM_PLACES_SIZE]);
 /* The count, 1 to 4; 0 when it is another, or the lengths overflow. */

@@ -174,6 +174,41 @@ static void headers_are_the_captured_ones(void **state)
     assert_memory_equal(raw, "\xff\xff\xff\xf3\0\0\0\0", 8);
 }
 
+/* What is quick says the same as what is not. */
+static void plain_messages_are_like_others(void **state)
+{
+    uint8_t raw[RXM_PACKET_SIZE], quick[RXM_PACKET_SIZE];
+
+    for (int i = 0; i < 2; i++) {
+        struct rxm_packet packet = {.type = RXM_EAGER,
+                                    .op = i ? RXM_OP_TAGGED : RXM_OP_MSG,
+                                    .conn_id = UINT64_C(0x123456789),
+                                    .size = 8,
+                                    .tag = i ? UINT64_C(0xfedcba9876543210) : 0};
+        uint64_t tag = 1;
+        bool tagged;
+
+        memset(quick, 0xee, sizeof(quick));
+        rxm_packet_put(&packet, raw);
+        rxm_packet_put_plain(quick, packet.conn_id, packet.size, i, packet.tag);
+        assert_memory_equal(raw, quick, sizeof(raw));
+        assert_true(rxm_packet_is_plain(raw, 72, 64, packet.conn_id, &tagged, &tag));
+        assert_int_equal(tagged, i);
+        assert_int_equal(tag, packet.tag);
+        assert_false(rxm_packet_is_plain(raw, 72, 7, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(raw, 71, 64, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(raw, 63, 64, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(raw, 72, 64, packet.conn_id + 1, &tagged, &tag));
+        packet.has_data = true;
+        rxm_packet_put(&packet, raw);
+        assert_false(rxm_packet_is_plain(raw, 72, 64, packet.conn_id, &tagged, &tag));
+        quick[34] = RXM_OP_ATOMIC_WRITE;
+        assert_false(rxm_packet_is_plain(quick, 72, 64, packet.conn_id, &tagged, &tag));
+        quick[1] = RXM_SEGMENT;
+        assert_false(rxm_packet_is_plain(quick, 72, 64, packet.conn_id, &tagged, &tag));
+    }
+}
+
 static void lengths_must_fit_the_type(void **state)
 {
     struct rxm_packet packet = {.type = RXM_EAGER, .size = 10};
@@ -311,6 +346,7 @@ int main(void)
         cmocka_unit_test(unfit_requests_are_refused_with_a_reason),
         cmocka_unit_test(protocols_refuse_each_other),
         cmocka_unit_test(headers_are_the_captured_ones),
+        cmocka_unit_test(plain_messages_are_like_others),
         cmocka_unit_test(lengths_must_fit_the_type),
         cmocka_unit_test(segments_have_a_kind_that_fits),
         cmocka_unit_test(places_are_counted_and_summed),

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_recv and fi_trecv of one buffer, from anybody, with an exact tag, and with tags=emulate
+ * fi_send and fi_tsend of a few bytes: past struct op. A function that refuses has changed nothing,
+ * and calls the general one.
+ */
+#include "layers/rxm/rxm_post.h"
+
+#include "core/base/table.h"
+#include "core/match/match_quick.h"
+#include "layers/rxm/msgproto/msgproto.h"
+
+/* Default flags of transmissions that ask for nothing special. */
+#define PLAIN (FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
+
+static inline __attribute__((always_inline)) bool receive(struct rxm_ep *ep, struct want want)
+{
+    want.flags = ep->base.rx_op_flags;
+    return __builtin_expect(ep->base.enabled && !progress_forked(ep->progress), 1) &&
+           match_quick_receive(ep->match, ep->progress, want);
+}
+
+static ssize_t quick_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                          void *context)
+{
+    const struct iovec iov = {.iov_base = buf, .iov_len = len};
+    struct rxm_ep *ep = rxm_ep_of(fid);
+
+    if (__builtin_expect(
+            ep->match && receive(ep, match_want(&ep->match->msg, &iov, 1, &desc, src, 0, context)),
+            1))
+        return 0;
+    return ep_msg_ops.recv(fid, buf, len, desc, src, context);
+}
+
+static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                           uint64_t tag, uint64_t ignore, void *context)
+{
+    const struct iovec iov = {.iov_base = buf, .iov_len = len};
+    struct rxm_ep *ep = rxm_ep_of(fid);
+    struct want want;
+
+    if (__builtin_expect(ep->match != NULL, 1)) {
+        want = match_want(&ep->match->tag, &iov, 1, &desc, src, 0, context);
+        want.tag = tag;
+        want.ignore = ignore;
+        if (__builtin_expect(receive(ep, want), 1))
+            return 0;
+    }
+    return ep_tagged_ops.recv(fid, buf, len, desc, src, tag, ignore, context);
+}
+
+/* A small message in packets of ours, to a peer that there is a connection with. */
+static inline __attribute__((always_inline)) bool transmit(struct rxm_ep *ep, const void *buf,
+                                                           size_t len, fi_addr_t dest, bool tagged,
+                                                           uint64_t tag, void *context)
+{
+    struct progress *root;
+    struct rxm_peer *peer;
+    bool done;
+
+    if (__builtin_expect(!ep->base.enabled || len > MSGPROTO_SMALL ||
+                             ep->base.tx_op_flags & ~PLAIN || progress_forked(ep->progress),
+                         0))
+        return false;
+    root = progress_enter(ep->progress);
+    peer = av_watch_any(&ep->watch) ? NULL : rxm_peers_at(&ep->peers, dest);
+    done = peer && peer->up && msgproto_send_plain(peer->up, buf, len, tagged, tag, context);
+    progress_leave(root);
+    return done;
+}
+
+static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                          fi_addr_t dest, void *context)
+{
+    if (__builtin_expect(transmit(rxm_ep_of(fid), buf, len, dest, false, 0, context), 1))
+        return 0;
+    return ep_msg_ops.send(fid, buf, len, desc, dest, context);
+}
+
+static ssize_t quick_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                           fi_addr_t dest, uint64_t tag, void *context)
+{
+    if (__builtin_expect(transmit(rxm_ep_of(fid), buf, len, dest, true, tag, context), 1))
+        return 0;
+    return ep_tagged_ops.send(fid, buf, len, desc, dest, tag, context);
+}
+
+static struct fi_ops_msg msg_emulated_ops = {
+    .size = sizeof(msg_emulated_ops), .recv = quick_recv, .send = quick_send};
+static struct fi_ops_tagged tagged_emulated_ops = {
+    .size = sizeof(tagged_emulated_ops), .recv = quick_trecv, .send = quick_tsend};
+static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), .recv = quick_recv};
+static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops), .recv = quick_trecv};
+
+/* Receives of a shared context are posted there. */
+void rxm_quick_enable(struct rxm_ep *ep)
+{
+    unsigned groups = ep->base.srx ? 0 : ep->base.base.groups;
+    bool emulated = ep->msgproto;
+
+    if (groups & OP_GROUP_RECV)
+        ep->fid.msg = table_inherit(
+            emulated && groups & OP_GROUP_SEND ? &msg_emulated_ops : &msg_ops, &ep_msg_ops);
+    if (groups & OP_GROUP_TRECV)
+        ep->fid.tagged =
+            table_inherit(emulated && groups & OP_GROUP_TSEND ? &tagged_emulated_ops : &tagged_ops,
+                          &ep_tagged_ops);
+}
