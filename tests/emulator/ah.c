@@ -8,6 +8,7 @@
 
 #include "ah.h"
 #include "context.h"
+#include "efa.h"
 #include "loop.h"
 #include "memory.h"
 #include "report.h"
@@ -51,6 +52,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (!rc && object_count("address handle") >= (unsigned)settings()->limits.max_ah)
         rc = ENOMEM;
     if (!rc) {
+        ah->ahn = context_device(pd->context)->efa ? efa_ah_hold(pd, &attr->grh.dgid) : -1;
+        if (context_device(pd->context)->efa && ah->ahn < 0)
+            rc = ENOMEM;
+    }
+    if (!rc) {
         ah->ah.context = pd->context;
         ah->ah.pd = pd;
         ah->ah.handle = next++;
@@ -73,6 +79,8 @@ int ibv_destroy_ah(struct ibv_ah *public)
     struct address_handle *ah = list_item(public, struct address_handle, ah);
 
     loop_lock();
+    if (ah->ahn >= 0)
+        efa_ah_release(ah->ahn);
     pd_use(public->pd, -1);
     object_remove(&ah->object);
     loop_unlock();

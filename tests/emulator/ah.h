@@ -11,6 +11,7 @@ struct address_handle {
     struct ibv_ah ah;
     struct ibv_ah_attr attr;
     struct ibv_gid_entry source;
+    int ahn; /* of EFA, or -1 */
     struct object object;
 };
 

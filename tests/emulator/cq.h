@@ -3,6 +3,7 @@
 #ifndef WEFT_EMULATOR_CQ_H
 #define WEFT_EMULATOR_CQ_H
 
+#include <infiniband/efadv.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
@@ -14,6 +15,8 @@ struct completion {
     const void *owner; /* the queue pair; it takes its completions along when it ends */
     uint32_t *room;    /* what polling this completion gives back: *room -= freed */
     uint32_t freed;
+    bool has_gid; /* of a sender that the device knows no address handle of */
+    uint8_t gid[16];
 };
 
 struct channel {
@@ -39,6 +42,7 @@ struct cq {
     struct list pending;     /* of cq_event that nothing has taken yet */
     pthread_mutex_t polling; /* from start_poll to end_poll */
     struct completion current;
+    struct efadv_cq efa; /* of libefa */
     struct object object;
 };
 

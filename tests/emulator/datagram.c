@@ -4,6 +4,7 @@
 
 #include "ah.h"
 #include "context.h"
+#include "efa.h"
 #include "fault.h"
 #include "loop.h"
 #include "multicast.h"
@@ -21,7 +22,7 @@ static enum ibv_wc_status check(struct qp *qp, const struct send_wr *wr)
 
     if (fault != IBV_WC_SUCCESS)
         return fault;
-    if (wr->length > DEVICE_MTU)
+    if (wr->length > (qp->device->efa ? EFA_MTU : DEVICE_MTU))
         return IBV_WC_LOC_LEN_ERR;
     return qp_gather(qp, wr, 0, wr->length, 0, pieces) < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
@@ -129,7 +130,7 @@ void datagram_receive(struct qp *qp, const struct wire_packet *packet, const voi
     struct ibv_wc wc = {
         .opcode = IBV_WC_RECV,
         .byte_len = packet->length + HEADER,
-        .src_qp = packet->source_qpn,
+        .src_qp = qp->device->efa ? efa_number(packet->source_qpn) : packet->source_qpn,
         .wc_flags = IBV_WC_GRH,
     };
 
@@ -139,6 +140,8 @@ void datagram_receive(struct qp *qp, const struct wire_packet *packet, const voi
     if (fault_not_ready(qp->device) || !qp_take_receive(qp))
         return;
     wc.status = deliver(qp, packet, payload);
+    if (qp->device->efa)
+        wc.slid = (uint16_t)efa_ah_find(public->pd, packet->source_gid);
     if (packet->flags & WIRE_IMMEDIATE) {
         wc.wc_flags |= IBV_WC_WITH_IMM;
         wc.imm_data = packet->immediate;

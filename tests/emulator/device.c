@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * WEFT_EMULATOR_DEVICES: NAME[=INTERFACE[+INTERFACE]...][,NAME...], or nothing for no device. Each
+ * WEFT_EMULATOR_DEVICES: NAME[=INTERFACE[+INTERFACE]...][,NAME...], or nothing for no device;
+ * NAME:efa is a device of the kind EFA. Each
  * INTERFACE is a port. A device without any has one port, with the addresses of all interfaces that
  * are up, loopback only where there is no other.
  */
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "efa.h"
 #include "report.h"
 #include "settings.h"
 
@@ -112,6 +114,7 @@ static void fill_port(struct device *device, unsigned number, const char *interf
 static void make_device(char *entry, const struct ifaddrs *all)
 {
     char *interfaces = strchr(entry, '=');
+    char *kind = strstr(entry, ":efa");
     struct device *device = calloc(1, sizeof(*device));
     char *name;
 
@@ -119,6 +122,8 @@ static void make_device(char *entry, const struct ifaddrs *all)
         return;
     if (interfaces)
         *interfaces++ = '\0';
+    if (kind && !kind[4])
+        *kind = '\0';
     device->index = device_count;
     device->device.node_type = IBV_NODE_CA;
     device->device.transport_type = IBV_TRANSPORT_IB;
@@ -128,6 +133,9 @@ static void make_device(char *entry, const struct ifaddrs *all)
              "/sys/class/infiniband_verbs/uverbs%u", device->index);
     snprintf(device->device.ibdev_path, sizeof(device->device.ibdev_path),
              "/sys/class/infiniband/%.60s", entry);
+    device->efa = kind && !*kind;
+    if (device->efa)
+        efa_make_port(device);
     while (interfaces && (name = strsep(&interfaces, "+")) && device->port_count < PORT_MAX)
         fill_port(device, ++device->port_count, name, all);
     if (device->port_count == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The emulated devices. Each port stands on network interfaces of the machine, whose addresses make
- * its GID table, as with RoCE: for each address an entry of type v1, then one of type v2.
+ * its GID table, as with RoCE: for each address an entry of type v1, then one of type v2. Devices
+ * of the kind EFA are others: efa.h.
  */
 #ifndef WEFT_EMULATOR_DEVICE_H
 #define WEFT_EMULATOR_DEVICE_H
@@ -29,6 +30,7 @@ struct device {
     unsigned port_count;
     struct port ports[PORT_MAX]; /* port number n is ports[n - 1] */
     bool removed;
+    bool efa; /* efa.h */
 };
 
 static inline struct device *device_of(struct ibv_device *device)

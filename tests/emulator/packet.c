@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "efa.h"
 #include "multicast.h"
 #include "packet.h"
 #include "rc.h"
@@ -75,6 +76,23 @@ static void receive_datagram(struct qp *qp, const struct wire_packet *packet, co
         datagram_receive(qp, packet, payload);
 }
 
+static void receive_srd(struct qp *qp, const struct wire_packet *packet, const void *payload)
+{
+    bool there = qp && qp->ex.qp_base.qp_type == IBV_QPT_DRIVER && !port_is_down(qp);
+
+    if (packet->kind == WIRE_SRD_ANSWER) {
+        if (there)
+            srd_answered(qp, packet);
+    } else if (!there) {
+        srd_answer(packet, EFA_BAD_QPN);
+    } else if (!device_has_gid(qp->device, qp->attr.port_num, packet->target_gid,
+                               packet->gid_type)) {
+        srd_answer(packet, EFA_UNRESPONSIVE);
+    } else {
+        srd_receive(qp, packet, payload);
+    }
+}
+
 void packet_receive(const struct wire_packet *packet, const void *payload)
 {
     if (packet->kind == WIRE_DATAGRAM && packet->target_qpn == WIRE_MULTICAST_QPN) {
@@ -84,6 +102,8 @@ void packet_receive(const struct wire_packet *packet, const void *payload)
     struct qp *qp = qp_find(packet->target_qpn);
     if (packet->kind == WIRE_DATAGRAM)
         receive_datagram(qp, packet, payload);
+    else if (packet->kind == WIRE_SRD || packet->kind == WIRE_SRD_ANSWER)
+        receive_srd(qp, packet, payload);
     else if (qp && qp->ex.qp_base.qp_type == IBV_QPT_RC)
         receive_connected(qp, packet, payload);
     else if (is_request(packet->kind))
@@ -94,6 +114,8 @@ static void check_peer(struct qp *qp, void *argument)
 {
     const unsigned *node = argument;
 
+    if (qp->ex.qp_base.qp_type == IBV_QPT_DRIVER)
+        srd_peer_gone(qp, *node);
     if (qp->ex.qp_base.qp_type == IBV_QPT_RC && qp->ex.qp_base.state >= IBV_QPS_RTS &&
         qp->attr.dest_qp_num >> WIRE_PLACE_BITS == *node &&
         (qp->requester.head != qp->requester.next || qp->requester.offset))

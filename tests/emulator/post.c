@@ -7,13 +7,15 @@
 #include <string.h>
 
 #include "ah.h"
+#include "context.h"
+#include "efa.h"
 #include "loop.h"
 #include "operations.h"
 #include "report.h"
 
 static bool is_datagram(const struct qp *qp)
 {
-    return qp->ex.qp_base.qp_type == IBV_QPT_UD;
+    return qp->ex.qp_base.qp_type != IBV_QPT_RC;
 }
 
 static bool opcode_known(const struct qp *qp, enum ibv_wr_opcode opcode)
@@ -42,6 +44,10 @@ static const char *fault_of(const struct qp *qp, const struct send_wr *wr)
         return "unknown flags";
     if ((wr->flags & IBV_SEND_INLINE) && is_read)
         return "inline data of a request that brings data";
+    if (qp->device->efa && wr->flags & ~(unsigned)(IBV_SEND_INLINE | IBV_SEND_SIGNALED))
+        return "other flags than signaled and inline";
+    if (qp->device->efa && !qp->sq_sig_all && !(wr->flags & IBV_SEND_SIGNALED))
+        return "a request that is not signaled";
     if ((wr->flags & IBV_SEND_FENCE) && is_datagram(qp))
         return "a fence on datagrams";
     if (is_datagram(qp) && wr->remote_qpn >> WIRE_QPN_BITS)
@@ -66,7 +72,8 @@ struct send_wr *post_place(struct qp *qp)
 {
     struct requester *requester = &qp->requester;
 
-    if (requester->used == requester->size) {
+    if (requester->used == requester->size ||
+        requester->tail - requester->head == requester->size) {
         report_why("post_send on %#x: all %u places are taken", qp->ex.qp_base.qp_num,
                    requester->size);
         return NULL;
@@ -81,6 +88,7 @@ void post_commit(struct qp *qp)
     wr->done = wr->checked = false;
     wr->failed = IBV_WC_SUCCESS;
     wr->received = 0;
+    wr->srd = wr->rnr_count = 0;
     qp->requester.tail++;
     qp->requester.used++;
 }
@@ -128,6 +136,8 @@ static int take_target(const struct qp *qp, struct send_wr *wr, const struct ibv
         memcpy(wr->route.target_gid, &ah->attr.grh.dgid, 16);
         wr->route.gid_type = (uint8_t)ah->source.gid_type;
         wr->remote_qpn = from->wr.ud.remote_qpn;
+        if (qp->device->efa)
+            wr->remote_qpn = efa_wire_number(wr->remote_qpn);
         wr->remote_qkey = from->wr.ud.remote_qkey;
     } else if (from->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
                from->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {

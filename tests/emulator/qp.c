@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "efa.h"
 #include "memory.h"
 #include "multicast.h"
 #include "operations.h"
@@ -37,17 +38,24 @@ static bool place(struct qp *qp)
 
     if (next == 0)
         next = settings_random() % (PLACES / 2);
-    for (unsigned i = 0; i < PLACES; i++) {
-        uint32_t at = (next + i) % PLACES;
+    uint32_t places = qp->device->efa ? EFA_PLACES : PLACES;
+    for (unsigned i = 0; i < places; i++) {
+        uint32_t at = (next + i) % places;
         if (at < FIRST_PLACE || table[at])
             continue;
         next = at + 1;
         table[at] = qp;
-        qp->ex.qp_base.qp_num = node_id() << WIRE_PLACE_BITS | at;
+        qp->number = node_id() << WIRE_PLACE_BITS | at;
+        qp->ex.qp_base.qp_num = qp->device->efa ? efa_number(qp->number) : qp->number;
         qp->ex.qp_base.handle = at;
         return true;
     }
     return false;
+}
+
+static bool type_known(const struct device *device, enum ibv_qp_type type)
+{
+    return type == IBV_QPT_UD || type == (device->efa ? IBV_QPT_DRIVER : IBV_QPT_RC);
 }
 
 static int check_caps(const struct ibv_qp_init_attr_ex *attr)
@@ -55,7 +63,7 @@ static int check_caps(const struct ibv_qp_init_attr_ex *attr)
     const struct limits *limits = &settings()->limits;
     const struct ibv_qp_cap *cap = &attr->cap;
 
-    if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD)
+    if (!attr->pd || !type_known(context_device(attr->pd->context), attr->qp_type))
         return EOPNOTSUPP;
     if (!attr->send_cq || !attr->recv_cq || !attr->pd)
         return EINVAL;
@@ -146,6 +154,7 @@ static void fill(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
     qp->send_ops = attr->send_ops_flags;
     qp->waiter.ready = pump_waiter;
     list_init(&qp->groups);
+    list_init(&qp->held);
     pthread_mutex_init(&public->mutex, NULL);
     pthread_cond_init(&public->cond, NULL);
     pthread_mutex_init(&qp->staging, NULL);

@@ -47,6 +47,7 @@ struct send_wr {
     bool done, checked;
     enum ibv_wc_status failed; /* found as its turn came; it completes when it is the oldest */
     uint32_t received;         /* of the answer to a read */
+    uint8_t srd, rnr_count;    /* of srd.c */
 };
 
 /* What the responder owes: the data of a read, the value of an atomic, a failure. */
@@ -91,6 +92,7 @@ struct responder {
 
 struct qp {
     struct ibv_qp_ex ex; /* first: what the interface hands out */
+    uint32_t number;     /* on the wire */
     struct device *device;
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr;
@@ -103,6 +105,9 @@ struct qp {
     struct link_waiter waiter;
     struct object object;
     struct list groups; /* of multicast.c */
+    struct list held;   /* of srd.c: packets that others overtake, and the next two */
+    unsigned held_count;
+    struct timer held_timer;
     /* Between wr_start and wr_complete. */
     pthread_mutex_t staging;
     struct send_wr *staged;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "efa.h"
 #include "operations.h"
 #include "settings.h"
 
@@ -52,6 +53,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     attr->max_pkeys = 1;
     attr->local_ca_ack_delay = 15;
     attr->phys_port_cnt = (uint8_t)device->port_count;
+    if (device->efa)
+        efa_fill_device(attr);
     return context_gone(context) ? EIO : 0;
 }
 
@@ -97,6 +100,8 @@ int query_port(struct ibv_context *context, uint8_t number, struct ibv_port_attr
     if (context_gone(context))
         return EIO;
     attr.gid_tbl_len = GID_MAX;
+    if (device->efa)
+        efa_fill_port(&attr);
     if (device->ports[number - 1].down) {
         attr.state = IBV_PORT_DOWN;
         attr.phys_state = 3;

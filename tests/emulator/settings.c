@@ -16,6 +16,8 @@ static uint64_t random_state;
 static struct settings values = {
     .devices = "emu0",
     .faults = "",
+    .host = 1,
+    .misorder = 1,
     .limits =
         {
             .max_qp = 8192,
@@ -114,6 +116,10 @@ static void read_environment(void)
         values.leaks = number("WEFT_EMULATOR_LEAKS", text, 0) > 0;
     if ((text = getenv("WEFT_EMULATOR_JITTER")))
         values.jitter_us = (unsigned)number("WEFT_EMULATOR_JITTER", text, 0);
+    if ((text = getenv("WEFT_EMULATOR_HOST")))
+        values.host = (unsigned)number("WEFT_EMULATOR_HOST", text, 1);
+    if ((text = getenv("WEFT_EMULATOR_MISORDER")))
+        values.misorder = (unsigned)number("WEFT_EMULATOR_MISORDER", text, 1);
     if ((text = getenv("WEFT_EMULATOR_DEVICES")))
         values.devices = text;
     if ((text = getenv("WEFT_EMULATOR_FAULTS")))
@@ -126,7 +132,7 @@ static void read_environment(void)
     text = getenv("WEFT_EMULATOR_SEED");
     if (text)
         values.seed = (uint64_t)number("WEFT_EMULATOR_SEED", text, (long)values.seed);
-    else if (values.jitter_us || *values.faults)
+    else if (values.jitter_us || values.misorder > 1 || *values.faults)
         report_say("WEFT_EMULATOR_SEED=%llu repeats this run's choices",
                    (unsigned long long)values.seed);
     random_state = values.seed * 2654435761u + 1;

@@ -20,6 +20,7 @@ struct settings {
     const char *faults;  /* the grammar is in fault.c */
     uint64_t seed;
     unsigned jitter_us;
+    unsigned host, misorder; /* of devices of the kind EFA: efa.h */
     bool verbose, leaks;
     struct limits limits;
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "efa.h"
 #include "memory.h"
 #include "qp.h"
 #include "rc.h"
@@ -67,7 +68,7 @@ bool qp_scatter(struct qp *qp, const struct ibv_sge *sges, int count, uint32_t o
 struct wire_packet qp_packet(const struct qp *qp, const struct route *route, uint32_t target_qpn)
 {
     struct wire_packet packet = {
-        .source_qpn = qp->ex.qp_base.qp_num,
+        .source_qpn = qp->number,
         .target_qpn = target_qpn,
         .gid_type = route->gid_type,
         .pkey = 0xffff,
@@ -125,8 +126,12 @@ static void flush_sends(struct qp *qp)
     loop_unset_timer(&requester->timer);
     requester->lost = requester->waiting = false;
     requester->reads = 0;
-    while (requester->head != requester->tail)
-        complete_first(qp, IBV_WC_WR_FLUSH_ERR);
+    while (requester->head != requester->tail) {
+        if (qp->ex.qp_base.qp_type == IBV_QPT_DRIVER && qp_request(qp, requester->head)->done)
+            requester->head++; /* it has completed out of order */
+        else
+            complete_first(qp, IBV_WC_WR_FLUSH_ERR);
+    }
     requester->next = requester->limit = requester->tail;
     requester->offset = 0;
 }
@@ -211,6 +216,7 @@ void qp_reset(struct qp *qp)
     struct responder *responder = &qp->responder;
 
     public->state = IBV_QPS_RESET;
+    srd_drop_held(qp);
     loop_unset_timer(&requester->timer);
     if (qp->waiter.link.next)
         list_detach(&qp->waiter.link);
@@ -230,6 +236,10 @@ void qp_pump(struct qp *qp)
 {
     if (qp->ex.qp_base.qp_type == IBV_QPT_UD) {
         datagram_pump(qp);
+        return;
+    }
+    if (qp->ex.qp_base.qp_type == IBV_QPT_DRIVER) {
+        srd_pump(qp);
         return;
     }
     responder_pump(qp);

@@ -7,7 +7,7 @@
 static bool has_payload(unsigned kind)
 {
     return kind == WIRE_SEND || kind == WIRE_WRITE || kind == WIRE_READ_DATA ||
-           kind == WIRE_DATAGRAM;
+           kind == WIRE_DATAGRAM || kind == WIRE_SRD;
 }
 
 static const char *flags_fault(const struct wire_packet *packet)

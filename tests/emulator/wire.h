@@ -34,6 +34,8 @@ enum wire_kind {
     WIRE_READ_DATA,
     WIRE_ATOMIC_VALUE, /* operand[0]: what was there before */
     WIRE_DATAGRAM,
+    WIRE_SRD,        /* a reliable datagram, `message` of its sender */
+    WIRE_SRD_ANSWER, /* what became of it: `status` is enum efa_status */
     WIRE_KINDS
 };
 

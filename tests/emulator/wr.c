@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "ah.h"
+#include "device.h"
+#include "efa.h"
 #include "loop.h"
 #include "operations.h"
 #include "report.h"
@@ -102,7 +104,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *public, uint32_t
     memcpy(wr->route.source_gid, &ah->source.gid, 16);
     memcpy(wr->route.target_gid, &ah->attr.grh.dgid, 16);
     wr->route.gid_type = (uint8_t)ah->source.gid_type;
-    wr->remote_qpn = qpn;
+    wr->remote_qpn = of_extended(qp)->device->efa ? efa_wire_number(qpn) : qpn;
     wr->remote_qkey = qkey;
 }
 
@@ -197,7 +199,8 @@ static int wr_complete(struct ibv_qp_ex *public)
     int rc = qp->staged_error;
 
     loop_lock();
-    if (!rc && qp->requester.size - qp->requester.used < qp->staged_count)
+    if (!rc && (qp->requester.size - qp->requester.used < qp->staged_count ||
+                qp->requester.size - (qp->requester.tail - qp->requester.head) < qp->staged_count))
         rc = ENOMEM;
     for (uint32_t i = 0; i < qp->staged_count && !rc; i++)
         rc = post_check(qp, &qp->staged[i]);

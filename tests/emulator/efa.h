@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices of the kind EFA (NAME:efa in WEFT_EMULATOR_DEVICES): one port with one GID, that of the
+ * emulated host (WEFT_EMULATOR_HOST), numbers of queue pairs of 16 bits, numbers of address
+ * handles,
+ * and queue pairs of reliable datagrams in any order (SRD). libefa.so.1 is a front to these
+ * functions. What efadv.h of rdma-core 44 lacks is not offered: writes, unsolicited receives.
+ */
+#ifndef WEFT_EMULATOR_EFA_H
+#define WEFT_EMULATOR_EFA_H
+
+#include <infiniband/efadv.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#include "wire.h"
+
+struct cq;
+struct device;
+struct qp;
+
+enum {
+    EFA_MTU = 8928,
+    EFA_INLINE = 32,
+    EFA_SGE = 2,
+    EFA_SENDS = 4096,
+    EFA_RECEIVES = 8192,
+    EFA_PLACE_BITS = 6, /* of 16 bits of a number; the rest is the process */
+    EFA_PLACES = 1 << EFA_PLACE_BITS,
+    EFA_NO_AHN = 0xffff,
+    EFA_VENDOR = 0x1d0f,
+    EFA_PART = 0xefa1,
+};
+
+/* Codes of a completion, which vendor_err shows. */
+enum efa_status {
+    EFA_OK = 0,
+    EFA_FLUSHED = 1,
+    EFA_BAD_LKEY = 5,
+    EFA_BAD_QPN = 9,
+    EFA_RNR = 10,
+    EFA_BAD_LENGTH = 11,
+    EFA_UNRESPONSIVE = 13,
+    EFA_STATUSES
+};
+
+/* Numbers of queue pairs: as programs see them, and on the wire. */
+static inline uint32_t efa_wire_number(uint32_t number)
+{
+    return number >> EFA_PLACE_BITS << WIRE_PLACE_BITS | (number & (EFA_PLACES - 1));
+}
+
+static inline uint32_t efa_number(uint32_t wire)
+{
+    return wire >> WIRE_PLACE_BITS << EFA_PLACE_BITS | (wire & (EFA_PLACES - 1));
+}
+
+/* Of an address handle: its number, the same for all of a GID in a protection domain. Or -1: there
+ * are too many. The lock is held. */
+int efa_ah_hold(struct ibv_pd *pd, const union ibv_gid *gid);
+void efa_ah_release(int ahn);
+/* EFA_NO_AHN: there is none. The lock is held. */
+unsigned efa_ah_find(const struct ibv_pd *pd, const void *gid);
+
+/* Fills in what of a device is not as elsewhere. */
+void efa_make_port(struct device *device);
+void efa_fill_device(struct ibv_device_attr *attr);
+void efa_fill_port(struct ibv_port_attr *attr);
+
+/* Behind libefa.so.1. Values as of the functions of efadv.h. */
+int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr, uint32_t size);
+int efa_query_ah(struct ibv_ah *ah, struct efadv_ah_attr *attr, uint32_t size);
+struct ibv_qp *efa_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+                             const struct efadv_qp_init_attr *efa, uint32_t size);
+struct ibv_cq_ex *efa_create_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
+                                const struct efadv_cq_init_attr *efa, uint32_t size);
+struct efadv_cq *efa_cq_of(struct ibv_cq_ex *cq);
+
+/* Queue pairs of SRD (srd.c). The lock is held. */
+void srd_pump(struct qp *qp);
+void srd_receive(struct qp *qp, const struct wire_packet *packet, const void *payload);
+/* Tells the sender what became of its packet. */
+void srd_answer(const struct wire_packet *packet, enum efa_status status);
+void srd_answered(struct qp *qp, const struct wire_packet *packet);
+/* The process is gone: what it has not answered fails. */
+void srd_peer_gone(struct qp *qp, unsigned node);
+/* Forgets packets that have come and wait to be overtaken. */
+void srd_drop_held(struct qp *qp);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reliable datagrams in any order. A request leaves when the link takes it, and completes when the
+ * receiver answers: in the order of answers, not of posts. One that finds no receive is sent again
+ * after a pause, as often as rnr_retry says (7: without end). Packets that have come may be held
+ * back until others have overtaken them (WEFT_EMULATOR_MISORDER).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ah.h"
+#include "context.h"
+#include "efa.h"
+#include "fault.h"
+#include "loop.h"
+#include "qp.h"
+#include "report.h"
+#include "settings.h"
+
+enum {
+    RNR_PAUSE_NS = 20000,
+    HELD_NS = 100000, /* that a packet waits to be overtaken, at most */
+    PIECES = 64,
+    RNR_ENDLESS = 7,
+};
+
+/* What a request is waiting for: send_wr.srd. */
+enum {
+    NEW,
+    FLYING,
+    RESTING, /* for the receiver to be ready */
+};
+
+/* ---- Out ---- */
+
+static enum ibv_wc_status wc_status(enum efa_status status)
+{
+    switch (status) {
+    case EFA_OK: return IBV_WC_SUCCESS;
+    case EFA_FLUSHED: return IBV_WC_WR_FLUSH_ERR;
+    case EFA_BAD_QPN: return IBV_WC_REM_INV_RD_REQ_ERR;
+    case EFA_RNR: return IBV_WC_RNR_RETRY_EXC_ERR;
+    case EFA_BAD_LENGTH: return IBV_WC_REM_INV_REQ_ERR;
+    default: return IBV_WC_RESP_TIMEOUT_ERR;
+    }
+}
+
+static void complete(struct qp *qp, struct send_wr *wr, enum ibv_wc_status status, unsigned vendor)
+{
+    struct requester *requester = &qp->requester;
+    struct completion completion = {
+        .wc = {.wr_id = wr->wr_id,
+               .status = status,
+               .vendor_err = vendor,
+               .opcode = IBV_WC_SEND,
+               .byte_len = wr->length,
+               .qp_num = qp->ex.qp_base.qp_num},
+        .owner = qp,
+        .room = &requester->used,
+        .freed = 1,
+    };
+
+    if (status != IBV_WC_SUCCESS)
+        report_why("queue pair %#x: request %#llx failed with code %u", qp->ex.qp_base.qp_num,
+                   (unsigned long long)wr->wr_id, vendor);
+    wr->done = true;
+    while (requester->head != requester->tail && qp_request(qp, requester->head)->done)
+        requester->head++;
+    if ((int32_t)(requester->next - requester->head) < 0)
+        requester->next = requester->head;
+    cq_push(cq_of(qp->ex.qp_base.send_cq), &completion, false);
+}
+
+static enum ibv_wc_status check(struct qp *qp, const struct send_wr *wr)
+{
+    struct iovec pieces[PIECES];
+    enum ibv_wc_status fault = fault_request(qp->device, wr->opcode);
+
+    if (fault != IBV_WC_SUCCESS)
+        return fault;
+    if (wr->length > EFA_MTU)
+        return IBV_WC_LOC_LEN_ERR;
+    return qp_gather(qp, wr, 0, wr->length, 0, pieces) < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}
+
+/* False if the peer's link is full. */
+static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
+{
+    struct link *link = node_link(wr->remote_qpn >> WIRE_PLACE_BITS);
+    struct wire_packet packet = qp_packet(qp, &wr->route, wr->remote_qpn);
+    struct iovec pieces[PIECES];
+    int count;
+
+    if (!link || qp->device->ports[qp->attr.port_num - 1].down) {
+        complete(qp, wr, IBV_WC_RESP_TIMEOUT_ERR, EFA_UNRESPONSIVE);
+        return true;
+    }
+    if (!link_ready(link)) {
+        link_wait(link, &qp->waiter);
+        return false;
+    }
+    packet.kind = WIRE_SRD;
+    packet.message = mark;
+    packet.total = packet.length = wr->length;
+    packet.qkey = wr->remote_qkey;
+    if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
+        packet.flags |= WIRE_IMMEDIATE;
+        packet.immediate = wr->immediate;
+    }
+    count = qp_gather(qp, wr, 0, wr->length, 0, pieces);
+    wr->srd = FLYING; /* the answer may be there before the call ends */
+    link_send(link, &packet, pieces, count);
+    return true;
+}
+
+void srd_pump(struct qp *qp)
+{
+    struct requester *requester = &qp->requester;
+
+    if (qp_public(qp)->state != IBV_QPS_RTS)
+        return;
+    while (requester->next != requester->tail) {
+        uint32_t mark = requester->next;
+        struct send_wr *wr = qp_request(qp, mark);
+
+        if (!wr->done && wr->srd == NEW) {
+            if (!wr->checked)
+                wr->failed = check(qp, wr);
+            wr->checked = true;
+            if (wr->failed)
+                complete(qp, wr, wr->failed,
+                         wr->failed == IBV_WC_LOC_PROT_ERR ? EFA_BAD_LKEY : EFA_BAD_LENGTH);
+            else if (!send_request(qp, wr, mark))
+                return;
+        }
+        if (requester->next == mark)
+            requester->next++;
+    }
+}
+
+static void wake(struct timer *timer)
+{
+    struct qp *qp = list_item(timer, struct qp, requester.timer);
+    struct requester *requester = &qp->requester;
+
+    for (uint32_t mark = requester->head; mark != requester->tail; mark++)
+        if (qp_request(qp, mark)->srd == RESTING)
+            qp_request(qp, mark)->srd = NEW;
+    requester->next = requester->head;
+    srd_pump(qp);
+}
+
+static void rest(struct qp *qp, struct send_wr *wr)
+{
+    struct timer *timer = &qp->requester.timer;
+
+    wr->srd = RESTING;
+    wr->rnr_count++;
+    timer->fire = wake;
+    if (!timer->link.next || list_empty(&timer->link))
+        loop_set_timer(timer, loop_now() + RNR_PAUSE_NS);
+}
+
+void srd_answered(struct qp *qp, const struct wire_packet *packet)
+{
+    struct requester *requester = &qp->requester;
+    struct send_wr *wr;
+
+    if (packet->message - requester->head >= requester->tail - requester->head)
+        return;
+    wr = qp_request(qp, packet->message);
+    if (wr->done || wr->srd != FLYING || wr->remote_qpn != packet->source_qpn)
+        return;
+    if (packet->status == EFA_RNR &&
+        (qp->attr.rnr_retry == RNR_ENDLESS || wr->rnr_count < qp->attr.rnr_retry))
+        rest(qp, wr);
+    else
+        complete(qp, wr, wc_status(packet->status), packet->status);
+}
+
+void srd_peer_gone(struct qp *qp, unsigned node)
+{
+    for (uint32_t mark = qp->requester.head; mark != qp->requester.tail; mark++) {
+        struct send_wr *wr = qp_request(qp, mark);
+
+        if (!wr->done && wr->srd == FLYING && wr->remote_qpn >> WIRE_PLACE_BITS == node)
+            complete(qp, wr, IBV_WC_RESP_TIMEOUT_ERR, EFA_UNRESPONSIVE);
+    }
+}
+
+/* ---- In ---- */
+
+void srd_answer(const struct wire_packet *packet, enum efa_status status)
+{
+    struct wire_packet answer = {
+        .kind = WIRE_SRD_ANSWER,
+        .status = (uint8_t)status,
+        .message = packet->message,
+        .source_qpn = packet->target_qpn,
+        .target_qpn = packet->source_qpn,
+        .gid_type = packet->gid_type,
+    };
+    struct link *link = node_link(packet->source_qpn >> WIRE_PLACE_BITS);
+
+    memcpy(answer.source_gid, packet->target_gid, 16);
+    memcpy(answer.target_gid, packet->source_gid, 16);
+    if (link)
+        link_send(link, &answer, NULL, 0);
+}
+
+static uint64_t receive_room(const struct recv_wr *wr)
+{
+    uint64_t room = 0;
+
+    for (int i = 0; i < wr->num_sge; i++)
+        room += wr->sges[i].length;
+    return room;
+}
+
+static void complete_receive(struct qp *qp, const struct wire_packet *packet,
+                             enum ibv_wc_status status)
+{
+    struct completion completion = {.owner = qp, .room = &qp->receives.used, .freed = 1};
+    unsigned ahn = efa_ah_find(qp->ex.qp_base.pd, packet->source_gid);
+
+    completion.wc = (struct ibv_wc){
+        .wr_id = qp->responder.wr.wr_id,
+        .status = status,
+        .opcode = IBV_WC_RECV,
+        .byte_len = packet->length,
+        .qp_num = qp->ex.qp_base.qp_num,
+        .src_qp = efa_number(packet->source_qpn),
+        .slid = (uint16_t)ahn,
+    };
+    if (packet->flags & WIRE_IMMEDIATE) {
+        completion.wc.wc_flags |= IBV_WC_WITH_IMM;
+        completion.wc.imm_data = packet->immediate;
+    }
+    completion.has_gid = ahn == EFA_NO_AHN;
+    memcpy(completion.gid, packet->source_gid, sizeof(completion.gid));
+    qp->responder.taken = false;
+    cq_push(cq_of(qp->ex.qp_base.recv_cq), &completion, false);
+}
+
+static void deliver(struct qp *qp, const struct wire_packet *packet, const void *payload)
+{
+    struct responder *responder = &qp->responder;
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+    if (qp_public(qp)->state < IBV_QPS_RTR || qp_public(qp)->state == IBV_QPS_ERR ||
+        packet->qkey != qp->attr.qkey) {
+        srd_answer(packet, EFA_UNRESPONSIVE);
+        return;
+    }
+    if (fault_not_ready(qp->device) || !qp_take_receive(qp)) {
+        srd_answer(packet, EFA_RNR);
+        return;
+    }
+    if (receive_room(&responder->wr) < packet->length)
+        status = IBV_WC_LOC_LEN_ERR;
+    else if (!qp_scatter(qp, responder->wr.sges, responder->wr.num_sge, 0, payload, packet->length))
+        status = IBV_WC_LOC_PROT_ERR;
+    srd_answer(packet, status ? EFA_BAD_LENGTH : EFA_OK);
+    complete_receive(qp, packet, status);
+}
+
+/* ---- Packets that others overtake ---- */
+
+struct held {
+    struct list link;
+    struct wire_packet packet;
+    char payload[];
+};
+
+static void deliver_one_of(struct qp *qp)
+{
+    unsigned skip = settings_random() % qp->held_count;
+    struct list *link = qp->held.next;
+    struct held *held;
+
+    while (skip--)
+        link = link->next;
+    held = list_item(link, struct held, link);
+    list_detach(link);
+    qp->held_count--;
+    deliver(qp, &held->packet, held->payload);
+    free(held);
+}
+
+static void deliver_rest(struct timer *timer)
+{
+    struct qp *qp = list_item(timer, struct qp, held_timer);
+
+    while (qp->held_count)
+        deliver_one_of(qp);
+}
+
+void srd_drop_held(struct qp *qp)
+{
+    loop_unset_timer(&qp->held_timer);
+    while (qp->held_count) {
+        struct list *link = qp->held.next;
+
+        list_detach(link);
+        free(list_item(link, struct held, link));
+        qp->held_count--;
+    }
+}
+
+void srd_receive(struct qp *qp, const struct wire_packet *packet, const void *payload)
+{
+    struct held *held = settings()->misorder > 1 ? malloc(sizeof(*held) + packet->length) : NULL;
+
+    if (!held) {
+        deliver(qp, packet, payload);
+        return;
+    }
+    held->packet = *packet;
+    if (packet->length)
+        memcpy(held->payload, payload, packet->length);
+    list_attach(&held->link, &qp->held);
+    qp->held_timer.fire = deliver_rest;
+    if (!qp->held_count++)
+        loop_set_timer(&qp->held_timer, loop_now() + HELD_NS);
+    while (qp->held_count >= settings()->misorder)
+        deliver_one_of(qp);
+    if (!qp->held_count)
+        loop_unset_timer(&qp->held_timer);
+}
