@@ -553,9 +553,9 @@ static void count_inc(struct fid_peer_cntr *cntr)
 
 static void peer_queues_and_counters_reach_their_owner(void **state)
 {
-    struct fi_ops_cq_owner cq_ops = {sizeof(cq_ops), count_write, count_writeerr};
+    struct fi_ops_cq_owner owner_ops = {sizeof(owner_ops), count_write, count_writeerr};
     struct fi_ops_cntr_owner cntr_ops = {sizeof(cntr_ops), count_inc, NULL};
-    struct fid_peer_cq cq_owner = {.owner_ops = &cq_ops};
+    struct fid_peer_cq cq_owner = {.owner_ops = &owner_ops};
     struct fid_peer_cntr cntr_owner = {.owner_ops = &cntr_ops};
     struct fi_peer_cq_context cq_context = {.size = sizeof(cq_context), .cq = &cq_owner};
     struct fi_peer_cntr_context cntr_context = {.size = sizeof(cntr_context), .cntr = &cntr_owner};
@@ -698,8 +698,8 @@ static ssize_t short_read(struct fid_cq *cq, void *buf, size_t count)
 
 static int setup_hook(void **state)
 {
-    static struct fi_ops_cq cq_ops = {.size = sizeof(cq_ops), .read = short_read};
-    static const struct hook_ops overrides = {.cq = &cq_ops};
+    static struct fi_ops_cq short_ops = {.size = sizeof(short_ops), .read = short_read};
+    static const struct hook_ops overrides = {.cq = &short_ops};
 
     overrides_of_outer = &overrides;
     return setup(state);
