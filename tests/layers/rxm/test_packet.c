@@ -174,10 +174,10 @@ static void headers_are_the_captured_ones(void **state)
     assert_memory_equal(raw, "\xff\xff\xff\xf3\0\0\0\0", 8);
 }
 
-/* What is quick says the same as what is not. */
+/* The short way writes the same bytes as the general one. */
 static void plain_messages_are_like_others(void **state)
 {
-    uint8_t raw[RXM_PACKET_SIZE], quick[RXM_PACKET_SIZE];
+    uint8_t general[RXM_PACKET_SIZE], quick[RXM_PACKET_SIZE];
 
     for (int i = 0; i < 2; i++) {
         struct rxm_packet packet = {.type = RXM_EAGER,
@@ -189,19 +189,19 @@ static void plain_messages_are_like_others(void **state)
         bool tagged;
 
         memset(quick, 0xee, sizeof(quick));
-        rxm_packet_put(&packet, raw);
+        rxm_packet_put(&packet, general);
         rxm_packet_put_plain(quick, packet.conn_id, packet.size, i, packet.tag);
-        assert_memory_equal(raw, quick, sizeof(raw));
-        assert_true(rxm_packet_is_plain(raw, 72, 64, packet.conn_id, &tagged, &tag));
+        assert_memory_equal(general, quick, sizeof(general));
+        assert_true(rxm_packet_is_plain(general, 72, 64, packet.conn_id, &tagged, &tag));
         assert_int_equal(tagged, i);
         assert_int_equal(tag, packet.tag);
-        assert_false(rxm_packet_is_plain(raw, 72, 7, packet.conn_id, &tagged, &tag));
-        assert_false(rxm_packet_is_plain(raw, 71, 64, packet.conn_id, &tagged, &tag));
-        assert_false(rxm_packet_is_plain(raw, 63, 64, packet.conn_id, &tagged, &tag));
-        assert_false(rxm_packet_is_plain(raw, 72, 64, packet.conn_id + 1, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(general, 72, 7, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(general, 71, 64, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(general, 63, 64, packet.conn_id, &tagged, &tag));
+        assert_false(rxm_packet_is_plain(general, 72, 64, packet.conn_id + 1, &tagged, &tag));
         packet.has_data = true;
-        rxm_packet_put(&packet, raw);
-        assert_false(rxm_packet_is_plain(raw, 72, 64, packet.conn_id, &tagged, &tag));
+        rxm_packet_put(&packet, general);
+        assert_false(rxm_packet_is_plain(general, 72, 64, packet.conn_id, &tagged, &tag));
         quick[34] = RXM_OP_ATOMIC_WRITE;
         assert_false(rxm_packet_is_plain(quick, 72, 64, packet.conn_id, &tagged, &tag));
         quick[1] = RXM_SEGMENT;
