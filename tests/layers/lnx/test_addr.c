@@ -130,6 +130,7 @@ static void wrong_addresses_are_refused_with_a_sentence(void **state)
     lnx_addr_encode(&addr, raw, 64);
     assert_refused(2, "cut short");
     assert_refused(40, "check sum");
+    assert_refused(96, "check sum");
     raw[9]++;
     assert_refused(64, "check sum");
     raw[9]--;

@@ -109,11 +109,72 @@ static void rails_of_different_parts_carry_messages(void **state)
     }
 }
 
+/* The one error that ends it; what comes with it (the state of the other end ends, too) may be an
+ * error of another operation. */
+static void ends_with_an_error(void *context)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    ssize_t rc;
+
+    while ((rc = fi_cq_read(pair.cq, &entry, 1)) == -FI_EAGAIN)
+        ;
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(pair.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, context);
+    for (int i = 0; i < 1000; i++)
+        drive();
+}
+
+/* Its packets are on both rails. Those that come after it was closed touch nothing. */
+static void a_region_closed_under_an_access_ends_it(void **state)
+{
+    enum {
+        SIZE = 32 << 20
+    };
+    char *from = malloc(SIZE), *region = calloc(1, SIZE), *then = malloc(SIZE);
+    struct fid_mr *mr;
+    uint64_t addr, key;
+
+    assert_true(from && region && then);
+    memset(from, 1, SIZE);
+    for (unsigned reads = 0; reads < 2; reads++) {
+        pair_open(&pair, "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]");
+        messages(2);
+        assert_int_equal(fi_mr_reg(pair.domain, region, SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                                   1, 0, &mr, NULL),
+                         0);
+        addr = pair.info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)
+                   ? (uint64_t)(uintptr_t)region
+                   : 0;
+        key = fi_mr_key(mr);
+        memset(region, reads ? 2 : 0, SIZE);
+        if (reads)
+            assert_int_equal(fi_read(pair.ep[0], from, SIZE, NULL, pair.to[1], addr, key, from), 0);
+        else
+            assert_int_equal(fi_write(pair.ep[0], from, SIZE, NULL, pair.to[1], addr, key, from),
+                             0);
+        while (reads ? from[100000] != 2 : region[100000] != 1)
+            drive();
+        assert_int_equal(fi_close(&mr->fid), 0);
+        memset(region, 3, SIZE);
+        memcpy(then, region, SIZE);
+        ends_with_an_error(from);
+        assert_memory_equal(region, then, SIZE);
+        messages(2);
+        pair_close(&pair);
+    }
+    free(from);
+    free(region);
+    free(then);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rail_that_loses_everything_is_down),
         cmocka_unit_test(rails_of_different_parts_carry_messages),
+        cmocka_unit_test(a_region_closed_under_an_access_ends_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
