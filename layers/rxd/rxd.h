@@ -209,7 +209,7 @@ struct rxd_ep {
     size_t saved, saved_limit;
     bool saved_said;
     uint64_t last_epoch;
-    long long told_ms; /* when the log was told of a bad packet last; 0: never */
+    long long told_ms, full_ms; /* when the log was told of a bad packet, of full memory; or 0 */
 };
 
 /* 0 is no number of any table: its place is taken for ever. */

@@ -44,15 +44,22 @@ int rxd_in_fill(struct rxd_ep *ep)
 
 /* ---- Who sends ---- */
 
-static void say_wrong(struct rxd_ep *ep, const char *wrong)
+/* What peers can bring about again and again is not told each time. last: when it was, or 0. */
+static bool may_tell(long long *last)
 {
     long long now = clock_ms();
 
-    if (ep->told_ms && now - ep->told_ms < QUIET_MS)
-        return;
-    ep->told_ms = now;
-    LOG_WARN("rxd", FI_LOG_EP_DATA,
-             ": %s came, and is dropped; further ones within a minute are not told", wrong);
+    if (*last && now - *last < QUIET_MS)
+        return false;
+    *last = now;
+    return true;
+}
+
+static void say_wrong(struct rxd_ep *ep, const char *wrong)
+{
+    if (may_tell(&ep->told_ms))
+        LOG_WARN("rxd", FI_LOG_EP_DATA,
+                 ": %s came, and is dropped; further ones within a minute are not told", wrong);
 }
 
 /* The lower knows all peers that we have by its AV, and a new one only from now on. One whose
@@ -180,7 +187,7 @@ static bool is_full(struct rxd_ep *ep)
 {
     if (ep->saved <= ep->saved_limit)
         return false;
-    if (!ep->saved_said)
+    if (!ep->saved_said && may_tell(&ep->full_ms))
         LOG_WARN("rxd", FI_LOG_EP_DATA,
                  ": %zu bytes of unexpected messages are kept; no more are taken until some are "
                  "received (saved_size is %zu)",

@@ -31,6 +31,7 @@ struct end {
     struct fid_cq *cq;
     struct fid_av *av;
     struct fid_ep *ep;
+    struct fid_mr *mr; /* of memory that it receives into, or NULL */
     char name[128];
     size_t name_len;
 };
@@ -46,6 +47,7 @@ static void open_end(struct end *end, const char *stack, uint64_t caps, const st
     struct fi_av_attr av_attr = {0};
 
     assert_non_null(hints);
+    end->mr = NULL;
     hints->caps = caps;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -75,6 +77,8 @@ static void open_end(struct end *end, const char *stack, uint64_t caps, const st
 static void close_end(struct end *end)
 {
     assert_int_equal(fi_close(&end->ep->fid), 0);
+    if (end->mr)
+        assert_int_equal(fi_close(&end->mr->fid), 0);
     assert_int_equal(fi_close(&end->av->fid), 0);
     assert_int_equal(fi_close(&end->cq->fid), 0);
     assert_int_equal(fi_close(&end->domain->fid), 0);
@@ -240,6 +244,133 @@ static void bytes_of_strangers_change_nothing(void **state)
         memset(bytes + 16, (int)i, sizeof(bytes) - 16);
         send_raw(bytes, sizeof(bytes));
     }
+    small_messages_keep_their_order(state);
+    large_messages_wait_at_their_sender(state);
+}
+
+/* ---- A peer that lies ---- */
+
+static struct liar {
+    uint8_t heard[4096];
+    uint64_t epoch; /* of a's state for it, as a says */
+    uint64_t own;
+    unsigned sent;
+} liar;
+
+static void hear(void)
+{
+    assert_int_equal(fi_recv(raw.ep, liar.heard, sizeof(liar.heard), fi_mr_desc(raw.mr),
+                             FI_ADDR_UNSPEC, liar.heard),
+                     0);
+}
+
+static void pump(void)
+{
+    struct fi_cq_tagged_entry entry;
+
+    fi_cq_read(a.cq, NULL, 0);
+    fi_cq_read(b.cq, NULL, 0);
+    if (fi_cq_read(raw.cq, &entry, 1) != 1)
+        return;
+    if (entry.flags & FI_SEND) {
+        liar.sent++;
+        return;
+    }
+    if (liar.heard[3] & 1)
+        memcpy(&liar.epoch, liar.heard + 16, sizeof(liar.epoch));
+    hear();
+}
+
+/* A packet with an introduction of raw. flags: 2, ordered. */
+static void lie(unsigned flags, uint32_t sequence, uint32_t ack, const void *records, size_t len)
+{
+    uint8_t bytes[256] = {'W', 'x', 1, (uint8_t)(1 | flags)};
+    unsigned before = liar.sent;
+    struct fid_mr *mr;
+
+    memcpy(bytes + 8, &sequence, 4);
+    memcpy(bytes + 12, &ack, 4);
+    memcpy(bytes + 16, &liar.own, 8);
+    bytes[24] = 7;                       /* its number for a */
+    bytes[28] = 4;                       /* IPv4 */
+    memcpy(bytes + 30, raw.name + 2, 2); /* port */
+    memcpy(bytes + 32, raw.name + 4, 4); /* host */
+    if (len)
+        memcpy(bytes + 56, records, len);
+    assert_int_equal(fi_mr_reg(raw.domain, bytes, sizeof(bytes), FI_SEND, 0, 0, 0, &mr, NULL), 0);
+    assert_int_equal(fi_send(raw.ep, bytes, 56 + len, fi_mr_desc(mr), raw_to_a, NULL), 0);
+    for (int i = 0; i < TURNS && liar.sent == before; i++)
+        pump();
+    assert_int_equal(liar.sent, before + 1);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+/* It begins anew, and a has no other state for it than before. */
+static void meet(void)
+{
+    liar.own++;
+    lie(0, 0, 0, NULL, 0);
+    for (int i = 0; i < 2000; i++)
+        pump();
+    assert_true(liar.epoch);
+}
+
+/* a has ended what was under way with the liar, and says so. */
+static void expect_end(uint64_t before)
+{
+    for (int i = 0; i < TURNS && liar.epoch == before; i++)
+        pump();
+    assert_true(liar.epoch > before);
+}
+
+static void lies_of_a_peer_end_what_is_under_way_with_it(void **state)
+{
+    static const struct {
+        unsigned flags;
+        uint32_t sequence, ack;
+        size_t len;
+        uint8_t records[56];
+    } lies[] = {
+        {0, 0, 5, 0, {0}},                        /* it has got what was never sent */
+        {2, 500, 0, 16, {1}},                     /* beyond the window */
+        {2, 0, 0, 16, {1, 0, 100, 0, [8] = 100}}, /* a message cut short */
+        {2, 0, 0, 8, {1}},                        /* a record cut short */
+        {2, 0, 0, 16, {200}},                     /* of an unknown kind */
+        {2, 0, 0, 16, {1, 0x80}},                 /* with unknown flags */
+        {2, 0, 0, 16, {7}},                       /* data among the requests */
+        {2, 0, 0, 24, {2, [16] = 200}},           /* a write to 200 places */
+        {0, 0, 0, 16, {1}},                       /* a message that is not ordered */
+        {2, 0, 0, 24, {1, 0, 8, 0, [8] = 4}},     /* more bytes than the message has */
+    };
+    static const uint8_t strays[][20] = {
+        {7, 0, 1, 0, 0x39, 0x30},            /* data for a taker that there is not */
+        {6, 0, 0, 0, 0x39, 0x30, [8] = 255}, /* a question about a request that there is not */
+        {8, 0, 0, 0, 0x39, 0x30},            /* the end of one */
+    };
+    uint64_t before;
+
+    liar.own = 1;
+    assert_int_equal(
+        fi_mr_reg(raw.domain, liar.heard, sizeof(liar.heard), FI_RECV, 0, 0, 0, &raw.mr, NULL), 0);
+    hear();
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        meet();
+        before = liar.epoch;
+        lie(lies[i].flags, lies[i].sequence, lies[i].ack, lies[i].records, lies[i].len);
+        expect_end(before);
+    }
+    meet();
+    before = liar.epoch;
+    lie(2, 1, 0, "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16); /* early, and twice */
+    lie(2, 1, 0, "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+    expect_end(before);
+    meet();
+    before = liar.epoch;
+    for (size_t i = 0; i < 3; i++)
+        lie(0, 0, 0, strays[i], strays[i][0] == 6 ? 20 : strays[i][0] == 7 ? 17 : 16);
+    for (int i = 0; i < 2000; i++)
+        pump();
+    assert_true(liar.epoch == before);
     small_messages_keep_their_order(state);
     large_messages_wait_at_their_sender(state);
 }
@@ -421,6 +552,7 @@ int main(void)
         cmocka_unit_test(delivery_is_in_the_receive),
         cmocka_unit_test(memory_without_rights_is_refused),
         cmocka_unit_test(bytes_of_strangers_change_nothing),
+        cmocka_unit_test(lies_of_a_peer_end_what_is_under_way_with_it),
         cmocka_unit_test(a_peer_that_starts_again_is_a_new_one),
         cmocka_unit_test(all_first_packets_of_an_unknown_peer_count),
         cmocka_unit_test(closing_beside_an_idle_peer_is_quick),
