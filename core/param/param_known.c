@@ -13,14 +13,15 @@ static const char *const subsys_words[] = {"core", "fabric", "domain", "ep_ctrl"
 
 const struct core_variable core_variables[] = {
     {"FI_PROVIDER", FI_PARAM_STRING,
-     "What to use: providers or stacks, best first (tcp,udp or rxm;tcp); ^ in front excludes them "
+     "Providers or stacks to use, best first (tcp,udp or rxm;tcp); ^ in front excludes them "
      "(default: all available)"},
     {"FI_PROVIDER_PATH", FI_PARAM_STRING,
      "Where to look for external providers: dir1:dir2; a leading @ makes the first one found win, "
      "not the newest; +file names one that is preferred"},
     {"FI_HOOK", FI_PARAM_STRING, "Layers to put on top of every stack (noop;trace)"},
     {"FI_LOG_LEVEL", FI_PARAM_STRING,
-     "What to log: none, warn, trace, info, debug (default: only mistakes in what a user typed)",
+     "Level to log: none, warn, trace, info, debug (default: only mistakes in the user's "
+     "settings)",
      .form = CORE_WORD, .words = level_words, .words_are = "level", .used = "warn is used",
      .environment_only = true},
     {"FI_LOG_PROV", FI_PARAM_STRING,

@@ -215,25 +215,26 @@ const struct part coll_part = {
     .summary = "collectives over reliable datagrams",
     .description =
         "Adds FI_COLLECTIVE to a lower with tagged messages: sets of addresses, joins, barrier, "
-        "broadcast, alltoall, allreduce, allgather, reduce_scatter, reduce, scatter and gather, on "
-        "every datatype of fi_atomic(3) and its commutative operations. Hints that ask for "
-        "FI_COLLECTIVE bring it in; it need not be named.\n\n"
-        "count is what one member gives to or gets from one other: the buffer of alltoall, "
-        "reduce_scatter and the root of scatter, and the result of alltoall, allgather and the "
-        "root of gather, hold count elements for each member. Members of a group post the same "
-        "collectives in the same order; several may be outstanding.\n\n"
+        "broadcast, alltoall, allreduce, allgather, reduce_scatter, reduce, scatter and gather, "
+        "on every datatype of fi_atomic(3) and its commutative operations. It is added when "
+        "hints ask for FI_COLLECTIVE, and need not be named.\n\n"
+        "count is the number of elements that one member sends to or gets from one other: the "
+        "buffer of alltoall, reduce_scatter and the root of scatter, and the result of "
+        "alltoall, allgather and the root of gather, hold count elements for each member. "
+        "Members of a group post the same collectives in the same order; several may be "
+        "outstanding.\n\n"
         "Tags of the application have 63 bits: bit 63 marks the messages of this layer. A "
         "collective completes in the transmit queue with FI_COLLECTIVE, and counts as a write. "
-        "Members are told apart by their addresses, so all must have inserted the same ones, and "
-        "the endpoint's own, as fi_getname gives it, must be in the set. Joins of the same "
+        "Members are told apart by their addresses, so all must have inserted the same ones, "
+        "and the endpoint's own, as fi_getname gives it, must be in the set. Joins of the same "
         "members complete in the order in which they were made; a communication key in the set "
         "separates them from others.\n\n"
         "When a member dies, or leaves the group while a collective is outstanding, the "
-        "collectives of the others end in error and the group is of no more use. Memberships that "
-        "the application manages (coll_addr FI_ADDR_NOTAVAIL) are not offered, nor is a lower "
-        "that needs FI_MR_LOCAL.\n\n"
-        "Scalable endpoints and shared contexts pass, but a member of a group is an endpoint of "
-        "its own: fi_join of another answers -FI_EOPNOTSUPP.",
+        "collectives of the others end in error and the group is of no more use. Memberships "
+        "that the application manages (coll_addr FI_ADDR_NOTAVAIL) are not offered, nor is a "
+        "lower that needs FI_MR_LOCAL.\n\n"
+        "Scalable endpoints and shared contexts pass through, but only a plain endpoint can be "
+        "a member of a group: fi_join on others returns -FI_EOPNOTSUPP.",
     .kind = PART_LAYER,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_SET(FI_EP_RDM),

@@ -221,21 +221,21 @@ const struct part debug_part = {
     .aliases = aliases,
     .summary = "checks the application against the man pages",
     .description =
-        "Reports what the application, or the layer above, does that the interface does not allow, "
-        "also where the lower puts up with it: operations, flags and sizes that were never "
-        "granted; buffers without a region where FI_MR_LOCAL is required, or outside of it; "
-        "contexts that are used again before their operation has completed (FI_CONTEXT); "
-        "completions that are never read; objects that are closed in the wrong order or used when "
-        "they are closed; two threads at once where the threading level allows one; addresses that "
-        "are not in the address vector; and more. Each report names the call, the object, the rule "
-        "and the manual page.\n\n"
-        "It changes nothing: the call goes on to the lower, except with an object that is closed, "
-        "which is -FI_EINVAL. What is closed is remembered, in about 600 bytes each: of a process "
-        "the last 1024 memory regions and the last 1024 of all other objects. It takes locks; it "
-        "is for tests, not for measuring.\n\n"
-        "What it cannot see: remote ranges (the target checks those), through which type a buffer "
-        "of completions is read, fi_mr_desc and fi_mr_key of a region that is closed, and threads "
-        "that do not meet.",
+        "Reports uses of the interface by the application, or the layer above, that the manual "
+        "pages do not allow, even where the lower accepts them: operations, flags and sizes "
+        "that were never granted; buffers without a region where FI_MR_LOCAL is required, or "
+        "outside of it; contexts that are used again before their operation has completed "
+        "(FI_CONTEXT); completions that are never read; objects that are closed in the wrong "
+        "order or used when they are closed; two threads at once where the threading level "
+        "allows one; addresses that are not in the address vector; and more. Each report names "
+        "the call, the object, the rule and the manual page.\n\n"
+        "It changes nothing: the call goes on to the lower, except with an object that is "
+        "closed, which is -FI_EINVAL. It remembers closed objects, in about 600 bytes each: the "
+        "last 1024 memory regions of a process and the last 1024 of all other objects. It takes "
+        "locks; it is for tests, not for measuring.\n\n"
+        "It cannot see remote ranges (the target checks those), the type as which the "
+        "application reads a buffer of completions, fi_mr_desc and fi_mr_key of a closed "
+        "region, and threads that do not meet.",
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,

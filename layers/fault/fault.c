@@ -88,23 +88,23 @@ static const struct param_def params[] = {
         "After the send of this number in this layer its connection is shut down; 0: none. "
         "Only over FI_EP_MSG."),
     PARAM_NUMBER("drop", PARAM_PERCENT, "0", 0, 0,
-                 "How many of the messages that are sent, and of RMA and atomics, get lost; what "
-                 "only had to leave succeeds."),
+                 "How many of the messages that are sent, and of RMA and atomics, get lost; "
+                 "operations that need no answer succeed."),
     PARAM_NUMBER("dup", PARAM_PERCENT, "0", 0, 0,
                  "How many of the messages that are sent arrive twice."),
     PARAM_NUMBER("reorder", PARAM_PERCENT, "0", 0, 0,
-                 "How many of the messages that are sent wait until the next of their endpoint has "
-                 "overtaken them, or until somebody waits for a completion."),
+                 "How many of the messages that are sent wait until the next of their endpoint "
+                 "has overtaken them, or until a thread waits for a completion."),
     PARAM_NUMBER("corrupt", PARAM_PERCENT, "0", 0, 0,
                  "How many of the messages that are sent arrive with one bit changed."),
     PARAM_SWITCH(
         "force", "0",
-        "Do also what the lower may not do by its contract: lose, double, reorder messages "
+        "Also inject faults that the lower's contract forbids: lose, double, reorder messages "
         "over FI_EP_MSG and FI_EP_RDM, change them over any."),
     PARAM_NUMBER(
         "seed", PARAM_INT, "1", 0, INT64_MAX,
-        "Another one is another course; the same, with the same calls on each endpoint, is "
-        "the same."),
+        "Seed of the random choices: with the same seed and the same calls on each endpoint the "
+        "same faults occur."),
     {.key = NULL},
 };
 
@@ -116,15 +116,15 @@ const struct part fault_part = {
     .aliases = aliases,
     .summary = "makes calls fail, messages get lost and completions come late",
     .description =
-        "What stands on it sees its lower at its worst, as far as the lower's contract goes: calls "
-        "to be tried again, late completions, calls that fail, connections that end; over "
-        "FI_EP_DGRAM messages that are lost, doubled and overtaken. What the lower may not do by "
-        "its contract is refused by fi_getinfo with its reason, unless 'force' is set. Messages "
-        "are those of fi_msg(3) and fi_tagged(3), and the writes of fi_rma(3); reads and atomics "
-        "only get lost. Lost writes succeed; reads, fetching atomics and what was to complete at "
-        "the target (FI_DELIVERY_COMPLETE) end in FI_ETIMEDOUT. What happens to which is decided "
-        "by the seed, the number of the endpoint and that of the message. Without parameters it "
-        "does nothing.\n\n"
+        "The layer or application above it sees the worst that the lower's contract permits: "
+        "calls to be tried again, late completions, calls that fail, connections that end; over "
+        "FI_EP_DGRAM messages that are lost, doubled and overtaken. fi_getinfo refuses faults "
+        "that the contract forbids, with the reason, unless 'force' is set. Messages are those "
+        "of fi_msg(3) and fi_tagged(3), and the writes of fi_rma(3); reads and atomics only get "
+        "lost. Lost writes succeed; reads, fetching atomics and operations that were to "
+        "complete at the target (FI_DELIVERY_COMPLETE) end in FI_ETIMEDOUT. The seed, the "
+        "number of the endpoint and that of the message decide which fault a message meets. "
+        "Without parameters it does nothing.\n\n"
         "Doubled, overtaken and changed messages are copies: an endpoint without a completion "
         "queue for its sends has none of them, nor have messages of more than 16 MiB.",
     .kind = PART_LAYER,

@@ -14,13 +14,12 @@ static const struct param_def params[] = {
         .choices = rails_choices,
         .help =
             "Several networks of one kind: 'per_peer' gives each peer one of them, in turn, for "
-            "all that is sent to it; 'per_msg' takes them in turn, so that nothing comes in "
-            "order.",
+            "all operations to it; 'per_msg' takes them in turn, without any order.",
     },
     PARAM_SWITCH("same", "no", "Allows several branches that are the same device."),
     PARAM_SWITCH("strict", "no",
-                 "Refuses where a branch of the bracket has nothing, instead of going on with the "
-                 "others."),
+                 "fi_getinfo fails when a branch of the bracket offers nothing, instead of "
+                 "going on with the others."),
     {.key = NULL},
 };
 
@@ -30,11 +29,11 @@ const struct part lnx_part = {
     .summary = "joins shared memory and networks: one endpoint, a branch for each peer",
     .description =
         "Stands on several lowers at once, as in 'lnx;[shm + rxm;tcp]', each of which gives "
-        "FI_EP_RDM and FI_PEER. Each peer is reached by the first of them that reaches it, which "
-        "is chosen when its address is inserted: shared memory inside a node, the network outside. "
-        "Receives are matched in one place, whichever branch a message comes by, and the branches "
-        "complete what they carry straight into the queues of the application. Alone, 'lnx' "
-        "stands for shared memory and the networks.",
+        "FI_EP_RDM and FI_PEER. Each peer is reached by the first of them that can reach it, "
+        "chosen when its address is inserted: shared memory inside a node, the network outside. "
+        "Receives are matched in one place, whichever branch a message comes by, and the "
+        "branches complete their operations straight into the queues of the application. "
+        "Without a bracket 'lnx' stands for shared memory and the networks.",
     .kind = PART_JOIN,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_SET(FI_EP_RDM),

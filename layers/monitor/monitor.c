@@ -137,15 +137,15 @@ const struct part monitor_part = {
     .summary = "counts into shared pages, for fi_top and fi_mon_sampler",
     .description =
         "Counts calls, bytes, sizes, completions, -FI_EAGAIN and errors of each endpoint, queue "
-        "and domain into a file in memory that other programs look at while the program runs: "
-        "fi_top(1) as a live view, fi_mon_sampler(1) for series of samples. Looking costs the "
+        "and domain into a file in memory that other programs read while the program runs: "
+        "fi_top(1) as a live view, fi_mon_sampler(1) for series of samples. Readers cost the "
         "program nothing. The format is public: weft/monitor.h.\n\n"
-        "The file is <basepath>/<uid>/<host>/<ppid>_<pid>_<number>_<job>_<what it stands on>. It "
-        "is removed when the fabric is closed and when the process ends; that of a process that "
-        "was killed stays, and is shown as stale. A file that cannot be written is an error of "
-        "fi_fabric.\n\n"
-        "Times are too large by at most 1/8 (12.5 %). An operation is recognized by its context: "
-        "those with a null context, or none, are not timed.",
+        "The file is <basepath>/<uid>/<host>/<ppid>_<pid>_<number>_<job>_<what it stands on>. "
+        "It is removed when the fabric is closed and when the process ends; that of a process "
+        "that was killed stays, and is shown as stale. A file that cannot be written is an "
+        "error of fi_fabric.\n\n"
+        "Times are too large by at most 1/8 (12.5 %). An operation is recognized by its "
+        "context: those with a null context, or none, are not timed.",
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,

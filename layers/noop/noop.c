@@ -18,11 +18,12 @@ const struct part noop_part = {
     .aliases = aliases,
     .summary = "passes everything through, unchanged",
     .description =
-        "Wraps every object and every operation of what it stands on, and changes nothing. It may "
-        "stand at any place of any stack, any number of times. It costs one indirect call for each "
-        "operation and for each completion, and is the pattern from which other hooks are made.\n\n"
-        "ofi_hook_hmem and ofi_hook_dmabuf_peer_mem are other names of it, for settings that were "
-        "made for libfabric: they are for the memory of devices, and here is none.",
+        "Wraps every object and every operation of its lower, and changes nothing. It may stand "
+        "at any place of any stack, any number of times. It costs one indirect call for each "
+        "operation and for each completion, and is the pattern from which other hooks are "
+        "made.\n\n"
+        "ofi_hook_hmem and ofi_hook_dmabuf_peer_mem are other names of it, for settings that "
+        "were made for libfabric: they handle the memory of devices, which no part here offers.",
     .kind = PART_LAYER,
     .transparent = true,
     .needs = part_needs_same,

@@ -66,19 +66,19 @@ const struct part order_part = {
     .prov_name = "ofi_order",
     .summary = "completions in the order of the posts",
     .description =
-        "Adds FI_ORDER_STRICT of comp_order to any lower. Hints that ask for it, in tx_attr or "
-        "rx_attr, bring it in; it need not be named. Who names it has both sides ordered whatever "
-        "the hints are.\n\n"
-        "What is posted to one endpoint or transmit context, or to the endpoints of one shared "
-        "transmit context, completes in the order of the posts: messages, RMA, atomics, "
-        "collectives, in success or error. What has ended before its turn is held, and counts as "
-        "outstanding against the size of the queue, unless it wants no completion. An operation "
-        "without a completion is waited for as any other. Counters count an operation when it is "
-        "told, or would be.\n\n"
-        "Receives complete, for each sender, in the order in which its messages have met their "
-        "receives. A message that no receive waits for holds nothing back.\n\n"
-        "A read or a large message to one peer delays what follows to another: a program that "
-        "needs no such order asks for none.",
+        "Adds FI_ORDER_STRICT of comp_order to any lower. It is added when hints ask for this "
+        "order, in tx_attr or rx_attr, and need not be named. When it is named, both sides are "
+        "ordered whatever the hints are.\n\n"
+        "Operations posted to one endpoint or transmit context, or to the endpoints of one "
+        "shared transmit context, complete in the order of the posts: messages, RMA, atomics, "
+        "collectives, in success or error. An operation that has ended before its turn is held, "
+        "and counts as outstanding against the size of the queue, unless it has no completion. "
+        "Later operations wait for one without a completion as for any other. Counters count an "
+        "operation when its completion is, or would be, reported.\n\n"
+        "Receives complete, for each sender, in the order in which its messages have matched. A "
+        "message without a posted receive holds nothing back.\n\n"
+        "A read or a large message to one peer delays the completion of later operations to "
+        "another: programs that do not need this order should not ask for it.",
     .kind = PART_LAYER,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_SET(FI_EP_RDM),

@@ -110,9 +110,9 @@ static const struct param_def params[] = {
         .type = PARAM_LIST,
         .check = perf_set_check,
         .default_text = "cycles|instructions|cache_misses",
-        .help = "What is counted, six at most: cycles, instructions, cache_references, "
-                "cache_misses, branches, branch_misses; cpu_clock, task_clock (ns), page_faults, "
-                "context_switches, migrations; or tsc alone.",
+        .help = "Events to count, six at most: cycles, instructions, cache_references, "
+                "cache_misses, branches, branch_misses; cpu_clock, task_clock (ns), "
+                "page_faults, context_switches, migrations; or tsc alone.",
     },
     {
         .key = "cntr",
@@ -148,8 +148,8 @@ const struct part perf_part = {
     .description =
         "Reads the processor's performance counters (perf_event_open(2)) before and after each "
         "data transfer, each read of a completion queue and each call on a counter, and reports "
-        "the mean of each function when the fabric is closed. What a call does in the layers below "
-        "is part of it; two of these layers show the difference.\n\n"
+        "the mean of each function when the fabric is closed. The layers below are included; "
+        "two of these layers show the difference.\n\n"
         "Hardware counters are read without a system call where the kernel allows that (rdpmc); "
         "software events, such as task_clock, take a system call for each reading. Where the "
         "kernel has none of the events, or forbids them, it says so in one line and counts TSC "

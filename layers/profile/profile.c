@@ -267,10 +267,10 @@ const struct part profile_part = {
     .summary = "counts calls, bytes, sizes and times",
     .description =
         "Counts, for each function that transfers data, calls, bytes, sizes, -FI_EAGAIN and "
-        "errors; completions, reads of queues that gave something and that did not, and messages "
-        "that came before their receive (where it stands below the layer that matches). Of some "
-        "operations it takes the time from the call to the completion. It reports when the fabric "
-        "is closed, and at intervals if asked to.\n\n"
+        "errors; completions, reads of queues that gave completions and that did not, and "
+        "unexpected messages (where it stands below the layer that matches). Of some operations "
+        "it takes the time from the call to the completion. It reports when the fabric is "
+        "closed, and at intervals if asked to.\n\n"
         "Percentiles of times come from buckets, and are too large by at most 1/32 (3.2 %). An "
         "operation is recognized by its context: those with a null context, or none, are not "
         "timed, nor is one of which the context is used again before it completes.",

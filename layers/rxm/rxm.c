@@ -13,10 +13,10 @@ static const struct param_def params[] = {
         .selects = true,
         .default_text = "any",
         .choices = tags_choices,
-        .help = "Who carries tags: 'pass' leaves them to the lower, whose peers speak "
-                "FI_PROTO_XNET; 'emulate' puts them into rxm's own packets (FI_PROTO_RXM), which "
-                "any lower can carry; 'any' offers both, packets first, and the protocol of the "
-                "info that an endpoint is opened with decides.",
+        .help = "The carrier of tags: 'pass' leaves them to the lower, whose peers speak "
+                "FI_PROTO_XNET; 'emulate' puts them into rxm's own packets (FI_PROTO_RXM), "
+                "which any lower can carry; 'any' offers both, packets first, and the protocol "
+                "of the info that an endpoint is opened with decides.",
     },
     PARAM_NUMBER("buffer_size", PARAM_SIZE, "16k", 512, 1 << 20,
                  "tags=emulate: bytes of the largest message that is sent as one packet (eager). "

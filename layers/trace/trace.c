@@ -119,8 +119,8 @@ static const struct param_def params[] = {
         .default_text = "64",
         .min = 1,
         .max = 4096,
-        .help = "The most threads that have records in the file. Those after take the place of "
-                "threads that have ended, or are not recorded.",
+        .help = "The most threads that have records in the file. Later threads take the place "
+                "of threads that have ended, or are not recorded.",
     },
     {.key = NULL},
 };
@@ -133,17 +133,17 @@ const struct part trace_part = {
     .aliases = aliases,
     .summary = "records every call, completion and event into a file",
     .description =
-        "Writes what goes through its place in the stack into a ring in a mapped file, one for "
-        "each thread, with a time stamp: calls with their arguments and result, completions, "
-        "events. fi_trace(1) shows the file as text, as a table of where the time went, as a "
-        "picture, or for a trace viewer. What was recorded can be read after a crash.\n\n"
+        "Writes calls with their arguments and result, completions and events at its place in "
+        "the stack into a ring in a mapped file, one for each thread, with time stamps. "
+        "fi_trace(1) shows the file as text, as a table of where the time went, as a picture, "
+        "or for a trace viewer. The records can be read after a crash.\n\n"
         "It may stand at several places of a stack at once; layers with the same file then show "
         "what each part between them made of an operation.\n\n"
         "Reads of a completion queue that give nothing are counted and not recorded, reads of "
-        "counters are not recorded. Nothing on the path locks, allocates or makes a system call, "
-        "except for the first record of a thread. A file that cannot be written is an error of "
-        "fi_fabric; a disk that is full later leaves the threads that come later unrecorded, and "
-        "says so once. The child of a fork is not recorded.",
+        "counters are not recorded. Nothing on the path locks, allocates or makes a system "
+        "call, except for the first record of a thread. A file that cannot be written is an "
+        "error of fi_fabric; a disk that is full later leaves the threads that come later "
+        "unrecorded, and says so once. The child of a fork is not recorded.",
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,

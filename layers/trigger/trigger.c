@@ -100,19 +100,21 @@ const struct part trigger_part = {
     .prov_name = "ofi_trigger",
     .summary = "triggered operations and deferred work",
     .description =
-        "Adds FI_TRIGGER to any lower: operations posted with FI_TRIGGER and a threshold, and work "
-        "queued at the domain (fi_control with FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK), wait "
-        "here for their counter. Hints that ask for FI_TRIGGER bring it in; it need not be "
-        "named.\n\n"
+        "Adds FI_TRIGGER to any lower: operations posted with FI_TRIGGER and a threshold, and "
+        "work queued at the domain (fi_control with FI_QUEUE_WORK, FI_CANCEL_WORK, "
+        "FI_FLUSH_WORK), wait here for their counter. It is added when hints ask for "
+        "FI_TRIGGER, and need not be named.\n\n"
         "Work fires in the order of its thresholds, and of its age among equal ones, when the "
-        "counter is raised by an operation, by other work, or by the application. What the lower "
-        "cannot take yet is tried again before anything later of the same endpoint. Without "
-        "FI_PROGRESS_AUTO it takes somebody who reads a queue or counter of the domain.\n\n"
-        "Deferred work ends in its completion counter, as an error when it failed; the endpoint's "
-        "queue gets an entry when FI_COMPLETION is asked, or for an error that no counter shows. "
-        "Closing an endpoint discards its work, and a counter that work names cannot be closed.\n\n"
-        "Contexts of scalable endpoints take what they can do as endpoints take it; a receive on a "
-        "shared context does not wait.\n\n"
+        "counter is raised by an operation, by other work, or by the application. Work that the "
+        "lower cannot take yet is tried again before any later work of the same endpoint. "
+        "Without FI_PROGRESS_AUTO work fires only while the application reads a queue or "
+        "counter of the domain.\n\n"
+        "Deferred work ends in its completion counter, as an error when it failed; the "
+        "endpoint's queue gets an entry when FI_COMPLETION is asked, or for an error that no "
+        "counter shows. Closing an endpoint discards its work, and a counter that work names "
+        "cannot be closed.\n\n"
+        "Contexts of scalable endpoints take the operations of their direction as endpoints do; "
+        "a receive on a shared context cannot be triggered.\n\n"
         "Not offered: FI_INJECT together with FI_TRIGGER, multi-receives and peeks as deferred "
         "work, triggers of collectives, and XPU triggers.",
     .kind = PART_LAYER,

@@ -34,15 +34,14 @@ static const struct param_def shm_params[] = {
      .default_text = "5s",
      .min = 1,
      .max = 3600000,
-     .help = "How long an operation to an address where nobody listens is to be tried again before "
-             "it ends in an error."},
+     .help = "How long an operation to an address without a listener is tried again before it "
+             "ends in an error."},
     {.key = "max_saved_size",
      .type = PARAM_SIZE,
      .default_text = "64m",
-     .help =
-         "Bytes of unexpected messages that an endpoint keeps, with 136 for each; beyond, messages "
-         "wait at their senders, but for what each has on its way (at most 300 KiB). There a send "
-         "that nobody receives takes one of tx_size."},
+     .help = "Bytes of unexpected messages that an endpoint keeps, with 136 for each; beyond, "
+             "messages wait at their senders, but for what each has on its way (at most 300 KiB). "
+             "There each waiting send takes one of tx_size."},
     {.key = "tx_size",
      .type = PARAM_INT,
      .default_text = "4096",

@@ -65,16 +65,17 @@ static const struct param_def tcp_params[] = {
     {.key = "local_buffer_size",
      .type = PARAM_SIZE,
      .default_text = "256k",
-     .help = "Bytes that a connection inside of this host is ahead of its receiver (SO_SNDBUF): "
-             "what stays in the caches is copied faster. inf: as the kernel likes."},
+     .help = "Bytes that a sender may be ahead of its receiver inside of this host (SO_SNDBUF): "
+             "bytes that stay in the caches are copied faster. inf: the kernel decides."},
     {.key = "io",
      .type = PARAM_CHOICE,
      .default_text = "sockets",
      .choices = ios,
      .help =
-         "How connections send and receive: sockets, by system calls; uring, through an io_uring "
-         "for each queue, or as sockets where the kernel refuses one. With uring, epoll_wait of "
-         "the program itself on a queue's fd may end with EINTR without a signal: it tries again."},
+         "How connections send and receive: sockets, by system calls; uring, through an "
+         "io_uring for each queue, or as sockets where the kernel refuses one. With uring, the "
+         "application's own epoll_wait on a queue's fd may end with EINTR without a signal, and "
+         "must try again."},
     {.key = "zero_copy_size",
      .type = PARAM_SIZE,
      .default_text = "64k",
