@@ -2,10 +2,9 @@
 /*
  * Two bytes of the file are locked, as open file descriptions own locks: they go with the process.
  *
- * HELD   shared: by each writer, as long as it has the segment open. Exclusive: by who makes or
- *        removes it. So a process that gets it exclusively knows that no writer is left, and that
- *        the file is the dead's. It then checks that the name still means this file.
- * WRITES exclusive: by the writer that appends.
+ * HELD shared: by each writer, as long as it has the segment open. Exclusive: by the process that
+ * makes or removes it. A process that gets this lock knows that no writer is left: all have died.
+ * It then checks that the name still means this file. WRITES exclusive: by the writer that appends.
  *
  * Readers lock nothing: one that is stopped, or hostile, keeps no name and no writer.
  */
@@ -31,7 +30,7 @@ enum {
 
 enum {
     VERSION = 1,
-    WAIT_MS = 10000, /* for who holds a lock exclusively, which takes microseconds */
+    WAIT_MS = 10000, /* until the holder releases its exclusive lock, normally microseconds */
     PREFIX_MAX = 32,
 };
 
@@ -221,7 +220,7 @@ static int open_file(const char *path, int flags, int *ret_fd, char why[AV_WHY_M
     return 0;
 }
 
-/* Files that no writer holds any more; whoever makes one takes those of the dead along. */
+/* Removes files that no writer holds any more. Each process that makes a file does this. */
 static void sweep(void)
 {
     char prefix[PREFIX_MAX], path[AV_PATH_MAX], why[AV_WHY_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The file in /dev/shm behind a named address vector (docs/design/av.md): who may open it, whether
- * any process holds it, and the lock of its writers. Nothing of it is mapped: a process that cuts
- * the file off takes no other down. A writer is an AV that may insert, a reader one that may not.
+ * The file in /dev/shm behind a named address vector (docs/design/av.md): access to it, whether any
+ * process holds it, and the lock of its writers. It is not mapped: a process that truncates the
+ * file cannot crash another. A writer is an AV that may insert, a reader one that may not.
  */
 #ifndef WEFT_CORE_AV_AV_SEGMENT_H
 #define WEFT_CORE_AV_AV_SEGMENT_H

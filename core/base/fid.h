@@ -75,7 +75,7 @@ struct domain {
     struct fabric *fabric;
     struct children children;
     struct fi_info *info; /* current layout, all attrs present; what fi_domain was given */
-    struct reach reach;   /* whom its endpoints reach (CONTROL_REACH); len 0: everybody */
+    struct reach reach;   /* peers that its endpoints reach (CONTROL_REACH); len 0: all */
     struct mr_map *mrs;   /* of parts that check remote access themselves; else NULL */
     struct domain_reports reports;
     struct progress_group *progress_group;

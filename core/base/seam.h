@@ -104,10 +104,10 @@ enum {
 };
 
 /* fi_control of a domain between our own parts, through hooks too: which peers its endpoints reach.
- * -FI_ENOSYS: whoever has an address of theirs, as over a network. */
+ * -FI_ENOSYS: every peer that has an address for them, as over a network. */
 enum {
-    /* struct reach: filled with what the domain's endpoints tell their peers, for CONTROL_REACHES.
-     */
+    /* struct reach: filled with the token that the domain's endpoints give peers, for
+     * CONTROL_REACHES. */
     CONTROL_REACH = -0x57450101,
     /* const struct reach, from a peer's CONTROL_REACH, of any bytes: 0, or -FI_EHOSTUNREACH. */
     CONTROL_REACHES = -0x57450102,

@@ -439,8 +439,8 @@ static struct fi_ops mr_fid_ops = {
     .ops_set = enosys_ops_set,
 };
 
-/* Length of the whole region; no piece may wrap. One may start at NULL, and be the whole address
- * space: what is not memory there is for those who access it to know. */
+/* Length of the whole region; no piece may wrap. A region may start at NULL and span the whole
+ * address space: peers must know which parts of it are memory. */
 static int measure(const struct iovec *iov, size_t count, size_t *len)
 {
     size_t total = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receives posted to an endpoint, in their order: the first takes the next message, whoever
- * sends it, so that it can be in the first one's memory from the start. A multi-receive buffer
- * stays first until it is used up. Guarded by the endpoint's progress domain.
+ * Receives posted to an endpoint, in their order: the first takes the next message, from any
+ * sender, so that the message can arrive in its buffer directly. A multi-receive buffer stays first
+ * until it is used up. Guarded by the endpoint's progress domain.
  */
 #ifndef WEFT_CORE_EP_RECV_QUEUE_H
 #define WEFT_CORE_EP_RECV_QUEUE_H

@@ -14,8 +14,8 @@
 #define FREE_CAPS                                                                                  \
     (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_MULTI_RECV | FI_SHARED_AV | FI_FENCE | FI_RMA_PMEM)
 
-/* Narrower kinds of other bits, younger than most programs. Some compare all that they are told
- * with what they know, so these are only for who asks. */
+/* Narrower kinds of other bits, younger than most programs. Some compare the returned capabilities
+ * with those that they know, so these bits are set only if the hints ask. */
 #define ASKED_CAPS (FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV)
 
 int info_mr_bits(const struct fi_info *info)

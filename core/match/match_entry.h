@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A part that receives messages asks the owner of its receive context, whoever that is: an engine
- * of ours, or an upper's (FI_PEER). These are its calls, for messages with and without a tag alike.
- * Progress domain locked. Source: fi_peer(3).
+ * A part that receives messages asks the owner of its receive context: an engine of ours, or an
+ * upper (FI_PEER). These are the calls to it, for messages with and without a tag alike. Progress
+ * domain locked. Source: fi_peer(3).
  */
 #ifndef WEFT_CORE_MATCH_MATCH_ENTRY_H
 #define WEFT_CORE_MATCH_MATCH_ENTRY_H
@@ -29,7 +29,7 @@ static inline void match_entry_free(struct fi_peer_rx_entry *entry)
     entry->srx->owner_ops->free_entry(entry);
 }
 
-/* Leaves an unmatched message with the owner, who calls peer_ops->start_* or discard_* for it,
+/* Leaves an unmatched message with the owner, which calls peer_ops->start_* or discard_* for it,
  * perhaps from inside of this call. message: the part's, entry->peer_context; data: of the CQ, with
  * has_data. 0, or an error: then the entry is the caller's still. */
 int match_entry_queue(struct fi_peer_rx_entry *entry, bool tagged, void *message, bool has_data,

@@ -25,7 +25,8 @@ int host_infos(const struct request *req, const struct host_offer *offer, struct
 int host_set_src(struct fi_info *info, const struct sockaddr *addr);
 int host_set_dest(struct fi_info *info, const struct sockaddr *addr);
 
-/* Entries for a part's table of parameters: the ports of `whom` that the caller gives none. */
+/* Entries for a part's table of parameters: port ranges for `whom` (text for the help) if the
+ * caller names no port. */
 #define HOST_PORT_PARAMS(whom)                                                                     \
     {.key = "port_low_range",                                                                      \
      .type = PARAM_INT,                                                                            \

@@ -45,11 +45,11 @@ void atomic_apply(enum fi_op op, enum fi_datatype datatype, void *target, const 
                   const void *compare, void *result, size_t count);
 
 /*
- * At the target, whoever carries the request: the rights that an operation, valid for that function
- * (as flags of atomic_valid), needs of the memory; whether pieces of memory (mr_resolve) hold whole
- * elements, as they must, since one in two pieces cannot be changed at once; and atomic_apply on
- * them in order. operands, compare and results are contiguous, for all pieces; NULL: there are
- * none. results may be the operands' memory.
+ * At the target, for any transport: the rights that an operation, valid for that function (as flags
+ * of atomic_valid), needs of the memory; whether pieces of memory (mr_resolve) hold whole elements,
+ * as they must, since one in two pieces cannot be changed at once; and atomic_apply on them in
+ * order. operands, compare and results are contiguous, for all pieces; NULL: there are none.
+ * results may be the operands' memory.
  */
 uint64_t atomic_access(enum fi_op op, uint64_t function);
 bool atomic_is_whole(enum fi_datatype datatype, const struct iovec *pieces, size_t count);

@@ -24,9 +24,8 @@
 
 struct progress_below;
 
-/* Something that a progress domain drives. Embedded in its owner, zeroed, who fills the function
- * fields and fd.
- */
+/* Something that a progress domain drives. Embedded, zeroed, in its owner, which fills the function
+ * fields and fd. */
 struct progress_source {
     struct list link;
     /* Makes what progress can be made without blocking. Progress domain locked. May detach any
@@ -137,8 +136,8 @@ static inline bool progress_watched(const struct progress *progress)
     return progress_root(progress)->watched;
 }
 
-/* After a post from outside of progress_poll that has begun what only a deadline ends: those who
- * sleep already learn of it. Locked. */
+/* After a post from outside of progress_poll that has started a deadline: wakes sleepers, so that
+ * they take it into account. Locked. */
 void progress_tell_sleepers(struct progress *progress);
 static inline void progress_posted(struct progress *progress)
 {
@@ -180,11 +179,11 @@ static inline void progress_leave(struct progress *root)
 
 /* False when another thread has the lock. */
 bool progress_trylock(struct progress *progress);
-/* A thread of the process waits for a lock, of this progress domain or another: who may hold one,
- * of a layer above, does not give the core away. */
+/* A thread of the process waits for a lock, of this progress domain or another: a thread that may
+ * hold that lock (of a layer above) must not yield its core. */
 bool progress_others_wait(void);
-/* Rounds of this thread in which a part took something that had come: while they go on, the thread
- * needs its core, and a part that has had nothing for long does not give it away. */
+/* Rounds of this thread in which a part took a message: while they go on, the thread needs its
+ * core, and an idle part does not yield it. */
 extern _Thread_local unsigned progress_takes __attribute__((tls_model("initial-exec")));
 
 static inline void progress_unlock(struct progress *progress)
@@ -201,8 +200,8 @@ void progress_detach(struct progress *progress, struct progress_source *source);
  * what progress_fd does with one level of epoll less (the kernel allows five). Several watches may
  * have one epoll_fd. Progress domain unlocked. */
 int progress_watch(struct progress *progress, struct progress_watch *watch, int epoll_fd);
-/* The same with the progress domain locked, for who is about to sleep: a zeroed watch joins once.
- */
+/* The same with the progress domain locked, for a waiter that is about to sleep: a zeroed watch
+ * joins once. */
 int progress_watch_locked(struct progress *progress, struct progress_watch *watch, int epoll_fd);
 void progress_unwatch(struct progress *progress,
                       struct progress_watch *watch); /* also for one never watched */

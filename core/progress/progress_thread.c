@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The progress thread: drives the progress domain, and sleeps on its epoll fd when every source may
- * sleep. One that stands in for readers does so only after a while in which none of them drove; as
- * long as they do it sleeps on nothing but its own fd, so that nothing that comes wakes it. Its
- * epoll fd holds the others all the same: who closes a lower's endpoint has no lock that would let
- * this thread walk through the lower's sources at a time of its own.
+ * sleep. A stand-in drives only after a while in which no reader did; as long as readers drive, it
+ * sleeps on its own fd alone, so that messages do not wake it. Its epoll fd holds the sources' fds
+ * all the same: a thread that closes a lower's endpoint takes no lock under which this thread could
+ * walk through the lower's sources later.
  */
 #include <errno.h>
 #include <poll.h>

@@ -91,7 +91,7 @@ static void drive(struct cntr *cntr)
     progress_unlock(cntr->progress);
 }
 
-/* For who owns it. */
+/* For a counter of the application's: drives the domain's others, too. */
 static void drive_domain(struct cntr *cntr)
 {
     drive(cntr);

@@ -328,7 +328,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
     bool found, own_buffer;
 
     progress_lock(cq->progress);
-    /* A caller who passes the last entry in again, as it is, gives us no buffer but our own. */
+    /* A caller that passes the last entry in again, unchanged, passes our own buffer, not one of
+     * its own. */
     own_buffer = cq->shown && out->err_data == cq->shown->data;
     found = take_error(cq, &entry);
     if (found)

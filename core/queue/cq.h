@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues. A struct cq is a fid_cq for the upper and a fid_peer_cq for lowers: whoever
- * knows that an operation is done calls cq_write, which puts the completion straight where it is
- * consumed: into this queue's ring, or, when this queue was opened with FI_PEER, into the upper's.
+ * Completion queues. A struct cq is a fid_cq for the upper and a fid_peer_cq for lowers: the part
+ * that ends an operation calls cq_write, which puts the completion straight where the application
+ * reads it: into this queue's ring, or, when this queue was opened with FI_PEER, into the upper's.
  * Source: fi_cq(3), fi_peer(3).
  */
 #ifndef WEFT_CORE_QUEUE_CQ_H
@@ -66,7 +66,7 @@ struct cq {
     struct children children; /* endpoints bound */
     enum fi_cq_format format;
     enum fi_cq_wait_cond wait_cond;
-    int vector;            /* FI_AFFINITY: signaling_vector; else -1. For who has interrupts */
+    int vector;            /* FI_AFFINITY: signaling_vector; else -1. For devices */
     size_t size;           /* as asked; the ring grows beyond it rather than lose an entry */
     bool concurrent;       /* threads may read it at once, by the domain's threading */
     const void *reader;    /* then, the thread that read last */

@@ -264,7 +264,8 @@ static void show_error(const struct eq *eq, const struct eq_event *event,
 {
     struct fi_eq_err_entry entry = *(const struct fi_eq_err_entry *)event->data;
     size_t size = abi_eq_err_entry_size(eq->fabric->abi);
-    /* A caller who passes the last entry in again, as it is, gives us no buffer but our own. */
+    /* A caller that passes the last entry in again, unchanged, passes our own buffer, not one of
+     * its own. */
     bool own_buffer = out->err_data == event->data + sizeof(entry) ||
                       (eq->shown && out->err_data == eq->shown->data + sizeof(entry));
 

@@ -37,8 +37,8 @@ struct wait {
     atomic_int armed; /* enum wait_state; changed under `state` */
     int epoll_fd, event_fd;
     pthread_mutex_t state;
-    unsigned inside; /* threads between wait_arm_inside and wait_disarm; under `state` */
-    bool outside;    /* others have armed, who do not say when their sleep ends; under `state` */
+    unsigned inside;       /* threads between wait_arm_inside and wait_disarm; under `state` */
+    bool outside;          /* others have armed, whose sleep ends unannounced; under `state` */
     pthread_mutex_t mutex; /* this and cond are what FI_GETWAIT gives for MUTEX_COND */
     pthread_cond_t cond;
     atomic_uint generation; /* of signals, for the condition */
@@ -79,7 +79,7 @@ void wait_disarm(struct wait *wait);
 /* wait_signal while a thread waits. */
 void wait_wake(struct wait *wait);
 
-/* After an event was queued. Wakes all sleepers if anybody is armed. */
+/* After an event was queued. Wakes all sleepers if one is armed. */
 static inline void wait_signal(struct wait *wait)
 {
     if (__builtin_expect(atomic_load_explicit(&wait->armed, memory_order_seq_cst) == WAIT_ARMED, 0))

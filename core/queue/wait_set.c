@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A waiter arms the set, then each member, and then looks at it: whoever queues something after
- * that finds the member armed, and by it the set.
+ * A waiter arms the set, then each member, and then looks at it: a writer that queues an entry
+ * after that finds the member armed, and by it the set.
  *
- * Locks, outermost first: the set's mutex (its members, and who looks at them), a member's progress
- * domain.
+ * Locks, outermost first: the set's mutex (its members, and the waiters that look at them), a
+ * member's progress domain.
  */
 #include "core/queue/wait_set.h"
 
@@ -147,7 +147,7 @@ void wait_set_join(struct wait *wait, const struct wait_member *member)
     pthread_mutex_lock(&set->mutex);
     list_attach(&wait->link, &set->members);
     pthread_mutex_unlock(&set->mutex);
-    wait_signal(&set->wait); /* who sleeps has not armed it */
+    wait_signal(&set->wait); /* sleepers have not armed it */
 }
 
 void wait_set_leave(struct wait *wait)
