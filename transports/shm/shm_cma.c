@@ -109,7 +109,7 @@ void shm_cma_fetch(struct shm_op *op)
     begin_undecided(op->link);
 }
 
-/* The target's answers are in the order of the questions; who attaches has no place among them. */
+/* The target answers reads in their order; a reader that attaches would not keep it. */
 bool shm_cma_reads(struct shm_op *op)
 {
     const uint64_t order = FI_ORDER_RAR | FI_ORDER_RMA_RAR;

@@ -54,7 +54,7 @@ int shm_ep_enable(struct endpoint *base)
     ep->knows_sources = base->srx || base->caps & asks;
     ep->direct = base->match ? base->match : base->in ? match_branch_direct(base->in) : NULL;
     if (ep->source_err)
-        ep->direct = NULL; /* whoever they are from is to be looked at */
+        ep->direct = NULL; /* the source of each must be checked */
     shm_av_watch(ep);
     progress_lock(base->binding.progress);
     rc = progress_attach(base->binding.progress, &ep->source);

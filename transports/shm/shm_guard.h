@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copying from memory that may vanish meanwhile: what is attached of another process ends with it,
- * and who touches it then gets SIGBUS. Handlers for SIGBUS and SIGSEGV turn that into an error; all
- * other faults are passed on to the handlers that were there before. They are installed by the
- * first use, and stay. Any thread.
+ * Copying from memory that may vanish meanwhile: memory attached from another process ends with
+ * that process, and an access to it then raises SIGBUS. Handlers for SIGBUS and SIGSEGV turn that
+ * into an error; all other faults are passed on to the handlers that were there before. They are
+ * installed by the first use, and stay. Any thread.
  */
 #ifndef WEFT_SHM_GUARD_H
 #define WEFT_SHM_GUARD_H

@@ -71,7 +71,8 @@ static void fill(struct fi_info *info, const struct params *params, const struct
     uint64_t asked = hints->caps | hints->domain_attr->caps;
 
     info->caps = all_caps | (params_bool(params, "single_node") ? FI_REMOTE_COMM : 0);
-    /* They change what queues say, and what names mean, so only for who asks. */
+    /* These bits change entries of queues and the meaning of names, so they are set only if the
+     * hints ask. */
     info->caps |= asked & (FI_SOURCE_ERR | FI_SHARED_AV);
     info->addr_format = FI_ADDR_STR;
     info->tx_attr->caps = info->caps;

@@ -81,7 +81,7 @@ static uint32_t free_number(struct shm_ep *ep)
     return old;
 }
 
-/* In a user namespace all whom it does not know have the same number. */
+/* In a user namespace all users without a mapping have the same number. */
 static bool is_same_user(const struct ucred *cred)
 {
     if (cred->uid != geteuid())

@@ -47,7 +47,7 @@ struct shm_link {
     bool one_way;     /* of a peer's transmit context, that receives nothing */
     bool chosen;      /* what is sent to this peer goes over this link, as long as it lives */
     bool cross_read;  /* attaching was not refused by the kernel yet */
-    bool cross_tells; /* nor by the peer, who is to say where what is read is */
+    bool cross_tells; /* the peer has not refused to tell addresses for reads either */
     bool pause;       /* a large message was saved: the receiver may get ahead of the next */
     unsigned taken;   /* messages, since the last look at silent peers */
     unsigned fin_count;

@@ -22,7 +22,7 @@ struct shm_maps;
 
 /* For the segment's maker; what the kernel says if it refuses, or -ENOMEM. */
 int shm_maps_open(int64_t segment, struct shm_maps **maps);
-/* NULL does nothing. In a child of who opened it only the child's memory is freed. */
+/* NULL does nothing. After a fork it frees only the child's memory. */
 void shm_maps_close(struct shm_maps *maps);
 
 /*

@@ -17,7 +17,7 @@ enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 
-/* A memfd is a file to the kernel, which kills who makes one larger than is allowed. */
+/* A memfd is a file to the kernel, which kills a process that exceeds RLIMIT_FSIZE (SIGXFSZ). */
 static int check_file_size(const struct shm_ep *ep, size_t size)
 {
     struct rlimit limit;

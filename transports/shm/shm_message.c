@@ -48,7 +48,7 @@ static void report_error(struct shm_link *link, const struct fi_peer_rx_entry *e
     error.data = data;
     if (ep->knows_sources)
         error.src_addr = av_source(ep->base.av, entry->addr);
-    /* The address of who is not in the AV, to be inserted as it is. */
+    /* The address of a sender that is not in the AV, which the application may insert as it is. */
     if (err == FI_EADDRNOTAVAIL) {
         error.err_data = link->name;
         error.err_data_size = strlen(link->name) + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses: FI_ADDR_STR texts "<scheme>://<name>" (fi_shm(7)). The scheme does not count for who
- * is meant. An endpoint listens on an abstract unix socket that is named after user and name; a
+ * Addresses: FI_ADDR_STR texts "<scheme>://<name>" (fi_shm(7)). The scheme takes no part in
+ * comparisons. An endpoint listens on an abstract unix socket that is named after user and name; a
  * complete name holds its user, any other means one of the caller's own.
  */
 #ifndef WEFT_SHM_NAME_H

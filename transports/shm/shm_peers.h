@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which link leads to whom: by the numbers of the AV, for each receive context of the peers, and by
- * name; and the addresses without an owner. Progress domain of the endpoint locked.
+ * Finds the link to a peer: by the numbers of the AV, for each receive context of the peers, and by
+ * name; and keeps addresses without a listener. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_PEERS_H
 #define WEFT_SHM_PEERS_H

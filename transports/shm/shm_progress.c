@@ -531,8 +531,8 @@ void shm_progress_ep(struct shm_ep *ep)
         taken += answer_bell(ep);
     if (!list_empty(&ep->crosses))
         shm_cma_step(ep);
-    /* After all that is taken, since who reads the completion of a receive may never come back, and
-     * the sender waits for its FIN. */
+    /* After all messages are taken: an application that reads the completion of a receive may never
+     * make progress again, and the sender waits for its FIN. */
     if (!list_empty(&ep->busy))
         write_busy(ep);
     if (__builtin_expect(now_and_then(ep, taken), 0) && !list_empty(&ep->busy))

@@ -378,7 +378,7 @@ static uint64_t function_of(const struct todo *todo)
     return todo->way ? FI_FETCH_ATOMIC : 0;
 }
 
-/* 0, or why not: a positive error for the peer, who could have known. */
+/* 0, or a positive error for the peer, which should have checked. */
 static int check(const struct todo *todo, const struct access *access)
 {
     if (!todo->size || !atomic_valid(todo->datatype, todo->op, function_of(todo)))

@@ -133,7 +133,8 @@ static bool has_capabilities(void)
     return syscall(SYS_capget, &header, data) || data[0].permitted || data[1].permitted;
 }
 
-/* Why some process of this user may not read this one's memory in other ways; NULL: all may. */
+/* Why some process of this user may not read this one's memory by ptrace(2)'s rules; NULL: all
+ * may. */
 static const char *protection(void)
 {
     if (prctl(PR_GET_DUMPABLE) != 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening connections: sockets that listen, connect, or wait for a message of the exchange. They
- * live on the control progress domain of the EQ that they report to, which its readers drive: who
- * reads one EQ touches no endpoints of others. Each wait has a deadline. All with that progress
+ * live on the control progress domain of the EQ that they report to, which its readers drive: a
+ * reader of one EQ touches no endpoints of others. Each wait has a deadline. All with that progress
  * domain locked, which is locked before any progress domain of a domain.
  */
 #ifndef WEFT_TCP_CM_H

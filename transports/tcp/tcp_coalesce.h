@@ -23,7 +23,7 @@ struct tcp_ep;
 
 enum tcp_coalesce_state {
     TCP_COALESCE_OURS,  /* the progress domain's */
-    TCP_COALESCE_OPEN,  /* anybody's */
+    TCP_COALESCE_OPEN,  /* free: either may take it */
     TCP_COALESCE_TAKEN, /* the thread's, for the time of one system call */
     TCP_COALESCE_SENT,  /* the progress domain's again; `ahead` bytes have left */
 };

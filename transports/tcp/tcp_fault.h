@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A send that the kernel refused: whose fault it was, and who ends for it. Progress domain locked.
- */
+/* A send that the kernel refused: finds the cause, and ends the operation or the connection.
+ * Progress domain locked. */
 #ifndef WEFT_TCP_FAULT_H
 #define WEFT_TCP_FAULT_H
 

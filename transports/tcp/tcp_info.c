@@ -74,8 +74,8 @@ static bool offers_atomics(const struct request *req)
     return req->hints->caps & FI_PEER;
 }
 
-/* With an own receive queue only when asked: tags complete receives in the order in which they
- * match, and who asks for none keeps that of posting. */
+/* With an own receive queue only when asked: with tags receives complete in the order in which they
+ * match; without, in the order of posting. */
 static bool offers_tags(const struct request *req, bool shared)
 {
     return shared ||

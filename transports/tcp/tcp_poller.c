@@ -244,7 +244,7 @@ static inline bool look_at(struct tcp_poller *poller, struct tcp_ep *ep)
     return tcp_rx_received(ep, got < 0 ? -errno : got);
 }
 
-/* A report may call back and change who is hot: each turn takes the first and puts it last. */
+/* A report may call back and change the hot list: each turn takes the first and puts it last. */
 static void look_at_hot(struct tcp_poller *poller)
 {
     for (unsigned left = poller->hot_count; left && !list_empty(&poller->hot); left--) {
@@ -263,7 +263,7 @@ static void look_at_hot(struct tcp_poller *poller)
     }
 }
 
-/* True when the event was of use to anybody. */
+/* True when the event led to work. */
 static bool handle(struct tcp_poller *poller, struct tcp_ep *ep, uint32_t events)
 {
     bool useful = ep->tx.blocked && events & EPOLLOUT;

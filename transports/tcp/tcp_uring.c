@@ -222,7 +222,8 @@ void tcp_uring_read_end(struct tcp_ep *ep)
     tcp_uring_progress(ep->poller);
     if (!tcp_ep_ending(ep))
         return;
-    /* The answer waits for the thread that asked, or the kernel: who asks again does not spin. */
+    /* The completion may wait for the submitting thread, or the kernel: wait a little, so that a
+     * caller that tries again does not spin. */
     ring_wait(ep->poller->ring, LOOK_MS);
     tcp_uring_progress(ep->poller);
 }
