@@ -116,7 +116,7 @@ static void introduce(struct end *end, const struct end *peer)
     must("fi_av_insert", fi_av_insert(end->av, name, 1, &end->peer, 0, NULL) - 1);
 }
 
-/* As to a stranger: some make an active endpoint only where they know to whom. */
+/* Info for an active endpoint: some providers make one only if the info names the peer. */
 static struct fi_info *info_to(const char *address, const struct sockaddr_in *listener)
 {
     struct fi_info *to;

@@ -278,7 +278,7 @@ static bool read_ops(struct maker *maker)
 
 /* ---- Peers ---- */
 
-/* A receive from anybody is one from anybody again, unless its endpoint knows one peer only. */
+/* A receive from any source is replayed as such, unless its endpoint has one peer only. */
 static bool wants_peer(const struct replay_op *op, const struct trace_event *call)
 {
     return !replay_is_collective(op) &&

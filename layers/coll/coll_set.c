@@ -178,7 +178,7 @@ const struct coll_set *coll_set_of(const struct fid_av_set *fid)
 
 /* ---- Whose is which ---- */
 
-/* An address in a form that is the same for everybody. */
+/* An address in a form that is the same for all members. */
 static size_t canonical(uint32_t format, const char *raw, size_t len, char text[NAME_MAX_BYTES])
 {
     union addr addr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The address of an endpoint: what each of its branches is, whom it reaches, and its address there.
- * Foreign bytes: everything is checked. Pure.
+ * The address of an endpoint: the kind of each of its branches, the token of its reach, and its
+ * address there. Foreign bytes: everything is checked. Pure.
  *
  *   byte 0   version (1)
  *   byte 1   sum of all other bytes and of their number
@@ -40,7 +40,7 @@ enum {
 /* One branch's part of an address. */
 struct lnx_addr_branch {
     uint16_t kind;
-    struct reach reach; /* len 0: it reaches everybody */
+    struct reach reach; /* len 0: it reaches all peers */
     uint32_t format;    /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR; else FI_FORMAT_UNSPEC */
     size_t len;         /* 0: it has no address; lnx_addr_decode has none of these */
     _Alignas(8) unsigned char addr[LNX_BRANCH_ADDR_MAX];

@@ -23,7 +23,7 @@ struct lnx_branch {
     struct fi_info *info; /* that it was opened with, which it may keep pointers into */
     uint16_t kind;        /* lnx_addr_kind */
     bool local;           /* reaches peers of this node only */
-    struct reach reach;   /* len 0: it reaches whoever has its address */
+    struct reach reach;   /* len 0: reaches each peer with its address */
     bool keys;            /* chooses the keys of its regions */
     bool virt;            /* addresses its regions by virtual addresses */
     bool local_mr;        /* wants descriptors of local buffers */

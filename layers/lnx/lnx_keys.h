@@ -42,7 +42,7 @@ enum lnx_key_message {
     LNX_KEY_ASKED = 1,
     LNX_KEY_TOLD,
     LNX_KEY_UNKNOWN, /* no region has that key */
-    LNX_KEY_ADDRESS, /* of who asks, for a peer that does not answer: it may not have it */
+    LNX_KEY_ADDRESS, /* of the asking endpoint, for a peer that does not answer: it may lack it */
 };
 
 struct lnx_domain;

@@ -35,7 +35,7 @@ static int drive_trywait(struct progress_source *source)
     int rc = lower_cq_trywait(drive->below.lower, drive->below.cq);
 
     if (rc)
-        silence_end(&drive->silence); /* whoever goes on looking shall see it */
+        silence_end(&drive->silence); /* a waiter that polls on shall see it */
     return rc;
 }
 

@@ -175,7 +175,7 @@ bool rxm_emulates(const struct params *params, const struct fi_info *info)
     }
 }
 
-/* A lower that asks for buffers is best: memory follows who is talking. */
+/* Prefers a lower that asks for buffers: only active peers use memory. */
 static struct fi_info *emulated_needs(const struct request *req)
 {
     struct fi_info *list = NULL, *need;

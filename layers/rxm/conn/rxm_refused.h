@@ -24,8 +24,8 @@ struct rxm_refused {
     } hosts[RXM_REFUSED_HOSTS];
 };
 
-/* Is it to be told now that `from` was refused because of `why` (compared as a pointer)? At most
- * RXM_REFUSED_HOSTS are in RXM_REFUSED_MS, whoever asks. Starts zeroed. */
+/* Should the caller log now that `from` was refused because of `why` (compared as a pointer)? True
+ * at most RXM_REFUSED_HOSTS times in RXM_REFUSED_MS. Starts zeroed. */
 bool rxm_refused_tell(struct rxm_refused *refused, const union addr *from, const char *why,
                       int64_t now_ms);
 

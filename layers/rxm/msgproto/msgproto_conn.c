@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lower that asks for buffers (FI_PEER) gets one for each packet as it comes, so that memory
- * follows who is talking; any other has receives posted on each connection (msgproto_posted).
- * Beyond the bound of what is kept, a packet that is asked for is left with the lower, and receives
- * are not posted again.
+ * A lower that asks for buffers (FI_PEER) gets one for each packet as it comes, so that only active
+ * peers use memory; any other has receives posted on each connection (msgproto_posted). Beyond the
+ * bound of what is kept, a packet that is asked for is left with the lower, and receives are not
+ * posted again.
  */
 #include <string.h>
 
