@@ -21,8 +21,9 @@
 #include "transports/uet/wire/address.h"
 
 enum {
-    UET_SIZE = 1024,  /* tx_size and rx_size, unless less is asked */
-    UET_INJECT = 256, /* bytes */
+    UET_SIZE = 1024,     /* tx_size, unless less is asked */
+    UET_RX_SIZE = 65536, /* rx_size: programs post receives by the thousand before they send */
+    UET_INJECT = 256,    /* bytes */
     UET_IOV = SES_IOV,
     UET_MIN_MULTI_RECV = 16384,
     UET_INDEX = 15,          /* of resources: the only one that an endpoint has */

@@ -43,7 +43,7 @@ static int srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
                    void *context)
 {
     static const struct match_attr own = {
-        .size = UET_SIZE,
+        .size = UET_RX_SIZE,
         .iov_limit = UET_IOV,
         .min_multi_recv = UET_MIN_MULTI_RECV,
     };

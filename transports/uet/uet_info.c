@@ -92,7 +92,7 @@ static void fill_rx(struct fi_info *info)
     attr->caps = message_caps | common_caps | rx_caps;
     attr->op_flags = FI_COMPLETION | FI_MULTI_RECV;
     attr->msg_order = orders;
-    attr->size = UET_SIZE;
+    attr->size = UET_RX_SIZE;
     attr->iov_limit = UET_IOV;
 }
 
