@@ -12,7 +12,7 @@
 
 enum {
     AV_CHANGE_MAX = 512,       /* bytes of an address */
-    AV_JOURNAL_MAX = 1 << 27,  /* progress domains of 8 bytes: 1 GiB */
+    AV_JOURNAL_MAX = 1 << 27,  /* in units of 8 bytes: 1 GiB */
     AV_JOURNAL_BUFFER = 16384, /* bytes that are read and written at once */
 };
 

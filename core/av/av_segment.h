@@ -24,8 +24,8 @@ struct av_segment_header {
     char magic[8];
     uint32_t version;
     uint32_t format; /* of the addresses: fi_info.addr_format */
-    uint32_t used; /* length of what is published of the journal, in progress domains of 8 bytes */
-    uint32_t zero; /* for later */
+    uint32_t used;   /* length of the published journal, in units of 8 bytes */
+    uint32_t zero;   /* for later */
 };
 
 enum {

@@ -6,13 +6,13 @@
  * Endpoints that were opened with FI_TRIGGER get a post that stands before the part's own: no other
  * endpoint pays for it. A triggered operation's counter is exchanged in its context, which has to
  * go down as itself because it is what completes. It is put back when the operation is refused;
- * after a success the context is the lower's until it completes, and what it holds then is
- * undefined. A fid that is none of ours goes down as it is, so a context that is used again as it
- * came back names the same counter.
+ * after a success the context is the lower's until it completes, and its contents are undefined
+ * then. A fid that is none of ours goes down as it is, so a context that is used again as it came
+ * back names the same counter.
  *
  * Deferred work goes down as a copy, which lives until its work is cancelled, its struct is queued
- * again, or the domain closes: that work has ended is not told to us. The application's structs
- * are only read, and only while it is queued.
+ * again, or the domain closes: no report of its end reaches a hook. The application's structs are
+ * only read, and only while it is queued.
  */
 #ifndef WEFT_CORE_HOOK_HOOK_TRIGGER_H
 #define WEFT_CORE_HOOK_HOOK_TRIGGER_H

@@ -6,8 +6,8 @@
  * is forgotten. Each function counts down by itself, for a random number of operations, so that no
  * period of the program hides one of them.
  *
- * The first operation of each function and thread, and what was posted before the first of its
- * class had completed, may have waited for a connection: the reader is told of that.
+ * The first operation of each function and thread, and those posted before the first of its class
+ * had completed, may have waited for a connection: these are marked for the reader.
  *
  * The table is shared by all threads without locks; op_timer_turns belong to one thread. Nothing
  * here blocks, allocates or, but for the clock, makes a system call. Times are in ns of

@@ -30,8 +30,9 @@ enum abi_level {
  * then info_alloc's. NULL without memory; free with info_free. */
 struct fi_info *abi_info_import(const struct fi_info *theirs, enum abi_level level);
 
-/* Makes a list that the library allocated fit to be returned at `level`: what the level has no name
- * for and could not free is dropped. Also notes every fabric_attr of the list (abi_note). */
+/* Makes a list that the library allocated fit to be returned at `level`: attributes that the level
+ * has no name for and could not free are dropped. Also notes every fabric_attr of the list
+ * (abi_note). */
 void abi_info_export(struct fi_info *list, enum abi_level level);
 
 /* fi_freeinfo at `level`: a list of infos that the library allocated, or that the application did

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * struct fi_info: memory, and the comparison of what is offered with what is asked.
- * Source: fi_getinfo(3), fi_endpoint(3), fi_domain(3), fi_mr(3).
+ * struct fi_info: memory, and the comparison of hints with an offer. Source: fi_getinfo(3),
+ * fi_endpoint(3), fi_domain(3), fi_mr(3).
  */
 #ifndef WEFT_CORE_INFO_INFO_H
 #define WEFT_CORE_INFO_INFO_H

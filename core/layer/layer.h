@@ -48,7 +48,7 @@ struct layer_ops {
     size_t item_size;            /* of the pool of operations; begins with a struct fi_context2 */
     uint64_t tags;               /* bits of a tag that the upper may not use */
     uint64_t adds;               /* capabilities that the lower need not have */
-    const struct hook_ops *hook; /* what the layer replaces of the tables below */
+    const struct hook_ops *hook; /* functions of the tables below that the layer replaces */
     /* The hints for the lower that infos and hints of ours mean; NULL without memory. */
     struct fi_info *(*lower_hints)(const struct fi_info *info);
     int (*domain_opened)(struct layer_domain *domain); /* fails: it is not opened */
@@ -56,7 +56,7 @@ struct layer_ops {
     int (*ep_opened)(struct layer_ep *ep);   /* fails: the endpoint is closed again */
     int (*ep_enabled)(struct layer_ep *ep);  /* fails: so does fi_enable */
     void (*ep_closing)(struct layer_ep *ep); /* the lower's is still open */
-    void (*ep_closed)(struct layer_ep *ep);  /* nothing of it will complete any more */
+    void (*ep_closed)(struct layer_ep *ep);  /* no operation of it completes after this */
     /* From inside the lower: may not post. */
     void (*completed)(struct layer_domain *domain, const struct layer_done *done);
     void (*counted)(struct layer_cntr *cntr);
@@ -82,7 +82,7 @@ struct layer_cq {
         struct cq cq; /* base.cq */
         struct peer_cq base;
     };
-    struct fid_peer_cq inner; /* what the lower writes to */
+    struct fid_peer_cq inner; /* the lower's sink */
     struct layer_domain *domain;
     bool mute; /* made for an endpoint without a queue; never read */
 };
@@ -101,7 +101,7 @@ struct layer_cntr {
 struct layer_ep {
     struct hook_ep *hook;
     struct layer_domain *domain;
-    struct binding binding; /* what the upper bound */
+    struct binding binding; /* the upper's queues and counters */
     struct fi_info *info;   /* as the upper opened it, or what it belongs to; current layout */
     struct layer_cq *mute;  /* in place of a queue that it did not bind */
     unsigned aliases;
@@ -113,8 +113,8 @@ struct layer_ep {
 /* part.open_fabric of the layer. */
 int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
                       const struct layer_ops *ops);
-/* Tables of a cover that adds nothing. The functions set in these are called by layers that replace
- * them. */
+/* Tables of a layer base that adds nothing. The functions set in these are called by layers that
+ * replace them. */
 extern struct fi_ops layer_ep_fid_ops;  /* bind, control, close */
 extern struct fi_ops layer_stx_fid_ops; /* close */
 extern struct fi_ops_ep layer_ep_ops;   /* all */
@@ -126,9 +126,9 @@ extern struct fi_ops_eq layer_eq_ops;   /* read, sread, readerr */
 ssize_t layer_post(struct ep *ep, struct op *op);
 
 /* For needs and lower_hints: a copy of hints without the capabilities that the layer adds, and with
- * what every cover asks of its lower. NULL without memory. */
+ * the hints that every layer base has for its lower. NULL without memory. */
 struct fi_info *layer_hints(const struct fi_info *hints, uint64_t added);
-/* For offer: the lower's info as a cover of it has it, with `added`. NULL without memory. */
+/* For offer: the lower's info as a layer base offers it, with `added`. NULL without memory. */
 struct fi_info *layer_offer(const struct fi_info *lower, uint64_t added);
 
 static inline struct layer_domain *layer_domain_of(struct fid_domain *fid)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints of a cover. Each call on one takes the domain's lock. */
+/* Endpoints of a layer base. Each call on one takes the domain's lock. */
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>

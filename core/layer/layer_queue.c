@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues and counters of a cover, and what the lower writes into them. */
+/* Completion queues and counters of a layer base, and the lower's writes into them. */
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fabric and domain of a layer that has one of its lower's under each of its own, and neither
- * queues nor operations in common with it: what the layer adds is its table of a domain's calls.
+ * queues nor operations in common with it: the layer adds only its table of a domain's calls.
  */
 #ifndef WEFT_CORE_LAYER_LOWER_DOMAIN_H
 #define WEFT_CORE_LAYER_LOWER_DOMAIN_H
@@ -21,7 +21,7 @@ struct lower_domain_type {
     /* The lower's info for one of the layer's, the first that fits; info_free. */
     int (*lower_info)(const struct lower_fabric *fabric, const struct fi_info *info,
                       struct fi_info **lower_info);
-    void (*init)(struct lower_domain *domain);   /* of what the layer has besides, or NULL */
+    void (*init)(struct lower_domain *domain);   /* of the layer's own fields, or NULL */
     void (*finish)(struct lower_domain *domain); /* NULL as init */
 };
 

@@ -61,8 +61,8 @@ void match_set_min_multi_recv(struct match *match, size_t size); /* of receives 
 size_t match_min_multi_recv(const struct match *match);
 
 /*
- * A layer is told when a message and a receive have met, before either completes: for a layer
- * above that wants its own context in the completion, and to know in which order they met.
+ * The engine reports each match to a layer, before the message or the receive completes: for a
+ * layer above that wants its own context in the completion, and the order of matches.
  */
 struct match_watch {
     /* entry->context and entry->flags are the receive's, entry->addr says whose message it is; both
@@ -104,7 +104,7 @@ void match_source_finish(struct match_source *source);
 /*
  * fi_recvmsg, fi_trecvmsg with all flags merged (flags are final: match_op_flags of the context for
  * calls other than *msg). May start a queued message at once. -FI_EAGAIN at the size limit,
- * -FI_EINVAL (too many iovecs, FI_CLAIM of what was not claimed), -FI_ENOMEM.
+ * -FI_EINVAL (too many iovecs, FI_CLAIM of an unclaimed message), -FI_ENOMEM.
  */
 ssize_t match_recv(struct match *match, const struct fi_msg *msg, uint64_t flags);
 ssize_t match_trecv(struct match *match, const struct fi_msg_tagged *msg, uint64_t flags);

@@ -26,8 +26,8 @@ struct match_branch;
 struct match_branch_map {
     fi_addr_t (*up)(const struct match_branch *branch, fi_addr_t addr);
     fi_addr_t (*down)(const struct match_branch *branch, fi_addr_t addr);
-    /* Messages with any of these bits in their tag are the layer's own: they have no bytes, and
-     * the owner does not see them. `own` is told of each, inside of the lower's call: it may not
+    /* Messages with any of these bits in their tag are the layer's own: they have no bytes, and the
+     * owner does not see them. `own` is called for each, inside of the lower's call: it may not
      * post. 0: there are none. */
     uint64_t own_tags;
     void (*own)(struct match_branch *branch, const struct fi_peer_rx_entry *message);
@@ -46,10 +46,11 @@ struct match_branch {
 /* The owner calls these for messages that wait: peer_ops of its context. */
 extern struct fi_ops_srx_peer match_forward_peer_ops;
 
-/* Makes source.srx ask owner. addr: the source's, which the owner is told, or FI_ADDR_UNSPEC. */
+/* Makes source.srx ask owner. addr: the source's, which is passed to the owner, or
+ * FI_ADDR_UNSPEC. */
 void match_forward_init(struct match_forward *forward, struct fid_peer_srx *owner, fi_addr_t addr);
-/* The source has another address now: unless that is FI_ADDR_UNSPEC, the owner is told about the
- * messages that wait. */
+/* The source has another address now: unless that is FI_ADDR_UNSPEC, passes it to the owner for
+ * waiting messages. */
 void match_forward_resolve(struct match_forward *forward, fi_addr_t addr);
 /* The source is gone; messages that wait with the owner stay there without it. Their start and
  * discard are still the lower's peer_ops, which get an entry whose srx is none of the lower's: it

@@ -76,7 +76,7 @@ match_quick_take(struct match *match, struct side *side, uint64_t tag, size_t le
     return rx;
 }
 
-/* It has its bytes: completes and frees it. src: what the completion says. */
+/* It has its bytes: completes and frees it. src: the source for the completion. */
 static inline void match_quick_done(struct match *match, struct rx *rx, size_t len, uint64_t tag,
                                     fi_addr_t src)
 {

@@ -31,9 +31,9 @@ enum {
 /*
  * The addresses of interfaces that are up, running and chosen, fastest first, loopback last, IPv4
  * before IPv6 on each; IPv6 link-local addresses last of their interface. `choice` may be NULL.
- * *list is freed by the caller with free(). The node's interfaces are read anew when they were last
- * read more than NETIF_FRESH_MS ago. -FI_EINVAL (why: what does not parse), -FI_ENODATA (why:
- * nothing left, and what there is), -FI_ENOMEM.
+ * *list is freed by the caller with free(). The node's interfaces are read again when they were
+ * last read more than NETIF_FRESH_MS ago. -FI_EINVAL (why: the text that does not parse),
+ * -FI_ENODATA (why: none is left, of these), -FI_ENOMEM.
  */
 int netif_list(const char *choice, struct netif **list, size_t *count, char *why, size_t why_size);
 

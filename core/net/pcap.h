@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A tap: what goes over a transport's sockets, into a pcapng file that any reader of such files
- * opens. The bytes are those of the streams and datagrams; the IP, TCP and UDP headers around them
- * are made up (real addresses and ports, sequence numbers that fit), since a socket shows no
+ * A tap: records the traffic of a transport's sockets in a pcapng file that any reader of such
+ * files opens. The bytes are those of the streams and datagrams; the IP, TCP and UDP headers around
+ * them are made up (real addresses and ports, sequence numbers that fit), since a socket shows no
  * others.
  *
- * Transports keep a flow for each connection and call it with what they have sent and received:
- * `if (pcap_on(flow)) pcap_sent(flow, iov, count, bytes);`. A flow is NULL when the tap is off. Any
+ * Transports keep a flow for each connection and call it with the bytes sent and received: `if
+ * (pcap_on(flow)) pcap_sent(flow, iov, count, bytes);`. A flow is NULL when the tap is off. Any
  * thread; a call takes the tap's lock and writes the file. One file for each path and process; a
  * connection of which both ends are in it is recorded once.
  */
@@ -61,7 +61,7 @@ static inline bool pcap_on(const struct pcap_flow *flow)
     return __builtin_expect(flow != NULL, 0);
 }
 
-/* The first `bytes` of what the iov hold. errno is as before. */
+/* The first `bytes` of the iov. errno is as before. */
 void pcap_sent(struct pcap_flow *flow, const struct iovec *iov, size_t count, size_t bytes);
 void pcap_received(struct pcap_flow *flow, const struct iovec *iov, size_t count, size_t bytes);
 
@@ -72,8 +72,7 @@ void pcap_received_buffer(struct pcap_flow *flow, const void *buf, size_t bytes)
 /* A socket for datagrams, bound to addr. NULL as for pcap_flow_open; pcap_flow_close takes it, too.
  * A datagram between two of the tap's sockets is recorded once, when it is sent. */
 struct pcap_flow *pcap_socket_open(struct pcap *pcap, const struct sockaddr *addr);
-/* One datagram to or from peer: the first `bytes` of what the iov hold, skip bytes in. errno is as
- * before. */
+/* One datagram to or from peer: the first `bytes` of the iov, skip bytes in. errno is as before. */
 void pcap_datagram(struct pcap_flow *flow, bool inbound, const struct sockaddr *peer,
                    const struct iovec *iov, size_t count, size_t skip, size_t bytes);
 

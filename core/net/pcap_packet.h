@@ -10,7 +10,7 @@
 #include "core/net/addr.h"
 
 enum {
-    PCAP_PAYLOAD_MAX = 65527, /* of one packet: what a datagram over IPv6 can carry */
+    PCAP_PAYLOAD_MAX = 65527, /* of one packet: the most that a datagram over IPv6 carries */
     PCAP_SEGMENT_MAX = 61440, /* of a packet of a stream: with headers below what IP can carry */
     PCAP_BLOCK_MAX = PCAP_PAYLOAD_MAX + 256,
     PCAP_HEAD_MAX = 512, /* of pcap_packet_head */

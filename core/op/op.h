@@ -156,8 +156,9 @@ struct op {
 const char *op_name(enum op_call call);
 enum op_class op_class(enum op_call call);
 
-/* Flags of what is complete when it is in place at the target. An inject has them by its endpoint's
- * defaults if a counter is bound: no entry tells of it, but the counter does, when it is there. */
+/* Flags of operations that complete when they are in place at the target. An inject has them by its
+ * endpoint's defaults if a counter is bound: it has no completion entry, but the counter counts it
+ * then. */
 #define OP_DELIVERED (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
 
 /* Is it fi_inject or one of its kin, whose success is not reported? */
@@ -209,8 +210,8 @@ static inline ssize_t op_settle(struct op *op, uint64_t endpoint_defaults)
     return 0;
 }
 
-/* Makes it the *msg call of its group, with final flags: for layers that add flags to what was an
- * inject, or change what the function that was called could not say. */
+/* Makes it the *msg call of its group, with final flags: for layers that add flags to an inject, or
+ * that change fields which the called function does not have. */
 void op_make_message(struct op *op, uint64_t endpoint_defaults);
 
 /* The flags that the caller passed: 0 of a function that takes none. */

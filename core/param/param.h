@@ -36,7 +36,7 @@ struct param_def {
     const char *help;           /* one or two sentences with progress domains */
     const char *const *choices; /* PARAM_CHOICE: NULL-terminated */
     int64_t min, max;           /* PARAM_INT, PARAM_SIZE, PARAM_TIME; both 0: any */
-    const char *automatic;      /* what a default of 0 stands for: "4096, or 65536 with ..." */
+    const char *automatic;      /* the meaning of a default of 0: "4096, or 65536 with ..." */
     /* PARAM_STRING, PARAM_LIST: is the text a value? -FI_EINVAL with a sentence in why that need
      * not name the key ("'sned' is no call; there are ..."). NULL: any text is. */
     int (*check)(const char *text, char *why, size_t why_size);
@@ -57,7 +57,7 @@ struct param_def {
 struct param_conflict {
     const char *key; /* at fault */
     char why[160];   /* one sentence, no full stop, that need not name the key */
-    char used[80];   /* what a part does with them all the same: "port 5000 alone is used" */
+    char used[80];   /* the effect of the conflicting values: "port 5000 alone is used" */
 };
 
 /* The values of one instance of a part. Opaque, immutable once resolved. */

@@ -11,7 +11,7 @@
 int param_value_parse(const struct param_def *def, const char *text, int64_t *number, char *why,
                       size_t why_size);
 
-/* "bytes (digits with k, m or g) from 1 to 64": what a value of def may be. Returns text. */
+/* The permitted values of def: "bytes (digits with k, m or g) from 1 to 64". Returns text. */
 char *param_value_expected(const struct param_def *def, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The part table: what a folder under transports/ or layers/ is to the rest of Weft.
+ * The part table: the interface of a folder under transports/ or layers/ to the rest of Weft.
  *
  * A part's folder has one extern symbol, `const struct part <folder>_part`. compose finds it
  * through the generated registry, plans with `needs` and `offer`, and opens it with `open_fabric`.
@@ -118,10 +118,10 @@ struct part {
     const char *summary;        /* one line, for man pages and fi_info --tree */
     const char *description;    /* paragraphs for the man page, roff-free text */
     enum part_kind kind;
-    bool transparent; /* changes no attribute: what it stands on is what it gives (hooks) */
+    bool transparent; /* changes no attribute: it provides what its lower provides (hooks) */
     unsigned rank;    /* transports: among infos that are equal otherwise the higher come first; 0
                              of sockets, 1 of devices that move data by themselves */
-    bool hidden;      /* never a candidate unless named: test doubles, what is not proven yet */
+    bool hidden;      /* never a candidate unless named: test doubles, unproven parts */
     unsigned provides_ep; /* EP_SET of endpoint types, EP_PACKETS; 0 when transparent */
     unsigned requires_ep; /* EP_SET of lower endpoint types it can use, EP_PACKETS; 0 for a
                              transport. compose puts the layer that makes packets of datagrams

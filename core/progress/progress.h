@@ -102,9 +102,10 @@ bool progress_has_thread(const struct progress *progress);
 
 /*
  * From now on a thread drives while no reader does, as for an endpoint whose peers wait for its
- * acknowledgements: an application that is told that a message was sent may look no more. It stands
- * aside while readers drive, and looks for that up to every PROGRESS_ASIDE_MS. Nothing where there
- * is a thread, or no lock: then all that is done is done by the application's calls. Locked.
+ * acknowledgements: an application that has read the completion of a send may make no progress
+ * again. The thread stands aside while readers drive, and checks that at most every
+ * PROGRESS_ASIDE_MS. No effect where there is a progress thread, or no lock: without a lock only
+ * the application's calls drive. Locked.
  */
 void progress_stand_in(struct progress *progress);
 enum {

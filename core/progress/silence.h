@@ -18,13 +18,13 @@ struct silence {
     bool told;
 };
 
-/* How long a peer may be silent before it is told. Tests shorten it. */
+/* How long a peer may be silent before the log names it. Tests shorten it. */
 extern long long silence_after_ms;
 
-/* When the wait is to be looked at next: when it is told, or at its limit. */
+/* When to check the wait next: when the log names the peer, or at its limit. */
 long long silence_next(const struct silence *silence);
 
-/* True when the limit has passed. Else it is told, once: "no answer from 10.0.0.1:7471 for 5 s;
+/* True when the limit has passed. Else it logs, once: "no answer from 10.0.0.1:7471 for 5 s;
  * waiting up to 10 min", or "waiting as long as it lives". part: as log_line takes it; address: as
  * text. */
 bool silence_over(struct silence *silence, long long now_ms, const char *part, const char *address);

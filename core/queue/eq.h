@@ -23,7 +23,7 @@ struct eq {
     pthread_mutex_t mutex;  /* of the event list only: any thread may write an event */
     struct list events;     /* errors are in the same list, in order */
     struct eq_event *shown; /* error taken by readerr; its err_data may be in use until the next */
-    struct eq_event *spare; /* for one event when there is no memory: a peer's end must be told */
+    struct eq_event *spare; /* for an event without memory: a peer's end must be reported */
     atomic_int pending;     /* events in the list */
     struct children children;
     bool writable; /* FI_WRITE: the application may fi_eq_write */
