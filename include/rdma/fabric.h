@@ -146,7 +146,7 @@ typedef uint64_t fi_addr_t;
 /* fi_av_attr flags and authorization. */
 #define FI_AUTH_KEY (1ULL << 57)
 
-/* Modes: what the application must do. */
+/* Modes: duties of the application. */
 #define FI_CONTEXT2 (1ULL << 52)
 #define FI_LOCAL_MR (1ULL << 55)
 #define FI_RX_CQ_DATA (1ULL << 56)

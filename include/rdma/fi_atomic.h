@@ -31,7 +31,7 @@ struct fi_msg_atomic {
     uint64_t data;
 };
 
-/* Where a fetched value goes, and what is compared, in deferred work: fi_trigger(3). */
+/* Result and compare buffers of deferred work: fi_trigger(3). */
 struct fi_msg_fetch {
     struct fi_ioc *msg_iov;
     void **desc;

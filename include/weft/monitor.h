@@ -47,7 +47,7 @@ enum weft_monitor_count {
     WEFT_MONITOR_DONE_TX, /* completions, those in error too */
     WEFT_MONITOR_DONE_RX,
     WEFT_MONITOR_DONE,        /* of a queue whose entries do not say which */
-    WEFT_MONITOR_REMOTE,      /* what a peer's read or write has told */
+    WEFT_MONITOR_REMOTE,      /* remote events of peers' reads and writes */
     WEFT_MONITOR_ERRORS,      /* completions in error, */
     WEFT_MONITOR_CANCELLED,   /* and those that were cancelled */
     WEFT_MONITOR_READS,       /* of a completion queue, that gave something */
@@ -106,7 +106,7 @@ struct weft_monitor_header {
     char host[64];
     char program[64];
     char job[32];
-    char stack[256]; /* what the layer stands on, */
+    char stack[256]; /* the layer's lower, */
     char whole[512]; /* and the stack that it is part of, but for hooks of FI_HOOK; cut short */
     char names[WEFT_MONITOR_CALLS][24];
     struct weft_monitor_times times[WEFT_MONITOR_CLASSES];

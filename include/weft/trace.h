@@ -130,7 +130,7 @@ struct weft_trace_header {
     struct weft_trace_clocks clocks[2]; /* the first and the latest reading */
     char host[64];
     char program[64];
-    char layers[WEFT_TRACE_LAYERS][64]; /* what the layer stands on */
+    char layers[WEFT_TRACE_LAYERS][64]; /* the layer's lower */
     char names[WEFT_TRACE_NAMES][24];   /* of calls, from WEFT_TRACE_CALL on */
     struct weft_trace_object objects[WEFT_TRACE_OBJECTS];
 };
