@@ -66,7 +66,7 @@ struct coll_group {
     uint32_t rank, size, hash;
     uint64_t allowed; /* FI_*_SET; 0: all */
     fi_addr_t *members;
-    uint32_t *words; /* what the join exchanges; then the ids of the members */
+    uint32_t *words; /* exchanged by the join; then the ids of the members */
     uint16_t sequence;
     bool joining; /* its join is under way; before, it waits for one of the same members */
     bool joined, closed;
@@ -225,7 +225,7 @@ void coll_eq_bind(struct coll_ep *ep, struct hook_eq *eq);
 /* A join that its queue will hear of; the group's. -FI_ENOEQ */
 int coll_event_begin(struct coll_group *group, struct hook_eq *eq);
 void coll_event_end(struct coll_group *group, int err);
-/* Nothing of the group is told any more. */
+/* Drops the group's events that were not read. */
 void coll_event_forget(struct coll_group *group);
 
 /* ---- coll_ep.c ---- */

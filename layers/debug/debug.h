@@ -28,8 +28,8 @@ struct debug_object {
     struct list link;            /* in layer->objects */
     struct debug_object *parent; /* domain or fabric; NULL: the fabric itself */
     int children;
-    struct list users;       /* struct debug_use: what is bound to it */
-    struct list uses;        /* struct debug_use: what it is bound to */
+    struct list users;       /* struct debug_use: objects bound to it */
+    struct list uses;        /* struct debug_use: objects it is bound to */
     atomic_uintptr_t inside; /* the thread that is in a call, where threads are checked */
 };
 
@@ -86,7 +86,7 @@ struct debug_group {
     struct debug_object object;
     const struct debug_object *ep; /* that joined it */
     uint32_t size;                 /* members; 0: not known */
-    fi_addr_t self;                /* what its process calls the endpoint */
+    fi_addr_t self;                /* the endpoint's fi_addr_t in its process */
 };
 
 /* Addresses as a bitmap; `open`: not all are known, so none is wrong. */
@@ -139,7 +139,7 @@ bool debug_is_closed(const struct debug_object *user, const char *call, const st
 /* debug_closed_ops.c: gives an object the tables that debug_use_closed is called from. */
 void debug_bury(struct fid *fid);
 
-/* ---- The rest: tables, and what they need of each other ---- */
+/* ---- The rest: tables, and their shared functions ---- */
 
 void debug_open_ops(struct hook_ops *ops);
 /* Adds to the tables of the two above. */
@@ -199,7 +199,7 @@ struct debug_mr *debug_region_of(const struct debug_domain *domain, const void *
                                  const struct iovec *iov);
 /* A region was opened. */
 void debug_region_opened(struct fid *fid, const struct hook_opening *opening);
-/* It was, or has got its descriptor anew: it has one. */
+/* The region has a descriptor, from its opening or since now. */
 void debug_region_named(struct fid_mr *fid);
 
 #endif

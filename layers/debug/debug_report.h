@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rules, and how a breach of one is told. */
+/* The rules, and reports of their breach. */
 #ifndef WEFT_DEBUG_REPORT_H
 #define WEFT_DEBUG_REPORT_H
 

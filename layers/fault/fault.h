@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The layer: what is behind `hook` of its objects, and its tables. */
+/* The layer: its state behind `hook` of its objects, and its tables. */
 #ifndef WEFT_FAULT_H
 #define WEFT_FAULT_H
 
@@ -47,7 +47,7 @@ struct fault_cq {
     struct fault_end *ends;
     size_t first, room;
     atomic_size_t count;
-    bool in_set; /* a wait set is told of what is left */
+    bool in_set; /* wakes a wait set for entries that are left */
 };
 
 struct fault_cntr {
@@ -98,7 +98,7 @@ void fault_wire_flush(struct fault_plan *plan, const struct hook_domain *domain)
 bool fault_wire_done(struct fault_plan *plan, void **context, bool failed, bool *wanted);
 /* Before the lower's endpoint closes (and false when it did not): nothing more is sent on it. */
 void fault_wire_closing(struct fault_ep *own, bool closing);
-/* It is closed: what is left of its copies goes. */
+/* It is closed: frees its remaining copies. */
 void fault_wire_closed(const struct fault_ep *own);
 
 #endif

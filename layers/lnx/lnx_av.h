@@ -52,7 +52,8 @@ static inline struct lnx_av *lnx_av_of(struct av *av)
     return object_of(av, struct lnx_av, base);
 }
 
-/* Into a branch's AV, for peers of which nothing but `source` is told. Progress domain locked. */
+/* Inserts into a branch's AV, for peers that need only `source` reported. Progress domain
+ * locked. */
 int lnx_av_insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_addr_t source,
                         fi_addr_t *addr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Infos: what the join asks of its branches, and what it makes of what they have. */
+/* Infos: the join's hints for its branches, and its own infos made of theirs. */
 #ifndef WEFT_LAYERS_LNX_LNX_INFO_H
 #define WEFT_LAYERS_LNX_LNX_INFO_H
 

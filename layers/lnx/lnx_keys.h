@@ -65,7 +65,7 @@ struct lnx_keys {
     struct progress_source source; /* answers them */
 };
 
-/* Of an address vector: what its peers have answered. */
+/* The answers of an address vector's peers. */
 struct lnx_answers {
     struct list known[LNX_KEY_BUCKETS];
     struct list by_age;

@@ -16,7 +16,7 @@ struct lnx_names {
 
 /* As fi_getname. */
 int lnx_name_give(const struct lnx_names *names, void *addr, size_t *len);
-/* As fi_setname: what the name says of a branch's kind becomes its endpoint's. */
+/* As fi_setname: each branch's endpoint gets the part of the name for its kind. */
 int lnx_name_set(const struct lnx_names *names, const void *addr, size_t len);
 
 #endif

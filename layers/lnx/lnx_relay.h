@@ -13,7 +13,7 @@
 struct lnx_domain;
 
 struct lnx_relay {
-    struct fid_peer_cq peer; /* what the branch's queue writes into */
+    struct fid_peer_cq peer; /* the sink of the branch's queue */
     struct fid_peer_cq *sink;
     const struct lnx_domain *domain;
     unsigned branch;

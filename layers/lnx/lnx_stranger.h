@@ -25,8 +25,8 @@ enum {
 
 struct lnx_av;
 
-/* The message `number` of `name`'s, or of its length, and what the first four bytes are: to send.
- */
+/* Builds the message `number` of the address `name`, or of its length, with its first four
+ * bytes. */
 static inline uint64_t lnx_stranger_message(uint32_t name, unsigned number, uint32_t bytes)
 {
     return (uint64_t)number << 49 | (uint64_t)name << 32 | bytes;

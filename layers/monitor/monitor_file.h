@@ -8,7 +8,7 @@
 struct monitor_place_wanted {
     const char *base;   /* made where it is not there; below it <uid>/<host> */
     unsigned base_mode; /* of the base when it is made; sticky where others may write */
-    unsigned dir_mode;  /* of what is below */
+    unsigned dir_mode;  /* of folders below it */
     unsigned file_mode;
     const char *whole; /* the stack that the layer is part of; "" */
 };

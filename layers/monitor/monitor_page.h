@@ -108,9 +108,8 @@ static inline void monitor_add(uint64_t *count, uint64_t more)
     __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* A completion with a context of which the page's timer keeps something. The first operation of
- * each function, and what was posted before that ended, is not counted: the time to connect is not
- * one of the traffic. */
+/* A completion whose context is in the page's timer. The first operation of each function, and
+ * those posted before it ended, are not counted: their time may include connecting. */
 void monitor_time_end(struct monitor_page *page, const void *context, uint64_t flags);
 
 #endif

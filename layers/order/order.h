@@ -47,7 +47,7 @@ struct order_item {
     bool failed;
     /* Operations right behind it that have ended well and want nothing but to be counted. */
     unsigned quiet[ORDER_KINDS];
-    struct layer_cq *cq; /* a receive, once done: where it is told */
+    struct layer_cq *cq; /* a receive, once done: the queue that reports it */
     fi_addr_t sender;
     void *slice;         /* a multi-receive buffer that waits for it, or NULL */
     struct match *match; /* whose it is */
@@ -73,7 +73,7 @@ struct order_item *order_post(struct order_ep *ep, enum binding_kind kind, void 
 ssize_t order_posted(struct order_item *item, ssize_t rc);
 /* Ends of the layer's items: layer_ops.completed. */
 void order_completed(struct layer_domain *domain, const struct layer_done *done);
-/* Of an endpoint that has closed: what has ended is told, what has not is forgotten. */
+/* Of an endpoint that has closed: reports operations that have ended, and drops the others. */
 void order_flush(struct order_ep *ep);
 
 /* ---- order_rx.c ---- */

@@ -90,7 +90,7 @@ static inline unsigned profile_size_class(uint64_t len)
 unsigned profile_bucket(uint64_t ns);
 uint64_t profile_bucket_end(unsigned bucket);
 
-/* Sizes for which times are told apart: band of a size, and its least size. */
+/* Bands of sizes with separate times: band of a size, and its least size. */
 unsigned profile_band(uint64_t len);
 uint64_t profile_band_start(unsigned band);
 

@@ -18,7 +18,7 @@
 struct profile;
 
 enum {
-    PROFILE_PEERS = 4096, /* of a vector that are told apart: fi_addr_t 0 to 4095 */
+    PROFILE_PEERS = 4096, /* of a vector that are counted separately: fi_addr_t 0 to 4095 */
     PROFILE_AVS = 3,      /* vectors open at once */
     PROFILE_CELLS = 1 + PROFILE_AVS * (PROFILE_PEERS + 1),
     PROFILE_ADDRESS = 128, /* bytes of an address as text */

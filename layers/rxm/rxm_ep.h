@@ -67,7 +67,7 @@ struct rxm_ep {
 };
 
 int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
-/* Contexts of a scalable endpoint; attr may be NULL, and is set to what it is then. */
+/* Contexts of a scalable endpoint; attr may be NULL; it is set to the resulting attributes. */
 int rxm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
                    void *context);
 int rxm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,

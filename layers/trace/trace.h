@@ -108,8 +108,8 @@ static inline void trace_leave(const struct trace_object *object, uint64_t place
         trace_log(object, ring, place);
 }
 
-/* For what is known of a call when it has ended only; what is written of one without a record, or
- * of one that was overwritten, is lost. */
+/* For fields known only when a call has ended. Writes are lost if the call has no record, or it was
+ * overwritten. */
 struct weft_trace_record *trace_amend(const struct trace_object *object, uint64_t place);
 
 static inline struct trace_object *trace_of(struct fid *fid)

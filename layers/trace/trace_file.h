@@ -89,9 +89,8 @@ static inline void trace_ring_clock(struct trace_ring *ring, uint64_t now)
     trace_file_clock(ring->file);
 }
 
-/* The next record, to be filled; trace_ring_publish makes it part of the file, and fetches the
- * lines of those that come: a ring is larger than a cache, and what is stored to would be waited
- * for. */
+/* The next record, to be filled; trace_ring_publish makes it part of the file, and prefetches the
+ * lines of the next ones: a ring is larger than a cache, and stores would wait for them. */
 static inline struct weft_trace_record *trace_ring_next(struct trace_ring *ring)
 {
     return &ring->records[ring->head & ring->mask];

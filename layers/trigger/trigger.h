@@ -33,7 +33,7 @@ struct trigger_domain {
 
 struct trigger_ep {
     struct layer_ep cover;
-    bool blocked; /* in this pump: what comes later on it waits for what was refused */
+    bool blocked; /* in this pump: later work on it waits for the refused one */
 };
 
 struct trigger_work {
@@ -49,8 +49,8 @@ struct trigger_work {
     uint64_t value;            /* of FI_OP_CNTR_* */
     void *user_context;
     bool wanted;  /* deferred: an entry in the queue */
-    struct op op; /* what is posted: a *msg call; its context is set then */
-    _Alignas(max_align_t) char memory[TRIGGER_MEMORY]; /* what op points to */
+    struct op op; /* the operation to post: a *msg call; its context is set then */
+    _Alignas(max_align_t) char memory[TRIGGER_MEMORY]; /* data behind op's pointers */
 };
 
 static inline struct trigger_domain *trigger_domain_of(struct layer_domain *cover)
@@ -65,7 +65,7 @@ int trigger_work_create(struct trigger_domain *domain, struct trigger_work **wor
 void trigger_work_destroy(struct trigger_domain *domain, struct trigger_work *work);
 /* Waits for its counter, or is on its way. The domain pumps afterwards. */
 void trigger_work_arm(struct trigger_domain *domain, struct trigger_work *work);
-/* It did not happen: what the application is told. */
+/* Reports to the application work that did not happen. */
 void trigger_work_failed(struct trigger_domain *domain, struct trigger_work *work, int err);
 
 void trigger_pump(struct layer_domain *cover);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From the AV's addresses to peers, and what the AV changes. Progress domain locked. Names of peers
+ * From the AV's addresses to peers, and changes of the AV. Progress domain locked. Names of peers
  * are union addr; the AV and infos have them in their formats.
  */
 #ifndef WEFT_LAYERS_RXM_CONN_RXM_AV_H

@@ -37,8 +37,8 @@ struct rxm_cm_conn {
     struct rxm_cm_peer *peer;
     bool dialled;           /* own request, not the peer's */
     bool known;             /* other is set */
-    uint32_t id;            /* what we call it; unique among those of the manager */
-    struct rxm_hello other; /* what the other side said */
+    uint32_t id;            /* our number for it; unique within the manager */
+    struct rxm_hello other; /* received from the other side */
 };
 
 enum {
@@ -60,7 +60,7 @@ struct rxm_cm_peer {
     unsigned duplicates;      /* requests refused since conn came up */
     unsigned tries;           /* dials since the last good connection */
     int err;                  /* cause of the last failed dial, positive FI_E code */
-    const char *why;          /* what the peer said to it, a static sentence, or NULL */
+    const char *why;          /* the peer's reason, a static sentence, or NULL */
     bool told;                /* FAILED: rxm_cm_want has given err */
     bool gave_up;             /* it has failed, and no connection was made since */
     bool unreachable;         /* no answer to the last dial, nor those since unreachable_ms */
@@ -135,8 +135,8 @@ void rxm_cm_forget(struct rxm_cm *cm, struct rxm_cm_peer *peer);
 
 /*
  * A connection is wanted. 0: peer->conn is up. -FI_EAGAIN: it is being made. Another error: it
- * could not be made, and the caller fails its operations with it; the first call later than
- * retry_max_ms after the failure, of which one has told, starts anew. Calls no ops.
+ * could not be made, and the caller fails its operations with it; once one call has returned the
+ * failure, the first call later than retry_max_ms after it dials again. Calls no ops.
  */
 int rxm_cm_want(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now);
 

@@ -37,7 +37,7 @@ int rxm_conn_open(struct rxm_ep *owner, const struct rxm_peer *peer, struct fi_i
 /* It counts on those counters of its owner whose kinds (FI_SEND, ...) are named. 0 or the error of
  * the lower. Progress domain locked. */
 int rxm_conn_bind_cntrs(struct rxm_conn *conn, uint64_t kinds);
-/* Ends the connection: what is outstanding completes in error. Closes it too unless received
+/* Ends the connection: outstanding operations complete in error. Closes it too unless received
  * messages wait in it for their receive. */
 void rxm_conn_end(struct rxm_conn *conn);
 /* Closes it; nothing more is written. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The control path of an endpoint: its listener and event queue on the lower, the connection
- * manager's events and actions, timers, and what the AV changes. Progress domain locked, but for
+ * manager's events and actions, timers, and changes of the AV. Progress domain locked, but for
  * open, start and close.
  */
 #ifndef WEFT_LAYERS_RXM_CONN_RXM_CONTROL_H

@@ -36,7 +36,7 @@ struct rxm_self {
 struct rxm_hello {
     uint16_t port; /* it listens on; of a request */
     uint32_t pid;
-    uint32_t id;            /* what it calls the connection */
+    uint32_t id;            /* the peer's number of the connection */
     uint8_t flow;           /* enum rxm_flow */
     bool firewalled;        /* cannot be dialled */
     unsigned version;       /* of the wire, as agreed */

@@ -13,7 +13,7 @@
 
 enum {
     RXM_REFUSED_HOSTS = 8,
-    RXM_REFUSED_MS = 60000, /* then it is told again */
+    RXM_REFUSED_MS = 60000, /* then it is logged again */
 };
 
 struct rxm_refused {

@@ -12,9 +12,9 @@
 
 #include "layers/rxm/rxm_ep.h"
 
-/* Keeps a copy of what the caller may take back (segments and descriptors), after the checks that
- * need no connection. 0, or as fi_sendmsg; with FI_INJECT never 0, and why there is no connection
- * when none can be made. */
+/* Keeps the operation, with a copy of the arrays that the caller may reuse (segments and
+ * descriptors), after the checks that need no connection. 0, or as fi_sendmsg; with FI_INJECT never
+ * 0, but the error when no connection can be made. */
 ssize_t rxm_wait_add(struct rxm_ep *ep, struct op *op);
 
 /* The state of the peer's connection has changed: the next run looks at what waits for it. */

@@ -27,7 +27,7 @@
 
 enum {
     RXM_WIRE_BASE = 8,
-    RXM_WIRE_SIZE = 20, /* what we send; as an answer to 8 bytes 8 of it */
+    RXM_WIRE_SIZE = 20, /* of our messages; an answer to 8 bytes has the first 8 */
     RXM_WIRE_VERSION = 1,
     RXM_WIRE_PROOF = 0x80,   /* bit of the version byte */
     RXM_WIRE_FIREWALL = 0x01 /* bit of the features byte */

@@ -80,7 +80,7 @@ struct rxm_op {
     struct rxm_place places[RXM_PLACES];
     struct fid_mr *mrs[MSGPROTO_IOV];
     void *bounce;      /* an item of msgproto->bounces, or NULL */
-    size_t byte_count; /* of `bytes`: what a packet of one piece has */
+    size_t byte_count; /* of `bytes`, for a packet of one piece */
     uint8_t bytes[RXM_PACKET_SIZE + MSGPROTO_INJECT];
 };
 
@@ -140,7 +140,7 @@ enum rxm_feed {
 /* An endpoint's part of tags=emulate. */
 struct msgproto {
     struct rxm_ep *ep;
-    struct fid_peer_cq sink; /* what the lower completes to */
+    struct fid_peer_cq sink; /* the lower's sink */
     struct mr_pool ops, packets, bounces;
     struct pool inbounds;
     struct ids ids;      /* of operations that wait for an answer */
@@ -312,8 +312,8 @@ static inline bool msgproto_flushes(const struct msgproto *msgproto, uint64_t fl
 {
     return __builtin_expect(flags & MSGPROTO_LATE && !msgproto->delivers, 0);
 }
-/* An end of op, which the peer's device has: what is sent, or written to places[0] (else: zeros).
- * Asks the peer's library, which answers when it has it, and reports then. */
+/* op has ended and the peer's device has its bytes, sent or written to places[0] (else: zeros).
+ * Asks the peer's library, which answers when it has them; op is reported then. */
 void msgproto_flush(struct rxm_op *op, int err);
 /* Packets of atomics. NULL, or what is wrong with it. */
 const char *msgproto_atomic_request(struct rxm_conn *conn, const struct rxm_packet *packet,

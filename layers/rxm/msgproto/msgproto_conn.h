@@ -32,10 +32,10 @@ struct msgproto_conn {
     bool dead;                /* it has ended */
     bool mute;                /* and it is not reported */
     bool resuming;            /* operations that stall are being gone through */
-    int err;                  /* what its operations end in, positive */
+    int err;                  /* the error of its operations, positive */
 };
 
-/* Before the lower's endpoint is made: what it will receive by. */
+/* Before the lower's endpoint is made: prepares the context that it will receive by. */
 void msgproto_conn_init(struct rxm_conn *conn);
 /* Posts receives, where there must be some. The lower's endpoint is enabled. */
 int msgproto_conn_fill(struct rxm_conn *conn);
@@ -43,9 +43,10 @@ int msgproto_conn_fill(struct rxm_conn *conn);
 void msgproto_conn_up(struct rxm_conn *conn);
 /* The peer did wrong (a sentence's object, for the log): to be ended soon. */
 void msgproto_conn_break(struct rxm_conn *conn, const char *what);
-/* Before the lower's endpoint is closed: lets go of what the lower keeps for us. */
+/* Before the lower's endpoint is closed: releases messages that the lower keeps for us. */
 void msgproto_conn_drop(struct rxm_conn *conn);
-/* After the lower's endpoint was closed: ends what is under way, in error or without a word. */
+/* After the lower's endpoint was closed: ends operations under way, in error or without a
+ * report. */
 void msgproto_conn_end(struct rxm_conn *conn, bool mute);
 
 #endif

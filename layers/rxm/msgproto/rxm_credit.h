@@ -2,8 +2,8 @@
 /*
  * Flow control of FI_PROTO_RXM over lowers whose receivers must never be caught without a buffer.
  * Each packet costs the sender a credit; the receiver grants as many as it has posted receives.
- * Pure. A sender starts with one credit, which is why the first grant is one less than what was
- * posted; the last one is kept for the packet that grants, or neither side could ever go on.
+ * Pure. A sender starts with one credit, which is why the first grant is one less than the posted
+ * receives; the last one is kept for the packet that grants, or neither side could ever go on.
  */
 #ifndef WEFT_LAYERS_RXM_MSGPROTO_RXM_CREDIT_H
 #define WEFT_LAYERS_RXM_MSGPROTO_RXM_CREDIT_H
@@ -83,7 +83,7 @@ static inline bool rxm_window_used(struct rxm_window *window)
     return ++window->used >= (window->size + 1) / 2;
 }
 
-/* Sets the size anew. */
+/* Updates the size. */
 void rxm_window_turn(struct rxm_window *window, long long now_ms);
 
 #endif
