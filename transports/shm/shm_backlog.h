@@ -23,8 +23,8 @@ bool shm_backlog_post(struct shm_link *link);
 void shm_backlog_fail(struct shm_link *link);
 /* Nothing is reported. */
 void shm_backlog_drop(struct shm_link *link);
-/* The endpoint closes: what has no completion is done as far as the program knows, so peers that
- * take messages are given the time to. */
+/* The endpoint closes: for the application, operations without a completion are done, so peers that
+ * still take messages get the time to take these. */
 void shm_backlog_linger(struct shm_ep *ep);
 
 /* ---- shm_post.c ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which way the large transfers of one direction of a link take: what the transfers themselves took
- * decides. A sample is a batch of transfers that all go the same way; a window of large transfers
- * must not go that way as a whole, so transfers beyond the batch wait for its end, where they can.
+ * Chooses the method of large transfers of one direction of a link, by the times of the transfers
+ * themselves. A sample is a batch of transfers by one method; a whole window of large transfers
+ * should not use a slow one, so transfers beyond the batch wait for its end, where they can.
  * Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_CHOICE_H

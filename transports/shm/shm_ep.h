@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The endpoint and what its files share. Everything is guarded by the lock of the endpoint's
- * progress domain, but what the AV tells (stale_*). See docs/design/shm.md.
+ * progress domain, but the AV's notes (stale_*). See docs/design/shm.md.
  */
 #ifndef WEFT_SHM_EP_H
 #define WEFT_SHM_EP_H
@@ -59,7 +59,7 @@ struct shm_ep {
     struct list saved; /* struct shm_saved */
     size_t saved_bytes;
     bool saved_full;  /* it was, and that was said */
-    struct list held; /* links that were told so, since there is no room */
+    struct list held; /* links whose sender was told to hold, since there is no room */
     /* Operations */
     struct pool ops, backlog;
     struct ids ids; /* of ops: the numbers that stand for them on the wire */
@@ -88,7 +88,7 @@ struct shm_ep {
     atomic_bool stale_peers, stale_sources;
     uint32_t addr_format;
     char name[SHM_NAME_MAX];
-    int64_t segment; /* this process's, for XPMEM; 0: peers are told of none */
+    int64_t segment; /* this process's, for XPMEM; 0: none */
     struct list all; /* of the process, for fork */
 };
 

@@ -45,13 +45,13 @@ struct shm_link {
     bool told;        /* that this side has */
     bool owes;        /* the answer to the introduction, that could not be sent yet */
     bool one_way;     /* of a peer's transmit context, that receives nothing */
-    bool chosen;      /* what is sent to this peer goes over this link, as long as it lives */
+    bool chosen;      /* messages to this peer use this link, as long as it lives */
     bool cross_read;  /* attaching was not refused by the kernel yet */
     bool cross_tells; /* the peer has not refused to tell addresses for reads either */
     bool pause;       /* a large message was saved: the receiver may get ahead of the next */
     unsigned taken;   /* messages, since the last look at silent peers */
     unsigned fin_count;
-    uint64_t behind; /* what a post may have to stay behind: SHM_BIG_WRITE, ... */
+    uint64_t behind; /* operations that a post may have to wait for: SHM_BIG_WRITE, ... */
     uint32_t fins[SHM_FINS];
     struct list busy;               /* of the endpoint */
     struct list controls;           /* answers that found no room */
@@ -78,11 +78,11 @@ struct shm_link {
     uint64_t peer_stamp, peer_stamp_at;
     uint8_t context;       /* of the peer, that it was made to */
     bool barrier;          /* cooling it takes the fence of this side only */
-    bool ended;            /* the peer has gone; what it sent may still be here */
+    bool ended;            /* the peer has gone; its messages may still be here */
     int err;               /* positive: why it is dead */
     char *name;            /* the peer's address; NULL as long as region is */
     int64_t segment;       /* the peer's, for XPMEM; 0: it has none, or it is of no use */
-    struct shm_maps *maps; /* what is attached of it, or NULL */
+    struct shm_maps *maps; /* windows of its memory, or NULL */
     struct shm_choice fetching, reading;
     struct shm_reclaim rest;
     struct shm_silence silence;

@@ -20,15 +20,15 @@ enum {
 
 struct shm_maps;
 
-/* For the segment's maker; what the kernel says if it refuses, or -ENOMEM. */
+/* For the segment's maker; the kernel's error if it refuses, or -ENOMEM. */
 int shm_maps_open(int64_t segment, struct shm_maps **maps);
 /* NULL does nothing. After a fork it frees only the child's memory. */
 void shm_maps_close(struct shm_maps *maps);
 
 /*
- * As process_vm_readv: how many bytes it has copied. But what is refused is -EFAULT (memory that
- * the peer does not have, or not any more), -EBUSY (handlers, shm_guard.h), or what the kernel said
- * of an attachment. `there` may say anything.
+ * As process_vm_readv: how many bytes it has copied. Refusals are -EFAULT (memory that the peer
+ * does not have, or not any more), -EBUSY (handlers, shm_guard.h), or the kernel's error from an
+ * attachment. `there` is not trusted.
  */
 ssize_t shm_maps_readv(struct shm_maps *maps, const struct iovec *here, size_t here_count,
                        const struct iovec *there, size_t there_count);

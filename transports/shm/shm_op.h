@@ -76,8 +76,8 @@ struct shm_op {
     uint64_t behind; /* its part of the link's */
     bool wanted, message, has_data, streaming;
     bool timed;   /* for the choice of a way */
-    bool asks;    /* a read that waits to be told where to attach */
-    bool revoked; /* a region was closed meanwhile; what still comes is thrown away */
+    bool asks;    /* a read that waits for the address to attach to */
+    bool revoked; /* a region was closed meanwhile; further data is dropped */
     bool stamped; /* behind the last bytes that were attached to was the stamp of the link */
     uint8_t way;  /* enum shm_way, where one was chosen */
     uint8_t count, there_count, mr_count;
@@ -143,9 +143,9 @@ void shm_give(struct shm_op *op);
 void shm_fetched(struct shm_op *op);
 /* A region of an access was closed meanwhile: no more of its memory is touched. */
 bool shm_op_is_revoked(struct shm_op *op);
-/* And nothing more comes: the peer is told. Frees it. */
+/* Tells the peer, since no more data will follow. Frees it. */
 void shm_op_refuse(struct shm_op *op);
-/* Sends what there is room for; false when something is left. */
+/* Sends as much as there is room for; false when bytes are left. */
 bool shm_stream(struct shm_link *link);
 /* One message of data; false when there is no room. */
 bool shm_send_data(struct shm_link *link, struct shm_op *op);

@@ -58,7 +58,7 @@ struct shm_rx {
     uint32_t at, lap;
 };
 
-/* The first word of a message: what the mark is made of. */
+/* The first word of a message, with the mark. */
 struct shm_head {
     uint8_t op, flags;
     uint16_t bytes; /* of the body, which starts behind the first word */

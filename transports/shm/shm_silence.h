@@ -16,7 +16,7 @@ struct shm_ep;
 /* Of a link, zeroed. */
 struct shm_silence {
     struct silence wait; /* start_ms 0: the peer owes nothing */
-    uint64_t moved;      /* what it had done when the wait began */
+    uint64_t moved;      /* its progress when the wait began */
 };
 
 /* Looks at all links, at most once in so many milliseconds as half of silence_after_ms. Progress

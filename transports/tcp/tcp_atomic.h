@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Atomic operations: requests are done by the target's CPU (core/op/atomic.h) when they have
- * arrived, and answered in their order, each once, with a status and what was fetched. A request
- * that cannot be done is answered with its error; the connection lives. All with the progress
- * domain locked.
+ * Atomic operations: the target's CPU performs requests (core/op/atomic.h) when they have arrived,
+ * and answers each once, in their order, with a status and the fetched values. A request that
+ * cannot be done is answered with its error; the connection lives. All with the progress domain
+ * locked.
  */
 #ifndef WEFT_TCP_ATOMIC_H
 #define WEFT_TCP_ATOMIC_H
@@ -27,7 +27,7 @@ struct tcp_atomic {
     unsigned mr_count;
     struct mr *mr[TCP_WIRE_IOV_MAX]; /* held */
     size_t iov_count;
-    struct iovec iov[TCP_WIRE_IOV_MAX * TCP_MR_IOV_MAX]; /* what is changed, whole elements each */
+    struct iovec iov[TCP_WIRE_IOV_MAX * TCP_MR_IOV_MAX]; /* target memory, whole elements each */
     uint8_t data[2 * TCP_ATOMIC_MAX];
 };
 

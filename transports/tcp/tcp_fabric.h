@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fabric object: parameters, and what its event queues share. */
+/* The fabric object: parameters, and the state shared by its event queues. */
 #ifndef WEFT_TCP_FABRIC_H
 #define WEFT_TCP_FABRIC_H
 

@@ -9,11 +9,11 @@
 #include "transports/tcp/tcp_gather.h"
 
 /*
- * Nothing of what was gathered has left, because of err (positive). True when sending goes on: the
- * one record gathered cannot be read from its memory (FI_EFAULT), the peer has heard and waits for
- * nothing of it, and its operation has ended in error. Else it is false: what is queued leaves
- * later, or the connection ends, with tx.error. Of a socket that has broken all is read before,
- * since what the peer sent still counts; of any other as much as progress finds.
+ * None of the gathered bytes has left, because of err (positive). True when sending goes on: the
+ * one gathered record cannot be read from its memory (FI_EFAULT), the peer neither has nor awaits a
+ * part of it, and its operation has ended in error. Else false: the queued records leave later, or
+ * the connection ends, with tx.error. A broken socket is first read to its end, since the peer's
+ * bytes still count; any other as far as progress gets.
  */
 bool tcp_fault_send(struct tcp_ep *ep, const struct tcp_gather *gather, int err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending through a ring: what is gathered is given to the kernel as a flight, stays in the queues
- * until the kernel says how much has left, and is reported when it has let go of the memory.
+/* Sending through a ring: gathered records are given to the kernel as a flight, stay in the queues
+ * until the kernel says how much has left, and are reported when it has released the memory.
  * Progress domain locked. */
 #ifndef WEFT_TCP_FLIGHT_H
 #define WEFT_TCP_FLIGHT_H

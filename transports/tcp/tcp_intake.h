@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving through a ring, and what a connection does when it has answers. Progress domain locked.
- */
+/* Receiving through a ring, and handling a connection's completions. Progress domain locked. */
 #ifndef WEFT_TCP_INTAKE_H
 #define WEFT_TCP_INTAKE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One record to send, and what is to be reported of it. All with the progress domain locked. */
+/* One record to send, and the report of its end. All with the progress domain locked. */
 #ifndef WEFT_TCP_OP_H
 #define WEFT_TCP_OP_H
 
@@ -57,7 +57,7 @@ struct tcp_op {
     bool ack;      /* done when the peer says so */
     bool waiting;  /* RTS: has left, the answer has not come */
     bool answered; /* before we knew that it has left (io_uring) */
-    int error;     /* then: what the answer said, 0 or positive */
+    int error;     /* then: the answer's status, 0 or positive */
     uint8_t rndv;  /* context of a rendezvous, 0: none */
     uint8_t iov_count;
     uint16_t head; /* bytes used in `bytes` */

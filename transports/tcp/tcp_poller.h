@@ -31,7 +31,7 @@ struct tcp_poller {
     unsigned blocked;      /* endpoints whose socket is full */
     unsigned until_poll;   /* progress calls that may still skip epoll */
     uint32_t epoch;        /* counts progress calls */
-    bool driving;          /* inside one: what is posted meanwhile leaves at its end */
+    bool driving;          /* inside one: records posted meanwhile leave at its end */
     struct list hot;
     struct list work;    /* endpoints that can go on without an event */
     struct list ended;   /* endpoints whose stream has ended, until the others were read */
@@ -61,7 +61,7 @@ void tcp_poller_drive(struct tcp_poller *poller);
 /* ep can go on at the next progress call. */
 void tcp_poller_work(struct tcp_poller *poller, struct tcp_ep *ep);
 /* Nothing comes to ep any more. It fails before the progress under way returns, after the other
- * sockets were read once: what came there before must not be reported behind that. */
+ * sockets were read once: earlier messages there must be reported first. */
 void tcp_poller_end(struct tcp_poller *poller, struct tcp_ep *ep);
 /* The endpoints of tcp_poller_end fail now; true when there were any. */
 bool tcp_poller_fail_ended(struct tcp_poller *poller);

@@ -34,8 +34,8 @@ struct tcp_tx {
     bool blocked;           /* the socket is full, or seemed so */
     bool promised;          /* it was, and an event tells of room */
     bool flushing;
-    struct pcap_flow *flow; /* what is sent and received is shown to; NULL: off */
-    int error; /* positive: nothing can be sent any more; what had arrived is being read */
+    struct pcap_flow *flow; /* records the traffic; NULL: off */
+    int error; /* positive: nothing can be sent any more; received bytes are still being read */
 };
 
 void tcp_tx_init(struct tcp_tx *tx, unsigned limit);
@@ -45,8 +45,8 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more);
 void tcp_tx_flush(struct tcp_ep *ep);
 /* `sent` bytes, not all, of a record that is in no queue have left. */
 void tcp_tx_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent);
-/* After a stage was open (tcp_coalesce.h): the queues are the progress domain's again, and what has
- * left is reported. Before anything is done to them. */
+/* After a stage was open (tcp_coalesce.h): the queues are the progress domain's again, and records
+ * that have left are reported. Before anything is done to them. */
 void tcp_tx_reclaim(struct tcp_ep *ep);
 /* For the thread of open stages: one system call that takes nothing out of the queues. Bytes that
  * have left, or negative. */

@@ -29,17 +29,17 @@ enum tcp_uring_receive {
 /* A connection's part of the ring of its poller. */
 struct tcp_uring {
     struct list member;   /* of the ring */
-    struct list flights;  /* what has been given to the kernel to send, in order */
+    struct list flights;  /* given to the kernel to send, in order */
     unsigned asked;       /* requests with the kernel, but for sends */
     uint16_t first, last; /* buffers received and not read yet, by number; first valid if chained */
     bool chained;
     uint8_t receiving; /* enum tcp_uring_receive */
     bool large;        /* the last payload was received into place */
-    bool cancelling;   /* of what is received */
+    bool cancelling;   /* the receive */
     bool polling;      /* for the end of a connection that is not read */
     bool hung_up;      /* the answer to that */
     bool sending;      /* the newest of flights is not answered */
-    bool wary;         /* one of what is queued cannot be read from its memory */
+    bool wary;         /* one of the queued records cannot be read from its memory */
     bool copying;      /* zero-copy is of no use here */
     bool ended;        /* the stream is at its end, with `error` (negative) or 0 */
     int error;
@@ -58,7 +58,7 @@ int tcp_uring_fd(const struct tcp_poller *poller);
 
 /* A connected socket joins. */
 int tcp_uring_add(struct tcp_ep *ep);
-/* The kernel has nothing of ep any more, and what it sent is reported. A send without a copy that
+/* Ends all requests of ep with the kernel, and reports what has left. A send without a copy that
  * the peer has not acknowledged is waited for, wait_ms at most; then the connection is reset. */
 void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms);
 

@@ -42,7 +42,8 @@ int loop_cm_attach(struct loop_fabric *fabric);
 void loop_cm_detach(struct loop_fabric *fabric);
 /* An endpoint takes the request of info->handle over. -FI_EINVAL. */
 int loop_cm_claim(struct loop_ep *ep, const struct fid *handle);
-/* The peer has gone and what it sent is in: ends the connection. Progress domain locked. */
+/* The peer has gone and its messages have been received: ends the connection. Progress domain
+ * locked. */
 void loop_cm_finish(struct loop_ep *ep);
 /* The endpoint is being closed: tells the peer, drops requests. Fabric's progress domain locked. */
 void loop_cm_close(struct loop_ep *ep);

@@ -29,7 +29,7 @@ enum loop_shape loop_shape_of(const struct params *params);
 /* struct part.peer and struct part.agree. */
 unsigned loop_device_traits(const struct params *params);
 bool loop_device_agree(const struct params *params, struct param_conflict *conflict);
-/* The kind of endpoint that a device has, and what it takes away from loop's offer. */
+/* The endpoint type of a device, and its restrictions of loop's offer. */
 enum loop_offer loop_device_offer(enum loop_shape shape);
 void loop_device_restrict(struct fi_info *info, enum loop_shape shape);
 
