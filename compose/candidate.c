@@ -363,7 +363,7 @@ static void show_if_none_left(const struct making *making, const struct spec *fi
     show(making, origin, filter->text, &error, making->reasons);
 }
 
-/* Every transport that is no test double, and what it admits. */
+/* Every transport that is no test double, and the stacks that it admits. */
 static int add_all(const struct making *making, struct candidates *candidates)
 {
     struct spec_error error;
@@ -686,7 +686,7 @@ static int pick_wanted(const struct making *making, const struct spec *wanted, s
     return pick_spelled(making, all, stack, index, picked);
 }
 
-/* Narrows *candidates to what the hints' provider name says. */
+/* Narrows *candidates to those that match the hints' provider name. */
 static int narrow(const struct making *making, const char *text, struct candidates *candidates)
 {
     struct candidates picked = {0};

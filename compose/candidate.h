@@ -37,12 +37,12 @@ void environment_read(struct environment *environment);
 enum text_origin {
     TEXT_NONE,     /* none: it is one of all that there are */
     TEXT_PROVIDER, /* FI_PROVIDER */
-    TEXT_HOOK,     /* FI_HOOK: what it has put on top (stack.hooked) */
+    TEXT_HOOK,     /* FI_HOOK: layers that it has put on top (stack.hooked) */
     TEXT_WANTED,   /* the name in the hints */
     TEXT_LINKS,    /* FI_LNX_PROV_LINKS, as candidates.links has it */
     TEXT_RAILS,    /* FI_OFI_MRAIL_ADDR, as candidates.rails has it */
 };
-/* "FI_PROVIDER", ...: what a mistake there is shown with. */
+/* "FI_PROVIDER", ...: the place that a message about a mistake names. */
 const char *text_origin_name(const struct environment *environment, enum text_origin origin);
 
 struct candidate {
@@ -65,13 +65,12 @@ struct candidates {
 };
 
 /*
- * caps: what the hints ask for, PART_ADDS_STRICT too; layers that add some of it are put on every
- * stack (part.adds).
- * wanted: hints->fabric_attr->prov_name, a plain name or a spec; NULL for none. Errors in the texts
- * are shown to the user, and leave out the choice that they are in; a name in the hints of a part
- * that there is not is only shown when it looks like a slip, since programs probe, or when the
- * caller is curious. Choices left out are also recorded in reasons. 0 with possibly no candidate,
- * or -FI_ENOMEM.
+ * caps: the capabilities that the hints ask for, PART_ADDS_STRICT too; layers that add some of them
+ * are put on every stack (part.adds). wanted: hints->fabric_attr->prov_name, a plain name or a
+ * spec; NULL for none. Errors in the texts are shown to the user, and exclude the choice that they
+ * are in; an unknown part in the hints is shown only when its name looks like a slip, since
+ * programs probe, or when FI_EXPLAIN is set. Choices left out are also recorded in reasons. 0 with
+ * possibly no candidate, or -FI_ENOMEM.
  */
 int candidates_make(const struct parts *parts, const struct environment *environment, uint64_t caps,
                     const char *wanted, struct reasons *reasons, struct candidates *candidates);

@@ -24,7 +24,7 @@ enum explain {
     EXPLAIN_PARTS,
 };
 
-/* From the text of FI_EXPLAIN; NULL is off, what is none of them is EXPLAIN_REASONS. */
+/* From the text of FI_EXPLAIN; NULL is off, any other text is EXPLAIN_REASONS. */
 enum explain explain_mode(const char *text);
 
 void explain_reasons(FILE *out, const struct query *query, const struct fi_info *hints,

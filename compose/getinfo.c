@@ -144,7 +144,7 @@ static struct fi_info *filter_format(struct fi_info *infos, const char *wanted,
     return infos;
 }
 
-/* FI_ADDR_FORMAT has left nothing of what there was, and the application asked for no format. */
+/* FI_ADDR_FORMAT has excluded all infos, and the application asked for no format. */
 static void show_format(struct call *call, const char *wanted)
 {
     char names[32][64], origin[ORIGIN_MAX], why[WHY_MAX];
@@ -262,7 +262,7 @@ static void print_explanation(const struct call *call, enum explain mode)
     free(text);
 }
 
-/* mistakes: what was shown of this call says why there is nothing. */
+/* mistakes: messages already shown for this call, which explain an empty result. */
 static void explain(const struct call *call, enum explain mode, size_t mistakes)
 {
     const char *why = call->infos ? NULL : reasons_summary(call->reasons);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fi_version and fi_open (fi_provider(3)): what the library answers for itself. */
+/* fi_version and fi_open (fi_provider(3)): the library's own answers. */
 #include <stdlib.h>
 #include <string.h>
 

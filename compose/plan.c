@@ -102,7 +102,7 @@ static int ask(const struct planning *planning, const struct stack *stack,
     return take_offers(planning, stack, rc, offers, hints, infos);
 }
 
-/* One alternative of what the layer needs. */
+/* One alternative of the layer's needs. */
 static int plan_over(const struct planning *planning, const struct stack *stack,
                      const struct fi_info *hints, const struct fi_info *need,
                      struct fi_info **infos)
@@ -175,7 +175,7 @@ static int branch_names_read(const struct planning *planning, const struct fi_in
     return rc;
 }
 
-/* One alternative of what a join needs of a branch, under the names that are its. */
+/* One alternative of a join's needs for a branch, with the branch's own names. */
 static int plan_need(const struct planning *planning, const struct stack *branch,
                      const struct fi_info *need, const char *fabric, const char *domain,
                      struct fi_info **infos)

@@ -46,7 +46,7 @@ struct spec_stack {
 };
 
 struct spec {
-    char *text; /* what was parsed */
+    char *text; /* the parsed text */
     bool deny;  /* began with ^ */
     struct spec_stack *stacks;
     size_t stack_count; /* at least one */

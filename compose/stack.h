@@ -44,7 +44,7 @@ int stack_add_lower(struct stack *stack, struct stack *lower);
 /* Sets the parameters from texts. On -FI_EINVAL *error is filled with the span of the bad one. */
 int stack_set_params(struct stack *stack, const struct spec_param *params, size_t count,
                      struct spec_error *error);
-/* The domains that a transport was told to use: a list, or NULL for any. */
+/* The transport's parameter `domain`: a list, or NULL for any. */
 const char *stack_domains(const struct stack *stack);
 /* stack's part and parameters over another lower (lower's reference passes). NULL without
  * memory. */
