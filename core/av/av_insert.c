@@ -218,7 +218,7 @@ static size_t printable(const char *addr)
 }
 
 /* An aligned word lies in one page, so it can be read wherever its first byte can, even behind the
- * end of what the caller has allocated. */
+ * end of the caller's buffer. */
 __attribute__((no_sanitize("address"))) static uintptr_t word_at(const void *addr)
 {
     return *(const volatile uintptr_t *)addr;

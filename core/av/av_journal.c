@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A change is a header, 8 bytes, and its address, filled up to 8 bytes. Written first, published
- * after: the length in the segment's header counts, what is behind it was never said and is
- * overwritten by the next writer. Both are done by system calls, so that a hostile file is at worst
- * wrong bytes in memory of our own, which do not change while they are looked at.
+ * after: only the length in the segment's header counts; bytes behind it were not published, and
+ * the next writer overwrites them. Both are done by system calls, so that a hostile file is at
+ * worst wrong bytes in memory of our own, which do not change while they are looked at.
  */
 #include "core/av/av_journal.h"
 

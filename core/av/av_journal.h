@@ -35,7 +35,7 @@ struct av_journal {
     uint32_t seen; /* progress domains that the own table has, with those that wait in the buffer */
     uint32_t known; /* progress domains that were published when last looked */
     uint64_t room;  /* bytes of the file that there is memory for */
-    size_t start;   /* bytes of the buffer that were taken; of what is to be written 0 */
+    size_t start;   /* bytes of the buffer that were taken; 0 when writing */
     size_t filled;  /* bytes of the buffer that were read, or are to be written */
     uint64_t buffer[AV_JOURNAL_BUFFER / 8];
 };
@@ -46,7 +46,8 @@ void av_journal_init(struct av_journal *journal, struct av_segment *segment);
 /* Is there anything to be read? One system call. 0, 1, -FI_EIO: it cannot be. */
 int av_journal_look(struct av_journal *journal);
 /* The next change, valid until the next call, at most as many as av_journal_look has found. 1; 0:
- * there is none; -FI_EIO: what is there is no change. Only av_journal_taken goes past it. */
+ * there is none; -FI_EIO: the next bytes are no valid change. Only av_journal_taken goes past
+ * it. */
 int av_journal_next(struct av_journal *journal, struct av_change *change);
 void av_journal_taken(struct av_journal *journal, const struct av_change *change);
 

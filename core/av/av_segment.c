@@ -278,7 +278,7 @@ static int read_header(struct av_segment *segment, const struct av_segment_want 
 
 /* ---- Opening ---- */
 
-/* Held exclusively. -FI_EAGAIN: what was there is gone, or belongs to others by now. */
+/* Held exclusively. -FI_EAGAIN: the file is gone, or belongs to other writers by now. */
 static int make(struct av_segment *segment, const struct av_segment_want *want,
                 char why[AV_WHY_MAX])
 {

@@ -23,7 +23,7 @@ enum {
     FIRST_BITS = 6, /* entries of the first chunk, as a power of two */
     CHUNKS = 27,    /* 2^32 entries and more */
     FIRST_SLOTS = 64,
-    MOST_SLOT_BITS = 24, /* of what is made at once */
+    MOST_SLOT_BITS = 24, /* allocated at once */
 };
 
 struct slot {

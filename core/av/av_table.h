@@ -37,8 +37,9 @@ uint64_t av_table_find(const struct av_table *table, const void *addr);
 
 /* The address at index, or NULL when unused. No lock. */
 const void *av_table_get(const struct av_table *table, uint64_t index);
-/* For tables that others fill, too: from now on av_table_get calls missing before it finds nothing
- * where nothing ever was, and the index of what was removed is not given again. */
+/* For tables that other processes fill, too: from now on av_table_get calls missing before it
+ * reports an index that was never used as empty, and the index of a removed address is not
+ * reused. */
 void av_table_share(struct av_table *table, void (*missing)(void *owner), void *owner);
 /* All indices ever used are below. No lock. */
 size_t av_table_limit(const struct av_table *table);

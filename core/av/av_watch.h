@@ -47,7 +47,7 @@ static inline bool av_watch_any(const struct av_watch *watch)
     return atomic_load_explicit(&watch->any, memory_order_relaxed);
 }
 
-/* Moves the changes noted so far to *changes; later ones are noted anew. */
+/* Moves the changes noted so far to *changes; later ones are noted again. */
 void av_watch_take(struct av_watch *watch, struct av_changes *changes);
 
 #endif

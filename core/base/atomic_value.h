@@ -8,10 +8,10 @@
 #include <rdma/fi_domain.h>
 
 /*
- * Changes *value, which must be a copy, to what the operation makes of it; operand and compare as
- * in atomic_apply, for one element. Nothing needs to be aligned. false: it stays as it is. The
- * operation must be valid for the type of the function, and is none of FI_ATOMIC_READ, which
- * changes nothing, and FI_ATOMIC_WRITE, which needs no arithmetic.
+ * Applies the operation to *value, which must be a copy; operand and compare as in atomic_apply,
+ * for one element. Nothing needs to be aligned. false: it stays as it is. The operation must be
+ * valid for the type of the function, and is none of FI_ATOMIC_READ, which changes nothing, and
+ * FI_ATOMIC_WRITE, which needs no arithmetic.
  */
 typedef bool atomic_change(enum fi_op op, void *value, const void *operand, const void *compare);
 

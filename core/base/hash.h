@@ -5,7 +5,7 @@
  * and its hh.tbl NULL; hash_has says which. An element has a handle of 56 bytes, and may have
  * several. Not locked: the owner's lock covers the table.
  *
- * Data paths have tables of their own: matching, regions by key, and what has one entry for each
+ * Data paths have tables of their own: matching, regions by key, and tables with an entry for each
  * inserted address (docs/decisions/core.md).
  */
 #ifndef WEFT_CORE_BASE_HASH_H

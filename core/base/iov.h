@@ -55,8 +55,8 @@ static inline size_t iov_copy(const struct iovec *to, size_t to_count, const str
     return done;
 }
 
-/* Copies len bytes into the segments from byte `at` of them on; what is beyond their end is left
- * out. */
+/* Copies len bytes into the segments from byte `at` of them on; bytes beyond their end are
+ * dropped. */
 static inline void iov_scatter(const struct iovec *iov, size_t count, size_t at, const void *from,
                                size_t len)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Puts the text of what a %-sequence stands for at *out; the length, or -1 for an unknown one. */
+/* Puts the expansion of a %-sequence at *out; the length, or -1 for an unknown one. */
 static int expand_one(char what, char *out, size_t size)
 {
     char host[64] = "";

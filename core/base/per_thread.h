@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A block of memory for each thread that comes by: what it alone writes, without a lock or an
- * atomic instruction, and others read with relaxed loads. The block of a thread that has ended goes
- * to one that comes later, with what is in it. Embedded: `blocks` first in the owner's struct or
- * not, `block` first in what each thread gets.
+ * A block of memory for each calling thread: only that thread writes it, without a lock or an
+ * atomic instruction, and others read it with relaxed loads. The block of a thread that has ended
+ * goes to one that comes later, with what is in it. Embedded: `blocks` first in the owner's struct
+ * or not, `block` first in what each thread gets.
  */
 #ifndef WEFT_CORE_BASE_PER_THREAD_H
 #define WEFT_CORE_BASE_PER_THREAD_H

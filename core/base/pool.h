@@ -17,7 +17,7 @@ struct pool {
     size_t count;     /* items that exist */
     size_t used;      /* items handed out */
     void *free;       /* chain through the first word of free items */
-    char *fresh;      /* in the newest chunk: what was never an item of the chain */
+    char *fresh;      /* in the newest chunk: memory that was never an item of the chain */
     size_t fresh_left;
     struct pool_chunk *chunks;
 };

@@ -223,8 +223,8 @@ struct furthest {
     const struct branch *branch;
 };
 
-/* dead: only in branches that gave nothing; what is below one that gave something is not why its
- * upper gave nothing. */
+/* dead: only in branches without an offer; reasons below one that made an offer do not explain why
+ * its upper made none. */
 static void find_furthest(const struct branch *branch, bool dead, struct furthest *best)
 {
     if (dead && branch->infos)

@@ -28,7 +28,7 @@ struct reorder {
     struct reorder_far *far;
 };
 
-/* Moves all items to `items`, whatever their order, and begins anew at 0. */
+/* Moves all items to `items`, in any order, and starts again at 0. */
 void reorder_reset(struct reorder *reorder, struct list *items);
 /* The same, and frees what it has. Takes a zeroed one. */
 void reorder_finish(struct reorder *reorder, struct list *items);

@@ -29,12 +29,12 @@ enum {
     /* struct fi_cq_err_entry[], fi_getopt. Each of them: flags, bytes, data, tag,
      * source. -FI_ETOOSMALL: *optlen bytes are needed just now. */
     OPT_UNEXPECTED_QUEUE = -0x57450005,
-    /* size_t, fi_getopt. A message that is longer is had sooner when its receiver is told of it and
-     * reads it than when it comes in pieces; as measured over the part. */
+    /* size_t, fi_getopt. A longer message arrives sooner if it is announced, and its receiver reads
+     * it, than in pieces; as measured over the part. */
     OPT_FETCH_SIZE = -0x57450006,
     /* struct match_watch (core/match/match.h), which outlives the endpoint or shared receive
-     * context that is enabled; fi_setopt. It is told of each match. Nothing matches where receives
-     * come from a shared context; that has its own. */
+     * context that is enabled; fi_setopt. It is called for each match. An endpoint whose receives
+     * come from a shared context has no matches; the context has its own watch. */
     OPT_MATCH_WATCH = -0x57450007,
     /* uint32_t, before the connection. 1: a message with a tag to an endpoint without FI_TAGGED
      * takes a receive as any other does, and its completion says FI_TAGGED, and the tag. 0: it ends
@@ -45,7 +45,7 @@ enum {
     OPT_CLOSE_WAIT = -0x57450009,
     /* uint32_t, OPT_FRAGMENTS_: the fate of a datagram that is longer than the path takes. */
     OPT_FRAGMENTS = -0x57450020,
-    /* uint32_t, 0 to 3: the ECN field of what is sent (RFC 3168). */
+    /* uint32_t, 0 to 3: the ECN field of packets sent (RFC 3168). */
     OPT_ECN = -0x57450021,
     /* uint32_t, OPT_NOTES_ bits; may change at any time. `data` of a receive's completion holds
      * these notes on its datagram, OPT_NOTE_; its flags do not say FI_REMOTE_CQ_DATA. */
@@ -98,8 +98,8 @@ struct packet_room {
 
 /* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */
 enum {
-    /* struct cq_sources (core/queue/cq.h): what the wait fd of a queue holds that is driven without
-     * a lock, for a caller that watches it itself. */
+    /* struct cq_sources (core/queue/cq.h): the sources in the wait fd of a queue that is driven
+     * without a lock, for a caller that watches them itself. */
     CONTROL_SOURCES = -0x57450100,
 };
 

@@ -13,7 +13,7 @@
 
 /* Sets the functions of table that are NULL to those of base. Both are tables of one type, of which
  * the first member is the size. Any thread, any number of times, also while other threads call the
- * table's functions: what is set stays. Returns table. */
+ * table's functions: functions that are set stay. Returns table. */
 void *table_inherit(void *table, const void *base);
 
 #endif

@@ -32,7 +32,7 @@ static inline void timer_stop(struct timer *timer)
     list_detach(&timer->link);
 }
 
-/* Starts it in the list `timers`; one that runs, anywhere, starts anew. */
+/* Starts it in the list `timers`; one that runs, in any list, starts again. */
 void timer_start(struct timer *timer, struct list *timers, int64_t due);
 
 /* When the first timer is due, or TIMER_NEVER. */
@@ -41,7 +41,7 @@ static inline int64_t timers_next(const struct list *timers)
     return list_empty(timers) ? TIMER_NEVER : list_item(timers->next, struct timer, link)->due;
 }
 
-/* The first timer if it is due, still running, or NULL. The caller stops it, or starts it anew. */
+/* The first timer if it is due, still running, or NULL. The caller stops it, or starts it again. */
 static inline struct timer *timers_due(const struct list *timers, int64_t now)
 {
     return timers_next(timers) <= now && !list_empty(timers)

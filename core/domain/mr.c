@@ -75,7 +75,7 @@ static uint64_t key_in(const struct slot *slot)
     return atomic_load_explicit(&slot->key, memory_order_acquire);
 }
 
-/* One piece, nothing that must be told, nothing that may still change. */
+/* One piece, no counter to raise, and nothing that may still change. */
 static bool is_plain(const struct mr *mr)
 {
     return mr->iov_count == 1 && mr->enabled && !(mr->flags & MR_UNCOUNTED) &&

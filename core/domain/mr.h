@@ -67,9 +67,9 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
 
 /*
  * Resolves a remote access of len bytes at addr under key to local memory: fills iov (at most
- * *count entries, set to what was used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On success *mr
- * is held (mr_release when the transfer is over; a region closed meanwhile lives until then).
- * -FI_EACCES (no such key, or access not granted: the peer is not told which, and as
+ * *count entries; *count is set to the number used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On
+ * success *mr is held (mr_release when the transfer is over; a region closed meanwhile lives until
+ * then). -FI_EACCES (no such key, or access not granted: the peer is not told which, and as
  * libfabric has it), -FI_EINVAL (out of range), -FI_ETOOSMALL (more than *count pieces;
  * mr_iov_limit always suffices). No bytes are never refused: *mr is NULL when they are of no
  * region.

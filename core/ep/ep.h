@@ -19,7 +19,7 @@ struct ep {
     /* Starts the operation, as the public functions do: 0, or a negative FI_E code and nothing has
      * happened. May be called with any op whose group is in `groups`. */
     ssize_t (*post)(struct ep *ep, struct op *op);
-    unsigned groups; /* enum op_group: what it was opened for; all else is -FI_ENOSYS */
+    unsigned groups; /* enum op_group: groups that it was opened for; others are -FI_ENOSYS */
     /* fi_atomicvalid and its kin; function as in struct op. May be NULL without OP_GROUP_ATOMIC. */
     int (*atomic_valid)(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                         size_t *count);

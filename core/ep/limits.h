@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Options of an endpoint that say how large transfers may be: FI_OPT_MAX_MSG_SIZE, its kin, and
- * those for injected ones. Until the endpoint is enabled an application may set them down; it is
- * told what it set, and larger transfers are not refused. Source: fi_endpoint(3).
+ * those for injected ones. Until the endpoint is enabled an application may lower them; fi_getopt
+ * returns the lowered values, but larger transfers are not refused. Source: fi_endpoint(3).
  */
 #ifndef WEFT_CORE_EP_LIMITS_H
 #define WEFT_CORE_EP_LIMITS_H

@@ -23,7 +23,7 @@ struct op_queue {
 
 struct queued_op {
     struct list of_peer, of_ep;
-    struct op op; /* its peer is FI_ADDR_UNSPEC; what it points to follows in memory */
+    struct op op; /* its peer is FI_ADDR_UNSPEC; its data follows in memory */
     _Alignas(max_align_t) char memory[];
 };
 

@@ -25,8 +25,8 @@ struct sep;
 
 /* The part's. */
 struct sep_ops {
-    /* The context of that index, which is free. attr may be NULL, and is set to what it is then.
-     * sep->mutex is held. */
+    /* The context of that index, which is free. attr may be NULL; it is set to the resulting
+     * attributes. sep->mutex is held. */
     int (*open_tx)(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
                    void *context);
     int (*open_rx)(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,

@@ -83,17 +83,17 @@ struct hook_ops {
     /* Takes each operation: struct ep.post of endpoints and contexts, usually around a call of
      * hook_post. */
     ssize_t (*post)(struct ep *ep, struct op *op);
-    /* Is told of each entry of a completion queue before the upper gets it; may not fail. */
+    /* Called for each entry of a completion queue before the upper gets it; may not fail. */
     void (*completed)(struct hook_cq *cq, const struct completion *completion,
                       enum completion_way way);
-    /* With `completed`: is told of the result of each read of a queue before its entries. */
+    /* With `completed`: called with the result of each read of a queue, before its entries. */
     void (*cq_read)(struct hook_cq *cq, ssize_t rc);
     /* Gets the memory of an object of ours that has closed (its lower's, too), and frees it when it
      * likes: fid is its address. NULL: it is freed at once. */
     void (*retire)(struct fid *fid);
     /* Gets the hook's own of a fabric that has closed, if it has any. NULL: it is not told. */
     void (*finish)(void *own);
-    /* Is told of objects (core/hook/hook_watch.h); or NULL. */
+    /* Called for opened and closed objects (core/hook/hook_watch.h); or NULL. */
     const struct hook_watch *watch;
 };
 
@@ -138,11 +138,12 @@ struct hook_ep {
     struct fi_info
         *info;     /* that the lower was opened with, or NULL; it may keep pointers into it */
     bool triggers; /* opened with FI_TRIGGER */
-    /* Of an alias with FI_TRIGGER: what it was opened with, a direction among it. Operations of
-     * that direction have these default flags. Else 0. */
+    /* Of an alias with FI_TRIGGER: its flags, a direction among them. Operations of that direction
+     * have these default flags. Else 0. */
     uint64_t trigger_flags;
-    /* A shared receive context opened with FI_PEER: what the lower holds, what the upper gave, and
-     * the table that is set in the upper's: its address leads from there to this object. */
+    /* A shared receive context opened with FI_PEER: the lower's view of it, the upper's context,
+     * and the table that is set in the upper's context: its address leads from there to this
+     * object. */
     struct fid_peer_srx peer;
     struct fid_peer_srx *owner;
     struct fi_ops_srx_peer peer_ops;
@@ -172,7 +173,7 @@ struct hook_cq {
     void (*completed)(struct hook_cq *cq, const struct completion *completion,
                       enum completion_way way); /* the hook's */
     void (*read)(struct hook_cq *cq, ssize_t rc);
-    struct fid_peer_cq peer;   /* FI_PEER: what the lower writes to */
+    struct fid_peer_cq peer;   /* FI_PEER: the sink of the lower's */
     struct fid_peer_cq *owner; /* the upper's */
 };
 
@@ -190,7 +191,7 @@ struct hook_eq {
     struct fid_eq *lower;
     void *own;
     struct hook_fabric *fabric;
-    struct fid_eq peer; /* FI_PEER: what the lower writes to */
+    struct fid_eq peer; /* FI_PEER: the sink of the lower's */
     struct fid_eq *owner;
 };
 
@@ -307,7 +308,7 @@ void **hook_own(struct fid *fid);
 
 /* A copy of an info as the lower should see it, or NULL without memory; info_free. */
 struct fi_info *hook_info_down(struct hook_fabric *fabric, const struct fi_info *info);
-/* Changes an info that comes from the lower into what the upper should see. */
+/* Changes the lower's info for the upper. */
 void hook_info_up(struct hook_fabric *fabric, struct fi_info *info);
 
 /* ---- Between the files of this room ---- */

@@ -14,7 +14,7 @@ struct hook_part {
     void (*fill)(struct hook_ops *ops);
     /* Makes the fabric's own state from args, which are valid during the call only: *own, what
      * *hook_own of the fabric will be. Files may be opened, threads started. On failure nothing is
-     * left, and what a user can mend is in the log: -FI_ENOMEM, or the hook's own error. */
+     * left, and the log has mistakes that a user can mend: -FI_ENOMEM, or the hook's own error. */
     int (*create)(const struct open_args *args, void **own);
     /* Undoes create, where the fabric below does not open. The end of a fabric that has opened is
      * hook_ops.finish. */

@@ -16,7 +16,7 @@ struct open_args;
 
 struct hook_report {
     const char *part; /* the hook's name, for messages; static */
-    char *below;      /* provider name of what the hook stands on; "?" where none is given */
+    char *below;      /* provider name of the hook's lower; "?" where none is given */
     char *path;       /* owned; NULL: standard error */
 };
 

@@ -53,7 +53,7 @@ static int wait_close(struct fid *fid)
     if (rc)
         return rc;
     hook_tell_closed(fabric, fid);
-    set->fid.fid.context = NULL; /* what a hook keeps of it names no set any more */
+    set->fid.fid.context = NULL; /* a hook's state names no set any more */
     hook_retire(fabric, fid);
     children_release(&fabric->base.children);
     return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Offer against hints, in the order in which a refusal tells most: what kind of thing it is, what
- * it can do, how the application must behave, then attributes and limits. The first one is
- * recorded.
+ * Offer against hints, with the most telling refusals first: endpoint type, capabilities, duties of
+ * the application, then attributes and limits. The first one is recorded.
  */
 #include <inttypes.h>
 #include <stdio.h>

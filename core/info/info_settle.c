@@ -10,7 +10,7 @@
 
 #define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
-/* Secondary capabilities that no data path pays for, so that applications are told of them. */
+/* Secondary capabilities that cost no data path anything, so infos have them unasked. */
 #define FREE_CAPS                                                                                  \
     (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_MULTI_RECV | FI_SHARED_AV | FI_FENCE | FI_RMA_PMEM)
 
@@ -43,7 +43,7 @@ static void settle_caps(struct fi_info *info, const struct fi_info *hints)
 {
     uint64_t tx = hints->tx_attr->caps, rx = hints->rx_attr->caps, offered = info->caps;
 
-    /* Contexts with capabilities of their own are part of what the endpoint must have. */
+    /* The endpoint must also have the capabilities of its contexts. */
     if (hints->caps)
         info->caps = caps_expand(hints->caps) | caps_expand(tx | rx);
     else
@@ -139,8 +139,7 @@ static void settle_endpoint(struct fi_ep_attr *ep, const struct fi_ep_attr *aske
         ep->mem_tag_format = asked->mem_tag_format;
 }
 
-/* The application's key, where it gave one; what the offer held was the largest size. False: no
- * memory. */
+/* The application's key, where it gave one; the offer held the largest size. False: no memory. */
 static bool settle_key(uint8_t **key, size_t *size, const uint8_t *asked, size_t asked_size)
 {
     uint8_t *copy = NULL;

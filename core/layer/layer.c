@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fabric, domain, regions and infos. The pass-through below sees the current layouts only: what the
- * application passes in an older one is imported here. */
+/* Fabric, domain, regions and infos. The pass-through below sees the current layouts only: structs
+ * of the application in an older one are imported here. */
 #include "core/layer/layer.h"
 
 #include <stdlib.h>
@@ -213,8 +213,8 @@ static int fabric_trywait(struct fid_fabric *fid, struct fid **fids, int count)
     return 0;
 }
 
-/* A layer below has collectives: its joins are told by event queues, and a program that reads one
- * of these may read nothing else. Keeps the domain open; NULL: none. */
+/* A layer below has collectives: event queues report its joins, and a program may read such a queue
+ * and no other. Keeps the domain open; NULL: none. */
 static struct layer_domain *hold_joining(struct hook_fabric *fabric, size_t index)
 {
     struct layer_domain *found = NULL;

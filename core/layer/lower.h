@@ -27,7 +27,7 @@ struct fid_cq *lower_cq_fid(struct lower_cq *lower_cq);
 void lower_cq_progress(struct lower_cq *lower_cq);
 struct progress_source;
 
-/* Fills fd and below of a source that drives the lower, for its wait fd to show, if it has one. */
+/* Fills fd and below of a source that drives the lower, from the lower's wait fd, if it has one. */
 void lower_cq_watch(const struct lower_cq *lower_cq, struct progress_source *source);
 /* 0 when it is safe to sleep on that, or there is nothing to sleep on, and the source is one
  * without an fd; -FI_EAGAIN. */

@@ -155,7 +155,7 @@ static struct rx *find_bound(struct side *side, const struct match_source *sourc
 void match_fail(struct match *match, struct match_source *source, int err)
 {
     struct side *sides[] = {&match->msg, &match->tag};
-    uint64_t end = match->seq; /* what is posted from inside the completions stays */
+    uint64_t end = match->seq; /* receives posted from inside the completions stay */
     struct rx *rx;
 
     for (size_t i = 0; i < 2; i++)

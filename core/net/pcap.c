@@ -40,7 +40,7 @@ struct pcap_flow {
     struct pcap *pcap;
     union addr local, peer;
     uint32_t seq, ack;
-    bool paired;    /* the other end is in this process: what it sends, it records */
+    bool paired;    /* the other end is in this process, and records its own sends */
     bool datagrams; /* of a socket without a connection: peer is that of the last datagram */
 };
 

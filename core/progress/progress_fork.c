@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Forks: what the child of a process with progress domains gets. */
+/* Forks: progress domains in the child. */
 #include <time.h>
 
 #include "core/base/deadline.h"

@@ -71,7 +71,7 @@ void progress_group_release(struct progress_group *group)
     free(group);
 }
 
-/* In a forked child the mutex may be taken for ever, and what the list holds be half changed. */
+/* In a forked child the mutex may be taken for ever, and the list be half changed. */
 static bool lives(const struct progress_group *group)
 {
     return group && group->forks == fork_generation;

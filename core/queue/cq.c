@@ -374,8 +374,8 @@ static bool watch(struct cq *cq)
 }
 
 /*
- * One look at the queue by a thread that has armed: what a read answers, or -FI_EAGAIN and how long
- * the thread may sleep (0: not at all).
+ * One look at the queue by a thread that has armed: the result of a read, or -FI_EAGAIN and how
+ * long the thread may sleep (0: not at all).
  */
 static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size_t threshold,
                     bool last, int *sleep_ms)

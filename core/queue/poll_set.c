@@ -22,7 +22,7 @@ struct member {
     struct fid *fid;
     struct cq *cq;     /* or */
     struct cntr *cntr; /* one of both */
-    uint64_t seen;     /* what the counter had counted */
+    uint64_t seen;     /* the counter's sum at the last report */
 };
 
 static struct poll_set *set_of(struct fid_poll *fid)
