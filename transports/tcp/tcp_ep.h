@@ -67,7 +67,7 @@ int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network);
  * EQ. Progress domain locked. */
 void tcp_ep_fail(struct tcp_ep *ep, int err);
 
-/* The peer has hung up, its earlier bytes are still to be read, and no receive holds them up. */
+/* The peer has hung up, its earlier bytes are still to be read, and reading is not paused. */
 static inline bool tcp_ep_ending(const struct tcp_ep *ep)
 {
     return ep->fd >= 0 && ep->rx.ended && !ep->rx.paused && !ep->rx.stash;
