@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of endpoints: what is loop's own of open, enable, options, close. */
+/* Endpoints: loop's part of open, enable, options, close. */
 #include <stdlib.h>
 #include <string.h>
 

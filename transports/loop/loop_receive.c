@@ -37,7 +37,8 @@ void loop_resolve_saved(struct loop_ep *ep)
 
 /* ---- Messages ---- */
 
-/* A message that is too long, or of a stranger, whose address is told, to be inserted as it is. */
+/* A message that is too long, or from a sender outside of the AV, whose address the error carries,
+ * ready to be inserted. */
 static void receive_failed(struct loop_ep *ep, const struct fi_peer_rx_entry *entry,
                            const struct loop_port *from, uint64_t flags, size_t copied, size_t len,
                            uint64_t data, fi_addr_t src)

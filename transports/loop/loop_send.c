@@ -13,7 +13,7 @@ enum {
     TAKES = 256, /* of one round of progress */
 };
 
-/* Inside of a receiver: what is sent from there is queued, so that answers do not recurse. */
+/* Inside of a receiver: messages sent from there are queued, so that answers do not recurse. */
 static _Thread_local unsigned depth;
 
 /* ---- The end of an operation, at its sender ---- */

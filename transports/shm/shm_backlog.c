@@ -23,7 +23,7 @@ struct late {
     struct shm_atomic what;
     bool is_atomic;
     size_t len;
-    void *memory; /* what it points to: room, or of malloc */
+    void *memory; /* its data: room, or of malloc */
     _Alignas(sizeof(void *)) char room[LATE_ROOM];
 };
 

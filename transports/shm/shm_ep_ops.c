@@ -34,7 +34,7 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
     return permitted ? 0 : -FI_EOPNOTSUPP;
 }
 
-/* The sender that a cancelled receive waited for may have gone: the next post is told. */
+/* The sender that a cancelled receive waited for may have gone: the next post then fails. */
 static int cancel(struct endpoint *base, void *context)
 {
     int rc = base->match ? match_cancel(base->match, context) : -FI_ENOENT;

@@ -129,8 +129,8 @@ static bool is_passing(int rc)
     return rc == -ETOOMANYREFS || rc == -ENOBUFS;
 }
 
-/* The answer to an introduction. A peer that has gone needs none, but what it wrote is still to be
- * taken. One that is there is told when there will be none. */
+/* The answer to an introduction. A peer that has gone needs none, but its messages are still to be
+ * taken. A live peer learns by a shutdown of the socket that none will come. */
 static void welcome(struct shm_link *link)
 {
     struct hello hello = make_hello(link, 0);
@@ -333,7 +333,7 @@ void shm_link_ring(struct shm_link *link)
     if (!link->doorbell)
         return;
     shm_doorbell_set(link->doorbell, link->bell_number);
-    /* A bell may be lost, if another peer scribbles on it: what is said here is not. */
+    /* Another peer may erase a bell's bit by scribbling on it, but not this byte. */
     if (shm_tx_is_asked(&link->tx) || !link->told)
         link->told |= send(link->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }

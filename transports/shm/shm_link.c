@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making and freeing links; what is said on their sockets is in shm_handshake.c. */
+/* Making and freeing links; shm_handshake.c has the messages on their sockets. */
 #include "transports/shm/shm_link_impl.h"
 
 #include <errno.h>

@@ -145,7 +145,7 @@ static struct shm_saved *save(struct shm_link *link, struct fi_peer_rx_entry *en
     struct shm_saved *saved = NULL;
 
     if (what->announced ? link->waiting == SHM_MOST_WAITING : !is_within_bounds(link, kept))
-        shm_link_fail(link, FI_EIO); /* it does not stop when it is told to */
+        shm_link_fail(link, FI_EIO); /* it sends on though told to hold */
     else
         saved = malloc(what->announced ? sizeof(*saved) : kept);
     if (!saved) {

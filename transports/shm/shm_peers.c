@@ -138,9 +138,9 @@ void shm_peers_remove(struct shm_link *link)
     link->ep->named_count--;
 }
 
-/* The link to that name that has been sent on, or else any. Which one is known to the AV's numbers
- * is forgotten when an address goes; a link that was accepted earlier may have been introduced
- * later, and what goes over it would overtake what is still in the other. */
+/* The link to that name that has been sent on, or else any. The AV's numbers lose their link when
+ * an address is removed; a link that was accepted earlier may have been introduced later, and
+ * messages over it would overtake those still in the other. */
 struct shm_link *shm_peers_find(const struct shm_ep *ep, const char *name, unsigned context)
 {
     struct shm_link *first = NULL;

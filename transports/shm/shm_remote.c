@@ -100,7 +100,7 @@ void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
 {
     bool write = op->role == SHM_FETCHER;
 
-    if (!op->own) /* of an atomic operation it is told already */
+    if (!op->own) /* an atomic operation was reported already */
         tell(op->link, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, FI_RMA | FI_REMOTE_WRITE,
              op->mrs, op->mr_count, op->total, op->has_data, op->data);
     shm_op_put(op);

@@ -11,7 +11,7 @@ enum {
     RNDV_CONTEXTS = 254
 };
 
-/* ---- Answers to what a ring sends may be here before the ring says that it was sent ---- */
+/* ---- A peer's answer may arrive before the ring reports that the request was sent ---- */
 
 static bool awaits_ack(const struct tcp_op *op, const void *context)
 {

@@ -95,7 +95,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len
     return 0;
 }
 
-/* Nothing is sent: the peer would take the record for the end of what it understands. */
+/* Sends nothing: a peer without these records would end the connection. */
 static ssize_t refuse(struct tcp_ep *ep, const struct op *post)
 {
     struct fi_cq_err_entry entry = {.op_context = post->context,

@@ -253,7 +253,7 @@ static int control(struct endpoint *base, int command, void *arg)
     return 0;
 }
 
-/* Connections of the endpoint are told to its event queue's reader. */
+/* The reader of its event queue learns of the endpoint's connections. */
 static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 {
     if (fid->fclass == FI_CLASS_EQ)

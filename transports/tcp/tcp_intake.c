@@ -102,7 +102,7 @@ static int take(struct tcp_ep *ep)
     return rc;
 }
 
-/* A connection that is not read has broken: nothing can be sent, what has arrived waits. */
+/* A connection that is not read has broken: nothing can be sent, received messages wait. */
 static void break_paused(struct tcp_ep *ep)
 {
     bool broken = ep->uring.hung_up || (ep->uring.ended && ep->uring.error);

@@ -23,7 +23,7 @@
 
 enum {
     OVERHEAD = 256
-}; /* what a message costs besides its payload */
+}; /* memory of a message besides its payload */
 
 static uint64_t completion_flags(uint8_t op, uint16_t flags)
 {
@@ -347,7 +347,7 @@ int tcp_message_finish(struct tcp_ep *ep)
 
 /* ---- From the owner of the receive context ---- */
 
-/* The current record is matched now: what was saved of it moves, the rest goes into place. */
+/* The current record is matched now: its saved bytes are copied, the rest goes into place. */
 static void start_current(struct tcp_ep *ep, struct tcp_inbound *inbound,
                           struct fi_peer_rx_entry *entry)
 {
@@ -428,7 +428,7 @@ static int discard(struct fi_peer_rx_entry *entry)
     if (!ep || inbound->error || ep->fd < 0) {
         free_inbound(inbound);
     } else if (inbound->op == TCP_OP_RTS) {
-        /* The sender cannot be told; it gets its answer, and the data is dropped. */
+        /* The protocol cannot tell the sender; it gets its answer, and the data is dropped. */
         inbound->discarded = true;
         int rc = clear(ep, inbound);
         tcp_tx_flush(ep);

@@ -283,7 +283,7 @@ static bool handle(struct tcp_poller *poller, struct tcp_ep *ep, uint32_t events
             tcp_poller_heat(poller, ep);
         }
     } else if (events & (EPOLLHUP | EPOLLERR)) {
-        /* Nothing can be sent any more; what has arrived waits for its receives. */
+        /* Nothing can be sent any more; received messages wait for their receives. */
         ep->tx.error = FI_ECONNRESET;
         tcp_tx_finish(ep, FI_ECONNRESET);
     }

@@ -110,7 +110,7 @@ void ring_reap(struct tcp_ring *ring)
     struct io_uring_cqe *cqe;
     unsigned head, count = 0;
 
-    if (ring->refused) { /* what it is for may be gone; the fd must not stay readable */
+    if (ring->refused) { /* their operations may be gone; the fd must not stay readable */
         io_uring_cq_advance(&ring->io, io_uring_cq_ready(&ring->io));
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of a ring: what the kernel is asked for. */
+/* Requests of a ring to the kernel. */
 #include <poll.h>
 #include <string.h>
 

@@ -417,7 +417,7 @@ static int judge(struct tcp_rx *rx, ssize_t got, size_t asked, bool *came)
     if (got < 0)
         return (int)got;
     *came = true;
-    /* The socket was empty then; what comes later is a new event. */
+    /* The socket was empty then; later bytes raise a new event. */
     if ((size_t)got < asked && !rx->ended) {
         rx->readable = false;
         return NO_MORE_NOW;

@@ -24,7 +24,7 @@
 enum {
     COMPANY = 4,      /* reads under way that one more may wait with */
     READS_BATCH = 32, /* reads that are worth a system call of their own */
-    /* Bytes after which a system call takes no further record: what has left is reported before the
+    /* Bytes after which a system call takes no further record: sent records are reported before the
      * rest is copied. */
     ENOUGH = 128 * 1024,
 };
@@ -102,7 +102,7 @@ void tcp_tx_left(struct tcp_ep *ep, struct tcp_queue *done)
         op_left(ep, tcp_queue_pop(done));
 }
 
-/* Accounts for `sent` bytes of what was gathered. */
+/* Accounts for `sent` of the gathered bytes. */
 static void left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent)
 {
     struct tcp_queue done;

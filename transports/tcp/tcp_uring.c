@@ -15,7 +15,7 @@
 #include "transports/tcp/tcp_ring.h"
 
 enum {
-    ROUNDS = 2,    /* of answers in one progress call: what it sends is often answered */
+    ROUNDS = 2,    /* of completions in one progress call: requests are often answered in it */
     SLICE_MS = 10, /* of a wait for the kernel's answer */
     LOOK_MS = 1,   /* between two looks for the end of a stream */
 };
@@ -45,7 +45,7 @@ int tcp_uring_fd(const struct tcp_poller *poller)
 
 /* ---- Sending ---- */
 
-/* A connection that is not read has broken, and what is outstanding has not been told. */
+/* A connection that is not read has broken, and its outstanding operations have not ended yet. */
 static bool broken_untold(const struct tcp_ep *ep)
 {
     const struct tcp_tx *tx = &ep->tx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections: made and broken at once, under the world's mutex; each side learns of it from its
- * EQ. Only the end of one takes its turn: what the peer sent before it is received first.
+ * EQ. Only the end of one is ordered: the peer's earlier messages are received first.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shapes of devices: what these demand of an operation. Each region has a number that is its
+ * Shapes of devices: their demands on an operation. Each region has a number that is its
  * descriptor, as a device has local keys; an operation names, for each of its segments, a region
  * that holds it and was registered for such a use.
  */
