@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members that die. Nothing tells a receive that its sender is gone, but a message to it fails. So
- * a member that has waited for another for a second sends it an empty message, again after two
- * seconds, and so on; when that fails the group is broken, and the other members are told. Each
- * endpoint keeps one receive posted for these messages.
+ * Members that die. A receive does not fail when its sender is gone, but a message to that sender
+ * does. So a member that has waited for another for a second sends it an empty message, again after
+ * two seconds, and so on; when that fails the group is broken, and the member informs the others.
+ * Each endpoint keeps one receive posted for these messages.
  */
 #include <errno.h>
 #include <sys/timerfd.h>
@@ -172,8 +172,7 @@ static int post_control(struct coll_item *item)
     return (int)fi_tsendmsg(item->ep->cover.hook->lower, &msg, FI_COMPLETION);
 }
 
-/* A member that cannot be reached ends the group; that it could not be told of the end is no news.
- */
+/* A member that cannot be reached ends the group; a failure to inform it of the end is ignored. */
 static void unreachable(struct coll_item *item, int err)
 {
     if ((item->tag & COLL_ROUND_MASK) == COLL_PING)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The collective operations of an endpoint, and what the layer minds about the others. */
+/* The collective operations of an endpoint, and the layer's checks of the others. */
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>

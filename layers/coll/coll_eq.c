@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Joins that have ended, told by the lower's event queue: a mark in it, which has the number of the
- * event, keeps the order and wakes waiters. The group that it stands for is in a list of ours, so
- * that it can be closed before it is read, and an error can be told, which the lower's queue
- * cannot be given. Reading the queue drives the endpoints that join.
+ * Joins that have ended, reported by the lower's event queue: a mark in it, which has the number of
+ * the event, keeps the order and wakes waiters. Its group is in a list of ours, so that the group
+ * can be closed before the event is read, and can have an error, which cannot be written to the
+ * lower's queue. Reading the queue drives the endpoints that join.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,8 @@ int coll_event_begin(struct coll_group *group, struct hook_eq *eq)
     return 0;
 }
 
-/* Without memory for the mark the event would never be told: it is an error that is there. */
+/* Without memory for the mark the event could not be reported: then it is an error that the list
+ * holds. */
 void coll_event_end(struct coll_group *group, int err)
 {
     struct hook_eq *eq = group->ep->eq;

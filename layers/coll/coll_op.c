@@ -4,7 +4,7 @@
  * last one, which comes from inside the lower, puts it on the domain's list, and the pump, which is
  * called outside, takes it from there.
  *
- * A collective that fails ends when nothing of it is in the lower any more, so that no buffer is
+ * A collective that fails ends when the lower has returned all its messages, so that no buffer is
  * touched after its completion. Members that wait for a failed join get empty messages in place of
  * its own.
  */
@@ -143,7 +143,7 @@ static void compute(const struct coll_op *op, const struct coll_step *step)
             memmove(to, from, bytes);
         break;
     case COLL_FOLD: atomic_apply(op->op, op->datatype, to, from, NULL, NULL, step->count); break;
-    default: /* what is on the left is scratch, always */
+    default: /* the left operand is always scratch */
         atomic_apply(op->op, op->datatype, from, to, NULL, NULL, step->count);
         memcpy(to, from, bytes);
         break;

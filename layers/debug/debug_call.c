@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data transfers: what the endpoint was granted, and the threads inside of it. */
+/* Data transfers: the endpoint's granted capabilities, and the threads inside of it. */
 #include <stdio.h>
 
 #include <rdma/fi_errno.h>

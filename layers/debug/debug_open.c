@@ -86,7 +86,7 @@ static void check_granted(const struct debug_object *parent, const struct hook_f
     reasons_destroy(reasons);
 }
 
-/* ---- What is known of what was opened ---- */
+/* ---- Notes on opened objects ---- */
 
 /* Sets, groups and aliases depend on other objects than their fid's parent. */
 static struct fid *parent_of(const struct fid *fid, const struct hook_opening *opening)

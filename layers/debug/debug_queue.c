@@ -9,7 +9,7 @@ static struct debug_cq *own_of(const struct hook_cq *cq)
     return cq->own ? object_of(cq->own, struct debug_cq, object) : NULL;
 }
 
-/* FI_CQ_FORMAT_CONTEXT says nothing of what came. */
+/* FI_CQ_FORMAT_CONTEXT does not describe the message. */
 static void completed(struct hook_cq *cq, const struct completion *completion,
                       enum completion_way way)
 {

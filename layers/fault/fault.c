@@ -45,7 +45,7 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     return hook_part_open(&hook, args, fabric, context);
 }
 
-/* Refuses faults that the lower's contract excludes, so that the application is told why. */
+/* Refuses faults that the lower's contract excludes, with the reason. */
 static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     struct fault_plan plan;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a transfer ends that the lower has never got. A sender or writer is told no more than that
- * it left, so that is success. A reader has no data, and a caller that asked for the end at the
- * target (FI_DELIVERY_COMPLETE) must not be told of success: these operations time out.
+ * The end of a transfer that the lower never gets. A completion of a send or write says only that
+ * it left, so it succeeds. A read has no data, and an operation that was to complete at the target
+ * (FI_DELIVERY_COMPLETE) must not succeed: these time out.
  */
 #include <rdma/fi_errno.h>
 

@@ -29,7 +29,7 @@ struct fault_copy {
     struct fault_ep *own;
     void *user; /* the context of the operation that it copies */
     bool wanted, doubled;
-    struct op op;                      /* what the lower gets: a *msg call, of `iov` */
+    struct op op;                      /* for the lower: a *msg call, of `iov` */
     struct fi_rma_iov rma[COPIED_RMA]; /* of a write */
     struct fid_mr *mr;
     void *desc;

@@ -11,7 +11,7 @@
 #include "layers/lnx/lnx_addr.h"
 #include "layers/lnx/lnx_keys.h"
 
-/* Of each branch alone, and so of what is joined: the join has both as soon as one of them does. */
+/* Each branch has its own: the join has a bit as soon as one branch does. */
 #define REACH_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* That no branch gives for the join: others' addresses, other objects. */
 #define LEFT_OUT (FI_SHARED_AV | FI_COLLECTIVE | FI_MULTICAST | FI_TRIGGER)
@@ -25,8 +25,8 @@ struct join_words lnx_words = {.join = "lnx", .branch = "branch", .branches = "b
 
 /* ---- What is asked ---- */
 
-/* An address of ours in hints: what it says of branches of that kind is not known before they have
- * offered, so a branch gets what has the form of its addresses only when it is opened. */
+/* An address of ours in hints: its parts for the branches of a kind cannot be found before these
+ * have offered, so a branch gets the part in its form of addresses only when it is opened. */
 static int drop_addrs(struct fi_info *need)
 {
     int rc = info_set_src(need, NULL, 0);
@@ -59,7 +59,7 @@ static struct fi_info *branch_hints(const struct fi_info *hints)
     need->handle = NULL;
     need->fabric_attr->fabric = NULL;
     need->domain_attr->domain = NULL;
-    /* Sources are told as the join numbers them. */
+    /* Completions carry sources as the join numbers them. */
     need->caps = (need->caps & ~(REACH_CAPS | LEFT_OUT)) | FI_PEER | FI_AV_USER_ID;
     if (!hints->caps)
         need->caps |= FI_MSG;
@@ -500,7 +500,7 @@ int lnx_join(const struct request *req, const struct fi_info *const *branches, s
 
 /* ---- Opening ---- */
 
-/* From a source address of ours, what it says of that branch. */
+/* The branch's part of a source address of ours. */
 static int set_source(struct fi_info *branch, const struct fi_info *info)
 {
     struct lnx_addr *addr;
@@ -525,7 +525,7 @@ static int set_source(struct fi_info *branch, const struct fi_info *info)
     return rc;
 }
 
-/* Of several branches that choose keys: what a peer asks and is told goes by tags. */
+/* Of several branches that choose keys: questions and answers need tags. */
 static bool may_ask_for_keys(const struct fi_info *info)
 {
     return info->caps & (FI_RMA | FI_ATOMIC) && info_mr_bits(info) & FI_MR_PROV_KEY &&

@@ -137,7 +137,7 @@ static int all_answered(struct progress_source *source)
     return list_empty(&object_of(source, struct lnx_keys, source)->asked) ? 0 : -FI_EAGAIN;
 }
 
-/* Of a peer that we have no address of nothing can be told yet: it asks again. */
+/* A peer whose address we do not have cannot be answered yet: it asks again. */
 static void keep_question(struct lnx_ep *ep, unsigned branch,
                           const struct fi_peer_rx_entry *message)
 {

@@ -59,7 +59,7 @@ static void unlock(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* The file is the parent's: what the child counts goes nowhere. */
+/* The file is the parent's: counts of the child are dropped. */
 static void child_of_fork(void)
 {
     list_for_each (item, &pages) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The part table, and what is asked of the lower. */
+/* The part table, and the hints for the lower. */
 #include "layers/order/order.h"
 
 #include <rdma/fi_errno.h>

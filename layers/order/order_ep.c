@@ -210,8 +210,8 @@ static int stx_close(struct fid *fid)
 
 /* ---- Cancelling ---- */
 
-/* A send that has not ended; what is held has. Receives carry the application's context until they
- * have met a message, and are the lower's affair. */
+/* Cancels a send that has not ended; held ones have. Receives carry the application's context until
+ * they have matched, and are cancelled by the lower. */
 static bool cancel_posted(struct order_ep *ep, const void *context)
 {
     struct fid *lower = &ep->cover.hook->lower->fid;

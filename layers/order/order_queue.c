@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of what is posted. An operation that ends first in its queue is told at once, without
- * being copied; any other is kept until all before it have ended. Completions and counters are
- * written from here only, and an upper may post from inside them: so an item is out of its queue
- * before it is told, and the queue is looked at anew afterwards.
+ * The order of posted operations. An operation that ends as the first of its queue is reported at
+ * once, without a copy; any other is kept until all before it have ended. Completions and counters
+ * are written from here only, and an upper may post from inside them: so an item leaves its queue
+ * before it is reported, and the queue is checked again afterwards.
  */
 #include "layers/order/order.h"
 

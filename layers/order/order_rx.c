@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of what is received: that in which the messages of one sender have met their receives.
- * The engine below tells of each meeting (core/match/match.h); from then on the receive carries an
- * item. A message without a receive holds nothing back, and neither does another sender.
+ * The order of received messages: that in which the messages of one sender have matched. The engine
+ * below reports each match (core/match/match.h); from then on the receive carries an item. A
+ * message without a receive holds nothing back, and neither does another sender.
  */
 #include "layers/order/order.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Transmissions go down with an item as their context. A completion is always asked for, of
- * injected operations too: an operation without a completion has to end as well before a later one
- * is told. Collectives of a layer below have their place there too, and are counted as
- * writes.
+ * injected operations too: an operation without a completion must end, too, before a later one is
+ * reported. Collectives of a layer below are ordered with them, and are counted as writes.
  */
 #include <rdma/fi_errno.h>
 

@@ -274,7 +274,7 @@ static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size
 
 /* ---- Objects that count ---- */
 
-/* Contexts and aliases have the vector of what they were opened from. */
+/* Contexts and aliases have the vector of their endpoint. */
 static struct profile_seat *seat_of(struct profile *profile, struct fid *parent)
 {
     struct profile_seat *seat =

@@ -12,7 +12,7 @@
 #include "layers/profile/profile_count.h"
 
 enum {
-    OWN_MAX = 256, /* addresses of ours that are told */
+    OWN_MAX = 256, /* addresses of ours in a report */
     RAW_MAX = 512  /* bytes of an address */
 };
 

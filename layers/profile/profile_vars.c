@@ -169,7 +169,7 @@ static void thaw_queue(struct handle *handle)
     handle->queue_size = 0;
 }
 
-/* It may grow between the question how long it is and that what is in it. */
+/* It may grow between the calls for its length and for its contents. */
 static void freeze_queue(struct handle *handle)
 {
     size_t size = 0;

@@ -130,7 +130,7 @@ static void ask_any_sizes(struct fi_ep_attr *attr)
     ask_any_size(&attr->max_order_waw_size);
 }
 
-/* With packets of ours only the connection counts: what a message can be is our affair. */
+/* With packets of ours only the connection counts: the limits of messages are rxm's own. */
 static struct fi_info *to_plain_lower(const struct fi_info *hints, uint32_t version, bool shared)
 {
     struct fi_info *need = to_lower(hints);

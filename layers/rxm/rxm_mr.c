@@ -22,7 +22,7 @@ struct rxm_mr {
     struct fid_mr *lower;
     struct {
         struct cntr *cntr;
-        uint64_t flags; /* what it counts */
+        uint64_t flags; /* the accesses that it counts */
     } bound[2];
     size_t bound_count;
     struct rxm_region region; /* for atomics that we do */

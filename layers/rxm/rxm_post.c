@@ -94,7 +94,7 @@ ssize_t msgproto_post(struct ep *base, struct op *op)
     if (__builtin_expect(!conn || (rc == -FI_EAGAIN && !(op->flags & FI_INJECT)), 0))
         rc = rxm_wait_add(ep, op);
     if (__builtin_expect(rc == -FI_EAGAIN, 0))
-        rxm_ep_try_again(ep); /* what is waited for may be a packet of the peer's */
+        rxm_ep_try_again(ep); /* the peer's packet may give room */
     return rxm_ep_leave(ep, rc);
 }
 

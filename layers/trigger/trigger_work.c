@@ -143,7 +143,7 @@ static void count(struct trigger_work *work, bool error)
     trigger_counted(work->target);
 }
 
-/* The end of deferred work that has no other completion is told to the queue. */
+/* Writes the end of deferred work without another completion to the queue. */
 static void tell_error(struct trigger_work *work, const struct fi_cq_err_entry *entry)
 {
     struct cq *cq = binding_cq(&cover_of(work)->binding, kind_of(work->type));

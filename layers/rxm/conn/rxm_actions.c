@@ -142,7 +142,7 @@ static void cm_close(struct rxm_cm *cm, struct rxm_cm_conn *cm_conn)
     if (peer && peer->up == conn) {
         peer->up = NULL;
         progress_new_round();
-        lower_cq_progress(ep_of(cm)->tx_lower); /* what the peer had sent before it restarted */
+        lower_cq_progress(ep_of(cm)->tx_lower); /* the peer's messages from before its restart */
     }
     rxm_conn_end(conn);
     if (peer && was_up && !peer->cm.conn)
@@ -208,7 +208,7 @@ static void cm_failed(struct rxm_cm *cm, struct rxm_cm_peer *peer, int err, cons
     rxm_wait_wake(ep_of(cm), peer_of(peer));
 }
 
-/* Peers in the AV stay, so that what they did is remembered. */
+/* Peers in the AV stay, with their history. */
 static void cm_idle(struct rxm_cm *cm, struct rxm_cm_peer *peer)
 {
     if (!peer_of(peer)->slots)

@@ -95,7 +95,7 @@ static ssize_t dial(struct rxm_ep *ep, struct rxm_peer *peer)
     if (rc && rc != -FI_EAGAIN)
         return final(rc);
     if (!rc)
-        rxm_wait_run(ep); /* what was posted before goes first */
+        rxm_wait_run(ep); /* earlier operations go first */
     return rxm_ep_try_again(ep);
 }
 

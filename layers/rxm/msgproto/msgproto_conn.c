@@ -2,7 +2,7 @@
 /*
  * A lower that asks for buffers (FI_PEER) gets one for each packet as it comes, so that only active
  * peers use memory; any other has receives posted on each connection (msgproto_posted). Beyond the
- * bound of what is kept, a packet that is asked for is left with the lower, and receives are not
+ * bound of kept bytes the packets that such a lower asks about stay with it, and receives are not
  * posted again.
  */
 #include <string.h>

@@ -59,7 +59,7 @@ static ssize_t move_piece(struct rxm_op *op, bool read)
     if (!piece)
         return -FI_ENOMEM;
     if (op->at + len < op->len)
-        flags &= ~FI_REMOTE_CQ_DATA; /* which is told when all is there */
+        flags &= ~FI_REMOTE_CQ_DATA; /* reported when all bytes are there */
     msg.data = op->packet.data;
     msg.iov_count = count;
     msg.context = &piece->context;

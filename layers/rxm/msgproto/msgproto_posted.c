@@ -148,8 +148,8 @@ void msgproto_post_more(struct rxm_conn *conn)
     grant(conn);
 }
 
-/* A peer that is told nothing may send at once what upstream has room for: it has that here too,
- * unless the lower itself makes senders wait. */
+/* A peer without credits may send at once as much as upstream has room for: there is as much room
+ * here, unless the lower itself makes senders wait. */
 void msgproto_post_up(struct rxm_conn *conn)
 {
     struct rxm_window *window = &conn->msgproto.window;

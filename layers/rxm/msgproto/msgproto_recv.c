@@ -16,7 +16,7 @@
 #include "layers/rxm/msgproto/msgproto.h"
 
 enum {
-    OVERHEAD = 256,       /* what a kept message costs besides its payload */
+    OVERHEAD = 256,       /* memory of a kept message besides its payload */
     PIECEMEAL_MAX = 4096, /* messages of one connection of which pieces are still to come */
 };
 

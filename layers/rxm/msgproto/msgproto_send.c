@@ -241,7 +241,7 @@ static ssize_t send_segments(struct rxm_conn *conn, const struct op *post, size_
 
 /* ---- One message ---- */
 
-/* A fence: what is under way to the peer ends first. */
+/* A fence: operations under way to the peer end first. */
 static bool fenced(const struct rxm_conn *conn, const struct op *post)
 {
     return post->flags & FI_FENCE && !list_empty(&conn->msgproto.ops);
