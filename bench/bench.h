@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fi_bench: what the driver and its workers agree on.
+ * fi_bench: the protocol of the driver and its workers.
  *
  * A subject is one thing to measure: the raw socket floor, or a library and a stack. It has two
  * worker processes, pinned to the two cores given, which hold their connection open for the whole

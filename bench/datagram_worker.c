@@ -46,7 +46,7 @@ static void send_one(struct datagram_state *state, const char *data, size_t len)
             bench_die("sendto: %s", strerror(errno));
 }
 
-/* Bytes of what came, one datagram or several. */
+/* Bytes received, one datagram or several. */
 static size_t recv_one(struct datagram_state *state, char *data, size_t len)
 {
     ssize_t n;

@@ -14,7 +14,7 @@
 #include "stack.h"
 
 enum {
-    BATCH = 32, /* what goes into a ring of shm's */
+    BATCH = 32, /* fits into a ring of shm's */
     ROUNDS = 800,
     WINDOWS = 41,
     STACKS_MAX = 8,

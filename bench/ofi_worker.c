@@ -321,7 +321,7 @@ static void windows(struct ofi_state *state, const struct bench_window *window)
     }
 }
 
-/* Side 1 acts; side 0 makes progress until it is told that all is done. */
+/* Side 1 acts; side 0 makes progress until side 1 reports the end. */
 static void access_remote(struct ofi_state *state, const struct bench_window *window)
 {
     uint64_t posted = 0, left = window->count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fi_mon_sampler(1): series of samples of what the layer `monitor` counts, as CSV. */
+/* fi_mon_sampler(1): series of samples of the counters of the layer `monitor`, as CSV. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>

@@ -444,7 +444,7 @@ int main(int argc, char **argv)
         die("there is no memory");
     if (!replay_plan_make(&model, &plan, why, sizeof(why)))
         die(why);
-    trace_free(&model); /* what is large makes forks slow */
+    trace_free(&model); /* large memory makes forks slow */
     if (!request.self && replay_plan_is_alone(&plan))
         refuse_half(&plan);
     sort_times(&plan, NULL, &outcomes[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reports of the layer `profile` (format=json) of all processes of a job, put together: one section
- * for each place of the stack, in it the processes, what each did, and what went from which to
- * which. The contents of files are not trusted.
+ * for each place of the stack, with its processes, their counts, and the traffic between them. The
+ * contents of files are not trusted.
  */
 #ifndef WEFT_JOB_MODEL_H
 #define WEFT_JOB_MODEL_H
@@ -75,8 +75,8 @@ struct job {
 };
 
 /* All reports in a text, one a line; lines that are none are skipped, of several of one layer and
- * process the last counts. name: for `complain`, which is told of what looks like a report and is
- * not whole. False: no memory. */
+ * process the last counts. name: for `complain`, which is called for incomplete reports. False: no
+ * memory. */
 bool job_add(struct job *job, const char *name, const char *text, size_t len,
              void (*complain)(const char *name, int line, const char *why));
 /* When all are added. False without memory. */

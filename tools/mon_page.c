@@ -150,7 +150,7 @@ static void add_block(struct mon_page *page, const struct weft_monitor_block *bl
     object->threads += block->thread != 0;
 }
 
-/* Blocks of one thread are of different objects: the largest number of one object is told. */
+/* Blocks of one thread are of different objects: the result is the largest number of one object. */
 static void count_threads(struct mon_page *page)
 {
     for (int i = 0; i <= WEFT_MONITOR_OBJECTS; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Groups of collectives, across processes. A trace says of a join how many members the group has,
- * which of them the endpoint is, what it calls the others, and a number that is the same for all
- * members. Joins with that number and size are one group when they are the same one in the order of
- * each member; it can be replayed when every member's is there.
+ * the endpoint's rank, its addresses of the others, and a number that is the same for all members.
+ * Joins with that number and size are one group when they are the same one in the order of each
+ * member; it can be replayed when every member's is there.
  */
 #include <stdlib.h>
 

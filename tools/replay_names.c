@@ -37,7 +37,7 @@ static const struct fact *find(const struct replay_names *names, struct fact_key
     return fact;
 }
 
-/* The first that is told of something counts. False without memory. */
+/* The first value of a fact counts. False without memory. */
 static bool learn(struct replay_names *names, struct fact_key key, uint64_t value)
 {
     struct fact *fact;

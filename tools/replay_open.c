@@ -42,7 +42,8 @@ static bool choose_info(struct replay_player *player)
     return true;
 }
 
-/* The program had used its buffers before, mostly: what is not too large is there at once. */
+/* The program had mostly used its buffers before: memory that is not too large is populated at
+ * once. */
 static char *map_memory(uint64_t size)
 {
     const int now = size <= POPULATE_MAX ? MAP_POPULATE : MAP_NORESERVE;

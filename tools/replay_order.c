@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of what a process does: its posts, what it saw complete, and what it cancelled. A
+ * The order of a process's actions: its posts, the completions that it saw, and its cancels. A
  * cancel belongs to the oldest operation of its endpoint and context that was under way and did not
  * complete with success; without one it came too late, and is left out.
  */

@@ -330,7 +330,8 @@ static bool set_peers(struct maker *maker)
     return true;
 }
 
-/* Messages of one process among others have a send in another file, as far as that can be told. */
+/* Messages of one process among others have a send in another file, as far as the traces show
+ * it. */
 static bool count_strange(struct maker *maker)
 {
     const struct trace_model *model = maker->model;

@@ -96,7 +96,7 @@ struct replay_memory {
 struct replay_group {
     uint32_t size, rank;
     int *members;       /* endpoints of the plan, by rank */
-    uint64_t *addrs;    /* what the program called them */
+    uint64_t *addrs;    /* the program's numbers of them */
     int called, joined; /* events of the model */
 };
 
@@ -209,7 +209,7 @@ struct replay_peers;
 struct replay_peers *replay_peers_find(const struct trace_model *model,
                                        const struct replay_plan *plan, const int *op_of,
                                        const int *layer);
-/* The plan's endpoint that endpoint `ep` calls `peer`; REPLAY_ANY: it cannot be told. */
+/* The plan's endpoint that endpoint `ep` calls `peer`; REPLAY_ANY: unknown. */
 int replay_peers_of(const struct replay_peers *peers, int ep, uint64_t peer);
 void replay_peers_free(struct replay_peers *peers); /* takes NULL */
 

@@ -58,11 +58,11 @@ __attribute__((format(printf, 2, 3))) bool replay_fail(struct replay_player *pla
 /* rc >= 0, or it fails with what was done and the error. */
 bool replay_check(struct replay_player *player, const char *what, ssize_t rc);
 
-/* Something went on: the wait for that begins anew, for all. */
+/* Something was posted or completed: the wait for that starts again, for all. */
 void replay_moved(struct replay_player *player);
 
-/* Its domain, memory and endpoints, and their addresses for the others; and what was opened, be it
- * all or not. */
+/* Opens its domain, memory and endpoints, and publishes their addresses for the others.
+ * replay_close takes a player of which only some objects are open. */
 bool replay_open(struct replay_player *player);
 void replay_close(struct replay_player *player);
 

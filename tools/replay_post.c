@@ -28,7 +28,7 @@ static ssize_t post_send(const struct replay_player *player, const struct replay
                     : fi_send(ep, buf, op->len, player->desc, to, running);
 }
 
-/* With flags of its own: what the program asked of its completion. */
+/* With flags of its own, those that the program asked for its completion. */
 static ssize_t post_flagged_send(struct replay_player *player, const struct replay_op *op,
                                  struct replay_running *running)
 {
@@ -97,7 +97,7 @@ static ssize_t post_rma(struct replay_player *player, const struct replay_op *op
                     : fi_write(ep, buf, op->len, player->desc, to, addr, target->key, running);
 }
 
-/* Results of all go to one place: what comes back is not looked at. */
+/* Results of all go to one place, and are not read. */
 static ssize_t post_atomic(struct replay_player *player, const struct replay_op *op,
                            struct replay_running *running, bool inject)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One process of a replay, and what the processes of one replay share. */
+/* One process of a replay, and the state shared by the processes of one replay. */
 #ifndef WEFT_REPLAY_RUN_H
 #define WEFT_REPLAY_RUN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Arguments of the calls of the control path: what their few words mean, by the call. */
+/* Arguments of the calls of the control path: the meaning of their few words, by the call. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 enum {
     LANES = 64,
-    LAYER_TRACK = 1 << 30 /* of what is no operation; one for each layer */
+    LAYER_TRACK = 1 << 30 /* for events that are no operations; one for each layer */
 };
 
 struct writer {

@@ -31,7 +31,7 @@ struct trace_event {
     int64_t ns; /* since the first event of all files */
     struct weft_trace_record record;
     unsigned more; /* records MORE behind it */
-    bool typed; /* elements is told; not in files of version 1, nor of collectives in version 2 */
+    bool typed; /* elements is valid; not in files of version 1, nor of collectives in version 2 */
     uint64_t flags, data, key, elements; /* of the first MORE */
     int members, member_count;           /* of a group that was joined: in model->members */
     int file, ring;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A picture of a time range: a row for each lane of an endpoint, a bar for each operation from its
- * call to its completion, arrows down to what it caused and across to where it arrived. */
+ * call to its completion, arrows down to the operations that it caused and across to where it
+ * arrived. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -249,7 +249,7 @@ static void print_field(const char *text, FILE *out)
     fputc(',', out);
 }
 
-/* Of what is not there: a row of each file, before the others. len: records. */
+/* Lost records: a row for each file, before the others. len: records. */
 static void print_lost_row(const struct trace_model *model, int file, FILE *out)
 {
     if (!model->files[file]->lost)
