@@ -2,8 +2,8 @@
 /*
  * The array that map_addr of a named AV points to: the fi_addr_t of the i-th address at i, for
  * programs that take them from there. Memory of this process, which no other can change; an element
- * is there before its address is, so that a program need not call us in between. The array
- * does not move. Source: fi_av(3), and what programs do.
+ * is there before its address is, so that a program need not call us in between. The array does not
+ * move. Source: fi_av(3), and the practice of programs.
  */
 #ifndef WEFT_CORE_AV_AV_MAP_H
 #define WEFT_CORE_AV_AV_MAP_H

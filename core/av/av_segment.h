@@ -48,10 +48,10 @@ struct av_segment_want {
 };
 
 /*
- * A writer makes what is not there, replaces what is held by no writer any more, else joins. A
- * reader joins, or -FI_ENOENT. -FI_EINVAL: a bad name, addresses of another format, or a file that
- * is none of ours; -FI_EACCES, -FI_ENOSPC, ... from the system; -FI_EBUSY: a process that makes or
- * removes it does not come to an end within seconds. why gets a sentence.
+ * A writer makes a missing file, replaces one that no writer holds any more, else joins. A reader
+ * joins, or -FI_ENOENT. -FI_EINVAL: a bad name, addresses of another format, or a file that is none
+ * of ours; -FI_EACCES, -FI_ENOSPC, ... from the system; -FI_EBUSY: a process that makes or removes
+ * it does not come to an end within seconds. why gets a sentence.
  */
 int av_segment_open(struct av_segment *segment, const struct av_segment_want *want,
                     char why[AV_WHY_MAX]);

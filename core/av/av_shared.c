@@ -39,7 +39,7 @@ static int damage(struct av *av, const char *what)
     return -FI_EIO;
 }
 
-/* ---- Taking in what others did ---- */
+/* ---- Applying changes of others ---- */
 
 static bool is_address(const struct av *av, const struct av_change *change)
 {

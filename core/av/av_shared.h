@@ -11,8 +11,8 @@
 #include "core/av/av.h"
 #include "core/av/av_journal.h"
 
-/* attr has a name. Takes in what is there, and answers map_addr. Errors of av_segment_open, with a
- * line in the log; -FI_EIO, -FI_ENOMEM. */
+/* attr has a name. Applies published changes, and answers map_addr. Errors of av_segment_open, with
+ * a line in the log; -FI_EIO, -FI_ENOMEM. */
 int av_shared_open(struct av *av, struct fi_av_attr *attr);
 void av_shared_close(struct av *av); /* of an unnamed one nothing */
 

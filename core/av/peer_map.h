@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From an fi_addr_t to what an endpoint keeps for that peer, in two loads on the data path. An
+ * From an fi_addr_t to an endpoint's state for that peer, in two loads on the data path. An
  * inserted address that is never used costs at most 8 bytes here, in chunks made on the first use
  * of an address in them. Not locked: the owner's progress domain lock covers it.
  */

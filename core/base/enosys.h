@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers for what a part does not do: every operation of every table. -FI_ENOSYS, but
+ * Answers for functions that a part does not offer: every operation of every table. -FI_ENOSYS, but
  * -FI_ENOPROTOOPT for options, and the empty text where a text is asked.
  */
 #ifndef WEFT_CORE_BASE_ENOSYS_H

@@ -74,7 +74,7 @@ struct domain {
     struct fid_domain fid;
     struct fabric *fabric;
     struct children children;
-    struct fi_info *info; /* current layout, all attrs present; what fi_domain was given */
+    struct fi_info *info; /* current layout, all attrs present; as passed to fi_domain */
     struct reach reach;   /* peers that its endpoints reach (CONTROL_REACH); len 0: all */
     struct mr_map *mrs;   /* of parts that check remote access themselves; else NULL */
     struct domain_reports reports;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where parts write what people asked for: reports. */
+/* Where parts write reports that users asked for: reports. */
 #ifndef WEFT_CORE_BASE_OUTPUT_H
 #define WEFT_CORE_BASE_OUTPUT_H
 
@@ -11,7 +11,7 @@
 int output_open(const char *part, const char *path, char **ret_name);
 
 /* Text to the end of the file, or of standard error (NULL); in one write as far as the kernel takes
- * it, so that what several processes write does not mix. A negative errno. */
+ * it, so that output of several processes does not mix. A negative errno. */
 int output_append(const char *name, const char *text, size_t len);
 /* The text instead of the file: a reader sees the old one or the new one whole. A link stays
  * one, and its file is replaced; a device or a pipe stays too, and the text is written into it. */

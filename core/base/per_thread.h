@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A block of memory for each calling thread: only that thread writes it, without a lock or an
- * atomic instruction, and others read it with relaxed loads. The block of a thread that has ended
- * goes to one that comes later, with what is in it. Embedded: `blocks` first in the owner's struct
- * or not, `block` first in what each thread gets.
+ * atomic instruction, and others read it with relaxed loads. A later thread gets the block of one
+ * that has ended, with its contents. Embedded: `blocks` first in the owner's struct or not, `block`
+ * first in what each thread gets.
  */
 #ifndef WEFT_CORE_BASE_PER_THREAD_H
 #define WEFT_CORE_BASE_PER_THREAD_H
@@ -42,7 +42,7 @@ extern _Thread_local struct per_thread_last per_thread_last
 void per_thread_init(struct per_thread *per_thread, size_t size,
                      void (*taken)(struct per_thread *per_thread, struct block *block),
                      void (*left)(struct block *block));
-/* No thread may be in one; left is called for those that have one. Takes what was never inited. */
+/* No thread may be in one; left is called for those that have one. Takes a zeroed one. */
 void per_thread_finish(struct per_thread *per_thread);
 
 /* The slow way: locks, and allocates. NULL without memory. */

@@ -29,7 +29,7 @@ void reasons_add(struct reasons *reasons, const char *fmt, ...)
 /* How far a candidate came before it was refused: decides which sentence reasons_summary gives.
  * reasons_add records REASON_PART. */
 enum reason_progress {
-    REASON_TYPE,  /* wrong endpoint type, wrong name: not what was asked for at all */
+    REASON_TYPE,  /* wrong endpoint type, wrong name: another kind than the hints ask for */
     REASON_CAPS,  /* lacks capabilities */
     REASON_MODE,  /* needs mode or mr_mode bits that the application does not have */
     REASON_PART,  /* what only the part itself knows: addresses, parameters */

@@ -30,7 +30,7 @@ struct reorder {
 
 /* Moves all items to `items`, in any order, and starts again at 0. */
 void reorder_reset(struct reorder *reorder, struct list *items);
-/* The same, and frees what it has. Takes a zeroed one. */
+/* The same, and frees its memory. Takes a zeroed one. */
 void reorder_finish(struct reorder *reorder, struct list *items);
 
 /* Keeps an item whose turn has not come: serial is ahead of `next`. -FI_ENOMEM. */

@@ -13,15 +13,15 @@
  */
 enum {
     /* uint32_t. Version of the wire that the peer said it speaks (from the upper's own exchange);
-     * until it is set a lower uses only what every peer understands. */
+     * until it is set a lower uses only features that every peer understands. */
     OPT_PEER_WIRE_VERSION = -0x57450001,
     /* uint32_t, milliseconds, before fi_connect. How long the peer may leave the request without an
      * answer, where the upper knows better than the default of the lower. */
     OPT_ANSWER_TIMEOUT = -0x57450002,
     /* uint32_t, OPT_FEATURE_ bits. The peer understands these beyond its wire version, as it said
-     * in the upper's own exchange. Until it is set, what needs such a feature is accepted and
-     * completes with FI_EOPNOTSUPP (of calls without a completion: is returned), and nothing is
-     * sent. */
+     * in the upper's own exchange. Until it is set, operations that need such a feature are
+     * accepted and complete with FI_EOPNOTSUPP (of calls without a completion: is returned), and
+     * nothing is sent. */
     OPT_PEER_FEATURES = -0x57450003,
     /* size_t, fi_getopt. Messages that have come and wait for their receive, where the part matches
      * by itself. */
@@ -40,8 +40,8 @@ enum {
      * takes a receive as any other does, and its completion says FI_TAGGED, and the tag. 0: it ends
      * the connection. */
     OPT_TAGS_PLAIN = -0x57450008,
-    /* uint32_t, milliseconds. How long fi_close may wait for the peer to take what was accepted, of
-     * an endpoint with a receive context of the upper's: that one knows whether it may wait. */
+    /* uint32_t, milliseconds. How long fi_close may wait for the peer to take accepted operations,
+     * of an endpoint with a receive context of the upper's: that one knows whether it may wait. */
     OPT_CLOSE_WAIT = -0x57450009,
     /* uint32_t, OPT_FRAGMENTS_: the fate of a datagram that is longer than the path takes. */
     OPT_FRAGMENTS = -0x57450020,
@@ -74,7 +74,7 @@ struct fid_ep;
 /* Of OPT_READER. */
 struct packet_reader {
     /* The endpoint that the upper has: the option is refused where a layer is in between, which
-     * would not see what comes. */
+     * would not see the packets. */
     const struct fid_ep *of;
     size_t room; /* packets of one sender that it takes without an answer of its own */
     /* A packet of `src`, as a completion would name it. The bytes are valid during the call. False:

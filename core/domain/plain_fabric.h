@@ -16,7 +16,7 @@ struct plain_fabric {
     struct progress *control; /* of event queues */
     struct params *params;
     struct fi_ops_fabric ops; /* the part may set passive_ep, which answers -FI_ENOSYS */
-    /* Closes what the part has besides; NULL: nothing. Its error refuses fi_close, which may come
+    /* Closes the part's own state; NULL: nothing. Its error refuses fi_close, which may come
      * again. */
     int (*close_own)(struct plain_fabric *fabric);
 };

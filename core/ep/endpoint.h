@@ -114,8 +114,8 @@ struct endpoint_attr {
     size_t min_multi_recv;
 };
 
-/* Of zeroed memory; sets every table but cm, which is enosys_cm_ops. needs_srx and needs_stx are
- * what the info says; the part sets needs_av, needs_eq and any_srx. */
+/* Of zeroed memory; sets every table but cm, which is enosys_cm_ops. needs_srx and needs_stx follow
+ * the info; the part sets needs_av, needs_eq and any_srx. */
 void endpoint_init(struct endpoint *ep, const struct endpoint_attr *attr);
 /* Enables it as fi_enable does; 0 where it is enabled. */
 int endpoint_enable(struct endpoint *ep);

@@ -156,7 +156,7 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
     return ep_post(fid, &op);
 }
 
-/* ---- What there is ---- */
+/* ---- Queries ---- */
 
 static int valid(struct fid_ep *fid, uint64_t function, enum fi_datatype datatype,
                  enum fi_op operation, size_t *count)

@@ -9,7 +9,7 @@
 #include "core/domain/base.h"
 #include "core/info/info.h"
 
-/* ---- What drives the contexts ---- */
+/* ---- Progress of contexts ---- */
 
 static struct sep_slot *slot_of(struct sep *sep, size_t class, unsigned index)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared transmit contexts (fi_stx_context). They hold no resource of ours: what many endpoints
- * share is a limit of devices, so the object only keeps the rules of binding. Source:
- * fi_endpoint(3).
+ * Shared transmit contexts (fi_stx_context). They hold no resource of ours: only devices limit what
+ * endpoints share, so the object only keeps the rules of binding. Source: fi_endpoint(3).
  */
 #ifndef WEFT_CORE_EP_STX_H
 #define WEFT_CORE_EP_STX_H

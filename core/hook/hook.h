@@ -17,8 +17,8 @@
  * An operation costs one indirect call more, and nothing else. Structs go down in the layout that
  * they came in: a transparent layer's lower is opened for the layouts of the layer's own upper.
  *
- * A hook fills a struct hook_ops with tables of its own, which hold what it replaces. Their
- * functions call the hook_* ones or, by hook_lower_ep and the like, the lower directly.
+ * A hook fills a struct hook_ops with tables of its own, which hold the functions that it replaces.
+ * Their functions call the hook_* ones or, by hook_lower_ep and the like, the lower directly.
  */
 #ifndef WEFT_CORE_HOOK_HOOK_H
 #define WEFT_CORE_HOOK_HOOK_H
@@ -262,10 +262,10 @@ extern struct fi_ops_cntr_owner hook_cntr_owner_ops;
 extern struct fi_ops_srx_owner hook_srx_owner_ops;
 extern struct fi_ops_srx_peer hook_srx_peer_ops;
 
-/* Sets what ops leaves NULL to that of base: tables, their functions, and functions. */
+/* Sets entries that ops leaves NULL to those of base: tables, their functions, and functions. */
 void hook_ops_inherit(struct hook_ops *ops, const struct hook_ops *base);
-/* part.open_fabric of a pass-through part: args->lowers[0] is what it passes to. overrides is
- * copied, its tables are completed; NULL: none. */
+/* part.open_fabric of a pass-through part: args->lowers[0] is its lower. overrides is copied, its
+ * tables are completed; NULL: none. */
 int hook_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
                      const struct hook_ops *overrides);
 

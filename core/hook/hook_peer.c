@@ -248,8 +248,8 @@ static void srx_free_entry(struct fi_peer_rx_entry *entry)
     owner->owner_ops->free_entry(entry);
 }
 
-/* get_addr takes nothing but the entry, so what it needs to know is kept with the thread: one frame
- * for each pass-through layer that the call is inside of. */
+/* get_addr takes only the entry, so its other state is kept with the thread: one frame for each
+ * pass-through layer that the call is inside of. */
 struct frame {
     struct frame *outer;
     struct hook_ep *srx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The report of a hook: a text about what went through it, at the end of a file, in its place, or
+ * The report of a hook: a text about the calls through it, at the end of a file, in its place, or
  * on standard error. The hook prints into a stream in memory; the file gets it in one write, so
  * that reports of several processes do not mix.
  */
@@ -21,12 +21,12 @@ struct hook_report {
 };
 
 /* Of zeroed memory; reads the parameter `file`, creates that file, and keeps copies of names.
- * -FI_ENOMEM, or a negative errno that log_user has explained: hook_report_finish takes what is
- * left. May block on the file. */
+ * -FI_ENOMEM, or a negative errno that log_user has explained: hook_report_finish takes a partly
+ * opened one. May block on the file. */
 int hook_report_open(struct hook_report *report, const char *part, const struct open_args *args);
 void hook_report_finish(struct hook_report *report); /* takes zeroed memory */
 
-/* Writes what print prints. replace: in the place of the file's text, where there is a file. A
+/* Writes the output of print. replace: in the place of the file's text, where there is a file. A
  * failure is a line by log_user. Calls print once, in the calling thread; may block on the file. */
 void hook_report_write(const struct hook_report *report, bool replace,
                        void (*print)(void *arg, FILE *out), void *arg);

@@ -30,7 +30,7 @@ static struct fid_cntr *put_lower(struct fid_ep *fid, void *context)
     return ours;
 }
 
-/* Only what was refused is still the application's: the rest may have completed by now. */
+/* Only a refused operation is still the application's: the rest may have completed by now. */
 static ssize_t put_back(void *context, struct fid_cntr *ours, ssize_t rc)
 {
     if (rc && ours)

@@ -15,8 +15,8 @@
 /* Where a struct ends that has `last` as its last field. */
 #define UP_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
-/* Bytes of each struct by level, up to the end of its last field: what follows is padding, which
- * the next level may have put a field into. */
+/* Bytes of each struct by level, up to the end of its last field: padding follows, where the next
+ * level may have put a field. */
 struct layout {
     size_t info, tx, ep, domain, fabric, cq_err, eq_err, mr;
 };

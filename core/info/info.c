@@ -213,7 +213,8 @@ int info_set_dest(struct fi_info *info, const void *addr, size_t len)
     return set_addr(&info->dest_addr, &info->dest_addrlen, addr, len);
 }
 
-/* Moves what `given` has over the empty attrs of `whole`, and frees both but whole. */
+/* Moves the fields and attrs of `given` to `whole`, which keeps its empty attrs where given has
+ * none. Frees the rest. */
 static void fill(struct fi_info *whole, struct fi_info *given)
 {
     struct fi_info empty = *whole;

@@ -35,7 +35,7 @@
 #define INFO_ANY_MODE UINT64_MAX
 #define INFO_ANY_MR_MODE (~(FI_MR_BASIC | FI_MR_SCALABLE))
 
-/* True for INFO_ANY_MR_MODE, and for what is left of it when a layer takes bits out. */
+/* True for INFO_ANY_MR_MODE, and for the rest of it when a layer takes bits out. */
 static inline bool info_mr_is_any(int mr_mode)
 {
     return mr_mode < 0;
@@ -90,7 +90,7 @@ int info_check(const struct fi_info *offer, const struct fi_info *hints, uint32_
                struct reasons *reasons);
 
 /*
- * Turns a checked offer into what fi_getinfo returns: caps (those asked with their implied
+ * Turns a checked offer into the info that fi_getinfo returns: caps (those asked with their implied
  * modifiers, plus secondary ones that cost nothing; all when nothing was asked), mode and mr_mode
  * as the version spells them (BASIC or SCALABLE below 1.5 or when asked so; else the required
  * bits), and threading, progress, AV type, orders, resource management as asked: never raised,

@@ -77,7 +77,7 @@ static int refuse_size(const struct check *c, const char *attr, uint64_t asked, 
     return -FI_ENODATA;
 }
 
-/* ---- What it is ---- */
+/* ---- Type ---- */
 
 static int check_type(const struct check *c)
 {
@@ -106,7 +106,7 @@ static int check_names(const struct check *c)
                             c->offer->domain_attr->name);
 }
 
-/* ---- What it can do ---- */
+/* ---- Capabilities ---- */
 
 static int check_caps_of(const struct check *c, const char *attr, uint64_t asked, uint64_t offered)
 {

@@ -62,7 +62,7 @@ struct layer_ops {
     void (*counted)(struct layer_cntr *cntr);
     /* The application changed a counter; not locked. */
     void (*changed)(struct cntr *cntr);
-    /* After the lower was driven: posts what is to be posted. */
+    /* After the lower was driven: posts waiting operations. */
     void (*pump)(struct layer_domain *domain);
     /* Is there work that only another pump can do? Then no thread sleeps. */
     bool (*busy)(struct layer_domain *domain);

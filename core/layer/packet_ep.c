@@ -13,7 +13,7 @@
 #define SPIN_NS 200000 /* a deadline that is nearer is not worth a sleep */
 
 enum {
-    CLOSE_MS = 2000 /* for peers that are slow to take what was sent to them */
+    CLOSE_MS = 2000 /* for peers that are slow to take packets */
 };
 
 /* ---- Of struct endpoint_ops ---- */

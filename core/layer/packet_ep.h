@@ -28,7 +28,7 @@ struct packet_ep_ops {
     int (*send)(struct packet_ep *ep, const struct op *op);
     /* Takes `watch`. */
     void (*take_av_changes)(struct packet_ep *ep);
-    /* Does what is ready, and gives packets that were saved to receives. Not while `running`. */
+    /* Runs the protocol's ready work, and gives saved packets to receives. Not while `running`. */
     void (*run)(struct packet_ep *ep);
 };
 

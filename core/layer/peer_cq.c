@@ -57,7 +57,7 @@ int peer_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     return 0;
 }
 
-/* ---- What is forgotten ---- */
+/* ---- Discarded completions ---- */
 
 static ssize_t drop_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)

@@ -35,7 +35,7 @@ int peer_cntr_init(struct peer_cntr *cntr, struct domain *domain, const struct f
 /* fi_close of such a counter, for a layer that replaces its table. */
 int peer_cntr_close(struct fid *fid);
 
-/* A queue of an upper's that forgets what is written to it: for endpoints that only count. */
+/* A queue of an upper's that discards its completions: for endpoints that only count. */
 void peer_cq_drop(struct fid_peer_cq *peer, void *context);
 
 /* Entries of a domain's table. */

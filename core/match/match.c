@@ -238,7 +238,7 @@ static struct rx *find_fitting(struct match *match, const struct side *side, fi_
     return rx;
 }
 
-/* ---- What the lower calls ---- */
+/* ---- Calls of the lower ---- */
 
 static struct match_source *source_of(struct fid_peer_srx *srx)
 {
@@ -449,7 +449,7 @@ void match_source_finish(struct match_source *source)
     }
 }
 
-/* ---- What the application calls ---- */
+/* ---- Calls of the application ---- */
 
 static inline ssize_t receive(struct match *match, const struct want *want)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside of the matching engine: what match*.c and match_quick.h share.
+ * Inside of the matching engine: the shared part of match*.c and match_quick.h.
  *
  * A struct rx is a receive or a message. Exact receives are in a hash table by (tag, source or
  * any); receives with ignore bits in a list of their own. Which of the two kinds matches first is
@@ -168,7 +168,7 @@ static inline void key_remove(struct key_table *table, struct key_link *link)
         list_detach(&link->ring);
 }
 
-/* ---- What the files give each other ---- */
+/* ---- Functions between the files ---- */
 
 /* A receive as the application asked for it. */
 struct want {
@@ -234,7 +234,7 @@ void match_report_error(struct match *match, const struct side *side, void *cont
 /* FI_PEEK, FI_CLAIM, FI_DISCARD. */
 ssize_t match_probe(struct match *match, const struct want *want);
 
-/* FI_MULTI_RECV: posts, and takes what is queued. */
+/* FI_MULTI_RECV: posts, and takes queued messages. */
 ssize_t match_post_multi(struct match *match, const struct want *want);
 /* Can the buffer take a message of len bytes? If not, it is released: look for another. */
 bool match_multi_fits(struct match *match, struct rx *parent, size_t len);

@@ -45,9 +45,9 @@ struct datagrams {
  * length but the last, which may be shorter, and none empty. At least 1. */
 unsigned datagrams_run(const struct datagrams *datagrams);
 
-/* Sends without blocking what fits one system call. How many datagrams the kernel took; -1: none,
- * errno says why, and *refused, which may be NULL, how many made the first piece. cut: runs leave
- * in one piece. */
+/* Sends without blocking as much as fits one system call. How many datagrams the kernel took; -1:
+ * none, errno says why, and *refused, which may be NULL, how many made the first piece. cut: runs
+ * leave in one piece. */
 int datagrams_send(int fd, const struct datagrams *datagrams, bool cut, unsigned *refused);
 
 #endif

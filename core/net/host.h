@@ -2,7 +2,7 @@
 /*
  * The infos of a transport of IP hosts: one domain for each address of a chosen interface
  * (parameter "iface"), whose network is the fabric's name, in the order in which the kernel would
- * take them for the destinations asked. The transport says what its endpoints are.
+ * take them for the destinations asked. The transport says which endpoints it has.
  */
 #ifndef WEFT_CORE_NET_HOST_H
 #define WEFT_CORE_NET_HOST_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One operation. The API has 48 functions that start an operation, and all of them mean the same
- * few things; struct op says what is asked. It is built once, where the application calls
- * (core/ep), and travels whole from part to part: each part gets it by its endpoint's
- * `post` (core/ep/ep.h) and may change it on the way down.
+ * few things; struct op describes an operation. It is built once, where the application calls
+ * (core/ep), and travels whole from part to part: each part gets it by its endpoint's `post`
+ * (core/ep/ep.h) and may change it on the way down.
  *
  * An op, and all that it points to, is valid until the call returns. A part that needs it longer
  * takes a copy (core/op/op_copy.h).
