@@ -366,7 +366,7 @@ static void measure_getinfo(const struct options *options)
     }
 }
 
-/* `socket`, `[NAME=][LIBRARY:]SPEC`; a library is what holds a '/' before the ':'. */
+/* `socket`, `[NAME=][LIBRARY:]SPEC`; a '/' before the ':' makes it a library. */
 static void parse_subject(char *text, const struct options *options)
 {
     struct subject *subject = &subjects[subject_count++];
@@ -524,7 +524,7 @@ static bool options_hold(const struct options *options)
            options->percent <= 100 && options->messages >= 1 && options->messages <= MESSAGES_MAX;
 }
 
-/* Returns what main shall return, or -1. *alone: the option of a figure that has its own driver. */
+/* Returns main's result, or -1. *alone: the option of a figure that has its own driver. */
 static int parse(struct options *options, int argc, char **argv, int *alone)
 {
     static const struct option longs[] = {{"layers", no_argument, NULL, ALONE_LAYERS},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * floors BYTES...: what moving so many bytes costs on this machine without any library, each the
+ * floors BYTES...: the cost of moving so many bytes on this machine without any library, each the
  * best of many: a memcpy within a process, and process_vm_readv from another one. GB/s.
  */
 #include <errno.h>

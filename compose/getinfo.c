@@ -202,9 +202,8 @@ static int plan_all(struct call *call)
     return rc;
 }
 
-/* fi_getinfo(3): an open object in the hints restricts the answer to what belongs to it. Which
- * stack a foreign pointer belongs to is not kept anywhere; programs that try this ask again
- * without. */
+/* fi_getinfo(3): an open object in the hints restricts the answer to infos of it. Which stack a
+ * foreign pointer belongs to is not kept anywhere; programs that try this ask again without. */
 static bool names_objects(struct call *call)
 {
     const char *field = call->hints->fabric_attr->fabric   ? "fabric_attr->fabric"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening a stack, bottom up, and the holds (core/part/part.h: struct lower) of its parts on what
- * is below them. A fabric may have several holds: the one that a bare transport opens is used as it
- * is and by the layer that completes it; the last close closes it.
+ * Opening a stack, bottom up, and the holds (core/part/part.h: struct lower) of its parts on their
+ * lowers. A fabric may have several holds: the one that a bare transport opens is used as it is and
+ * by the layer that completes it; the last close closes it.
  */
 #ifndef WEFT_COMPOSE_HOLD_H
 #define WEFT_COMPOSE_HOLD_H

@@ -78,7 +78,7 @@ static bool at_char(const struct parser *parser, char ch)
     return parser->token == TOKEN_CHAR && parser->ch == ch;
 }
 
-/* The current token is not what the grammar has here. */
+/* The grammar does not permit the current token here. */
 static int expected(struct parser *parser, const char *what)
 {
     int len = (int)(parser->span.end - parser->span.begin);

@@ -63,7 +63,7 @@ const struct part *bind_part(const struct parts *parts, const struct spec_item *
 int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error);
 
-/* check: every layer stands on what it can use. -FI_EINVAL with *error. */
+/* check: every layer stands on a lower that it can use. -FI_EINVAL with *error. */
 int check_stack(const struct parts *parts, const struct stack *stack, struct spec_error *error);
 /* Endpoint types that a stack gives: the named parts only, or with what a bare transport admits. */
 unsigned check_gives(const struct parts *parts, const struct stack *stack, bool admits);
@@ -86,10 +86,10 @@ bool check_has_type(const struct part *part, enum fi_ep_type type);
 int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list,
                 size_t *count);
 
-/* Text of a stack, transport first, in upstream's spelling, without what FI_HOOK put on top.
- * Full: parses, binds and admits back to this stack. Short: without transparent layers and
- * parameters. Bare: short, and without layers that the transport's bare name brings along. Heap;
- * NULL without memory. */
+/* Text of a stack, transport first, in upstream's spelling, without the layers of FI_HOOK. Full:
+ * parses, binds and admits back to this stack. Short: without transparent layers and parameters.
+ * Bare: short, and without layers that the transport's bare name brings along. Heap; NULL without
+ * memory. */
 char *stack_print(const struct stack *stack);
 char *stack_print_short(const struct stack *stack);
 char *stack_print_bare(const struct stack *stack);
