@@ -62,9 +62,10 @@ void explain_parts(FILE *out, const struct parts *parts)
         for (size_t i = 0; i < parts->count; i++) {
             const struct part *part = parts->list[i];
 
-            if (!part->hidden && (part->kind != PART_TRANSPORT) == layers)
-                fprintf(out, "%-10s %-10s %s\n", part->name, kind_name(part->kind),
-                        part->summary ? part->summary : "");
+            if ((part->kind != PART_TRANSPORT) == layers)
+                fprintf(out, "%-10s %-10s %s%s\n", part->name, kind_name(part->kind),
+                        part->summary ? part->summary : "",
+                        part->hidden ? " (used only when named)" : "");
         }
     }
     for (const struct part_absent *absent = part_absent; absent->name; absent++)

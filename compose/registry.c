@@ -242,7 +242,7 @@ static size_t list_kind(const struct parts *parts, bool layers, char *text, size
     for (size_t i = 0; i < parts->count && used < size; i++) {
         const struct part *part = parts->list[i];
 
-        if (part->hidden || (part->kind != PART_TRANSPORT) != layers)
+        if ((part->kind != PART_TRANSPORT) != layers)
             continue;
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", part->name);
     }

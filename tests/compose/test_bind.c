@@ -121,17 +121,19 @@ static const struct {
     {"rxm;rxm;tcp", "FI_PROVIDER:1: rxm needs a lower that gives FI_EP_MSG; rxm gives FI_EP_RDM\n"
                     "  rxm;rxm;tcp\n"
                     "  ^~~"},
-    {"zzzzzzzz", "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm "
-                 "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
-                 "  zzzzzzzz\n"
-                 "  ^~~~~~~~"},
-    {"efa", "FI_PROVIDER:1: efa: not in this build, and no external provider "
-            "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm and the "
-            "layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
-            "  efa\n"
-            "  ^~~"},
+    {"zzzzzzzz",
+     "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm, loop "
+     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
+     "  zzzzzzzz\n"
+     "  ^~~~~~~~"},
+    {"efa",
+     "FI_PROVIDER:1: efa: not in this build, and no external provider "
+     "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm, loop and the "
+     "layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
+     "  efa\n"
+     "  ^~~"},
     {"rstream;udp",
-     "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm "
+     "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm, loop "
      "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
      "  rstream;udp\n"
      "  ^~~~~~~"},
