@@ -63,11 +63,13 @@ static void say_wrong(struct rxd_ep *ep, const char *wrong)
 }
 
 /* The lower knows all peers that we have by its AV, and a new one only from now on. One whose
- * completions are read from a queue may have looked before. */
-static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, fi_addr_t src)
+ * completions are read from a queue may have looked before, and so has any with a packet that was
+ * deferred: a later one, or the application, may have made the peer since. */
+static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, bool deferred,
+                    fi_addr_t src)
 {
     if (src == FI_ADDR_NOTAVAIL)
-        return !peer || !ep->domain->fabric->lower->peer;
+        return !peer || deferred || !ep->domain->fabric->lower->peer;
     return peer && src == peer->lower;
 }
 
@@ -100,8 +102,8 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *hea
 }
 
 /* again: there is no memory for a peer now. */
-static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, fi_addr_t src,
-                               bool *again)
+static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, bool deferred,
+                               fi_addr_t src, bool *again)
 {
     bool intro = head->flags & RXD_INTRO;
     struct rxd_peer *peer =
@@ -109,7 +111,7 @@ static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, f
 
     if (!peer && !intro)
         return NULL; /* for a state that we have left, or somebody else's */
-    if (!is_from(ep, peer, src)) {
+    if (!is_from(ep, peer, deferred, src)) {
         say_wrong(ep, "a packet in the name of another peer");
         return NULL;
     }
@@ -236,6 +238,7 @@ struct incoming {
     struct rxd_peer *peer;
     struct rxd_records records;
     uint32_t sequence;
+    bool deferred; /* it came before, when there was no memory */
 };
 
 /* Where it belongs among those that are held; NULL: it is there twice. */
@@ -294,7 +297,7 @@ static enum fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size_t len, 
         say_wrong(ep, wrong);
         return OVER;
     }
-    peer = sender(ep, &head, src, &again);
+    peer = sender(ep, &head, incoming->deferred, src, &again);
     if (__builtin_expect(again, 0))
         return LATER;
     if (!peer || !list_empty(&peer->broken))
@@ -327,7 +330,7 @@ static void defer(struct rxd_packet *packet, size_t len, fi_addr_t src)
 static void take_own(struct rxd_packet *packet, size_t len, fi_addr_t src)
 {
     struct rxd_ep *ep = packet->ep;
-    struct incoming incoming;
+    struct incoming incoming = {.deferred = packet->tries < TRIES};
     enum fate fate = OVER;
 
     if (len < ep->prefix)
@@ -386,7 +389,7 @@ static bool hold_copy(struct rxd_ep *ep, struct incoming *incoming)
 bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
 {
     struct rxd_ep *ep = arg;
-    struct incoming incoming;
+    struct incoming incoming = {.deferred = false};
     enum fate fate;
 
     if (__builtin_expect(!ep->buckets, 0))
