@@ -169,7 +169,7 @@ static uint64_t backlog_takes(const struct flow *flow)
  * half of what waits could leave before this would be there by another, waiting is shorter. */
 static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
 {
-    uint64_t end = UINT64_MAX, wait = backlog_takes(flow);
+    uint64_t end = UINT64_MAX;
     unsigned best = FLOW_NO_RAIL;
 
     for (unsigned i = 0; i < flow->count; i++) {
@@ -179,7 +179,7 @@ static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
 
         if (path->state != PATH_UP || (!(path->rate > 0) && !room))
             continue;
-        expected = path_expected(flow, path, len, now) + (room ? 0 : wait);
+        expected = path_expected(flow, path, len, now) + (room ? 0 : backlog_takes(flow));
         if (expected < end) {
             end = expected;
             best = i;
@@ -216,18 +216,21 @@ static unsigned next_turn(struct flow *flow, uint64_t len)
     return FLOW_NO_RAIL;
 }
 
+/* Looks at the others only when another could be worth it. */
 static unsigned of_small(struct flow *flow, uint64_t len, uint64_t now)
 {
-    unsigned best = shortest(flow, len, now), same = favourite(flow);
-    const struct flow_path *path;
+    unsigned same = favourite(flow), best;
+    uint64_t expected;
 
+    if (same == FLOW_NO_RAIL)
+        return same;
+    expected = path_expected(flow, &flow->paths[same], len, now);
+    if (expected <= MS)
+        return same;
+    best = shortest(flow, len, now);
     if (best == FLOW_NO_RAIL || best == same)
         return same;
-    path = &flow->paths[same];
-    return path_expected(flow, path, len, now) >
-                   2 * path_expected(flow, &flow->paths[best], len, now) + MS
-               ? best
-               : same;
+    return expected > 2 * path_expected(flow, &flow->paths[best], len, now) + MS ? best : same;
 }
 
 /* FLOW_NO_RAIL: none, or it is better to wait. */
