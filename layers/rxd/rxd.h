@@ -7,6 +7,7 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
+ *   rxd_read    bytes that the lower reads
  *   rxd_silence peers that owe an answer
  *
  * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
@@ -63,6 +64,8 @@ struct rxd_packet {
     struct list link;             /* out: to be sent, or with the lower; in: held back */
     struct list ops;              /* out: struct rxd_op.in_packet, that are sent with it */
     struct rxd_move *move;        /* out: whose data it is, or NULL */
+    struct rxd_inbound *reads;    /* of no bytes: the context of a read for it; or NULL */
+    struct fid_mr *mr;            /* that such a read writes to, or NULL */
     struct iovec slices[RXD_IOV]; /* out: of the application's memory, behind the records */
     size_t slice_count;
     bool in, ordered;
@@ -117,6 +120,7 @@ struct rxd_op {
     size_t len;
     struct rxd_move move;
     struct rxd_taker taker;
+    struct fid_mr *lent; /* the peer may read it, or NULL */
     size_t iov_count;
     struct iovec iov[RXD_IOV];
 };
@@ -128,9 +132,10 @@ struct rxd_inbound {
     struct fi_peer_rx_entry *entry;
     uint8_t flags;
     bool matched;
-    bool lost; /* its sender is gone, with the rest of it */
+    bool lost;    /* its sender is gone, with the rest of it */
+    bool reading; /* the lower writes to its receive */
     uint32_t id;
-    uint64_t tag, data;
+    uint64_t tag, data, addr, key;
     size_t size, first; /* all of it; bytes that are in `bytes` */
     uint8_t bytes[];
 };
@@ -185,11 +190,14 @@ struct rxd_ep {
     struct rxd_name name; /* an own one is in own_name */
     uint8_t own_name[RXD_OWN_MAX];
     bool top, user_ids, source_err, running, closing;
-    bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
-    size_t prefix;      /* in front of packets */
-    size_t heads, room; /* bytes for heads, for records */
-    bool gathers;       /* the lower takes packets from the application's memory */
-    unsigned ahead;     /* packets of data that a taker asks for in advance */
+    bool driven;         /* the lower is enabled, and not being closed: progress may drive it */
+    size_t prefix;       /* in front of packets */
+    size_t heads, room;  /* bytes for heads, for records */
+    bool gathers;        /* the lower takes packets from the application's memory */
+    bool reads;          /* it reads memory of peers */
+    uint64_t last_key;   /* that was asked for, of regions with the lower */
+    struct list reading; /* struct rxd_packet, contexts of reads */
+    unsigned ahead;      /* packets of data that a taker asks for in advance */
     struct mr_pool packets;
     struct pool ops;
     struct ids numbers, requests, takers;
@@ -315,6 +323,21 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
                  struct iovec slices[RXD_IOV]);
 
+/* ---- rxd_read.c ---- */
+
+/* Peers may read the op's memory: fills in where, and *ret_mr. False: they must ask for it. */
+bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *record,
+                   struct fid_mr **ret_mr);
+/* Reads `want` bytes of a message, but for its first, into its receive; rxd_message_read when that
+ * is over, which may be before this returns. False: it does not. */
+bool rxd_read_start(struct rxd_inbound *inbound, size_t want);
+/* The lower is through with a read. */
+void rxd_read_done(struct rxd_packet *packet, int err);
+/* The endpoint is being closed: what is read is nobody's any more. */
+void rxd_read_forget(struct rxd_inbound *inbound);
+/* The lower is closed. */
+void rxd_read_finish(struct rxd_ep *ep);
+
 /* ---- rxd_silence.c ---- */
 
 /* Asks peers that owe something and are silent, when it is time to. */
@@ -325,6 +348,8 @@ int rxd_silence_sleep(struct rxd_ep *ep);
 /* ---- rxd_message.c ---- */
 
 const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record);
+/* A read has ended, with err or 0. */
+void rxd_message_read(struct rxd_inbound *inbound, int err);
 /* The peer has ended, with err; or (closing) the endpoint. */
 void rxd_messages_fail(struct rxd_peer *peer, int err);
 extern struct fi_ops_srx_peer rxd_source_ops;

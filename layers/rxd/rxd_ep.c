@@ -126,7 +126,10 @@ static ssize_t sink_write(struct fid_peer_cq *peer, void *context, uint64_t flag
     struct rxd_packet *packet = context;
 
     if (!packet->in) {
-        rxd_out_sent(packet, 0);
+        if (__builtin_expect(!!packet->reads, 0))
+            rxd_read_done(packet, 0);
+        else
+            rxd_out_sent(packet, 0);
         return 0;
     }
     packet->ep->posted--;
@@ -144,7 +147,10 @@ static ssize_t sink_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_en
     if (!packet)
         return 0;
     if (!packet->in) {
-        rxd_out_sent(packet, error->err);
+        if (packet->reads)
+            rxd_read_done(packet, error->err);
+        else
+            rxd_out_sent(packet, error->err);
         return 0;
     }
     packet->ep->posted--;
@@ -346,6 +352,7 @@ static int close_ep(struct endpoint *base)
         progress_unlock(base->binding.progress);
     }
     close_lower(ep);
+    rxd_read_finish(ep);
     endpoint_finish(base);
     mr_pool_finish(&ep->packets);
     pool_finish(&ep->ops);
@@ -435,6 +442,7 @@ static void read_lower(struct rxd_ep *ep)
     ep->heads = rxd_heads(lower);
     ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
     ep->gathers = !local && lower->tx_attr->iov_limit > RXD_IOV;
+    ep->reads = lower->caps & FI_RMA;
     ep->ahead = AHEAD_BYTES / (unsigned)ep->room;
     ep->ahead = ep->ahead < AHEAD_LEAST ? AHEAD_LEAST : ep->ahead;
     ep->ahead = ep->ahead > AHEAD_MOST ? AHEAD_MOST : ep->ahead;
@@ -503,6 +511,7 @@ int rxd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     list_init(&ep->broken);
     list_init(&ep->moving);
     list_init(&ep->deferred);
+    list_init(&ep->reading);
     list_init(&ep->cq.source.link);
     av_watch_init(&ep->watch);
     wake_timer_init(&ep->timer);

@@ -212,20 +212,33 @@ int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_
     return 0;
 }
 
-int rxd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
-                   struct fi_info **lower_info)
+static int ask_lower(const struct lower_fabric *fabric, const struct fi_info *info, uint64_t more,
+                     struct fi_info **list)
 {
     const struct lower *lower = fabric->lower;
     uint32_t version = fabric->base.api_version;
-    struct fi_info *need = to_lower(info, version), *list = NULL;
+    struct fi_info *need = to_lower(info, version);
     int rc;
 
     if (!need || info_set_dest(need, NULL, 0)) {
         info_free(need);
         return -FI_ENOMEM;
     }
-    rc = lower->getinfo(lower, version, NULL, NULL, 0, need, &list);
+    need->caps |= more;
+    rc = lower->getinfo(lower, version, NULL, NULL, 0, need, list);
     info_free(need);
+    return rc;
+}
+
+/* With reads of remote memory, where it has them. */
+int rxd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
+                   struct fi_info **lower_info)
+{
+    struct fi_info *list = NULL;
+    int rc = ask_lower(fabric, info, FI_RMA | FI_READ | FI_REMOTE_READ, &list);
+
+    if (rc == -FI_ENODATA)
+        rc = ask_lower(fabric, info, 0, &list);
     if (rc)
         return rc;
     *lower_info = list;

@@ -83,6 +83,8 @@ static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_r
         .id = record->id,
         .tag = record->tag,
         .data = record->data,
+        .addr = record->addr,
+        .key = record->key,
         .size = record->size,
         .first = record->len,
     };
@@ -134,8 +136,8 @@ static void taken(struct rxd_taker *taker)
     end_inbound(object_of(taker, struct rxd_inbound, taker), 0);
 }
 
-/* Asks for the rest of a message that has its receive. */
-static void fetch(struct rxd_inbound *inbound)
+/* Asks for the rest of a message that has its receive; or has it read. */
+static void fetch(struct rxd_inbound *inbound, bool may_read)
 {
     size_t room = match_entry_room(inbound->entry);
     size_t want = room < inbound->size ? room : inbound->size;
@@ -144,11 +146,23 @@ static void fetch(struct rxd_inbound *inbound)
         end_inbound(inbound, 0);
         return;
     }
+    if (may_read && rxd_read_start(inbound, want))
+        return;
     inbound->taker.iov = inbound->entry->iov;
     inbound->taker.iov_count = inbound->entry->count;
     inbound->taker.ended = taken;
     if (rxd_take(&inbound->taker, inbound->taker.peer, inbound->id, inbound->first, want))
         end_inbound(inbound, FI_ENOMEM);
+}
+
+void rxd_message_read(struct rxd_inbound *inbound, int err)
+{
+    if (inbound->lost)
+        end_inbound(inbound, FI_ECONNRESET);
+    else if (err)
+        fetch(inbound, false);
+    else
+        end_inbound(inbound, 0);
 }
 
 /* ---- From the owner of the receives ---- */
@@ -174,7 +188,7 @@ static int start(struct fi_peer_rx_entry *entry)
     if (inbound->lost)
         end_inbound(inbound, FI_ECONNRESET);
     else
-        fetch(inbound);
+        fetch(inbound, true);
     return 0;
 }
 
@@ -246,7 +260,7 @@ const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record)
     }
     inbound->entry = entry;
     inbound->matched = true;
-    fetch(inbound);
+    fetch(inbound, true);
     return NULL;
 }
 
@@ -265,6 +279,10 @@ void rxd_messages_fail(struct rxd_peer *peer, int err)
         inbound->flags &= ~RXD_WANTS_DONE;
         if (inbound->size > inbound->first)
             inbound->lost = true;
+        if (inbound->reading && !peer->ep->closing)
+            continue; /* it ends when the lower writes to its receive no more */
+        if (inbound->reading)
+            rxd_read_forget(inbound);
         if (inbound->matched) {
             end_inbound(inbound, err);
         } else if (peer->ep->closing) { /* it stays with the upper's context */

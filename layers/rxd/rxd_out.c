@@ -19,6 +19,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->ep = ep;
     packet->peer = peer;
     packet->move = NULL;
+    packet->reads = NULL;
     packet->in = false;
     packet->ordered = ordered;
     packet->fence = packet->owed = false;

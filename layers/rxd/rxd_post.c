@@ -65,6 +65,8 @@ void rxd_op_end(struct rxd_op *op, int err)
     rxd_take_stop(&op->taker);
     if (op->id != IDS_NONE)
         ids_remove(&ep->requests, op->id);
+    if (op->lent)
+        fi_close(&op->lent->fid);
     pool_put(&ep->ops, op);
     ep->used--;
     if (!list_empty(&peer->out)) /* a fence may have waited for it */
@@ -118,6 +120,7 @@ static struct rxd_op *op_get(struct rxd_peer *peer, const struct op *post, bool 
     op->move = (struct rxd_move){.idle = op_moved};
     op->taker.alive = NULL;
     op->taker.peer = peer;
+    op->lent = NULL;
     op->iov_count = 0;
     list_init(&op->move.link);
     list_init(&op->in_packet);
@@ -144,6 +147,8 @@ static ssize_t op_put(struct rxd_op *op)
     if (op->id != IDS_NONE)
         ids_remove(&ep->requests, op->id);
     ep->used--;
+    if (op->lent)
+        fi_close(&op->lent->fid);
     pool_put(&ep->ops, op);
     return -FI_ENOMEM;
 }
@@ -202,17 +207,25 @@ static size_t goes_with_request(size_t len, size_t room)
 static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
 {
     size_t room = peer->ep->room - rxd_record_size(record), len = post->len;
+    struct fid_mr *lent = NULL;
     struct rxd_op *op;
     uint8_t *payload;
 
+    if (__builtin_expect(len > room && record->kind == RXD_MSG, 0) &&
+        rxd_read_lend(peer->ep, post, record, &lent))
+        room = peer->ep->room - rxd_record_size(record);
     record->size = len;
     record->len = goes_with_request(len, room);
     if (post->flags & FI_DELIVERY_COMPLETE && record->kind == RXD_MSG)
         record->flags |= RXD_WANTS_DONE;
     op = op_get(peer, post,
                 record->kind == RXD_MSG && len <= room && !(record->flags & RXD_WANTS_DONE));
-    if (!op)
+    if (!op) {
+        if (lent)
+            fi_close(&lent->fid);
         return -FI_ENOMEM;
+    }
+    op->lent = lent;
     op->len = len;
     op->early = op->answered && ends_early(peer, post);
     record->id = op->id == IDS_NONE ? 0 : (uint32_t)op->id;

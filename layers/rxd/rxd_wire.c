@@ -150,7 +150,8 @@ static bool has_taker(uint8_t kind)
 size_t rxd_record_size(const struct rxd_record *record)
 {
     return RXD_RECORD_SIZE + (record->flags & RXD_TAGGED ? 8u : 0u) +
-           (record->flags & RXD_HAS_DATA ? 8u : 0u) + (has_taker(record->kind) ? 4u : 0u) +
+           (record->flags & RXD_HAS_DATA ? 8u : 0u) + (record->flags & RXD_READABLE ? 16u : 0u) +
+           (has_taker(record->kind) ? 4u : 0u) +
            (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
 }
 
@@ -185,6 +186,11 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
         put64(raw, record->data);
         raw += 8;
     }
+    if (record->flags & RXD_READABLE) {
+        put64(raw, record->addr);
+        put64(raw + 8, record->key);
+        raw += 16;
+    }
     if (has_taker(record->kind)) {
         put32(raw, record->taker);
         raw += 4;
@@ -195,7 +201,7 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
 static const char *check_kind(const struct rxd_record *record, bool ordered)
 {
     static const uint8_t flags[] = {
-        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
+        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE,
         [RXD_WRITE] = RXD_HAS_DATA,
         [RXD_DONE] = 0,
     };
@@ -274,6 +280,11 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
     if (record->flags & RXD_HAS_DATA) {
         record->data = get64(raw);
         raw += 8;
+    }
+    if (record->flags & RXD_READABLE) {
+        record->addr = get64(raw);
+        record->key = get64(raw + 8);
+        raw += 16;
     }
     if (has_taker(record->kind)) {
         record->taker = get32(raw);

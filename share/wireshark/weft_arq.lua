@@ -47,12 +47,15 @@ local r = {
     tagged = ProtoField.bool("weft_rxd.tagged", "Tagged", 8, nil, 1),
     has_data = ProtoField.bool("weft_rxd.has_data", "With data", 8, nil, 2),
     wants_done = ProtoField.bool("weft_rxd.wants_done", "Wants DONE", 8, nil, 4),
+    readable = ProtoField.bool("weft_rxd.readable", "Memory may be read", 8, nil, 8),
     length = ProtoField.uint16("weft_rxd.length", "Payload length"),
     id = ProtoField.uint32("weft_rxd.id", "Id"),
     size = ProtoField.uint64("weft_rxd.size", "Size"),
     tag = ProtoField.uint64("weft_rxd.tag", "Tag", base.HEX),
     data = ProtoField.uint64("weft_rxd.data", "Data", base.HEX),
     taker = ProtoField.uint32("weft_rxd.taker", "Taker"),
+    memory = ProtoField.uint64("weft_rxd.memory", "Memory", base.HEX),
+    key = ProtoField.uint64("weft_rxd.key", "Key", base.HEX),
     places = ProtoField.bytes("weft_rxd.places", "Remote memory"),
     payload = ProtoField.bytes("weft_rxd.payload", "Payload"),
 }
@@ -76,6 +79,7 @@ local function record(range, at, tree)
     sub:add(r.tagged, range(at + 1, 1))
     sub:add(r.has_data, range(at + 1, 1))
     sub:add(r.wants_done, range(at + 1, 1))
+    sub:add(r.readable, range(at + 1, 1))
     sub:add_le(r.length, range(at + 2, 2))
     sub:add_le(r.id, range(at + 4, 4))
     sub:add_le(r.size, range(at + 8, 8))
@@ -88,6 +92,7 @@ local function record(range, at, tree)
     end
     if flags % 2 == 1 and not take(r.tag, 8) then return nil end
     if math.floor(flags / 2) % 2 == 1 and not take(r.data, 8) then return nil end
+    if math.floor(flags / 8) % 2 == 1 and not (take(r.memory, 8) and take(r.key, 8)) then return nil end
     if (kind == 3 or kind == 4 or kind == 6) and not take(r.taker, 4) then return nil end
     if kind >= 2 and kind <= 4 then
         if pos + 4 > range:len() then return nil end

@@ -101,7 +101,7 @@ static int open_all(void **state)
 {
     open_end(&a, STACK, CAPS, NULL);
     open_end(&b, STACK, CAPS, NULL);
-    open_end(&raw, "loop(shape=srd)", FI_MSG, NULL);
+    open_end(&raw, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, NULL);
     to_b = insert(&a, &b);
     to_a = insert(&b, &a);
     raw_to_a = insert(&raw, &a);
@@ -255,6 +255,8 @@ static struct liar {
     uint64_t epoch; /* of a's state for it, as a says */
     uint64_t own;
     unsigned sent;
+    uint32_t next; /* sequence */
+    bool pulled;   /* a has asked for bytes */
 } liar;
 
 static void hear(void)
@@ -278,6 +280,7 @@ static void pump(void)
     }
     if (liar.heard[3] & 1)
         memcpy(&liar.epoch, liar.heard + 16, sizeof(liar.epoch));
+    liar.pulled |= entry.len >= 56 + 20 && liar.heard[56] == 6;
     hear();
 }
 
@@ -373,6 +376,56 @@ static void lies_of_a_peer_end_what_is_under_way_with_it(void **state)
     assert_true(liar.epoch == before);
     small_messages_keep_their_order(state);
     large_messages_wait_at_their_sender(state);
+}
+
+/* The message's first byte, and where all of it is. */
+static void put_readable(uint64_t addr, uint64_t key, uint32_t size, uint8_t first)
+{
+    uint8_t record[33] = {1, 8, 1, 0, [4] = 9};
+
+    memcpy(record + 8, &size, 4);
+    memcpy(record + 16, &addr, 8);
+    memcpy(record + 24, &key, 8);
+    record[32] = first;
+    lie(2, liar.next++, 0, record, sizeof(record));
+}
+
+/* The lower reads the rest of a message; where that fails, its sender is asked for it. */
+static void large_messages_are_read_by_the_lower(void **state)
+{
+    static uint8_t memory[50000], got[50000];
+    struct fi_cq_tagged_entry entry = {0};
+    struct fid_mr *mr;
+    uint64_t addr = (uintptr_t)memory;
+
+    for (size_t i = 0; i < sizeof(memory); i++)
+        memory[i] = (uint8_t)(i * 13 + i / 256);
+    assert_int_equal(
+        fi_mr_reg(raw.domain, memory, sizeof(memory), FI_REMOTE_READ, 0, 77, 0, &mr, NULL), 0);
+    if (!(raw.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR))
+        addr = 0;
+    meet();
+    liar.next = 0;
+    liar.pulled = false;
+    assert_int_equal(fi_recv(a.ep, got, sizeof(got), NULL, FI_ADDR_UNSPEC, got), 0);
+    put_readable(addr, fi_mr_key(mr), sizeof(memory), memory[0]);
+    for (int i = 0; i < TURNS && fi_cq_read(a.cq, &entry, 1) != 1; i++)
+        fi_cq_read(b.cq, NULL, 0);
+    assert_ptr_equal(entry.op_context, got);
+    assert_int_equal(entry.len, sizeof(memory));
+    assert_memory_equal(got, memory, sizeof(memory));
+    assert_false(liar.pulled);
+    assert_int_equal(fi_recv(a.ep, got, sizeof(got), NULL, FI_ADDR_UNSPEC, got), 0);
+    put_readable(addr, fi_mr_key(mr) + 1000, sizeof(memory), memory[0]);
+    for (int i = 0; i < TURNS && !liar.pulled; i++)
+        pump();
+    assert_true(liar.pulled);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    liar.own++; /* it starts again, so a's receive ends */
+    lie(0, 0, 0, NULL, 0);
+    for (int i = 0; i < TURNS && fi_cq_read(a.cq, &entry, 1) != -FI_EAVAIL; i++)
+        pump();
+    assert_int_equal(fi_cq_readerr(a.cq, &(struct fi_cq_err_entry){0}, 0), 1);
 }
 
 static void a_peer_that_starts_again_is_a_new_one(void **state)
@@ -553,6 +606,7 @@ int main(void)
         cmocka_unit_test(memory_without_rights_is_refused),
         cmocka_unit_test(bytes_of_strangers_change_nothing),
         cmocka_unit_test(lies_of_a_peer_end_what_is_under_way_with_it),
+        cmocka_unit_test(large_messages_are_read_by_the_lower),
         cmocka_unit_test(a_peer_that_starts_again_is_a_new_one),
         cmocka_unit_test(all_first_packets_of_an_unknown_peer_count),
         cmocka_unit_test(closing_beside_an_idle_peer_is_quick),

@@ -24,45 +24,50 @@ static const char *again(const struct rxd_record *record, size_t cut, struct rxd
     return rxd_record_get(bytes, size - cut, record->kind <= RXD_BYE, got, &got_size);
 }
 
+static const struct rxd_record all[] = {
+    {.kind = RXD_MSG,
+     .flags = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
+     .id = 1,
+     .size = 9,
+     .tag = 3,
+     .data = 4,
+     .len = 5},
+    {.kind = RXD_MSG,
+     .flags = RXD_TAGGED | RXD_READABLE,
+     .id = 4,
+     .size = 1000,
+     .tag = 3,
+     .addr = UINT64_C(0x123456789abcdef0),
+     .key = 77,
+     .len = 5},
+    {.kind = RXD_WRITE,
+     .flags = RXD_HAS_DATA,
+     .id = 2,
+     .size = 8,
+     .data = 5,
+     .len = 8,
+     .place_count = 2,
+     .places = {{16, 4, 7}, {32, 4, 8}}},
+    {.kind = RXD_READ, .id = 3, .taker = 9, .size = 8, .place_count = 1, .places = {{1, 8, 2}}},
+    {.kind = RXD_ATOMIC,
+     .id = 3,
+     .taker = 9,
+     .size = 8,
+     .place_count = 1,
+     .datatype = 3,
+     .op = 2,
+     .function = RXD_FETCH,
+     .len = 8,
+     .places = {{1, 1, 2}}},
+    {.kind = RXD_PULL, .id = 5, .taker = 6, .size = 1 << 20},
+    {.kind = RXD_DATA, .id = 6, .size = 4096, .len = 64},
+    {.kind = RXD_DONE, .id = 7, .size = 13},
+    {.kind = RXD_BYE},
+};
+
 static void records_come_out_as_they_went_in(void **state)
 {
-    struct rxd_record got, all[] = {
-                               {.kind = RXD_MSG,
-                                .flags = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
-                                .id = 1,
-                                .size = 9,
-                                .tag = 3,
-                                .data = 4,
-                                .len = 5},
-                               {.kind = RXD_WRITE,
-                                .flags = RXD_HAS_DATA,
-                                .id = 2,
-                                .size = 8,
-                                .data = 5,
-                                .len = 8,
-                                .place_count = 2,
-                                .places = {{16, 4, 7}, {32, 4, 8}}},
-                               {.kind = RXD_READ,
-                                .id = 3,
-                                .taker = 9,
-                                .size = 8,
-                                .place_count = 1,
-                                .places = {{1, 8, 2}}},
-                               {.kind = RXD_ATOMIC,
-                                .id = 3,
-                                .taker = 9,
-                                .size = 8,
-                                .place_count = 1,
-                                .datatype = 3,
-                                .op = 2,
-                                .function = RXD_FETCH,
-                                .len = 8,
-                                .places = {{1, 1, 2}}},
-                               {.kind = RXD_PULL, .id = 5, .taker = 6, .size = 1 << 20},
-                               {.kind = RXD_DATA, .id = 6, .size = 4096, .len = 64},
-                               {.kind = RXD_DONE, .id = 7, .size = 13},
-                               {.kind = RXD_BYE},
-                           };
+    struct rxd_record got;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         assert_null(again(&all[i], 0, &got));
@@ -73,6 +78,7 @@ static void records_come_out_as_they_went_in(void **state)
         assert_int_equal(got.size, all[i].size);
         assert_int_equal(got.tag, all[i].tag);
         assert_int_equal(got.data, all[i].data);
+        assert_true(got.addr == all[i].addr && got.key == all[i].key);
         assert_int_equal(got.len, all[i].len);
         assert_int_equal(got.place_count, all[i].place_count);
         assert_memory_equal(got.places, all[i].places, all[i].place_count * sizeof(got.places[0]));

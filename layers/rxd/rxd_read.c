@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the lower reads memory of peers, the sender of a large message tells where it is, and the
+ * receiver has the rest of it read into its receive. Whatever stands in the way of that, the rest
+ * is asked for as over any lower.
+ */
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "core/info/info.h"
+#include "layers/rxd/rxd.h"
+
+bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *record,
+                   struct fid_mr **ret_mr)
+{
+    bool virtual = info_mr_bits(ep->lower_info) & FI_MR_VIRT_ADDR;
+
+    if (!ep->reads || op->count != 1 ||
+        fi_mr_reg(ep->domain->lower, op->iov->iov_base, op->len, FI_REMOTE_READ, 0, ++ep->last_key,
+                  0, ret_mr, NULL))
+        return false;
+    record->flags |= RXD_READABLE;
+    record->addr = virtual ? (uint64_t)(uintptr_t)op->iov->iov_base : 0;
+    record->key = fi_mr_key(*ret_mr);
+    return true;
+}
+
+static void put(struct rxd_packet *packet)
+{
+    list_detach(&packet->link);
+    if (packet->mr)
+        fi_close(&packet->mr->fid);
+    mr_pool_put(&packet->ep->packets, packet);
+}
+
+/* Registers what is written to, where the lower wants that. */
+static struct rxd_packet *context_of(struct rxd_inbound *inbound, const struct iovec *to)
+{
+    struct rxd_ep *ep = inbound->taker.peer->ep;
+    struct rxd_packet *packet = mr_pool_get(&ep->packets);
+
+    if (!packet)
+        return NULL;
+    packet->ep = ep;
+    packet->in = false;
+    packet->reads = inbound;
+    packet->mr = NULL;
+    list_init(&packet->link);
+    list_attach(&packet->link, &ep->reading);
+    if (!(info_mr_bits(ep->lower_info) & FI_MR_LOCAL) ||
+        !fi_mr_reg(ep->domain->lower, to->iov_base, to->iov_len, FI_READ, 0, ++ep->last_key, 0,
+                   &packet->mr, NULL))
+        return packet;
+    packet->mr = NULL;
+    put(packet);
+    return NULL;
+}
+
+static ssize_t post(struct rxd_packet *packet, const struct rxd_inbound *inbound,
+                    const struct iovec *to)
+{
+    const struct fi_rma_iov from = {
+        .addr = inbound->addr + inbound->first, .len = to->iov_len, .key = inbound->key};
+    void *desc = packet->mr ? fi_mr_desc(packet->mr) : NULL;
+    struct op op = {
+        .call = OP_READMSG,
+        .group = OP_GROUP_RMA,
+        .kind = FI_RMA | FI_READ,
+        .flags = FI_COMPLETION,
+        .peer = inbound->taker.peer->lower,
+        .context = packet,
+        .iov = to,
+        .desc = &desc,
+        .count = 1,
+        .len = to->iov_len,
+        .rma = &from,
+        .rma_count = 1,
+    };
+
+    return op_post(&packet->ep->target, &op);
+}
+
+bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
+{
+    struct rxd_peer *peer = inbound->taker.peer;
+    struct rxd_ep *ep = peer->ep;
+    struct iovec to[RXD_IOV];
+    struct rxd_packet *packet;
+
+    if (!ep->reads || !(inbound->flags & RXD_READABLE) ||
+        rxd_slice(inbound->entry->iov, inbound->entry->count, inbound->first, want - inbound->first,
+                  to) != 1)
+        return false;
+    packet = context_of(inbound, to);
+    if (!packet)
+        return false;
+    inbound->reading = true;
+    peer->takes++;
+    ep->takes++;
+    if (!post(packet, inbound, to))
+        return true;
+    inbound->reading = false;
+    peer->takes--;
+    ep->takes--;
+    put(packet);
+    return false;
+}
+
+void rxd_read_done(struct rxd_packet *packet, int err)
+{
+    struct rxd_inbound *inbound = packet->reads;
+
+    put(packet);
+    if (!inbound)
+        return;
+    inbound->reading = false;
+    inbound->taker.peer->takes--;
+    inbound->taker.peer->ep->takes--;
+    rxd_message_read(inbound, err);
+}
+
+void rxd_read_forget(struct rxd_inbound *inbound)
+{
+    struct rxd_ep *ep = inbound->taker.peer->ep;
+
+    list_for_each (pos, &ep->reading) {
+        struct rxd_packet *packet = list_item(pos, struct rxd_packet, link);
+
+        if (packet->reads == inbound)
+            packet->reads = NULL;
+    }
+}
+
+void rxd_read_finish(struct rxd_ep *ep)
+{
+    while (!list_empty(&ep->reading))
+        put(list_item(ep->reading.next, struct rxd_packet, link));
+}
