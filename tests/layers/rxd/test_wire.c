@@ -24,7 +24,7 @@ static const char *again(const struct rxd_record *record, size_t cut, struct rxd
     return rxd_record_get(bytes, size - cut, record->kind <= RXD_BYE, got, &got_size);
 }
 
-static const struct rxd_record all[] = {
+static const struct rxd_record good[] = {
     {.kind = RXD_MSG,
      .flags = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE,
      .id = 1,
@@ -69,20 +69,21 @@ static void records_come_out_as_they_went_in(void **state)
 {
     struct rxd_record got;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        assert_null(again(&all[i], 0, &got));
-        assert_int_equal(got.kind, all[i].kind);
-        assert_int_equal(got.flags, all[i].flags);
-        assert_int_equal(got.id, all[i].id);
-        assert_int_equal(got.taker, all[i].taker);
-        assert_int_equal(got.size, all[i].size);
-        assert_int_equal(got.tag, all[i].tag);
-        assert_int_equal(got.data, all[i].data);
-        assert_true(got.addr == all[i].addr && got.key == all[i].key);
-        assert_int_equal(got.len, all[i].len);
-        assert_int_equal(got.place_count, all[i].place_count);
-        assert_memory_equal(got.places, all[i].places, all[i].place_count * sizeof(got.places[0]));
-        assert_non_null(again(&all[i], 1, &got));
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_null(again(&good[i], 0, &got));
+        assert_int_equal(got.kind, good[i].kind);
+        assert_int_equal(got.flags, good[i].flags);
+        assert_int_equal(got.id, good[i].id);
+        assert_int_equal(got.taker, good[i].taker);
+        assert_int_equal(got.size, good[i].size);
+        assert_int_equal(got.tag, good[i].tag);
+        assert_int_equal(got.data, good[i].data);
+        assert_true(got.addr == good[i].addr && got.key == good[i].key);
+        assert_int_equal(got.len, good[i].len);
+        assert_int_equal(got.place_count, good[i].place_count);
+        assert_memory_equal(got.places, good[i].places,
+                            good[i].place_count * sizeof(got.places[0]));
+        assert_non_null(again(&good[i], 1, &got));
     }
 }
 
