@@ -2,6 +2,7 @@
 /* Peers that are killed, start again, stop, are many, or are no peers at all. */
 #include <arpa/inet.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -289,6 +290,46 @@ static void garbage_is_survived(void **state)
     ends_close();
 }
 
+/* Lines that the library wrote to the log while 300 datagrams of nothing came. */
+static unsigned lines_of_garbage(const struct sockaddr_in *to)
+{
+    char text[4096];
+    FILE *file = tmpfile();
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), err = dup(STDERR_FILENO);
+    unsigned lines = 0;
+
+    assert_non_null(file);
+    dup2(fileno(file), STDERR_FILENO);
+    for (int i = 0; i < 300; i++) {
+        put(fd, to, "nothing", 7);
+        drive();
+    }
+    dup2(err, STDERR_FILENO);
+    rewind(file);
+    while (fgets(text, sizeof(text), file))
+        lines += !!strstr(text, " sends ");
+    close(err);
+    close(fd);
+    fclose(file);
+    return lines;
+}
+
+/* A stranger does not fill the disk. */
+static void garbage_is_told_once_in_a_while(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    long long begin = now_ms();
+    unsigned lines;
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    lines = lines_of_garbage(&addr);
+    assert_true(lines >= 1);
+    assert_true(lines <= 1 + (now_ms() - begin) / 10000);
+    ends_close();
+}
+
 /* An OPEN is answered by no more bytes than it has, and nothing is kept of it. */
 static void flood_of_openings_makes_no_session(void **state)
 {
@@ -396,9 +437,11 @@ int main(void)
         cmocka_unit_test(stopped_peer_loses_nothing),
         cmocka_unit_test(many_send_to_one),
         cmocka_unit_test(garbage_is_survived),
+        cmocka_unit_test(garbage_is_told_once_in_a_while),
         cmocka_unit_test(flood_of_openings_makes_no_session),
         cmocka_unit_test(replayed_opening_changes_nothing),
     };
 
+    setenv("FI_LOG_LEVEL", "warn", 1); /* before it is read */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
