@@ -16,7 +16,7 @@ enum {
     CHUNK_LEAST = 128 << 10,
     CHUNK_MOST = 512 << 10,
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
-    CALM = 256,           /* packets, each read soon after it came, until they need not be timed */
+    CALM = 16384,         /* packets, each read soon after it came, until they need not be timed */
     ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
 };
 
