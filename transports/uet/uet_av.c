@@ -3,6 +3,7 @@
  * Address vectors of 32-byte addresses, and who is behind an IP address and port: a packet names
  * its sender by nothing else that an address has.
  */
+#include <stdint.h>
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
@@ -10,18 +11,16 @@
 #include "transports/uet/uet.h"
 
 enum {
-    BUCKETS = 256
+    SLOTS_MIN = 64,
+    EMPTY = 0,
+    GONE = UINT32_MAX, /* was taken: what is behind it is found over it */
 };
 
-struct known {
-    struct known *next;
-    union addr host;
-    fi_addr_t fi_addr;
-};
-
+/* Open addressing: a slot is the index of an address, and 1. At most half of them are in use. */
 struct uet_av {
     struct av base;
-    struct known *buckets[BUCKETS]; /* guarded by the control lock */
+    uint32_t *slots; /* guarded by the control lock, as all here */
+    size_t room, used;
 };
 
 static struct uet_av *av_of(const struct av *base)
@@ -29,11 +28,11 @@ static struct uet_av *av_of(const struct av *base)
     return object_of(base, struct uet_av, base);
 }
 
-static struct known **bucket_of(struct uet_av *av, const union addr *host)
+static size_t first_slot(const struct uet_av *av, const union addr *host)
 {
     uint64_t hash = addr_hash(&host->sa);
 
-    return &av->buckets[(hash ^ hash >> 32) % BUCKETS];
+    return (hash ^ hash >> 32) & (av->room - 1);
 }
 
 static bool usable(const struct av *base, const void *raw)
@@ -43,41 +42,74 @@ static bool usable(const struct av *base, const void *raw)
     return uet_address_get(raw, &address);
 }
 
+static bool host_of(const struct av *base, fi_addr_t index, union addr *host)
+{
+    struct uet_address address;
+    const void *raw = av_addr(base, index);
+
+    if (!raw || !uet_address_get(raw, &address))
+        return false;
+    *host = address.host;
+    return true;
+}
+
+static void put(struct uet_av *av, uint32_t index, const union addr *host)
+{
+    size_t at = first_slot(av, host);
+
+    while (av->slots[at] != EMPTY)
+        at = (at + 1) & (av->room - 1);
+    av->slots[at] = index + 1;
+    av->used++;
+}
+
+static int grow(struct uet_av *av)
+{
+    struct uet_av before = *av;
+    union addr host;
+
+    av->room = before.room ? 2 * before.room : SLOTS_MIN;
+    av->slots = calloc(av->room, sizeof(*av->slots));
+    if (!av->slots) {
+        av->slots = before.slots;
+        av->room = before.room;
+        return -FI_ENOMEM;
+    }
+    av->used = 0;
+    for (size_t i = 0; i < before.room; i++)
+        if (before.slots[i] != EMPTY && before.slots[i] != GONE &&
+            host_of(&av->base, before.slots[i] - 1, &host))
+            put(av, before.slots[i] - 1, &host);
+    free(before.slots);
+    return 0;
+}
+
 static int inserted(struct av *base, fi_addr_t index, const void *raw)
 {
     struct uet_av *av = av_of(base);
-    struct known *known = malloc(sizeof(*known));
     struct uet_address address;
-    struct known **at;
 
-    if (!known)
+    if (index >= GONE - 1)
+        return -FI_ENOMEM;
+    if (2 * (av->used + 1) > av->room && grow(av))
         return -FI_ENOMEM;
     uet_address_get(raw, &address);
-    known->host = address.host;
-    known->fi_addr = index;
-    known->next = NULL;
-    /* Behind the others: of several with one host the first is it. */
-    for (at = bucket_of(av, &known->host); *at; at = &(*at)->next)
-        ;
-    *at = known;
+    put(av, (uint32_t)index, &address.host);
     return 0;
 }
 
 static void removed(struct av *base, fi_addr_t index)
 {
     struct uet_av *av = av_of(base);
-    struct uet_address address;
-    const void *raw = av_addr(base, index);
+    union addr host;
 
-    if (!raw || !uet_address_get(raw, &address))
+    if (!av->room || !host_of(base, index, &host))
         return;
-    for (struct known **at = bucket_of(av, &address.host); *at; at = &(*at)->next) {
-        struct known *known = *at;
-
-        if (known->fi_addr != index)
+    for (size_t at = first_slot(av, &host); av->slots[at] != EMPTY;
+         at = (at + 1) & (av->room - 1)) {
+        if (av->slots[at] != index + 1)
             continue;
-        *at = known->next;
-        free(known);
+        av->slots[at] = GONE;
         return;
     }
 }
@@ -88,16 +120,7 @@ static void identified(struct av *base, fi_addr_t index)
 
 static void closed(struct av *base)
 {
-    struct uet_av *av = av_of(base);
-
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (av->buckets[i]) {
-            struct known *known = av->buckets[i];
-
-            av->buckets[i] = known->next;
-            free(known);
-        }
-    }
+    free(av_of(base)->slots);
 }
 
 static const struct av_kind kind = {
@@ -115,17 +138,30 @@ int uet_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     return av_open_kind(object_of(fid, struct domain, fid), attr, &kind, av, context);
 }
 
-fi_addr_t uet_av_find(struct av *base, const union addr *host)
+/* Of several with one host the first is it. */
+static fi_addr_t find(struct uet_av *av, const union addr *host)
 {
     fi_addr_t found = FI_ADDR_UNSPEC;
+    union addr other;
+
+    if (!av->room)
+        return found;
+    for (size_t at = first_slot(av, host); av->slots[at] != EMPTY; at = (at + 1) & (av->room - 1)) {
+        fi_addr_t index = av->slots[at] - 1;
+
+        if (av->slots[at] != GONE && index < found && host_of(&av->base, index, &other) &&
+            addr_equal(&other.sa, &host->sa))
+            found = index;
+    }
+    return found;
+}
+
+fi_addr_t uet_av_find(struct av *base, const union addr *host)
+{
+    fi_addr_t found;
 
     pthread_mutex_lock(&base->mutex);
-    for (const struct known *known = *bucket_of(av_of(base), host); known; known = known->next) {
-        if (addr_equal(&known->host.sa, &host->sa)) {
-            found = known->fi_addr;
-            break;
-        }
-    }
+    found = find(av_of(base), host);
     pthread_mutex_unlock(&base->mutex);
     return found;
 }

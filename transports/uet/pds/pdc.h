@@ -68,7 +68,6 @@ struct pdc_tx {
 struct pdc_rx {
     uint32_t start;
     struct serial serial;
-    uint64_t *bits;
     struct list stored; /* by number */
     unsigned stored_count;
     uint64_t asked;    /* when the peer was last asked to clear */
@@ -119,7 +118,10 @@ struct pds {
     uint16_t last_id;
     unsigned count;
     struct list *buckets;
-    struct list active, used, timers, waiting; /* waiting: sources without a PDC */
+    struct list active, used, waiting; /* waiting: sources without a PDC */
+    /* Of PDCs with something under way; of those without: so many that a timer of the first kind
+     * would look long for its place among them. */
+    struct list timers, idle_timers;
     uint32_t generations, last_start;
     struct pool packets;
     struct pds_counters counters;
@@ -181,7 +183,10 @@ void pdc_detect_loss(struct pdc *pdc);
 
 /* ---- pdc_rx.c ---- */
 
-int pdc_rx_init(struct pdc *pdc, uint32_t start);
+void pdc_rx_init(struct pdc *pdc, uint32_t start);
+/* Gives back the memory of numbers that are missing, if none is. */
+void pdc_rx_rest(struct pdc *pdc);
+bool pdc_rx_rests(const struct pdc *pdc);
 void pdc_rx_finish(struct pdc *pdc);
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
                       size_t len, bool marked);

@@ -6,24 +6,48 @@
 
 #include "transports/uet/pds/pdc.h"
 
-int pdc_rx_init(struct pdc *pdc, uint32_t start)
-{
-    unsigned mpr = pdc->pds->settings.mpr;
+/* The bits of every PDC that misses nothing: none is set. */
+static uint64_t no_bits[PDS_MPR_MAX / SERIAL_WORD + 1];
 
+void pdc_rx_init(struct pdc *pdc, uint32_t start)
+{
     pdc->rx.start = start;
-    pdc->rx.bits = malloc(mpr / 8);
-    if (!pdc->rx.bits)
-        return -FI_ENOMEM;
-    serial_init(&pdc->rx.serial, pdc->rx.bits, mpr);
+    pdc->rx.serial = (struct serial){.size = pdc->pds->settings.mpr, .bits = no_bits};
     list_init(&pdc->rx.stored);
-    return 0;
+}
+
+bool pdc_rx_rests(const struct pdc *pdc)
+{
+    return pdc->rx.serial.bits == no_bits;
+}
+
+/* Before a number is noted. */
+static bool get_up(struct pdc *pdc)
+{
+    uint64_t *bits;
+
+    if (!pdc_rx_rests(pdc))
+        return true;
+    bits = calloc(1, pdc->rx.serial.size / 8);
+    if (bits)
+        pdc->rx.serial.bits = bits;
+    return bits;
+}
+
+void pdc_rx_rest(struct pdc *pdc)
+{
+    if (pdc->rx.serial.end > pdc->rx.serial.next || pdc_rx_rests(pdc))
+        return;
+    free(pdc->rx.serial.bits);
+    pdc->rx.serial.bits = no_bits;
 }
 
 void pdc_rx_finish(struct pdc *pdc)
 {
     list_for_each_safe (pos, after, &pdc->rx.stored)
         free(list_item(pos, struct pdc_stored, link));
-    free(pdc->rx.bits);
+    if (!pdc_rx_rests(pdc))
+        free(pdc->rx.serial.bits);
 }
 
 /* ---- Responses that are kept ---- */
@@ -219,6 +243,10 @@ static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_
             rx->nacked_by = number;
         }
         rx->nacked = rx->serial.next + 1;
+        return true;
+    }
+    if (!get_up(pdc)) {
+        pdc_send_nack(pdc, NACK_NO_BITMAP, header->psn, 0, retx);
         return true;
     }
     /* The next one is always taken: without it nothing behind it can be cleared. */

@@ -26,7 +26,8 @@ static struct list *bucket_of_peer(const struct pds *pds, const union addr *from
 
 static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *key)
 {
-    uint64_t hash = addr_hash(&key->to.sa) + key->mode + 4 * key->tclass + 1024 * key->job;
+    uint64_t use = (uint64_t)key->job << 16 | (uint64_t)key->tclass << 8 | key->mode;
+    uint64_t hash = addr_hash(&key->to.sa) ^ use * UINT64_C(0x9e3779b97f4a7c15);
 
     return &pds->buckets[(hash ^ hash >> 32) % PDS_BUCKETS];
 }
@@ -99,10 +100,7 @@ struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, ui
     pdc->generation = ++pds->generations;
     pdc->state = ours ? PDC_SYN : PDC_ESTABLISHED;
     pdc->opened = pdc->heard = pds->now;
-    if (pdc_rx_init(pdc, start)) {
-        free(pdc);
-        return NULL;
-    }
+    pdc_rx_init(pdc, start);
     pdc_tx_init(pdc, start);
     list_init(&pdc->by_peer);
     list_init(&pdc->active);

@@ -98,6 +98,15 @@ static uint64_t noop_due(const struct pdc *pdc)
     return pdc->heard + pdc->pds->settings.noop_time;
 }
 
+/* What it does not need while nothing is under way. */
+static uint64_t rest_due(const struct pdc *pdc)
+{
+    if (!pdc_tx_idle(pdc) || (!pdc->tx.ring && pdc_rx_rests(pdc)) ||
+        pdc->rx.serial.end > pdc->rx.serial.next)
+        return UINT64_MAX;
+    return later(pdc->heard, pdc->tx.heard) + pdc->pds->settings.rest_time;
+}
+
 static uint64_t idle_due(const struct pdc *pdc)
 {
     if (!pdc->ours || pdc->state != PDC_ESTABLISHED || pdc->holds || !pdc_tx_idle(pdc) ||
@@ -114,12 +123,13 @@ void pdc_arm(struct pdc *pdc)
         due = earlier(due, earlier(rto_due(pdc), held_due(pdc)));
         due = earlier(due, earlier(ask_due(pdc), tail_due(pdc)));
         due = earlier(due, earlier(clear_due(pdc), noop_due(pdc)));
-        due = earlier(due, idle_due(pdc));
+        due = earlier(due, earlier(idle_due(pdc), rest_due(pdc)));
     }
     if (due == UINT64_MAX)
         timer_stop(&pdc->timer);
     else if (list_empty(&pdc->timer.link) || pdc->timer.due != (int64_t)due)
-        timer_start(&pdc->timer, &pdc->pds->timers, (int64_t)due);
+        timer_start(&pdc->timer,
+                    pdc_tx_idle(pdc) ? &pdc->pds->idle_timers : &pdc->pds->timers, (int64_t)due);
 }
 
 /* ---- What ---- */
@@ -197,6 +207,10 @@ static void do_what_is_due(struct pdc *pdc)
         clear(pdc);
     if (noop_due(pdc) <= now && !pdc_tx_control(pdc, CONTROL_NOOP))
         pdc->heard = now;
+    if (rest_due(pdc) <= now) {
+        pdc_tx_finish(pdc);
+        pdc_rx_rest(pdc);
+    }
     if (idle_due(pdc) <= now)
         pdc->wants_close = true;
 }

@@ -32,6 +32,7 @@ const struct pds_settings pds_defaults = {
     .tail_time = 1 * MS,
     .tail_count = 5,
     .safety_time = 100 * MS,
+    .rest_time = 20 * MS,
     .noop_time = 100 * MS,
     .reorder = 16,
     .pdcs = PDS_IDS - 1,
@@ -48,6 +49,7 @@ static void start_lists(struct pds *pds)
     list_init(&pds->active);
     list_init(&pds->used);
     list_init(&pds->timers);
+    list_init(&pds->idle_timers);
     list_init(&pds->waiting);
     pool_init(&pds->packets, sizeof(struct pds_packet), 0);
 }
@@ -529,14 +531,20 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
 
 /* ---- Running ---- */
 
-static void wake_due(struct pds *pds)
+static void wake_due_of(struct pds *pds, const struct list *timers)
 {
     struct timer *timer;
 
-    while ((timer = timers_due(&pds->timers, (int64_t)pds->now))) {
+    while ((timer = timers_due(timers, (int64_t)pds->now))) {
         timer_stop(timer);
-        pdc_activate(list_item(timer, struct pdc, timer));
+        pdc_activate_later(list_item(timer, struct pdc, timer));
     }
+}
+
+static void wake_due(struct pds *pds)
+{
+    wake_due_of(pds, &pds->timers);
+    wake_due_of(pds, &pds->idle_timers);
 }
 
 /* A caller that looks late has not heard either what came meanwhile: timeouts begin anew. Once, or
@@ -593,7 +601,10 @@ void pds_run(struct pds *pds, uint64_t now)
 
 uint64_t pds_deadline(const struct pds *pds)
 {
+    int64_t due = timers_next(&pds->timers), idle = timers_next(&pds->idle_timers);
+
     if (!list_empty(&pds->active))
         return 0;
-    return list_empty(&pds->timers) ? UINT64_MAX : (uint64_t)timers_next(&pds->timers);
+    due = due < idle ? due : idle;
+    return due == TIMER_NEVER ? UINT64_MAX : (uint64_t)due;
 }

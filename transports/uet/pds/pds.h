@@ -48,6 +48,7 @@ struct pds_settings {
     unsigned tail_count;   /* Max_Tail_Loss_Retx */
     uint64_t safety_time;  /* Syn_Retx_Safety_Time: a closed PDC is remembered */
     uint64_t idle_time;    /* a PDC without work is closed; 0: never */
+    uint64_t rest_time;    /* one without work gives its buffers back */
     uint64_t noop_time;    /* a PDC that is held and silent is asked for a sign of life */
     unsigned reorder;      /* packets: one that so many later ones overtook is lost */
     unsigned pdcs;         /* most at a time, at most 65535 */
