@@ -128,8 +128,8 @@ void pdc_arm(struct pdc *pdc)
     if (due == UINT64_MAX)
         timer_stop(&pdc->timer);
     else if (list_empty(&pdc->timer.link) || pdc->timer.due != (int64_t)due)
-        timer_start(&pdc->timer,
-                    pdc_tx_idle(pdc) ? &pdc->pds->idle_timers : &pdc->pds->timers, (int64_t)due);
+        timer_start(&pdc->timer, pdc_tx_idle(pdc) ? &pdc->pds->idle_timers : &pdc->pds->timers,
+                    (int64_t)due);
 }
 
 /* ---- What ---- */

@@ -15,7 +15,7 @@
 
 enum {
     COUNT = 1000000,
-    EACH = 64,     /* bytes, at most */
+    EACH = 64, /* bytes, at most */
     HOST_AT = 16,
 };
 
