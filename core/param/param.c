@@ -117,15 +117,22 @@ static int set_default(struct value *value, const struct param_def *def)
 }
 
 /* From the environment or the file; a bad value is passed over. */
-static int set_variable(struct value *value, const struct param_def *def, const char *part)
+static int set_named(struct value *value, const struct param_def *def, const char *name)
 {
-    char name[NAME_MAX_LEN], why[WHY_MAX];
-    const char *text = param_variable(param_variable_name(part, def->key, name, sizeof(name)));
+    char why[WHY_MAX];
+    const char *text = param_variable(name);
     int64_t number;
 
     if (!text || !*text || param_value_parse(def, text, &number, why, sizeof(why)))
         return 0;
     return set_value(value, text, number, true);
+}
+
+static int set_variable(struct value *value, const struct param_def *def, const char *part)
+{
+    char name[NAME_MAX_LEN];
+
+    return set_named(value, def, param_variable_name(part, def->key, name, sizeof(name)));
 }
 
 static int set_all_variables(struct params *params, const char *name, const char *prov_name)
@@ -134,6 +141,8 @@ static int set_all_variables(struct params *params, const char *name, const char
 
     for (size_t i = 0; !ret && i < params->count; i++) {
         ret = set_default(&params->values[i], &params->defs[i]);
+        if (!ret && params->defs[i].variable)
+            ret = set_named(&params->values[i], &params->defs[i], params->defs[i].variable);
         if (!ret && prov_name && strcasecmp(prov_name, name))
             ret = set_variable(&params->values[i], &params->defs[i], prov_name);
         if (!ret)
@@ -279,11 +288,10 @@ static char *used_text(const struct value *value, const struct param_def *def, c
     return text;
 }
 
-static void show_bad_variable(const struct value *value, const struct param_def *def,
-                              const char *part)
+static void show_bad_value(const struct value *value, const struct param_def *def, const char *name)
 {
-    char name[NAME_MAX_LEN], origin[ORIGIN_MAX], why[WHY_MAX], used[WHY_MAX];
-    const char *text = param_variable(param_variable_name(part, def->key, name, sizeof(name)));
+    char origin[ORIGIN_MAX], why[WHY_MAX], used[WHY_MAX];
+    const char *text = param_variable(name);
     size_t key = strlen(def->key);
     int64_t number;
 
@@ -298,12 +306,22 @@ static void show_bad_variable(const struct value *value, const struct param_def 
              used_text(value, def, used, sizeof(used)));
 }
 
+static void show_bad_variable(const struct value *value, const struct param_def *def,
+                              const char *part)
+{
+    char name[NAME_MAX_LEN];
+
+    show_bad_value(value, def, param_variable_name(part, def->key, name, sizeof(name)));
+}
+
 int params_check_variables(const char *name, const char *prov_name, const struct param_def *defs)
 {
     struct params *params = create(defs);
     int ret = params ? set_all_variables(params, name, prov_name) : -FI_ENOMEM;
 
     for (size_t i = 0; !ret && i < params->count; i++) {
+        if (params->defs[i].variable)
+            show_bad_value(&params->values[i], &params->defs[i], params->defs[i].variable);
         if (prov_name && strcasecmp(prov_name, name))
             show_bad_variable(&params->values[i], &params->defs[i], prov_name);
         show_bad_variable(&params->values[i], &params->defs[i], name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Parameters. A part declares a table; values come from, best first: the spec text, the environment
- * (FI_<NAME>_<KEY>, also FI_<PROV_NAME>_<KEY>, upper case), the configuration file, the table's
- * default. The same table makes `fi_info -e`, the man page, and the checks. fi_setopt on an object
- * beats them all, in the part.
+ * (FI_<NAME>_<KEY>, also FI_<PROV_NAME>_<KEY>, upper case), the configuration file, a variable of
+ * others that the table names, the table's default. The same table makes `fi_info -e`, the man
+ * page, and the checks. fi_setopt on an object beats them all, in the part.
  *
  * This room also implements the public fi_param_define, fi_param_get, fi_getparams, fi_freeparams.
  * Configuration file: `<sysconfdir>/libfabric.conf`, or the path in FI_CONF_FILE: lines
@@ -36,6 +36,7 @@ struct param_def {
     const char *help;           /* one or two sentences with progress domains */
     const char *const *choices; /* PARAM_CHOICE: NULL-terminated */
     int64_t min, max;           /* PARAM_INT, PARAM_SIZE, PARAM_TIME; both 0: any */
+    const char *variable;       /* of others, read where none of ours is set; NULL: none */
     const char *automatic;      /* the meaning of a default of 0: "4096, or 65536 with ..." */
     /* PARAM_STRING, PARAM_LIST: is the text a value? -FI_EINVAL with a sentence in why that need
      * not name the key ("'sned' is no call; there are ..."). NULL: any text is. */

@@ -153,7 +153,13 @@ static void print_param(const struct part *part, const struct param_def *def)
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
     puts(".br\nEnvironment:");
-    print_request("Ev", name, " .");
+    if (def->variable) {
+        print_request("Ev", name, " ,");
+        puts("or where that is not set");
+        print_request("Ev", def->variable, " .");
+    } else {
+        print_request("Ev", name, " .");
+    }
 }
 
 static void print_params(const struct part *part)

@@ -33,7 +33,11 @@ static const struct param_def defs[] = {
      .help = "Port.",
      .max = 65535},
     {.key = "nodelay", .type = PARAM_BOOL, .default_text = "yes", .help = "No delay."},
-    {.key = "size", .type = PARAM_SIZE, .default_text = "64k", .help = "Size."},
+    {.key = "size",
+     .variable = "OTHERS_SIZE",
+     .type = PARAM_SIZE,
+     .default_text = "64k",
+     .help = "Size."},
     {.key = "wait", .type = PARAM_TIME, .default_text = "10s", .help = "Wait."},
     {.key = "color",
      .type = PARAM_CHOICE,
@@ -49,7 +53,8 @@ static char file_path[64];
 static int fresh(void **state)
 {
     static const char *const names[] = {"FI_DEMO_IFACE", "FI_DEMO_PORT_LOW", "FI_OFI_DEMO_PORT_LOW",
-                                        "FI_DEMO_SIZE",  "FI_DEMO_PEER",     "FI_PREFER_SYSCONFIG"};
+                                        "FI_DEMO_SIZE",  "FI_DEMO_PEER",     "FI_PREFER_SYSCONFIG",
+                                        "OTHERS_SIZE"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         unsetenv(names[i]);
@@ -550,6 +555,34 @@ static void a_file_that_cannot_be_read_is_pointed_out(void **state)
     assert_non_null(strstr(text, ":1: the line is longer than 4094 bytes; it is not used\n"));
 }
 
+static size_t size_now(void)
+{
+    struct params *params;
+    char why[256];
+    size_t bad, size;
+
+    assert_int_equal(
+        params_resolve("demo", "ofi_demo", defs, NULL, 0, &params, &bad, why, sizeof(why)), 0);
+    size = params_size(params, "size");
+    params_destroy(params);
+    return size;
+}
+
+static void a_variable_of_others_is_behind_ours(void **state)
+{
+    char text[4096];
+
+    setenv("OTHERS_SIZE", "4k", 1);
+    assert_int_equal(size_now(), 4096);
+    setenv("FI_DEMO_SIZE", "5k", 1);
+    assert_int_equal(size_now(), 5120);
+    unsetenv("FI_DEMO_SIZE");
+    setenv("OTHERS_SIZE", "many", 1);
+    assert_int_equal(size_now(), 65536);
+    warnings(text, sizeof(text));
+    assert_non_null(strstr(text, "OTHERS_SIZE: "));
+}
+
 static void upstreams_variables_are_passed_over(void **state)
 {
     static const char *const names[] = {
@@ -599,6 +632,7 @@ int main(void)
         cmocka_unit_test_setup(each_line_of_the_file_is_somebodys, fresh),
         cmocka_unit_test_setup(a_file_that_cannot_be_read_is_pointed_out, fresh),
         cmocka_unit_test_setup(upstreams_variables_are_passed_over, fresh),
+        cmocka_unit_test_setup(a_variable_of_others_is_behind_ours, fresh),
         cmocka_unit_test_setup(a_bad_line_of_the_file_is_named, fresh),
         cmocka_unit_test_setup(providers_define_and_get_their_own, fresh),
         cmocka_unit_test_setup(definitions_without_name_or_help_are_refused, fresh),
