@@ -152,7 +152,8 @@ struct ibv_cq_ex *cq_create_extended(struct ibv_context *context, struct ibv_cq_
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
     unsigned known = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
-    if ((attr->comp_mask & ~(unsigned)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
+    if (!settings()->limits.cq_ex ||
+        (attr->comp_mask & ~(unsigned)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
         (flags & ~known) || (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)) {
         errno = EOPNOTSUPP;
         return NULL;

@@ -12,6 +12,7 @@
  *      cm          a connection fails       do=reject|timeout|unreachable|address|route
  *      port        a port goes down         down=MS after the device opens, or request=N: as the
  *                                           N-th request starts; up=MS later; port=N
+ *      gid         a GID leaves the table   as the N-th queue pair is to use it
  *      remove      a device goes away       after=MS, or request=N
  *
  * Which one: n=N the N-th (1 if nothing is said), times=M that many from there, or p=PERCENT by
@@ -36,8 +37,8 @@ enum {
     TEXT = 32,
 };
 
-static const char *const names[] = {"wr",   "drop", "delay", "rnr",   "mr",
-                                    "open", "cm",   "port",  "remove"};
+static const char *const names[] = {"wr",   "drop", "delay", "rnr",  "mr",
+                                    "open", "cm",   "gid",   "port", "remove"};
 enum name {
     WR,
     DROP,
@@ -46,6 +47,7 @@ enum name {
     MR,
     OPEN,
     CM,
+    GID,
     PORT,
     REMOVE,
     NAMES
@@ -120,7 +122,7 @@ static bool parse_fault(char *text)
     if (fault->name == NAMES) {
         report_say(
             "WEFT_EMULATOR_FAULTS: no fault '%s'; there are wr, drop, delay, rnr, mr, open, cm, "
-            "port, remove",
+            "gid, port, remove",
             text);
         return false;
     }
@@ -262,6 +264,11 @@ int fault_registration(void)
 int fault_open(const struct device *device)
 {
     return find(OPEN, device) ? EACCES : 0;
+}
+
+bool fault_gid(const struct device *device)
+{
+    return find(GID, device) != NULL;
 }
 
 enum fault_connect fault_connect(const struct device *device, enum fault_connect step)

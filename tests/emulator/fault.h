@@ -30,6 +30,9 @@ int fault_registration(void);
 /* An errno value that the opening of the device is to fail with; 0: none. */
 int fault_open(const struct device *device);
 
+/* True if the GID that a queue pair is to use leaves the table just now. */
+bool fault_gid(const struct device *device);
+
 enum fault_connect {
     FAULT_CONNECT_NONE,
     FAULT_CONNECT_REJECT,

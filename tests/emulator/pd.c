@@ -77,8 +77,13 @@ int ibv_dealloc_pd(struct ibv_pd *public)
 
 struct ibv_td *thread_domain_create(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
-    struct thread_domain *td = attr->comp_mask ? NULL : calloc(1, sizeof(*td));
+    struct thread_domain *td;
 
+    if (!settings()->limits.td) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    td = attr->comp_mask ? NULL : calloc(1, sizeof(*td));
     if (!td) {
         errno = attr->comp_mask ? EINVAL : ENOMEM;
         return NULL;

@@ -5,6 +5,7 @@
 
 #include "ah.h"
 #include "context.h"
+#include "fault.h"
 #include "qp.h"
 #include "report.h"
 #include "settings.h"
@@ -99,6 +100,29 @@ static int check_mask(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, i
     return 0;
 }
 
+/* An address was taken off its interface: so the kernel refuses to connect by it. */
+static int check_gid(const struct ibv_qp *qp, const struct ibv_ah_attr *av)
+{
+    static const struct ibv_gid_entry none;
+    struct device *device = context_device(qp->context);
+    struct ibv_gid_entry *entry = &device->ports[av->port_num - 1].gids[av->grh.sgid_index];
+
+    if (fault_gid(device))
+        *entry = none;
+    if (memcmp(&entry->gid, &none.gid, sizeof(none.gid)) != 0)
+        return 0;
+    report_why("modify_qp %#x: GID %u of port %u is gone", qp->qp_num, av->grh.sgid_index,
+               av->port_num);
+    return EINVAL;
+}
+
+static int check_path(const struct ibv_qp *qp, const struct ibv_ah_attr *av)
+{
+    int rc = ah_check(qp->context, av, "modify_qp");
+
+    return rc ? rc : check_gid(qp, av);
+}
+
 static int check_numbers(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const char *what = NULL;
@@ -128,7 +152,7 @@ static int check_numbers(const struct ibv_qp *qp, const struct ibv_qp_attr *attr
     if ((mask & IBV_QP_ALT_PATH))
         what = "alt_ah_attr (there are no alternate paths)";
     if (!what)
-        return mask & AV ? ah_check(qp->context, &attr->ah_attr, "modify_qp") : 0;
+        return mask & AV ? check_path(qp, &attr->ah_attr) : 0;
     report_why("modify_qp %#x: %s out of range", qp->qp_num, what);
     return EINVAL;
 }

@@ -38,6 +38,8 @@ static struct settings values = {
             .max_mr_bytes = 1L << 46,
             .max_mcast_grp = 1024,
             .wr_api = 1,
+            .cq_ex = 1,
+            .td = 1,
         },
 };
 
@@ -49,11 +51,26 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct limits, name)                                                       \
     }
-    LIMIT(max_qp),        LIMIT(max_qp_wr),      LIMIT(max_sge),    LIMIT(max_sge_rd),
-    LIMIT(max_cq),        LIMIT(max_cqe),        LIMIT(max_mr),     LIMIT(max_pd),
-    LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),    LIMIT(max_srq_wr),
-    LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz), LIMIT(max_mr_bytes),
-    LIMIT(max_mcast_grp), LIMIT(wr_api)
+    LIMIT(max_qp),
+    LIMIT(max_qp_wr),
+    LIMIT(max_sge),
+    LIMIT(max_sge_rd),
+    LIMIT(max_cq),
+    LIMIT(max_cqe),
+    LIMIT(max_mr),
+    LIMIT(max_pd),
+    LIMIT(max_ah),
+    LIMIT(max_qp_rd_atom),
+    LIMIT(max_srq),
+    LIMIT(max_srq_wr),
+    LIMIT(max_srq_sge),
+    LIMIT(max_inline),
+    LIMIT(max_msg_sz),
+    LIMIT(max_mr_bytes),
+    LIMIT(max_mcast_grp),
+    LIMIT(wr_api),
+    LIMIT(cq_ex),
+    LIMIT(td)
 #undef LIMIT
 };
 

@@ -11,7 +11,8 @@ struct limits {
     long max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
     long max_qp_rd_atom, max_ah, max_srq, max_srq_wr, max_srq_sge, max_inline, max_msg_sz;
     long max_mr_bytes, max_mcast_grp;
-    long wr_api; /* 0: no ibv_wr_*, as of older drivers */
+    /* 0: none, as of older drivers: ibv_wr_*, ibv_create_cq_ex, thread domains */
+    long wr_api, cq_ex, td;
 };
 
 struct settings {

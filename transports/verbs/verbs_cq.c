@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "transports/verbs/verbs_chain.h"
 #include "transports/verbs/verbs_quick.h"
+#include "transports/verbs/verbs_single.h"
 #include "transports/verbs/verbs_srx.h"
 
 enum {
@@ -163,6 +164,8 @@ static void destroy(struct verbs_cq *cq)
 
     if (cq->ibv && !forked)
         verbs_lib.destroy_cq(cq->ibv);
+    if (!forked)
+        verbs_single_close(cq);
     if (cq->channel && !forked)
         verbs_lib.destroy_comp_channel(cq->channel);
     ids_finish(&cq->eps);
@@ -190,7 +193,7 @@ static void moderate(struct verbs_cq *cq)
                  cq->domain->device->name, fi_strerror(rc));
 }
 
-static int open_device_cq(struct verbs_cq *cq, size_t entries)
+static int open_device_cq(struct verbs_cq *cq, const struct progress *progress, size_t entries)
 {
     struct ibv_context *context = cq->domain->device->context;
     size_t size = verbs_cq_room(0, 0, entries, (size_t)cq->domain->device->attr.max_cqe);
@@ -209,10 +212,13 @@ static int open_device_cq(struct verbs_cq *cq, size_t entries)
     flags = fcntl(cq->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK))
         return verbs_error(-1);
-    cq->ibv =
-        verbs_lib.create_cq(context, (int)size, cq, cq->channel, cq->vector < 0 ? 0 : cq->vector);
+    cq->ibv = verbs_single_cq(cq, progress, size);
+    if (!cq->ibv)
+        cq->ibv = verbs_lib.create_cq(context, (int)size, cq, cq->channel,
+                                      cq->vector < 0 ? 0 : cq->vector);
     if (!cq->ibv)
         return verbs_error(-1);
+    verbs_single_open(cq, progress);
     moderate(cq);
     cq->size = (size_t)cq->ibv->cqe;
     cq->source.fd = cq->channel->fd;
@@ -238,7 +244,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     cq->source.poll = verbs_cq_poll;
     cq->source.trywait = trywait;
     cq->source.leaf = true;
-    rc = open_device_cq(cq, entries);
+    rc = open_device_cq(cq, progress, entries);
     if (!rc) {
         progress_lock(progress);
         rc = progress_watched(progress) && !arm(cq) ? -FI_EIO : 0; /* a thread may sleep already */

@@ -28,6 +28,8 @@ struct verbs_cq {
     struct progress_source source;
     struct ibv_cq *ibv;
     struct ibv_comp_channel *channel;
+    struct ibv_td *td;    /* verbs_single.h; or NULL */
+    struct ibv_pd *pd;    /* of queue pairs that report to it; NULL: the domain's */
     int vector;           /* of its interrupt, as asked; -1: nobody did */
     int batch;            /* entries that a poll takes at once */
     size_t size, claimed; /* entries: that there are, that endpoints may need */

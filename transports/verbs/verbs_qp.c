@@ -152,6 +152,26 @@ static int move_to(struct verbs_ep *ep, enum ibv_qp_state state, struct ibv_qp_a
     return 0;
 }
 
+/* The address may have been taken off its interface since the connection was asked for. */
+static int name_lost_gid(const struct verbs_ep *ep, const struct ibv_qp_attr *attr, int rc)
+{
+    static const union ibv_gid none;
+    unsigned index = attr->ah_attr.grh.sgid_index;
+    union ibv_gid gid;
+
+    if (!rc || !attr->ah_attr.is_global)
+        return rc;
+    gid = none;
+    if (!verbs_lib.query_gid(ep->domain->device->context, attr->ah_attr.port_num, (int)index,
+                             &gid) &&
+        memcmp(&gid, &none, sizeof(gid)) != 0)
+        return rc;
+    LOG_WARN("verbs", FI_LOG_EP_CTRL,
+             "%s has lost GID %u of its port %u: is the address still on its interface?",
+             ep->domain->device->name, index, attr->ah_attr.port_num);
+    return -FI_EADDRNOTAVAIL;
+}
+
 int verbs_qp_connect(struct verbs_ep *ep, int initiator_depth, int responder_resources)
 {
     struct ibv_qp_attr attr;
@@ -168,7 +188,7 @@ int verbs_qp_connect(struct verbs_ep *ep, int initiator_depth, int responder_res
         attr.min_rnr_timer = ep->rnr_timer;
     if (responder_resources >= 0 && mask & IBV_QP_MAX_DEST_RD_ATOMIC)
         attr.max_dest_rd_atomic = (uint8_t)responder_resources;
-    rc = verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask));
+    rc = name_lost_gid(ep, &attr, verbs_error(verbs_lib.modify_qp(ep->qp, &attr, mask)));
     if (!rc)
         rc = move_to(ep, IBV_QPS_RTS, &attr, &mask);
     if (rc)

@@ -10,6 +10,11 @@ enum {
     NO_VENDOR = 0xffffff,
 };
 
+static struct ibv_pd *pd_of(const struct verbs_ep *ep)
+{
+    return ep->cq->pd ? ep->cq->pd : ep->domain->pd;
+}
+
 static struct ibv_qp *create_extended(struct verbs_ep *ep, const struct ibv_qp_init_attr *attr)
 {
     struct ibv_context *context = ep->domain->device->context;
@@ -23,7 +28,7 @@ static struct ibv_qp *create_extended(struct verbs_ep *ep, const struct ibv_qp_i
         .qp_type = attr->qp_type,
         .sq_sig_all = attr->sq_sig_all,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-        .pd = ep->domain->pd,
+        .pd = pd_of(ep),
         .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                           IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                           IBV_QP_EX_WITH_RDMA_READ,
@@ -46,7 +51,7 @@ int verbs_wr_create_qp(struct verbs_ep *ep, struct ibv_qp_init_attr *attr)
     if (ep->qp)
         ep->qp_ex = verbs_lib.qp_to_qp_ex(ep->qp);
     else
-        ep->qp = verbs_lib.create_qp(ep->domain->pd, attr);
+        ep->qp = verbs_lib.create_qp(pd_of(ep), attr);
     if (!ep->qp)
         return verbs_error(-1);
     LOG_INFO("verbs", FI_LOG_EP_CTRL, "%s takes requests by %s", ep->domain->device->name,

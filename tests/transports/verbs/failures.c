@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failures ADDRESS [foreign|idle|any]: a connection of verbs to itself, and one message over it;
- * says what the library says to each step. The script `failures` runs it on devices that fail.
- * foreign: a program that speaks rdma_cm, and not libfabric's private data, asks for the
+ * failures ADDRESS [foreign|idle|any|unified]: a connection of verbs to itself, and one message
+ * over it; says what the library says to each step. The script `failures` runs it on devices that
+ * fail. foreign: a program that speaks rdma_cm, and not libfabric's private data, asks for the
  * connection. idle: no message is sent, and both ends wait for one. any: the listener is on all
- * devices.
+ * devices. unified: one thread calls all functions.
  */
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -39,6 +39,7 @@ static struct fid_eq *eq;
 static struct fid_pep *pep;
 static struct end a, b;
 static char memory[2 * SIZE];
+static bool unified;
 
 static void must(const char *call, int rc)
 {
@@ -59,8 +60,13 @@ static struct fi_info *ask(const char *address, const char *domain_name)
     hints->addr_format = FI_SOCKADDR_IN;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup("verbs");
-    must("fi_getinfo",
-         fi_getinfo(FI_VERSION(1, 20), address, address ? NULL : "0", FI_SOURCE, hints, &found));
+    if (unified) {
+        hints->domain_attr->threading = FI_THREAD_DOMAIN;
+        hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+        hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    }
+    must("fi_getinfo", fi_getinfo(unified ? FI_VERSION(2, 2) : FI_VERSION(1, 20), address,
+                                  address ? NULL : "0", FI_SOURCE, hints, &found));
     fi_freeinfo(hints);
     return found;
 }
@@ -130,6 +136,8 @@ static void connect_both(void)
     while (connected < 2) {
         uint32_t event = next_event(&entry, WAIT_MS);
 
+        if (event == FI_NOTIFY) /* said already */
+            exit(0);
         if (!event || event == FI_SHUTDOWN)
             exit(1);
         connected += event == FI_CONNECTED;
@@ -267,8 +275,9 @@ int main(int argc, char **argv)
         listen_on_any(argv[1]);
         return 0;
     }
+    unified = argc > 2 && !strcmp(argv[2], "unified");
     listen_at(argv[1], NULL);
-    if (argc > 2 && !idle) {
+    if (argc > 2 && !idle && !unified) {
         ask_as_foreigner();
         return 0;
     }
