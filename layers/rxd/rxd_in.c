@@ -73,6 +73,16 @@ static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, bool d
     return peer && src == peer->lower;
 }
 
+/* A peer takes our state for the first one that it had with us, and goes on with its own, which we
+ * have left: it had not heard of us when that ended. It learns from another epoch of ours. */
+static void begin_again(struct rxd_peer *peer)
+{
+    rxd_peer_reset(peer, FI_ECONNRESET);
+    peer->gone = false;
+    peer->answer = true;
+    rxd_peer_attend(peer);
+}
+
 /* An introduction: of a peer that is new, that has started again, or that does not know yet that we
  * know it. */
 static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *head, bool *again)
@@ -81,8 +91,13 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *hea
         head->name.own_len == ep->name.own_len ? rxd_peer_of(ep, &head->name) : NULL;
 
     *again = !peer;
-    if (!peer || head->epoch < peer->their_epoch || head->epoch <= peer->forgotten)
+    if (!peer || head->epoch < peer->their_epoch)
         return NULL;
+    if (head->epoch <= peer->forgotten) {
+        if (head->number == (uint32_t)peer->number)
+            begin_again(peer);
+        return NULL;
+    }
     if (peer->their_epoch && head->epoch > peer->their_epoch)
         rxd_peer_reset(peer, FI_ECONNRESET);
     if (head->number && head->number != (uint32_t)peer->number) {
