@@ -33,7 +33,8 @@ static void all_arrived(const struct sim *sim, unsigned from)
     assert_int_equal(receiver->delivered, sender->made);
 }
 
-/* 10 % lost, 5 % twice, reordered by up to 100 packets; both ways at once. */
+/* 10 % lost, 5 % twice, reordered by up to 100 packets; both ways at once: a million messages in
+ * all. */
 static void everything_arrives_once(void **state)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -42,8 +43,8 @@ static void everything_arrives_once(void **state)
                               &(struct sim_path){50 * US, 100 * US, .loss = 100, .dup = 50});
 
         print_message("seed %lu\n", (unsigned long)seed);
-        sim_send(sim, a, messages(10000), 64);
-        sim_send(sim, a + 1, messages(10000) / 2, 1000);
+        sim_send(sim, a, messages(222224), 64);
+        sim_send(sim, a + 1, messages(222224) / 2, 1000);
         sim_run(sim, 100000 * SECOND, sim_busy);
         all_arrived(sim, a);
         all_arrived(sim, a + 1);
