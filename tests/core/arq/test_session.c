@@ -669,6 +669,13 @@ static struct share share_link(const struct congestion_ops *cc, unsigned flows, 
     return share;
 }
 
+/* us that an algorithm aims at, at most, for a packet in the queue: `delay` by its margins, the
+ * others where the link marks, at 100 kB of 10 Gbit/s. */
+static double target_of(const struct congestion_ops *cc)
+{
+    return cc == &congestion_delay ? 225 : 80;
+}
+
 static void flows_share_a_link(void **state)
 {
     const unsigned flows[] = {2, 8};
@@ -679,6 +686,7 @@ static void flows_share_a_link(void **state)
 
             assert_true(share.fairness >= 0.95);
             assert_true(share.use >= 0.95);
+            assert_true(share.wait <= 2 * target_of(congestion_all[c]));
         }
     }
 }
@@ -691,6 +699,8 @@ static void many_flows_do_not_collapse(void **state)
 
         assert_true(share.fairness >= 0.95);
         assert_true(share.use >= 0.95);
+        if (congestion_all[c] != &congestion_cubic) /* which has 164, and no target of its own */
+            assert_true(share.wait <= 2 * target_of(congestion_all[c]));
     }
 }
 
