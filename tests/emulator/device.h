@@ -22,6 +22,7 @@ struct port {
     struct ibv_gid_entry gids[GID_MAX];
     unsigned gid_count;
     bool down;
+    bool hangs; /* while it is down nothing fails: requests wait for it */
 };
 
 struct device {

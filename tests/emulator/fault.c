@@ -11,7 +11,8 @@
  *      open        a device cannot be opened, as without permission
  *      cm          a connection fails       do=reject|timeout|unreachable|address|route
  *      port        a port goes down         down=MS after the device opens, or request=N: as the
- *                                           N-th request starts; up=MS later; port=N
+ *                                           N-th request starts; up=MS later; port=N; hang=1:
+ *                                           requests wait for it, and do not fail
  *      gid         a GID leaves the table   as the N-th queue pair is to use it
  *      remove      a device goes away       after=MS, or request=N
  *
@@ -56,7 +57,7 @@ enum name {
 static struct fault {
     enum name name;
     char device[TEXT], process[TEXT], status[TEXT], operation[TEXT], action[TEXT];
-    long n, times, us, down, up, port, after, request;
+    long n, times, us, down, up, port, after, request, hang;
     double percent;
     long seen;
     struct timer timer;
@@ -90,7 +91,7 @@ static bool set_key(struct fault *fault, const char *key, const char *value)
         KEY("op", operation, true),     KEY("do", action, true),       KEY("n", n, false),
         KEY("times", times, false),     KEY("us", us, false),          KEY("down", down, false),
         KEY("up", up, false),           KEY("port", port, false),      KEY("after", after, false),
-        KEY("request", request, false),
+        KEY("request", request, false), KEY("hang", hang, false),
 #undef KEY
     };
 
@@ -301,6 +302,7 @@ static void set_port(const struct fault *fault, bool down)
         if (!is_here(fault, all[i]) || fault->port < 1 || fault->port > (long)all[i]->port_count)
             continue;
         all[i]->ports[fault->port - 1].down = down;
+        all[i]->ports[fault->port - 1].hangs = fault->hang != 0;
         context_report_all(all[i], down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE,
                            (int)fault->port);
     }

@@ -71,6 +71,10 @@ static void timer_fires(struct timer *timer)
     }
     if (!requester->lost || requester->head == requester->tail)
         return;
+    const struct port *port = &qp->device->ports[qp->attr.port_num - 1];
+
+    if (port->down && port->hangs)
+        requester->retries++;
     if (requester->retries == 0) {
         qp_complete_send(qp, IBV_WC_RETRY_EXC_ERR);
         return;

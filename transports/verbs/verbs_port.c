@@ -8,6 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/progress/wake_timer.h"
 #include "transports/verbs/verbs_ep.h"
 
 /* What an event queue has of a device. */
@@ -19,6 +22,12 @@ struct verbs_watch {
     struct progress_source word;   /* of those that another event queue took: an eventfd */
     struct list eps;               /* struct verbs_ep. Progress domain of eq locked */
     unsigned seen;
+    int64_t due; /* clock_ms: when connections of ports that are still down end; 0: never */
+    struct wake_timer timer;
+};
+
+enum {
+    DOWN_MS = 10000 /* about what a device takes to give a peer up (rdma_cm's timeout, 6 times) */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
@@ -35,13 +44,46 @@ static void probe(struct verbs_ep *ep)
     progress_unlock(ep->base.binding.progress);
 }
 
+static bool is_down(const struct verbs_ep *ep)
+{
+    struct ibv_port_attr attr = {.state = IBV_PORT_ACTIVE};
+
+    return atomic_load(&ep->state) == VERBS_CONNECTED && ep->id &&
+           !verbs_lib.query_port(ep->domain->device->context, ep->id->port_num, &attr) &&
+           attr.state != IBV_PORT_ACTIVE;
+}
+
+/* rdma_rxe tries for ever to send what its own interface does not take. */
+static void give_up(struct verbs_watch *watch)
+{
+    if (clock_ms() < watch->due)
+        return;
+    watch->due = 0;
+    wake_timer_clear(&watch->timer, watch->eq->progress, 0);
+    list_for_each (item, &watch->eps) {
+        struct verbs_ep *ep = list_item(item, struct verbs_ep, port_link);
+
+        if (!is_down(ep))
+            continue;
+        LOG_WARN("verbs", FI_LOG_EP_CTRL, "port %d of %s stays down: its connections end",
+                 ep->id->port_num, watch->device->name);
+        progress_lock(ep->base.binding.progress);
+        verbs_ep_end(ep);
+        verbs_qp_fail(ep);
+        progress_unlock(ep->base.binding.progress);
+    }
+}
+
 static void look(struct verbs_watch *watch)
 {
     unsigned downs = atomic_load(&watch->device->downs);
 
+    if (__builtin_expect(watch->due != 0, 0))
+        give_up(watch);
     if (__builtin_expect(watch->seen == downs, 1))
         return;
     watch->seen = downs;
+    watch->due = clock_ms() + DOWN_MS;
     list_for_each (item, &watch->eps)
         probe(list_item(item, struct verbs_ep, port_link));
 }
@@ -88,8 +130,12 @@ static void poll_events(struct progress_source *source)
 
 static int trywait_events(struct progress_source *source)
 {
-    take_events(object_of(source, struct verbs_watch, events));
-    return 0;
+    struct verbs_watch *watch = object_of(source, struct verbs_watch, events);
+
+    take_events(watch);
+    return watch->due && wake_timer_set(&watch->timer, watch->eq->progress, watch->due, clock_ms())
+               ? -FI_EAGAIN
+               : 0;
 }
 
 static void poll_word(struct progress_source *source)
@@ -147,6 +193,7 @@ static struct verbs_watch *create(struct verbs_eq *eq, struct verbs_device *devi
     list_init(&watch->eps);
     list_init(&watch->events.link);
     list_init(&watch->word.link);
+    wake_timer_init(&watch->timer);
     watch->events.poll = poll_events;
     watch->events.trywait = trywait_events;
     watch->events.fd = device->context->async_fd;
@@ -198,6 +245,7 @@ void verbs_port_finish(struct verbs_eq *eq)
         progress_lock(eq->progress);
         progress_detach(eq->progress, &watch->events);
         progress_detach(eq->progress, &watch->word);
+        wake_timer_finish(&watch->timer, eq->progress);
         list_detach(&watch->eq_link);
         progress_unlock(eq->progress);
         pthread_mutex_lock(&mutex);

@@ -57,7 +57,7 @@ static struct fi_info *ask(const char *address, const char *domain_name)
         hints->domain_attr->name = strdup(domain_name);
     hints->ep_attr->type = FI_EP_MSG;
     hints->caps = FI_MSG;
-    hints->addr_format = FI_SOCKADDR_IN;
+    hints->addr_format = address && strchr(address, ':') ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup("verbs");
     if (unified) {
