@@ -25,6 +25,7 @@ enum {
     WAIT_MS = 20000,
     QUIET_MS = 300,
     SIZE = 64,
+    BURST = 100,
 };
 
 struct end {
@@ -88,7 +89,8 @@ static void listen_at(const char *address, const char *domain_name)
 
 static void open_end(struct end *end, struct fi_info *from)
 {
-    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    struct fi_cq_attr attr = {.format = unified ? FI_CQ_FORMAT_CONTEXT : FI_CQ_FORMAT_MSG,
+                              .wait_obj = FI_WAIT_FD};
 
     must("fi_endpoint", fi_endpoint(domain, from, &end->ep, end));
     must("fi_cq_open", fi_cq_open(domain, &attr, &end->cq, NULL));
@@ -179,6 +181,55 @@ static void one_message(void)
         continue;
     fi_close(&a.ep->fid);
     fi_close(&b.ep->fid);
+    must("fi_close(mr)", fi_close(&mr->fid));
+}
+
+/* The next completion of a poll, or NULL. */
+static void *next_context(struct end *end)
+{
+    struct fi_cq_entry entry = {0};
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int ms = 0; rc == -FI_EAGAIN && ms < WAIT_MS; ms++) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+
+        rc = fi_cq_read(end->cq, &entry, 1);
+        if (rc == -FI_EAGAIN)
+            nanosleep(&pause, NULL);
+    }
+    return rc == 1 ? entry.op_context : NULL;
+}
+
+/* One at a time, then many before a look at the queues; every third is injected. */
+static void in_order(void *desc, int count)
+{
+    static char at[BURST];
+    bool good = true;
+
+    for (int i = 0; i < count; i++)
+        must("fi_recv", (int)fi_recv(b.ep, memory + SIZE, SIZE, desc, 0, &at[i]));
+    for (int i = 0; i < count; i++) {
+        if (i % 3 == 2)
+            must("fi_inject", (int)fi_inject(a.ep, memory, SIZE, 0));
+        else
+            must("fi_send", (int)fi_send(a.ep, memory, SIZE, desc, 0, &at[i]));
+    }
+    for (int i = 0; i < count; i++) {
+        good = good && (i % 3 == 2 || next_context(&a) == &at[i]);
+        good = good && next_context(&b) == &at[i];
+    }
+    printf("%d messages: %s\n", count, good ? "in order" : "not in order");
+}
+
+static void many_messages(void)
+{
+    struct fid_mr *mr;
+
+    must("fi_mr_reg",
+         fi_mr_reg(domain, memory, sizeof(memory), FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
+    in_order(fi_mr_desc(mr), 1);
+    in_order(fi_mr_desc(mr), 2);
+    in_order(fi_mr_desc(mr), BURST);
     must("fi_close(mr)", fi_close(&mr->fid));
 }
 
@@ -282,6 +333,8 @@ int main(int argc, char **argv)
         return 0;
     }
     connect_both();
+    if (unified)
+        many_messages();
     if (idle)
         nothing_to_send();
     else
