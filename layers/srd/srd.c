@@ -48,7 +48,7 @@ const struct part srd_part = {
         "(FI_ORDER_SAS, FI_ORDER_ATOMIC_*), else as they come.\n\n"
         "A small message is one packet; one up to 'medium' is sent whole; a larger one is asked "
         "for by its receiver, window by window. Accesses of remote memory are carried out by the "
-        "CPU of their target. The lower's addresses are IP addresses, for now.",
+        "CPU of their target.",
     .kind = PART_LAYER,
     .hidden = true,
     .provides_ep = EP_SET(FI_EP_RDM),

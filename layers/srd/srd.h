@@ -212,6 +212,7 @@ struct srd_ep {
     uint32_t connid;
     uint32_t salt; /* of the numbers on the wire, so that those of another life mean nothing */
     bool top, user_ids, source_err, ordered, running, closing;
+    bool efa;       /* addresses are EFA's: a connid is of an address */
     bool driven;    /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;  /* in front of packets */
     size_t mtu;     /* bytes of a packet without it */

@@ -33,6 +33,54 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
                         srd_operand_size(lower_domain_of(fid)->lower_info->ep_attr->max_msg_size));
 }
 
+/* ---- Address vectors ---- */
+
+/* Of addresses of EFA. */
+struct srd_domain {
+    struct lower_domain base;
+    struct av_kind kind;
+};
+
+static bool usable(const struct av *av, const void *raw)
+{
+    struct srd_name name;
+
+    return !srd_name_import(FI_ADDR_EFA, raw, SRD_ADDR_SIZE, &name);
+}
+
+static int av_kind_inserted(struct av *av, fi_addr_t index, const void *addr)
+{
+    return 0;
+}
+
+static void av_kind_changed(struct av *av, fi_addr_t index)
+{
+}
+
+static void av_kind_closed(struct av *av)
+{
+}
+
+static int srd_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
+                       void *context)
+{
+    struct lower_domain *lower = lower_domain_of(fid);
+    struct srd_domain *domain = object_of(lower, struct srd_domain, base);
+
+    if (lower->base.info->addr_format != FI_ADDR_EFA)
+        return domain_av_open(fid, attr, av, context);
+    domain->kind = (struct av_kind){
+        .size = SRD_ADDR_SIZE,
+        .object_size = sizeof(struct av),
+        .usable = usable,
+        .inserted = av_kind_inserted,
+        .removed = av_kind_changed,
+        .identified = av_kind_changed,
+        .closed = av_kind_closed,
+    };
+    return av_open_kind(&lower->base, attr, &domain->kind, av, context);
+}
+
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = lower_domain_close,
@@ -45,7 +93,7 @@ static struct fi_ops fid_ops = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
-    .av_open = domain_av_open,
+    .av_open = srd_av_open,
     .cq_open = domain_cq_open,
     .endpoint = srd_ep_open,
     .scalable_ep = enosys_domain_scalable_ep,
@@ -59,7 +107,7 @@ static struct fi_ops_domain domain_ops = {
 };
 
 static const struct lower_domain_type type = {
-    .size = sizeof(struct lower_domain),
+    .size = sizeof(struct srd_domain),
     .fid_ops = &fid_ops,
     .ops = &domain_ops,
     .lower_info = srd_lower_info,

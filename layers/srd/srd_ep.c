@@ -170,6 +170,8 @@ static int own_address(struct srd_ep *ep)
 
     if (!rc)
         rc = srd_name_import(ep->lower_info->addr_format, &raw, len, &name);
+    if (!rc && ep->efa)
+        ep->connid = srd_name_connid(&name);
     if (!rc)
         srd_name_put(&name, ep->connid, ep->name);
     return rc;
@@ -409,6 +411,7 @@ static void read_lower(struct srd_ep *ep)
     bool local = info_mr_bits(lower) & FI_MR_LOCAL;
 
     ep->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
+    ep->efa = lower->addr_format == FI_ADDR_EFA;
     ep->mtu = max < PACKET_MOST ? max : PACKET_MOST;
     ep->window = ep->credits * (ep->mtu - SRD_DATA_HEAD);
     ep->receives = RECEIVES;

@@ -92,7 +92,7 @@ static bool is_of_this_life(struct srd_peer *peer, const struct srd_header *head
 
     if (peer->known && peer->connid == connid)
         return true;
-    if (was_forgotten(peer, connid) || (peer->known && !begins))
+    if (peer->ep->efa || was_forgotten(peer, connid) || (peer->known && !begins))
         return false;
     if (peer->known)
         srd_peer_reset(peer, FI_ECONNRESET);
@@ -107,9 +107,12 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
                                    struct srd_peer *peer, uint32_t *connid, bool *again)
 {
     struct srd_name name;
-    const char *wrong = srd_name_get(header->raw_addr, &name, connid);
+    const char *wrong = srd_name_get(ep->lower_info->addr_format, header->raw_addr, &name, connid);
+    bool differs = !wrong && peer && memcmp(&peer->name, &name, sizeof(name));
 
-    if (!wrong && peer && memcmp(&peer->name, &name, sizeof(name)))
+    if (differs && ep->efa)
+        peer = NULL; /* numbers of queue pairs are used again: what the lower knows may be old */
+    else if (differs)
         wrong = "a packet in the name of another peer";
     if (wrong) {
         say_wrong(ep, wrong);

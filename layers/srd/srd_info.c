@@ -115,6 +115,8 @@ static void describe(struct fi_info *info, const struct request *req)
 
     info->handle = NULL;
     info->mode = 0;
+    if (info->addr_format == FI_ADDR_EFA) /* addresses of a part's own form have no names */
+        asked &= ~(uint64_t)FI_SHARED_AV;
     info->caps = (info->caps & PASSED_CAPS) | ADDED_CAPS | (asked & ASKED_CAPS);
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps,
@@ -182,8 +184,9 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         return -FI_ENODATA;
     }
     if (!srd_name_has_format(lower->addr_format)) {
-        reasons_add(req->reasons,
-                    "addr_format: srd carries IP addresses; the lower's are of another form");
+        reasons_add(
+            req->reasons,
+            "addr_format: srd carries addresses of EFA and of IP; the lower's are of another form");
         return -FI_ENODATA;
     }
     *info = info_dup(lower);

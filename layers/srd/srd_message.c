@@ -42,8 +42,8 @@ static void report_error(struct srd_peer *peer, struct fi_peer_rx_entry *entry,
     error.src_addr = srd_peer_source(peer);
     if (whole) {
         srd_name_addr(&peer->name, &addr);
-        error.err_data = &addr;
-        error.err_data_size = addr_size(&addr.sa);
+        error.err_data = peer->ep->efa ? (void *)peer->name.bytes : &addr;
+        error.err_data_size = peer->ep->efa ? SRD_ADDR_SIZE : addr_size(&addr.sa);
     }
     complete_error(&peer->ep->base.binding, BIND_RECV, &error);
 }

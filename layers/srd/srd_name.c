@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/srd/srd_name.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <rdma/fabric.h>
@@ -20,14 +22,23 @@ static const uint8_t mapped[MAPPED] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}
 
 bool srd_name_has_format(uint32_t format)
 {
-    return format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6 || format == FI_ADDR_STR;
+    return format == FI_ADDR_EFA || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6 ||
+           format == FI_ADDR_STR;
 }
 
 int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_name *name)
 {
+    static const uint8_t none[AT_QPN];
     union addr addr;
-    int rc = addr_import(format, raw, len, &addr);
+    int rc;
 
+    if (format == FI_ADDR_EFA) {
+        if (!raw || len != SRD_ADDR_SIZE || !memcmp(raw, none, sizeof(none)))
+            return -FI_EINVAL;
+        memcpy(name->bytes, raw, SRD_ADDR_SIZE);
+        return 0;
+    }
+    rc = addr_import(format, raw, len, &addr);
     if (rc)
         return rc;
     memset(name, 0, sizeof(*name));
@@ -42,15 +53,28 @@ int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_nam
     return 0;
 }
 
-const char *srd_name_get(const uint8_t *raw, struct srd_name *name, uint32_t *connid)
+uint32_t srd_name_connid(const struct srd_name *name)
+{
+    return get32(name->bytes + AT_CONNID);
+}
+
+const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *name,
+                         uint32_t *connid)
 {
     union addr addr;
 
+    *connid = get32(raw + AT_CONNID);
+    if (format == FI_ADDR_EFA) {
+        if (srd_name_import(format, raw, SRD_ADDR_SIZE, name))
+            return "an address of nobody";
+        memset(name->bytes + AT_QPN + 2, 0, 2); /* what a peer keeps there is its own affair */
+        memset(name->bytes + AT_SCOPE, 0, SRD_ADDR_SIZE - AT_SCOPE);
+        return NULL;
+    }
     memcpy(name->bytes, raw, SRD_ADDR_SIZE);
     memset(name->bytes + AT_QPN + 2, 0, 2);
     memset(name->bytes + AT_CONNID, 0, 4);
     memset(name->bytes + AT_SCOPE + 4, 0, 4);
-    *connid = get32(raw + AT_CONNID);
     srd_name_addr(name, &addr);
     return addr_is_any(&addr.sa) || !addr_port(&addr.sa) ? "an address of nobody" : NULL;
 }
@@ -88,6 +112,10 @@ void srd_name_export(uint32_t format, const struct srd_name *name, union srd_raw
     union addr addr;
 
     memset(raw, 0, sizeof(*raw));
+    if (format == FI_ADDR_EFA) {
+        memcpy(raw->efa, name->bytes, SRD_ADDR_SIZE);
+        return;
+    }
     srd_name_addr(name, &addr);
     if (format == FI_ADDR_STR)
         addr_to_str(&addr.sa, raw->text, sizeof(raw->text));
@@ -100,4 +128,19 @@ void srd_name_export(uint32_t format, const struct srd_name *name, union srd_raw
 uint64_t srd_name_hash(const struct srd_name *name)
 {
     return hash_bytes(HASH_START, name->bytes, sizeof(name->bytes));
+}
+
+char *srd_name_text(uint32_t format, const struct srd_name *name, char text[ADDR_TEXT_MAX])
+{
+    char gid[INET6_ADDRSTRLEN] = "";
+    union addr addr;
+
+    if (format != FI_ADDR_EFA) {
+        srd_name_addr(name, &addr);
+        return addr_text(&addr.sa, text, ADDR_TEXT_MAX);
+    }
+    inet_ntop(AF_INET6, name->bytes, gid, sizeof(gid));
+    snprintf(text, ADDR_TEXT_MAX, "[%s]:%u:%u", gid, get16(name->bytes + AT_QPN),
+             srd_name_connid(name));
+    return text;
 }

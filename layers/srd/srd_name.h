@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The address of an endpoint as packets carry it: the raw address of efa, 32 bytes of GID, queue
- * pair number and connid. Over a lower with IP addresses the GID is the IPv6 address, or the IPv4
- * address mapped into one (::ffff:a.b.c.d), the queue pair number is the port, and the first
- * reserved bytes are the scope.
+ * The address of an endpoint as packets carry it: the raw address of efa (FI_ADDR_EFA), 32 bytes of
+ * GID, queue pair number and connid, which is the queue's key. Over a lower with IP addresses the
+ * GID is the IPv6 address, or the IPv4 address mapped into one (::ffff:a.b.c.d), the queue pair
+ * number is the port, and the first reserved bytes are the scope.
  */
 #ifndef WEFT_LAYERS_SRD_SRD_NAME_H
 #define WEFT_LAYERS_SRD_SRD_NAME_H
@@ -15,7 +15,8 @@
 #include "core/net/addr.h"
 #include "layers/srd/srd_wire.h"
 
-/* Without the connid, which is 0 here: a name stays when its endpoint starts again. */
+/* Of IP addresses without the connid, which is 0 here: a name stays when its endpoint starts again.
+ * Of EFA's with it: an endpoint that starts again has another address. */
 struct srd_name {
     uint8_t bytes[SRD_ADDR_SIZE];
 };
@@ -23,6 +24,7 @@ struct srd_name {
 /* Bytes of an address vector of an srd endpoint, or of the lower. */
 union srd_raw {
     union addr addr;
+    uint8_t efa[SRD_ADDR_SIZE];
     char text[ADDR_TEXT_MAX];
 };
 
@@ -30,12 +32,17 @@ union srd_raw {
 bool srd_name_has_format(uint32_t format);
 /* Of an address in that format. -FI_EINVAL. */
 int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_name *name);
-/* Of a packet's address: NULL, and the name and the connid; or what is wrong. */
-const char *srd_name_get(const uint8_t *raw, struct srd_name *name, uint32_t *connid);
+/* Of a packet's address, of an endpoint with addresses of that format: NULL, and the name and the
+ * connid; or what is wrong. */
+const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *name,
+                         uint32_t *connid);
+uint32_t srd_name_connid(const struct srd_name *name);
 /* The bytes of a packet. */
 void srd_name_put(const struct srd_name *name, uint32_t connid, uint8_t *raw);
 /* Bytes for an address vector of that format. */
 void srd_name_export(uint32_t format, const struct srd_name *name, union srd_raw *raw);
+/* For the log. */
+char *srd_name_text(uint32_t format, const struct srd_name *name, char text[ADDR_TEXT_MAX]);
 /* As a socket address. */
 void srd_name_addr(const struct srd_name *name, union addr *addr);
 uint64_t srd_name_hash(const struct srd_name *name);

@@ -49,6 +49,8 @@ static void init_peer(struct srd_peer *peer, struct srd_ep *ep, const struct srd
 
     peer->ep = ep;
     peer->name = *name;
+    peer->known = ep->efa;
+    peer->connid = srd_name_connid(name);
     list_init(&peer->attended);
     list_init(&peer->broken);
     list_init(&peer->ops);
@@ -110,6 +112,8 @@ static int name_at(struct srd_ep *ep, fi_addr_t addr, struct srd_name *name)
 
     if (!raw)
         return -FI_EINVAL;
+    if (format == FI_ADDR_EFA)
+        return srd_name_import(format, raw, SRD_ADDR_SIZE, name);
     len = format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw);
     return srd_name_import(format, raw, len, name);
 }
@@ -144,14 +148,12 @@ void srd_peer_attend(struct srd_peer *peer)
 void srd_peer_break(struct srd_peer *peer, int err, const char *why)
 {
     char text[ADDR_TEXT_MAX];
-    union addr addr;
 
     if (!list_empty(&peer->broken))
         return;
-    srd_name_addr(&peer->name, &addr);
     if (why)
         LOG_WARN("srd", FI_LOG_EP_DATA, ": what is under way with %s ends: %s",
-                 addr_text(&addr.sa, text, sizeof(text)), why);
+                 srd_name_text(peer->ep->lower_info->addr_format, &peer->name, text), why);
     peer->err = err;
     list_attach(&peer->broken, &peer->ep->broken);
 }
@@ -210,9 +212,10 @@ void srd_peer_reset(struct srd_peer *peer, int err)
         list_item(item, struct srd_packet, link)->move = NULL;
     drop_packets(&peer->out);
     drop_early(peer);
-    if (peer->known)
+    if (peer->known && !peer->ep->efa)
         peer->forgotten[peer->forgotten_count++ % SRD_FORGOTTEN] = peer->connid;
-    peer->known = peer->greeted = peer->forced = peer->introduced = false;
+    peer->known = peer->ep->efa;
+    peer->greeted = peer->forced = peer->introduced = false;
     peer->features = 0;
     peer->next_msg = 0;
     peer->dead = is_ours(err) ? err : 0;

@@ -2,9 +2,8 @@
 /*
  * Devices of the kind EFA (NAME:efa in WEFT_EMULATOR_DEVICES): one port with one GID, that of the
  * emulated host (WEFT_EMULATOR_HOST), numbers of queue pairs of 16 bits, numbers of address
- * handles,
- * and queue pairs of reliable datagrams in any order (SRD). libefa.so.1 is a front to these
- * functions. What efadv.h of rdma-core 44 lacks is not offered: writes, unsolicited receives.
+ * handles, and queue pairs of reliable datagrams in any order (SRD). libefa.so.1 is a front to
+ * these functions. What efadv.h of rdma-core 44 lacks is not offered: writes, unsolicited receives.
  */
 #ifndef WEFT_EMULATOR_EFA_H
 #define WEFT_EMULATOR_EFA_H

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address vectors: each address has an address handle of the device, and is found by the numbers
+ * that come with a packet. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/efa/efa.h"
+
+struct efa_peer {
+    fi_addr_t index;
+    UT_hash_handle hh; /* by index */
+    struct {
+        uint32_t handle, qpn;
+    } device;
+    UT_hash_handle by_device; /* of the latest address with these numbers */
+    bool found;               /* by them */
+    struct efa_handle *handle;
+    struct efa_route route;
+};
+
+static struct efa_av *efa_av_of(struct av *av)
+{
+    return object_of(av, struct efa_av, base);
+}
+
+static bool usable(const struct av *av, const void *raw)
+{
+    static const uint8_t none[16];
+
+    return memcmp(raw, none, sizeof(none)) != 0;
+}
+
+static struct efa_peer *peer_at(struct efa_av *av, fi_addr_t index)
+{
+    struct efa_peer *peer;
+
+    HASH_FIND(hh, av->by_index, &index, sizeof(index), peer);
+    return peer;
+}
+
+/* A queue pair number that is used again belongs to the address that was inserted last. */
+static void make_found(struct efa_av *av, struct efa_peer *peer)
+{
+    struct efa_peer *old;
+
+    HASH_FIND(by_device, av->by_device, &peer->device, sizeof(peer->device), old);
+    if (old) {
+        HASH_DELETE(by_device, av->by_device, old);
+        old->found = false;
+    }
+    HASH_ADD(by_device, av->by_device, device, sizeof(peer->device), peer);
+    peer->found = peer->by_device.tbl != NULL;
+}
+
+static void drop(struct efa_av *av, struct efa_peer *peer)
+{
+    if (peer->found)
+        HASH_DELETE(by_device, av->by_device, peer);
+    HASH_DEL(av->by_index, peer);
+    efa_handle_release(object_of(av->base.domain, struct efa_domain, base), peer->handle);
+    free(peer);
+}
+
+static int inserted(struct av *base, fi_addr_t index, const void *raw)
+{
+    struct efa_av *av = efa_av_of(base);
+    struct efa_domain *domain = object_of(base->domain, struct efa_domain, base);
+    struct efa_peer *peer = calloc(1, sizeof(*peer));
+    struct efa_addr addr;
+
+    if (!peer)
+        return -FI_ENOMEM;
+    memcpy(&addr, raw, sizeof(addr));
+    peer->handle = efa_handle_hold(domain, addr.gid);
+    if (!peer->handle) {
+        free(peer);
+        return efa_error(-1);
+    }
+    peer->index = index;
+    peer->device.handle = peer->handle->number;
+    peer->device.qpn = addr.qpn;
+    peer->route = (struct efa_route){peer->handle->ah, addr.qpn, addr.qkey};
+    HASH_ADD(hh, av->by_index, index, sizeof(peer->index), peer);
+    if (!hash_has(peer)) {
+        efa_handle_release(domain, peer->handle);
+        free(peer);
+        return -FI_ENOMEM;
+    }
+    make_found(av, peer);
+    return 0;
+}
+
+static void removed(struct av *base, fi_addr_t index)
+{
+    struct efa_peer *peer = peer_at(efa_av_of(base), index);
+
+    if (peer)
+        drop(efa_av_of(base), peer);
+}
+
+static void identified(struct av *av, fi_addr_t index)
+{
+}
+
+static void closed(struct av *base)
+{
+    struct efa_av *av = efa_av_of(base);
+    struct efa_peer *peer, *next;
+
+    HASH_ITER (hh, av->by_index, peer, next)
+        drop(av, peer);
+}
+
+int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
+{
+    struct efa_domain *domain = efa_domain_of(fid);
+
+    domain->kind = (struct av_kind){
+        .size = EFA_ADDR_SIZE,
+        .object_size = sizeof(struct efa_av),
+        .usable = usable,
+        .inserted = inserted,
+        .removed = removed,
+        .identified = identified,
+        .closed = closed,
+    };
+    return av_open_kind(&domain->base, attr, &domain->kind, av, context);
+}
+
+bool efa_av_route(struct av *base, fi_addr_t addr, struct efa_route *route)
+{
+    struct efa_peer *peer;
+
+    pthread_mutex_lock(&base->mutex);
+    peer = peer_at(efa_av_of(base), addr);
+    if (peer)
+        *route = peer->route;
+    pthread_mutex_unlock(&base->mutex);
+    return peer;
+}
+
+fi_addr_t efa_av_source(struct av *base, unsigned handle, uint32_t qpn)
+{
+    struct efa_peer key = {.device = {.handle = handle, .qpn = qpn}}, *peer;
+    fi_addr_t addr;
+
+    pthread_mutex_lock(&base->mutex);
+    HASH_FIND(by_device, efa_av_of(base)->by_device, &key.device, sizeof(key.device), peer);
+    addr = peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;
+    pthread_mutex_unlock(&base->mutex);
+    return addr;
+}

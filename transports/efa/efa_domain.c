@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fabric and domain: a protection domain, regions of the device, address handles. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/enosys.h"
+#include "core/base/log.h"
+#include "core/domain/domain.h"
+#include "core/domain/mr.h"
+#include "core/info/abi.h"
+#include "transports/efa/efa.h"
+
+/* ---- Address handles ---- */
+
+static struct efa_handle *handle_create(struct efa_domain *domain, const uint8_t *gid)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+    struct efadv_ah_attr efa = {.ahn = 0};
+    struct efa_handle *handle = calloc(1, sizeof(*handle));
+
+    if (!handle)
+        return NULL;
+    memcpy(&attr.grh.dgid, gid, sizeof(attr.grh.dgid));
+    memcpy(handle->gid, gid, sizeof(handle->gid));
+    handle->ah = efa_verbs.create_ah(domain->pd, &attr);
+    if (!handle->ah || efa_direct.query_ah(handle->ah, &efa, sizeof(efa))) {
+        LOG_WARN("efa", FI_LOG_AV, "%s gives no address handle: %s", domain->device->name,
+                 fi_strerror(-efa_error(-1)));
+        if (handle->ah)
+            efa_verbs.destroy_ah(handle->ah);
+        free(handle);
+        return NULL;
+    }
+    handle->number = efa.ahn;
+    return handle;
+}
+
+struct efa_handle *efa_handle_hold(struct efa_domain *domain, const uint8_t *gid)
+{
+    struct efa_handle *handle;
+
+    pthread_mutex_lock(&domain->mutex);
+    HASH_FIND(hh, domain->handles, gid, sizeof(handle->gid), handle);
+    if (!handle) {
+        handle = handle_create(domain, gid);
+        if (handle)
+            HASH_ADD(hh, domain->handles, gid, sizeof(handle->gid), handle);
+        if (handle && !hash_has(handle)) {
+            efa_verbs.destroy_ah(handle->ah);
+            free(handle);
+            handle = NULL;
+        }
+    }
+    if (handle)
+        handle->users++;
+    pthread_mutex_unlock(&domain->mutex);
+    return handle;
+}
+
+void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle)
+{
+    pthread_mutex_lock(&domain->mutex);
+    if (!--handle->users) {
+        HASH_DEL(domain->handles, handle);
+        efa_verbs.destroy_ah(handle->ah);
+        free(handle);
+    }
+    pthread_mutex_unlock(&domain->mutex);
+}
+
+/* ---- Regions ---- */
+
+struct efa_mr {
+    struct fid_mr fid;
+    struct efa_domain *domain;
+    struct ibv_mr *ibv;
+};
+
+static char nothing; /* what a region of no bytes is of */
+
+static int mr_close(struct fid *fid)
+{
+    struct efa_mr *mr = object_of(fid, struct efa_mr, fid.fid);
+    int rc = efa_verbs.dereg_mr(mr->ibv);
+
+    if (rc)
+        return efa_error(rc);
+    children_release(&mr->domain->base.children);
+    free(mr);
+    return 0;
+}
+
+static struct fi_ops mr_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = mr_close,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
+static int register_region(struct efa_domain *domain, const struct fi_mr_attr *attr,
+                           struct fid_mr **ret_mr)
+{
+    struct efa_mr *mr = calloc(1, sizeof(*mr));
+    size_t len = attr->mr_iov->iov_len;
+    int rc;
+
+    if (!mr)
+        return -FI_ENOMEM;
+    mr->ibv = efa_verbs.reg_mr(domain->pd, len ? attr->mr_iov->iov_base : &nothing, len ? len : 1,
+                               attr->access & (FI_RECV | FI_READ) ? IBV_ACCESS_LOCAL_WRITE : 0);
+    if (!mr->ibv) {
+        rc = efa_error(-1);
+        LOG_WARN("efa", FI_LOG_MR, "%s cannot register %zu bytes: %s%s", domain->device->name, len,
+                 fi_strerror(-rc), rc == -FI_ENOMEM ? " (see `ulimit -l`)" : "");
+        free(mr);
+        return rc;
+    }
+    mr->domain = domain;
+    fid_init(&mr->fid.fid, FI_CLASS_MR, attr->context, &mr_fid_ops);
+    mr->fid.mem_desc = mr->ibv;
+    mr->fid.key = mr->ibv->rkey;
+    children_hold(&domain->base.children);
+    *ret_mr = &mr->fid;
+    return 0;
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    struct efa_domain *domain = object_of(fid, struct efa_domain, base.fid.fid);
+    const uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    struct fi_mr_attr current;
+
+    abi_mr_attr_import(attr, (enum abi_level)domain->base.fabric->abi, &current);
+    if (flags & ~MR_UNCOUNTED)
+        return -FI_EBADFLAGS;
+    if (current.iov_count != 1 || !current.mr_iov)
+        return -FI_EINVAL;
+    if (current.iface != FI_HMEM_SYSTEM || current.access & remote) {
+        LOG_WARN("efa", FI_LOG_MR,
+                 "only memory of the system is registered, and nothing for peers to access");
+        return -FI_ENOSYS;
+    }
+    return register_region(domain, &current, mr);
+}
+
+static struct fi_ops_mr mr_table = {
+    .size = sizeof(mr_table),
+    .reg = mr_reg,
+    .regv = mr_regv,
+    .regattr = regattr,
+};
+
+/* ---- Domain ---- */
+
+static int domain_close(struct fid *fid)
+{
+    struct efa_domain *domain = object_of(fid, struct efa_domain, base.fid.fid);
+    int rc;
+
+    if (children_any(&domain->base.children))
+        return -FI_EBUSY;
+    rc = efa_verbs.dealloc_pd(domain->pd);
+    if (rc)
+        return efa_error(rc);
+    domain_finish(&domain->base);
+    pthread_mutex_destroy(&domain->mutex);
+    free(domain);
+    return 0;
+}
+
+static struct fi_ops fid_ops = {
+    .size = sizeof(fid_ops),
+    .close = domain_close,
+    .bind = enosys_bind,
+    .control = enosys_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = enosys_ops_set,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
+    .av_open = efa_av_open,
+    .cq_open = domain_cq_open,
+    .endpoint = efa_ep_open,
+    .scalable_ep = enosys_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = domain_poll_open,
+    .stx_ctx = enosys_domain_stx_ctx,
+    .srx_ctx = enosys_domain_srx_ctx,
+    .query_atomic = enosys_domain_query_atomic,
+    .query_collective = enosys_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
+/* "efa_0" of "efa_0-rdm". */
+static struct efa_device *device_of(const struct fi_info *info)
+{
+    const char *name = info->domain_attr->name, *end = name ? strrchr(name, '-') : NULL;
+
+    return end ? efa_device_find(name, (size_t)(end - name)) : NULL;
+}
+
+static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
+                         struct fid_domain **ret_domain, void *context)
+{
+    struct efa_domain *domain = calloc(1, sizeof(*domain));
+    int rc;
+
+    if (!domain)
+        return -FI_ENOMEM;
+    rc = domain_init(&domain->base, object_of(fid, struct fabric, fid), info, &fid_ops, &domain_ops,
+                     &mr_table, context);
+    if (rc) {
+        free(domain);
+        return rc;
+    }
+    domain->device = device_of(domain->base.info);
+    domain->pd = domain->device ? efa_verbs.alloc_pd(domain->device->context) : NULL;
+    if (!domain->pd) {
+        rc = domain->device ? efa_error(-1) : -FI_ENODEV;
+        domain_finish(&domain->base);
+        free(domain);
+        return rc;
+    }
+    pthread_mutex_init(&domain->mutex, NULL);
+    *ret_domain = &domain->base.fid;
+    return 0;
+}
+
+int efa_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    struct plain_fabric *plain;
+    int rc = plain_fabric_create(sizeof(*plain), args, fabric_domain, &plain, context);
+
+    if (!rc)
+        *fabric = &plain->base.fid;
+    return rc;
+}
