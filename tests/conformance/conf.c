@@ -12,7 +12,9 @@ const char *conf_host(void)
 {
     const char *told = getenv("CONF_ADDRESS");
 
-    return conf_offers->address == FI_ADDR_STR ? NULL : told ? told : "127.0.0.1";
+    return conf_offers->address == FI_ADDR_STR || conf_offers->address == FI_ADDR_EFA ? NULL
+           : told                                                                     ? told
+                                                                                      : "127.0.0.1";
 }
 
 /* Messages, and nothing of memory or order. */

@@ -80,6 +80,7 @@ static const struct name addresses[] = {
     {"LNX", 1u << 31 | 0x117e},
     {"MRAIL", 1u << 31 | 0x117f},
     {"UET", FI_ADDR_UET},
+    {"EFA", FI_ADDR_EFA},
     {NULL, 0},
 };
 static const struct name protocols[] = {

@@ -18,7 +18,7 @@ const struct part efa_part = {
         "receive that was posted. libibverbs and libefa are loaded when a device is looked for; "
         "nothing is linked. Layers make messages of the packets: srd on the wire of libfabric's "
         "efa. Addresses are raw addresses of EFA (FI_ADDR_EFA), which applications exchange. "
-        "Remote memory, datagrams and sleeping at the device are not there yet.",
+        "Remote memory and datagrams are not there yet.",
     .kind = PART_TRANSPORT,
     .hidden = true,
     .rank = 1,

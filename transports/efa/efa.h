@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "core/av/av.h"
+#include "core/av/peer_map.h"
 #include "core/base/hash.h"
 #include "core/base/pool.h"
 #include "core/domain/plain_fabric.h"
@@ -41,6 +42,10 @@
     X(int, dealloc_pd, (struct ibv_pd *))                                                          \
     X(struct ibv_mr *, reg_mr, (struct ibv_pd *, void *, size_t, int))                             \
     X(int, dereg_mr, (struct ibv_mr *))                                                            \
+    X(struct ibv_comp_channel *, create_comp_channel, (struct ibv_context *))                      \
+    X(int, destroy_comp_channel, (struct ibv_comp_channel *))                                      \
+    X(int, get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **))                   \
+    X(void, ack_cq_events, (struct ibv_cq *, unsigned))                                            \
     X(struct ibv_cq *, create_cq,                                                                  \
       (struct ibv_context *, int, void *, struct ibv_comp_channel *, int))                         \
     X(int, destroy_cq, (struct ibv_cq *))                                                          \
@@ -115,7 +120,8 @@ struct efa_peer;
 /* Guarded by its control lock. */
 struct efa_av {
     struct av base;
-    struct efa_peer *by_index, *by_device;
+    struct peer_map by_index;
+    struct efa_peer *by_device;
 };
 
 /* Where a packet goes. */
@@ -141,6 +147,7 @@ struct efa_ep {
     struct progress_source source;
     bool attached;
     size_t max;
+    struct ibv_comp_channel *channel; /* NULL: the device has none, and sleepers poll */
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct efa_addr name;

@@ -10,7 +10,6 @@
 
 struct efa_peer {
     fi_addr_t index;
-    UT_hash_handle hh; /* by index */
     struct {
         uint32_t handle, qpn;
     } device;
@@ -32,14 +31,6 @@ static bool usable(const struct av *av, const void *raw)
     return memcmp(raw, none, sizeof(none)) != 0;
 }
 
-static struct efa_peer *peer_at(struct efa_av *av, fi_addr_t index)
-{
-    struct efa_peer *peer;
-
-    HASH_FIND(hh, av->by_index, &index, sizeof(index), peer);
-    return peer;
-}
-
 /* A queue pair number that is used again belongs to the address that was inserted last. */
 static void make_found(struct efa_av *av, struct efa_peer *peer)
 {
@@ -56,9 +47,6 @@ static void make_found(struct efa_av *av, struct efa_peer *peer)
 
 static void drop(struct efa_av *av, struct efa_peer *peer)
 {
-    if (peer->found)
-        HASH_DELETE(by_device, av->by_device, peer);
-    HASH_DEL(av->by_index, peer);
     efa_handle_release(object_of(av->base.domain, struct efa_domain, base), peer->handle);
     free(peer);
 }
@@ -69,9 +57,12 @@ static int inserted(struct av *base, fi_addr_t index, const void *raw)
     struct efa_domain *domain = object_of(base->domain, struct efa_domain, base);
     struct efa_peer *peer = calloc(1, sizeof(*peer));
     struct efa_addr addr;
+    void **slot = peer ? peer_map_slot(&av->by_index, index) : NULL;
 
-    if (!peer)
+    if (!slot) {
+        free(peer);
         return -FI_ENOMEM;
+    }
     memcpy(&addr, raw, sizeof(addr));
     peer->handle = efa_handle_hold(domain, addr.gid);
     if (!peer->handle) {
@@ -82,22 +73,22 @@ static int inserted(struct av *base, fi_addr_t index, const void *raw)
     peer->device.handle = peer->handle->number;
     peer->device.qpn = addr.qpn;
     peer->route = (struct efa_route){peer->handle->ah, addr.qpn, addr.qkey};
-    HASH_ADD(hh, av->by_index, index, sizeof(peer->index), peer);
-    if (!hash_has(peer)) {
-        efa_handle_release(domain, peer->handle);
-        free(peer);
-        return -FI_ENOMEM;
-    }
+    *slot = peer;
     make_found(av, peer);
     return 0;
 }
 
 static void removed(struct av *base, fi_addr_t index)
 {
-    struct efa_peer *peer = peer_at(efa_av_of(base), index);
+    struct efa_av *av = efa_av_of(base);
+    struct efa_peer *peer = peer_map_at(&av->by_index, index);
 
-    if (peer)
-        drop(efa_av_of(base), peer);
+    if (!peer)
+        return;
+    if (peer->found)
+        HASH_DELETE(by_device, av->by_device, peer);
+    *peer_map_slot(&av->by_index, index) = NULL;
+    drop(av, peer);
 }
 
 static void identified(struct av *av, fi_addr_t index)
@@ -107,10 +98,12 @@ static void identified(struct av *av, fi_addr_t index)
 static void closed(struct av *base)
 {
     struct efa_av *av = efa_av_of(base);
-    struct efa_peer *peer, *next;
 
-    HASH_ITER (hh, av->by_index, peer, next)
-        drop(av, peer);
+    HASH_CLEAR(by_device, av->by_device);
+    for (fi_addr_t index = peer_map_next(&av->by_index, 0); index != FI_ADDR_NOTAVAIL;
+         index = peer_map_next(&av->by_index, index + 1))
+        drop(av, peer_map_at(&av->by_index, index));
+    peer_map_finish(&av->by_index);
 }
 
 int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
@@ -134,7 +127,7 @@ bool efa_av_route(struct av *base, fi_addr_t addr, struct efa_route *route)
     struct efa_peer *peer;
 
     pthread_mutex_lock(&base->mutex);
-    peer = peer_at(efa_av_of(base), addr);
+    peer = peer_map_at(&efa_av_of(base)->by_index, addr);
     if (peer)
         *route = peer->route;
     pthread_mutex_unlock(&base->mutex);

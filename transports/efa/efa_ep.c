@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Endpoints: a queue pair and its completion queue, driven by the progress domain. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -75,19 +76,36 @@ static void end(struct efa_ep *ep, const struct ibv_wc *wc)
                  0, FI_ADDR_NOTAVAIL);
 }
 
-static void poll_device(struct progress_source *source)
+static int poll_queue(struct efa_ep *ep)
 {
-    struct efa_ep *ep = object_of(source, struct efa_ep, source);
     struct ibv_wc wc[BATCH];
     int count = ibv_poll_cq(ep->cq, BATCH, wc);
 
     for (int i = 0; i < count; i++)
         end(ep, &wc[i]);
+    return count;
 }
 
+static void poll_device(struct progress_source *source)
+{
+    poll_queue(object_of(source, struct efa_ep, source));
+}
+
+/* Events that were shown are taken, and the next completion asks for one. What came before that is
+ * read here. */
 static int trywait(struct progress_source *source)
 {
-    return 0;
+    struct efa_ep *ep = object_of(source, struct efa_ep, source);
+    struct ibv_cq *cq;
+    void *context;
+
+    if (!ep->channel)
+        return 0;
+    while (!efa_verbs.get_cq_event(ep->channel, &cq, &context))
+        efa_verbs.ack_cq_events(cq, 1);
+    if (ibv_req_notify_cq(ep->cq, 0))
+        return -FI_EAGAIN;
+    return poll_queue(ep) ? -FI_EAGAIN : 0;
 }
 
 /* ---- Operations ---- */
@@ -232,8 +250,44 @@ static void close_device(struct efa_ep *ep)
         efa_verbs.destroy_qp(ep->qp);
     if (ep->cq)
         efa_verbs.destroy_cq(ep->cq);
+    if (ep->channel)
+        efa_verbs.destroy_comp_channel(ep->channel);
+    ep->channel = NULL;
     ep->qp = NULL;
     ep->cq = NULL;
+}
+
+/* Its events are taken with the progress domain locked: never waited for. Older devices have none.
+ */
+static void open_channel(struct efa_ep *ep)
+{
+    int flags;
+
+    ep->channel = efa_verbs.create_comp_channel(ep->domain->device->context);
+    if (!ep->channel)
+        return;
+    flags = fcntl(ep->channel->fd, F_GETFL);
+    if (flags >= 0 && !fcntl(ep->channel->fd, F_SETFL, flags | O_NONBLOCK))
+        return;
+    efa_verbs.destroy_comp_channel(ep->channel);
+    ep->channel = NULL;
+}
+
+/* A queue with events, or, of a device that does not give them, without. */
+static struct ibv_cq *open_queue(struct efa_ep *ep, int size)
+{
+    struct ibv_context *context = ep->domain->device->context;
+    struct ibv_cq *cq;
+
+    open_channel(ep);
+    cq = efa_verbs.create_cq(context, size, NULL, ep->channel, 0);
+    if (!ep->channel || (cq && !ibv_req_notify_cq(cq, 0)))
+        return cq;
+    if (cq)
+        efa_verbs.destroy_cq(cq);
+    efa_verbs.destroy_comp_channel(ep->channel);
+    ep->channel = NULL;
+    return efa_verbs.create_cq(context, size, NULL, NULL, 0);
 }
 
 static int open_device(struct efa_ep *ep)
@@ -249,8 +303,7 @@ static int open_device(struct efa_ep *ep)
                 .max_inline_data = device->efa.inline_buf_size},
     };
 
-    ep->cq = efa_verbs.create_cq(device->context, (int)(ep->base.tx_size + ep->base.rx_size), NULL,
-                                 NULL, 0);
+    ep->cq = open_queue(ep, (int)(ep->base.tx_size + ep->base.rx_size));
     attr.send_cq = attr.recv_cq = ep->cq;
     if (ep->cq)
         ep->qp = efa_direct.create_driver_qp(ep->domain->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD);
@@ -281,6 +334,7 @@ static int enable(struct endpoint *base)
     }
     ep->name.qpn = (uint16_t)ep->qp->qp_num;
     ep->progress = base->binding.progress;
+    ep->source.fd = ep->channel ? ep->channel->fd : -1;
     progress_lock(ep->progress);
     rc = progress_attach(ep->progress, &ep->source);
     ep->attached = !rc;
@@ -329,6 +383,17 @@ static int close_ep(struct endpoint *base)
     return 0;
 }
 
+/* There is none. */
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+{
+    return len == sizeof(bool) ? 0 : -FI_EINVAL;
+}
+
+static const struct endpoint_option options[] = {
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = 0},
+};
+
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
     struct efa_ep *ep = object_of(fid, struct efa_ep, fid.fid);
@@ -347,6 +412,7 @@ static const struct endpoint_ops ops = {
     .close = close_ep,
     .tx_used = tx_used,
     .rx_used = rx_used,
+    .options = options,
     .own_sources = true,
 };
 

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/fork.h"
 #include "transports/efa/efa.h"
 
 enum {
@@ -16,7 +17,9 @@ enum {
 struct efa_verbs efa_verbs;
 struct efa_direct efa_direct;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool looked;
+static unsigned forks; /* the process that opened the devices */
 static struct efa_device *devices;
 static char why[200] = "this node has no EFA device";
 
@@ -119,9 +122,17 @@ static void find_devices(void)
 
 struct efa_device *efa_devices(struct reasons *reasons)
 {
-    pthread_once(&once, find_devices);
+    pthread_mutex_lock(&mutex);
+    /* A context is of the process that opened it: a forked child opens its own. */
+    if (!looked || forks != fork_generation) {
+        devices = NULL;
+        find_devices();
+        looked = true;
+        forks = fork_generation;
+    }
     if (!devices)
         reasons_add(reasons, "%s", why);
+    pthread_mutex_unlock(&mutex);
     return devices;
 }
 
