@@ -160,6 +160,13 @@ struct srd_inbound {
     size_t size, runt; /* all of it; bytes of it that come without being asked for */
 };
 
+/* What a peer is told of when it has said that it understands it. */
+struct srd_refusal {
+    struct srd_refusal *next;
+    uint32_t id;
+    int error;
+};
+
 struct srd_peer {
     union {
         struct match_source source;
@@ -180,6 +187,7 @@ struct srd_peer {
     bool forced;              /* it was asked for its */
     bool introduced;          /* it has sent it: `features` */
     uint64_t features;
+    struct srd_refusal *refusals; /* until then */
     /* Out */
     struct list ops, out, flying; /* operations; packets */
     uint32_t next_msg;
@@ -303,8 +311,11 @@ void srd_out_control(struct srd_peer *peer, struct srd_header *header);
 /* Our HANDSHAKE; and a request for the peer's, which introduces us. */
 void srd_out_handshake(struct srd_peer *peer);
 void srd_out_force(struct srd_peer *peer);
-/* Tells a peer that understands it that its operation has failed. */
+/* Tells a peer that understands it that its operation has failed, when it has sent its HANDSHAKE,
+ * which the request may have overtaken. */
 void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno);
+/* Those that have waited; told: they are sent, if the peer understands them. */
+void srd_out_refusals(struct srd_peer *peer, bool told);
 /* Sends what the lower takes; more: other packets follow at once. */
 void srd_out_flush(struct srd_peer *peer, bool more);
 /* A packet is with the lower no more. */

@@ -149,6 +149,7 @@ static void take_handshake(struct srd_peer *peer, const struct srd_header *heade
 {
     peer->features = header->features;
     peer->introduced = true;
+    srd_out_refusals(peer, true);
     if (!list_empty(&peer->out))
         srd_peer_attend(peer);
     progress_wake(peer->ep->progress); /* operations may have been refused until now */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets out: a header, and bytes that are copied behind it. They leave in the order in which they
  * are queued, as far as the lower takes them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -106,6 +107,18 @@ void srd_out_force(struct srd_peer *peer)
     srd_out_control(peer, &header);
 }
 
+static void keep_refusal(struct srd_peer *peer, uint32_t id, int prov_errno)
+{
+    struct srd_refusal *refusal = malloc(sizeof(*refusal));
+
+    if (!refusal) {
+        srd_peer_break(peer, FI_ENOMEM, "no memory for an answer");
+        return;
+    }
+    *refusal = (struct srd_refusal){peer->refusals, id, prov_errno};
+    peer->refusals = refusal;
+}
+
 void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno)
 {
     struct srd_header header = {.type = SRD_PEER_ERROR,
@@ -113,8 +126,22 @@ void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno)
                                 .ref_kind = SRD_REF_OP,
                                 .error = (uint32_t)prov_errno};
 
-    if (peer->features & SRD_CAN_ERROR)
+    if (!peer->introduced)
+        keep_refusal(peer, id, prov_errno);
+    else if (peer->features & SRD_CAN_ERROR)
         srd_out_control(peer, &header);
+}
+
+void srd_out_refusals(struct srd_peer *peer, bool told)
+{
+    while (peer->refusals) {
+        struct srd_refusal *refusal = peer->refusals;
+
+        peer->refusals = refusal->next;
+        if (told)
+            srd_out_error(peer, refusal->id, refusal->error);
+        free(refusal);
+    }
 }
 
 /* ---- To the lower ---- */

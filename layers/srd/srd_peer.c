@@ -217,6 +217,7 @@ void srd_peer_reset(struct srd_peer *peer, int err)
     peer->known = peer->ep->efa;
     peer->greeted = peer->forced = peer->introduced = false;
     peer->features = 0;
+    srd_out_refusals(peer, false);
     peer->next_msg = 0;
     peer->dead = is_ours(err) ? err : 0;
     peer->gone = true;
@@ -277,6 +278,7 @@ void srd_peers_finish(struct srd_ep *ep)
         for (peer = ep->buckets[i]; peer; peer = next) {
             next = peer->next;
             drop_early(peer);
+            srd_out_refusals(peer, false);
             reorder_finish(&peer->early, &ep->deferred);
             drop_all(peer, 0);
             if (ep->match)

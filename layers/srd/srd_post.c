@@ -191,7 +191,7 @@ static bool put_medium(struct srd_op *op, const struct op *post, struct srd_head
 
 static ssize_t start_message(struct srd_peer *peer, const struct op *post)
 {
-    bool dc = post->flags & FI_DELIVERY_COMPLETE, tagged = post->group == OP_GROUP_TSEND;
+    bool dc = post->flags & OP_DELIVERED, tagged = post->group == OP_GROUP_TSEND;
     struct srd_header header = {.type = dc ? SRD_DC_EAGER_TAG : SRD_EAGER_TAG, .total = post->len};
     struct srd_op *op;
     size_t room;
@@ -236,7 +236,7 @@ static void set_places(struct srd_header *header, const struct op *post)
 /* Where the peer tells of failures a write has an id that it can name. */
 static bool wants_receipt(const struct srd_peer *peer, const struct op *post)
 {
-    return post->flags & FI_DELIVERY_COMPLETE || peer->features & SRD_CAN_ERROR;
+    return post->flags & OP_DELIVERED || peer->features & SRD_CAN_ERROR;
 }
 
 static ssize_t start_write(struct srd_peer *peer, const struct op *post)
@@ -380,7 +380,7 @@ static ssize_t await_features(struct srd_peer *peer, const struct op *op)
 {
     bool access = op->group & (OP_GROUP_RMA | OP_GROUP_ATOMIC);
 
-    if (!access && !(op->flags & FI_DELIVERY_COMPLETE))
+    if (!access && !(op->flags & OP_DELIVERED))
         return 0;
     if (!peer->introduced) {
         if (!peer->forced)
@@ -388,7 +388,7 @@ static ssize_t await_features(struct srd_peer *peer, const struct op *op)
         srd_out_flush(peer, false);
         return -FI_EAGAIN;
     }
-    if (op->flags & FI_DELIVERY_COMPLETE && !(peer->features & SRD_CAN_DC))
+    if (op->flags & OP_DELIVERED && !(peer->features & SRD_CAN_DC))
         return -FI_EOPNOTSUPP;
     return 0;
 }

@@ -628,6 +628,20 @@ static void accesses_are_checked(void **state)
     assert_alive();
 }
 
+/* The requester's HANDSHAKE may be overtaken by its request. */
+static void a_refusal_waits_for_the_handshake(void **state)
+{
+    struct srd_header header = {.type = SRD_DC_EAGER_RTW, .send_id = 8, .place_count = 1}, got;
+
+    header.places[0] = (struct srd_place){0, 5, fi_mr_key(region) + 1};
+    send_packet(header, "HELLO", 5);
+    assert_true(silent());
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_PEER_ERROR);
+    assert_int_equal(got.send_id, 8);
+}
+
 static void atomics_are_checked(void **state)
 {
     uint64_t key = fi_mr_key(region), one = 1, value[2] = {1, 0};
@@ -689,6 +703,7 @@ int main(void)
         CASE(answers_to_no_question_kill),
         CASE(the_dead_may_begin_anew),
         CASE(accesses_are_checked),
+        CASE(a_refusal_waits_for_the_handshake),
         CASE(atomics_are_checked),
     };
 
