@@ -91,7 +91,7 @@ static void poll_device(struct progress_source *source)
     poll_queue(object_of(source, struct efa_ep, source));
 }
 
-/* Events that were shown are taken, and the next completion asks for one. What came before that is
+/* Events that were shown are taken, and the next completion asks for one. Earlier completions are
  * read here. */
 static int trywait(struct progress_source *source)
 {

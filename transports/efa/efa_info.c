@@ -63,7 +63,7 @@ static int add(struct fi_info **list, const struct request *req, const struct ef
     return 0;
 }
 
-/* What an application may say of addresses: nothing but raw ones. */
+/* An application may name no node or service: addresses are raw ones. */
 static bool addresses_known(const struct request *req)
 {
     const struct fi_info *hints = req->hints;
