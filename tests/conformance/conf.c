@@ -7,14 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where the endpoints are: on the loopback interface, if the stack is one of hosts. */
+/* Where the endpoints are: on the loopback interface, if the stack is one of hosts; at its IPv6
+ * address where the stack names that. */
 const char *conf_host(void)
 {
-    const char *told = getenv("CONF_ADDRESS");
+    const char *told = getenv("CONF_ADDRESS"), *stack = getenv("FI_PROVIDER");
+    const char *own = stack && strstr(stack, "iface=::1") ? "::1" : "127.0.0.1";
 
-    return conf_offers->address == FI_ADDR_STR || conf_offers->address == FI_ADDR_EFA ? NULL
-           : told                                                                     ? told
-                                                                                      : "127.0.0.1";
+    if (conf_offers->address == FI_ADDR_STR || conf_offers->address == FI_ADDR_EFA)
+        return NULL;
+    return told ? told : own;
 }
 
 /* Messages, and nothing of memory or order. */
