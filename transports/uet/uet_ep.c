@@ -17,8 +17,6 @@
 
 enum {
     BATCHES = 8,      /* of packets that one poll takes */
-    GATHERED = 16,    /* packets that leave together */
-    AHEAD = 4,        /* packets on their way, before others wait for company */
     CLOSE_MS = 2000,  /* fi_close waits so long for what was accepted */
     GOODBYE_MS = 100, /* and so for the peers to close */
     QUIET_MS = 5,     /* and then for what they send again */
@@ -41,14 +39,6 @@ void uet_ep_run(struct uet_ep *ep)
         run_at(ep, clock_ns());
 }
 
-/* Behind packets that are still on their way a short message is not what a peer waits for: it
- * leaves with those that are posted next, or with the next poll. */
-static bool may_gather(const struct uet_ep *ep, const struct ses_op *op)
-{
-    return op->patient && uet_nic_waiting(ep->nic) < GATHERED &&
-           pds_under_way(ses_pds(ep->ses), op->source.pdc) > AHEAD;
-}
-
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
 {
     struct progress *progress = ep->base.binding.progress;
@@ -62,8 +52,7 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
         return;
     }
     ses_push(ep->ses, clock_ns(), op);
-    if (!may_gather(ep, op))
-        uet_nic_flush(ep->nic);
+    uet_nic_flush(ep->nic);
 }
 
 static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,

@@ -262,11 +262,6 @@ bool uet_nic_flush(struct uet_nic *nic)
     return true;
 }
 
-unsigned uet_nic_waiting(const struct uet_nic *nic)
-{
-    return nic->count - nic->first;
-}
-
 void uet_nic_forget(struct uet_nic *nic)
 {
     if (nic->named && !uet_nic_flush(nic))

@@ -43,8 +43,6 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
                   bool stays);
 /* Sends what waits. False: the kernel has no room for all of it, and the rest still waits. */
 bool uet_nic_flush(struct uet_nic *nic);
-/* Packets that wait for uet_nic_flush. */
-unsigned uet_nic_waiting(const struct uet_nic *nic);
 /* Memory that packets which wait name is about to go: they leave now, or are lost. */
 void uet_nic_forget(struct uet_nic *nic);
 

@@ -177,13 +177,6 @@ bool pds_is_established(const struct pds *pds, struct pds_ref ref)
     return pdc && pdc->state == PDC_ESTABLISHED && pdc->tx.came;
 }
 
-uint64_t pds_under_way(const struct pds *pds, struct pds_ref ref)
-{
-    const struct pdc *pdc = pdc_of(pds, ref);
-
-    return pdc ? pdc->tx.next - pdc->tx.acked : 0;
-}
-
 void pds_close(struct pds *pds, struct pds_ref ref)
 {
     struct pdc *pdc = pdc_of(pds, ref);

@@ -189,8 +189,6 @@ void pds_hold(struct pds *pds, struct pds_ref pdc);
 void pds_release(struct pds *pds, struct pds_ref pdc);
 /* The peer has acknowledged something on it: there is one. */
 bool pds_is_established(const struct pds *pds, struct pds_ref pdc);
-/* Packets of ours that it has sent and that have not come, as far as is known. */
-uint64_t pds_under_way(const struct pds *pds, struct pds_ref pdc);
 /* Closes a PDC of ours, when what it has to do is done; asks the peer to where it is the peer's. */
 void pds_close(struct pds *pds, struct pds_ref pdc);
 /* Closes all of ours so; how many there still are. */
