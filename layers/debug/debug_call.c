@@ -93,7 +93,17 @@ static void check_counts(struct debug_ep *ep, const struct op *op, const char *w
                      "%zu remote segments, and rma_iov_limit is %zu", op->rma_count, ep->rma_iov);
 }
 
-static void check_sizes(struct debug_ep *ep, const struct op *op, uint64_t flags, const char *whom)
+/* A limit of accesses by themselves may be above that of messages. */
+static bool fits_access(struct fid_ep *lower, size_t len)
+{
+    size_t most = 0, size = sizeof(most);
+
+    return !fi_getopt(&lower->fid, FI_OPT_ENDPOINT, FI_OPT_MAX_RMA_SIZE, &most, &size) &&
+           len <= most;
+}
+
+static void check_sizes(struct debug_ep *ep, struct fid_ep *lower, const struct op *op,
+                        uint64_t flags, const char *whom)
 {
     enum op_class class = op_class(op->call);
     bool inject =
@@ -104,7 +114,8 @@ static void check_sizes(struct debug_ep *ep, const struct op *op, uint64_t flags
     if (inject && ep->inject_size && op->len > ep->inject_size)
         debug_report(reporter_of(ep), DEBUG_INJECT_SIZE, op_name(op->call), whom,
                      "%zu bytes are injected, and inject_size is %zu", op->len, ep->inject_size);
-    if (class != OP_CLASS_RECV && ep->max_msg_size && op->len > ep->max_msg_size)
+    if (class != OP_CLASS_RECV && ep->max_msg_size && op->len > ep->max_msg_size &&
+        !(op->group == OP_GROUP_RMA && fits_access(lower, op->len)))
         debug_report(reporter_of(ep), DEBUG_MAX_MSG_SIZE, op_name(op->call), whom,
                      "%zu bytes, and max_msg_size is %zu", op->len, ep->max_msg_size);
 }
@@ -166,7 +177,7 @@ static void check(struct debug_ep *ep, struct fid_ep *lower, const struct op *op
     check_state(ep, op, whom);
     check_caps(ep, op, whom);
     check_counts(ep, op, whom);
-    check_sizes(ep, op, flags, whom);
+    check_sizes(ep, lower, op, flags, whom);
     check_flags(ep, op, flags, whom);
     debug_check_address(ep, op, whom);
     debug_find_buffers(ep, op, flags, &buffers);

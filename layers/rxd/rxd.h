@@ -194,7 +194,8 @@ struct rxd_ep {
     size_t prefix;       /* in front of packets */
     size_t heads, room;  /* bytes for heads, for records */
     bool gathers;        /* the lower takes packets from the application's memory */
-    bool reads;          /* it reads memory of peers */
+    bool reads;          /* it reads memory of peers, */
+    size_t read_max;     /* and so many bytes at once */
     uint64_t last_key;   /* that was asked for, of regions with the lower */
     struct list reading; /* struct rxd_packet, contexts of reads */
     unsigned ahead;      /* packets of data that a taker asks for in advance */

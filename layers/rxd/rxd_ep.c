@@ -193,6 +193,17 @@ static void read_in_place(struct rxd_ep *ep)
     ep->receives = 0;
 }
 
+/* What its lower reads at once; nothing, where it says nothing of accesses by themselves. */
+static size_t read_max(struct rxd_ep *ep)
+{
+    size_t most = 0, size = sizeof(most);
+
+    if (!ep->reads ||
+        fi_getopt(&ep->lower->fid, FI_OPT_ENDPOINT, FI_OPT_MAX_RMA_SIZE, &most, &size))
+        return 0;
+    return most;
+}
+
 static int open_lower(struct rxd_ep *ep)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE};
@@ -214,6 +225,7 @@ static int open_lower(struct rxd_ep *ep)
     if (rc)
         return rc;
     read_in_place(ep);
+    ep->read_max = read_max(ep);
     return fi_enable(ep->lower);
 }
 

@@ -87,7 +87,7 @@ bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
     struct iovec to[RXD_IOV];
     struct rxd_packet *packet;
 
-    if (!ep->reads || !(inbound->flags & RXD_READABLE) ||
+    if (!ep->reads || !(inbound->flags & RXD_READABLE) || want - inbound->first > ep->read_max ||
         rxd_slice(inbound->entry->iov, inbound->entry->count, inbound->first, want - inbound->first,
                   to) != 1)
         return false;
