@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Each case runs in a process of its own, so that one that hangs or crashes is one failure. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,8 @@ struct options {
     int only_count;
     bool longer, processes, any;
     int passed, failed, lacking, skipped;
-    FILE *file;
+    FILE *file; /* of the results, which gets its name when they are whole */
+    char path[1024];
 };
 
 void conf_fail(const char *file, int line, const char *fmt, ...)
@@ -250,24 +252,41 @@ static bool is_there(const char *part, const struct options *options)
     return false;
 }
 
+static void unfinished_path(const struct options *options, char path[static PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s.part", options->path);
+}
+
 /* The file of one stack: its text, with whatever is not fit for a name replaced. */
 static void open_results(struct options *options)
 {
-    char path[1024];
-    int used = snprintf(path, sizeof path, "%s/", options->results);
+    char unfinished[PATH_MAX], *path = options->path;
+    int used = snprintf(path, sizeof options->path, "%s/", options->results);
 
     mkdir(options->results, 0777);
-    snprintf(path + used, sizeof path - (size_t)used, "%s%s.tsv", conf_spec,
+    snprintf(path + used, sizeof options->path - (size_t)used, "%s%s.tsv", conf_spec,
              options->processes ? ".processes" : "");
     for (char *at = path + used; *at; at++)
         if (strchr(";()=,%/ ", *at))
             *at = '_';
-    options->file = fopen(path, "w");
+    unfinished_path(options, unfinished);
+    options->file = fopen(unfinished, "w");
     if (!options->file) {
-        perror(path);
+        perror(unfinished);
         exit(2);
     }
     fprintf(options->file, "%s\n", conf_spec);
+}
+
+static void close_results(struct options *options)
+{
+    char unfinished[PATH_MAX];
+
+    unfinished_path(options, unfinished);
+    if (fclose(options->file) || rename(unfinished, options->path)) {
+        perror(options->path);
+        exit(2);
+    }
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -345,7 +364,7 @@ int main(int argc, char **argv)
     if (!options.processes && !options.longer && !options.fail)
         run_types(&options);
     if (options.file)
-        fclose(options.file);
+        close_results(&options);
     printf("%s: %d passed, %d failed, %d not offered", conf_spec, options.passed, options.failed,
            options.lacking);
     printf(options.skipped ? ", %d skipped\n" : "\n", options.skipped);
