@@ -30,7 +30,8 @@ extern "C" {
 #define FI_MINOR_VERSION 6
 #define FI_REVISION_VERSION 0
 
-#define FI_VERSION(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
+/* Without casts: programs compare versions in #if, too. */
+#define FI_VERSION(major, minor) (((major) << 16) | (minor))
 #define FI_MAJOR(version) ((version) >> 16)
 #define FI_MINOR(version) ((version)&0xFFFF)
 #define FI_VERSION_GE(v1, v2)                                                                      \
