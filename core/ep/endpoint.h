@@ -128,11 +128,18 @@ void endpoint_fail_receives(struct endpoint *ep, int err);
 /* Lets go of all that is bound, and of the domain; closes receives that are open still. */
 void endpoint_finish(struct endpoint *ep);
 
-/* The default flags that apply to an inject: OP_DELIVERED if a counter counts its end. Without a
- * counter no reader could see the target's answer. */
+/*
+ * The default flags that apply to an inject: OP_DELIVERED if a counter counts its end. Without a
+ * counter no reader could see the target's answer. An injected write or atomic that is counted is
+ * always asked for, since no function that injects one has flags to ask with.
+ */
 static inline uint64_t endpoint_inject_flags(const struct endpoint *ep, enum binding_kind kind)
 {
-    return ep->binding.cntr[kind] ? ep->tx_op_flags & OP_DELIVERED : 0;
+    uint64_t asked = ep->tx_op_flags & OP_DELIVERED;
+
+    if (!ep->binding.cntr[kind])
+        return 0;
+    return kind == BIND_WRITE && !asked ? FI_DELIVERY_COMPLETE : asked;
 }
 
 /* Of a transmission that the endpoint carries out: op_settle with its default flags. */
@@ -140,7 +147,7 @@ static inline ssize_t endpoint_settle(const struct endpoint *ep, struct op *op)
 {
     uint64_t defaults = ep->tx_op_flags;
 
-    if (__builtin_expect(!!(defaults & OP_DELIVERED), 0) && op_is_inject(op))
+    if (op_is_inject(op))
         defaults = endpoint_inject_flags(ep, binding_kind_of(op->kind));
     return op_settle(op, defaults);
 }

@@ -7,9 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <linux/rtnetlink.h>
-
 #include <rdma/fi_errno.h>
+
+/* A C library may come without the kernel's headers. */
+#if !defined(__has_include) || __has_include(<linux/rtnetlink.h>)
+#include <linux/rtnetlink.h>
 
 enum {
     READ_BYTES = 16384, /* of one message of the kernel, at most */
@@ -113,3 +115,24 @@ bool link_state_read(int fd, link_state_told *told, void *arg)
     }
     return true;
 }
+
+#else
+
+int link_state_open(int *ret_fd)
+{
+    (void)ret_fd;
+    return -FI_ENOSYS;
+}
+
+bool link_state_read(int fd, link_state_told *told, void *arg)
+{
+    (void)fd, (void)told, (void)arg;
+    return false;
+}
+
+void link_state_parse(const uint8_t *bytes, size_t len, link_state_told *told, void *arg)
+{
+    (void)bytes, (void)len, (void)told, (void)arg;
+}
+
+#endif

@@ -14,7 +14,7 @@
 typedef void link_state_told(void *arg, unsigned index, bool up);
 
 /* *fd does not block; its first messages report every interface. Negative error: the kernel gives
- * no socket for link states. */
+ * no socket for link states; -FI_ENOSYS: this library was built without linux/rtnetlink.h. */
 int link_state_open(int *fd);
 /* Reports the changes that the kernel has sent since. False: the descriptor is of no use any
  * more. */
