@@ -115,7 +115,7 @@ static void send_window(struct datagram_state *state, const struct bench_window 
     header.msg_iov = state->iov;
     while (left) {
         header.msg_iovlen = left < most ? left : most;
-        for (size_t i = 0; i < header.msg_iovlen; i++)
+        for (size_t i = 0; i < (size_t)header.msg_iovlen; i++)
             state->iov[i] = (struct iovec){bench_buffer_next(&state->buffer, window), window->size};
         while (sendmsg(state->fd, &header, MSG_DONTWAIT) < 0)
             if (errno != EAGAIN && errno != ENOBUFS)

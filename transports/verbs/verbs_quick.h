@@ -26,7 +26,7 @@ int verbs_quick_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, stru
 /* A segment of that length, which a device takes. */
 VERBS_QUICK bool verbs_quick_len(size_t len)
 {
-    return !((len - 1) >> 32);
+    return !(((uint64_t)len - 1) >> 32);
 }
 
 VERBS_QUICK bool verbs_quick_receive(struct verbs_ep *ep, void *buf, size_t len,
