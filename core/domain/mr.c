@@ -260,21 +260,29 @@ void mr_map_destroy(struct mr_map *map)
     free(map);
 }
 
-static struct cntr *counter_of(const struct mr *mr, bool write)
+static bool counts(const struct mr *mr, const struct cntr *cntr, uint64_t access)
 {
-    return write ? mr->remote_write : mr->remote_read;
+    return mr && ((access & FI_REMOTE_WRITE && mr->remote_write == cntr) ||
+                  (access & FI_REMOTE_READ && mr->remote_read == cntr));
 }
 
-void mr_count_access(struct mr *const *mrs, size_t count, bool write)
+static void count_once(struct cntr *cntr, struct mr *const *before, size_t count, uint64_t access)
+{
+    for (size_t i = 0; cntr && i < count; i++)
+        if (counts(before[i], cntr, access))
+            return;
+    if (cntr)
+        cntr_add_one(cntr);
+}
+
+void mr_accessed(struct mr *const *mrs, size_t count, uint64_t access)
 {
     for (size_t i = 0; i < count; i++) {
-        struct cntr *cntr = mrs[i] ? counter_of(mrs[i], write) : NULL;
-        bool again = false;
-
-        for (size_t before = 0; cntr && before < i && !again; before++)
-            again = mrs[before] && counter_of(mrs[before], write) == cntr;
-        if (cntr && !again)
-            cntr_add_one(cntr);
+        if (mrs[i] && access & FI_REMOTE_WRITE)
+            count_once(mrs[i]->remote_write, mrs, i, access);
+        if (mrs[i] && access & FI_REMOTE_READ &&
+            !(access & FI_REMOTE_WRITE && mrs[i]->remote_read == mrs[i]->remote_write))
+            count_once(mrs[i]->remote_read, mrs, i, access);
     }
 }
 

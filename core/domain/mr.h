@@ -81,9 +81,10 @@ void mr_release(struct mr *mr); /* takes NULL, and so do those that follow */
  */
 bool mr_any_closed(struct mr *const *mrs, size_t count);
 
-/* One operation on these regions is done: each of their counters goes up by one, however many of
- * the regions, or of their ranges, it touched. */
-void mr_count_access(struct mr *const *mrs, size_t count, bool write);
+/* One operation on these regions is done, which had that access (FI_REMOTE_READ, FI_REMOTE_WRITE; a
+ * fetching atomic has both): each of their counters for it goes up by one, however many of the
+ * regions, or of their ranges, it touched. */
+void mr_accessed(struct mr *const *mrs, size_t count, uint64_t access);
 /* Does an access of these regions count as one of its endpoint? (MR_UNCOUNTED) */
 bool mr_counted(struct mr *const *mrs, size_t count);
 

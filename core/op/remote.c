@@ -28,12 +28,13 @@ int remote_resolve(struct mr_map *map, const struct op *op, struct remote *remot
     int rc = 0;
 
     remote->count = remote->mr_count = 0;
+    remote->access = access_of(op);
     for (size_t i = 0; !rc && i < op->rma_count; i++) {
         struct fi_rma_iov rma = segment_of(op, i, unit);
         struct iovec *pieces = remote->iov + remote->count;
         size_t count = REMOTE_PIECES;
 
-        rc = mr_resolve(map, rma.key, rma.addr, rma.len, access_of(op), pieces, &count,
+        rc = mr_resolve(map, rma.key, rma.addr, rma.len, remote->access, pieces, &count,
                         &remote->mrs[i]);
         if (rc)
             break;

@@ -21,6 +21,7 @@ enum {
 struct remote {
     struct mr *mrs[REMOTE_SEGMENTS]; /* held; NULL for no bytes */
     size_t mr_count;
+    uint64_t access; /* that the operation has, as mr_accessed takes it */
     struct iovec iov[REMOTE_SEGMENTS * REMOTE_PIECES];
     size_t count;
 };

@@ -27,7 +27,7 @@ static void count(struct rxd_peer *peer, const struct rxd_record *record,
         record->kind == RXD_WRITE || (record->kind == RXD_ATOMIC && record->function == RXD_PLAIN);
     bool data = record->flags & RXD_HAS_DATA;
 
-    mr_count_access(remote->mrs, remote->mr_count, write);
+    mr_accessed(remote->mrs, remote->mr_count, remote->access);
     if (!mr_counted(remote->mrs, remote->mr_count) && !data)
         return;
     complete(&peer->ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, NULL,

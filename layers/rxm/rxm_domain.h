@@ -23,7 +23,7 @@ int rxm_open_fabric(const struct open_args *args, struct fid_fabric **fabric, vo
 extern struct fi_ops_mr rxm_mr_ops;
 /* A peer has read or written a region (struct rxm_region.owner): counts it. Progress domains
  * locked. */
-void rxm_mr_accessed(void *mr, bool read);
+void rxm_mr_accessed(void *mr, uint64_t access);
 
 static inline struct rxm_regions *rxm_regions_of(struct lower_domain *domain)
 {

@@ -63,12 +63,12 @@ static void remove_region(struct rxm_mr *mr)
     free(mr->region.iov);
 }
 
-void rxm_mr_accessed(void *owner, bool read)
+void rxm_mr_accessed(void *owner, uint64_t access)
 {
     struct rxm_mr *mr = owner;
 
     for (size_t i = 0; i < mr->bound_count; i++)
-        if (mr->bound[i].flags & (read ? FI_REMOTE_READ : FI_REMOTE_WRITE))
+        if (mr->bound[i].flags & access)
             cntr_add_one(mr->bound[i].cntr);
 }
 

@@ -53,7 +53,7 @@ static void count(struct srd_peer *peer, const struct srd_header *header,
 {
     bool write = is_write(header), data = header->flags & SRD_CQ_DATA;
 
-    mr_count_access(remote->mrs, remote->mr_count, write);
+    mr_accessed(remote->mrs, remote->mr_count, remote->access);
     if (!mr_counted(remote->mrs, remote->mr_count) && !data)
         return;
     complete(&peer->ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, NULL,

@@ -181,7 +181,7 @@ static void count_access(struct loop_ep *ep, const struct loop_op *op, const str
     const struct op *post = op->post;
     bool write = !(post->kind & FI_READ), data = write && post->flags & FI_REMOTE_CQ_DATA;
 
-    mr_count_access(remote->mrs, remote->mr_count, write);
+    mr_accessed(remote->mrs, remote->mr_count, remote->access);
     if (!ep->rdm && atomic_load(&ep->state) != LOOP_CONNECTED)
         return;
     if (!mr_counted(remote->mrs, remote->mr_count) && !data)

@@ -85,13 +85,14 @@ static int resolve(struct shm_ep *ep, struct access *access, uint64_t right)
 
 /* ---- What the target learns of it ---- */
 
-/* kind: BIND_REMOTE_WRITE, BIND_REMOTE_READ; flags: of a completion that carries data. */
-static void tell(struct shm_link *link, enum binding_kind kind, uint64_t flags,
+/* kind: BIND_REMOTE_WRITE, BIND_REMOTE_READ; flags: of a completion that carries data. rights: what
+ * the regions count. */
+static void tell(struct shm_link *link, enum binding_kind kind, uint64_t flags, uint64_t rights,
                  struct mr *const *mrs, size_t mr_count, size_t len, bool has_data, uint64_t data)
 {
     struct shm_ep *ep = link->ep;
 
-    mr_count_access(mrs, mr_count, kind == BIND_REMOTE_WRITE);
+    mr_accessed(mrs, mr_count, rights);
     complete(&ep->base.binding, kind, has_data, NULL, flags | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
              ep->knows_sources ? av_source(ep->base.av, link->addr) : FI_ADDR_NOTAVAIL);
 }
@@ -102,7 +103,8 @@ void shm_remote_done(struct shm_ep *ep, struct shm_op *op)
 
     if (!op->own) /* an atomic operation was reported already */
         tell(op->link, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, FI_RMA | FI_REMOTE_WRITE,
-             op->mrs, op->mr_count, op->total, op->has_data, op->data);
+             write ? FI_REMOTE_WRITE : FI_REMOTE_READ, op->mrs, op->mr_count, op->total,
+             op->has_data, op->data);
     shm_op_put(op);
 }
 
@@ -270,8 +272,8 @@ static __attribute__((noinline)) bool take_any_write(struct shm_link *link, stru
         return true;
     }
     shm_control_fin(link, access.remote);
-    tell(link, BIND_REMOTE_WRITE, FI_RMA | FI_REMOTE_WRITE, access.mrs, access.mr_count, access.len,
-         access.has_data, access.data);
+    tell(link, BIND_REMOTE_WRITE, FI_RMA | FI_REMOTE_WRITE, FI_REMOTE_WRITE, access.mrs,
+         access.mr_count, access.len, access.has_data, access.data);
     release(&access);
     return true;
 }
@@ -454,8 +456,9 @@ static int do_atomic(struct shm_link *link, struct access *access, struct todo *
         return FI_ENOMEM;
     }
     apply(todo, access);
-    tell(link, todo->way ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, FI_ATOMIC, access->mrs,
-         access->mr_count, access->len, false, 0);
+    tell(link, todo->way ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, FI_ATOMIC,
+         atomic_access(todo->op, function_of(todo)), access->mrs, access->mr_count, access->len,
+         false, 0);
     release(access);
     return 0;
 }

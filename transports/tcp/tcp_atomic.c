@@ -137,7 +137,7 @@ int tcp_atomic_finish(struct tcp_ep *ep)
     ep->rx.atomic = NULL;
     if (done) {
         apply(atomic);
-        mr_count_access(atomic->mr, atomic->mr_count, atomic->function == TCP_ATOMIC_WRITE);
+        mr_accessed(atomic->mr, atomic->mr_count, access_of(atomic));
     }
     atomic->bytes.iov_len = done && fetches ? atomic->len : 0;
     int rc = tcp_answer_atomic(ep, atomic);

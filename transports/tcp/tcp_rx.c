@@ -112,7 +112,7 @@ static int finish_write(struct tcp_ep *ep)
     bool data = rx->flags & TCP_FLAG_CQ_DATA;
 
     rx->target = NULL;
-    mr_count_access(target->mr, target->mr_count, true);
+    mr_accessed(target->mr, target->mr_count, FI_REMOTE_WRITE);
     bool counted = mr_counted(target->mr, target->mr_count);
     tcp_target_release(ep->poller, target);
     int rc = rx->flags & (TCP_FLAG_DELIVERY | TCP_FLAG_COMMIT) ? tcp_answer_ack(ep) : 0;

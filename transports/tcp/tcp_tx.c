@@ -42,7 +42,7 @@ void tcp_tx_init(struct tcp_tx *tx, unsigned limit)
 static void response_sent(struct tcp_ep *ep, struct tcp_op *op)
 {
     if (op->target)
-        mr_count_access(op->target->mr, op->target->mr_count, false);
+        mr_accessed(op->target->mr, op->target->mr_count, FI_REMOTE_READ);
     bool counted = !op->target || mr_counted(op->target->mr, op->target->mr_count);
     tcp_op_put(ep, op);
     if (counted)

@@ -185,6 +185,8 @@ void uet_accessed(void *arg, const struct ses_access *access)
 {
     struct uet_ep *ep = arg;
     bool reads = access->opcode == SES_READ || access->fetching, counted = true;
+    uint64_t rights =
+        (reads ? FI_REMOTE_READ : FI_REMOTE_WRITE) | (access->changes ? FI_REMOTE_WRITE : 0);
     size_t count = REMOTE_PIECES;
     struct iovec iov[REMOTE_PIECES];
     struct mr *mr = NULL;
@@ -193,7 +195,7 @@ void uet_accessed(void *arg, const struct ses_access *access)
         return;
     if (!mr_resolve(ep->domain->base.mrs, access->key, access->offset, 0, 0, iov, &count, &mr) &&
         mr) {
-        mr_count_access(&mr, 1, !reads);
+        mr_accessed(&mr, 1, rights);
         counted = mr_counted(&mr, 1);
         mr_release(mr);
     }

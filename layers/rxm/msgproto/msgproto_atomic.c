@@ -353,7 +353,7 @@ static int apply(struct rxm_conn *conn, const struct atomic_request *request, ui
             break;
         rc = apply_place(request, region, place, at, result);
         if (!rc && request->count)
-            rxm_mr_accessed(region->owner, fetches(request));
+            rxm_mr_accessed(region->owner, request->access);
         rxm_regions_unlock(regions);
         at += place->len;
     }

@@ -117,7 +117,7 @@ struct ses_access {
     union addr from;
     uint32_t initiator, length;
     uint8_t opcode;
-    bool has_data, fetching;
+    bool has_data, fetching, changes; /* of an atomic */
     uint64_t data, key, offset;
 };
 

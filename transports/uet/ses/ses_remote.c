@@ -255,6 +255,7 @@ static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
         .length = request->length,
         .opcode = request->opcode,
         .fetching = request->opcode == SES_FETCHING_ATOMIC,
+        .changes = request->atomic.opcode != AMO_READ,
         .key = request->key,
         .offset = request->offset,
     };
