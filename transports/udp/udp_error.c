@@ -6,19 +6,15 @@
  * An event queue that nobody reads keeps some of them, and the others are forgotten.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <string.h>
-#include <time.h>
 
-#include <linux/errqueue.h>
 #include <rdma/fi_errno.h>
 
+#include "core/net/icmp.h"
 #include "transports/udp/udp_ep.h"
 
 enum {
     REPORTS_MAX = 64, /* that an event queue holds */
     READS_MAX = 64,   /* at once */
-    CONTROL_SIZE = 512,
 };
 
 static fi_addr_t find_peer(struct udp_ep *ep, const union addr *to)
@@ -31,71 +27,37 @@ static fi_addr_t find_peer(struct udp_ep *ep, const union addr *to)
     return av_find(ep->base.av, text);
 }
 
-static void report(struct udp_ep *ep, const struct sock_extended_err *what, const union addr *to)
+static void report(struct udp_ep *ep, const struct icmp_error *error)
 {
     char raw[ADDR_TEXT_MAX];
     struct fi_eq_err_entry entry = {
         .fid = &ep->fid.fid,
         .context = ep->fid.fid.context,
-        .data = find_peer(ep, to),
-        .err = (int)what->ee_errno,
-        .prov_errno =
-            what->ee_errno == EMSGSIZE ? (int)what->ee_info : what->ee_type << 8 | what->ee_code,
+        .data = find_peer(ep, &error->to),
+        .err = error->err,
+        .prov_errno = error->err == EMSGSIZE ? (int)error->info : error->type << 8 | error->code,
         .err_data = raw,
         .err_data_size = sizeof(raw),
     };
 
     if (atomic_load(&ep->base.eq->pending) >= REPORTS_MAX)
         return;
-    addr_export(ep->addr_format, &to->sa, raw, &entry.err_data_size);
+    addr_export(ep->addr_format, &error->to.sa, raw, &entry.err_data_size);
     eq_write_error(ep->base.eq, &entry);
-}
-
-static const struct sock_extended_err *find_error(struct msghdr *header)
-{
-    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg))
-        if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
-            (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR))
-            return (const struct sock_extended_err *)(const void *)CMSG_DATA(cmsg);
-    return NULL;
-}
-
-/* One of those that the kernel keeps: 1, 0: it is of no interest, -1: there is none. */
-static int read_one(struct udp_ep *ep)
-{
-    union {
-        size_t align; /* of a struct cmsghdr */
-        char bytes[CONTROL_SIZE];
-    } control;
-    union addr to = {.sa.sa_family = AF_UNSPEC};
-    struct msghdr header = {
-        .msg_name = &to,
-        .msg_namelen = sizeof(to),
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    const struct sock_extended_err *what;
-
-    if (recvmsg(ep->main.fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-        return -1;
-    what = find_error(&header);
-    /* What this node refuses is the answer to the call that sends. */
-    if (!what || !addr_size(&to.sa) ||
-        (what->ee_origin != SO_EE_ORIGIN_ICMP && what->ee_origin != SO_EE_ORIGIN_ICMP6))
-        return 0;
-    report(ep, what, &to);
-    return 1;
 }
 
 unsigned udp_errors_read(struct udp_ep *ep)
 {
+    struct icmp_error error;
     unsigned reports = 0;
+    int rc;
 
     for (int i = 0; i < READS_MAX; i++) {
-        int rc = read_one(ep);
-
+        rc = icmp_read(ep->main.fd, &error, NULL, 0);
         if (rc < 0)
             break;
+        if (rc)
+            report(ep, &error);
         reports += (unsigned)rc;
     }
     return reports;
@@ -103,7 +65,7 @@ unsigned udp_errors_read(struct udp_ep *ep)
 
 void udp_errors_ask(const struct udp_socket *sock)
 {
-    udp_socket_set(sock, IP_RECVERR, IPV6_RECVERR, 1);
+    icmp_ask(sock->fd, sock->addr.sa.sa_family);
 }
 
 void udp_errors_poll(struct progress_source *source)
