@@ -591,6 +591,8 @@ static void the_crc_is_castagnoli(void **state)
         bytes[i] = (uint8_t)(i * 37);
     for (size_t len = 0; len <= ROOM; len++)
         assert_int_equal(crc32c(0, bytes, len), crc_by_bits(bytes, len));
+    for (size_t len = 0; len <= ROOM; len++)
+        assert_int_equal(crc32c_portable(len, bytes, len), crc32c(len, bytes, len));
 }
 
 static void addresses_have_bytes_and_text(void **state)
