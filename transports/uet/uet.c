@@ -89,7 +89,8 @@ static const struct param_def uet_params[] = {
          "each time up to 8 s."),
     COUNT("rto_count", "15", 1, 15, "Max_RTO_Retx_Cnt: how often, until the peer is given up."),
     TIME("patience", "10000000",
-         "Microseconds of timeouts after which the peer is given up, however few there were."),
+         "Microseconds of timeouts after which the peer is given up, however few there were; one "
+         "whose port is closed is given up sooner."),
     TIME("nack_time", "1000",
          "NACK_Retx_Time: microseconds until a packet that the peer had no "
          "room for is sent again."),

@@ -115,6 +115,7 @@ struct uet_ep {
     struct pool ops;
     size_t used;             /* operations that were accepted */
     size_t started;          /* of these, that SES has */
+    size_t owed;             /* and of these, that the application takes for done */
     struct list waiting;     /* struct uet_op: fenced, or behind such */
     struct uet_op *stepwise; /* one of several requests, under way */
     struct list kept;        /* struct uet_kept */

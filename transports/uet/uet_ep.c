@@ -16,10 +16,11 @@
 #include "transports/uet/uet.h"
 
 enum {
-    BATCHES = 8,      /* of packets that one poll takes */
-    CLOSE_MS = 2000,  /* fi_close waits so long for what was accepted */
-    GOODBYE_MS = 100, /* and so for the peers to close */
-    QUIET_MS = 5,     /* and then for what they send again */
+    BATCHES = 8,     /* of packets that one poll takes */
+    REFUSALS = 64,   /* closed ports that one poll hears of */
+    CLOSE_MS = 2000, /* fi_close waits so long for what was reported as complete */
+    GOODBYE_MS = 20, /* and so for the peers to agree to close: that is asked three times */
+    THEIRS_MS = 5,   /* and so for them to close what they opened */
 };
 
 #define MS UINT64_C(1000000)
@@ -78,6 +79,14 @@ static struct uet_ep *of_source(struct progress_source *source)
     return object_of(source, struct uet_ep, source);
 }
 
+static void take_refusals(struct uet_ep *ep)
+{
+    struct uet_nic_refusal refusal;
+
+    for (int i = 0; i < REFUSALS && uet_nic_refusal(ep->nic, &refusal); i++)
+        pds_unreachable(ses_pds(ep->ses), ep->now, &refusal.to, refusal.quote, refusal.len);
+}
+
 static void poll_ep(struct progress_source *source)
 {
     struct uet_ep *ep = of_source(source);
@@ -91,6 +100,8 @@ static void poll_ep(struct progress_source *source)
     /* What has come first: it may be what a timer waits for. */
     ep->now = clock_ns();
     ep->sleeps_until = 0;
+    if (__builtin_expect(uet_nic_is_refused(ep->nic), 0))
+        take_refusals(ep);
     do {
         got += uet_nic_receive(ep->nic, take_packet, ep, &more);
     } while (more && ++rounds < BATCHES);
@@ -111,7 +122,7 @@ static int trywait(struct progress_source *source)
         return 0;
     uet_ep_run(ep);
     due = ses_deadline(ep->ses);
-    if (due <= now || !uet_nic_flush(ep->nic))
+    if (due <= now || !uet_nic_flush(ep->nic) || uet_nic_is_refused(ep->nic))
         return -FI_EAGAIN;
     ep->sleeps_until = due;
     if (due == UINT64_MAX) {
@@ -298,9 +309,9 @@ static void drive_until(struct uet_ep *ep, long long until, bool (*busy)(struct 
     }
 }
 
-static bool has_ops(struct uet_ep *ep)
+static bool owes(struct uet_ep *ep)
 {
-    return ep->used > 0;
+    return ep->owed > 0;
 }
 
 static bool has_pdcs(struct uet_ep *ep)
@@ -308,19 +319,20 @@ static bool has_pdcs(struct uet_ep *ep)
     return pds_close_all(ses_pds(ep->ses)) > 0;
 }
 
-static bool always(struct uet_ep *ep)
+static bool has_open_pdcs(struct uet_ep *ep)
 {
-    return true;
+    return pds_open_count(ses_pds(ep->ses)) > 0;
 }
 
-/* What was accepted goes to its peers, and what they send again is answered. Progress domain
- * locked. */
+/* An operation whose end the application waits for is discarded. One that it takes for done goes to
+ * its peer; then the PDCs close. Progress domain locked. */
 static void say_goodbye(struct uet_ep *ep)
 {
-    drive_until(ep, clock_ms() + CLOSE_MS, has_ops);
-    drive_until(ep, clock_ms() + GOODBYE_MS, has_pdcs);
-    if (pds_count(ses_pds(ep->ses)))
-        drive_until(ep, clock_ms() + QUIET_MS, always);
+    pds_hurry(ses_pds(ep->ses));
+    drive_until(ep, clock_ms() + CLOSE_MS, owes);
+    pds_close_all(ses_pds(ep->ses));
+    drive_until(ep, clock_ms() + THEIRS_MS, has_open_pdcs);
+    drive_until(ep, clock_ms() + GOODBYE_MS - THEIRS_MS, has_pdcs);
 }
 
 static void tell_counters(struct uet_ep *ep)

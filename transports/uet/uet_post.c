@@ -79,6 +79,12 @@ static void set_request(struct uet_op *op)
     op->at++;
 }
 
+/* The application hears no more of its success. */
+static bool is_owed(const struct uet_op *op)
+{
+    return op->early || !op->wanted;
+}
+
 /* The next request of an operation. False: SES has no room. */
 static bool start_request(struct uet_ep *ep, struct uet_op *op)
 {
@@ -116,6 +122,7 @@ static void report(struct uet_ep *ep, const struct uet_op *op, enum ses_code cod
 /* Its packet leaves with others, and is acknowledged with others. */
 static void end_early(struct uet_ep *ep, struct uet_op *op)
 {
+    ep->owed += op->wanted;
     op->early = op->ses.patient = true;
     report(ep, op, RC_OK);
 }
@@ -157,6 +164,7 @@ void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
         ep->stepwise = NULL;
     ep->started--;
     ep->used--;
+    ep->owed -= is_owed(op);
     if (!op->early)
         report(ep, op, code);
     else if (code != RC_OK && !ep->closing)
@@ -174,6 +182,7 @@ void uet_drop_waiting(struct uet_ep *ep)
 
         list_detach(&op->link);
         ep->used--;
+        ep->owed -= is_owed(op);
         pool_put(&ep->ops, op);
     }
 }
@@ -386,6 +395,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     list_init(&own->link);
     list_attach(&own->link, &ep->waiting);
     ep->used++;
+    ep->owed += is_owed(own);
     start_waiting(ep);
     uet_ep_push(ep, &own->ses);
     return 0;

@@ -11,11 +11,16 @@
 
 #include <cmocka.h>
 
+enum {
+    QUOTE = 32, /* bytes of a packet that come back from a closed port */
+};
+
 struct node nodes[NODES];
 struct sw sw;
 uint64_t seed;
 unsigned scale;
 bool ordered;
+unsigned forgeries;
 
 /* ---- The upper ---- */
 
@@ -161,6 +166,13 @@ const struct pds_ops ops = {
 static void deliver(void *arg, unsigned port, const union addr *from, const uint8_t *bytes,
                     size_t len)
 {
+    unsigned sender = ntohl(from->in.sin_addr.s_addr) - 0x0a000001;
+    const union addr to = switch_addr(port);
+
+    if ((nodes[port].shut || forgeries) && !nodes[sender].dead) {
+        forgeries -= forgeries > 0;
+        pds_unreachable(nodes[sender].pds, sw.now, &to, bytes, len < QUOTE ? len : QUOTE);
+    }
     if (!nodes[port].dead)
         pds_receive(nodes[port].pds, sw.now, from, bytes, len, false);
 }
@@ -172,6 +184,7 @@ void begin(const struct pds_settings *settings)
     seed = text ? strtoull(text, NULL, 0) : seed + 1;
     scale = packets ? (unsigned)(strtoull(packets, NULL, 0) / 100000) + 1 : 1;
     ordered = false;
+    forgeries = 0;
     memset(nodes, 0, sizeof(nodes));
     switch_init(&sw, seed, NODES);
     sw.deliver = deliver;

@@ -34,7 +34,8 @@ struct inbox {
 struct node {
     struct pds *pds;
     unsigned index;
-    bool dead;
+    bool dead; /* loses what comes and what it sends */
+    bool shut; /* dead, and the network says so to senders */
     struct inbox from[NODES];
     uint64_t responses, closed, failed;
     /* What the next requests are answered: */
@@ -67,6 +68,9 @@ void send_message(unsigned from, unsigned to, uint32_t number, uint32_t packets)
 void check_inbox(unsigned at, unsigned from, uint64_t count);
 /* All to all; checks that everything came once and that everybody knows. */
 void all_to_all(uint32_t messages);
+
+/* To the sender of the next `count` packets the network says, falsely, that the port is closed. */
+extern unsigned forgeries;
 
 /* The next `count` packets of a type (of control packets: of a kind) get lost; dropped counts. */
 void losing(unsigned type, unsigned next, unsigned count);

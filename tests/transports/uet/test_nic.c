@@ -206,6 +206,44 @@ static void a_longer_packet_than_there_are_is_dropped(void **state)
     uet_nic_close(b);
 }
 
+/* And packets to others, and from others, pass meanwhile. */
+static void a_closed_port_is_told_of(void **state)
+{
+    struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
+                   *b = open_nic(true, true, "127.0.0.1:0"),
+                   *gone = open_nic(true, true, "127.0.0.1:0");
+    const union addr closed = *uet_nic_addr(gone);
+    struct taken taken = {.count = 0};
+    struct uet_nic_refusal refusal;
+    bool more;
+
+    uet_nic_close(gone);
+    for (unsigned i = 0; i < 4; i++) {
+        uint8_t number[2] = {0, (uint8_t)i};
+        const struct iovec iov[2] = {{number, 2}, {memory + i, length_of(i)}};
+
+        uet_nic_send(a, &closed, iov, 2, true);
+        assert_true(uet_nic_flush(a));
+        uet_nic_send(a, uet_nic_addr(b), iov, 2, true);
+        assert_true(uet_nic_flush(a));
+    }
+    while (uet_nic_receive(b, take, &taken, &more))
+        ;
+    assert_int_equal(taken.count, 4);
+    uet_nic_receive(a, take, &taken, &more);
+    assert_true(uet_nic_is_refused(a));
+    assert_true(uet_nic_refusal(a, &refusal));
+    assert_true(addr_equal(&refusal.to.sa, &closed.sa));
+    assert_int_equal(refusal.len, UET_NIC_QUOTE);
+    assert_int_equal(refusal.quote[1], 0);
+    assert_memory_equal(refusal.quote + 2, memory, UET_NIC_QUOTE - 2);
+    while (uet_nic_refusal(a, &refusal))
+        ;
+    assert_false(uet_nic_is_refused(a));
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 static void the_payload_is_what_the_mtu_leaves(void **state)
 {
     assert_int_equal(uet_nic_payload(65536), 8192);
@@ -223,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_wrong_trailer_is_dropped_and_counted),
         cmocka_unit_test(named_memory_leaves_before_it_goes),
         cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
+        cmocka_unit_test(a_closed_port_is_told_of),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
     };
 

@@ -162,7 +162,21 @@ static void cmd_die(const struct line *line)
 static void cmd_live(const struct line *line)
 {
     start();
-    node_at(line, 1)->dead = false;
+    node_at(line, 1)->dead = node_at(line, 1)->shut = false;
+}
+
+/* Its port is closed: senders hear of it. */
+static void cmd_shut(const struct line *line)
+{
+    start();
+    node_at(line, 1)->dead = node_at(line, 1)->shut = true;
+}
+
+/* forge COUNT: the senders of so many packets, which arrive, hear that the port is closed. */
+static void cmd_forge(const struct line *line)
+{
+    start();
+    forgeries = (unsigned)number_at(line, 1);
 }
 
 /* lose TYPE KIND COUNT: the next packets of a type of PDS; KIND: of control packets. */
@@ -234,6 +248,12 @@ static void cmd_again(const struct line *line)
     assert_true(pds_counters(node_at(line, 1)->pds)->resent >= number_at(line, 2));
 }
 
+/* doubted NODE LEAST: packets of it that found a closed port, at least. */
+static void cmd_doubted(const struct line *line)
+{
+    assert_true(pds_counters(node_at(line, 1)->pds)->unreachable >= number_at(line, 2));
+}
+
 static const struct {
     const char *name;
     void (*call)(const struct line *line);
@@ -248,6 +268,8 @@ static const struct {
     {"close", cmd_close, false},      {"received", cmd_received, false},
     {"answered", cmd_answered, true}, {"failed", cmd_failed, true},
     {"contexts", cmd_contexts, true}, {"again", cmd_again, true},
+    {"shut", cmd_shut, false},        {"forge", cmd_forge, false},
+    {"doubted", cmd_doubted, true},
 };
 
 /* ---- Files ---- */

@@ -18,6 +18,7 @@
 
 #include "core/base/log.h"
 #include "core/net/datagram.h"
+#include "core/net/icmp.h"
 #include "transports/uet/wire/trailer.h"
 
 enum {
@@ -29,6 +30,7 @@ enum {
     COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
+    TRIES = 3, /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
 };
@@ -51,6 +53,7 @@ struct slot {
 struct uet_nic {
     int fd;
     bool gso, crc;
+    bool told; /* the kernel keeps ICMP errors */
     uint64_t damaged;
     union addr addr;
     uint32_t packet;
@@ -94,6 +97,7 @@ static void set_options(const struct uet_nic *nic, const struct uet_nic_settings
         set(nic->fd, IPPROTO_IP, IP_RECVTOS, 1);
         set(nic->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     }
+    icmp_ask(nic->fd, nic->addr.sa.sa_family);
     if (settings->gro)
         set(nic->fd, SOL_UDP, UDP_GRO, 1);
     if (settings->rx_buffer)
@@ -242,9 +246,17 @@ static void refused(struct uet_nic *nic, unsigned run, int err)
     drop(nic, run);
 }
 
+/* A call failed: by itself, or by an ICMP error of an earlier packet, each of which fails one call.
+ * True: it is to be tried again. */
+static bool is_told(struct uet_nic *nic, int err, unsigned tries)
+{
+    nic->told = true;
+    return err == ECONNREFUSED || tries < TRIES;
+}
+
 bool uet_nic_flush(struct uet_nic *nic)
 {
-    unsigned run;
+    unsigned run, tries = 0;
 
     while (nic->first < nic->count) {
         const struct datagrams left = {&nic->leaving[nic->first].datagram, sizeof(*nic->leaving),
@@ -255,8 +267,7 @@ bool uet_nic_flush(struct uet_nic *nic)
             sent(nic, (unsigned)rc);
         else if (errno == EAGAIN || errno == ENOBUFS)
             return false;
-        /* The kernel tells of an earlier packet's end once: nobody was there. */
-        else if (errno != ECONNREFUSED && errno != EINTR)
+        else if (errno != EINTR && !is_told(nic, errno, tries++))
             refused(nic, run, errno);
     }
     return true;
@@ -427,14 +438,36 @@ static void set_burst(struct uet_nic *nic, unsigned came)
     nic->burst = more < BURST_MAX ? more : BURST_MAX;
 }
 
+bool uet_nic_is_refused(const struct uet_nic *nic)
+{
+    return nic->told;
+}
+
+bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
+{
+    struct icmp_error error;
+    int rc;
+
+    while (nic->told) {
+        rc = icmp_read(nic->fd, &error, refusal->quote, sizeof(refusal->quote));
+        nic->told = rc >= 0;
+        if (rc <= 0 || error.err != ECONNREFUSED)
+            continue;
+        refusal->to = error.to;
+        refusal->len = error.quoted;
+        return true;
+    }
+    return false;
+}
+
 unsigned uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg, bool *more)
 {
-    unsigned asked = nic->burst;
+    unsigned asked = nic->burst, tries = 0;
     int count;
 
     do {
         count = read_some(nic);
-    } while (count < 0 && (errno == EINTR || errno == ECONNREFUSED));
+    } while (count < 0 && (errno == EINTR || (errno != EAGAIN && is_told(nic, errno, tries++))));
     if (count <= 0) {
         nic->burst = 1;
         nic->streak = 0;

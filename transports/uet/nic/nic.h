@@ -15,6 +15,10 @@
 #include "core/net/addr.h"
 #include "core/net/pcap.h"
 
+enum {
+    UET_NIC_QUOTE = 32, /* bytes */
+};
+
 struct uet_nic_settings {
     size_t rx_buffer, tx_buffer; /* bytes that the kernel is asked for */
     uint32_t packet;             /* the longest packet */
@@ -51,6 +55,18 @@ unsigned uet_nic_receive(struct uet_nic *nic,
                          void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
                                       size_t len, bool marked),
                          void *arg, bool *more);
+
+/* A closed port that a packet found, as the network says. */
+struct uet_nic_refusal {
+    union addr to;
+    size_t len;
+    uint8_t quote[UET_NIC_QUOTE]; /* how the packet begins */
+};
+
+/* Takes the next one, of those that sending and receiving have met. False: there is none. */
+bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal);
+/* There may be some. */
+bool uet_nic_is_refused(const struct uet_nic *nic);
 
 /* Packets that were dropped because their trailer is wrong, or because they are too long. */
 uint64_t uet_nic_damaged(const struct uet_nic *nic);

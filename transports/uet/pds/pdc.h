@@ -75,7 +75,8 @@ struct pdc_rx {
     uint64_t received; /* in all, for NSCC */
     bool ack_due;      /* with this response, when pds_run comes: */
     bool ack_marked, ack_retx;
-    bool told; /* the peer has had an acknowledgement: it has heard our mpr */
+    bool ack_held; /* ack_number and what follows wait for company */
+    bool told;     /* the peer has had an acknowledgement: it has heard our mpr */
     uint64_t ack_number;
     uint8_t ack_next, ack_len;
     uint8_t ack_header[SES_RESPONSE_MAX];
@@ -98,7 +99,8 @@ struct pdc {
     bool wants_close;
     bool failed;
     unsigned holds;
-    uint64_t heard; /* any packet of the peer */
+    uint64_t heard;       /* any packet of the peer */
+    uint64_t unreachable; /* since when the network says that its port is closed; 0: it does not */
     uint64_t opened;
     uint64_t close_by; /* the peer must have closed it; or a closed one is forgotten. 0: never */
     struct pds_packet *close; /* the CLOSE that is under way */
@@ -113,6 +115,7 @@ struct pds {
     uint64_t random, now;
     bool excused;     /* since the pause there was no timeout */
     bool urgent;      /* a peer waits for what pds_run will do */
+    bool hurries;     /* the caller is about to leave */
     uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;

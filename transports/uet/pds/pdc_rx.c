@@ -181,7 +181,7 @@ void pdc_rx_acknowledge(struct pdc *pdc)
         .header_len = rx->ack_len,
     };
 
-    rx->ack_due = rx->ack_marked = rx->ack_retx = false;
+    rx->ack_due = rx->ack_held = rx->ack_marked = rx->ack_retx = false;
     rx->bytes = 0;
     pdc_send_ack(pdc, &ack);
 }
@@ -191,6 +191,7 @@ static void acknowledge_soon(struct pdc *pdc, uint64_t number, const struct pds_
 {
     struct pdc_rx *rx = &pdc->rx;
 
+    rx->ack_held = true;
     rx->ack_number = number;
     rx->ack_next = answer->next;
     rx->ack_len = answer->header_len;

@@ -10,7 +10,10 @@ enum {
     SIGNS = 2,   /* of life that a peer is asked for, at least */
 };
 
-#define RTO_MAX UINT64_C(8000000000) /* ns */
+/* ns */
+#define RTO_MAX UINT64_C(8000000000)
+#define DOUBT_RTO_MAX UINT64_C(100000000) /* of a peer whose port is said to be closed, and: */
+#define HURRIED_GRACE UINT64_C(50000000)  /* when the caller is about to leave */
 
 static struct pds_packet *head(const struct list *list)
 {
@@ -20,12 +23,13 @@ static struct pds_packet *head(const struct list *list)
 /* RTO_Init_Time, or longer where round trips are: a peer that is a process may take its time. */
 static uint64_t backed_off(const struct pdc *pdc, unsigned times)
 {
+    uint64_t most = pdc->unreachable ? DOUBT_RTO_MAX : RTO_MAX;
     uint64_t rto = pdc->pds->settings.rto, seen = 0;
 
     if (pdc->tx.rtt.smoothed)
         seen = rtt_timeout(&pdc->tx.rtt, 0);
     rto = (seen > rto ? seen : rto) << (times < BACKOFF_MAX ? times : BACKOFF_MAX);
-    return rto < RTO_MAX ? rto : RTO_MAX;
+    return rto < most ? rto : most;
 }
 
 static bool knows_peer(const struct pdc *pdc)
@@ -98,6 +102,18 @@ static uint64_t noop_due(const struct pdc *pdc)
     return pdc->heard + pdc->pds->settings.noop_time;
 }
 
+/* A peer whose port is said to be closed has been silent since, while something is under way. */
+static uint64_t gone_due(const struct pdc *pdc)
+{
+    uint64_t grace = pdc->pds->settings.grace;
+
+    if (!pdc->unreachable || (pdc_tx_idle(pdc) && !pdc->holds))
+        return UINT64_MAX;
+    if (pdc->pds->hurries && grace > HURRIED_GRACE)
+        grace = HURRIED_GRACE;
+    return pdc->unreachable + grace;
+}
+
 /* What it does not need while nothing is under way. */
 static uint64_t rest_due(const struct pdc *pdc)
 {
@@ -124,6 +140,7 @@ void pdc_arm(struct pdc *pdc)
         due = earlier(due, earlier(ask_due(pdc), tail_due(pdc)));
         due = earlier(due, earlier(clear_due(pdc), noop_due(pdc)));
         due = earlier(due, earlier(idle_due(pdc), rest_due(pdc)));
+        due = earlier(due, gone_due(pdc));
     }
     if (due == UINT64_MAX)
         timer_stop(&pdc->timer);
@@ -213,6 +230,8 @@ static void do_what_is_due(struct pdc *pdc)
     }
     if (idle_due(pdc) <= now)
         pdc->wants_close = true;
+    if (gone_due(pdc) <= now)
+        pdc->failed = true;
 }
 
 /* ---- Closing, by the one that opened it ---- */

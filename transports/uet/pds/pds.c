@@ -24,6 +24,7 @@ const struct pds_settings pds_defaults = {
     .rto = 1 * MS,
     .rto_count = 5,
     .patience = UINT64_MAX,
+    .grace = 250 * MS,
     .nack_time = 1 * MS,
     .nack_count = 5,
     .new_pdc_time = 5 * MS,
@@ -165,6 +166,7 @@ static void ask_to_close(struct pdc *pdc)
     pdc->wants_close = true;
     if (!pdc->ours) {
         pdc->close_by = pdc->pds->now + pdc->pds->settings.close_time;
+        pdc->rx.ack_due |= pdc->rx.ack_held;
         pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx.serial.next), 0, 0);
     }
     pdc_activate(pdc);
@@ -189,14 +191,22 @@ unsigned pds_close_all(struct pds *pds)
 {
     unsigned count = 0;
 
+    pds_hurry(pds);
     list_for_each (pos, &pds->used) {
         struct pdc *pdc = list_item(pos, struct pdc, used);
 
-        if (!pdc->ours)
-            continue;
         ask_to_close(pdc);
-        count++;
+        count += pdc->ours;
     }
+    return count;
+}
+
+unsigned pds_open_count(const struct pds *pds)
+{
+    unsigned count = 0;
+
+    list_for_each (pos, &pds->used)
+        count += list_item(pos, struct pdc, used)->state != PDC_CLOSED;
     return count;
 }
 
@@ -435,6 +445,12 @@ static bool mode_agrees(const struct pdc *pdc, const struct pds_header *header)
     return header->type == PDS_CONTROL || ordered == (pdc->key.mode == PDS_MODE_ROD);
 }
 
+static void note_heard(struct pdc *pdc)
+{
+    pdc->heard = pdc->pds->now;
+    pdc->unreachable = 0;
+}
+
 static void take_numbered(struct pds *pds, const union addr *from, const struct pds_header *header,
                           const uint8_t *body, size_t len, bool marked)
 {
@@ -445,7 +461,7 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
         pds->counters.strangers++;
         return;
     }
-    pdc->heard = pds->now;
+    note_heard(pdc);
     pdc_touch(pdc);
     if (!mode_agrees(pdc, header)) {
         pdc_send_nack(pdc, NACK_MODE_MISMATCH, header->psn, 0, header->flags & PDS_RETX);
@@ -469,7 +485,7 @@ static struct pdc *find_sender(struct pds *pds, const union addr *from,
         pds->counters.strangers++;
         return NULL;
     }
-    pdc->heard = pds->now;
+    note_heard(pdc);
     return pdc;
 }
 
@@ -520,6 +536,53 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
     } else {
         pds->counters.malformed++; /* RUDI, which nothing here sends or takes */
     }
+}
+
+/* ---- Closed ports ---- */
+
+void pds_hurry(struct pds *pds)
+{
+    if (pds->hurries)
+        return;
+    pds->hurries = true;
+    list_for_each (pos, &pds->used) {
+        struct pdc *pdc = list_item(pos, struct pdc, used);
+
+        if (pdc->unreachable)
+            pdc_activate(pdc);
+    }
+}
+
+static void doubt(struct pdc *pdc)
+{
+    if (pdc->state == PDC_CLOSING) {
+        pdc->state = PDC_CLOSED; /* there is none to agree with */
+    } else if (!pdc->unreachable) {
+        pdc->unreachable = pdc->pds->now;
+        pdc->tx.timed_out = pdc->pds->now; /* questions follow quickly: */
+        pdc->tx.backoff = 0;
+    } else {
+        return;
+    }
+    pdc_activate(pdc);
+}
+
+void pds_unreachable(struct pds *pds, uint64_t now, const union addr *to, const uint8_t *quote,
+                     size_t len)
+{
+    struct pds_header header;
+    struct pdc *pdc;
+
+    pds->now = now;
+    if (pds_header_get(quote, len, pds->settings.short_rudi, &header) < 0 ||
+        (!pds_is_request(header.type) && header.type != PDS_CONTROL))
+        return;
+    pdc = pdc_at(pds, header.spdcid);
+    if (!pdc || pdc->state == PDC_CLOSED || !addr_equal(&pdc->key.to.sa, &to->sa) ||
+        !pdc_tx_at(pdc, serial_expand(header.psn - pdc->tx.start, pdc->tx.acked)))
+        return;
+    pds->counters.unreachable++;
+    doubt(pdc);
 }
 
 /* ---- Running ---- */

@@ -39,6 +39,7 @@ struct pds_settings {
     uint64_t rto;          /* RTO_Init_Time */
     unsigned rto_count;    /* Max_RTO_Retx_Cnt */
     uint64_t patience;     /* of timeouts together: where round trips are long, few of them */
+    uint64_t grace;        /* of silence, of a peer whose port is said to be closed */
     uint64_t nack_time;    /* NACK_Retx_Time */
     unsigned nack_count;   /* Max_NACK_Retx_Cnt */
     uint64_t new_pdc_time; /* New_PDC_Time */
@@ -168,6 +169,7 @@ struct pds_ops {
 struct pds_counters {
     uint64_t sent, resent, received, duplicates, malformed, strangers;
     uint64_t nacks_sent, nacks_received, acks_sent, acks_received, probes, opened, closed, failed;
+    uint64_t unreachable; /* packets that found a closed port */
 };
 
 struct pds;
@@ -191,8 +193,11 @@ void pds_release(struct pds *pds, struct pds_ref pdc);
 bool pds_is_established(const struct pds *pds, struct pds_ref pdc);
 /* Closes a PDC of ours, when what it has to do is done; asks the peer to where it is the peer's. */
 void pds_close(struct pds *pds, struct pds_ref pdc);
-/* Closes all of ours so; how many there still are. */
+/* Closes all so: what is owed to peers leaves, and theirs are asked to close. Peers whose ports are
+ * said to be closed are not waited for long from now on. How many of ours there still are. */
 unsigned pds_close_all(struct pds *pds);
+/* PDCs that are not closed, of both sides. */
+unsigned pds_open_count(const struct pds *pds);
 /* Sends a datagram. */
 void pds_datagram(struct pds *pds, const union addr *to, uint8_t next, const struct iovec *iov,
                   size_t count);
@@ -200,6 +205,13 @@ void pds_datagram(struct pds *pds, const union addr *to, uint8_t next, const str
 /* A packet has come. marked: with a congestion mark. */
 void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const uint8_t *bytes,
                  size_t len, bool marked);
+/* The network says that the port of `to` is closed. quote: the first bytes of the packet that found
+ * it so. Any host on the way can forge that: it is believed of a packet under way only, the peer is
+ * asked, and ends when it stays silent. */
+void pds_unreachable(struct pds *pds, uint64_t now, const union addr *to, const uint8_t *quote,
+                     size_t len);
+/* Peers whose ports are said to be closed are not waited for long from now on. */
+void pds_hurry(struct pds *pds);
 /* Sends what may be sent, and does what is due. */
 void pds_run(struct pds *pds, uint64_t now);
 /* Sends what may be sent on that PDC, and leaves the rest to pds_run, which is due at once. */
