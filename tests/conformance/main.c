@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf.h"
@@ -50,6 +51,7 @@ struct options {
     char **only;        /* parts of names, each of which some case has; none: all cases */
     int only_count;
     bool longer, processes, any;
+    bool times; /* of each case, and of all of them */
     int passed, failed, lacking, skipped;
     FILE *file; /* of the results, which gets its name when they are whole */
     char path[1024];
@@ -144,10 +146,19 @@ static int run_process(const struct conf_case *one, const struct options *option
     return status;
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 static void run(const struct conf_case *one, struct options *options)
 {
     char reason[REASON_MAX], name[128];
     const char *verdict = "FAILED";
+    double began = now_s();
     int status;
 
     if (options->fail) {
@@ -169,6 +180,8 @@ static void run(const struct conf_case *one, struct options *options)
     } else {
         options->failed++;
     }
+    if (options->times)
+        printf("%7.2f s", now_s() - began);
     printf("  %s%s%s", verdict, reason[0] ? ": " : "", reason);
     if (status != -1 && WIFSIGNALED(status))
         printf(": %s", strsignal(WTERMSIG(status)));
@@ -306,6 +319,8 @@ static int parse(int argc, char **argv, struct options *options)
             options->processes = true;
         else if (!strcmp(argv[at], "--any"))
             options->any = true;
+        else if (!strcmp(argv[at], "--times"))
+            options->times = true;
         else
             return -1;
     }
@@ -332,6 +347,7 @@ static bool has_table(void)
 int main(int argc, char **argv)
 {
     struct options options = {.prefix = ""};
+    double began = now_s();
 
     if (argc > 3 && !strcmp(argv[1], "--peer")) {
         conf_spec = argv[2];
@@ -340,7 +356,7 @@ int main(int argc, char **argv)
     }
     if (parse(argc, argv, &options)) {
         fprintf(stderr, "usage: conformance [--results DIR] [--processes | --long] [--any] "
-                        "SPEC [CASE]...\n"
+                        "[--times] SPEC [CASE]...\n"
                         "       conformance --fail alloc:N|call:N SPEC CASE\n"
                         "       conformance --sweep alloc|call[:SECONDS] SPEC [CASE]\n");
         return 2;
@@ -367,7 +383,8 @@ int main(int argc, char **argv)
         close_results(&options);
     printf("%s: %d passed, %d failed, %d not offered", conf_spec, options.passed, options.failed,
            options.lacking);
-    printf(options.skipped ? ", %d skipped\n" : "\n", options.skipped);
+    printf(options.skipped ? ", %d skipped" : "", options.skipped);
+    printf(options.times ? " in %.1f s\n" : "\n", now_s() - began);
     if (options.failed)
         return 1;
     return options.skipped && !options.passed ? EXIT_LACKS : 0;
