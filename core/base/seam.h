@@ -40,8 +40,8 @@ enum {
      * takes a receive as any other does, and its completion says FI_TAGGED, and the tag. 0: it ends
      * the connection. */
     OPT_TAGS_PLAIN = -0x57450008,
-    /* uint32_t, milliseconds. How long fi_close may wait for the peer to take accepted operations,
-     * of an endpoint with a receive context of the upper's: that one knows whether it may wait. */
+    /* uint32_t, milliseconds. How long fi_close may wait for peers to take accepted operations: the
+     * upper knows whether it may wait, and what they have already told it. */
     OPT_CLOSE_WAIT = -0x57450009,
     /* uint32_t, OPT_FRAGMENTS_: the fate of a datagram that is longer than the path takes. */
     OPT_FRAGMENTS = -0x57450020,

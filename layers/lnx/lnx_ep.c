@@ -9,6 +9,7 @@
 
 #include "core/base/enosys.h"
 #include "core/base/log.h"
+#include "core/base/seam.h"
 #include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/ep/endpoint_option.h"
@@ -236,6 +237,19 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
     if (ep->av)
         lnx_av_permit_local(ep->av, permitted);
     return 0;
+}
+
+/* Branches that do not know it do not wait. */
+static int set_close_wait(struct endpoint *base, const void *value, size_t len)
+{
+    struct lnx_ep *ep = ep_of(base);
+    int rc = len == sizeof(uint32_t) ? 0 : -FI_EINVAL;
+
+    for (size_t i = 0; !rc && i < ep->count; i++) {
+        rc = fi_setopt(&ep->branch[i].ep->fid, FI_OPT_ENDPOINT, OPT_CLOSE_WAIT, value, len);
+        rc = rc == -FI_ENOPROTOOPT ? 0 : rc;
+    }
+    return rc;
 }
 
 static int cancel(struct endpoint *base, void *context)
@@ -509,6 +523,7 @@ static int close_ep(struct endpoint *base)
 
 static const struct endpoint_option options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = set_close_wait},
     {.name = 0},
 };
 

@@ -190,6 +190,7 @@ struct rxd_ep {
     struct rxd_name name; /* an own one is in own_name */
     uint8_t own_name[RXD_OWN_MAX];
     bool top, user_ids, source_err, running, closing;
+    uint32_t close_ms;   /* that fi_close waits for peers */
     bool driven;         /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;       /* in front of packets */
     size_t heads, room;  /* bytes for heads, for records */

@@ -23,7 +23,7 @@ enum {
     AHEAD_MOST = 256,
     INDEX_BITS = 20,
     ROUNDS = 16,     /* of one run */
-    CLOSE_MS = 2000, /* that fi_close gives what was accepted */
+    CLOSE_MS = 2000, /* that fi_close gives what was accepted, unless an upper says otherwise */
     TOLD_MS = 250,   /* and what was told to be sent: time to be lost, and sent again, some times */
     ANSWERS_MS = 50, /* and answers to peers, which may be in no hurry to say that they have come */
 };
@@ -300,7 +300,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 /* ---- Opening and closing ---- */
 
 /* Until when fi_close waits, of clock_ms; 0: for nothing. What was accepted and has not come to its
- * peer has CLOSE_MS from start on; TOLD_MS where the peer has ended before. What has come and waits
+ * peer has close_ms from start on; TOLD_MS where the peer has ended before. What has come and waits
  * for the peer's receive is discarded: its application was told of no end. quiet: since when
  * nothing is under way. */
 static long long close_by(const struct rxd_ep *ep, long long start, long long quiet)
@@ -309,8 +309,8 @@ static long long close_by(const struct rxd_ep *ep, long long start, long long qu
 
     if (ep->used && !rxd_peers_await(ep))
         return start + TOLD_MS;
-    if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + CLOSE_MS))
-        return start + CLOSE_MS;
+    if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + ep->close_ms))
+        return start + ep->close_ms;
     if (ep->used || told) {
         by = ep->used ? quiet + ANSWERS_MS : 0;
         return by > told ? by : told;
@@ -324,7 +324,7 @@ static void deliver_accepted(struct rxd_ep *ep)
     long long start = clock_ms(), now = start, quiet = start;
     uint32_t rest = 0; /* for the lower: what it has has had its time */
 
-    while (now < close_by(ep, start, quiet)) {
+    while (now < close_by(ep, start, quiet) && now - start < ep->close_ms) {
         progress_poll(ep->progress);
         progress_unlock(ep->progress);
         progress_drive_others(ep->progress, false);
@@ -401,6 +401,7 @@ static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 
 static const struct endpoint_option options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FIELD, .at = offsetof(struct rxd_ep, close_ms)},
     {.name = 0},
 };
 
@@ -439,6 +440,7 @@ static void init_base(struct rxd_ep *ep, void *context)
 
     endpoint_init(&ep->base, &attr);
     ep->fid.cm = &cm_ops;
+    ep->close_ms = CLOSE_MS;
     ep->base.needs_av = true;
     if (!(attr.caps & FI_MSG))
         ep->base.base.groups &= ~(unsigned)OP_GROUP_MSG;

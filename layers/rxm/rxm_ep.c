@@ -76,6 +76,10 @@ ssize_t rxm_ep_refused(struct rxm_ep *ep, ssize_t rc)
     return rxm_ep_try_again(ep); /* its end is in the event queue */
 }
 
+enum {
+    CLOSE_MS = 2000 /* that fi_close waits for peers, unless an upper says otherwise */
+};
+
 static struct rxm_ep *ep_of(struct endpoint *base)
 {
     return object_of(base, struct rxm_ep, base);
@@ -248,6 +252,7 @@ static int close_ep(struct endpoint *base)
 
 static const struct endpoint_option options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
+    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FIELD, .at = offsetof(struct rxm_ep, close_ms)},
     {.name = 0},
 };
 
@@ -290,6 +295,7 @@ static void init_base(struct rxm_ep *ep, size_t class, void *context)
 
     endpoint_init(&ep->base, &attr);
     ep->fid.cm = &cm_ops;
+    ep->close_ms = CLOSE_MS;
     ep->base.needs_av = !ep->sep;
     if (!(attr.caps & FI_MSG))
         ep->base.base.groups &= ~(unsigned)OP_GROUP_MSG;

@@ -64,6 +64,7 @@ struct rxm_ep {
     unsigned skip;           /* progress calls that may still leave the EQ alone */
     struct list conns;       /* struct rxm_conn, all of them */
     struct list lingering;   /* those that are done but for queued messages */
+    uint32_t close_ms;       /* that fi_close waits for peers that are slow to take what was sent */
 };
 
 int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);

@@ -25,7 +25,6 @@
 
 enum {
     SKIP = 63,
-    CLOSE_MS = 2000 /* for peers that are slow to take what was sent to them */
 };
 
 /* ---- Events ---- */
@@ -246,7 +245,7 @@ static void close_conns(struct rxm_ep *ep)
     wake_timer_finish(&ep->timer, ep->progress);
     list_for_each_safe (item, after, &ep->conns) {
         struct rxm_conn *conn = list_item(item, struct rxm_conn, all);
-        int left = wait_left(CLOSE_MS, start);
+        int left = wait_left((int)ep->close_ms, start);
         uint32_t left_ms = left > 0 ? (uint32_t)left : 0;
 
         if (conn->ep) /* else it ended, and only messages that came by it are left */
