@@ -125,7 +125,8 @@ static inline void pair_open(struct pair *pair, const char *spec)
 static inline void pair_close(struct pair *pair)
 {
     for (int i = 0; i < 2; i++)
-        assert_int_equal(fi_close(&pair->ep[i]->fid), 0);
+        if (pair->ep[i])
+            assert_int_equal(fi_close(&pair->ep[i]->fid), 0);
     assert_int_equal(fi_close(&pair->av->fid), 0);
     assert_int_equal(fi_close(&pair->cq->fid), 0);
     assert_int_equal(fi_close(&pair->domain->fid), 0);
