@@ -166,7 +166,7 @@ static void end_flows(struct mrail_ep *ep, bool forked)
     ep->closing = true;
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            for (unsigned rail = 0; !forked && peer->theirs && rail < ep->count; rail++) {
+            for (unsigned rail = 0; !forked && peer->intro.theirs && rail < ep->count; rail++) {
                 if (peer->flow.paths[rail].state == PATH_UP &&
                     flow_transmit_plain(&peer->flow, rail, MRAIL_BYE, 0))
                     break;

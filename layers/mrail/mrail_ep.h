@@ -25,6 +25,7 @@
 #include "core/layer/silence.h"
 #include "layers/mrail/mrail_domain.h"
 #include "layers/mrail/mrail_flow.h"
+#include "layers/mrail/mrail_intro.h"
 #include "layers/mrail/mrail_policy.h"
 
 enum {
@@ -93,12 +94,7 @@ struct mrail_peer {
     int failed[MRAIL_RAILS]; /* what a lower said, for the next run; 0: nothing */
     struct list ready;
     struct timer timer;
-    /* Who is who. */
-    uint64_t number;             /* that the peer uses; of ep->numbers */
-    uint64_t epoch, their_epoch; /* 0: the peer has not said it yet */
-    uint64_t forgotten;          /* epochs to here are over */
-    uint32_t theirs;             /* the number that we use; 0: not known yet */
-    bool introduced;             /* the peer uses our number */
+    struct mrail_intro intro;    /* its number is of ep->numbers */
     bool told_down[MRAIL_RAILS]; /* counted in way.down */
     uint8_t name[MRAIL_ADDR_MAX];
 };

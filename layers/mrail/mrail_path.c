@@ -10,6 +10,7 @@
 enum {
     FIRST_PAUSE_MS = 50, /* between probes of a path that is down */
     LAST_PAUSE_MS = 1000,
+    LAST_AGAIN_MS = 10000, /* and of one that is up, while the peer is not heard at all */
 };
 
 /* ---- Life ---- */
@@ -20,6 +21,7 @@ static void ask(struct flow_path *path, uint64_t now)
     path->probed = now;
     path->asked = path->unsent = true;
     path->others = 0;
+    path->next_probe = 0;
 }
 
 /* Others show whether the peer is there at all, and learn of it if it is not. */
@@ -108,6 +110,26 @@ void paths_heard(struct flow *flow, unsigned rail, uint64_t now)
     }
 }
 
+/* Nothing is heard of the peer. It may be away; but it may also have had no memory for our first
+ * packets, or a connection may have broken with the probe: the same one leaves again. */
+static uint64_t ask_again(const struct flow *flow, struct flow_path *path, uint64_t now)
+{
+    uint64_t longest = LAST_AGAIN_MS * MS;
+
+    if (!flow_busy(flow))
+        return UINT64_MAX;
+    if (!path->next_probe) {
+        path->pause = flow->config->rail_timeout / 2;
+        path->next_probe = path->probed + path->pause;
+    }
+    if (now < path->next_probe)
+        return path->next_probe;
+    path->unsent = true;
+    path->pause = 2 * path->pause < longest ? 2 * path->pause : longest;
+    path->next_probe = now + path->pause;
+    return path->next_probe;
+}
+
 /* A path that is up is asked after half of the timeout, and down after all of it without an answer
  * by it (what others acknowledge is none: who sends by a rail wants to be answered by it), unless
  * the peer has only just been heard by others: it may have slept, and be about to answer. */
@@ -128,7 +150,7 @@ static uint64_t check_up(struct flow *flow, unsigned rail, uint64_t now)
         ask_others(flow, rail, now);
     }
     if (!path->others)
-        return UINT64_MAX; /* paths_heard changes that */
+        return ask_again(flow, path, now); /* paths_heard changes that */
     due = path->probed + timeout / 2;
     if (due < path->others + timeout / 4)
         due = path->others + timeout / 4;

@@ -49,7 +49,7 @@ struct flow_path {
     uint64_t probed;    /* when it left, or was to */
     bool asked, unsent; /* it is unanswered; the lower has not taken it yet */
     uint64_t others;    /* since when the peer is heard by others while it is; 0: it is not */
-    uint64_t next_probe, pause; /* of one that is down */
+    uint64_t next_probe, pause; /* the next, again; next_probe 0: asked for the first time */
     bool owes_answer;
     uint32_t answer; /* the probe to be answered */
 };

@@ -54,23 +54,41 @@ static void leave_rails(struct mrail_peer *peer)
     }
 }
 
-/* -FI_EHOSTUNREACH: no rail takes its address. */
+/* *ret_addr: its number on a rail. Only want of memory is worth another try: -FI_ENOMEM. */
+static int enter_rail(struct fid_av *av, const void *addr, fi_addr_t *ret_addr)
+{
+    int err = 0, rc = fi_av_insert(av, addr, 1, ret_addr, 0, NULL);
+
+    if (rc == 1)
+        return 0;
+    rc = fi_av_insert(av, addr, 1, ret_addr, FI_SYNC_ERR, &err); /* it says why */
+    if (rc == 1)
+        return 0;
+    *ret_addr = FI_ADDR_NOTAVAIL;
+    return rc == -FI_ENOMEM || err == FI_ENOMEM ? -FI_ENOMEM : -FI_EINVAL;
+}
+
+/* -FI_EHOSTUNREACH: no rail takes its address; -FI_ENOMEM. */
 static int enter_rails(struct mrail_peer *peer, const struct mrail_addr *addr)
 {
     struct mrail_ep *ep = peer->ep;
     bool any = false;
 
+    for (unsigned i = 0; i < ep->count; i++)
+        peer->lower[i] = FI_ADDR_NOTAVAIL;
     for (unsigned i = 0; i < ep->count; i++) {
         const struct mrail_addr_rail *name = mrail_addr_meets(addr, ep->domain->kinds, i);
         const void *raw = name ? name->addr : NULL;
         bool text = ep->domain->rail[i].info->addr_format == FI_ADDR_STR;
+        int rc;
 
-        peer->lower[i] = FI_ADDR_NOTAVAIL;
-        if (!name || fi_av_insert(ep->way[i].av, text ? (const void *)&raw : raw, 1,
-                                  &peer->lower[i], 0, NULL) != 1) {
-            peer->lower[i] = FI_ADDR_NOTAVAIL;
+        if (!name)
             continue;
-        }
+        rc = enter_rail(ep->way[i].av, text ? (const void *)&raw : raw, &peer->lower[i]);
+        if (rc == -FI_ENOMEM)
+            return rc;
+        if (rc)
+            continue;
         flow_add_path(&peer->flow, i);
         if (ep->way[i].unlinked)
             flow_rail_link(&peer->flow, i, false, clock_ns());
@@ -83,21 +101,23 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
 {
     struct mrail_addr *addr = malloc(sizeof(*addr));
     int rc = addr ? mrail_domain_read_addr(ep->domain, name, ep->name_size, addr) : -FI_ENOMEM;
+    uint64_t number;
 
     peer->ep = ep;
     flow_init(&peer->flow, &ep->config, ep->count);
-    if (!rc)
-        rc = enter_rails(peer, addr);
-    free(addr);
-    if (rc)
+    if (rc) {
+        free(addr);
         return rc;
-    peer->number = ids_add(&ep->numbers, peer);
-    if (peer->number == IDS_NONE) {
+    }
+    rc = enter_rails(peer, addr);
+    free(addr);
+    number = rc ? IDS_NONE : ids_add(&ep->numbers, peer);
+    if (number == IDS_NONE) {
         leave_rails(peer);
-        return -FI_ENOMEM;
+        return rc ? rc : -FI_ENOMEM;
     }
     memcpy(peer->name, name, ep->name_size);
-    peer->epoch = new_epoch(ep);
+    mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
     peer->addr = av_find(ep->up.base.av, name);
     list_init(&peer->ready);
     timer_init(&peer->timer);
@@ -150,43 +170,34 @@ void mrail_peer_renew(struct mrail_peer *peer)
 {
     struct mrail_ep *ep = peer->ep;
 
-    ids_remove(&ep->numbers, peer->number);
-    peer->number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
-    peer->epoch = new_epoch(ep);
-    if (peer->their_epoch > peer->forgotten)
-        peer->forgotten = peer->their_epoch;
-    peer->their_epoch = 0;
-    peer->theirs = 0;
-    peer->introduced = false;
+    uint64_t number;
+
+    ids_remove(&ep->numbers, peer->intro.number);
+    number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
+    mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
 }
 
 /* ---- Who sends ---- */
 
-/* An introduction: of a peer that is new, that has begun anew, or that does not know yet that we
- * know it. */
+/* An introduction. One that finds no memory for its peer is lost as on a rail: the peer asks again,
+ * and what it sent before that leaves again. */
 static struct mrail_peer *introduced(struct mrail_ep *ep, const struct mrail_head *head)
 {
+    enum mrail_intro_fate fate;
     struct mrail_peer *peer;
 
     if (head->addr_len != ep->name_size || get(ep, head->addr, &peer))
         return NULL;
-    if (head->epoch < peer->their_epoch || head->epoch <= peer->forgotten)
-        return NULL;
-    if (peer->their_epoch && head->epoch > peer->their_epoch)
+    fate = mrail_intro_take(&peer->intro, head);
+    if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD)
         flow_end(&peer->flow, FI_ECONNRESET);
-    if (head->to && head->to != (uint32_t)peer->number) {
-        peer->flow.ack_now = true; /* for a state that we have left */
-        peer->introduced = false;
-        mrail_ready(peer);
-        return NULL;
-    }
-    peer->their_epoch = head->epoch;
-    peer->theirs = head->giving;
-    if (head->to)
-        peer->introduced = true;
-    else
+    if (fate == INTRO_BEGUN)
+        fate = mrail_intro_take(&peer->intro, head);
+    if (fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD) {
         peer->flow.ack_now = true;
-    return peer;
+        mrail_ready(peer);
+    }
+    return fate == INTRO_TAKEN || fate == INTRO_WANTED ? peer : NULL;
 }
 
 struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head *head)
@@ -197,7 +208,7 @@ struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head 
         return introduced(ep, head);
     peer = ids_find(&ep->numbers, head->to);
     if (peer)
-        peer->introduced = true;
+        peer->intro.introduced = true;
     return peer;
 }
 
@@ -219,7 +230,7 @@ static void drop_unknown(struct mrail_ep *ep, struct mrail_peer **at)
     timer_stop(&peer->timer);
     for (unsigned i = 0; i < ep->count; i++)
         ep->way[i].down -= peer->told_down[i];
-    ids_remove(&ep->numbers, peer->number);
+    ids_remove(&ep->numbers, peer->intro.number);
     leave_rails(peer);
     free(peer);
 }

@@ -31,7 +31,7 @@ static void save(struct mrail_ep *ep, struct mrail_peer *peer, const struct pack
 
     packet->at = (size_t)(message->bytes - packet->bytes);
     packet->len = message->len;
-    packet->peer = peer->number;
+    packet->peer = peer->intro.number;
     ep->current = NULL;
     list_attach(&packet->link, &ep->up.saved);
     peer->flow.kept++;

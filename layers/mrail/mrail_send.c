@@ -23,20 +23,6 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err)
 
 /* ---- Packets ---- */
 
-static void introduce(const struct mrail_peer *peer, struct mrail_head *head)
-{
-    struct mrail_ep *ep = peer->ep;
-
-    head->to = peer->theirs;
-    if (peer->theirs && peer->introduced && head->type != MRAIL_PROBE)
-        return;
-    head->flags = MRAIL_INTRO;
-    head->epoch = peer->epoch;
-    head->giving = (uint32_t)peer->number;
-    head->addr = ep->name;
-    head->addr_len = (uint8_t)ep->name_size;
-}
-
 static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head *head,
                                   const struct mrail_send *send)
 {
@@ -73,11 +59,11 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     uint64_t flags;
     ssize_t rc;
 
-    introduce(peer, head);
+    mrail_intro_put(&peer->intro, head, peer->ep->name, peer->ep->name_size);
     packet = build(way, head, send);
     if (!packet)
         return false;
-    packet->peer = peer->number;
+    packet->peer = peer->intro.number;
     flags = send ? FI_COMPLETION : 0;
     if (head->type == MRAIL_PROBE)
         flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE;

@@ -23,10 +23,11 @@ struct model_message {
 struct packet {
     struct list link;
     uint64_t at;
-    uint64_t epoch, to; /* of the sender's state; of the receiver's, or 0 */
     size_t len;
     uint8_t bytes[];
 };
+
+static const uint8_t address[64] = {1};
 
 uint64_t model_draw(struct model *model, uint64_t below)
 {
@@ -55,7 +56,7 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     size_t len = message ? message->len : 0, size;
     struct packet *packet;
 
-    head->to = 1;
+    mrail_intro_put(&side->intro, head, address, sizeof(address));
     size = mrail_head_size(head);
     if (wire->queued + len > wire->most && wire->queued)
         return false;
@@ -66,8 +67,6 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     packet = malloc(sizeof(*packet) + size + len);
     assert_non_null(packet);
     packet->len = size + len;
-    packet->epoch = side->epoch;
-    packet->to = side->their_epoch;
     mrail_head_put(head, packet->bytes);
     if (message)
         fill(packet->bytes + size, len, object_of(message, struct model_message, message)->number);
@@ -137,29 +136,27 @@ static void ended(struct flow *flow, int err)
     struct model_side *side = side_of(flow);
 
     side->ends++;
-    side->epoch++;
-    if (side->their_epoch > side->forgotten)
-        side->forgotten = side->their_epoch;
-    side->their_epoch = 0;
+    mrail_intro_renew(&side->intro, side->intro.number + 1, side->intro.epoch + 1);
 }
 
 /* ---- Time ---- */
 
-/* As introductions tell it: a state that has ended is nobody's packet any more, and the peer of one
- * that has begun anew ends, too. */
-static bool is_of_these_states(struct model_side *to, const struct packet *packet)
+/* As an endpoint does. */
+static bool is_of_these_states(struct model_side *to, const struct mrail_head *head)
 {
-    if (packet->epoch < to->their_epoch || packet->epoch <= to->forgotten)
-        return false;
-    if (to->their_epoch && packet->epoch > to->their_epoch)
-        flow_end(&to->flow, FI_ECONNRESET);
-    if (packet->to && packet->to != to->epoch) {
-        to->flow.ack_now = true;
-        to->due = 0;
-        return false;
+    enum mrail_intro_fate fate;
+
+    if (!(head->flags & MRAIL_INTRO)) {
+        to->intro.introduced |= head->to == to->intro.number;
+        return head->to == to->intro.number;
     }
-    to->their_epoch = packet->epoch;
-    return true;
+    fate = mrail_intro_take(&to->intro, head);
+    if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD)
+        flow_end(&to->flow, FI_ECONNRESET);
+    if (fate == INTRO_BEGUN)
+        fate = mrail_intro_take(&to->intro, head);
+    to->flow.ack_now |= fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD;
+    return fate == INTRO_TAKEN || fate == INTRO_WANTED;
 }
 
 static void arrive(struct model_side *from, unsigned rail, struct packet *packet)
@@ -168,10 +165,12 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
     struct mrail_head head = {.type = 0};
     size_t size;
 
-    to->due = 0;
-    if (!is_of_these_states(to, packet))
+    if (to->no_memory)
         return;
+    to->due = 0;
     assert_null(mrail_head_get(packet->bytes, packet->len, &head));
+    if (!is_of_these_states(to, &head))
+        return;
     size = mrail_head_size(&head);
     assert_null(flow_receive(&to->flow, rail, &head, packet->bytes + size, packet->len - size,
                              from->model->now));
@@ -274,7 +273,7 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
         flow_init(&side->flow, &model->config, rails);
         side->model = model;
         side->index = i;
-        side->epoch = 1;
+        mrail_intro_renew(&side->intro, 1, 1);
         for (unsigned rail = 0; rail < rails; rail++) {
             list_init(&side->out[rail].packets);
             flow_add_path(&side->flow, rail);

@@ -7,6 +7,7 @@
 #define WEFT_TESTS_LAYERS_MRAIL_MODEL_H
 
 #include "layers/mrail/mrail_flow.h"
+#include "layers/mrail/mrail_intro.h"
 
 #define MODEL_US UINT64_C(1000)
 #define MODEL_MS UINT64_C(1000000)
@@ -51,8 +52,8 @@ struct model_side {
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends;
-    /* Of its state; of the peer's, or 0: not known; the peer's that are over. */
-    uint64_t epoch, their_epoch, forgotten;
+    struct mrail_intro intro;
+    bool no_memory; /* for what comes */
 };
 
 struct model {

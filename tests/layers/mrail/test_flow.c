@@ -332,6 +332,55 @@ static void patience_ends_once(void **state)
     model_close(&model);
 }
 
+/* What it had no memory for, the first message and the question that came later, leaves again. */
+static void a_peer_without_memory_for_a_while_gets_what_was_sent(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 100, MODEL_PACKET, 100);
+    model.side[1].no_memory = true;
+    model_run(&model, model.now + 5 * MODEL_S);
+    model.side[1].no_memory = false;
+    model_run(&model, model.now + 20 * MODEL_S);
+    all_came();
+    model_close(&model);
+}
+
+/* A state of ours ends (every rail refuses) before the peer has heard of it, while messages of the
+ * peer's to it are under way. The peer takes our next state for our first one. */
+static void a_peer_that_had_not_heard_of_a_state_learns_that_it_ended(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 1, 10, MODEL_PACKET, 10);
+    model_run(&model, model.now + 555 * MODEL_US);
+    assert_int_equal(model.side[1].intro.their_epoch, 0);
+    assert_int_equal(model.side[0].intro.their_epoch, 1);
+    flow_end(&model.side[0].flow, FI_ETIMEDOUT);
+    model_run(&model, model.now + 20 * MODEL_S);
+    assert_int_equal(model.side[1].done, 10);
+    assert_int_equal(model.side[1].err, FI_ECONNRESET);
+    model_send(&model, 0, 10, MODEL_PACKET, 10);
+    model_send(&model, 1, 10, MODEL_PACKET, 10);
+    model_run(&model, model.now + 20 * MODEL_S);
+    all_came();
+    model_close(&model);
+}
+
+/* A state of ours ends while the peer is silent; it is told with the first word of it. */
+static void a_peer_learns_of_a_state_that_ended_meanwhile(void **state)
+{
+    open_two(GBIT, GBIT);
+    model_send(&model, 0, 10, MODEL_PACKET, 10);
+    model_send(&model, 1, 10, MODEL_PACKET, 10);
+    model_run(&model, model.now + MODEL_S);
+    all_came();
+    flow_end(&model.side[0].flow, FI_ETIMEDOUT);
+    model_send(&model, 1, 10, MODEL_PACKET, 10);
+    model_run(&model, model.now + 5 * MODEL_S);
+    assert_int_equal(model.side[1].done, 10);
+    assert_int_equal(model.side[1].err, FI_ECONNRESET);
+    model_close(&model);
+}
+
 static void a_peer_that_every_rail_refuses_is_gone(void **state)
 {
     open_two(GBIT, GBIT);
@@ -482,6 +531,9 @@ int main(void)
         cmocka_unit_test(without_any_link_messages_wait),
         cmocka_unit_test(with_no_rail_left_messages_wait),
         cmocka_unit_test(patience_ends_once),
+        cmocka_unit_test(a_peer_without_memory_for_a_while_gets_what_was_sent),
+        cmocka_unit_test(a_peer_that_had_not_heard_of_a_state_learns_that_it_ended),
+        cmocka_unit_test(a_peer_learns_of_a_state_that_ended_meanwhile),
         cmocka_unit_test(a_peer_that_every_rail_refuses_is_gone),
         cmocka_unit_test(a_refusal_and_silence_are_a_peer_that_is_gone),
         cmocka_unit_test(a_sleeping_peer_is_no_dead_rail),
