@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table. */
+#include "core/layer/message_info.h"
 #include "layers/rxd/rxd.h"
 
 static const struct param_def params[] = {
@@ -37,7 +38,7 @@ const struct part rxd_part = {
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,
     .params = params,
-    .needs = rxd_needs,
+    .needs = message_needs,
     .offer = rxd_offer,
     .atomics = ATOMICS_CPU,
     .open_fabric = rxd_open_fabric,

@@ -230,7 +230,6 @@ static inline void *rxd_find(const struct ids *ids, uint32_t id)
 
 /* ---- rxd_info.c, rxd_domain.c, rxd_ep.c ---- */
 
-int rxd_needs(const struct request *req, struct fi_info **lower_hints);
 int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 int rxd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part table. */
+#include "core/layer/message_info.h"
 #include "layers/srd/srd.h"
 
 static const struct param_def params[] = {
@@ -54,7 +55,7 @@ const struct part srd_part = {
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,
     .params = params,
-    .needs = srd_needs,
+    .needs = message_needs,
     .offer = srd_offer,
     .atomics = ATOMICS_CPU,
     .open_fabric = srd_open_fabric,

@@ -249,7 +249,6 @@ struct srd_ep {
 
 /* ---- srd_info.c, srd_domain.c, srd_ep.c ---- */
 
-int srd_needs(const struct request *req, struct fi_info **lower_hints);
 int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info);
