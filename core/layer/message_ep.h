@@ -1,13 +1,401 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints that make complete messages, remote memory and atomics of reliable packets. */
+/*
+ * Endpoints that make complete messages, remote memory and atomics of reliable packets: the part
+ * of layers over such a lower that belongs to no wire. A layer has a struct message_wire, whose
+ * functions (message_wire.h) write and read its packets, and structs that begin with those of here.
+ *
+ *   message_ep_life     opening to closing        message_ep_post     operations as they are posted
+ *   message_ep_run      progress, sleeps          message_ep_receive  messages meet their receives
+ *   message_ep_peer     peers, and their ends     message_ep_move     bytes that are asked for
+ *   message_ep_packet   packets, out and in       message_ep_remote   accesses, at their target
+ *   message_ep_silence  peers that owe an answer  message_domain, message_info
+ *
+ * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
+ * is driven; the work that a completion makes necessary is done behind it, by message_run.
+ * Functions that take bytes of a peer return what is wrong with them, or NULL.
+ */
 #ifndef WEFT_CORE_LAYER_MESSAGE_EP_H
 #define WEFT_CORE_LAYER_MESSAGE_EP_H
 
+#include "core/av/av_watch.h"
+#include "core/av/peer_map.h"
+#include "core/base/ids.h"
+#include "core/base/iov.h"
+#include "core/base/pool.h"
+#include "core/domain/mr_pool.h"
+#include "core/ep/endpoint.h"
+#include "core/layer/lower_domain.h"
+#include "core/layer/lower_source.h"
+#include "core/match/match_forward.h"
+#include "core/net/addr.h"
+#include "core/op/op.h"
+#include "core/op/remote.h"
+#include "core/progress/wake_timer.h"
+
 enum {
-    MESSAGE_SIZE = 1024,        /* of queues whose size no info names */
-    MESSAGE_IOV = 4,            /* local segments of an operation */
-    MESSAGE_PLACES = 4,         /* its remote segments */
+    MESSAGE_SIZE = 1024, /* of queues whose size no info names */
+    MESSAGE_IOV = 4,     /* local segments of an operation */
+    MESSAGE_PLACES = 4,  /* its remote segments */
+    MESSAGE_MIN_MULTI_RECV = 64,
     MESSAGE_LEAST_PACKET = 576, /* bytes of the smallest packets that such a layer stands on */
+    MESSAGE_RECEIVES = 128,     /* posted to the lower, at most */
+    MESSAGE_BUCKETS = 1024,
+    MESSAGE_TRIES = 1000, /* to make a peer for a packet: memory may come back */
 };
+
+struct message_ep;
+struct message_peer;
+struct message_wire;
+
+/* ---- Numbers that peers are given ---- */
+
+/* A number names a thing of one kind, for one peer: for others it names nothing. */
+enum message_kind {
+    MESSAGE_SEND, /* struct message_op */
+    MESSAGE_WRITE,
+    MESSAGE_READ,
+    MESSAGE_ATOMIC,
+    MESSAGE_INBOUND, /* struct message_inbound */
+    MESSAGE_WRITTEN, /* struct message_access, of a peer's write */
+    MESSAGE_BEING_READ,
+};
+
+enum {
+    MESSAGE_OPS = 1 << MESSAGE_SEND | 1 << MESSAGE_WRITE | 1 << MESSAGE_READ | 1 << MESSAGE_ATOMIC,
+};
+
+struct message_handle {
+    enum message_kind kind;
+    struct message_peer *peer;
+    uint64_t id; /* of ep->ids, or IDS_NONE */
+};
+
+/* ---- Packets and bytes ---- */
+
+/* Memory of one packet, out or in. */
+struct message_packet {
+    struct mr_buffer buffer;
+    struct message_ep *ep;
+    struct message_peer *peer; /* NULL: none, or one that has ended meanwhile */
+    struct list link;          /* out: to be sent, or with the lower; in: held back */
+    struct message_move *move; /* out: whose bytes it is about, or NULL */
+    bool in;
+    size_t len;     /* in: with the lower's prefix */
+    fi_addr_t src;  /* deferred: as the lower told */
+    unsigned tries; /* deferred: more that there will be */
+};
+
+/* Bytes that leave for a peer, as it asks for them. */
+struct message_move {
+    struct list link; /* of ep->moving, while there is something to send */
+    struct message_peer *peer;
+    const struct iovec *iov;
+    size_t iov_count;
+    size_t at, limit, total; /* sent so far; may be sent; all */
+    uint32_t taker;
+    unsigned pending;          /* packets that are queued, or with the lower */
+    bool direct;               /* they have the memory itself: its operation ends when they have */
+    const struct remote *held; /* whose memory it is, or NULL: the operation's */
+    void (*idle)(struct message_move *move); /* nothing is left to send or pending */
+};
+
+/* Bytes that come from a peer. */
+struct message_taker {
+    struct message_handle *handle; /* NULL: it takes nothing */
+    const struct iovec *iov;
+    size_t iov_count;        /* bytes beyond them are dropped */
+    size_t got, asked, want; /* all but `got` count from the first byte of the request */
+    uint32_t from;           /* the request at the peer that is asked; 0: it need not be */
+    bool reads;              /* it is asked as the source of a read */
+    /* All is there. May free it. */
+    void (*ended)(struct message_taker *taker);
+    bool (*alive)(struct message_taker *taker); /* its memory is still there; NULL: it is */
+};
+
+/* An operation of the application that sends something. */
+struct message_op {
+    struct message_handle handle;
+    struct list of_peer;
+    void *context;
+    uint64_t kind;
+    bool wanted, answered;
+    int err, prov_errno;
+    size_t len;
+    struct message_move move;
+    struct message_taker taker;
+    size_t iov_count;
+    struct iovec iov[MESSAGE_IOV];
+};
+
+/* A message as its completion tells it. */
+struct message_told {
+    bool tagged, has_data;
+    uint64_t tag, data;
+    size_t size;
+};
+
+/* A message that is not delivered with its first packet. */
+struct message_inbound {
+    struct message_handle handle;
+    struct message_taker taker;
+    struct list link; /* of the peer */
+    struct fi_peer_rx_entry *entry;
+    struct message_told told;
+    size_t saved; /* bytes that it costs */
+    bool matched;
+    bool lost;    /* its sender is gone, with the rest of it */
+    bool receipt; /* its sender waits for one */
+};
+
+/* An access, as a peer's packet asks for it. */
+struct message_request {
+    enum message_kind kind;
+    uint64_t function; /* FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC, 0 */
+    bool has_data, receipt;
+    uint32_t id, number, taker; /* of the wire: its operation; the message's; for its bytes */
+    uint32_t datatype, op;
+    size_t size, window;
+    uint64_t data;
+    unsigned place_count;
+    const struct fi_rma_iov *places; /* len in bytes; the packet's memory */
+    const uint8_t *payload;          /* likewise */
+    size_t len;
+};
+
+/* One that takes more than its packet. */
+struct message_access {
+    struct message_handle handle;
+    struct message_taker taker; /* of a write */
+    struct message_move move;   /* of a read */
+    struct list link;
+    struct remote remote;
+    struct message_request request; /* without the packet's memory */
+};
+
+/* ---- Peers and endpoints ---- */
+
+struct message_peer {
+    union {
+        struct match_source source;
+        struct match_forward forward; /* its owner is an upper's context, or NULL */
+    };
+    struct message_ep *ep;
+    struct message_peer *next; /* of the bucket */
+    fi_addr_t lower;           /* in the lower's AV */
+    struct list attended;      /* in ep->attention or ep->stalled */
+    struct list broken;        /* in ep->broken */
+    int err;
+    bool heard;              /* since it was last looked for */
+    bool gone;               /* it has ended, and has said nothing since */
+    unsigned busy;           /* accesses under way */
+    unsigned takes;          /* takers that are owed something */
+    struct list ops;         /* struct message_op.of_peer */
+    struct list out, flying; /* packets: data and answers that wait for the lower; with the lower */
+    struct list inbounds, accesses;
+};
+
+struct message_ep {
+    union {
+        struct endpoint endpoint;
+        struct fid_ep fid; /* endpoint.fid */
+    };
+    const struct message_wire *wire;
+    struct progress *progress; /* once enabled; before that one without a lock */
+    struct lower_domain *domain;
+    struct match *match; /* NULL with an upper's context */
+    struct fi_info *info, *lower_info;
+    struct fid_ep *lower;
+    struct op_target target; /* of the lower */
+    struct fid_av *lower_av;
+    struct lower_source cq;
+    struct fid_peer_cq sink;
+    struct av_watch watch;
+    bool top, user_ids, source_err, running, closing;
+    uint32_t close_ms;  /* that fi_close waits for peers */
+    bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
+    size_t prefix;      /* in front of packets */
+    size_t packet_size; /* bytes of a packet without it */
+    size_t operand;     /* bytes of an operand of an atomic, at most */
+    size_t result_room; /* bytes of a result in a packet */
+    unsigned ahead;     /* packets of one move with the lower */
+    struct mr_pool packets;
+    struct pool ops;
+    struct ids ids;             /* struct message_handle */
+    struct message_handle none; /* has number 0 */
+    uint32_t salt;              /* numbers on the wire are xored with it */
+    struct peer_map map;
+    struct message_peer **buckets;
+    struct list attention, stalled, broken, moving;
+    struct list deferred;      /* packets of peers for which there was no memory */
+    unsigned posted, receives; /* with the lower; as many as there should be */
+    unsigned flying;           /* sends with the lower */
+    size_t outgoing;           /* packets that have not been sent, or are with the lower */
+    size_t owed;               /* of these: carry operations that have ended */
+    size_t used;               /* operations of the application */
+    size_t takes;              /* takers */
+    struct wake_timer timer;   /* ends sleeps at ask_ms */
+    long long ask_ms;          /* when silent peers are asked next; 0: none owes anything */
+    unsigned polls;
+    size_t saved, saved_limit;
+    bool saved_said;
+    long long told_ms, full_ms; /* when the log was told of a bad packet, of full memory; or 0 */
+};
+
+/* ---- Endpoints, their progress ---- */
+
+/* fi_endpoint. */
+int message_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                    void *context);
+/* Does all that is to be done: held packets, packets out, data, ends of peers. */
+void message_run(struct message_ep *ep);
+/* The source of ep->cq, and the queue that the lower completes into. */
+void message_poll_lower(struct progress_source *source);
+int message_trywait(struct progress_source *source);
+extern struct fi_ops_cq_owner message_sink_ops;
+/* Asks peers that owe something and are silent, when it is time to. */
+void message_silence_run(struct message_ep *ep);
+/* 0: a sleep that begins now ends when that is; -FI_EAGAIN: no sleep. */
+int message_silence_sleep(struct message_ep *ep);
+
+/* ---- Peers ---- */
+
+/* The peer of an address of the application's AV: 0, -FI_EINVAL, -FI_ENOMEM. */
+int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **peer);
+/* The peer of a name, or NULL. */
+struct message_peer *message_peer_find(struct message_ep *ep, const void *name);
+/* The same, made if need be; NULL without memory, or where the lower refuses it. */
+struct message_peer *message_peer_of(struct message_ep *ep, const void *name);
+/* Ends with the next message_run; why: for the log, or NULL. */
+void message_peer_break(struct message_peer *peer, int err, const char *why);
+/* Is err one that the peer cannot know of by itself? */
+bool message_is_ours(int err);
+/* All that is under way ends with err; during fi_close without a report. */
+void message_peer_drop(struct message_peer *peer, int err);
+/* The next message_run looks at it. */
+static inline void message_peer_attend(struct message_peer *peer)
+{
+    list_detach(&peer->attended);
+    list_attach(&peer->attended, &peer->ep->attention);
+}
+
+/* The lower takes no more of its packets for now. */
+void message_peer_stall(struct message_peer *peer);
+void message_peers_take_changes(struct message_ep *ep);
+/* Is something under way to a peer that may be there? */
+bool message_peers_await(const struct message_ep *ep);
+void message_peers_finish(struct message_ep *ep);
+/* As completions report it. */
+fi_addr_t message_peer_source(const struct message_peer *peer);
+
+/* ---- Numbers ---- */
+
+/* -FI_ENOMEM. */
+int message_handle_open(struct message_handle *handle);
+void message_handle_close(struct message_handle *handle);
+uint32_t message_handle_id(const struct message_handle *handle);
+/* The thing of one of those kinds (1 << kind) that this peer was given that number for, or NULL. */
+struct message_handle *message_handle_find(const struct message_peer *peer, uint32_t id,
+                                           unsigned kinds);
+/* The same, of an operation. */
+struct message_op *message_op_find(const struct message_peer *peer, uint32_t id, unsigned kinds);
+
+/* ---- Packets ---- */
+
+struct message_packet *message_packet_get(struct message_peer *peer);
+void message_packet_put(struct message_packet *packet);
+void message_packets_put(struct list *packets);
+/* Gives it to the lower, len bytes from start on and slices of the application's memory: true. Else
+ * it is the first of `queue`, and the peer has broken unless the lower is only full. */
+bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
+                         size_t len, const struct iovec *slices, size_t slice_count, bool more);
+/* The lower is through with it: puts it. */
+void message_packet_sent(struct message_packet *packet, int err);
+/* Posts receives to the lower; its error. */
+int message_in_fill(struct message_ep *ep);
+void message_in(struct message_packet *packet, size_t len, fi_addr_t src);
+/* Looks again at packets whose peers there was no memory for. */
+void message_in_deferred(struct message_ep *ep);
+/* Tells the log, once a minute. */
+void message_say_wrong(struct message_ep *ep, const char *wrong);
+/* Are more bytes of unmatched messages kept than may be? */
+bool message_is_full(struct message_ep *ep);
+
+/* ---- Operations ---- */
+
+/* Entries of struct endpoint_ops. */
+ssize_t message_post(struct ep *ep, struct op *op);
+int message_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                         size_t *count);
+/* A record of one; named: with a number. NULL without memory. */
+struct message_op *message_op_get(struct message_peer *peer, const struct op *post,
+                                  enum message_kind kind, bool named);
+/* Nothing was sent of it: -FI_ENOMEM. */
+ssize_t message_op_give_up(struct message_op *op);
+void message_op_copy_segments(struct message_op *op, const struct op *post);
+/* Of an atomic: writes elements and comparands; takes over where its result goes, and returns the
+ * bytes of one operand. */
+void message_op_put_operands(const struct op *post, uint8_t *payload);
+size_t message_op_set_result(struct message_op *op, const struct op *post);
+/* Ends it if nothing of it is outstanding. */
+void message_op_settle(struct message_op *op);
+/* Its end, whatever is outstanding; reports unless the endpoint is being closed. */
+void message_op_end(struct message_op *op, int err);
+/* The peer has answered; err: 0, or a positive FI_E code, with which nothing more moves. */
+void message_op_answered(struct message_op *op, int err, int prov_errno);
+
+/* ---- Bytes that move ---- */
+
+void message_move_run(struct message_ep *ep);
+/* Up to that limit may leave. */
+void message_move_start(struct message_move *move, size_t limit);
+/* No more are sent than were. */
+void message_move_stop(struct message_move *move);
+/* All of its packets are forgotten. */
+void message_move_drop(struct message_move *move);
+/* One of its packets is with the lower no more. more: others may follow. */
+void message_move_sent(struct message_move *move, bool more);
+/* The move or the taker of what a handle names. */
+struct message_move *message_move_of(struct message_handle *handle);
+struct message_taker *message_taker_of(struct message_handle *handle);
+/* A taker of bytes from `got` on, up to want, of which those up to `asked` come unasked; then they
+ * are asked for from request `from` of the peer. */
+void message_take(struct message_taker *taker, struct message_handle *handle, uint32_t from,
+                  size_t got, size_t asked, size_t want);
+void message_take_stop(struct message_taker *taker);
+const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
+                               size_t len);
+
+/* ---- Messages ---- */
+
+extern struct fi_ops_srx_peer message_source_ops;
+/* As match_entry_get. */
+int message_match(struct message_peer *peer, const struct message_told *told,
+                  struct fi_peer_rx_entry **entry);
+/* Ends a message, and gives the entry back. */
+void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
+                     const struct message_told *told, int err);
+/* Adds one of zeroed memory, which has told and receipt, to its peer. */
+void message_inbound_add(struct message_inbound *inbound, struct message_peer *peer, size_t saved);
+/* Frees it. */
+void message_inbound_put(struct message_inbound *inbound);
+/* Queues it with the owner of the receives; NULL: there was no memory for it. */
+const char *message_keep(struct message_inbound *inbound, struct fi_peer_rx_entry *entry);
+/* It is whole, as far as its receive has room, or lost. */
+void message_inbound_end(struct message_inbound *inbound, int err);
+/* All that came from the peer ends with err; or, at fi_close, stays with an upper's context. */
+void message_inbounds_fail(struct message_peer *peer, int err);
+
+/* ---- Accesses, at their target ---- */
+
+const char *message_remote(struct message_peer *peer, const struct message_request *request);
+/* Takes the remote's regions over, in any case. NULL without memory. */
+struct message_access *message_access_begin(struct message_peer *peer,
+                                            const struct message_request *request,
+                                            struct remote *remote);
+void message_access_put(struct message_access *access);
+/* It was carried out: counters of its regions, and of the endpoint. */
+void message_access_count(struct message_peer *peer, const struct message_request *request,
+                          const struct remote *remote);
+void message_remote_fail(struct message_peer *peer);
 
 #endif

@@ -21,6 +21,17 @@ union addr {
 
 #define ADDR_TEXT_MAX 80 /* any text of this room, with its 0 */
 
+enum {
+    ADDR_OWN_MAX = 240 /* bytes of a form that only a part reads */
+};
+
+/* An entry of an address vector of any format. */
+union addr_raw {
+    union addr addr;
+    char text[ADDR_TEXT_MAX];
+    uint8_t own[ADDR_OWN_MAX];
+};
+
 /* Bytes of a family's or format's sockaddr; 0 when unknown. */
 socklen_t addr_size(const struct sockaddr *sa);
 uint32_t addr_format(const struct sockaddr *sa); /* FI_SOCKADDR_IN or FI_SOCKADDR_IN6; 0 */

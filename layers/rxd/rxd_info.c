@@ -21,14 +21,14 @@ size_t rxd_heads(const struct fi_info *lower)
     return RXD_HEAD_SIZE + rxd_intro_size(&name);
 }
 
-size_t rxd_operand_size(size_t max, size_t heads)
+size_t rxd_operand_size(const struct fi_info *lower)
 {
     struct rxd_record record = {.kind = RXD_ATOMIC, .place_count = RXD_PLACES};
-    size_t size;
+    size_t max = lower->ep_attr->max_msg_size, size;
 
     if (max > RXD_PAYLOAD_MAX)
         max = RXD_PAYLOAD_MAX;
-    size = (max - heads - rxd_record_size(&record)) / 2;
+    size = (max - rxd_heads(lower) - rxd_record_size(&record)) / 2;
     return size < REMOTE_OPERAND ? size : REMOTE_OPERAND;
 }
 

@@ -30,14 +30,14 @@ int rxd_name_import(uint32_t format, const void *raw, size_t len, struct rxd_nam
     *name = (struct rxd_name){.own_len = 0};
     if (!rxd_name_is_own(format))
         return addr_import(format, raw, len, &name->addr);
-    if (!raw || !len || len > RXD_OWN_MAX)
+    if (!raw || !len || len > ADDR_OWN_MAX)
         return -FI_EINVAL;
     name->own = raw;
     name->own_len = (uint8_t)len;
     return 0;
 }
 
-void rxd_name_export(uint32_t format, const struct rxd_name *name, union rxd_raw *raw)
+void rxd_name_export(uint32_t format, const struct rxd_name *name, union addr_raw *raw)
 {
     memset(raw, 0, sizeof(*raw));
     if (name->own_len)

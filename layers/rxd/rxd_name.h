@@ -12,21 +12,10 @@
 
 #include "core/net/addr.h"
 
-enum {
-    RXD_OWN_MAX = 240, /* bytes of the lower's own form */
-};
-
 struct rxd_name {
     union addr addr;    /* where own_len is 0 */
     uint8_t own_len;    /* 0: it is an IP address */
     const uint8_t *own; /* somebody else's memory */
-};
-
-/* Bytes of an address vector of an rxd endpoint, or of the lower. */
-union rxd_raw {
-    union addr addr;
-    char text[ADDR_TEXT_MAX];
-    uint8_t own[RXD_OWN_MAX];
 };
 
 static inline bool rxd_name_is_own(uint32_t format)
@@ -39,7 +28,7 @@ uint64_t rxd_name_hash(const struct rxd_name *name);
 /* Of an address in that format; an own one points to raw. -FI_EINVAL. */
 int rxd_name_import(uint32_t format, const void *raw, size_t len, struct rxd_name *name);
 /* Bytes for an address vector of that format. */
-void rxd_name_export(uint32_t format, const struct rxd_name *name, union rxd_raw *raw);
+void rxd_name_export(uint32_t format, const struct rxd_name *name, union addr_raw *raw);
 char *rxd_name_text(const struct rxd_name *name, char text[ADDR_TEXT_MAX]);
 
 #endif

@@ -10,89 +10,81 @@
 
 static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
 {
-    struct rxd_ep *ep = peer->ep;
-    struct rxd_packet *packet = mr_pool_get(&ep->packets);
+    struct message_packet *base = message_packet_get(&peer->base);
+    struct rxd_packet *packet;
 
-    if (!packet)
+    if (!base)
         return NULL;
-    ep->outgoing++;
-    packet->ep = ep;
-    packet->peer = peer;
-    packet->move = NULL;
+    packet = rxd_packet_of(base);
     packet->reads = NULL;
-    packet->in = false;
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
-    packet->len = packet->slice_count = 0;
-    packet->records = packet->bytes + ep->prefix + ep->heads;
-    list_init(&packet->link);
+    packet->slice_count = 0;
+    packet->records = packet->bytes + base->ep->prefix + rxd_ep_of(base->ep)->heads;
     list_init(&packet->ops);
     if (ordered)
         packet->sequence = peer->next_out++;
     return packet;
 }
 
-void rxd_packet_put(struct rxd_packet *packet)
-{
-    if (!packet->in) {
-        packet->ep->outgoing--;
-        packet->ep->owed -= packet->owed;
-    }
-    list_detach(&packet->link);
-    mr_pool_put(&packet->ep->packets, packet);
-}
-
 static struct rxd_packet *packet_with_room(struct rxd_peer *peer, struct list *queue, bool ordered,
                                            size_t bytes, bool fence)
 {
-    struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, link);
+    struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, base.link);
 
-    if (!list_empty(queue) && !fence && !last->move && bytes <= peer->ep->room - last->len)
+    if (!list_empty(queue) && !fence && !last->base.move &&
+        bytes <= rxd_ep_of(peer->base.ep)->room - last->base.len)
         return last;
     last = packet_get(peer, ordered);
     if (!last)
         return NULL;
     last->fence = fence;
-    list_attach(&last->link, queue);
+    list_attach(&last->base.link, queue);
     return last;
 }
 
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence)
 {
-    return packet_with_room(peer, &peer->out, true, bytes, fence);
+    return packet_with_room(peer, &peer->ordered, true, bytes, fence);
 }
 
 struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes)
 {
-    return packet_with_room(peer, &peer->urgent, false, bytes, false);
+    return packet_with_room(peer, &peer->base.out, false, bytes, false);
+}
+
+uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    size_t size = rxd_record_size(record) + record->len;
+    struct rxd_packet *packet = rxd_out_urgent(peer, size);
+    uint8_t *payload;
+
+    if (!packet)
+        return NULL;
+    payload = rxd_record_put(record, packet->records + packet->base.len);
+    packet->base.len += size;
+    message_peer_attend(&peer->base);
+    return payload;
 }
 
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record)
 {
-    size_t size = rxd_record_size(record);
-    struct rxd_packet *packet = rxd_out_urgent(peer, size);
-
-    if (!packet) {
-        rxd_peer_break(peer, FI_ENOMEM, "no memory for an answer");
-        return;
-    }
-    rxd_record_put(record, packet->records + packet->len);
-    packet->len += size;
-    rxd_peer_attend(peer);
+    if (!rxd_out_record(peer, record))
+        message_peer_break(&peer->base, FI_ENOMEM, "no memory for an answer");
 }
 
-void rxd_out_done(struct rxd_peer *peer, uint32_t id, int err)
+void rxd_out_done(struct message_peer *peer, uint32_t id, int err)
 {
     struct rxd_record record = {.kind = RXD_DONE, .id = id, .size = (uint64_t)err};
 
-    rxd_out_control(peer, &record);
+    rxd_out_control(rxd_peer_of(peer), &record);
 }
 
 /* ---- To the lower ---- */
 
 static uint8_t *put_head(struct rxd_packet *packet)
 {
-    struct rxd_peer *peer = packet->peer;
+    struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     struct rxd_head head = {
         .flags = packet->ordered ? RXD_ORDERED : 0,
         .number = peer->theirs,
@@ -105,11 +97,11 @@ static uint8_t *put_head(struct rxd_packet *packet)
         head.flags |= RXD_INTRO;
         head.epoch = peer->epoch;
         head.giving = (uint32_t)peer->number;
-        head.name = peer->ep->name;
+        head.name = rxd_ep_of(peer->base.ep)->name;
     }
     start = packet->records - rxd_head_size(&head);
     rxd_head_put(&head, start);
-    return start - peer->ep->prefix;
+    return start - peer->base.ep->prefix;
 }
 
 /* Ops that end when the lower has the packet: in `early` meanwhile, since it may be sent, and
@@ -127,7 +119,7 @@ static bool take_early(struct rxd_packet *packet, struct list *early)
         list_attach(pos, early);
     }
     packet->owed = !list_empty(early);
-    packet->ep->owed += packet->owed;
+    packet->base.ep->owed += packet->owed;
     return first;
 }
 
@@ -136,7 +128,7 @@ static void put_back(struct rxd_packet *packet, struct list *early, bool first)
     if (first)
         list_join(&packet->ops, early);
     list_join(early, &packet->ops);
-    packet->ep->owed -= packet->owed;
+    packet->base.ep->owed -= packet->owed;
     packet->owed = false;
 }
 
@@ -148,98 +140,66 @@ static void settle_all(struct list *ops)
 
         list_detach(&op->in_packet);
         op->sent = true;
-        rxd_op_settle(op);
+        message_op_settle(&op->base);
     }
-}
-
-static ssize_t post(struct rxd_packet *packet, uint8_t *start, size_t len, bool more)
-{
-    struct iovec iov[RXD_IOV + 1] = {{.iov_base = start, .iov_len = len}};
-    void *desc[RXD_IOV + 1] = {packet->buffer.desc};
-    struct op op = {
-        .call = OP_SENDMSG,
-        .group = OP_GROUP_SEND,
-        .kind = FI_MSG | FI_SEND,
-        .flags = FI_COMPLETION | (more ? FI_MORE : 0),
-        .peer = packet->peer->lower,
-        .context = packet,
-        .iov = iov,
-        .desc = desc,
-        .count = 1 + packet->slice_count,
-        .len = len + iov_bytes(packet->slices, packet->slice_count),
-    };
-
-    for (size_t i = 0; i < packet->slice_count; i++)
-        iov[i + 1] = packet->slices[i];
-    return op_post(&packet->ep->target, &op);
 }
 
 /* more: another packet follows at once. False when the lower takes no more for now, or the peer has
  * broken. */
 static bool send_packet(struct rxd_packet *packet, bool more)
 {
-    struct rxd_peer *peer = packet->peer;
-    struct rxd_ep *ep = peer->ep;
+    struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     uint8_t *start = put_head(packet);
-    size_t len = (size_t)(packet->records - start) + packet->len;
-    struct list *queue = packet->ordered ? &peer->out : &peer->urgent, early;
+    size_t len = (size_t)(packet->records - start) + packet->base.len;
+    struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out, early;
     bool first = take_early(packet, &early);
-    ssize_t rc;
 
-    list_detach(&packet->link);
-    list_attach(&packet->link, &peer->flying);
     peer->in_flight++;
-    ep->flying++;
-    rc = post(packet, start, len, more);
-    if (!rc) { /* the packet may have been sent, and gone, already */
+    if (message_packet_send(&packet->base, queue, start, len, packet->slices, packet->slice_count,
+                            more)) {
         peer->told = peer->next_in;
         peer->answer = false;
         settle_all(&early);
         return true;
     }
-    put_back(packet, &early, first);
     peer->in_flight--;
-    ep->flying--;
-    list_detach(&packet->link);
-    list_attach_before(&packet->link, queue->next);
-    if (rc != -FI_EAGAIN && rc != -FI_ENOMEM)
-        rxd_peer_break(peer, (int)-rc, NULL);
+    put_back(packet, &early, first);
     return false;
 }
 
 bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *op)
 {
-    struct rxd_ep *ep = peer->ep;
     struct rxd_packet *packet = packet_get(peer, true);
+    struct list queue;
     uint8_t *payload, *start;
 
     if (!packet)
         return false;
     payload = rxd_record_put(record, packet->records);
     iov_gather(op->iov, op->count, 0, payload, record->len);
-    packet->len = (size_t)(payload - packet->records) + record->len;
+    packet->base.len = (size_t)(payload - packet->records) + record->len;
     packet->owed = true;
     start = put_head(packet);
-    list_attach(&packet->link, &peer->flying);
+    list_init(&queue);
     peer->in_flight++;
-    ep->owed++;
-    ep->flying++;
-    if (!post(packet, start, (size_t)(packet->records - start) + packet->len, false)) {
+    peer->base.ep->owed++;
+    if (message_packet_send(&packet->base, &queue, start,
+                            (size_t)(packet->records - start) + packet->base.len, NULL, 0, false)) {
         peer->told = peer->next_in;
         return true;
     }
     peer->next_out--;
     peer->in_flight--;
-    ep->flying--;
-    rxd_packet_put(packet);
+    peer->base.ep->owed--;
+    message_packet_put(&packet->base);
     return false;
 }
 
-/* The window is open, and what a fence waits for has ended. */
+/* The window is open, and all that a fence waits for has ended. */
 static bool may_leave(const struct rxd_packet *packet)
 {
-    const struct rxd_peer *peer = packet->peer;
-    const struct rxd_op *oldest = list_item(peer->ops.next, struct rxd_op, of_peer);
+    const struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
+    const struct rxd_op *oldest = list_item(peer->base.ops.next, struct rxd_op, base.of_peer);
 
     if (packet->sequence - peer->acked >= RXD_WINDOW)
         return false;
@@ -255,16 +215,18 @@ static bool owes_ack(const struct rxd_peer *peer)
 /* The next ordered packet, if it may leave; or NULL. */
 static struct rxd_packet *next_ordered(const struct rxd_peer *peer)
 {
-    struct rxd_packet *packet = list_item(peer->out.next, struct rxd_packet, link);
+    struct rxd_packet *packet = list_item(peer->ordered.next, struct rxd_packet, base.link);
 
-    return !list_empty(&peer->out) && may_leave(packet) ? packet : NULL;
+    return !list_empty(&peer->ordered) && may_leave(packet) ? packet : NULL;
 }
 
 static bool flush_urgent(struct rxd_peer *peer, bool more)
 {
-    while (!list_empty(&peer->urgent)) {
-        struct rxd_packet *packet = list_item(peer->urgent.next, struct rxd_packet, link);
-        bool last = packet->link.next == &peer->urgent;
+    struct list *queue = &peer->base.out;
+
+    while (!list_empty(queue)) {
+        struct rxd_packet *packet = list_item(queue->next, struct rxd_packet, base.link);
+        bool last = packet->base.link.next == queue;
 
         if (!send_packet(packet, more || !last || next_ordered(peer)))
             return false;
@@ -277,70 +239,59 @@ static bool flush_ordered(struct rxd_peer *peer, bool more)
     struct rxd_packet *packet;
 
     while ((packet = next_ordered(peer))) {
-        if (!send_packet(packet, more || packet->link.next != &peer->out))
+        if (!send_packet(packet, more || packet->base.link.next != &peer->ordered))
             return false;
     }
     return true;
 }
 
-void rxd_out_flush(struct rxd_peer *peer, bool more)
+void rxd_flush(struct message_peer *base, bool more)
 {
-    bool all = list_empty(&peer->broken) && flush_urgent(peer, more) && flush_ordered(peer, more);
+    struct rxd_peer *peer = rxd_peer_of(base);
+    bool all = list_empty(&base->broken) && flush_urgent(peer, more) && flush_ordered(peer, more);
 
     if (all && owes_ack(peer) && rxd_out_urgent(peer, 0))
         all = flush_urgent(peer, more);
-    if (all || !list_empty(&peer->broken))
-        return;
-    list_detach(&peer->attended);
-    list_attach(&peer->attended, &peer->ep->stalled);
+    if (!all && list_empty(&base->broken))
+        message_peer_stall(base);
 }
 
 /* Only one packet waits, and has room; acknowledgements of those before it drive the endpoint. */
 static bool may_gather(const struct rxd_peer *peer)
 {
-    const struct rxd_packet *first = list_item(peer->out.next, struct rxd_packet, link);
+    const struct rxd_packet *first = list_item(peer->ordered.next, struct rxd_packet, base.link);
 
-    return peer->in_flight >= RXD_CORK && peer->out.next == peer->out.prev &&
-           first->len <= peer->ep->room / 2;
+    return peer->in_flight >= RXD_CORK && peer->ordered.next == peer->ordered.prev &&
+           first->base.len <= rxd_ep_of(peer->base.ep)->room / 2;
 }
 
 void rxd_out_added(struct rxd_peer *peer, bool more)
 {
     if (more || may_gather(peer))
-        rxd_peer_attend(peer);
+        message_peer_attend(&peer->base);
     else
-        rxd_out_flush(peer, false);
+        rxd_flush(&peer->base, false);
 }
 
-/* One packet less is on its way. more: others may follow. */
-static void moved(struct rxd_move *move, bool more)
+void rxd_sent(struct message_packet *base, int err)
 {
-    move->pending--;
-    if (more && move->at < move->limit && list_empty(&move->link))
-        list_attach(&move->link, &move->peer->ep->moving);
-    else if (!move->pending && move->at == move->limit)
-        move->idle(move);
-}
+    struct rxd_packet *packet = rxd_packet_of(base);
+    struct message_peer *peer = base->peer;
 
-void rxd_out_sent(struct rxd_packet *packet, int err)
-{
-    struct rxd_ep *ep = packet->ep;
-    struct rxd_peer *peer = packet->peer;
-    struct rxd_move *move = packet->move;
-
-    ep->flying--;
+    if (__builtin_expect(!!packet->reads, 0)) {
+        rxd_read_done(packet, err);
+        return;
+    }
     if (peer)
-        peer->in_flight--;
-    list_join(&ep->stalled, &ep->attention);
+        rxd_peer_of(peer)->in_flight--;
     if (peer && !err)
         settle_all(&packet->ops);
     while (!list_empty(&packet->ops)) /* they end with the peer's */
         list_detach(packet->ops.next);
-    rxd_packet_put(packet);
-    if (move && peer && err)
-        move->pending--;
-    else if (move && ep->buckets)
-        moved(move, peer);
-    if (peer && err)
-        rxd_peer_break(peer, err, NULL);
+    if (peer && err && base->move) {
+        base->move->pending--;
+        base->move = NULL;
+    }
+    base->ep->owed -= packet->owed;
+    message_packet_sent(base, err);
 }

@@ -13,11 +13,11 @@
 bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *record,
                    struct fid_mr **ret_mr)
 {
-    bool virtual = info_mr_bits(ep->lower_info) & FI_MR_VIRT_ADDR;
+    bool virtual = info_mr_bits(ep->base.lower_info) & FI_MR_VIRT_ADDR;
 
     if (!ep->reads || op->count != 1 ||
-        fi_mr_reg(ep->domain->lower, op->iov->iov_base, op->len, FI_REMOTE_READ, 0, ++ep->last_key,
-                  0, ret_mr, NULL))
+        fi_mr_reg(ep->base.domain->lower, op->iov->iov_base, op->len, FI_REMOTE_READ, 0,
+                  ++ep->last_key, 0, ret_mr, NULL))
         return false;
     record->flags |= RXD_READABLE;
     record->addr = virtual ? (uint64_t)(uintptr_t)op->iov->iov_base : 0;
@@ -27,28 +27,28 @@ bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *re
 
 static void put(struct rxd_packet *packet)
 {
-    list_detach(&packet->link);
+    list_detach(&packet->base.link);
     if (packet->mr)
         fi_close(&packet->mr->fid);
-    mr_pool_put(&packet->ep->packets, packet);
+    mr_pool_put(&packet->base.ep->packets, packet);
 }
 
 /* Registers what is written to, where the lower wants that. */
 static struct rxd_packet *context_of(struct rxd_inbound *inbound, const struct iovec *to)
 {
-    struct rxd_ep *ep = inbound->taker.peer->ep;
-    struct rxd_packet *packet = mr_pool_get(&ep->packets);
+    struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
+    struct rxd_packet *packet = mr_pool_get(&ep->base.packets);
 
     if (!packet)
         return NULL;
-    packet->ep = ep;
-    packet->in = false;
+    packet->base.ep = &ep->base;
+    packet->base.in = false;
     packet->reads = inbound;
     packet->mr = NULL;
-    list_init(&packet->link);
-    list_attach(&packet->link, &ep->reading);
-    if (!(info_mr_bits(ep->lower_info) & FI_MR_LOCAL) ||
-        !fi_mr_reg(ep->domain->lower, to->iov_base, to->iov_len, FI_READ, 0, ++ep->last_key, 0,
+    list_init(&packet->base.link);
+    list_attach(&packet->base.link, &ep->reading);
+    if (!(info_mr_bits(ep->base.lower_info) & FI_MR_LOCAL) ||
+        !fi_mr_reg(ep->base.domain->lower, to->iov_base, to->iov_len, FI_READ, 0, ++ep->last_key, 0,
                    &packet->mr, NULL))
         return packet;
     packet->mr = NULL;
@@ -67,7 +67,7 @@ static ssize_t post(struct rxd_packet *packet, const struct rxd_inbound *inbound
         .group = OP_GROUP_RMA,
         .kind = FI_RMA | FI_READ,
         .flags = FI_COMPLETION,
-        .peer = inbound->taker.peer->lower,
+        .peer = inbound->base.handle.peer->lower,
         .context = packet,
         .iov = to,
         .desc = &desc,
@@ -77,31 +77,31 @@ static ssize_t post(struct rxd_packet *packet, const struct rxd_inbound *inbound
         .rma_count = 1,
     };
 
-    return op_post(&packet->ep->target, &op);
+    return op_post(&packet->base.ep->target, &op);
 }
 
 bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
 {
-    struct rxd_peer *peer = inbound->taker.peer;
-    struct rxd_ep *ep = peer->ep;
-    struct iovec to[RXD_IOV];
+    struct message_peer *peer = inbound->base.handle.peer;
+    const struct rxd_ep *ep = rxd_ep_of(peer->ep);
+    const struct fi_peer_rx_entry *entry = inbound->base.entry;
+    struct iovec to[MESSAGE_IOV];
     struct rxd_packet *packet;
 
-    if (!ep->reads || !(inbound->flags & RXD_READABLE) || want - inbound->first > ep->read_max ||
-        rxd_slice(inbound->entry->iov, inbound->entry->count, inbound->first, want - inbound->first,
-                  to) != 1)
+    if (!ep->reads || !inbound->readable || want - inbound->first > ep->read_max ||
+        rxd_slice(entry->iov, entry->count, inbound->first, want - inbound->first, to) != 1)
         return false;
     packet = context_of(inbound, to);
     if (!packet)
         return false;
     inbound->reading = true;
     peer->takes++;
-    ep->takes++;
+    peer->ep->takes++;
     if (!post(packet, inbound, to))
         return true;
     inbound->reading = false;
     peer->takes--;
-    ep->takes--;
+    peer->ep->takes--;
     put(packet);
     return false;
 }
@@ -114,17 +114,17 @@ void rxd_read_done(struct rxd_packet *packet, int err)
     if (!inbound)
         return;
     inbound->reading = false;
-    inbound->taker.peer->takes--;
-    inbound->taker.peer->ep->takes--;
+    inbound->base.handle.peer->takes--;
+    inbound->base.handle.peer->ep->takes--;
     rxd_message_read(inbound, err);
 }
 
 void rxd_read_forget(struct rxd_inbound *inbound)
 {
-    struct rxd_ep *ep = inbound->taker.peer->ep;
+    struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
 
     list_for_each (pos, &ep->reading) {
-        struct rxd_packet *packet = list_item(pos, struct rxd_packet, link);
+        struct rxd_packet *packet = list_item(pos, struct rxd_packet, base.link);
 
         if (packet->reads == inbound)
             packet->reads = NULL;
@@ -134,5 +134,5 @@ void rxd_read_forget(struct rxd_inbound *inbound)
 void rxd_read_finish(struct rxd_ep *ep)
 {
     while (!list_empty(&ep->reading))
-        put(list_item(ep->reading.next, struct rxd_packet, link));
+        put(list_item(ep->reading.next, struct rxd_packet, base.link));
 }

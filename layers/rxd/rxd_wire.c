@@ -89,7 +89,7 @@ static bool get_name(const uint8_t *raw, size_t len, struct rxd_name *name)
         return len >= RXD_INTRO_SIZE && get_addr(raw, &name->addr);
     name->own_len = raw[AT_OWN_LEN];
     name->own = raw + RXD_INTRO_OWN;
-    return name->own_len && name->own_len <= RXD_OWN_MAX && rxd_intro_size(name) <= len;
+    return name->own_len && name->own_len <= ADDR_OWN_MAX && rxd_intro_size(name) <= len;
 }
 
 void rxd_head_put(const struct rxd_head *head, uint8_t *raw)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdma/fi_rma.h>
+
 #include "layers/rxd/rxd_name.h"
 
 enum {
@@ -57,10 +59,6 @@ enum rxd_record_flag {
     RXD_READABLE = 8,   /* of a message: its memory may be read by the lower */
 };
 
-struct rxd_place {
-    uint64_t addr, len, key; /* len of atomics: elements */
-};
-
 struct rxd_record {
     uint8_t kind, flags;
     uint32_t id; /* of requests and of what answers them: the requester's; of data: the taker's */
@@ -69,7 +67,7 @@ struct rxd_record {
     uint64_t tag, data;
     uint64_t addr, key; /* RXD_READABLE: where all of the message is, for the lower's reads */
     uint8_t place_count, datatype, op, function;
-    struct rxd_place places[RXD_PLACES];
+    struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
     const uint8_t *payload;
     size_t len; /* bytes of payload */
 };

@@ -53,7 +53,7 @@ static void check_again(const struct rxd_record *record, size_t size, bool order
 
 static void check_head(const struct rxd_head *head)
 {
-    uint8_t raw[RXD_HEAD_SIZE + RXD_INTRO_OWN + RXD_OWN_MAX];
+    uint8_t raw[RXD_HEAD_SIZE + RXD_INTRO_OWN + ADDR_OWN_MAX];
     struct rxd_head again = {0};
 
     must(head->number || head->flags & RXD_INTRO);

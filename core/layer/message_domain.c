@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fabric and domain. Regions, queues, counters and address vectors are core's: accesses are done by
- * the CPU of their target. */
+#include "core/layer/message_domain.h"
+
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
 #include "core/domain/domain.h"
+#include "core/layer/message_ep.h"
+#include "core/layer/message_wire.h"
 #include "core/op/atomic.h"
-#include "layers/rxd/rxd.h"
 
 /* ---- Domain ---- */
 
@@ -14,7 +15,7 @@ static int domain_control(struct fid *fid, int command, void *arg)
 {
     struct lower_domain *domain = object_of(fid, struct lower_domain, base.fid.fid);
 
-    /* Whom it reaches is the lower's affair. */
+    /* The peers that it reaches are the lower's affair. */
     if (command == CONTROL_REACH || command == CONTROL_REACHES)
         return fi_control(&domain->lower->fid, command, arg);
     return domain_fid_ops.control(fid, command, arg);
@@ -23,35 +24,25 @@ static int domain_control(struct fid *fid, int command, void *arg)
 static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                           void *context)
 {
-    return srx_open_usual(fid, RXD_MIN_MULTI_RECV, &match_forward_peer_ops, attr, srx, context);
+    return srx_open_usual(fid, MESSAGE_MIN_MULTI_RECV, &match_forward_peer_ops, attr, srx, context);
 }
 
 static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                                struct fi_atomic_attr *attr, uint64_t flags)
 {
+    struct lower_domain *domain = lower_domain_of(fid);
+
     return atomic_query(datatype, op, attr, flags,
-                        rxd_operand_size(lower_domain_of(fid)->lower_info->ep_attr->max_msg_size,
-                                         rxd_heads(lower_domain_of(fid)->lower_info)));
+                        message_wire_of(domain)->operand_size(domain->lower_info));
 }
 
 /* ---- Address vectors ---- */
 
-/* Of addresses that only the lower reads. */
-struct rxd_domain {
-    struct lower_domain base;
-    struct av_kind kind;
-};
-
-static struct rxd_domain *domain_of(const struct av *av)
-{
-    return object_of(av->domain, struct rxd_domain, base.base);
-}
-
 static bool usable(const struct av *av, const void *raw)
 {
-    struct own_addr addr = {.bytes = raw, .len = av->kind->size};
+    const struct message_domain *domain = object_of(av->domain, struct message_domain, base.base);
 
-    return !fi_control(&domain_of(av)->base.lower->fid, CONTROL_ADDR, &addr);
+    return message_wire_of(&domain->base)->usable(&domain->base, raw);
 }
 
 static int av_kind_inserted(struct av *av, fi_addr_t index, const void *addr)
@@ -70,13 +61,13 @@ static void av_kind_closed(struct av *av)
 static int av_open_own(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,
                        void *context)
 {
-    struct lower_domain *lower = lower_domain_of(fid);
-    struct rxd_domain *domain = object_of(lower, struct rxd_domain, base);
+    struct message_domain *domain = object_of(lower_domain_of(fid), struct message_domain, base);
+    size_t size = message_wire_of(&domain->base)->own_size(domain->base.lower_info);
 
-    if (!rxd_name_is_own(lower->base.info->addr_format))
+    if (!size)
         return domain_av_open(fid, attr, av, context);
     domain->kind = (struct av_kind){
-        .size = lower->lower_info->src_addrlen,
+        .size = size,
         .object_size = sizeof(struct av),
         .usable = usable,
         .inserted = av_kind_inserted,
@@ -84,11 +75,11 @@ static int av_open_own(struct fid_domain *fid, struct fi_av_attr *attr, struct f
         .identified = av_kind_changed,
         .closed = av_kind_closed,
     };
-    return av_open_kind(&lower->base, attr, &domain->kind, av, context);
+    return av_open_kind(&domain->base.base, attr, &domain->kind, av, context);
 }
 
-static struct fi_ops fid_ops = {
-    .size = sizeof(fid_ops),
+struct fi_ops message_domain_fid_ops = {
+    .size = sizeof(message_domain_fid_ops),
     .close = lower_domain_close,
     .bind = enosys_bind,
     .control = domain_control,
@@ -97,11 +88,11 @@ static struct fi_ops fid_ops = {
     .ops_set = enosys_ops_set,
 };
 
-static struct fi_ops_domain domain_ops = {
-    .size = sizeof(domain_ops),
+struct fi_ops_domain message_domain_ops = {
+    .size = sizeof(message_domain_ops),
     .av_open = av_open_own,
     .cq_open = domain_cq_open,
-    .endpoint = rxd_ep_open,
+    .endpoint = message_ep_open,
     .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
@@ -111,15 +102,3 @@ static struct fi_ops_domain domain_ops = {
     .query_collective = enosys_domain_query_collective,
     .endpoint2 = domain_endpoint2,
 };
-
-static const struct lower_domain_type type = {
-    .size = sizeof(struct rxd_domain),
-    .fid_ops = &fid_ops,
-    .ops = &domain_ops,
-    .lower_info = rxd_lower_info,
-};
-
-int rxd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return lower_fabric_open(args, &type, fabric, context);
-}

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Peers that owe something while nothing is under way to them: a message that waits for a receive,
- * data that was asked for. The lower tells of a peer's end where it sends, so such a peer is sent
- * an empty packet each second. It introduces us: one that has started again under the same address
- * answers with its new epoch.
+ * data that was asked for. The lower tells of a peer's end where it sends, so such a peer is asked
+ * for a sign of life each second. The question introduces us: a peer that has started again under
+ * the same address answers as its new self.
  */
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
-#include "layers/rxd/rxd.h"
+#include "core/layer/message_ep.h"
+#include "core/layer/message_wire.h"
 
 enum {
     ASK_MS = 1000,
     POLLS = 64, /* between two looks at the clock */
 };
 
-static bool owes(const struct rxd_ep *ep)
+static bool owes(const struct message_ep *ep)
 {
     return ep->used || ep->takes;
 }
 
-static bool is_silent(struct rxd_peer *peer)
+static bool is_silent(struct message_peer *peer)
 {
     bool heard = peer->heard;
 
@@ -30,19 +31,17 @@ static bool is_silent(struct rxd_peer *peer)
     return !list_empty(&peer->ops) || peer->takes;
 }
 
-static void ask_all(struct rxd_ep *ep)
+static void ask_all(struct message_ep *ep)
 {
-    for (size_t i = 0; i < RXD_BUCKETS; i++) {
-        for (struct rxd_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            if (!is_silent(peer) || !rxd_out_urgent(peer, 0))
-                continue;
-            peer->introduced = false;
-            rxd_peer_attend(peer);
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
+            if (is_silent(peer))
+                ep->wire->ask(peer);
         }
     }
 }
 
-void rxd_silence_run(struct rxd_ep *ep)
+void message_silence_run(struct message_ep *ep)
 {
     bool woken = !list_empty(&ep->timer.source.link);
     long long now;
@@ -64,7 +63,7 @@ void rxd_silence_run(struct rxd_ep *ep)
     ask_all(ep);
 }
 
-int rxd_silence_sleep(struct rxd_ep *ep)
+int message_silence_sleep(struct message_ep *ep)
 {
     long long now;
 

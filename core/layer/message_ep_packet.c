@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets: their memory, on their way to the lower, and as they come. */
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/layer/message_ep.h"
+#include "core/layer/message_wire.h"
+
+enum {
+    QUIET_MS = 60000 /* between two lines about packets that cannot be */
+};
+
+/* ---- Out ---- */
+
+struct message_packet *message_packet_get(struct message_peer *peer)
+{
+    struct message_ep *ep = peer->ep;
+    struct message_packet *packet = mr_pool_get(&ep->packets);
+
+    if (!packet)
+        return NULL;
+    ep->outgoing++;
+    packet->ep = ep;
+    packet->peer = peer;
+    packet->move = NULL;
+    packet->in = false;
+    packet->len = 0;
+    list_init(&packet->link);
+    return packet;
+}
+
+void message_packet_put(struct message_packet *packet)
+{
+    if (!packet->in)
+        packet->ep->outgoing--;
+    list_detach(&packet->link);
+    mr_pool_put(&packet->ep->packets, packet);
+}
+
+void message_packets_put(struct list *packets)
+{
+    while (!list_empty(packets))
+        message_packet_put(list_item(packets->next, struct message_packet, link));
+}
+
+static ssize_t post(struct message_packet *packet, const void *start, size_t len,
+                    const struct iovec *slices, size_t slice_count, bool more)
+{
+    struct iovec iov[MESSAGE_IOV + 1] = {{.iov_base = (void *)(uintptr_t)start, .iov_len = len}};
+    void *desc[MESSAGE_IOV + 1] = {packet->buffer.desc};
+    struct op op = {
+        .call = OP_SENDMSG,
+        .group = OP_GROUP_SEND,
+        .kind = FI_MSG | FI_SEND,
+        .flags = FI_COMPLETION | (more ? FI_MORE : 0),
+        .peer = packet->peer->lower,
+        .context = packet,
+        .iov = iov,
+        .desc = desc,
+        .count = 1 + slice_count,
+        .len = len + iov_bytes(slices, slice_count),
+    };
+
+    for (size_t i = 0; i < slice_count; i++)
+        iov[i + 1] = slices[i];
+    return op_post(&packet->ep->target, &op);
+}
+
+bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
+                         size_t len, const struct iovec *slices, size_t slice_count, bool more)
+{
+    struct message_peer *peer = packet->peer;
+    struct message_ep *ep = peer->ep;
+    ssize_t rc;
+
+    list_detach(&packet->link);
+    list_attach(&packet->link, &peer->flying);
+    ep->flying++;
+    rc = post(packet, start, len, slices, slice_count, more);
+    if (!rc) /* the packet may have been sent, and gone, already */
+        return true;
+    ep->flying--;
+    list_detach(&packet->link);
+    list_attach_before(&packet->link, queue->next);
+    if (rc != -FI_EAGAIN && rc != -FI_ENOMEM)
+        message_peer_break(peer, (int)-rc, NULL);
+    return false;
+}
+
+void message_packet_sent(struct message_packet *packet, int err)
+{
+    struct message_ep *ep = packet->ep;
+    struct message_peer *peer = packet->peer;
+    struct message_move *move = packet->move;
+
+    ep->flying--;
+    list_join(&ep->stalled, &ep->attention);
+    message_packet_put(packet);
+    if (peer && err) /* its move ends with the peer, and stays pending until then */
+        message_peer_break(peer, err, NULL);
+    else if (move && ep->buckets)
+        message_move_sent(move, peer);
+}
+
+/* ---- In ---- */
+
+/* The log is not told each time of things that peers can bring about again and again. last: when it
+ * was, or 0. */
+static bool may_tell(long long *last)
+{
+    long long now = clock_ms();
+
+    if (*last && now - *last < QUIET_MS)
+        return false;
+    *last = now;
+    return true;
+}
+
+void message_say_wrong(struct message_ep *ep, const char *wrong)
+{
+    if (may_tell(&ep->told_ms))
+        LOG_WARN(ep->wire->name, FI_LOG_EP_DATA,
+                 ": %s came, and is dropped; further ones within a minute are not told", wrong);
+}
+
+bool message_is_full(struct message_ep *ep)
+{
+    if (__builtin_expect(ep->saved <= ep->saved_limit, 1))
+        return false;
+    if (!ep->saved_said && may_tell(&ep->full_ms))
+        LOG_WARN(ep->wire->name, FI_LOG_EP_DATA,
+                 ": %zu bytes of unexpected messages are kept; no more are taken until some are "
+                 "received (saved_size is %zu)",
+                 ep->saved, ep->saved_limit);
+    ep->saved_said = true;
+    return true;
+}
+
+int message_in_fill(struct message_ep *ep)
+{
+    while (ep->posted < ep->receives && !(ep->wire->holds_back && message_is_full(ep))) {
+        struct message_packet *packet = mr_pool_get(&ep->packets);
+        ssize_t rc;
+
+        if (!packet)
+            return -FI_ENOMEM;
+        packet->ep = ep;
+        packet->peer = NULL;
+        packet->in = true;
+        list_init(&packet->link);
+        ep->posted++;
+        rc = fi_recv(ep->lower, (char *)packet + ep->wire->packet_size,
+                     ep->prefix + ep->packet_size, packet->buffer.desc, FI_ADDR_UNSPEC, packet);
+        if (!rc)
+            continue;
+        ep->posted--;
+        message_packet_put(packet);
+        return rc == -FI_EAGAIN ? 0 : (int)rc; /* the next drive goes on */
+    }
+    return 0;
+}
+
+/* Of a packet for later the lower has told its sender that it has come. */
+static void take(struct message_packet *packet, fi_addr_t src)
+{
+    struct message_ep *ep = packet->ep;
+    enum message_fate fate = MESSAGE_OVER;
+
+    if (packet->len < ep->prefix)
+        message_say_wrong(ep, "a packet shorter than its prefix");
+    else
+        fate = ep->wire->packet(packet, src);
+    if (fate == MESSAGE_LATER && packet->tries--) {
+        packet->src = src;
+        list_attach(&packet->link, &ep->deferred);
+    } else if (fate != MESSAGE_KEPT) {
+        message_packet_put(packet);
+    }
+}
+
+void message_in(struct message_packet *packet, size_t len, fi_addr_t src)
+{
+    packet->len = len;
+    packet->tries = MESSAGE_TRIES;
+    take(packet, src);
+}
+
+void message_in_deferred(struct message_ep *ep)
+{
+    struct list all;
+
+    list_init(&all);
+    list_join(&ep->deferred, &all);
+    while (!list_empty(&all)) {
+        struct message_packet *packet = list_item(all.next, struct message_packet, link);
+
+        list_detach(&packet->link);
+        take(packet, packet->src);
+    }
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers: found by fi_addr_t on the data path, by their name when a packet introduces them. */
+#include <stdlib.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "core/layer/message_ep.h"
+#include "core/layer/message_wire.h"
+
+/* ---- Addresses ---- */
+
+static fi_addr_t find_addr(const struct message_peer *peer)
+{
+    struct av *av = peer->ep->endpoint.av;
+    union addr_raw raw;
+
+    peer->ep->wire->address(peer, av->format, &raw);
+    return av_find(av, &raw);
+}
+
+fi_addr_t message_peer_source(const struct message_peer *peer)
+{
+    fi_addr_t addr = peer->source.addr;
+
+    return peer->ep->user_ids && addr != FI_ADDR_UNSPEC ? av_source(peer->ep->endpoint.av, addr)
+                                                        : addr;
+}
+
+static void set_source(struct message_peer *peer, fi_addr_t addr)
+{
+    if (peer->source.addr == addr)
+        return;
+    if (!peer->ep->match)
+        match_forward_resolve(&peer->forward, addr);
+    else if (addr == FI_ADDR_UNSPEC)
+        peer->source.addr = addr;
+    else
+        match_source_resolve(&peer->source, addr);
+}
+
+/* ---- Life ---- */
+
+static void init_peer(struct message_peer *peer, struct message_ep *ep)
+{
+    peer->ep = ep;
+    list_init(&peer->attended);
+    list_init(&peer->broken);
+    list_init(&peer->ops);
+    list_init(&peer->out);
+    list_init(&peer->flying);
+    list_init(&peer->inbounds);
+    list_init(&peer->accesses);
+}
+
+static void init_source(struct message_peer *peer)
+{
+    struct message_ep *ep = peer->ep;
+    fi_addr_t known = find_addr(peer);
+
+    if (ep->match)
+        match_source_init(&peer->source, ep->match, known);
+    else
+        match_forward_init(&peer->forward, ep->endpoint.srx->peer, known);
+    peer->source.srx.peer_ops = &message_source_ops;
+}
+
+static struct message_peer **bucket(struct message_ep *ep, const void *name)
+{
+    return &ep->buckets[ep->wire->hash(name) % MESSAGE_BUCKETS];
+}
+
+struct message_peer *message_peer_find(struct message_ep *ep, const void *name)
+{
+    struct message_peer *peer = *bucket(ep, name);
+
+    while (peer && !ep->wire->is_named(peer, name))
+        peer = peer->next;
+    return peer;
+}
+
+static bool insert(struct message_peer *peer)
+{
+    struct message_ep *ep = peer->ep;
+    union addr_raw raw;
+
+    ep->wire->address(peer, ep->lower_info->addr_format, &raw);
+    return fi_av_insert(ep->lower_av, &raw, 1, &peer->lower, 0, NULL) == 1;
+}
+
+struct message_peer *message_peer_of(struct message_ep *ep, const void *name)
+{
+    struct message_peer **head = bucket(ep, name), *peer = message_peer_find(ep, name);
+
+    if (peer)
+        return peer;
+    peer = ep->wire->peer_new(name);
+    if (!peer)
+        return NULL;
+    init_peer(peer, ep);
+    /* An address that is in the lower's vector twice is there once: it may stay. */
+    if (!insert(peer) || ep->wire->peer_open(peer)) {
+        free(peer);
+        return NULL;
+    }
+    init_source(peer);
+    peer->next = *head;
+    *head = peer;
+    return peer;
+}
+
+int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **ret_peer)
+{
+    struct message_peer *peer = peer_map_at(&ep->map, addr);
+    const void *raw;
+    void **slot;
+    int rc = -FI_ENOMEM;
+
+    if (__builtin_expect(!peer, 0)) {
+        raw = av_addr(ep->endpoint.av, addr);
+        if (!raw)
+            return -FI_EINVAL;
+        slot = peer_map_slot(&ep->map, addr);
+        peer = slot ? ep->wire->peer_at(ep, raw, &rc) : NULL;
+        if (!peer)
+            return rc;
+        *slot = peer;
+    }
+    *ret_peer = peer;
+    return 0;
+}
+
+void message_peer_stall(struct message_peer *peer)
+{
+    list_detach(&peer->attended);
+    list_attach(&peer->attended, &peer->ep->stalled);
+}
+
+/* ---- Ends ---- */
+
+void message_peer_break(struct message_peer *peer, int err, const char *why)
+{
+    char text[ADDR_TEXT_MAX];
+
+    if (!list_empty(&peer->broken))
+        return;
+    if (why)
+        LOG_WARN(peer->ep->wire->name, FI_LOG_EP_DATA, ": what is under way with %s ends: %s",
+                 peer->ep->wire->text(peer, text), why);
+    peer->err = err;
+    list_attach(&peer->broken, &peer->ep->broken);
+}
+
+bool message_is_ours(int err)
+{
+    return err == FI_EPROTO || err == FI_ENOMEM || err == FI_EIO;
+}
+
+void message_peer_drop(struct message_peer *peer, int err)
+{
+    struct list ops;
+
+    list_for_each_safe (item, after, &peer->flying) {
+        struct message_packet *packet = list_item(item, struct message_packet, link);
+
+        list_detach(&packet->link);
+        packet->peer = NULL;
+        peer->ep->wire->dropped(packet);
+    }
+    message_remote_fail(peer);
+    list_init(&ops);
+    list_join(&peer->ops, &ops);
+    while (!list_empty(&ops)) /* a report may post anew, to the new state */
+        message_op_end(list_item(ops.next, struct message_op, of_peer), err);
+    message_inbounds_fail(peer, err);
+}
+
+/* ---- The application's AV ---- */
+
+static void take_away(struct message_ep *ep, fi_addr_t addr)
+{
+    struct message_peer *peer = peer_map_at(&ep->map, addr);
+
+    if (peer)
+        *peer_map_slot(&ep->map, addr) = NULL;
+}
+
+/* Whose address is at another place now, or at none. */
+static void refresh_sources(struct message_ep *ep)
+{
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            set_source(peer, find_addr(peer));
+    }
+}
+
+void message_peers_take_changes(struct message_ep *ep)
+{
+    struct av_changes changes;
+    fi_addr_t addr;
+
+    av_watch_take(&ep->watch, &changes);
+    if (changes.removed_count > AV_WATCH_REMOVED) {
+        for (addr = peer_map_next(&ep->map, 0); addr != FI_ADDR_NOTAVAIL;
+             addr = peer_map_next(&ep->map, addr + 1))
+            take_away(ep, addr);
+    } else {
+        for (size_t i = 0; i < changes.removed_count; i++)
+            take_away(ep, changes.removed[i]);
+    }
+    refresh_sources(ep);
+}
+
+bool message_peers_await(const struct message_ep *ep)
+{
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (const struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            if (!peer->gone && (!list_empty(&peer->ops) || !list_empty(&peer->flying)))
+                return true;
+    }
+    return false;
+}
+
+void message_peers_finish(struct message_ep *ep)
+{
+    for (size_t i = 0; ep->buckets && i < MESSAGE_BUCKETS; i++) {
+        struct message_peer *peer, *next;
+
+        for (peer = ep->buckets[i]; peer; peer = next) {
+            next = peer->next;
+            if (ep->wire->peer_close)
+                ep->wire->peer_close(peer);
+            message_peer_drop(peer, 0);
+            if (ep->match)
+                match_source_finish(&peer->source);
+            else
+                match_forward_finish(&peer->forward);
+            free(peer);
+        }
+    }
+    message_packets_put(&ep->deferred);
+    free(ep->buckets);
+    ep->buckets = NULL;
+    peer_map_finish(&ep->map);
+}
+
+/* ---- Numbers ---- */
+
+int message_handle_open(struct message_handle *handle)
+{
+    handle->id = ids_add(&handle->peer->ep->ids, handle);
+    return handle->id == IDS_NONE ? -FI_ENOMEM : 0;
+}
+
+void message_handle_close(struct message_handle *handle)
+{
+    if (handle->id != IDS_NONE)
+        ids_remove(&handle->peer->ep->ids, handle->id);
+    handle->id = IDS_NONE;
+}
+
+uint32_t message_handle_id(const struct message_handle *handle)
+{
+    return handle->id == IDS_NONE ? 0 : (uint32_t)handle->id ^ handle->peer->ep->salt;
+}
+
+struct message_handle *message_handle_find(const struct message_peer *peer, uint32_t id,
+                                           unsigned kinds)
+{
+    struct message_handle *handle = ids_find(&peer->ep->ids, id ^ peer->ep->salt);
+
+    return handle && handle->peer == peer && kinds & 1U << handle->kind ? handle : NULL;
+}
