@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 enum {
+    STORM = 30,
     QUOTE = 32, /* bytes of a packet that come back from a closed port */
 };
 
@@ -300,6 +301,8 @@ void all_to_all(uint32_t messages)
                 check_inbox(i, j, sent);
         assert_int_equal(nodes[i].responses, (NODES - 1) * sent);
         assert_int_equal(nodes[i].failed, 0);
+        /* A loss or a refusal does not have all that is under way sent again and again. */
+        assert_true(pds_counters(nodes[i].pds)->resent < STORM * nodes[i].responses);
     }
 }
 

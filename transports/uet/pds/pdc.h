@@ -47,7 +47,9 @@ struct pdc_tx {
     uint64_t mpr;
     struct pds_packet **ring; /* by number % settings.mpr; NULL until something is sent */
     struct list sources, flight, resend, held, arrived;
-    uint64_t bytes;           /* in flight */
+    uint64_t bytes;  /* in flight */
+    unsigned flying; /* packets in flight, and the most: fewer after refusals */
+    unsigned limit;
     uint64_t order, overtook; /* transmissions, counted; the latest that is known to have come */
     struct window window;
     unsigned backoff, probes; /* timeouts, and probes, since something new has come */
@@ -167,6 +169,8 @@ void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pd
 /* Takes a packet out of what is under way, to be sent again. */
 void pdc_tx_resend(struct pdc *pdc, struct pds_packet *packet);
 void pdc_tx_hold(struct pdc *pdc, struct pds_packet *packet, uint64_t until);
+/* The peer has refused packets: fewer leave until some have come. */
+void pdc_tx_slow_down(struct pdc *pdc);
 void pdc_tx_arrived(struct pdc *pdc, struct pds_packet *packet);
 struct pds_packet *pdc_tx_at(const struct pdc *pdc, uint64_t number);
 /* Other numbers, from `start` on, under the id that it has now. */

@@ -240,6 +240,7 @@ static void go_back(struct pdc *pdc, uint64_t from)
     if (pdc->tx.went_back && pdc->pds->now - pdc->tx.went_back < WENT_BACK)
         return;
     pdc->tx.went_back = pdc->pds->now;
+    pdc_tx_slow_down(pdc);
     for (uint64_t number = from; number < pdc->tx.next; number++) {
         struct pds_packet *packet = pdc_tx_at(pdc, number);
 
@@ -265,6 +266,7 @@ static void hold_back(struct pdc *pdc, struct pds_packet *packet)
     pdc->tx.backoff = 0; /* the peer is there */
     pdc->tx.progressed = pdc->pds->now;
     if (pdc->key.mode == PDS_MODE_RUD) {
+        pdc_tx_slow_down(pdc);
         pdc_tx_hold(pdc, packet, until);
         return;
     }

@@ -151,11 +151,13 @@ void pdc_arm(struct pdc *pdc)
 
 /* ---- What ---- */
 
-/* The oldest packets are sent again. What follows them is found lost when these have come; but the
- * receiver of an ordered PDC has kept nothing of it. */
+/* The oldest packets are sent again. Later ones are found lost when these have come; but the
+ * receiver of an ordered PDC has kept none of them, and where fewer may fly than do, lost ones
+ * would keep the others from leaving. */
 static void timed_out(struct pdc *pdc)
 {
-    unsigned most = pdc->key.mode == PDS_MODE_ROD ? UINT_MAX : AT_ONCE;
+    bool all = pdc->key.mode == PDS_MODE_ROD || pdc->tx.flying >= pdc->tx.limit;
+    unsigned most = all ? UINT_MAX : AT_ONCE;
     struct pds_packet *packet = head(&pdc->tx.flight);
 
     pdc->pds->excused = false;

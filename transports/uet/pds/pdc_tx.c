@@ -11,6 +11,7 @@
 enum {
     SYN_NUMBERS = 4096, /* psn_offset has 12 bits */
     OVERHEAD = 12 + 40, /* bytes of a packet beside SES header and payload */
+    LIMIT_MIN = 4,
 };
 
 void pdc_tx_init(struct pdc *pdc, uint32_t start)
@@ -19,6 +20,7 @@ void pdc_tx_init(struct pdc *pdc, uint32_t start)
 
     tx->start = start;
     tx->mpr = pdc->pds->settings.mpr;
+    tx->limit = pdc->pds->settings.mpr;
     tx->window = (struct window){.ops = &window_fixed, .bytes = pdc->pds->settings.window};
     tx->reorder = pdc->pds->settings.reorder;
     tx->heard = pdc->pds->now;
@@ -61,9 +63,25 @@ static uint64_t cost(const struct pds_packet *packet)
 
 static void leave_list(struct pdc *pdc, struct pds_packet *packet)
 {
-    if (packet->state == PACKET_FLIGHT)
+    if (packet->state == PACKET_FLIGHT) {
         pdc->tx.bytes -= cost(packet);
+        pdc->tx.flying--;
+    }
     list_detach(&packet->link);
+}
+
+/* One more packet is known to have come. */
+static void count_arrival(struct pdc *pdc)
+{
+    pdc->tx.came++;
+    pdc->tx.limit += pdc->tx.limit < pdc->pds->settings.mpr;
+}
+
+void pdc_tx_slow_down(struct pdc *pdc)
+{
+    unsigned limit = (pdc->tx.flying < pdc->tx.limit ? pdc->tx.flying : pdc->tx.limit) / 2;
+
+    pdc->tx.limit = limit > LIMIT_MIN ? limit : LIMIT_MIN;
 }
 
 void pdc_tx_resend(struct pdc *pdc, struct pds_packet *packet)
@@ -91,7 +109,7 @@ void pdc_tx_hold(struct pdc *pdc, struct pds_packet *packet, uint64_t until)
 void pdc_tx_arrived(struct pdc *pdc, struct pds_packet *packet)
 {
     leave_list(pdc, packet);
-    pdc->tx.came++;
+    count_arrival(pdc);
     packet->state = PACKET_ARRIVED;
     packet->at = pdc->pds->now;
     packet->retries = 0;
@@ -147,6 +165,7 @@ static void transmit(struct pdc *pdc, struct pds_packet *packet)
     packet->at = pds->now;
     list_attach(&packet->link, &pdc->tx.flight);
     pdc->tx.bytes += cost(packet);
+    pdc->tx.flying++;
     if (header.type != PDS_CONTROL) {
         pdc->tx.cleared = pdc->tx.first;
         pdc->tx.clear_at = 0;
@@ -230,7 +249,7 @@ void pdc_tx_send(struct pdc *pdc)
     if (tx->hold_until > pdc->pds->now)
         return;
     tx->hold_until = 0;
-    while (!tx->bytes || tx->bytes < tx->window.bytes) {
+    while (tx->flying < tx->limit && (!tx->bytes || tx->bytes < tx->window.bytes)) {
         if (!list_empty(&tx->resend)) {
             send_again(pdc);
             continue;
@@ -249,7 +268,7 @@ void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pd
     struct pdc_tx *tx = &pdc->tx;
 
     leave_list(pdc, packet);
-    tx->came++;
+    count_arrival(pdc);
     *slot(pdc, packet->number) = NULL;
     while (tx->first < tx->next && !*slot(pdc, tx->first))
         tx->first++;
