@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an address that is only inserted costs in the address vector of a join: its own bytes, and
+ * at most 100 more, its places in the vectors of what stands below. */
+#ifndef WEFT_TEST_JOIN_MEMORY_H
+#define WEFT_TEST_JOIN_MEMORY_H
+
+#include <arpa/inet.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+enum {
+    JOIN_PEERS = 131000, /* tables that double are nearly full, as with a million */
+    JOIN_BESIDE = 100,   /* bytes */
+};
+
+/* Another IPv4 peer for each number. */
+static inline void join_peer_put(unsigned char *addr, uint32_t number)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(4711)};
+
+    in.sin_addr.s_addr = htonl(0x0a000000 + number);
+    memcpy(addr, &in, sizeof(in));
+}
+
+/* Turns an address of ours, of *len bytes, into that of another peer. */
+typedef void join_peer_make(unsigned char *raw, size_t len, uint32_t number);
+
+/* Bytes that are allocated; 0 where the C library does not say. */
+static inline size_t join_heap(void)
+{
+#ifdef __GLIBC__
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+static inline size_t join_bytes_of(struct fid_domain *domain, unsigned char *raw, size_t len,
+                                   join_peer_make *make, size_t count)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE, .count = count};
+    size_t before = join_heap(), after;
+    struct fid_av *av;
+
+    assert_int_equal(fi_av_open(domain, &attr, &av, NULL), 0);
+    for (uint32_t i = 0; i < JOIN_PEERS; i++) {
+        make(raw, len, i);
+        assert_int_equal(fi_av_insert(av, raw, 1, NULL, 0, NULL), 1);
+    }
+    after = join_heap();
+    assert_int_equal(fi_close(&av->fid), 0);
+    return (after - before) / JOIN_PEERS;
+}
+
+static inline void join_is_small(const char *spec, join_peer_make *make)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    unsigned char raw[512];
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+    size_t len = sizeof(raw);
+
+    setenv("FI_PROVIDER", spec, 1);
+    hints->caps = FI_MSG;
+    hints->ep_attr->type = FI_EP_RDM;
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_int_equal(fi_endpoint(domain, info, &ep, NULL), 0);
+    assert_int_equal(fi_getname(&ep->fid, raw, &len), 0);
+    for (int known = 0; known < 2; known++) {
+        size_t each = join_bytes_of(domain, raw, len, make, known ? JOIN_PEERS : 0);
+
+        print_message("%s: an address of %zu takes %zu bytes%s\n", spec, len, each,
+                      known ? ", with their number known" : "");
+        assert_true(each <= len + JOIN_BESIDE);
+    }
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
+#endif
