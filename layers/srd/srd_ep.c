@@ -1,427 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of endpoints, and what drives them. */
-#include <sched.h>
-#include <stdlib.h>
+/* What endpoints have besides core's, and the table. */
 #include <sys/random.h>
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
-#include "core/base/enosys.h"
-#include "core/base/seam.h"
-#include "core/domain/base.h"
-#include "core/info/info.h"
+#include "core/layer/message_domain.h"
 #include "layers/srd/srd.h"
 
 enum {
-    PACKETS_FIRST = 16,
-    PACKETS_MOST = 64,
-    RECEIVES = 128, /* posted to the lower, at most */
-    PACKET_MOST = 65536,
-    INDEX_BITS = 20,
-    ROUNDS = 16,     /* of one run */
-    CLOSE_MS = 2000, /* that fi_close gives what was accepted */
-    GONE_MS = 250,   /* and what is for a peer that has ended */
-    ANSWERS_MS = 50, /* and answers, its own and those of peers */
+    AHEAD = 64 /* packets of one operation with the lower */
 };
 
 #define ATOMIC_ORDERS                                                                              \
     ((uint64_t)(FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |                  \
                 FI_ORDER_ATOMIC_WAW))
 
-static struct srd_ep *ep_of(const struct endpoint *base)
+/* ---- Addresses ---- */
+
+static size_t own_size(const struct fi_info *lower)
 {
-    return object_of(base, struct srd_ep, base);
+    return lower->addr_format == FI_ADDR_EFA ? SRD_ADDR_SIZE : 0;
 }
 
-/* ---- Progress ---- */
-
-static void end_broken(struct srd_ep *ep)
+static bool usable(const struct lower_domain *domain, const void *address)
 {
-    while (!list_empty(&ep->broken)) {
-        struct srd_peer *peer = list_item(ep->broken.next, struct srd_peer, broken);
-
-        srd_peer_reset(peer, peer->err);
-    }
-}
-
-static void attend_all(struct srd_ep *ep)
-{
-    struct list all;
-
-    list_init(&all);
-    list_join(&ep->attention, &all);
-    while (!list_empty(&all)) {
-        struct srd_peer *peer = list_item(all.next, struct srd_peer, attended);
-
-        list_detach(&peer->attended);
-        srd_out_flush(peer, false);
-    }
-}
-
-void srd_run(struct srd_ep *ep)
-{
-    if (ep->running)
-        return;
-    ep->running = true;
-    for (int i = 0; i < ROUNDS; i++) {
-        attend_all(ep);
-        srd_move_run(ep);
-        end_broken(ep);
-        if (list_empty(&ep->attention))
-            break;
-    }
-    ep->running = false;
-}
-
-static void poll_lower(struct progress_source *source)
-{
-    struct srd_ep *ep = object_of(source, struct srd_ep, cq.source);
-
-    if (__builtin_expect(!ep->driven, 0))
-        return;
-    lower_cq_progress(ep->cq.cq);
-    if (__builtin_expect(av_watch_any(&ep->watch), 0))
-        srd_peers_take_changes(ep);
-    if (__builtin_expect(!list_empty(&ep->deferred), 0))
-        srd_in_deferred(ep);
-    srd_silence_run(ep);
-    if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
-        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
-    srd_run(ep);
-    if (ep->posted < ep->receives)
-        srd_in_fill(ep);
-}
-
-/* Something is to be done that nothing below tells of: receives that are missing, too, for which
- * the lower may have messages already. What the lower is full of wakes when it is done. */
-static bool has_work(struct srd_ep *ep)
-{
-    if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
-        return true;
-    if (ep->posted < ep->receives || !list_empty(&ep->deferred))
-        return true;
-    return !ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving));
-}
-
-/* The lower may complete from inside of its own. */
-static int trywait(struct progress_source *source)
-{
-    struct srd_ep *ep = object_of(source, struct srd_ep, cq.source);
-    int rc;
-
-    if (!ep->driven)
-        return 0;
-    if (has_work(ep) || srd_silence_sleep(ep))
-        return -FI_EAGAIN;
-    rc = lower_cq_trywait(ep->domain->fabric->lower, ep->cq.cq);
-    return !rc && has_work(ep) ? -FI_EAGAIN : rc;
-}
-
-/* ---- What the lower completes ---- */
-
-static ssize_t sink_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
-                          void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
-{
-    struct srd_packet *packet = context;
-
-    if (!packet->in) {
-        srd_out_sent(packet, 0);
-        return 0;
-    }
-    packet->ep->posted--;
-    if (__builtin_expect(!packet->ep->buckets, 0))
-        srd_packet_put(packet); /* the lower is being closed, and there are no peers any more */
-    else
-        srd_in_packet(packet, len, src);
-    return 0;
-}
-
-static ssize_t sink_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
-{
-    struct srd_packet *packet = error->op_context;
-
-    if (!packet)
-        return 0;
-    if (!packet->in) {
-        srd_out_sent(packet, error->err);
-        return 0;
-    }
-    packet->ep->posted--;
-    srd_packet_put(packet);
-    return 0;
-}
-
-static struct fi_ops_cq_owner sink_ops = {
-    .size = sizeof(sink_ops),
-    .write = sink_write,
-    .writeerr = sink_writeerr,
-};
-
-/* ---- Enabling ---- */
-
-static int own_address(struct srd_ep *ep)
-{
-    union srd_raw raw;
     struct srd_name name;
-    size_t len = sizeof(raw);
-    int rc = fi_getname(&ep->lower->fid, &raw, &len);
 
-    if (!rc)
-        rc = srd_name_import(ep->lower_info->addr_format, &raw, len, &name);
-    if (!rc && ep->efa)
+    return !srd_name_import(FI_ADDR_EFA, address, SRD_ADDR_SIZE, &name);
+}
+
+static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
+{
+    struct srd_ep *ep = srd_ep_of(base);
+    struct srd_name name;
+    int rc = srd_name_import(base->lower_info->addr_format, raw, len, &name);
+
+    if (rc)
+        return rc;
+    if (ep->efa)
         ep->connid = srd_name_connid(&name);
-    if (!rc)
-        srd_name_put(&name, ep->connid, ep->name);
-    return rc;
-}
-
-static int open_lower(struct srd_ep *ep)
-{
-    struct fi_av_attr attr = {.type = FI_AV_TABLE};
-    struct fid_cq *cq;
-    int rc = 0;
-
-    if (!ep->lower_av)
-        rc = fi_av_open(ep->domain->lower, &attr, &ep->lower_av, ep);
-    if (!rc && !ep->cq.cq)
-        rc = lower_source_open(&ep->cq, ep->domain->fabric->lower, ep->domain->lower,
-                               ep->receives + ep->base.tx_size, &ep->sink,
-                               ep->base.binding.progress);
-    if (rc)
-        return rc;
-    cq = lower_cq_fid(ep->cq.cq);
-    rc = fi_ep_bind(ep->lower, &cq->fid, FI_TRANSMIT | FI_RECV);
-    if (!rc)
-        rc = fi_ep_bind(ep->lower, &ep->lower_av->fid, 0);
-    return rc ? rc : fi_enable(ep->lower);
-}
-
-static int enable(struct endpoint *base)
-{
-    struct srd_ep *ep = ep_of(base);
-    int rc;
-
-    if (!ep->buckets)
-        ep->buckets = calloc(SRD_BUCKETS, sizeof(struct srd_peer *));
-    rc = ep->buckets ? open_lower(ep) : -FI_ENOMEM;
-    if (!rc)
-        rc = own_address(ep);
-    if (rc)
-        return rc;
-    ep->match = base->srx ? base->srx->match : base->match;
-    ep->progress = base->binding.progress;
-    ep->top = binding_is_top(&base->binding);
-    ep->user_ids = base->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
-    progress_lock(ep->progress);
-    rc = srd_in_fill(ep);
-    base->enabled = ep->driven = !rc;
-    if (!rc && ep->top)
-        progress_stand_in(ep->progress);
-    progress_unlock(ep->progress);
-    if (!rc)
-        av_watch_attach(&ep->watch, base->av, ep->progress);
-    return rc;
-}
-
-/* ---- Options ---- */
-
-static size_t limit(struct endpoint *base, int option)
-{
-    struct srd_ep *ep = ep_of(base);
-
-    switch (option) {
-    case FI_OPT_MAX_MSG_SIZE: return ep->info->ep_attr->max_msg_size;
-    case FI_OPT_MAX_TAGGED_SIZE:
-        return base->caps & FI_TAGGED ? ep->info->ep_attr->max_msg_size : 0;
-    case FI_OPT_MAX_RMA_SIZE: return base->caps & FI_RMA ? ep->info->ep_attr->max_msg_size : 0;
-    case FI_OPT_MAX_ATOMIC_SIZE: return base->caps & FI_ATOMIC ? srd_operand_size(ep->mtu) : 0;
-    case FI_OPT_INJECT_TAGGED_SIZE:
-        return base->caps & FI_TAGGED ? ep->info->tx_attr->inject_size : 0;
-    case FI_OPT_INJECT_RMA_SIZE: return base->caps & FI_RMA ? ep->info->tx_attr->inject_size : 0;
-    case FI_OPT_INJECT_ATOMIC_SIZE:
-        return base->caps & FI_ATOMIC ? ep->info->tx_attr->inject_size : 0;
-    default: return ep->info->tx_attr->inject_size;
-    }
-}
-
-static size_t tx_used(const struct endpoint *base)
-{
-    return ep_of(base)->used;
-}
-
-static int ep_setname(fid_t fid, void *addr, size_t addrlen)
-{
-    struct srd_ep *ep = object_of(fid, struct srd_ep, fid.fid);
-
-    return fi_setname(&ep->lower->fid, addr, addrlen);
-}
-
-static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
-{
-    struct srd_ep *ep = object_of(fid, struct srd_ep, fid.fid);
-
-    return fi_getname(&ep->lower->fid, addr, addrlen);
-}
-
-/* ---- Opening and closing ---- */
-
-/* Until when fi_close waits, of clock_ms; 0: for nothing. What was accepted and has not come to its
- * peer has CLOSE_MS from start on; GONE_MS where the peer has ended before. What has come and waits
- * for the peer's receive is discarded: its application was told of no end. quiet: since when
- * nothing is under way. */
-static long long close_by(const struct srd_ep *ep, long long start, long long quiet)
-{
-    if (ep->used && !srd_peers_await(ep))
-        return start + GONE_MS;
-    if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + CLOSE_MS))
-        return start + CLOSE_MS;
-    if (ep->used)
-        return quiet + ANSWERS_MS;
-    return ep->outgoing || !list_empty(&ep->attention) ? start + ANSWERS_MS : 0;
-}
-
-/* Progress domain locked. */
-static void deliver_accepted(struct srd_ep *ep)
-{
-    long long start = clock_ms(), now = start, quiet = start;
-    uint32_t rest = 0; /* for the lower: what it has has had its time */
-
-    while (now < close_by(ep, start, quiet)) {
-        progress_poll(ep->progress);
-        progress_unlock(ep->progress);
-        progress_drive_others(ep->progress, false);
-        sched_yield();
-        progress_lock(ep->progress);
-        now = clock_ms();
-        if (ep->outgoing)
-            quiet = now;
-    }
-    fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_CLOSE_WAIT, &rest, sizeof(rest));
-}
-
-static void close_lower(struct srd_ep *ep)
-{
-    if (ep->lower)
-        fi_close(&ep->lower->fid);
-    if (ep->base.binding.progress)
-        lower_source_close(&ep->cq, ep->base.binding.progress);
-    if (ep->lower_av)
-        fi_close(&ep->lower_av->fid);
-}
-
-static int close_ep(struct endpoint *base)
-{
-    struct srd_ep *ep = ep_of(base);
-
-    av_watch_detach(&ep->watch);
-    if (base->binding.progress) {
-        progress_lock(base->binding.progress);
-        ep->closing = true;
-        if (base->enabled && !progress_forked(ep->progress))
-            deliver_accepted(ep);
-        ep->driven = false;
-        srd_peers_finish(ep);
-        wake_timer_finish(&ep->timer, base->binding.progress);
-        progress_unlock(base->binding.progress);
-    }
-    close_lower(ep);
-    endpoint_finish(base);
-    mr_pool_finish(&ep->packets);
-    pool_finish(&ep->ops);
-    ids_finish(&ep->ids);
-    av_watch_finish(&ep->watch);
-    info_free(ep->lower_info);
-    info_free(ep->info);
-    free(ep);
+    srd_name_put(&name, ep->connid, ep->name);
     return 0;
 }
 
-/* The lower's affair. */
-static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
-{
-    return fi_setopt(&ep_of(base)->lower->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
-                     value, len);
-}
+/* ---- Endpoints ---- */
 
-/* Of the application's event queue the lower may have something to say. Any queue is taken. */
-static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
-{
-    struct srd_ep *ep = ep_of(base);
-    struct event_target target = {.eq = eq_of(fid), .fid = &ep->fid.fid};
-
-    if (fid->fclass != FI_CLASS_EQ || !target.eq || base->eq ||
-        fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_EVENTS, &target, sizeof(target)))
-        return 0;
-    base->eq = target.eq;
-    children_hold(&target.eq->children);
-    return 0;
-}
-
-static const struct endpoint_option options[] = {
-    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = 0},
-};
-
-static const struct endpoint_ops ops = {
-    .post = srd_post,
-    .atomic_valid = srd_atomic_valid,
-    .limit = limit,
-    .enable = enable,
-    .close = close_ep,
-    .bound = bound,
-    .tx_used = tx_used,
-    .options = options,
-    .own_sources = true,
-};
-
-static struct fi_ops_cm cm_ops = {
-    .size = sizeof(cm_ops),
-    .setname = ep_setname,
-    .getname = ep_getname,
-    NO_CM_CONNECTION,
-};
-
-static void init_base(struct srd_ep *ep, void *context)
-{
-    struct endpoint_attr attr = {
-        .ops = &ops,
-        .domain = &ep->domain->base,
-        .info = ep->info,
-        .caps = caps_expand(ep->info->caps),
-        .fclass = FI_CLASS_EP,
-        .context = context,
-        .size = SRD_SIZE,
-        .iov_limit = SRD_IOV,
-        .min_multi_recv = SRD_MIN_MULTI_RECV,
-    };
-
-    endpoint_init(&ep->base, &attr);
-    ep->fid.cm = &cm_ops;
-    ep->base.needs_av = true;
-    if (!(attr.caps & FI_MSG))
-        ep->base.base.groups &= ~(unsigned)OP_GROUP_MSG;
-}
-
-static void read_lower(struct srd_ep *ep)
-{
-    const struct fi_info *lower = ep->lower_info;
-    size_t max = lower->ep_attr->max_msg_size;
-    bool local = info_mr_bits(lower) & FI_MR_LOCAL;
-
-    ep->prefix = lower->mode & FI_MSG_PREFIX ? lower->ep_attr->msg_prefix_size : 0;
-    ep->efa = lower->addr_format == FI_ADDR_EFA;
-    ep->mtu = max < PACKET_MOST ? max : PACKET_MOST;
-    ep->window = ep->credits * (ep->mtu - SRD_DATA_HEAD);
-    ep->receives = RECEIVES;
-    if (lower->rx_attr->size && lower->rx_attr->size < RECEIVES)
-        ep->receives = (unsigned)lower->rx_attr->size;
-    mr_pool_init(&ep->packets, "srd", local ? ep->domain->lower : NULL,
-                 sizeof(struct srd_packet) + ep->prefix + ep->mtu, PACKETS_FIRST, PACKETS_MOST);
-}
-
-/* The connid is below 2^31, as queue keys of programs are. */
+/* The connid is below 2^31, as queue keys of programs are. Numbers on the wire have a salt, so that
+ * those of another life mean nothing. */
 static void choose_numbers(struct srd_ep *ep)
 {
     uint32_t numbers[2];
@@ -429,65 +55,78 @@ static void choose_numbers(struct srd_ep *ep)
     if (getrandom(numbers, sizeof(numbers), 0) != sizeof(numbers))
         numbers[0] = numbers[1] = (uint32_t)clock_ns();
     ep->connid = numbers[0] & INT32_MAX;
-    ep->salt = numbers[1];
-    ids_init(&ep->ids, INDEX_BITS, 32);
+    ep->base.salt = numbers[1];
 }
 
-static int open_parts(struct srd_ep *ep)
+static int open_ep(struct message_ep *base)
 {
-    const struct lower_fabric *fabric = ep->domain->fabric;
-    int rc = srd_lower_info(fabric, ep->info, &ep->lower_info);
+    struct srd_ep *ep = srd_ep_of(base);
+    const struct params *params = base->domain->fabric->plain.params;
+    size_t max = base->lower_info->ep_attr->max_msg_size;
 
-    if (rc)
-        return rc;
-    ep->credits = (size_t)params_int(fabric->plain.params, "window");
-    ep->medium = params_size(fabric->plain.params, "medium");
-    read_lower(ep);
+    base->packet_size = max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST;
+    base->result_room = base->packet_size - SRD_RESPONSE_HEAD;
+    base->ahead = AHEAD;
+    ep->efa = base->lower_info->addr_format == FI_ADDR_EFA;
+    ep->credits = (size_t)params_int(params, "window");
+    ep->medium = params_size(params, "medium");
+    ep->window = ep->credits * (base->packet_size - SRD_DATA_HEAD);
+    ep->ordered = base->info->rx_attr->msg_order & (FI_ORDER_SAS | ATOMIC_ORDERS);
     choose_numbers(ep);
-    ep->saved_limit = params_size(fabric->plain.params, "saved_size");
-    ep->ordered = ep->info->rx_attr->msg_order & (FI_ORDER_SAS | ATOMIC_ORDERS);
-    ep->source_err = ep->info->caps & FI_SOURCE_ERR;
-    pool_init(&ep->ops, sizeof(struct srd_op), 0);
-    ep->sink.owner_ops = &sink_ops;
-    fid_init(&ep->sink.fid, FI_CLASS_PEER_CQ, ep, NULL);
-    ep->cq.part = fabric->plain.base.part;
-    ep->cq.source.poll = poll_lower;
-    ep->cq.source.trywait = trywait;
-    rc = fi_endpoint(ep->domain->lower, ep->lower_info, &ep->lower, ep);
-    if (!rc)
-        ep->target = op_target_of(ep->lower);
-    return rc;
+    return 0;
 }
 
-int srd_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep, void *context)
+static void closed(struct message_ep *ep)
 {
-    struct lower_domain *domain = lower_domain_of(fid);
-    struct srd_ep *ep = calloc(1, sizeof(*ep));
-    int rc;
+    peer_map_finish(&srd_ep_of(ep)->by_lower);
+}
 
-    if (!ep)
-        return -FI_ENOMEM;
-    ep->info = fabric_info(&domain->fabric->plain.base, info);
-    if (!ep->info) {
-        free(ep);
-        return -FI_ENOMEM;
-    }
-    ep->domain = domain;
-    ep->progress = &progress_none;
-    list_init(&ep->attention);
-    list_init(&ep->stalled);
-    list_init(&ep->broken);
-    list_init(&ep->moving);
-    list_init(&ep->deferred);
-    list_init(&ep->cq.source.link);
-    av_watch_init(&ep->watch);
-    wake_timer_init(&ep->timer);
-    init_base(ep, context);
-    rc = open_parts(ep);
-    if (rc) {
-        close_ep(&ep->base);
-        return rc;
-    }
-    *ret_ep = &ep->fid;
-    return 0;
+static const struct message_wire wire = {
+    .domain = {MESSAGE_DOMAIN, .lower_info = srd_lower_info},
+    .name = "srd",
+    .ep_size = sizeof(struct srd_ep),
+    .op_size = sizeof(struct message_op),
+    .packet_size = sizeof(struct srd_packet),
+    .holds_back = true,
+    .operand_size = srd_operand_size,
+    .own_size = own_size,
+    .usable = usable,
+    .open = open_ep,
+    .named = named,
+    .closed = closed,
+    .hash = srd_hash,
+    .is_named = srd_peer_is_named,
+    .address = srd_peer_address,
+    .text = srd_peer_text,
+    .peer_at = srd_peer_at,
+    .peer_new = srd_peer_new,
+    .peer_open = srd_peer_open,
+    .peer_close = srd_peer_close,
+    .peer_reset = srd_peer_reset,
+    .ask = srd_out_force,
+    .flush = srd_flush,
+    .sent = message_packet_sent,
+    .dropped = srd_dropped,
+    .packet = srd_in_packet,
+    .run = srd_run,
+    .start = srd_start,
+    .is_over = srd_op_is_over,
+    .piece_room = srd_piece_room,
+    .piece = srd_piece,
+    .pull = srd_pull,
+    .lost = srd_access_lost,
+    .place = srd_message_place,
+    .go_on = srd_message_go_on,
+    .answer = srd_message_answer,
+    .failing = srd_message_failing,
+    .inbound_put = srd_message_put,
+    .done = srd_access_done,
+    .refuse = srd_access_refuse,
+    .result = srd_access_result,
+    .read = srd_access_read,
+};
+
+int srd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
+{
+    return lower_fabric_open(args, &wire.domain, fabric, context);
 }

@@ -10,9 +10,10 @@
     ((uint64_t)(FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |   \
                 FI_ORDER_ATOMIC_WAW))
 
-size_t srd_operand_size(size_t mtu)
+size_t srd_operand_size(const struct fi_info *lower)
 {
-    size_t size = (mtu - SRD_REQUEST_HEAD) / 2;
+    size_t max = lower->ep_attr->max_msg_size;
+    size_t size = ((max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST) - SRD_REQUEST_HEAD) / 2;
 
     return size < REMOTE_OPERAND ? size : REMOTE_OPERAND;
 }
@@ -31,7 +32,7 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
     const struct message_offer offer = {
         .order = orders(req->hints),
         .inject_size = room < SRD_INJECT ? room : SRD_INJECT,
-        .max_order_size = srd_operand_size(packet),
+        .max_order_size = srd_operand_size(lower),
         .protocol = FI_PROTO_EFA,
         .protocol_version = SRD_VERSION,
         .own_addresses = lower->addr_format == FI_ADDR_EFA,

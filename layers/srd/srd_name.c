@@ -107,13 +107,13 @@ void srd_name_addr(const struct srd_name *name, union addr *addr)
     addr_set_port(&addr->sa, get16(name->bytes + AT_QPN));
 }
 
-void srd_name_export(uint32_t format, const struct srd_name *name, union srd_raw *raw)
+void srd_name_export(uint32_t format, const struct srd_name *name, union addr_raw *raw)
 {
     union addr addr;
 
     memset(raw, 0, sizeof(*raw));
     if (format == FI_ADDR_EFA) {
-        memcpy(raw->efa, name->bytes, SRD_ADDR_SIZE);
+        memcpy(raw->own, name->bytes, SRD_ADDR_SIZE);
         return;
     }
     srd_name_addr(name, &addr);

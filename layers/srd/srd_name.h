@@ -21,13 +21,6 @@ struct srd_name {
     uint8_t bytes[SRD_ADDR_SIZE];
 };
 
-/* Bytes of an address vector of an srd endpoint, or of the lower. */
-union srd_raw {
-    union addr addr;
-    uint8_t efa[SRD_ADDR_SIZE];
-    char text[ADDR_TEXT_MAX];
-};
-
 /* Can addresses of that format be carried? */
 bool srd_name_has_format(uint32_t format);
 /* Of an address in that format. -FI_EINVAL. */
@@ -40,7 +33,7 @@ uint32_t srd_name_connid(const struct srd_name *name);
 /* The bytes of a packet. */
 void srd_name_put(const struct srd_name *name, uint32_t connid, uint8_t *raw);
 /* Bytes for an address vector of that format. */
-void srd_name_export(uint32_t format, const struct srd_name *name, union srd_raw *raw);
+void srd_name_export(uint32_t format, const struct srd_name *name, union addr_raw *raw);
 /* For the log. */
 char *srd_name_text(uint32_t format, const struct srd_name *name, char text[ADDR_TEXT_MAX]);
 /* As a socket address. */

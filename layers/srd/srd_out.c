@@ -2,35 +2,10 @@
 /* Packets out: a header, and bytes that are copied behind it. They leave in the order in which they
  * are queued, as far as the lower takes them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "layers/srd/srd.h"
-
-static struct srd_packet *packet_get(struct srd_peer *peer)
-{
-    struct srd_ep *ep = peer->ep;
-    struct srd_packet *packet = mr_pool_get(&ep->packets);
-
-    if (!packet)
-        return NULL;
-    ep->outgoing++;
-    packet->ep = ep;
-    packet->peer = peer;
-    packet->move = NULL;
-    packet->in = false;
-    list_init(&packet->link);
-    return packet;
-}
-
-void srd_packet_put(struct srd_packet *packet)
-{
-    if (!packet->in)
-        packet->ep->outgoing--;
-    list_detach(&packet->link);
-    mr_pool_put(&packet->ep->packets, packet);
-}
 
 /* ---- Who sends ---- */
 
@@ -44,10 +19,10 @@ static void add_sender(const struct srd_peer *peer, struct srd_header *header)
 {
     const unsigned both = SRD_RAW_ADDR | SRD_CONNID;
 
-    header->connid = peer->ep->connid;
+    header->connid = srd_ep_of(peer->base.ep)->connid;
     if (srd_is_request(header->type) && !(header->flags & both) && says_address(peer)) {
         header->flags |= SRD_RAW_ADDR;
-        header->raw_addr = peer->ep->name;
+        header->raw_addr = srd_ep_of(peer->base.ep)->name;
     } else if (!(header->flags & SRD_RAW_ADDR)) {
         header->flags |= SRD_CONNID;
     }
@@ -58,20 +33,20 @@ size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header
     struct srd_header with = *header;
 
     add_sender(peer, &with);
-    return peer->ep->mtu - srd_header_size(&with);
+    return peer->base.ep->packet_size - srd_header_size(&with);
 }
 
-uint8_t *srd_out(struct srd_peer *peer, struct srd_header *header, struct srd_move *move)
+uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move)
 {
-    struct srd_packet *packet = packet_get(peer);
-    uint8_t *start, *payload;
+    struct message_packet *packet = message_packet_get(peer);
+    uint8_t *bytes, *payload;
 
     if (!packet)
         return NULL;
-    add_sender(peer, header);
-    start = packet->bytes + peer->ep->prefix;
-    payload = srd_header_put(header, start);
-    packet->len = (size_t)(payload - packet->bytes) + header->len;
+    add_sender(srd_peer_of(peer), header);
+    bytes = srd_packet_of(packet)->bytes;
+    payload = srd_header_put(header, bytes + peer->ep->prefix);
+    packet->len = (size_t)(payload - bytes) + header->len;
     packet->move = move;
     if (move)
         move->pending++;
@@ -79,12 +54,12 @@ uint8_t *srd_out(struct srd_peer *peer, struct srd_header *header, struct srd_mo
     return payload;
 }
 
-void srd_out_control(struct srd_peer *peer, struct srd_header *header)
+void srd_out_control(struct message_peer *peer, struct srd_header *header)
 {
     if (srd_out(peer, header, NULL))
-        srd_peer_attend(peer);
+        message_peer_attend(peer);
     else
-        srd_peer_break(peer, FI_ENOMEM, "no memory for an answer");
+        message_peer_break(peer, FI_ENOMEM, "no memory for an answer");
 }
 
 void srd_out_handshake(struct srd_peer *peer)
@@ -95,15 +70,22 @@ void srd_out_handshake(struct srd_peer *peer)
     };
 
     peer->greeted = true;
+    srd_out_control(&peer->base, &header);
+}
+
+void srd_out_force(struct message_peer *peer)
+{
+    struct srd_header header = {
+        .type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = srd_ep_of(peer->ep)->name};
+
+    srd_peer_of(peer)->forced = true;
     srd_out_control(peer, &header);
 }
 
-void srd_out_force(struct srd_peer *peer)
+void srd_out_receipt(struct message_peer *peer, uint32_t send_id, uint32_t msg_id)
 {
-    struct srd_header header = {
-        .type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = peer->ep->name};
+    struct srd_header header = {.type = SRD_RECEIPT, .send_id = send_id, .msg_id = msg_id};
 
-    peer->forced = true;
     srd_out_control(peer, &header);
 }
 
@@ -112,7 +94,7 @@ static void keep_refusal(struct srd_peer *peer, uint32_t id, int prov_errno)
     struct srd_refusal *refusal = malloc(sizeof(*refusal));
 
     if (!refusal) {
-        srd_peer_break(peer, FI_ENOMEM, "no memory for an answer");
+        message_peer_break(&peer->base, FI_ENOMEM, "no memory for an answer");
         return;
     }
     *refusal = (struct srd_refusal){peer->refusals, id, prov_errno};
@@ -129,7 +111,7 @@ void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno)
     if (!peer->introduced)
         keep_refusal(peer, id, prov_errno);
     else if (peer->features & SRD_CAN_ERROR)
-        srd_out_control(peer, &header);
+        srd_out_control(&peer->base, &header);
 }
 
 void srd_out_refusals(struct srd_peer *peer, bool told)
@@ -146,76 +128,21 @@ void srd_out_refusals(struct srd_peer *peer, bool told)
 
 /* ---- To the lower ---- */
 
-static ssize_t post(struct srd_packet *packet, bool more)
-{
-    struct iovec iov = {.iov_base = packet->bytes, .iov_len = packet->len};
-    void *desc = packet->buffer.desc;
-    struct op op = {
-        .call = OP_SENDMSG,
-        .group = OP_GROUP_SEND,
-        .kind = FI_MSG | FI_SEND,
-        .flags = FI_COMPLETION | (more ? FI_MORE : 0),
-        .peer = packet->peer->lower,
-        .context = packet,
-        .iov = &iov,
-        .desc = &desc,
-        .count = 1,
-        .len = packet->len,
-    };
-
-    return op_post(&packet->ep->target, &op);
-}
-
-/* more: another packet follows at once. False when the lower takes no more for now, or the peer has
- * broken. */
-static bool send_packet(struct srd_packet *packet, bool more)
-{
-    struct srd_peer *peer = packet->peer;
-    struct srd_ep *ep = peer->ep;
-    ssize_t rc;
-
-    list_detach(&packet->link);
-    list_attach(&packet->link, &peer->flying);
-    ep->flying++;
-    rc = post(packet, more);
-    if (!rc) /* the packet may have been sent, and gone, already */
-        return true;
-    ep->flying--;
-    list_detach(&packet->link);
-    list_attach_before(&packet->link, peer->out.next);
-    if (rc != -FI_EAGAIN && rc != -FI_ENOMEM)
-        srd_peer_break(peer, (int)-rc, NULL);
-    return false;
-}
-
-void srd_out_flush(struct srd_peer *peer, bool more)
+void srd_flush(struct message_peer *peer, bool more)
 {
     bool all = true;
 
     while (all && !list_empty(&peer->out) && list_empty(&peer->broken)) {
-        struct srd_packet *packet = list_item(peer->out.next, struct srd_packet, link);
+        struct message_packet *packet = list_item(peer->out.next, struct message_packet, link);
 
-        all = send_packet(packet, more || packet->link.next != &peer->out);
+        all = message_packet_send(packet, &peer->out, srd_packet_of(packet)->bytes, packet->len,
+                                  NULL, 0, more || packet->link.next != &peer->out);
     }
-    if (all || !list_empty(&peer->broken))
-        return;
-    list_detach(&peer->attended);
-    list_attach(&peer->attended, &peer->ep->stalled);
+    if (!all && list_empty(&peer->broken))
+        message_peer_stall(peer);
 }
 
-void srd_out_sent(struct srd_packet *packet, int err)
+void srd_run(struct message_peer *peer)
 {
-    struct srd_ep *ep = packet->ep;
-    struct srd_peer *peer = packet->peer;
-    struct srd_move *move = packet->move;
-
-    ep->flying--;
-    list_join(&ep->stalled, &ep->attention);
-    srd_packet_put(packet);
-    if (!peer)
-        return;
-    if (err) /* what it is about ends with the peer: it stays pending until then */
-        srd_peer_break(peer, err, NULL);
-    else if (move)
-        srd_move_sent(move);
+    srd_flush(peer, false);
 }

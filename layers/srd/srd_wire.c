@@ -147,7 +147,7 @@ size_t srd_header_size(const struct srd_header *header)
            options_size(header);
 }
 
-static uint8_t *put_places(const struct srd_place *places, unsigned count, uint8_t *raw)
+static uint8_t *put_places(const struct fi_rma_iov *places, unsigned count, uint8_t *raw)
 {
     for (unsigned i = 0; i < count; i++, raw += SRD_PLACE_SIZE) {
         put64(raw, places[i].addr);
@@ -302,7 +302,7 @@ static void get_sizes(const uint8_t *raw, const struct layout *at, struct srd_he
 
 /* *next: of `left` bytes, is moved on. */
 static const char *get_places(const uint8_t **next, size_t *left, unsigned count,
-                              struct srd_place *places)
+                              struct fi_rma_iov *places)
 {
     if (count > SRD_PLACES)
         return "a packet of too many pieces of memory";
@@ -398,7 +398,7 @@ static const char *get_handshake(const uint8_t *raw, size_t left, struct srd_hea
 
 /* ---- What cannot be ---- */
 
-static bool sum_of(const struct srd_place *places, unsigned count, uint64_t *sum)
+static bool sum_of(const struct fi_rma_iov *places, unsigned count, uint64_t *sum)
 {
     *sum = 0;
     for (unsigned i = 0; i < count; i++) {

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdma/fi_rma.h>
+
 enum {
     SRD_VERSION = 4,
     SRD_BASE_SIZE = 4,
@@ -105,10 +107,6 @@ enum srd_ref {
     SRD_REF_SKIP,    /* a msg_id that never comes */
 };
 
-struct srd_place {
-    uint64_t addr, len, key;
-};
-
 /* All fields of any packet; a type has those that its layout names. */
 struct srd_header {
     uint8_t type;
@@ -130,7 +128,7 @@ struct srd_header {
     uint64_t features, host_id; /* of HANDSHAKE */
     uint32_t device_version;
     const uint8_t *raw_addr; /* with SRD_RAW_ADDR: SRD_ADDR_SIZE bytes, in the packet */
-    struct srd_place places[SRD_PLACES], reads[SRD_PLACES];
+    struct fi_rma_iov places[SRD_PLACES], reads[SRD_PLACES];
     const uint8_t *payload;
     size_t len; /* bytes of payload */
 };

@@ -598,8 +598,8 @@ static void accesses_are_checked(void **state)
 {
     uint64_t key = fi_mr_key(region);
     struct srd_header header = {.type = SRD_DC_EAGER_RTW, .send_id = 6, .place_count = 1}, got;
-    struct srd_place good = {0, 5, key},
-                     bad[] = {{1020, 5, key}, {UINT64_MAX - 1, 5, key}, {0, 5, key + 1}};
+    struct fi_rma_iov good = {0, 5, key},
+                      bad[] = {{1020, 5, key}, {UINT64_MAX - 1, 5, key}, {0, 5, key + 1}};
 
     if (a.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
         good.addr = (uintptr_t)memory;
@@ -633,7 +633,7 @@ static void a_refusal_waits_for_the_handshake(void **state)
 {
     struct srd_header header = {.type = SRD_DC_EAGER_RTW, .send_id = 8, .place_count = 1}, got;
 
-    header.places[0] = (struct srd_place){0, 5, fi_mr_key(region) + 1};
+    header.places[0] = (struct fi_rma_iov){0, 5, fi_mr_key(region) + 1};
     send_packet(header, "HELLO", 5);
     assert_true(silent());
     introduce_with(FEATURES | SRD_CAN_ERROR);
