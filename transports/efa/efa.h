@@ -4,7 +4,7 @@
  * libraries are loaded when a device is looked for; nothing is linked. docs/design/efa.md has the
  * whole.
  *
- *   efa_lib     functions of libibverbs and libefa; the devices   efa_info    what is offered
+ *   efa_lib     functions of libefa; the devices   efa_info    what is offered
  *   efa_domain  protection domains, regions, address handles      efa_av      addresses
  *   efa_ep      endpoints
  */
@@ -23,60 +23,27 @@
 #include "core/base/pool.h"
 #include "core/domain/plain_fabric.h"
 #include "core/ep/endpoint.h"
+#include "core/net/verbs_lib.h"
 #include "core/part/part.h"
 #include "core/progress/progress.h"
 
-#undef ibv_query_port
-
-/* X(result, name, parameters), without ibv_. */
-#define EFA_VERBS(X)                                                                               \
-    X(struct ibv_device **, get_device_list, (int *))                                              \
-    X(void, free_device_list, (struct ibv_device **))                                              \
-    X(const char *, get_device_name, (struct ibv_device *))                                        \
-    X(struct ibv_context *, open_device, (struct ibv_device *))                                    \
-    X(int, close_device, (struct ibv_context *))                                                   \
-    X(int, query_device, (struct ibv_context *, struct ibv_device_attr *))                         \
-    X(int, query_port, (struct ibv_context *, uint8_t, struct ibv_port_attr *))                    \
-    X(int, query_gid, (struct ibv_context *, uint8_t, int, union ibv_gid *))                       \
-    X(struct ibv_pd *, alloc_pd, (struct ibv_context *))                                           \
-    X(int, dealloc_pd, (struct ibv_pd *))                                                          \
-    X(struct ibv_mr *, reg_mr, (struct ibv_pd *, void *, size_t, int))                             \
-    X(int, dereg_mr, (struct ibv_mr *))                                                            \
-    X(struct ibv_comp_channel *, create_comp_channel, (struct ibv_context *))                      \
-    X(int, destroy_comp_channel, (struct ibv_comp_channel *))                                      \
-    X(int, get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **))                   \
-    X(void, ack_cq_events, (struct ibv_cq *, unsigned))                                            \
-    X(struct ibv_cq *, create_cq,                                                                  \
-      (struct ibv_context *, int, void *, struct ibv_comp_channel *, int))                         \
-    X(int, destroy_cq, (struct ibv_cq *))                                                          \
-    X(struct ibv_ah *, create_ah, (struct ibv_pd *, struct ibv_ah_attr *))                         \
-    X(int, destroy_ah, (struct ibv_ah *))                                                          \
-    X(int, modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int))                                \
-    X(int, destroy_qp, (struct ibv_qp *))
-/* The same without efadv_. */
+/* X(result, name, parameters), without efadv_. */
 #define EFA_DIRECT(X)                                                                              \
     X(int, query_device, (struct ibv_context *, struct efadv_device_attr *, uint32_t))             \
     X(int, query_ah, (struct ibv_ah *, struct efadv_ah_attr *, uint32_t))                          \
     X(struct ibv_qp *, create_driver_qp, (struct ibv_pd *, struct ibv_qp_init_attr *, uint32_t))
 
-#define X(result, name, parameters) result(*name) parameters;
-struct efa_verbs {
-    EFA_VERBS(X)
-};
 struct efa_direct {
-    EFA_DIRECT(X)
+    EFA_DIRECT(VERBS_MEMBER)
 };
-#undef X
 
 /* Valid where there is a device. */
-extern struct efa_verbs efa_verbs;
 extern struct efa_direct efa_direct;
 
 enum {
     EFA_ADDR_SIZE = 32,
     EFA_QUEUE = 1024, /* of queues whose size no info names */
     EFA_SEGMENTS = 2,
-    EFA_VENDOR = 0x1d0f,
 };
 
 /* A raw address, as applications have it. */
@@ -157,13 +124,10 @@ struct efa_ep {
 
 /* ---- efa_lib.c ---- */
 
-/* The devices of this node, opened once a process; NULL with the reason in reasons, which may be
- * NULL. */
+/* The devices of EFA's of this node; NULL with the reason in reasons, which may be NULL. */
 struct efa_device *efa_devices(struct reasons *reasons);
 /* NULL: there is none of that name. */
 struct efa_device *efa_device_find(const char *name, size_t len);
-/* -errno of a function that returns a positive one, or -1 and errno. */
-int efa_error(int rc);
 
 /* ---- efa_info.c ---- */
 

@@ -67,7 +67,7 @@ static int inserted(struct av *base, fi_addr_t index, const void *raw)
     peer->handle = efa_handle_hold(domain, addr.gid);
     if (!peer->handle) {
         free(peer);
-        return efa_error(-1);
+        return verbs_error(-1);
     }
     peer->index = index;
     peer->device.handle = peer->handle->number;

@@ -24,12 +24,12 @@ static struct efa_handle *handle_create(struct efa_domain *domain, const uint8_t
         return NULL;
     memcpy(&attr.grh.dgid, gid, sizeof(attr.grh.dgid));
     memcpy(handle->gid, gid, sizeof(handle->gid));
-    handle->ah = efa_verbs.create_ah(domain->pd, &attr);
+    handle->ah = verbs_lib.create_ah(domain->pd, &attr);
     if (!handle->ah || efa_direct.query_ah(handle->ah, &efa, sizeof(efa))) {
         LOG_WARN("efa", FI_LOG_AV, "%s gives no address handle: %s", domain->device->name,
-                 fi_strerror(-efa_error(-1)));
+                 fi_strerror(-verbs_error(-1)));
         if (handle->ah)
-            efa_verbs.destroy_ah(handle->ah);
+            verbs_lib.destroy_ah(handle->ah);
         free(handle);
         return NULL;
     }
@@ -48,7 +48,7 @@ struct efa_handle *efa_handle_hold(struct efa_domain *domain, const uint8_t *gid
         if (handle)
             HASH_ADD(hh, domain->handles, gid, sizeof(handle->gid), handle);
         if (handle && !hash_has(handle)) {
-            efa_verbs.destroy_ah(handle->ah);
+            verbs_lib.destroy_ah(handle->ah);
             free(handle);
             handle = NULL;
         }
@@ -64,7 +64,7 @@ void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle)
     pthread_mutex_lock(&domain->mutex);
     if (!--handle->users) {
         HASH_DEL(domain->handles, handle);
-        efa_verbs.destroy_ah(handle->ah);
+        verbs_lib.destroy_ah(handle->ah);
         free(handle);
     }
     pthread_mutex_unlock(&domain->mutex);
@@ -83,10 +83,10 @@ static char nothing; /* what a region of no bytes is of */
 static int mr_close(struct fid *fid)
 {
     struct efa_mr *mr = object_of(fid, struct efa_mr, fid.fid);
-    int rc = efa_verbs.dereg_mr(mr->ibv);
+    int rc = verbs_lib.dereg_mr(mr->ibv);
 
     if (rc)
-        return efa_error(rc);
+        return verbs_error(rc);
     children_release(&mr->domain->base.children);
     free(mr);
     return 0;
@@ -111,10 +111,10 @@ static int register_region(struct efa_domain *domain, const struct fi_mr_attr *a
 
     if (!mr)
         return -FI_ENOMEM;
-    mr->ibv = efa_verbs.reg_mr(domain->pd, len ? attr->mr_iov->iov_base : &nothing, len ? len : 1,
+    mr->ibv = verbs_lib.reg_mr(domain->pd, len ? attr->mr_iov->iov_base : &nothing, len ? len : 1,
                                attr->access & (FI_RECV | FI_READ) ? IBV_ACCESS_LOCAL_WRITE : 0);
     if (!mr->ibv) {
-        rc = efa_error(-1);
+        rc = verbs_error(-1);
         LOG_WARN("efa", FI_LOG_MR, "%s cannot register %zu bytes: %s%s", domain->device->name, len,
                  fi_strerror(-rc), rc == -FI_ENOMEM ? " (see `ulimit -l`)" : "");
         free(mr);
@@ -165,9 +165,9 @@ static int domain_close(struct fid *fid)
 
     if (children_any(&domain->base.children))
         return -FI_EBUSY;
-    rc = efa_verbs.dealloc_pd(domain->pd);
+    rc = verbs_lib.dealloc_pd(domain->pd);
     if (rc)
-        return efa_error(rc);
+        return verbs_error(rc);
     domain_finish(&domain->base);
     pthread_mutex_destroy(&domain->mutex);
     free(domain);
@@ -222,9 +222,9 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
         return rc;
     }
     domain->device = device_of(domain->base.info);
-    domain->pd = domain->device ? efa_verbs.alloc_pd(domain->device->context) : NULL;
+    domain->pd = domain->device ? verbs_lib.alloc_pd(domain->device->context) : NULL;
     if (!domain->pd) {
-        rc = domain->device ? efa_error(-1) : -FI_ENODEV;
+        rc = domain->device ? verbs_error(-1) : -FI_ENODEV;
         domain_finish(&domain->base);
         free(domain);
         return rc;

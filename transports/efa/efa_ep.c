@@ -101,8 +101,8 @@ static int trywait(struct progress_source *source)
 
     if (!ep->channel)
         return 0;
-    while (!efa_verbs.get_cq_event(ep->channel, &cq, &context))
-        efa_verbs.ack_cq_events(cq, 1);
+    while (!verbs_lib.get_cq_event(ep->channel, &cq, &context))
+        verbs_lib.ack_cq_events(cq, 1);
     if (ibv_req_notify_cq(ep->cq, 0))
         return -FI_EAGAIN;
     return poll_queue(ep) ? -FI_EAGAIN : 0;
@@ -169,7 +169,7 @@ static ssize_t start_send(struct efa_ep *ep, const struct op *op)
         return 0;
     }
     pool_put(&ep->wrs, wr);
-    return rc == ENOMEM ? -FI_EAGAIN : efa_error(rc);
+    return rc == ENOMEM ? -FI_EAGAIN : verbs_error(rc);
 }
 
 static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
@@ -195,7 +195,7 @@ static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
         return 0;
     }
     pool_put(&ep->wrs, wr);
-    return rc == ENOMEM ? -FI_EAGAIN : efa_error(rc);
+    return rc == ENOMEM ? -FI_EAGAIN : verbs_error(rc);
 }
 
 static ssize_t check(const struct efa_ep *ep, const struct op *op)
@@ -231,27 +231,27 @@ static int make_ready(struct efa_ep *ep)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT, .port_num = 1, .rnr_retry = RNR_ENDLESS, .qkey = ep->name.qkey};
     bool retries = ep->domain->device->efa.device_caps & EFADV_DEVICE_ATTR_CAPS_RNR_RETRY;
-    int rc = efa_verbs.modify_qp(ep->qp, &attr,
+    int rc = verbs_lib.modify_qp(ep->qp, &attr,
                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 
     attr.qp_state = IBV_QPS_RTR;
     if (!rc)
-        rc = efa_verbs.modify_qp(ep->qp, &attr, IBV_QP_STATE);
+        rc = verbs_lib.modify_qp(ep->qp, &attr, IBV_QP_STATE);
     attr.qp_state = IBV_QPS_RTS;
     if (!rc)
-        rc = efa_verbs.modify_qp(ep->qp, &attr,
+        rc = verbs_lib.modify_qp(ep->qp, &attr,
                                  IBV_QP_STATE | IBV_QP_SQ_PSN | (retries ? IBV_QP_RNR_RETRY : 0));
-    return efa_error(rc);
+    return verbs_error(rc);
 }
 
 static void close_device(struct efa_ep *ep)
 {
     if (ep->qp)
-        efa_verbs.destroy_qp(ep->qp);
+        verbs_lib.destroy_qp(ep->qp);
     if (ep->cq)
-        efa_verbs.destroy_cq(ep->cq);
+        verbs_lib.destroy_cq(ep->cq);
     if (ep->channel)
-        efa_verbs.destroy_comp_channel(ep->channel);
+        verbs_lib.destroy_comp_channel(ep->channel);
     ep->channel = NULL;
     ep->qp = NULL;
     ep->cq = NULL;
@@ -263,13 +263,13 @@ static void open_channel(struct efa_ep *ep)
 {
     int flags;
 
-    ep->channel = efa_verbs.create_comp_channel(ep->domain->device->context);
+    ep->channel = verbs_lib.create_comp_channel(ep->domain->device->context);
     if (!ep->channel)
         return;
     flags = fcntl(ep->channel->fd, F_GETFL);
     if (flags >= 0 && !fcntl(ep->channel->fd, F_SETFL, flags | O_NONBLOCK))
         return;
-    efa_verbs.destroy_comp_channel(ep->channel);
+    verbs_lib.destroy_comp_channel(ep->channel);
     ep->channel = NULL;
 }
 
@@ -280,14 +280,14 @@ static struct ibv_cq *open_queue(struct efa_ep *ep, int size)
     struct ibv_cq *cq;
 
     open_channel(ep);
-    cq = efa_verbs.create_cq(context, size, NULL, ep->channel, 0);
+    cq = verbs_lib.create_cq(context, size, NULL, ep->channel, 0);
     if (!ep->channel || (cq && !ibv_req_notify_cq(cq, 0)))
         return cq;
     if (cq)
-        efa_verbs.destroy_cq(cq);
-    efa_verbs.destroy_comp_channel(ep->channel);
+        verbs_lib.destroy_cq(cq);
+    verbs_lib.destroy_comp_channel(ep->channel);
     ep->channel = NULL;
-    return efa_verbs.create_cq(context, size, NULL, NULL, 0);
+    return verbs_lib.create_cq(context, size, NULL, NULL, 0);
 }
 
 static int open_device(struct efa_ep *ep)
@@ -307,7 +307,7 @@ static int open_device(struct efa_ep *ep)
     attr.send_cq = attr.recv_cq = ep->cq;
     if (ep->cq)
         ep->qp = efa_direct.create_driver_qp(ep->domain->pd, &attr, EFADV_QP_DRIVER_TYPE_SRD);
-    return ep->qp ? make_ready(ep) : efa_error(-1);
+    return ep->qp ? make_ready(ep) : verbs_error(-1);
 }
 
 /* Of numbers below 2^31, which programs may choose from. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,139 +6,126 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/fork.h"
+#include "core/net/rdma_device.h"
 #include "transports/efa/efa.h"
 
 enum {
     PORT = 1, /* the only one */
 };
 
-struct efa_verbs efa_verbs;
 struct efa_direct efa_direct;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool looked;
-static unsigned forks; /* the process that opened the devices */
+static bool tried;     /* to load libefa */
+static unsigned forks; /* the process whose the devices are */
 static struct efa_device *devices;
-static char why[200] = "this node has no EFA device";
+static char why[VERBS_WHY];
 
-int efa_error(int rc)
-{
-    if (!rc)
-        return 0;
-    if (rc > 0)
-        return -rc;
-    return errno ? -errno : -FI_EIO;
-}
-
-/* ---- Libraries ---- */
-
-struct symbol {
-    const char *name;
-    void **function;
-};
-
-#define X(result, name, parameters) {"ibv_" #name, (void **)(void *)&efa_verbs.name},
-static const struct symbol verbs_symbols[] = {EFA_VERBS(X){NULL, NULL}};
-#undef X
 #define X(result, name, parameters) {"efadv_" #name, (void **)(void *)&efa_direct.name},
-static const struct symbol direct_symbols[] = {EFA_DIRECT(X){NULL, NULL}};
+static const struct verbs_symbol symbols[] = {EFA_DIRECT(X)};
 #undef X
 
-/* The library stays loaded: its threads and exit handlers outlive any of our objects. */
-static bool load(const char *file, const struct symbol *symbols)
+/* Looks up once; a refusal stays, with its reason in `why`. */
+static bool load(void)
 {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const char *reason;
 
-    if (!library) {
-        snprintf(why, sizeof(why), "%s cannot be loaded: %s", file, dlerror());
-        return false;
+    if (!tried) {
+        if (verbs_lib_load(&reason))
+            snprintf(why, sizeof(why), "%s", reason);
+        else
+            verbs_lib_symbols("libefa.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), NULL, 0,
+                              why);
     }
-    for (; symbols->name; symbols++) {
-        *symbols->function = dlsym(library, symbols->name);
-        if (*symbols->function)
-            continue;
-        snprintf(why, sizeof(why), "%s has no %s: it is too old", file, symbols->name);
-        return false;
-    }
-    return true;
+    tried = true;
+    return !*why;
 }
 
 /* ---- Devices ---- */
 
-/* False: it is none of EFA's, or cannot be used, for the reason in `why`. */
-static bool inquire(struct efa_device *device)
+static int inquire(struct efa_device *device)
 {
-    int rc = efa_verbs.query_device(device->context, &device->attr);
+    int rc = verbs_lib.query_port(device->context, PORT, &device->port);
 
-    if (rc || device->attr.vendor_id != EFA_VENDOR)
-        return false;
-    memset(&device->port, 0, sizeof(device->port));
-    rc = efa_verbs.query_port(device->context, PORT, &device->port);
     if (!rc)
         rc = efa_direct.query_device(device->context, &device->efa, sizeof(device->efa));
     if (!rc)
-        rc = efa_verbs.query_gid(device->context, PORT, 0, &device->gid);
-    if (rc)
-        snprintf(why, sizeof(why), "the EFA device %s does not answer: %s", device->name,
-                 fi_strerror(-efa_error(rc)));
-    return !rc;
+        rc = verbs_lib.query_gid(device->context, PORT, 0, &device->gid);
+    return verbs_error(rc);
 }
 
-static void add_device(struct ibv_device *ibv)
+static void take(const struct rdma_device *found, struct reasons *reasons)
 {
     struct efa_device *device = calloc(1, sizeof(*device));
+    int rc;
 
     if (!device)
         return;
-    snprintf(device->name, sizeof(device->name), "%s", efa_verbs.get_device_name(ibv));
-    device->context = efa_verbs.open_device(ibv);
-    if (!device->context) {
-        snprintf(why, sizeof(why), "the RDMA device %s cannot be opened: %s", device->name,
-                 fi_strerror(-efa_error(-1)));
-        free(device);
-    } else if (!inquire(device)) {
-        efa_verbs.close_device(device->context);
-        free(device);
-    } else {
+    memcpy(device->name, found->name, sizeof(device->name));
+    device->context = found->context;
+    device->attr = found->attr;
+    rc = inquire(device);
+    if (!rc) {
         device->next = devices;
         devices = device;
+        return;
     }
+    reasons_add(reasons, "the EFA device %s does not answer: %s", device->name, fi_strerror(-rc));
+    free(device);
 }
 
-static void find_devices(void)
+static struct efa_device *find_locked(const char *name, size_t len)
 {
-    struct ibv_device **list;
+    struct efa_device *device = devices;
 
-    if (!load("libibverbs.so.1", verbs_symbols) || !load("libefa.so.1", direct_symbols))
-        return;
-    list = efa_verbs.get_device_list(NULL);
-    for (size_t i = 0; list && list[i]; i++)
-        add_device(list[i]);
-    if (list)
-        efa_verbs.free_device_list(list);
+    while (device && (strlen(device->name) != len || memcmp(device->name, name, len) != 0))
+        device = device->next;
+    return device;
+}
+
+static void refresh(struct reasons *reasons)
+{
+    const struct rdma_device *found = rdma_devices(reasons);
+    bool any = found;
+
+    if (forks != fork_generation)
+        devices = NULL;
+    forks = fork_generation;
+    for (; found; found = found->next) {
+        if (found->attr.vendor_id == RDMA_VENDOR_EFA &&
+            !find_locked(found->name, strlen(found->name)))
+            take(found, reasons);
+    }
+    if (any && !devices)
+        reasons_add(reasons, "none of this node's RDMA devices is EFA's");
 }
 
 struct efa_device *efa_devices(struct reasons *reasons)
 {
-    pthread_mutex_lock(&mutex);
-    /* A context is of the process that opened it: a forked child opens its own. */
-    if (!looked || forks != fork_generation) {
-        devices = NULL;
-        find_devices();
-        looked = true;
-        forks = fork_generation;
+    struct efa_device *found = NULL;
+
+    if (!rdma_devices_possible()) {
+        reasons_add(reasons, RDMA_NO_DEVICE);
+        return NULL;
     }
-    if (!devices)
+    pthread_mutex_lock(&mutex);
+    if (load()) {
+        refresh(reasons);
+        found = devices;
+    } else {
         reasons_add(reasons, "%s", why);
+    }
     pthread_mutex_unlock(&mutex);
-    return devices;
+    return found;
 }
 
 struct efa_device *efa_device_find(const char *name, size_t len)
 {
-    struct efa_device *device = efa_devices(NULL);
+    struct efa_device *device;
 
-    while (device && (strlen(device->name) != len || memcmp(device->name, name, len) != 0))
-        device = device->next;
+    efa_devices(NULL);
+    pthread_mutex_lock(&mutex);
+    device = find_locked(name, len);
+    pthread_mutex_unlock(&mutex);
     return device;
 }

@@ -8,7 +8,7 @@
 #define WEFT_VERBS_CHAIN_H
 
 #include "core/base/list.h"
-#include "transports/verbs/verbs_lib.h"
+#include "core/net/verbs_lib.h"
 
 enum {
     VERBS_CHAIN = 16

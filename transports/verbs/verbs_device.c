@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/verbs/verbs_device.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/base/fork.h"
 
 enum {
-    VENDOR_EFA = 0x1d0f, /* has no RC: another transport's */
     WHY_MAX = 200,
     INLINE_MOST = 1024, /* that the parameter allows */
 };
@@ -23,28 +19,6 @@ enum {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct verbs_device *devices;
 static unsigned forks; /* the process that opened them */
-
-static bool has_entries(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    struct dirent *entry = NULL;
-
-    do
-        entry = dir ? readdir(dir) : NULL;
-    while (entry && entry->d_name[0] == '.');
-    if (dir)
-        closedir(dir);
-    return entry;
-}
-
-bool verbs_devices_possible(void)
-{
-    const char *sysfs = secure_getenv("SYSFS_PATH");
-    char folder[PATH_MAX];
-
-    snprintf(folder, sizeof(folder), "%s/class/infiniband", sysfs ? sysfs : "/sys");
-    return has_entries(folder) || access("/dev/infiniband", F_OK) == 0;
-}
 
 static struct verbs_device *find_locked(const char *name)
 {
@@ -114,56 +88,42 @@ static bool events_never_block(const struct ibv_context *context)
     return flags >= 0 && !fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-static int open_one(struct ibv_device *ibv, const char *name, struct reasons *reasons)
+static int take(const struct rdma_device *found, struct reasons *reasons)
 {
-    struct verbs_device *device = calloc(1, sizeof(*device));
+    struct verbs_device *device;
 
+    if (!events_never_block(found->context)) {
+        reasons_add(reasons, "the RDMA device %s cannot be used: %s", found->name,
+                    fi_strerror(-verbs_error(-1)));
+        return 0;
+    }
+    device = calloc(1, sizeof(*device));
     if (!device)
         return -FI_ENOMEM;
-    snprintf(device->name, sizeof(device->name), "%s", name);
-    device->context = verbs_lib.open_device(ibv);
-    if (!device->context || !events_never_block(device->context)) {
-        reasons_add(reasons, "the RDMA device %s cannot be opened: %s", name,
-                    fi_strerror(-verbs_error(-1)));
-        if (device->context)
-            verbs_lib.close_device(device->context);
-        free(device);
-        return 0;
-    }
-    if (verbs_lib.query_device(device->context, &device->attr) ||
-        device->attr.vendor_id == VENDOR_EFA) {
-        verbs_lib.close_device(device->context);
-        free(device);
-        return 0;
-    }
-    device->inline_max = find_inline(device->context);
+    memcpy(device->name, found->name, sizeof(device->name));
+    device->context = found->context;
+    device->attr = found->attr;
+    device->inline_max = find_inline(found->context);
     device->next = devices;
     devices = device;
     return 0;
 }
 
-/* Devices may come while the process runs. */
+/* Devices may come while the process runs. EFA's have no RC: they are another transport's. */
 static int refresh(struct reasons *reasons)
 {
-    int count = 0, rc = 0;
-    struct ibv_device **list = verbs_lib.get_device_list(&count);
+    const struct rdma_device *found = rdma_devices(reasons);
+    int rc = 0;
 
-    if (!list || !count)
-        reasons_add(reasons, VERBS_NO_DEVICE);
     pthread_mutex_lock(&mutex);
-    /* A context is of the process that opened it: a forked child opens its own. */
     if (forks != fork_generation)
         devices = NULL;
     forks = fork_generation;
-    for (int i = 0; !rc && list && i < count; i++) {
-        const char *name = verbs_lib.get_device_name(list[i]);
-
-        if (!find_locked(name))
-            rc = open_one(list[i], name, reasons);
+    for (; !rc && found; found = found->next) {
+        if (found->attr.vendor_id != RDMA_VENDOR_EFA && !find_locked(found->name))
+            rc = take(found, reasons);
     }
     pthread_mutex_unlock(&mutex);
-    if (list)
-        verbs_lib.free_device_list(list);
     return rc;
 }
 

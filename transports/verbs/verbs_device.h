@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The node's RDMA devices, and which addresses rdma_cm has on them. A device is opened once a
- * process, with the first question, and stays open.
- */
+/* The node's devices that are verbs' (core/net/rdma_device.h), and which addresses rdma_cm has on
+ * them. */
 #ifndef WEFT_VERBS_DEVICE_H
 #define WEFT_VERBS_DEVICE_H
 
@@ -11,10 +9,9 @@
 
 #include "core/base/reason.h"
 #include "core/net/netif.h"
+#include "core/net/rdma_device.h"
 #include "core/param/param.h"
-#include "transports/verbs/verbs_lib.h"
-
-#define VERBS_NO_DEVICE "this node has no RDMA device"
+#include "transports/verbs/verbs_cm_lib.h"
 
 struct verbs_device {
     struct verbs_device *next;
@@ -32,11 +29,6 @@ struct verbs_place {
     struct ibv_port_attr port_attr;
     struct netif netif;
 };
-
-/* Can there be a device? Asks the kernel only: where it knows no RDMA, programs that did not ask
- * for it load no library, and read no warning of one. SYSFS_PATH says where /sys is, as to
- * libibverbs. */
-bool verbs_devices_possible(void);
 
 /* NULL: there is none of that name. */
 struct verbs_device *verbs_device_find(const char *name);

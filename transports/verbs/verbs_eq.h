@@ -9,7 +9,7 @@
 
 #include "core/queue/eq.h"
 #include "transports/verbs/verbs_fabric.h"
-#include "transports/verbs/verbs_lib.h"
+#include "transports/verbs/verbs_cm_lib.h"
 #include "transports/verbs/verbs_private.h"
 
 struct verbs_cm_event;

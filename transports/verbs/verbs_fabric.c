@@ -10,7 +10,7 @@
 #include "core/queue/wait_set.h"
 #include "transports/verbs/verbs_domain.h"
 #include "transports/verbs/verbs_eq.h"
-#include "transports/verbs/verbs_lib.h"
+#include "transports/verbs/verbs_cm_lib.h"
 #include "transports/verbs/verbs_pep.h"
 
 static int fabric_close(struct fid *fid)
@@ -50,7 +50,7 @@ int verbs_open_fabric(const struct open_args *args, struct fid_fabric **result, 
     struct verbs_fabric *fabric;
     const char *why;
 
-    if (verbs_lib_load(&why))
+    if (verbs_cm_lib_load(&why))
         return -FI_ENODATA;
     fabric = calloc(1, sizeof(*fabric));
     if (!fabric)

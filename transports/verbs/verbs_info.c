@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/verbs/verbs_info.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "core/net/rdma_nic.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_device.h"
-#include "transports/verbs/verbs_nic.h"
 
 enum {
     ADDRS_MAX = 16,
@@ -263,9 +264,14 @@ static void share_receives(struct fi_info *info, const struct ibv_device_attr *d
 static int set_names(struct fi_info *info, const struct question *question,
                      const struct verbs_place *place)
 {
+    const union addr *addr = &place->netif.addr;
+    const void *host = addr->sa.sa_family == AF_INET6 ? (const void *)&addr->in6.sin6_addr
+                                                      : (const void *)&addr->in.sin_addr;
+    char text[ADDR_TEXT_MAX] = "";
     int rc;
 
-    info->nic = verbs_nic(place);
+    inet_ntop(addr->sa.sa_family, host, text, sizeof(text));
+    info->nic = rdma_nic(place->device->name, &place->device->attr, &place->port_attr, text);
     if (!info->nic)
         return -FI_ENOMEM;
     rc = set_fabric(info, place, params_int(question->req->params, "gid_idx"),
@@ -310,11 +316,11 @@ int verbs_offer(const struct request *req, const struct fi_info *lower, struct f
     int rc;
 
     *info = NULL;
-    if (!verbs_devices_possible()) {
-        reasons_add(req->reasons, VERBS_NO_DEVICE);
+    if (!rdma_devices_possible()) {
+        reasons_add(req->reasons, RDMA_NO_DEVICE);
         return 0;
     }
-    if (verbs_lib_load(&why)) {
+    if (verbs_cm_lib_load(&why)) {
         reasons_add(req->reasons, "%s", why);
         return 0;
     }

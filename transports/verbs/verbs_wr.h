@@ -6,7 +6,7 @@
 #ifndef WEFT_VERBS_WR_H
 #define WEFT_VERBS_WR_H
 
-#include "transports/verbs/verbs_lib.h"
+#include "core/net/verbs_lib.h"
 
 struct verbs_ep;
 

@@ -12,12 +12,12 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "core/net/rdma_nic.h"
 #include "core/op/op.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_cq.h"
 #include "transports/verbs/verbs_ep.h"
 #include "transports/verbs/verbs_info.h"
-#include "transports/verbs/verbs_nic.h"
 #include "transports/verbs/verbs_private.h"
 
 extern const struct part verbs_part;
@@ -115,12 +115,12 @@ static void statuses_of_work_are_errors(void **state)
 
 static void links_have_mtu_and_speed(void **state)
 {
-    assert_int_equal(verbs_mtu(IBV_MTU_256), 256);
-    assert_int_equal(verbs_mtu(IBV_MTU_4096), 4096);
-    assert_int_equal(verbs_mtu(0), 0);
-    assert_int_equal(verbs_speed(32, 2), 100000000000); /* EDR, 4 lanes */
-    assert_int_equal(verbs_speed(1, 1), 2500000000);
-    assert_int_equal(verbs_speed(3, 2), 0);
+    assert_int_equal(rdma_mtu(IBV_MTU_256), 256);
+    assert_int_equal(rdma_mtu(IBV_MTU_4096), 4096);
+    assert_int_equal(rdma_mtu(0), 0);
+    assert_int_equal(rdma_speed(32, 2), 100000000000); /* EDR, 4 lanes */
+    assert_int_equal(rdma_speed(1, 1), 2500000000);
+    assert_int_equal(rdma_speed(3, 2), 0);
 }
 
 static void limits_are_the_devices(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "transports/verbs/verbs_nic.h"
+#include "core/net/rdma_nic.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -7,21 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <arpa/inet.h>
-
 #include "core/info/nic.h"
 
 enum {
     TEXT = 64
 };
 
-size_t verbs_mtu(enum ibv_mtu mtu)
+size_t rdma_mtu(enum ibv_mtu mtu)
 {
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? (size_t)128 << mtu : 0;
 }
 
 /* InfiniBand Architecture, PortInfo: link speed and width. */
-size_t verbs_speed(uint8_t active_speed, uint8_t active_width)
+size_t rdma_speed(uint8_t active_speed, uint8_t active_width)
 {
     static const struct {
         uint8_t code;
@@ -61,13 +59,13 @@ static char *number_text(const char *format, unsigned number)
     return strdup(text);
 }
 
-/* The last component of a link under /sys/class/infiniband/NAME; NULL without one. */
+/* The last component of a link under class/infiniband/NAME of sysfs; NULL without one. */
 static char *link_name(const char *device, const char *link)
 {
+    const char *sysfs = secure_getenv("SYSFS_PATH"), *name;
     char path[PATH_MAX], target[PATH_MAX];
-    const char *name;
 
-    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s", device, link);
+    snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s", sysfs ? sysfs : "/sys", device, link);
     if (!realpath(path, target))
         return NULL;
     name = strrchr(target, '/');
@@ -92,29 +90,23 @@ static void fill_bus(struct fi_bus_attr *attr, const char *device)
     free(name);
 }
 
-struct fid_nic *verbs_nic(const struct verbs_place *place)
+struct fid_nic *rdma_nic(const char *name, const struct ibv_device_attr *attr,
+                         const struct ibv_port_attr *port, const char *address)
 {
-    const struct verbs_device *device = place->device;
-    const struct ibv_port_attr *port = &place->port_attr;
     struct fid_nic *nic = nic_create();
-    char text[ADDR_TEXT_MAX] = "";
-    const union addr *addr = &place->netif.addr;
-    const void *host = addr->sa.sa_family == AF_INET6 ? (const void *)&addr->in6.sin6_addr
-                                                      : (const void *)&addr->in.sin_addr;
 
     if (!nic)
         return NULL;
-    nic->device_attr->name = strdup(device->name);
-    nic->device_attr->device_id = number_text("0x%04x", device->attr.vendor_part_id);
-    nic->device_attr->vendor_id = number_text("0x%04x", device->attr.vendor_id);
-    nic->device_attr->device_version = number_text("%u", device->attr.hw_ver);
-    nic->device_attr->driver = link_name(device->name, "device/driver");
-    nic->device_attr->firmware = strdup(device->attr.fw_ver);
-    fill_bus(nic->bus_attr, device->name);
-    inet_ntop(addr->sa.sa_family, host, text, sizeof(text));
-    nic->link_attr->address = strdup(text);
-    nic->link_attr->mtu = verbs_mtu(port->active_mtu);
-    nic->link_attr->speed = verbs_speed(port->active_speed, port->active_width);
+    nic->device_attr->name = strdup(name);
+    nic->device_attr->device_id = number_text("0x%04x", attr->vendor_part_id);
+    nic->device_attr->vendor_id = number_text("0x%04x", attr->vendor_id);
+    nic->device_attr->device_version = number_text("%u", attr->hw_ver);
+    nic->device_attr->driver = link_name(name, "device/driver");
+    nic->device_attr->firmware = strdup(attr->fw_ver);
+    fill_bus(nic->bus_attr, name);
+    nic->link_attr->address = strdup(address);
+    nic->link_attr->mtu = rdma_mtu(port->active_mtu);
+    nic->link_attr->speed = rdma_speed(port->active_speed, port->active_width);
     nic->link_attr->state = link_state(port->state);
     nic->link_attr->network_type =
         strdup(port->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of libibverbs and librdmacm, by dlopen: nothing is linked, and a node without the
- * libraries has no RDMA devices. What verbs.h defines inline (ibv_post_send, ibv_poll_cq, ...) goes
- * through the objects and needs no symbol.
+ * The functions of libibverbs, by dlopen: nothing is linked, and a node without the library has no
+ * RDMA devices. The inline functions of verbs.h (ibv_post_send, ibv_poll_cq, ...) go through the
+ * objects and need no symbol. Built where verbs.h is.
  */
-#ifndef WEFT_VERBS_LIB_H
-#define WEFT_VERBS_LIB_H
+#ifndef WEFT_CORE_NET_VERBS_LIB_H
+#define WEFT_CORE_NET_VERBS_LIB_H
 
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
+#include <stddef.h>
 
 /* X(result, name, parameters): names without ibv_, since verbs.h has macros of some of them. */
 #define VERBS_FUNCTIONS(X)                                                                         \
@@ -36,52 +36,49 @@
     X(void, ack_async_event, (struct ibv_async_event *))                                           \
     X(struct ibv_srq *, create_srq, (struct ibv_pd *, struct ibv_srq_init_attr *))                 \
     X(int, destroy_srq, (struct ibv_srq *))                                                        \
+    X(struct ibv_ah *, create_ah, (struct ibv_pd *, struct ibv_ah_attr *))                         \
+    X(int, destroy_ah, (struct ibv_ah *))                                                          \
     X(struct ibv_qp *, create_qp, (struct ibv_pd *, struct ibv_qp_init_attr *))                    \
     X(int, modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int))                                \
     X(int, destroy_qp, (struct ibv_qp *))                                                          \
     X(const char *, wc_status_str, (enum ibv_wc_status))
 
 /* Newer ones, NULL in a library without. */
-#define VERBS_NEWER(X) X(struct ibv_qp_ex *, qp_to_qp_ex, (struct ibv_qp *))
+#define VERBS_NEWER(X)                                                                             \
+    X(struct ibv_qp_ex *, qp_to_qp_ex, (struct ibv_qp *))                                          \
+    X(struct ibv_mr *, reg_dmabuf_mr, (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int))     \
+    X(int, query_qp_data_in_order, (struct ibv_qp *, enum ibv_wr_opcode, uint32_t))
 
-#define RDMACM_FUNCTIONS(X)                                                                        \
-    X(struct rdma_event_channel *, create_event_channel, (void))                                   \
-    X(void, destroy_event_channel, (struct rdma_event_channel *))                                  \
-    X(int, create_id,                                                                              \
-      (struct rdma_event_channel *, struct rdma_cm_id **, void *, enum rdma_port_space))           \
-    X(int, destroy_id, (struct rdma_cm_id *))                                                      \
-    X(int, bind_addr, (struct rdma_cm_id *, struct sockaddr *))                                    \
-    X(int, resolve_addr, (struct rdma_cm_id *, struct sockaddr *, struct sockaddr *, int))         \
-    X(int, resolve_route, (struct rdma_cm_id *, int))                                              \
-    X(int, connect, (struct rdma_cm_id *, struct rdma_conn_param *))                               \
-    X(int, establish, (struct rdma_cm_id *))                                                       \
-    X(int, listen, (struct rdma_cm_id *, int))                                                     \
-    X(int, accept, (struct rdma_cm_id *, struct rdma_conn_param *))                                \
-    X(int, reject, (struct rdma_cm_id *, const void *, uint8_t))                                   \
-    X(int, disconnect, (struct rdma_cm_id *))                                                      \
-    X(int, get_cm_event, (struct rdma_event_channel *, struct rdma_cm_event **))                   \
-    X(int, ack_cm_event, (struct rdma_cm_event *))                                                 \
-    X(int, migrate_id, (struct rdma_cm_id *, struct rdma_event_channel *))                         \
-    X(int, init_qp_attr, (struct rdma_cm_id *, struct ibv_qp_attr *, int *))                       \
-    X(int, set_option, (struct rdma_cm_id *, int, int, void *, size_t))                            \
-    X(uint16_t, get_src_port, (struct rdma_cm_id *))
-
-#define X(result, name, parameters) result(*name) parameters;
+#define VERBS_MEMBER(result, name, parameters) result(*name) parameters;
 struct verbs_lib {
-    VERBS_FUNCTIONS(X)
-    VERBS_NEWER(X)
+    VERBS_FUNCTIONS(VERBS_MEMBER)
+    VERBS_NEWER(VERBS_MEMBER)
 };
-struct verbs_cm_lib {
-    RDMACM_FUNCTIONS(X)
-};
-#undef X
 
 /* Valid after verbs_lib_load has answered 0. */
 extern struct verbs_lib verbs_lib;
-extern struct verbs_cm_lib verbs_cm_lib;
 
-/* Loads both, once a process. -FI_ENODATA, with why in *reason (static). */
+/* Loads it, once a process. -FI_ENODATA, with why in *reason (static). */
 int verbs_lib_load(const char **reason);
+
+/* A symbol of a library, and where its address goes. */
+struct verbs_symbol {
+    const char *name;
+    void **function;
+};
+
+enum {
+    VERBS_WHY = 200
+};
+
+/*
+ * Loads a library that comes with libibverbs (librdmacm.so.1, libefa.so.1). It must have `count` of
+ * the symbols; of `newer`, one that it lacks becomes NULL. The library stays loaded, since its
+ * threads and exit handlers outlive any of our objects. -FI_ENODATA, with a sentence in
+ * why[VERBS_WHY].
+ */
+int verbs_lib_symbols(const char *file, const struct verbs_symbol *symbols, size_t count,
+                      const struct verbs_symbol *newer, size_t newer_count, char *why);
 
 /* -errno of a function that returns a positive one, or -1 and errno. */
 int verbs_error(int rc);

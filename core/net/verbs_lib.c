@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "transports/verbs/verbs_lib.h"
+#include "core/net/verbs_lib.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,42 +9,32 @@
 #include <rdma/fi_errno.h>
 
 struct verbs_lib verbs_lib;
-struct verbs_cm_lib verbs_cm_lib;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded = -FI_ENODATA;
-static char why[200];
-
-struct symbol {
-    const char *name;
-    void **function;
-};
+static char reason_text[VERBS_WHY];
 
 #define X(result, name, parameters) {"ibv_" #name, (void **)(void *)&verbs_lib.name},
-static const struct symbol verbs_symbols[] = {VERBS_FUNCTIONS(X)};
-static const struct symbol newer_symbols[] = {VERBS_NEWER(X)};
-#undef X
-#define X(result, name, parameters) {"rdma_" #name, (void **)(void *)&verbs_cm_lib.name},
-static const struct symbol cm_symbols[] = {RDMACM_FUNCTIONS(X)};
+static const struct verbs_symbol needed_symbols[] = {VERBS_FUNCTIONS(X)};
+static const struct verbs_symbol newer_symbols[] = {VERBS_NEWER(X)};
 #undef X
 
-/* The library stays loaded: its threads and exit handlers outlive any of our objects. */
-static int load_one(const char *file, const struct symbol *symbols, size_t count,
-                    const struct symbol *newer, size_t newer_count)
+int verbs_lib_symbols(const char *file, const struct verbs_symbol *symbols, size_t count,
+                      const struct verbs_symbol *newer, size_t newer_count, char *why)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {
-        snprintf(why, sizeof(why), "%s cannot be loaded: %s", file, dlerror());
+        snprintf(why, VERBS_WHY, "%s cannot be loaded: %s", file, dlerror());
         return -FI_ENODATA;
     }
     for (size_t i = 0; i < count; i++) {
         *symbols[i].function = dlsym(library, symbols[i].name);
         if (*symbols[i].function)
             continue;
-        snprintf(why, sizeof(why), "%s has no %s: it is too old", file, symbols[i].name);
+        snprintf(why, VERBS_WHY, "%s has no %s: it is too old", file, symbols[i].name);
         dlclose(library);
         return -FI_ENODATA;
     }
@@ -55,16 +45,14 @@ static int load_one(const char *file, const struct symbol *symbols, size_t count
 
 static void load(void)
 {
-    loaded = load_one("libibverbs.so.1", verbs_symbols, COUNT(verbs_symbols), newer_symbols,
-                      COUNT(newer_symbols));
-    if (!loaded)
-        loaded = load_one("librdmacm.so.1", cm_symbols, COUNT(cm_symbols), NULL, 0);
+    loaded = verbs_lib_symbols("libibverbs.so.1", needed_symbols, COUNT(needed_symbols),
+                               newer_symbols, COUNT(newer_symbols), reason_text);
 }
 
 int verbs_lib_load(const char **reason)
 {
     pthread_once(&once, load);
-    *reason = why;
+    *reason = reason_text;
     return loaded;
 }
 
