@@ -105,7 +105,8 @@ struct uet_ep {
     uint32_t mtu;
     uint64_t now;          /* of what was read last */
     uint64_t sleeps_until; /* a waiter sleeps so long, where nothing comes; 0: none does */
-    bool ordered;          /* some order is kept: by ordered PDCs */
+    uint64_t orders;       /* that are kept, by ordered PDCs */
+    uint32_t tclass;       /* FI_TC_UNSPEC: packets have the DSCP of the parameter */
     bool datagrams;        /* FI_EP_DGRAM */
     bool packets;          /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
@@ -184,12 +185,17 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op);
 ssize_t uet_post(struct ep *ep, struct op *op);
 int uet_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count);
-/* Where `peer` is, and what it can do besides. -FI_EINVAL: there is none. */
-int uet_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uint8_t *caps);
+/* Where the peer of op is, and what it can do besides. -FI_EINVAL: there is none. */
+int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target, uint8_t *caps);
 /* Of ses_ops. */
 void uet_ended(void *arg, struct ses_op *op, enum ses_code code);
 /* What waits is forgotten. */
 void uet_drop_waiting(struct uet_ep *ep);
+
+/* ---- uet_order.c ---- */
+
+/* One of these orders (FI_ORDER_) is about operations such as this. */
+bool uet_is_ordered(uint64_t orders, const struct op *op);
 
 /* ---- uet_datagram.c ---- */
 

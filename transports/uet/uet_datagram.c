@@ -23,7 +23,7 @@ static ssize_t describe(struct uet_ep *ep, const struct op *op, struct ses_op *s
     ses->iov_count = (uint8_t)op->count;
     for (size_t i = 0; i < op->count; i++)
         ses->iov[i] = op->iov[i];
-    return uet_target(ep, op->peer, &ses->target, &caps);
+    return uet_target(ep, op, &ses->target, &caps);
 }
 
 ssize_t uet_datagram_post(struct uet_ep *ep, const struct op *op)

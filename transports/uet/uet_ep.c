@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
+#include "core/net/tclass.h"
 #include "core/op/op.h"
 #include "transports/uet/uet.h"
 
@@ -255,6 +256,8 @@ static int open_nic(struct uet_ep *ep, const union addr *addr)
 
     nic_settings.packet = ep->mtu;
     nic_settings.pcap = ep->domain->fabric->pcap;
+    if (ep->tclass != FI_TC_UNSPEC)
+        nic_settings.dscp = (uint8_t)tclass_dscp(ep->tclass);
     rc = uet_nic_open(addr, &nic_settings, &nic);
     if (rc) {
         LOG_WARN("uet", FI_LOG_EP_CTRL, "cannot open %s: %s",
@@ -442,6 +445,9 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     ep->mtu = uet_payload_at(ep->domain->fabric->plain.params, &src.host);
     if (!ep->mtu)
         return -FI_EINVAL;
+    ep->tclass = info->tx_attr->tclass;
+    if (ep->tclass == FI_TC_UNSPEC)
+        ep->tclass = ep->domain->base.info->domain_attr->tclass;
     rc = open_nic(ep, &src.host);
     if (rc)
         return rc;
@@ -451,7 +457,7 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     ep->base.needs_av = true;
     ep->base.any_srx = true;
     ep->source_err = attr.caps & FI_SOURCE_ERR;
-    ep->ordered = info->tx_attr->msg_order;
+    ep->orders = info->tx_attr->msg_order;
     ep->fid.cm = &cm_ops;
     return 0;
 }

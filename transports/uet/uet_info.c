@@ -69,6 +69,7 @@ static void fill_domain(struct fi_domain_attr *attr)
     attr->mr_cnt = OBJECTS_MAX;
     attr->mr_iov_limit = PDS_IOV;
     attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID;
+    attr->tclass = INFO_ANY_TCLASS;
 }
 
 static void fill_tx(struct fi_info *info)
@@ -79,6 +80,7 @@ static void fill_tx(struct fi_info *info)
     attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
                      FI_DELIVERY_COMPLETE;
     attr->msg_order = orders;
+    attr->tclass = INFO_ANY_TCLASS;
     attr->inject_size = UET_INJECT;
     attr->size = UET_SIZE;
     attr->iov_limit = UET_IOV;

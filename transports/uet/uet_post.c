@@ -305,9 +305,9 @@ static void set_atomic(struct uet_op *own, const struct op *op)
     own->result_count = to_bytes(op->result.ioc, op->result.count, unit, own->result);
 }
 
-int uet_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uint8_t *caps)
+int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target, uint8_t *caps)
 {
-    const void *raw = av_addr(ep->base.av, peer);
+    const void *raw = av_addr(ep->base.av, op->peer);
     struct uet_address address;
 
     if (!raw || !uet_address_get(raw, &address))
@@ -316,7 +316,7 @@ int uet_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uin
         .to = address.host,
         .pid = address.pid,
         .index = address.index,
-        .mode = ep->ordered ? PDS_MODE_ROD : PDS_MODE_RUD,
+        .mode = uet_is_ordered(ep->orders, op) ? PDS_MODE_ROD : PDS_MODE_RUD,
     };
     /* One that does not say what it can is as this one. */
     *caps = address.flags & UET_HAS_CAPS ? ep->self.caps & address.caps : ep->self.caps;
@@ -382,7 +382,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     if (!own)
         return -FI_ENOMEM;
     memset(own, 0, offsetof(struct uet_op, inject));
-    rc = uet_target(ep, op->peer, &own->ses.target, &caps);
+    rc = uet_target(ep, op, &own->ses.target, &caps);
     if (!rc) {
         set_op(ep, own, op);
         rc = check_profile(ep, own, caps);
