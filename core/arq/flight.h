@@ -83,7 +83,7 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
  * all of them. */
 void flight_forget(struct flight *flight, uint64_t before);
 
-/* What was sent needs no acknowledgement any more: no packet is said to carry it. */
+/* The caller needs no acknowledgement of `what` any more: no packet is said to carry it. */
 void flight_clear(struct flight *flight, const void *what);
 
 /* The packet that left first of those that are OUT, or NULL. */

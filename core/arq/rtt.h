@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of the time between a packet and its acknowledgement: latest, smoothed, variance,
- * and least. Times are ns. Source: RFC 9002 section 5, RFC 6298.
+ * The time between a packet and its acknowledgement: latest, smoothed, variance, and least. Times
+ * are ns. Source: RFC 9002 section 5, RFC 6298.
  */
 #ifndef WEFT_CORE_ARQ_RTT_H
 #define WEFT_CORE_ARQ_RTT_H

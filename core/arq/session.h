@@ -2,9 +2,9 @@
 /*
  * A session: reliable messages, each delivered once and in any order, over packets that may be
  * lost, repeated and reordered, between two addresses. Pure: bytes and `now` (ns) come in; packets
- * go out by a call, and the next deadline is returned. No fd, no clock, no lock. What is allocated
- * (more than a few packets under way, packets that overtake many, messages that come in pieces)
- * goes when the session has been idle for a second.
+ * go out by a call, and the next deadline is returned. No fd, no clock, no lock. A session that
+ * has been idle for a second frees the memory that it has allocated (more than a few packets under
+ * way, packets that overtake many, messages that come in pieces).
  *
  *   OPENING --ACCEPT or the peer's own OPEN--> OPEN --RESET, CLOSE, silence, session_end--> ENDED
  *
@@ -121,7 +121,7 @@ struct session {
     /* ---- Life ---- */
     uint64_t heard;       /* ns: when the last packet of the peer came */
     uint64_t busy_since;  /* ns: since when it has work for the peer; 0: it has none */
-    uint64_t unreachable; /* ns: since when the network says that nobody is there; 0 */
+    uint64_t unreachable; /* ns: since when the network says that no one listens; 0 */
     uint64_t open_at;
     unsigned opens;
     bool has_token;
@@ -150,7 +150,7 @@ void session_send(struct session *session, struct session_message *message);
 uint64_t session_send_now(struct session *session, struct session_message *message, uint64_t now);
 
 /* A packet whose `to` is ours, or an answer to our OPEN, which came to this node at `now`; header:
- * as arq_header_get read it. What does not fit the session has no effect but a count. */
+ * as arq_header_get read it. A packet that does not fit the session has no effect but a count. */
 void session_receive(struct session *session, uint64_t now, const struct arq_header *header,
                      const uint8_t *bytes, size_t len, bool marked);
 /* The peer's OPEN, which has passed the gate. False: it is of another session than this one, so the

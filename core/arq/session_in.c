@@ -7,7 +7,7 @@
 
 /* ---- What is acknowledged ---- */
 
-/* What one packet's acknowledgement has brought. */
+/* News from the acknowledgement of one packet. */
 struct news {
     uint64_t bytes, sent; /* sent: of the latest packet */
     bool any;
@@ -269,7 +269,7 @@ bool session_asked(struct session *session, uint64_t now, const struct arq_heade
     return true;
 }
 
-/* What a CLOSE acknowledges has come; of all else nobody knows. */
+/* Messages that a CLOSE acknowledges have come; the others may have. */
 static void take_end(struct session *session, uint64_t now, const struct arq_header *header,
                      const uint8_t *bytes, size_t len)
 {

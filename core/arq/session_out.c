@@ -195,7 +195,7 @@ static bool is_small(const struct session *session)
            session->serials.bits == &session->serial_bits;
 }
 
-/* What is missing stays missing, so a window in which much has overtaken it stays large. */
+/* A missing packet stays missing, so a window in which many have overtaken it stays large. */
 static void rest_window(struct serial *window, uint64_t *small)
 {
     uint64_t *bits = window->bits;
@@ -394,7 +394,7 @@ static void resend_oldest(struct session *session)
 }
 
 /* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
- * an answer, which shows what else is lost. What is under way may be all that the window admits, so
+ * an answer, which shows what else is lost. Packets under way may be all that the window admits, so
  * this one leaves whatever it says. Whether the network or the peer was silent is seen when there
  * is an answer (session_in.c). */
 static void time_out(struct session *session, uint64_t now)

@@ -22,7 +22,7 @@ enum {
 
 /* ---- Options ---- */
 
-/* What goes in one packet: to a peer without a session, what reaches any. */
+/* Bytes that go in one packet; to a peer without a session, as many as reach any. */
 static int packet_room(struct endpoint *base, void *value, size_t *len)
 {
     struct arq_ep *ep = arq_ep_of(base);

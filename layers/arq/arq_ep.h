@@ -34,7 +34,7 @@ struct arq_stranger {
     fi_addr_t lower;
 };
 
-/* What the log was told of, and when it may be told again. */
+/* Counts of events that go to the log, and when it may be told again. */
 struct arq_notes {
     uint64_t counts[8]; /* by enum arq_fault */
     uint64_t next;      /* ns */
@@ -132,7 +132,7 @@ void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer);
 void arq_lower_watch_marks(struct arq_ep *ep);
 /* Packets have come; the read before was so many ns ago. */
 void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap);
-/* What the network says of what was sent. */
+/* Takes what the network says of packets that were sent. */
 void arq_lower_read_events(struct arq_ep *ep, uint64_t now);
 /* The lower's number for an address, or FI_ADDR_NOTAVAIL; arq_lower_forget for each. */
 fi_addr_t arq_lower_insert(struct arq_ep *ep, const struct arq_addr *addr);

@@ -16,8 +16,8 @@ static const uint64_t asked_caps = FI_AV_USER_ID | FI_SHARED_AV;
 /* Peers are those that speak the header of core/arq/packet.h. */
 static const uint32_t protocol = 1u << 31 | 0x2000 | ARQ_MAGIC;
 
-/* What the lower can do for us, best first: the addresses of strangers, completions that it writes
- * itself, and receives that take many datagrams. */
+/* Capabilities that we ask a lower for, best first: the addresses of strangers, completions that it
+ * writes itself, and receives that take many datagrams. */
 static const uint64_t lower_wishes[] = {
     FI_SOURCE | FI_SOURCE_ERR | FI_PEER | FI_MULTI_RECV,
     FI_SOURCE | FI_SOURCE_ERR | FI_PEER,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What arq asks of its lower, and what it makes of it. */
+/* The hints that arq gives its lower, and the infos that it makes of the lower's. */
 #ifndef WEFT_LAYERS_ARQ_ARQ_INFO_H
 #define WEFT_LAYERS_ARQ_ARQ_INFO_H
 

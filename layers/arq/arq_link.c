@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 #include "layers/arq/arq_ep.h"
 
-/* An identifier that nobody guesses; its lower bits are the index. */
+/* An identifier that a forger cannot guess; its lower bits are the index. */
 static uint64_t make_id(struct arq_ep *ep, uint64_t index)
 {
     uint64_t random, now[2] = {clock_ns(), index};

@@ -324,7 +324,7 @@ void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap)
     ask_for_notes(ep);
 }
 
-/* Those that the lower does not know are of no harm. */
+/* Options that the lower does not know do no harm. */
 static void set_options(struct arq_ep *ep)
 {
     struct fid *fid = &ep->lower.ep->fid;

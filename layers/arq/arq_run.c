@@ -40,7 +40,7 @@ static uint64_t came_at(const struct arq_buffer *buffer, uint64_t now)
     return waited < now ? now - waited : now;
 }
 
-/* What came last may be all that is to be done: an answer of the upper's takes the acknowledgement
+/* The last packet may be all that is to be done: an answer of the upper's takes the acknowledgement
  * with it. */
 static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
 {

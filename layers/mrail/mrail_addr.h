@@ -38,7 +38,7 @@ enum {
     MRAIL_RAIL_ADDR_MAX = 128, /* of a rail's own address */
 };
 
-/* What an address says of one rail. */
+/* One rail's part of an address. */
 struct mrail_addr_rail {
     uint16_t kind;
     uint32_t format; /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6; else FI_FORMAT_UNSPEC */

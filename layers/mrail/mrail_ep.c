@@ -330,7 +330,7 @@ static int open_parts(struct mrail_ep *ep)
     init_config(ep, ep->domain->fabric->plain.params);
     ep->name_size = ep->domain->addr_size;
     ids_init(&ep->numbers, INDEX_BITS, 32);
-    if (ids_add(&ep->numbers, ep) == IDS_NONE) /* 0 is nobody's number */
+    if (ids_add(&ep->numbers, ep) == IDS_NONE) /* 0 is no peer's number */
         return -FI_ENOMEM;
     for (unsigned i = 0; !rc && i < ep->domain->count; i++) {
         ep->count = i + 1;

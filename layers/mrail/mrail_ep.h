@@ -78,7 +78,7 @@ struct mrail_way {
     bool unlinked; /* whose link is down */
 };
 
-/* What the kernel tells of links: mrail_link.c. */
+/* Links, as the kernel tells of them: mrail_link.c. */
 struct mrail_links {
     struct progress_source source; /* fd -1: nothing */
     uint64_t next;                 /* ns: when a reader that does not sleep looks again */
@@ -140,15 +140,15 @@ int mrail_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 /* ---- mrail_rail.c ---- */
 
 int mrail_way_open(struct mrail_ep *ep, unsigned rail);
-/* What fi_enable needs. */
+/* Does its part of fi_enable. */
 int mrail_way_enable(struct mrail_way *way);
 /* Takes what was never opened. Progress domain unlocked. */
 void mrail_way_close(struct mrail_way *way);
 void mrail_way_feed(struct mrail_way *way);
 void mrail_packet_put(struct mrail_packet *packet);
-/* Sends the packet. flags: 0, nobody hears of its end; FI_COMPLETION; with FI_TRANSMIT_COMPLETE
- * that the peer is not there is told, too. 0, -FI_EAGAIN, or the rail's error; then the packet is
- * the caller's still. */
+/* Sends the packet. flags: 0, its end is not told; FI_COMPLETION; with FI_TRANSMIT_COMPLETE the
+ * rail tells, too, that the peer is not there. 0, -FI_EAGAIN, or the rail's error; then the packet
+ * is the caller's still. */
 ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
                        uint64_t flags);
 

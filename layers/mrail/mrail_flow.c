@@ -379,8 +379,8 @@ static uint64_t silent_at(const struct flow *flow, const struct flow_path *path)
     return path->progress;
 }
 
-/* Every rail is down, and its lower says why; or one is told that nobody is there, and all others
- * are silent. When the flow ends of it; 0: it does not. */
+/* Every rail is down, and its lower says why; or one is refused, and all others are silent. When
+ * the flow ends of it; 0: it does not. */
 static uint64_t refused_at(const struct flow *flow, int *err)
 {
     uint64_t first = UINT64_MAX, silent = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two endpoints send each other over several rails: messages of one packet, each delivered
+ * Two endpoints and the rails between them: messages of one packet, each delivered
  * once, in any order. Pure: no rail, clock or lock; times are ns, given by the caller. A rail
  * delivers what it took, or dies; it may die silently, in one direction, or for a while, and lose
  * what it had: a connection that breaks and is made again does.
@@ -16,7 +16,7 @@
  * `rail_timeout` while the peer is heard by another, is down: what was on it goes by others, and
  * the receiver drops what comes twice. A rail that is down is probed, and is back with an answer.
  *
- * When nobody is heard on any rail it is the peer that is silent: nothing is down then, and after
+ * A peer that is heard on no rail is silent itself: nothing is down then, and after
  * `patience` the messages end with FI_ETIMEDOUT. Where every rail is down because its lower said
  * so, they end with that error a second later; and where one is refused (FI_ECONNREFUSED), and
  * probes on the others have had no answer.

@@ -28,7 +28,7 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
     flow->config->done(flow, message, 0);
 }
 
-/* What `done` sends has later serials. */
+/* Messages that `done` sends have later serials. */
 static void take_acks(struct flow *flow, const struct mrail_head *head, uint64_t ack, uint64_t now)
 {
     uint64_t end = flow->next_out;

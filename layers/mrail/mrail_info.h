@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rails are asked for, and the infos that the join makes of theirs. */
+/* The hints for rails, and the infos that the join makes of theirs. */
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_INFO_H
 #define WEFT_LAYERS_MRAIL_MRAIL_INFO_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is who: the states that two endpoints have of each other, and the heads that name them. Pure.
+ * Introductions: the states that two endpoints have of each other, and the heads that name them.
+ * Pure.
  *
  * A state has a number, which its peer writes into what it sends, and an epoch, later than all that
  * its endpoint has had. Both are told in introductions (MRAIL_INTRO), until both sides know that
@@ -33,7 +34,7 @@ enum mrail_intro_fate {
 
 /* The state has ended; another begins. */
 void mrail_intro_renew(struct mrail_intro *intro, uint32_t number, uint64_t epoch);
-/* What an introduction of the peer's is. */
+/* Reads an introduction of the peer's. */
 enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct mrail_head *head);
 /* Names the states in a head, which may be an introduction after that, with this address. */
 void mrail_intro_put(const struct mrail_intro *intro, struct mrail_head *head, const uint8_t *addr,

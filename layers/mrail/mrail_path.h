@@ -63,7 +63,7 @@ void path_progress(struct flow_path *path, uint64_t now);
 /* A message has come, whose bytes are among those under way still. */
 void path_measure(const struct flow *flow, struct flow_path *path,
                   const struct flow_message *message, uint64_t now);
-/* What left at `sent` was answered. */
+/* The peer has answered a packet that left at `sent`. */
 void path_round_trip(const struct flow *flow, struct flow_path *path, uint64_t sent, uint64_t now);
 /* Is it time to ask one with nothing under way? It was used, and what was measured then, perhaps
  * with a peer that was slow to answer, decides whether it is used again. Counts as asked. */

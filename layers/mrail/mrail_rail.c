@@ -37,7 +37,7 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
     return 0;
 }
 
-/* What could not be sent says something of the rail to that peer. */
+/* A packet that could not be sent says something of the rail to that peer. */
 static void note_failure(struct mrail_ep *ep, const struct mrail_packet *packet, int err)
 {
     struct mrail_peer *peer = ids_find(&ep->numbers, packet->peer);

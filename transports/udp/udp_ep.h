@@ -5,10 +5,10 @@
  * Locks: the progress domain of the endpoint's queues guards everything but what udp_error.c does,
  * which needs none. The fabric's progress domain, taken first, drives only that.
  *
- * A wait object sleeps on `epoll_fd`, which holds the sockets from the first sleep on: what watches
- * a socket costs the sender of each datagram a wake-up. They are in it for reading only while a
- * receive is posted, and for writing only while datagrams wait: a datagram that nobody has posted a
- * receive for stays with the kernel and wakes nobody.
+ * A wait object sleeps on `epoll_fd`, which holds the sockets from the first sleep on: an epoll
+ * that watches a socket costs the sender of each datagram a wake-up. They are in it for reading
+ * only while a receive is posted, and for writing only while datagrams wait: a datagram without a
+ * receive stays with the kernel and wakes no sleeper.
  */
 #ifndef WEFT_UDP_EP_H
 #define WEFT_UDP_EP_H
@@ -68,7 +68,7 @@ struct udp_ep {
     struct udp_known source_known;
     struct av_listener listener;
     atomic_bool stale; /* the AV has changed: both udp_known */
-    /* What the network says of what was sent: reported where there is an event queue. */
+    /* ICMP errors, reported where there is an event queue. */
     struct progress_source errors;
     int errors_fd; /* epoll, of nothing but errors */
     bool errors_attached;
@@ -101,7 +101,7 @@ size_t udp_ep_kept(struct endpoint *ep);
 /* ---- udp_option.c ---- */
 
 extern const struct endpoint_option udp_options[];
-/* What was set before the socket was there. */
+/* Sets the options that came before the socket was there. */
 void udp_options_apply(const struct udp_ep *ep, const struct udp_socket *sock);
 /* Of all sockets: asks the kernel for what is wanted now. */
 void udp_options_ask(const struct udp_ep *ep);

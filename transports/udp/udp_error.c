@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the network says of datagrams that were sent: ICMP errors, which the kernel keeps for a
- * socket with IP_RECVERR. Whoever knows an endpoint's address and that of a peer can forge one. So
- * it is a report in the event queue, and no more: no operation ends by it, no address is given up.
- * An event queue that nobody reads keeps some of them, and the others are forgotten.
+ * ICMP errors of datagrams that were sent, which the kernel keeps for a socket with IP_RECVERR. A
+ * forger needs no more than the addresses of an endpoint and a peer. So an error is a report in the
+ * event queue, and no more: no operation ends by it, no address is given up. An event queue that
+ * the application does not read keeps some of them, and the others are forgotten.
  */
 #include <errno.h>
 

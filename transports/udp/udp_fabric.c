@@ -43,7 +43,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (rc)
         return rc;
     object_of(domain, struct udp_domain, base)->fabric = fabric;
-    /* What the network says comes without calls where all else does. */
+    /* ICMP errors come without calls where completions do. */
     if (domain->info->domain_attr->control_progress == FI_PROGRESS_AUTO)
         rc = progress_start_thread(fabric->plain.control);
     if (rc)

@@ -2,7 +2,7 @@
 /*
  * Multicast groups: fi_join(3). A socket that is bound to an address of its own gets nothing that
  * is sent to a group, so a member that receives has one more, bound to the group; several processes
- * of a node may be members. What is sent to a group leaves by the endpoint's own socket and
+ * of a node may be members. Datagrams to a group leave by the endpoint's own socket and
  * interface.
  */
 #ifndef WEFT_UDP_GROUP_H

@@ -149,7 +149,8 @@ static void fill_send(const struct udp_ep *ep, const struct op *op, const struct
     send->wanted = completion_wanted(ep->base.binding.tx_selective, op->flags);
 }
 
-/* Behind others, or in front of them. What must be copied is not kept: it leaves now, or never. */
+/* Behind others, or in front of them. A datagram that must be copied is not kept: it leaves now, or
+ * never. */
 static __attribute__((noinline)) ssize_t gather_send(struct udp_ep *ep, const struct op *op,
                                                      const struct sockaddr *to)
 {
@@ -194,7 +195,7 @@ static inline ssize_t send_locked(struct udp_ep *ep, const struct op *op)
 
 static ssize_t post_send(struct udp_ep *ep, struct op *op)
 {
-    /* A bare payload has no room for data, and its end is nobody's to confirm. */
+    /* A bare payload has no room for data, and no peer confirms its end. */
     const uint64_t impossible = FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
     ssize_t rc = endpoint_settle(&ep->base, op);
 

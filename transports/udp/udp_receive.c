@@ -33,7 +33,7 @@ enum {
     ECN_MASK = 3
 };
 
-/* What a read says beside the bytes. */
+/* A read's results beside the bytes. */
 struct arrival {
     union addr from;
     size_t len;     /* of all datagrams, as they were sent */
@@ -322,7 +322,7 @@ void udp_receive_spilled(struct udp_ep *ep)
     }
 }
 
-/* What was read into the first receive and the spill behind it, from byte `skip` on, moves to the
+/* Bytes that were read into the first receive and the spill behind it, from `skip` on, move to the
  * spill's begin. */
 static void move_to_spill(struct udp_ep *ep, const struct iovec *iov, size_t count, size_t skip,
                           const struct arrival *arrival)
@@ -627,8 +627,8 @@ static void turn_gro_on(struct udp_ep *ep)
                  "datagrams are received one by one: UDP_GRO: %s", strerror(errno));
 }
 
-/* What pays where many datagrams come, and costs where they are alone. It stays on: what the kernel
- * has put together must be taken apart. */
+/* Turns on what pays where many datagrams come, and costs where they are alone. It stays on: the
+ * kernel has put datagrams together, which must be taken apart. */
 static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
 {
     ep->many = true;
