@@ -169,6 +169,10 @@ void srd_dropped(struct message_packet *packet);
 /* ---- srd_in.c ---- */
 
 enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src);
+/* What is wrong with a packet, or NULL and its header. */
+const char *srd_in_header(const struct message_packet *packet, struct srd_header *header);
+/* Of a peer whose order of packets is lost: a request that waits for an answer gets one. */
+void srd_refuse(struct srd_peer *peer, const struct srd_header *header);
 
 /* ---- srd_move.c ---- */
 
@@ -189,6 +193,8 @@ bool srd_message_goes_on(struct srd_peer *peer, const struct srd_header *header)
 void srd_message_place(struct message_inbound *inbound);
 void srd_message_go_on(struct message_inbound *inbound);
 void srd_message_answer(struct message_inbound *inbound);
+/* Tells the senders of all messages that wait for more of them, or for a receipt. */
+void srd_messages_refuse(struct srd_peer *peer);
 bool srd_message_failing(struct message_inbound *inbound);
 void srd_message_put(struct message_inbound *inbound);
 

@@ -164,7 +164,7 @@ static const char *take_request(struct srd_peer *peer, const struct srd_header *
 
 /* ---- Order ---- */
 
-static const char *header_of(const struct message_packet *packet, struct srd_header *header)
+const char *srd_in_header(const struct message_packet *packet, struct srd_header *header)
 {
     size_t prefix = packet->ep->prefix;
 
@@ -181,7 +181,7 @@ static const char *take_early(struct srd_peer *peer)
             list_item(reorder_take(&peer->early), struct message_packet, link);
         struct srd_header header;
 
-        wrong = header_of(packet, &header);
+        wrong = srd_in_header(packet, &header);
         peer->early_bytes -= packet->len;
         packet->ep->saved -= packet->len;
         if (!wrong)
@@ -220,8 +220,7 @@ static const char *take_in_turn(struct srd_peer *peer, const struct srd_header *
 
 /* ---- A packet ---- */
 
-/* Of a peer whose order of packets is lost: those that wait for an answer get one. */
-static void refuse(struct srd_peer *peer, const struct srd_header *header)
+void srd_refuse(struct srd_peer *peer, const struct srd_header *header)
 {
     if (srd_is_request(header->type) && header->send_id)
         srd_out_error(peer, header->send_id, SRD_ERR_ABORTED);
@@ -240,7 +239,7 @@ static enum message_fate take_from(struct srd_peer *peer, const struct srd_heade
     if (!peer->greeted)
         srd_out_handshake(peer);
     if (peer->dead) {
-        refuse(peer, header);
+        srd_refuse(peer, header);
         return MESSAGE_OVER;
     }
     if (!srd_is_request(header->type))
@@ -250,8 +249,10 @@ static enum message_fate take_from(struct srd_peer *peer, const struct srd_heade
         wrong = take_request(peer, header);
     else
         wrong = take_in_turn(peer, header, packet, &keep);
-    if (wrong)
+    if (wrong) {
         message_peer_break(&peer->base, FI_EPROTO, wrong);
+        srd_refuse(peer, header);
+    }
     return keep ? MESSAGE_KEPT : MESSAGE_OVER;
 }
 
@@ -260,7 +261,7 @@ enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
     struct srd_ep *ep = srd_ep_of(packet->ep);
     struct srd_header header;
     bool again = false;
-    const char *wrong = header_of(packet, &header);
+    const char *wrong = srd_in_header(packet, &header);
     struct srd_peer *peer;
 
     if (wrong) {
@@ -270,6 +271,8 @@ enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
     peer = sender(ep, &header, src, &again);
     if (__builtin_expect(again, 0))
         return MESSAGE_LATER;
+    if (peer && !list_empty(&peer->base.broken))
+        srd_refuse(peer, &header);
     if (!peer || !list_empty(&peer->base.broken))
         return MESSAGE_OVER;
     return take_from(peer, &header, packet);

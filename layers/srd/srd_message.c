@@ -190,6 +190,16 @@ void srd_message_place(struct message_inbound *base)
         iov_scatter(base->entry->iov, base->entry->count, piece->offset, piece->bytes, piece->len);
 }
 
+void srd_messages_refuse(struct srd_peer *peer)
+{
+    list_for_each (item, &peer->base.inbounds) {
+        const struct srd_inbound *inbound = list_item(item, struct srd_inbound, base.link);
+
+        if (inbound->base.receipt || is_asked_for(inbound->type) || inbound->partial)
+            srd_out_error(peer, inbound->send_id, SRD_ERR_ABORTED);
+    }
+}
+
 bool srd_message_failing(struct message_inbound *base)
 {
     end_partial(srd_inbound_of(base));

@@ -108,7 +108,7 @@ void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno)
                                 .ref_kind = SRD_REF_OP,
                                 .error = (uint32_t)prov_errno};
 
-    if (!peer->introduced)
+    if (!peer->introduced || !list_empty(&peer->base.broken))
         keep_refusal(peer, id, prov_errno);
     else if (peer->features & SRD_CAN_ERROR)
         srd_out_control(&peer->base, &header);

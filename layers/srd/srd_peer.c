@@ -75,14 +75,20 @@ void srd_dropped(struct message_packet *packet)
     packet->move = NULL;
 }
 
-static void drop_early(struct srd_peer *peer)
+/* refuse: senders that wait for an answer are told. */
+static void drop_early(struct srd_peer *peer, bool refuse)
 {
+    struct srd_header header;
     struct list old;
 
     list_init(&old);
     reorder_reset(&peer->early, &old);
     peer->base.ep->saved -= peer->early_bytes;
     peer->early_bytes = 0;
+    list_for_each (item, &old) {
+        if (refuse && !srd_in_header(list_item(item, struct message_packet, link), &header))
+            srd_refuse(peer, &header);
+    }
     message_packets_put(&old);
 }
 
@@ -90,22 +96,43 @@ void srd_peer_close(struct message_peer *base)
 {
     struct srd_peer *peer = srd_peer_of(base);
 
-    drop_early(peer);
+    drop_early(peer, false);
     srd_out_refusals(peer, false);
     reorder_finish(&peer->early, &base->ep->deferred);
 }
 
-void srd_peer_reset(struct message_peer *base, int err)
+/* Packets of operations, which end; answers: those that say that others have ended, too. */
+static void forget_packets(struct message_peer *peer, bool answers)
 {
-    struct srd_peer *peer = srd_peer_of(base);
-    bool efa = srd_ep_of(base->ep)->efa;
+    list_for_each_safe (item, after, &peer->out) {
+        struct message_packet *packet = list_item(item, struct message_packet, link);
 
-    list_detach(&base->broken);
-    list_detach(&base->attended);
-    list_for_each (item, &base->out)
-        list_item(item, struct message_packet, link)->move = NULL;
-    message_packets_put(&base->out);
-    drop_early(peer);
+        if (!packet->move && !answers)
+            continue;
+        packet->move = NULL;
+        message_packet_put(packet);
+    }
+}
+
+/* Its life goes on, but means nothing to us any more: all that waits for an answer is told. */
+static void die(struct srd_peer *peer, int err)
+{
+    peer->dead = err;
+    drop_early(peer, true);
+    srd_messages_refuse(peer);
+    list_for_each (item, &peer->base.accesses)
+        srd_out_error(peer, list_item(item, struct message_access, link)->request.id,
+                      SRD_ERR_ABORTED);
+    if (peer->introduced)
+        srd_out_refusals(peer, true);
+}
+
+/* The next packet of it begins another life. */
+static void end_life(struct srd_peer *peer)
+{
+    bool efa = srd_ep_of(peer->base.ep)->efa;
+
+    drop_early(peer, false);
     if (peer->known && !efa)
         peer->forgotten[peer->forgotten_count++ % SRD_FORGOTTEN] = peer->connid;
     peer->known = efa;
@@ -113,7 +140,22 @@ void srd_peer_reset(struct message_peer *base, int err)
     peer->features = 0;
     srd_out_refusals(peer, false);
     peer->next_msg = 0;
-    peer->dead = message_is_ours(err) ? err : 0;
+    peer->dead = 0;
+}
+
+void srd_peer_reset(struct message_peer *base, int err)
+{
+    struct srd_peer *peer = srd_peer_of(base);
+
+    list_detach(&base->broken);
+    list_detach(&base->attended);
+    forget_packets(base, !message_is_ours(err));
+    if (message_is_ours(err))
+        die(peer, err);
+    else
+        end_life(peer);
     base->gone = true;
     message_peer_drop(base, err);
+    if (!list_empty(&base->out))
+        message_peer_attend(base);
 }

@@ -576,6 +576,31 @@ static void answers_to_no_question_kill(void **state)
 }
 
 /* With another connid the peer begins a new life; packets of the old one are late. */
+static void assert_refused(uint32_t send_id)
+{
+    struct srd_header got = expect(0);
+
+    assert_int_equal(got.type, SRD_PEER_ERROR);
+    assert_int_equal(got.send_id, send_id);
+}
+
+/* A sender that waits for an answer gets one, for messages that came before and after. */
+static void the_dead_are_told(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGCTS_TAG, .total = 8000, .send_id = 21};
+
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    send_packet(header, "begin", 5);
+    assert_true(silent());
+    header = (struct srd_header){.type = SRD_EOR};
+    send_packet(header, "", 0);
+    assert_refused(21);
+    header = (struct srd_header){.type = SRD_DC_EAGER_TAG, .send_id = 22, .msg_id = 1, .total = 4};
+    send_packet(header, "late", 4);
+    assert_refused(22);
+    assert_dead();
+}
+
 static void the_dead_may_begin_anew(void **state)
 {
     answers_to_no_question_kill(state);
@@ -701,6 +726,7 @@ int main(void)
         CASE(more_pieces_than_a_message_has_kill),
         CASE(a_nack_of_nothing_kills),
         CASE(answers_to_no_question_kill),
+        CASE(the_dead_are_told),
         CASE(the_dead_may_begin_anew),
         CASE(accesses_are_checked),
         CASE(a_refusal_waits_for_the_handshake),
