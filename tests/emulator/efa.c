@@ -100,7 +100,7 @@ void efa_fill_device(struct ibv_device_attr *attr)
     attr->hw_ver = EFA_PART;
     attr->max_qp_wr = EFA_SENDS;
     attr->max_sge = EFA_SGE;
-    attr->max_sge_rd = 1;
+    attr->max_sge_rd = EFA_SGE_RDMA;
     attr->max_srq = attr->max_srq_wr = attr->max_srq_sge = 0;
     attr->max_mcast_grp = attr->max_mcast_qp_attach = attr->max_total_mcast_qp_attach = 0;
     attr->atomic_cap = IBV_ATOMIC_NONE;
@@ -128,6 +128,10 @@ int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr
         .device_caps = EFADV_DEVICE_ATTR_CAPS_RNR_RETRY | EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID,
     };
 
+    if (settings()->limits.rdma) {
+        full.device_caps |= EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFA_CAP_WRITE;
+        full.max_rdma_size = EFA_RDMA;
+    }
     if (!context_device(context)->efa)
         return EOPNOTSUPP;
     memset(attr, 0, size);

@@ -3,7 +3,8 @@
  * Devices of the kind EFA (NAME:efa in WEFT_EMULATOR_DEVICES): one port with one GID, that of the
  * emulated host (WEFT_EMULATOR_HOST), numbers of queue pairs of 16 bits, numbers of address
  * handles, and queue pairs of reliable datagrams in any order (SRD). libefa.so.1 is a front to
- * these functions. What efadv.h of rdma-core 44 lacks is not offered: writes, unsolicited receives.
+ * these functions. Reads and writes of remote memory (srd_rdma.c) are there with the limit `rdma`;
+ * unsolicited receives, which efadv.h of rdma-core 44 lacks, are not.
  */
 #ifndef WEFT_EMULATOR_EFA_H
 #define WEFT_EMULATOR_EFA_H
@@ -16,12 +17,16 @@
 
 struct cq;
 struct device;
+struct iovec;
+struct link;
 struct qp;
+struct send_wr;
 
 enum {
     EFA_MTU = 8928,
     EFA_INLINE = 32,
     EFA_SGE = 2,
+    EFA_SGE_RDMA = 1,
     EFA_SENDS = 4096,
     EFA_RECEIVES = 8192,
     EFA_PLACE_BITS = 6, /* of 16 bits of a number; the rest is the process */
@@ -29,6 +34,8 @@ enum {
     EFA_NO_AHN = 0xffff,
     EFA_VENDOR = 0x1d0f,
     EFA_PART = 0xefa1,
+    EFA_RDMA = 1 << 30,     /* bytes of a read or write, at most */
+    EFA_CAP_WRITE = 1 << 3, /* of device_caps; newer than efadv.h of rdma-core 44 */
 };
 
 /* Codes of a completion, which vendor_err shows. */
@@ -36,10 +43,12 @@ enum efa_status {
     EFA_OK = 0,
     EFA_FLUSHED = 1,
     EFA_BAD_LKEY = 5,
+    EFA_BAD_ADDRESS = 7,
     EFA_BAD_QPN = 9,
     EFA_RNR = 10,
     EFA_BAD_LENGTH = 11,
     EFA_UNRESPONSIVE = 13,
+    EFA_UNKNOWN_PEER = 14, /* the target of a read or write has no address handle of its sender */
     EFA_STATUSES
 };
 
@@ -80,10 +89,28 @@ void srd_pump(struct qp *qp);
 void srd_receive(struct qp *qp, const struct wire_packet *packet, const void *payload);
 /* Tells the sender what became of its packet. */
 void srd_answer(const struct wire_packet *packet, enum efa_status status);
-void srd_answered(struct qp *qp, const struct wire_packet *packet);
+void srd_answered(struct qp *qp, const struct wire_packet *packet, const void *payload);
+/* The same to a read that succeeds, with its piece of the data. */
+void srd_answer_data(const struct wire_packet *packet, struct iovec *piece);
 /* The process is gone: what it has not answered fails. */
 void srd_peer_gone(struct qp *qp, unsigned node);
 /* Forgets packets that have come and wait to be overtaken. */
 void srd_drop_held(struct qp *qp);
+
+/* Reads and writes (srd_rdma.c). The lock is held. */
+enum srd_end {
+    SRD_GOES_ON,
+    SRD_SENDS_AGAIN, /* there is more to send */
+    SRD_ENDS,
+};
+
+bool srd_is_rdma(enum ibv_wr_opcode opcode);
+/* Sends what can be sent now; false if the link is full. */
+bool srd_rdma_send(struct qp *qp, struct send_wr *wr, uint32_t mark, struct link *link);
+/* An answer to one piece. */
+enum srd_end srd_rdma_answered(struct qp *qp, struct send_wr *wr, const struct wire_packet *packet,
+                               const void *payload);
+/* A piece of a request, but for immediate data. */
+void srd_rdma_receive(struct qp *qp, const struct wire_packet *packet, const void *payload);
 
 #endif

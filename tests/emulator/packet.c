@@ -80,9 +80,9 @@ static void receive_srd(struct qp *qp, const struct wire_packet *packet, const v
 {
     bool there = qp && qp->ex.qp_base.qp_type == IBV_QPT_DRIVER && !port_is_down(qp);
 
-    if (packet->kind == WIRE_SRD_ANSWER) {
+    if (packet->kind == WIRE_SRD_ANSWER || packet->kind == WIRE_SRD_DATA) {
         if (there)
-            srd_answered(qp, packet);
+            srd_answered(qp, packet, payload);
     } else if (!there) {
         srd_answer(packet, EFA_BAD_QPN);
     } else if (!device_has_gid(qp->device, qp->attr.port_num, packet->target_gid,
@@ -102,7 +102,7 @@ void packet_receive(const struct wire_packet *packet, const void *payload)
     struct qp *qp = qp_find(packet->target_qpn);
     if (packet->kind == WIRE_DATAGRAM)
         receive_datagram(qp, packet, payload);
-    else if (packet->kind == WIRE_SRD || packet->kind == WIRE_SRD_ANSWER)
+    else if (packet->kind >= WIRE_SRD)
         receive_srd(qp, packet, payload);
     else if (qp && qp->ex.qp_base.qp_type == IBV_QPT_RC)
         receive_connected(qp, packet, payload);

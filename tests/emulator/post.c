@@ -12,6 +12,7 @@
 #include "loop.h"
 #include "operations.h"
 #include "report.h"
+#include "settings.h"
 
 static bool is_datagram(const struct qp *qp)
 {
@@ -26,6 +27,9 @@ static bool opcode_known(const struct qp *qp, enum ibv_wr_opcode opcode)
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_RDMA_READ:
+        if (qp->ex.qp_base.qp_type == IBV_QPT_DRIVER)
+            return qp->extended && settings()->limits.rdma;
+        return !is_datagram(qp);
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD: return !is_datagram(qp);
     default: return false;
@@ -46,6 +50,8 @@ static const char *fault_of(const struct qp *qp, const struct send_wr *wr)
         return "inline data of a request that brings data";
     if (qp->device->efa && wr->flags & ~(unsigned)(IBV_SEND_INLINE | IBV_SEND_SIGNALED))
         return "other flags than signaled and inline";
+    if (qp->device->efa && srd_is_rdma(wr->opcode) && wr->num_sge > EFA_SGE_RDMA)
+        return "more segments than a read or write has";
     if (qp->device->efa && !qp->sq_sig_all && !(wr->flags & IBV_SEND_SIGNALED))
         return "a request that is not signaled";
     if ((wr->flags & IBV_SEND_FENCE) && is_datagram(qp))
@@ -89,6 +95,8 @@ void post_commit(struct qp *qp)
     wr->failed = IBV_WC_SUCCESS;
     wr->received = 0;
     wr->srd = wr->rnr_count = 0;
+    wr->sent = wr->out = 0;
+    wr->begun = wr->told = false;
     qp->requester.tail++;
     qp->requester.used++;
 }
@@ -163,6 +171,9 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *from)
     wr->flags = from->send_flags;
     wr->immediate = from->imm_data;
     int rc = take_target(qp, wr, from);
+    /* The driver has reads and writes by ibv_wr_* alone. */
+    if (!rc && qp->device->efa && srd_is_rdma(wr->opcode))
+        rc = EINVAL;
     if (!rc)
         rc = post_check(qp, wr);
     if (!rc)

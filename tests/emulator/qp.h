@@ -48,6 +48,8 @@ struct send_wr {
     enum ibv_wc_status failed; /* found as its turn came; it completes when it is the oldest */
     uint32_t received;         /* of the answer to a read */
     uint8_t srd, rnr_count;    /* of srd.c */
+    uint32_t sent, out;        /* of srd_rdma.c: bytes that have left, pieces without an answer */
+    bool begun, told;          /* a piece has left, the immediate data has */
 };
 
 /* What the responder owes: the data of a read, the value of an atomic, a failure. */

@@ -19,6 +19,8 @@ enum {
     SILENCE_MS = 50,
     QKEY = 0x1234,
     NO_AHN = 0xffff,
+    BULK = 200000, /* several of the emulator's packets */
+    CAP_WRITE = 1 << 3,
 };
 
 struct end {
@@ -28,6 +30,8 @@ struct end {
     struct ibv_qp_ex *ex;
     struct ibv_mr *mr;
     struct ibv_ah *ah; /* of the other end */
+    struct ibv_mr *bulk_mr;
+    char bulk[BULK];
     char memory[2 * DEPTH * SLOT];
 };
 
@@ -43,6 +47,7 @@ static struct ibv_context *context;
 static struct ibv_port_attr port;
 static union ibv_gid gid;
 static struct end a, b;
+static bool rdma;
 
 static void check(bool good, const char *what)
 {
@@ -61,7 +66,9 @@ static void make_end(struct end *end, uint32_t receives)
     struct ibv_qp_init_attr_ex attr = {
         .qp_type = IBV_QPT_DRIVER,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-        .send_ops_flags = IBV_QP_EX_WITH_SEND,
+        .send_ops_flags =
+            IBV_QP_EX_WITH_SEND |
+            (rdma ? IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM : 0),
         .sq_sig_all = 1,
         .cap = {.max_send_wr = DEPTH,
                 .max_recv_wr = receives,
@@ -78,7 +85,10 @@ static void make_end(struct end *end, uint32_t receives)
     attr.send_cq = attr.recv_cq = ibv_cq_ex_to_cq(end->cq);
     end->qp = efadv_create_qp_ex(context, &attr, &efa_qp, sizeof(efa_qp));
     end->mr = ibv_reg_mr(end->pd, end->memory, sizeof(end->memory), IBV_ACCESS_LOCAL_WRITE);
-    check(end->qp && end->mr, "no queue pair or region");
+    end->bulk_mr =
+        ibv_reg_mr(end->pd, end->bulk, BULK,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    check(end->qp && end->mr && end->bulk_mr, "no queue pair or region");
     end->ex = ibv_qp_to_qp_ex(end->qp);
     check(end->ex && end->qp->qp_num >> 16 == 0, "a number of more than 16 bits");
 }
@@ -128,7 +138,8 @@ static void close_end(struct end *end)
     if (end->ah)
         check(!ibv_destroy_ah(end->ah), "destroy_ah");
     check(!ibv_destroy_qp(end->qp) && !ibv_destroy_cq(ibv_cq_ex_to_cq(end->cq)), "destroy");
-    check(!ibv_dereg_mr(end->mr) && !ibv_dealloc_pd(end->pd), "dealloc");
+    check(!ibv_dereg_mr(end->bulk_mr) && !ibv_dereg_mr(end->mr) && !ibv_dealloc_pd(end->pd),
+          "dealloc");
 }
 
 static void close_pair(void)
@@ -253,7 +264,7 @@ static void wrong_targets_are_told(void)
     check(!send_number(1, 8, b.qp->qp_num, QKEY + 1), "send");
     check(next(&a, &done, WAIT_MS) && done.status == IBV_WC_RESP_TIMEOUT_ERR && done.vendor == 13,
           "another key");
-    check(!send_number(2, 8, b.qp->qp_num ^ 7, QKEY), "send");
+    check(!send_number(2, 8, b.qp->qp_num ^ 32, QKEY), "send");
     check(next(&a, &done, WAIT_MS) && done.vendor == 9, "a number of nobody");
     check(!next(&b, &done, SILENCE_MS), "it came all the same");
     close_pair();
@@ -305,15 +316,60 @@ static void what_it_refuses(void)
     close_pair();
 }
 
+/* From a's bulk to b's, or back. */
+static void access_bulk(enum ibv_wr_opcode opcode, uint32_t rkey, uint32_t length)
+{
+    uint64_t remote = (uintptr_t)b.bulk;
+
+    ibv_wr_start(a.ex);
+    a.ex->wr_id = 7;
+    if (opcode == IBV_WR_RDMA_READ)
+        ibv_wr_rdma_read(a.ex, rkey, remote);
+    else
+        ibv_wr_rdma_write_imm(a.ex, rkey, remote, 0x1234);
+    ibv_wr_set_sge(a.ex, a.bulk_mr->lkey, (uintptr_t)a.bulk, length);
+    ibv_wr_set_ud_addr(a.ex, a.ah, b.qp->qp_num, QKEY);
+    check(!ibv_wr_complete(a.ex), "an access is refused");
+}
+
+static void memory_is_accessed(void)
+{
+    struct done done;
+
+    open_pair(DEPTH, 7);
+    access_bulk(IBV_WR_RDMA_READ, b.bulk_mr->rkey, BULK);
+    check(next(&a, &done, WAIT_MS) && done.vendor == 14, "a target that does not know the sender");
+    b.ah = make_ah(b.pd);
+    memset(b.bulk, 'b', BULK);
+    access_bulk(IBV_WR_RDMA_READ, b.bulk_mr->rkey, BULK);
+    check(next(&a, &done, WAIT_MS) && !done.status && !memcmp(a.bulk, b.bulk, BULK), "a read");
+    memset(a.bulk, 'a', BULK);
+    access_bulk(IBV_WR_RDMA_WRITE_WITH_IMM, b.bulk_mr->rkey, BULK);
+    check(!next(&a, &done, SILENCE_MS), "immediate data without a receive");
+    receive(&b, 0);
+    check(next(&b, &done, WAIT_MS) && !done.status && done.length == BULK, "immediate data");
+    check(!memcmp(a.bulk, b.bulk, BULK), "immediate data before the bytes");
+    check(next(&a, &done, WAIT_MS) && !done.status, "a write");
+    access_bulk(IBV_WR_RDMA_READ, b.bulk_mr->rkey + 1, 8);
+    check(next(&a, &done, WAIT_MS) && done.status == IBV_WC_REM_ACCESS_ERR && done.vendor == 7,
+          "a wrong key");
+    close_pair();
+}
+
 int main(int argc, char **argv)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     bool misordered = argc > 1 && !strcmp(argv[1], "misordered");
+    struct efadv_device_attr attr;
 
     check(list && list[0], "no device");
     context = ibv_open_device(list[0]);
-    check(context && !ibv_query_port(context, 1, &port) && !ibv_query_gid(context, 1, 0, &gid),
+    check(context && !ibv_query_port(context, 1, &port) && !ibv_query_gid(context, 1, 0, &gid) &&
+              !efadv_query_device(context, &attr, sizeof(attr)),
           "no port");
+    rdma = attr.device_caps & CAP_WRITE;
+    if (rdma)
+        memory_is_accessed();
     everything_arrives(misordered);
     receivers_are_waited_for();
     wrong_targets_are_told();

@@ -51,26 +51,12 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct limits, name)                                                       \
     }
-    LIMIT(max_qp),
-    LIMIT(max_qp_wr),
-    LIMIT(max_sge),
-    LIMIT(max_sge_rd),
-    LIMIT(max_cq),
-    LIMIT(max_cqe),
-    LIMIT(max_mr),
-    LIMIT(max_pd),
-    LIMIT(max_ah),
-    LIMIT(max_qp_rd_atom),
-    LIMIT(max_srq),
-    LIMIT(max_srq_wr),
-    LIMIT(max_srq_sge),
-    LIMIT(max_inline),
-    LIMIT(max_msg_sz),
-    LIMIT(max_mr_bytes),
-    LIMIT(max_mcast_grp),
-    LIMIT(wr_api),
-    LIMIT(cq_ex),
-    LIMIT(td)
+    LIMIT(max_qp),        LIMIT(max_qp_wr),      LIMIT(max_sge),    LIMIT(max_sge_rd),
+    LIMIT(max_cq),        LIMIT(max_cqe),        LIMIT(max_mr),     LIMIT(max_pd),
+    LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),    LIMIT(max_srq_wr),
+    LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz), LIMIT(max_mr_bytes),
+    LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),      LIMIT(td),
+    LIMIT(rdma)
 #undef LIMIT
 };
 

@@ -41,8 +41,17 @@ static enum ibv_wc_status wc_status(enum efa_status status)
     case EFA_BAD_QPN: return IBV_WC_REM_INV_RD_REQ_ERR;
     case EFA_RNR: return IBV_WC_RNR_RETRY_EXC_ERR;
     case EFA_BAD_LENGTH: return IBV_WC_REM_INV_REQ_ERR;
+    case EFA_BAD_ADDRESS: return IBV_WC_REM_ACCESS_ERR;
+    case EFA_UNKNOWN_PEER: return IBV_WC_REM_OP_ERR;
     default: return IBV_WC_RESP_TIMEOUT_ERR;
     }
+}
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+    if (!srd_is_rdma(opcode))
+        return IBV_WC_SEND;
+    return opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
 }
 
 static void complete(struct qp *qp, struct send_wr *wr, enum ibv_wc_status status, unsigned vendor)
@@ -52,7 +61,7 @@ static void complete(struct qp *qp, struct send_wr *wr, enum ibv_wc_status statu
         .wc = {.wr_id = wr->wr_id,
                .status = status,
                .vendor_err = vendor,
-               .opcode = IBV_WC_SEND,
+               .opcode = wc_opcode(wr->opcode),
                .byte_len = wr->length,
                .qp_num = qp->ex.qp_base.qp_num},
         .owner = qp,
@@ -75,12 +84,16 @@ static enum ibv_wc_status check(struct qp *qp, const struct send_wr *wr)
 {
     struct iovec pieces[PIECES];
     enum ibv_wc_status fault = fault_request(qp->device, wr->opcode);
+    unsigned access = 0;
 
     if (fault != IBV_WC_SUCCESS)
         return fault;
-    if (wr->length > EFA_MTU)
+    if (wr->length > (srd_is_rdma(wr->opcode) ? EFA_RDMA : EFA_MTU))
         return IBV_WC_LOC_LEN_ERR;
-    return qp_gather(qp, wr, 0, wr->length, 0, pieces) < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+    if (wr->opcode == IBV_WR_RDMA_READ)
+        access = IBV_ACCESS_LOCAL_WRITE;
+    return qp_gather(qp, wr, 0, wr->length, access, pieces) < 0 ? IBV_WC_LOC_PROT_ERR
+                                                                : IBV_WC_SUCCESS;
 }
 
 /* False if the peer's link is full. */
@@ -97,6 +110,13 @@ static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
     }
     if (!link_ready(link)) {
         link_wait(link, &qp->waiter);
+        return false;
+    }
+    if (srd_is_rdma(wr->opcode)) {
+        wr->srd = FLYING;
+        if (srd_rdma_send(qp, wr, mark, link))
+            return true;
+        wr->srd = NEW;
         return false;
     }
     packet.kind = WIRE_SRD;
@@ -161,21 +181,34 @@ static void rest(struct qp *qp, struct send_wr *wr)
         loop_set_timer(timer, loop_now() + RNR_PAUSE_NS);
 }
 
-void srd_answered(struct qp *qp, const struct wire_packet *packet)
+static void send_again(struct qp *qp, struct send_wr *wr)
+{
+    wr->srd = NEW;
+    qp->requester.next = qp->requester.head;
+    srd_pump(qp);
+}
+
+void srd_answered(struct qp *qp, const struct wire_packet *packet, const void *payload)
 {
     struct requester *requester = &qp->requester;
+    enum srd_end end = SRD_ENDS;
     struct send_wr *wr;
 
     if (packet->message - requester->head >= requester->tail - requester->head)
         return;
     wr = qp_request(qp, packet->message);
-    if (wr->done || wr->srd != FLYING || wr->remote_qpn != packet->source_qpn)
+    if (wr->done || wr->remote_qpn != packet->source_qpn ||
+        (wr->srd != FLYING && !(wr->srd == NEW && wr->begun)))
         return;
+    if (srd_is_rdma(wr->opcode))
+        end = srd_rdma_answered(qp, wr, packet, payload);
     if (packet->status == EFA_RNR &&
         (qp->attr.rnr_retry == RNR_ENDLESS || wr->rnr_count < qp->attr.rnr_retry))
         rest(qp, wr);
-    else
+    else if (packet->status || end == SRD_ENDS)
         complete(qp, wr, wc_status(packet->status), packet->status);
+    else if (end == SRD_SENDS_AGAIN)
+        send_again(qp, wr);
 }
 
 void srd_peer_gone(struct qp *qp, unsigned node)
@@ -190,22 +223,38 @@ void srd_peer_gone(struct qp *qp, unsigned node)
 
 /* ---- In ---- */
 
-void srd_answer(const struct wire_packet *packet, enum efa_status status)
+static void answer_with(const struct wire_packet *packet, struct wire_packet *answer,
+                        struct iovec *piece)
 {
-    struct wire_packet answer = {
-        .kind = WIRE_SRD_ANSWER,
-        .status = (uint8_t)status,
-        .message = packet->message,
-        .source_qpn = packet->target_qpn,
-        .target_qpn = packet->source_qpn,
-        .gid_type = packet->gid_type,
-    };
     struct link *link = node_link(packet->source_qpn >> WIRE_PLACE_BITS);
 
-    memcpy(answer.source_gid, packet->target_gid, 16);
-    memcpy(answer.target_gid, packet->source_gid, 16);
+    answer->message = packet->message;
+    answer->source_qpn = packet->target_qpn;
+    answer->target_qpn = packet->source_qpn;
+    answer->gid_type = packet->gid_type;
+    memcpy(answer->source_gid, packet->target_gid, 16);
+    memcpy(answer->target_gid, packet->source_gid, 16);
     if (link)
-        link_send(link, &answer, NULL, 0);
+        link_send(link, answer, piece, answer->length > 0);
+}
+
+void srd_answer(const struct wire_packet *packet, enum efa_status status)
+{
+    struct wire_packet answer = {.kind = WIRE_SRD_ANSWER, .status = (uint8_t)status};
+
+    answer_with(packet, &answer, NULL);
+}
+
+void srd_answer_data(const struct wire_packet *packet, struct iovec *piece)
+{
+    struct wire_packet answer = {
+        .kind = WIRE_SRD_DATA,
+        .total = packet->total,
+        .offset = packet->offset,
+        .length = (uint32_t)piece->iov_len,
+    };
+
+    answer_with(packet, &answer, piece);
 }
 
 static uint64_t receive_room(const struct recv_wr *wr)
@@ -220,14 +269,15 @@ static uint64_t receive_room(const struct recv_wr *wr)
 static void complete_receive(struct qp *qp, const struct wire_packet *packet,
                              enum ibv_wc_status status)
 {
+    bool is_write = packet->kind == WIRE_SRD_WRITE;
     struct completion completion = {.owner = qp, .room = &qp->receives.used, .freed = 1};
     unsigned ahn = efa_ah_find(qp->ex.qp_base.pd, packet->source_gid);
 
     completion.wc = (struct ibv_wc){
         .wr_id = qp->responder.wr.wr_id,
         .status = status,
-        .opcode = IBV_WC_RECV,
-        .byte_len = packet->length,
+        .opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+        .byte_len = is_write ? (uint32_t)packet->operand[0] : packet->length,
         .qp_num = qp->ex.qp_base.qp_num,
         .src_qp = efa_number(packet->source_qpn),
         .slid = (uint16_t)ahn,
@@ -250,6 +300,10 @@ static void deliver(struct qp *qp, const struct wire_packet *packet, const void 
     if (qp_public(qp)->state < IBV_QPS_RTR || qp_public(qp)->state == IBV_QPS_ERR ||
         packet->qkey != qp->attr.qkey) {
         srd_answer(packet, EFA_UNRESPONSIVE);
+        return;
+    }
+    if (packet->kind != WIRE_SRD && !(packet->flags & WIRE_IMMEDIATE)) {
+        srd_rdma_receive(qp, packet, payload);
         return;
     }
     if (fault_not_ready(qp->device) || !qp_take_receive(qp)) {

@@ -7,7 +7,8 @@
 static bool has_payload(unsigned kind)
 {
     return kind == WIRE_SEND || kind == WIRE_WRITE || kind == WIRE_READ_DATA ||
-           kind == WIRE_DATAGRAM || kind == WIRE_SRD;
+           kind == WIRE_DATAGRAM || kind == WIRE_SRD || kind == WIRE_SRD_WRITE ||
+           kind == WIRE_SRD_DATA;
 }
 
 static const char *flags_fault(const struct wire_packet *packet)
@@ -41,6 +42,8 @@ static const char *fault_of(const struct wire_packet *packet, size_t payload)
         return "unknown NAK";
     if (packet->kind == WIRE_RNR && packet->status > 31)
         return "an RNR timer has 5 bits";
+    if (packet->kind == WIRE_SRD_READ && packet->offset > packet->total)
+        return "it begins past the end of its message";
     if (has_payload(packet->kind))
         return flags_fault(packet);
     return payload ? "payload where there is none" : NULL;

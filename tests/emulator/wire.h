@@ -36,6 +36,9 @@ enum wire_kind {
     WIRE_DATAGRAM,
     WIRE_SRD,        /* a reliable datagram, `message` of its sender */
     WIRE_SRD_ANSWER, /* what became of it: `status` is enum efa_status */
+    WIRE_SRD_WRITE,  /* a piece of a write, or its immediate data; operand[0]: bytes */
+    WIRE_SRD_READ,   /* asks for a piece of operand[0] bytes */
+    WIRE_SRD_DATA,   /* that piece */
     WIRE_KINDS
 };
 

@@ -10,6 +10,7 @@
 #include "loop.h"
 #include "operations.h"
 #include "report.h"
+#include "settings.h"
 
 static struct qp *of_extended(struct ibv_qp_ex *qp)
 {
@@ -217,6 +218,9 @@ bool wr_operations_known(enum ibv_qp_type type, uint64_t operations)
 {
     uint64_t known = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
+    if (type == IBV_QPT_DRIVER && settings()->limits.rdma)
+        known |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                 IBV_QP_EX_WITH_RDMA_READ;
     if (type == IBV_QPT_RC)
         known |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
