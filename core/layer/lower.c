@@ -145,7 +145,7 @@ void lower_cq_progress(struct lower_cq *lower_cq)
     if (lower_cq->progress) {
         /* As the read would, with one frame less to return through on the way to a completion. */
         if (!progress_forked(lower_cq->progress))
-            progress_poll(lower_cq->progress);
+            progress_poll_lower(lower_cq->progress);
         return;
     }
     if (lower_cq->peer) {

@@ -70,6 +70,10 @@ struct progress {
     atomic_bool driven;           /* by its own readers, since a reader of another one looked */
     atomic_bool attended;         /* a reader has driven since the thread looked */
     struct progress_source *sole; /* its only source, if that is a leaf */
+    /* Its only source and NULL, or its only two, where at most one of them is no leaf. */
+    struct progress_source *pair[2];
+    const void *round_of; /* the thread that drove it last, and in which of its rounds */
+    uint64_t round;
     pthread_mutex_t mutex;
     struct progress_impl *impl; /* sources, watches, thread; those of the root count */
 };
@@ -210,20 +214,63 @@ void progress_unwatch(struct progress *progress,
 /* Drives all sources once; does nothing when called from inside itself, nor again from inside of
  * another progress domain's that has driven this one already. Progress domain locked. */
 void progress_poll(struct progress *progress);
-/* The same for a root, without a round where its one source reaches no other progress domain. */
-static inline void progress_poll_root(struct progress *root)
-{
-    struct progress_source *sole = root->sole;
+/*
+ * A layer's queues are sources of one progress domain, and each of them drives the lower's, which
+ * is one for all of them again: in a stack of n layers with q queues a single read would drive the
+ * transport q to the power of n times. So the outermost drive of a thread begins a round, in which
+ * each progress domain is driven once.
+ */
+struct progress_round {
+    unsigned depth;
+    uint64_t number;
+};
+extern _Thread_local struct progress_round progress_own_round
+    __attribute__((tls_model("initial-exec")));
+/* Drives the sources of a root in a round; nothing where they are being driven already. */
+void progress_drive_root(struct progress *root);
 
-    if (__builtin_expect(!sole || root->driving, 0)) {
-        progress_poll(root);
-        return;
-    }
+static inline void progress_note_reader(struct progress *root)
+{
     atomic_store_explicit(&root->driven, true, memory_order_relaxed);
     atomic_store_explicit(&root->attended, true, memory_order_relaxed);
+}
+
+static inline void progress_drive_sole(struct progress *root, struct progress_source *sole)
+{
     root->driving = true;
     sole->poll(sole);
     root->driving = false;
+}
+
+/* progress_poll of a root, without a round where one of its sources at most reaches another
+ * progress domain. */
+static inline void progress_poll_root(struct progress *root)
+{
+    struct progress_source *first = root->pair[0];
+
+    progress_note_reader(root);
+    if (__builtin_expect(!first || root->driving, 0)) {
+        progress_drive_root(root);
+        return;
+    }
+    root->driving = true;
+    first->poll(first);
+    if (root->pair[1]) /* the first may have changed that */
+        root->pair[1]->poll(root->pair[1]);
+    root->driving = false;
+}
+
+/* progress_poll from inside of another progress domain's, mostly: of a lower's. */
+static inline void progress_poll_lower(struct progress *progress)
+{
+    struct progress *root = progress_root(progress);
+    struct progress_source *sole = root->sole;
+
+    progress_note_reader(root);
+    if (__builtin_expect(!sole || root->driving || progress_own_round.depth, 0))
+        progress_drive_root(root);
+    else
+        progress_drive_sole(root, sole);
 }
 /* From inside of a source's poll: the next progress_poll drives, whatever was driven before. */
 void progress_new_round(void);

@@ -14,10 +14,8 @@ struct progress_impl {
     const char *part;
     struct list all; /* in progress domains, when locked */
     struct list sources;
-    struct list *next;    /* of the progress loop: a source that leaves moves it on */
-    const void *round_of; /* the thread that drove it last, and in which of its rounds */
-    uint64_t round;
-    size_t blind; /* sources without an fd */
+    struct list *next; /* of the progress loop: a source that leaves moves it on */
+    size_t blind;      /* sources without an fd */
     struct list watches;
     struct progress_watch own; /* for progress_fd and the thread; epoll_fd -1 until then */
     atomic_bool threaded;      /* readers leave the driving to the thread */

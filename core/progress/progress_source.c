@@ -137,13 +137,29 @@ void progress_uncross(const struct list *watches, const struct list *sources,
     uncross(watches, watches, sources, there);
 }
 
+/* The source at pos, or NULL behind the last. */
+static struct progress_source *source_at(const struct progress_impl *impl, struct list *pos)
+{
+    return pos == &impl->sources ? NULL : list_item(pos, struct progress_source, link);
+}
+
+/* The sources that a reader drives past the list. */
+static void note_pair(struct progress_impl *impl)
+{
+    struct list *at = impl->sources.next;
+    struct progress_source *first = source_at(impl, at);
+    struct progress_source *second = first ? source_at(impl, at->next) : NULL;
+    bool more = second && at->next->next != &impl->sources;
+    bool reach = second && !first->leaf && !second->leaf; /* each another progress domain */
+
+    impl->progress->sole = first && !second && first->leaf ? first : NULL;
+    impl->progress->pair[0] = more || reach ? NULL : first;
+    impl->progress->pair[1] = more || reach ? NULL : second;
+}
+
 void progress_note_change(struct progress_impl *impl)
 {
-    struct list *first = impl->sources.next;
-    bool single = !list_empty(&impl->sources) && first->next == &impl->sources;
-    struct progress_source *source = single ? list_item(first, struct progress_source, link) : NULL;
-
-    impl->progress->sole = source && source->leaf ? source : NULL;
+    note_pair(impl);
     impl->progress->watched =
         !list_empty(&impl->watches) || atomic_load_explicit(&impl->threaded, memory_order_relaxed);
 }
@@ -301,40 +317,18 @@ void progress_detach(struct progress *progress, struct progress_source *source)
     progress_group_update(impl);
 }
 
-/*
- * A layer's queues are sources of one progress domain, and each of them drives the lower's, which
- * is one for all of them again: in a stack of n layers with q queues a single read would drive the
- * transport q to the power of n times. So the outermost drive of a thread begins a round, in which
- * each progress domain is driven once.
- */
-static _Thread_local struct progress_round {
-    unsigned depth;
-    uint64_t number;
-} own_round __attribute__((tls_model("initial-exec")));
+_Thread_local struct progress_round progress_own_round __attribute__((tls_model("initial-exec")));
 
 void progress_new_round(void)
 {
-    own_round.number++;
+    progress_own_round.number++;
 }
 
-static inline void drive(struct progress_impl *impl)
+static inline void poll_sources(struct progress *root, struct progress_round *round)
 {
-    struct progress_round *round = &own_round;
+    struct progress_impl *impl = root->impl;
 
-    if (impl->progress->driving)
-        return;
-    if (!round->depth)
-        round->number++;
-    else if (impl->round_of == round && impl->round == round->number)
-        return;
-    impl->round_of = round;
-    impl->round = round->number;
-    impl->progress->driving = true;
-    if (impl->progress->sole) {
-        impl->progress->sole->poll(impl->progress->sole);
-        impl->progress->driving = false;
-        return;
-    }
+    root->driving = true;
     round->depth++;
     for (struct list *pos = impl->sources.next; pos != &impl->sources; pos = impl->next) {
         struct progress_source *source = list_item(pos, struct progress_source, link);
@@ -343,16 +337,33 @@ static inline void drive(struct progress_impl *impl)
         source->poll(source);
     }
     round->depth--;
-    impl->progress->driving = false;
+    root->driving = false;
+}
+
+void progress_drive_root(struct progress *root)
+{
+    struct progress_round *round = &progress_own_round;
+
+    if (__builtin_expect(root->driving, 0))
+        return;
+    if (!round->depth)
+        round->number++;
+    else if (root->round == round->number && root->round_of == round)
+        return;
+    root->round_of = round;
+    root->round = round->number;
+    if (root->sole)
+        progress_drive_sole(root, root->sole);
+    else
+        poll_sources(root, round);
 }
 
 void progress_poll(struct progress *progress)
 {
     struct progress *root = progress_root(progress);
 
-    atomic_store_explicit(&root->driven, true, memory_order_relaxed);
-    atomic_store_explicit(&root->attended, true, memory_order_relaxed);
-    drive(root->impl);
+    progress_note_reader(root);
+    progress_drive_root(root);
 }
 
 void progress_drive(struct progress *progress)
@@ -360,12 +371,12 @@ void progress_drive(struct progress *progress)
     struct progress *root = progress_root(progress);
 
     atomic_store_explicit(&root->attended, true, memory_order_relaxed);
-    drive(root->impl);
+    progress_drive_root(root);
 }
 
 void progress_stand_in_drive(struct progress *progress)
 {
-    drive(progress_root(progress)->impl);
+    progress_drive_root(progress_root(progress));
 }
 
 int progress_trywait(struct progress *progress)

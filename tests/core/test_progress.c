@@ -217,6 +217,47 @@ static void a_lone_leaf_is_polled_like_others(void **state)
     progress_release(other);
 }
 
+/* Two sources of which one at most reaches another progress domain are polled past all rounds too;
+ * any of them may leave meanwhile. */
+static void a_pair_is_polled_like_others(void **state)
+{
+    struct progress *progress = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
+    struct counter layer, leaf, third;
+    struct progress *root;
+
+    attach(progress, &layer, -1);
+    attach(progress, &leaf, -1);
+    assert_null(progress->pair[0]); /* as both could */
+    detach(&leaf);
+    leaf.source.leaf = true;
+    assert_int_equal(progress_attach(progress, &leaf.source), 0);
+    assert_ptr_equal(progress->pair[0], &layer.source);
+    assert_ptr_equal(progress->pair[1], &leaf.source);
+    assert_null(progress->sole);
+    root = progress_enter(progress);
+    progress_poll_root(root);
+    root->driving = true; /* as from inside of its poll */
+    progress_poll_root(root);
+    root->driving = false;
+    assert_int_equal(layer.calls, 1);
+    assert_int_equal(leaf.calls, 1);
+    attach(progress, &third, -1);
+    assert_null(progress->pair[0]);
+    progress_poll_root(root);
+    assert_int_equal(third.calls, 1);
+    detach(&third);
+    layer.victim = &leaf;
+    progress_poll_root(root);
+    assert_int_equal(layer.calls, 3);
+    assert_int_equal(leaf.calls, 2);
+    assert_ptr_equal(root->pair[0], &layer.source);
+    assert_null(root->pair[1]);
+    progress_leave(root);
+    detach(&layer);
+    assert_null(root->pair[0]);
+    progress_release(progress);
+}
+
 static void trywait_asks_every_source(void **state)
 {
     struct progress *progress = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
@@ -775,6 +816,7 @@ int main(void)
         cmocka_unit_test(sleepers_watch_units_that_are_left_alone),
         cmocka_unit_test(progress_may_detach_any_source),
         cmocka_unit_test(a_lone_leaf_is_polled_like_others),
+        cmocka_unit_test(a_pair_is_polled_like_others),
         cmocka_unit_test(trywait_asks_every_source),
         cmocka_unit_test(merged_units_share_lock_sources_and_watches),
         cmocka_unit_test(units_below_show_through),
