@@ -47,7 +47,7 @@ static inline struct verbs_ep *find(struct verbs_cq *cq, uint64_t number)
     return ep;
 }
 
-static inline void take(struct verbs_cq *cq, const struct ibv_wc *wc)
+static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
 {
     struct verbs_ep *ep = find(cq, wc->wr_id >> 32);
     uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;
@@ -65,7 +65,7 @@ static inline void take(struct verbs_cq *cq, const struct ibv_wc *wc)
     }
 }
 
-static inline __attribute__((always_inline)) int poll_batch(struct verbs_cq *cq)
+static int poll_batch(struct verbs_cq *cq)
 {
     struct ibv_wc wcs[VERBS_CQ_BATCH];
     int count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
@@ -108,8 +108,9 @@ static bool take_event(struct verbs_cq *cq)
 /* False: the channel will not tell. */
 static bool arm(struct verbs_cq *cq)
 {
-    if (!cq->armed && !ibv_req_notify_cq(cq->ibv, 0))
-        cq->armed = true;
+    if (!cq->armed)
+        cq->armed = !ibv_req_notify_cq(cq->ibv, 0);
+    cq->arm_due = !cq->armed;
     return cq->armed;
 }
 
@@ -124,17 +125,30 @@ __attribute__((noinline)) static void tend(struct verbs_cq *cq, int count)
         cq->event_due = poll_some(cq);
 }
 
+/* Several entries, and what came behind them. */
+__attribute__((noinline)) static void take_batch(struct verbs_cq *cq, const struct ibv_wc *wcs,
+                                                 int count)
+{
+    verbs_cq_take(cq, wcs, count);
+    if (count == cq->batch)
+        poll_some(cq);
+}
+
+/* A queue of a watched progress domain is armed since its last trywait, or could not be. */
 void verbs_cq_poll(struct progress_source *source)
 {
     struct verbs_cq *cq = object_of(source, struct verbs_cq, source);
+    struct ibv_wc wcs[VERBS_CQ_BATCH];
     int count;
 
     if (__builtin_expect(cq->has_chained, 0))
         verbs_chain_flush_all(cq);
-    count = poll_batch(cq);
-    if (__builtin_expect(count == cq->batch, 0))
-        poll_some(cq);
-    if (__builtin_expect(cq->armed || progress_watched(cq->progress), 0))
+    count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
+    if (__builtin_expect(count == 1 && cq->batch > 1, 1))
+        take(cq, wcs);
+    else if (count > 0)
+        take_batch(cq, wcs, count);
+    if (__builtin_expect(cq->armed || cq->arm_due, 0))
         tend(cq, count);
 }
 

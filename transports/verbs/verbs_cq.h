@@ -37,6 +37,7 @@ struct verbs_cq {
     uint64_t last;        /* number of the endpoint that an entry was of, and the endpoint */
     struct verbs_ep *last_ep;
     bool armed;          /* the channel will tell of the next entry, or has told */
+    bool arm_due;        /* it could not be armed */
     bool has_chained;    /* requests wait in chained */
     bool event_due;      /* entries were polled whose event was not taken */
     struct list chained; /* struct verbs_chain that wait. Progress domain locked */
