@@ -8,7 +8,7 @@
 
 #include "core/base/table.h"
 #include "core/match/match_quick.h"
-#include "layers/rxm/msgproto/msgproto.h"
+#include "layers/rxm/msgproto/msgproto_plain.h"
 
 /* Default flags of transmissions that ask for nothing special. */
 #define PLAIN (FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
@@ -59,8 +59,8 @@ static inline __attribute__((always_inline)) bool transmit(struct rxm_ep *ep, co
     struct rxm_peer *peer;
     bool done;
 
-    if (__builtin_expect(!ep->base.enabled || len > MSGPROTO_SMALL ||
-                             ep->base.tx_op_flags & ~PLAIN || progress_forked(ep->progress),
+    if (__builtin_expect(len > MSGPROTO_SMALL || ep->base.tx_op_flags & ~PLAIN ||
+                             progress_forked(ep->progress),
                          0))
         return false;
     root = progress_enter(ep->progress);

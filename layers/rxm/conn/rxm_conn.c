@@ -31,18 +31,6 @@ static void write_unknown(struct rxm_conn *conn, void *context, uint64_t flags, 
     conn->owner->rx_sink->owner_ops->writeerr(conn->owner->rx_sink, &entry);
 }
 
-static fi_addr_t reported(const struct rxm_conn *conn, fi_addr_t addr)
-{
-    if (conn->owner->user_ids && addr != FI_ADDR_UNSPEC)
-        return av_source(conn->owner->base.av, addr);
-    return addr;
-}
-
-fi_addr_t rxm_conn_addr(const struct rxm_conn *conn)
-{
-    return reported(conn, conn->source.addr);
-}
-
 void rxm_conn_received(struct rxm_conn *conn, void *context, uint64_t flags, size_t len, void *buf,
                        uint64_t data, uint64_t tag)
 {

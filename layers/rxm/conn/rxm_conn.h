@@ -43,7 +43,12 @@ void rxm_conn_end(struct rxm_conn *conn);
 /* Closes it; nothing more is written. */
 void rxm_conn_close(struct rxm_conn *conn);
 /* Where its messages come from: as the AV has it, or FI_ADDR_UNSPEC. */
-fi_addr_t rxm_conn_addr(const struct rxm_conn *conn);
+static inline fi_addr_t rxm_conn_addr(const struct rxm_conn *conn)
+{
+    if (__builtin_expect(conn->owner->user_ids && conn->source.addr != FI_ADDR_UNSPEC, 0))
+        return av_source(conn->owner->base.av, conn->source.addr);
+    return conn->source.addr;
+}
 /* The AV has the peer at addr now, or (FI_ADDR_UNSPEC) no more. */
 void rxm_conn_resolve(struct rxm_conn *conn, fi_addr_t addr);
 /* A received message is reported, with its source. Counters are the caller's. */

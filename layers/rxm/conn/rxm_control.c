@@ -210,6 +210,7 @@ static int attach_source(struct rxm_ep *ep)
 
     ep->eq_source.poll = ep->msgproto ? emu_progress : eq_progress;
     ep->eq_source.trywait = control_trywait;
+    ep->eq_source.leaf = true; /* the lower's event queue drives nothing that our queues do */
     rc = fi_control(&ep->eq->fid, FI_GETWAIT, &ep->eq_source.fd);
     if (rc)
         return rc;

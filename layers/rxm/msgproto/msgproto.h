@@ -5,6 +5,7 @@
  *
  *   msgproto_post     the application's calls           msgproto_conn    what a connection has more
  *   msgproto_send     messages out: eager, segments     msgproto_op      operations of the lower
+ *   msgproto_plain    the same, small and without wishes
  *   msgproto_recv     packets in; messages in           msgproto_rma     remote memory
  *   msgproto_rndv     rendezvous, both ends         msgproto_move    memory to memory, in pieces
  *
@@ -62,7 +63,6 @@ struct rxm_op {
     bool posted;  /* nothing is left to post */
     bool has_desc;
     bool flush;   /* its end is the answer to a flush */
-    bool plain;   /* of msgproto_send_plain */
     uint8_t kind; /* enum binding_kind */
     uint8_t state;
     unsigned pending;
@@ -142,6 +142,7 @@ struct msgproto {
     struct rxm_ep *ep;
     struct fid_peer_cq sink; /* the lower's sink */
     struct mr_pool ops, packets, bounces;
+    struct rxm_op *plain; /* of msgproto_plain.h, ready to be sent (buffer.next) */
     struct pool inbounds;
     struct ids ids;      /* of operations that wait for an answer */
     struct list stalled; /* connections (msgproto_conn.stalled) with operations that stall */
@@ -223,9 +224,8 @@ void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
 /* A packet has come, or not (error). */
 void msgproto_received(struct rxm_context *context, size_t len,
                        const struct fi_cq_err_entry *error);
-/* A message of a lower that has tags, in place of a packet; data: of the CQ, or NULL. */
-void msgproto_received_bare(struct rxm_conn *conn, struct rxm_context *context, const void *buf,
-                            size_t len, uint64_t tag, const uint64_t *data);
+/* Completions of receives, where each connection has a queue of its own. */
+extern struct fi_ops_cq_owner msgproto_rx_ops;
 /* As msgproto_conn_fill, while the connection is in use; and grants what that allows. */
 void msgproto_post_more(struct rxm_conn *conn);
 void msgproto_post_up(struct rxm_conn *conn);
@@ -237,6 +237,33 @@ void msgproto_written(struct msgproto *msgproto, struct rxm_conn *conn, struct r
                       uint64_t flags, size_t len, uint64_t data);
 
 /* ---- msgproto_op.c ---- */
+
+/* Reports what the application waits for, and frees. */
+void rxm_op_report(struct rxm_op *op, int err);
+/* Sets what says how an operation goes. */
+static inline void rxm_op_init(struct rxm_op *op)
+{
+    op->parent = NULL;
+    op->inbound = NULL;
+    op->bounce = NULL;
+    op->id = IDS_NONE;
+    op->end = rxm_op_report;
+    op->mrs[0] = NULL;
+    op->counted = false;
+    op->answer = false;
+    op->posted = false;
+    op->is_inject = true;
+    op->wanted = false;
+    op->state = 0;
+    op->pending = 0;
+    op->err = 0;
+    op->flush = false;
+    op->lower_flags = 0;
+    op->at = 0;
+    op->packet.type = RXM_EAGER; /* nothing that goes first, until it is said */
+    list_init(&op->stalled);
+    list_init(&op->link);
+}
 
 /* An operation of a connection; NULL without memory. Fields from `user` on are undefined, but for
  * those that say how it goes (counted, posted, pending, err, bounce, inbound, mrs). */
@@ -254,13 +281,13 @@ struct rxm_op *rxm_op_child(struct rxm_op *parent);
 void rxm_op_start(struct rxm_op *op);
 /* Goes on with the operations of a connection that stall. */
 void rxm_op_resume(struct rxm_conn *conn);
-/* Reports what the application waits for, and frees. */
-void rxm_op_report(struct rxm_op *op, int err);
 void rxm_op_report_error(struct rxm_op *op, const struct fi_cq_err_entry *error);
 /* Is the answer of a post one to try again? Another ends the connection. */
 bool rxm_op_again(ssize_t rc);
 /* Posts the packet in op->bytes, counting credits. Returns as fi_sendmsg. */
 ssize_t rxm_op_send_bytes(struct rxm_op *op);
+/* The done of any operation: its lower has completed one more. */
+void rxm_op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error);
 /* Sends a packet of ours, sooner or later; payload may be NULL. */
 void rxm_send_control(struct rxm_conn *conn, const struct rxm_packet *packet, const void *payload,
                       size_t len);
@@ -285,11 +312,6 @@ int msgproto_register_local(struct rxm_op *op, uint64_t access);
  * lower_flags; FI_REMOTE_CQ_DATA, for packet.data, goes with the last access.
  */
 int msgproto_move(struct rxm_op *op, bool read);
-
-/* A message of one buffer, at most MSGPROTO_SMALL bytes, posted with the endpoint's own flags,
- * which are plain. False: nothing has happened. */
-bool msgproto_send_plain(struct rxm_conn *conn, const void *buf, size_t len, bool tagged,
-                         uint64_t tag, void *context);
 
 /* ---- msgproto_send.c ---- */
 

@@ -151,36 +151,6 @@ void msgproto_refill(struct msgproto *msgproto)
         msgproto_post_more(list_item(item, struct rxm_conn, all));
 }
 
-/* ---- What the lower writes ---- */
-
-/* Completions of receives, where each connection has a queue of its own. */
-static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
-                        void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
-{
-    struct rxm_conn *conn = object_of(peer, struct rxm_conn, rx_peer);
-
-    if (__builtin_expect(flags & FI_REMOTE_WRITE, 0))
-        msgproto_written(conn->owner->msgproto, conn, context, flags, len, data);
-    else if (__builtin_expect(flags & FI_TAGGED, 0))
-        msgproto_received_bare(conn, context, buf, len, tag,
-                               flags & FI_REMOTE_CQ_DATA ? &data : NULL);
-    else
-        msgproto_received(context, len, NULL);
-    return 0;
-}
-
-static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
-{
-    msgproto_received(error->op_context, 0, error);
-    return 0;
-}
-
-static struct fi_ops_cq_owner rx_ops = {
-    .size = sizeof(rx_ops),
-    .write = rx_write,
-    .writeerr = rx_writeerr,
-};
-
 /* ---- The connection ---- */
 
 void msgproto_conn_init(struct rxm_conn *conn)
@@ -196,10 +166,11 @@ void msgproto_conn_init(struct rxm_conn *conn)
     list_init(&mine->receives);
     list_init(&mine->broken);
     mine->err = FI_ECONNRESET;
+    mine->straight = conn->owner->base.match && !conn->owner->source_err;
     rxm_window_init(&mine->window, msgproto->queue);
     rxm_credit_init(&mine->credit, mine->window.size);
     conn->source.srx.peer_ops = &msgproto_source_ops;
-    conn->rx_peer.owner_ops = &rx_ops;
+    conn->rx_peer.owner_ops = &msgproto_rx_ops;
     fid_init(&mine->feed.ep_fid.fid, FI_CLASS_SRX_CTX, conn, NULL);
     mine->feed.owner_ops = &feed_ops;
 }
@@ -219,6 +190,7 @@ void msgproto_conn_break(struct rxm_conn *conn, const char *what)
     if (conn->msgproto.dead || !list_empty(&conn->msgproto.broken))
         return;
     conn->msgproto.err = FI_EPROTO;
+    conn->msgproto.straight = false;
     list_attach(&conn->msgproto.broken, &conn->owner->msgproto->broken);
     LOG_WARN("rxm", FI_LOG_EP_DATA, ": the connection with %s ends: %s",
              addr_text(&conn->addr.sa, text, sizeof(text)), what);
@@ -227,6 +199,7 @@ void msgproto_conn_break(struct rxm_conn *conn, const char *what)
 void msgproto_conn_drop(struct rxm_conn *conn)
 {
     conn->msgproto.dead = true;
+    conn->msgproto.straight = false;
     list_for_each_safe (item, after, &conn->owner->msgproto->held) {
         struct rxm_packet_buffer *buffer = list_item(item, struct rxm_packet_buffer, held);
 
@@ -273,6 +246,7 @@ void msgproto_conn_end(struct rxm_conn *conn, bool mute)
     struct msgproto_conn *mine = &conn->msgproto;
 
     mine->dead = true;
+    mine->straight = false;
     mine->mute = mute;
     list_detach(&mine->broken);
     end_ops(conn, mine->err);

@@ -29,6 +29,7 @@ struct msgproto_conn {
     unsigned splitting;       /* accesses of remote memory that are not posted whole */
     unsigned atomics;         /* of ours that are not answered yet */
     bool up;                  /* packets can be sent */
+    bool straight;            /* messages go by msgproto_take_plain: it lives, and has an engine */
     bool dead;                /* it has ended */
     bool mute;                /* and it is not reported */
     bool resuming;            /* operations that stall are being gone through */

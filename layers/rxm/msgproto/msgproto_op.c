@@ -8,31 +8,10 @@
 
 /* ---- Their life ---- */
 
-/* Its one packet is done; it never stalled, and has nothing but its own memory. */
-static inline void end_plain(struct rxm_op *op)
-{
-    struct rxm_conn *conn = op->conn;
-    struct rxm_ep *ep = conn->owner;
-    uint64_t flags = op->flags;
-    bool wanted = op->wanted;
-    void *user = op->user;
-
-    conn->msgproto.outstanding--;
-    ep->msgproto->used--;
-    op->link.prev->next = op->link.next;
-    op->link.next->prev = op->link.prev;
-    mr_pool_put(&ep->msgproto->ops, op);
-    complete(&ep->base.binding, BIND_SEND, wanted, user, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-}
-
-static void op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
+void rxm_op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
 {
     struct rxm_op *op = object_of(context, struct rxm_op, context);
 
-    if (__builtin_expect(op->plain && !error && op->posted && op->pending == 1 && !op->err, 1)) {
-        end_plain(op);
-        return;
-    }
     op->conn->msgproto.outstanding--;
     op->pending--;
     if (__builtin_expect(error != NULL, 0)) {
@@ -51,28 +30,9 @@ struct rxm_op *rxm_op_get(struct rxm_conn *conn)
 
     if (__builtin_expect(!op, 0))
         return NULL;
-    op->context.done = op_done;
+    rxm_op_init(op);
+    op->context.done = rxm_op_done;
     op->conn = conn;
-    op->parent = NULL;
-    op->inbound = NULL;
-    op->bounce = NULL;
-    op->id = IDS_NONE;
-    op->end = rxm_op_report;
-    op->mrs[0] = NULL;
-    op->counted = false;
-    op->answer = false;
-    op->posted = false;
-    op->plain = false;
-    op->is_inject = true;
-    op->wanted = false;
-    op->state = 0;
-    op->pending = 0;
-    op->err = 0;
-    op->flush = false;
-    op->lower_flags = 0;
-    op->at = 0;
-    op->packet.type = RXM_EAGER; /* nothing that goes first, until it is said */
-    list_init(&op->stalled);
     list_attach(&op->link, &conn->msgproto.ops);
     return op;
 }
@@ -319,39 +279,6 @@ ssize_t rxm_op_send_bytes(struct rxm_op *op)
         rxm_credit_untake(&conn->msgproto.credit);
     }
     return rc;
-}
-
-bool msgproto_send_plain(struct rxm_conn *conn, const void *buf, size_t len, bool tagged,
-                         uint64_t tag, void *context)
-{
-    struct rxm_ep *ep = conn->owner;
-    struct rxm_op *op;
-
-    if (__builtin_expect(!list_empty(&conn->msgproto.waiting) || len > ep->msgproto->eager_limit,
-                         0))
-        return false;
-    op = rxm_op_get_counted(conn);
-    if (__builtin_expect(!op, 0))
-        return false;
-    op->user = context;
-    op->flags = FI_SEND | (tagged ? FI_TAGGED : FI_MSG);
-    op->is_inject = false;
-    op->wanted = completion_wanted(ep->base.binding.tx_selective, ep->base.tx_op_flags);
-    op->kind = BIND_SEND;
-    op->len = len;
-    op->lower_flags = ep->lower_info->tx_attr->op_flags;
-    op->posted = true;
-    op->plain = true;
-    rxm_packet_put_plain(op->bytes, conn->cm.other.id, len, tagged, tag);
-    if (__builtin_expect(len == sizeof(uint64_t), 1))
-        memcpy(op->bytes + RXM_PACKET_SIZE, buf, sizeof(uint64_t));
-    else if (len)
-        memcpy(op->bytes + RXM_PACKET_SIZE, buf, len);
-    op->byte_count = RXM_PACKET_SIZE + len;
-    if (__builtin_expect(!rxm_op_send_bytes(op), 1))
-        return true;
-    rxm_op_put(op);
-    return false;
 }
 
 static int step_control(struct rxm_op *op)

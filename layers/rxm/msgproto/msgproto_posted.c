@@ -7,18 +7,23 @@
 #include <rdma/fi_errno.h>
 
 #include "core/queue/wait.h"
-#include "layers/rxm/msgproto/msgproto.h"
+#include "layers/rxm/msgproto/msgproto_plain.h"
+
+static inline int give_to_lower(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+{
+    return (int)fi_recv(conn->ep, buffer->bytes, buffer->iov.iov_len, buffer->buffer.desc,
+                        FI_ADDR_UNSPEC, &buffer->context);
+}
 
 /* Counted first: the lower may complete it before it returns. */
-static inline int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
 {
     int rc;
 
     list_attach(&buffer->held, &conn->msgproto.receives);
     conn->msgproto.window.posted++;
     rxm_credit_posted(&conn->msgproto.credit);
-    rc = (int)fi_recv(conn->ep, buffer->bytes, buffer->iov.iov_len, buffer->buffer.desc,
-                      FI_ADDR_UNSPEC, &buffer->context);
+    rc = give_to_lower(conn, buffer);
     if (__builtin_expect(rc != 0, 0)) {
         rxm_credit_unposted(&conn->msgproto.credit);
         conn->msgproto.window.posted--;
@@ -52,57 +57,88 @@ static inline void taken_back(struct rxm_conn *conn, struct rxm_packet_buffer *b
     conn->msgproto.window.posted--;
 }
 
-static inline void post_again(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
+/* The buffer is not posted again. */
+__attribute__((noinline)) static void put_back(struct rxm_conn *conn,
+                                               struct rxm_packet_buffer *buffer, bool missing)
+{
+    taken_back(conn, buffer);
+    conn->owner->msgproto->refill |= missing;
+    rxm_packet_buffer_put(buffer);
+}
+
+__attribute__((noinline)) static void turn_window(struct rxm_conn *conn)
 {
     struct rxm_window *window = &conn->msgproto.window;
 
-    if (__builtin_expect(window->posted >= window->size, 0)) {
-        rxm_packet_buffer_put(buffer); /* there are to be fewer */
-    } else if (conn->msgproto.dead || msgproto_stopped(conn) || post_one(conn, buffer)) {
-        conn->owner->msgproto->refill = conn->owner->msgproto->refill || !conn->msgproto.dead;
-        rxm_packet_buffer_put(buffer);
-    }
-    if (__builtin_expect(rxm_window_used(window), 0)) {
-        rxm_window_turn(window, clock_ms());
-        rxm_credit_resize(&conn->msgproto.credit, window->size);
-        msgproto_post_more(conn);
+    rxm_window_turn(window, clock_ms());
+    rxm_credit_resize(&conn->msgproto.credit, window->size);
+    msgproto_post_more(conn);
+}
+
+/* The lower has ended a receive: its buffer is posted again, and stays in the connection's list. */
+static inline __attribute__((always_inline)) void post_again(struct rxm_conn *conn,
+                                                             struct rxm_packet_buffer *buffer)
+{
+    struct rxm_window *window = &conn->msgproto.window;
+
+    if (__builtin_expect(window->posted > window->size, 0)) {
+        put_back(conn, buffer, false); /* there are to be fewer */
+    } else if (__builtin_expect(conn->msgproto.dead || msgproto_stopped(conn), 0)) {
+        put_back(conn, buffer, !conn->msgproto.dead);
     } else {
-        grant(conn);
+        rxm_credit_posted(&conn->msgproto.credit);
+        if (__builtin_expect(give_to_lower(conn, buffer), 0)) {
+            rxm_credit_unposted(&conn->msgproto.credit);
+            put_back(conn, buffer, true);
+        }
     }
+    if (__builtin_expect(rxm_window_used(window), 0))
+        turn_window(conn);
+    else
+        grant(conn);
+}
+
+__attribute__((noinline)) static void receive_failed(struct rxm_conn *conn,
+                                                     struct rxm_packet_buffer *buffer, int err)
+{
+    if (err == FI_ETRUNC)
+        msgproto_conn_break(conn, "a packet longer than the limit");
+    if (conn->owner->msgproto->feed != RXM_FEED_POSTED)
+        return; /* the lower gives it back */
+    taken_back(conn, buffer);
+    conn->msgproto.window.size -= conn->msgproto.window.size > 0; /* and it is not posted again */
+    rxm_credit_resize(&conn->msgproto.credit, conn->msgproto.window.size);
+    rxm_packet_buffer_put(buffer);
+}
+
+static inline __attribute__((always_inline)) void received(struct rxm_context *context, size_t len)
+{
+    struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
+    struct rxm_conn *conn = buffer->conn;
+
+    if (!msgproto_take_plain(conn, buffer->bytes, len))
+        msgproto_packet(conn, buffer->bytes, len);
+    if (conn->owner->msgproto->feed == RXM_FEED_POSTED) /* else the lower gives it back */
+        post_again(conn, buffer);
 }
 
 void msgproto_received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
 {
     struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
-    struct rxm_conn *conn = buffer->conn;
-    bool posted = conn->owner->msgproto->feed == RXM_FEED_POSTED; /* else the lower gives it back */
 
-    if (posted)
-        taken_back(conn, buffer);
-    if (__builtin_expect(error != NULL, 0)) {
-        if (error->err == FI_ETRUNC)
-            msgproto_conn_break(conn, "a packet longer than the limit");
-        if (posted) {
-            conn->msgproto.window.size -=
-                conn->msgproto.window.size > 0; /* and it is not posted again */
-            rxm_credit_resize(&conn->msgproto.credit, conn->msgproto.window.size);
-            rxm_packet_buffer_put(buffer);
-        }
-        return;
-    }
-    msgproto_packet(conn, buffer->bytes, len);
-    if (posted)
-        post_again(conn, buffer);
+    if (__builtin_expect(error != NULL, 0))
+        receive_failed(buffer->conn, buffer, error->err);
+    else
+        received(context, len);
 }
 
-void msgproto_received_bare(struct rxm_conn *conn, struct rxm_context *context, const void *buf,
-                            size_t len, uint64_t tag, const uint64_t *data)
+/* A message of a lower that has tags, in place of a packet; data: of the CQ, or NULL. */
+static void received_bare(struct rxm_conn *conn, struct rxm_context *context, const void *buf,
+                          size_t len, uint64_t tag, const uint64_t *data)
 {
     bool posted = conn->owner->msgproto->feed == RXM_FEED_POSTED;
     struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
 
-    if (posted)
-        taken_back(conn, buffer);
     msgproto_bare(conn, posted ? buffer->bytes : buf, len, tag, data);
     if (posted)
         post_again(conn, buffer);
@@ -193,7 +229,6 @@ void msgproto_written(struct msgproto *msgproto, struct rxm_conn *conn, struct r
     if (context && msgproto->data_takes_receive && msgproto->feed == RXM_FEED_POSTED) {
         buffer = object_of(context, struct rxm_packet_buffer, context);
         conn = buffer->conn;
-        taken_back(conn, buffer);
     }
     if (!conn) {
         written_by_somebody(msgproto, flags, len, data);
@@ -203,3 +238,38 @@ void msgproto_written(struct msgproto *msgproto, struct rxm_conn *conn, struct r
     if (buffer)
         post_again(conn, buffer);
 }
+
+/* ---- What the lower writes ---- */
+
+__attribute__((noinline)) static void write_special(struct rxm_conn *conn, void *context,
+                                                    uint64_t flags, size_t len, void *buf,
+                                                    uint64_t data, uint64_t tag)
+{
+    if (flags & FI_REMOTE_WRITE)
+        msgproto_written(conn->owner->msgproto, conn, context, flags, len, data);
+    else
+        received_bare(conn, context, buf, len, tag, flags & FI_REMOTE_CQ_DATA ? &data : NULL);
+}
+
+static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                        void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    if (__builtin_expect(flags & (FI_REMOTE_WRITE | FI_TAGGED), 0))
+        write_special(object_of(peer, struct rxm_conn, rx_peer), context, flags, len, buf, data,
+                      tag);
+    else
+        received(context, len);
+    return 0;
+}
+
+static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
+{
+    msgproto_received(error->op_context, 0, error);
+    return 0;
+}
+
+struct fi_ops_cq_owner msgproto_rx_ops = {
+    .size = sizeof(msgproto_rx_ops),
+    .write = rx_write,
+    .writeerr = rx_writeerr,
+};

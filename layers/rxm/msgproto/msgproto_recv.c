@@ -12,7 +12,6 @@
 
 #include "core/base/log.h"
 #include "core/match/match_entry.h"
-#include "core/match/match_quick.h"
 #include "layers/rxm/msgproto/msgproto.h"
 
 enum {
@@ -497,41 +496,12 @@ static const char *dispatch(struct rxm_conn *conn, const struct rxm_packet *pack
     }
 }
 
-/* A message that a receive of the endpoint's own waits for, by its tag alone. False: nothing has
- * happened. */
-static inline bool take_plain(struct rxm_conn *conn, const uint8_t *raw, size_t len)
-{
-    struct rxm_ep *ep = conn->owner;
-    struct match *match = ep->base.match;
-    bool tagged;
-    uint64_t tag;
-    struct rx *rx;
-
-    if (__builtin_expect(!match || ep->source_err ||
-                             !rxm_packet_is_plain(raw, len, ep->msgproto->eager_limit, conn->cm.id,
-                                                  &tagged, &tag),
-                         0))
-        return false;
-    len -= RXM_PACKET_SIZE;
-    rx = match_quick_take(match, tagged ? &match->tag : &match->msg, tag, len);
-    if (__builtin_expect(!rx, 0))
-        return false;
-    if (__builtin_expect(len == sizeof(uint64_t), 1))
-        memcpy(rx->iov[0].iov_base, raw + RXM_PACKET_SIZE, sizeof(uint64_t));
-    else if (len)
-        memcpy(rx->iov[0].iov_base, raw + RXM_PACKET_SIZE, len);
-    match_quick_done(match, rx, len, tag, rxm_conn_addr(conn));
-    return true;
-}
-
 void msgproto_packet(struct rxm_conn *conn, const uint8_t *raw, size_t len)
 {
     struct rxm_packet packet;
     const char *wrong;
 
     if (__builtin_expect(conn->msgproto.dead || !list_empty(&conn->msgproto.broken), 0))
-        return;
-    if (__builtin_expect(take_plain(conn, raw, len), 1))
         return;
     wrong = rxm_packet_get(raw, len, conn->owner->msgproto->eager_limit, &packet);
     if (!wrong)

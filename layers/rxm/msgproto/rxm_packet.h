@@ -122,6 +122,16 @@ static inline void rxm_packet_put_plain(uint8_t raw[RXM_PACKET_SIZE], uint64_t c
     memcpy(raw + RXM_AT_TAG, &tag, sizeof(tag));
 }
 
+/* The same where the bytes hold such a header already. */
+static inline void rxm_packet_put_next(uint8_t raw[RXM_PACKET_SIZE], uint64_t conn_id,
+                                       uint64_t size, bool tagged, uint64_t tag)
+{
+    memcpy(raw + RXM_AT_CONN_ID, &conn_id, sizeof(conn_id));
+    raw[RXM_AT_OP] = tagged ? RXM_OP_TAGGED : RXM_OP_MSG;
+    memcpy(raw + RXM_AT_SIZE, &size, sizeof(size));
+    memcpy(raw + RXM_AT_TAG, &tag, sizeof(tag));
+}
+
 /* Is it a whole message of that connection, without CQ data? Its tag, or 0. The same checks as of
  * rxm_packet_get, for packets of which no more is to be known; of a bad one that is not true. */
 static inline bool rxm_packet_is_plain(const uint8_t *raw, size_t len, size_t eager_limit,
