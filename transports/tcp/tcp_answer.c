@@ -4,12 +4,13 @@
 #include <rdma/fi_errno.h>
 
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_send.h"
 
 static void push_urgent(struct tcp_ep *ep, struct tcp_op *op)
 {
     bool open = ep->coalesce.open;
 
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     tcp_queue_push(&ep->tx.urgent, op);
     if (open)
         tcp_coalesce_open(&ep->coalesce);

@@ -10,6 +10,7 @@
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_post.h"
+#include "transports/tcp/tcp_send.h"
 
 static uint8_t function_of(const struct op *post)
 {
@@ -69,7 +70,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len
     struct tcp_op *op = tcp_op_get(ep);
 
     if (!op) {
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
         return -FI_EAGAIN;
     }
     int rc = build(ep, op, post, len);
@@ -91,7 +92,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len
     op->fence = tcp_order_fence(&ep->tx, op, post->flags);
     op->wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
-    tcp_tx_post(ep, op, post->flags & FI_MORE);
+    tcp_send_post(ep, op, post->flags & FI_MORE);
     return 0;
 }
 

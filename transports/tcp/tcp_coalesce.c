@@ -17,6 +17,7 @@
 
 #include "core/base/deadline.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     LEAD = 4,             /* posts of a run that leave at once, before any has filled a call */
@@ -54,7 +55,7 @@ static void help(struct tcp_coalesce *coalesce)
 
     if (!atomic_compare_exchange_strong(&coalesce->state, &open, TCP_COALESCE_TAKEN))
         return;
-    ssize_t sent = tcp_tx_send_ahead(&coalesce->ep->tx, coalesce->ep->fd);
+    ssize_t sent = tcp_send_ahead(&coalesce->ep->tx, coalesce->ep->fd);
     /* A full socket may have room at the next look. */
     bool again = sent < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS);
     coalesce->ahead = sent > 0 ? (size_t)sent : 0;

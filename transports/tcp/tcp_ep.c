@@ -20,6 +20,8 @@
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_pep.h"
+#include "transports/tcp/tcp_receive.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     SHUTDOWN_MS = 2000, /* how long fi_shutdown and fi_close wait for a slow peer */
@@ -44,7 +46,7 @@ static void close_socket(struct tcp_ep *ep)
 {
     if (ep->fd < 0)
         return;
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     tcp_coalesce_leave(&ep->coalesce);
     if (ep->poller->ring)
         tcp_uring_quiesce(ep, 0);
@@ -71,8 +73,8 @@ static void disconnect(struct tcp_ep *ep, int err)
 {
     close_socket(ep);
     ep->state = TCP_DOWN;
-    tcp_tx_finish(ep, err);
-    tcp_rx_fail(ep, err);
+    tcp_send_finish(ep, err);
+    tcp_receive_fail(ep, err);
     endpoint_fail_receives(&ep->base, err == FI_ENOTCONN ? FI_ECANCELED : err);
 }
 
@@ -158,7 +160,7 @@ static void flush_all(struct tcp_ep *ep, int limit_ms)
         tcp_uring_send_all(ep, limit_ms);
         return;
     }
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
     while (unsent(&ep->tx) && ep->tx.blocked) {
         struct pollfd wait = {.fd = ep->fd, .events = POLLOUT};
         int left = wait_left(limit_ms, start);
@@ -167,7 +169,7 @@ static void flush_all(struct tcp_ep *ep, int limit_ms)
             return;
         ep->tx.blocked = false;
         ep->poller->blocked--;
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     }
 }
 
@@ -185,7 +187,7 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
     progress_lock(ep->base.binding.progress);
     if (ep->state == TCP_CONNECTED) {
         if (upper_drives(ep))
-            tcp_tx_flush(ep); /* it must not wait inside of its progress */
+            tcp_send_flush(ep); /* it must not wait inside of its progress */
         else
             flush_all(ep, SHUTDOWN_MS);
         drain(ep);
@@ -227,15 +229,15 @@ static struct progress *close_locked(struct tcp_ep *ep)
     if (!ep->poller)
         return NULL;
     if (ep->fd >= 0 && !progress_forked(ep->poller->progress)) {
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
         drain(ep);
     }
     close_socket(ep);
     ep->state = TCP_DOWN;
-    tcp_tx_finish(ep, 0);
-    tcp_rx_fail(ep, 0);
+    tcp_send_finish(ep, 0);
+    tcp_receive_fail(ep, 0);
     endpoint_close_receives(&ep->base);
-    tcp_rx_finish(ep);
+    tcp_receive_finish(ep);
     progress = tcp_poller_leave(ep->poller);
     return progress;
 }
@@ -320,11 +322,11 @@ static void init(struct tcp_ep *ep, const struct fi_info *info, void *context)
     list_init(&ep->ended);
     list_init(&ep->unwatched);
     list_init(&ep->inbounds);
-    tcp_rx_init(&ep->rx);
+    tcp_receive_init(&ep->rx);
     tcp_uring_init(&ep->uring);
     tcp_coalesce_init(&ep->coalesce, ep);
     tcp_ep_ops_init(ep, info, context);
-    tcp_tx_init(&ep->tx, ep->base.tx_size < UINT32_MAX ? (unsigned)ep->base.tx_size : UINT32_MAX);
+    tcp_send_init(&ep->tx, ep->base.tx_size < UINT32_MAX ? (unsigned)ep->base.tx_size : UINT32_MAX);
     ep->tx.behind_reads = tcp_order_behind_reads(info->tx_attr->msg_order);
 }
 

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "transports/tcp/tcp_send.h"
+
 enum {
     HEAD_MAX = 24,
     ROOM = 256 /* bytes of payload that are copied to the stack */
@@ -35,7 +37,7 @@ static void keep(struct tcp_ep *ep, const struct op *post, const uint8_t *bytes,
     op->wire_flags = 0;
     op->head = (uint16_t)size;
     memcpy(op->bytes, bytes, size);
-    tcp_tx_began(ep, op, sent);
+    tcp_send_began(ep, op, sent);
 }
 
 bool tcp_fast_send(struct tcp_ep *ep, const struct op *post)
@@ -74,6 +76,6 @@ bool tcp_fast_send(struct tcp_ep *ep, const struct op *post)
              FI_ADDR_NOTAVAIL);
     tx->flushing = false;
     if (tx->normal.first || tx->urgent.first)
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_fault.h"
 #include "transports/tcp/tcp_ring.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     LENT_MAX = 16, /* flights of one connection */
@@ -134,7 +135,7 @@ bool tcp_flight_settle(struct tcp_ep *ep)
         if (!done.first)
             done.end = &done.first;
         put_flight(ep->poller->ring, flight);
-        tcp_tx_left(ep, &done);
+        tcp_send_left(ep, &done);
     }
     return go_on;
 }
@@ -214,6 +215,6 @@ void tcp_flight_abandon(struct tcp_ep *ep)
         list_detach(&flight->link);
         flight->ep = NULL;
         if (flight->accounted && flight->done.first)
-            tcp_tx_left(ep, &flight->done);
+            tcp_send_left(ep, &flight->done);
     }
 }

@@ -10,7 +10,9 @@
 
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_receive.h"
 #include "transports/tcp/tcp_ring.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     DIRECT_MIN = 32 * 1024,  /* rest of a payload that is worth a request of its own */
@@ -62,9 +64,9 @@ static int take_buffer(struct tcp_ep *ep)
     if (len && pcap_on(ep->tx.flow))
         pcap_received_buffer(ep->tx.flow, bytes, len);
     if (len && (ep->rx.stash || ep->rx.paused))
-        rc = tcp_rx_keep(&ep->rx, bytes, len);
+        rc = tcp_receive_keep(&ep->rx, bytes, len);
     else if (len)
-        rc = tcp_rx_consume(ep, bytes, len);
+        rc = tcp_receive_consume(ep, bytes, len);
     if (ep->fd < 0) /* a report ended the connection, and its buffers went back */
         return rc;
     ring_return_first(ring, &ep->uring);
@@ -84,7 +86,7 @@ static int take_placed(struct tcp_ep *ep)
 
         pcap_received(ep->tx.flow, iov, count, got);
     }
-    return tcp_rx_placed(ep, got);
+    return tcp_receive_placed(ep, got);
 }
 
 /* Takes the buffers in order. All go back: unread bytes are kept. */
@@ -94,11 +96,11 @@ static int take(struct tcp_ep *ep)
     int rc = uring->placed ? take_placed(ep) : 0;
 
     if (!rc)
-        rc = tcp_rx_unstash(ep);
+        rc = tcp_receive_unstash(ep);
     while (!rc && ep->fd >= 0 && uring->chained)
         rc = take_buffer(ep);
     if (!rc && uring->ended && !ep->rx.stash && !ep->rx.paused)
-        rc = uring->error ? uring->error : tcp_rx_end(&ep->rx);
+        rc = uring->error ? uring->error : tcp_receive_end(&ep->rx);
     return rc;
 }
 
@@ -113,7 +115,7 @@ static void break_paused(struct tcp_ep *ep)
     if (broken && !ep->tx.error)
         ep->tx.error = FI_ECONNRESET;
     if (ep->tx.error && list_empty(&ep->uring.flights))
-        tcp_tx_finish(ep, ep->tx.error);
+        tcp_send_finish(ep, ep->tx.error);
 }
 
 void tcp_intake_turn(struct tcp_ep *ep)
@@ -122,7 +124,7 @@ void tcp_intake_turn(struct tcp_ep *ep)
 
     if (ep->fd < 0)
         return;
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     ep->tx.flushing = true;
     tcp_flight_settle(ep);
     ep->tx.flushing = flushing;
@@ -138,7 +140,7 @@ void tcp_intake_turn(struct tcp_ep *ep)
     if (ep->fd < 0)
         return;
     break_paused(ep);
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
     if (ep->fd >= 0)
         tcp_intake_ask(ep);
 }

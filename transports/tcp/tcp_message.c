@@ -20,6 +20,7 @@
 #include "core/match/match_entry.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     OVERHEAD = 256
@@ -396,7 +397,7 @@ static int start(struct fi_peer_rx_entry *entry)
     } else if (inbound->op == TCP_OP_RTS) {
         int rc = clear(ep, inbound);
 
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
         return rc;
     } else if (ep->rx.inbound == inbound) {
         start_current(ep, inbound, entry);
@@ -431,7 +432,7 @@ static int discard(struct fi_peer_rx_entry *entry)
         /* The protocol cannot tell the sender; it gets its answer, and the data is dropped. */
         inbound->discarded = true;
         int rc = clear(ep, inbound);
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
         return rc;
     } else if (ep->rx.inbound == inbound) {
         discard_current(ep, inbound);

@@ -29,7 +29,7 @@ int tcp_message_data(struct tcp_ep *ep, const struct tcp_wire *wire);
 /* The last byte is in place: completion and ack. */
 int tcp_message_finish(struct tcp_ep *ep);
 
-/* See tcp_rx_fail, tcp_rx_finish. */
+/* See tcp_receive_fail, tcp_receive_finish. */
 void tcp_message_fail(struct tcp_ep *ep, int err);
 void tcp_message_finish_all(struct tcp_ep *ep);
 

@@ -13,6 +13,8 @@
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_domain.h"
 #include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_receive.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     HOT_MAX = 4,     /* endpoints that are looked at without epoll */
@@ -147,7 +149,7 @@ static void unblock(struct tcp_ep *ep)
         return;
     ep->tx.blocked = false;
     ep->poller->blocked--;
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
 }
 
 /* Tries again where no event may come. */
@@ -155,7 +157,7 @@ static void flush(struct tcp_ep *ep)
 {
     if (!ep->tx.promised)
         unblock(ep);
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
 }
 
 static bool can_read(const struct tcp_rx *rx)
@@ -177,7 +179,7 @@ static void do_work(struct tcp_poller *poller)
         list_detach(&ep->work);
         flush(ep);
         if (can_read(&ep->rx))
-            tcp_rx_progress(ep);
+            tcp_receive_progress(ep);
     }
 }
 
@@ -192,7 +194,7 @@ static void flush_work(struct tcp_poller *poller)
         struct tcp_ep *ep = list_item(todo.next, struct tcp_ep, work);
 
         list_detach(&ep->work);
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
         if (can_read(&ep->rx) || (ep->tx.blocked && !ep->tx.promised))
             tcp_poller_work(poller, ep);
     }
@@ -223,7 +225,7 @@ static bool look_further(struct tcp_poller *poller, struct tcp_ep *ep)
     if (rx->paused || rx->stash || ep->fd < 0)
         return false;
     if (!rx->active || rx->left < BULK || rx->readable)
-        return tcp_rx_progress(ep);
+        return tcp_receive_progress(ep);
     await_bulk(poller, ep);
     return false;
 }
@@ -234,14 +236,14 @@ static inline bool look_at(struct tcp_poller *poller, struct tcp_ep *ep)
 {
     ssize_t got;
 
-    if (!tcp_rx_plain(&ep->rx) || ep->fd < 0)
+    if (!tcp_receive_plain(&ep->rx) || ep->fd < 0)
         return look_further(poller, ep);
     got = recv(ep->fd, poller->buffer, TCP_BUFFER, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) {
         ep->rx.readable = false;
         return false;
     }
-    return tcp_rx_received(ep, got < 0 ? -errno : got);
+    return tcp_receive_got(ep, got < 0 ? -errno : got);
 }
 
 /* A report may call back and change the hot list: each turn takes the first and puts it last. */
@@ -278,14 +280,14 @@ static bool handle(struct tcp_poller *poller, struct tcp_ep *ep, uint32_t events
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         ep->rx.ended = true;
     if (!ep->rx.paused && !ep->rx.stash) {
-        if (tcp_rx_progress(ep)) {
+        if (tcp_receive_progress(ep)) {
             ep->tries = 0;
             tcp_poller_heat(poller, ep);
         }
     } else if (events & (EPOLLHUP | EPOLLERR)) {
         /* Nothing can be sent any more; received messages wait for their receives. */
         ep->tx.error = FI_ECONNRESET;
-        tcp_tx_finish(ep, FI_ECONNRESET);
+        tcp_send_finish(ep, FI_ECONNRESET);
     }
     return true;
 }

@@ -6,6 +6,7 @@
 #include "core/base/iov.h"
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_order.h"
+#include "transports/tcp/tcp_send.h"
 
 /* Asks for the target's answer if the completion level needs it. An inject counts as transmitted
  * once the kernel has its bytes. */
@@ -84,12 +85,12 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp
     op->wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
     tcp_op_build(ep, op, wire, post->iov, post->count);
-    tcp_tx_post(ep, op, post->flags & FI_MORE);
+    tcp_send_post(ep, op, post->flags & FI_MORE);
     return 0;
 
 again:
     /* Operations held back by FI_MORE may be filling the queue. */
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
     return -FI_EAGAIN;
 }
 

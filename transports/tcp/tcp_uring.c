@@ -13,6 +13,7 @@
 #include "transports/tcp/tcp_flight.h"
 #include "transports/tcp/tcp_intake.h"
 #include "transports/tcp/tcp_ring.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     ROUNDS = 2,    /* of completions in one progress call: requests are often answered in it */
@@ -99,11 +100,11 @@ void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms)
 {
     long long start = clock_ms();
 
-    tcp_tx_flush(ep);
+    tcp_send_flush(ep);
     while (!list_empty(&ep->uring.flights) && !ep->tx.error && !ep->poller->ring->refused &&
            wait_left(wait_ms, start) > 0) {
         ring_wait(ep->poller->ring, SLICE_MS);
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     }
 }
 
@@ -202,7 +203,7 @@ void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms)
 
     if (ep->fd < 0 || progress_forked(poller->progress))
         return;
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     ep->tx.flushing = true; /* reports must not send */
     stop_requests(ep);
     tcp_flight_settle(ep);

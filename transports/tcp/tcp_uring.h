@@ -71,7 +71,7 @@ struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
                               bool (*is)(const struct tcp_op *op, const void *context),
                               const void *context);
 
-/* Sends what is queued; tcp_tx_flush calls it. */
+/* Sends what is queued; tcp_send_flush calls it. */
 void tcp_uring_send(struct tcp_ep *ep);
 /* Goes on sending until all has left or broken, wait_ms at most. */
 void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms);

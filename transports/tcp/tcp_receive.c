@@ -5,7 +5,7 @@
  * follows behind it in the same call. A connection that must not go on (an unexpected message that
  * may not be saved, answers that do not leave) keeps what was already read in a stash.
  */
-#include "transports/tcp/tcp_rx.h"
+#include "transports/tcp/tcp_receive.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_message.h"
+#include "transports/tcp/tcp_send.h"
 
 enum {
     BUDGET = 16,       /* reads of one endpoint before others get their turn */
@@ -29,7 +30,7 @@ enum {
     DIRECT_SEGMENTS = 20,
 };
 
-void tcp_rx_init(struct tcp_rx *rx)
+void tcp_receive_init(struct tcp_rx *rx)
 {
     memset(rx, 0, sizeof(*rx));
     rx->eager = true;
@@ -284,7 +285,7 @@ static ssize_t take_payload(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
     return rc ? rc : (ssize_t)part;
 }
 
-int tcp_rx_keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
+int tcp_receive_keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     size_t before = rx->stash ? rx->stash_len - rx->stash_used : 0;
 
@@ -307,7 +308,7 @@ int tcp_rx_keep(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 static int keep_rest(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     if (!rx->taking)
-        return tcp_rx_keep(rx, bytes, len);
+        return tcp_receive_keep(rx, bytes, len);
     rx->stash = rx->taking;
     rx->stash_used = (size_t)(bytes - rx->stash);
     rx->stash_len = rx->stash_used + len;
@@ -315,7 +316,7 @@ static int keep_rest(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
     return 0;
 }
 
-int tcp_rx_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
+int tcp_receive_consume(struct tcp_ep *ep, const uint8_t *bytes, size_t len)
 {
     struct tcp_rx *rx = &ep->rx;
 
@@ -354,7 +355,7 @@ static ssize_t receive_large(struct tcp_ep *ep, size_t spare, size_t *asked, siz
     return got;
 }
 
-int tcp_rx_placed(struct tcp_ep *ep, size_t got)
+int tcp_receive_placed(struct tcp_ep *ep, size_t got)
 {
     struct tcp_rx *rx = &ep->rx;
 
@@ -386,13 +387,13 @@ static ssize_t receive(struct tcp_ep *ep, size_t *asked)
         return got < 0 ? -errno : 0;
     if ((size_t)got < direct)
         direct = (size_t)got;
-    int rc = direct ? tcp_rx_placed(ep, direct) : 0;
+    int rc = direct ? tcp_receive_placed(ep, direct) : 0;
     if (!rc)
-        rc = tcp_rx_consume(ep, ep->poller->buffer, (size_t)got - direct);
+        rc = tcp_receive_consume(ep, ep->poller->buffer, (size_t)got - direct);
     return rc ? rc : got;
 }
 
-int tcp_rx_end(const struct tcp_rx *rx)
+int tcp_receive_end(const struct tcp_rx *rx)
 {
     return rx->active || rx->head_len ? -FI_ECONNRESET : -FI_ENOTCONN;
 }
@@ -413,7 +414,7 @@ static int judge(struct tcp_rx *rx, ssize_t got, size_t asked, bool *came)
         return NO_MORE_NOW;
     }
     if (got == 0)
-        return tcp_rx_end(rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
+        return tcp_receive_end(rx) == -FI_ENOTCONN ? STREAM_END : -FI_ECONNRESET;
     if (got < 0)
         return (int)got;
     *came = true;
@@ -441,13 +442,13 @@ static int take_stash(struct tcp_ep *ep)
 
     rx->stash = NULL;
     rx->taking = stash;
-    int rc = tcp_rx_consume(ep, stash + rx->stash_used, rx->stash_len - rx->stash_used);
+    int rc = tcp_receive_consume(ep, stash + rx->stash_used, rx->stash_len - rx->stash_used);
     free(rx->taking);
     rx->taking = NULL;
     return rc;
 }
 
-int tcp_rx_unstash(struct tcp_ep *ep)
+int tcp_receive_unstash(struct tcp_ep *ep)
 {
     struct tcp_rx *rx = &ep->rx;
 
@@ -470,38 +471,38 @@ static bool go_on(struct tcp_ep *ep, int rc, bool came)
         return true;
     }
     if (rx->paused && ep->tx.error)
-        tcp_tx_finish(ep, ep->tx.error);
+        tcp_send_finish(ep, ep->tx.error);
     else if (rc == 0 && !rx->paused && !rx->stash)
         tcp_poller_work(ep->poller, ep);
     if (ep->tx.urgent.first || ep->tx.normal.first)
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     return came;
 }
 
-bool tcp_rx_progress(struct tcp_ep *ep)
+bool tcp_receive_progress(struct tcp_ep *ep)
 {
     if (ep->fd < 0)
         return false;
-    tcp_tx_reclaim(ep);
-    return go_on(ep, tcp_rx_unstash(ep), false);
+    tcp_send_reclaim(ep);
+    return go_on(ep, tcp_receive_unstash(ep), false);
 }
 
-bool tcp_rx_received(struct tcp_ep *ep, ssize_t got)
+bool tcp_receive_got(struct tcp_ep *ep, ssize_t got)
 {
     bool came = false;
 
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     if (got > 0) {
         if (pcap_on(ep->tx.flow))
             pcap_received_buffer(ep->tx.flow, ep->poller->buffer, (size_t)got);
-        int rc = tcp_rx_consume(ep, ep->poller->buffer, (size_t)got);
+        int rc = tcp_receive_consume(ep, ep->poller->buffer, (size_t)got);
         if (rc)
             got = rc;
     }
     return go_on(ep, judge(&ep->rx, got, TCP_BUFFER, &came), came);
 }
 
-void tcp_rx_fail(struct tcp_ep *ep, int err)
+void tcp_receive_fail(struct tcp_ep *ep, int err)
 {
     struct tcp_rx *rx = &ep->rx;
 
@@ -518,8 +519,8 @@ void tcp_rx_fail(struct tcp_ep *ep, int err)
     rx->paused = false;
 }
 
-void tcp_rx_finish(struct tcp_ep *ep)
+void tcp_receive_finish(struct tcp_ep *ep)
 {
-    tcp_rx_fail(ep, 0);
+    tcp_receive_fail(ep, 0);
     tcp_message_finish_all(ep);
 }

@@ -5,7 +5,7 @@
  * that the kernel took are popped first and reported afterwards, since a report may call back and
  * post.
  */
-#include "transports/tcp/tcp_tx.h"
+#include "transports/tcp/tcp_send.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ enum {
     ENOUGH = 128 * 1024,
 };
 
-void tcp_tx_init(struct tcp_tx *tx, unsigned limit)
+void tcp_send_init(struct tcp_tx *tx, unsigned limit)
 {
     memset(tx, 0, sizeof(*tx));
     tcp_queue_init(&tx->urgent);
@@ -96,7 +96,7 @@ static void set_blocked(struct tcp_ep *ep, bool promised)
         tcp_poller_work(ep->poller, ep);
 }
 
-void tcp_tx_left(struct tcp_ep *ep, struct tcp_queue *done)
+void tcp_send_left(struct tcp_ep *ep, struct tcp_queue *done)
 {
     while (done->first)
         op_left(ep, tcp_queue_pop(done));
@@ -108,10 +108,10 @@ static void left(struct tcp_ep *ep, const struct tcp_gather *gather, size_t sent
     struct tcp_queue done;
 
     tcp_gather_left(&ep->tx, gather, sent, &done);
-    tcp_tx_left(ep, &done);
+    tcp_send_left(ep, &done);
 }
 
-ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
+ssize_t tcp_send_ahead(struct tcp_tx *tx, int fd)
 {
     struct tcp_gather gather;
 
@@ -122,7 +122,7 @@ ssize_t tcp_tx_send_ahead(struct tcp_tx *tx, int fd)
     return sent;
 }
 
-void tcp_tx_reclaim(struct tcp_ep *ep)
+void tcp_send_reclaim(struct tcp_ep *ep)
 {
     struct tcp_gather gather;
     bool flushing = ep->tx.flushing;
@@ -187,11 +187,11 @@ static bool flush_once(struct tcp_ep *ep)
     return !tx->blocked;
 }
 
-void tcp_tx_flush(struct tcp_ep *ep)
+void tcp_send_flush(struct tcp_ep *ep)
 {
     struct tcp_tx *tx = &ep->tx;
 
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     if (tx->flushing || tx->blocked || tx->error || ep->fd < 0)
         return;
     if (tx->normal.count >= TCP_GATHER_OPS / 4)
@@ -226,7 +226,7 @@ static bool keeps_peer_waiting(const struct tcp_tx *tx, const struct tcp_op *op)
            4 * tx->reads.count <= tx->normal.count;
 }
 
-void tcp_tx_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent)
+void tcp_send_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent)
 {
     ep->tx.current = op;
     ep->tx.sent = sent;
@@ -252,7 +252,7 @@ static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
         pcap_sent(tx->flow, &(struct iovec){op->bytes, op->head}, 1, (size_t)sent);
     tx->id++;
     if (sent < op->head) {
-        tcp_tx_began(ep, op, (size_t)sent);
+        tcp_send_began(ep, op, (size_t)sent);
         return true;
     }
     /* Posts of the upper from inside the report go out behind it. */
@@ -260,21 +260,21 @@ static bool send_alone(struct tcp_ep *ep, struct tcp_op *op)
     op_left(ep, op);
     tx->flushing = false;
     if (tx->normal.first || tx->urgent.first)
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     return true;
 }
 
-void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
+void tcp_send_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
 {
     struct tcp_queue *queue = &ep->tx.normal;
 
-    tcp_tx_reclaim(ep);
+    tcp_send_reclaim(ep);
     bool wait = may_wait(ep, op, more);
     if (!wait && !ep->poller->ring && send_alone(ep, op))
         return;
     tcp_queue_push(queue, op);
     if (!wait || queue->count >= TCP_GATHER_OPS || keeps_peer_waiting(&ep->tx, op)) {
-        tcp_tx_flush(ep);
+        tcp_send_flush(ep);
     } else {
         tcp_poller_work(ep->poller, ep);
         /* The thread must not send beside a request to the ring. */
@@ -284,7 +284,7 @@ void tcp_tx_post(struct tcp_ep *ep, struct tcp_op *op, bool more)
     }
 }
 
-void tcp_tx_finish(struct tcp_ep *ep, int err)
+void tcp_send_finish(struct tcp_ep *ep, int err)
 {
     struct tcp_tx *tx = &ep->tx;
     struct tcp_queue all;
