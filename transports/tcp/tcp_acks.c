@@ -5,7 +5,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
+#include "transports/tcp/tcp_tx.h"
 
 enum {
     RNDV_CONTEXTS = 254
@@ -28,51 +30,61 @@ static bool awaits_clear(const struct tcp_op *op, const void *which)
     return op == which && op->kind == TCP_KIND_RTS && !op->answered;
 }
 
+/* Among those given to a ring, the first for which `is` holds; NULL: none. */
+static struct tcp_op *find(const struct tcp_tx *tx,
+                           bool (*is)(const struct tcp_op *op, const void *context),
+                           const void *context)
+{
+    const struct tcp_io *io = tx->conn->poller->io;
+
+    return io ? io->find(tx->conn, is, context) : NULL;
+}
+
 static void answer_early(struct tcp_op *op, int err)
 {
     op->answered = true;
     op->error = err;
 }
 
-bool tcp_acks_answered(struct tcp_ep *ep, struct tcp_op *op)
+bool tcp_acks_answered(struct tcp_tx *tx, struct tcp_op *op)
 {
     if (!op->answered)
         return false;
     if (op->error)
-        tcp_op_end(ep, op, op->error);
+        tcp_op_end(tx, op, op->error);
     else
-        tcp_op_complete(ep, op);
+        tcp_op_complete(tx, op);
     return true;
 }
 
 /* ---- Acknowledgements and responses ---- */
 
-int tcp_acks_ack(struct tcp_ep *ep)
+int tcp_acks_ack(struct tcp_tx *tx)
 {
     struct tcp_op *op;
 
-    if (ep->tx.acks.first) {
-        tcp_op_complete(ep, tcp_queue_pop(&ep->tx.acks));
+    if (tx->acks.first) {
+        tcp_op_complete(tx, tcp_queue_pop(&tx->acks));
         return 0;
     }
-    op = tcp_uring_find(ep, awaits_ack, NULL);
+    op = find(tx, awaits_ack, NULL);
     if (!op)
         return -FI_EPROTO;
     answer_early(op, 0);
     return 0;
 }
 
-struct tcp_op *tcp_acks_response(struct tcp_ep *ep)
+struct tcp_op *tcp_acks_response(struct tcp_tx *tx)
 {
-    return ep->tx.reads.first ? ep->tx.reads.first : tcp_uring_find(ep, awaits_response, NULL);
+    return tx->reads.first ? tx->reads.first : find(tx, awaits_response, NULL);
 }
 
-void tcp_acks_done(struct tcp_ep *ep)
+void tcp_acks_done(struct tcp_tx *tx)
 {
-    if (ep->tx.reads.first)
-        tcp_op_complete(ep, tcp_queue_pop(&ep->tx.reads));
+    if (tx->reads.first)
+        tcp_op_complete(tx, tcp_queue_pop(&tx->reads));
     else
-        answer_early(tcp_uring_find(ep, awaits_response, NULL), 0);
+        answer_early(find(tx, awaits_response, NULL), 0);
 }
 
 uint8_t tcp_acks_open(struct tcp_tx *tx, struct tcp_op *op)
@@ -101,12 +113,11 @@ static bool fence_waits(const struct tcp_tx *tx)
     return false;
 }
 
-int tcp_acks_clear(struct tcp_ep *ep, uint8_t context)
+int tcp_acks_clear(struct tcp_tx *tx, uint8_t context)
 {
-    struct tcp_tx *tx = &ep->tx;
     struct tcp_op *op = tx->rndv && context <= RNDV_CONTEXTS ? tx->rndv[context] : NULL;
 
-    if (op && !op->waiting && tcp_uring_find(ep, awaits_clear, op)) {
+    if (op && !op->waiting && find(tx, awaits_clear, op)) {
         answer_early(op, 0);
         return 0;
     }
@@ -121,18 +132,18 @@ int tcp_acks_clear(struct tcp_ep *ep, uint8_t context)
     op->fence = TCP_FENCE_NONE; /* its turn came with the request */
     struct tcp_wire wire = {
         .op = TCP_OP_DATA, .op_data = context, .flags = op->wire_flags, .payload = op->len};
-    op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
+    op->head = (uint16_t)tcp_wire_encode(&wire, tx->conn->network, op->bytes);
     /* A fence that waits for this data must not be before it. */
     tcp_queue_push(fence_waits(tx) ? &tx->urgent : &tx->normal, op);
     return 0;
 }
 
-void tcp_acks_failed(struct tcp_ep *ep, int err)
+void tcp_acks_failed(struct tcp_tx *tx, int err)
 {
-    if (ep->tx.reads.first)
-        tcp_op_end(ep, tcp_queue_pop(&ep->tx.reads), err);
+    if (tx->reads.first)
+        tcp_op_end(tx, tcp_queue_pop(&tx->reads), err);
     else
-        answer_early(tcp_uring_find(ep, awaits_response, NULL), err);
+        answer_early(find(tx, awaits_response, NULL), err);
 }
 
 void tcp_acks_give_up(struct tcp_tx *tx, struct tcp_queue *all)

@@ -9,7 +9,9 @@
 #include "core/op/atomic.h"
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_answer.h"
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
+#include "transports/tcp/tcp_rx.h"
 
 struct tcp_atomic *tcp_atomic_get(struct tcp_poller *poller)
 {
@@ -54,25 +56,25 @@ static uint64_t access_of(const struct tcp_atomic *atomic)
 }
 
 /* Is it an operation of ours, on elements that are the same here and there? */
-static bool known(const struct tcp_ep *ep, const struct tcp_wire *wire,
+static bool known(const struct tcp_rx *rx, const struct tcp_wire *wire,
                   const struct tcp_atomic *atomic)
 {
     enum fi_datatype datatype = atomic->datatype;
     enum fi_op op = atomic->operation;
 
-    return !ep->network && atomic_valid(datatype, op, kind_of(atomic)) &&
+    return !rx->conn->network && atomic_valid(datatype, op, kind_of(atomic)) &&
            wire->atomic.size == atomic_size(datatype) &&
            wire->atomic.precision == tcp_atomic_precision(datatype) &&
            (op == FI_ATOMIC_READ) == !wire->payload;
 }
 
-static int resolve_one(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tcp_wire_iov *iov)
+static int resolve_one(struct tcp_rx *rx, struct tcp_atomic *atomic, const struct tcp_wire_iov *iov)
 {
     size_t size = atomic_size((enum fi_datatype)atomic->datatype);
     struct iovec *pieces = atomic->iov + atomic->iov_count;
     size_t count = TCP_MR_IOV_MAX;
     struct mr *mr;
-    int rc = mr_resolve(ep->domain->base.mrs, iov->key, iov->addr, (size_t)iov->len * size,
+    int rc = mr_resolve(rx->conn->base->domain->mrs, iov->key, iov->addr, (size_t)iov->len * size,
                         access_of(atomic), pieces, &count, &mr);
 
     if (rc)
@@ -82,38 +84,38 @@ static int resolve_one(struct tcp_ep *ep, struct tcp_atomic *atomic, const struc
     return atomic_is_whole(atomic->datatype, pieces, count) ? 0 : -FI_EINVAL;
 }
 
-static int resolve(struct tcp_ep *ep, struct tcp_atomic *atomic, const struct tcp_wire *wire)
+static int resolve(struct tcp_rx *rx, struct tcp_atomic *atomic, const struct tcp_wire *wire)
 {
     uint64_t caps = FI_ATOMIC | access_of(atomic);
-    int rc = (ep->base.caps & caps) == caps ? 0 : -FI_EACCES;
+    int rc = (rx->conn->base->caps & caps) == caps ? 0 : -FI_EACCES;
 
-    if (!known(ep, wire, atomic))
+    if (!known(rx, wire, atomic))
         return -FI_EOPNOTSUPP;
     for (unsigned i = 0; !rc && i < wire->iov_count; i++) {
         if (wire->iov[i].len)
-            rc = resolve_one(ep, atomic, &wire->iov[i]);
+            rc = resolve_one(rx, atomic, &wire->iov[i]);
     }
     return rc;
 }
 
-int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire)
+int tcp_atomic_begin(struct tcp_rx *rx, const struct tcp_wire *wire)
 {
-    struct tcp_atomic *atomic = tcp_atomic_get(ep->poller);
+    struct tcp_atomic *atomic = tcp_atomic_get(rx->conn->poller);
 
     if (!atomic)
         return -FI_ENOMEM;
-    ep->rx.atomic = atomic;
+    rx->atomic = atomic;
     atomic->function = wire->op_data;
     atomic->datatype = wire->atomic.datatype;
     atomic->operation = wire->atomic.operation;
     atomic->len = tcp_wire_atomic_len(wire);
     atomic->bytes = (struct iovec){.iov_base = atomic->data, .iov_len = (size_t)wire->payload};
-    atomic->status = -resolve(ep, atomic, wire);
+    atomic->status = -resolve(rx, atomic, wire);
     if (atomic->status)
-        LOG_INFO(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+        LOG_INFO(tcp_conn_part(rx->conn), FI_LOG_EP_DATA,
                  "remote atomic of %zu bytes at 0x%zx with key 0x%zx refused: %s", atomic->len,
                  (size_t)wire->iov[0].addr, (size_t)wire->iov[0].key, fi_strerror(atomic->status));
-    tcp_dest_set(&ep->rx.dest, &atomic->bytes, atomic->status ? 0 : 1);
+    tcp_dest_set(&rx->dest, &atomic->bytes, atomic->status ? 0 : 1);
     return 0;
 }
 
@@ -129,29 +131,29 @@ static void apply(struct tcp_atomic *atomic)
                         atomic->function == TCP_ATOMIC_WRITE ? NULL : data);
 }
 
-int tcp_atomic_finish(struct tcp_ep *ep)
+int tcp_atomic_finish(struct tcp_rx *rx)
 {
-    struct tcp_atomic *atomic = ep->rx.atomic;
+    struct tcp_atomic *atomic = rx->atomic;
     bool done = !atomic->status, fetches = atomic->function != TCP_ATOMIC_WRITE;
 
-    ep->rx.atomic = NULL;
+    rx->atomic = NULL;
     if (done) {
         apply(atomic);
         mr_accessed(atomic->mr, atomic->mr_count, access_of(atomic));
     }
     atomic->bytes.iov_len = done && fetches ? atomic->len : 0;
-    int rc = tcp_answer_atomic(ep, atomic);
+    int rc = tcp_answer_atomic(rx->tx, atomic);
     if (done)
-        complete(&ep->base.binding, fetches ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, false, NULL, 0,
-                 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&rx->conn->base->binding, fetches ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, false,
+                 NULL, 0, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
     return rc;
 }
 
 /* ---- The answer, at the initiator ---- */
 
-int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
+int tcp_atomic_begin_answer(struct tcp_rx *rx, const struct tcp_wire *wire)
 {
-    struct tcp_op *op = tcp_acks_response(ep);
+    struct tcp_op *op = tcp_acks_response(rx->tx);
     const char *why = NULL;
 
     if (!op || op->kind != TCP_KIND_ATOMIC)
@@ -159,18 +161,18 @@ int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire)
     else if (!wire->status && wire->payload != (op->flags & FI_READ ? op->len : 0))
         why = "result of another length than the atomic operation";
     if (why) {
-        LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, "connection closed: %s", why);
+        tcp_conn_say_closed(rx->conn, why);
         return -FI_EPROTO;
     }
-    ep->rx.status = (int)wire->status;
-    tcp_dest_set(&ep->rx.dest, op->iov, op->iov_count);
+    rx->status = (int)wire->status;
+    tcp_dest_set(&rx->dest, op->iov, op->iov_count);
     return 0;
 }
 
-void tcp_atomic_finish_answer(struct tcp_ep *ep)
+void tcp_atomic_finish_answer(struct tcp_rx *rx)
 {
-    if (ep->rx.status)
-        tcp_acks_failed(ep, ep->rx.status);
+    if (rx->status)
+        tcp_acks_failed(rx->tx, rx->status);
     else
-        tcp_acks_done(ep);
+        tcp_acks_done(rx->tx);
 }

@@ -14,7 +14,7 @@
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_wire.h"
 
-struct tcp_ep;
+struct tcp_rx;
 struct tcp_poller;
 
 /* The bytes of a request or of its result, while they do not fit into its record; and at the target
@@ -37,10 +37,10 @@ void tcp_atomic_put(struct tcp_poller *poller, struct tcp_atomic *atomic); /* ta
 
 /* A request begins, and has arrived; an answer does. 0, or a negative error that ends the
  * connection. */
-int tcp_atomic_begin(struct tcp_ep *ep, const struct tcp_wire *wire);
-int tcp_atomic_finish(struct tcp_ep *ep);
-int tcp_atomic_begin_answer(struct tcp_ep *ep, const struct tcp_wire *wire);
-void tcp_atomic_finish_answer(struct tcp_ep *ep);
+int tcp_atomic_begin(struct tcp_rx *rx, const struct tcp_wire *wire);
+int tcp_atomic_finish(struct tcp_rx *rx);
+int tcp_atomic_begin_answer(struct tcp_rx *rx, const struct tcp_wire *wire);
+void tcp_atomic_finish_answer(struct tcp_rx *rx);
 
 /* The format of long double here, for tcp_wire.atomic; 0 for other datatypes. */
 uint8_t tcp_atomic_precision(unsigned datatype);

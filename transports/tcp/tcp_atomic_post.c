@@ -9,6 +9,7 @@
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_post.h"
 #include "transports/tcp/tcp_send.h"
 
@@ -49,10 +50,10 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, si
     for (size_t i = 0; i < post->rma_count; i++)
         wire.iov[i] = (struct tcp_wire_iov){post->rma_ioc[i].addr, post->rma_ioc[i].count,
                                             post->rma_ioc[i].key};
-    op->head = (uint16_t)tcp_wire_encode(&wire, ep->network, op->bytes);
+    op->head = (uint16_t)tcp_wire_encode(&wire, ep->conn.network, op->bytes);
     at = op->bytes + op->head;
-    if (wire.payload > ep->domain->fabric->settings.max_inject) {
-        op->atomic = tcp_atomic_get(ep->poller);
+    if (wire.payload > ep->conn.settings->max_inject) {
+        op->atomic = tcp_atomic_get(ep->conn.poller);
         if (!op->atomic)
             return -FI_EAGAIN;
         at = op->atomic->data;
@@ -67,15 +68,15 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, si
 
 static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len)
 {
-    struct tcp_op *op = tcp_op_get(ep);
+    struct tcp_op *op = tcp_op_get(&ep->tx);
 
     if (!op) {
-        tcp_send_flush(ep);
+        tcp_send_flush(&ep->tx);
         return -FI_EAGAIN;
     }
     int rc = build(ep, op, post, len);
     if (rc) {
-        tcp_op_put(ep, op);
+        tcp_op_put(&ep->tx, op);
         return rc;
     }
     for (size_t i = 0; i < post->result.count; i++)
@@ -92,7 +93,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, size_t len
     op->fence = tcp_order_fence(&ep->tx, op, post->flags);
     op->wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
-    tcp_send_post(ep, op, post->flags & FI_MORE);
+    tcp_send_post(&ep->tx, op, post->flags & FI_MORE);
     return 0;
 }
 
@@ -124,8 +125,9 @@ ssize_t tcp_post_atomic(struct tcp_ep *ep, const struct op *post)
     progress_lock(ep->base.binding.progress);
     rc = tcp_post_check(ep, post->count ? post->flags : 0, len);
     if (!rc)
-        rc = ep->peer_features & OPT_FEATURE_ATOMICS && !ep->network ? queue_locked(ep, post, len)
-                                                                     : refuse(ep, post);
+        rc = ep->peer_features & OPT_FEATURE_ATOMICS && !ep->conn.network
+                 ? queue_locked(ep, post, len)
+                 : refuse(ep, post);
     progress_unlock(ep->base.binding.progress);
     return rc;
 }

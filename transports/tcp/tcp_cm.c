@@ -12,7 +12,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/queue/wait.h"
-#include "transports/tcp/tcp_ep.h"
 
 enum {
     EVENTS = 64
@@ -41,32 +40,33 @@ void tcp_cm_unwatch(struct tcp_cm *cm, int fd)
 
 /* ---- Connected endpoints ---- */
 
-void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep)
+void tcp_cm_guard(struct tcp_guard *guard, int fd)
 {
-    pthread_mutex_lock(&cm->watch_mutex);
-    list_attach(&ep->unwatched, &cm->unwatched);
-    pthread_mutex_unlock(&cm->watch_mutex);
+    pthread_mutex_lock(&guard->cm->watch_mutex);
+    guard->fd = fd;
+    list_attach(&guard->unwatched, &guard->cm->unwatched);
+    pthread_mutex_unlock(&guard->cm->watch_mutex);
 }
 
-void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep)
+void tcp_cm_lull(struct tcp_guard *guard)
 {
-    pthread_mutex_lock(&cm->watch_mutex);
-    if (ep->watched) {
-        ep->watched = false;
-        tcp_cm_unwatch(cm, ep->fd);
-        list_attach(&ep->unwatched, &cm->unwatched);
+    pthread_mutex_lock(&guard->cm->watch_mutex);
+    if (guard->watched) {
+        guard->watched = false;
+        tcp_cm_unwatch(guard->cm, guard->fd);
+        list_attach(&guard->unwatched, &guard->cm->unwatched);
     }
-    pthread_mutex_unlock(&cm->watch_mutex);
+    pthread_mutex_unlock(&guard->cm->watch_mutex);
 }
 
-void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep)
+void tcp_cm_unguard(struct tcp_guard *guard)
 {
-    pthread_mutex_lock(&cm->watch_mutex);
-    list_detach(&ep->unwatched);
-    if (ep->watched)
-        tcp_cm_unwatch(cm, ep->fd);
-    ep->watched = false;
-    pthread_mutex_unlock(&cm->watch_mutex);
+    pthread_mutex_lock(&guard->cm->watch_mutex);
+    list_detach(&guard->unwatched);
+    if (guard->watched)
+        tcp_cm_unwatch(guard->cm, guard->fd);
+    guard->watched = false;
+    pthread_mutex_unlock(&guard->cm->watch_mutex);
 }
 
 /* The EQ has a reader. Changes since are events at once. */
@@ -74,10 +74,10 @@ static void watch_all(struct tcp_cm *cm)
 {
     pthread_mutex_lock(&cm->watch_mutex);
     while (!list_empty(&cm->unwatched)) {
-        struct tcp_ep *ep = list_item(cm->unwatched.next, struct tcp_ep, unwatched);
+        struct tcp_guard *guard = list_item(cm->unwatched.next, struct tcp_guard, unwatched);
 
-        list_detach(&ep->unwatched);
-        ep->watched = !tcp_cm_watch(cm, ep->fd, EPOLLRDHUP | EPOLLET, &ep->watch);
+        list_detach(&guard->unwatched);
+        guard->watched = !tcp_cm_watch(cm, guard->fd, EPOLLRDHUP | EPOLLET, &guard->item);
     }
     pthread_mutex_unlock(&cm->watch_mutex);
 }

@@ -32,6 +32,16 @@ struct tcp_cm_item {
     void (*ready)(struct tcp_cm_item *item, uint32_t events);
 };
 
+/* A connected endpoint whose CQ is not read any more must still tell the EQ that the peer hung up:
+ * its socket is in the epoll fd of the control progress domain, too. */
+struct tcp_guard {
+    struct tcp_cm *cm;       /* of the event queue; NULL until that is bound */
+    struct tcp_cm_item item; /* its ready is called with the peer's end */
+    struct list unwatched;   /* link of cm while the socket is not there */
+    bool watched;
+    int fd;
+};
+
 struct tcp_cm {
     struct progress_source source; /* its fd: epoll_fd */
     struct progress *progress;
@@ -46,7 +56,7 @@ struct tcp_cm {
     size_t pending;              /* of waiting, those that were accepted */
     long long retry, armed;      /* clock_ms: of resting, and what timer_fd is set to; 0: off */
     pthread_mutex_t watch_mutex; /* of unwatched; taken last */
-    struct list unwatched; /* connected endpoints whose end the reader of the EQ would not see */
+    struct list unwatched;       /* struct tcp_guard whose end the reader of the EQ would not see */
 };
 
 enum tcp_phase {
@@ -93,13 +103,13 @@ int tcp_cm_watch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item 
 int tcp_cm_rewatch(struct tcp_cm *cm, int fd, uint32_t events, struct tcp_cm_item *item);
 void tcp_cm_unwatch(struct tcp_cm *cm, int fd);
 /*
- * A connected endpoint whose CQ is not read any more must still tell the EQ that the peer hung up:
- * its socket is in this epoll fd, too. That costs each message a little, so a busy endpoint leaves
- * (tcp_cm_lull) until the EQ is read again. Endpoint's progress domain locked.
+ * The socket of a guard is in this epoll fd from guard to unguard. That costs each message a
+ * little, so a busy connection leaves (lull) until the EQ is read again. Endpoint's progress domain
+ * locked.
  */
-void tcp_cm_guard(struct tcp_cm *cm, struct tcp_ep *ep);
-void tcp_cm_lull(struct tcp_cm *cm, struct tcp_ep *ep);
-void tcp_cm_unguard(struct tcp_cm *cm, struct tcp_ep *ep);
+void tcp_cm_guard(struct tcp_guard *guard, int fd);
+void tcp_cm_lull(struct tcp_guard *guard);
+void tcp_cm_unguard(struct tcp_guard *guard);
 
 /* Puts a handshake among those waiting, where its deadline belongs. */
 void tcp_cm_wait(struct tcp_cm *cm, struct tcp_handshake *handshake);

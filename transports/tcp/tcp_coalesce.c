@@ -16,8 +16,9 @@
 #include <time.h>
 
 #include "core/base/deadline.h"
-#include "transports/tcp/tcp_ep.h"
-#include "transports/tcp/tcp_send.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
+#include "transports/tcp/tcp_uring.h"
 
 enum {
     LEAD = 4,             /* posts of a run that leave at once, before any has filled a call */
@@ -55,7 +56,7 @@ static void help(struct tcp_coalesce *coalesce)
 
     if (!atomic_compare_exchange_strong(&coalesce->state, &open, TCP_COALESCE_TAKEN))
         return;
-    ssize_t sent = tcp_send_ahead(&coalesce->ep->tx, coalesce->ep->fd);
+    ssize_t sent = coalesce->send(coalesce);
     /* A full socket may have room at the next look. */
     bool again = sent < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS);
     coalesce->ahead = sent > 0 ? (size_t)sent : 0;
@@ -179,7 +180,7 @@ void tcp_coalesce_leave(struct tcp_coalesce *coalesce)
 {
     struct helper *helper = NULL;
 
-    if (!coalesce->joined || progress_forked(coalesce->ep->poller->progress))
+    if (!coalesce->joined || progress_forked(coalesce->conn->poller->progress))
         return;
     pthread_mutex_lock(&late.mutex);
     list_detach(&coalesce->link);
@@ -199,10 +200,12 @@ void tcp_coalesce_leave(struct tcp_coalesce *coalesce)
 
 /* ---- The progress domain ---- */
 
-void tcp_coalesce_init(struct tcp_coalesce *coalesce, struct tcp_ep *ep)
+void tcp_coalesce_init(struct tcp_coalesce *coalesce, struct tcp_conn *conn,
+                       ssize_t (*send)(struct tcp_coalesce *coalesce))
 {
     list_init(&coalesce->link);
-    coalesce->ep = ep;
+    coalesce->conn = conn;
+    coalesce->send = send;
     coalesce->lead = LEAD;
     coalesce->penalty = PENALTY_MIN;
     atomic_init(&coalesce->state, TCP_COALESCE_OURS);
@@ -211,10 +214,10 @@ void tcp_coalesce_init(struct tcp_coalesce *coalesce, struct tcp_ep *ep)
 
 bool tcp_coalesce_wants(struct tcp_coalesce *coalesce, size_t size, bool company)
 {
-    const struct tcp_ep *ep = coalesce->ep;
+    const struct tcp_conn *conn = coalesce->conn;
 
-    if (coalesce->epoch != ep->poller->epoch) {
-        coalesce->epoch = ep->poller->epoch;
+    if (coalesce->epoch != conn->poller->epoch) {
+        coalesce->epoch = conn->poller->epoch;
         coalesce->run = 0;
         coalesce->bytes = 0;
     }
@@ -224,7 +227,7 @@ bool tcp_coalesce_wants(struct tcp_coalesce *coalesce, size_t size, bool company
         coalesce->abstain--;
         return false;
     }
-    if (size > SMALL || ep->tx.blocked || ep->tx.error || !ep->domain->fabric->settings.coalesce)
+    if (size > SMALL || conn->blocked || conn->error || !conn->settings->coalesce)
         return false;
     coalesce->bytes += (uint32_t)size;
     if (coalesce->bytes > GATHERED) {
@@ -232,7 +235,7 @@ bool tcp_coalesce_wants(struct tcp_coalesce *coalesce, size_t size, bool company
         return false;
     }
     /* A sleeper, or a thread that sleeps, would not see it. */
-    return list_empty(&ep->uring.flights) && !progress_watched(ep->poller->progress) &&
+    return list_empty(&conn->uring->flights) && !progress_watched(conn->poller->progress) &&
            join(coalesce);
 }
 
@@ -275,7 +278,7 @@ void tcp_coalesce_close(struct tcp_coalesce *coalesce)
 
     coalesce->open = false;
     while (!atomic_compare_exchange_strong(&coalesce->state, &open, TCP_COALESCE_OURS)) {
-        if (open == TCP_COALESCE_SENT || progress_forked(coalesce->ep->poller->progress))
+        if (open == TCP_COALESCE_SENT || progress_forked(coalesce->conn->poller->progress))
             break;
         sched_yield();
         open = TCP_COALESCE_OPEN;

@@ -16,10 +16,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/base/list.h"
 
-struct tcp_ep;
+struct tcp_conn;
 
 enum tcp_coalesce_state {
     TCP_COALESCE_OURS,  /* the progress domain's */
@@ -31,7 +32,10 @@ enum tcp_coalesce_state {
 struct tcp_coalesce {
     struct list link; /* of those that the thread looks at; under the mutex of their list */
     bool joined;      /* link is in it, from the first wait on */
-    struct tcp_ep *ep;
+    struct tcp_conn *conn;
+    /* One system call that takes nothing out of the queues. Bytes that have left, or negative with
+     * errno. */
+    ssize_t (*send)(struct tcp_coalesce *coalesce);
     atomic_uint state;
     atomic_uint
         turn;       /* counts flushes: the thread tells by it what has waited since its last look */
@@ -47,7 +51,8 @@ struct tcp_coalesce {
     size_t ahead;     /* bytes that the thread has sent */
 };
 
-void tcp_coalesce_init(struct tcp_coalesce *coalesce, struct tcp_ep *ep);
+void tcp_coalesce_init(struct tcp_coalesce *coalesce, struct tcp_conn *conn,
+                       ssize_t (*send)(struct tcp_coalesce *coalesce));
 /* Forgets the connection: its socket closes. Progress domain locked, stage not open. */
 void tcp_coalesce_leave(struct tcp_coalesce *coalesce);
 

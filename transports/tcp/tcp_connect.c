@@ -47,7 +47,7 @@ static void fail(struct tcp_handshake *handshake, int err, const char *why, cons
     };
     char text[ADDR_TEXT_MAX];
 
-    LOG_INFO(ep->domain->base.fabric->part, FI_LOG_EP_CTRL, "cannot connect to %s: %s",
+    LOG_INFO(ep->base.domain->fabric->part, FI_LOG_EP_CTRL, "cannot connect to %s: %s",
              addr_text(&handshake->peer.sa, text, sizeof(text)), why);
     progress_lock(ep->base.binding.progress);
     ep->state = TCP_DOWN;
@@ -76,7 +76,7 @@ void tcp_connect_expired(struct tcp_handshake *handshake)
 {
     char text[ADDR_TEXT_MAX];
 
-    if (!silence_over(&handshake->silence, clock_ms(), handshake->ep->domain->base.fabric->part,
+    if (!silence_over(&handshake->silence, clock_ms(), handshake->ep->base.domain->fabric->part,
                       addr_text(&handshake->peer.sa, text, sizeof(text)))) {
         wait_until(handshake, handshake->silence.limit_ms);
         return;
@@ -136,7 +136,7 @@ static void wait_answer(struct tcp_handshake *handshake)
     const struct tcp_ep *ep = handshake->ep;
 
     handshake->phase = TCP_PHASE_ANSWER;
-    if (ep->domain->fabric->settings.connect_given)
+    if (ep->conn.settings->connect_given)
         return;
     wait_until(handshake, clock_ms() + (ep->answer_ms ? ep->answer_ms : ANSWER_MS));
     tcp_cm_arm(handshake->cm);
@@ -178,7 +178,7 @@ static void ready(struct tcp_cm_item *item, uint32_t events)
 static int open_socket(struct tcp_ep *ep, const union addr *dest)
 {
     const int on = 1;
-    int fd = tcp_socket(&ep->domain->fabric->settings, dest->sa.sa_family);
+    int fd = tcp_socket(ep->conn.settings, dest->sa.sa_family);
 
     if (fd < 0)
         return fd;
@@ -199,7 +199,7 @@ static int open_socket(struct tcp_ep *ep, const union addr *dest)
 
 int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *data, size_t data_len)
 {
-    struct tcp_cm *cm = ep->cm;
+    struct tcp_cm *cm = ep->conn.guard.cm;
     struct tcp_handshake *handshake = calloc(1, sizeof(*handshake));
 
     if (!handshake)
@@ -223,7 +223,7 @@ int tcp_connect_start(struct tcp_ep *ep, const union addr *dest, const void *dat
     if (!err)
         err = -tcp_cm_watch(cm, handshake->fd, EPOLLOUT, &handshake->item);
     handshake->silence.start_ms = clock_ms();
-    wait_until(handshake, handshake->silence.start_ms + ep->domain->fabric->settings.connect_ms);
+    wait_until(handshake, handshake->silence.start_ms + ep->conn.settings->connect_ms);
     ep->handshake = handshake;
     if (err)
         fail_errno(handshake, err);

@@ -17,9 +17,11 @@
 #include "core/info/info.h"
 #include "core/net/tclass.h"
 #include "core/queue/wait.h"
+#include "transports/tcp/tcp_drive.h"
 #include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_pep.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_receive.h"
 #include "transports/tcp/tcp_send.h"
 
@@ -32,32 +34,32 @@ enum {
 
 /* Unread input would make close() reset the connection, and with it destroy what the peer has not
  * read of our data yet. */
-static void drain(struct tcp_ep *ep)
+static void drain(struct tcp_conn *conn)
 {
-    if (ep->poller->ring)
-        tcp_uring_quiesce(ep, SHUTDOWN_MS);
+    if (conn->poller->io)
+        conn->poller->io->quiesce(conn, SHUTDOWN_MS);
     for (int i = 0; i < DRAIN_READS; i++) {
-        if (recv(ep->fd, ep->poller->buffer, TCP_BUFFER, MSG_DONTWAIT) <= 0)
+        if (recv(conn->fd, conn->poller->buffer, TCP_BUFFER, MSG_DONTWAIT) <= 0)
             return;
     }
 }
 
-static void close_socket(struct tcp_ep *ep)
+static void close_socket(struct tcp_conn *conn)
 {
-    if (ep->fd < 0)
+    if (conn->fd < 0)
         return;
-    tcp_send_reclaim(ep);
-    tcp_coalesce_leave(&ep->coalesce);
-    if (ep->poller->ring)
-        tcp_uring_quiesce(ep, 0);
-    tcp_poller_remove(ep->poller, ep);
-    tcp_cm_unguard(ep->cm, ep);
-    if (!progress_forked(ep->poller->progress))
-        shutdown(ep->fd, SHUT_RDWR);
-    close(ep->fd);
-    ep->fd = -1;
-    pcap_flow_close(ep->tx.flow);
-    ep->tx.flow = NULL;
+    tcp_send_reclaim(conn->tx);
+    tcp_coalesce_leave(&conn->tx->coalesce);
+    if (conn->poller->io)
+        conn->poller->io->quiesce(conn, 0);
+    tcp_poller_remove(conn);
+    tcp_cm_unguard(&conn->guard);
+    if (!progress_forked(conn->poller->progress))
+        shutdown(conn->fd, SHUT_RDWR);
+    close(conn->fd);
+    conn->fd = -1;
+    pcap_flow_close(conn->flow);
+    conn->flow = NULL;
 }
 
 /* From the exchange to the connection, or back. */
@@ -71,10 +73,10 @@ static void take_flow(struct pcap_flow **from, struct pcap_flow **to)
  * FI_ECANCELED, as libfabric's do: applications leave some posted and ignore that error. */
 static void disconnect(struct tcp_ep *ep, int err)
 {
-    close_socket(ep);
+    close_socket(&ep->conn);
     ep->state = TCP_DOWN;
-    tcp_send_finish(ep, err);
-    tcp_receive_fail(ep, err);
+    tcp_send_finish(&ep->tx, err);
+    tcp_receive_fail(&ep->rx, err);
     endpoint_fail_receives(&ep->base, err == FI_ENOTCONN ? FI_ECANCELED : err);
 }
 
@@ -85,8 +87,10 @@ static void tell_shutdown(struct tcp_ep *ep)
     eq_write(ep->base.eq, FI_SHUTDOWN, &event, sizeof(event));
 }
 
-void tcp_ep_fail(struct tcp_ep *ep, int err)
+static void fail(struct tcp_conn *conn, int err)
 {
+    struct tcp_ep *ep = object_of(conn, struct tcp_ep, conn);
+
     if (ep->state != TCP_CONNECTED)
         return;
     disconnect(ep, err);
@@ -97,20 +101,21 @@ void tcp_ep_fail(struct tcp_ep *ep, int err)
  * One look may not be enough to read all that came before: the next reader of the EQ goes on. */
 static void watch_ready(struct tcp_cm_item *item, uint32_t events)
 {
-    struct tcp_ep *ep = object_of(item, struct tcp_ep, watch);
+    struct tcp_ep *ep = object_of(item, struct tcp_ep, conn.guard.item);
+    struct tcp_conn *conn = &ep->conn;
 
     progress_lock(ep->base.binding.progress);
-    if (ep->fd >= 0 && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
-        ep->rx.readable = true;
-        ep->rx.ended = true;
-        if (ep->poller->ring) {
-            tcp_uring_read_end(ep);
+    if (conn->fd >= 0 && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+        conn->readable = true;
+        conn->ended = true;
+        if (conn->poller->io) {
+            conn->poller->io->read_end(conn);
         } else {
-            tcp_poller_work(ep->poller, ep);
-            tcp_poller_drive(ep->poller);
+            tcp_poller_work(conn);
+            tcp_drive_pending(conn->poller);
         }
-        if (tcp_ep_ending(ep))
-            tcp_cm_lull(ep->cm, ep);
+        if (tcp_receive_ending(conn))
+            tcp_cm_lull(&conn->guard);
     }
     progress_unlock(ep->base.binding.progress);
 }
@@ -125,51 +130,52 @@ static bool upper_drives(const struct tcp_ep *ep)
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network)
 {
     tclass_set("tcp", fd, ep->tclass);
-    tcp_socket_connected(&ep->domain->fabric->settings, fd);
+    tcp_socket_connected(ep->conn.settings, fd);
     progress_lock(ep->base.binding.progress);
-    ep->fd = fd;
-    ep->network = network;
+    ep->conn.fd = fd;
+    ep->conn.network = network;
     if (ep->handshake)
-        take_flow(&ep->handshake->flow, &ep->tx.flow);
+        take_flow(&ep->handshake->flow, &ep->conn.flow);
     /* From tcp_poller_add on, another thread that drives the progress domain may have events. */
     ep->state = TCP_CONNECTED;
-    int rc = tcp_poller_add(ep->poller, ep);
+    int rc = tcp_poller_add(&ep->conn);
     if (rc) {
-        ep->fd = -1;
+        ep->conn.fd = -1;
         ep->state = TCP_CONNECTING;
         if (ep->handshake)
-            take_flow(&ep->tx.flow, &ep->handshake->flow);
+            take_flow(&ep->conn.flow, &ep->handshake->flow);
     } else if (!upper_drives(ep)) {
-        tcp_cm_guard(ep->cm, ep);
+        tcp_cm_guard(&ep->conn.guard, ep->conn.fd);
     }
     progress_unlock(ep->base.binding.progress);
     return rc;
 }
 
-static bool unsent(const struct tcp_tx *tx)
+static bool unsent(const struct tcp_conn *conn)
 {
-    return (tx->current || tx->urgent.first || tx->normal.first) && !tx->error;
+    const struct tcp_tx *tx = conn->tx;
+
+    return (tx->current || tx->urgent.first || tx->normal.first) && !conn->error;
 }
 
 /* Sends what is queued, for as long as the peer keeps reading and the deadline allows. */
-static void flush_all(struct tcp_ep *ep, int limit_ms)
+static void flush_all(struct tcp_conn *conn, int limit_ms)
 {
     long long start = clock_ms();
 
-    if (ep->poller->ring) {
-        tcp_uring_send_all(ep, limit_ms);
+    if (conn->poller->io) {
+        conn->poller->io->send_all(conn, limit_ms);
         return;
     }
-    tcp_send_flush(ep);
-    while (unsent(&ep->tx) && ep->tx.blocked) {
-        struct pollfd wait = {.fd = ep->fd, .events = POLLOUT};
+    tcp_send_flush(conn->tx);
+    while (unsent(conn) && conn->blocked) {
+        struct pollfd wait = {.fd = conn->fd, .events = POLLOUT};
         int left = wait_left(limit_ms, start);
 
         if (left <= 0 || poll(&wait, 1, left) <= 0 || wait.revents & (POLLERR | POLLHUP))
             return;
-        ep->tx.blocked = false;
-        ep->poller->blocked--;
-        tcp_send_flush(ep);
+        tcp_poller_unblock(conn);
+        tcp_send_flush(conn->tx);
     }
 }
 
@@ -182,15 +188,15 @@ int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags)
         return -FI_EBADFLAGS;
     if (ep->state < TCP_ENABLED)
         return rc;
-    if (progress_forked(ep->poller->progress))
+    if (progress_forked(ep->conn.poller->progress))
         return -FI_EOPBADSTATE;
     progress_lock(ep->base.binding.progress);
     if (ep->state == TCP_CONNECTED) {
         if (upper_drives(ep))
-            tcp_send_flush(ep); /* it must not wait inside of its progress */
+            tcp_send_flush(&ep->tx); /* it must not wait inside of its progress */
         else
-            flush_all(ep, SHUTDOWN_MS);
-        drain(ep);
+            flush_all(&ep->conn, SHUTDOWN_MS);
+        drain(&ep->conn);
         disconnect(ep, FI_ECANCELED);
         /* Two ends that shut down at once would else both wait for the other's. */
         tell_shutdown(ep);
@@ -210,7 +216,7 @@ int tcp_ep_enable(struct endpoint *base)
     int rc;
 
     progress_lock(base->binding.progress);
-    rc = tcp_poller_join(ep->domain, base->binding.progress, &ep->poller);
+    rc = tcp_drive_join(ep->domain, base->binding.progress, &ep->conn.poller);
     if (!rc)
         ep->state = TCP_ENABLED;
     progress_unlock(base->binding.progress);
@@ -224,21 +230,21 @@ static struct progress *close_locked(struct tcp_ep *ep)
 
     tcp_handshake_destroy(ep->handshake);
     ep->handshake = NULL;
-    if (ep->cm)
-        tcp_cm_arm(ep->cm);
-    if (!ep->poller)
+    if (ep->conn.guard.cm)
+        tcp_cm_arm(ep->conn.guard.cm);
+    if (!ep->conn.poller)
         return NULL;
-    if (ep->fd >= 0 && !progress_forked(ep->poller->progress)) {
-        tcp_send_flush(ep);
-        drain(ep);
+    if (ep->conn.fd >= 0 && !progress_forked(ep->conn.poller->progress)) {
+        tcp_send_flush(&ep->tx);
+        drain(&ep->conn);
     }
-    close_socket(ep);
+    close_socket(&ep->conn);
     ep->state = TCP_DOWN;
-    tcp_send_finish(ep, 0);
-    tcp_receive_fail(ep, 0);
+    tcp_send_finish(&ep->tx, 0);
+    tcp_receive_fail(&ep->rx, 0);
     endpoint_close_receives(&ep->base);
-    tcp_receive_finish(ep);
-    progress = tcp_poller_leave(ep->poller);
+    tcp_receive_finish(&ep->rx);
+    progress = tcp_drive_leave(ep->conn.poller);
     return progress;
 }
 
@@ -250,8 +256,9 @@ static void flush_before_close(struct tcp_ep *ep)
     if (!limit_ms || !ep->base.binding.progress)
         return;
     progress_lock(ep->base.binding.progress);
-    if (ep->state == TCP_CONNECTED && ep->fd >= 0 && !progress_forked(ep->poller->progress))
-        flush_all(ep, limit_ms);
+    if (ep->state == TCP_CONNECTED && ep->conn.fd >= 0 &&
+        !progress_forked(ep->conn.poller->progress))
+        flush_all(&ep->conn, limit_ms);
     progress_unlock(ep->base.binding.progress);
 }
 
@@ -261,15 +268,15 @@ int tcp_ep_close(struct endpoint *base)
     struct progress *set_unit;
 
     flush_before_close(ep);
-    if (ep->cm)
-        progress_lock(ep->cm->progress);
+    if (ep->conn.guard.cm)
+        progress_lock(ep->conn.guard.cm->progress);
     if (ep->base.binding.progress)
         progress_lock(ep->base.binding.progress);
     set_unit = close_locked(ep);
     if (ep->base.binding.progress)
         progress_unlock(ep->base.binding.progress);
-    if (ep->cm)
-        progress_unlock(ep->cm->progress);
+    if (ep->conn.guard.cm)
+        progress_unlock(ep->conn.guard.cm->progress);
     if (set_unit)
         progress_release(set_unit);
     endpoint_finish(base);
@@ -309,25 +316,37 @@ static int read_source(struct tcp_ep *ep, const struct fi_info *info)
     return claim_request(ep, info->handle);
 }
 
+static void init_conn(struct tcp_ep *ep)
+{
+    struct tcp_conn *conn = &ep->conn;
+
+    conn->base = &ep->base;
+    conn->settings = &ep->domain->fabric->settings;
+    conn->tx = &ep->tx;
+    conn->rx = &ep->rx;
+    conn->uring = &ep->uring;
+    conn->fd = -1;
+    conn->fail = fail;
+    conn->guard.item.ready = watch_ready;
+    list_init(&conn->hot);
+    list_init(&conn->work);
+    list_init(&conn->ending);
+    list_init(&conn->guard.unwatched);
+}
+
 static void init(struct tcp_ep *ep, const struct fi_info *info, void *context)
 {
     uint32_t tclass = info->tx_attr->tclass;
 
-    ep->fd = -1;
-    ep->watch.ready = watch_ready;
     ep->addr_format = info->addr_format;
     ep->tclass = tclass != FI_TC_UNSPEC ? tclass : ep->domain->base.info->domain_attr->tclass;
-    list_init(&ep->hot);
-    list_init(&ep->work);
-    list_init(&ep->ended);
-    list_init(&ep->unwatched);
-    list_init(&ep->inbounds);
-    tcp_receive_init(&ep->rx);
-    tcp_uring_init(&ep->uring);
-    tcp_coalesce_init(&ep->coalesce, ep);
     tcp_ep_ops_init(ep, info, context);
-    tcp_send_init(&ep->tx, ep->base.tx_size < UINT32_MAX ? (unsigned)ep->base.tx_size : UINT32_MAX);
+    init_conn(ep);
+    tcp_send_init(&ep->tx, &ep->conn,
+                  ep->base.tx_size < UINT32_MAX ? (unsigned)ep->base.tx_size : UINT32_MAX);
     ep->tx.behind_reads = tcp_order_behind_reads(info->tx_attr->msg_order);
+    tcp_receive_init(&ep->rx, &ep->conn);
+    tcp_uring_init(&ep->uring, &ep->conn);
 }
 
 int tcp_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct fid_ep **result,

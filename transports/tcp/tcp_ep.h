@@ -8,10 +8,8 @@
 
 #include "core/ep/endpoint.h"
 #include "core/net/addr.h"
-#include "transports/tcp/tcp_cm.h"
-#include "transports/tcp/tcp_coalesce.h"
+#include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_domain.h"
-#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_rx.h"
 #include "transports/tcp/tcp_tx.h"
 #include "transports/tcp/tcp_uring.h"
@@ -30,30 +28,17 @@ struct tcp_ep {
         struct fid_ep fid; /* base.fid */
     };
     struct tcp_domain *domain;
-    struct tcp_poller *poller; /* from enable on */
-    struct tcp_cm *cm;         /* of the event queue; NULL until that is bound */
     uint32_t addr_format;
     uint32_t tclass;       /* traffic class of its connection */
     uint32_t answer_ms;    /* for the peer to answer a request; 0: ten minutes */
     uint32_t peer_version; /* of the wire; 0: the operations that every peer knows */
     uint32_t peer_features;
-    uint32_t close_ms;   /* for which fi_close waits while the peer reads, as an upper says */
-    uint32_t tags_plain; /* messages with tags take receives without */
+    uint32_t close_ms; /* for which fi_close waits while the peer reads, as an upper says */
     enum tcp_state state;
-    bool network;                 /* the peer's byte order is not ours */
-    int fd;                       /* of the connection, -1 */
-    unsigned tries;               /* fruitless looks since it last received */
-    unsigned streak;              /* looks that were not, since it is hot */
-    bool armed;                   /* in the set's epoll fd */
-    struct list hot, work, ended; /* links of the set */
-    struct list inbounds;
+    struct tcp_conn conn;
     struct tcp_tx tx;
-    struct tcp_coalesce coalesce; /* of tx */
     struct tcp_rx rx;
-    struct tcp_uring uring;   /* where the set has a ring */
-    struct tcp_cm_item watch; /* tells the EQ's reader that the peer hung up */
-    struct list unwatched;    /* link of the control progress domain while it does not */
-    bool watched;
+    struct tcp_uring uring;
     struct tcp_handshake *handshake; /* opening the connection */
     union addr src;
 };
@@ -63,15 +48,6 @@ int tcp_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 /* The exchange has ended well: takes over the socket. Fabric's progress domain locked, the
  * endpoint's not. */
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network);
-/* The connection is of no use any more: ends everything outstanding with err (positive), tells the
- * EQ. Progress domain locked. */
-void tcp_ep_fail(struct tcp_ep *ep, int err);
-
-/* The peer has hung up, its earlier bytes are still to be read, and reading is not paused. */
-static inline bool tcp_ep_ending(const struct tcp_ep *ep)
-{
-    return ep->fd >= 0 && ep->rx.ended && !ep->rx.paused && !ep->rx.stash;
-}
 
 static inline struct tcp_ep *tcp_ep_of(struct fid_ep *fid)
 {

@@ -37,8 +37,8 @@ static int name_of_socket(struct tcp_ep *ep, name_fn *ask, void *raw, size_t *le
     if (ep->state < TCP_ENABLED)
         return rc;
     progress_lock(ep->base.binding.progress);
-    if (ep->fd >= 0)
-        rc = ask(ep->fd, &addr->sa, &size) ? -errno : 0;
+    if (ep->conn.fd >= 0)
+        rc = ask(ep->conn.fd, &addr->sa, &size) ? -errno : 0;
     progress_unlock(ep->base.binding.progress);
     return rc;
 }
@@ -94,11 +94,11 @@ static int ep_connect(struct fid_ep *fid, const void *raw, const void *param, si
         rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
-    if (progress_forked(ep->cm->progress))
+    if (progress_forked(ep->conn.guard.cm->progress))
         return -FI_EOPBADSTATE;
-    progress_lock(ep->cm->progress);
+    progress_lock(ep->conn.guard.cm->progress);
     rc = connect_locked(ep, &dest, param, paramlen);
-    progress_unlock(ep->cm->progress);
+    progress_unlock(ep->conn.guard.cm->progress);
     return rc;
 }
 
@@ -153,9 +153,9 @@ static int ep_accept(struct fid_ep *fid, const void *param, size_t paramlen)
     int rc = endpoint_enable(&ep->base);
     if (rc)
         return rc;
-    progress_lock(ep->cm->progress);
+    progress_lock(ep->conn.guard.cm->progress);
     rc = accept_locked(ep, param, paramlen);
-    progress_unlock(ep->cm->progress);
+    progress_unlock(ep->conn.guard.cm->progress);
     return rc;
 }
 
@@ -168,7 +168,7 @@ static struct tcp_ep *ep_of(const struct endpoint *base)
 
 static size_t limit(struct endpoint *base, int option)
 {
-    size_t inject = ep_of(base)->domain->fabric->settings.max_inject;
+    size_t inject = ep_of(base)->conn.settings->max_inject;
 
     switch (option) {
     case FI_OPT_MAX_MSG_SIZE:
@@ -231,7 +231,7 @@ static const struct endpoint_option options[] = {
     {.name = OPT_PEER_WIRE_VERSION, FIELD(peer_version)},
     {.name = OPT_ANSWER_TIMEOUT, FIELD(answer_ms)},
     {.name = OPT_PEER_FEATURES, FIELD(peer_features)},
-    {.name = OPT_TAGS_PLAIN, FIELD(tags_plain)},
+    {.name = OPT_TAGS_PLAIN, FIELD(rx.tags_plain)},
     {.name = OPT_CLOSE_WAIT, FIELD(close_ms)},
     {.name = 0},
 };
@@ -247,9 +247,9 @@ static int control(struct endpoint *base, int command, void *arg)
 
     if (command != FI_GET_FD)
         return -FI_ENOSYS;
-    if (ep->fd < 0)
+    if (ep->conn.fd < 0)
         return -FI_ENOTCONN;
-    *(int *)arg = ep->fd;
+    *(int *)arg = ep->conn.fd;
     return 0;
 }
 
@@ -257,7 +257,7 @@ static int control(struct endpoint *base, int command, void *arg)
 static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 {
     if (fid->fclass == FI_CLASS_EQ)
-        ep_of(base)->cm = tcp_cm_of(base->eq);
+        ep_of(base)->conn.guard.cm = tcp_cm_of(base->eq);
     return 0;
 }
 

@@ -7,7 +7,8 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
 
 /* No record can be taken back that the peer has a part of, or that it was promised: the response to
  * a read, the data of a send that asked first. */
@@ -26,25 +27,25 @@ static void take_out(struct tcp_tx *tx, const struct tcp_op *op)
 }
 
 /* The socket lives, but nothing can be sent any more: progress ends the connection. */
-static void give_up(struct tcp_ep *ep, int err, const char *why)
+static void give_up(struct tcp_tx *tx, int err, const char *why)
 {
-    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA, "connection closed: %s", why);
-    ep->tx.error = err;
-    tcp_poller_end(ep->poller, ep);
-    tcp_poller_work(ep->poller, ep);
+    tcp_conn_say_closed(tx->conn, why);
+    tx->conn->error = err;
+    tcp_poller_end(tx->conn);
+    tcp_poller_work(tx->conn);
 }
 
-static bool bad_memory(struct tcp_ep *ep, struct tcp_op *op)
+static bool bad_memory(struct tcp_tx *tx, struct tcp_op *op)
 {
-    bool alone = fails_alone(&ep->tx, op);
+    bool alone = fails_alone(tx, op);
 
     if (!alone)
-        give_up(ep, FI_ECONNABORTED,
+        give_up(tx, FI_ECONNABORTED,
                 op->kind == TCP_KIND_RESPONSE
                     ? "the memory that the peer reads is not there any more"
                     : "the memory of a message is not there, and the peer has its beginning");
-    take_out(&ep->tx, op);
-    tcp_op_end(ep, op, FI_EFAULT);
+    take_out(tx, op);
+    tcp_op_end(tx, op, FI_EFAULT);
     return alone;
 }
 
@@ -56,18 +57,18 @@ static bool has_broken(int fd)
     return poll(&state, 1, 0) == 1 && state.revents & POLLHUP;
 }
 
-bool tcp_fault_send(struct tcp_ep *ep, const struct tcp_gather *gather, int err)
+bool tcp_fault_send(struct tcp_tx *tx, const struct tcp_gather *gather, int err)
 {
     if (err == EFAULT && gather->op_count == 1)
-        return bad_memory(ep, gather->ops[0]);
+        return bad_memory(tx, gather->ops[0]);
     if (err == ENOBUFS || err == ENOMEM) {
-        tcp_poller_work(ep->poller, ep);
-    } else if (has_broken(ep->fd)) {
-        ep->tx.error = err == EPIPE ? FI_ECONNRESET : err;
-        ep->rx.ended = true;
-        tcp_poller_work(ep->poller, ep);
+        tcp_poller_work(tx->conn);
+    } else if (has_broken(tx->conn->fd)) {
+        tx->conn->error = err == EPIPE ? FI_ECONNRESET : err;
+        tx->conn->ended = true;
+        tcp_poller_work(tx->conn);
     } else {
-        give_up(ep, err, fi_strerror(err));
+        give_up(tx, err, fi_strerror(err));
     }
     return false;
 }

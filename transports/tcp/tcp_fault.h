@@ -15,6 +15,6 @@
  * the connection ends, with tx.error. A broken socket is first read to its end, since the peer's
  * bytes still count; any other as far as progress gets.
  */
-bool tcp_fault_send(struct tcp_ep *ep, const struct tcp_gather *gather, int err);
+bool tcp_fault_send(struct tcp_tx *tx, const struct tcp_gather *gather, int err);
 
 #endif

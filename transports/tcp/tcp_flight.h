@@ -10,12 +10,12 @@
 #include "core/base/list.h"
 #include "transports/tcp/tcp_gather.h"
 
-struct tcp_ep;
+struct tcp_conn;
 
 /* The bytes given to the kernel in one request to send. */
 struct tcp_flight {
-    struct list link;  /* of the connection */
-    struct tcp_ep *ep; /* NULL: it could not wait for the memory to come back */
+    struct list link;      /* of the connection */
+    struct tcp_conn *conn; /* NULL: it could not wait for the memory to come back */
     struct msghdr message;
     struct tcp_gather gather;
     struct tcp_queue done; /* of it, once accounted for */
@@ -28,14 +28,20 @@ struct tcp_flight {
 };
 
 /* Sends what is queued and may leave; inside of progress, which submits for all, one request. */
-void tcp_flight_send(struct tcp_ep *ep);
+void tcp_flight_send(struct tcp_conn *conn);
 /* Works off the answers: reports, which may post, so that more may be queued when it returns. False
  * when the kernel refused: not now. */
-bool tcp_flight_settle(struct tcp_ep *ep);
+bool tcp_flight_settle(struct tcp_conn *conn);
+
+/* The first record that has been given to the kernel to send, and of which it is not known that it
+ * has left, for which `is` holds; NULL: none. */
+struct tcp_op *tcp_flight_find(const struct tcp_conn *conn,
+                               bool (*is)(const struct tcp_op *op, const void *context),
+                               const void *context);
 
 /* Waits until memory that was lent has come back, wait_ms at most; then resets the connection. */
-void tcp_flight_wait(struct tcp_ep *ep, int wait_ms);
+void tcp_flight_wait(struct tcp_conn *conn, int wait_ms);
 /* Memory that the kernel still reads stays until it says so, or until the ring is closed. */
-void tcp_flight_abandon(struct tcp_ep *ep);
+void tcp_flight_abandon(struct tcp_conn *conn);
 
 #endif

@@ -8,8 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_receive.h"
 #include "transports/tcp/tcp_ring.h"
 #include "transports/tcp/tcp_send.h"
@@ -28,11 +29,11 @@ static bool can_place(const struct tcp_rx *rx, uint64_t min)
            (!rx->inbound || rx->op == TCP_OP_DATA);
 }
 
-void tcp_intake_ask(struct tcp_ep *ep)
+void tcp_intake_ask(struct tcp_conn *conn)
 {
-    struct tcp_ring *ring = ep->poller->ring;
-    struct tcp_uring *uring = &ep->uring;
-    const struct tcp_rx *rx = &ep->rx;
+    struct tcp_ring *ring = conn->poller->ring;
+    struct tcp_uring *uring = conn->uring;
+    const struct tcp_rx *rx = conn->rx;
     bool stopped = rx->paused || rx->stash;
 
     /* Bytes that have come go before those that a new request would receive into place. */
@@ -40,107 +41,107 @@ void tcp_intake_ask(struct tcp_ep *ep)
         return;
     if (uring->receiving == TCP_URING_MULTI) {
         if (!uring->cancelling && (stopped || can_place(rx, SWITCH_MIN)))
-            ring_cancel_receive(ring, ep);
+            ring_cancel_receive(ring, conn);
     } else if (uring->receiving != TCP_URING_NONE) {
         return;
     } else if (stopped) {
-        if (!uring->polling && !ep->tx.error)
-            ring_poll_end(ring, ep);
-    } else if (can_place(rx, DIRECT_MIN) && ring_receive_direct(ring, ep)) {
+        if (!uring->polling && !conn->error)
+            ring_poll_end(ring, conn);
+    } else if (can_place(rx, DIRECT_MIN) && ring_receive_direct(ring, conn)) {
         uring->large = true;
     } else {
-        ring_receive(ring, ep, uring->large && !rx->active ? SHORT_READ : 0);
+        ring_receive(ring, conn, uring->large && !rx->active ? SHORT_READ : 0);
     }
 }
 
-static int take_buffer(struct tcp_ep *ep)
+static int take_buffer(struct tcp_conn *conn)
 {
-    struct tcp_ring *ring = ep->poller->ring;
-    uint16_t id = ep->uring.first;
+    struct tcp_ring *ring = conn->poller->ring;
+    uint16_t id = conn->uring->first;
     const uint8_t *bytes = ring->buffers + (size_t)id * RING_BUFFER;
     size_t len = ring->len[id];
     int rc = 0;
 
-    if (len && pcap_on(ep->tx.flow))
-        pcap_received_buffer(ep->tx.flow, bytes, len);
-    if (len && (ep->rx.stash || ep->rx.paused))
-        rc = tcp_receive_keep(&ep->rx, bytes, len);
+    if (len && pcap_on(conn->flow))
+        pcap_received_buffer(conn->flow, bytes, len);
+    if (len && (conn->rx->stash || conn->rx->paused))
+        rc = tcp_receive_keep(conn->rx, bytes, len);
     else if (len)
-        rc = tcp_receive_consume(ep, bytes, len);
-    if (ep->fd < 0) /* a report ended the connection, and its buffers went back */
+        rc = tcp_receive_consume(conn->rx, bytes, len);
+    if (conn->fd < 0) /* a report ended the connection, and its buffers went back */
         return rc;
-    ring_return_first(ring, &ep->uring);
-    if (!ep->rx.active)
-        ep->uring.large = false;
+    ring_return_first(ring, conn->uring);
+    if (!conn->rx->active)
+        conn->uring->large = false;
     return rc;
 }
 
-static int take_placed(struct tcp_ep *ep)
+static int take_placed(struct tcp_conn *conn)
 {
-    size_t got = (size_t)ep->uring.placed;
+    size_t got = (size_t)conn->uring->placed;
 
-    ep->uring.placed = 0;
-    if (pcap_on(ep->tx.flow)) {
+    conn->uring->placed = 0;
+    if (pcap_on(conn->flow)) {
         struct iovec iov[RING_SEGMENTS];
-        size_t total, count = tcp_dest_iov(&ep->rx.dest, got, iov, RING_SEGMENTS, &total);
+        size_t total, count = tcp_dest_iov(&conn->rx->dest, got, iov, RING_SEGMENTS, &total);
 
-        pcap_received(ep->tx.flow, iov, count, got);
+        pcap_received(conn->flow, iov, count, got);
     }
-    return tcp_receive_placed(ep, got);
+    return tcp_receive_placed(conn->rx, got);
 }
 
 /* Takes the buffers in order. All go back: unread bytes are kept. */
-static int take(struct tcp_ep *ep)
+static int take(struct tcp_conn *conn)
 {
-    struct tcp_uring *uring = &ep->uring;
-    int rc = uring->placed ? take_placed(ep) : 0;
+    struct tcp_uring *uring = conn->uring;
+    int rc = uring->placed ? take_placed(conn) : 0;
 
     if (!rc)
-        rc = tcp_receive_unstash(ep);
-    while (!rc && ep->fd >= 0 && uring->chained)
-        rc = take_buffer(ep);
-    if (!rc && uring->ended && !ep->rx.stash && !ep->rx.paused)
-        rc = uring->error ? uring->error : tcp_receive_end(&ep->rx);
+        rc = tcp_receive_unstash(conn->rx);
+    while (!rc && conn->fd >= 0 && uring->chained)
+        rc = take_buffer(conn);
+    if (!rc && uring->ended && !conn->rx->stash && !conn->rx->paused)
+        rc = uring->error ? uring->error : tcp_receive_end(conn->rx);
     return rc;
 }
 
 /* A connection that is not read has broken: nothing can be sent, received messages wait. */
-static void break_paused(struct tcp_ep *ep)
+static void break_paused(struct tcp_conn *conn)
 {
-    bool broken = ep->uring.hung_up || (ep->uring.ended && ep->uring.error);
+    bool broken = conn->uring->hung_up || (conn->uring->ended && conn->uring->error);
 
-    ep->uring.hung_up = false;
-    if (!ep->rx.paused && !ep->rx.stash)
+    conn->uring->hung_up = false;
+    if (!conn->rx->paused && !conn->rx->stash)
         return;
-    if (broken && !ep->tx.error)
-        ep->tx.error = FI_ECONNRESET;
-    if (ep->tx.error && list_empty(&ep->uring.flights))
-        tcp_send_finish(ep, ep->tx.error);
+    if (broken && !conn->error)
+        conn->error = FI_ECONNRESET;
+    if (conn->error && list_empty(&conn->uring->flights))
+        tcp_send_finish(conn->tx, conn->error);
 }
 
-void tcp_intake_turn(struct tcp_ep *ep)
+void tcp_intake_turn(struct tcp_conn *conn)
 {
-    bool flushing = ep->tx.flushing;
+    bool flushing = conn->tx->flushing;
 
-    if (ep->fd < 0)
+    if (conn->fd < 0)
         return;
-    tcp_send_reclaim(ep);
-    ep->tx.flushing = true;
-    tcp_flight_settle(ep);
-    ep->tx.flushing = flushing;
-    int rc = ep->poller->ring->refused ? ep->poller->ring->refused : take(ep);
+    tcp_send_reclaim(conn->tx);
+    conn->tx->flushing = true;
+    tcp_flight_settle(conn);
+    conn->tx->flushing = flushing;
+    int rc = conn->poller->ring->refused ? conn->poller->ring->refused : take(conn);
     if (rc == -FI_ENOTCONN) {
-        tcp_poller_end(ep->poller, ep);
+        tcp_poller_end(conn);
         return;
     }
     if (rc < 0) {
-        tcp_ep_fail(ep, ep->tx.error ? ep->tx.error : -rc);
+        tcp_conn_fail(conn, -rc);
         return;
     }
-    if (ep->fd < 0)
+    if (conn->fd < 0)
         return;
-    break_paused(ep);
-    tcp_send_flush(ep);
-    if (ep->fd >= 0)
-        tcp_intake_ask(ep);
+    break_paused(conn);
+    tcp_send_flush(conn->tx);
+    if (conn->fd >= 0)
+        tcp_intake_ask(conn);
 }

@@ -19,7 +19,9 @@
 #include "core/base/log.h"
 #include "core/match/match_entry.h"
 #include "transports/tcp/tcp_answer.h"
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
+#include "transports/tcp/tcp_rx.h"
 #include "transports/tcp/tcp_send.h"
 
 enum {
@@ -40,7 +42,7 @@ struct arrival {
     uint8_t op;
 };
 
-static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry,
+static void deliver(struct tcp_rx *rx, struct fi_peer_rx_entry *entry,
                     const struct arrival *arrival)
 {
     /* The owner may have more to say: that this was the last message of a buffer. */
@@ -51,25 +53,25 @@ static void deliver(struct tcp_ep *ep, struct fi_peer_rx_entry *entry,
     size_t room = match_entry_room(entry);
 
     if (arrival->len <= room) {
-        complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
-                 arrival->len, buf, data, arrival->tag, entry->addr);
+        complete(&rx->conn->base->binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context,
+                 flags, arrival->len, buf, data, arrival->tag, entry->addr);
     } else {
         struct fi_cq_err_entry error =
             match_entry_error(entry, flags, room, arrival->len, FI_ETRUNC);
 
         error.data = data;
         error.tag = arrival->tag;
-        complete_error(&ep->base.binding, BIND_RECV, &error);
+        complete_error(&rx->conn->base->binding, BIND_RECV, &error);
     }
     match_entry_free(entry);
 }
 
-static void fail_entry(struct tcp_ep *ep, struct fi_peer_rx_entry *entry, uint8_t op, int err)
+static void fail_entry(struct tcp_rx *rx, struct fi_peer_rx_entry *entry, uint8_t op, int err)
 {
     struct fi_cq_err_entry error = match_entry_error(entry, completion_flags(op, 0), 0, 0, err);
 
     if (err)
-        complete_error(&ep->base.binding, BIND_RECV, &error);
+        complete_error(&rx->conn->base->binding, BIND_RECV, &error);
     match_entry_free(entry);
 }
 
@@ -84,22 +86,22 @@ static struct arrival arrival_of_inbound(const struct tcp_inbound *inbound)
     };
 }
 
-static void resume(struct tcp_ep *ep)
+static void resume(struct tcp_rx *rx)
 {
-    ep->rx.paused = false;
-    tcp_poller_work(ep->poller, ep);
-    if (ep->rx.ended) /* the reader of the EQ waits for what is behind this message */
-        tcp_cm_lull(ep->cm, ep);
+    rx->paused = false;
+    tcp_poller_work(rx->conn);
+    if (rx->conn->ended) /* the reader of the EQ waits for what is behind this message */
+        tcp_cm_lull(&rx->conn->guard);
 }
 
 /* An empty record has no byte that could finish it later. */
-static void finish_if_empty(struct tcp_ep *ep)
+static void finish_if_empty(struct tcp_rx *rx)
 {
-    if (ep->rx.left)
+    if (rx->left)
         return;
-    ep->rx.active = false;
-    if (tcp_message_finish(ep))
-        tcp_ep_fail(ep, FI_ENOMEM);
+    rx->active = false;
+    if (tcp_message_finish(rx))
+        rx->conn->fail(rx->conn, FI_ENOMEM);
 }
 
 static size_t cost(const struct tcp_inbound *inbound)
@@ -107,20 +109,19 @@ static size_t cost(const struct tcp_inbound *inbound)
     return OVERHEAD + (inbound->data ? inbound->len : 0);
 }
 
-static bool fits(const struct tcp_ep *ep, size_t len)
+static bool fits(const struct tcp_rx *rx, size_t len)
 {
-    size_t limit = ep->domain->fabric->settings.saved_size;
+    size_t limit = rx->conn->settings->saved_size;
 
-    return len <= limit && ep->rx.saved_bytes + OVERHEAD <= limit - len;
+    return len <= limit && rx->saved_bytes + OVERHEAD <= limit - len;
 }
 
 /* Memory has become free: the message that waits for it can be saved, and the stream goes on. */
-static void save_paused(struct tcp_ep *ep)
+static void save_paused(struct tcp_rx *rx)
 {
-    struct tcp_rx *rx = &ep->rx;
     struct tcp_inbound *inbound = rx->inbound;
 
-    if (!rx->paused || !inbound || !fits(ep, inbound->len))
+    if (!rx->paused || !inbound || !fits(rx, inbound->len))
         return;
     inbound->data = malloc(inbound->len + 1);
     if (!inbound->data)
@@ -128,25 +129,25 @@ static void save_paused(struct tcp_ep *ep)
     rx->saved_bytes += inbound->len;
     rx->saved = (struct iovec){.iov_base = inbound->data, .iov_len = inbound->len};
     tcp_dest_set(&rx->dest, &rx->saved, 1);
-    resume(ep);
-    finish_if_empty(ep);
+    resume(rx);
+    finish_if_empty(rx);
 }
 
 static void free_inbound(struct tcp_inbound *inbound)
 {
-    struct tcp_ep *ep = inbound->ep;
+    struct tcp_rx *rx = inbound->rx;
 
-    if (ep)
-        ep->rx.saved_bytes -= cost(inbound);
+    if (rx)
+        rx->saved_bytes -= cost(inbound);
     list_detach(&inbound->link);
     if (inbound->data != inbound->bytes)
         free(inbound->data);
     free(inbound);
-    if (ep)
-        save_paused(ep);
+    if (rx)
+        save_paused(rx);
 }
 
-static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len,
+static struct tcp_inbound *make_inbound(struct tcp_rx *rx, const struct tcp_wire *wire, size_t len,
                                         bool save)
 {
     struct tcp_inbound *inbound = malloc(sizeof(*inbound) + (save ? len : 0));
@@ -154,7 +155,7 @@ static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire
     if (!inbound)
         return NULL;
     memset(inbound, 0, sizeof(*inbound));
-    inbound->ep = ep;
+    inbound->rx = rx;
     inbound->len = len;
     inbound->tag = wire->tag;
     inbound->cq_data = wire->cq_data;
@@ -164,48 +165,47 @@ static struct tcp_inbound *make_inbound(struct tcp_ep *ep, const struct tcp_wire
     if (save)
         inbound->data = inbound->bytes;
     list_init(&inbound->link);
-    list_attach(&inbound->link, &ep->inbounds);
-    ep->rx.saved_bytes += cost(inbound);
+    list_attach(&inbound->link, &rx->inbounds);
+    rx->saved_bytes += cost(inbound);
     return inbound;
 }
 
-static bool matches_tags(const struct tcp_ep *ep, uint8_t op)
+static bool matches_tags(const struct tcp_rx *rx, uint8_t op)
 {
-    return op != TCP_OP_MSG && ep->base.caps & FI_TAGGED;
+    return op != TCP_OP_MSG && rx->tagged;
 }
 
 /* Gives an unmatched message to the owner of the receive context. */
-static int queue(struct tcp_ep *ep, struct tcp_inbound *inbound, struct fi_peer_rx_entry *entry)
+static int queue(struct tcp_rx *rx, struct tcp_inbound *inbound, struct fi_peer_rx_entry *entry)
 {
     inbound->entry = entry;
-    int rc = match_entry_queue(entry, matches_tags(ep, inbound->op), inbound,
+    int rc = match_entry_queue(entry, matches_tags(rx, inbound->op), inbound,
                                inbound->flags & TCP_FLAG_CQ_DATA, inbound->cq_data);
     if (rc) {
-        if (ep->rx.inbound == inbound)
-            ep->rx.inbound = NULL;
+        if (rx->inbound == inbound)
+            rx->inbound = NULL;
         free_inbound(inbound);
         match_entry_free(entry);
     }
     return rc;
 }
 
-static void say_limit(struct tcp_ep *ep)
+static void say_limit(struct tcp_rx *rx)
 {
-    if (ep->rx.limit_said)
+    if (rx->limit_said)
         return;
-    ep->rx.limit_said = true;
-    LOG_WARN(ep->domain->base.fabric->part, FI_LOG_EP_DATA,
+    rx->limit_said = true;
+    LOG_WARN(tcp_conn_part(rx->conn), FI_LOG_EP_DATA,
              "%zu bytes of unexpected messages are saved; the connection waits until some are "
              "received (saved_size is %zu)",
-             ep->rx.saved_bytes, ep->domain->fabric->settings.saved_size);
+             rx->saved_bytes, rx->conn->settings->saved_size);
 }
 
-static int begin_unexpected(struct tcp_ep *ep, const struct tcp_wire *wire,
+static int begin_unexpected(struct tcp_rx *rx, const struct tcp_wire *wire,
                             struct fi_peer_rx_entry *entry)
 {
-    struct tcp_rx *rx = &ep->rx;
-    bool save = fits(ep, (size_t)wire->payload);
-    struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->payload, save);
+    bool save = fits(rx, (size_t)wire->payload);
+    struct tcp_inbound *inbound = make_inbound(rx, wire, (size_t)wire->payload, save);
 
     if (!inbound) {
         match_entry_free(entry);
@@ -217,12 +217,12 @@ static int begin_unexpected(struct tcp_ep *ep, const struct tcp_wire *wire,
         tcp_dest_set(&rx->dest, &rx->saved, 1);
     } else {
         rx->paused = true;
-        say_limit(ep);
+        say_limit(rx);
     }
-    return queue(ep, inbound, entry);
+    return queue(rx, inbound, entry);
 }
 
-static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len,
+static int find_entry(struct tcp_rx *rx, const struct tcp_wire *wire, size_t len,
                       struct fi_peer_rx_entry **entry)
 {
     struct fi_peer_match_attr attr = {
@@ -231,11 +231,11 @@ static int find_entry(struct tcp_ep *ep, const struct tcp_wire *wire, size_t len
         .tag = wire->tag,
     };
 
-    return match_entry_get(ep->base.in, matches_tags(ep, wire->op), &attr, entry);
+    return match_entry_get(rx->conn->base->in, matches_tags(rx, wire->op), &attr, entry);
 }
 
 /* All of a message, into its receive of one piece. */
-static ssize_t take_whole(struct tcp_ep *ep, const struct tcp_wire *wire,
+static ssize_t take_whole(struct tcp_rx *rx, const struct tcp_wire *wire,
                           struct fi_peer_rx_entry *entry, const uint8_t *payload)
 {
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | completion_flags(wire->op, 0);
@@ -243,35 +243,35 @@ static ssize_t take_whole(struct tcp_ep *ep, const struct tcp_wire *wire,
 
     if (len)
         memcpy(entry->iov->iov_base, payload, len);
-    ep->rx.active = false;
-    complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags, len,
-             entry->iov->iov_base, 0, wire->tag, entry->addr);
+    rx->active = false;
+    complete(&rx->conn->base->binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context,
+             flags, len, entry->iov->iov_base, 0, wire->tag, entry->addr);
     match_entry_free(entry);
     return (ssize_t)len;
 }
 
-ssize_t tcp_message_begin(struct tcp_ep *ep, const struct tcp_wire *wire, const uint8_t *payload,
+ssize_t tcp_message_begin(struct tcp_rx *rx, const struct tcp_wire *wire, const uint8_t *payload,
                           size_t have)
 {
     struct fi_peer_rx_entry *entry;
-    int rc = find_entry(ep, wire, (size_t)wire->payload, &entry);
+    int rc = find_entry(rx, wire, (size_t)wire->payload, &entry);
 
     if (rc == -FI_ENOENT)
-        return begin_unexpected(ep, wire, entry);
+        return begin_unexpected(rx, wire, entry);
     if (rc)
         return rc;
     if (wire->payload <= have && !wire->flags && entry->count == 1 &&
         wire->payload <= entry->iov->iov_len)
-        return take_whole(ep, wire, entry, payload);
-    ep->rx.entry = entry;
-    tcp_dest_set(&ep->rx.dest, entry->iov, entry->count);
+        return take_whole(rx, wire, entry, payload);
+    rx->entry = entry;
+    tcp_dest_set(&rx->dest, entry->iov, entry->count);
     return 0;
 }
 
-static int clear(struct tcp_ep *ep, struct tcp_inbound *inbound)
+static int clear(struct tcp_rx *rx, struct tcp_inbound *inbound)
 {
     inbound->started = true;
-    return tcp_answer_cts(ep, inbound->context);
+    return tcp_answer_cts(rx->tx, inbound->context);
 }
 
 static struct tcp_inbound *find_offer(const struct list *inbounds, uint8_t context)
@@ -285,44 +285,43 @@ static struct tcp_inbound *find_offer(const struct list *inbounds, uint8_t conte
     return NULL;
 }
 
-int tcp_message_offer(struct tcp_ep *ep, const struct tcp_wire *wire)
+int tcp_message_offer(struct tcp_rx *rx, const struct tcp_wire *wire)
 {
     struct fi_peer_rx_entry *entry;
 
-    ep->rx.active = false;
-    if (find_offer(&ep->inbounds, wire->op_data))
+    rx->active = false;
+    if (find_offer(&rx->inbounds, wire->op_data))
         return -FI_EPROTO;
-    int rc = find_entry(ep, wire, (size_t)wire->msg_size, &entry);
+    int rc = find_entry(rx, wire, (size_t)wire->msg_size, &entry);
     if (rc && rc != -FI_ENOENT)
         return rc;
-    struct tcp_inbound *inbound = make_inbound(ep, wire, (size_t)wire->msg_size, false);
+    struct tcp_inbound *inbound = make_inbound(rx, wire, (size_t)wire->msg_size, false);
     if (!inbound) {
-        fail_entry(ep, entry, TCP_OP_RTS, rc ? 0 : FI_ENOMEM); /* a receive has to end */
+        fail_entry(rx, entry, TCP_OP_RTS, rc ? 0 : FI_ENOMEM); /* a receive has to end */
         return -FI_ENOMEM;
     }
     if (rc)
-        return queue(ep, inbound, entry);
+        return queue(rx, inbound, entry);
     inbound->entry = entry;
-    return clear(ep, inbound);
+    return clear(rx, inbound);
 }
 
-int tcp_message_data(struct tcp_ep *ep, const struct tcp_wire *wire)
+int tcp_message_data(struct tcp_rx *rx, const struct tcp_wire *wire)
 {
-    struct tcp_inbound *inbound = find_offer(&ep->inbounds, wire->op_data);
+    struct tcp_inbound *inbound = find_offer(&rx->inbounds, wire->op_data);
 
     if (!inbound || !inbound->started || inbound->len != wire->payload)
         return -FI_EPROTO;
-    ep->rx.inbound = inbound;
+    rx->inbound = inbound;
     if (inbound->discarded)
-        tcp_dest_set(&ep->rx.dest, NULL, 0);
+        tcp_dest_set(&rx->dest, NULL, 0);
     else
-        tcp_dest_set(&ep->rx.dest, inbound->entry->iov, inbound->entry->count);
+        tcp_dest_set(&rx->dest, inbound->entry->iov, inbound->entry->count);
     return 0;
 }
 
-int tcp_message_finish(struct tcp_ep *ep)
+int tcp_message_finish(struct tcp_rx *rx)
 {
-    struct tcp_rx *rx = &ep->rx;
     struct fi_peer_rx_entry *entry = rx->entry;
     struct tcp_inbound *inbound = rx->inbound;
     struct arrival arrival = {
@@ -335,25 +334,23 @@ int tcp_message_finish(struct tcp_ep *ep)
 
     rx->entry = NULL;
     rx->inbound = NULL;
-    int rc = rx->flags & TCP_FLAG_DELIVERY ? tcp_answer_ack(ep) : 0;
+    int rc = rx->flags & TCP_FLAG_DELIVERY ? tcp_answer_ack(rx->tx) : 0;
     if (rx->op == TCP_OP_DATA) {
         arrival = arrival_of_inbound(inbound);
         entry = inbound->discarded ? NULL : inbound->entry;
         free_inbound(inbound);
     }
     if (entry)
-        deliver(ep, entry, &arrival);
+        deliver(rx, entry, &arrival);
     return rc;
 }
 
 /* ---- From the owner of the receive context ---- */
 
 /* The current record is matched now: its saved bytes are copied, the rest goes into place. */
-static void start_current(struct tcp_ep *ep, struct tcp_inbound *inbound,
+static void start_current(struct tcp_rx *rx, struct tcp_inbound *inbound,
                           struct fi_peer_rx_entry *entry)
 {
-    struct tcp_rx *rx = &ep->rx;
-
     rx->inbound = NULL;
     rx->entry = entry;
     tcp_dest_set(&rx->dest, entry->iov, entry->count);
@@ -361,11 +358,11 @@ static void start_current(struct tcp_ep *ep, struct tcp_inbound *inbound,
         tcp_dest_put(&rx->dest, inbound->data, (size_t)rx->done);
     free_inbound(inbound);
     if (rx->paused)
-        resume(ep);
-    finish_if_empty(ep);
+        resume(rx);
+    finish_if_empty(rx);
 }
 
-static void start_saved(struct tcp_ep *ep, struct tcp_inbound *inbound,
+static void start_saved(struct tcp_rx *rx, struct tcp_inbound *inbound,
                         struct fi_peer_rx_entry *entry)
 {
     struct arrival arrival = arrival_of_inbound(inbound);
@@ -374,16 +371,16 @@ static void start_saved(struct tcp_ep *ep, struct tcp_inbound *inbound,
     tcp_dest_set(&dest, entry->iov, entry->count);
     tcp_dest_put(&dest, inbound->data, inbound->len);
     free_inbound(inbound);
-    deliver(ep, entry, &arrival);
+    deliver(rx, entry, &arrival);
 }
 
 static int start(struct fi_peer_rx_entry *entry)
 {
     struct tcp_inbound *inbound = entry->peer_context;
-    struct tcp_ep *ep = inbound->ep;
+    struct tcp_rx *rx = inbound->rx;
 
     inbound->entry = entry;
-    if (!ep) {
+    if (!rx) {
         free_inbound(inbound);
         match_entry_free(entry);
         return -FI_ENOTCONN;
@@ -393,49 +390,47 @@ static int start(struct fi_peer_rx_entry *entry)
         uint8_t op = inbound->op;
 
         free_inbound(inbound);
-        fail_entry(ep, entry, op, err);
+        fail_entry(rx, entry, op, err);
     } else if (inbound->op == TCP_OP_RTS) {
-        int rc = clear(ep, inbound);
+        int rc = clear(rx, inbound);
 
-        tcp_send_flush(ep);
+        tcp_send_flush(rx->tx);
         return rc;
-    } else if (ep->rx.inbound == inbound) {
-        start_current(ep, inbound, entry);
+    } else if (rx->inbound == inbound) {
+        start_current(rx, inbound, entry);
     } else {
-        start_saved(ep, inbound, entry);
+        start_saved(rx, inbound, entry);
     }
     return 0;
 }
 
-static void discard_current(struct tcp_ep *ep, struct tcp_inbound *inbound)
+static void discard_current(struct tcp_rx *rx, struct tcp_inbound *inbound)
 {
-    struct tcp_rx *rx = &ep->rx;
-
     rx->inbound = NULL;
     tcp_dest_set(&rx->dest, NULL, 0);
     free_inbound(inbound);
     if (rx->paused)
-        resume(ep);
-    finish_if_empty(ep);
+        resume(rx);
+    finish_if_empty(rx);
 }
 
 static int discard(struct fi_peer_rx_entry *entry)
 {
     struct tcp_inbound *inbound = entry->peer_context;
-    struct tcp_ep *ep = inbound->ep;
+    struct tcp_rx *rx = inbound->rx;
 
     inbound->entry = NULL;
     match_entry_free(entry);
-    if (!ep || inbound->error || ep->fd < 0) {
+    if (!rx || inbound->error || rx->conn->fd < 0) {
         free_inbound(inbound);
     } else if (inbound->op == TCP_OP_RTS) {
         /* The protocol cannot tell the sender; it gets its answer, and the data is dropped. */
         inbound->discarded = true;
-        int rc = clear(ep, inbound);
-        tcp_send_flush(ep);
+        int rc = clear(rx, inbound);
+        tcp_send_flush(rx->tx);
         return rc;
-    } else if (ep->rx.inbound == inbound) {
-        discard_current(ep, inbound);
+    } else if (rx->inbound == inbound) {
+        discard_current(rx, inbound);
     } else {
         free_inbound(inbound);
     }
@@ -452,9 +447,8 @@ struct fi_ops_srx_peer tcp_srx_peer_ops = {
 
 /* ---- The end of the connection ---- */
 
-void tcp_message_fail(struct tcp_ep *ep, int err)
+void tcp_message_fail(struct tcp_rx *rx, int err)
 {
-    struct tcp_rx *rx = &ep->rx;
     struct fi_peer_rx_entry *entry = rx->entry;
     struct tcp_inbound *current = rx->inbound;
     struct list all;
@@ -462,12 +456,12 @@ void tcp_message_fail(struct tcp_ep *ep, int err)
     rx->entry = NULL;
     rx->inbound = NULL;
     if (entry)
-        fail_entry(ep, entry, rx->op, err);
+        fail_entry(rx, entry, rx->op, err);
     /* A report may call back and start any of the others. */
     list_init(&all);
-    if (!list_empty(&ep->inbounds)) {
-        list_attach(&all, &ep->inbounds);
-        list_detach(&ep->inbounds);
+    if (!list_empty(&rx->inbounds)) {
+        list_attach(&all, &rx->inbounds);
+        list_detach(&rx->inbounds);
     }
     while (!list_empty(&all)) {
         struct tcp_inbound *inbound = list_item(all.next, struct tcp_inbound, link);
@@ -477,21 +471,21 @@ void tcp_message_fail(struct tcp_ep *ep, int err)
             entry = inbound->discarded ? NULL : inbound->entry;
             free_inbound(inbound);
             if (entry)
-                fail_entry(ep, entry, TCP_OP_RTS, err);
+                fail_entry(rx, entry, TCP_OP_RTS, err);
             continue;
         }
         if (inbound == current || inbound->op == TCP_OP_RTS)
             inbound->error = err ? err : FI_ECANCELED;
-        list_attach(&inbound->link, &ep->inbounds);
+        list_attach(&inbound->link, &rx->inbounds);
     }
 }
 
-void tcp_message_finish_all(struct tcp_ep *ep)
+void tcp_message_finish_all(struct tcp_rx *rx)
 {
-    list_for_each_safe (pos, after, &ep->inbounds) {
+    list_for_each_safe (pos, after, &rx->inbounds) {
         struct tcp_inbound *inbound = list_item(pos, struct tcp_inbound, link);
 
-        inbound->ep = NULL;
+        inbound->rx = NULL;
         list_detach(&inbound->link);
     }
 }

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "transports/tcp/tcp_atomic.h"
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_poller.h"
+#include "transports/tcp/tcp_tx.h"
 
 struct tcp_op *tcp_op_make(struct tcp_poller *poller, enum tcp_op_kind kind)
 {
@@ -26,28 +28,28 @@ struct tcp_op *tcp_op_make(struct tcp_poller *poller, enum tcp_op_kind kind)
     return op;
 }
 
-struct tcp_op *tcp_op_get(struct tcp_ep *ep)
+struct tcp_op *tcp_op_get(struct tcp_tx *tx)
 {
-    if (ep->tx.posted >= ep->tx.limit)
+    if (tx->posted >= tx->limit)
         return NULL;
-    struct tcp_op *op = tcp_op_make(ep->poller, TCP_KIND_SEND);
+    struct tcp_op *op = tcp_op_make(tx->conn->poller, TCP_KIND_SEND);
     if (op)
-        ep->tx.posted++;
+        tx->posted++;
     return op;
 }
 
-void tcp_op_put(struct tcp_ep *ep, struct tcp_op *op)
+void tcp_op_put(struct tcp_tx *tx, struct tcp_op *op)
 {
     if (tcp_op_is_application(op)) {
-        ep->tx.posted--;
-        ep->tx.reading -= op->kind == TCP_KIND_READ;
+        tx->posted--;
+        tx->reading -= op->kind == TCP_KIND_READ;
     }
     if (op->target) {
-        ep->tx.from_regions -= op->target->iov_count > 0;
-        tcp_target_release(ep->poller, op->target);
+        tx->from_regions -= op->target->iov_count > 0;
+        tcp_target_release(tx->conn->poller, op->target);
     }
-    tcp_atomic_put(ep->poller, op->atomic);
-    pool_put(&ep->poller->ops, op);
+    tcp_atomic_put(tx->conn->poller, op->atomic);
+    pool_put(&tx->conn->poller->ops, op);
 }
 
 void tcp_target_release(struct tcp_poller *poller, struct tcp_target *target)
@@ -69,13 +71,13 @@ static size_t copy_from_iov(uint8_t *to, const struct iovec *iov, size_t count)
     return done;
 }
 
-void tcp_op_build(struct tcp_ep *ep, struct tcp_op *op, const struct tcp_wire *wire,
+void tcp_op_build(const struct tcp_conn *conn, struct tcp_op *op, const struct tcp_wire *wire,
                   const struct iovec *iov, size_t count)
 {
-    size_t head = tcp_wire_encode(wire, ep->network, op->bytes);
+    size_t head = tcp_wire_encode(wire, conn->network, op->bytes);
 
     op->iov_count = 0;
-    if (wire->payload && wire->payload <= ep->domain->fabric->settings.max_inject) {
+    if (wire->payload && wire->payload <= conn->settings->max_inject) {
         head += copy_from_iov(op->bytes + head, iov, count);
     } else {
         for (size_t i = 0; i < count; i++) {
@@ -95,18 +97,19 @@ static enum binding_kind binding_of(const struct tcp_op *op)
     return op->kind == TCP_KIND_READ ? BIND_READ : BIND_SEND;
 }
 
-void tcp_op_complete(struct tcp_ep *ep, struct tcp_op *op)
+void tcp_op_complete(struct tcp_tx *tx, struct tcp_op *op)
 {
     enum binding_kind kind = binding_of(op);
     void *context = op->context;
     uint64_t flags = op->flags;
     bool wanted = op->wanted;
 
-    tcp_op_put(ep, op);
-    complete(&ep->base.binding, kind, wanted, context, flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    tcp_op_put(tx, op);
+    complete(&tx->conn->base->binding, kind, wanted, context, flags, 0, NULL, 0, 0,
+             FI_ADDR_NOTAVAIL);
 }
 
-void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err)
+void tcp_op_end(struct tcp_tx *tx, struct tcp_op *op, int err)
 {
     struct fi_cq_err_entry entry = {
         .op_context = op->context,
@@ -119,7 +122,7 @@ void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err)
     enum binding_kind kind = binding_of(op);
     bool application = tcp_op_is_application(op);
 
-    tcp_op_put(ep, op);
+    tcp_op_put(tx, op);
     if (err && application)
-        complete_error(&ep->base.binding, kind, &entry);
+        complete_error(&tx->conn->base->binding, kind, &entry);
 }

@@ -13,8 +13,9 @@
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_wire.h"
 
-struct tcp_ep;
+struct tcp_conn;
 struct tcp_poller;
+struct tcp_tx;
 
 enum tcp_op_kind {
     TCP_KIND_SEND,
@@ -70,17 +71,17 @@ struct tcp_op {
 struct tcp_op *tcp_op_make(struct tcp_poller *poller, enum tcp_op_kind kind);
 /* An operation of the application, or NULL when the limit is reached (-FI_EAGAIN) or there is no
  * memory. */
-struct tcp_op *tcp_op_get(struct tcp_ep *ep);
-void tcp_op_put(struct tcp_ep *ep, struct tcp_op *op);
+struct tcp_op *tcp_op_get(struct tcp_tx *tx);
+void tcp_op_put(struct tcp_tx *tx, struct tcp_op *op);
 
 /* Encodes the header of op, puts the payload in line when it fits, else refers to iov. */
-void tcp_op_build(struct tcp_ep *ep, struct tcp_op *op, const struct tcp_wire *wire,
+void tcp_op_build(const struct tcp_conn *conn, struct tcp_op *op, const struct tcp_wire *wire,
                   const struct iovec *iov, size_t count);
 
 /* Done: the completion, if one is wanted, when op is free again. */
-void tcp_op_complete(struct tcp_ep *ep, struct tcp_op *op);
+void tcp_op_complete(struct tcp_tx *tx, struct tcp_op *op);
 /* The same in error, err positive; or silently (0). */
-void tcp_op_end(struct tcp_ep *ep, struct tcp_op *op, int err);
+void tcp_op_end(struct tcp_tx *tx, struct tcp_op *op, int err);
 
 void tcp_target_release(struct tcp_poller *poller, struct tcp_target *target);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_post.h"
 
 #include <rdma/fi_errno.h>
@@ -37,11 +38,11 @@ static enum tcp_op_kind kind_of(uint8_t op)
 
 int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len)
 {
-    if (ep->state != TCP_CONNECTED || ep->tx.error)
+    if (ep->state != TCP_CONNECTED || ep->conn.error)
         return ep->state < TCP_ENABLED ? -FI_EOPBADSTATE : -FI_ENOTCONN;
-    if (progress_forked(ep->poller->progress))
+    if (progress_forked(ep->conn.poller->progress))
         return -FI_EOPBADSTATE;
-    if (flags & FI_INJECT && len > ep->domain->fabric->settings.max_inject)
+    if (flags & FI_INJECT && len > ep->conn.settings->max_inject)
         return -FI_EMSGSIZE;
     return 0;
 }
@@ -49,14 +50,14 @@ int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len)
 /* A large tagged message asks first, when the peer is known to understand the question. */
 static bool wants_rndv(const struct tcp_ep *ep, const struct op *post, uint8_t op, size_t len)
 {
-    return op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->network &&
-           len > ep->domain->fabric->settings.rndv_size && !(post->flags & FI_INJECT);
+    return op == TCP_OP_TAG && ep->peer_version >= 1 && !ep->conn.network &&
+           len > ep->conn.settings->rndv_size && !(post->flags & FI_INJECT);
 }
 
 static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp_wire *wire,
                             size_t len)
 {
-    struct tcp_op *op = tcp_op_get(ep);
+    struct tcp_op *op = tcp_op_get(&ep->tx);
 
     if (!op)
         goto again;
@@ -66,7 +67,7 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp
     if (wants_rndv(ep, post, wire->op, len)) {
         wire->op_data = tcp_acks_open(&ep->tx, op);
         if (!wire->op_data) {
-            tcp_op_put(ep, op);
+            tcp_op_put(&ep->tx, op);
             goto again;
         }
         wire->op = TCP_OP_RTS;
@@ -84,13 +85,13 @@ static ssize_t queue_locked(struct tcp_ep *ep, const struct op *post, struct tcp
     ep->tx.reading += op->kind == TCP_KIND_READ;
     op->wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
-    tcp_op_build(ep, op, wire, post->iov, post->count);
-    tcp_send_post(ep, op, post->flags & FI_MORE);
+    tcp_op_build(&ep->conn, op, wire, post->iov, post->count);
+    tcp_send_post(&ep->tx, op, post->flags & FI_MORE);
     return 0;
 
 again:
     /* Operations held back by FI_MORE may be filling the queue. */
-    tcp_send_flush(ep);
+    tcp_send_flush(&ep->tx);
     return -FI_EAGAIN;
 }
 

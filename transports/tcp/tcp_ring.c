@@ -9,9 +9,10 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_domain.h"
-#include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
 
 enum {
@@ -176,7 +177,7 @@ void ring_judge(struct tcp_ring *ring, const char *what, int rc)
              "end: %s",
              what, fi_strerror(-rc));
     list_for_each (pos, &ring->members)
-        tcp_poller_work(ring->poller, list_item(pos, struct tcp_ep, uring.member));
+        tcp_poller_work(list_item(pos, struct tcp_uring, member)->conn);
 }
 
 /* ---- Calls ---- */

@@ -13,7 +13,9 @@
 #include "core/base/pool.h"
 #include "transports/tcp/tcp_uring.h"
 
+struct tcp_conn;
 struct tcp_flight;
+struct tcp_poller;
 
 enum {
     RING_BUFFERS = 128,
@@ -46,10 +48,10 @@ void ring_close(struct tcp_ring *ring);
 
 /* Requests. They are submitted later, with ring_submit. False when there is no room even after a
  * submission: try again at the next progress. */
-bool ring_receive(struct tcp_ring *ring, struct tcp_ep *ep, size_t short_len);
-bool ring_receive_direct(struct tcp_ring *ring, struct tcp_ep *ep);
-bool ring_cancel_receive(struct tcp_ring *ring, struct tcp_ep *ep);
-bool ring_poll_end(struct tcp_ring *ring, struct tcp_ep *ep);
+bool ring_receive(struct tcp_ring *ring, struct tcp_conn *conn, size_t short_len);
+bool ring_receive_direct(struct tcp_ring *ring, struct tcp_conn *conn);
+bool ring_cancel_receive(struct tcp_ring *ring, struct tcp_conn *conn);
+bool ring_poll_end(struct tcp_ring *ring, struct tcp_conn *conn);
 bool ring_send(struct tcp_ring *ring, struct tcp_flight *flight);
 /* Makes the fd of the ring readable. */
 void ring_poke(struct tcp_ring *ring);
@@ -61,13 +63,13 @@ void ring_collect(struct tcp_ring *ring);
 void ring_reap(struct tcp_ring *ring);
 /* Submits, waits for an answer, reaps. */
 void ring_wait(struct tcp_ring *ring, int wait_ms);
-/* Cancels whatever the kernel has of ep. */
+/* Cancels whatever the kernel has of conn. */
 void ring_cancel_all(struct tcp_ring *ring, int fd);
 /* Drops what the kernel has of the connection's unacknowledged data, so that lent memory comes
  * back, and whatever is still to be received. */
 void ring_reset(int fd);
 
-/* The first buffer of ep's chain goes back to the kernel. */
+/* The first buffer of conn's chain goes back to the kernel. */
 void ring_return_first(struct tcp_ring *ring, struct tcp_uring *uring);
 
 #endif

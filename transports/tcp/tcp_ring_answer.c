@@ -2,8 +2,9 @@
 /* Answers of a ring: each is noted where it belongs, and nothing is called back. */
 #include <errno.h>
 
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
 
 static void chain(struct tcp_ring *ring, struct tcp_uring *uring, uint16_t id, uint32_t len)
@@ -27,14 +28,15 @@ static void note_end(struct tcp_uring *uring, int result)
     uring->error = result;
 }
 
-static void note_received(struct tcp_ring *ring, struct tcp_ep *ep, const struct io_uring_cqe *cqe)
+static void note_received(struct tcp_ring *ring, struct tcp_conn *conn,
+                          const struct io_uring_cqe *cqe)
 {
-    struct tcp_uring *uring = &ep->uring;
+    struct tcp_uring *uring = conn->uring;
 
     if (cqe->flags & IORING_CQE_F_BUFFER) {
         uint16_t id = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT);
 
-        chain(ring, &ep->uring, id, cqe->res > 0 ? (uint32_t)cqe->res : 0);
+        chain(ring, conn->uring, id, cqe->res > 0 ? (uint32_t)cqe->res : 0);
     }
     if (cqe->flags & IORING_CQE_F_MORE)
         return;
@@ -58,51 +60,51 @@ static void note_placed(struct tcp_ring *ring, struct tcp_uring *uring, int resu
 static void note_sent(struct tcp_ring *ring, struct tcp_flight *flight,
                       const struct io_uring_cqe *cqe)
 {
-    struct tcp_ep *ep = flight->ep;
+    struct tcp_conn *conn = flight->conn;
 
     if (cqe->flags & IORING_CQE_F_NOTIF) {
         flight->lent = false;
         flight->returned = true;
-        if (ep && (uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED)
-            ep->uring.copying = true;
+        if (conn && (uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED)
+            conn->uring->copying = true;
     } else {
         flight->answered = true;
         flight->result = cqe->res;
         flight->lent = cqe->flags & IORING_CQE_F_MORE && !flight->returned;
     }
-    if (!ep) {
+    if (!conn) {
         pool_put(&ring->flights, flight);
         return;
     }
     if (!(cqe->flags & IORING_CQE_F_NOTIF))
-        ep->uring.sending = false;
-    tcp_poller_work(ring->poller, ep);
+        conn->uring->sending = false;
+    tcp_poller_work(conn);
 }
 
 static void note(struct tcp_ring *ring, const struct io_uring_cqe *cqe)
 {
     void *pointer = (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)RING_KIND_MASK);
-    struct tcp_ep *ep = pointer;
+    struct tcp_conn *conn = pointer;
 
     if (!pointer)
         return;
     switch ((enum ring_kind)(cqe->user_data & RING_KIND_MASK)) {
     case RING_SEND: note_sent(ring, pointer, cqe); return;
-    case RING_RECEIVE: note_received(ring, ep, cqe); break;
-    case RING_DIRECT: note_placed(ring, &ep->uring, cqe->res); break;
+    case RING_RECEIVE: note_received(ring, conn, cqe); break;
+    case RING_DIRECT: note_placed(ring, conn->uring, cqe->res); break;
     case RING_POLL:
-        ep->uring.polling = false;
-        ep->uring.hung_up = cqe->res > 0;
-        ep->uring.asked--;
+        conn->uring->polling = false;
+        conn->uring->hung_up = cqe->res > 0;
+        conn->uring->asked--;
         break;
     case RING_CANCEL:
     default:
-        ep->uring.asked--;
+        conn->uring->asked--;
         if (cqe->res < 0) /* it was not found where it was: again, if it is there still */
-            ep->uring.cancelling = false;
+            conn->uring->cancelling = false;
         break;
     }
-    tcp_poller_work(ring->poller, ep);
+    tcp_poller_work(conn);
 }
 
 void ring_reap(struct tcp_ring *ring)

@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <string.h>
 
-#include "transports/tcp/tcp_ep.h"
+#include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_flight.h"
+#include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
+#include "transports/tcp/tcp_rx.h"
 
 enum {
     TRIES = 4 /* to submit, for room */
@@ -23,39 +25,39 @@ static struct io_uring_sqe *request(struct tcp_ring *ring)
     return sqe;
 }
 
-static struct io_uring_sqe *request_of(struct tcp_ring *ring, struct tcp_ep *ep)
+static struct io_uring_sqe *request_of(struct tcp_ring *ring, struct tcp_conn *conn)
 {
     struct io_uring_sqe *sqe = request(ring);
 
     if (sqe)
-        ep->uring.asked++;
+        conn->uring->asked++;
     else
-        tcp_poller_work(ring->poller, ep);
+        tcp_poller_work(conn);
     return sqe;
 }
 
-bool ring_receive(struct tcp_ring *ring, struct tcp_ep *ep, size_t short_len)
+bool ring_receive(struct tcp_ring *ring, struct tcp_conn *conn, size_t short_len)
 {
-    struct io_uring_sqe *sqe = request_of(ring, ep);
+    struct io_uring_sqe *sqe = request_of(ring, conn);
 
     if (!sqe)
         return false;
     if (short_len)
-        io_uring_prep_recv(sqe, ep->fd, NULL, short_len, 0);
+        io_uring_prep_recv(sqe, conn->fd, NULL, short_len, 0);
     else
-        io_uring_prep_recv_multishot(sqe, ep->fd, NULL, 0, 0);
+        io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = RING_GROUP;
-    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_RECEIVE));
-    ep->uring.receiving = short_len ? TCP_URING_SHORT : TCP_URING_MULTI;
-    ep->uring.cancelling = false;
+    io_uring_sqe_set_data64(sqe, ring_tag(conn, RING_RECEIVE));
+    conn->uring->receiving = short_len ? TCP_URING_SHORT : TCP_URING_MULTI;
+    conn->uring->cancelling = false;
     return true;
 }
 
-bool ring_receive_direct(struct tcp_ring *ring, struct tcp_ep *ep)
+bool ring_receive_direct(struct tcp_ring *ring, struct tcp_conn *conn)
 {
     struct tcp_direct *direct = pool_get(&ring->directs);
-    struct io_uring_sqe *sqe = direct ? request_of(ring, ep) : NULL;
+    struct io_uring_sqe *sqe = direct ? request_of(ring, conn) : NULL;
     size_t total;
 
     if (!sqe) {
@@ -66,42 +68,42 @@ bool ring_receive_direct(struct tcp_ring *ring, struct tcp_ep *ep)
     memset(&direct->message, 0, sizeof(direct->message));
     direct->message.msg_iov = direct->iov;
     direct->message.msg_iovlen =
-        tcp_dest_iov(&ep->rx.dest, ep->rx.left, direct->iov, RING_SEGMENTS, &total);
-    io_uring_prep_recvmsg(sqe, ep->fd, &direct->message, MSG_WAITALL);
-    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_DIRECT));
-    ep->uring.direct = direct;
-    ep->uring.receiving = TCP_URING_DIRECT;
+        tcp_dest_iov(&conn->rx->dest, conn->rx->left, direct->iov, RING_SEGMENTS, &total);
+    io_uring_prep_recvmsg(sqe, conn->fd, &direct->message, MSG_WAITALL);
+    io_uring_sqe_set_data64(sqe, ring_tag(conn, RING_DIRECT));
+    conn->uring->direct = direct;
+    conn->uring->receiving = TCP_URING_DIRECT;
     return true;
 }
 
-bool ring_cancel_receive(struct tcp_ring *ring, struct tcp_ep *ep)
+bool ring_cancel_receive(struct tcp_ring *ring, struct tcp_conn *conn)
 {
-    struct io_uring_sqe *sqe = request_of(ring, ep);
+    struct io_uring_sqe *sqe = request_of(ring, conn);
 
     if (!sqe)
         return false;
-    io_uring_prep_cancel64(sqe, ring_tag(ep, RING_RECEIVE), 0);
-    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_CANCEL));
-    ep->uring.cancelling = true;
+    io_uring_prep_cancel64(sqe, ring_tag(conn, RING_RECEIVE), 0);
+    io_uring_sqe_set_data64(sqe, ring_tag(conn, RING_CANCEL));
+    conn->uring->cancelling = true;
     return true;
 }
 
-bool ring_poll_end(struct tcp_ring *ring, struct tcp_ep *ep)
+bool ring_poll_end(struct tcp_ring *ring, struct tcp_conn *conn)
 {
-    struct io_uring_sqe *sqe = request_of(ring, ep);
+    struct io_uring_sqe *sqe = request_of(ring, conn);
 
     if (!sqe)
         return false;
-    io_uring_prep_poll_add(sqe, ep->fd, POLLERR | POLLHUP);
-    io_uring_sqe_set_data64(sqe, ring_tag(ep, RING_POLL));
-    ep->uring.polling = true;
+    io_uring_prep_poll_add(sqe, conn->fd, POLLERR | POLLHUP);
+    io_uring_sqe_set_data64(sqe, ring_tag(conn, RING_POLL));
+    conn->uring->polling = true;
     return true;
 }
 
 bool ring_send(struct tcp_ring *ring, struct tcp_flight *flight)
 {
     struct io_uring_sqe *sqe = request(ring);
-    int fd = flight->ep->fd;
+    int fd = flight->conn->fd;
 
     if (!sqe)
         return false;
@@ -115,7 +117,7 @@ bool ring_send(struct tcp_ring *ring, struct tcp_flight *flight)
         io_uring_prep_sendmsg(sqe, fd, &flight->message, MSG_NOSIGNAL | MSG_WAITALL);
     }
     io_uring_sqe_set_data64(sqe, ring_tag(flight, RING_SEND));
-    flight->ep->uring.sending = true;
+    flight->conn->uring->sending = true;
     return true;
 }
 

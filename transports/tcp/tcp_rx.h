@@ -13,13 +13,15 @@
 #include "transports/tcp/tcp_tx.h"
 #include "transports/tcp/tcp_wire.h"
 
-struct tcp_ep;
+struct tcp_atomic;
+struct tcp_conn;
+struct tcp_target;
 
 /* A message that is not received in one go: unexpected, or offered by a rendezvous. It is the
  * peer_context of its entry while the owner of the receive context has that. */
 struct tcp_inbound {
-    struct list link;  /* of ep->inbounds */
-    struct tcp_ep *ep; /* NULL: the endpoint was closed */
+    struct list link;  /* of rx->inbounds */
+    struct tcp_rx *rx; /* NULL: the endpoint was closed */
     struct fi_peer_rx_entry *entry;
     uint8_t *data; /* the payload saved so far, len bytes of room; NULL: none is saved */
     size_t len;
@@ -34,8 +36,13 @@ struct tcp_inbound {
 };
 
 struct tcp_rx {
-    uint64_t left; /* payload bytes of the current record still to come */
-    uint64_t done; /* payload bytes that have come */
+    struct tcp_conn *conn;
+    struct tcp_tx *tx; /* of the same connection: answers */
+    struct list inbounds;
+    bool tagged;         /* tags match receives with tags */
+    uint32_t tags_plain; /* messages with tags take receives without */
+    uint64_t left;       /* payload bytes of the current record still to come */
+    uint64_t done;       /* payload bytes that have come */
     struct tcp_dest dest;
     struct fi_peer_rx_entry *entry; /* of a matched message */
     struct tcp_inbound *inbound;    /* of any other message */
@@ -50,15 +57,24 @@ struct tcp_rx {
     bool paused;       /* the current message waits for its receive: nothing is read */
     bool behind_reads; /* the next record waits until answers to reads have left */
     bool limit_said;
-    bool eager;    /* records are short: read many at once */
-    bool readable; /* the socket may have more: no event will say so again */
-    bool ended;    /* the peer hung up: read until the end */
+    bool eager; /* records are short: read many at once */
     uint8_t head_len;
     uint8_t head[TCP_WIRE_MAX];
     uint8_t *stash;               /* bytes behind the record that paused: */
     size_t stash_used, stash_len; /* from, to */
     uint8_t *taking;              /* the stash while it is read, else NULL */
-    size_t saved_bytes;           /* of ep->inbounds */
+    size_t saved_bytes;           /* of inbounds */
 };
+
+enum {
+    TCP_CHOKE = 1024 /* answers that wait */
+};
+
+/* The next record has to wait: more answers wait than a peer that keeps to its limits can cause, or
+ * it would find memory older than what those to earlier reads will tell of it. */
+static inline bool tcp_rx_choked(const struct tcp_rx *rx)
+{
+    return rx->tx->urgent.count >= TCP_CHOKE || (rx->behind_reads && rx->tx->from_regions);
+}
 
 #endif

@@ -5,25 +5,23 @@
 
 #include "transports/tcp/tcp_tx.h"
 
-void tcp_send_init(struct tcp_tx *tx, unsigned limit);
+/* limit: operations of the application. */
+void tcp_send_init(struct tcp_tx *tx, struct tcp_conn *conn, unsigned limit);
 
 /* Queues an operation and sends what can be sent; more: another post follows at once. */
-void tcp_send_post(struct tcp_ep *ep, struct tcp_op *op, bool more);
-void tcp_send_flush(struct tcp_ep *ep);
+void tcp_send_post(struct tcp_tx *tx, struct tcp_op *op, bool more);
+void tcp_send_flush(struct tcp_tx *tx);
 /* `sent` bytes, not all, of a record that is in no queue have left. */
-void tcp_send_began(struct tcp_ep *ep, struct tcp_op *op, size_t sent);
+void tcp_send_began(struct tcp_tx *tx, struct tcp_op *op, size_t sent);
 /* After a stage was open (tcp_coalesce.h): the queues are the progress domain's again, and records
  * that have left are reported. Before anything is done to them. */
-void tcp_send_reclaim(struct tcp_ep *ep);
-/* For the thread of open stages: one system call that takes nothing out of the queues. Bytes that
- * have left, or negative. */
-ssize_t tcp_send_ahead(struct tcp_tx *tx, int fd);
+void tcp_send_reclaim(struct tcp_tx *tx);
 
-/* For senders by other means (tcp_uring.h): */
+/* For senders by other means (tcp_uring_io.h): */
 /* The kernel is done with the memory of records: completions, or the wait for the peer's word. */
-void tcp_send_left(struct tcp_ep *ep, struct tcp_queue *done);
+void tcp_send_left(struct tcp_tx *tx, struct tcp_queue *done);
 
 /* Ends everything outstanding, with error entries (err positive) or silently (0). */
-void tcp_send_finish(struct tcp_ep *ep, int err);
+void tcp_send_finish(struct tcp_tx *tx, int err);
 
 #endif

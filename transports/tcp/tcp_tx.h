@@ -12,12 +12,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "transports/tcp/tcp_coalesce.h"
 #include "transports/tcp/tcp_queue.h"
 
-struct tcp_ep;
-struct pcap_flow;
+struct tcp_conn;
 
 struct tcp_tx {
+    struct tcp_conn *conn;
     struct tcp_op *current; /* has left in part */
     size_t sent;            /* bytes of current that have left */
     struct tcp_queue urgent, normal;
@@ -31,11 +32,8 @@ struct tcp_tx {
     unsigned from_regions;  /* answers to reads that will leave from their region, uncopied */
     unsigned behind_reads;  /* kinds of records that stay behind those: tcp_order.h */
     uint8_t id;             /* of the next record */
-    bool blocked;           /* the socket is full, or seemed so */
-    bool promised;          /* it was, and an event tells of room */
     bool flushing;
-    struct pcap_flow *flow; /* records the traffic; NULL: off */
-    int error; /* positive: nothing can be sent any more; received bytes are still being read */
+    struct tcp_coalesce coalesce;
 };
 
 #endif

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * tcp(io=uring): a set whose connections receive and send through one io_uring. Requests stay with
- * the kernel between calls, so that a connection can only be closed, and its operations be ended,
- * when the kernel has let go of it: tcp_uring_quiesce. All with the progress domain locked.
- */
+/* A connection's part of a ring: requests with the kernel, and answers that were noted. */
 #ifndef WEFT_TCP_URING_H
 #define WEFT_TCP_URING_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "core/base/list.h"
 
-struct tcp_ep;
-struct tcp_op;
-struct tcp_poller;
+struct tcp_conn;
 struct tcp_direct;
 
 enum tcp_uring_receive {
@@ -28,6 +23,7 @@ enum tcp_uring_receive {
 
 /* A connection's part of the ring of its poller. */
 struct tcp_uring {
+    struct tcp_conn *conn;
     struct list member;   /* of the ring */
     struct list flights;  /* given to the kernel to send, in order */
     unsigned asked;       /* requests with the kernel, but for sends */
@@ -47,36 +43,12 @@ struct tcp_uring {
     ssize_t placed;            /* its answer, 0: none */
 };
 
-void tcp_uring_init(struct tcp_uring *uring);
-
-/* Gives the set a ring. 0, or a negative error with what was refused in *why; the set is as
- * before then. */
-int tcp_uring_open(struct tcp_poller *poller, const char **why);
-void tcp_uring_close(struct tcp_poller *poller);
-/* Readable when progress has work. */
-int tcp_uring_fd(const struct tcp_poller *poller);
-
-/* A connected socket joins. */
-int tcp_uring_add(struct tcp_ep *ep);
-/* Ends all requests of ep with the kernel, and reports what has left. A send without a copy that
- * the peer has not acknowledged is waited for, wait_ms at most; then the connection is reset. */
-void tcp_uring_quiesce(struct tcp_ep *ep, int wait_ms);
-
-void tcp_uring_progress(struct tcp_poller *poller);
-int tcp_uring_trywait(struct tcp_poller *poller);
-
-/* The first record that has been given to the kernel to send, and of which it is not known that it
- * has left, for which `is` holds; NULL: none. */
-struct tcp_op *tcp_uring_find(const struct tcp_ep *ep,
-                              bool (*is)(const struct tcp_op *op, const void *context),
-                              const void *context);
-
-/* Sends what is queued; tcp_send_flush calls it. */
-void tcp_uring_send(struct tcp_ep *ep);
-/* Goes on sending until all has left or broken, wait_ms at most. */
-void tcp_uring_send_all(struct tcp_ep *ep, int wait_ms);
-/* Another source says that the peer hung up: reads what has been received of the rest of the
- * stream. While tcp_ep_ending, there is more to come. */
-void tcp_uring_read_end(struct tcp_ep *ep);
+static inline void tcp_uring_init(struct tcp_uring *uring, struct tcp_conn *conn)
+{
+    memset(uring, 0, sizeof(*uring));
+    uring->conn = conn;
+    list_init(&uring->member);
+    list_init(&uring->flights);
+}
 
 #endif
