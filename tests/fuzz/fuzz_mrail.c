@@ -10,6 +10,7 @@
 
 #include "core/base/fid.h"
 #include "layers/mrail/mrail_flow.h"
+#include "layers/mrail/mrail_intro.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +22,7 @@ enum {
 
 struct state {
     struct flow flow;
+    struct mrail_intro intro;
     struct flow_message messages[MESSAGES];
     unsigned posted, sent, done;
     bool over[MESSAGES];
@@ -110,6 +112,26 @@ static void check_flow(const struct state *state)
     }
 }
 
+/* As mrail_peer.c does; whatever the peer says, its epochs go forward, and none is taken twice. */
+static void introduce(struct state *state, const struct mrail_head *head)
+{
+    struct mrail_intro *intro = &state->intro, was = *intro;
+    enum mrail_intro_fate fate;
+
+    if (!(head->flags & MRAIL_INTRO))
+        return;
+    fate = mrail_intro_take(intro, head);
+    must(intro->their_epoch >= was.their_epoch && intro->forgotten == was.forgotten);
+    if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD) {
+        mrail_intro_renew(intro, intro->number + 1, intro->epoch + 1);
+        must(!intro->their_epoch && intro->forgotten >= was.forgotten);
+    }
+    if (fate == INTRO_BEGUN)
+        fate = mrail_intro_take(intro, head);
+    must(fate != INTRO_BEGUN);
+    must(fate != INTRO_TAKEN || (intro->introduced && head->to == intro->number));
+}
+
 static void take(struct state *state, unsigned rail, const uint8_t *bytes, size_t len)
 {
     uint8_t *exact = malloc(len ? len : 1);
@@ -125,6 +147,7 @@ static void take(struct state *state, unsigned rail, const uint8_t *bytes, size_
         /* As if the peer had nothing to say of what came out of its order. */
         must(!head.words);
 #endif
+        introduce(state, &head);
         flow_receive(&state->flow, rail, &head, exact + size, len - size, state->now);
     }
     free(exact);
@@ -164,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct state state;
 
     state = (struct state){.now = 1000000000};
+    mrail_intro_renew(&state.intro, 1, 1);
     flow_init(&state.flow, &config, RAILS);
     for (unsigned i = 0; i < RAILS; i++)
         flow_add_path(&state.flow, i);
