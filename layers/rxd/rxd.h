@@ -69,7 +69,7 @@ struct rxd_inbound {
 struct rxd_peer {
     struct message_peer base;
     struct rxd_name name; /* an own one is behind this struct */
-    /* Who is who */
+    /* Identity */
     uint64_t number;             /* that the peer uses; of ep->numbers */
     uint64_t epoch, their_epoch; /* 0: the peer has not said it yet */
     uint64_t forgotten;          /* epochs to here are over */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What endpoints have besides core's, and the table. */
+/* Parts of endpoints that only rxd has, and the table. */
 #include <string.h>
 
 #include <rdma/fi_errno.h>

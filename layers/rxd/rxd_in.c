@@ -85,7 +85,7 @@ static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, b
     struct rxd_peer *peer = intro ? find_named(ep, &head->name) : find_numbered(ep, head->number);
 
     if (!peer && !intro)
-        return NULL; /* for a state that we have left, or somebody else's */
+        return NULL; /* for a state that we have left, or for another endpoint */
     if (!is_from(ep, peer, deferred, src)) {
         message_say_wrong(&ep->base, "a packet in the name of another peer");
         return NULL;

@@ -15,7 +15,7 @@
 struct rxd_name {
     union addr addr;    /* where own_len is 0 */
     uint8_t own_len;    /* 0: it is an IP address */
-    const uint8_t *own; /* somebody else's memory */
+    const uint8_t *own; /* the caller's memory */
 };
 
 static inline bool rxd_name_is_own(uint32_t format)

@@ -132,7 +132,7 @@ static void put_back(struct rxd_packet *packet, struct list *early, bool first)
     packet->owed = false;
 }
 
-/* Each of them is sent. What a report posts goes behind. */
+/* Each of them is sent. Operations that a report posts go behind. */
 static void settle_all(struct list *ops)
 {
     while (!list_empty(ops)) {

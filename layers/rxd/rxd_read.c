@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where the lower reads memory of peers, the sender of a large message tells where it is, and the
- * receiver has the rest of it read into its receive. Whatever stands in the way of that, the rest
+ * receiver has the rest of it read into its receive. Where anything stands in the way, the rest
  * is asked for as over any lower.
  */
 #include <rdma/fi_errno.h>

@@ -124,7 +124,7 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
     head->sequence = get32(raw + AT_SEQUENCE);
     head->ack = get32(raw + AT_ACK);
     if (!(head->flags & RXD_INTRO))
-        return head->number ? NULL : "a packet of nobody";
+        return head->number ? NULL : "a packet of no peer";
     if (len < RXD_HEAD_SIZE + RXD_INTRO_OWN)
         return "a packet shorter than its introduction";
     raw += RXD_HEAD_SIZE;

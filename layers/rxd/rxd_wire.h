@@ -72,7 +72,7 @@ struct rxd_record {
     size_t len; /* bytes of payload */
 };
 
-/* What `function` of an atomic is. */
+/* Values of `function` of an atomic. */
 enum rxd_function {
     RXD_PLAIN,
     RXD_FETCH,

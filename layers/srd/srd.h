@@ -68,7 +68,7 @@ struct srd_peer {
     struct message_peer base;
     struct srd_name name;
     int dead; /* nothing goes any more until it starts again */
-    /* Who is who */
+    /* Identity */
     bool known; /* connid is */
     uint32_t connid, forgotten[SRD_FORGOTTEN];
     unsigned forgotten_count; /* of all */
@@ -159,7 +159,7 @@ void srd_out_receipt(struct message_peer *peer, uint32_t send_id, uint32_t msg_i
 /* Tells a peer that understands it that its operation has failed, when it has sent its HANDSHAKE,
  * which the request may have overtaken. */
 void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno);
-/* Those that have waited; told: they are sent, if the peer understands them. */
+/* Gives back refusals that have waited; told: they are sent, if the peer understands them. */
 void srd_out_refusals(struct srd_peer *peer, bool told);
 /* Sends what the lower takes; more: other packets follow at once. */
 void srd_flush(struct message_peer *peer, bool more);
@@ -169,7 +169,7 @@ void srd_dropped(struct message_packet *packet);
 /* ---- srd_in.c ---- */
 
 enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src);
-/* What is wrong with a packet, or NULL and its header. */
+/* NULL, and the header of a packet; or what is wrong with it. */
 const char *srd_in_header(const struct message_packet *packet, struct srd_header *header);
 /* Of a peer whose order of packets is lost: a request that waits for an answer gets one. */
 void srd_refuse(struct srd_peer *peer, const struct srd_header *header);

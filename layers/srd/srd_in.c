@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets in. Who sends is known by the lower's source, or by the address in the packet; the connid
+ * Packets in. The lower's source tells the sender, or the address in the packet does; the connid
  * tells one life of an endpoint from another. Where the application asked for an order, messages
  * and atomics that come early are held back; all else is taken as it comes.
  */
@@ -134,7 +134,7 @@ static const char *take_error(struct srd_peer *peer, const struct srd_header *he
     struct message_op *op;
 
     if (header->ref_kind != SRD_REF_OP)
-        return "an error of a kind that nobody sends yet";
+        return "an error of a kind that no peer sends yet";
     op = message_op_find(&peer->base, header->send_id, MESSAGE_OPS);
     if (op)
         message_op_answered(op, errno_of(header->error), (int)(header->error & INT32_MAX));

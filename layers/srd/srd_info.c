@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What srd makes of its lower's infos. */
+/* Infos of srd, made of its lower's. */
 #include <rdma/fi_errno.h>
 
 #include "core/layer/message_info.h"

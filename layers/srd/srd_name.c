@@ -66,7 +66,7 @@ const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *n
     *connid = get32(raw + AT_CONNID);
     if (format == FI_ADDR_EFA) {
         if (srd_name_import(format, raw, SRD_ADDR_SIZE, name))
-            return "an address of nobody";
+            return "an address of no endpoint";
         memset(name->bytes + AT_QPN + 2, 0, 2); /* what a peer keeps there is its own affair */
         memset(name->bytes + AT_SCOPE, 0, SRD_ADDR_SIZE - AT_SCOPE);
         return NULL;
@@ -76,7 +76,7 @@ const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *n
     memset(name->bytes + AT_CONNID, 0, 4);
     memset(name->bytes + AT_SCOPE + 4, 0, 4);
     srd_name_addr(name, &addr);
-    return addr_is_any(&addr.sa) || !addr_port(&addr.sa) ? "an address of nobody" : NULL;
+    return addr_is_any(&addr.sa) || !addr_port(&addr.sa) ? "an address of no endpoint" : NULL;
 }
 
 void srd_name_put(const struct srd_name *name, uint32_t connid, uint8_t *raw)

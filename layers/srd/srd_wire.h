@@ -100,7 +100,7 @@ enum srd_feature {
     SRD_CAN_ERROR = 1 << 9, /* SRD_PEER_ERROR is understood */
 };
 
-/* What `ref_kind` of SRD_PEER_ERROR says `op_id` is. */
+/* The meaning of `op_id` of SRD_PEER_ERROR, which `ref_kind` says. */
 enum srd_ref {
     SRD_REF_OP,      /* the id that the request had */
     SRD_REF_PARTIAL, /* a msg_id, part of which has come */
@@ -139,7 +139,7 @@ static inline bool srd_is_request(uint8_t type)
     return type >= SRD_EAGER_MSG;
 }
 
-/* Those of requests. Any type. */
+/* Of any type; true of requests only. */
 bool srd_is_tagged(uint8_t type);
 bool srd_is_message(uint8_t type);
 /* Does its sender wait for a RECEIPT? */
