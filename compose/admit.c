@@ -46,7 +46,8 @@ static struct stack *put_on(const struct part *layer, bool unnamed, struct stack
         stack_release(base);
         return NULL;
     }
-    for (const struct param_text *text = layer->unnamed; unnamed && text->key && count < 8; text++)
+    for (const struct param_text *text = unnamed ? layer->unnamed : NULL;
+         text && text->key && count < 8; text++)
         given[count++] =
             (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
     if (stack_add_lower(stack, base) || stack_set_params(stack, given, count, &error)) {
@@ -111,12 +112,25 @@ static struct stack *make_automatic(const struct part *layer, struct stack *base
     return stack;
 }
 
+/* Of a transport that names the protocol of the layer that completes it. */
+static int admit_completed(const struct parts *parts, struct stack *base, struct stack ***list,
+                           size_t *count)
+{
+    for (size_t i = 0; i < parts->count; i++) {
+        if (parts->list[i]->completes == base->part->completed)
+            return list_add(list, count, make_automatic(parts->list[i], base));
+    }
+    return list_add(list, count, stack_hold(base));
+}
+
 static int admit_transport(const struct parts *parts, struct stack *base, struct stack ***list,
                            size_t *count)
 {
     const struct part *unnamed = NULL;
     int rc;
 
+    if (base->part->completed)
+        return admit_completed(parts, base, list, count);
     for (size_t i = 0; !unnamed && i < parts->count; i++) {
         const struct part *part = parts->list[i];
 

@@ -2,7 +2,8 @@
 /*
  * The fabric of a bare transport name that an unnamed layer completes: "tcp" is tcp for FI_EP_MSG
  * and rxm(tags=pass);tcp for FI_EP_RDM. Event queues and passive endpoints belong to the transport;
- * a domain goes to the transport or to the layer by the type of its info's endpoint. The layer's
+ * a domain goes to the transport or to the layer by the type of its info's endpoint, and where both
+ * have that type (efa) to the one that offers the domain in this fabric. The layer's
  * fabric is opened with the first domain that needs it, over the same transport's fabric, so that
  * an event queue serves both.
  *
@@ -24,6 +25,13 @@
 #include "core/domain/base.h"
 #include "core/hook/hook.h"
 #include "core/info/abi.h"
+#include "core/info/info.h"
+
+enum {
+    ANY_MR_MODE = FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                  FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM |
+                  FI_MR_COLLECTIVE,
+};
 
 struct automatic {
     struct fabric fabric;
@@ -46,23 +54,46 @@ static struct fid_fabric *base_of(struct fid_fabric *fabric)
 
 static int open_layer(struct automatic *automatic)
 {
-    struct opening opening = {automatic->name, automatic->fabric.api_version, automatic->whole};
+    struct stack *layer = automatic->stack->lowers[1];
+    struct opening opening = {automatic->name, automatic->fabric.api_version, automatic->whole,
+                              layer->part->requires_ep};
     struct lower *lower = NULL;
     int rc = 0;
 
     if (automatic->fabric.abi == ABI_1_9)
-        lower = hold_share(automatic->base);
+        lower = hold_share(automatic->base, opening.upper);
     else
         rc = hold_open(automatic->stack->lowers[0], &opening, ABI_1_9, &lower);
     if (!rc && !lower)
         rc = -FI_ENOMEM;
     if (rc)
         return rc;
-    rc = stack_open_over(automatic->stack->lowers[1], &opening, automatic->fabric.abi, &lower,
-                         &automatic->layer, automatic->fabric.fid.fid.context);
+    rc = stack_open_over(layer, &opening, automatic->fabric.abi, &lower, &automatic->layer,
+                         automatic->fabric.fid.fid.context);
     if (rc)
         lower->close(lower);
     return rc;
+}
+
+/* Has the transport, without its layer, a domain of that name for such endpoints in this fabric? */
+static bool is_of_base(struct automatic *automatic, const struct fi_info *info)
+{
+    const struct lower *base = automatic->base;
+    const uint32_t version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    struct fi_info *hints = info_complete(NULL), *found = NULL;
+    const char *domain = info->domain_attr ? info->domain_attr->name : NULL;
+    bool is = false;
+
+    if (hints && !info_set_string(&hints->fabric_attr->name, automatic->name) &&
+        !info_set_string(&hints->domain_attr->name, domain)) {
+        hints->ep_attr->type = info->ep_attr->type;
+        hints->mode = hints->domain_attr->mode = ~UINT64_C(0);
+        hints->domain_attr->mr_mode = ANY_MR_MODE;
+        is = !base->getinfo(base, version, NULL, NULL, 0, hints, &found);
+    }
+    info_free(found);
+    info_free(hints);
+    return is;
 }
 
 /* The fabric that domains of such endpoints belong to. */
@@ -72,7 +103,10 @@ static int fabric_for(struct automatic *automatic, const struct fi_info *info,
     enum fi_ep_type type = info && info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
     int rc = 0;
 
-    if (type == FI_EP_UNSPEC || automatic->stack->part->provides_ep & EP_SET(type)) {
+    bool of_layer = automatic->stack->lowers[1]->part->provides_ep & EP_SET(type);
+
+    if (type == FI_EP_UNSPEC || (automatic->stack->part->provides_ep & EP_SET(type) &&
+                                 (!of_layer || is_of_base(automatic, info)))) {
         *fabric = automatic->base->fabric;
         return 0;
     }

@@ -57,7 +57,7 @@ unsigned check_gives(const struct parts *parts, const struct stack *stack, bool 
         return check_gives(parts, stack->lowers[0], admits);
     if (stack->automatic)
         return provides_ep | stack->lowers[1]->part->provides_ep;
-    if (stack_peer_traits(stack) & PEER_PACKETS)
+    if (stack_peer_traits(stack, 0) & PEER_PACKETS)
         provides_ep = (provides_ep & ~EP_SET(FI_EP_RDM)) | EP_PACKETS;
     if (admits && stack->part->kind == PART_JOIN && provides_ep == EP_PACKETS &&
         check_messages(parts))

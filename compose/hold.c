@@ -21,14 +21,16 @@ struct hold {
     struct lower lower;
     struct stack *stack;
     struct shared *shared;
+    unsigned upper;
 };
 
 static int hold_getinfo(const struct lower *lower, uint32_t version, const char *node,
                         const char *service, uint64_t flags, const struct fi_info *hints,
                         struct fi_info **infos)
 {
-    const struct stack *stack = ((const struct hold *)lower)->stack;
-    const struct query query = {version, node, service, flags};
+    const struct hold *hold = (const struct hold *)lower;
+    const struct stack *stack = hold->stack;
+    const struct query query = {version, node, service, flags, hold->upper};
     struct fi_info *complete = info_complete(hints);
     char *name = stack_print_short(stack);
     int rc = -FI_ENOMEM;
@@ -66,7 +68,7 @@ static bool is_peer(const struct stack *stack)
     return !external_is(stack->part) || external_peer(stack->part);
 }
 
-static struct lower *hold_create(struct stack *stack, struct shared *shared)
+static struct lower *hold_create(struct stack *stack, struct shared *shared, unsigned upper)
 {
     struct hold *hold = calloc(1, sizeof(*hold));
 
@@ -74,9 +76,10 @@ static struct lower *hold_create(struct stack *stack, struct shared *shared)
         return NULL;
     hold->stack = stack_hold(stack);
     hold->shared = shared;
+    hold->upper = upper;
     hold->lower.fabric = shared->fabric;
     hold->lower.peer = is_peer(stack);
-    hold->lower.peer_traits = stack_peer_traits(stack);
+    hold->lower.peer_traits = stack_peer_traits(stack, upper);
     hold->lower.getinfo = hold_getinfo;
     hold->lower.close = hold_close;
     return &hold->lower;
@@ -94,7 +97,7 @@ int hold_open(struct stack *stack, const struct opening *opening, unsigned abi,
     rc = stack_open(stack, opening, abi, &shared->fabric, NULL);
     if (rc)
         goto free_shared;
-    *lower = hold_create(stack, shared);
+    *lower = hold_create(stack, shared, opening->upper);
     if (*lower)
         return 0;
     rc = -FI_ENOMEM;
@@ -104,10 +107,10 @@ free_shared:
     return rc;
 }
 
-struct lower *hold_share(struct lower *lower)
+struct lower *hold_share(struct lower *lower, unsigned upper)
 {
     struct hold *hold = (struct hold *)lower;
-    struct lower *other = hold_create(hold->stack, hold->shared);
+    struct lower *other = hold_create(hold->stack, hold->shared, upper);
 
     if (other)
         __atomic_fetch_add(&hold->shared->refs, 1, __ATOMIC_RELAXED);
@@ -152,8 +155,10 @@ static int open_lower(struct stack *stack, size_t index, const char *name,
 
     below.name = name;
     /* A transparent layer hands structs down as the application laid them out. */
-    if (!stack->part->transparent)
+    if (!stack->part->transparent) {
+        below.upper = stack->part->requires_ep;
         abi = ABI_1_9;
+    }
     return hold_open(stack->lowers[index], &below, abi, lower);
 }
 

@@ -14,6 +14,7 @@ struct opening {
     const char *name;     /* the fabric's name */
     uint32_t api_version; /* that the application named */
     const char *whole;    /* as open_args.whole; may be NULL */
+    unsigned upper;       /* requires_ep of the layer above, as struct request has it */
 };
 
 /* Opens a fabric of stack for an upper whose structs are laid out as `abi` says. */
@@ -27,8 +28,8 @@ int stack_open_over(struct stack *stack, const struct opening *opening, unsigned
 /* The same behind a hold. */
 int hold_open(struct stack *stack, const struct opening *opening, unsigned abi,
               struct lower **lower);
-/* Another hold on the same open fabric. NULL without memory. */
-struct lower *hold_share(struct lower *lower);
+/* Another hold on the same open fabric, for a layer with that requires_ep. NULL without memory. */
+struct lower *hold_share(struct lower *lower, unsigned upper);
 
 /* A bare transport with the unnamed layer that completes it: see automatic.c. */
 int automatic_open(struct stack *stack, const struct opening *opening, unsigned abi,

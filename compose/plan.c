@@ -15,10 +15,17 @@
 struct planning {
     const struct query *query;
     struct reasons *reasons;
+    unsigned upper; /* as struct request has it */
 };
 
 static int plan(const struct planning *planning, const struct stack *stack,
                 const struct fi_info *hints, struct fi_info **infos);
+
+/* The `upper` of what is below the part. */
+static unsigned upper_of(unsigned upper, const struct part *part)
+{
+    return part->transparent ? upper : part->requires_ep;
+}
 
 static struct request request_of(const struct planning *planning, const struct stack *stack,
                                  const struct fi_info *hints)
@@ -31,7 +38,11 @@ static struct request request_of(const struct planning *planning, const struct s
         .hints = hints,
         .params = stack->params,
         .part = stack->part,
-        .lower_traits = stack->lower_count == 1 ? stack_peer_traits(stack->lowers[0]) : 0,
+        .lower_traits =
+            stack->lower_count == 1
+                ? stack_peer_traits(stack->lowers[0], upper_of(planning->upper, stack->part))
+                : 0,
+        .upper = planning->upper,
         .reasons = planning->reasons,
     };
 }
@@ -108,12 +119,14 @@ static int plan_over(const struct planning *planning, const struct stack *stack,
                      struct fi_info **infos)
 {
     struct fi_info *lower_hints = info_complete(need);
+    struct planning below = *planning;
     struct fi_info *lowers = NULL;
     int rc;
 
     if (!lower_hints)
         return -FI_ENOMEM;
-    rc = plan(planning, stack->lowers[0], lower_hints, &lowers);
+    below.upper = upper_of(planning->upper, stack->part);
+    rc = plan(&below, stack->lowers[0], lower_hints, &lowers);
     for (const struct fi_info *lower = lowers; !rc && lower; lower = lower->next)
         rc = ask(planning, stack, hints, lower, infos);
     info_free(lowers);
@@ -219,6 +232,7 @@ static int plan_branch(const struct planning *planning, const struct stack *join
 
     if ((names->fabric && !fabric) || (names->domain && !domain))
         return 0; /* the hints leave it out */
+    below.upper = join->part->requires_ep;
     request.branch = index;
     request.named = &named;
     rc = join->part->needs(&request, &needs);
@@ -356,7 +370,7 @@ static int plan(const struct planning *planning, const struct stack *stack,
 int plan_offers(const struct stack *stack, const struct query *query, const struct fi_info *hints,
                 struct reasons *reasons, struct fi_info **infos)
 {
-    struct planning planning = {.query = query, .reasons = reasons};
+    struct planning planning = {.query = query, .reasons = reasons, .upper = query->upper};
     int rc;
 
     *infos = NULL;

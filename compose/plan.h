@@ -15,6 +15,7 @@ struct query {
     uint32_t version;
     const char *node, *service;
     uint64_t flags;
+    unsigned upper; /* of whom the stack is the lower: as struct request has it */
 };
 
 /*

@@ -170,9 +170,12 @@ const char *stack_domains(const struct stack *stack)
     return params_string(stack->params, PART_DOMAIN);
 }
 
-unsigned stack_peer_traits(const struct stack *stack)
+unsigned stack_peer_traits(const struct stack *stack, unsigned upper)
 {
+    unsigned traits;
+
     while (stack->automatic || stack->part->transparent)
         stack = stack->lowers[0];
-    return stack->part->peer ? stack->part->peer(stack->params) : 0;
+    traits = stack->part->peer ? stack->part->peer(stack->params) : 0;
+    return traits | (stack->part->provides_ep & upper & EP_PACKETS ? PEER_PACKETS : 0);
 }

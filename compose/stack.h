@@ -98,7 +98,8 @@ char *stack_print_bare(const struct stack *stack);
 bool name_contains(const char *text, const char *part);
 bool name_begins_with(const char *text, const char *name);
 
-/* enum peer_trait of the part that gives the stack's infos, under what is transparent. */
-unsigned stack_peer_traits(const struct stack *stack);
+/* enum peer_trait of the part that gives the stack's infos, under what is transparent, to a layer
+ * above with this requires_ep. */
+unsigned stack_peer_traits(const struct stack *stack, unsigned upper);
 
 #endif

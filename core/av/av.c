@@ -12,6 +12,7 @@
 #include "core/av/av_table.h"
 #include "core/base/enosys.h"
 #include "core/base/log.h"
+#include "core/info/tostr.h"
 #include "core/net/addr.h"
 #include "core/queue/eq.h"
 
@@ -154,7 +155,11 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 /* Bytes of a part's own. */
 static void opaque_to_str(const struct av *av, const unsigned char *addr, char *text, size_t size)
 {
-    int len = snprintf(text, size, "fi_%s://", av->domain->fabric->part);
+    int len;
+
+    if (tostr_addr(av->format, addr, av->kind->size, text, size))
+        return;
+    len = snprintf(text, size, "fi_%s://", av->domain->fabric->part);
 
     for (size_t i = 0; i < av->kind->size && (size_t)len + 3 < size; i++)
         len += snprintf(text + len, size - (size_t)len, "%02x", addr[i]);

@@ -190,7 +190,7 @@ static void put_sockaddr(struct out *out, const void *addr, size_t len)
 
 /* Formats of other providers, which an external one may return, in the text forms that programs
  * know. */
-static void put_foreign_addr(struct out *out, uint32_t format, const void *addr, size_t len)
+static bool put_foreign_addr(struct out *out, uint32_t format, const void *addr, size_t len)
 {
     char text[INET6_ADDRSTRLEN];
     uint64_t words[4];
@@ -218,11 +218,24 @@ static void put_foreign_addr(struct out *out, uint32_t format, const void *addr,
         break;
     case FI_ADDR_OPX: put(out, "fi_addr_opx://%016" PRIx64, words[0]); break;
     case FI_ADDR_CXI: put(out, "fi_addr_cxi://0x%08x", (unsigned)field(addr, len, 0, 4)); break;
-    default:
-        put(out, "%zu bytes: ", len);
-        for (size_t i = 0; i < len && i < 64; i++)
-            put(out, "%02x", ((const unsigned char *)addr)[i]);
+    default: return false;
     }
+    return true;
+}
+
+bool tostr_addr(uint32_t format, const void *addr, size_t len, char *text, size_t size)
+{
+    struct out out = {.text = text, .size = size};
+
+    *text = 0;
+    return put_foreign_addr(&out, format, addr, len);
+}
+
+static void put_bytes(struct out *out, const unsigned char *bytes, size_t len)
+{
+    put(out, "%zu bytes: ", len);
+    for (size_t i = 0; i < len && i < 64; i++)
+        put(out, "%02x", bytes[i]);
 }
 
 static void addr_line(struct block *block, const char *name, uint32_t format, const void *addr,
@@ -238,8 +251,8 @@ static void addr_line(struct block *block, const char *name, uint32_t format, co
         put_sockaddr(block->out, addr, len);
     else if (format == FI_ADDR_STR)
         put(block->out, "%.*s", (int)len, (const char *)addr);
-    else
-        put_foreign_addr(block->out, format, addr, len);
+    else if (!put_foreign_addr(block->out, format, addr, len))
+        put_bytes(block->out, addr, len);
     put(block->out, "\n");
 }
 

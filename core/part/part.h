@@ -35,7 +35,8 @@ enum part_kind {
  * delivered once, in any order, into a receive that the upper has posted; without one it waits at
  * its sender. A send is complete when the peer's part has the packet, so that the sender's buffers
  * stay in use until then. FI_RMA, FI_MULTI_RECV, FI_MR_LOCAL and FI_MSG_PREFIX as the info says.
- * A layer that requires them makes messages of them.
+ * A layer that requires them makes messages of them. A part that has both offers packets where the
+ * layer above requires them (request.upper), and FI_EP_RDM endpoints of its own elsewhere.
  */
 #define EP_PACKETS (1u << 31)
 
@@ -64,6 +65,8 @@ struct request {
     const struct params *params; /* this instance's parameters, already checked and typed */
     const struct part *part;     /* the part that is asked */
     unsigned lower_traits;       /* enum peer_trait of the lower; 0 of joins and transports */
+    unsigned upper;              /* requires_ep of the layer above, past what is transparent; 0: an
+                                    application */
     struct reasons *reasons;     /* where a refusal is written; may be NULL */
     size_t branch;               /* needs of a join: the index of the branch that they are for */
     /* needs of a join: how many of its alternatives, from the first, are asked with node, service
@@ -134,6 +137,10 @@ struct part {
      * if it were part of it ("tcp" for FI_EP_RDM is rxm(tags=pass);tcp). Ends with key NULL;
      * NULL: it is never unseen. */
     const struct param_text *unnamed;
+    /* Of a transport: the protocol (FI_PROTO_*) of the layer that completes it, unseen, with
+     * default parameters; no other layer is offered there unless it is named. Of that layer
+     * `completes` is the same. 0: none. */
+    uint32_t completes, completed;
     /* Layers: capabilities, and PART_ADDS_STRICT, that it adds to a lower without them. Where hints
      * ask for one of them the planner offers the layer on each stack that it can stand on, under
      * what is transparent; else it is there only when it is named. */

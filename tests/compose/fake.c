@@ -209,6 +209,16 @@ static int shm_offer(const struct request *req, const struct fi_info *lower, str
     return *infos ? 0 : -FI_ENOMEM;
 }
 
+/* Packets, in the fabric "many", for a layer that needs them; else endpoints in "one". */
+static int duo_offer(const struct request *req, const struct fi_info *lower, struct fi_info **infos)
+{
+    const char *fabric = req->upper & EP_PACKETS ? "many" : "one";
+
+    *infos = make_info(FI_EP_RDM, FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM,
+                       FI_PROTO_EFA, fabric, "d0");
+    return *infos ? 0 : -FI_ENOMEM;
+}
+
 static unsigned packets_trait(const struct params *params)
 {
     return PEER_PACKETS;
@@ -459,6 +469,29 @@ static const struct part arq = {
     .summary = "packets over datagrams",
     .open_fabric = fake_open,
 };
+/* Has FI_EP_RDM of its own, and packets of which a hidden layer makes messages, unseen. */
+static const struct part duo = {
+    .name = "duo",
+    .kind = PART_TRANSPORT,
+    .provides_ep = EP_SET(FI_EP_RDM) | EP_PACKETS,
+    .hidden = true,
+    .completed = FI_PROTO_EFA,
+    .offer = duo_offer,
+    .summary = "two fabrics",
+    .open_fabric = fake_open,
+};
+static const struct part messages = {
+    .name = "messages",
+    .kind = PART_LAYER,
+    .provides_ep = EP_SET(FI_EP_RDM),
+    .requires_ep = EP_PACKETS,
+    .hidden = true,
+    .completes = FI_PROTO_EFA,
+    .needs = rdm_needs,
+    .offer = rxd_offer,
+    .summary = "messages of packets",
+    .open_fabric = fake_open,
+};
 static const struct part noop = {
     .name = "noop",
     .prov_name = "ofi_hook_noop",
@@ -531,7 +564,8 @@ static const struct part trigger = {
     .open_fabric = fake_open,
 };
 
-static const struct part *const list[] = {&tcp,  &udp,   &shm, &loop,  &rxm,  &rxd,    &arq,
-                                          &noop, &trace, &lnx, &mrail, &coll, &trigger};
+static const struct part *const list[] = {&tcp,   &udp,  &shm,     &loop,  &rxm,
+                                          &rxd,   &arq,  &noop,    &trace, &lnx,
+                                          &mrail, &coll, &trigger, &duo,   &messages};
 
 const struct parts fake_parts = {list, sizeof(list) / sizeof(list[0])};

@@ -122,19 +122,18 @@ static const struct {
                     "  rxm;rxm;tcp\n"
                     "  ^~~"},
     {"zzzzzzzz",
-     "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm, loop "
-     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
+     "FI_PROVIDER:1: unknown part 'zzzzzzzz'; there are the transports tcp, udp, shm, loop, duo "
+     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
      "  zzzzzzzz\n"
      "  ^~~~~~~~"},
-    {"efa",
-     "FI_PROVIDER:1: efa: not in this build, and no external provider "
-     "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm, loop and the "
-     "layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
-     "  efa\n"
-     "  ^~~"},
+    {"efa", "FI_PROVIDER:1: efa: not in this build, and no external provider "
+            "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm, loop, duo "
+            "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
+            "  efa\n"
+            "  ^~~"},
     {"rstream;udp",
-     "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm, loop "
-     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger\n"
+     "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm, loop, duo "
+     "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
      "  rstream;udp\n"
      "  ^~~~~~~"},
     {"rxm:tcp", "FI_PROVIDER:1: unknown part 'rxm:tcp'; parts are joined by ';', as in 'rxm;tcp'\n"
