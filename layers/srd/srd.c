@@ -54,6 +54,7 @@ const struct part srd_part = {
     .hidden = true,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,
+    .completes = FI_PROTO_EFA,
     .params = params,
     .needs = message_needs,
     .offer = srd_offer,

@@ -8,20 +8,52 @@
 
 enum {
     COUNT = 2000,
+    MOST = 8192,
     WINDOW = 50, /* receives posted */
     AHEAD = 300  /* sends under way */
 };
 
-static uint64_t out[COUNT], in[COUNT], back[COUNT];
+static uint64_t out[MOST], in[MOST], back[MOST];
+static struct fid_mr *in_mr, *back_mr; /* where FI_MR_LOCAL is asked for, of the buffers above */
+
+static struct fid_mr *describe(struct conf_pair *pair, uint64_t *buf, uint64_t key)
+{
+    struct fid_mr *mr = NULL;
+    int rc = 0;
+
+    if (pair->home.info->domain_attr->mr_mode & FI_MR_LOCAL)
+        rc = fi_mr_reg(pair->home.domain, buf, MOST * sizeof *buf, FI_RECV, 0, key, 0, &mr, NULL);
+    conf_check(!rc, "fi_mr_reg: %s", fi_strerror(-rc));
+    return mr;
+}
+
+static struct conf_pair *open_as(struct conf_want want)
+{
+    struct conf_pair *pair = conf_pair_open(want);
+
+    in_mr = describe(pair, in, 1);
+    back_mr = describe(pair, back, 2);
+    return pair;
+}
 
 static struct conf_pair *open_pair(uint64_t caps)
 {
-    return conf_pair_open((struct conf_want){.caps = FI_MSG | caps});
+    return open_as((struct conf_want){.caps = FI_MSG | caps});
+}
+
+static void close_pair(struct conf_pair *pair)
+{
+    if (in_mr)
+        conf_check(!fi_close(&in_mr->fid) && !fi_close(&back_mr->fid), "fi_close of regions");
+    conf_pair_close(pair);
 }
 
 static void post_receive(struct conf_pair *pair, struct conf_ep *end, uint64_t *buf)
 {
-    conf_post(pair, fi_recv(end->ep, buf, sizeof *buf, NULL, FI_ADDR_UNSPEC, buf));
+    struct fid_mr *mr = buf >= in && buf < in + MOST ? in_mr : back_mr;
+    void *desc = mr ? fi_mr_desc(mr) : NULL;
+
+    conf_post(pair, fi_recv(end->ep, buf, sizeof *buf, desc, FI_ADDR_UNSPEC, buf));
 }
 
 /* Takes what `end` has seen in its receives out, and notes which messages these were. */
@@ -36,9 +68,9 @@ static unsigned take(struct conf_ep *end, const uint64_t *from, bool *seen)
         if (!(one->flags & FI_RECV) && !one->err)
             continue;
         conf_check(!one->err, "a receive: %s", fi_strerror(one->err));
-        conf_check(buf >= from && buf < from + COUNT && one->len == sizeof *buf, "%zu bytes",
+        conf_check(buf >= from && buf < from + MOST && one->len == sizeof *buf, "%zu bytes",
                    (size_t)one->len);
-        conf_check(*buf < COUNT && !seen[*buf], "message %llu twice", (unsigned long long)*buf);
+        conf_check(*buf < MOST && !seen[*buf], "message %llu twice", (unsigned long long)*buf);
         seen[*buf] = true;
         end->seen[i--] = end->seen[--end->seen_count];
         got++;
@@ -48,7 +80,7 @@ static unsigned take(struct conf_ep *end, const uint64_t *from, bool *seen)
 
 static void each_arrives_once(void)
 {
-    static bool seen[COUNT];
+    static bool seen[MOST];
     struct conf_pair *pair = open_pair(0);
     unsigned posted = 0, sent = 0, got = 0;
 
@@ -66,12 +98,12 @@ static void each_arrives_once(void)
         conf_check(!conf_wait(pair, &pair->a, &out[i]).err, "send %u", i);
     conf_check(fi_cntr_read(pair->a.sent) == COUNT && fi_cntr_read(pair->b.received) == COUNT,
                "the counters");
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 static void both_ways_at_once(void)
 {
-    static bool seen_a[COUNT], seen_b[COUNT];
+    static bool seen_a[MOST], seen_b[MOST];
     struct conf_pair *pair = open_pair(0);
     unsigned sent = 0, got_a = 0, got_b = 0, count = COUNT / 4;
 
@@ -90,18 +122,18 @@ static void both_ways_at_once(void)
         got_b += take(&pair->b, in, seen_b);
     }
     conf_quiet(pair, 5);
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 /* As many sends as tx_attr->size says are taken, whatever the receiver does. */
 static void sends_are_accepted_up_to_the_size(void)
 {
-    static bool seen[COUNT];
+    static bool seen[MOST];
     struct conf_pair *pair = open_pair(0);
     size_t size = pair->home.info->tx_attr->size;
     unsigned got = 0;
 
-    conf_check(size && size <= COUNT, "tx_attr->size is %zu", size);
+    conf_check(size && size <= MOST, "tx_attr->size is %zu", size);
     for (size_t i = 0; i < size; i++) {
         ssize_t rc;
 
@@ -117,7 +149,7 @@ static void sends_are_accepted_up_to_the_size(void)
     }
     for (size_t i = 0; i < size; i++)
         conf_check(!conf_wait(pair, &pair->a, &out[i]).err, "send %zu", i);
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 static void to_itself(void)
@@ -137,12 +169,12 @@ static void to_itself(void)
                    (long long)seen.src);
         conf_check(!conf_wait(pair, &pair->a, &out[i]).err, "send %u", i);
     }
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 static void messages_wait_for_their_receive(void)
 {
-    static bool seen[COUNT];
+    static bool seen[MOST];
     struct conf_pair *pair = open_pair(0);
     unsigned count = 600, got = 0;
 
@@ -164,13 +196,13 @@ static void messages_wait_for_their_receive(void)
     }
     for (unsigned i = 0; i < count; i++)
         conf_check(!conf_wait(pair, &pair->a, &out[i]).err, "send %u", i);
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 /* Both ends are asleep but for what wakes them; the receiver acknowledges all the same. */
 static void sleepers_get_their_completions(void)
 {
-    struct conf_pair *pair = conf_pair_open(
+    struct conf_pair *pair = open_as(
         (struct conf_want){.caps = FI_MSG, .wait = FI_WAIT_UNSPEC, .progress = FI_PROGRESS_AUTO});
 
     for (unsigned i = 0; i < 20; i++) {
@@ -182,7 +214,7 @@ static void sleepers_get_their_completions(void)
         conf_check(fi_cq_sread(pair->b.rx, &entry, 1, NULL, 20000) == 1, "receive %u", i);
         conf_check(fi_cq_sread(pair->a.tx, &entry, 1, NULL, 20000) == 1, "send %u", i);
     }
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 /* A peer that is inserted after it has sent is known from then on. */
@@ -204,14 +236,14 @@ static void strangers_are_found_later(void)
     seen = conf_wait(pair, &pair->b, &in[1]);
     conf_check(!seen.err && seen.src == addr, "source %lld", (long long)seen.src);
     conf_wait(pair, &pair->a, &out[1]);
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 /* What was accepted arrives, though its sender closes. */
 static void close_delivers(void)
 {
-    static bool seen[COUNT];
-    struct conf_pair *pair = conf_pair_open(
+    static bool seen[MOST];
+    struct conf_pair *pair = open_as(
         (struct conf_want){.caps = FI_MSG, .progress = FI_PROGRESS_AUTO, .wait = FI_WAIT_UNSPEC});
     unsigned count = 200, got = 0;
 
@@ -228,7 +260,7 @@ static void close_delivers(void)
     }
     /* conf_pair_close would close it again. */
     conf_check(!fi_endpoint(pair->home.domain, pair->home.info, &pair->a.ep, NULL), "fi_endpoint");
-    conf_pair_close(pair);
+    close_pair(pair);
 }
 
 const struct conf_case conf_packets_cases[] = {

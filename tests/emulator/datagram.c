@@ -135,10 +135,15 @@ void datagram_receive(struct qp *qp, const struct wire_packet *packet, const voi
     };
 
     if (public->state < IBV_QPS_RTR || public->state == IBV_QPS_ERR ||
-        packet->qkey != qp->attr.qkey)
+        packet->qkey != qp->attr.qkey) {
+        report_why("queue pair %#x: a datagram with the key %#x is dropped", public->qp_num,
+                   packet->qkey);
         return;
-    if (fault_not_ready(qp->device) || !qp_take_receive(qp))
+    }
+    if (fault_not_ready(qp->device) || !qp_take_receive(qp)) {
+        report_why("queue pair %#x: a datagram finds no receive", public->qp_num);
         return;
+    }
     wc.status = deliver(qp, packet, payload);
     if (qp->device->efa)
         wc.slid = (uint16_t)efa_ah_find(public->pd, packet->source_gid);

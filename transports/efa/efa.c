@@ -2,28 +2,45 @@
 /* The part table. */
 #include "transports/efa/efa.h"
 
-static unsigned traits(const struct params *params)
-{
-    return PEER_PACKETS;
-}
+static const char *const fabrics[] = {"any", "efa-direct", "efa", NULL};
+
+static const struct param_def params[] = {
+    {
+        .key = "fabric",
+        .type = PARAM_CHOICE,
+        .default_text = "any",
+        .choices = fabrics,
+        .selects = true,
+        .help = "The fabric to offer: efa-direct (one work request for each operation) or efa "
+                "(messages, by the layer srd; datagrams).",
+    },
+    {.key = NULL},
+};
 
 extern const struct part efa_part;
 
 const struct part efa_part = {
     .name = "efa",
     .prov_name = "efa",
-    .summary = "reliable packets on Elastic Fabric Adapters",
+    .summary = "Elastic Fabric Adapters: messages, remote memory, datagrams",
     .description =
-        "Packets of SRD queue pairs of EFA devices: each is delivered once, in any order, into a "
-        "receive that was posted. libibverbs and libefa are loaded when a device is looked for; "
-        "nothing is linked. Layers make messages of the packets: srd on the wire of libfabric's "
-        "efa. Addresses are raw addresses of EFA (FI_ADDR_EFA), which applications exchange. "
-        "Remote memory and datagrams are not there yet.",
+        "Queue pairs of EFA devices. libibverbs and libefa are loaded when a device is looked for; "
+        "nothing is linked. Addresses are raw addresses of EFA (FI_ADDR_EFA), which applications "
+        "exchange; as text they are fi_addr_efa://[GID]:QPN:QKEY.\n\n"
+        "Fabric efa-direct has FI_EP_RDM endpoints of one work request for each operation: "
+        "messages of at most one packet, delivered once, in any order, into receives that were "
+        "posted; data for completion queues of 4 bytes; and, of devices that read and write remote "
+        "memory, FI_RMA for programs that post receives for the data of writes "
+        "(FI_RX_CQ_DATA). Memory is registered (FI_MR_LOCAL).\n\n"
+        "Fabric efa has messages of any size, tags, remote memory and atomics, on the wire of "
+        "libfabric's efa, which the layer srd makes of the device's packets; and datagrams "
+        "(FI_EP_DGRAM), with a prefix of 40 bytes.",
     .kind = PART_TRANSPORT,
     .hidden = true,
     .rank = 1,
-    .peer = traits,
-    .provides_ep = EP_PACKETS,
+    .params = params,
+    .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_DGRAM) | EP_PACKETS,
+    .completed = FI_PROTO_EFA,
     .offer = efa_offer,
     .open_fabric = efa_open_fabric,
 };

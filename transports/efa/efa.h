@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reliable packets of EFA devices: one work request of a queue pair of SRD for each operation. The
- * libraries are loaded when a device is looked for; nothing is linked. docs/design/efa.md has the
- * whole.
+ * EFA devices: one work request of a queue pair for each operation, of SRD (reliable packets,
+ * remote memory) or of UD (datagrams). The libraries are loaded when a device is looked for;
+ * nothing is linked. docs/design/efa.md has the whole.
  *
- *   efa_lib     functions of libefa; the devices   efa_info    what is offered
+ *   efa_lib     functions of libefa; the devices   efa_info    infos
  *   efa_domain  protection domains, regions, address handles      efa_av      addresses
- *   efa_ep      endpoints
+ *   efa_name    addresses as text                  efa_qp      queue pairs and their queues
+ *   efa_ep      endpoints                          efa_post    operations
+ *   efa_cq      completions                        efa_inject  memory for injected writes
  */
 #ifndef WEFT_EFA_EFA_H
 #define WEFT_EFA_EFA_H
@@ -31,7 +33,8 @@
 #define EFA_DIRECT(X)                                                                              \
     X(int, query_device, (struct ibv_context *, struct efadv_device_attr *, uint32_t))             \
     X(int, query_ah, (struct ibv_ah *, struct efadv_ah_attr *, uint32_t))                          \
-    X(struct ibv_qp *, create_driver_qp, (struct ibv_pd *, struct ibv_qp_init_attr *, uint32_t))
+    X(struct ibv_qp *, create_qp_ex,                                                               \
+      (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct efadv_qp_init_attr *, uint32_t))
 
 struct efa_direct {
     EFA_DIRECT(VERBS_MEMBER)
@@ -44,6 +47,9 @@ enum {
     EFA_ADDR_SIZE = 32,
     EFA_QUEUE = 1024, /* of queues whose size no info names */
     EFA_SEGMENTS = 2,
+    EFA_PREFIX = 40,        /* in front of datagrams: the header that the device writes there */
+    EFA_CQ_DATA = 4,        /* bytes */
+    EFA_CAP_WRITE = 1 << 3, /* of device_caps; newer than efadv.h of rdma-core 44 */
 };
 
 /* A raw address, as applications have it. */
@@ -63,6 +69,14 @@ struct efa_device {
     struct efadv_device_attr efa;
     union ibv_gid gid;
 };
+
+/* Does it read and write remote memory? */
+static inline bool efa_device_accesses(const struct efa_device *device)
+{
+    const uint32_t both = EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFA_CAP_WRITE;
+
+    return (device->efa.device_caps & both) == both && device->efa.max_rdma_size;
+}
 
 struct efa_domain {
     struct domain base;
@@ -99,9 +113,21 @@ struct efa_route {
 
 /* An operation that the device has. */
 struct efa_wr {
-    struct efa_ep *ep;
     void *context, *buf;
-    bool wanted, receives;
+    uint64_t kind; /* as completions have it */
+    unsigned left; /* requests of the device that it is made of, not yet ended */
+    int slot;      /* of struct efa_inject, or -1 */
+    bool wanted;
+    bool failed; /* its error is reported */
+};
+
+/* Registered memory of an endpoint with FI_RMA: a slot for each injected write under way. */
+struct efa_inject {
+    char *memory;
+    struct ibv_mr *mr;
+    size_t slot_size;
+    unsigned *spare; /* slots */
+    size_t spare_count;
 };
 
 struct efa_ep {
@@ -112,13 +138,20 @@ struct efa_ep {
     struct efa_domain *domain;
     struct progress *progress; /* once enabled */
     struct progress_source source;
-    bool attached;
-    size_t max;
+    bool attached, closing;
+    size_t max; /* bytes of a message, without a prefix */
+    size_t max_rma;
+    size_t prefix; /* of datagrams */
+    size_t inline_max;
+    uint32_t tclass;
+    uint8_t rnr_retry;
     struct ibv_comp_channel *channel; /* NULL: the device has none, and sleepers poll */
     struct ibv_cq *cq;
     struct ibv_qp *qp;
+    struct ibv_qp_ex *ex;
     struct efa_addr name;
     struct pool wrs;
+    struct efa_inject inject;
     size_t sends, receives; /* with the device */
 };
 
@@ -148,6 +181,42 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 bool efa_av_route(struct av *av, fi_addr_t addr, struct efa_route *route);
 /* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. */
 fi_addr_t efa_av_source(struct av *av, unsigned handle, uint32_t qpn);
+
+/* ---- efa_name.c ---- */
+
+enum {
+    EFA_NAME_TEXT = 96
+};
+
+/* fi_addr_efa://[GID]:QPN:QKEY, or a GID alone, whose other fields are then 0. False: it is
+ * neither. */
+bool efa_name_parse(const char *text, struct efa_addr *addr);
+void efa_name_print(const struct efa_addr *addr, char text[EFA_NAME_TEXT]);
+
+/* ---- efa_qp.c ---- */
+
+/* Queue, channel and queue pair, ready to send; sets name.qpn and name.qkey. A failure leaves
+ * nothing. */
+int efa_qp_open(struct efa_ep *ep);
+void efa_qp_close(struct efa_ep *ep);
+
+/* ---- efa_inject.c ---- */
+
+int efa_inject_open(struct efa_inject *inject, struct ibv_pd *pd, size_t slots, size_t slot_size);
+void efa_inject_close(struct efa_inject *inject);
+/* -1: all are in use. */
+int efa_inject_take(struct efa_inject *inject);
+void efa_inject_give(struct efa_inject *inject, int slot);
+char *efa_inject_at(const struct efa_inject *inject, int slot);
+
+/* ---- efa_post.c ---- */
+
+ssize_t efa_post(struct ep *base, struct op *op);
+
+/* ---- efa_cq.c ---- */
+
+/* How many completions there were; all of them have ended. Progress domain locked. */
+int efa_cq_poll(struct efa_ep *ep);
 
 /* ---- efa_ep.c ---- */
 

@@ -102,6 +102,19 @@ static struct fi_ops mr_fid_ops = {
     .ops_set = enosys_ops_set,
 };
 
+static unsigned access_of(uint64_t access)
+{
+    unsigned flags = 0;
+
+    if (access & (FI_RECV | FI_READ | FI_REMOTE_WRITE))
+        flags |= IBV_ACCESS_LOCAL_WRITE;
+    if (access & FI_REMOTE_READ)
+        flags |= IBV_ACCESS_REMOTE_READ;
+    if (access & FI_REMOTE_WRITE)
+        flags |= IBV_ACCESS_REMOTE_WRITE;
+    return flags;
+}
+
 static int register_region(struct efa_domain *domain, const struct fi_mr_attr *attr,
                            struct fid_mr **ret_mr)
 {
@@ -112,7 +125,7 @@ static int register_region(struct efa_domain *domain, const struct fi_mr_attr *a
     if (!mr)
         return -FI_ENOMEM;
     mr->ibv = verbs_lib.reg_mr(domain->pd, len ? attr->mr_iov->iov_base : &nothing, len ? len : 1,
-                               attr->access & (FI_RECV | FI_READ) ? IBV_ACCESS_LOCAL_WRITE : 0);
+                               (int)access_of(attr->access));
     if (!mr->ibv) {
         rc = verbs_error(-1);
         LOG_WARN("efa", FI_LOG_MR, "%s cannot register %zu bytes: %s%s", domain->device->name, len,
@@ -134,6 +147,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
 {
     struct efa_domain *domain = object_of(fid, struct efa_domain, base.fid.fid);
     const uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    const bool accessed = efa_device_accesses(domain->device);
     struct fi_mr_attr current;
 
     abi_mr_attr_import(attr, (enum abi_level)domain->base.fabric->abi, &current);
@@ -141,9 +155,10 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
         return -FI_EBADFLAGS;
     if (current.iov_count != 1 || !current.mr_iov)
         return -FI_EINVAL;
-    if (current.iface != FI_HMEM_SYSTEM || current.access & remote) {
-        LOG_WARN("efa", FI_LOG_MR,
-                 "only memory of the system is registered, and nothing for peers to access");
+    if (current.iface != FI_HMEM_SYSTEM || (current.access & remote && !accessed)) {
+        LOG_WARN("efa", FI_LOG_MR, "only memory of the system is registered%s",
+                 accessed ? ""
+                          : ", and nothing for peers to access: the device reads and writes none");
         return -FI_ENOSYS;
     }
     return register_region(domain, &current, mr);

@@ -1,28 +1,64 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An info for each device: endpoints of reliable packets. */
+/*
+ * The infos of a device: in fabric efa-direct endpoints of one request an operation, in fabric efa
+ * datagrams, and for layers that need them reliable packets, of which they make fabric efa's
+ * messages.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "core/info/nic.h"
+#include "core/net/rdma_nic.h"
 #include "transports/efa/efa.h"
 
-#define CAPS (FI_MSG | FI_SEND | FI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_PEER)
+#define MESSAGES (FI_MSG | FI_SEND | FI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_PEER)
+#define ACCESSES (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 enum {
     OBJECTS = 65536,
-    NAME_ROOM = IBV_SYSFS_NAME_MAX + 8
+    NAME_ROOM = IBV_SYSFS_NAME_MAX + 8,
 };
+
+enum kind {
+    PACKETS,
+    DIRECT,
+    DATAGRAMS,
+};
+
+/* The addresses that a question is about. */
+struct question {
+    const struct request *req;
+    bool has_src, has_dest;
+    struct efa_addr src, dest;
+};
+
+static void fill_domain(struct fi_domain_attr *attr, const struct efa_device *device)
+{
+    attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+    attr->mr_mode = (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
+    attr->mr_key_size = sizeof(uint32_t);
+    attr->mr_iov_limit = 1;
+    attr->mr_cnt = (size_t)device->attr.max_mr;
+    attr->cq_data_size = EFA_CQ_DATA;
+    attr->cq_cnt = attr->ep_cnt = attr->cntr_cnt = OBJECTS;
+    attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 1;
+    attr->tclass = INFO_ANY_TCLASS;
+}
 
 static void fill(struct fi_info *info, const struct efa_device *device)
 {
-    info->caps = info->tx_attr->caps = info->rx_attr->caps = CAPS;
+    info->caps = info->tx_attr->caps = info->rx_attr->caps = MESSAGES;
     info->addr_format = FI_ADDR_EFA;
     info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
     info->tx_attr->inject_size = device->efa.inline_buf_size;
     info->tx_attr->size = device->efa.max_sq_wr;
-    info->tx_attr->iov_limit = device->efa.max_sq_sge;
+    info->tx_attr->iov_limit = device->efa.max_sq_sge < EFA_SEGMENTS ? 1 : EFA_SEGMENTS;
+    info->tx_attr->tclass = INFO_ANY_TCLASS;
     info->rx_attr->op_flags = FI_COMPLETION;
     info->rx_attr->size = device->efa.max_rq_wr;
     info->rx_attr->iov_limit = device->efa.max_rq_sge < EFA_SEGMENTS ? 1 : EFA_SEGMENTS;
@@ -31,64 +67,190 @@ static void fill(struct fi_info *info, const struct efa_device *device)
     info->ep_attr->protocol_version = 1;
     info->ep_attr->max_msg_size = device->port.max_msg_sz;
     info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
-    info->domain_attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
-    info->domain_attr->mr_mode =
-        (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
-    info->domain_attr->mr_key_size = sizeof(uint32_t);
-    info->domain_attr->mr_iov_limit = 1;
-    info->domain_attr->mr_cnt = (size_t)device->attr.max_mr;
-    info->domain_attr->cq_cnt = info->domain_attr->ep_cnt = OBJECTS;
-    info->domain_attr->cntr_cnt = OBJECTS;
-    info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = 1;
+    fill_domain(info->domain_attr, device);
 }
 
-static int add(struct fi_info **list, const struct request *req, const struct efa_device *device)
+static void make_datagrams(struct fi_info *info)
 {
-    struct efa_addr src = {.qpn = 0};
-    struct fi_info *info = info_alloc();
+    info->ep_attr->type = FI_EP_DGRAM;
+    info->ep_attr->msg_prefix_size = EFA_PREFIX;
+    info->mode |= FI_MSG_PREFIX;
+}
+
+/* Remote memory: immediate data of writes takes receives, which the application has to know
+ * (FI_RX_CQ_DATA). A question without any mode is one without hints. */
+static void add_accesses(struct fi_info *info, const struct question *question,
+                         const struct efa_device *device)
+{
+    const struct fi_info *hints = question->req->hints;
+    uint64_t caps = hints->caps | hints->tx_attr->caps | hints->rx_attr->caps;
+
+    if (caps && !(caps & ACCESSES))
+        return;
+    if (!efa_device_accesses(device)) {
+        reasons_add(question->req->reasons, "%s does not read and write remote memory",
+                    device->name);
+        return;
+    }
+    if (caps && !((hints->mode | hints->rx_attr->mode) & FI_RX_CQ_DATA)) {
+        reasons_add(question->req->reasons,
+                    "mode: efa-direct has FI_RMA for programs that post receives for the data of "
+                    "writes (FI_RX_CQ_DATA)");
+        return;
+    }
+    info->caps |= ACCESSES;
+    info->tx_attr->caps = info->rx_attr->caps = info->caps;
+    info->mode |= FI_RX_CQ_DATA;
+    info->rx_attr->mode = FI_RX_CQ_DATA;
+    info->tx_attr->rma_iov_limit = 1;
+    if (info->ep_attr->max_msg_size < device->efa.max_rdma_size)
+        info->ep_attr->max_msg_size = device->efa.max_rdma_size;
+}
+
+/* The numbers of fi_nic(3) that EFA has not in its port's attributes. */
+static int add_nic(struct fi_info *info, const struct efa_device *device)
+{
+    char gid[INET6_ADDRSTRLEN], address[INET6_ADDRSTRLEN + 8];
+    char *network = strdup("Ethernet");
+
+    inet_ntop(AF_INET6, &device->gid, gid, sizeof(gid));
+    snprintf(address, sizeof(address), "EFA-%s", gid);
+    info->nic = rdma_nic(device->name, &device->attr, &device->port, address);
+    if (!info->nic || !network) {
+        free(network);
+        return -FI_ENOMEM;
+    }
+    free(info->nic->link_attr->network_type);
+    info->nic->link_attr->network_type = network;
+    info->nic->link_attr->mtu = device->port.max_msg_sz;
+    return 0;
+}
+
+static int add_names(struct fi_info *info, const struct question *question,
+                     const struct efa_device *device, enum kind kind)
+{
+    struct efa_addr src = question->src;
     char domain[NAME_ROOM];
+    int rc;
+
+    memcpy(src.gid, &device->gid, sizeof(src.gid));
+    snprintf(domain, sizeof(domain), "%s-%s", device->name, kind == DATAGRAMS ? "dgrm" : "rdm");
+    rc = info_set_string(&info->domain_attr->name, domain);
+    if (!rc)
+        rc = info_set_string(&info->fabric_attr->name, kind == DIRECT ? "efa-direct" : "efa");
+    if (!rc)
+        rc = info_set_src(info, &src, sizeof(src));
+    if (!rc && question->has_dest)
+        rc = info_set_dest(info, &question->dest, sizeof(question->dest));
+    return rc ? rc : add_nic(info, device);
+}
+
+static int add(struct fi_info **list, const struct question *question,
+               const struct efa_device *device, enum kind kind)
+{
+    struct fi_info *info = info_alloc();
+    int rc;
 
     if (!info)
         return -FI_ENOMEM;
     fill(info, device);
-    memcpy(src.gid, &device->gid, sizeof(src.gid));
-    snprintf(domain, sizeof(domain), "%s-rdm", device->name);
-    if (info_set_string(&info->domain_attr->name, domain) ||
-        info_set_string(&info->fabric_attr->name, "efa") || info_set_src(info, &src, sizeof(src)) ||
-        (req->hints->dest_addr && info_set_dest(info, req->hints->dest_addr, EFA_ADDR_SIZE))) {
+    if (kind == DATAGRAMS)
+        make_datagrams(info);
+    if (kind == DIRECT)
+        add_accesses(info, question, device);
+    rc = add_names(info, question, device, kind);
+    if (rc) {
         info_free(info);
-        return -FI_ENOMEM;
+        return rc;
     }
     info_append(list, info);
     return 0;
 }
 
-/* An application may name no node or service: addresses are raw ones. */
-static bool addresses_known(const struct request *req)
-{
-    const struct fi_info *hints = req->hints;
+/* ---- The question ---- */
 
-    if (req->node || req->service) {
-        reasons_add(req->reasons, "node: addresses of EFA are exchanged by their applications");
+static bool read_addr(const struct request *req, const char *name, const void *raw, size_t len,
+                      struct efa_addr *addr, bool *has)
+{
+    if (!raw)
+        return true;
+    if (len != EFA_ADDR_SIZE) {
+        reasons_add(req->reasons, "%s: an address of EFA has %d bytes", name, EFA_ADDR_SIZE);
         return false;
     }
-    if (hints->dest_addr && hints->dest_addrlen != EFA_ADDR_SIZE) {
-        reasons_add(req->reasons, "dest_addr: an address of EFA has %d bytes", EFA_ADDR_SIZE);
-        return false;
-    }
+    memcpy(addr, raw, sizeof(*addr));
+    *has = true;
     return true;
+}
+
+/* Addresses have a text, but no resolver: applications exchange them. */
+static bool read_question(const struct request *req, struct question *question)
+{
+    bool is_src = req->flags & FI_SOURCE;
+
+    *question = (struct question){.req = req};
+    if (!read_addr(req, "src_addr", req->hints->src_addr, req->hints->src_addrlen, &question->src,
+                   &question->has_src) ||
+        !read_addr(req, "dest_addr", req->hints->dest_addr, req->hints->dest_addrlen,
+                   &question->dest, &question->has_dest))
+        return false;
+    if (req->node && !efa_name_parse(req->node, is_src ? &question->src : &question->dest)) {
+        reasons_add(req->reasons,
+                    "node: '%s' is no address of EFA (fi_addr_efa://[GID]:QPN:QKEY, or a GID); "
+                    "applications exchange them",
+                    req->node);
+        return false;
+    }
+    question->has_src |= req->node && is_src;
+    question->has_dest |= req->node && !is_src;
+    return true;
+}
+
+static bool has_gid(const struct question *question, const struct efa_device *device)
+{
+    static const uint8_t any[16];
+
+    return !question->has_src || !memcmp(question->src.gid, any, sizeof(any)) ||
+           !memcmp(question->src.gid, &device->gid, sizeof(any));
+}
+
+static bool is_chosen(const struct request *req, const char *fabric)
+{
+    const char *chosen = params_string(req->params, "fabric");
+
+    return !strcmp(chosen, "any") || !strcmp(chosen, fabric);
+}
+
+static int add_device(const struct question *question, const struct efa_device *device,
+                      struct fi_info **list)
+{
+    const struct request *req = question->req;
+    int rc = 0;
+
+    if (req->upper & EP_PACKETS)
+        return is_chosen(req, "efa") ? add(list, question, device, PACKETS) : 0;
+    if (is_chosen(req, "efa-direct"))
+        rc = add(list, question, device, DIRECT);
+    if (!rc && is_chosen(req, "efa"))
+        rc = add(list, question, device, DATAGRAMS);
+    return rc;
 }
 
 int efa_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
+    struct efa_device *device = efa_devices(req->reasons);
+    struct question question;
     int rc = 0;
 
     *info = NULL;
-    if (!addresses_known(req))
+    if (!device || !read_question(req, &question))
         return 0;
-    for (struct efa_device *device = efa_devices(req->reasons); device && !rc;
-         device = device->next)
-        rc = add(info, req, device);
+    for (; device && !rc; device = device->next) {
+        if (has_gid(&question, device))
+            rc = add_device(&question, device, info);
+    }
+    if (!rc && !*info)
+        reasons_add(req->reasons, "no EFA device has the GID, or fabric, that is asked for");
     if (rc) {
         info_free(*info);
         *info = NULL;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Fabric efa-direct by the public interface, two endpoints of one process: accesses of remote
+ * memory, data for completion queues, injected writes, names as text, refusals. Each step is
+ * checked; the program ends with 0 if all were as they must be.
+ */
+#include <inttypes.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SIZE = 300000,
+    WAIT_MS = 5000,
+};
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_cntr *reads;
+
+static struct end {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_mr *mr;
+    char memory[SIZE], name[32];
+    fi_addr_t peer;
+} a, b;
+
+static void check(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "direct: %s\n", what);
+    exit(1);
+}
+
+static void ok(ssize_t rc, const char *what)
+{
+    if (!rc)
+        return;
+    fprintf(stderr, "direct: %s: %s\n", what, fi_strerror((int)-rc));
+    exit(1);
+}
+
+static struct fi_info *ask(uint64_t caps, uint64_t mode)
+{
+    struct fi_info *hints = fi_allocinfo(), *found = NULL;
+
+    hints->caps = caps;
+    hints->mode = mode;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->name = strdup("efa-direct");
+    if (fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &found))
+        found = NULL;
+    fi_freeinfo(hints);
+    return found;
+}
+
+static void open_end(struct end *end)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    size_t len = sizeof(end->name);
+
+    ok(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
+    ok(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
+    ok(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
+    ok(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), "bind");
+    ok(fi_ep_bind(end->ep, &end->av->fid, 0), "bind");
+    if (end == &a)
+        ok(fi_ep_bind(end->ep, &reads->fid, FI_READ), "bind");
+    ok(fi_enable(end->ep), "fi_enable");
+    ok(fi_getname(&end->ep->fid, end->name, &len), "fi_getname");
+    ok(fi_mr_reg(domain, end->memory, SIZE,
+                 FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
+                 &end->mr, NULL),
+       "fi_mr_reg");
+}
+
+static void open_all(void)
+{
+    struct fi_cntr_attr cntr = {.events = FI_CNTR_EVENTS_COMP};
+
+    ok(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    ok(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+    ok(fi_cntr_open(domain, &cntr, &reads, NULL), "fi_cntr_open");
+    open_end(&a);
+    open_end(&b);
+    check(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL) == 1, "fi_av_insert");
+}
+
+static void close_end(struct end *end)
+{
+    ok(fi_close(&end->ep->fid), "fi_close");
+    ok(fi_close(&end->mr->fid), "fi_close");
+    ok(fi_close(&end->av->fid), "fi_close");
+    ok(fi_close(&end->cq->fid), "fi_close");
+}
+
+static void close_all(void)
+{
+    close_end(&a);
+    close_end(&b);
+    ok(fi_close(&reads->fid), "fi_close");
+    ok(fi_close(&domain->fid), "fi_close");
+    ok(fi_close(&fabric->fid), "fi_close");
+}
+
+static struct fi_cq_data_entry next(struct end *end)
+{
+    struct fi_cq_data_entry entry = {NULL};
+    ssize_t rc = fi_cq_sread(end->cq, &entry, 1, NULL, WAIT_MS);
+
+    check(rc == 1, rc == -FI_EAGAIN ? "no completion" : "an error completion");
+    return entry;
+}
+
+static struct fi_cq_err_entry next_error(struct end *end)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    struct fi_cq_data_entry entry;
+
+    check(fi_cq_sread(end->cq, &entry, 1, NULL, WAIT_MS) == -FI_EAVAIL, "no error");
+    check(fi_cq_readerr(end->cq, &error, 0) == 1, "fi_cq_readerr");
+    return error;
+}
+
+static bool all_are(const char *memory, char value)
+{
+    return memory[0] == value && !memcmp(memory, memory + 1, SIZE - 1);
+}
+
+static void reads_and_writes(void)
+{
+    void *desc = fi_mr_desc(a.mr);
+    uint64_t key = fi_mr_key(b.mr), base = (uintptr_t)b.memory;
+    struct fi_cq_err_entry error;
+    struct iovec iov[2] = {{a.memory, 100}, {a.memory + 500, 50}};
+    void *descs[2] = {desc, desc};
+
+    check(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL) == 1, "fi_av_insert");
+    memset(b.memory, 'b', SIZE);
+    ok(fi_read(a.ep, a.memory, SIZE, desc, a.peer, base, key, &a), "fi_read");
+    check(next(&a).flags == (FI_RMA | FI_READ) && all_are(a.memory, 'b'), "a read");
+    check(fi_cntr_read(reads) == 1, "the counter");
+    memset(a.memory, 'a', SIZE);
+    ok(fi_write(a.ep, a.memory, SIZE, desc, a.peer, base, key, NULL), "fi_write");
+    check(next(&a).flags == (FI_RMA | FI_WRITE) && all_are(b.memory, 'a'), "a write");
+    memset(b.memory, '-', 200);
+    ok(fi_writev(a.ep, iov, descs, 2, a.peer, base, key, NULL), "fi_writev");
+    next(&a);
+    check(b.memory[149] == 'a' && b.memory[150] == '-', "a write of two segments");
+    ok(fi_write(a.ep, a.memory, 0, NULL, a.peer, base, key, NULL), "a write of nothing");
+    next(&a);
+    ok(fi_read(a.ep, a.memory, 8, desc, a.peer, base, key + 1, &a), "fi_read");
+    error = next_error(&a);
+    check(error.err == FI_EINVAL && error.prov_errno == 7 && error.op_context == &a, "a wrong key");
+    check(fi_cntr_readerr(reads) == 1, "the counter of errors");
+    check(fi_write(a.ep, a.memory, 8, NULL, a.peer, base, key, NULL) == -FI_EINVAL,
+          "memory that is not registered");
+}
+
+static void data_of_queues(void)
+{
+    void *desc = fi_mr_desc(a.mr), *from = fi_mr_desc(b.mr);
+    struct fi_cq_data_entry entry;
+    uint64_t key = fi_mr_key(b.mr), base = (uintptr_t)b.memory;
+
+    ok(fi_recv(b.ep, b.memory, 100, from, FI_ADDR_UNSPEC, &b), "fi_recv");
+    ok(fi_senddata(a.ep, a.memory, 100, desc, 0x12345678, a.peer, NULL), "fi_senddata");
+    entry = next(&b);
+    check(entry.flags == (FI_MSG | FI_RECV | FI_REMOTE_CQ_DATA) && entry.data == 0x12345678 &&
+              entry.len == 100 && entry.op_context == &b,
+          "a message with data");
+    next(&a);
+    ok(fi_recv(b.ep, b.memory, 0, from, FI_ADDR_UNSPEC, &b.cq), "fi_recv");
+    ok(fi_writedata(a.ep, a.memory, SIZE, desc, 77, a.peer, base, key, NULL), "fi_writedata");
+    entry = next(&b);
+    check(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) && entry.data == 77 &&
+              entry.len == SIZE && entry.op_context == &b.cq,
+          "a write with data");
+    next(&a);
+}
+
+static void injects(void)
+{
+    uint64_t key = fi_mr_key(b.mr), base = (uintptr_t)b.memory;
+    char word[64] = "injected", *at = b.memory;
+    struct timespec pause = {0, 1000000};
+
+    check(fi_inject(a.ep, word, sizeof(word), a.peer) == -FI_EMSGSIZE, "a long inject");
+    check(fi_inject_write(a.ep, word, sizeof(word), a.peer, base, key) == -FI_EMSGSIZE,
+          "a long injected write");
+    ok(fi_inject_write(a.ep, word, 9, a.peer, base, key), "fi_inject_write");
+    memset(word, 0, sizeof(word));
+    for (int i = 0; i < WAIT_MS && strcmp(at, "injected") != 0; i++) {
+        struct fi_cq_data_entry entry;
+
+        check(fi_cq_read(a.cq, &entry, 1) == -FI_EAGAIN, "an inject has a completion");
+        fi_cq_read(b.cq, &entry, 1);
+        nanosleep(&pause, NULL);
+    }
+    check(!strcmp(at, "injected"), "an injected write");
+}
+
+static void names(void)
+{
+    struct fi_info *hints = fi_allocinfo(), *found;
+    char text[100], tail[104];
+    size_t len = sizeof(text);
+
+    fi_av_straddr(a.av, b.name, text, &len);
+    hints->fabric_attr->name = strdup("efa-direct");
+    hints->mode = info->mode;
+    hints->domain_attr->mr_mode = info->domain_attr->mr_mode;
+    ok(fi_getinfo(FI_VERSION(2, 0), text, NULL, 0, hints, &found), text);
+    check(found->dest_addrlen == 32 && !memcmp(found->dest_addr, b.name, 32), "text of an address");
+    fi_freeinfo(found);
+    snprintf(tail, sizeof(tail), "%s:1", text);
+    check(fi_getinfo(FI_VERSION(2, 0), tail, NULL, 0, hints, &found) == -FI_ENODATA, "more text");
+    check(fi_getinfo(FI_VERSION(2, 0), "fi_addr_efa://[::1]:65536:1", NULL, 0, hints, &found) ==
+              -FI_ENODATA,
+          "a number that is too large");
+    check(fi_getinfo(FI_VERSION(2, 0), "fe80::1", NULL, FI_SOURCE, hints, &found) == -FI_ENODATA,
+          "the GID of another device");
+    fi_freeinfo(hints);
+}
+
+static void offers(bool accesses)
+{
+    struct fi_info *found = ask(FI_MSG | FI_RMA, 0);
+
+    check(!found, "FI_RMA without receives for data");
+    found = ask(FI_MSG, 0);
+    check(found && !(found->caps & FI_RMA) && found->ep_attr->max_msg_size == 8928, "messages");
+    fi_freeinfo(found);
+    check(!ask(FI_MSG | FI_TAGGED, 0), "tags");
+    info = ask(FI_MSG | FI_RMA, FI_RX_CQ_DATA);
+    check(!info == !accesses, "FI_RMA");
+}
+
+int main(int argc, char **argv)
+{
+    bool accesses = argc < 2;
+
+    offers(accesses);
+    if (!accesses)
+        return 0;
+    open_all();
+    reads_and_writes();
+    data_of_queues();
+    injects();
+    names();
+    close_all();
+    fi_freeinfo(info);
+    return 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Operations become requests of the device: one each, but for accesses from more segments than a
+ * read or write of the device has, which are one for each segment.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "transports/efa/efa.h"
+
+/* Where a request takes its bytes, or brings them. */
+struct pieces {
+    struct ibv_sge sges[EFA_SEGMENTS];
+    size_t count, len;
+    bool is_inline;
+};
+
+/* Local memory is registered, unless all of it goes inline. `skip` bytes in front are the prefix of
+ * a datagram. */
+static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struct pieces *pieces)
+{
+    if (op->len < skip || (skip && op->iov[0].iov_len < skip))
+        return -FI_EINVAL;
+    pieces->count = 0;
+    pieces->len = op->len - skip;
+    pieces->is_inline = pieces->len <= inline_max;
+    for (size_t i = 0; i < op->count; i++) {
+        size_t cut = i ? 0 : skip, len = op->iov[i].iov_len - cut;
+        const struct ibv_mr *mr = op->desc ? op->desc[i] : NULL;
+
+        if (!len)
+            continue;
+        if (!mr && !pieces->is_inline)
+            return -FI_EINVAL;
+        pieces->sges[pieces->count++] =
+            (struct ibv_sge){.addr = (uintptr_t)op->iov[i].iov_base + cut,
+                             .length = (uint32_t)len,
+                             .lkey = mr ? mr->lkey : 0};
+    }
+    return 0;
+}
+
+static struct efa_wr *wr_get(struct efa_ep *ep, const struct op *op)
+{
+    struct efa_wr *wr = pool_get(&ep->wrs);
+
+    if (!wr)
+        return NULL;
+    *wr = (struct efa_wr){.context = op->context, .kind = op->kind, .left = 1, .slot = -1};
+    wr->buf = op->count ? op->iov[0].iov_base : NULL;
+    if (!(op->kind & FI_RECV))
+        wr->wanted =
+            !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
+    return wr;
+}
+
+/* The device has refused it: nothing of it was posted. */
+static ssize_t give_back(struct efa_ep *ep, struct efa_wr *wr, int rc)
+{
+    efa_inject_give(&ep->inject, wr->slot);
+    pool_put(&ep->wrs, wr);
+    return rc == ENOMEM ? -FI_EAGAIN : verbs_error(rc);
+}
+
+static void set_target(struct efa_ep *ep, const struct efa_route *route)
+{
+    ibv_wr_set_ud_addr(ep->ex, route->ah, route->qpn, route->qkey);
+}
+
+/* ---- Messages ---- */
+
+static void set_inline(struct efa_ep *ep, const struct pieces *pieces)
+{
+    struct ibv_data_buf buffers[EFA_SEGMENTS];
+
+    for (size_t i = 0; i < pieces->count; i++)
+        buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)pieces->sges[i].addr,
+                                           .length = pieces->sges[i].length};
+    ibv_wr_set_inline_data_list(ep->ex, pieces->count, buffers);
+}
+
+static ssize_t start_send(struct efa_ep *ep, const struct op *op)
+{
+    struct efa_route route;
+    struct pieces pieces;
+    struct efa_wr *wr;
+    int rc;
+
+    if (op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max) + ep->prefix)
+        return -FI_EMSGSIZE;
+    rc = set_pieces(op, ep->prefix, ep->inline_max, &pieces);
+    if (rc)
+        return rc;
+    if (!efa_av_route(ep->base.av, op->peer, &route))
+        return -FI_EINVAL;
+    if (ep->sends == ep->base.tx_size)
+        return -FI_EAGAIN;
+    wr = wr_get(ep, op);
+    if (!wr)
+        return -FI_ENOMEM;
+    ibv_wr_start(ep->ex);
+    ep->ex->wr_id = (uintptr_t)wr;
+    ep->ex->wr_flags = IBV_SEND_SIGNALED;
+    if (op->flags & FI_REMOTE_CQ_DATA)
+        ibv_wr_send_imm(ep->ex, (uint32_t)op->data);
+    else
+        ibv_wr_send(ep->ex);
+    if (pieces.is_inline)
+        set_inline(ep, &pieces);
+    else
+        ibv_wr_set_sge_list(ep->ex, pieces.count, pieces.sges);
+    set_target(ep, &route);
+    rc = ibv_wr_complete(ep->ex);
+    if (rc)
+        return give_back(ep, wr, rc);
+    ep->sends++;
+    return 0;
+}
+
+static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
+{
+    struct pieces pieces;
+    struct ibv_recv_wr receive = {.sg_list = pieces.sges}, *bad;
+    struct efa_wr *wr;
+    int rc = set_pieces(op, 0, 0, &pieces);
+
+    if (rc)
+        return rc;
+    if (ep->receives == ep->base.rx_size)
+        return -FI_EAGAIN;
+    wr = wr_get(ep, op);
+    if (!wr)
+        return -FI_ENOMEM;
+    wr->wanted =
+        completion_wanted(ep->base.binding.rx_selective, op_final_flags(op, ep->base.rx_op_flags));
+    receive.wr_id = (uintptr_t)wr;
+    receive.num_sge = (int)pieces.count;
+    rc = ibv_post_recv(ep->qp, &receive, &bad);
+    if (rc)
+        return give_back(ep, wr, rc);
+    ep->receives++;
+    return 0;
+}
+
+/* ---- Accesses ---- */
+
+/* One request, of one segment. */
+static void start_piece(struct efa_ep *ep, const struct op *op, struct efa_wr *wr, uint64_t addr,
+                        const struct ibv_sge *sge)
+{
+    uint32_t key = (uint32_t)op->rma->key;
+
+    ep->ex->wr_id = (uintptr_t)wr;
+    ep->ex->wr_flags = IBV_SEND_SIGNALED;
+    if (op->kind & FI_READ)
+        ibv_wr_rdma_read(ep->ex, key, addr);
+    else if (op->flags & FI_REMOTE_CQ_DATA)
+        ibv_wr_rdma_write_imm(ep->ex, key, addr, (uint32_t)op->data);
+    else
+        ibv_wr_rdma_write(ep->ex, key, addr);
+    ibv_wr_set_sge_list(ep->ex, 1, sge);
+}
+
+/* An injected write's bytes are copied; nothing is read or written from memory of our own. */
+static int own_memory(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
+                      struct pieces *pieces)
+{
+    char *to;
+
+    wr->slot = efa_inject_take(&ep->inject);
+    if (wr->slot < 0)
+        return -FI_EAGAIN;
+    to = efa_inject_at(&ep->inject, wr->slot);
+    pieces->sges[0] = (struct ibv_sge){
+        .addr = (uintptr_t)to, .length = (uint32_t)pieces->len, .lkey = ep->inject.mr->lkey};
+    pieces->count = 1;
+    for (size_t i = 0; i < op->count && pieces->len; i++) {
+        memcpy(to, op->iov[i].iov_base, op->iov[i].iov_len);
+        to += op->iov[i].iov_len;
+    }
+    return 0;
+}
+
+static int check_access(const struct efa_ep *ep, const struct op *op)
+{
+    if (op->rma_count != 1 || op->rma->len != op->len)
+        return -FI_EINVAL;
+    return op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max_rma) ? -FI_EMSGSIZE : 0;
+}
+
+static int check_pieces(const struct efa_ep *ep, const struct op *op, const struct pieces *pieces,
+                        bool copied)
+{
+    /* Its data would be there before all of its bytes are. */
+    if (op->flags & FI_REMOTE_CQ_DATA && pieces->count > 1 && !copied)
+        return -FI_EOPNOTSUPP;
+    return ep->sends + (copied ? 1 : pieces->count) > ep->base.tx_size ? -FI_EAGAIN : 0;
+}
+
+static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
+                       const struct pieces *pieces, const struct efa_route *route)
+{
+    uint64_t addr = op->rma->addr;
+
+    wr->left = (unsigned)pieces->count;
+    ibv_wr_start(ep->ex);
+    for (size_t i = 0; i < pieces->count; i++) {
+        start_piece(ep, op, wr, addr, &pieces->sges[i]);
+        set_target(ep, route);
+        addr += pieces->sges[i].length;
+    }
+    return ibv_wr_complete(ep->ex);
+}
+
+static ssize_t start_access(struct efa_ep *ep, const struct op *op)
+{
+    bool copied = op->flags & FI_INJECT || !op->len;
+    struct efa_route route;
+    struct pieces pieces;
+    struct efa_wr *wr;
+    int rc = check_access(ep, op);
+
+    if (!rc)
+        rc = set_pieces(op, 0, op->flags & FI_INJECT ? ep->inline_max : 0, &pieces);
+    if (!rc)
+        rc = check_pieces(ep, op, &pieces, copied);
+    if (rc)
+        return rc;
+    if (!efa_av_route(ep->base.av, op->peer, &route))
+        return -FI_EINVAL;
+    wr = wr_get(ep, op);
+    if (!wr)
+        return -FI_ENOMEM;
+    rc = copied ? own_memory(ep, op, wr, &pieces) : 0;
+    if (rc) {
+        pool_put(&ep->wrs, wr);
+        return rc;
+    }
+    rc = post_pieces(ep, op, wr, &pieces, &route);
+    if (rc)
+        return give_back(ep, wr, rc);
+    ep->sends += pieces.count;
+    return 0;
+}
+
+/* ---- The entry ---- */
+
+static ssize_t check(const struct efa_ep *ep, const struct op *op)
+{
+    if (!ep->base.enabled)
+        return -FI_EOPBADSTATE;
+    return op->count > EFA_SEGMENTS ? -FI_EINVAL : 0;
+}
+
+ssize_t efa_post(struct ep *base, struct op *op)
+{
+    struct efa_ep *ep = object_of(base, struct efa_ep, base);
+    ssize_t rc = op->group == OP_GROUP_RECV ? 0 : endpoint_settle(&ep->base, op);
+
+    if (!rc)
+        rc = check(ep, op);
+    if (rc)
+        return rc;
+    progress_lock(ep->progress);
+    switch (op->group) {
+    case OP_GROUP_SEND: rc = start_send(ep, op); break;
+    case OP_GROUP_RECV: rc = start_receive(ep, op); break;
+    default: rc = start_access(ep, op); break;
+    }
+    progress_unlock(ep->progress);
+    return rc;
+}
