@@ -176,88 +176,6 @@ static void progress_may_detach_any_source(void **state)
     progress_release(progress);
 }
 
-/* A source that reaches no other progress domain is polled past all rounds while it is alone; it
- * may leave, and others may come, at any time. */
-static void a_lone_leaf_is_polled_like_others(void **state)
-{
-    struct progress *progress = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
-    struct progress *other = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
-    struct counter leaf, late;
-    struct progress *root;
-
-    attach(progress, &leaf, -1);
-    detach(&leaf);
-    leaf.source.leaf = true;
-    assert_int_equal(progress_attach(progress, &leaf.source), 0);
-    assert_ptr_equal(progress->sole, &leaf.source);
-    root = progress_enter(progress);
-    progress_poll_root(root);
-    assert_int_equal(leaf.calls, 1);
-    root->driving = true; /* as from inside of its poll */
-    progress_poll_root(root);
-    assert_int_equal(leaf.calls, 1);
-    root->driving = false;
-    attach(other, &late, -1);
-    progress_leave(root);
-    assert_int_equal(progress_merge(progress, other), 0);
-    root = progress_enter(progress);
-    assert_ptr_equal(root, progress_root(other));
-    assert_null(root->sole);
-    progress_poll_root(root);
-    assert_int_equal(leaf.calls, 2);
-    assert_int_equal(late.calls, 1);
-    detach(&late);
-    assert_ptr_equal(root->sole, &leaf.source);
-    leaf.victim = &leaf;
-    progress_poll_root(root);
-    assert_int_equal(leaf.calls, 3);
-    assert_null(root->sole);
-    progress_leave(root);
-    progress_release(progress);
-    progress_release(other);
-}
-
-/* Two sources of which one at most reaches another progress domain are polled past all rounds too;
- * any of them may leave meanwhile. */
-static void a_pair_is_polled_like_others(void **state)
-{
-    struct progress *progress = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
-    struct counter layer, leaf, third;
-    struct progress *root;
-
-    attach(progress, &layer, -1);
-    attach(progress, &leaf, -1);
-    assert_null(progress->pair[0]); /* as both could */
-    detach(&leaf);
-    leaf.source.leaf = true;
-    assert_int_equal(progress_attach(progress, &leaf.source), 0);
-    assert_ptr_equal(progress->pair[0], &layer.source);
-    assert_ptr_equal(progress->pair[1], &leaf.source);
-    assert_null(progress->sole);
-    root = progress_enter(progress);
-    progress_poll_root(root);
-    root->driving = true; /* as from inside of its poll */
-    progress_poll_root(root);
-    root->driving = false;
-    assert_int_equal(layer.calls, 1);
-    assert_int_equal(leaf.calls, 1);
-    attach(progress, &third, -1);
-    assert_null(progress->pair[0]);
-    progress_poll_root(root);
-    assert_int_equal(third.calls, 1);
-    detach(&third);
-    layer.victim = &leaf;
-    progress_poll_root(root);
-    assert_int_equal(layer.calls, 3);
-    assert_int_equal(leaf.calls, 2);
-    assert_ptr_equal(root->pair[0], &layer.source);
-    assert_null(root->pair[1]);
-    progress_leave(root);
-    detach(&layer);
-    assert_null(root->pair[0]);
-    progress_release(progress);
-}
-
 static void trywait_asks_every_source(void **state)
 {
     struct progress *progress = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
@@ -815,8 +733,6 @@ int main(void)
         cmocka_unit_test(a_reader_moves_units_that_are_left_alone),
         cmocka_unit_test(sleepers_watch_units_that_are_left_alone),
         cmocka_unit_test(progress_may_detach_any_source),
-        cmocka_unit_test(a_lone_leaf_is_polled_like_others),
-        cmocka_unit_test(a_pair_is_polled_like_others),
         cmocka_unit_test(trywait_asks_every_source),
         cmocka_unit_test(merged_units_share_lock_sources_and_watches),
         cmocka_unit_test(units_below_show_through),
