@@ -50,6 +50,7 @@ struct cm_id {
     uint32_t events_got, events_acked;
     pthread_mutex_t mutex;
     pthread_cond_t acked;
+    bool late; /* FAULT_CONNECT_LATE */
     struct timer timer;
     void (*on_timer)(struct cm_id *id);
     struct list groups;               /* of cm_multicast.c */

@@ -113,6 +113,13 @@ static void request_unreachable(struct cm_id *id)
     fail(id, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
 }
 
+/* As of a peer that has sent its first bytes, and never got the last word of the exchange. */
+static void late_unreachable(struct cm_id *id)
+{
+    if (id->state == CM_CONNECTED)
+        cm_report(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+}
+
 static void request_rejected(struct cm_id *id)
 {
     fail(id, RDMA_CM_EVENT_REJECTED, CM_REJECT_CONSUMER);
@@ -285,6 +292,7 @@ static void start_request(struct cm_id *id, struct cm_message *message)
     case FAULT_CONNECT_REJECT: cm_set_timer(id, 0, request_rejected); return;
     case FAULT_CONNECT_TIMEOUT: cm_set_timer(id, FAULT_MS, request_timed_out); return;
     case FAULT_CONNECT_UNREACHABLE: cm_set_timer(id, 0, request_unreachable); return;
+    case FAULT_CONNECT_LATE: id->late = true; break;
     default: break;
     }
     id->watch.fd = connect_socket(id);
@@ -336,6 +344,8 @@ int cm_confirm(struct cm_id *id)
     }
     id->state = CM_CONNECTED;
     cm_send(id, &message, CM_READY);
+    if (id->late)
+        cm_set_timer(id, FAULT_MS, late_unreachable);
     return 0;
 }
 

@@ -9,7 +9,7 @@
  *      rnr         a receive is not found
  *      mr          a registration fails
  *      open        a device cannot be opened, as without permission
- *      cm          a connection fails       do=reject|timeout|unreachable|address|route
+ *      cm          a connection fails       do=reject|timeout|unreachable|late|address|route
  *      port        a port goes down         down=MS after the device opens, or request=N: as the
  *                                           N-th request starts; up=MS later; port=N; hang=1:
  *                                           requests wait for it, and do not fail
@@ -274,8 +274,8 @@ bool fault_gid(const struct device *device)
 
 enum fault_connect fault_connect(const struct device *device, enum fault_connect step)
 {
-    static const char *const actions[] = {"",        "reject", "timeout", "unreachable",
-                                          "address", "route"};
+    static const char *const actions[] = {"",     "reject",  "timeout", "unreachable",
+                                          "late", "address", "route"};
 
     if (fault_count < 0)
         parse_all();
@@ -283,7 +283,7 @@ enum fault_connect fault_connect(const struct device *device, enum fault_connect
         struct fault *fault = &faults[i];
         if (fault->name != CM || !is_here(fault, device))
             continue;
-        for (int action = 1; action < 6; action++) {
+        for (int action = 1; action < 7; action++) {
             bool of_step = step == FAULT_CONNECT_NONE ? action < FAULT_CONNECT_ADDRESS
                                                       : (enum fault_connect)action == step;
             if (of_step && strcmp(actions[action], fault->action) == 0 && happens(fault))

@@ -38,6 +38,7 @@ enum fault_connect {
     FAULT_CONNECT_REJECT,
     FAULT_CONNECT_TIMEOUT,
     FAULT_CONNECT_UNREACHABLE,
+    FAULT_CONNECT_LATE, /* it is made, and the peer turns out to be unreachable afterwards */
     FAULT_CONNECT_ADDRESS,
     FAULT_CONNECT_ROUTE,
 };

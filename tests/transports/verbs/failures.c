@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failures ADDRESS [foreign|idle|any|unified]: a connection of verbs to itself, and one message
- * over it; says what the library says to each step. The script `failures` runs it on devices that
- * fail. foreign: a program that speaks rdma_cm, and not libfabric's private data, asks for the
- * connection. idle: no message is sent, and both ends wait for one. any: the listener is on all
- * devices. unified: one thread calls all functions.
+ * failures ADDRESS [foreign|idle|late|any|unified]: a connection of verbs to itself, and one
+ * message over it; says what the library says to each step. The script `failures` runs it on
+ * devices that fail.
+ *
+ *   foreign   a program that speaks rdma_cm, and not libfabric's private data, asks for it
+ *   idle      no message is sent, and both ends wait for one
+ *   late      the same, until one end hears that the other is out of reach, and the other leaves
+ *   any       the listener is on all devices
+ *   unified   one thread calls all functions
  */
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -255,6 +259,25 @@ static void nothing_to_send(void)
     must("fi_close(mr)", fi_close(&mr->fid));
 }
 
+/* An established connection is reported unreachable; then its peer leaves, too. */
+static void late(void)
+{
+    struct fi_eq_cm_entry entry;
+    struct fid_mr *mr;
+
+    must("fi_mr_reg", fi_mr_reg(domain, memory, sizeof(memory), FI_RECV, 0, 0, 0, &mr, NULL));
+    must("fi_recv", (int)fi_recv(a.ep, memory, SIZE, fi_mr_desc(mr), 0, NULL));
+    while (next_event(&entry, WAIT_MS) && entry.fid != &a.ep->fid)
+        continue;
+    report("receive of a", &a, WAIT_MS);
+    fi_close(&b.ep->fid);
+    b.ep = NULL;
+    while (next_event(&entry, QUIET_MS))
+        continue;
+    fi_close(&a.ep->fid);
+    must("fi_close(mr)", fi_close(&mr->fid));
+}
+
 /* Who listens on any device learns with a request which one it came over. */
 static void listen_on_any(const char *address)
 {
@@ -319,6 +342,7 @@ static void ask_as_foreigner(void)
 int main(int argc, char **argv)
 {
     bool idle = argc > 2 && !strcmp(argv[2], "idle");
+    bool is_late = argc > 2 && !strcmp(argv[2], "late");
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)
@@ -330,14 +354,16 @@ int main(int argc, char **argv)
     }
     unified = argc > 2 && !strcmp(argv[2], "unified");
     listen_at(argv[1], NULL);
-    if (argc > 2 && !idle && !unified) {
+    if (argc > 2 && !idle && !is_late && !unified) {
         ask_as_foreigner();
         return 0;
     }
     connect_both();
     if (unified)
         many_messages();
-    if (idle)
+    if (is_late)
+        late();
+    else if (idle)
         nothing_to_send();
     else
         one_message();
