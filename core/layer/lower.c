@@ -140,20 +140,28 @@ static bool forward(struct lower_cq *lower_cq)
     return n > 0;
 }
 
-void lower_cq_progress(struct lower_cq *lower_cq)
+/* By the queue's read. */
+__attribute__((noinline)) static void read_lower(struct lower_cq *lower_cq)
 {
-    if (lower_cq->progress) {
-        /* As the read would, with one frame less to return through on the way to a completion. */
-        if (!progress_forked(lower_cq->progress))
-            progress_poll_lower(lower_cq->progress);
-        return;
-    }
+    if (lower_cq->progress)
+        return; /* in a forked child */
     if (lower_cq->peer) {
         fi_cq_read(lower_cq->cq, NULL, 0);
         return;
     }
     for (int round = 0; round < ROUNDS && forward(lower_cq); round++)
         ;
+}
+
+void lower_cq_progress(struct lower_cq *lower_cq)
+{
+    struct progress *progress = lower_cq->progress;
+
+    /* As the read would, with one frame less to return through on the way to a completion. */
+    if (__builtin_expect(progress && !progress_forked(progress), 1))
+        progress_poll_lower(progress);
+    else
+        read_lower(lower_cq);
 }
 
 int lower_cq_trywait(const struct lower *lower, struct lower_cq *lower_cq)

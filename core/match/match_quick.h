@@ -51,9 +51,9 @@ match_quick_receive(struct match *match, struct progress *progress, struct want 
 
     if (!match->attr.directed)
         want.src = FI_ADDR_UNSPEC;
-    root = progress_enter(progress);
+    root = progress_enter_post(progress);
     done = match_quick_post(match, &want);
-    progress_leave(root);
+    progress_leave_post(root);
     return done;
 }
 
@@ -77,8 +77,8 @@ match_quick_take(struct match *match, struct side *side, uint64_t tag, size_t le
 }
 
 /* It has its bytes: completes and frees it. src: the source for the completion. */
-static inline void match_quick_done(struct match *match, struct rx *rx, size_t len, uint64_t tag,
-                                    fi_addr_t src)
+static inline __attribute__((always_inline)) void
+match_quick_done(struct match *match, struct rx *rx, size_t len, uint64_t tag, fi_addr_t src)
 {
     complete(match->binding, BIND_RECV, rx->entry.flags & FI_COMPLETION, rx->entry.context,
              rx->entry.flags & ~FI_COMPLETION, len, rx->iov[0].iov_base, 0, tag, src);

@@ -162,12 +162,10 @@ static inline void progress_lock(struct progress *progress)
 }
 
 /* The same for the shortest paths, inlined where the lock is free. The root, for progress_leave. */
-static inline struct progress *progress_enter(struct progress *progress)
+static inline struct progress *progress_enter_locked(struct progress *progress)
 {
     struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
 
-    if (__builtin_expect(!progress->locked, 0))
-        return progress_root(root);
     if (__builtin_expect(pthread_mutex_trylock(&root->mutex), 0))
         return progress_lock_root(progress);
     if (__builtin_expect(__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root, 1))
@@ -176,9 +174,27 @@ static inline struct progress *progress_enter(struct progress *progress)
     return progress_lock_root(progress);
 }
 
+static inline struct progress *progress_enter(struct progress *progress)
+{
+    return __builtin_expect(progress->locked, 1) ? progress_enter_locked(progress)
+                                                 : progress_root(progress);
+}
+
 static inline void progress_leave(struct progress *root)
 {
     if (__builtin_expect(root->locked, 1))
+        pthread_mutex_unlock(&root->mutex);
+}
+
+/* The same for a post, which needs no root where the lock is elided: NULL then. */
+static inline struct progress *progress_enter_post(struct progress *progress)
+{
+    return progress->locked ? progress_enter_locked(progress) : NULL;
+}
+
+static inline void progress_leave_post(struct progress *root)
+{
+    if (root)
         pthread_mutex_unlock(&root->mutex);
 }
 
@@ -260,13 +276,13 @@ static inline void progress_poll_root(struct progress *root)
     root->driving = false;
 }
 
-/* progress_poll from inside of another progress domain's, mostly: of a lower's. */
+/* progress_poll from inside of another progress domain's, mostly: of a lower's, without a lock. */
 static inline void progress_poll_lower(struct progress *progress)
 {
     struct progress *root = progress_root(progress);
     struct progress_source *sole = root->sole;
 
-    progress_note_reader(root);
+    atomic_store_explicit(&root->driven, true, memory_order_relaxed);
     if (__builtin_expect(!sole || root->driving || progress_own_round.depth, 0))
         progress_drive_root(root);
     else

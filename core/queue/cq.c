@@ -231,8 +231,8 @@ static inline ssize_t end_direct(struct cq *cq, struct progress *root, size_t go
 
 /* Entries that come now, of an empty queue, go straight to the reader; the ring is for more of
  * them, and for those whose source the caller asks for. */
-static inline ssize_t read_entered(struct cq *cq, struct progress *root, void *buf, size_t count,
-                                   fi_addr_t *src)
+static inline __attribute__((always_inline)) ssize_t
+read_entered(struct cq *cq, struct progress *root, void *buf, size_t count, fi_addr_t *src)
 {
     if (__builtin_expect(src || !cq_is_empty(cq) || !count, 0))
         return read_ring(cq, root, buf, count, src);
@@ -639,6 +639,7 @@ static void fill(struct cq *cq, struct domain *domain, const struct fi_cq_attr *
     cq->peer.owner_ops = &ring_ops;
     cq->sink = peer ? ((struct fi_peer_cq_context *)context)->cq : &cq->peer;
     cq->into = into_of(cq);
+    cq->forwards = peer && cq->into == cq;
     cq->domain = domain;
     cq->format = attr->format;
     cq->entry_size = size_of(attr->format);

@@ -44,6 +44,7 @@ struct cq {
     struct fid_peer_cq peer;  /* what lowers write to when this queue is the owner */
     struct fid_peer_cq *sink; /* &peer, or the upper's when opened with FI_PEER */
     struct cq *into;          /* whose ring that is; itself where it is none of this room's */
+    bool forwards;            /* sink is an upper's, and no queue of this room */
     struct domain *domain;
     struct progress *progress;
     struct cq_entry *ring; /* capacity is a power of two */
@@ -168,11 +169,15 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
     struct cq *into = cq->into;
     struct cq_entry *entry;
 
+    if (cq->forwards) {
+        cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
+        return;
+    }
     if (into->direct_left) {
         cq_write_direct(into, context, flags, len, buf, data, tag);
         return;
     }
-    /* As good as full, which a queue with a foreign upper's always is here. */
+    /* As good as full. */
     if (__builtin_expect(into->tail - into->head + CQ_SLACK >= into->capacity, 0)) {
         cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
         return;

@@ -61,6 +61,7 @@ struct rxm_ep {
     struct fid_pep *pep; /* its own, or sep's */
     struct progress_source eq_source;
     struct wake_timer timer; /* for cm */
+    bool attend;             /* something is to be gone on with: msgproto_busy, or waits.ready */
     unsigned skip;           /* progress calls that may still leave the EQ alone */
     struct list conns;       /* struct rxm_conn, all of them */
     struct list lingering;   /* those that are done but for queued messages */

@@ -63,10 +63,10 @@ static inline __attribute__((always_inline)) bool transmit(struct rxm_ep *ep, co
                              progress_forked(ep->progress),
                          0))
         return false;
-    root = progress_enter(ep->progress);
+    root = progress_enter_post(ep->progress);
     peer = av_watch_any(&ep->watch) ? NULL : rxm_peers_at(&ep->peers, dest);
     done = peer && peer->up && msgproto_send_plain(peer->up, buf, len, tagged, tag, context);
-    progress_leave(root);
+    progress_leave_post(root);
     return done;
 }
 

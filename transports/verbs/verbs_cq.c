@@ -116,7 +116,7 @@ static bool arm(struct verbs_cq *cq)
 
 /* Entries of an armed queue have an event, which may come after them. A thread that polls takes it
  * from one that sleeps on the fd and is not concerned by the entries: so the queue is armed while
- * anybody may sleep, and polled once more for what came in between. */
+ * any thread may sleep, and polled once more for what came in between. */
 __attribute__((noinline)) static void tend(struct verbs_cq *cq, int count)
 {
     if (cq->armed && (count || cq->event_due))
@@ -134,6 +134,13 @@ __attribute__((noinline)) static void take_batch(struct verbs_cq *cq, const stru
         poll_some(cq);
 }
 
+__attribute__((noinline)) static void poll_armed(struct verbs_cq *cq)
+{
+    if (cq->has_chained)
+        verbs_chain_flush_all(cq);
+    tend(cq, poll_some(cq));
+}
+
 /* A queue of a watched progress domain is armed since its last trywait, or could not be. */
 void verbs_cq_poll(struct progress_source *source)
 {
@@ -141,15 +148,15 @@ void verbs_cq_poll(struct progress_source *source)
     struct ibv_wc wcs[VERBS_CQ_BATCH];
     int count;
 
-    if (__builtin_expect(cq->has_chained, 0))
-        verbs_chain_flush_all(cq);
+    if (__builtin_expect(cq->armed || cq->arm_due || cq->has_chained || cq->single, 0)) {
+        poll_armed(cq);
+        return;
+    }
     count = ibv_poll_cq(cq->ibv, cq->batch, wcs);
-    if (__builtin_expect(count == 1 && cq->batch > 1, 1))
+    if (__builtin_expect(count == 1, 1))
         take(cq, wcs);
     else if (count > 0)
         take_batch(cq, wcs, count);
-    if (__builtin_expect(cq->armed || cq->arm_due, 0))
-        tend(cq, count);
 }
 
 /* ---- Sleepers ---- */
@@ -250,6 +257,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     cq->domain = domain;
     cq->vector = vector;
     cq->batch = params_int(domain->fabric->params, "cqread_bunch_size");
+    cq->single = cq->batch == 1;
     ids_init(&cq->eps, INDEX_BITS, NUMBER_BITS);
     cq->last = IDS_NONE;
     list_init(&cq->link);

@@ -30,7 +30,7 @@ struct verbs_cq {
     struct ibv_comp_channel *channel;
     struct ibv_td *td;    /* verbs_single.h; or NULL */
     struct ibv_pd *pd;    /* of queue pairs that report to it; NULL: the domain's */
-    int vector;           /* of its interrupt, as asked; -1: nobody did */
+    int vector;           /* of its interrupt, as asked; -1: not asked for */
     int batch;            /* entries that a poll takes at once */
     size_t size, claimed; /* entries: that there are, that endpoints may need */
     unsigned users;       /* endpoints */
@@ -38,6 +38,7 @@ struct verbs_cq {
     struct verbs_ep *last_ep;
     bool armed;          /* the channel will tell of the next entry, or has told */
     bool arm_due;        /* it could not be armed */
+    bool single;         /* batch is 1 */
     bool has_chained;    /* requests wait in chained */
     bool event_due;      /* entries were polled whose event was not taken */
     struct list chained; /* struct verbs_chain that wait. Progress domain locked */
@@ -54,7 +55,7 @@ int verbs_cq_join(struct verbs_domain *domain, struct progress *progress, struct
 void verbs_cq_leave(struct verbs_cq *cq, uint64_t number, size_t entries);
 /* The poll of its source. */
 void verbs_cq_poll(struct progress_source *source);
-/* What is to be done about entries that were polled. Progress domain locked. */
+/* Ends the operations of entries that were polled. Progress domain locked. */
 void verbs_cq_take(struct verbs_cq *cq, const struct ibv_wc *wcs, int count);
 /* Takes the entries that there are. Progress domain locked. */
 void verbs_cq_drain(struct verbs_cq *cq);

@@ -39,10 +39,10 @@ static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void 
     struct verbs_ep *ep = verbs_ep_of(fid);
 
     if (connected(ep, len) && __builtin_expect(ep->base.tx_op_flags == ep->quick_flags, 1)) {
-        struct progress *root = progress_enter(ep->base.binding.progress);
+        struct progress *root = progress_enter_post(ep->base.binding.progress);
         bool done = verbs_quick_send(ep, buf, len, desc, context, true, false);
 
-        progress_leave(root);
+        progress_leave_post(root);
         if (__builtin_expect(done, 1))
             return 0;
     }
@@ -54,10 +54,10 @@ static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_
     struct verbs_ep *ep = verbs_ep_of(fid);
 
     if (connected(ep, len)) {
-        struct progress *root = progress_enter(ep->base.binding.progress);
+        struct progress *root = progress_enter_post(ep->base.binding.progress);
         bool done = verbs_quick_send(ep, buf, len, NULL, NULL, false, true);
 
-        progress_leave(root);
+        progress_leave_post(root);
         if (__builtin_expect(done, 1))
             return 0;
     }

@@ -103,26 +103,32 @@ void rxm_control_run(struct rxm_ep *ep)
     wake_timer_clear(&ep->timer, ep->progress, rxm_cm_next(&ep->cm));
 }
 
+static inline bool leaves_alone(const struct rxm_ep *ep)
+{
+    return ep->skip && !rxm_cm_busy(&ep->cm) && !av_watch_any(&ep->watch);
+}
+
+__attribute__((noinline)) static void go_on(struct rxm_ep *ep)
+{
+    if (ep->msgproto && msgproto_busy(ep->msgproto))
+        msgproto_run(ep->msgproto);
+    if (!list_empty(&ep->waits.ready))
+        rxm_wait_run(ep);
+    if (leaves_alone(ep))
+        ep->skip--;
+    else
+        rxm_control_run(ep);
+    ep->attend = !list_empty(&ep->waits.ready) || (ep->msgproto && msgproto_busy(ep->msgproto));
+}
+
 static void eq_progress(struct progress_source *source)
 {
     struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
 
-    if (__builtin_expect(!list_empty(&ep->waits.ready), 0))
-        rxm_wait_run(ep);
-    if (ep->skip && !rxm_cm_busy(&ep->cm) && !av_watch_any(&ep->watch))
+    if (__builtin_expect(!ep->attend && leaves_alone(ep), 1))
         ep->skip--;
     else
-        rxm_control_run(ep);
-}
-
-/* With packets of ours there may be something to go on with. */
-static void emu_progress(struct progress_source *source)
-{
-    struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
-
-    if (__builtin_expect(msgproto_busy(ep->msgproto), 0))
-        msgproto_run(ep->msgproto);
-    eq_progress(source);
+        go_on(ep);
 }
 
 static int control_trywait(struct progress_source *source)
@@ -208,7 +214,7 @@ static int attach_source(struct rxm_ep *ep)
 {
     int rc;
 
-    ep->eq_source.poll = ep->msgproto ? emu_progress : eq_progress;
+    ep->eq_source.poll = eq_progress;
     ep->eq_source.trywait = control_trywait;
     ep->eq_source.leaf = true; /* the lower's event queue drives nothing that our queues do */
     rc = fi_control(&ep->eq->fid, FI_GETWAIT, &ep->eq_source.fd);

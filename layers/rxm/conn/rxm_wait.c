@@ -157,6 +157,7 @@ void rxm_wait_wake(struct rxm_ep *ep, struct rxm_peer *peer)
 {
     if (!list_empty(&peer->waiting) && list_empty(&peer->ready))
         list_attach(&peer->ready, &ep->waits.ready);
+    ep->attend = true;
 }
 
 void rxm_wait_fail(struct rxm_ep *ep, struct rxm_peer *peer, int err, const char *why)

@@ -194,6 +194,13 @@ void msgproto_close(struct rxm_ep *ep); /* of an endpoint without connections */
 void msgproto_ask(struct msgproto *msgproto, struct fid_ep *ep);
 /* Ends broken connections, goes on with what stalls. */
 void msgproto_run(struct msgproto *msgproto);
+/* There may be room again: receives are to be posted, or packets taken from the lower. */
+static inline void msgproto_set_refill(struct msgproto *msgproto)
+{
+    msgproto->refill = true;
+    msgproto->ep->attend = true;
+}
+/* After a change of stalled, broken or refill to more, ep->attend is set. */
 static inline bool msgproto_busy(const struct msgproto *msgproto)
 {
     return !list_empty(&msgproto->stalled) || !list_empty(&msgproto->broken) || msgproto->refill;
@@ -224,8 +231,8 @@ void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
 /* A packet has come, or not (error). */
 void msgproto_received(struct rxm_context *context, size_t len,
                        const struct fi_cq_err_entry *error);
-/* Completions of receives, where each connection has a queue of its own. */
-extern struct fi_ops_cq_owner msgproto_rx_ops;
+/* Completions of receives, where each connection has a queue of its own; by enum rxm_feed. */
+extern struct fi_ops_cq_owner msgproto_rx_ops[];
 /* As msgproto_conn_fill, while the connection is in use; and grants what that allows. */
 void msgproto_post_more(struct rxm_conn *conn);
 void msgproto_post_up(struct rxm_conn *conn);

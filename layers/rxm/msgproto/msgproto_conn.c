@@ -170,7 +170,7 @@ void msgproto_conn_init(struct rxm_conn *conn)
     rxm_window_init(&mine->window, msgproto->queue);
     rxm_credit_init(&mine->credit, mine->window.size);
     conn->source.srx.peer_ops = &msgproto_source_ops;
-    conn->rx_peer.owner_ops = &msgproto_rx_ops;
+    conn->rx_peer.owner_ops = &msgproto_rx_ops[msgproto->feed];
     fid_init(&mine->feed.ep_fid.fid, FI_CLASS_SRX_CTX, conn, NULL);
     mine->feed.owner_ops = &feed_ops;
 }
@@ -191,6 +191,7 @@ void msgproto_conn_break(struct rxm_conn *conn, const char *what)
         return;
     conn->msgproto.err = FI_EPROTO;
     conn->msgproto.straight = false;
+    conn->owner->attend = true;
     list_attach(&conn->msgproto.broken, &conn->owner->msgproto->broken);
     LOG_WARN("rxm", FI_LOG_EP_DATA, ": the connection with %s ends: %s",
              addr_text(&conn->addr.sa, text, sizeof(text)), what);

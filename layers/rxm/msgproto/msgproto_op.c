@@ -70,7 +70,7 @@ void rxm_op_put(struct rxm_op *op)
     if (op->counted)
         msgproto->used--;
     if (op->answer && --op->conn->msgproto.answers == MSGPROTO_ANSWERS)
-        msgproto->refill = true;
+        msgproto_set_refill(msgproto);
     if (op->bounce)
         mr_pool_put(&msgproto->bounces, op->bounce);
     if (op->id != IDS_NONE)
@@ -178,6 +178,7 @@ static void stall(struct rxm_op *op)
         list_attach(&op->stalled, place);
     if (list_empty(&conn->msgproto.stalled))
         list_attach(&conn->msgproto.stalled, &conn->owner->msgproto->stalled);
+    conn->owner->attend = true;
 }
 
 /* False when the operation has to wait. */

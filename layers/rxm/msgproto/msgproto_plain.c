@@ -14,7 +14,7 @@ static void plain_done(struct rxm_context *context, size_t len, const struct fi_
         rxm_op_done(context, len, error);
         return;
     }
-    msgproto_plain_end(op, conn);
+    msgproto_plain_end(conn->owner->msgproto, op, conn);
     complete(&conn->owner->base.binding, BIND_SEND, wanted, user, flags, 0, NULL, 0, 0,
              FI_ADDR_NOTAVAIL);
 }

@@ -52,7 +52,8 @@ static inline void msgproto_plain_keep(struct msgproto *msgproto, struct rxm_op 
 }
 
 /* It waits in the connection's list for its end. */
-static inline void msgproto_plain_begin(struct rxm_op *op, struct rxm_conn *conn)
+static inline void msgproto_plain_begin(struct msgproto *msgproto, struct rxm_op *op,
+                                        struct rxm_conn *conn)
 {
     struct list *ops = &conn->msgproto.ops;
 
@@ -61,16 +62,17 @@ static inline void msgproto_plain_begin(struct rxm_op *op, struct rxm_conn *conn
     ops->prev->next = &op->link;
     ops->prev = &op->link;
     conn->msgproto.outstanding++;
-    conn->owner->msgproto->used++;
+    msgproto->used++;
 }
 
-static inline void msgproto_plain_end(struct rxm_op *op, struct rxm_conn *conn)
+static inline void msgproto_plain_end(struct msgproto *msgproto, struct rxm_op *op,
+                                      struct rxm_conn *conn)
 {
     op->link.prev->next = op->link.next;
     op->link.next->prev = op->link.prev;
     conn->msgproto.outstanding--;
-    conn->owner->msgproto->used--;
-    msgproto_plain_keep(conn->owner->msgproto, op);
+    msgproto->used--;
+    msgproto_plain_keep(msgproto, op);
 }
 
 /* A message of at most MSGPROTO_SMALL bytes, posted with the endpoint's own flags, which are plain.
@@ -101,12 +103,12 @@ static inline __attribute__((always_inline)) bool msgproto_send_plain(struct rxm
         memcpy(op->bytes + RXM_PACKET_SIZE, buf, sizeof(uint64_t));
     else if (len)
         memcpy(op->bytes + RXM_PACKET_SIZE, buf, len);
-    msgproto_plain_begin(op, conn);
+    msgproto_plain_begin(msgproto, op, conn);
     if (__builtin_expect(!fi_send(conn->ep, op->bytes, RXM_PACKET_SIZE + len, op->buffer.desc,
                                   FI_ADDR_UNSPEC, &op->context),
                          1))
         return true;
-    msgproto_plain_end(op, conn);
+    msgproto_plain_end(msgproto, op, conn);
     rxm_credit_untake(&conn->msgproto.credit);
     return false;
 }

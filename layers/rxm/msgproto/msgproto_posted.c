@@ -62,7 +62,8 @@ __attribute__((noinline)) static void put_back(struct rxm_conn *conn,
                                                struct rxm_packet_buffer *buffer, bool missing)
 {
     taken_back(conn, buffer);
-    conn->owner->msgproto->refill |= missing;
+    if (missing)
+        msgproto_set_refill(conn->owner->msgproto);
     rxm_packet_buffer_put(buffer);
 }
 
@@ -111,14 +112,16 @@ __attribute__((noinline)) static void receive_failed(struct rxm_conn *conn,
     rxm_packet_buffer_put(buffer);
 }
 
-static inline __attribute__((always_inline)) void received(struct rxm_context *context, size_t len)
+/* posted: our receive, which is posted again; else the lower gives it back. */
+static inline __attribute__((always_inline)) void received(struct rxm_context *context, size_t len,
+                                                           bool posted)
 {
     struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
     struct rxm_conn *conn = buffer->conn;
 
     if (!msgproto_take_plain(conn, buffer->bytes, len))
         msgproto_packet(conn, buffer->bytes, len);
-    if (conn->owner->msgproto->feed == RXM_FEED_POSTED) /* else the lower gives it back */
+    if (posted)
         post_again(conn, buffer);
 }
 
@@ -129,7 +132,7 @@ void msgproto_received(struct rxm_context *context, size_t len, const struct fi_
     if (__builtin_expect(error != NULL, 0))
         receive_failed(buffer->conn, buffer, error->err);
     else
-        received(context, len);
+        received(context, len, buffer->conn->owner->msgproto->feed == RXM_FEED_POSTED);
 }
 
 /* A message of a lower that has tags, in place of a packet; data: of the CQ, or NULL. */
@@ -168,7 +171,8 @@ int msgproto_conn_fill(struct rxm_conn *conn)
         return 0;
     while (!rc && window->posted < window->size)
         rc = fill_one(conn);
-    msgproto->refill = msgproto->refill || window->posted < window->size;
+    if (window->posted < window->size)
+        msgproto_set_refill(msgproto);
     return rc == -FI_EAGAIN ? 0 : rc;
 }
 
@@ -180,7 +184,8 @@ void msgproto_post_more(struct rxm_conn *conn)
         return;
     while (window->posted < window->size && !fill_one(conn))
         continue;
-    conn->owner->msgproto->refill = conn->owner->msgproto->refill || window->posted < window->size;
+    if (window->posted < window->size)
+        msgproto_set_refill(conn->owner->msgproto);
     grant(conn);
 }
 
@@ -251,15 +256,29 @@ __attribute__((noinline)) static void write_special(struct rxm_conn *conn, void 
         received_bare(conn, context, buf, len, tag, flags & FI_REMOTE_CQ_DATA ? &data : NULL);
 }
 
-static ssize_t rx_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
-                        void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+static inline __attribute__((always_inline)) ssize_t write_one(struct fid_peer_cq *peer,
+                                                               void *context, uint64_t flags,
+                                                               size_t len, void *buf, uint64_t data,
+                                                               uint64_t tag, bool posted)
 {
     if (__builtin_expect(flags & (FI_REMOTE_WRITE | FI_TAGGED), 0))
         write_special(object_of(peer, struct rxm_conn, rx_peer), context, flags, len, buf, data,
                       tag);
     else
-        received(context, len);
+        received(context, len, posted);
     return 0;
+}
+
+static ssize_t write_posted(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                            void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    return write_one(peer, context, flags, len, buf, data, tag, true);
+}
+
+static ssize_t write_asked(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,
+                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    return write_one(peer, context, flags, len, buf, data, tag, false);
 }
 
 static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
@@ -268,8 +287,11 @@ static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entr
     return 0;
 }
 
-struct fi_ops_cq_owner msgproto_rx_ops = {
-    .size = sizeof(msgproto_rx_ops),
-    .write = rx_write,
-    .writeerr = rx_writeerr,
+struct fi_ops_cq_owner msgproto_rx_ops[] = {
+    [RXM_FEED_ASKED] = {.size = sizeof(struct fi_ops_cq_owner),
+                        .write = write_asked,
+                        .writeerr = rx_writeerr},
+    [RXM_FEED_POSTED] = {.size = sizeof(struct fi_ops_cq_owner),
+                         .write = write_posted,
+                         .writeerr = rx_writeerr},
 };

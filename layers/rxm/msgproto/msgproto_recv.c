@@ -139,7 +139,7 @@ void rxm_inbound_put(struct rxm_inbound *inbound)
     else
         free(inbound);
     if (__builtin_expect(msgproto->saved_said, 0))
-        msgproto->refill = true;
+        msgproto_set_refill(msgproto);
 }
 
 static bool keep_piece(struct rxm_inbound *inbound, const uint8_t *payload, size_t len)
