@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of libibverbs, by dlopen: nothing is linked, and a node without the library has no
- * RDMA devices. The inline functions of verbs.h (ibv_post_send, ibv_poll_cq, ...) go through the
- * objects and need no symbol. Built where verbs.h is.
+ * RDMA devices. The functions that verbs.h defines inline (ibv_post_send, ibv_poll_cq, ...) go
+ * through the objects and need no symbol. Built where verbs.h is.
  */
 #ifndef WEFT_CORE_NET_VERBS_LIB_H
 #define WEFT_CORE_NET_VERBS_LIB_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Atomic operations of the device: fetch-and-add and compare-and-swap on one naturally aligned
- * integer of 8 bytes. The device writes the value that was there; an operation that does not want
- * it lets the device write into 8 bytes of the endpoint's that nobody reads.
+ * integer of 8 bytes. The device writes the value that was there; where the caller does not
+ * want it, into 8 bytes of the endpoint's that the library never reads.
  *
  * Results are in the order of this host: a device that answers in another order says
  * IBV_ATOMIC_NONE to the kernel's drivers, and is offered without atomics.

@@ -22,7 +22,7 @@ int verbs_atomic_check(const struct op *op);
 int verbs_atomic_fill(const struct verbs_ep *ep, const struct op *op, struct ibv_send_wr *wr,
                       struct ibv_sge *sge);
 
-/* Of an endpoint that is enabled with FI_ATOMIC: where results go that nobody wants. */
+/* Of an endpoint that is enabled with FI_ATOMIC: memory for results that no caller wants. */
 int verbs_atomic_open(struct verbs_ep *ep);
 void verbs_atomic_close(struct verbs_ep *ep);
 

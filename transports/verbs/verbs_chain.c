@@ -58,8 +58,9 @@ static void set_count(struct verbs_ep *ep, uint32_t count)
         leave(ep);
 }
 
-/* The device took the first `posted` only. `refused` of the others, the newest, is the caller's who
- * hears of it; the rest waits on where the device just has no room, else it has failed. */
+/* The device took the first `posted` only. `refused` of the others, the newest, is that of the
+ * caller, which hears of it; the rest waits on where the device just has no room, else it has
+ * failed. */
 static void settle(struct verbs_ep *ep, uint32_t posted, uint32_t refused, int err)
 {
     struct verbs_chain *chain = ep->chain;
@@ -82,7 +83,7 @@ static void settle(struct verbs_ep *ep, uint32_t posted, uint32_t refused, int e
         verbs_ep_report_refused(ep, &failed[i], err);
 }
 
-/* refused: 1 where the newest is the caller's, who hears of an error. */
+/* refused: 1 where the newest is the caller's, which hears of an error. */
 static ssize_t post(struct verbs_ep *ep, uint32_t refused)
 {
     struct verbs_chain *chain = ep->chain;

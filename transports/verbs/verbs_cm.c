@@ -6,8 +6,8 @@
  *             establish -> FI_CONNECTED
  *   passive   request -> fi_accept: connect the queue pair, accept -> established: FI_CONNECTED
  *
- * A peer that computes answers nobody: the device's own timeouts end long before it does. So a
- * request without an answer is repeated until answer_ms have passed.
+ * A peer that computes does not answer, and the device's own timeouts end long before it does. So
+ * the active end repeats a request without an answer until answer_ms have passed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void verbs_ep_end(struct verbs_ep *ep)
         verbs_eq_write(ep->base.eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
 }
 
-/* What is under way completes as flushed. */
+/* Operations under way complete as flushed. */
 static void end_locked(struct verbs_ep *ep)
 {
     progress_lock(ep->base.binding.progress);

@@ -88,7 +88,8 @@ static int cancel(struct endpoint *base, void *context)
 
 /* ---- Closing ---- */
 
-/* What was accepted is sent, if the peer takes it in time. Nothing is reported any more. */
+/* The device sends what the endpoint accepted, if the peer takes it in time. The endpoint reports
+ * nothing any more. */
 static void drain(struct verbs_ep *ep)
 {
     struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};

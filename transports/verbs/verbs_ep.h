@@ -89,7 +89,7 @@ struct verbs_ep {
     struct cq *tx_to, *rx_to; /* where plain completions go; NULL while it closes */
     uint64_t quick_flags;     /* default flags of a plain fi_send, which has a completion */
     unsigned forks;           /* fork_generation when it was enabled */
-    uint64_t discard;         /* results of atomics that nobody wants */
+    uint64_t discard;         /* results of atomics that no caller wants */
     struct ibv_mr *discard_mr;
     size_t inline_size, tx_iov_limit, rx_iov_limit, max_msg_size;
     size_t read_segments; /* of a request; larger reads are several */
@@ -171,7 +171,7 @@ void verbs_post_marker(struct verbs_ep *ep);
 void verbs_post_probe(struct verbs_ep *ep);
 /* Segments that one request for a read may have. Pure. */
 size_t verbs_read_segments(const struct ibv_device_attr *device, size_t iov_limit);
-/* What a work completion's status is as an error, positive. Pure. */
+/* The error of a work completion's status, positive. Pure. */
 int verbs_status_error(enum ibv_wc_status status, bool receive);
 
 /* ---- verbs_qp.c ---- */
@@ -192,7 +192,7 @@ int verbs_ring_init(struct verbs_ring *ring, size_t limit);
 extern struct fi_ops_cm verbs_cm_ops;
 /* Events of ep's id. */
 void verbs_cm_event(struct verbs_cm_user *user, const struct verbs_cm_event *event);
-/* What an event of rdma_cm means for who connects, as a positive error. Pure. */
+/* The error that an event of rdma_cm means for an end that connects, positive. Pure. */
 int verbs_cm_error(enum rdma_cm_event_type type, int status);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An event queue with the channel of rdma_cm that its endpoints and passive endpoints report to.
- * Each has a control progress domain of its own: who reads one touches nobody else's endpoints. It
- * is locked before any progress domain of a domain.
+ * Each has a control progress domain of its own, so that its reader touches only its own endpoints.
+ * That is locked before any progress domain of a domain.
  */
 #ifndef WEFT_VERBS_EQ_H
 #define WEFT_VERBS_EQ_H

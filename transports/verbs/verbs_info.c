@@ -105,8 +105,8 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* InfiniBand: the subnet, as libfabric names it. Ethernet: that of the interface, since the prefix
- * of a RoCE GID says nothing of who can be reached; who asks by libfabric's name is answered with
- * it. */
+ * of a RoCE GID says nothing of the hosts in reach; a caller that asks by libfabric's name is
+ * answered with it. */
 static int set_fabric(struct fi_info *info, const struct verbs_place *place, int gid_index,
                       const char *asked)
 {
@@ -221,7 +221,7 @@ static bool suits(const struct question *question, const struct verbs_place *pla
     return format != FI_SOCKADDR_IN6 || addr->sa.sa_family == AF_INET6;
 }
 
-/* One who listens on whichever device a request comes over, and asks for that by name. */
+/* The caller asks by name for a listener on whichever device a request comes over. */
 static bool is_wild(const struct question *question)
 {
     const struct fi_info *hints = question->req->hints;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What verbs offers: an info for each address on a port of a device. */
+/* The infos that verbs offers: one for each address on a port of a device. */
 #ifndef WEFT_VERBS_INFO_H
 #define WEFT_VERBS_INFO_H
 
@@ -33,7 +33,7 @@ static inline int verbs_shared_memory(size_t optlen)
 int verbs_info_set_src(struct fi_info *info, const struct sockaddr *addr);
 int verbs_info_set_dest(struct fi_info *info, const struct sockaddr *addr);
 
-/* libfabric's names for who listens on all devices at once; a request's info names the device. */
+/* libfabric's names for a listener on all devices at once; a request's info names the device. */
 #define VERBS_ANY_DOMAIN "verbs_any_domain"
 #define VERBS_ANY_FABRIC "verbs_any_fabric"
 

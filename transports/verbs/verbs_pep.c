@@ -106,7 +106,7 @@ static void raise_request(struct verbs_pep *pep, const struct verbs_cm_event *ev
     struct verbs_request *request = calloc(1, sizeof(*request));
     struct fi_info *info;
 
-    event->id->context = NULL; /* it is nobody's yet */
+    event->id->context = NULL; /* no endpoint has it yet */
     if (!request || event->malformed) {
         LOG_WARN("verbs", FI_LOG_EP_CTRL, "a connection request is rejected: %s",
                  request ? "its private data is not of this protocol" : "no memory");

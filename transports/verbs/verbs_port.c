@@ -13,7 +13,7 @@
 #include "core/progress/wake_timer.h"
 #include "transports/verbs/verbs_ep.h"
 
-/* What an event queue has of a device. */
+/* An event queue's part of a device. */
 struct verbs_watch {
     struct list eq_link, all_link;
     struct verbs_eq *eq;

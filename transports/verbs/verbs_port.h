@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that go down. Who sends learns of it by the device's retries; who waits for a message has
- * nothing that could fail. So when a device tells that a port went down, each connection on it
- * sends a write of no bytes: if the port does not come back in time that one fails, and with it the
- * connection. A device that does not even send it (rdma_rxe, whose own interface is down) is not
- * waited for: connections of a port that is down after 10 s end.
+ * Ports that go down. A sender learns of it by the device's retries; an end that only waits for a
+ * message has nothing that could fail. So when a device tells that a port went down, each
+ * connection on it sends a write of no bytes: if the port does not come back in time that one
+ * fails, and with it the connection. Some devices do not even send it (rdma_rxe, whose own
+ * interface is down), so connections of a port that is down after 10 s end in any case.
  *
  * A device tells a process once, whichever event queue looks first: it passes the word to the
  * others, so that each touches its own endpoints only.

@@ -18,7 +18,7 @@ enum {
 /* Returns the bytes used. len: at most VERBS_CM_DATA. */
 size_t verbs_private_put(const void *data, size_t len, uint8_t raw[VERBS_PRIVATE]);
 
-/* What a peer sent, of whatever length. False: it says that there is more than there is; then, and
+/* Reads a peer's bytes, of any length. False: they say that there is more than there is; then, and
  * for none at all, *len is 0. */
 bool verbs_private_get(const void *raw, size_t raw_len, const uint8_t **data, size_t *len);
 
