@@ -67,7 +67,7 @@ struct uet_domain {
  */
 struct uet_op {
     struct ses_op ses;
-    struct list link; /* of those that wait */
+    struct list link; /* of those that wait, or are gathered */
     void *context;
     uint64_t kind;
     uint64_t tag; /* of a tagged message */
@@ -118,6 +118,8 @@ struct uet_ep {
     size_t started;          /* of these, that SES has */
     size_t owed;             /* and of these, that the application takes for done */
     struct list waiting;     /* struct uet_op: fenced, or behind such */
+    struct list gathered;    /* struct uet_op: reported when their packets have left */
+    bool gathers;            /* the caller of a post says that another one follows */
     struct uet_op *stepwise; /* one of several requests, under way */
     struct list kept;        /* struct uet_kept */
     struct av_listener listener;
@@ -177,7 +179,8 @@ int uet_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 fi_addr_t uet_source(struct uet_ep *ep, const union addr *from);
 /* Sends what may be sent. Progress domain locked. */
 void uet_ep_run(struct uet_ep *ep);
-/* The same, of an operation that was just posted; the rest follows with the next poll. */
+/* The same, of an operation that was just posted; the rest follows with the next poll. While the
+ * endpoint gathers, its packets stay for company. */
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op);
 
 /* ---- uet_post.c ---- */
@@ -189,6 +192,8 @@ int uet_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype
 int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target, uint8_t *caps);
 /* Of ses_ops. */
 void uet_ended(void *arg, struct ses_op *op, enum ses_code code);
+/* The packets of gathered operations have left. */
+void uet_report_gathered(struct uet_ep *ep);
 /* What waits is forgotten. */
 void uet_drop_waiting(struct uet_ep *ep);
 

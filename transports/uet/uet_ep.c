@@ -28,11 +28,21 @@ enum {
 
 /* ---- Running ---- */
 
+/* False: some packets still wait. */
+static bool flush(struct uet_ep *ep)
+{
+    if (!uet_nic_flush(ep->nic))
+        return false;
+    if (__builtin_expect(!list_empty(&ep->gathered), 0))
+        uet_report_gathered(ep);
+    return true;
+}
+
 /* at: now. */
 static void run_at(struct uet_ep *ep, uint64_t at)
 {
     ses_run(ep->ses, at);
-    uet_nic_flush(ep->nic);
+    flush(ep);
 }
 
 void uet_ep_run(struct uet_ep *ep)
@@ -54,7 +64,8 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
         return;
     }
     ses_push(ep->ses, clock_ns(), op);
-    uet_nic_flush(ep->nic);
+    if (!ep->gathers)
+        flush(ep);
 }
 
 static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
@@ -110,7 +121,7 @@ static void poll_ep(struct progress_source *source)
     if (got ? pds_is_urgent(ses_pds(ep->ses)) : ses_deadline(ep->ses) <= ep->now)
         run_at(ep, rounds ? clock_ns() : ep->now);
     else
-        uet_nic_flush(ep->nic);
+        flush(ep);
 }
 
 /* A sleep ends when something is due. */
@@ -118,12 +129,13 @@ static int trywait(struct progress_source *source)
 {
     struct uet_ep *ep = of_source(source);
     uint64_t now = clock_ns(), due;
+    bool reports = !list_empty(&ep->gathered);
 
     if (progress_forked(ep->base.binding.progress))
         return 0;
     uet_ep_run(ep);
     due = ses_deadline(ep->ses);
-    if (due <= now || !uet_nic_flush(ep->nic) || uet_nic_is_refused(ep->nic))
+    if (reports || due <= now || !flush(ep) || uet_nic_is_refused(ep->nic))
         return -FI_EAGAIN;
     ep->sleeps_until = due;
     if (due == UINT64_MAX) {
@@ -474,6 +486,7 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
         ep->domain = domain;
         list_init(&ep->listener.link);
         list_init(&ep->waiting);
+        list_init(&ep->gathered);
         list_init(&ep->kept);
         list_init(&ep->source.link);
         ep->source.poll = poll_ep;

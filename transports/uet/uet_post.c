@@ -119,12 +119,32 @@ static void report(struct uet_ep *ep, const struct uet_op *op, enum ses_code cod
         complete_error(&ep->base.binding, binding_kind_of(op->kind), &error);
 }
 
-/* Its packet leaves with others, and is acknowledged with others. */
-static void end_early(struct uet_ep *ep, struct uet_op *op)
+static void report_early(struct uet_ep *ep, struct uet_op *op)
 {
     ep->owed += op->wanted;
-    op->early = op->ses.patient = true;
+    op->early = true;
     report(ep, op, RC_OK);
+}
+
+/* Its packet leaves with others, and is acknowledged with others. While packets wait for company,
+ * so do the reports: a caller that waits for one makes the packets leave. */
+static void end_early(struct uet_ep *ep, struct uet_op *op)
+{
+    op->ses.patient = true;
+    if (ep->gathers || !list_empty(&ep->gathered))
+        list_attach(&op->link, &ep->gathered);
+    else
+        report_early(ep, op);
+}
+
+void uet_report_gathered(struct uet_ep *ep)
+{
+    while (!list_empty(&ep->gathered)) {
+        struct uet_op *op = list_item(ep->gathered.next, struct uet_op, link);
+
+        list_detach(&op->link);
+        report_early(ep, op);
+    }
 }
 
 /* ---- In turn ---- */
@@ -162,6 +182,7 @@ void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
     }
     if (ep->stepwise == op)
         ep->stepwise = NULL;
+    list_detach(&op->link); /* of the gathered ones */
     ep->started--;
     ep->used--;
     ep->owed -= is_owed(op);
@@ -396,8 +417,10 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     list_attach(&own->link, &ep->waiting);
     ep->used++;
     ep->owed += is_owed(own);
+    ep->gathers = op->flags & FI_MORE;
     start_waiting(ep);
     uet_ep_push(ep, &own->ses);
+    ep->gathers = false;
     return 0;
 }
 
