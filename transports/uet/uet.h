@@ -194,7 +194,7 @@ int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target
 void uet_ended(void *arg, struct ses_op *op, enum ses_code code);
 /* The packets of gathered operations have left. */
 void uet_report_gathered(struct uet_ep *ep);
-/* What waits is forgotten. */
+/* Forgets the operations that wait. */
 void uet_drop_waiting(struct uet_ep *ep);
 
 /* ---- uet_order.c ---- */
@@ -225,7 +225,7 @@ enum ses_match uet_message(void *arg, struct ses_inbound *inbound);
 void uet_received(void *arg, struct ses_inbound *inbound, enum ses_code code);
 /* The AV has changed: messages that wait may have a source now. */
 void uet_resolve(struct uet_ep *ep);
-/* What waits with the owner of the receives has no endpoint any more. */
+/* Messages that wait with the owner of the receives have no endpoint any more. */
 void uet_orphan_kept(struct uet_ep *ep);
 
 /* ---- uet_remote.c ---- */

@@ -37,7 +37,7 @@ ssize_t uet_datagram_post(struct uet_ep *ep, const struct op *op)
         return rc;
     if (progress_forked(ep->base.binding.progress))
         return -FI_EOPBADSTATE;
-    /* What the kernel had no room for is before it. */
+    /* Packets that the kernel had no room for are before it. */
     if (!(op->flags & FI_MORE) && !uet_nic_flush(ep->nic))
         return -FI_EAGAIN;
     ses_datagram(ep->ses, &ses);

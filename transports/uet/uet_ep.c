@@ -55,8 +55,8 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
 {
     struct progress *progress = ep->base.binding.progress;
 
-    /* What else there is to do can wait for the next poll, which comes while the packet travels;
-     * but a thread may sleep until something comes. */
+    /* Timers and other PDCs can wait for the next poll, which comes while the packet travels; but a
+     * thread may sleep until something comes. */
     if (!op->source.pdc.id || progress_has_thread(progress)) {
         uet_ep_run(ep);
         if (ses_deadline(ep->ses) < ep->sleeps_until && progress_has_thread(progress))
@@ -81,7 +81,8 @@ static void transmit(void *arg, const union addr *to, const struct iovec *iov, s
 {
     const struct uet_ep *ep = arg;
 
-    /* What a child closes is its parent's. What acknowledgements carry is PDS's own. */
+    /* A child closes an endpoint of its parent, and sends nothing. Acknowledgements carry memory of
+     * PDS's own. */
     if (!progress_forked(ep->base.binding.progress))
         uet_nic_send(ep->nic, to, iov, count, !control);
 }
@@ -109,7 +110,7 @@ static void poll_ep(struct progress_source *source)
         return;
     if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0))
         uet_resolve(ep);
-    /* What has come first: it may be what a timer waits for. */
+    /* Packets that have come are first: a timer may wait for one. */
     ep->now = clock_ns();
     ep->sleeps_until = 0;
     if (__builtin_expect(uet_nic_is_refused(ep->nic), 0))
@@ -117,7 +118,7 @@ static void poll_ep(struct progress_source *source)
     do {
         got += uet_nic_receive(ep->nic, take_packet, ep, &more);
     } while (more && ++rounds < BATCHES);
-    /* What came goes to the application first, unless a peer waits for something. */
+    /* Completions go to the application first, unless a peer waits for something. */
     if (got ? pds_is_urgent(ses_pds(ep->ses)) : ses_deadline(ep->ses) <= ep->now)
         run_at(ep, rounds ? clock_ns() : ep->now);
     else

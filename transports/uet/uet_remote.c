@@ -91,7 +91,7 @@ void uet_give_back(void *arg, struct ses_lent *lent)
 
 /* ---- Atomics ---- */
 
-/* What the packet asks, as an op. Values of compare operations stand in its header. */
+/* The request of a packet, as an op. Values of compare operations stand in its header. */
 struct atomic_request {
     struct op op;
     struct fi_rma_ioc target;
@@ -179,7 +179,7 @@ enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uin
     return RC_OK;
 }
 
-/* ---- What is told of them ---- */
+/* ---- Reports of them ---- */
 
 void uet_accessed(void *arg, const struct ses_access *access)
 {

@@ -227,8 +227,8 @@ static void sent(struct uet_nic *nic, unsigned count)
     drop(nic, count);
 }
 
-/* What the kernel does not take for another reason than want of room is lost; where it refuses a
- * run as a whole, its packets are tried one by one. */
+/* The kernel refuses packets, and not for want of room: they are lost. Where it refuses a run as a
+ * whole, its packets are tried one by one. */
 static void refused(struct uet_nic *nic, unsigned run, int err)
 {
     char text[ADDR_TEXT_MAX];

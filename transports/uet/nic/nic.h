@@ -35,7 +35,7 @@ struct uet_nic;
  * -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM. */
 int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings,
                  struct uet_nic **nic);
-/* Takes NULL. What waits is sent, as far as the kernel takes it. */
+/* Takes NULL. Packets that wait are sent, as far as the kernel takes them. */
 void uet_nic_close(struct uet_nic *nic);
 const union addr *uet_nic_addr(const struct uet_nic *nic);
 /* Readable when packets have come. */

@@ -155,7 +155,7 @@ void pdc_insert_peer(struct pdc *pdc);
 void pdc_touch(struct pdc *pdc);
 /* pds_run is to look at it, soon. */
 void pdc_activate(struct pdc *pdc);
-/* The same, but nobody waits for it. */
+/* The same, but no peer waits for it. */
 void pdc_activate_later(struct pdc *pdc);
 
 /* ---- pdc_tx.c ---- */

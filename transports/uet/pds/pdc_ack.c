@@ -7,7 +7,7 @@ enum {
     WENT_BACK = 200 * 1000, /* ns: within it further refusals are of the same loss */
 };
 
-/* ---- What has come ---- */
+/* ---- Packets that have come ---- */
 
 /* A packet has come: those that left long before it, and have not, are lost. */
 static void note_arrival(struct pdc *pdc, const struct pds_packet *packet, bool retx)
@@ -75,7 +75,7 @@ static void take_sack(struct pdc *pdc, uint64_t base, uint64_t bitmap)
     }
 }
 
-/* ---- What is lost ---- */
+/* ---- Lost packets ---- */
 
 void pdc_detect_loss(struct pdc *pdc)
 {
@@ -153,7 +153,7 @@ static void take_window(struct pdc *pdc, const struct pds_header *header, uint64
         pdc->tx.mpr = (uint64_t)header->mpr * PDS_MPR_UNIT;
 }
 
-/* What tells nothing new does not show that the path is as fast as before. */
+/* An acknowledgement that tells nothing new does not show that the path is as fast as before. */
 static void note_progress(struct pdc *pdc, uint64_t came)
 {
     struct pdc_tx *tx = &pdc->tx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a PDC receives: each request is carried out once, and its response kept as needed. */
+/* A PDC receives: each request is carried out once, and its response kept as needed. */
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,7 +372,7 @@ void pdc_answer(struct pdc *pdc, uint64_t number, const struct pds_answer *answe
 
 /* ---- Control packets ---- */
 
-/* Those with a number of their own. */
+/* Control packets with a number of their own. */
 static void take_numbered(struct pdc *pdc, const struct pds_header *header)
 {
     uint64_t number = number_of(pdc, header->psn);

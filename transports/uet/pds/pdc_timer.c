@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What time brings: retransmission, probes, requests for answers, CLEAR, CLOSE, signs of life. */
+/* Timers: retransmission, probes, requests for answers, CLEAR, CLOSE, signs of life. */
 #include <limits.h>
 
 #include "transports/uet/pds/pdc.h"
@@ -37,7 +37,7 @@ static bool knows_peer(const struct pdc *pdc)
     return !pdc->ours || pdc->state != PDC_SYN;
 }
 
-/* ---- When ---- */
+/* ---- Due times ---- */
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
@@ -114,7 +114,7 @@ static uint64_t gone_due(const struct pdc *pdc)
     return pdc->unreachable + grace;
 }
 
-/* What it does not need while nothing is under way. */
+/* The PDC gives back memory that it does not need while nothing is under way. */
 static uint64_t rest_due(const struct pdc *pdc)
 {
     if (!pdc_tx_idle(pdc) || (!pdc->tx.ring && pdc_rx_rests(pdc)) ||
@@ -149,7 +149,7 @@ void pdc_arm(struct pdc *pdc)
                     (int64_t)due);
 }
 
-/* ---- What ---- */
+/* ---- Actions that are due ---- */
 
 /* The oldest packets are sent again. Later ones are found lost when these have come; but the
  * receiver of an ordered PDC has kept none of them, and where fewer may fly than do, lost ones

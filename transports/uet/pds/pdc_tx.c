@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a PDC sends: packets get numbers, stay in a ring until they have ended, and are in one list
+ * A PDC sends: packets get numbers, stay in a ring until they have ended, and are in one list
  * each: in flight, to be sent again, held back, or arrived and not answered.
  */
 #include <stdlib.h>
@@ -254,7 +254,7 @@ void pdc_tx_send(struct pdc *pdc)
             send_again(pdc);
             continue;
         }
-        /* What an ordered PDC holds back is before all that is new. */
+        /* An ordered PDC sends packets that it held back before all that are new. */
         if (list_empty(&tx->sources) || !has_room(pdc) || !send_new(pdc))
             return;
     }

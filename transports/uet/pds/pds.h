@@ -174,7 +174,7 @@ struct pds_counters {
 
 struct pds;
 
-/* seed: for numbers that nobody should guess. NULL without memory. */
+/* seed: for numbers that no other host should guess. NULL without memory. */
 struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops *ops, void *arg,
                        uint64_t seed);
 /* All that is under way ends, with upcalls. Takes NULL. */
@@ -225,7 +225,7 @@ const struct pds_counters *pds_counters(const struct pds *pds);
 /* PDCs that there are. */
 unsigned pds_count(const struct pds *pds);
 
-/* What a sender does about a NACK of this code. */
+/* The reaction of a sender to a NACK of this code. */
 enum pds_reaction {
     REACTION_NONE,
     REACTION_RESEND,   /* at once */

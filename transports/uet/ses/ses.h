@@ -17,7 +17,7 @@ enum {
     SES_MESSAGES = 4096, /* under way at a time */
 };
 
-/* Who is who, in each request. */
+/* Each request names its sender and its target so. */
 struct ses_identity {
     uint32_t job, initiator;
     uint16_t pid, index;
@@ -47,7 +47,7 @@ struct ses_op {
     struct ses_target target;
     uint8_t opcode; /* enum ses_opcode */
     uint8_t flags;  /* SES_DC, SES_HD */
-    bool patient;   /* nobody waits for its end: it may come with others' */
+    bool patient;   /* no caller waits for its end, which may come with others' */
     uint64_t offset, key, data;
     uint32_t length;
     uint32_t eager; /* of a rendezvous: bytes that go with it; its receiver reads the others */
@@ -158,7 +158,7 @@ void ses_datagram(struct ses *ses, const struct ses_op *op);
 bool ses_keep(struct ses *ses, struct ses_inbound *inbound);
 /* A kept message has its receive. `received` may be called before it returns. */
 void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec *iov, size_t count);
-/* Nobody wants a kept message. */
+/* A kept message is not wanted. */
 void ses_discard(struct ses *ses, struct ses_inbound *inbound);
 
 void ses_receive(struct ses *ses, uint64_t now, const union addr *from, const uint8_t *bytes,

@@ -15,7 +15,7 @@ struct ses {
     const struct ses_ops *ops;
     void *arg;
     struct pds *pds;
-    struct ids messages; /* 16 bits; number 0 is nobody's */
+    struct ids messages; /* 16 bits; number 0 is never given */
     struct list busy;    /* struct ses_op */
     size_t busy_count;
     struct list inbound[SES_BUCKETS]; /* messages of several packets, by sender and id */
@@ -49,7 +49,7 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
                                    const struct ses_request *request);
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound);
 
-/* Ends a message that has its receive, or that nobody wants; answers where its sender waits. */
+/* Ends a message that has its receive, or that is not wanted; answers where its sender waits. */
 void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code);
 
 /* ---- ses_pull.c: rendezvous ---- */

@@ -119,7 +119,7 @@ void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
     pool_put(&ses->inbounds, inbound);
 }
 
-/* ---- What has no receive yet ---- */
+/* ---- Messages without a receive ---- */
 
 bool ses_keep(struct ses *ses, struct ses_inbound *inbound)
 {

@@ -2,7 +2,7 @@
 /*
  * Rendezvous: a message brings its first bytes, and where its receiver can read the others. It is
  * read when it has its receive, by requests of SES's own; its sender has its answer after that. So
- * a message that nobody receives takes no memory here.
+ * a message without a receive takes no memory here.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -69,7 +69,7 @@ static void count_packet(struct ses *ses, const struct pds_arrival *arrival,
     inbound->received += (uint32_t)len;
     if (inbound->received < inbound->length)
         return;
-    /* What a rendezvous lends is read for its message: nobody counts it. */
+    /* A rendezvous lends memory for its message: reads of it are not counted. */
     if (inbound->code == RC_OK && !ses_pulled_op(ses, arrival, request))
         ses->ops->accessed(ses->arg, &access);
     ses_inbound_put(ses, inbound);
@@ -235,7 +235,7 @@ static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
         ses_respond(ses, request, RC_DROPPED, SES_EXPECTED, answer);
         return;
     }
-    /* What follows a packet that failed fails as well, and touches nothing. */
+    /* A packet behind one that failed fails as well, and touches nothing. */
     if (inbound->code == RC_OK)
         inbound->code = carry_out(ses, arrival, request, offset, len, payload, answer);
     code = inbound->code;

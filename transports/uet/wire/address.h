@@ -51,7 +51,7 @@ struct uet_address {
 };
 
 void uet_address_put(const struct uet_address *address, uint8_t bytes[UET_ADDRESS_SIZE]);
-/* False: not such an address, or one of nobody: without a host, a port or a pid. */
+/* False: it is no such address, or one without a host, a port or a pid. */
 bool uet_address_get(const uint8_t bytes[UET_ADDRESS_SIZE], struct uet_address *address);
 
 /* The length without the 0. */

@@ -20,7 +20,7 @@ enum {
 #define REQUESTS (NEXT(NEXT_SMALL) | NEXT(NEXT_MEDIUM) | NEXT(NEXT_STANDARD))
 #define ANSWERS (NEXT(NEXT_RESPONSE) | NEXT(NEXT_RESPONSE_DATA) | NEXT(NEXT_RESPONSE_DATA_SMALL))
 
-/* What each type has: bytes (0: no such type), flags, what may follow, whether a PDC is named. */
+/* Each type has: bytes (0: no such type), flags, what may follow, whether a PDC is named. */
 static const struct form {
     uint8_t size, flags;
     uint16_t next;

@@ -27,7 +27,7 @@ enum pds_type {
     PDS_ROD_CC = 0xe,
 };
 
-/* What follows the PDS header. */
+/* The header behind that of PDS. */
 enum pds_next {
     NEXT_NONE,
     NEXT_SMALL,

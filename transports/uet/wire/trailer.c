@@ -16,7 +16,7 @@ static uint32_t add_address(uint32_t crc, const union addr *addr)
     return crc32c(crc, &addr->in.sin_addr, sizeof(addr->in.sin_addr));
 }
 
-/* What stands before a packet of len bytes, trailer included. */
+/* The CRC of all that stands before a packet of len bytes, trailer included. */
 static uint32_t begin(const union addr *from, const union addr *to, size_t len)
 {
     uint16_t source = addr_port(&from->sa), target = addr_port(&to->sa);
