@@ -19,8 +19,7 @@ enum {
     PACKETS_FIRST = 16,
     PACKETS_MOST = 64,
     INDEX_BITS = 20,
-    CLOSE_MS =
-        2000, /* that fi_close gives operations that were accepted, unless an upper says otherwise */
+    CLOSE_MS = 2000, /* that fi_close gives accepted operations, unless an upper says otherwise */
     TOLD_MS = 250,   /* those that have ended: time to be lost, and sent again, some times */
     ANSWERS_MS = 50, /* and answers to peers, which may be in no hurry to say that they have come */
 };
