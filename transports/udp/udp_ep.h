@@ -58,6 +58,7 @@ struct udp_ep {
     struct recv_queue posted;
     struct udp_spill *spill; /* NULL until there was a multi-receive buffer */
     unsigned burst;          /* datagrams to ask the kernel for at once */
+    unsigned full;           /* looks in a row that found as many */
     bool receiving;          /* what completes may post: not to be served before what was read */
     bool many;               /* several datagrams have come at once: reads may bring more */
     bool gro;                /* UDP_GRO is on */

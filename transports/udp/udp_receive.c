@@ -28,6 +28,8 @@
 enum {
     BURST_MAX = 32,
     BURST_MANY = 16,     /* more than what opens a session, or a message and its answer */
+    FULL_LOOKS = 2,      /* in a row after which more than one is asked for */
+    FULL_ALONE = 8,      /* likewise, where no receive is left */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
@@ -638,6 +640,21 @@ static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
         turn_gro_on(ep);
 }
 
+/* As many are asked for as come: one where a program waits for each, more where it is behind. It is
+ * behind where looks in a row find one: two, with a receive left for another; more where each used
+ * up the only receive, since the kernel tells of drops only where it is asked for more. */
+static void follow_traffic(struct udp_ep *ep, unsigned most)
+{
+    if (most < ep->burst) {
+        ep->burst = most ? most : 1;
+        ep->full = 0;
+        return;
+    }
+    ep->full++;
+    if (ep->burst > 1 || ep->full >= (recv_queue_count(&ep->posted) ? FULL_LOOKS : FULL_ALONE))
+        ep->burst = 2 * ep->burst < BURST_MAX ? 2 * ep->burst : BURST_MAX;
+}
+
 void udp_receive(struct udp_ep *ep)
 {
     unsigned most;
@@ -649,11 +666,7 @@ void udp_receive(struct udp_ep *ep)
     ep->receiving = true;
     most = receive_from_all(ep);
     ep->receiving = false;
-    /* As many as come: one where a program waits for each, more where it is behind. */
-    if (most < ep->burst)
-        ep->burst = most ? most : 1;
-    else
-        ep->burst = 2 * ep->burst < BURST_MAX ? 2 * ep->burst : BURST_MAX;
+    follow_traffic(ep, most);
     if (__builtin_expect(ep->burst >= BURST_MANY && !ep->many, 0))
         expect_many(ep);
 }
