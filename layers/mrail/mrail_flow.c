@@ -379,8 +379,8 @@ static uint64_t silent_at(const struct flow *flow, const struct flow_path *path)
     return path->progress;
 }
 
-/* Every rail is down, and its lower says why; or one is refused, and all others are silent. When
- * the flow ends of it; 0: it does not. */
+/* Every rail is down, and its lower says why; or one is refused, so the peer's end of it is gone,
+ * and all others are silent. When the flow ends of it; 0: it does not. */
 static uint64_t refused_at(const struct flow *flow, int *err)
 {
     uint64_t first = UINT64_MAX, silent = 0;
@@ -407,7 +407,7 @@ static uint64_t refused_at(const struct flow *flow, int *err)
         *err = FI_ECONNREFUSED;
     if (all)
         return first == UINT64_MAX ? 0 : first + SECOND;
-    return refused ? silent + SECOND : 0;
+    return refused ? silent : 0;
 }
 
 /* When it ends unless the peer is heard; *err: how. */

@@ -402,7 +402,7 @@ static void a_refusal_and_silence_are_a_peer_that_is_gone(void **state)
     model_send(&model, 0, 100, MODEL_PACKET, 100);
     model_set(&model, 0, 2, MODEL_FAILS);
     model_set(&model, 1, 2, MODEL_LOSES);
-    model_run(&model, model.now + 10 * MODEL_S);
+    model_run(&model, model.now + MODEL_S + MODEL_S / 2);
     assert_int_equal(model.side[0].failed, 100);
     assert_int_equal(model.side[0].err, FI_ECONNREFUSED);
     model_close(&model);
