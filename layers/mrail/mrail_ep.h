@@ -96,7 +96,8 @@ struct mrail_peer {
     struct timer timer;
     struct mrail_intro intro;    /* its number is of ep->numbers */
     bool told_down[MRAIL_RAILS]; /* counted in way.down */
-    uint8_t name[MRAIL_ADDR_MAX];
+    const uint8_t *name;         /* in the same memory, of ep->name_size bytes */
+    struct flow_path paths[];    /* of each of its endpoint's rails */
 };
 
 struct mrail_ep {

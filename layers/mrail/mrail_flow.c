@@ -32,10 +32,16 @@ static void begin(struct flow *flow)
     flow->heard = flow->absent_from = flow->absent_to = 0;
 }
 
-void flow_init(struct flow *flow, const struct flow_config *config, unsigned count)
+void flow_init(struct flow *flow, const struct flow_config *config, struct flow_path *paths,
+               unsigned count)
 {
     *flow = (struct flow){
-        .config = config, .count = count, .favourite = config->first, .turn = config->first};
+        .config = config,
+        .paths = paths,
+        .count = count,
+        .favourite = config->first,
+        .turn = config->first,
+    };
     for (unsigned i = 0; i < count; i++)
         list_init(&flow->paths[i].flying);
     begin(flow);

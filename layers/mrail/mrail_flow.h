@@ -81,7 +81,7 @@ struct flow_message {
 
 struct flow {
     const struct flow_config *config;
-    struct flow_path paths[MRAIL_RAILS];
+    struct flow_path *paths;                /* the caller's */
     unsigned count;                         /* rails of ours; a path may be PATH_NONE */
     struct list waiting, moved;             /* not sent yet; to be sent again, by serial */
     uint64_t backlog;                       /* bytes of both */
@@ -104,8 +104,10 @@ struct flow {
     uint64_t absent_from, absent_to; /* the last time that the peer was absent (PATH_ABSENT) */
 };
 
-/* Of count rails; all of them are PATH_NONE until flow_add_path. */
-void flow_init(struct flow *flow, const struct flow_config *config, unsigned count);
+/* Of count paths, in memory of the caller's that is zeroed; all of them are PATH_NONE until
+ * flow_add_path. */
+void flow_init(struct flow *flow, const struct flow_config *config, struct flow_path *paths,
+               unsigned count);
 void flow_add_path(struct flow *flow, unsigned rail);
 
 /* A message with its len set. */

@@ -104,7 +104,7 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
     uint64_t number;
 
     peer->ep = ep;
-    flow_init(&peer->flow, &ep->config, ep->count);
+    flow_init(&peer->flow, &ep->config, peer->paths, ep->count);
     if (rc) {
         free(addr);
         return rc;
@@ -116,7 +116,7 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
         leave_rails(peer);
         return rc ? rc : -FI_ENOMEM;
     }
-    memcpy(peer->name, name, ep->name_size);
+    peer->name = memcpy(&peer->paths[ep->count], name, ep->name_size);
     mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
     peer->addr = av_find(ep->up.base.av, name);
     list_init(&peer->ready);
@@ -130,7 +130,7 @@ static int get(struct mrail_ep *ep, const uint8_t *name, struct mrail_peer **ret
     int rc;
 
     if (!peer) {
-        peer = calloc(1, sizeof(*peer));
+        peer = calloc(1, sizeof(*peer) + ep->count * sizeof(peer->paths[0]) + ep->name_size);
         rc = peer ? init_peer(peer, ep, name) : -FI_ENOMEM;
         if (rc) {
             free(peer);

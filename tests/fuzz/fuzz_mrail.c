@@ -22,6 +22,7 @@ enum {
 
 struct state {
     struct flow flow;
+    struct flow_path paths[RAILS];
     struct mrail_intro intro;
     struct flow_message messages[MESSAGES];
     unsigned posted, sent, done;
@@ -188,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     state = (struct state){.now = 1000000000};
     mrail_intro_renew(&state.intro, 1, 1);
-    flow_init(&state.flow, &config, RAILS);
+    flow_init(&state.flow, &config, state.paths, RAILS);
     for (unsigned i = 0; i < RAILS; i++)
         flow_add_path(&state.flow, i);
     while (size >= 2) {

@@ -270,7 +270,7 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
     for (unsigned i = 0; i < 2; i++) {
         struct model_side *side = &model->side[i];
 
-        flow_init(&side->flow, &model->config, rails);
+        flow_init(&side->flow, &model->config, side->paths, rails);
         side->model = model;
         side->index = i;
         mrail_intro_renew(&side->intro, 1, 1);

@@ -39,6 +39,7 @@ struct model_wire {
 
 struct model_side {
     struct flow flow;
+    struct flow_path paths[MRAIL_RAILS];
     struct model *model;
     struct model_wire out[MRAIL_RAILS];
     unsigned index;

@@ -239,7 +239,7 @@ static void small_ones_begin_with_the_rail_that_is_said(void **state)
     open_two(GBIT, GBIT);
     model.config.first = 1;
     for (unsigned i = 0; i < 2; i++) {
-        flow_init(&model.side[i].flow, &model.config, 2);
+        flow_init(&model.side[i].flow, &model.config, model.side[i].paths, 2);
         for (unsigned rail = 0; rail < 2; rail++)
             flow_add_path(&model.side[i].flow, rail);
     }
