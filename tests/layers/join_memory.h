@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,13 +20,19 @@ enum {
     JOIN_BESIDE = 100,   /* bytes */
 };
 
-/* Another IPv4 peer for each number. */
-static inline void join_peer_put(unsigned char *addr, uint32_t number)
+/* Puts another host in each place of *was, which becomes that one. */
+static inline void join_host_put(unsigned char *raw, size_t len, uint32_t *was, uint32_t number)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(4711)};
+    uint32_t host = htonl(0x0a000000 + number);
+    bool found = false;
 
-    in.sin_addr.s_addr = htonl(0x0a000000 + number);
-    memcpy(addr, &in, sizeof(in));
+    for (size_t i = 0; i + sizeof(host) <= len; i++)
+        if (!memcmp(raw + i, was, sizeof(host))) {
+            memcpy(raw + i, &host, sizeof(host));
+            found = true;
+        }
+    assert_true(found);
+    *was = host;
 }
 
 /* Turns an address of ours, of *len bytes, into that of another peer. */
