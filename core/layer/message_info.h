@@ -18,6 +18,16 @@ struct message_offer {
     bool own_addresses; /* of a form that only the lower reads: shared vectors do not know it */
 };
 
+/* A parameter that every such layer has, for its table. */
+#define MESSAGE_SAVED_SIZE                                                                         \
+    {                                                                                              \
+        .key = "saved_size", .type = PARAM_SIZE, .default_text = "64m", .min = 65536,              \
+        .max = INT64_MAX,                                                                          \
+        .help = "Bytes of messages without a receive that an endpoint keeps; beyond them it "      \
+                "takes no more until some are received. Of a message that is asked for in "        \
+                "pieces only the beginning is kept.",                                              \
+    }
+
 /* Entry of struct part. */
 int message_needs(const struct request *req, struct fi_info **lower_hints);
 /* Does the lower give packets that are large enough for that part? Else -FI_ENODATA, and why. */

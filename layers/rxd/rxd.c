@@ -4,16 +4,7 @@
 #include "layers/rxd/rxd.h"
 
 static const struct param_def params[] = {
-    {
-        .key = "saved_size",
-        .type = PARAM_SIZE,
-        .default_text = "64m",
-        .min = 65536,
-        .max = INT64_MAX,
-        .help = "Bytes of messages without a receive that an endpoint keeps; beyond them it takes "
-                "no more requests until some are received. Of a message that is larger than a "
-                "packet only the beginning is kept.",
-    },
+    MESSAGE_SAVED_SIZE,
     {.key = NULL},
 };
 

@@ -21,16 +21,7 @@ static const struct param_def params[] = {
         .help = "Messages up to this size are sent whole, in several packets, without waiting for "
                 "their receive. Larger ones are asked for by their receiver.",
     },
-    {
-        .key = "saved_size",
-        .type = PARAM_SIZE,
-        .default_text = "64m",
-        .min = 65536,
-        .max = INT64_MAX,
-        .help = "Bytes of messages without a receive that an endpoint keeps; beyond them it takes "
-                "no more packets until some are received. Of a message that is asked for only the "
-                "beginning is kept.",
-    },
+    MESSAGE_SAVED_SIZE,
     {.key = NULL},
 };
 
