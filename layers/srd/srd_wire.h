@@ -17,7 +17,8 @@ enum {
     SRD_VERSION = 4,
     SRD_BASE_SIZE = 4,
     SRD_ADDR_SIZE = 32,
-    SRD_RAW_SIZE = 40, /* of the header with our address */
+    SRD_RAW_SIZE = 40,                 /* of the header with our address */
+    SRD_RAW_LENGTH = SRD_RAW_SIZE - 4, /* as the length field of the address says */
     SRD_CONNID_SIZE = 4,
     SRD_CQ_DATA_SIZE = 8,
     SRD_PLACE_SIZE = 24,
