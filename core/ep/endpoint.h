@@ -27,7 +27,7 @@ struct endpoint;
 enum endpoint_option_kind {
     OPTION_SIZE,     /* size_t, read only: what `size` says, or where that is NULL `at` */
     OPTION_FIELD,    /* uint32_t of the part's endpoint at offset `at`, write only */
-    OPTION_FUNCTION, /* `set` takes it; reading answers what the room knows */
+    OPTION_FUNCTION, /* `set` takes it; reading is `answer`'s, or where that is NULL the room's */
     OPTION_ANSWER,   /* `answer` fills in what the caller asks about, read only */
 };
 

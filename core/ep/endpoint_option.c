@@ -75,7 +75,7 @@ int endpoint_getopt(fid_t fid, int level, int name, void *value, size_t *len)
         return -FI_ENOPROTOOPT;
     if (name == OPT_UNEXPECTED_QUEUE)
         return unexpected_queue(ep, value, len);
-    if (option && option->kind == OPTION_ANSWER)
+    if (option && option->answer)
         return option->answer(ep, value, len);
     if (!size_of(ep, name, &size))
         return -FI_ENOPROTOOPT;

@@ -68,7 +68,6 @@ const struct core_variable core_variables[] = {
 
 /* Providers and subsystems of upstream that no part of ours has the name of. */
 static const char *const upstream_prefixes[] = {
-    "FI_EFA_",
     "FI_CXI_",
     "FI_PSM_",
     "FI_PSM2_",
@@ -173,13 +172,61 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_VERBS_RDM_EAGER_SEND_OPCODE", FI_PARAM_STRING, "RDM is rxm over verbs, which sends"},
     {"FI_VERBS_RDM_CM_THREAD_AFFINITY", FI_PARAM_STRING,
      "RDM is rxm over verbs, which has no thread for connections"},
+    {"FI_EFA_TX_QUEUE_SIZE", FI_PARAM_SIZE_T, "set FI_EFA_TX_SIZE"},
+    {"FI_EFA_CQ_SIZE", FI_PARAM_SIZE_T, "completion queues grow as they are needed"},
+    {"FI_EFA_RECVWIN_SIZE", FI_PARAM_INT,
+     "messages that come early wait in no window: set FI_SRD_SAVED_SIZE"},
+    {"FI_EFA_RX_WINDOW_SIZE", FI_PARAM_INT, "set FI_SRD_WINDOW"},
+    {"FI_EFA_TX_MIN_CREDITS", FI_PARAM_INT, "set FI_SRD_WINDOW"},
+    {"FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", FI_PARAM_INT, "set FI_SRD_MEDIUM"},
+    {"FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", FI_PARAM_SIZE_T,
+     "srd sends messages; it does not read them by the device"},
+    {"FI_EFA_INTER_MIN_READ_WRITE_SIZE", FI_PARAM_SIZE_T,
+     "srd sends writes; it does not read them by the device"},
+    {"FI_EFA_INTER_READ_SEGMENT_SIZE", FI_PARAM_SIZE_T,
+     "srd sends messages; it does not read them by the device"},
+    {"FI_EFA_INTER_MAX_GDRCOPY_MESSAGE_SIZE", FI_PARAM_SIZE_T, "there is no memory of devices"},
+    {"FI_EFA_RUNT_SIZE", FI_PARAM_SIZE_T,
+     "srd sends messages; it does not read them by the device"},
+    {"FI_EFA_MAX_MEMCPY_SIZE", FI_PARAM_SIZE_T, "messages are copied once at each end"},
+    {"FI_EFA_MTU_SIZE", FI_PARAM_SIZE_T, "packets have the size that the device tells"},
+    {"FI_EFA_TX_IOV_LIMIT", FI_PARAM_SIZE_T, "the limit is the device's"},
+    {"FI_EFA_RX_IOV_LIMIT", FI_PARAM_SIZE_T, "the limit is the device's"},
+    {"FI_EFA_RX_COPY_UNEXP", FI_PARAM_BOOL, "messages without a receive are always copied"},
+    {"FI_EFA_RX_COPY_OOO", FI_PARAM_BOOL, "messages that come early are always copied"},
+    {"FI_EFA_READCOPY_POOL_SIZE", FI_PARAM_INT, "there is no memory of devices"},
+    {"FI_EFA_MAX_TIMEOUT", FI_PARAM_INT, "the device waits for receivers that are not ready"},
+    {"FI_EFA_TIMEOUT_INTERVAL", FI_PARAM_INT, "the device waits for receivers that are not ready"},
+    {"FI_EFA_ENABLE_SHM_TRANSFER", FI_PARAM_BOOL,
+     "shared memory inside of a node is a choice of stacks: lnx;[shm + srd;efa]"},
+    {"FI_EFA_SHM_AV_SIZE", FI_PARAM_INT, "address vectors grow as they are needed"},
+    {"FI_EFA_SHM_MAX_MEDIUM_SIZE", FI_PARAM_INT, "shared memory is another part's: shm"},
+    {"FI_EFA_USE_SM2", FI_PARAM_BOOL, "shared memory is another part's: shm"},
+    {"FI_EFA_EFA_CQ_READ_SIZE", FI_PARAM_SIZE_T, "a poll takes 16 completions of the device"},
+    {"FI_EFA_SHM_CQ_READ_SIZE", FI_PARAM_SIZE_T, "shared memory is another part's: shm"},
+    {"FI_EFA_IMPLICIT_AV_SIZE", FI_PARAM_SIZE_T, "srd keeps a peer that talks until it is closed"},
+    {"FI_EFA_FORK_SAFE", FI_PARAM_BOOL, "set IBV_FORK_SAFE or RDMAV_FORK_SAFE, for libibverbs"},
+    {"FI_EFA_USE_HUGE_PAGE", FI_PARAM_BOOL, "packets have ordinary pages"},
+    {"FI_EFA_USE_ZCPY_RX", FI_PARAM_BOOL, "fabric efa-direct receives without a copy"},
+    {"FI_EFA_USE_UNSOLICITED_WRITE_RECV", FI_PARAM_BOOL,
+     "the data of a write takes a receive, as FI_RX_CQ_DATA says"},
+    {"FI_EFA_INTERNAL_RX_REFILL_THRESHOLD", FI_PARAM_SIZE_T,
+     "receives of the device are posted again one by one"},
+    {"FI_EFA_USE_DATA_PATH_DIRECT", FI_PARAM_BOOL, "requests go by libibverbs"},
+    {"FI_EFA_USE_HW_CNTR", FI_PARAM_BOOL, "counters are the library's"},
+    {"FI_EFA_ENABLE_HIGH_PPS", FI_PARAM_BOOL, "requests have no classes of rates"},
+    {"FI_EFA_TRACK_MR", FI_PARAM_BOOL, "FI_PROVIDER='debug;...' finds wrong uses of regions"},
+    {"FI_EFA_MR_CACHE_ENABLE", FI_PARAM_BOOL, "there is no cache of registrations"},
+    {"FI_EFA_MR_MAX_CACHED_COUNT", FI_PARAM_SIZE_T, "there is no cache of registrations"},
+    {"FI_EFA_MR_MAX_CACHED_SIZE", FI_PARAM_SIZE_T, "there is no cache of registrations"},
     {NULL, FI_PARAM_STRING, NULL},
 };
 
 bool param_known_upstream(const char *name, bool claimed)
 {
     /* A part that is not in every build. */
-    if (!claimed && !strncmp(name, "FI_VERBS_", strlen("FI_VERBS_")))
+    if (!claimed && (!strncmp(name, "FI_VERBS_", strlen("FI_VERBS_")) ||
+                     !strncmp(name, "FI_EFA_", strlen("FI_EFA_"))))
         return true;
     for (size_t i = 0; upstream_prefixes[i]; i++) {
         if (!strncmp(name, upstream_prefixes[i], strlen(upstream_prefixes[i])))

@@ -9,6 +9,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -236,6 +237,41 @@ static void names(void)
     fi_freeinfo(hints);
 }
 
+/* On an endpoint that is enabled. */
+static void options(void)
+{
+    bool is = true, no = false;
+    size_t count = 9, len = sizeof(count);
+    int level = FI_OPT_ENDPOINT;
+    fid_t fid = &a.ep->fid;
+
+    ok(fi_getopt(fid, level, FI_OPT_EFA_RNR_RETRY, &count, &len), "RNR_RETRY");
+    check(count == 7 && len == sizeof(count), "RNR_RETRY");
+    check(fi_setopt(fid, level, FI_OPT_EFA_RNR_RETRY, &count, sizeof(count)) == -FI_EINVAL,
+          "RNR_RETRY of an enabled endpoint");
+    len = sizeof(is);
+    ok(fi_getopt(fid, level, FI_OPT_EFA_EMULATED_WRITE, &is, &len), "EMULATED_WRITE");
+    check(!is, "writes are emulated");
+    len = 0;
+    check(fi_getopt(fid, level, FI_OPT_EFA_EMULATED_READ, &is, &len) == -FI_ETOOSMALL, "no room");
+    check(fi_getopt(fid, level, FI_OPT_EFA_EMULATED_ATOMICS, &is, &len) == -FI_ENOPROTOOPT,
+          "atomics");
+    is = true;
+    ok(fi_setopt(fid, level, FI_OPT_EFA_USE_DEVICE_RDMA, &is, sizeof(is)), "USE_DEVICE_RDMA");
+    check(fi_setopt(fid, level, FI_OPT_EFA_USE_DEVICE_RDMA, &no, sizeof(no)) == -FI_EOPNOTSUPP,
+          "no USE_DEVICE_RDMA");
+    check(fi_setopt(fid, level, FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES, &is, sizeof(is)) ==
+              -FI_EOPNOTSUPP,
+          "order of bytes");
+    ok(fi_setopt(fid, level, FI_OPT_EFA_HOMOGENEOUS_PEERS, &is, sizeof(is)), "HOMOGENEOUS_PEERS");
+    check(fi_setopt(fid, level, FI_OPT_EFA_HOMOGENEOUS_PEERS, &is, 8) == -FI_EINVAL, "a size");
+    check(fi_setopt(fid, 77, FI_OPT_EFA_HOMOGENEOUS_PEERS, &is, sizeof(is)) == -FI_ENOPROTOOPT,
+          "another level");
+    len = sizeof(count);
+    ok(fi_getopt(fid, level, FI_OPT_MAX_MSG_SIZE, &count, &len), "MAX_MSG_SIZE");
+    check(count == 8928, "MAX_MSG_SIZE");
+}
+
 static void offers(bool accesses)
 {
     struct fi_info *found = ask(FI_MSG | FI_RMA, 0);
@@ -261,6 +297,7 @@ int main(int argc, char **argv)
     data_of_queues();
     injects();
     names();
+    options();
     close_all();
     fi_freeinfo(info);
     return 0;

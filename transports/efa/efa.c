@@ -3,6 +3,7 @@
 #include "transports/efa/efa.h"
 
 static const char *const fabrics[] = {"any", "efa-direct", "efa", NULL};
+static const char *const uses[] = {"auto", "0", "1", NULL};
 
 static const struct param_def params[] = {
     {
@@ -13,6 +14,26 @@ static const struct param_def params[] = {
         .selects = true,
         .help = "The fabric to offer: efa-direct (one work request for each operation) or efa "
                 "(messages, by the layer srd; datagrams).",
+    },
+    {
+        .key = "iface",
+        .type = PARAM_LIST,
+        .default_text = "all",
+        .selects = true,
+        .help = "Devices to use, by their names; all: each one.",
+    },
+    PARAM_NUMBER("tx_size", PARAM_INT, "0", 0, 1 << 20,
+                 "Requests of an endpoint that may be under way; 0: as many as the device has."),
+    PARAM_NUMBER("rx_size", PARAM_INT, "0", 0, 1 << 20,
+                 "Receives of an endpoint that may be posted; 0: as many as the device has."),
+    {
+        .key = "use_device_rdma",
+        .type = PARAM_CHOICE,
+        .default_text = "auto",
+        .choices = uses,
+        .help =
+            "Remote memory by the device, in fabric efa-direct: auto where the device has it; 0 "
+            "never; 1 demands it, and devices without give no such endpoints.",
     },
     {.key = NULL},
 };

@@ -9,6 +9,7 @@
  *   efa_name    addresses as text                  efa_qp      queue pairs and their queues
  *   efa_ep      endpoints                          efa_post    operations
  *   efa_cq      completions                        efa_inject  memory for injected writes
+ *   efa_option  options of endpoints
  */
 #ifndef WEFT_EFA_EFA_H
 #define WEFT_EFA_EFA_H
@@ -217,6 +218,10 @@ ssize_t efa_post(struct ep *base, struct op *op);
 
 /* How many completions there were; all of them have ended. Progress domain locked. */
 int efa_cq_poll(struct efa_ep *ep);
+
+/* ---- efa_option.c ---- */
+
+extern const struct endpoint_option efa_options[];
 
 /* ---- efa_ep.c ---- */
 

@@ -149,17 +149,6 @@ static int close_ep(struct endpoint *base)
     return 0;
 }
 
-/* There is none. */
-static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
-{
-    return len == sizeof(bool) ? 0 : -FI_EINVAL;
-}
-
-static const struct endpoint_option options[] = {
-    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = 0},
-};
-
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
     struct efa_ep *ep = object_of(fid, struct efa_ep, fid.fid);
@@ -178,7 +167,7 @@ static const struct endpoint_ops ops = {
     .close = close_ep,
     .tx_used = tx_used,
     .rx_used = rx_used,
-    .options = options,
+    .options = efa_options,
     .own_sources = true,
 };
 

@@ -50,17 +50,24 @@ static void fill_domain(struct fi_domain_attr *attr, const struct efa_device *de
     attr->tclass = INFO_ANY_TCLASS;
 }
 
-static void fill(struct fi_info *info, const struct efa_device *device)
+static size_t limited(const struct params *params, const char *key, size_t most)
+{
+    size_t asked = (size_t)params_int(params, key);
+
+    return asked && asked < most ? asked : most;
+}
+
+static void fill(struct fi_info *info, const struct params *params, const struct efa_device *device)
 {
     info->caps = info->tx_attr->caps = info->rx_attr->caps = MESSAGES;
     info->addr_format = FI_ADDR_EFA;
     info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
     info->tx_attr->inject_size = device->efa.inline_buf_size;
-    info->tx_attr->size = device->efa.max_sq_wr;
+    info->tx_attr->size = limited(params, "tx_size", device->efa.max_sq_wr);
     info->tx_attr->iov_limit = device->efa.max_sq_sge < EFA_SEGMENTS ? 1 : EFA_SEGMENTS;
     info->tx_attr->tclass = INFO_ANY_TCLASS;
     info->rx_attr->op_flags = FI_COMPLETION;
-    info->rx_attr->size = device->efa.max_rq_wr;
+    info->rx_attr->size = limited(params, "rx_size", device->efa.max_rq_wr);
     info->rx_attr->iov_limit = device->efa.max_rq_sge < EFA_SEGMENTS ? 1 : EFA_SEGMENTS;
     info->ep_attr->type = FI_EP_RDM;
     info->ep_attr->protocol = FI_PROTO_EFA;
@@ -77,6 +84,11 @@ static void make_datagrams(struct fi_info *info)
     info->mode |= FI_MSG_PREFIX;
 }
 
+static bool use_is(const struct request *req, const char *value)
+{
+    return !strcmp(params_string(req->params, "use_device_rdma"), value);
+}
+
 /* Remote memory: immediate data of writes takes receives, which the application has to know
  * (FI_RX_CQ_DATA). A question without any mode is one without hints. */
 static void add_accesses(struct fi_info *info, const struct question *question,
@@ -85,7 +97,7 @@ static void add_accesses(struct fi_info *info, const struct question *question,
     const struct fi_info *hints = question->req->hints;
     uint64_t caps = hints->caps | hints->tx_attr->caps | hints->rx_attr->caps;
 
-    if (caps && !(caps & ACCESSES))
+    if ((caps && !(caps & ACCESSES)) || use_is(question->req, "0"))
         return;
     if (!efa_device_accesses(device)) {
         reasons_add(question->req->reasons, "%s does not read and write remote memory",
@@ -153,7 +165,7 @@ static int add(struct fi_info **list, const struct question *question,
 
     if (!info)
         return -FI_ENOMEM;
-    fill(info, device);
+    fill(info, question->req->params, device);
     if (kind == DATAGRAMS)
         make_datagrams(info);
     if (kind == DIRECT)
@@ -221,6 +233,23 @@ static bool is_chosen(const struct request *req, const char *fabric)
     return !strcmp(chosen, "any") || !strcmp(chosen, fabric);
 }
 
+/* iface: a list of names, or all. */
+static bool is_listed(const struct request *req, const struct efa_device *device)
+{
+    const char *list = params_string(req->params, "iface");
+    size_t name_len = strlen(device->name);
+
+    while (list && *list) {
+        size_t len = strcspn(list, ",|");
+
+        if ((len == 3 && !strncmp(list, "all", len)) ||
+            (len == name_len && !strncmp(list, device->name, len)))
+            return true;
+        list += len + (list[len] != '\0');
+    }
+    return !list;
+}
+
 static int add_device(const struct question *question, const struct efa_device *device,
                       struct fi_info **list)
 {
@@ -229,7 +258,10 @@ static int add_device(const struct question *question, const struct efa_device *
 
     if (req->upper & EP_PACKETS)
         return is_chosen(req, "efa") ? add(list, question, device, PACKETS) : 0;
-    if (is_chosen(req, "efa-direct"))
+    if (use_is(req, "1") && !efa_device_accesses(device))
+        reasons_add(req->reasons, "use_device_rdma: %s does not read and write remote memory",
+                    device->name);
+    else if (is_chosen(req, "efa-direct"))
         rc = add(list, question, device, DIRECT);
     if (!rc && is_chosen(req, "efa"))
         rc = add(list, question, device, DATAGRAMS);
@@ -246,11 +278,12 @@ int efa_offer(const struct request *req, const struct fi_info *lower, struct fi_
     if (!device || !read_question(req, &question))
         return 0;
     for (; device && !rc; device = device->next) {
-        if (has_gid(&question, device))
+        if (has_gid(&question, device) && is_listed(req, device))
             rc = add_device(&question, device, info);
     }
     if (!rc && !*info)
-        reasons_add(req->reasons, "no EFA device has the GID, or fabric, that is asked for");
+        reasons_add(req->reasons,
+                    "no EFA device has the name, the GID and the fabric that are asked for");
     if (rc) {
         info_free(*info);
         *info = NULL;
