@@ -16,6 +16,7 @@ static uint64_t random_state;
 static struct settings values = {
     .devices = "emu0",
     .faults = "",
+    .capture = "",
     .host = 1,
     .misorder = 1,
     .limits =
@@ -127,6 +128,8 @@ static void read_environment(void)
         values.devices = text;
     if ((text = getenv("WEFT_EMULATOR_FAULTS")))
         values.faults = text;
+    if ((text = getenv("WEFT_EMULATOR_PCAP")))
+        values.capture = text;
     if ((text = getenv("WEFT_EMULATOR_LIMITS")))
         read_limits(text);
     struct timespec now;

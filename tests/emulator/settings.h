@@ -20,6 +20,7 @@ struct settings {
     char net[48];        /* processes of one name see each other */
     const char *devices; /* the grammar is in device_config.c */
     const char *faults;  /* the grammar is in fault.c */
+    const char *capture; /* the file's name, or "" */
     uint64_t seed;
     unsigned jitter_us;
     unsigned host, misorder; /* of devices of the kind EFA: efa.h */

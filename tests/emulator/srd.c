@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ah.h"
+#include "capture.h"
 #include "context.h"
 #include "efa.h"
 #include "fault.h"
@@ -128,6 +129,10 @@ static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
         packet.immediate = wr->immediate;
     }
     count = qp_gather(qp, wr, 0, wr->length, 0, pieces);
+    if (*settings()->capture && !wr->rnr_count)
+        capture_datagram(wr->route.source_gid, wr->route.target_gid,
+                         (uint16_t)efa_number(qp->number), (uint16_t)efa_number(wr->remote_qpn),
+                         pieces, count);
     wr->srd = FLYING; /* the answer may be there before the call ends */
     link_send(link, &packet, pieces, count);
     return true;
