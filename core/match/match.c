@@ -83,6 +83,7 @@ int match_post(struct match *match, const struct want *want, struct rx **posted)
     rx->seq = match->seq++;
     rx->ignore = want->ignore;
     rx->side = side;
+    side_settle(side);
     list_attach(&rx->all, &side->posted);
     if (want->ignore) {
         rx->key.tag = want->tag;
@@ -100,7 +101,9 @@ int match_post(struct match *match, const struct want *want, struct rx **posted)
 void match_unpost(struct match *match, struct rx *rx)
 {
     list_detach(&rx->all);
-    if (rx->ignore) {
+    if (rx == rx->side->lone) {
+        rx->side->lone = NULL;
+    } else if (rx->ignore) {
         list_detach(&rx->more);
     } else {
         key_remove(&rx->side->exact, &rx->key);
@@ -115,6 +118,8 @@ static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t t
     struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC), *directed;
     struct rx *best = link ? list_item(link, struct rx, key) : NULL;
 
+    if (side->lone)
+        return side->lone->key.tag == tag ? side->lone : NULL;
     if (side->directed && src != FI_ADDR_UNSPEC) {
         directed = key_find(&side->exact, tag, src);
         if (directed && (!best || list_item(directed, struct rx, key)->seq < best->seq))

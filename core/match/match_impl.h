@@ -40,6 +40,8 @@ struct key_table {
 struct side {
     uint64_t flags;  /* FI_MSG | FI_RECV, or FI_TAGGED | FI_RECV */
     size_t directed; /* exact directed receives posted */
+    struct rx
+        *lone; /* the only receive posted, exact and not directed: not in `exact` yet; or NULL */
     struct key_table exact;
     struct list wild;   /* receives with ignore bits, in order (rx.more) */
     struct list posted; /* all receives, in order (rx.all) */
@@ -166,6 +168,17 @@ static inline void key_remove(struct key_table *table, struct key_link *link)
         key_remove_leader(table, link);
     else
         list_detach(&link->ring);
+}
+
+/* Another receive is about to be posted: a lone one takes its place in the table. */
+static inline void side_settle(struct side *side)
+{
+    struct rx *lone = side->lone;
+
+    if (!lone)
+        return;
+    side->lone = NULL;
+    key_add(&side->exact, &lone->key, lone->key.tag, FI_ADDR_UNSPEC);
 }
 
 /* ---- Functions between the files ---- */

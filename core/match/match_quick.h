@@ -36,8 +36,15 @@ static inline __attribute__((always_inline)) bool match_quick_post(struct match 
     rx->seq = match->seq++;
     rx->ignore = 0;
     rx->side = side;
+    if (list_empty(&side->posted)) {
+        rx->key.tag = want->tag;
+        rx->key.src = FI_ADDR_UNSPEC;
+        side->lone = rx;
+    } else {
+        side_settle(side);
+        key_add(&side->exact, &rx->key, want->tag, FI_ADDR_UNSPEC);
+    }
     list_attach(&rx->all, &side->posted);
-    key_add(&side->exact, &rx->key, want->tag, FI_ADDR_UNSPEC);
     match->posted++;
     return true;
 }
@@ -61,9 +68,18 @@ match_quick_receive(struct match *match, struct progress *progress, struct want 
 static inline __attribute__((always_inline)) struct rx *
 match_quick_take(struct match *match, struct side *side, uint64_t tag, size_t len)
 {
-    struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC);
-    struct rx *rx;
+    struct rx *rx = side->lone;
+    struct key_link *link;
 
+    if (rx) { /* of one buffer, and the only one */
+        if (__builtin_expect(rx->key.tag != tag || rx->iov[0].iov_len < len, 0))
+            return NULL;
+        side->lone = NULL;
+        list_init(&side->posted);
+        match->posted--;
+        return rx;
+    }
+    link = key_find(&side->exact, tag, FI_ADDR_UNSPEC);
     if (__builtin_expect(!link || side->directed || !list_empty(&side->wild), 0))
         return NULL;
     rx = list_item(link, struct rx, key);
