@@ -127,6 +127,18 @@ VERBS_QUICK bool verbs_quick_is_received(const struct verbs_ep *ep, uint32_t slo
                             1);
 }
 
+/* cq_write, inlined where the queue is an upper's. */
+VERBS_QUICK void verbs_quick_write(struct cq *cq, void *context, uint64_t flags, size_t len,
+                                   void *buf)
+{
+    struct fid_peer_cq *sink = cq->sink;
+
+    if (__builtin_expect(cq->forwards, 1))
+        sink->owner_ops->write(sink, context, flags, len, buf, 0, 0, FI_ADDR_NOTAVAIL);
+    else
+        cq_write(cq, context, flags, len, buf, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
 VERBS_QUICK bool verbs_quick_sent(struct verbs_ep *ep, uint32_t slot, const struct ibv_wc *wc)
 {
     const struct verbs_send *send = &ep->sends[slot];
@@ -135,7 +147,7 @@ VERBS_QUICK bool verbs_quick_sent(struct verbs_ep *ep, uint32_t slot, const stru
     if (__builtin_expect(!cq || !verbs_quick_is_sent(ep, slot, wc), 0))
         return false;
     ep->tx.head++;
-    cq_write(cq, send->context, send->flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    verbs_quick_write(cq, send->context, send->flags, 0, NULL);
     return true;
 }
 
@@ -148,7 +160,7 @@ VERBS_QUICK bool verbs_quick_received(struct verbs_ep *ep, uint32_t slot, const 
         return false;
     recv = ep->recvs[slot];
     verbs_took(&ep->rx);
-    cq_write(cq, recv.context, FI_RECV | FI_MSG, wc->byte_len, recv.buf, 0, 0, FI_ADDR_NOTAVAIL);
+    verbs_quick_write(cq, recv.context, FI_RECV | FI_MSG, wc->byte_len, recv.buf);
     return true;
 }
 
