@@ -42,52 +42,33 @@ static void unblock(struct tcp_conn *conn)
     tcp_send_flush(conn->tx);
 }
 
-/* Tries again where no event may come. */
-static void flush(struct tcp_conn *conn)
-{
-    if (!conn->promised)
-        unblock(conn);
-    tcp_send_flush(conn->tx);
-}
-
 static bool can_read(const struct tcp_conn *conn)
 {
     return conn->readable || conn->ended || conn->rx->stash;
 }
 
-static void do_work(struct tcp_poller *poller)
+/* Tries again where no event may come. */
+static void send_and_receive(struct tcp_conn *conn)
 {
-    struct list todo;
-
-    if (list_empty(&poller->work))
-        return;
-    list_init(&todo);
-    list_join(&poller->work, &todo);
-    while (!list_empty(&todo)) {
-        struct tcp_conn *conn = list_item(todo.next, struct tcp_conn, work);
-
-        list_detach(&conn->work);
-        flush(conn);
-        if (can_read(conn))
-            tcp_receive_progress(conn->rx);
-    }
+    if (!conn->promised)
+        unblock(conn);
+    tcp_send_flush(conn->tx);
+    if (can_read(conn))
+        tcp_receive_progress(conn->rx);
 }
 
 /* Posts made meanwhile leave; reading can wait. */
-static void flush_work(struct tcp_poller *poller)
+static void send_only(struct tcp_conn *conn)
 {
-    struct list todo;
+    tcp_send_flush(conn->tx);
+    if (can_read(conn) || (conn->blocked && !conn->promised))
+        tcp_poller_work(conn);
+}
 
-    list_init(&todo);
-    list_join(&poller->work, &todo);
-    while (!list_empty(&todo)) {
-        struct tcp_conn *conn = list_item(todo.next, struct tcp_conn, work);
-
-        list_detach(&conn->work);
-        tcp_send_flush(conn->tx);
-        if (can_read(conn) || (conn->blocked && !conn->promised))
-            tcp_poller_work(conn);
-    }
+static inline void do_work(struct tcp_poller *poller)
+{
+    if (!list_empty(&poller->work))
+        tcp_poller_work_off(poller, send_and_receive);
 }
 
 /* Ends what `driving` began. */
@@ -95,7 +76,7 @@ static inline void stop_driving(struct tcp_poller *poller)
 {
     poller->driving = false;
     if (!list_empty(&poller->work))
-        flush_work(poller);
+        tcp_poller_work_off(poller, send_only);
 }
 
 /* A recv() locks the socket even when that is empty; segments that come meanwhile wait in its

@@ -48,7 +48,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain2 = fabric_domain2,
 };
 
-void tcp_settings_read(struct tcp_settings *settings, const struct params *params)
+static void read_settings(struct tcp_settings *settings, const struct params *params)
 {
     settings->saved_size = params_size(params, "max_saved_size");
     settings->rndv_size = params_size(params, "rndv_size");
@@ -101,7 +101,7 @@ int tcp_open_fabric(const struct open_args *args, struct fid_fabric **result, vo
         return rc;
     }
     fabric_init(&fabric->base, args, &fid_ops, &fabric_ops, context);
-    tcp_settings_read(&fabric->settings, args->params);
+    read_settings(&fabric->settings, args->params);
     pthread_mutex_init(&fabric->cms_mutex, NULL);
     pthread_mutex_init(&fabric->raised_mutex, NULL);
     list_init(&fabric->cms);

@@ -45,9 +45,6 @@ struct tcp_fabric {
 /* Connections are opened by threads from now on. */
 int tcp_fabric_start_control(struct tcp_fabric *fabric);
 
-/* From the parameters of tcp_params (tcp.c). */
-void tcp_settings_read(struct tcp_settings *settings, const struct params *params);
-
 /* A set cannot have a ring because rc (negative) was the answer to `what`: said once. */
 void tcp_fabric_say_no_uring(struct tcp_fabric *fabric, const char *what, int rc);
 

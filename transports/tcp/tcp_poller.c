@@ -118,6 +118,20 @@ void tcp_poller_work(struct tcp_conn *conn)
         list_attach(&conn->work, &conn->poller->work);
 }
 
+void tcp_poller_work_off(struct tcp_poller *poller, void (*turn)(struct tcp_conn *conn))
+{
+    struct list todo;
+
+    list_init(&todo);
+    list_join(&poller->work, &todo);
+    while (!list_empty(&todo)) {
+        struct tcp_conn *conn = list_item(todo.next, struct tcp_conn, work);
+
+        list_detach(&conn->work);
+        turn(conn);
+    }
+}
+
 void tcp_poller_end(struct tcp_conn *conn)
 {
     if (list_empty(&conn->ending))

@@ -82,6 +82,8 @@ void tcp_poller_unblock(struct tcp_conn *conn);
 
 /* conn can go on at the next progress call. */
 void tcp_poller_work(struct tcp_conn *conn);
+/* A turn for each for which that was said; a connection marked meanwhile has its turn later. */
+void tcp_poller_work_off(struct tcp_poller *poller, void (*turn)(struct tcp_conn *conn));
 /* Nothing comes to conn any more. It fails before the progress under way returns, after the other
  * sockets were read once: earlier messages there must be reported first. */
 void tcp_poller_end(struct tcp_conn *conn);

@@ -87,20 +87,6 @@ static void uring_send_all(struct tcp_conn *conn, int wait_ms)
 
 /* ---- Progress ---- */
 
-static void work_off(struct tcp_poller *poller)
-{
-    struct list todo;
-
-    list_init(&todo);
-    list_join(&poller->work, &todo);
-    while (!list_empty(&todo)) {
-        struct tcp_conn *conn = list_item(todo.next, struct tcp_conn, work);
-
-        list_detach(&conn->work);
-        tcp_intake_turn(conn);
-    }
-}
-
 static void progress(struct tcp_poller *poller)
 {
     if (poller->driving || progress_forked(poller->progress))
@@ -112,13 +98,13 @@ static void progress(struct tcp_poller *poller)
         ring_reap(poller->ring);
         if (list_empty(&poller->work))
             break;
-        work_off(poller);
+        tcp_poller_work_off(poller, tcp_intake_turn);
         /* Posts of uppers from inside reports. */
-        work_off(poller);
+        tcp_poller_work_off(poller, tcp_intake_turn);
         ring_submit(poller->ring);
     }
     if (tcp_poller_fail_ended(poller)) {
-        work_off(poller);
+        tcp_poller_work_off(poller, tcp_intake_turn);
         ring_submit(poller->ring);
     }
     poller->driving = false;
