@@ -186,7 +186,8 @@ const struct part *parts_find(const struct parts *parts, const char *name)
     return NULL;
 }
 
-const char *parts_near(const struct parts *parts, const char *name)
+/* The short name of the part whose name is nearest, or NULL. */
+static const char *nearest(const struct parts *parts, const char *name)
 {
     const char **names = calloc(parts->count + 1, sizeof(*names));
     const char *near;
@@ -262,7 +263,7 @@ char *parts_explain(const struct parts *parts, const char *name, char *why, size
                     bool *probe)
 {
     const struct part_absent *absent = find_absent(name);
-    const char *near = parts_near(parts, name);
+    const char *near = nearest(parts, name);
     enum upstream_kind upstream = param_upstream_provider(name);
     char text[1024];
 

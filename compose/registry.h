@@ -30,9 +30,6 @@ const struct parts *registry_parts(void);
 /* By name, upstream's name or alias, without case, with or without `ofi_` and `ofi_hook_`. NULL. */
 const struct part *parts_find(const struct parts *parts, const char *name);
 
-/* The short name of the part whose name is nearest, or NULL. */
-const char *parts_near(const struct parts *parts, const char *name);
-
 /*
  * Explains a name that parts_find does not find: why the part of that name is not built;
  * that it is a provider of libfabric's; the near name; that names are joined by ';'; or what there

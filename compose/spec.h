@@ -88,8 +88,6 @@ struct text {
 };
 
 void text_add(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* ASCII lower case. */
-void text_add_lower(struct text *text, const char *word);
 /* key=value as the language writes it; value NULL is a bare key. */
 void text_add_param(struct text *text, const char *key, const char *value);
 /* The result, which is the caller's; "" when nothing was added; NULL without memory. */

@@ -42,7 +42,8 @@ void text_add(struct text *text, const char *fmt, ...)
     va_end(args);
 }
 
-void text_add_lower(struct text *text, const char *word)
+/* ASCII lower case. */
+static void add_lower(struct text *text, const char *word)
 {
     for (; *word; word++)
         text_add(text, "%c", *word >= 'A' && *word <= 'Z' ? *word - 'A' + 'a' : *word);
@@ -65,7 +66,7 @@ static bool is_plain_value(const char *value)
 
 void text_add_param(struct text *text, const char *key, const char *value)
 {
-    text_add_lower(text, key);
+    add_lower(text, key);
     if (value)
         text_add(text, is_plain_value(value) ? "=%s" : "=\"%s\"", value);
 }
@@ -91,7 +92,7 @@ static void print_stack(struct text *text, const struct spec_stack *stack)
 
         text_add(text, i ? ";" : "");
         if (item->name)
-            text_add_lower(text, item->name);
+            add_lower(text, item->name);
         for (size_t j = 0; j < item->param_count; j++) {
             text_add(text, j ? "," : "(");
             text_add_param(text, item->params[j].key, item->params[j].value);

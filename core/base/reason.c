@@ -161,30 +161,33 @@ static void record(struct reasons *reasons, unsigned progress, const char *text)
     branch->last_sentence = sentence;
 }
 
-void reasons_add(struct reasons *reasons, const char *fmt, ...)
+static void record_text(struct reasons *reasons, enum reason_progress progress, const char *fmt,
+                        va_list args)
 {
     char text[SENTENCE_MAX];
-    va_list args;
 
     if (!reasons)
         return;
-    va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
+    record(reasons, progress, text);
+}
+
+void reasons_add(struct reasons *reasons, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    record_text(reasons, REASON_PART, fmt, args);
     va_end(args);
-    record(reasons, REASON_PART, text);
 }
 
 void reasons_add_at(struct reasons *reasons, enum reason_progress progress, const char *fmt, ...)
 {
-    char text[SENTENCE_MAX];
     va_list args;
 
-    if (!reasons)
-        return;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    record_text(reasons, progress, fmt, args);
     va_end(args);
-    record(reasons, progress, text);
 }
 
 static void print_branch(const struct branch *branch, FILE *out)

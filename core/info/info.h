@@ -12,9 +12,6 @@
 
 #include "core/base/reason.h"
 
-#define INFO_PRIMARY_CAPS                                                                          \
-    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_MULTICAST | FI_NAMED_RX_CTX | FI_DIRECTED_RECV | \
-     FI_TAGGED_DIRECTED_RECV | FI_HMEM | FI_COLLECTIVE | FI_AV_USER_ID | FI_PEER)
 #define INFO_CAPS_MODIFIERS                                                                        \
     (FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define INFO_SECONDARY_CAPS                                                                        \

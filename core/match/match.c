@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The two meetings: a message with the receives that are posted (get), and a receive with the
- * messages that are queued (match_recv, match_trecv). Every call out (start, discard, completions)
+ * messages that are queued (match_receive). Every call out (start, discard, completions)
  * is made when the engine's own state is settled, since posting and freeing may follow from inside;
  * loops that call out begin again afterwards.
  */
@@ -14,14 +14,14 @@
 
 /* ---- Tables ---- */
 
-void key_table_init(struct key_table *table)
+static void table_init(struct key_table *table)
 {
     memset(table, 0, sizeof(*table));
     table->buckets = table->first;
     table->shift = 64 - TABLE_FIRST_BITS;
 }
 
-void key_table_finish(struct key_table *table)
+static void table_finish(struct key_table *table)
 {
     if (table->buckets != table->first)
         free(table->buckets);
@@ -480,26 +480,6 @@ static inline ssize_t receive(struct match *match, const struct want *want)
     return match_post(match, want, &rx);
 }
 
-ssize_t match_recv(struct match *match, const struct fi_msg *msg, uint64_t flags)
-{
-    struct want want =
-        match_want(&match->msg, msg->msg_iov, msg->iov_count, msg->desc,
-                   match->attr.directed ? msg->addr : FI_ADDR_UNSPEC, flags, msg->context);
-
-    return receive(match, &want);
-}
-
-ssize_t match_trecv(struct match *match, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-    struct want want =
-        match_want(&match->tag, msg->msg_iov, msg->iov_count, msg->desc,
-                   match->attr.directed ? msg->addr : FI_ADDR_UNSPEC, flags, msg->context);
-
-    want.tag = msg->tag;
-    want.ignore = msg->ignore;
-    return receive(match, &want);
-}
-
 ssize_t match_receive(struct match *match, const struct op *op)
 {
     bool tagged = op->group == OP_GROUP_TRECV;
@@ -522,9 +502,9 @@ static void side_init(struct side *side, uint64_t flags)
     list_init(&side->wild);
     list_init(&side->posted);
     list_init(&side->arrived);
-    key_table_init(&side->exact);
-    key_table_init(&side->by_tag);
-    key_table_init(&side->by_source);
+    table_init(&side->exact);
+    table_init(&side->by_tag);
+    table_init(&side->by_source);
 }
 
 int match_create(const struct match_attr *attr, struct match **match)
@@ -556,9 +536,9 @@ static void side_finish(struct side *side)
         match_unqueue(rx);
         match_discard(rx);
     }
-    key_table_finish(&side->exact);
-    key_table_finish(&side->by_tag);
-    key_table_finish(&side->by_source);
+    table_finish(&side->exact);
+    table_finish(&side->by_tag);
+    table_finish(&side->by_source);
 }
 
 void match_destroy(struct match *match)
@@ -614,11 +594,6 @@ void *match_hold(struct fi_peer_rx_entry *entry)
 void match_release(struct match *match, void *held)
 {
     match_multi_drop(match, held);
-}
-
-uint64_t match_op_flags(const struct match *match)
-{
-    return match->attr.op_flags;
 }
 
 size_t match_posted(const struct match *match)

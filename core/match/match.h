@@ -101,15 +101,9 @@ void match_source_resolve(struct match_source *source, fi_addr_t addr);
 /* The source is gone: its queued messages are discarded. */
 void match_source_finish(struct match_source *source);
 
-/*
- * fi_recvmsg, fi_trecvmsg with all flags merged (flags are final: match_op_flags of the context for
- * calls other than *msg). May start a queued message at once. -FI_EAGAIN at the size limit,
- * -FI_EINVAL (too many iovecs, FI_CLAIM of an unclaimed message), -FI_ENOMEM.
- */
-ssize_t match_recv(struct match *match, const struct fi_msg *msg, uint64_t flags);
-ssize_t match_trecv(struct match *match, const struct fi_msg_tagged *msg, uint64_t flags);
-uint64_t match_op_flags(const struct match *match);
-/* Either, as an op; the defaults of the context are merged here. */
+/* A receive, with or without tag; the default flags of the context are merged here. May start a
+ * queued message at once. -FI_EAGAIN at the size limit, -FI_EINVAL (too many iovecs, FI_CLAIM of an
+ * unclaimed message), -FI_ENOMEM. */
 ssize_t match_receive(struct match *match, const struct op *op);
 
 /* fi_cancel: 0 when a posted receive was cancelled (an FI_ECANCELED error entry is written; for a

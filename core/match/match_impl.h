@@ -91,8 +91,6 @@ static inline struct rx *rx_of(struct fi_peer_rx_entry *entry)
 
 /* ---- Tables ---- */
 
-void key_table_init(struct key_table *table);
-void key_table_finish(struct key_table *table);
 void key_table_grow(struct key_table *table);
 
 static inline struct key_link **key_bucket(const struct key_table *table, uint64_t tag,

@@ -12,7 +12,7 @@
 #include "core/match/match_impl.h"
 #include "core/progress/progress.h"
 
-/* Posts it, as match_recv and match_trecv would. */
+/* Posts it, as match_receive would. */
 static inline __attribute__((always_inline)) bool match_quick_post(struct match *match,
                                                                    const struct want *want)
 {

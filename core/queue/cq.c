@@ -53,7 +53,6 @@ static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flag
                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
 {
     struct cq *cq = object_of(peer, struct cq, peer);
-    struct cq_entry *entry;
 
     if (cq->direct_left) {
         cq_write_direct(cq, context, flags, len, buf, data, tag);
@@ -61,16 +60,7 @@ static ssize_t ring_write(struct fid_peer_cq *peer, void *context, uint64_t flag
     }
     if (__builtin_expect(cq->tail - cq->head + CQ_SLACK >= cq->capacity, 0) && !grow(cq))
         return 0;
-    entry = &cq->ring[cq->tail & (cq->capacity - 1)];
-    entry->context = context;
-    entry->flags = flags;
-    entry->len = len;
-    entry->buf = buf;
-    entry->data = data;
-    entry->tag = tag;
-    entry->src = src;
-    cq->tail++;
-    wait_signal(&cq->wait);
+    cq_put(cq, context, flags, len, buf, data, tag, src);
     return 0;
 }
 

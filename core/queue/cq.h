@@ -161,13 +161,29 @@ static inline void cq_write_direct(struct cq *cq, void *context, uint64_t flags,
         memcpy(out + offsetof(struct cq_entry, tag), &tag, sizeof(tag));
 }
 
+/* Into the ring, which has room. */
+static inline void cq_put(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
+                          uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    struct cq_entry *entry = &cq->ring[cq->tail & (cq->capacity - 1)];
+
+    entry->context = context;
+    entry->flags = flags;
+    entry->len = len;
+    entry->buf = buf;
+    entry->data = data;
+    entry->tag = tag;
+    entry->src = src;
+    cq->tail++;
+    wait_signal(&cq->wait);
+}
+
 /* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
  * grows (after an allocation failure readerr reports FI_EOVERRUN once). Progress domain locked. */
 static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
                             uint64_t data, uint64_t tag, fi_addr_t src)
 {
     struct cq *into = cq->into;
-    struct cq_entry *entry;
 
     if (cq->forwards) {
         cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
@@ -182,16 +198,7 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
         cq->sink->owner_ops->write(cq->sink, context, flags, len, buf, data, tag, src);
         return;
     }
-    entry = &into->ring[into->tail & (into->capacity - 1)];
-    entry->context = context;
-    entry->flags = flags;
-    entry->len = len;
-    entry->buf = buf;
-    entry->data = data;
-    entry->tag = tag;
-    entry->src = src;
-    into->tail++;
-    wait_signal(&into->wait);
+    cq_put(into, context, flags, len, buf, data, tag, src);
 }
 
 /* One error entry; err_data is copied. Progress domain locked. */

@@ -390,7 +390,7 @@ static int trywait(struct wait *wait)
 
 static const struct wait_member member = {.look = look_for_set, .trywait = trywait};
 
-int eq_trywait(struct eq *eq)
+static int trywait_eq(struct eq *eq)
 {
     return eq->wait.outer ? wait_set_trywait(eq->wait.outer) : trywait(&eq->wait);
 }
@@ -403,7 +403,7 @@ int fids_trywait(struct fid **fids, int count)
         struct eq *eq = eq_of(fids[i]);
         struct wait *set = wait_set_of(fids[i]);
         int rc = cq     ? cq_trywait(cq)
-                 : eq   ? eq_trywait(eq)
+                 : eq   ? trywait_eq(eq)
                  : cntr ? cntr_trywait(cntr)
                  : set  ? wait_set_trywait(set)
                         : -FI_EINVAL;

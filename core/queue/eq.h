@@ -46,10 +46,6 @@ int eq_write_error(struct eq *eq, const struct fi_eq_err_entry *entry);
 /* Drops queued events about fid (it is being closed), freeing infos. */
 void eq_forget(struct eq *eq, const struct fid *fid);
 
-/* fi_trywait for this queue, or for the wait set that it is in: -FI_EAGAIN when there is something
- * to read or to do. Takes the lock. */
-int eq_trywait(struct eq *eq);
-
 /*
  * fi_trywait for queues, counters and wait sets of core: 0 when the caller may sleep on all of
  * them, -FI_EAGAIN, -FI_EINVAL for a fid of another kind or maker.

@@ -17,6 +17,13 @@
 #include "core/base/fork.h"
 #include "core/queue/wait_set.h"
 
+static int add_fd(struct wait *wait, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(wait->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
 static int open_fds(struct wait *wait)
 {
     int rc;
@@ -29,7 +36,7 @@ static int open_fds(struct wait *wait)
         rc = -errno;
         goto close_epoll;
     }
-    rc = wait_add_fd(wait, wait->event_fd);
+    rc = add_fd(wait, wait->event_fd);
     if (rc)
         goto close_event;
     return 0;
@@ -89,22 +96,6 @@ void wait_finish(struct wait *wait)
         pthread_cond_destroy(&wait->cond);
     pthread_mutex_destroy(&wait->mutex);
     pthread_mutex_destroy(&wait->state);
-}
-
-int wait_add_fd(struct wait *wait, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-    if (wait->epoll_fd < 0)
-        return 0;
-    return epoll_ctl(wait->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-void wait_remove_fd(struct wait *wait, int fd)
-{
-    /* After fork the epoll instance is the parent's. */
-    if (wait->epoll_fd >= 0 && wait->forks == fork_generation)
-        epoll_ctl(wait->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static unsigned arm(struct wait *wait, bool inside)

@@ -62,10 +62,6 @@ static inline bool wait_has_mutex(const struct wait *wait)
     return (wait->outer ? wait->outer : wait)->obj == FI_WAIT_MUTEX_COND;
 }
 
-/* The wait fd also becomes readable when fd does. FD kinds only; others ignore it (0). */
-int wait_add_fd(struct wait *wait, int fd);
-void wait_remove_fd(struct wait *wait, int fd);
-
 /* Before sleeping: after this, and a last look at the queue, no signal is missed. The result
  * is for wait_block. The call takes the signal from other sleepers on an fd, which need it again if
  * there is something after all. */

@@ -58,7 +58,6 @@ void perf_block_taken(struct per_thread *per_thread, struct block *block);
 void perf_block_left(struct block *block);
 
 void perf_count_ops(struct hook_ops *ops);
-const char *perf_kind_name(int kind);
 
 /* The report of a struct perf_layer, for hook_report_write. */
 void perf_print(void *layer, FILE *out);

@@ -17,7 +17,7 @@ static const char *const names[] = {
     [PERF_CNTR_WAIT - OP_CALLS] = "fi_cntr_wait",
 };
 
-const char *perf_kind_name(int kind)
+static const char *kind_name(int kind)
 {
     return kind < OP_CALLS ? op_name((enum op_call)kind) : names[kind - OP_CALLS];
 }
@@ -60,7 +60,7 @@ static void print_table(const struct perf_layer *layer, const struct perf_counts
     for (int kind = 0; kind < PERF_KINDS; kind++) {
         if (!sum->calls[kind])
             continue;
-        fprintf(out, "%-22s %12" PRIu64, perf_kind_name(kind), sum->calls[kind]);
+        fprintf(out, "%-22s %12" PRIu64, kind_name(kind), sum->calls[kind]);
         for (unsigned i = 0; i < layer->set.count; i++)
             fprintf(out, " %16.1f", (double)sum->sums[kind][i] / (double)sum->calls[kind]);
         fprintf(out, " %16" PRIu64 "\n", sum->most[kind]);
@@ -87,7 +87,7 @@ static void print_json(const struct perf_layer *layer, const struct perf_counts 
     for (int kind = 0; kind < PERF_KINDS; kind++) {
         if (!sum->calls[kind])
             continue;
-        fprintf(out, "%s\"%s\":{\"calls\":%" PRIu64, comma, perf_kind_name(kind), sum->calls[kind]);
+        fprintf(out, "%s\"%s\":{\"calls\":%" PRIu64, comma, kind_name(kind), sum->calls[kind]);
         for (unsigned i = 0; i < layer->set.count; i++)
             fprintf(out, ",\"%s\":%" PRIu64, layer->set.events[i].name, sum->sums[kind][i]);
         fprintf(out, ",\"most\":%" PRIu64 "}", sum->most[kind]);

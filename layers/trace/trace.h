@@ -117,9 +117,6 @@ static inline struct trace_object *trace_of(struct fid *fid)
     return *hook_own(fid);
 }
 
-/* close, bind, control of objects of every class. */
-extern struct fi_ops trace_fid_ops;
-
 /* A new object of the file, below `above`; 0: of none. */
 void trace_object_init(struct trace_object *object, size_t fclass, uint32_t above);
 

@@ -335,8 +335,8 @@ static int control_traced(struct fid *fid, int command, void *arg)
     return rc;
 }
 
-struct fi_ops trace_fid_ops = {
-    .size = sizeof(trace_fid_ops),
+static struct fi_ops fid_ops = {
+    .size = sizeof(fid_ops),
     .close = close_traced,
     .bind = bind_traced,
     .control = control_traced,
@@ -386,5 +386,5 @@ void trace_object_ops(struct hook_ops *ops)
     ops->av->av_set = open_set;
     ops->fabric_fid = ops->domain_fid = ops->ep_fid = ops->pep_fid = ops->stx_fid = ops->cq_fid =
         ops->cntr_fid = ops->eq_fid = ops->av_fid = ops->av_set_fid = ops->mr_fid = ops->mc_fid =
-            ops->wait_fid = ops->poll_fid = &trace_fid_ops;
+            ops->wait_fid = ops->poll_fid = &fid_ops;
 }

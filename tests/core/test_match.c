@@ -13,6 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/match/match.h"
+#include "core/op/op_build.h"
 #include "core/queue/binding.h"
 
 enum kind {
@@ -164,15 +165,13 @@ static ssize_t post(bool tagged, int n, size_t offset, size_t len, fi_addr_t src
                     uint64_t ignore, uint64_t flags)
 {
     struct iovec iov = {buffer + offset, len};
-    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = src, .context = number(n)};
-    struct fi_msg_tagged tmsg = {.msg_iov = &iov,
-                                 .iov_count = 1,
-                                 .addr = src,
-                                 .tag = tag,
-                                 .ignore = ignore,
-                                 .context = number(n)};
+    struct fi_msg_tagged msg = {&iov, NULL, 1, src, tag, ignore, number(n), 0};
+    struct op op;
 
-    return tagged ? match_trecv(match, &tmsg, flags) : match_recv(match, &msg, flags);
+    op_of_tagged(&op, OP_TRECVMSG, &msg, flags);
+    if (!tagged)
+        op.group = OP_GROUP_RECV;
+    return match_receive(match, &op);
 }
 
 /* A message as a lower brings it: get, then the buffer or the queue. */
@@ -325,13 +324,13 @@ static void a_receive_posted_between_get_and_queue_is_found(void **state)
 static void limits_are_kept(void **state)
 {
     struct iovec iov[5] = {{buffer, 1}, {buffer, 1}, {buffer, 1}, {buffer, 1}, {buffer, 1}};
-    struct fi_msg msg = {.msg_iov = iov, .iov_count = 5};
+    struct op op;
 
+    op_of_msg(&op, OP_RECVMSG, &(struct fi_msg){.msg_iov = iov, .iov_count = 5}, 0);
     lay(2, 0);
-    assert_int_equal(match_recv(match, &msg, 0), -FI_EINVAL);
-    msg.iov_count = 0;
-    msg.msg_iov = NULL;
-    assert_int_equal(match_recv(match, &msg, 0), 0);
+    assert_int_equal(match_receive(match, &op), -FI_EINVAL);
+    op_set_iov(&op, NULL, NULL, 0);
+    assert_int_equal(match_receive(match, &op), 0);
     assert_int_equal(post(true, 1, 0, 8, FI_ADDR_UNSPEC, 1, 0, 0), 0);
     assert_int_equal(post(true, 2, 0, 8, FI_ADDR_UNSPEC, 1, 0, 0), -FI_EAGAIN);
     arrive(&sources[0], true, 0, 1, 8);

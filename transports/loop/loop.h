@@ -245,7 +245,6 @@ int loop_open_fabric(const struct open_args *args, struct fid_fabric **fabric, v
 int loop_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
 
-extern struct fi_ops_cm loop_rdm_cm_ops;
 int loop_getname(fid_t fid, void *raw, size_t *len);
 int loop_setname(fid_t fid, void *raw, size_t len);
 /* struct ep.post and struct ep.atomic_valid of its endpoints: loop_post.c. */
@@ -263,9 +262,6 @@ int loop_trywait(struct progress_source *source);
 /* Everything under way ends without a report (FI_ECONNRESET for senders to this endpoint). Progress
  * domain locked. */
 void loop_abort(struct loop_ep *ep);
-/* The fi_addr_t of a sender, FI_ADDR_UNSPEC when unknown or of no interest. Progress domain locked.
- */
-fi_addr_t loop_source(struct loop_ep *ep, const struct loop_port *from);
 /* Lets go of the peers that sends have looked up. Progress domain locked. */
 void loop_forget_peers(struct loop_ep *ep);
 /* A message meets its receive, or is saved: loop_receive.c. Sets op->err. Progress domain of ep

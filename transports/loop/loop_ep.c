@@ -123,7 +123,7 @@ int loop_setname(fid_t fid, void *raw, size_t len)
                                                 : -FI_EOPBADSTATE;
 }
 
-struct fi_ops_cm loop_rdm_cm_ops = {
+static struct fi_ops_cm rdm_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
     .setname = loop_setname,
     .getname = loop_getname,
@@ -256,7 +256,7 @@ static int init(struct loop_ep *ep, const struct fi_info *info, void *context)
     ep->base.needs_eq = !ep->rdm;
     ep->base.any_srx = true;
     ep->source_err = ep->rdm && attr.caps & FI_SOURCE_ERR;
-    ep->fid.cm = ep->rdm ? &loop_rdm_cm_ops : &loop_cm_ops;
+    ep->fid.cm = ep->rdm ? &rdm_cm_ops : &loop_cm_ops;
     return 0;
 }
 

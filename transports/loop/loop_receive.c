@@ -12,7 +12,8 @@
 
 /* ---- Sources ---- */
 
-fi_addr_t loop_source(struct loop_ep *ep, const struct loop_port *from)
+/* The fi_addr_t of a sender, FI_ADDR_UNSPEC when unknown or of no interest. */
+static fi_addr_t source_of(struct loop_ep *ep, const struct loop_port *from)
 {
     char raw[LOOP_ADDR_MAX];
 
@@ -26,7 +27,7 @@ static fi_addr_t get_addr(struct fi_peer_rx_entry *entry)
 {
     const struct loop_saved *saved = entry->peer_context;
 
-    return loop_source(saved->ep, saved->from);
+    return source_of(saved->ep, saved->from);
 }
 
 void loop_resolve_saved(struct loop_ep *ep)
@@ -118,7 +119,7 @@ static inline void receive_message(struct loop_ep *ep, struct loop_op *op)
     const struct op *post = op->post;
     bool tagged = post->group == OP_GROUP_TSEND;
     struct fi_peer_match_attr attr = {
-        .addr = loop_source(ep, op->from),
+        .addr = source_of(ep, op->from),
         .msg_size = op->len,
         .tag = tagged ? post->tag : 0,
     };
@@ -188,7 +189,7 @@ static void count_access(struct loop_ep *ep, const struct loop_op *op, const str
         return;
     complete(&ep->base.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, context,
              FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, op->len, NULL, post->data, 0,
-             ep->knows_sources ? av_source(ep->base.av, loop_source(ep, op->from))
+             ep->knows_sources ? av_source(ep->base.av, source_of(ep, op->from))
                                : FI_ADDR_NOTAVAIL);
 }
 

@@ -133,9 +133,6 @@ void shm_op_abort(struct shm_op *op, int err);
 
 /* ---- shm_transfer.c: moving bytes ---- */
 
-/* The next len bytes of op's memory, from or to a buffer. */
-void shm_op_fill(struct shm_op *op, const char *from, size_t len);
-void shm_op_drain(struct shm_op *op, char *to, size_t len);
 /* A fetcher has its memory, a giver its data: attaches, or asks, or streams. */
 void shm_fetch(struct shm_op *op);
 void shm_give(struct shm_op *op);

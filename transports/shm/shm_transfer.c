@@ -28,7 +28,8 @@ static char *next_piece(struct shm_op *op, size_t *len)
     return piece;
 }
 
-void shm_op_fill(struct shm_op *op, const char *from, size_t len)
+/* The next len bytes of op's memory, from or to a buffer. */
+static void fill(struct shm_op *op, const char *from, size_t len)
 {
     op->at += len;
     while (len) {
@@ -41,7 +42,7 @@ void shm_op_fill(struct shm_op *op, const char *from, size_t len)
     }
 }
 
-void shm_op_drain(struct shm_op *op, char *to, size_t len)
+static void drain(struct shm_op *op, char *to, size_t len)
 {
     op->at += len;
     while (len) {
@@ -133,7 +134,7 @@ bool shm_take_data(struct shm_link *link, struct shm_head head, const char *body
     if (__builtin_expect(op->mr_count && shm_op_is_revoked(op), 0))
         op->at += payload.len;
     else
-        shm_op_fill(op, payload.bytes, payload.len);
+        fill(op, payload.bytes, payload.len);
     shm_taken(link, head, &payload);
     if (op->at < op->len)
         return true;
@@ -199,12 +200,12 @@ bool shm_send_data(struct shm_link *link, struct shm_op *op)
         to = shm_tx_bulk(&link->tx, len, &pos);
         if (!to)
             return false;
-        shm_op_drain(op, to, len);
+        drain(op, to, len);
         shm_tx_bulk_commit(&link->tx, pos, len);
         body = shm_put(body, pos);
         shm_put(body, len);
     } else {
-        shm_op_drain(op, body, len);
+        drain(op, body, len);
     }
     link->ep->idle = 0;
     shm_tx_publish(&link->tx, head);

@@ -22,6 +22,7 @@
 #include "core/info/abi.h"
 #include "core/info/info.h"
 #include "core/match/match.h"
+#include "core/op/op_build.h"
 #include "core/queue/binding.h"
 #include "transports/loop/loop_test.h"
 
@@ -491,13 +492,13 @@ static void peer_objects_are_the_uppers(void **state)
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
     struct cq binding_cq = {.sink = &peer_cq, .into = &binding_cq};
     struct binding binding = {.rx = &binding_cq};
-    char in[8];
-    struct iovec iov = {in, 8};
+    struct iovec iov = {(char[8]){0}, 8};
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 3};
     struct match_source source;
     struct match *match;
     struct fid_ep *srx;
     struct fid_cq *cq;
+    struct op op;
 
     memset(&written, 0, sizeof(written));
     assert_int_equal(match_create(&match_attr, &match), 0);
@@ -521,7 +522,8 @@ static void peer_objects_are_the_uppers(void **state)
     introduce(&b, &a);
 
     msg.addr = b.peer;
-    assert_int_equal(match_trecv(match, &msg, 0), 0);
+    op_of_tagged(&op, OP_TRECVMSG, &msg, 0);
+    assert_int_equal(match_receive(match, &op), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(fi_tsend(a.ep, "xy", 2, NULL, a.peer, 3, NULL), 0);
     next(a.tx, NULL);
@@ -529,7 +531,7 @@ static void peer_objects_are_the_uppers(void **state)
     assert_int_equal(written.flags, FI_TAGGED | FI_RECV);
     assert_int_equal(written.src, b.peer);
     assert_int_equal(match_queued(match), 1);
-    assert_int_equal(match_trecv(match, &msg, 0), 0);
+    assert_int_equal(match_receive(match, &op), 0);
     assert_int_equal(written.count, 2);
     assert_int_equal(written.len, 2);
 
