@@ -12,6 +12,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/match/match_quick.h"
+#include "core/op/op_build.h"
 
 enum {
     LEN = 64,
@@ -44,14 +45,11 @@ static struct cq queue = {.sink = &sink, .into = &queue, .forwards = true};
 static int post(int n, fi_addr_t src, uint64_t tag, uint64_t ignore)
 {
     struct iovec iov = {buffer, LEN};
-    struct fi_msg_tagged msg = {.msg_iov = &iov,
-                                .iov_count = 1,
-                                .addr = src,
-                                .tag = tag,
-                                .ignore = ignore,
-                                .context = (void *)(intptr_t)n};
+    struct fi_msg_tagged msg = {&iov, NULL, 1, src, tag, ignore, (void *)(intptr_t)n, 0};
+    struct op op;
 
-    return (int)match_trecv(match, &msg, 0);
+    op_of_tagged(&op, OP_TRECVMSG, &msg, 0);
+    return (int)match_receive(match, &op);
 }
 
 static int quick_post(int n, uint64_t tag)
