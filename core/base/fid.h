@@ -79,6 +79,8 @@ struct domain {
     struct mr_map *mrs;   /* of parts that check remote access themselves; else NULL */
     struct domain_reports reports;
     struct progress_group *progress_group;
+    /* fi_cq_strerror of a prov_errno that is no FI_E code; NULL, or NULL from it: it is one. */
+    const char *(*error_text)(int prov_errno);
 };
 
 #endif

@@ -333,10 +333,13 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
                                size_t len)
 {
     struct cq *cq = object_of(fid, struct cq, fid);
-    const char *text;
+    const char *text = cq->domain->error_text ? cq->domain->error_text(prov_errno) : NULL;
 
     progress_lock(cq->progress);
-    text = err_data && err_data == cq->text ? err_data : fi_strerror(abs(prov_errno));
+    if (err_data && err_data == cq->text)
+        text = err_data;
+    else if (!text)
+        text = fi_strerror(abs(prov_errno));
     if (buf && len) {
         snprintf(buf, len, "%s", text);
         text = buf;

@@ -222,6 +222,30 @@ static struct efa_device *device_of(const struct fi_info *info)
     return end ? efa_device_find(name, (size_t)(end - name)) : NULL;
 }
 
+/* Of the device's codes (efa_cq.c). */
+static const char *code_text(int code)
+{
+    static const char *const texts[] = {
+        [1] = "the queue pair was flushed",
+        [2] = "an error of the own queue pair",
+        [3] = "an operation that the queue pair does not know",
+        [4] = "the address handle is not valid",
+        [5] = "the local key is not valid",
+        [6] = "longer than the device or the local segments take",
+        [7] = "the remote address is not valid",
+        [8] = "the peer's device gave up",
+        [9] = "the peer has no such queue pair: its process may have ended",
+        [10] = "the peer has no receive posted",
+        [11] = "longer than the peer's receive",
+        [12] = "the peer's device answered with a status that does not belong there",
+        [13] = "the peer does not answer",
+        [14] = "the peer does not know this address",
+        [15] = "the peer cannot be reached",
+    };
+
+    return code > 0 && code < (int)(sizeof(texts) / sizeof(*texts)) ? texts[code] : NULL;
+}
+
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
                          struct fid_domain **ret_domain, void *context)
 {
@@ -236,6 +260,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
         free(domain);
         return rc;
     }
+    domain->base.error_text = code_text;
     domain->device = device_of(domain->base.info);
     domain->pd = domain->device ? verbs_lib.alloc_pd(domain->device->context) : NULL;
     if (!domain->pd) {

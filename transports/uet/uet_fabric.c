@@ -118,6 +118,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
     if (rc)
         return rc;
+    domain->error_text = ses_code_text;
     own = object_of(domain, struct uet_domain, base);
     own->fabric = object_of(fid, struct uet_fabric, base.fid);
     if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {

@@ -70,6 +70,14 @@ static int open_device(struct verbs_domain *domain, const struct fi_info *info)
     return domain->pd ? 0 : verbs_error(-1);
 }
 
+/* Of an enum ibv_wc_status that is no success. */
+static const char *status_text(int status)
+{
+    return status > 0 && status <= (int)IBV_WC_GENERAL_ERR
+               ? verbs_lib.wc_status_str((enum ibv_wc_status)status)
+               : NULL;
+}
+
 int verbs_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret_domain,
                       void *context)
 {
@@ -86,6 +94,7 @@ int verbs_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
                      &verbs_mr_ops, context);
     if (rc)
         goto free_domain;
+    domain->base.error_text = status_text;
     rc = open_device(domain, domain->base.info);
     if (rc)
         goto finish_base;

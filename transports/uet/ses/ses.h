@@ -171,6 +171,8 @@ uint64_t ses_deadline(const struct ses *ses);
 size_t ses_busy(const struct ses *ses);
 struct pds *ses_pds(struct ses *ses);
 
+/* A sentence about a return code; NULL for those that there are not. */
+const char *ses_code_text(int code);
 /* The pieces of [at, at + len): how many. */
 size_t ses_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
                  struct iovec out[PDS_IOV]);

@@ -178,6 +178,29 @@ static void addresses_tell_the_profile(void **state)
 
 /* ---- Pairs ---- */
 
+static void errors_are_told_in_words(void **state)
+{
+    struct end a, b;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc;
+
+    open_end(&a, FI_EP_RDM, FI_PROTO_UET);
+    open_end(&b, FI_EP_RDM, FI_PROTO_UET);
+    meet(&a, &b);
+    assert_int_equal(fi_write(a.ep, out, 8, NULL, a.peer, 0, 12345, out), 0);
+    while ((rc = fi_cq_read(a.cq, &entry, 1)) == -FI_EAGAIN)
+        fi_cq_read(b.cq, NULL, 0);
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_EACCES);
+    assert_non_null(
+        strstr(fi_cq_strerror(a.cq, error.prov_errno, error.err_data, NULL, 0), " key"));
+    assert_string_equal(fi_cq_strerror(a.cq, FI_EOTHER, NULL, NULL, 0), fi_strerror(FI_EOTHER));
+    close_end(&a);
+    close_end(&b);
+}
+
 static void full_and_hpc_send_long_messages(void **state)
 {
     struct end a, b;
@@ -299,6 +322,7 @@ int main(void)
         cmocka_unit_test(an_info_for_each_profile),
         cmocka_unit_test(a_named_profile_is_the_only_one),
         cmocka_unit_test(addresses_tell_the_profile),
+        cmocka_unit_test(errors_are_told_in_words),
         cmocka_unit_test(full_and_hpc_send_long_messages),
         cmocka_unit_test(to_base_there_are_packets_and_writes_only),
         cmocka_unit_test(base_compares_whole_tags),
