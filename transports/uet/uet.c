@@ -39,7 +39,7 @@ static const struct param_def uet_params[] = {
      .choices = payload_choices,
      .default_text = "auto",
      .help = "Bytes of a packet's payload, the same on all endpoints of a fabric; 'auto': the most "
-             "that the interface's MTU leaves."},
+             "that the MTU of the route between two hosts leaves."},
     COUNT("job", "1", 0, 16777215, "Job ID; endpoints of different jobs do not hear each other."),
     {.key = "initiator",
      .variable = "UET_PROVIDER_INITIATOR_ID",

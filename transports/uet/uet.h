@@ -17,6 +17,7 @@
 #include "core/part/part.h"
 #include "core/progress/wake_timer.h"
 #include "transports/uet/nic/nic.h"
+#include "transports/uet/nic/path.h"
 #include "transports/uet/ses/ses.h"
 #include "transports/uet/wire/address.h"
 
@@ -101,14 +102,16 @@ struct uet_ep {
     struct uet_nic *nic;
     struct ses *ses;
     struct uet_address self;
-    uint8_t caps; /* enum uet_capability: of its profile */
-    uint32_t mtu;
-    uint64_t now;          /* of what was read last */
-    uint64_t sleeps_until; /* a waiter sleeps so long, where nothing comes; 0: none does */
-    uint64_t orders;       /* that are kept, by ordered PDCs */
-    uint32_t tclass;       /* FI_TC_UNSPEC: packets have the DSCP of the parameter */
-    bool datagrams;        /* FI_EP_DGRAM */
-    bool packets;          /* of an upper's: a send ends when its peer has it */
+    uint8_t caps;           /* enum uet_capability: of its profile */
+    uint32_t mtu;           /* payload of packets through the own interface */
+    uint32_t most;          /* of those that may come, whichever way */
+    struct uet_paths paths; /* payload to each host */
+    uint64_t now;           /* of what was read last */
+    uint64_t sleeps_until;  /* a waiter sleeps so long, where nothing comes; 0: none does */
+    uint64_t orders;        /* that are kept, by ordered PDCs */
+    uint32_t tclass;        /* FI_TC_UNSPEC: packets have the DSCP of the parameter */
+    bool datagrams;         /* FI_EP_DGRAM */
+    bool packets;           /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
     bool knows_sources, source_err;
     struct progress_source source;

@@ -87,6 +87,13 @@ static void transmit(void *arg, const union addr *to, const struct iovec *iov, s
         uet_nic_send(ep->nic, to, iov, count, !control);
 }
 
+static uint32_t payload(void *arg, const union addr *peer)
+{
+    struct uet_ep *ep = arg;
+
+    return uet_path_payload(&ep->paths, uet_nic_addr(ep->nic), peer, ep->most, ep->mtu);
+}
+
 static struct uet_ep *of_source(struct progress_source *source)
 {
     return object_of(source, struct uet_ep, source);
@@ -169,6 +176,7 @@ fi_addr_t uet_source(struct uet_ep *ep, const union addr *from)
 
 static const struct ses_ops ses_ops = {
     .transmit = transmit,
+    .payload = payload,
     .ended = uet_ended,
     .message = uet_message,
     .received = uet_received,
@@ -188,7 +196,7 @@ static int create_ses(struct uet_ep *ep)
         return 0;
     if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
         seed = clock_ns();
-    settings.mtu = ep->mtu;
+    settings.mtu = ep->most;
     settings.datagrams = ep->datagrams;
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
@@ -267,7 +275,7 @@ static int open_nic(struct uet_ep *ep, const union addr *addr)
     char text[ADDR_TEXT_MAX];
     int rc;
 
-    nic_settings.packet = ep->mtu;
+    nic_settings.packet = ep->most;
     nic_settings.pcap = ep->domain->fabric->pcap;
     if (ep->tclass != FI_TC_UNSPEC)
         nic_settings.dscp = (uint8_t)tclass_dscp(ep->tclass);
@@ -456,7 +464,8 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     if (!src.host.sa.sa_family)
         return -FI_EINVAL;
     ep->mtu = uet_payload_at(ep->domain->fabric->plain.params, &src.host);
-    if (!ep->mtu)
+    ep->most = uet_payload(ep->domain->fabric->plain.params, INT32_MAX);
+    if (!ep->mtu || !ep->most)
         return -FI_EINVAL;
     ep->tclass = info->tx_attr->tclass;
     if (ep->tclass == FI_TC_UNSPEC)

@@ -168,7 +168,7 @@ enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uin
         return code;
     elements = count_elements(request, &atomic.op, len);
     *result_len = elements * atomic_size(atomic.op.datatype);
-    if (!elements || *result_len > ep->mtu || *result_len > REMOTE_OPERAND)
+    if (!elements || *result_len > ep->most || *result_len > REMOTE_OPERAND)
         return RC_AMO_UNSUPPORTED_SIZE;
     set_operands(request, &atomic, operands, elements, result);
     rc = remote_resolve(ep->domain->base.mrs, &atomic.op, &remote);

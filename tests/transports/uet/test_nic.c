@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "transports/uet/nic/nic.h"
+#include "transports/uet/nic/path.h"
 #include "transports/uet/wire/crc.h"
 
 enum {
@@ -253,6 +254,21 @@ static void the_payload_is_what_the_mtu_leaves(void **state)
     assert_int_equal(uet_nic_payload(1183), 0);
 }
 
+static void the_payload_of_a_pair_is_what_its_route_leaves(void **state)
+{
+    struct uet_paths paths = {0}, other = {0};
+    union addr self, far;
+
+    assert_int_equal(addr_from_str("fi_sockaddr_in://127.0.0.1:4793", SIZE_MAX, &self), 0);
+    assert_int_equal(addr_from_str("fi_sockaddr_in://192.0.2.77:4793", SIZE_MAX, &far), 0);
+    assert_int_equal(uet_path_payload(&paths, &self, &self, 8192, 1024), 8192);
+    addr_set_port(&self.sa, 1);
+    assert_int_equal(uet_path_payload(&paths, &self, &self, 2048, 1024), 8192); /* it is known */
+    assert_int_equal(uet_path_payload(&other, &self, &self, 2048, 1024), 2048);
+    /* From the loopback interface no route leads to another node. */
+    assert_int_equal(uet_path_payload(&paths, &self, &far, 8192, 1024), 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +279,7 @@ int main(void)
         cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
         cmocka_unit_test(a_closed_port_is_told_of),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
+        cmocka_unit_test(the_payload_of_a_pair_is_what_its_route_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

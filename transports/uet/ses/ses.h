@@ -27,7 +27,7 @@ struct ses_identity {
 struct ses_settings {
     struct pds_settings pds;
     struct ses_identity self;
-    uint32_t mtu;      /* bytes of a packet's payload; at most 16383 */
+    uint32_t mtu;      /* bytes of a packet's payload, at most; at most 16383 */
     uint32_t ack_data; /* Max_ACK_Data_Size: shorter reads come with their acknowledgement */
     size_t saved;      /* bytes of messages without a receive that are kept */
     bool datagrams;    /* nothing but datagrams is taken */
@@ -64,6 +64,7 @@ struct ses_op {
     struct list link;
     uint64_t number; /* IDS_NONE: none */
     uint32_t filled, got, packets, ended;
+    uint32_t mtu;              /* of its packets */
     unsigned lent;             /* answers to reads of a rendezvous, in its memory */
     struct ses_inbound *pulls; /* SES's own read, for that message; NULL: the caller's */
     bool gave_all, holds;
@@ -124,6 +125,8 @@ struct ses_access {
 struct ses_ops {
     void (*transmit)(void *arg, const union addr *to, const struct iovec *iov, size_t count,
                      bool control);
+    /* The payload of packets between the two, which messages are cut at; at most mtu. NULL: mtu. */
+    uint32_t (*payload)(void *arg, const union addr *peer);
     void (*ended)(void *arg, struct ses_op *op, enum ses_code code);
     enum ses_match (*message)(void *arg, struct ses_inbound *inbound);
     /* A matched message has come, or will not (code is not RC_OK). inbound is gone afterwards. */

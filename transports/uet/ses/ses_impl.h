@@ -10,6 +10,10 @@ enum {
     SES_BUCKETS = 1024,
 };
 
+enum {
+    SES_LEAST_MTU = 1024, /* the least legal payload: what it takes is one packet on each path */
+};
+
 struct ses {
     struct ses_settings settings;
     const struct ses_ops *ops;
@@ -24,6 +28,12 @@ struct ses {
     size_t saved;
     uint8_t *scratch; /* a packet's payload of results */
 };
+
+/* Bytes of payload that packets to and from a peer are cut at. */
+static inline uint32_t ses_mtu(const struct ses *ses, const union addr *peer)
+{
+    return ses->ops->payload ? ses->ops->payload(ses->arg, peer) : ses->settings.mtu;
+}
 
 /* ---- ses_out.c ---- */
 

@@ -34,6 +34,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
     if (op->number == IDS_NONE)
         return false;
     op->filled = op->got = op->packets = op->ended = 0;
+    op->mtu = op->length > SES_LEAST_MTU ? ses_mtu(ses, &op->target.to) : ses->settings.mtu;
     op->lent = 0;
     op->gave_all = op->holds = false;
     op->code = RC_OK;
@@ -148,7 +149,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         return false;
     }
     left = carried(op) - op->filled;
-    len = left < ses->settings.mtu || ses_is_atomic(op->opcode) ? left : ses->settings.mtu;
+    len = left < op->mtu || ses_is_atomic(op->opcode) ? left : op->mtu;
     if (is_read(op) && !op->holds) {
         pds_hold(ses->pds, source->pdc);
         op->holds = true;

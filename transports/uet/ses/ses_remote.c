@@ -182,16 +182,17 @@ static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arri
 /* ---- Both, packet by packet ---- */
 
 /* The slice that a packet is of; false: there is no such slice. */
-static bool slice_of(const struct ses *ses, const struct ses_request *request, size_t payload,
-                     uint32_t *offset, uint32_t *len)
+static bool slice_of(const struct ses *ses, const union addr *from,
+                     const struct ses_request *request, size_t payload, uint32_t *offset,
+                     uint32_t *len)
 {
     bool first = request->flags & SES_SOM, last = request->flags & SES_EOM;
-    uint32_t whole = request->length < ses->settings.mtu ? request->length : ses->settings.mtu;
 
     *offset = first ? 0 : request->message_offset;
     *len = request->opcode == SES_WRITE ? (uint32_t)payload
-           : first                      ? whole
-                                        : request->payload_length;
+           : !first                     ? request->payload_length
+           : last                       ? request->length
+                                        : ses_mtu(ses, from);
     if (request->opcode == SES_READ && (payload || *len > ses->settings.mtu))
         return false;
     if (first && last)
@@ -220,7 +221,7 @@ static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
     uint32_t offset, len;
     uint8_t code;
 
-    if (!slice_of(ses, request, size, &offset, &len)) {
+    if (!slice_of(ses, &arrival->from, request, size, &offset, &len)) {
         ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
         return;
     }

@@ -18,6 +18,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "../../../support/other_host.h"
+
 enum {
     LONG = 20000, /* bytes: more than a packet */
     CAPS_AT = 3,  /* in an address */
@@ -39,6 +41,8 @@ struct end {
 
 static char out[LONG], in[LONG];
 
+static const char *node = "127.0.0.1"; /* of endpoints that are opened from now on */
+
 static struct fi_info *infos(const char *provider, enum fi_ep_type type, uint32_t protocol)
 {
     struct fi_info *hints = fi_allocinfo(), *list = NULL;
@@ -48,7 +52,7 @@ static struct fi_info *infos(const char *provider, enum fi_ep_type type, uint32_
     hints->ep_attr->type = type;
     hints->ep_attr->protocol = protocol;
     hints->domain_attr->mr_mode = 0;
-    fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &list);
+    fi_getinfo(FI_VERSION(2, 6), node, NULL, FI_SOURCE, hints, &list);
     fi_freeinfo(hints);
     return list;
 }
@@ -177,6 +181,38 @@ static void addresses_tell_the_profile(void **state)
 }
 
 /* ---- Pairs ---- */
+
+/* Their packets are as long as the route between them takes, not as each interface does. */
+static void interfaces_of_different_mtu_meet(void **state)
+{
+    char text[INET_ADDRSTRLEN];
+    struct end a, b;
+    struct fid_mr *mr;
+
+    if (!other_host(text))
+        skip();
+    open_end(&a, FI_EP_RDM, FI_PROTO_UET);
+    node = text;
+    open_end(&b, FI_EP_RDM, FI_PROTO_UET);
+    node = "127.0.0.1";
+    meet(&a, &b);
+    pass_message(&a, &b, LONG);
+    pass_message(&b, &a, LONG);
+    memset(out, 7, sizeof(out));
+    assert_int_equal(fi_mr_reg(b.domain, out, LONG, FI_REMOTE_READ, 0, 5, 0, &mr, NULL), 0);
+    assert_int_equal(fi_read(a.ep, in, LONG, NULL, a.peer, 0, 5, in), 0);
+    assert_ptr_equal(await(&a, &b).op_context, in);
+    assert_memory_equal(in, out, LONG);
+    fi_close(&mr->fid);
+    memset(out, 9, sizeof(out));
+    assert_int_equal(fi_mr_reg(a.domain, out, LONG, FI_REMOTE_READ, 0, 5, 0, &mr, NULL), 0);
+    assert_int_equal(fi_read(b.ep, in, LONG, NULL, b.peer, 0, 5, in), 0);
+    assert_ptr_equal(await(&b, &a).op_context, in);
+    assert_memory_equal(in, out, LONG);
+    fi_close(&mr->fid);
+    close_end(&a);
+    close_end(&b);
+}
 
 static void errors_are_told_in_words(void **state)
 {
@@ -323,6 +359,7 @@ int main(void)
         cmocka_unit_test(a_named_profile_is_the_only_one),
         cmocka_unit_test(addresses_tell_the_profile),
         cmocka_unit_test(errors_are_told_in_words),
+        cmocka_unit_test(interfaces_of_different_mtu_meet),
         cmocka_unit_test(full_and_hpc_send_long_messages),
         cmocka_unit_test(to_base_there_are_packets_and_writes_only),
         cmocka_unit_test(base_compares_whole_tags),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The payload of packets between two hosts, by the MTU that the kernel has for the route: both ends
+ * see the same one, whichever interfaces their own addresses belong to. All messages of a pair are
+ * cut at it.
+ */
+#ifndef WEFT_UET_NIC_PATH_H
+#define WEFT_UET_NIC_PATH_H
+
+#include <stdint.h>
+
+#include "core/net/addr.h"
+
+enum {
+    UET_PATHS = 32 /* hosts that are remembered */
+};
+
+struct uet_paths {
+    struct {
+        union addr host; /* family 0: none */
+        uint32_t payload;
+    } slots[UET_PATHS];
+};
+
+/* As uet_nic_payload, of the route from one host to another; `most` at most. The kernel is asked
+ * once for each of the hosts that are remembered; where it has no route, it is `otherwise`. */
+uint32_t uet_path_payload(struct uet_paths *paths, const union addr *from, const union addr *to,
+                          uint32_t most, uint32_t otherwise);
+
+#endif
