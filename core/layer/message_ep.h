@@ -217,6 +217,7 @@ struct message_ep {
     size_t packet_size; /* bytes of a packet without it */
     size_t operand;     /* bytes of an operand of an atomic, at most */
     size_t result_room; /* bytes of a result in a packet */
+    size_t result_most; /* of an atomic's result */
     unsigned ahead;     /* packets of one move with the lower */
     struct mr_pool packets;
     struct pool ops;

@@ -228,7 +228,7 @@ static const char *do_atomic(struct message_peer *peer, const struct message_req
     int rc = atomic_valid(op.datatype, op.op, op.function) ? 0 : -FI_EOPNOTSUPP;
 
     if (!rc && (!set_elements(request, &op, rma) || !set_operands(request, &op, ioc, result) ||
-                request->size > peer->ep->result_room))
+                (op.function && request->size > peer->ep->result_most)))
         return "an atomic of another size than its operands";
     if (!rc)
         rc = remote_resolve(peer->ep->domain->base.mrs, &op, &remote);

@@ -66,6 +66,7 @@ static int open_ep(struct message_ep *base)
     ep->reads = lower->caps & FI_RMA;
     base->packet_size = ep->heads + ep->room;
     base->result_room = ep->room - RXD_RECORD_SIZE;
+    base->result_most = REMOTE_OPERAND;
     base->ahead = ahead_of(ep->room);
     return ids_add(&ep->numbers, ep) == IDS_NONE ? -FI_ENOMEM : 0;
 }

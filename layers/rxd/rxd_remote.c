@@ -4,6 +4,8 @@
  * the peer waits until an access is done, so that each sees, and is seen by, the others in their
  * order.
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/op/atomic.h"
@@ -21,16 +23,24 @@ void rxd_access_refuse(struct message_peer *peer, const struct message_request *
     rxd_out_done(peer, request->id, err);
 }
 
+/* The initiator may have longer packets than this side. */
 const char *rxd_access_result(struct message_peer *peer, const struct message_request *request,
                               const uint8_t *bytes, size_t len)
 {
-    struct rxd_record answer = {.kind = RXD_DATA, .id = request->taker, .len = len};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
-    uint8_t *payload = rxd_out_record(rxd_peer_of(peer), &answer);
+    size_t room = peer->ep->result_room;
 
-    if (payload)
-        iov_gather(&iov, 1, 0, payload, len);
-    return payload ? NULL : no_memory;
+    for (size_t at = 0; at < len; at += room) {
+        struct rxd_record answer = {.kind = RXD_DATA,
+                                    .id = request->taker,
+                                    .size = at,
+                                    .len = len - at < room ? len - at : room};
+        uint8_t *payload = rxd_out_record(rxd_peer_of(peer), &answer);
+
+        if (!payload)
+            return no_memory;
+        memcpy(payload, bytes + at, answer.len);
+    }
+    return NULL;
 }
 
 /* The bytes leave step by step. */

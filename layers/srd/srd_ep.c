@@ -65,7 +65,7 @@ static int open_ep(struct message_ep *base)
     size_t max = base->lower_info->ep_attr->max_msg_size;
 
     base->packet_size = max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST;
-    base->result_room = base->packet_size - SRD_RESPONSE_HEAD;
+    base->result_room = base->result_most = base->packet_size - SRD_RESPONSE_HEAD;
     base->ahead = AHEAD;
     ep->efa = base->lower_info->addr_format == FI_ADDR_EFA;
     ep->credits = (size_t)params_int(params, "window");

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers on interfaces of different MTU: each takes packets, and gives answers, of its own size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "../../../support/other_host.h"
+
+enum {
+    LONG = 100000,
+    KEY = 3,
+};
+
+struct end {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    struct fid_mr *mr;
+    fi_addr_t peer;
+    char name[64];
+    uint64_t memory[LONG / 8];
+};
+
+static struct end near, far;
+static uint64_t out[LONG / 8], in[LONG / 8];
+
+static void open_end(struct end *end, const char *node)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {0};
+    size_t len = sizeof(end->name);
+
+    assert_non_null(hints);
+    hints->caps = FI_MSG | FI_RMA | FI_ATOMIC;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = 0;
+    hints->fabric_attr->prov_name = strdup("rxd;udp");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), node, NULL, FI_SOURCE, hints, &end->info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
+    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
+    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+    assert_int_equal(fi_mr_reg(end->domain, end->memory, LONG, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                               KEY, 0, &end->mr, NULL),
+                     0);
+}
+
+static void close_end(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->mr->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->domain->fid), 0);
+    assert_int_equal(fi_close(&end->fabric->fid), 0);
+    fi_freeinfo(end->info);
+}
+
+static void await(struct end *at, struct end *other, const void *context)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc;
+
+    while ((rc = fi_cq_read(at->cq, &entry, 1)) == -FI_EAGAIN)
+        fi_cq_read(other->cq, NULL, 0);
+    assert_int_equal(rc, 1);
+    assert_ptr_equal(entry.op_context, context);
+}
+
+static void pass_all(struct end *from, struct end *to)
+{
+    assert_int_equal(fi_recv(to->ep, in, LONG, NULL, FI_ADDR_UNSPEC, in), 0);
+    assert_int_equal(fi_send(from->ep, out, LONG, NULL, from->peer, out), 0);
+    await(to, from, in);
+    assert_memory_equal(in, out, LONG);
+    await(from, to, out);
+    assert_int_equal(fi_write(from->ep, out, LONG, NULL, from->peer, 0, KEY, out), 0);
+    await(from, to, out);
+    memset(in, 0, sizeof(in));
+    assert_int_equal(fi_read(from->ep, in, LONG, NULL, from->peer, 0, KEY, in), 0);
+    await(from, to, in);
+    assert_memory_equal(in, out, LONG);
+}
+
+/* The largest atomics of the initiator: results, too, which the target may have to cut. */
+static void add_all(struct end *from, struct end *to)
+{
+    size_t most = 0;
+
+    assert_int_equal(fi_fetch_atomicvalid(from->ep, FI_UINT64, FI_SUM, &most), 0);
+    assert_in_range(most, 1, LONG / 8);
+    memset(in, 0, sizeof(in));
+    assert_int_equal(
+        fi_atomic(from->ep, out, most, NULL, from->peer, 0, KEY, FI_UINT64, FI_SUM, out), 0);
+    assert_int_equal(fi_fetch_atomic(from->ep, out, most, NULL, in, NULL, from->peer, 0, KEY,
+                                     FI_UINT64, FI_SUM, in),
+                     0);
+    await(from, to, out);
+    await(from, to, in);
+    for (size_t i = 0; i < most; i++) {
+        assert_int_equal(in[i], 2 * out[i]); /* it was written before */
+        assert_int_equal(to->memory[i], 3 * out[i]);
+    }
+}
+
+static void interfaces_of_different_mtu_meet(void **state)
+{
+    char text[INET_ADDRSTRLEN];
+
+    if (!other_host(text))
+        skip();
+    open_end(&near, "127.0.0.1");
+    open_end(&far, text);
+    assert_int_equal(fi_av_insert(near.av, far.name, 1, &near.peer, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(far.av, near.name, 1, &far.peer, 0, NULL), 1);
+    for (size_t i = 0; i < LONG / 8; i++)
+        out[i] = i * 2654435761U;
+    pass_all(&near, &far);
+    add_all(&near, &far);
+    pass_all(&far, &near);
+    add_all(&far, &near);
+    close_end(&near);
+    close_end(&far);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(interfaces_of_different_mtu_meet),
+    };
+
+    return cmocka_run_group_tests_name("rxd: interfaces", tests, NULL, NULL);
+}
