@@ -25,8 +25,8 @@ struct message_wire {
     size_t (*own_size)(const struct fi_info *lower);
     bool (*usable)(const struct lower_domain *domain, const void *address); /* such a one */
 
-    /* An endpoint: lower_info is known; sets packet_size, result_room, result_most and ahead, and its own
-     * fields. */
+    /* An endpoint: lower_info is known; sets packet_size, result_room, result_most and ahead, and
+     * its own fields. */
     int (*open)(struct message_ep *ep);
     void (*prepare)(struct message_ep *ep); /* the lower is about to be enabled. May be NULL */
     int (*named)(struct message_ep *ep, const union addr_raw *raw, size_t len); /* its address */
