@@ -128,18 +128,9 @@ void endpoint_fail_receives(struct endpoint *ep, int err);
 /* Lets go of all that is bound, and of the domain; closes receives that are open still. */
 void endpoint_finish(struct endpoint *ep);
 
-/*
- * The default flags that apply to an inject: OP_DELIVERED if a counter counts its end. Without a
- * counter no reader could see the target's answer. An injected write or atomic that is counted is
- * always asked for, since no function that injects one has flags to ask with.
- */
 static inline uint64_t endpoint_inject_flags(const struct endpoint *ep, enum binding_kind kind)
 {
-    uint64_t asked = ep->tx_op_flags & OP_DELIVERED;
-
-    if (!ep->binding.cntr[kind])
-        return 0;
-    return kind == BIND_WRITE && !asked ? FI_DELIVERY_COMPLETE : asked;
+    return binding_inject_flags(&ep->binding, kind, ep->tx_op_flags);
 }
 
 /* Of a transmission that the endpoint carries out: op_settle with its default flags. */

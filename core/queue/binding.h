@@ -65,6 +65,21 @@ static inline enum binding_kind binding_kind_of(uint64_t kind)
     return kind & FI_RECV ? BIND_RECV : BIND_SEND;
 }
 
+/*
+ * The flags that apply to an inject, of the endpoint's defaults: its target's answer is asked for
+ * if a counter counts its end, since no other reader could see that. An injected write or atomic
+ * that is counted is always asked for: no function that injects one has flags to ask with.
+ */
+static inline uint64_t binding_inject_flags(const struct binding *binding, enum binding_kind kind,
+                                            uint64_t defaults)
+{
+    uint64_t asked = defaults & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE);
+
+    if (!binding->cntr[kind])
+        return 0;
+    return kind == BIND_WRITE && !asked ? FI_DELIVERY_COMPLETE : asked;
+}
+
 /* Where operations of that kind complete; NULL when nothing is bound there. */
 static inline struct cq *binding_cq(const struct binding *binding, enum binding_kind kind)
 {

@@ -87,6 +87,8 @@ static void copy_op(struct fault_copy *copy, const struct op *op)
 
     copy->op = *op;
     op_make_message(&copy->op, copy->own->tx_op_flags);
+    if (op_is_inject(op) && rma_count)
+        copy->op.flags |= FI_DELIVERY_COMPLETE; /* as counters count it: binding_inject_flags */
     copy->op.flags = (copy->op.flags & ~FI_INJECT) | FI_COMPLETION;
     copy->op.context = &copy->room;
     copy->iov = (struct iovec){copy->bytes, op->len};

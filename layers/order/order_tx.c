@@ -27,12 +27,15 @@ ssize_t order_ep_post(struct ep *base, struct op *op)
     struct hook_ep *hook = hook_ep_of(base);
     struct order_ep *ep = hook->own;
     const struct binding *binding = &ep->cover.binding;
+    uint64_t defaults = order_tx_flags(&hook->fid);
     bool wanted;
     ssize_t rc;
 
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
         return layer_post(base, op);
-    rc = op_settle(op, order_tx_flags(&hook->fid));
+    if (op_is_inject(op))
+        defaults = binding_inject_flags(binding, binding_kind_of(op->kind), defaults);
+    rc = op_settle(op, defaults);
     if (rc)
         return rc;
     wanted =
