@@ -76,7 +76,7 @@ uint64_t session_backoff(const struct session *session, uint64_t wait, unsigned 
 
 void session_send(struct session *session, struct session_message *message)
 {
-    message->numbered = message->resent = false;
+    message->numbered = message->resent = message->in_pieces = false;
     message->pieces = 0;
     list_attach(&message->list, &session->queued);
 }

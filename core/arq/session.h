@@ -29,7 +29,7 @@ enum {
     SESSION_FEW = 2,         /* for which there is memory while little is under way */
     SESSION_NUMBERS = 1024,  /* numbers behind the highest that are still told of */
     SESSION_SERIALS = 4096,  /* messages behind the oldest that has not come */
-    SESSION_ASSEMBLIES = 16, /* messages that come in pieces at the same time */
+    SESSION_ASSEMBLIES = 16, /* messages that leave and come in pieces at the same time */
 };
 
 enum session_state {
@@ -48,6 +48,7 @@ struct session_message {
     uint16_t pieces, size;    /* 1: whole; bytes of a piece */
     bool numbered;            /* has its serial */
     bool resent;              /* several packets may carry a piece */
+    bool in_pieces;           /* counted in session->in_pieces */
 };
 
 /* A packet to be handed to the lower. */
@@ -102,6 +103,7 @@ struct session {
     struct rtt rtt;
     struct path_mtu mtu;
     uint64_t next_serial, limit; /* limit: serials below it may be sent */
+    unsigned in_pieces;          /* messages under way in pieces: SESSION_ASSEMBLIES at most */
     uint64_t marked;             /* packets that the peer saw marked */
     uint64_t loss_at, timeout_at, asked_at;
     unsigned timeouts; /* in a row */

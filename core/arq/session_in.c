@@ -29,6 +29,7 @@ static void piece_acked(struct session *session, struct session_message *message
     if (message->unacked)
         return;
     list_detach(&message->list);
+    session->in_pieces -= message->in_pieces;
     if (message->resent)
         flight_clear(&session->flight, message);
     session->config->done(session, message, 0);

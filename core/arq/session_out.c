@@ -132,16 +132,29 @@ bool session_resend(struct session *session, struct session_message *message, ui
     return true;
 }
 
+/* The peer has room for the pieces of so many messages, and keeps what it has of them: a piece of
+ * another one would be dropped, for ever if that other one were older than all of them. */
+static bool has_room_at_peer(const struct session *session, const struct session_message *message)
+{
+    return message->in_pieces || session->in_pieces < SESSION_ASSEMBLIES ||
+           (message->pieces <= 1 && message->len + ARQ_HEADER <= session->mtu.size);
+}
+
 /* The next message that may leave, or NULL. */
 static struct session_message *next_message(struct session *session)
 {
     struct session_message *message;
 
-    if (!list_empty(&session->again))
-        return list_item(session->again.next, struct session_message, list);
+    list_for_each (pos, &session->again) {
+        message = list_item(pos, struct session_message, list);
+        if (has_room_at_peer(session, message))
+            return message;
+    }
     if (list_empty(&session->queued))
         return NULL;
     message = list_item(session->queued.next, struct session_message, list);
+    if (!has_room_at_peer(session, message))
+        return NULL;
     if (!message->numbered) {
         if (session->next_serial >= session->limit)
             return NULL;
@@ -305,6 +318,10 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     }
     told(session);
     session->forced = false;
+    if (message->pieces > 1 && !message->in_pieces) {
+        message->in_pieces = true;
+        session->in_pieces++;
+    }
     left(session, now,
          &(struct flight_packet){.what = message,
                                  .sent = now,

@@ -571,6 +571,38 @@ static void late_acknowledgement_of_a_piece_is_not_sent_again(void **state)
     close_lone(session);
 }
 
+/* The peer has room for the pieces of 16 messages. */
+static void no_more_messages_leave_in_pieces_than_the_peer_keeps(void **state)
+{
+    struct session_message messages[SESSION_ASSEMBLIES + 4], whole = {.len = 100};
+    struct session *session = lone_session(SECOND);
+    uint64_t now = SECOND;
+
+    session->congestion.window = 1 << 20;
+    for (size_t i = 0; i < SESSION_ASSEMBLIES + 4; i++) {
+        messages[i] = (struct session_message){.len = 2000};
+        session_send(session, &messages[i]);
+    }
+    session_send(session, &whole);
+    for (int i = 0; i < 1000; i++, now += US)
+        session_run(session, now, SECOND);
+    assert_int_equal(left_count, 2 * SESSION_ASSEMBLIES);
+    assert_int_equal(session->next_serial, SESSION_ASSEMBLIES);
+    acknowledge(session, now, 2, 3, 0);
+    assert_int_equal(ended, 1);
+    for (int i = 0; i < 1000; i++, now += US)
+        session_run(session, now, SECOND);
+    assert_int_equal(session->next_serial, SESSION_ASSEMBLIES + 1);
+    acknowledge(session, now, (uint32_t)session->flight.next, UINT64_MAX, 0);
+    for (int i = 0; i < 1000; i++, now += US)
+        session_run(session, now, SECOND);
+    assert_int_equal(session->next_serial, SESSION_ASSEMBLIES + 5); /* the whole one, too */
+    acknowledge(session, now, (uint32_t)session->flight.next, UINT64_MAX, 0);
+    assert_int_equal(ended, SESSION_ASSEMBLIES + 5);
+    assert_int_equal(session->in_pieces, 0);
+    close_lone(session);
+}
+
 /* Nor does a packet of another session, in the name of this one's identifier, have an effect. */
 static void lies_about_what_was_sent_have_no_effect(void **state)
 {
@@ -729,6 +761,7 @@ int main(void)
         cmocka_unit_test(idle_session_gives_memory_back),
         cmocka_unit_test(windows_grow_and_are_given_back),
         cmocka_unit_test(late_acknowledgement_of_a_piece_is_not_sent_again),
+        cmocka_unit_test(no_more_messages_leave_in_pieces_than_the_peer_keeps),
         cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
         cmocka_unit_test(flows_share_a_link),
