@@ -256,9 +256,9 @@ bool srd_message_goes_on(struct srd_peer *peer, const struct srd_header *header)
 /* After a READ_NACK: the bytes that we could not read are sent. */
 static const char *sent_anew(struct srd_inbound *inbound, const struct srd_header *header)
 {
-    struct message_inbound *base = &inbound->base;
+    struct message_inbound *base = inbound ? &inbound->base : NULL;
 
-    if (!inbound || !base->matched || base->taker.handle || is_asked_for(inbound->type) ||
+    if (!base || !base->matched || base->taker.handle || is_asked_for(inbound->type) ||
         base->taker.got != inbound->runt || header->total != base->told.size || header->len)
         return "a message anew that was not asked for so";
     end_partial(inbound);
