@@ -5,7 +5,20 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#if !defined(__has_include) || __has_include(<linux/errqueue.h>)
 #include <linux/errqueue.h>
+#else
+/* A C library may come without the kernel's headers: this is its interface (ip(7)). */
+struct sock_extended_err {
+    uint32_t ee_errno;
+    uint8_t ee_origin, ee_type, ee_code, ee_pad;
+    uint32_t ee_info, ee_data;
+};
+enum {
+    SO_EE_ORIGIN_ICMP = 2,
+    SO_EE_ORIGIN_ICMP6 = 3,
+};
+#endif
 
 enum {
     CONTROL_SIZE = 512,

@@ -358,10 +358,10 @@ static void every_kind(int members, const size_t *counts, size_t count)
         conf_check(fi_cntr_read(team->members[i].written) == written &&
                        fi_cntr_read(team->members[i].messages) == 0 &&
                        fi_cntr_readerr(team->members[i].messages) == 0,
-                   "counted: %lu of %lu, %lu messages, %lu errors",
-                   fi_cntr_read(team->members[i].written), written,
-                   fi_cntr_read(team->members[i].messages),
-                   fi_cntr_readerr(team->members[i].messages));
+                   "counted: %u of %u, %u messages, %u errors",
+                   (unsigned)fi_cntr_read(team->members[i].written), (unsigned)written,
+                   (unsigned)fi_cntr_read(team->members[i].messages),
+                   (unsigned)fi_cntr_readerr(team->members[i].messages));
     close_all(team, mcs);
     must("fi_close(set)", fi_close(&set->fid));
     team_close(team);
