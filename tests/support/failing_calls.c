@@ -141,13 +141,20 @@ ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct soc
     return next(fd, data, len, flags, to, to_len);
 }
 
-int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
+#ifdef __GLIBC__
+typedef int mmsg_flags;
+#else
+typedef unsigned mmsg_flags;
+#endif
+
+int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, mmsg_flags flags)
 {
     FAIL(sendmmsg, ENOBUFS);
     return next(fd, msgs, count, flags);
 }
 
-int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags, struct timespec *timeout)
+int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, mmsg_flags flags,
+             struct timespec *timeout)
 {
     FAIL(recvmmsg, ENOBUFS);
     return next(fd, msgs, count, flags, timeout);

@@ -98,7 +98,7 @@ static void records_that_cannot_be_are_refused(void **state)
             {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
             {.kind = RXD_READ, .size = 1, .place_count = 1},
             {.kind = RXD_READ, .place_count = 0},
-            {.kind = RXD_WRITE, .place_count = 2, .places = {{0, UINT64_MAX, 0}, {0, 1, 0}}},
+            {.kind = RXD_WRITE, .place_count = 2, .places = {{0, SIZE_MAX, 0}, {0, 1, 0}}},
             {.kind = RXD_ATOMIC, .place_count = 1, .places = {{0, RXD_PAYLOAD_MAX + 1, 0}}},
             {.kind = RXD_PULL, .len = 1},
             {.kind = RXD_DATA, .size = 1},
