@@ -29,7 +29,7 @@ size_t rdma_speed(uint8_t active_speed, uint8_t active_width)
     static const struct {
         uint8_t code, lanes;
     } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-    size_t mbit = 0, lanes = 0;
+    uint64_t mbit = 0, lanes = 0, speed;
 
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
         if (speeds[i].code == active_speed)
@@ -37,7 +37,8 @@ size_t rdma_speed(uint8_t active_speed, uint8_t active_width)
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         if (widths[i].code == active_width)
             lanes = widths[i].lanes;
-    return mbit * lanes * 1000000;
+    speed = mbit * lanes * 1000000;
+    return speed < SIZE_MAX ? (size_t)speed : SIZE_MAX;
 }
 
 static enum fi_link_state link_state(enum ibv_port_state state)

@@ -11,7 +11,7 @@
 struct fid_nic *rdma_nic(const char *name, const struct ibv_device_attr *attr,
                          const struct ibv_port_attr *port, const char *address);
 
-/* Bits per second of a port; 0: codes that no table has. */
+/* Bits per second of a port, or SIZE_MAX where there are more; 0: codes that no table has. */
 size_t rdma_speed(uint8_t active_speed, uint8_t active_width);
 /* Bytes of an enum ibv_mtu; 0: none. */
 size_t rdma_mtu(enum ibv_mtu mtu);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/uet/wire/address.h"
 
+#include <errno.h>
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,8 +108,9 @@ static bool parse_number(const char **text, char end, unsigned long max, unsigne
 
     if (**text < '0' || **text > '9')
         return false;
+    errno = 0;
     *number = strtoul(*text, &stop, 10);
-    if (*stop != end || *number > max)
+    if (errno || *stop != end || *number > max)
         return false;
     *text = stop + (end != '\0');
     return true;

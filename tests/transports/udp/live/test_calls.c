@@ -14,7 +14,14 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
     return syscall(SYS_recvmsg, fd, msg, flags);
 }
 
-int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags, struct timespec *timeout)
+#ifdef __GLIBC__
+typedef int mmsg_flags;
+#else
+typedef unsigned mmsg_flags;
+#endif
+
+int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, mmsg_flags flags,
+             struct timespec *timeout)
 {
     whole++;
     return (int)syscall(SYS_recvmmsg, fd, msgs, count, flags, timeout);
