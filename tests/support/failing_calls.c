@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The system calls that fail: before those of the C library. */
 #include "failing.h"
+#include "mmsg.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -140,12 +141,6 @@ ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct soc
     FAIL(sendto, ENOBUFS);
     return next(fd, data, len, flags, to, to_len);
 }
-
-#ifdef __GLIBC__
-typedef int mmsg_flags;
-#else
-typedef unsigned mmsg_flags;
-#endif
 
 int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, mmsg_flags flags)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* By which calls datagrams are read: all but recvfrom are counted on their way to the kernel. */
+#include "../../../support/mmsg.h"
 #include "ends.h"
 
 #include <sys/socket.h>
@@ -13,12 +14,6 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
     whole++;
     return syscall(SYS_recvmsg, fd, msg, flags);
 }
-
-#ifdef __GLIBC__
-typedef int mmsg_flags;
-#else
-typedef unsigned mmsg_flags;
-#endif
 
 int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, mmsg_flags flags,
              struct timespec *timeout)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams posted with FI_MORE leave together, in as few calls as can be, and also where the
  * kernel cuts nothing or has no room. */
+#include "../../../support/mmsg.h"
 #include "ends.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ static char out[200000], in[200000];
 static int calls, pieces, refuse_pieces, refuse_calls;
 
 /* Stands before the kernel's. */
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, mmsg_flags flags)
 {
     calls++;
     if (refuse_calls && refuse_calls-- > 0) {
