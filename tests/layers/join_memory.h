@@ -5,7 +5,6 @@
 #define WEFT_TEST_JOIN_MEMORY_H
 
 #include <arpa/inet.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,6 +13,8 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+
+#include "../support/heap.h"
 
 enum {
     JOIN_PEERS = 131000, /* tables that double are nearly full, as with a million */
@@ -38,23 +39,11 @@ static inline void join_host_put(unsigned char *raw, size_t len, uint32_t *was, 
 /* Turns an address of ours, of *len bytes, into that of another peer. */
 typedef void join_peer_make(unsigned char *raw, size_t len, uint32_t number);
 
-/* Bytes that are allocated; 0 where the C library does not say. */
-static inline size_t join_heap(void)
-{
-#ifdef __GLIBC__
-    struct mallinfo2 info = mallinfo2();
-
-    return info.uordblks + info.hblkhd;
-#else
-    return 0;
-#endif
-}
-
 static inline size_t join_bytes_of(struct fid_domain *domain, unsigned char *raw, size_t len,
                                    join_peer_make *make, size_t count)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE, .count = count};
-    size_t before = join_heap(), after;
+    size_t before = heap_in_use(), after;
     struct fid_av *av;
 
     assert_int_equal(fi_av_open(domain, &attr, &av, NULL), 0);
@@ -62,7 +51,7 @@ static inline size_t join_bytes_of(struct fid_domain *domain, unsigned char *raw
         make(raw, len, i);
         assert_int_equal(fi_av_insert(av, raw, 1, NULL, 0, NULL), 1);
     }
-    after = join_heap();
+    after = heap_in_use();
     assert_int_equal(fi_close(&av->fid), 0);
     return (after - before) / JOIN_PEERS;
 }

@@ -4,7 +4,6 @@
  * take while they rest, and nodes that all talk to all over fewer contexts than they have peers.
  * WEFT_UET_PACKETS=1000000 or more: 1,000 nodes instead of 60.
  */
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../../support/heap.h"
 #include "switch.h"
 #include "transports/uet/pds/pdc.h"
 
@@ -158,13 +158,6 @@ static void send_one(unsigned from, unsigned to, uint32_t job_id)
     pds_submit(ends[from].pds, &job->source, &key);
 }
 
-static size_t in_use(void)
-{
-    struct mallinfo2 info = mallinfo2();
-
-    return info.uordblks + info.hblkhd;
-}
-
 /* ---- Tests ---- */
 
 static void contexts_that_rest_take_little(void **state)
@@ -174,7 +167,7 @@ static void contexts_that_rest_take_little(void **state)
 
     settings.rto_count = 15;
     begin(2, &settings);
-    before = in_use();
+    before = heap_in_use();
     for (uint32_t i = 0; i < PDCS; i++) {
         send_one(0, 1, i);
         if (i % 256 == 255)
@@ -186,7 +179,7 @@ static void contexts_that_rest_take_little(void **state)
     assert_int_equal(ends[0].failed, 0);
     assert_int_equal(pds_count(ends[0].pds), PDCS);
     assert_int_equal(pds_count(ends[1].pds), PDCS);
-    after = in_use();
+    after = heap_in_use();
     print_message("%zu bytes for each end of a context\n", (after - before) / (2 * PDCS));
     assert_true(after - before < (size_t)2 * PDCS * PDC_BYTES);
     /* They work as before. */

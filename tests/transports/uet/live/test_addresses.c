@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A million addresses in one vector: what they take, and that each is found. */
 #include <arpa/inet.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,18 +12,13 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_ext_uet.h>
 
+#include "../../../support/heap.h"
+
 enum {
     COUNT = 1000000,
     EACH = 64, /* bytes, at most */
     HOST_AT = 16,
 };
-
-static size_t in_use(void)
-{
-    struct mallinfo2 info = mallinfo2();
-
-    return info.uordblks + info.hblkhd;
-}
 
 static void make(uint8_t bytes[FI_ADDR_UET_SIZE], uint32_t number)
 {
@@ -51,7 +45,7 @@ static void a_million_addresses(void **state)
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &info), 0);
     assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
     assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
-    before = in_use();
+    before = heap_in_use();
     assert_int_equal(fi_av_open(domain, &attr, &av, NULL), 0);
     for (uint32_t i = 0; i < COUNT; i++) {
         fi_addr_t addr;
@@ -60,8 +54,8 @@ static void a_million_addresses(void **state)
         assert_int_equal(fi_av_insert(av, bytes, 1, &addr, 0, NULL), 1);
         assert_int_equal(addr, i);
     }
-    print_message("%zu bytes for each address\n", (in_use() - before) / COUNT);
-    assert_true(in_use() - before <= (size_t)COUNT * EACH);
+    print_message("%zu bytes for each address\n", (heap_in_use() - before) / COUNT);
+    assert_true(heap_in_use() - before <= (size_t)COUNT * EACH);
     for (uint32_t i = 0; i < COUNT; i += 9973) {
         make(bytes, i);
         len = sizeof(found);
