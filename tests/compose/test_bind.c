@@ -126,11 +126,11 @@ static const struct {
      "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
      "  zzzzzzzz\n"
      "  ^~~~~~~~"},
-    {"efa", "FI_PROVIDER:1: efa: not in this build, and no external provider "
-            "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm, loop, duo "
-            "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
-            "  efa\n"
-            "  ^~~"},
+    {"psm3", "FI_PROVIDER:1: psm3: not in this build, and no external provider "
+             "(FI_PROVIDER_PATH) has this name; there are the transports tcp, udp, shm, loop, duo "
+             "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
+             "  psm3\n"
+             "  ^~~~"},
     {"rstream;udp",
      "FI_PROVIDER:1: rstream: not in this build; there are the transports tcp, udp, shm, loop, duo "
      "and the layers rxm, rxd, arq, noop, trace, lnx, mrail, coll, trigger, messages\n"
