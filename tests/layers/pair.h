@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 
 #include "../support/again.h"
 #include "../support/nomem.h"
+#include "../support/heap.h"
 
 struct pair {
     struct fi_info *info;
@@ -285,16 +285,6 @@ struct pair_cost {
     bool same_heap;
 };
 
-/* Bytes that are allocated; 0 where the C library does not say. */
-static inline size_t pair_heap(void)
-{
-#ifdef __GLIBC__
-    return mallinfo2().uordblks;
-#else
-    return 0;
-#endif
-}
-
 static inline struct pair_cost pair_cost_of(const char *spec)
 {
     struct pair_memory memory;
@@ -306,14 +296,14 @@ static inline struct pair_cost pair_cost_of(const char *spec)
     pair_open(&pair, spec);
     pair_memory_open(&pair, &memory);
     assert_true(pair_round(&pair, &memory));
-    before = pair_heap();
+    before = heap_in_use();
     pair_locks = 0;
     cost.allocations = nomem_made;
     for (int i = 0; i < PAIR_ROUNDS; i++)
         ok = ok && pair_round(&pair, &memory);
     cost.allocations = nomem_made - cost.allocations;
     cost.locks = pair_locks;
-    cost.same_heap = before == pair_heap();
+    cost.same_heap = before == heap_in_use();
     assert_true(ok);
     assert_int_equal(fi_close(&memory.mr->fid), 0);
     pair_close(&pair);

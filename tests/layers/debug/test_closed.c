@@ -146,14 +146,14 @@ static void closed_objects_are_bounded(void **state)
         assert_int_equal(fi_mr_reg(pair.domain, to, 8, FI_RECV, 0, 7, 0, &mr, NULL), 0);
         fi_close(&mr->fid);
     }
-    before = pair_heap();
+    before = heap_in_use();
     for (int i = 0; i < 10000; i++) {
         struct fid_mr *mr;
 
         assert_int_equal(fi_mr_reg(pair.domain, to, 8, FI_RECV, 0, 7, 0, &mr, NULL), 0);
         fi_close(&mr->fid);
     }
-    assert_true(pair_heap() < before + 100000);
+    assert_true(heap_in_use() < before + 100000);
     fi_cntr_read(cntr);
     reports("fi_cntr_read", "closed");
     pair_close(&pair);
