@@ -14,21 +14,12 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_uet.h>
 
+#include "../../../support/end.h"
+
 enum {
     MESSAGES = 40,
     LOOKS = 100,
     ORDERED = 1,
-};
-
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
-    fi_addr_t peer;
-    uint8_t name[FI_ADDR_UET_SIZE];
 };
 
 static uint32_t out[MESSAGES], in[MESSAGES];
@@ -36,36 +27,14 @@ static struct end from, to;
 
 static void open_end(struct end *end, uint64_t order)
 {
-    struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
-    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    size_t len = sizeof(end->name);
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
     hints->fabric_attr->prov_name = strdup("uet");
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &end->info),
-                     0);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &info), 0);
     fi_freeinfo(hints);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
-}
-
-static void close_end(struct end *end)
-{
-    fi_close(&end->ep->fid);
-    fi_close(&end->av->fid);
-    fi_close(&end->cq->fid);
-    fi_close(&end->domain->fid);
-    fi_close(&end->fabric->fid);
-    fi_freeinfo(end->info);
+    end_open(end, info, FI_CQ_FORMAT_MSG);
 }
 
 static void send_one(uint32_t i, uint64_t flags)
@@ -122,8 +91,8 @@ static int start(void **state)
 
 static int finish(void **state)
 {
-    close_end(&from);
-    close_end(&to);
+    end_close(&from);
+    end_close(&to);
     return 0;
 }
 
@@ -162,7 +131,7 @@ static void one_without_another_is_sent_at_the_end(void **state)
 {
     receive_one(0);
     send_one(0, FI_MORE | FI_INJECT);
-    close_end(&from);
+    end_close(&from);
     while (!look(&to))
         ;
     assert_int_equal(in[0], 1);

@@ -19,6 +19,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "../../../support/again.h"
+#include "../../../support/end.h"
 #include "../../../support/other_host.h"
 
 enum {
@@ -27,17 +28,6 @@ enum {
     AI_BASE = 1,
     AI_FULL = 2,
     HPC = 4,
-};
-
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
-    fi_addr_t peer;
-    uint8_t name[FI_ADDR_UET_SIZE];
 };
 
 static char out[LONG], in[LONG];
@@ -60,38 +50,7 @@ static struct fi_info *infos(const char *provider, enum fi_ep_type type, uint32_
 
 static void open_end(struct end *end, enum fi_ep_type type, uint32_t protocol)
 {
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    size_t len = sizeof(end->name);
-
-    memset(end, 0, sizeof(*end));
-    end->info = infos("uet", type, protocol);
-    assert_non_null(end->info);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
-}
-
-static void meet(struct end *a, struct end *b)
-{
-    assert_int_equal(fi_av_insert(a->av, b->name, 1, &a->peer, 0, NULL), 1);
-    assert_int_equal(fi_av_insert(b->av, a->name, 1, &b->peer, 0, NULL), 1);
-}
-
-static void close_end(struct end *end)
-{
-    fi_close(&end->ep->fid);
-    fi_close(&end->av->fid);
-    fi_close(&end->cq->fid);
-    fi_close(&end->domain->fid);
-    fi_close(&end->fabric->fid);
-    fi_freeinfo(end->info);
+    end_open(end, infos("uet", type, protocol), FI_CQ_FORMAT_TAGGED);
 }
 
 /* Drives both until `at` has a completion. */
@@ -176,9 +135,9 @@ static void addresses_tell_the_profile(void **state)
     assert_int_equal(base.name[CAPS_AT], AI_BASE);
     assert_int_equal(full.name[CAPS_AT], AI_BASE | AI_FULL);
     assert_int_equal(hpc.name[CAPS_AT], AI_BASE | AI_FULL | HPC);
-    close_end(&base);
-    close_end(&full);
-    close_end(&hpc);
+    end_close(&base);
+    end_close(&full);
+    end_close(&hpc);
 }
 
 /* ---- Pairs ---- */
@@ -196,7 +155,7 @@ static void interfaces_of_different_mtu_meet(void **state)
     node = text;
     open_end(&b, FI_EP_RDM, FI_PROTO_UET);
     node = "127.0.0.1";
-    meet(&a, &b);
+    end_meet(&a, &b);
     pass_message(&a, &b, LONG);
     pass_message(&b, &a, LONG);
     memset(out, 7, sizeof(out));
@@ -211,8 +170,8 @@ static void interfaces_of_different_mtu_meet(void **state)
     assert_ptr_equal(await(&b, &a).op_context, in);
     assert_memory_equal(in, out, LONG);
     fi_close(&mr->fid);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void errors_are_told_in_words(void **state)
@@ -224,7 +183,7 @@ static void errors_are_told_in_words(void **state)
 
     open_end(&a, FI_EP_RDM, FI_PROTO_UET);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET);
-    meet(&a, &b);
+    end_meet(&a, &b);
     assert_int_equal(fi_write(a.ep, out, 8, NULL, a.peer, 0, 12345, out), 0);
     while ((rc = fi_cq_read(a.cq, &entry, 1)) == -FI_EAGAIN)
         fi_cq_read(b.cq, NULL, 0);
@@ -234,8 +193,8 @@ static void errors_are_told_in_words(void **state)
     assert_non_null(
         strstr(fi_cq_strerror(a.cq, error.prov_errno, error.err_data, NULL, 0), " key"));
     assert_string_equal(fi_cq_strerror(a.cq, FI_EOTHER, NULL, NULL, 0), fi_strerror(FI_EOTHER));
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void full_and_hpc_send_long_messages(void **state)
@@ -244,11 +203,11 @@ static void full_and_hpc_send_long_messages(void **state)
 
     open_end(&a, FI_EP_RDM, FI_PROTO_UET);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET_AI_FULL);
-    meet(&a, &b);
+    end_meet(&a, &b);
     pass_message(&a, &b, LONG);
     pass_message(&b, &a, LONG);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void to_base_there_are_packets_and_writes_only(void **state)
@@ -259,7 +218,7 @@ static void to_base_there_are_packets_and_writes_only(void **state)
 
     open_end(&a, FI_EP_RDM, FI_PROTO_UET);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET_AI_BASE);
-    meet(&a, &b);
+    end_meet(&a, &b);
     pass_message(&a, &b, 8192);
     pass_message(&b, &a, 8192);
     assert_int_equal(fi_send(a.ep, out, 8193, NULL, a.peer, NULL), -FI_EMSGSIZE);
@@ -270,8 +229,8 @@ static void to_base_there_are_packets_and_writes_only(void **state)
         -FI_EOPNOTSUPP);
     assert_int_equal(fi_getopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MAX_MSG_SIZE, &most, &len), 0);
     assert_int_equal(most, 8192);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void base_compares_whole_tags(void **state)
@@ -280,14 +239,14 @@ static void base_compares_whole_tags(void **state)
 
     open_end(&a, FI_EP_RDM, FI_PROTO_UET);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET_AI_BASE);
-    meet(&a, &b);
+    end_meet(&a, &b);
     assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 5, 1, NULL), -FI_EOPNOTSUPP);
     assert_int_equal(fi_trecv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, 5, 0, in), 0);
     assert_int_equal(fi_tsend(a.ep, out, 8, NULL, a.peer, 5, out), 0);
     assert_int_equal(await(&b, &a).tag, 5);
     await(&a, &b);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void base_writes_to_memory(void **state)
@@ -297,7 +256,7 @@ static void base_writes_to_memory(void **state)
 
     open_end(&a, FI_EP_RDM, FI_PROTO_UET_AI_BASE);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET_AI_BASE);
-    meet(&a, &b);
+    end_meet(&a, &b);
     assert_int_equal(fi_mr_reg(b.domain, in, sizeof(in), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL), 0);
     memset(out, 9, sizeof(out));
     memset(in, 0, sizeof(in));
@@ -305,8 +264,8 @@ static void base_writes_to_memory(void **state)
     assert_ptr_equal(await(&a, &b).op_context, out);
     assert_memory_equal(in, out, LONG);
     fi_close(&mr->fid);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 /* ---- Datagrams ---- */
@@ -317,7 +276,7 @@ static void datagrams_reach_both_kinds(void **state)
 
     open_end(&a, FI_EP_DGRAM, FI_PROTO_UNSPEC);
     open_end(&b, FI_EP_RDM, FI_PROTO_UET);
-    meet(&a, &b);
+    end_meet(&a, &b);
     pass_message(&a, &b, 100);
     /* A datagram endpoint has no packet delivery contexts. */
     assert_int_equal(fi_send(b.ep, out, 100, NULL, b.peer, out), 0);
@@ -330,8 +289,8 @@ static void datagrams_reach_both_kinds(void **state)
         }
         assert_int_equal(error.err, FI_EOPNOTSUPP);
     }
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 static void a_datagram_has_data(void **state)
@@ -342,15 +301,15 @@ static void a_datagram_has_data(void **state)
 
     open_end(&a, FI_EP_DGRAM, FI_PROTO_UNSPEC);
     open_end(&b, FI_EP_DGRAM, FI_PROTO_UNSPEC);
-    meet(&a, &b);
+    end_meet(&a, &b);
     assert_int_equal(fi_recv(b.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
     assert_int_equal(fi_senddata(a.ep, out, 8, NULL, 0x1234567890, a.peer, out), 0);
     tagged = await(&b, &a);
     memcpy(&entry, &tagged, sizeof(entry));
     assert_true(entry.flags & FI_REMOTE_CQ_DATA);
     assert_int_equal(entry.data, 0x1234567890);
-    close_end(&a);
-    close_end(&b);
+    end_close(&a);
+    end_close(&b);
 }
 
 int main(void)

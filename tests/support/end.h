@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One reliable-datagram or datagram endpoint with all that it needs, by the public interface. */
+#ifndef WEFT_TESTS_SUPPORT_END_H
+#define WEFT_TESTS_SUPPORT_END_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+struct end {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq; /* of sends and receives */
+    struct fid_av *av;
+    struct fid_ep *ep;
+    fi_addr_t peer;
+    uint8_t name[64];
+};
+
+/* Enabled, and it has its name. The info is the end's from now on. */
+static inline void end_open(struct end *end, struct fi_info *info, enum fi_cq_format format)
+{
+    struct fi_cq_attr cq_attr = {.format = format};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    size_t len = sizeof(end->name);
+
+    assert_non_null(info);
+    end->info = info;
+    assert_int_equal(fi_fabric(info->fabric_attr, &end->fabric, NULL), 0);
+    assert_int_equal(fi_domain(end->fabric, info, &end->domain, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
+    assert_int_equal(fi_endpoint(end->domain, info, &end->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+}
+
+/* Each knows the other as its peer. */
+static inline void end_meet(struct end *a, struct end *b)
+{
+    assert_int_equal(fi_av_insert(a->av, b->name, 1, &a->peer, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(b->av, a->name, 1, &b->peer, 0, NULL), 1);
+}
+
+static inline void end_close(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->domain->fid), 0);
+    assert_int_equal(fi_close(&end->fabric->fid), 0);
+    fi_freeinfo(end->info);
+}
+
+#endif
