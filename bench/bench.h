@@ -22,6 +22,7 @@ enum bench_kind {
     BENCH_WINDOW,  /* `window` messages, then a reply, and so on; result: ns a message */
     BENCH_MEMORY,  /* no transfer; result: KiB resident, see worker_memory */
     BENCH_GETINFO, /* no transfer; result: ns of one fi_getinfo */
+    BENCH_REST, /* the other side has ended its window, too: no more progress for it; no result */
     BENCH_QUIT,
 };
 
@@ -57,6 +58,9 @@ struct bench_worker {
     void *(*open)(const char *library, const char *spec, int side, int pipe);
     /* Runs the window; ns taken, as seen by this side. */
     uint64_t (*run)(void *state, const struct bench_window *window);
+    /* After a window, until BENCH_REST: a reply that was lost, or waits for room, needs this
+     * side's progress to reach the other. Without blocking. */
+    void (*progress)(void *state);
     void (*memory)(void *state, struct bench_memory *memory);
     /* ns of one fi_getinfo, 0 where there is none. */
     uint64_t (*getinfo)(void *state, uint64_t count);
@@ -81,6 +85,8 @@ extern const struct bench_worker bench_ofi_worker;
 /* Whole transfers on a pipe; exits the process with a message when the other end is gone. */
 void pipe_write(int fd, const void *data, size_t len);
 void pipe_read(int fd, void *data, size_t len);
+/* Is there something to read, or has the other end gone? */
+bool pipe_has_bytes(int fd);
 
 /* Into a network namespace of `ip netns`. */
 void bench_enter(const char *netns);

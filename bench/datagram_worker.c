@@ -213,6 +213,12 @@ static void *datagram_open(const char *library, const char *spec, int side, int 
     return state;
 }
 
+/* The kernel does it. */
+static void datagram_progress(void *opaque)
+{
+    (void)opaque;
+}
+
 static void datagram_memory(void *opaque, struct bench_memory *memory)
 {
     *memory = ((struct datagram_state *)opaque)->memory;
@@ -237,6 +243,7 @@ static void datagram_close(void *opaque)
 const struct bench_worker bench_datagram_worker = {
     .open = datagram_open,
     .run = datagram_run,
+    .progress = datagram_progress,
     .memory = datagram_memory,
     .getinfo = datagram_getinfo,
     .close = datagram_close,

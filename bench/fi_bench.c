@@ -172,7 +172,12 @@ static _Noreturn void work(const struct subject *subject, int side, int pipe)
             pipe_write(pipe, &result, sizeof result);
             break;
         case BENCH_QUIT: worker->close(state); exit(0);
-        default: result = worker->run(state, &window); pipe_write(pipe, &result, sizeof result);
+        case BENCH_REST: break;
+        default:
+            result = worker->run(state, &window);
+            pipe_write(pipe, &result, sizeof result);
+            while (!pipe_has_bytes(pipe))
+                worker->progress(state);
         }
     }
 }
@@ -225,12 +230,15 @@ static void stop(struct subject *subject)
 /* ns for the whole window, as side 1 saw it. */
 static uint64_t run_window(struct subject *subject, const struct bench_window *window)
 {
+    const struct bench_window rest = {.kind = BENCH_REST};
     uint64_t ns[2];
 
     for (int side = 0; side < 2; side++)
         pipe_write(subject->pipe[side], window, sizeof *window);
     for (int side = 0; side < 2; side++)
         pipe_read(subject->pipe[side], &ns[side], sizeof ns[side]);
+    for (int side = 0; side < 2; side++)
+        pipe_write(subject->pipe[side], &rest, sizeof rest);
     return ns[1];
 }
 

@@ -385,6 +385,14 @@ static void *ofi_open(const char *library, const char *spec, int side, int pipe)
     return state;
 }
 
+static void ofi_progress(void *opaque)
+{
+    struct ofi_state *state = opaque;
+
+    fi_cq_read(state->tx, NULL, 0);
+    fi_cq_read(state->rx, NULL, 0);
+}
+
 static void ofi_memory(void *opaque, struct bench_memory *memory)
 {
     *memory = ((struct ofi_state *)opaque)->memory;
@@ -427,6 +435,7 @@ static void ofi_close(void *opaque)
 const struct bench_worker bench_ofi_worker = {
     .open = ofi_open,
     .run = ofi_run,
+    .progress = ofi_progress,
     .memory = ofi_memory,
     .getinfo = ofi_getinfo,
     .close = ofi_close,

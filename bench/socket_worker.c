@@ -123,6 +123,12 @@ static uint64_t socket_run(void *opaque, const struct bench_window *window)
     return bench_now() - start;
 }
 
+/* The kernel does it. */
+static void socket_progress(void *opaque)
+{
+    (void)opaque;
+}
+
 static void socket_memory(void *opaque, struct bench_memory *memory)
 {
     *memory = ((struct socket_state *)opaque)->memory;
@@ -147,6 +153,7 @@ static void socket_close(void *opaque)
 const struct bench_worker bench_socket_worker = {
     .open = socket_open,
     .run = socket_run,
+    .progress = socket_progress,
     .memory = socket_memory,
     .getinfo = socket_getinfo,
     .close = socket_close,

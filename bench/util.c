@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -42,6 +43,13 @@ void pipe_read(int fd, void *data, size_t len)
         to += n;
         len -= (size_t)n;
     }
+}
+
+bool pipe_has_bytes(int fd)
+{
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+
+    return poll(&pollfd, 1, 0) > 0;
 }
 
 const char *bench_netns[2];
