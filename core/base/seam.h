@@ -126,6 +126,22 @@ struct own_addr {
     size_t len;
 };
 
+/*
+ * fi_control of an object of any class between our own parts, through every cover: the object that
+ * a table of functions (fi_open_ops) is about, of a handle that the application has. Covers hand it
+ * down; a table that a part answers about takes the handles of covers, so that these pass it up.
+ */
+enum {
+    /* struct own_object. 0: `fid` is the object of the part that has the table. -FI_ENOSYS: no part
+     * under this handle has it. */
+    CONTROL_OWN = -0x57450104,
+};
+
+struct own_object {
+    const char *table; /* its name, or NULL */
+    struct fid *fid;   /* out */
+};
+
 enum {
     REACH_MAX = 16
 };

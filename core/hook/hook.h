@@ -329,8 +329,9 @@ void hook_retire(struct hook_fabric *fabric, struct fid *fid);
 /* bind, control and ops_set of objects of every class. FI_ALIAS is for endpoints alone. */
 int hook_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int hook_control(struct fid *fid, int command, void *arg);
-/* ops_open. A lower's tables take the lower's fids, which no upper has: only a table that is
- * complete in itself passes, "fi_profile_ops" (fi_profile(3)). */
+/* ops_open. A lower's tables take the lower's fids, which no upper has: only a table passes that is
+ * complete in itself, "fi_profile_ops" (fi_profile(3)), or that takes handles of covers, as a part
+ * of ours says (CONTROL_OWN). */
 int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 

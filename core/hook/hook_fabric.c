@@ -104,11 +104,14 @@ int hook_control(struct fid *fid, int command, void *arg)
 
 int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
+    struct own_object own = {.table = name};
+    struct fid *lower = hook_down(fid);
+
     if (hook_transfers(fid) && !ep_ops_open(fid, name, flags, ops, context))
         return 0;
-    if (!name || strcmp(name, "fi_profile_ops") != 0)
+    if (!name || (strcmp(name, "fi_profile_ops") != 0 && fi_control(lower, CONTROL_OWN, &own)))
         return -FI_ENOSYS;
-    return fi_open_ops(hook_down(fid), name, flags, ops, context);
+    return fi_open_ops(lower, name, flags, ops, context);
 }
 
 int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
@@ -249,7 +252,7 @@ struct fi_ops hook_fabric_fid_ops = {
     .close = fabric_close,
     .bind = enosys_bind,
     .control = hook_control,
-    .ops_open = enosys_ops_open,
+    .ops_open = hook_ops_open,
     .tostr = enosys_tostr,
     .ops_set = hook_ops_set,
 };

@@ -32,12 +32,43 @@ int lower_domain_close(struct fid *fid)
     return rc;
 }
 
+/* ---- Tables of the lower's ---- */
+
+static int open_table(struct fid *lower, const char *name, uint64_t flags, void **ops,
+                      void *context)
+{
+    struct own_object own = {.table = name};
+
+    return fi_control(lower, CONTROL_OWN, &own) ? -FI_ENOSYS
+                                                : fi_open_ops(lower, name, flags, ops, context);
+}
+
+int lower_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                          void *context)
+{
+    struct lower_domain *domain = object_of(fid, struct lower_domain, base.fid.fid);
+
+    return open_table(&domain->lower->fid, name, flags, ops, context);
+}
+
+int lower_domain_own(struct fid *fid, struct own_object *own)
+{
+    struct lower_domain *domain = object_of(fid, struct lower_domain, base.fid.fid);
+
+    return fi_control(&domain->lower->fid, CONTROL_OWN, own);
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    return command == CONTROL_OWN ? lower_domain_own(fid, arg) : -FI_ENOSYS;
+}
+
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = lower_domain_close,
     .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
+    .control = domain_control,
+    .ops_open = lower_domain_ops_open,
     .tostr = enosys_tostr,
     .ops_set = enosys_ops_set,
 };
@@ -78,6 +109,22 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
 
 /* ---- Fabric ---- */
 
+static struct fid *lower_of(struct fid *fid)
+{
+    return &object_of(fid, struct lower_fabric, base.fid.fid)->lower->fabric->fid;
+}
+
+static int fabric_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                           void *context)
+{
+    return open_table(lower_of(fid), name, flags, ops, context);
+}
+
+static int fabric_control(struct fid *fid, int command, void *arg)
+{
+    return command == CONTROL_OWN ? fi_control(lower_of(fid), command, arg) : -FI_ENOSYS;
+}
+
 static int close_lower(struct plain_fabric *plain)
 {
     struct lower *lower = object_of(plain, struct lower_fabric, plain)->lower;
@@ -98,6 +145,10 @@ int lower_fabric_open(const struct open_args *args, const struct lower_domain_ty
     fabric->type = type;
     fabric->lower = args->lowers[0];
     plain->close_own = close_lower;
+    fabric->fid_ops = *plain->base.fid.fid.ops;
+    fabric->fid_ops.control = fabric_control;
+    fabric->fid_ops.ops_open = fabric_ops_open;
+    plain->base.fid.fid.ops = &fabric->fid_ops;
     *ret_fabric = &plain->base.fid;
     return 0;
 }

@@ -32,6 +32,7 @@ struct lower_fabric {
     };
     const struct lower_domain_type *type;
     struct lower *lower;
+    struct fi_ops fid_ops;
 };
 
 struct lower_domain {
@@ -45,8 +46,13 @@ struct lower_domain {
 int lower_fabric_open(const struct open_args *args, const struct lower_domain_type *type,
                       struct fid_fabric **fabric, void *context);
 
-/* Entry of fid_ops: -FI_EBUSY with children. */
+/* Entries of fid_ops. -FI_EBUSY with children. */
 int lower_domain_close(struct fid *fid);
+/* Tables of the lower's that take handles of covers (CONTROL_OWN). */
+int lower_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                          void *context);
+/* CONTROL_OWN of such a one. */
+int lower_domain_own(struct fid *fid, struct own_object *own);
 
 static inline struct lower_domain *lower_domain_of(struct fid_domain *fid)
 {

@@ -18,6 +18,8 @@ static int domain_control(struct fid *fid, int command, void *arg)
     /* The peers that it reaches are the lower's affair. */
     if (command == CONTROL_REACH || command == CONTROL_REACHES)
         return fi_control(&domain->lower->fid, command, arg);
+    if (command == CONTROL_OWN)
+        return lower_domain_own(fid, arg);
     return domain_fid_ops.control(fid, command, arg);
 }
 
@@ -83,7 +85,7 @@ struct fi_ops message_domain_fid_ops = {
     .close = lower_domain_close,
     .bind = enosys_bind,
     .control = domain_control,
-    .ops_open = enosys_ops_open,
+    .ops_open = lower_domain_ops_open,
     .tostr = enosys_tostr,
     .ops_set = enosys_ops_set,
 };
