@@ -208,8 +208,6 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_EFA_FORK_SAFE", FI_PARAM_BOOL, "set IBV_FORK_SAFE or RDMAV_FORK_SAFE, for libibverbs"},
     {"FI_EFA_USE_HUGE_PAGE", FI_PARAM_BOOL, "packets have ordinary pages"},
     {"FI_EFA_USE_ZCPY_RX", FI_PARAM_BOOL, "fabric efa-direct receives without a copy"},
-    {"FI_EFA_USE_UNSOLICITED_WRITE_RECV", FI_PARAM_BOOL,
-     "the data of a write takes a receive, as FI_RX_CQ_DATA says"},
     {"FI_EFA_INTERNAL_RX_REFILL_THRESHOLD", FI_PARAM_SIZE_T,
      "receives of the device are posted again one by one"},
     {"FI_EFA_USE_DATA_PATH_DIRECT", FI_PARAM_BOOL, "requests go by libibverbs"},

@@ -12,6 +12,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
+#include <rdma/fi_ext_efa.h>
 #include <rdma/fi_profile.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>

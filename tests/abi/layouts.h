@@ -181,6 +181,23 @@ LAYOUT(fi_ops_mem_notify, 16, 2, size, 0, notify, 8)
 LAYOUT(fid_logging, 32, 2, fid, 0, ops, 24)
 LAYOUT(fid_mem_monitor, 40, 3, fid, 0, export_ops, 24, import_ops, 32)
 
+/* fi_ext_efa.h */
+LAYOUT(fi_efa_mr_attr, 8, 4, ic_id_validity, 0, recv_ic_id, 2, rdma_read_ic_id, 4, rdma_recv_ic_id,
+       6)
+LAYOUT(fi_efa_ops_domain, 8, 1, query_mr, 0)
+LAYOUT(fi_efa_wq_attr, 32, 5, buffer, 0, entry_size, 8, num_entries, 12, doorbell, 16, max_batch,
+       24)
+LAYOUT(fi_efa_cq_attr, 16, 3, buffer, 0, entry_size, 8, num_entries, 12)
+LAYOUT(fi_efa_cq_init_attr, 40, 5, flags, 0, ext_mem_dmabuf.buffer, 8, ext_mem_dmabuf.length, 16,
+       ext_mem_dmabuf.offset, 24, ext_mem_dmabuf.fd, 32)
+LAYOUT(fi_efa_memory_location, 32, 6, ptr, 0, dmabuf.offset, 8, dmabuf.fd, 16, dmabuf.reserved, 20,
+       type, 24, reserved, 25)
+LAYOUT(fi_efa_comp_cntr_init_attr, 80, 5, comp_mask, 0, flags, 8, reserved, 12, comp_cntr_ext_mem,
+       16, err_cntr_ext_mem, 48)
+LAYOUT(fi_efa_ops_gda, 48, 6, query_addr, 0, query_qp_wqs, 8, query_cq, 16, cq_open_ext, 24,
+       get_mr_lkey, 32, cntr_open_ext, 40)
+LAYOUT(fi_efa_feature_ops, 8, 1, query, 0)
+
 /* fi_peer.h */
 LAYOUT(fi_ops_av_owner, 24, 3, size, 0, query, 8, ep_addr, 16)
 LAYOUT(fi_ops_av_set_owner, 16, 2, size, 0, members, 8)

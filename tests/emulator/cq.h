@@ -10,12 +10,20 @@
 #include "event.h"
 #include "object.h"
 
+/* As newer releases of efadv.h have struct efadv_cq. */
+struct efa_cq_fields {
+    uint64_t comp_mask;
+    int (*read_sgid)(struct efadv_cq *cq, union ibv_gid *sgid);
+    bool (*is_unsolicited)(struct efadv_cq *cq);
+};
+
 struct completion {
     struct ibv_wc wc;
     const void *owner; /* the queue pair; it takes its completions along when it ends */
     uint32_t *room;    /* what polling this completion gives back: *room -= freed */
     uint32_t freed;
-    bool has_gid; /* of a sender that the device knows no address handle of */
+    bool unsolicited; /* data of a write that took no receive */
+    bool has_gid;     /* of a sender that the device knows no address handle of */
     uint8_t gid[16];
 };
 
@@ -42,7 +50,7 @@ struct cq {
     struct list pending;     /* of cq_event that nothing has taken yet */
     pthread_mutex_t polling; /* from start_poll to end_poll */
     struct completion current;
-    struct efadv_cq efa; /* of libefa */
+    struct efa_cq_fields efa; /* of libefa */
     struct object object;
 };
 

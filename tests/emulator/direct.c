@@ -10,6 +10,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
+#include <rdma/fi_ext_efa.h>
 #include <rdma/fi_rma.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ static struct fi_info *info;
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_cntr *reads;
+static bool b_takes; /* receives for data of writes, on a device that can do without */
 
 static struct end {
     struct fid_ep *ep;
@@ -72,6 +74,7 @@ static void open_end(struct end *end)
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
     size_t len = sizeof(end->name);
+    bool no = false;
 
     ok(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
     ok(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
@@ -80,6 +83,10 @@ static void open_end(struct end *end)
     ok(fi_ep_bind(end->ep, &end->av->fid, 0), "bind");
     if (end == &a)
         ok(fi_ep_bind(end->ep, &reads->fid, FI_READ), "bind");
+    if (end == &b && b_takes)
+        ok(fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV, &no,
+                     sizeof(no)),
+           "USE_UNSOLICITED_WRITE_RECV");
     ok(fi_enable(end->ep), "fi_enable");
     ok(fi_getname(&end->ep->fid, end->name, &len), "fi_getname");
     ok(fi_mr_reg(domain, end->memory, SIZE,
@@ -214,6 +221,61 @@ static void injects(void)
     check(!strcmp(at, "injected"), "an injected write");
 }
 
+/* All come at once, and none is lost if the one without FI_MORE never comes. */
+static void batches(void)
+{
+    enum {
+        COUNT = 40,
+    };
+    struct iovec iov = {a.memory, 100}, to = {b.memory, 100};
+    void *desc = fi_mr_desc(a.mr), *desc_b = fi_mr_desc(b.mr);
+    struct fi_msg msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = a.peer, .context = &msg};
+    struct fi_msg receive = {.msg_iov = &to,
+                             .desc = &desc_b,
+                             .iov_count = 1,
+                             .addr = FI_ADDR_UNSPEC,
+                             .context = &receive};
+    char word[8] = "inline";
+
+    for (int i = 0; i < COUNT; i++)
+        ok(fi_recvmsg(b.ep, &receive, FI_MORE | FI_COMPLETION), "fi_recvmsg");
+    for (int i = 0; i < COUNT; i++) {
+        bool is_inline = i % 3 == 1;
+
+        iov = is_inline ? (struct iovec){word, sizeof(word)} : (struct iovec){a.memory, 100};
+        msg.desc = is_inline ? NULL : &desc;
+        ok(fi_sendmsg(a.ep, &msg, FI_MORE | FI_COMPLETION), "fi_sendmsg");
+    }
+    for (int i = 0; i < COUNT; i++) {
+        check(next(&a).op_context == &msg, "a message of a batch");
+        check(next(&b).op_context == &receive, "a receive of a batch");
+    }
+}
+
+/* Data of writes comes without a receive, and both ends must have it alike. */
+static void unsolicited(void)
+{
+    void *desc = fi_mr_desc(a.mr);
+    uint64_t key = fi_mr_key(b.mr), base = (uintptr_t)b.memory;
+    struct fi_cq_data_entry entry;
+    struct fi_cq_err_entry error;
+
+    check(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL) == 1, "fi_av_insert");
+    memset(a.memory, 'w', SIZE);
+    ok(fi_writedata(a.ep, a.memory, SIZE, desc, 78, a.peer, base, key, &a), "fi_writedata");
+    if (b_takes) {
+        error = next_error(&a);
+        check(error.err == FI_EINVAL && error.prov_errno == 18, "ends that differ");
+        return;
+    }
+    entry = next(&b);
+    check(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA) && entry.data == 78 &&
+              entry.len == SIZE && !entry.op_context && all_are(b.memory, 'w'),
+          "a write with data");
+    check(next(&a).op_context == &a, "its end");
+}
+
 static void names(void)
 {
     struct fi_info *hints = fi_allocinfo(), *found;
@@ -272,6 +334,51 @@ static void options(void)
     check(count == 8928, "MAX_MSG_SIZE");
 }
 
+/* With the handles that this program has, whatever is above the part. */
+static void tables(void)
+{
+    struct fi_efa_comp_cntr_init_attr comp = {.flags = 0};
+    struct fi_efa_cq_init_attr init = {.flags = 0};
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fi_efa_feature_ops *features;
+    struct fi_efa_ops_domain *domain_ops;
+    struct fi_efa_mr_attr mr;
+    struct fi_efa_ops_gda *gda;
+    struct fi_efa_wq_attr wq;
+    struct fi_efa_cq_attr cq_attr;
+    struct fid_cntr *cntr;
+    struct fid_cq *cq;
+    uint16_t ahn, qpn, own;
+    uint32_t qkey, own_key;
+    void *ops;
+
+    ok(fi_open_ops(&domain->fid, FI_EFA_DOMAIN_OPS, 0, (void **)&domain_ops, NULL), "domain ops");
+    ok(domain_ops->query_mr(a.mr, &mr), "query_mr");
+    check(mr.ic_id_validity == 7 && mr.recv_ic_id == 1 && mr.rdma_read_ic_id == 2 &&
+              mr.rdma_recv_ic_id == 3,
+          "interconnects");
+    ok(fi_open_ops(&domain->fid, FI_EFA_GDA_OPS, 0, (void **)&gda, NULL), "gda ops");
+    ok(gda->query_addr(a.ep, a.peer, &ahn, &qpn, &qkey), "query_addr");
+    memcpy(&own, b.name + 16, sizeof(own));
+    memcpy(&own_key, b.name + 20, sizeof(own_key));
+    check(ahn != 0xffff && qpn == own && qkey == own_key, "an address of the device");
+    check(gda->query_addr(a.ep, 77, &ahn, &qpn, &qkey) == -FI_EINVAL, "an address that is not in");
+    check(gda->get_mr_lkey(a.mr) != FI_KEY_NOTAVAIL, "a local key");
+    check(gda->query_qp_wqs(a.ep, &wq, &wq) == -FI_EOPNOTSUPP, "query_qp_wqs");
+    check(gda->query_cq(a.cq, &cq_attr) == -FI_EOPNOTSUPP, "query_cq");
+    check(gda->cntr_open_ext(domain, &cntr_attr, &cntr, NULL, &comp) == -FI_EOPNOTSUPP,
+          "a counter of the device");
+    ok(gda->cq_open_ext(domain, &attr, &init, &cq, NULL), "cq_open_ext");
+    ok(fi_close(&cq->fid), "fi_close");
+    init.flags = FI_EFA_CQ_INIT_FLAGS_EXT_MEM_DMABUF;
+    check(gda->cq_open_ext(domain, &attr, &init, &cq, NULL) == -FI_EOPNOTSUPP, "a queue in memory");
+    ok(fi_open_ops(&fabric->fid, FI_EFA_FEATURE_OPS, 0, (void **)&features, NULL), "feature ops");
+    check(features->query("mixed_hmem_iov") && !features->query("more") && !features->query(NULL),
+          "features");
+    check(fi_open_ops(&domain->fid, "no such ops", 0, &ops, NULL) < 0, "a table of another name");
+}
+
 static void offers(bool accesses)
 {
     struct fi_info *found = ask(FI_MSG | FI_RMA, 0);
@@ -289,6 +396,16 @@ int main(int argc, char **argv)
 {
     bool accesses = argc < 2;
 
+    if (argc > 1 && !strncmp(argv[1], "unsolicited", 11)) {
+        b_takes = !strcmp(argv[1], "unsolicited-mixed");
+        info = ask(FI_MSG | FI_RMA, b_takes ? FI_RX_CQ_DATA : 0);
+        check(info != NULL, "FI_RMA without receives for data");
+        open_all();
+        unsolicited();
+        close_all();
+        fi_freeinfo(info);
+        return 0;
+    }
     offers(accesses);
     if (!accesses)
         return 0;
@@ -296,8 +413,10 @@ int main(int argc, char **argv)
     reads_and_writes();
     data_of_queues();
     injects();
+    batches();
     names();
     options();
+    tables();
     close_all();
     fi_freeinfo(info);
     return 0;

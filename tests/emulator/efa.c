@@ -12,6 +12,7 @@
 #include "context.h"
 #include "loop.h"
 #include "operations.h"
+#include "qp.h"
 #include "report.h"
 #include "settings.h"
 
@@ -131,6 +132,8 @@ int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr
     if (settings()->limits.rdma) {
         full.device_caps |= EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFA_CAP_WRITE;
         full.max_rdma_size = EFA_RDMA;
+        if (settings()->limits.unsolicited)
+            full.device_caps |= EFA_CAP_UNSOLICITED;
     }
     if (!context_device(context)->efa)
         return EOPNOTSUPP;
@@ -139,32 +142,88 @@ int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr
     return 0;
 }
 
+/* The interconnects are numbers 1 to 3; those of accesses where the device has these. */
+int efa_query_mr(struct ibv_mr *mr, struct efa_mr_attr *attr, uint32_t size)
+{
+    struct efa_mr_attr full = {.ic_id_validity = 1, .recv_ic_id = 1};
+
+    if (!context_device(mr->context)->efa)
+        return EOPNOTSUPP;
+    if (settings()->limits.rdma)
+        full = (struct efa_mr_attr){
+            .ic_id_validity = 7, .recv_ic_id = 1, .rdma_read_ic_id = 2, .rdma_recv_ic_id = 3};
+    memset(attr, 0, size);
+    memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+    return 0;
+}
+
 /* ---- Queue pairs ---- */
+
+/* As newer releases of efadv.h have struct efadv_qp_init_attr. */
+struct qp_attr {
+    uint64_t comp_mask;
+    uint32_t type;
+    uint16_t flags;
+    uint8_t service_level, reserved;
+};
+
+static bool has_unsolicited(void)
+{
+    return settings()->limits.rdma && settings()->limits.unsolicited;
+}
+
+static const char *qp_fault(const struct ibv_qp_init_attr_ex *attr, const struct qp_attr *efa)
+{
+    if (attr->qp_type != IBV_QPT_DRIVER || efa->comp_mask || efa->type != EFADV_QP_DRIVER_TYPE_SRD)
+        return "a type that there is not";
+    if (efa->flags & ~(has_unsolicited() ? EFA_QP_UNSOLICITED : 0) || efa->reserved)
+        return "flags that the device has not";
+    if (efa->service_level && efa->service_level != settings()->limits.levels)
+        return "a service level that the device has not";
+    if (attr->srq || attr->cap.max_recv_wr > EFA_RECEIVES || attr->cap.max_send_wr > EFA_SENDS ||
+        attr->cap.max_inline_data > EFA_INLINE || attr->cap.max_send_sge > EFA_SGE ||
+        attr->cap.max_recv_sge > EFA_SGE)
+        return "more than the device has";
+    return NULL;
+}
 
 struct ibv_qp *efa_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                              const struct efadv_qp_init_attr *efa, uint32_t size)
 {
-    const char *wrong = NULL;
+    const char *wrong = "no device of the kind EFA, or less than its attributes";
+    struct qp_attr named;
+    struct ibv_qp *qp;
 
-    if (!context_device(context)->efa || attr->qp_type != IBV_QPT_DRIVER || size < sizeof(*efa) ||
-        efa->comp_mask || efa->driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD)
-        wrong = "a type that there is not";
-    else if (attr->srq || attr->cap.max_recv_wr > EFA_RECEIVES ||
-             attr->cap.max_send_wr > EFA_SENDS || attr->cap.max_inline_data > EFA_INLINE ||
-             attr->cap.max_send_sge > EFA_SGE || attr->cap.max_recv_sge > EFA_SGE)
-        wrong = "more than the device has";
-    if (!wrong)
-        return qp_create_extended(context, attr);
-    report_why("efadv_create_qp: %s", wrong);
-    errno = EOPNOTSUPP;
-    return NULL;
+    if (context_device(context)->efa && size >= sizeof(named)) {
+        memcpy(&named, efa, sizeof(named));
+        wrong = qp_fault(attr, &named);
+    }
+    if (wrong) {
+        report_why("efadv_create_qp: %s", wrong);
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    qp = qp_create_extended(context, attr);
+    if (qp)
+        qp_of(qp)->unsolicited = named.flags & EFA_QP_UNSOLICITED;
+    return qp;
 }
 
 /* ---- Completion queues ---- */
 
+static const struct completion *current_of(struct efadv_cq *efa)
+{
+    return &list_item((struct efa_cq_fields *)(void *)efa, struct cq, efa)->current;
+}
+
+static bool is_unsolicited(struct efadv_cq *efa)
+{
+    return current_of(efa)->unsolicited;
+}
+
 static int read_sgid(struct efadv_cq *efa, union ibv_gid *sgid)
 {
-    const struct completion *current = &list_item(efa, struct cq, efa)->current;
+    const struct completion *current = current_of(efa);
 
     if (!current->has_gid)
         return -ENOENT;
@@ -175,20 +234,23 @@ static int read_sgid(struct efadv_cq *efa, union ibv_gid *sgid)
 struct ibv_cq_ex *efa_create_cq(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr,
                                 const struct efadv_cq_init_attr *efa, uint32_t size)
 {
+    uint64_t known = EFADV_WC_EX_WITH_SGID | (has_unsolicited() ? EFA_CQ_UNSOLICITED : 0);
     struct ibv_cq_ex *cq;
 
     if (!context_device(context)->efa || size < sizeof(*efa) || efa->comp_mask ||
-        efa->wc_flags & ~(uint64_t)EFADV_WC_EX_WITH_SGID) {
+        efa->wc_flags & ~known) {
         errno = EOPNOTSUPP;
         return NULL;
     }
     cq = cq_create_extended(context, attr);
     if (cq && efa->wc_flags & EFADV_WC_EX_WITH_SGID)
-        list_item(cq, struct cq, ex)->efa.wc_read_sgid = read_sgid;
+        cq_of(ibv_cq_ex_to_cq(cq))->efa.read_sgid = read_sgid;
+    if (cq && efa->wc_flags & EFA_CQ_UNSOLICITED)
+        cq_of(ibv_cq_ex_to_cq(cq))->efa.is_unsolicited = is_unsolicited;
     return cq;
 }
 
 struct efadv_cq *efa_cq_of(struct ibv_cq_ex *cq)
 {
-    return &list_item(cq, struct cq, ex)->efa;
+    return (struct efadv_cq *)(void *)&list_item(cq, struct cq, ex)->efa;
 }

@@ -3,8 +3,8 @@
  * Devices of the kind EFA (NAME:efa in WEFT_EMULATOR_DEVICES): one port with one GID, that of the
  * emulated host (WEFT_EMULATOR_HOST), numbers of queue pairs of 16 bits, numbers of address
  * handles, and queue pairs of reliable datagrams in any order (SRD). libefa.so.1 is a front to
- * these functions. Reads and writes of remote memory (srd_rdma.c) are there with the limit `rdma`;
- * unsolicited receives, which efadv.h of rdma-core 44 lacks, are not.
+ * these functions. Reads and writes of remote memory (srd_rdma.c) are there with the limit `rdma`,
+ * and data of writes that takes no receive with `unsolicited`, as newer devices have it.
  */
 #ifndef WEFT_EMULATOR_EFA_H
 #define WEFT_EMULATOR_EFA_H
@@ -34,22 +34,31 @@ enum {
     EFA_NO_AHN = 0xffff,
     EFA_VENDOR = 0x1d0f,
     EFA_PART = 0xefa1,
-    EFA_RDMA = 1 << 30,     /* bytes of a read or write, at most */
-    EFA_CAP_WRITE = 1 << 3, /* of device_caps; newer than efadv.h of rdma-core 44 */
+    EFA_RDMA = 1 << 30, /* bytes of a read or write, at most */
+    /* Newer than efadv.h of rdma-core 44: of device_caps, of a queue, of a queue pair. */
+    EFA_CAP_WRITE = 1 << 3,
+    EFA_CAP_UNSOLICITED = 1 << 4,
+    EFA_CQ_UNSOLICITED = 1 << 1,
+    EFA_QP_UNSOLICITED = 1 << 0,
 };
 
 /* Codes of a completion, which vendor_err shows. */
 enum efa_status {
     EFA_OK = 0,
     EFA_FLUSHED = 1,
+    EFA_BAD_OPERATION = 3,
     EFA_BAD_LKEY = 5,
+    EFA_LOCAL_LENGTH = 6,
     EFA_BAD_ADDRESS = 7,
+    EFA_ABORTED = 8,
     EFA_BAD_QPN = 9,
     EFA_RNR = 10,
     EFA_BAD_LENGTH = 11,
+    EFA_BAD_STATUS = 12,
     EFA_UNRESPONSIVE = 13,
     EFA_UNKNOWN_PEER = 14, /* the target of a read or write has no address handle of its sender */
-    EFA_STATUSES
+    EFA_UNREACHABLE = 15,
+    EFA_MISMATCH = 18, /* the ends of a write with data differ in `unsolicited` */
 };
 
 /* Numbers of queue pairs: as programs see them, and on the wire. */
@@ -75,7 +84,14 @@ void efa_make_port(struct device *device);
 void efa_fill_device(struct ibv_device_attr *attr);
 void efa_fill_port(struct ibv_port_attr *attr);
 
+/* As newer releases of efadv.h have it: the interconnects by which a region is reached. */
+struct efa_mr_attr {
+    uint64_t comp_mask;
+    uint16_t ic_id_validity, recv_ic_id, rdma_read_ic_id, rdma_recv_ic_id;
+};
+
 /* Behind libefa.so.1. Values as of the functions of efadv.h. */
+int efa_query_mr(struct ibv_mr *mr, struct efa_mr_attr *attr, uint32_t size);
 int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr, uint32_t size);
 int efa_query_ah(struct ibv_ah *ah, struct efadv_ah_attr *attr, uint32_t size);
 struct ibv_qp *efa_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,

@@ -2,6 +2,15 @@
 /* libefa.so.1: all of it is in the other library, which has the devices. */
 #include "efa.h"
 
+/* efadv.h may declare it, or be too old to. */
+int query_mr(struct ibv_mr *mr, struct efa_mr_attr *attr, uint32_t size) __asm__("efadv_query_mr");
+
+__attribute__((visibility("default"), used)) int query_mr(struct ibv_mr *mr,
+                                                          struct efa_mr_attr *attr, uint32_t size)
+{
+    return efa_query_mr(mr, attr, size);
+}
+
 int efadv_query_device(struct ibv_context *context, struct efadv_device_attr *attr, uint32_t size)
 {
     return efa_query_device(context, attr, size);

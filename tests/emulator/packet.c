@@ -87,7 +87,7 @@ static void receive_srd(struct qp *qp, const struct wire_packet *packet, const v
         srd_answer(packet, EFA_BAD_QPN);
     } else if (!device_has_gid(qp->device, qp->attr.port_num, packet->target_gid,
                                packet->gid_type)) {
-        srd_answer(packet, EFA_UNRESPONSIVE);
+        srd_answer(packet, EFA_UNREACHABLE);
     } else {
         srd_receive(qp, packet, payload);
     }

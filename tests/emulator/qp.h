@@ -100,6 +100,7 @@ struct qp {
     struct ibv_qp_attr attr;
     struct route route; /* of a connected one */
     bool sq_sig_all, extended;
+    bool unsolicited; /* of SRD: data of writes takes no receive */
     uint64_t send_ops;
     struct requester requester;
     struct responder responder;

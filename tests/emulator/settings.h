@@ -13,7 +13,9 @@ struct limits {
     long max_mr_bytes, max_mcast_grp;
     /* 0: none, as of older drivers: ibv_wr_*, ibv_create_cq_ex, thread domains */
     long wr_api, cq_ex, td;
-    long rdma; /* of devices of the kind EFA: 1 with reads and writes of remote memory */
+    /* Of devices of the kind EFA: 1 with reads and writes of remote memory; 1 also with data of
+     * writes that takes no receive; the highest service level. */
+    long rdma, unsolicited, levels;
 };
 
 struct settings {

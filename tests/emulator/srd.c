@@ -34,18 +34,46 @@ enum {
 
 /* ---- Out ---- */
 
-static enum ibv_wc_status wc_status(enum efa_status status)
+static const struct {
+    enum efa_status code;
+    enum ibv_wc_status status;
+} codes[] = {
+    {EFA_OK, IBV_WC_SUCCESS},
+    {EFA_FLUSHED, IBV_WC_WR_FLUSH_ERR},
+    {EFA_BAD_OPERATION, IBV_WC_LOC_QP_OP_ERR},
+    {EFA_BAD_LKEY, IBV_WC_LOC_PROT_ERR},
+    {EFA_LOCAL_LENGTH, IBV_WC_LOC_LEN_ERR},
+    {EFA_BAD_ADDRESS, IBV_WC_REM_ACCESS_ERR},
+    {EFA_ABORTED, IBV_WC_REM_ABORT_ERR},
+    {EFA_BAD_QPN, IBV_WC_REM_INV_RD_REQ_ERR},
+    {EFA_RNR, IBV_WC_RNR_RETRY_EXC_ERR},
+    {EFA_BAD_LENGTH, IBV_WC_REM_INV_REQ_ERR},
+    {EFA_MISMATCH, IBV_WC_REM_INV_REQ_ERR},
+    {EFA_BAD_STATUS, IBV_WC_BAD_RESP_ERR},
+    {EFA_UNRESPONSIVE, IBV_WC_RESP_TIMEOUT_ERR},
+    {EFA_UNREACHABLE, IBV_WC_RESP_TIMEOUT_ERR},
+    {EFA_UNKNOWN_PEER, IBV_WC_REM_OP_ERR},
+};
+
+enum {
+    CODES = sizeof(codes) / sizeof(*codes)
+};
+
+static enum ibv_wc_status wc_status(unsigned code)
 {
-    switch (status) {
-    case EFA_OK: return IBV_WC_SUCCESS;
-    case EFA_FLUSHED: return IBV_WC_WR_FLUSH_ERR;
-    case EFA_BAD_QPN: return IBV_WC_REM_INV_RD_REQ_ERR;
-    case EFA_RNR: return IBV_WC_RNR_RETRY_EXC_ERR;
-    case EFA_BAD_LENGTH: return IBV_WC_REM_INV_REQ_ERR;
-    case EFA_BAD_ADDRESS: return IBV_WC_REM_ACCESS_ERR;
-    case EFA_UNKNOWN_PEER: return IBV_WC_REM_OP_ERR;
-    default: return IBV_WC_RESP_TIMEOUT_ERR;
-    }
+    for (size_t i = 0; i < CODES; i++)
+        if (codes[i].code == code)
+            return codes[i].status;
+    return IBV_WC_BAD_RESP_ERR; /* another process sent it */
+}
+
+/* The first code that becomes that status. */
+static unsigned code_of(enum ibv_wc_status status)
+{
+    for (size_t i = 0; i < CODES; i++)
+        if (codes[i].status == status)
+            return codes[i].code;
+    return EFA_BAD_OPERATION;
 }
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
@@ -153,8 +181,7 @@ void srd_pump(struct qp *qp)
                 wr->failed = check(qp, wr);
             wr->checked = true;
             if (wr->failed)
-                complete(qp, wr, wr->failed,
-                         wr->failed == IBV_WC_LOC_PROT_ERR ? EFA_BAD_LKEY : EFA_BAD_LENGTH);
+                complete(qp, wr, wr->failed, code_of(wr->failed));
             else if (!send_request(qp, wr, mark))
                 return;
         }
@@ -271,15 +298,17 @@ static uint64_t receive_room(const struct recv_wr *wr)
     return room;
 }
 
+/* unsolicited: no receive was taken. */
 static void complete_receive(struct qp *qp, const struct wire_packet *packet,
-                             enum ibv_wc_status status)
+                             enum ibv_wc_status status, bool unsolicited)
 {
     bool is_write = packet->kind == WIRE_SRD_WRITE;
-    struct completion completion = {.owner = qp, .room = &qp->receives.used, .freed = 1};
+    struct completion completion = {
+        .owner = qp, .room = &qp->receives.used, .freed = !unsolicited, .unsolicited = unsolicited};
     unsigned ahn = efa_ah_find(qp->ex.qp_base.pd, packet->source_gid);
 
     completion.wc = (struct ibv_wc){
-        .wr_id = qp->responder.wr.wr_id,
+        .wr_id = unsolicited ? 0 : qp->responder.wr.wr_id,
         .status = status,
         .opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
         .byte_len = is_write ? (uint32_t)packet->operand[0] : packet->length,
@@ -311,6 +340,15 @@ static void deliver(struct qp *qp, const struct wire_packet *packet, const void 
         srd_rdma_receive(qp, packet, payload);
         return;
     }
+    if (packet->kind == WIRE_SRD_WRITE && !packet->operand[1] == qp->unsolicited) {
+        srd_answer(packet, EFA_MISMATCH);
+        return;
+    }
+    if (packet->kind == WIRE_SRD_WRITE && qp->unsolicited) {
+        srd_answer(packet, EFA_OK);
+        complete_receive(qp, packet, IBV_WC_SUCCESS, true);
+        return;
+    }
     if (fault_not_ready(qp->device) || !qp_take_receive(qp)) {
         srd_answer(packet, EFA_RNR);
         return;
@@ -320,7 +358,7 @@ static void deliver(struct qp *qp, const struct wire_packet *packet, const void 
     else if (!qp_scatter(qp, responder->wr.sges, responder->wr.num_sge, 0, payload, packet->length))
         status = IBV_WC_LOC_PROT_ERR;
     srd_answer(packet, status ? EFA_BAD_LENGTH : EFA_OK);
-    complete_receive(qp, packet, status);
+    complete_receive(qp, packet, status, false);
 }
 
 /* ---- Packets that others overtake ---- */

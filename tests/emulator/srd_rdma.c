@@ -65,6 +65,7 @@ static void send_immediate(struct qp *qp, struct send_wr *wr, uint32_t mark, str
     packet.message = mark;
     packet.qkey = wr->remote_qkey;
     packet.operand[0] = wr->length;
+    packet.operand[1] = qp->unsolicited;
     wr->told = true;
     wr->out++;
     link_send(link, &packet, NULL, 0);

@@ -35,6 +35,13 @@ static const struct param_def params[] = {
             "Remote memory by the device, in fabric efa-direct: auto where the device has it; 0 "
             "never; 1 demands it, and devices without give no such endpoints.",
     },
+    {
+        .key = "use_unsolicited_write_recv",
+        .type = PARAM_BOOL,
+        .default_text = "yes",
+        .help = "Data of writes takes no receive, where the device can tell it so. Both ends of "
+                "a write with data must have it alike.",
+    },
     {.key = NULL},
 };
 

@@ -9,7 +9,8 @@
  *   efa_name    addresses as text                  efa_qp      queue pairs and their queues
  *   efa_ep      endpoints                          efa_post    operations
  *   efa_cq      completions                        efa_inject  memory for injected writes
- *   efa_option  options of endpoints
+ *   efa_chain   requests, several at once
+ *   efa_option  options of endpoints               efa_ops     tables of fi_open_ops
  */
 #ifndef WEFT_EFA_EFA_H
 #define WEFT_EFA_EFA_H
@@ -19,6 +20,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/av/av.h"
 #include "core/av/peer_map.h"
@@ -37,8 +39,16 @@
     X(struct ibv_qp *, create_qp_ex,                                                               \
       (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct efadv_qp_init_attr *, uint32_t))
 
+/* Newer ones, NULL in a library without. */
+#define EFA_NEWER(X)                                                                               \
+    X(int, query_mr, (struct ibv_mr *, void *, uint32_t))                                          \
+    X(struct ibv_cq_ex *, create_cq,                                                               \
+      (struct ibv_context *, struct ibv_cq_init_attr_ex *, struct efadv_cq_init_attr *, uint32_t)) \
+    X(struct efadv_cq *, cq_from_ibv_cq_ex, (struct ibv_cq_ex *))
+
 struct efa_direct {
     EFA_DIRECT(VERBS_MEMBER)
+    EFA_NEWER(VERBS_MEMBER)
 };
 
 /* Valid where there is a device. */
@@ -48,9 +58,22 @@ enum {
     EFA_ADDR_SIZE = 32,
     EFA_QUEUE = 1024, /* of queues whose size no info names */
     EFA_SEGMENTS = 2,
+    EFA_CHAIN = 16,         /* requests that wait for another one */
     EFA_PREFIX = 40,        /* in front of datagrams: the header that the device writes there */
     EFA_CQ_DATA = 4,        /* bytes */
-    EFA_CAP_WRITE = 1 << 3, /* of device_caps; newer than efadv.h of rdma-core 44 */
+    EFA_NO_HANDLE = 0xffff, /* the number of a sender that the device knows no handle of */
+    /* Newer than efadv.h of rdma-core 44. Of device_caps: */
+    EFA_CAP_WRITE = 1 << 3,
+    EFA_CAP_UNSOLICITED = 1 << 4,
+    EFA_CQ_UNSOLICITED = 1 << 1, /* of a queue's wc_flags */
+    EFA_QP_UNSOLICITED = 1 << 0, /* of a queue pair's flags */
+};
+
+/* As newer releases of efadv.h have struct efadv_cq. */
+struct efa_cq_fields {
+    uint64_t comp_mask;
+    int (*read_sgid)(struct efadv_cq *cq, union ibv_gid *sgid);
+    bool (*is_unsolicited)(struct efadv_cq *cq);
 };
 
 /* A raw address, as applications have it. */
@@ -78,6 +101,19 @@ static inline bool efa_device_accesses(const struct efa_device *device)
 
     return (device->efa.device_caps & both) == both && device->efa.max_rdma_size;
 }
+
+/* Does it tell of data of writes without taking a receive? */
+static inline bool efa_device_tells(const struct efa_device *device)
+{
+    return device->efa.device_caps & EFA_CAP_UNSOLICITED && efa_direct.create_cq &&
+           efa_direct.cq_from_ibv_cq_ex;
+}
+
+struct efa_fabric {
+    struct plain_fabric plain;
+    bool direct; /* efa-direct */
+    struct fi_ops fid_ops;
+};
 
 struct efa_domain {
     struct domain base;
@@ -110,6 +146,7 @@ struct efa_av {
 struct efa_route {
     struct ibv_ah *ah;
     uint32_t qpn, qkey;
+    uint16_t number; /* of the handle */
 };
 
 /* An operation that the device has. */
@@ -131,6 +168,27 @@ struct efa_inject {
     size_t spare_count;
 };
 
+/* A request of the device: one operation, or one segment of an access. */
+struct efa_request {
+    struct efa_wr *wr;
+    struct efa_route route;
+    enum ibv_wr_opcode opcode;
+    uint32_t data, key;
+    uint64_t addr; /* remote */
+    bool is_inline;
+    size_t count;
+    struct ibv_sge sges[EFA_SEGMENTS];
+};
+
+/* Posted with FI_MORE: they wait for the one that comes without. */
+struct efa_chain {
+    size_t count, receive_count;
+    struct efa_request requests[EFA_CHAIN];
+    struct ibv_recv_wr receives[EFA_CHAIN];
+    struct ibv_sge receive_sges[EFA_CHAIN][EFA_SEGMENTS];
+    char bytes[]; /* inline_max of each request */
+};
+
 struct efa_ep {
     union {
         struct endpoint base;
@@ -148,12 +206,17 @@ struct efa_ep {
     uint8_t rnr_retry;
     struct ibv_comp_channel *channel; /* NULL: the device has none, and sleepers poll */
     struct ibv_cq *cq;
+    struct ibv_cq_ex *extended; /* cq, where it tells more of completions; else NULL */
+    struct efadv_cq *fields;    /* of it */
+    bool unsolicited;           /* data of writes takes no receive */
+    bool takes_data;            /* the application posts receives for it (FI_RX_CQ_DATA) */
     struct ibv_qp *qp;
     struct ibv_qp_ex *ex;
     struct efa_addr name;
     struct pool wrs;
     struct efa_inject inject;
-    size_t sends, receives; /* with the device */
+    struct efa_chain *chain; /* NULL: FI_MORE was not used yet */
+    size_t sends, receives;  /* with the device */
 };
 
 /* ---- efa_lib.c ---- */
@@ -173,15 +236,20 @@ int efa_open_fabric(const struct open_args *args, struct fid_fabric **fabric, vo
 /* NULL, and errno. */
 struct efa_handle *efa_handle_hold(struct efa_domain *domain, const uint8_t *gid);
 void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle);
+/* The number of a GID's handle; EFA_NO_HANDLE: there is none. */
+unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid);
 
 /* ---- efa_av.c ---- */
 
 int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
                 void *context);
+/* Can these EFA_ADDR_SIZE bytes be an endpoint's address? */
+bool efa_av_usable(const void *raw);
 /* False: nothing is inserted there. */
 bool efa_av_route(struct av *av, fi_addr_t addr, struct efa_route *route);
-/* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. */
-fi_addr_t efa_av_source(struct av *av, unsigned handle, uint32_t qpn);
+/* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. gid: the sender's,
+ * where the device knew no handle of it as the packet came; else NULL. */
+fi_addr_t efa_av_source(struct av *av, unsigned handle, uint32_t qpn, const uint8_t *gid);
 
 /* ---- efa_name.c ---- */
 
@@ -210,6 +278,21 @@ int efa_inject_take(struct efa_inject *inject);
 void efa_inject_give(struct efa_inject *inject, int slot);
 char *efa_inject_at(const struct efa_inject *inject, int slot);
 
+/* ---- efa_chain.c: progress domain locked ---- */
+
+/* Posts requests of one operation, or lets them wait while more are to come. All or none: a
+ * positive errno, ENOMEM where the device has no room. */
+int efa_chain_post(struct efa_ep *ep, const struct efa_request *requests, size_t count, bool more);
+int efa_chain_receive(struct efa_ep *ep, const struct ibv_recv_wr *receive, bool more);
+/* Posts what waits, as far as the device has room. */
+void efa_chain_flush(struct efa_ep *ep);
+void efa_chain_flush_receives(struct efa_ep *ep);
+
+static inline bool efa_chain_waits(const struct efa_ep *ep)
+{
+    return ep->chain && (ep->chain->count || ep->chain->receive_count);
+}
+
 /* ---- efa_post.c ---- */
 
 ssize_t efa_post(struct ep *base, struct op *op);
@@ -218,14 +301,35 @@ ssize_t efa_post(struct ep *base, struct op *op);
 
 /* How many completions there were; all of them have ended. Progress domain locked. */
 int efa_cq_poll(struct efa_ep *ep);
+/* The device has refused a request that had been accepted, with a positive errno. */
+void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err);
 
 /* ---- efa_option.c ---- */
 
 extern const struct endpoint_option efa_options[];
 
+/* ---- efa_ops.c ---- */
+
+/* Control of every object that functions of the tables take. */
+int efa_ops_own(struct fid *fid, int command, void *arg);
+int efa_ops_open_domain(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                        void *context);
+int efa_ops_open_fabric(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                        void *context);
+
 /* ---- efa_ep.c ---- */
 
 int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+
+static inline const struct params *efa_params(const struct efa_domain *domain)
+{
+    return object_of(domain->base.fabric, struct plain_fabric, base)->params;
+}
+
+static inline bool efa_is_direct(const struct fi_fabric_attr *attr)
+{
+    return attr && attr->name && !strcmp(attr->name, "efa-direct");
+}
 
 static inline struct efa_domain *efa_domain_of(struct fid_domain *fid)
 {

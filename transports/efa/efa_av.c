@@ -24,11 +24,16 @@ static struct efa_av *efa_av_of(struct av *av)
     return object_of(av, struct efa_av, base);
 }
 
-static bool usable(const struct av *av, const void *raw)
+bool efa_av_usable(const void *raw)
 {
     static const uint8_t none[16];
 
     return memcmp(raw, none, sizeof(none)) != 0;
+}
+
+static bool usable(const struct av *av, const void *raw)
+{
+    return efa_av_usable(raw);
 }
 
 /* A queue pair number that is used again belongs to the address that was inserted last. */
@@ -72,7 +77,7 @@ static int inserted(struct av *base, fi_addr_t index, const void *raw)
     peer->index = index;
     peer->device.handle = peer->handle->number;
     peer->device.qpn = addr.qpn;
-    peer->route = (struct efa_route){peer->handle->ah, addr.qpn, addr.qkey};
+    peer->route = (struct efa_route){peer->handle->ah, addr.qpn, addr.qkey, peer->handle->number};
     *slot = peer;
     make_found(av, peer);
     return 0;
@@ -134,11 +139,15 @@ bool efa_av_route(struct av *base, fi_addr_t addr, struct efa_route *route)
     return peer;
 }
 
-fi_addr_t efa_av_source(struct av *base, unsigned handle, uint32_t qpn)
+/* A packet that came before its sender's handle has the GID only: the handle may be there now. */
+fi_addr_t efa_av_source(struct av *base, unsigned handle, uint32_t qpn, const uint8_t *gid)
 {
     struct efa_peer key = {.device = {.handle = handle, .qpn = qpn}}, *peer;
     fi_addr_t addr;
 
+    if (gid)
+        key.device.handle =
+            efa_handle_number(object_of(base->domain, struct efa_domain, base), gid);
     pthread_mutex_lock(&base->mutex);
     HASH_FIND(by_device, efa_av_of(base)->by_device, &key.device, sizeof(key.device), peer);
     addr = peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;

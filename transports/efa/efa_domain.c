@@ -70,6 +70,18 @@ void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle)
     pthread_mutex_unlock(&domain->mutex);
 }
 
+unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid)
+{
+    struct efa_handle *handle;
+    unsigned number;
+
+    pthread_mutex_lock(&domain->mutex);
+    HASH_FIND(hh, domain->handles, gid, sizeof(handle->gid), handle);
+    number = handle ? handle->number : EFA_NO_HANDLE;
+    pthread_mutex_unlock(&domain->mutex);
+    return number;
+}
+
 /* ---- Regions ---- */
 
 struct efa_mr {
@@ -96,7 +108,7 @@ static struct fi_ops mr_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = mr_close,
     .bind = enosys_bind,
-    .control = enosys_control,
+    .control = efa_ops_own,
     .ops_open = enosys_ops_open,
     .tostr = enosys_tostr,
     .ops_set = enosys_ops_set,
@@ -189,12 +201,21 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    const struct own_addr *addr = arg;
+
+    if (command != CONTROL_ADDR)
+        return efa_ops_own(fid, command, arg);
+    return addr->len == EFA_ADDR_SIZE && efa_av_usable(addr->bytes) ? 0 : -FI_EINVAL;
+}
+
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = domain_close,
     .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
+    .control = domain_control,
+    .ops_open = efa_ops_open_domain,
     .tostr = enosys_tostr,
     .ops_set = enosys_ops_set,
 };
@@ -241,6 +262,8 @@ static const char *code_text(int code)
         [13] = "the peer does not answer",
         [14] = "the peer does not know this address",
         [15] = "the peer cannot be reached",
+        [18] =
+            "the ends of a write with data take it in two ways (FI_EFA_USE_UNSOLICITED_WRITE_RECV)",
     };
 
     return code > 0 && code < (int)(sizeof(texts) / sizeof(*texts)) ? texts[code] : NULL;
@@ -276,10 +299,18 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
 int efa_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
+    struct efa_fabric *efa;
     struct plain_fabric *plain;
-    int rc = plain_fabric_create(sizeof(*plain), args, fabric_domain, &plain, context);
+    int rc = plain_fabric_create(sizeof(*efa), args, fabric_domain, &plain, context);
 
-    if (!rc)
-        *fabric = &plain->base.fid;
-    return rc;
+    if (rc)
+        return rc;
+    efa = object_of(plain, struct efa_fabric, plain);
+    efa->direct = efa_is_direct(args->attr);
+    efa->fid_ops = *plain->base.fid.fid.ops;
+    efa->fid_ops.control = efa_ops_own;
+    efa->fid_ops.ops_open = efa_ops_open_fabric;
+    plain->base.fid.fid.ops = &efa->fid_ops;
+    *fabric = &plain->base.fid;
+    return 0;
 }

@@ -145,6 +145,7 @@ static int close_ep(struct endpoint *base)
     close_device(ep);
     endpoint_finish(base);
     pool_finish(&ep->wrs);
+    free(ep->chain);
     free(ep);
     return 0;
 }
@@ -160,8 +161,14 @@ static int ep_getname(fid_t fid, void *addr, size_t *len)
     return room < sizeof(ep->name) ? -FI_ETOOSMALL : 0;
 }
 
+static int control(struct endpoint *base, int command, void *arg)
+{
+    return efa_ops_own(&base->fid.fid, command, arg);
+}
+
 static const struct endpoint_ops ops = {
     .post = efa_post,
+    .control = control,
     .limit = limit,
     .enable = enable,
     .close = close_ep,
@@ -183,8 +190,12 @@ static void set_limits(struct efa_ep *ep, const struct fi_info *info)
     const struct efa_device *device = ep->domain->device;
 
     ep->max = device->port.max_msg_sz;
-    if (info->caps & FI_RMA)
+    if (info->caps & FI_RMA) {
         ep->max_rma = device->efa.max_rdma_size;
+        ep->takes_data = (info->mode | info->rx_attr->mode) & FI_RX_CQ_DATA;
+        ep->unsolicited = efa_device_tells(device) &&
+                          params_bool(efa_params(ep->domain), "use_unsolicited_write_recv");
+    }
     ep->prefix = info->ep_attr->type == FI_EP_DGRAM ? EFA_PREFIX : 0;
     ep->inline_max = device->efa.inline_buf_size;
     ep->tclass = info->tx_attr->tclass;

@@ -90,12 +90,16 @@ static bool use_is(const struct request *req, const char *value)
 }
 
 /* Remote memory: immediate data of writes takes receives, which the application has to know
- * (FI_RX_CQ_DATA). A question without any mode is one without hints. */
+ * (FI_RX_CQ_DATA), unless the device tells of it without. A question without any mode is one
+ * without hints. */
 static void add_accesses(struct fi_info *info, const struct question *question,
                          const struct efa_device *device)
 {
     const struct fi_info *hints = question->req->hints;
     uint64_t caps = hints->caps | hints->tx_attr->caps | hints->rx_attr->caps;
+    bool takes = !caps || (hints->mode | hints->rx_attr->mode) & FI_RX_CQ_DATA;
+    bool tells = efa_device_tells(device) &&
+                 params_bool(question->req->params, "use_unsolicited_write_recv");
 
     if ((caps && !(caps & ACCESSES)) || use_is(question->req, "0"))
         return;
@@ -104,7 +108,7 @@ static void add_accesses(struct fi_info *info, const struct question *question,
                     device->name);
         return;
     }
-    if (caps && !((hints->mode | hints->rx_attr->mode) & FI_RX_CQ_DATA)) {
+    if (caps && !takes && !tells) {
         reasons_add(question->req->reasons,
                     "mode: efa-direct has FI_RMA for programs that post receives for the data of "
                     "writes (FI_RX_CQ_DATA)");
@@ -112,8 +116,10 @@ static void add_accesses(struct fi_info *info, const struct question *question,
     }
     info->caps |= ACCESSES;
     info->tx_attr->caps = info->rx_attr->caps = info->caps;
-    info->mode |= FI_RX_CQ_DATA;
-    info->rx_attr->mode = FI_RX_CQ_DATA;
+    if (takes) {
+        info->mode |= FI_RX_CQ_DATA;
+        info->rx_attr->mode = FI_RX_CQ_DATA;
+    }
     info->tx_attr->rma_iov_limit = 1;
     if (info->ep_attr->max_msg_size < device->efa.max_rdma_size)
         info->ep_attr->max_msg_size = device->efa.max_rdma_size;

@@ -23,6 +23,7 @@ static char why[VERBS_WHY];
 
 #define X(result, name, parameters) {"efadv_" #name, (void **)(void *)&efa_direct.name},
 static const struct verbs_symbol symbols[] = {EFA_DIRECT(X)};
+static const struct verbs_symbol newer[] = {EFA_NEWER(X)};
 #undef X
 
 /* Looks up once; a refusal stays, with its reason in `why`. */
@@ -34,8 +35,8 @@ static bool load(void)
         if (verbs_lib_load(&reason))
             snprintf(why, sizeof(why), "%s", reason);
         else
-            verbs_lib_symbols("libefa.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), NULL, 0,
-                              why);
+            verbs_lib_symbols("libefa.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), newer,
+                              sizeof(newer) / sizeof(newer[0]), why);
     }
     tried = true;
     return !*why;

@@ -98,10 +98,20 @@ static int set_in_order(struct endpoint *base, const void *value, size_t len)
     return !rc && is ? -FI_EOPNOTSUPP : rc;
 }
 
-/* The data of a write takes a receive, always. */
+/* The data of a write takes a receive, or does not. A program that posts none for it must not be
+ * in need of one. */
 static int set_unsolicited(struct endpoint *base, const void *value, size_t len)
 {
-    return set_in_order(base, value, len);
+    struct efa_ep *ep = ep_of(base);
+    bool is;
+    int rc = read_bool(value, len, &is);
+
+    if (rc || base->enabled)
+        return -FI_EINVAL;
+    if (is ? !efa_device_tells(ep->domain->device) : ep->max_rma && !ep->takes_data)
+        return -FI_EOPNOTSUPP;
+    ep->unsolicited = is && ep->max_rma;
+    return 0;
 }
 
 static int answer_p2p(struct endpoint *base, void *value, size_t *len)

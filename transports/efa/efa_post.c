@@ -64,28 +64,12 @@ static ssize_t give_back(struct efa_ep *ep, struct efa_wr *wr, int rc)
     return rc == ENOMEM ? -FI_EAGAIN : verbs_error(rc);
 }
 
-static void set_target(struct efa_ep *ep, const struct efa_route *route)
-{
-    ibv_wr_set_ud_addr(ep->ex, route->ah, route->qpn, route->qkey);
-}
-
 /* ---- Messages ---- */
-
-static void set_inline(struct efa_ep *ep, const struct pieces *pieces)
-{
-    struct ibv_data_buf buffers[EFA_SEGMENTS];
-
-    for (size_t i = 0; i < pieces->count; i++)
-        buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)pieces->sges[i].addr,
-                                           .length = pieces->sges[i].length};
-    ibv_wr_set_inline_data_list(ep->ex, pieces->count, buffers);
-}
 
 static ssize_t start_send(struct efa_ep *ep, const struct op *op)
 {
-    struct efa_route route;
+    struct efa_request request;
     struct pieces pieces;
-    struct efa_wr *wr;
     int rc;
 
     if (op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max) + ep->prefix)
@@ -93,36 +77,30 @@ static ssize_t start_send(struct efa_ep *ep, const struct op *op)
     rc = set_pieces(op, ep->prefix, ep->inline_max, &pieces);
     if (rc)
         return rc;
-    if (!efa_av_route(ep->base.av, op->peer, &route))
+    if (!efa_av_route(ep->base.av, op->peer, &request.route))
         return -FI_EINVAL;
     if (ep->sends == ep->base.tx_size)
         return -FI_EAGAIN;
-    wr = wr_get(ep, op);
-    if (!wr)
+    request.wr = wr_get(ep, op);
+    if (!request.wr)
         return -FI_ENOMEM;
-    ibv_wr_start(ep->ex);
-    ep->ex->wr_id = (uintptr_t)wr;
-    ep->ex->wr_flags = IBV_SEND_SIGNALED;
-    if (op->flags & FI_REMOTE_CQ_DATA)
-        ibv_wr_send_imm(ep->ex, (uint32_t)op->data);
-    else
-        ibv_wr_send(ep->ex);
-    if (pieces.is_inline)
-        set_inline(ep, &pieces);
-    else
-        ibv_wr_set_sge_list(ep->ex, pieces.count, pieces.sges);
-    set_target(ep, &route);
-    rc = ibv_wr_complete(ep->ex);
-    if (rc)
-        return give_back(ep, wr, rc);
+    request.opcode = op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+    request.data = (uint32_t)op->data;
+    request.is_inline = pieces.is_inline;
+    request.count = pieces.count;
+    memcpy(request.sges, pieces.sges, sizeof(request.sges));
     ep->sends++;
-    return 0;
+    rc = efa_chain_post(ep, &request, 1, op->flags & FI_MORE);
+    if (!rc)
+        return 0;
+    ep->sends--;
+    return give_back(ep, request.wr, rc);
 }
 
 static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
 {
     struct pieces pieces;
-    struct ibv_recv_wr receive = {.sg_list = pieces.sges}, *bad;
+    struct ibv_recv_wr receive = {.sg_list = pieces.sges};
     struct efa_wr *wr;
     int rc = set_pieces(op, 0, 0, &pieces);
 
@@ -137,30 +115,21 @@ static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
         completion_wanted(ep->base.binding.rx_selective, op_final_flags(op, ep->base.rx_op_flags));
     receive.wr_id = (uintptr_t)wr;
     receive.num_sge = (int)pieces.count;
-    rc = ibv_post_recv(ep->qp, &receive, &bad);
-    if (rc)
-        return give_back(ep, wr, rc);
     ep->receives++;
-    return 0;
+    rc = efa_chain_receive(ep, &receive, op->flags & FI_MORE);
+    if (!rc)
+        return 0;
+    ep->receives--;
+    return give_back(ep, wr, rc);
 }
 
 /* ---- Accesses ---- */
 
-/* One request, of one segment. */
-static void start_piece(struct efa_ep *ep, const struct op *op, struct efa_wr *wr, uint64_t addr,
-                        const struct ibv_sge *sge)
+static enum ibv_wr_opcode access_opcode(const struct op *op)
 {
-    uint32_t key = (uint32_t)op->rma->key;
-
-    ep->ex->wr_id = (uintptr_t)wr;
-    ep->ex->wr_flags = IBV_SEND_SIGNALED;
     if (op->kind & FI_READ)
-        ibv_wr_rdma_read(ep->ex, key, addr);
-    else if (op->flags & FI_REMOTE_CQ_DATA)
-        ibv_wr_rdma_write_imm(ep->ex, key, addr, (uint32_t)op->data);
-    else
-        ibv_wr_rdma_write(ep->ex, key, addr);
-    ibv_wr_set_sge_list(ep->ex, 1, sge);
+        return IBV_WR_RDMA_READ;
+    return op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 }
 
 /* An injected write's bytes are copied; nothing is read or written from memory of our own. */
@@ -199,19 +168,26 @@ static int check_pieces(const struct efa_ep *ep, const struct op *op, const stru
     return ep->sends + (copied ? 1 : pieces->count) > ep->base.tx_size ? -FI_EAGAIN : 0;
 }
 
+/* A request of each segment. */
 static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
                        const struct pieces *pieces, const struct efa_route *route)
 {
+    struct efa_request requests[EFA_SEGMENTS];
     uint64_t addr = op->rma->addr;
 
     wr->left = (unsigned)pieces->count;
-    ibv_wr_start(ep->ex);
     for (size_t i = 0; i < pieces->count; i++) {
-        start_piece(ep, op, wr, addr, &pieces->sges[i]);
-        set_target(ep, route);
+        requests[i] = (struct efa_request){.wr = wr,
+                                           .route = *route,
+                                           .opcode = access_opcode(op),
+                                           .data = (uint32_t)op->data,
+                                           .key = (uint32_t)op->rma->key,
+                                           .addr = addr,
+                                           .count = 1,
+                                           .sges = {pieces->sges[i]}};
         addr += pieces->sges[i].length;
     }
-    return ibv_wr_complete(ep->ex);
+    return efa_chain_post(ep, requests, pieces->count, op->flags & FI_MORE);
 }
 
 static ssize_t start_access(struct efa_ep *ep, const struct op *op)
@@ -238,11 +214,12 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
         pool_put(&ep->wrs, wr);
         return rc;
     }
-    rc = post_pieces(ep, op, wr, &pieces, &route);
-    if (rc)
-        return give_back(ep, wr, rc);
     ep->sends += pieces.count;
-    return 0;
+    rc = post_pieces(ep, op, wr, &pieces, &route);
+    if (!rc)
+        return 0;
+    ep->sends -= pieces.count;
+    return give_back(ep, wr, rc);
 }
 
 /* ---- The entry ---- */

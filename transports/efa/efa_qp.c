@@ -56,6 +56,8 @@ void efa_qp_close(struct efa_ep *ep)
     ep->qp = NULL;
     ep->ex = NULL;
     ep->cq = NULL;
+    ep->extended = NULL;
+    ep->fields = NULL;
 }
 
 /* Its events are taken with the progress domain locked: never waited for. Older devices have none.
@@ -74,26 +76,79 @@ static void open_channel(struct efa_ep *ep)
     ep->channel = NULL;
 }
 
-/* A queue with events, or, of a device that does not give them, without. */
-static struct ibv_cq *open_queue(struct efa_ep *ep, int size)
+/* A queue that tells the GID of senders without a handle and, if the endpoint wants that, data of
+ * writes without a receive. NULL: the device or the library has none. */
+static struct ibv_cq *create_extended(struct efa_ep *ep, int size, int vector)
 {
-    struct ibv_context *context = ep->domain->device->context;
+    struct ibv_cq_init_attr_ex attr = {
+        .cqe = (uint32_t)size,
+        .channel = ep->channel,
+        .comp_vector = (uint32_t)vector,
+        .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_SRC_QP |
+                    IBV_WC_EX_WITH_SLID,
+    };
+    struct efadv_cq_init_attr efa = {
+        .wc_flags = EFADV_WC_EX_WITH_SGID | (ep->unsolicited ? (uint64_t)EFA_CQ_UNSOLICITED : 0)};
+    const struct efa_device *device = ep->domain->device;
+
+    if (!efa_direct.create_cq || !efa_direct.cq_from_ibv_cq_ex ||
+        !(device->efa.device_caps & EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID))
+        return NULL;
+    ep->extended = efa_direct.create_cq(device->context, &attr, &efa, sizeof(efa));
+    if (!ep->extended)
+        return NULL;
+    ep->fields = efa_direct.cq_from_ibv_cq_ex(ep->extended);
+    return ibv_cq_ex_to_cq(ep->extended);
+}
+
+static struct ibv_cq *create_queue(struct efa_ep *ep, int size, int vector)
+{
+    struct ibv_cq *cq = create_extended(ep, size, vector);
+
+    if (cq || ep->unsolicited)
+        return cq;
+    return verbs_lib.create_cq(ep->domain->device->context, size, NULL, ep->channel, vector);
+}
+
+/* A queue with events, or, of a device that does not give them, without. */
+static struct ibv_cq *open_queue(struct efa_ep *ep, int size, int vector)
+{
     struct ibv_cq *cq;
 
     open_channel(ep);
-    cq = verbs_lib.create_cq(context, size, NULL, ep->channel, 0);
+    cq = create_queue(ep, size, vector);
     if (!ep->channel || (cq && !ibv_req_notify_cq(cq, 0)))
         return cq;
     if (cq)
         verbs_lib.destroy_cq(cq);
     verbs_lib.destroy_comp_channel(ep->channel);
     ep->channel = NULL;
-    return verbs_lib.create_cq(context, size, NULL, NULL, 0);
+    return create_queue(ep, size, vector);
+}
+
+/* The completion vector that one of its queues asks for. */
+static int vector_of(const struct efa_ep *ep, int *vector)
+{
+    const struct binding *binding = &ep->base.binding;
+    int most = ep->domain->device->context->num_comp_vectors;
+
+    *vector = 0;
+    if (binding->tx && binding->tx->vector >= 0)
+        *vector = binding->tx->vector;
+    else if (binding->rx && binding->rx->vector >= 0)
+        *vector = binding->rx->vector;
+    if (*vector < most || !*vector)
+        return 0;
+    LOG_WARN("efa", FI_LOG_CQ, "signaling_vector %d; %s has %d, from 0", *vector,
+             ep->domain->device->name, most);
+    return -FI_EINVAL;
 }
 
 static struct ibv_qp *create(struct efa_ep *ep, struct ibv_qp_init_attr_ex *attr, uint8_t level)
 {
-    struct efa_qp_attr named = {.type = EFADV_QP_DRIVER_TYPE_SRD, .service_level = level};
+    struct efa_qp_attr named = {.type = EFADV_QP_DRIVER_TYPE_SRD,
+                                .flags = ep->unsolicited ? EFA_QP_UNSOLICITED : 0,
+                                .service_level = level};
     struct efadv_qp_init_attr efa;
     struct ibv_context *context = ep->domain->device->context;
 
@@ -153,14 +208,16 @@ static uint32_t new_qkey(void)
 
 int efa_qp_open(struct efa_ep *ep)
 {
-    int rc;
+    int vector, rc = vector_of(ep, &vector);
 
+    if (rc)
+        return rc;
     if (!verbs_lib.qp_to_qp_ex) {
         LOG_WARN("efa", FI_LOG_EP_CTRL, "libibverbs.so.1 has no ibv_wr_*: it is too old");
         return -FI_EOPNOTSUPP;
     }
     ep->name.qkey = ep->prefix ? 0 : new_qkey(); /* that of all datagrams is 0 */
-    ep->cq = open_queue(ep, (int)(ep->base.tx_size + ep->base.rx_size));
+    ep->cq = open_queue(ep, (int)(ep->base.tx_size + ep->base.rx_size), vector);
     rc = ep->cq ? open_queue_pair(ep) : verbs_error(-1);
     if (!rc)
         rc = make_ready(ep);
