@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The address of an endpoint as rxd knows it: an IP address, or bytes of a form that only the lower
- * reads (an addr_format with bit 31), of one length for all endpoints of a domain.
+ * reads (a device's, or one of a part's own), of one length for all endpoints of a domain.
  */
 #ifndef WEFT_LAYERS_RXD_RXD_NAME_H
 #define WEFT_LAYERS_RXD_RXD_NAME_H
@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <rdma/fabric.h>
 
 #include "core/net/addr.h"
 
@@ -20,7 +22,14 @@ struct rxd_name {
 
 static inline bool rxd_name_is_own(uint32_t format)
 {
-    return format >> 31;
+    switch (format) {
+    case FI_FORMAT_UNSPEC:
+    case FI_SOCKADDR:
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+    case FI_ADDR_STR: return false;
+    default: return true;
+    }
 }
 
 bool rxd_name_equal(const struct rxd_name *a, const struct rxd_name *b);
