@@ -379,6 +379,57 @@ static void tables(void)
     check(fi_open_ops(&domain->fid, "no such ops", 0, &ops, NULL) < 0, "a table of another name");
 }
 
+/* Memory that may not be locked: every registration fails. */
+static void locked(void)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+    info = ask(FI_MSG | FI_RMA, FI_RX_CQ_DATA);
+    check(info != NULL, "no info");
+    ok(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    ok(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+    check(fi_mr_reg(domain, a.memory, SIZE, FI_SEND, 0, 0, 0, &a.mr, NULL) == -FI_ENOMEM,
+          "memory is registered");
+    ok(fi_cq_open(domain, &cq, &a.cq, NULL), "fi_cq_open");
+    ok(fi_av_open(domain, &av, &a.av, NULL), "fi_av_open");
+    ok(fi_endpoint(domain, info, &a.ep, NULL), "fi_endpoint");
+    ok(fi_ep_bind(a.ep, &a.cq->fid, FI_TRANSMIT | FI_RECV), "bind");
+    ok(fi_ep_bind(a.ep, &a.av->fid, 0), "bind");
+    check(fi_enable(a.ep) == -FI_ENOMEM, "it is enabled");
+    ok(fi_close(&a.ep->fid), "fi_close");
+    ok(fi_close(&a.av->fid), "fi_close");
+    ok(fi_close(&a.cq->fid), "fi_close");
+    ok(fi_close(&domain->fid), "fi_close");
+    ok(fi_close(&fabric->fid), "fi_close");
+    fi_freeinfo(info);
+}
+
+/* More hosts than the device has address handles for: the insertion of one too many fails, and
+ * the place of one that is removed is free. */
+static void handles(void)
+{
+    enum {
+        PLACES = 4, /* max_ah */
+    };
+    char name[32];
+    fi_addr_t addrs[PLACES + 1];
+
+    info = ask(FI_MSG, 0);
+    check(info != NULL, "no info");
+    open_all(); /* with one of a's own host */
+    memcpy(name, b.name, sizeof(name));
+    for (int i = 1; i <= PLACES; i++) {
+        name[15] = (char)(name[15] + 1);
+        check(fi_av_insert(a.av, name, 1, &addrs[i], 0, NULL) == (i < PLACES), "insertions");
+    }
+    check(addrs[PLACES] == FI_ADDR_NOTAVAIL, "one too many");
+    ok(fi_av_remove(a.av, &addrs[1], 1, 0), "fi_av_remove");
+    check(fi_av_insert(a.av, name, 1, &addrs[PLACES], 0, NULL) == 1, "the place of another");
+    close_all();
+    fi_freeinfo(info);
+}
+
 static void offers(bool accesses)
 {
     struct fi_info *found = ask(FI_MSG | FI_RMA, 0);
@@ -404,6 +455,14 @@ int main(int argc, char **argv)
         unsolicited();
         close_all();
         fi_freeinfo(info);
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "locked")) {
+        locked();
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "handles")) {
+        handles();
         return 0;
     }
     offers(accesses);

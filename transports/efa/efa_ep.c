@@ -58,8 +58,12 @@ static int open_device(struct efa_ep *ep)
     if (rc || !(ep->base.caps & FI_RMA))
         return rc;
     rc = efa_inject_open(&ep->inject, ep->domain->pd, ep->base.tx_size, ep->inline_max);
-    if (rc)
-        efa_qp_close(ep);
+    if (!rc)
+        return 0;
+    LOG_WARN("efa", FI_LOG_EP_CTRL, "%s registers no memory for injected writes: %s%s",
+             ep->domain->device->name, fi_strerror(-rc),
+             rc == -FI_ENOMEM ? " (see `ulimit -l`)" : "");
+    efa_qp_close(ep);
     return rc;
 }
 

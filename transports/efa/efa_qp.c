@@ -222,6 +222,10 @@ int efa_qp_open(struct efa_ep *ep)
     if (!rc)
         rc = make_ready(ep);
     if (rc) {
+        LOG_WARN("efa", FI_LOG_EP_CTRL, "%s gives no %s of %zu sends and %zu receives: %s%s",
+                 ep->domain->device->name, ep->cq ? "queue pair" : "completion queue",
+                 ep->base.tx_size, ep->base.rx_size, fi_strerror(-rc),
+                 rc == -FI_ENOMEM ? " (too many endpoints, or see `ulimit -l`)" : "");
         efa_qp_close(ep);
         return rc;
     }
