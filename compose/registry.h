@@ -49,8 +49,9 @@ const char *part_shown(const struct part *part);
  * PART_DOMAIN. For as long as the process. */
 const struct param_def *part_params(const struct part *part);
 
-/* Of every part that is built in. */
-#define PROV_VERSION FI_VERSION(0, 1)
+/* Of every part that is built in: as libfabric's providers of the release count theirs, 100 * major
+ * + minor, with which programs compare it (Open MPI takes no efa before 112). */
+#define PROV_VERSION FI_VERSION(206, 0)
 
 /* Of a loaded provider its own, else ours. */
 uint32_t part_version(const struct part *part);
