@@ -7,8 +7,8 @@ static int open_fabric(const struct open_args *args, struct fid_fabric **fabric,
     return hook_open_fabric(args, fabric, context, NULL);
 }
 
-/* Upstream's hooks for device memory act on devices only, which no part of ours supports:
- * fi_getinfo refuses FI_HMEM with or without them. */
+/* Upstream's hooks for device memory copy it, or register it as a dmabuf of its vendor's library:
+ * here the application gives dmabufs, and parts that would copy refuse FI_HMEM. */
 static const char *const aliases[] = {
     "hook_noop", "hmem", "hook_hmem", "dmabuf_peer_mem", "hook_dmabuf_peer_mem", NULL};
 

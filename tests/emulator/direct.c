@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     SIZE = 300000,
@@ -62,6 +64,8 @@ static struct fi_info *ask(uint64_t caps, uint64_t mode)
     hints->mode = mode;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    if (caps & FI_HMEM)
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
     hints->fabric_attr->name = strdup("efa-direct");
     if (fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &found))
         found = NULL;
@@ -430,6 +434,107 @@ static void handles(void)
     fi_freeinfo(info);
 }
 
+/* ---- Memory of another device: a file, at addresses that no process has ---- */
+
+enum {
+    DEVICE_SIZE = 3 * 65536,
+    DEVICE_OFFSET = 65536, /* of the region in the file */
+    DEVICE_PART = 100000,  /* bytes of the region */
+};
+
+static char *const device_base = (char *)(uintptr_t)0x7000; /* below all that is mapped */
+
+static int register_device_memory(int fd, struct fid_mr **mr)
+{
+    struct fi_mr_dmabuf dmabuf = {
+        .fd = fd, .offset = DEVICE_OFFSET, .len = DEVICE_PART, .base_addr = device_base};
+    struct fi_mr_attr attr = {.dmabuf = &dmabuf,
+                              .iov_count = 1,
+                              .access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ |
+                                        FI_REMOTE_WRITE,
+                              .iface = FI_HMEM_CUDA};
+
+    return fi_mr_regattr(domain, &attr, FI_MR_DMABUF, mr);
+}
+
+static void set_device(int fd, off_t at, const char *text)
+{
+    check(pwrite(fd, text, strlen(text) + 1, DEVICE_OFFSET + at) > 0, "pwrite");
+}
+
+static bool device_has(int fd, off_t at, const char *text)
+{
+    char found[64] = "";
+
+    return pread(fd, found, strlen(text) + 1, DEVICE_OFFSET + at) > 0 && !strcmp(found, text);
+}
+
+static void messages_of_device_memory(int fd, struct fid_mr *mr)
+{
+    char *memory = device_base + DEVICE_OFFSET;
+    void *desc = fi_mr_desc(mr), *host = fi_mr_desc(b.mr);
+    struct iovec iov = {memory, 8};
+    struct fi_msg msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = a.peer};
+
+    set_device(fd, 0, "short");
+    ok(fi_recv(b.ep, b.memory, 100, host, FI_ADDR_UNSPEC, NULL), "fi_recv");
+    ok(fi_send(a.ep, memory, 8, desc, a.peer, NULL), "a short message of device memory");
+    next(&a);
+    next(&b);
+    check(!strcmp(b.memory, "short"), "what a short message brought");
+    check(fi_sendmsg(a.ep, &msg, FI_INJECT) == -FI_EOPNOTSUPP, "injected device memory");
+    ok(fi_recv(b.ep, memory + 500, 100, desc, FI_ADDR_UNSPEC, NULL), "fi_recv");
+    strcpy(a.memory, "from the host");
+    ok(fi_send(a.ep, a.memory, 14, fi_mr_desc(a.mr), a.peer, NULL), "fi_send");
+    next(&a);
+    next(&b);
+    check(device_has(fd, 500, "from the host"), "a message into device memory");
+}
+
+static void accesses_of_device_memory(int fd, struct fid_mr *mr)
+{
+    char *memory = device_base + DEVICE_OFFSET;
+    void *desc = fi_mr_desc(mr);
+    uint64_t key = fi_mr_key(mr), base = (uintptr_t)memory;
+
+    set_device(fd, 1000, "written");
+    ok(fi_write(a.ep, memory + 1000, 8, desc, a.peer, base + 2000, key, NULL), "fi_write");
+    next(&a);
+    check(device_has(fd, 2000, "written"), "a write from device memory into device memory");
+    ok(fi_read(a.ep, a.memory, 8, fi_mr_desc(a.mr), a.peer, base + 2000, key, NULL), "fi_read");
+    next(&a);
+    check(!strcmp(a.memory, "written"), "a read of device memory");
+    ok(fi_read(a.ep, a.memory, 8, fi_mr_desc(a.mr), a.peer, base + DEVICE_PART, key, NULL),
+       "fi_read");
+    check(next_error(&a).prov_errno == 7, "a read behind the region");
+}
+
+static void device_memory(void)
+{
+    int fd = memfd_create("device", MFD_CLOEXEC);
+    struct fid_mr *mr;
+
+    info = ask(FI_MSG | FI_RMA | FI_HMEM, FI_RX_CQ_DATA);
+    check(info && info->caps & FI_HMEM && info->domain_attr->mr_mode & FI_MR_HMEM, "FI_HMEM");
+    open_all();
+    check(fd >= 0 && !ftruncate(fd, DEVICE_SIZE), "memfd_create");
+    check(register_device_memory(-1, &mr) == -FI_EBADF, "a dmabuf that is none");
+    ok(register_device_memory(fd, &mr), "fi_mr_regattr");
+    messages_of_device_memory(fd, mr);
+    accesses_of_device_memory(fd, mr);
+    ok(fi_close(&mr->fid), "fi_close");
+    close(fd);
+    close_all();
+    fi_freeinfo(info);
+}
+
+static void device_memory_unasked(void)
+{
+    struct fid_mr *mr;
+
+    check(register_device_memory(0, &mr) == -FI_ENOSYS, "device memory without FI_HMEM");
+}
+
 static void offers(bool accesses)
 {
     struct fi_info *found = ask(FI_MSG | FI_RMA, 0);
@@ -443,31 +548,30 @@ static void offers(bool accesses)
     check(!info == !accesses, "FI_RMA");
 }
 
-int main(int argc, char **argv)
+static void unsolicited_alike(void)
 {
-    bool accesses = argc < 2;
+    info = ask(FI_MSG | FI_RMA, b_takes ? FI_RX_CQ_DATA : 0);
+    check(info != NULL, "FI_RMA without receives for data");
+    open_all();
+    unsolicited();
+    close_all();
+    fi_freeinfo(info);
+}
 
-    if (argc > 1 && !strncmp(argv[1], "unsolicited", 11)) {
-        b_takes = !strcmp(argv[1], "unsolicited-mixed");
-        info = ask(FI_MSG | FI_RMA, b_takes ? FI_RX_CQ_DATA : 0);
-        check(info != NULL, "FI_RMA without receives for data");
-        open_all();
-        unsolicited();
-        close_all();
-        fi_freeinfo(info);
-        return 0;
-    }
-    if (argc > 1 && !strcmp(argv[1], "locked")) {
-        locked();
-        return 0;
-    }
-    if (argc > 1 && !strcmp(argv[1], "handles")) {
-        handles();
-        return 0;
-    }
-    offers(accesses);
-    if (!accesses)
-        return 0;
+static void unsolicited_mixed(void)
+{
+    b_takes = true;
+    unsolicited_alike();
+}
+
+static void messages(void)
+{
+    offers(false);
+}
+
+static void all(void)
+{
+    offers(true);
     open_all();
     reads_and_writes();
     data_of_queues();
@@ -476,7 +580,34 @@ int main(int argc, char **argv)
     names();
     options();
     tables();
+    device_memory_unasked();
     close_all();
     fi_freeinfo(info);
-    return 0;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"all", all},
+    {"messages", messages}, /* of a device that accesses no memory */
+    {"unsolicited", unsolicited_alike},
+    {"unsolicited-mixed", unsolicited_mixed},
+    {"locked", locked},
+    {"handles", handles},
+    {"device-memory", device_memory},
+};
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "all";
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (strcmp(cases[i].name, name) != 0)
+            continue;
+        cases[i].run();
+        return 0;
+    }
+    fprintf(stderr, "direct: no case '%s'\n", name);
+    return 2;
 }

@@ -26,6 +26,8 @@ struct region {
     struct ibv_mr mr;
     uint64_t start; /* what the address of an access is relative to */
     unsigned access;
+    void *mapping; /* of a dmabuf, or NULL */
+    size_t mapped;
     struct object object;
 };
 
@@ -147,6 +149,20 @@ static int check_registration(void *address, size_t length, unsigned access)
     return rc ? rc : check_mapped(address, length);
 }
 
+static void set_up(struct region *region, struct ibv_pd *pd, void *address, size_t length,
+                   uint64_t start, unsigned access)
+{
+    region->mr.context = pd->context;
+    region->mr.pd = pd;
+    region->mr.addr = address;
+    region->mr.length = length;
+    region->start = access & IBV_ACCESS_ZERO_BASED ? 0 : start;
+    region->access = access;
+    registered += length;
+    pd_use(pd, 1);
+    object_add(&region->object, "memory region", region->mr.lkey);
+}
+
 static struct ibv_mr *reg(struct ibv_pd *pd, void *address, size_t length, uint64_t start,
                           unsigned access)
 {
@@ -156,17 +172,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *address, size_t length, uint6
     int rc = context_gone(pd->context) ? EIO : check_registration(address, length, access);
     if (!region || (!rc && !place(region)))
         rc = ENOMEM;
-    if (!rc) {
-        region->mr.context = pd->context;
-        region->mr.pd = pd;
-        region->mr.addr = address;
-        region->mr.length = length;
-        region->start = access & IBV_ACCESS_ZERO_BASED ? 0 : start;
-        region->access = access;
-        registered += length;
-        pd_use(pd, 1);
-        object_add(&region->object, "memory region", region->mr.lkey);
-    }
+    if (!rc)
+        set_up(region, pd, address, length, start, access);
     loop_unlock();
     if (!rc)
         return &region->mr;
@@ -193,11 +200,33 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
     return reg(pd, address, length, iova, access);
 }
 
+/* Any file that can be mapped stands for a dmabuf: a memfd. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
                                  int fd, int access)
 {
-    errno = EOPNOTSUPP;
-    return NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), in_page = offset % page;
+    size_t mapped = in_page + length;
+    void *mapping = mapped < length ? MAP_FAILED
+                                    : mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                                           (off_t)(offset - in_page));
+    struct ibv_mr *mr;
+
+    if (mapping == MAP_FAILED) {
+        errno = mapped < length ? EINVAL : errno;
+        report_why("reg_dmabuf_mr of %zu bytes of fd %d: %s", length, fd, strerror(errno));
+        return NULL;
+    }
+    mr = reg(pd, (char *)mapping + in_page, length, iova, (unsigned)access);
+    if (mr) {
+        struct region *region = list_item(mr, struct region, mr);
+        region->mapping = mapping;
+        region->mapped = mapped;
+    } else {
+        int err = errno;
+        munmap(mapping, mapped);
+        errno = err;
+    }
+    return mr;
 }
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *address, size_t length,
@@ -224,6 +253,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
         report_say("dereg_mr of a region that is not registered");
         return EINVAL;
     }
+    if (region->mapping)
+        munmap(region->mapping, region->mapped);
     free(region);
     return 0;
 }

@@ -239,6 +239,18 @@ void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle);
 /* The number of a GID's handle; EFA_NO_HANDLE: there is none. */
 unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid);
 
+/* ---- efa_mr.c ---- */
+
+/* A region; descriptors point to it. */
+struct efa_mr {
+    struct fid_mr fid;
+    struct efa_domain *domain;
+    struct ibv_mr *ibv;
+    bool is_device_memory; /* the CPU does not touch it */
+};
+
+extern struct fi_ops_mr efa_mr_table;
+
 /* ---- efa_av.c ---- */
 
 int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,

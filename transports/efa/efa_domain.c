@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fabric and domain: a protection domain, regions of the device, address handles. */
+/* Fabric and domain: a protection domain, address handles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,107 +81,6 @@ unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid)
     pthread_mutex_unlock(&domain->mutex);
     return number;
 }
-
-/* ---- Regions ---- */
-
-struct efa_mr {
-    struct fid_mr fid;
-    struct efa_domain *domain;
-    struct ibv_mr *ibv;
-};
-
-static char nothing; /* what a region of no bytes is of */
-
-static int mr_close(struct fid *fid)
-{
-    struct efa_mr *mr = object_of(fid, struct efa_mr, fid.fid);
-    int rc = verbs_lib.dereg_mr(mr->ibv);
-
-    if (rc)
-        return verbs_error(rc);
-    children_release(&mr->domain->base.children);
-    free(mr);
-    return 0;
-}
-
-static struct fi_ops mr_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = mr_close,
-    .bind = enosys_bind,
-    .control = efa_ops_own,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
-};
-
-static unsigned access_of(uint64_t access)
-{
-    unsigned flags = 0;
-
-    if (access & (FI_RECV | FI_READ | FI_REMOTE_WRITE))
-        flags |= IBV_ACCESS_LOCAL_WRITE;
-    if (access & FI_REMOTE_READ)
-        flags |= IBV_ACCESS_REMOTE_READ;
-    if (access & FI_REMOTE_WRITE)
-        flags |= IBV_ACCESS_REMOTE_WRITE;
-    return flags;
-}
-
-static int register_region(struct efa_domain *domain, const struct fi_mr_attr *attr,
-                           struct fid_mr **ret_mr)
-{
-    struct efa_mr *mr = calloc(1, sizeof(*mr));
-    size_t len = attr->mr_iov->iov_len;
-    int rc;
-
-    if (!mr)
-        return -FI_ENOMEM;
-    mr->ibv = verbs_lib.reg_mr(domain->pd, len ? attr->mr_iov->iov_base : &nothing, len ? len : 1,
-                               (int)access_of(attr->access));
-    if (!mr->ibv) {
-        rc = verbs_error(-1);
-        LOG_WARN("efa", FI_LOG_MR, "%s cannot register %zu bytes: %s%s", domain->device->name, len,
-                 fi_strerror(-rc), rc == -FI_ENOMEM ? " (see `ulimit -l`)" : "");
-        free(mr);
-        return rc;
-    }
-    mr->domain = domain;
-    fid_init(&mr->fid.fid, FI_CLASS_MR, attr->context, &mr_fid_ops);
-    mr->fid.mem_desc = mr->ibv;
-    mr->fid.key = mr->ibv->rkey;
-    children_hold(&domain->base.children);
-    *ret_mr = &mr->fid;
-    return 0;
-}
-
-static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                   struct fid_mr **mr)
-{
-    struct efa_domain *domain = object_of(fid, struct efa_domain, base.fid.fid);
-    const uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
-    const bool accessed = efa_device_accesses(domain->device);
-    struct fi_mr_attr current;
-
-    abi_mr_attr_import(attr, (enum abi_level)domain->base.fabric->abi, &current);
-    if (flags & ~MR_UNCOUNTED)
-        return -FI_EBADFLAGS;
-    if (current.iov_count != 1 || !current.mr_iov)
-        return -FI_EINVAL;
-    if (current.iface != FI_HMEM_SYSTEM || (current.access & remote && !accessed)) {
-        LOG_WARN("efa", FI_LOG_MR, "only memory of the system is registered%s",
-                 accessed ? ""
-                          : ", and nothing for peers to access: the device reads and writes none");
-        return -FI_ENOSYS;
-    }
-    return register_region(domain, &current, mr);
-}
-
-static struct fi_ops_mr mr_table = {
-    .size = sizeof(mr_table),
-    .reg = mr_reg,
-    .regv = mr_regv,
-    .regattr = regattr,
-};
 
 /* ---- Domain ---- */
 
@@ -278,7 +177,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (!domain)
         return -FI_ENOMEM;
     rc = domain_init(&domain->base, object_of(fid, struct fabric, fid), info, &fid_ops, &domain_ops,
-                     &mr_table, context);
+                     &efa_mr_table, context);
     if (rc) {
         free(domain);
         return rc;

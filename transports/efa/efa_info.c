@@ -125,6 +125,18 @@ static void add_accesses(struct fi_info *info, const struct question *question,
         info->ep_attr->max_msg_size = device->efa.max_rdma_size;
 }
 
+/* Memory of other devices, for programs that ask for it (FI_HMEM) and say so when they register it
+ * (FI_MR_HMEM). The device reaches it; the CPU does not. */
+static void add_device_memory(struct fi_info *info, const struct fi_info *hints)
+{
+    if (!((hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM))
+        return;
+    info->caps |= FI_HMEM;
+    info->tx_attr->caps |= FI_HMEM;
+    info->rx_attr->caps |= FI_HMEM;
+    info->domain_attr->mr_mode |= FI_MR_HMEM;
+}
+
 /* The numbers of fi_nic(3) that EFA has not in its port's attributes. */
 static int add_nic(struct fi_info *info, const struct efa_device *device)
 {
@@ -174,8 +186,10 @@ static int add(struct fi_info **list, const struct question *question,
     fill(info, question->req->params, device);
     if (kind == DATAGRAMS)
         make_datagrams(info);
-    if (kind == DIRECT)
+    if (kind == DIRECT) {
         add_accesses(info, question, device);
+        add_device_memory(info, question->req->hints);
+    }
     rc = add_names(info, question, device, kind);
     if (rc) {
         info_free(info);

@@ -46,7 +46,7 @@ static const struct ibv_mr *ibv_mr_of(struct fid_mr *mr, const char *table)
 {
     struct fid *own = own_of(mr ? &mr->fid : NULL, table, FI_CLASS_MR);
 
-    return own ? ((struct fid_mr *)(void *)own)->mem_desc : NULL;
+    return own ? object_of(own, struct efa_mr, fid.fid)->ibv : NULL;
 }
 
 static int query_mr(struct fid_mr *mr, struct fi_efa_mr_attr *ret_attr)

@@ -17,18 +17,31 @@ struct pieces {
     bool is_inline;
 };
 
-/* Local memory is registered, unless all of it goes inline. `skip` bytes in front are the prefix of
- * a datagram. */
+static bool is_host_memory(const struct op *op)
+{
+    for (size_t i = 0; i < op->count && op->desc; i++) {
+        const struct efa_mr *mr = op->desc[i];
+
+        if (mr && mr->is_device_memory)
+            return false;
+    }
+    return true;
+}
+
+/* Local memory is registered, unless all of it goes inline, which the CPU has to read. `skip` bytes
+ * in front are the prefix of a datagram. */
 static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struct pieces *pieces)
 {
     if (op->len < skip || (skip && op->iov[0].iov_len < skip))
         return -FI_EINVAL;
     pieces->count = 0;
     pieces->len = op->len - skip;
-    pieces->is_inline = pieces->len <= inline_max;
+    pieces->is_inline = pieces->len <= inline_max && is_host_memory(op);
+    if (op->flags & FI_INJECT && !pieces->is_inline)
+        return -FI_EOPNOTSUPP;
     for (size_t i = 0; i < op->count; i++) {
         size_t cut = i ? 0 : skip, len = op->iov[i].iov_len - cut;
-        const struct ibv_mr *mr = op->desc ? op->desc[i] : NULL;
+        const struct efa_mr *mr = op->desc ? op->desc[i] : NULL;
 
         if (!len)
             continue;
@@ -37,7 +50,7 @@ static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struc
         pieces->sges[pieces->count++] =
             (struct ibv_sge){.addr = (uintptr_t)op->iov[i].iov_base + cut,
                              .length = (uint32_t)len,
-                             .lkey = mr ? mr->lkey : 0};
+                             .lkey = mr ? mr->ibv->lkey : 0};
     }
     return 0;
 }
