@@ -123,6 +123,43 @@ ssize_t verbs_chain_flush(struct verbs_ep *ep)
     return verbs_chain_waits(ep->chain) ? post(ep, 0) : 0;
 }
 
+/* The place in the ring of transmissions of that request, which are its newest. */
+static uint32_t place_of(const struct verbs_ep *ep, uint32_t at)
+{
+    return verbs_place(&ep->tx, ep->tx.tail - ep->chain->count + at);
+}
+
+/* Requests behind it move up. It may have had the signal: the next one has. */
+static void take_out(struct verbs_ep *ep, uint32_t at)
+{
+    struct verbs_chain *chain = ep->chain;
+
+    for (; at + 1 < chain->count; at++) {
+        put(ep, at, &chain->wrs[at + 1]);
+        chain->wrs[at].wr_id = verbs_wr_id(ep->number, false, place_of(ep, at));
+        ep->sends[place_of(ep, at)] = ep->sends[place_of(ep, at + 1)];
+    }
+    if (at)
+        chain->wrs[at - 1].next = NULL;
+    set_count(ep, chain->count - 1);
+    ep->tx.tail--;
+    ep->unsignaled = ep->signal_every;
+}
+
+int verbs_chain_cancel(struct verbs_ep *ep, const void *context)
+{
+    for (uint32_t at = 0; verbs_chain_waits(ep->chain) && at < ep->chain->count; at++) {
+        struct verbs_send send = ep->sends[place_of(ep, at)];
+
+        if (send.silent || send.context != context)
+            continue;
+        take_out(ep, at);
+        verbs_ep_report_refused(ep, &send, FI_ECANCELED);
+        return 0;
+    }
+    return -FI_ENOENT;
+}
+
 void verbs_chain_flush_all(struct verbs_cq *cq)
 {
     while (!list_empty(&cq->chained)) {

@@ -42,5 +42,7 @@ ssize_t verbs_chain_add(struct verbs_ep *ep, const struct ibv_send_wr *wr, bool 
 ssize_t verbs_chain_flush(struct verbs_ep *ep);
 /* The same of all endpoints of the queue. */
 void verbs_chain_flush_all(struct verbs_cq *cq);
+/* fi_cancel: takes the first with that context out, and reports its end. 0, or -FI_ENOENT. */
+int verbs_chain_cancel(struct verbs_ep *ep, const void *context);
 
 #endif

@@ -80,10 +80,10 @@ static size_t rx_used(struct endpoint *base)
     return ep->rx.tail - ep->rx.head;
 }
 
-/* The device has all that was posted, and gives nothing back but with the connection. */
+/* The device gives requests that it has back only with the connection. */
 static int cancel(struct endpoint *base, void *context)
 {
-    return -FI_ENOENT;
+    return verbs_chain_cancel(ep_of(base), context);
 }
 
 /* ---- Closing ---- */

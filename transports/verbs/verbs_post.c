@@ -403,6 +403,9 @@ void verbs_post_probe(struct verbs_ep *ep)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
     struct verbs_send send = {.kind = BIND_WRITE, .silent = true};
 
+    verbs_chain_flush(ep);
+    if (verbs_chain_waits(ep->chain))
+        return;                        /* for places that others have, of which the same is true */
     ep->unsignaled = ep->signal_every; /* post_wr knows whether it has an entry by this */
     post_wr(ep, &wr, &send);
 }

@@ -42,7 +42,7 @@ static int fake_post(struct ibv_qp *pair, struct ibv_send_wr *wr, struct ibv_sen
         }
         fake.takes -= fake.takes > 0;
         fake.ids[fake.taken] = wr->wr_id;
-        fake.addrs[fake.taken++] = wr->sg_list->addr;
+        fake.addrs[fake.taken++] = wr->num_sge ? wr->sg_list->addr : 0;
     }
     return 0;
 }
@@ -164,6 +164,62 @@ static void the_place_of_what_the_device_refuses_is_free(void **state)
     assert_true(ep->unsignaled >= ep->signal_every); /* the signal may be lost: the next has one */
 }
 
+static int cancel(int id)
+{
+    return verbs_chain_cancel(ep, (void *)(uintptr_t)(id + 1));
+}
+
+static void what_waits_can_be_cancelled(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(add(true), 0);
+        ep->sends[i].context = (void *)(uintptr_t)(i + 1);
+    }
+    assert_int_equal(cancel(9), -FI_ENOENT);
+    assert_int_equal(cancel(1), 0);
+    assert_int_equal(cancel(1), -FI_ENOENT);
+    assert_int_equal(cancel(3), 0); /* the last one */
+    assert_int_equal(reported, 2);
+    assert_int_equal(ep->tx.tail, 2);
+    assert_true(ep->unsignaled >= ep->signal_every);
+    verbs_chain_flush_all(&cq);
+    assert_int_equal(fake.taken, 2);
+    assert_int_equal(fake.addrs[0], 1000);
+    assert_int_equal(fake.addrs[1], 1002);
+    assert_int_equal(fake.ids[1], verbs_wr_id(ep->number, false, 1));
+    assert_ptr_equal(ep->sends[1].context, (void *)3);
+    assert_int_equal(cancel(0), -FI_ENOENT); /* the device has it */
+}
+
+static void the_only_one_that_waits_can_be_cancelled(void **state)
+{
+    assert_int_equal(add(true), 0);
+    ep->sends[0].context = (void *)1;
+    assert_int_equal(cancel(0), 0);
+    assert_true(list_empty(&cq.chained));
+    assert_int_equal(ep->tx.tail, 0);
+    verbs_chain_flush_all(&cq);
+    assert_int_equal(fake.posts, 0);
+}
+
+/* Or its completion would tell of the end of those that the device does not have yet. */
+static void a_probe_goes_behind_what_waits(void **state)
+{
+    assert_int_equal(add(true), 0);
+    verbs_post_probe(ep);
+    assert_int_equal(fake.taken, 2);
+    assert_int_equal(fake.addrs[0], 1000);
+    assert_int_equal(ep->tx.tail, 2);
+    assert_int_equal(add(true), 0);
+    fake.takes = 0;
+    fake.error = ENOMEM;
+    verbs_post_probe(ep);
+    assert_int_equal(fake.taken, 2);
+    assert_int_equal(ep->tx.tail, 3);
+    fake.takes = -1;
+    verbs_chain_flush_all(&cq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +230,10 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_place_of_what_the_device_refuses_is_free, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_waits_can_be_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_only_one_that_waits_can_be_cancelled, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_probe_goes_behind_what_waits, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("verbs chain", tests, NULL, NULL);
