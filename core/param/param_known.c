@@ -143,6 +143,9 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_OFI_RXD_MAX_PEERS", FI_PARAM_INT, NULL},
     {"FI_OFI_RXD_MAX_UNACKED", FI_PARAM_INT, NULL},
     {"FI_OFI_RXD_RESCAN", FI_PARAM_BOOL, NULL},
+    {"FI_FORK_UNSAFE", FI_PARAM_BOOL,
+     "memory is made safe for fork where IBV_FORK_SAFE or RDMAV_FORK_SAFE is set, which libibverbs "
+     "reads"},
     {"FI_VERBS_USE_ODP", FI_PARAM_BOOL, "memory is pinned when it is registered"},
     {"FI_VERBS_USE_DMABUF", FI_PARAM_BOOL, "there is no memory of devices"},
     {"FI_VERBS_PREFER_XRC", FI_PARAM_BOOL,

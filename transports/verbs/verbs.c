@@ -12,7 +12,8 @@ static const struct param_def params[] = {
     {.key = "iface",
      .type = PARAM_LIST,
      .selects = true,
-     .help = "Interfaces whose addresses to use: names, addresses, networks; '!' excludes."},
+     .help = "Interfaces whose addresses to use: beginnings of names, addresses, networks; '!' "
+             "excludes."},
     {.key = "tx_size",
      .type = PARAM_INT,
      .default_text = "384",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/verbs/verbs_device.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -175,6 +176,53 @@ static bool look_up(struct rdma_event_channel *channel, const struct netif *neti
     return found;
 }
 
+/* A name without a wildcard, not an address or a network. */
+static bool is_plain_name(const char *word, size_t len)
+{
+    char text[INET_ADDRSTRLEN];
+    struct in_addr addr;
+
+    for (size_t i = 0; i < len; i++)
+        if (strchr("/:*?[", word[i]))
+            return false;
+    if (!len || len >= sizeof(text))
+        return len;
+    memcpy(text, word, len);
+    text[len] = '\0';
+    return inet_pton(AF_INET, text, &addr) != 1;
+}
+
+/* Interfaces are chosen by the beginnings of their names, as by libfabric's FI_VERBS_IFACE: "ib" is
+ * ib0 and ib1. The same choice in words of netif_list; NULL without memory. */
+static char *widen_names(const char *choice)
+{
+    char *wide = malloc(2 * strlen(choice) + 2), *out = wide;
+
+    while (wide) {
+        size_t len = strcspn(choice, ",| "), sign = *choice == '!';
+
+        memcpy(out, choice, len);
+        out += len;
+        if (is_plain_name(choice + sign, len - sign))
+            *out++ = '*';
+        choice += len;
+        *out++ = *choice;
+        if (!*choice++)
+            break;
+    }
+    return wide;
+}
+
+static int list_interfaces(const char *choice, struct netif **list, size_t *count, char *why,
+                           size_t why_size)
+{
+    char *wide = choice ? widen_names(choice) : NULL;
+    int rc = choice && !wide ? -FI_ENOMEM : netif_list(wide, list, count, why, why_size);
+
+    free(wide);
+    return rc;
+}
+
 static int collect(const struct params *params, const struct netif *netifs, size_t netif_count,
                    struct verbs_place **places, size_t *count)
 {
@@ -202,7 +250,7 @@ int verbs_places(const struct params *params, struct reasons *reasons, struct ve
     *count = 0;
     if (rc || !devices)
         return rc;
-    rc = netif_list(params_string(params, "iface"), &netifs, &netif_count, why, sizeof(why));
+    rc = list_interfaces(params_string(params, "iface"), &netifs, &netif_count, why, sizeof(why));
     if (rc) {
         reasons_add(reasons, "%s", why);
         return rc == -FI_ENOMEM ? rc : 0;
