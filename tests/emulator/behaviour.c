@@ -3,7 +3,9 @@
  * What a device does beyond moving data: events, order, credits, the second ways to post and to
  * poll. Each step is checked; the program ends with 0 if all were as they must be.
  *
- *      behaviour [GID-INDEX [DEVICE]]
+ *      behaviour [GID-INDEX [DEVICE [leave]]]
+ *
+ * leave: it destroys nothing of what it made.
  */
 #include <errno.h>
 #include <poll.h>
@@ -234,6 +236,10 @@ static void drained(void)
 int main(int argc, char **argv)
 {
     open_device(argc > 2 ? argv[2] : NULL, argc > 1 ? atoi(argv[1]) : 1);
+    if (argc > 3) {
+        make_end(&a, ALL, NULL);
+        return 0;
+    }
     late_receiver();
     credits();
     shared_receives();

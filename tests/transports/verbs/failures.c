@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failures ADDRESS [foreign|idle|late|any|unified]: a connection of verbs to itself, and one
- * message over it; says what the library says to each step. The script `failures` runs it on
- * devices that fail.
+ * failures ADDRESS [foreign|idle|late|any|unified|unanswered|leave]: a connection of verbs to
+ * itself, and one message over it; says what the library says to each step. The script `failures`
+ * runs it on devices that fail.
  *
  *   foreign   a program that speaks rdma_cm, and not libfabric's private data, asks for it
  *   idle      no message is sent, and both ends wait for one
  *   late      the same, until one end hears that the other is out of reach, and the other leaves
  *   any       the listener is on all devices
  *   unified   one thread calls all functions
+ *   unanswered  the request for the connection is left alone
+ *   leave     one end is closed with a message and a receive under way
  */
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -44,7 +46,7 @@ static struct fid_eq *eq;
 static struct fid_pep *pep;
 static struct end a, b;
 static char memory[2 * SIZE];
-static bool unified;
+static bool unified, waits; /* waits: for what comes after an error */
 
 static void must(const char *call, int rc)
 {
@@ -118,7 +120,7 @@ static uint32_t next_event(struct fi_eq_cm_entry *entry, int wait_ms)
     if (rc == -FI_EAVAIL) {
         fi_eq_readerr(eq, &error, 0);
         printf("%s: %s\n", side(error.fid), fi_strerror(error.err));
-        if (!b.ep)
+        if (!b.ep && !waits)
             exit(0);
         return FI_NOTIFY;
     }
@@ -339,33 +341,74 @@ static void ask_as_foreigner(void)
     rdma_destroy_event_channel(channel);
 }
 
+/* The request waits for its answer until something happens to the end that asks. */
+static void leave_unanswered(void)
+{
+    struct fi_eq_cm_entry entry = {0};
+    char name[256];
+    size_t len = sizeof(name);
+
+    must("fi_getname", fi_getname(&pep->fid, name, &len));
+    open_end(&a, info);
+    waits = true;
+    must("fi_connect", fi_connect(a.ep, name, NULL, 0));
+    for (int i = 0; i < 3; i++) /* and an error of each end */
+        if (next_event(&entry, WAIT_MS) == FI_CONNREQ)
+            printf("a request\n");
+}
+
+/* What was under way is not reported: neither from within fi_close, nor later. */
+static void leave(void)
+{
+    struct fi_cq_msg_entry entry;
+    struct fid_mr *mr;
+    ssize_t rc;
+
+    must("fi_mr_reg",
+         fi_mr_reg(domain, memory, sizeof(memory), FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
+    must("fi_recv", (int)fi_recv(a.ep, memory + SIZE, SIZE, fi_mr_desc(mr), 0, NULL));
+    must("fi_send", (int)fi_send(a.ep, memory, SIZE, fi_mr_desc(mr), 0, NULL));
+    must("fi_close", fi_close(&a.ep->fid));
+    rc = fi_cq_sread(a.cq, &entry, 1, NULL, QUIET_MS);
+    printf("closed: %s\n", rc == -FI_EAGAIN ? "nothing is reported" : fi_strerror((int)-rc));
+    must("fi_close(cq)", fi_close(&a.cq->fid));
+    must("fi_close(mr)", fi_close(&mr->fid));
+}
+
+static void talk(const char *mode)
+{
+    connect_both();
+    if (unified)
+        many_messages();
+    if (!strcmp(mode, "late"))
+        late();
+    else if (!strcmp(mode, "idle"))
+        nothing_to_send();
+    else if (!strcmp(mode, "leave"))
+        leave();
+    else
+        one_message();
+}
+
 int main(int argc, char **argv)
 {
-    bool idle = argc > 2 && !strcmp(argv[2], "idle");
-    bool is_late = argc > 2 && !strcmp(argv[2], "late");
+    const char *mode = argc > 2 ? argv[2] : "";
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)
         return 2;
-    if (argc > 2 && !strcmp(argv[2], "any")) {
+    if (!strcmp(mode, "any")) {
         listen_at(NULL, "verbs_any_domain");
         listen_on_any(argv[1]);
         return 0;
     }
-    unified = argc > 2 && !strcmp(argv[2], "unified");
+    unified = !strcmp(mode, "unified");
     listen_at(argv[1], NULL);
-    if (argc > 2 && !idle && !is_late && !unified) {
+    if (!strcmp(mode, "foreign"))
         ask_as_foreigner();
-        return 0;
-    }
-    connect_both();
-    if (unified)
-        many_messages();
-    if (is_late)
-        late();
-    else if (idle)
-        nothing_to_send();
+    else if (!strcmp(mode, "unanswered"))
+        leave_unanswered();
     else
-        one_message();
+        talk(mode);
     return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -124,6 +126,70 @@ static void links_have_mtu_and_speed(void **state)
     assert_int_equal(rdma_speed(3, 2), 0);
 }
 
+/* A device of a PCI card, as the kernel shows one in sysfs. */
+static const char *const card[] = {"class",   "class/infiniband",  "class/infiniband/fake0",
+                                   "drivers", "drivers/fake_core", "0001:03:02.1",
+                                   NULL};
+
+static void make_card(const char *root)
+{
+    assert_int_equal(chdir(root), 0);
+    for (size_t i = 0; card[i]; i++)
+        assert_int_equal(mkdir(card[i], 0700), 0);
+    assert_int_equal(symlink("../../../0001:03:02.1", "class/infiniband/fake0/device"), 0);
+    assert_int_equal(symlink("../drivers/fake_core", "0001:03:02.1/driver"), 0);
+}
+
+static void remove_card(const char *root)
+{
+    unlink("class/infiniband/fake0/device");
+    unlink("0001:03:02.1/driver");
+    for (size_t i = sizeof(card) / sizeof(*card) - 1; i > 0; i--)
+        assert_int_equal(rmdir(card[i - 1]), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+
+static void a_nic_tells_all_of_its_card(void **state)
+{
+    const struct ibv_device_attr device = {
+        .fw_ver = "16.35.2", .vendor_id = 0x2c9, .vendor_part_id = 4121, .hw_ver = 7};
+    struct ibv_port_attr port = {.state = IBV_PORT_ACTIVE,
+                                 .active_mtu = IBV_MTU_4096,
+                                 .active_speed = 1,
+                                 .active_width = 1,
+                                 .link_layer = IBV_LINK_LAYER_ETHERNET};
+    char root[] = "/tmp/weft-card-XXXXXX";
+    struct fi_info *info = info_alloc();
+    struct fid_nic *nic;
+
+    assert_non_null(info);
+    assert_non_null(mkdtemp(root));
+    make_card(root);
+    setenv("SYSFS_PATH", root, 1);
+    nic = info->nic = rdma_nic("fake0", &device, &port, "10.0.0.7");
+    unsetenv("SYSFS_PATH");
+    remove_card(root);
+    assert_non_null(nic);
+    assert_string_equal(nic->device_attr->name, "fake0");
+    assert_string_equal(nic->device_attr->device_id, "0x1019");
+    assert_string_equal(nic->device_attr->vendor_id, "0x02c9");
+    assert_string_equal(nic->device_attr->device_version, "7");
+    assert_string_equal(nic->device_attr->driver, "fake_core");
+    assert_string_equal(nic->device_attr->firmware, "16.35.2");
+    assert_int_equal(nic->bus_attr->bus_type, FI_BUS_PCI);
+    assert_int_equal(nic->bus_attr->attr.pci.domain_id, 1);
+    assert_int_equal(nic->bus_attr->attr.pci.bus_id, 3);
+    assert_int_equal(nic->bus_attr->attr.pci.device_id, 2);
+    assert_int_equal(nic->bus_attr->attr.pci.function_id, 1);
+    assert_string_equal(nic->link_attr->address, "10.0.0.7");
+    assert_int_equal(nic->link_attr->mtu, 4096);
+    assert_int_equal(nic->link_attr->speed, 2500000000);
+    assert_int_equal(nic->link_attr->state, FI_LINK_UP);
+    assert_string_equal(nic->link_attr->network_type, "Ethernet");
+    info_free(info);
+}
+
 static void limits_are_the_devices(void **state)
 {
     struct verbs_device device = {.name = "fake0",
@@ -231,6 +297,7 @@ int main(void)
         cmocka_unit_test(failures_to_connect_are_told_apart),
         cmocka_unit_test(statuses_of_work_are_errors),
         cmocka_unit_test(links_have_mtu_and_speed),
+        cmocka_unit_test(a_nic_tells_all_of_its_card),
         cmocka_unit_test(limits_are_the_devices),
         cmocka_unit_test(only_aligned_integers_of_8_bytes_are_atomic),
         cmocka_unit_test(what_is_atomic_is_told_before),
