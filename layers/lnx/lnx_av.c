@@ -86,7 +86,7 @@ static int grow_paths(struct lnx_av *av, fi_addr_t index)
     if (!grown)
         return -FI_ENOMEM;
     for (size_t i = av->path_count * rails; i < count * rails; i++)
-        grown[i] = (struct lnx_path){FI_ADDR_UNSPEC, LNX_NO_BRANCH};
+        grown[i] = (struct lnx_path){LNX_NO_ADDR, LNX_NO_BRANCH};
     av->paths = grown;
     av->path_count = count;
     return 0;
@@ -95,29 +95,28 @@ static int grow_paths(struct lnx_av *av, fi_addr_t index)
 static int set_up(struct lnx_av *av, unsigned branch, fi_addr_t addr, fi_addr_t up)
 {
     size_t count = av->branch[branch].up_count, wanted = 2 * (addr + 8);
-    fi_addr_t *grown;
+    uint32_t *grown;
 
     if (addr >= count) {
         grown = realloc(av->branch[branch].up, wanted * sizeof(*grown));
         if (!grown)
             return -FI_ENOMEM;
         for (size_t i = count; i < wanted; i++)
-            grown[i] = FI_ADDR_UNSPEC;
+            grown[i] = LNX_NO_ADDR;
         av->branch[branch].up = grown;
         av->branch[branch].up_count = wanted;
     }
-    av->branch[branch].up[addr] = up;
+    av->branch[branch].up[addr] = up < LNX_NO_ADDR ? (uint32_t)up : LNX_NO_ADDR;
     return 0;
 }
 
-static int identify(struct lnx_av *av, const struct lnx_path *path, fi_addr_t id)
+static int identify(struct lnx_av *av, unsigned branch, fi_addr_t addr, fi_addr_t id)
 {
     if (!(av->base.flags & FI_AV_USER_ID))
         return 0;
-    return fi_av_set_user_id(av->branch[path->branch].av, path->addr, id, 0);
+    return fi_av_set_user_id(av->branch[branch].av, addr, id, 0);
 }
 
-/* Its number of it is below 2^32, or the map would be too large. */
 static int insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_addr_t source,
                         fi_addr_t up, fi_addr_t *ret_addr)
 {
@@ -128,9 +127,9 @@ static int insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_
 
     if (rc != 1)
         return rc < 0 ? rc : -FI_EINVAL;
-    rc = addr > UINT32_MAX ? -FI_EINVAL : set_up(av, branch, addr, up);
+    rc = addr >= LNX_NO_ADDR ? -FI_EINVAL : set_up(av, branch, addr, up);
     if (!rc)
-        rc = identify(av, &(struct lnx_path){addr, branch}, source);
+        rc = identify(av, branch, addr, source);
     if (rc)
         fi_av_remove(below, &addr, 1, 0);
     else
@@ -147,9 +146,14 @@ int lnx_av_insert_below(struct lnx_av *av, unsigned branch, const void *raw, fi_
 static int enter(struct lnx_av *av, unsigned branch, fi_addr_t index, const void *raw,
                  struct lnx_path *path)
 {
+    fi_addr_t addr;
+    int rc;
+
     lnx_stranger_forget(av, branch, raw);
-    path->branch = branch;
-    return insert_below(av, branch, raw, av_source(&av->base, index), index, &path->addr);
+    rc = insert_below(av, branch, raw, av_source(&av->base, index), index, &addr);
+    if (!rc)
+        *path = (struct lnx_path){(uint32_t)addr, branch};
+    return rc;
 }
 
 static void drop_path(struct lnx_av *av, fi_addr_t index)
@@ -161,11 +165,12 @@ static void drop_path(struct lnx_av *av, fi_addr_t index)
     paths += index * av->domain->rails;
     for (unsigned i = 0; i < av->domain->rails && paths[i].branch != LNX_NO_BRANCH; i++) {
         struct lnx_path *path = &paths[i];
+        fi_addr_t addr = path->addr;
 
         lnx_answers_forget(&av->answers, path->branch, path->addr);
         if (lnx_av_up(av, path->branch, path->addr) == index)
-            av->branch[path->branch].up[path->addr] = FI_ADDR_UNSPEC;
-        fi_av_remove(av->branch[path->branch].av, &path->addr, 1, 0);
+            av->branch[path->branch].up[path->addr] = LNX_NO_ADDR;
+        fi_av_remove(av->branch[path->branch].av, &addr, 1, 0);
         path->branch = LNX_NO_BRANCH;
         atomic_store(&av->domain->av_changed, true);
     }
@@ -179,13 +184,11 @@ static int add_path(struct lnx_av *av, fi_addr_t index, const unsigned *rails, u
 
     for (unsigned i = 0; !rc && i < count; i++) {
         const struct lnx_addr_branch *peer = counterpart(av->domain, rails[i], addr);
-        struct lnx_path *path = &av->paths[index * av->domain->rails + i], made;
+        struct lnx_path *path = &av->paths[index * av->domain->rails + i];
 
-        rc = enter(av, rails[i], index, peer->addr, &made);
-        if (rc)
-            break;
-        *path = made;
-        atomic_store(&av->domain->av_changed, true);
+        rc = enter(av, rails[i], index, peer->addr, path);
+        if (!rc)
+            atomic_store(&av->domain->av_changed, true);
     }
     if (rc)
         drop_path(av, index);
@@ -258,7 +261,7 @@ static void identified(struct av *base, fi_addr_t index)
     progress_lock(av->domain->progress);
     path = lnx_av_path(av, index);
     for (unsigned i = 0; path && i < av->domain->rails && path[i].branch != LNX_NO_BRANCH; i++) {
-        if (identify(av, &path[i], av_source(base, index)))
+        if (identify(av, path[i].branch, path[i].addr, av_source(base, index)))
             LOG_WARN("lnx", FI_LOG_AV, "fi_av_set_user_id: the branch does not take it");
     }
     progress_unlock(av->domain->progress);

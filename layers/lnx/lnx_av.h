@@ -13,11 +13,14 @@ enum {
     LNX_NO_BRANCH = LNX_BRANCHES
 };
 
+/* An address vector has less than 2^32 addresses, of which this is none. */
+#define LNX_NO_ADDR UINT32_MAX
+
 /* By which branch a peer is reached. A peer has as many as the domain has branches of one kind
  * (lnx_domain.rails), first the one that is used: it may send by any, and is known there. */
 struct lnx_path {
-    fi_addr_t addr; /* in the branch's AV */
-    unsigned branch;
+    uint32_t addr; /* in the branch's AV */
+    uint32_t branch;
 };
 
 struct lnx_av {
@@ -35,7 +38,7 @@ struct lnx_av {
     size_t stranger_count;
     struct {
         struct fid_av *av;
-        fi_addr_t *up; /* of each of its addresses, the join's; FI_ADDR_UNSPEC */
+        uint32_t *up; /* of each of its addresses, the join's; LNX_NO_ADDR */
         size_t up_count;
     } branch[LNX_BRANCHES];
 };
@@ -84,7 +87,9 @@ static inline const struct lnx_path *lnx_av_path_by(const struct lnx_av *av, fi_
 /* The join's number of a branch's. Progress domain locked. */
 static inline fi_addr_t lnx_av_up(const struct lnx_av *av, unsigned branch, fi_addr_t addr)
 {
-    return addr < av->branch[branch].up_count ? av->branch[branch].up[addr] : FI_ADDR_UNSPEC;
+    uint32_t up = addr < av->branch[branch].up_count ? av->branch[branch].up[addr] : LNX_NO_ADDR;
+
+    return up != LNX_NO_ADDR ? up : FI_ADDR_UNSPEC;
 }
 
 #endif
