@@ -160,19 +160,36 @@ static bool sending(const struct packet_ep *up)
     return count;
 }
 
+/* Tells the peer that we are gone, by one rail that is up. */
+static void say_bye(struct mrail_session *session)
+{
+    for (unsigned rail = 0; session->peer->intro.theirs && rail < session->ep->count; rail++) {
+        if (session->paths[rail].state == PATH_UP &&
+            flow_transmit_plain(&session->flow, rail, MRAIL_BYE, 0))
+            return;
+    }
+}
+
+/* One that rests, and that there is no memory for, finds out by itself. */
+static void end_flow(struct mrail_ep *ep, struct mrail_peer *peer, bool forked)
+{
+    struct mrail_session *session = forked ? mrail_session_of(peer) : mrail_session_wake(ep, peer);
+
+    if (!session)
+        return;
+    if (!forked)
+        say_bye(session);
+    flow_end(&session->flow, FI_ECANCELED);
+    mrail_session_rest(session, clock_ns());
+}
+
 static void end_flows(struct mrail_ep *ep, bool forked)
 {
     ep->up.running = true; /* what an upper posts meanwhile goes nowhere */
     ep->closing = true;
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
-        for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            for (unsigned rail = 0; !forked && peer->intro.theirs && rail < ep->count; rail++) {
-                if (peer->flow.paths[rail].state == PATH_UP &&
-                    flow_transmit_plain(&peer->flow, rail, MRAIL_BYE, 0))
-                    break;
-            }
-            flow_end(&peer->flow, FI_ECANCELED);
-        }
+        for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            end_flow(ep, peer, forked);
     }
     ep->up.running = false;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The endpoint: towards the upper core/layer/packet_ep.h, one of each rail's below, and peers, each
- * with a flow (mrail_flow.h). Everything is guarded by the progress domain's lock.
+ * with a session while something is under way, which has a flow (mrail_flow.h). Everything is
+ * guarded by the progress domain's lock.
  *
  *   the application posts   mrail_send.c      message -> flow -> packets -> a rail
  *   a rail completes        mrail_rail.c      packets wait in `arrived`
  *   progress                mrail_run.c       arrived -> flow -> mrail_receive.c; deadlines
  *   who sent it             mrail_peer.c
+ *   what is under way       mrail_session.c
  *
  * A flow is run from mrail_run only.
  *
@@ -27,11 +29,14 @@
 #include "layers/mrail/mrail_flow.h"
 #include "layers/mrail/mrail_intro.h"
 #include "layers/mrail/mrail_policy.h"
+#include "layers/mrail/mrail_rest.h"
 
 enum {
     MRAIL_BUCKETS = 256,
     MRAIL_HEAD_ROOM = 1024, /* bytes of small packets that are sent */
 };
+
+#define MRAIL_NO_ADDR UINT32_MAX
 
 struct mrail_ep;
 
@@ -85,23 +90,44 @@ struct mrail_links {
     bool slept;
 };
 
+/* A peer on one rail. */
+struct mrail_peer_rail {
+    uint32_t lower;             /* in the rail's AV; MRAIL_NO_ADDR: it is not on it */
+    struct flow_rest_path kept; /* while the peer rests */
+};
+
+/*
+ * A peer that was sent to, or heard of. While nothing is under way it rests: it has no session, and
+ * these few bytes are all that it costs.
+ */
 struct mrail_peer {
+    struct mrail_peer *next; /* of the bucket */
+    union {
+        struct mrail_session *session; /* unless it rests */
+        uint8_t *name;                 /* of one that rests and is not in the AV */
+    };
+    struct mrail_intro intro; /* its number is of ep->numbers */
+    uint32_t addr;            /* the upper's; MRAIL_NO_ADDR: not in the AV */
+    uint32_t hash;            /* of its name */
+    struct flow_rest rest;
+    struct mrail_peer_rail rail[]; /* of each of its endpoint's */
+};
+
+/* Messages and packets of a peer that are under way. */
+struct mrail_session {
     struct flow flow;
     struct mrail_ep *ep;
-    struct mrail_peer *next; /* of the bucket */
-    fi_addr_t addr;          /* the upper's; FI_ADDR_NOTAVAIL: not in the AV */
-    fi_addr_t lower[MRAIL_RAILS];
+    struct mrail_peer *peer;
     int failed[MRAIL_RAILS]; /* what a lower said, for the next run; 0: nothing */
     struct list ready;
     struct timer timer;
-    struct mrail_intro intro;    /* its number is of ep->numbers */
     bool told_down[MRAIL_RAILS]; /* counted in way.down */
     const uint8_t *name;         /* in the same memory, of ep->name_size bytes */
     struct flow_path paths[];    /* of each of its endpoint's rails */
 };
 
 struct mrail_ep {
-    /* In it: struct mrail_peer ready; struct mrail_send sends; struct mrail_packet arrived,
+    /* In it: struct mrail_session ready; struct mrail_send sends; struct mrail_packet arrived,
      * saved. */
     struct packet_ep up;
     struct mrail_domain *domain;
@@ -155,14 +181,34 @@ ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_ad
 
 /* ---- mrail_peer.c ---- */
 
-/* The peer of an fi_addr_t, made on its first use. -FI_EINVAL: it is not in the AV; -FI_ENOMEM. */
-int mrail_peer_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_peer **peer);
-/* The peer that sent a packet, or NULL: it is to be dropped. */
-struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head *head);
-/* It has a new state now: packets of the old one lead nowhere. */
-void mrail_peer_renew(struct mrail_peer *peer);
+/* The session with the peer of an fi_addr_t, made on its first use. -FI_EINVAL: it is not in the
+ * AV; -FI_ENOMEM. */
+int mrail_session_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_session **session);
+/* That with the peer that sent a packet, or NULL: it is to be dropped. */
+struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_head *head);
+/* The name of a peer, or NULL: it rests, and its address has been removed. */
+const uint8_t *mrail_peer_name(const struct mrail_ep *ep, const struct mrail_peer *peer);
+/* The peer has a new state now: packets of the old one lead nowhere. */
+void mrail_peer_renew(struct mrail_ep *ep, struct mrail_peer *peer);
 void mrail_peers_take_changes(struct mrail_ep *ep);
 void mrail_peers_finish(struct mrail_ep *ep);
+
+/* ---- mrail_session.c ---- */
+
+/* That with the peer of a number, or NULL: there is none, or it rests. */
+struct mrail_session *mrail_session_find(const struct mrail_ep *ep, uint64_t number);
+/* That with a peer, made if it rests. NULL: without memory. */
+struct mrail_session *mrail_session_wake(struct mrail_ep *ep, struct mrail_peer *peer);
+/* The peer rests if nothing is under way, and has not been for a while: the session is gone, and 0.
+ * Else when that is to be asked again, or UINT64_MAX. */
+uint64_t mrail_session_rest(struct mrail_session *session, uint64_t now);
+/* Also one with something under way. */
+void mrail_session_free(struct mrail_session *session);
+
+static inline struct mrail_session *mrail_session_of(const struct mrail_peer *peer)
+{
+    return peer->rest.rests ? NULL : peer->session;
+}
 
 /* ---- mrail_send.c ---- */
 
@@ -191,7 +237,7 @@ void mrail_links_close(struct mrail_ep *ep);
 /* ---- mrail_run.c ---- */
 
 void mrail_run(struct mrail_ep *ep);
-void mrail_ready(struct mrail_peer *peer);
+void mrail_ready(struct mrail_session *session);
 /* poll and trywait of each rail's source. */
 void mrail_poll(struct progress_source *source);
 int mrail_trywait(struct progress_source *source);
@@ -200,9 +246,9 @@ bool mrail_busy(const struct packet_ep *up);
 void mrail_turned(struct flow *flow, unsigned rail, bool up, int err);
 void mrail_ended(struct flow *flow, int err);
 
-static inline struct mrail_peer *mrail_peer_of_flow(struct flow *flow)
+static inline struct mrail_session *mrail_session_of_flow(struct flow *flow)
 {
-    return object_of(flow, struct mrail_peer, flow);
+    return object_of(flow, struct mrail_session, flow);
 }
 
 #endif

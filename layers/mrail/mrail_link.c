@@ -17,14 +17,20 @@
 
 #define LOOK_NS UINT64_C(10000000)
 
+/* Peers that rest wake, so that the rail is told of at once; without memory they learn of it when
+ * they do. */
 static void tell_peers(struct mrail_ep *ep, unsigned rail, bool up)
 {
     uint64_t now = clock_ns();
 
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            flow_rail_link(&peer->flow, rail, up, now);
-            mrail_ready(peer);
+            struct mrail_session *session = mrail_session_wake(ep, peer);
+
+            if (!session)
+                continue;
+            flow_rail_link(&session->flow, rail, up, now);
+            mrail_ready(session);
         }
     }
 }

@@ -7,29 +7,53 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
+#include "core/base/hash.h"
 #include "layers/mrail/mrail_ep.h"
 
-static uint64_t hash_of(const uint8_t *name, size_t size)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+_Static_assert(sizeof(struct mrail_peer) + 2 * sizeof(struct mrail_peer_rail) <= 128,
+               "a peer with two rails that rests");
 
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ name[i]) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 32;
+static uint32_t hash_of(const struct mrail_ep *ep, const uint8_t *name)
+{
+    return hash_fold(hash_bytes(HASH_START, name, ep->name_size));
 }
 
-static struct mrail_peer **bucket(struct mrail_ep *ep, const uint8_t *name)
+const uint8_t *mrail_peer_name(const struct mrail_ep *ep, const struct mrail_peer *peer)
 {
-    return &ep->buckets[hash_of(name, ep->name_size) % MRAIL_BUCKETS];
+    const uint8_t *name;
+
+    if (!peer->rest.rests)
+        return peer->session->name;
+    if (peer->addr == MRAIL_NO_ADDR)
+        return peer->name;
+    name = av_addr(ep->up.base.av, peer->addr);
+    return name && hash_of(ep, name) == peer->hash ? name : NULL; /* another's has its place */
+}
+
+static struct mrail_peer **bucket(struct mrail_ep *ep, uint32_t hash)
+{
+    return &ep->buckets[hash % MRAIL_BUCKETS];
 }
 
 static struct mrail_peer *find(struct mrail_ep *ep, const uint8_t *name)
 {
-    struct mrail_peer *peer = *bucket(ep, name);
+    uint32_t hash = hash_of(ep, name);
 
-    while (peer && memcmp(peer->name, name, ep->name_size) != 0)
-        peer = peer->next;
-    return peer;
+    for (struct mrail_peer *peer = *bucket(ep, hash); peer; peer = peer->next) {
+        const uint8_t *own = peer->hash == hash ? mrail_peer_name(ep, peer) : NULL;
+
+        if (own && !memcmp(own, name, ep->name_size))
+            return peer;
+    }
+    return NULL;
+}
+
+/* The upper's address of a name. */
+static uint32_t addr_of(const struct mrail_ep *ep, const uint8_t *name)
+{
+    fi_addr_t addr = name ? av_find(ep->up.base.av, name) : FI_ADDR_NOTAVAIL;
+
+    return addr < MRAIL_NO_ADDR ? (uint32_t)addr : MRAIL_NO_ADDR;
 }
 
 /* ---- Life ---- */
@@ -46,36 +70,39 @@ static uint64_t new_epoch(struct mrail_ep *ep)
     return ep->last_epoch;
 }
 
-static void leave_rails(struct mrail_peer *peer)
+static void leave_rails(struct mrail_ep *ep, struct mrail_peer *peer)
 {
-    for (unsigned i = 0; i < peer->ep->count; i++) {
-        if (peer->lower[i] != FI_ADDR_NOTAVAIL)
-            fi_av_remove(peer->ep->way[i].av, &peer->lower[i], 1, 0);
+    for (unsigned i = 0; i < ep->count; i++) {
+        fi_addr_t addr = peer->rail[i].lower;
+
+        if (addr != MRAIL_NO_ADDR)
+            fi_av_remove(ep->way[i].av, &addr, 1, 0);
     }
 }
 
 /* *ret_addr: its number on a rail. Only want of memory is worth another try: -FI_ENOMEM. */
-static int enter_rail(struct fid_av *av, const void *addr, fi_addr_t *ret_addr)
+static int enter_rail(struct fid_av *av, const void *raw, uint32_t *ret_addr)
 {
-    int err = 0, rc = fi_av_insert(av, addr, 1, ret_addr, 0, NULL);
+    fi_addr_t addr;
+    int err = 0, rc = fi_av_insert(av, raw, 1, &addr, 0, NULL);
 
-    if (rc == 1)
-        return 0;
-    rc = fi_av_insert(av, addr, 1, ret_addr, FI_SYNC_ERR, &err); /* it says why */
-    if (rc == 1)
-        return 0;
-    *ret_addr = FI_ADDR_NOTAVAIL;
-    return rc == -FI_ENOMEM || err == FI_ENOMEM ? -FI_ENOMEM : -FI_EINVAL;
+    if (rc != 1)
+        rc = fi_av_insert(av, raw, 1, &addr, FI_SYNC_ERR, &err); /* it says why */
+    if (rc != 1)
+        return rc == -FI_ENOMEM || err == FI_ENOMEM ? -FI_ENOMEM : -FI_EINVAL;
+    if (addr >= MRAIL_NO_ADDR) {
+        fi_av_remove(av, &addr, 1, 0);
+        return -FI_EINVAL;
+    }
+    *ret_addr = (uint32_t)addr;
+    return 0;
 }
 
 /* -FI_EHOSTUNREACH: no rail takes its address; -FI_ENOMEM. */
-static int enter_rails(struct mrail_peer *peer, const struct mrail_addr *addr)
+static int enter_rails(struct mrail_ep *ep, struct mrail_peer *peer, const struct mrail_addr *addr)
 {
-    struct mrail_ep *ep = peer->ep;
     bool any = false;
 
-    for (unsigned i = 0; i < ep->count; i++)
-        peer->lower[i] = FI_ADDR_NOTAVAIL;
     for (unsigned i = 0; i < ep->count; i++) {
         const struct mrail_addr_rail *name = mrail_addr_meets(addr, ep->domain->kinds, i);
         const void *raw = name ? name->addr : NULL;
@@ -84,58 +111,67 @@ static int enter_rails(struct mrail_peer *peer, const struct mrail_addr *addr)
 
         if (!name)
             continue;
-        rc = enter_rail(ep->way[i].av, text ? (const void *)&raw : raw, &peer->lower[i]);
+        rc = enter_rail(ep->way[i].av, text ? (const void *)&raw : raw, &peer->rail[i].lower);
         if (rc == -FI_ENOMEM)
             return rc;
-        if (rc)
-            continue;
-        flow_add_path(&peer->flow, i);
-        if (ep->way[i].unlinked)
-            flow_rail_link(&peer->flow, i, false, clock_ns());
-        any = true;
+        any = any || !rc;
     }
     return any ? 0 : -FI_EHOSTUNREACH;
 }
 
+/* Of a peer that rests. */
+static bool keep_name(const struct mrail_ep *ep, struct mrail_peer *peer, const uint8_t *name)
+{
+    peer->name = malloc(ep->name_size);
+    if (peer->name)
+        memcpy(peer->name, name, ep->name_size);
+    return peer->name != NULL;
+}
+
+/* One that rests. */
 static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t *name)
 {
     struct mrail_addr *addr = malloc(sizeof(*addr));
     int rc = addr ? mrail_domain_read_addr(ep->domain, name, ep->name_size, addr) : -FI_ENOMEM;
     uint64_t number;
 
-    peer->ep = ep;
-    flow_init(&peer->flow, &ep->config, peer->paths, ep->count);
-    if (rc) {
-        free(addr);
-        return rc;
-    }
-    rc = enter_rails(peer, addr);
+    for (unsigned i = 0; i < ep->count; i++)
+        peer->rail[i].lower = MRAIL_NO_ADDR;
+    peer->rest = (struct flow_rest){.limit = FLOW_WINDOW,
+                                    .told = FLOW_WINDOW,
+                                    .favourite = (uint8_t)ep->config.first,
+                                    .turn = (uint8_t)ep->config.first,
+                                    .rests = true};
+    peer->hash = hash_of(ep, name);
+    peer->addr = addr_of(ep, name);
+    if (!rc && peer->addr == MRAIL_NO_ADDR && !keep_name(ep, peer, name))
+        rc = -FI_ENOMEM;
+    if (!rc)
+        rc = enter_rails(ep, peer, addr);
     free(addr);
     number = rc ? IDS_NONE : ids_add(&ep->numbers, peer);
-    if (number == IDS_NONE) {
-        leave_rails(peer);
-        return rc ? rc : -FI_ENOMEM;
+    if (number != IDS_NONE) {
+        mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
+        return 0;
     }
-    peer->name = memcpy(&peer->paths[ep->count], name, ep->name_size);
-    mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
-    peer->addr = av_find(ep->up.base.av, name);
-    list_init(&peer->ready);
-    timer_init(&peer->timer);
-    return 0;
+    leave_rails(ep, peer);
+    free(peer->name);
+    return rc ? rc : -FI_ENOMEM;
 }
 
 static int get(struct mrail_ep *ep, const uint8_t *name, struct mrail_peer **ret_peer)
 {
-    struct mrail_peer *peer = find(ep, name), **head = bucket(ep, name);
+    struct mrail_peer *peer = find(ep, name), **head;
     int rc;
 
     if (!peer) {
-        peer = calloc(1, sizeof(*peer) + ep->count * sizeof(peer->paths[0]) + ep->name_size);
+        peer = calloc(1, sizeof(*peer) + ep->count * sizeof(peer->rail[0]));
         rc = peer ? init_peer(peer, ep, name) : -FI_ENOMEM;
         if (rc) {
             free(peer);
             return rc;
         }
+        head = bucket(ep, peer->hash);
         peer->next = *head;
         *head = peer;
     }
@@ -143,33 +179,53 @@ static int get(struct mrail_ep *ep, const uint8_t *name, struct mrail_peer **ret
     return 0;
 }
 
-int mrail_peer_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_peer **ret_peer)
+/* The name of one that rests is there, or in the AV. */
+static void set_addr(struct mrail_peer *peer, uint32_t addr)
+{
+    if (peer->rest.rests && addr != MRAIL_NO_ADDR) {
+        free(peer->name);
+        peer->name = NULL;
+    }
+    peer->addr = addr;
+}
+
+/* Apart, so that a peer with a session costs two loads. */
+static __attribute__((noinline)) int get_at(struct mrail_ep *ep, fi_addr_t addr,
+                                            struct mrail_session **session)
 {
     struct mrail_peer *peer = peer_map_at(&ep->map, addr);
     const void *raw;
     void **slot;
     int rc;
 
-    if (__builtin_expect(!peer, 0)) {
+    if (!peer) {
         raw = av_addr(ep->up.base.av, addr);
-        if (!raw)
+        if (!raw || addr >= MRAIL_NO_ADDR)
             return -FI_EINVAL;
         slot = peer_map_slot(&ep->map, addr);
         rc = slot ? get(ep, raw, &peer) : -FI_ENOMEM;
         if (rc)
             return rc;
         *slot = peer;
-        if (peer->addr == FI_ADDR_NOTAVAIL)
-            peer->addr = addr;
+        if (peer->addr == MRAIL_NO_ADDR)
+            set_addr(peer, (uint32_t)addr);
     }
-    *ret_peer = peer;
+    *session = mrail_session_wake(ep, peer);
+    return *session ? 0 : -FI_ENOMEM;
+}
+
+int mrail_session_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_session **session)
+{
+    const struct mrail_peer *peer = peer_map_at(&ep->map, addr);
+
+    if (__builtin_expect(!peer || peer->rest.rests, 0))
+        return get_at(ep, addr, session);
+    *session = peer->session;
     return 0;
 }
 
-void mrail_peer_renew(struct mrail_peer *peer)
+void mrail_peer_renew(struct mrail_ep *ep, struct mrail_peer *peer)
 {
-    struct mrail_ep *ep = peer->ep;
-
     uint64_t number;
 
     ids_remove(&ep->numbers, peer->intro.number);
@@ -181,35 +237,39 @@ void mrail_peer_renew(struct mrail_peer *peer)
 
 /* An introduction. One that finds no memory for its peer is lost as on a rail: the peer asks again,
  * and what it sent before that leaves again. */
-static struct mrail_peer *introduced(struct mrail_ep *ep, const struct mrail_head *head)
+static struct mrail_session *introduced(struct mrail_ep *ep, const struct mrail_head *head)
 {
+    struct mrail_session *session;
     enum mrail_intro_fate fate;
     struct mrail_peer *peer;
 
     if (head->addr_len != ep->name_size || get(ep, head->addr, &peer))
         return NULL;
+    session = mrail_session_wake(ep, peer);
+    if (!session)
+        return NULL;
     fate = mrail_intro_take(&peer->intro, head);
     if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD)
-        flow_end(&peer->flow, FI_ECONNRESET);
+        flow_end(&session->flow, FI_ECONNRESET);
     if (fate == INTRO_BEGUN)
         fate = mrail_intro_take(&peer->intro, head);
-    if (fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD) {
-        peer->flow.ack_now = true;
-        mrail_ready(peer);
-    }
-    return fate == INTRO_TAKEN || fate == INTRO_WANTED ? peer : NULL;
+    if (fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD)
+        session->flow.ack_now = true;
+    mrail_ready(session);
+    return fate == INTRO_TAKEN || fate == INTRO_WANTED ? session : NULL;
 }
 
-struct mrail_peer *mrail_peer_from(struct mrail_ep *ep, const struct mrail_head *head)
+struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_head *head)
 {
     struct mrail_peer *peer;
 
     if (head->flags & MRAIL_INTRO)
         return introduced(ep, head);
     peer = ids_find(&ep->numbers, head->to);
-    if (peer)
-        peer->intro.introduced = true;
-    return peer;
+    if (!peer)
+        return NULL;
+    peer->intro.introduced = true;
+    return mrail_session_wake(ep, peer);
 }
 
 /* ---- The AV ---- */
@@ -220,32 +280,42 @@ static void take_away(struct mrail_ep *ep, fi_addr_t addr)
         *peer_map_slot(&ep->map, addr) = NULL;
 }
 
-/* Frees peers that are in no address vector, and with whom nothing is under way. */
-static void drop_unknown(struct mrail_ep *ep, struct mrail_peer **at)
+static void drop(struct mrail_ep *ep, struct mrail_peer **at)
 {
     struct mrail_peer *peer = *at;
 
     *at = peer->next;
-    list_detach(&peer->ready);
-    timer_stop(&peer->timer);
-    for (unsigned i = 0; i < ep->count; i++)
-        ep->way[i].down -= peer->told_down[i];
     ids_remove(&ep->numbers, peer->intro.number);
-    leave_rails(peer);
+    leave_rails(ep, peer);
+    if (peer->rest.rests)
+        free(peer->name);
+    else
+        mrail_session_free(peer->session);
     free(peer);
 }
 
-static void resolve_all(struct mrail_ep *ep, bool removed)
+/* One of which the address was removed goes when nothing is under way with it. */
+static bool is_to_go(const struct mrail_ep *ep, const struct mrail_peer *peer, bool was_known)
+{
+    const struct mrail_session *session = mrail_session_of(peer);
+
+    if (ep->up.running || peer->addr != MRAIL_NO_ADDR)
+        return false;
+    if (!session)
+        return !peer->name;
+    return was_known && !flow_busy(&session->flow) && !session->flow.kept;
+}
+
+static void resolve_all(struct mrail_ep *ep)
 {
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer **at = &ep->buckets[i]; *at;) {
             struct mrail_peer *peer = *at;
-            fi_addr_t was = peer->addr;
+            bool was_known = peer->addr != MRAIL_NO_ADDR;
 
-            peer->addr = av_find(ep->up.base.av, peer->name);
-            if (removed && was != FI_ADDR_NOTAVAIL && peer->addr == FI_ADDR_NOTAVAIL &&
-                !ep->up.running && !flow_busy(&peer->flow) && !peer->flow.kept)
-                drop_unknown(ep, at);
+            set_addr(peer, addr_of(ep, mrail_peer_name(ep, peer)));
+            if (is_to_go(ep, peer, was_known))
+                drop(ep, at);
             else
                 at = &peer->next;
         }
@@ -266,14 +336,14 @@ void mrail_peers_take_changes(struct mrail_ep *ep)
         for (size_t i = 0; i < changes.removed_count; i++)
             take_away(ep, changes.removed[i]);
     }
-    resolve_all(ep, changes.removed_count != 0);
+    resolve_all(ep);
 }
 
 void mrail_peers_finish(struct mrail_ep *ep)
 {
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         while (ep->buckets[i])
-            drop_unknown(ep, &ep->buckets[i]);
+            drop(ep, &ep->buckets[i]);
     }
     peer_map_finish(&ep->map);
     ids_finish(&ep->numbers);

@@ -40,12 +40,13 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
 /* A packet that could not be sent says something of the rail to that peer. */
 static void note_failure(struct mrail_ep *ep, const struct mrail_packet *packet, int err)
 {
-    struct mrail_peer *peer = ids_find(&ep->numbers, packet->peer);
+    struct mrail_peer *peer = packet->peer ? ids_find(&ep->numbers, packet->peer) : NULL;
+    struct mrail_session *session = peer && !ep->closing ? mrail_session_wake(ep, peer) : NULL;
 
-    if (!peer || !packet->peer || ep->closing)
+    if (!session)
         return;
-    peer->failed[packet->rail] = err;
-    mrail_ready(peer);
+    session->failed[packet->rail] = err;
+    mrail_ready(session);
 }
 
 static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_entry *error)

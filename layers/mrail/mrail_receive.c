@@ -8,7 +8,7 @@
 
 static fi_addr_t source_of(const struct mrail_ep *ep, const struct mrail_peer *peer)
 {
-    if (!peer || peer->addr == FI_ADDR_NOTAVAIL || !(ep->up.base.caps & FI_SOURCE))
+    if (peer->addr == MRAIL_NO_ADDR || !(ep->up.base.caps & FI_SOURCE))
         return FI_ADDR_NOTAVAIL;
     return av_source(ep->up.base.av, peer->addr);
 }
@@ -17,53 +17,61 @@ static void set_shut(struct mrail_ep *ep, bool shut)
 {
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            peer->flow.shut = shut;
+            struct mrail_session *session = mrail_session_of(peer);
+
+            if (!session)
+                continue;
+            session->flow.shut = shut;
             if (!shut)
-                mrail_ready(peer);
+                mrail_ready(session);
         }
     }
 }
 
 /* The bytes are those of the buffer that has just been read. */
-static void save(struct mrail_ep *ep, struct mrail_peer *peer, const struct packet_message *message)
+static void save(struct mrail_session *session, const struct packet_message *message)
 {
+    struct mrail_ep *ep = session->ep;
     struct mrail_packet *packet = ep->current;
 
     packet->at = (size_t)(message->bytes - packet->bytes);
     packet->len = message->len;
-    packet->peer = peer->intro.number;
+    packet->peer = session->peer->intro.number;
     ep->current = NULL;
     list_attach(&packet->link, &ep->up.saved);
-    peer->flow.kept++;
+    session->flow.kept++;
     if (++ep->up.saved_count == ep->up.saved_most)
         set_shut(ep, true);
 }
 
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len)
 {
-    struct mrail_peer *peer = mrail_peer_of_flow(flow);
-    struct mrail_ep *ep = peer->ep;
+    struct mrail_session *session = mrail_session_of_flow(flow);
+    struct mrail_ep *ep = session->ep;
     struct packet_message message = {.bytes = bytes, .len = len};
 
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep); /* the upper may have learnt of the peer from the last one */
-    message.src = source_of(ep, peer);
+    message.src = source_of(ep, session->peer);
     if (!list_empty(&ep->up.saved) || !packet_ep_receive(&ep->up, &message))
-        save(ep, peer, &message);
+        save(session, &message);
 }
 
 void mrail_receive_run(struct mrail_ep *ep)
 {
     while (packet_ep_has_saved(&ep->up)) {
         struct mrail_packet *packet = list_item(ep->up.saved.next, struct mrail_packet, link);
-        struct mrail_peer *peer = ids_find(&ep->numbers, packet->peer);
+        struct mrail_session *session = mrail_session_find(ep, packet->peer);
         struct packet_message message = {
-            .bytes = packet->bytes + packet->at, .len = packet->len, .src = source_of(ep, peer)};
+            .bytes = packet->bytes + packet->at,
+            .len = packet->len,
+            .src = session ? source_of(ep, session->peer) : FI_ADDR_NOTAVAIL,
+        };
 
         list_detach(&packet->link);
-        if (peer && peer->flow.kept) {
-            peer->flow.kept--;
-            mrail_ready(peer);
+        if (session && session->flow.kept) {
+            session->flow.kept--;
+            mrail_ready(session);
         }
         if (ep->up.saved_count-- == ep->up.saved_most)
             set_shut(ep, false);

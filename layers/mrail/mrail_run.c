@@ -16,10 +16,10 @@ enum {
     DEADLINES_EVERY = 8, /* of so many looks that find nothing one asks the clock */
 };
 
-void mrail_ready(struct mrail_peer *peer)
+void mrail_ready(struct mrail_session *session)
 {
-    if (list_empty(&peer->ready))
-        list_attach(&peer->ready, &peer->ep->up.ready);
+    if (list_empty(&session->ready))
+        list_attach(&session->ready, &session->ep->up.ready);
 }
 
 /* ---- Rails ---- */
@@ -65,27 +65,29 @@ static void tell_back(struct mrail_ep *ep, unsigned rail)
 /* A rail is said to be down when another reaches the same peer: else it may be the peer. */
 void mrail_turned(struct flow *flow, unsigned rail, bool up, int err)
 {
-    struct mrail_peer *peer = mrail_peer_of_flow(flow);
-    struct mrail_way *way = &peer->ep->way[rail];
+    struct mrail_session *session = mrail_session_of_flow(flow);
+    struct mrail_way *way = &session->ep->way[rail];
 
     if (up) {
-        if (!peer->told_down[rail])
+        if (!session->told_down[rail])
             return;
-        peer->told_down[rail] = false;
+        session->told_down[rail] = false;
         if (!--way->down)
-            tell_back(peer->ep, rail);
+            tell_back(session->ep, rail);
         return;
     }
-    if (peer->ep->closing || !flow_has_rail(flow, rail))
+    if (session->ep->closing || !flow_has_rail(flow, rail))
         return;
-    peer->told_down[rail] = true;
+    session->told_down[rail] = true;
     if (!way->down++)
-        tell_down(peer->ep, rail, way->unlinked ? FI_ENETDOWN : err);
+        tell_down(session->ep, rail, way->unlinked ? FI_ENETDOWN : err);
 }
 
 void mrail_ended(struct flow *flow, int err)
 {
-    mrail_peer_renew(mrail_peer_of_flow(flow));
+    struct mrail_session *session = mrail_session_of_flow(flow);
+
+    mrail_peer_renew(session->ep, session->peer);
 }
 
 /* ---- Packets that have arrived ---- */
@@ -105,13 +107,13 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
 {
     struct mrail_head head = {.type = 0};
     const char *wrong = mrail_head_get(packet->bytes, packet->len, &head);
-    struct mrail_peer *peer = wrong ? NULL : mrail_peer_from(ep, &head);
+    struct mrail_session *session = wrong ? NULL : mrail_session_from(ep, &head);
     size_t size;
 
-    if (peer) {
+    if (session) {
         size = mrail_head_size(&head);
-        mrail_ready(peer);
-        wrong = flow_receive(&peer->flow, packet->rail, &head, packet->bytes + size,
+        mrail_ready(session);
+        wrong = flow_receive(&session->flow, packet->rail, &head, packet->bytes + size,
                              packet->len - size, now);
     }
     if (__builtin_expect(!!wrong, 0))
@@ -134,19 +136,23 @@ static void take_arrived(struct mrail_ep *ep, uint64_t now)
 
 /* ---- Flows ---- */
 
-static void run_peer(struct mrail_peer *peer, uint64_t now)
+static void run_session(struct mrail_session *session, uint64_t now)
 {
-    struct mrail_ep *ep = peer->ep;
+    struct mrail_ep *ep = session->ep;
+    uint64_t due, rests;
 
-    list_detach(&peer->ready);
+    list_detach(&session->ready);
     for (unsigned i = 0; i < ep->count; i++) {
-        int err = peer->failed[i];
+        int err = session->failed[i];
 
-        peer->failed[i] = 0;
+        session->failed[i] = 0;
         if (err)
-            flow_rail_failed(&peer->flow, i, err, now);
+            flow_rail_failed(&session->flow, i, err, now);
     }
-    packet_ep_set_timer(&ep->up, &peer->timer, flow_run(&peer->flow, now));
+    due = flow_run(&session->flow, now);
+    rests = mrail_session_rest(session, now);
+    if (rests)
+        packet_ep_set_timer(&ep->up, &session->timer, due < rests ? due : rests);
 }
 
 void mrail_run(struct mrail_ep *ep)
@@ -160,11 +166,11 @@ void mrail_run(struct mrail_ep *ep)
         take_arrived(ep, now);
         while ((timer = timers_due(&ep->up.timers, (int64_t)now))) {
             timer_stop(timer);
-            mrail_ready(list_item(timer, struct mrail_peer, timer));
+            mrail_ready(list_item(timer, struct mrail_session, timer));
         }
         mrail_receive_run(ep);
         while (!list_empty(&ep->up.ready)) {
-            run_peer(list_item(ep->up.ready.next, struct mrail_peer, ready), now);
+            run_session(list_item(ep->up.ready.next, struct mrail_session, ready), now);
             if (!list_empty(&ep->up.ready))
                 now = clock_ns();
         }
@@ -179,7 +185,9 @@ bool mrail_busy(const struct packet_ep *up)
 
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (const struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
-            if (flow_busy(&peer->flow) && flow_has_rail(&peer->flow, FLOW_NO_RAIL))
+            const struct mrail_session *session = mrail_session_of(peer);
+
+            if (session && flow_busy(&session->flow) && flow_has_rail(&session->flow, FLOW_NO_RAIL))
                 return true;
         }
     }
@@ -239,10 +247,10 @@ void mrail_poll(struct progress_source *source)
 static bool acknowledge(struct mrail_ep *ep)
 {
     list_for_each (pos, &ep->up.timers) {
-        struct mrail_peer *peer = list_item(pos, struct mrail_peer, timer.link);
+        struct mrail_session *session = list_item(pos, struct mrail_session, timer.link);
 
-        if (flow_flush(&peer->flow))
-            mrail_ready(peer);
+        if (flow_flush(&session->flow))
+            mrail_ready(session);
     }
     if (list_empty(&ep->up.ready))
         return false;

@@ -10,7 +10,7 @@
 
 void mrail_done(struct flow *flow, struct flow_message *message, int err)
 {
-    struct mrail_ep *ep = mrail_peer_of_flow(flow)->ep;
+    struct mrail_ep *ep = mrail_session_of_flow(flow)->ep;
     struct mrail_send *send = object_of(message, struct mrail_send, message);
     void *context = send->context;
     bool wanted = send->wanted;
@@ -52,14 +52,15 @@ static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head
 bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
                     struct flow_message *message)
 {
-    struct mrail_peer *peer = mrail_peer_of_flow(flow);
-    struct mrail_way *way = &peer->ep->way[rail];
+    struct mrail_session *session = mrail_session_of_flow(flow);
+    struct mrail_peer *peer = session->peer;
+    struct mrail_way *way = &session->ep->way[rail];
     struct mrail_send *send = message ? object_of(message, struct mrail_send, message) : NULL;
     struct mrail_packet *packet;
     uint64_t flags;
     ssize_t rc;
 
-    mrail_intro_put(&peer->intro, head, peer->ep->name, peer->ep->name_size);
+    mrail_intro_put(&peer->intro, head, way->ep->name, way->ep->name_size);
     packet = build(way, head, send);
     if (!packet)
         return false;
@@ -67,14 +68,14 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
     flags = send ? FI_COMPLETION : 0;
     if (head->type == MRAIL_PROBE)
         flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE;
-    rc = mrail_way_send(way, packet, peer->lower[rail], flags);
+    rc = mrail_way_send(way, packet, peer->rail[rail].lower, flags);
     if (!rc)
         return true;
     mrail_packet_put(packet);
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
         return false;
-    peer->failed[rail] = (int)-rc;
-    mrail_ready(peer);
+    session->failed[rail] = (int)-rc;
+    mrail_ready(session);
     return true;
 }
 
@@ -102,10 +103,10 @@ static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *sen
 int mrail_send(struct packet_ep *up, const struct op *op)
 {
     struct mrail_ep *ep = mrail_ep_of_packets(up);
-    struct mrail_peer *peer;
+    struct mrail_session *session;
     struct mrail_send *send;
     void *memory;
-    int rc = mrail_peer_at(ep, op->peer, &peer);
+    int rc = mrail_session_at(ep, op->peer, &session);
 
     if (!rc)
         rc = packet_ep_get_send(up, &memory);
@@ -117,7 +118,7 @@ int mrail_send(struct packet_ep *up, const struct op *op)
         pool_put(&up->sends, send);
         return rc;
     }
-    flow_send(&peer->flow, &send->message);
-    mrail_ready(peer);
+    flow_send(&session->flow, &send->message);
+    mrail_ready(session);
     return 0;
 }

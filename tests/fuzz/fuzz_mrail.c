@@ -11,6 +11,7 @@
 #include "core/base/fid.h"
 #include "layers/mrail/mrail_flow.h"
 #include "layers/mrail/mrail_intro.h"
+#include "layers/mrail/mrail_rest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -162,6 +163,22 @@ static void post(struct state *state, uint32_t len)
     flow_send(&state->flow, &state->messages[state->posted++]);
 }
 
+/* A flow with nothing under way gives its memory back, and goes on. */
+static void rest(struct state *state)
+{
+    struct flow_rest_path kept[RAILS];
+    struct flow_rest rest;
+
+    if (!flow_may_rest(&state->flow))
+        return;
+    flow_rest(&state->flow, &rest, kept, state->now);
+    memset(state->paths, 0, sizeof(state->paths));
+    flow_init(&state->flow, &config, state->paths, RAILS);
+    for (unsigned i = 0; i < RAILS; i++)
+        flow_add_path(&state->flow, i);
+    flow_wake(&state->flow, &rest, kept, state->now);
+}
+
 static void one(struct state *state, uint8_t what, const uint8_t *bytes, size_t len)
 {
     uint8_t *magic = malloc(len + 4);
@@ -179,6 +196,8 @@ static void one(struct state *state, uint8_t what, const uint8_t *bytes, size_t 
     take(state, what % RAILS, magic, len + 3);
     check_flow(state);
     must(flow_run(&state->flow, state->now) > 0);
+    if (len % 2)
+        rest(state);
     check_flow(state);
     free(magic);
 }

@@ -224,14 +224,35 @@ static bool is_over(const struct model *model)
     return true;
 }
 
+/* A side with nothing under way rests for a moment, in which its flow's memory is another's. */
+static void rest(struct model_side *side)
+{
+    struct flow_rest_path kept[MRAIL_RAILS];
+    unsigned rails = side->model->rails;
+    struct flow_rest rest;
+
+    if (!flow_may_rest(&side->flow))
+        return;
+    flow_rest(&side->flow, &rest, kept, side->model->now);
+    memset(&side->flow, 0xa5, sizeof(side->flow));
+    memset(side->paths, 0, sizeof(side->paths));
+    flow_init(&side->flow, &side->model->config, side->paths, rails);
+    for (unsigned rail = 0; rail < rails; rail++)
+        flow_add_path(&side->flow, rail);
+    flow_wake(&side->flow, &rest, kept, side->model->now);
+    side->rests++;
+}
+
 void model_run(struct model *model, uint64_t until)
 {
-    while (model->now < until && !is_over(model)) {
+    while (model->now < until && (model->lasts || !is_over(model))) {
         uint64_t next = until;
 
         for (int i = 0; i < 2; i++) {
             struct model_side *side = &model->side[i];
 
+            if (model->rests)
+                rest(side);
             if (side->due <= model->now)
                 side->due = flow_run(&side->flow, model->now);
             assert_true(side->due > model->now || side->due == 0);

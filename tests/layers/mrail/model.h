@@ -8,6 +8,7 @@
 
 #include "layers/mrail/mrail_flow.h"
 #include "layers/mrail/mrail_intro.h"
+#include "layers/mrail/mrail_rest.h"
 
 #define MODEL_US UINT64_C(1000)
 #define MODEL_MS UINT64_C(1000000)
@@ -52,7 +53,7 @@ struct model_side {
     uint8_t *got; /* by number of the other side's */
     uint32_t got_count;
     uint64_t due;
-    unsigned downs, ups, ends;
+    unsigned downs, ups, ends, rests;
     struct mrail_intro intro;
     bool no_memory; /* for what comes */
 };
@@ -64,6 +65,8 @@ struct model {
     unsigned rails;
     uint32_t last; /* bytes of the last of the messages that model_send makes; 0: as the others */
     uint64_t seed;
+    bool rests; /* sides rest whenever they may */
+    bool lasts; /* time goes on when everything has ended */
 };
 
 void model_open(struct model *model, unsigned rails, uint64_t seed);

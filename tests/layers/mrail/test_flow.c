@@ -457,6 +457,32 @@ static void a_peer_that_looks_seldom_gets_all_rails(void **state)
     }
 }
 
+/* What was measured of rails, and the serials, outlive a rest. */
+static void a_flow_that_rests_goes_on_where_it_was(void **state)
+{
+    open_two(GBIT, GBIT / 4);
+    model_send(&model, 0, 2000, MODEL_PACKET, 128);
+    model_run(&model, model.now + 60 * MODEL_S);
+    for (unsigned turn = 0; turn < 20; turn++) {
+        uint64_t begin;
+
+        all_came();
+        model.rests = model.lasts = true;
+        model_run(&model, model.now + 2 * MODEL_S);
+        for (unsigned side = 0; side < 2; side++)
+            assert_true(model.side[side].rests > turn);
+        model.rests = model.lasts = false;
+        begin = model.now;
+        model_send(&model, turn % 2, 70, MODEL_PACKET, 70);
+        model_run(&model, model.now + 60 * MODEL_S);
+        if (turn > 3) /* by then both sides have measured */
+            assert_true(70 * MODEL_PACKET / (double)(model.now - begin) > 0.85 * 1.25 * GBIT);
+    }
+    assert_int_equal(model.side[0].flow.next_out, 2000 + 10 * 70);
+    assert_int_equal(model.side[0].ends + model.side[1].ends, 0);
+    model_close(&model);
+}
+
 /* ---- Drawn runs ---- */
 
 static void change_a_rail(void)
@@ -475,9 +501,12 @@ static void draw_rails(void)
                    GBIT * (1 + (double)model_draw(&model, 100)) / 25);
 }
 
+static unsigned rests; /* of all runs */
+
 static void one_run(uint64_t seed)
 {
     model_open(&model, 2 + (unsigned)(seed % 3), seed);
+    model.rests = seed / 3 % 2;
     draw_rails();
     model_send(&model, 0, 2000, 0, 1 + model_draw(&model, 200));
     model_send(&model, 1, 1 + (uint32_t)model_draw(&model, 2000), 0, 1 + model_draw(&model, 200));
@@ -492,6 +521,7 @@ static void one_run(uint64_t seed)
         assert_int_equal(model.side[i].done, model.side[i].count);
     if (!model.side[0].ends && !model.side[1].ends)
         all_came();
+    rests += model.side[0].rests + model.side[1].rests;
     model_close(&model);
 }
 
@@ -510,6 +540,7 @@ static void drawn_deaths_lose_and_repeat_nothing(void **state)
         print_message("seed %llu\n", (unsigned long long)(seed + i));
         one_run(seed + i);
     }
+    print_message("%u rests\n", rests);
 }
 
 int main(void)
@@ -538,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_refusal_and_silence_are_a_peer_that_is_gone),
         cmocka_unit_test(a_sleeping_peer_is_no_dead_rail),
         cmocka_unit_test(a_peer_that_looks_seldom_gets_all_rails),
+        cmocka_unit_test(a_flow_that_rests_goes_on_where_it_was),
         cmocka_unit_test(drawn_deaths_lose_and_repeat_nothing),
     };
 
