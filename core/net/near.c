@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/net/near.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    LINE = 4096,
+    NODES = 1024,
+};
 
 bool near_cpulist_meets(const char *list, const cpu_set_t *cpus)
 {
@@ -27,32 +33,74 @@ bool near_cpulist_meets(const char *list, const cpu_set_t *cpus)
     return !any;
 }
 
-bool near_device_at(const char *sysfs, const char *name, const cpu_set_t *cpus)
+/* A line of a file; false: there is none. */
+static bool read_line(char line[LINE], const char *sysfs, const char *fmt, ...)
 {
-    static const char *const classes[] = {"net", "infiniband"};
-    char path[256], line[1024];
-    bool near = true;
+    char path[256];
+    int used = snprintf(path, sizeof(path), "%s/", sysfs);
+    va_list args;
+    FILE *file;
+    bool any;
 
-    if (!*name || strchr(name, '/'))
-        return true;
-    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-        FILE *file;
-
-        snprintf(path, sizeof(path), "%s/class/%s/%s/device/local_cpulist", sysfs, classes[i],
-                 name);
-        file = fopen(path, "re");
-        if (!file)
-            continue;
-        near = !fgets(line, sizeof(line), file) || near_cpulist_meets(line, cpus);
-        fclose(file);
-        return near;
-    }
-    return true;
+    if (used < 0 || (size_t)used >= sizeof(path))
+        return false;
+    va_start(args, fmt);
+    vsnprintf(path + used, sizeof(path) - (size_t)used, fmt, args);
+    va_end(args);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    any = fgets(line, LINE, file) != NULL;
+    fclose(file);
+    return any;
 }
 
-bool near_device(const char *name)
+/* The least distance of a node to those that have one of the CPUs. */
+static unsigned node_distance(const char *sysfs, unsigned node, const cpu_set_t *cpus)
+{
+    char distances[LINE], list[LINE], *at = distances, *end;
+    unsigned least = NEAR_FAR, other = 0;
+
+    if (!read_line(distances, sysfs, "devices/system/node/node%u/distance", node))
+        return least;
+    for (unsigned long far = strtoul(at, &end, 10); end != at && other < NODES;
+         at = end, far = strtoul(at, &end, 10)) {
+        /* The n-th distance is of the n-th node that there is. */
+        while (!read_line(list, sysfs, "devices/system/node/node%u/cpulist", other))
+            if (++other == NODES)
+                return least;
+        if (list[0] >= '0' && near_cpulist_meets(list, cpus) && far && far < least)
+            least = (unsigned)far;
+        other++;
+    }
+    return least;
+}
+
+unsigned near_distance_at(const char *sysfs, const char *name, const cpu_set_t *cpus)
+{
+    static const char *const classes[] = {"net", "infiniband"};
+    char line[LINE];
+
+    if (!*name || strchr(name, '/'))
+        return 0;
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        int node;
+
+        if (!read_line(line, sysfs, "class/%s/%s/device/local_cpulist", classes[i], name))
+            continue;
+        if (near_cpulist_meets(line, cpus))
+            return 0;
+        if (!read_line(line, sysfs, "class/%s/%s/device/numa_node", classes[i], name))
+            return NEAR_FAR;
+        node = atoi(line);
+        return node < 0 || node >= NODES ? NEAR_FAR : node_distance(sysfs, (unsigned)node, cpus);
+    }
+    return 0;
+}
+
+unsigned near_distance(const char *name)
 {
     cpu_set_t cpus;
 
-    return sched_getaffinity(0, sizeof(cpus), &cpus) || near_device_at("/sys", name, &cpus);
+    return sched_getaffinity(0, sizeof(cpus), &cpus) ? 0 : near_distance_at("/sys", name, &cpus);
 }

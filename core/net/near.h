@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is a network device near to the process's CPUs? By sysfs: local_cpulist of the device, and the
- * CPUs that the calling thread may run on. Source: Documentation/ABI/testing/sysfs-bus-pci.
+ * How far is a network device from the process's CPUs? By sysfs: local_cpulist and numa_node of the
+ * device, cpulist and distance of the nodes, and the CPUs that the calling thread may run on.
+ * Sources: Documentation/ABI/testing/sysfs-bus-pci, Documentation/ABI/stable/sysfs-devices-node.
  */
 #ifndef WEFT_CORE_NET_NEAR_H
 #define WEFT_CORE_NET_NEAR_H
@@ -9,11 +10,17 @@
 #include <sched.h>
 #include <stdbool.h>
 
-/* A network interface or an RDMA device. True also where nothing is known, as of virtual ones. */
-bool near_device(const char *name);
+enum {
+    NEAR_FAR = 255, /* it is not near, and nothing more is known */
+};
+
+/* Of a network interface or an RDMA device: 0, it has a CPU of ours, or nothing is known of it, as
+ * of virtual ones; else the distance of its node to the nearest node that has one (10: the node
+ * itself), or NEAR_FAR. */
+unsigned near_distance(const char *name);
 
 /* The steps of it. sysfs: "/sys". */
-bool near_device_at(const char *sysfs, const char *name, const cpu_set_t *cpus);
+unsigned near_distance_at(const char *sysfs, const char *name, const cpu_set_t *cpus);
 /* Has a list such as "0-3,8" one of the CPUs? A text that is no such list has all. */
 bool near_cpulist_meets(const char *list, const cpu_set_t *cpus);
 

@@ -324,20 +324,27 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
     pool_init(&ep->copies, ep->up.copy_size, 0);
 }
 
-/* One that is near to our CPUs; processes of a node begin with different ones. */
-static unsigned first_rail(const struct mrail_ep *ep)
+/* The nearest to our CPUs first, else as they are written. Processes of a node begin with different
+ * ones of those that are as near as the first. */
+static void order_rails(struct mrail_ep *ep)
 {
-    unsigned near[MRAIL_RAILS], count = 0;
+    unsigned far[MRAIL_RAILS], same = 0;
+    uint8_t *order = ep->config.order;
 
     for (unsigned i = 0; i < ep->count; i++) {
         const char *name = ep->domain->rail[i].info->domain_attr->name;
+        unsigned at = i, own = name ? near_distance(name) : 0;
 
-        if (!name || near_device(name))
-            near[count++] = i;
+        for (; at && far[at - 1] > own; at--) {
+            far[at] = far[at - 1];
+            order[at] = order[at - 1];
+        }
+        far[at] = own;
+        order[at] = (uint8_t)i;
     }
-    if (!count)
-        return 0;
-    return near[count > 1 ? node_turn() % count : 0];
+    while (same < ep->count && far[same] == far[0])
+        same++;
+    ep->config.first = order[same > 1 ? node_turn() % same : 0];
 }
 
 static int open_parts(struct mrail_ep *ep)
@@ -354,7 +361,7 @@ static int open_parts(struct mrail_ep *ep)
         rc = mrail_way_open(ep, i);
     }
     if (!rc)
-        ep->config.first = first_rail(ep);
+        order_rails(ep);
     return rc;
 }
 

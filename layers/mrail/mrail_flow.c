@@ -194,11 +194,14 @@ static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
     return best;
 }
 
-/* The rail of small messages and of fixed ones. */
+/* The rail of small messages and of fixed ones: the same as long as it lives, then the nearest that
+ * does. */
 static unsigned favourite(struct flow *flow)
 {
+    if (flow->paths[flow->favourite].state == PATH_UP)
+        return flow->favourite;
     for (unsigned i = 0; i < flow->count; i++) {
-        unsigned rail = (flow->favourite + i) % flow->count;
+        unsigned rail = flow->config->order[i];
 
         if (flow->paths[rail].state != PATH_UP)
             continue;

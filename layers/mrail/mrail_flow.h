@@ -54,7 +54,8 @@ struct flow_config {
     uint32_t packet, small; /* bytes: of the largest message; up to which one is small */
     const struct flow_policy *policies; /* that ascend; beyond the last FLOW_SHORTEST */
     size_t policy_count;
-    unsigned first; /* the rail that small messages begin with */
+    uint8_t order[MRAIL_RAILS]; /* rails, the nearest first */
+    unsigned first;             /* the rail that small messages begin with */
     /* Sends a packet by a rail: the head lacks `to` and the introduction. message: whose payload
      * it has, or NULL; not used later. False: not now. */
     bool (*transmit)(struct flow *flow, unsigned rail, struct mrail_head *head,

@@ -54,24 +54,47 @@ static void make(char *path, const char *list)
     fclose(file);
 }
 
+static char top[] = "/tmp/weft-near-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", top, name);
+    make(path, text);
+}
+
+/* Two nodes of one socket, and one of another; node 1 is not there. */
 static void devices_are_near_to_their_cpus(void **state)
 {
-    char top[] = "/tmp/weft-near-XXXXXX", path[256], command[300];
+    char command[300];
     cpu_set_t cpus;
 
     assert_non_null(mkdtemp(top));
-    snprintf(path, sizeof(path), "%s/class/net/eth7/device/local_cpulist", top);
-    make(path, "0-7\n");
-    snprintf(path, sizeof(path), "%s/class/infiniband/mlx5_7/device/local_cpulist", top);
-    make(path, "8-15\n");
+    put("class/net/eth7/device/local_cpulist", "0-7\n");
+    put("class/net/eth7/device/numa_node", "0\n");
+    put("class/infiniband/mlx5_7/device/local_cpulist", "8-15\n");
+    put("class/infiniband/mlx5_7/device/numa_node", "2\n");
+    put("class/net/eth8/device/local_cpulist", "16-23\n");
+    put("class/net/eth8/device/numa_node", "3\n");
+    put("class/net/eth9/device/local_cpulist", "24\n");
+    put("devices/system/node/node0/cpulist", "0-7\n");
+    put("devices/system/node/node0/distance", "10 12 21\n");
+    put("devices/system/node/node2/cpulist", "8-15\n");
+    put("devices/system/node/node2/distance", "12 10 22\n");
+    put("devices/system/node/node3/cpulist", "16-23\n");
+    put("devices/system/node/node3/distance", "21 22 10\n");
     only(&cpus, 3);
-    assert_true(near_device_at(top, "eth7", &cpus));
-    assert_false(near_device_at(top, "mlx5_7", &cpus));
-    assert_true(near_device_at(top, "lo", &cpus));
-    assert_true(near_device_at(top, "../eth7", &cpus));
+    assert_int_equal(near_distance_at(top, "eth7", &cpus), 0);
+    assert_int_equal(near_distance_at(top, "mlx5_7", &cpus), 12);
+    assert_int_equal(near_distance_at(top, "eth8", &cpus), 21);
+    assert_int_equal(near_distance_at(top, "eth9", &cpus), NEAR_FAR);
+    assert_int_equal(near_distance_at(top, "lo", &cpus), 0);
+    assert_int_equal(near_distance_at(top, "../eth7", &cpus), 0);
     only(&cpus, 8);
-    assert_false(near_device_at(top, "eth7", &cpus));
-    assert_true(near_device_at(top, "mlx5_7", &cpus));
+    assert_int_equal(near_distance_at(top, "eth7", &cpus), 12);
+    assert_int_equal(near_distance_at(top, "mlx5_7", &cpus), 0);
+    assert_int_equal(near_distance_at(top, "eth8", &cpus), 22);
     snprintf(command, sizeof(command), "rm -r %s", top);
     assert_int_equal(system(command), 0);
 }

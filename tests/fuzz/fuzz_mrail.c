@@ -92,6 +92,7 @@ static const struct flow_config config = {
     .ack_delay = 1000,
     .packet = PACKET,
     .small = 64,
+    .order = {0, 1, 2},
     .transmit = transmit,
     .deliver = deliver,
     .done = done,

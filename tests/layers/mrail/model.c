@@ -288,6 +288,8 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
         .turned = turned,
         .ended = ended,
     };
+    for (unsigned rail = 0; rail < rails; rail++)
+        model->config.order[rail] = (uint8_t)rail;
     for (unsigned i = 0; i < 2; i++) {
         struct model_side *side = &model->side[i];
 

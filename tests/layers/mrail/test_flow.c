@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
@@ -247,6 +248,26 @@ static void small_ones_begin_with_the_rail_that_is_said(void **state)
     model_run(&model, model.now + 10 * MODEL_S);
     all_came();
     assert_int_equal(model.side[0].flow.paths[1].delivered, 800);
+    model_close(&model);
+}
+
+/* The nearest that lives, in the order that is said. */
+static void small_ones_go_on_by_the_nearest_rail(void **state)
+{
+    static const uint8_t order[] = {2, 3, 0, 1};
+
+    model_open(&model, 4, 1);
+    memcpy(model.config.order, order, sizeof(order));
+    for (unsigned i = 0; i < 2; i++)
+        model.side[i].flow.favourite = 3;
+    flow_rail_link(&model.side[0].flow, 3, false, model.now);
+    flow_rail_link(&model.side[0].flow, 2, false, model.now);
+    model_set(&model, 3, 2, MODEL_LOSES);
+    model_set(&model, 2, 2, MODEL_LOSES);
+    model_send(&model, 0, 100, 8, 1);
+    model_run(&model, model.now + 10 * MODEL_S);
+    all_came();
+    assert_int_equal(model.side[0].flow.paths[0].delivered, 800);
     model_close(&model);
 }
 
@@ -557,6 +578,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_was_away_bars_no_rail),
         cmocka_unit_test(small_ones_keep_to_a_rail),
         cmocka_unit_test(small_ones_begin_with_the_rail_that_is_said),
+        cmocka_unit_test(small_ones_go_on_by_the_nearest_rail),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
         cmocka_unit_test(a_rail_without_link_is_down_at_once),
         cmocka_unit_test(without_any_link_messages_wait),
