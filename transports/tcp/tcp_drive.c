@@ -12,6 +12,7 @@
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_domain.h"
+#include "transports/tcp/tcp_fast.h"
 #include "transports/tcp/tcp_receive.h"
 #include "transports/tcp/tcp_send.h"
 #include "transports/tcp/tcp_uring_io.h"
@@ -275,17 +276,19 @@ static void choose_io(struct tcp_poller *poller)
 static struct tcp_poller *poller_create(struct tcp_domain *domain, struct progress *progress)
 {
     struct tcp_poller *poller = calloc(1, sizeof(*poller));
+    size_t room = domain->fabric->settings.max_inject; /* of a record, for payload */
 
     if (!poller)
         return NULL;
+    if (room < TCP_FAST_ROOM)
+        room = TCP_FAST_ROOM;
     poller->domain = domain;
     poller->progress = progress;
     list_init(&poller->link);
     list_init(&poller->hot);
     list_init(&poller->work);
     list_init(&poller->ended);
-    pool_init(&poller->ops,
-              sizeof(struct tcp_op) + TCP_WIRE_MAX + domain->fabric->settings.max_inject, 0);
+    pool_init(&poller->ops, sizeof(struct tcp_op) + TCP_WIRE_MAX + room, 0);
     pool_init(&poller->targets, sizeof(struct tcp_target), 0);
     pool_init(&poller->atomics, sizeof(struct tcp_atomic), 0);
     poller->buffer = malloc(TCP_BUFFER);

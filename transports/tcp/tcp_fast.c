@@ -9,7 +9,6 @@
 
 enum {
     HEAD_MAX = 24,
-    ROOM = 256 /* bytes of payload that are copied to the stack */
 };
 
 /* Nothing is to be sent, and nothing keeps a record from leaving now. */
@@ -47,12 +46,12 @@ bool tcp_fast_send(struct tcp_ep *ep, const struct op *post)
     const bool wanted =
         !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags);
     struct tcp_tx *tx = &ep->tx;
-    uint8_t bytes[HEAD_MAX + ROOM];
+    uint8_t bytes[HEAD_MAX + TCP_FAST_ROOM];
     const bool tagged = post->group == OP_GROUP_TSEND;
     size_t len = post->iov->iov_len, size;
 
-    if (post->flags & ~plain || len > ROOM || !is_idle(ep) || !ep->conn.poller->ops.free ||
-        len > ep->conn.settings->max_inject ||
+    if (post->flags & ~plain || len > TCP_FAST_ROOM || !is_idle(ep) || !ep->conn.poller->ops.free ||
+        (post->flags & FI_INJECT && len > ep->conn.settings->max_inject) ||
         !tcp_coalesce_passes(&ep->tx.coalesce, ep->conn.poller->epoch))
         return false;
     size = tcp_wire_encode_plain(bytes, tagged, tx->id, tagged ? post->tag : 0, len);

@@ -11,6 +11,11 @@
 #include "core/op/op.h"
 #include "transports/tcp/tcp_ep.h"
 
+enum {
+    TCP_FAST_ROOM =
+        256, /* bytes of payload that are copied to the stack: rxm's head and 192 more */
+};
+
 /* True: it has left, or has begun to. False, and nothing was done: tcp_post sends it, or says what
  * is wrong. post has one segment. Progress domain locked. */
 bool tcp_fast_send(struct tcp_ep *ep, const struct op *post);

@@ -28,7 +28,7 @@
 
 enum {
     MSGPROTO_INJECT = 512,   /* bytes that an operation has room for */
-    MSGPROTO_SMALL = 64,     /* of payload that are copied behind the header, not gathered */
+    MSGPROTO_SMALL = 192,    /* of payload that are copied behind the header, not gathered */
     MSGPROTO_IOV = 4,        /* local segments of an operation */
     MSGPROTO_ANSWERS = 1024, /* that may wait to be sent to a peer that we still read from */
 };
