@@ -500,20 +500,29 @@ static bool is_stuck(const struct flow *flow)
     return false;
 }
 
-uint64_t flow_run(struct flow *flow, uint64_t now)
+/* Nothing is under way, or in question: no rail has anything to be looked after. */
+static bool is_calm(const struct flow *flow)
 {
-    uint64_t next, due;
-    int err = 0;
+    if (flow->acked != flow->next_out)
+        return false;
+    for (unsigned i = 0; i < flow->count; i++) {
+        const struct flow_path *path = &flow->paths[i];
 
-    due = ends_at(flow, now, &err);
-    if (__builtin_expect(now >= due, 0)) {
-        flow_end(flow, err);
-        due = UINT64_MAX;
+        if (path->state == PATH_DOWN || path->asked | path->unsent | path->owes_answer)
+            return false;
     }
+    return true;
+}
+
+/* All that is done for messages: sent, asked after, answered. When to look again. */
+static uint64_t run_rails(struct flow *flow, uint64_t now, bool calm)
+{
+    uint64_t due = UINT64_MAX, next;
+
     for (unsigned i = 0; i < flow->count; i++)
         flow->paths[i].blocked = false;
-    next = paths_check(flow, now);
-    due = next < due ? next : due;
+    if (!calm)
+        due = paths_check(flow, now);
     if (send_all(flow, now)) {
         next = paths_check(flow, now); /* of what has just been sent */
         due = next < due ? next : due;
@@ -524,11 +533,29 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
         if (is_stuck(flow) && due > now + MS)
             due = now + MS;
     }
-    next = acknowledge(flow, now);
-    due = next < due ? next : due;
     if (!list_empty(&flow->waiting) && due > now + flow->config->rail_timeout / 2)
         due = now + flow->config->rail_timeout / 2;
     return due;
+}
+
+uint64_t flow_run(struct flow *flow, uint64_t now)
+{
+    uint64_t next, due;
+    bool calm;
+    int err = 0;
+
+    due = ends_at(flow, now, &err);
+    if (__builtin_expect(now >= due, 0)) {
+        flow_end(flow, err);
+        due = UINT64_MAX;
+    }
+    calm = is_calm(flow);
+    if (!calm || !list_empty(&flow->waiting)) {
+        next = run_rails(flow, now, calm);
+        due = next < due ? next : due;
+    }
+    next = acknowledge(flow, now);
+    return next < due ? next : due;
 }
 
 bool flow_flush(struct flow *flow)
