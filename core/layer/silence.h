@@ -3,8 +3,8 @@
  * Which of a join's lowers is worth a look. A look at one of sockets is a call of the kernel, as
  * long as half a round trip by shared memory. One whose looks have found nothing so many times in a
  * row is silent: it is looked at after a pause, 1 us at first and twice as long after each look
- * that finds nothing, up to 16 us; and the clock is asked one time in 16 only. Progress domain
- * locked.
+ * that finds nothing, up to what the join says; and the clock is asked one time in 16 only.
+ * Progress domain locked.
  */
 #ifndef WEFT_CORE_LAYER_SILENCE_H
 #define WEFT_CORE_LAYER_SILENCE_H
@@ -17,7 +17,6 @@ enum {
     SILENCE_LOOKS = 64,
     SILENCE_EVERY = 16,
     SILENCE_LEAST = 1000, /* ns */
-    SILENCE_MOST = 16000,
 };
 
 /* A zeroed one is not silent. */
@@ -40,8 +39,8 @@ static inline void silence_found_nothing(struct silence *silence)
         silence->looks++;
 }
 
-/* Called for each time that it would be looked at. */
-static inline bool silence_skips(struct silence *silence)
+/* Called for each time that it would be looked at. most: ns, of the longest pause. */
+static inline bool silence_skips(struct silence *silence, uint64_t most)
 {
     uint64_t now;
 
@@ -53,8 +52,8 @@ static inline bool silence_skips(struct silence *silence)
     if (now < silence->due_ns)
         return true;
     silence->pause_ns = silence->pause_ns ? 2 * silence->pause_ns : SILENCE_LEAST;
-    if (silence->pause_ns > SILENCE_MOST)
-        silence->pause_ns = SILENCE_MOST;
+    if (silence->pause_ns > most)
+        silence->pause_ns = most;
     silence->due_ns = now + silence->pause_ns;
     return false;
 }

@@ -5,6 +5,10 @@
 
 #include <rdma/fi_errno.h>
 
+enum {
+    LONGEST_PAUSE = 16000, /* ns, between looks at a silent branch */
+};
+
 /* ---- Driving ---- */
 
 static void drive_poll(struct progress_source *source)
@@ -16,7 +20,7 @@ static void drive_poll(struct progress_source *source)
         lower_cq_progress(drive->below.cq);
         return;
     }
-    if (*drive->busy != drive && silence_skips(&drive->silence))
+    if (*drive->busy != drive && silence_skips(&drive->silence, LONGEST_PAUSE))
         return;
     before = drive->top->tail;
     lower_cq_progress(drive->below.cq);

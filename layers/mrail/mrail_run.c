@@ -13,7 +13,8 @@
 
 enum {
     QUIET_MS = 60000,
-    DEADLINES_EVERY = 8, /* of so many looks that find nothing one asks the clock */
+    DEADLINES_EVERY = 8,   /* of so many looks that find nothing one asks the clock */
+    LONGEST_PAUSE = 64000, /* ns, between looks at a silent rail: small messages keep to others */
 };
 
 void mrail_ready(struct mrail_session *session)
@@ -206,7 +207,7 @@ static void look(struct mrail_ep *ep, struct mrail_way *way)
 {
     size_t before = way->completed;
 
-    if (ep->busy != way && !way->sending && silence_skips(&way->silence))
+    if (ep->busy != way && !way->sending && silence_skips(&way->silence, LONGEST_PAUSE))
         return;
     lower_cq_progress(way->source.cq);
     if (way->completed == before) {
