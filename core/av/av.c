@@ -93,7 +93,7 @@ static int remove_one(struct av *av, fi_addr_t addr)
 {
     int rc;
 
-    if (!av_addr(av, addr))
+    if (!av_addr(av, addr) || av_is_key(av, addr))
         return -FI_EINVAL;
     rc = av->shared ? av_shared_removed(av, addr) : 0;
     if (rc || av_table_remove_again(av->table, addr))
@@ -101,6 +101,8 @@ static int remove_one(struct av *av, fi_addr_t addr)
     av_tell_removed(av, addr);
     if (av->kind)
         av->kind->removed(av, addr);
+    if (av->keys)
+        av_key_use(av, addr, -1);
     av_table_remove(av->table, addr);
     return 0;
 }
@@ -110,7 +112,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
     struct av *av = av_of(fid);
     int rc, ended;
 
-    if (flags)
+    if (flags & ~FI_AUTH_KEY || (flags && !av->keys))
         return -FI_EBADFLAGS;
     if (count && !fi_addr)
         return -FI_EINVAL;
@@ -118,7 +120,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
     if (rc)
         return rc;
     for (size_t i = 0; i < count; i++) {
-        int removed = remove_one(av, fi_addr[i]);
+        int removed = flags ? av_remove_auth_key(av, fi_addr[i]) : remove_one(av, fi_addr[i]);
 
         rc = removed ? removed : rc;
     }
@@ -141,7 +143,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
     if (av->shared)
         catch_up(av);
-    stored = av_addr(av, fi_addr);
+    stored = av_is_key(av, fi_addr) ? NULL : av_addr(av, fi_addr);
     if (!stored || !addrlen || (!addr && *addrlen))
         return -FI_EINVAL;
     room = *addrlen;
@@ -206,8 +208,8 @@ static struct fi_ops_av av_ops = {
     .lookup = av_lookup,
     .straddr = av_straddr,
     .av_set = enosys_av_av_set,
-    .insert_auth_key = enosys_av_insert_auth_key,
-    .lookup_auth_key = enosys_av_lookup_auth_key,
+    .insert_auth_key = av_insert_auth_key,
+    .lookup_auth_key = av_lookup_auth_key,
     .set_user_id = av_set_user_id,
 };
 
@@ -217,6 +219,7 @@ static void destroy(struct av *av)
         av->kind->closed(av);
     av_shared_close(av);
     av_table_destroy(av->table);
+    free(av->keys);
     pthread_mutex_destroy(&av->mutex);
     free(av);
 }
@@ -316,6 +319,26 @@ static struct av *create(struct domain *domain, const struct fi_av_attr *attr,
     return av;
 }
 
+static bool has_keys(const struct domain *domain)
+{
+    return domain->info->domain_attr->auth_key_size == FI_AV_AUTH_KEY;
+}
+
+static int create_table(struct av *av, size_t count)
+{
+    size_t number = 0;
+
+    if (!av->kind)
+        return av_table_create(av->format, count, &av->table);
+    if (has_keys(av->domain)) {
+        av->keys = av_keys_create(av->domain->info->domain_attr->max_ep_auth_key);
+        if (!av->keys)
+            return -FI_ENOMEM;
+        number = AV_KEY_NUMBER;
+    }
+    return av_table_create_opaque(av->kind->size + number, count, &av->table);
+}
+
 int av_open_kind(struct domain *domain, struct fi_av_attr *attr, const struct av_kind *kind,
                  struct fid_av **fid, void *context)
 {
@@ -326,11 +349,12 @@ int av_open_kind(struct domain *domain, struct fi_av_attr *attr, const struct av
         return rc;
     if (kind && attr->name)
         return -FI_ENOSYS;
+    if (has_keys(domain) && (!kind || kind->size + AV_KEY_NUMBER > AV_KEYED_MAX))
+        return -FI_ENOSYS;
     av = create(domain, attr, kind, context);
     if (!av)
         return -FI_ENOMEM;
-    rc = kind ? av_table_create_opaque(kind->size, attr->count, &av->table)
-              : av_table_create(av->format, attr->count, &av->table);
+    rc = create_table(av, attr->count);
     if (!rc && av->flags & FI_AV_USER_ID)
         av_table_require_ids(av->table);
     if (!rc && attr->name)

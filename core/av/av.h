@@ -16,12 +16,14 @@
 #include "core/progress/progress.h"
 
 enum {
-    AV_CONTEXT_BITS = 8
+    AV_CONTEXT_BITS = 8,
+    AV_KEY_MAX = 16, /* bytes of an authorization key */
 };
 
 struct eq;
 
 struct av;
+struct av_keys;
 struct av_shared;
 struct av_table;
 
@@ -56,6 +58,20 @@ struct av_kind {
     void (*identified)(struct av *av, fi_addr_t index);
     /* The AV is about to be freed; nothing is bound to it. */
     void (*closed)(struct av *av);
+    /* Is this an authorization key of the part's form? NULL: any bytes are. */
+    bool (*key_usable)(const struct av *av, const void *key, size_t size);
+};
+
+/*
+ * An authorization key of an AV whose domain was opened with FI_AV_AUTH_KEY: it has an fi_addr_t,
+ * which means all peers with that key, and each address is inserted under a key. Only addresses of
+ * a part's own form have keys.
+ */
+struct av_key {
+    fi_addr_t addr; /* FI_ADDR_NOTAVAIL: there is none of this number */
+    size_t size;
+    uint8_t bytes[AV_KEY_MAX];
+    size_t users; /* addresses under it */
 };
 
 struct av {
@@ -71,6 +87,7 @@ struct av {
     struct av_table *table;
     struct av_shared *shared;   /* of a named one, or NULL */
     const struct av_kind *kind; /* of addresses of a part's own form, or NULL */
+    struct av_keys *keys;       /* with FI_AV_AUTH_KEY, or NULL */
 };
 
 /*
@@ -91,7 +108,8 @@ struct av {
  */
 int av_open(struct domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 /* The same for addresses of a part's own form. They have no names: fi_av_insertsvc, fi_av_insertsym
- * and named AVs are -FI_ENOSYS. */
+ * and named AVs are -FI_ENOSYS. Where the domain's auth_key_size is FI_AV_AUTH_KEY, which needs a
+ * kind (-FI_ENOSYS), the AV has authorization keys, and addresses are inserted under one. */
 int av_open_kind(struct domain *domain, struct fi_av_attr *attr, const struct av_kind *kind,
                  struct fid_av **av, void *context);
 
@@ -110,5 +128,14 @@ size_t av_limit(const struct av *av);
 void av_attach(struct av *av, struct av_listener *listener);
 /* Also one that was never attached. */
 void av_detach(struct av *av, struct av_listener *listener);
+
+/* ---- Authorization keys; lock-free ---- */
+
+/* The key that the address was inserted under, or that addr is itself; NULL: it has none. */
+const struct av_key *av_key_of(const struct av *av, fi_addr_t addr);
+/* The key of these bytes; of those with numbers below `limit`. NULL: there is none. */
+const struct av_key *av_key_find(const struct av *av, const void *bytes, size_t size, size_t limit);
+/* Numbers of keys that there are so far are below it. 0: the AV has no keys. */
+size_t av_key_limit(const struct av *av);
 
 #endif

@@ -31,13 +31,20 @@ struct insertion {
 static int begin(struct insertion *in, struct av *av, fi_addr_t *fi_addr, uint64_t flags,
                  void *context)
 {
-    const uint64_t known = FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID | FI_FIREWALL_ADDR;
+    const uint64_t known = FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID | FI_FIREWALL_ADDR | FI_AUTH_KEY;
 
     *in = (struct insertion){.av = av, .fi_addr = fi_addr, .flags = flags, .context = context};
     if (flags & ~known)
         return -FI_EBADFLAGS;
     if (flags & FI_AV_USER_ID && (!fi_addr || av->flags & FI_AV_USER_ID))
         return -FI_EINVAL;
+    if (av->keys ? !(flags & FI_AUTH_KEY) || flags & FI_AV_USER_ID || !fi_addr
+                 : flags & FI_AUTH_KEY) {
+        LOG_WARN(av->domain->fabric->part, FI_LOG_AV, "fi_av_insert: %s",
+                 av->keys ? "each address needs a key (FI_AUTH_KEY)"
+                          : "the domain is not of FI_AV_AUTH_KEY");
+        return -FI_EINVAL;
+    }
     if (flags & FI_SYNC_ERR) {
         if (!context || av->flags & FI_EVENT)
             return -FI_EINVAL;
@@ -91,8 +98,11 @@ static __attribute__((noinline)) void withdraw(struct av *av, uint64_t index)
 {
     if (av->shared && av_shared_removed(av, index))
         return;
-    if (!av_table_remove_again(av->table, index))
-        av_table_remove(av->table, index);
+    if (av_table_remove_again(av->table, index))
+        return;
+    if (av->keys)
+        av_key_use(av, index, -1);
+    av_table_remove(av->table, index);
 }
 
 /* Completes the insertion of an address that has its index: its user ID, and the part's own
@@ -113,6 +123,20 @@ static inline int take_in(const struct insertion *in, uint64_t index, bool fresh
     return 0;
 }
 
+/* Under the key that the caller's fi_addr names. */
+static __attribute__((noinline)) int insert_keyed(struct insertion *in, const void *addr,
+                                                  uint64_t *index, bool *fresh)
+{
+    uint8_t entry[AV_KEYED_MAX];
+    int rc = av_keyed_entry(in->av, addr, in->fi_addr[in->index], entry);
+
+    if (!rc)
+        rc = av_table_insert(in->av->table, entry, index, fresh);
+    if (!rc && *fresh)
+        av_key_use(in->av, *index, 1);
+    return rc;
+}
+
 static void insert_one(struct insertion *in, const void *addr)
 {
     struct av *av = in->av;
@@ -126,6 +150,8 @@ static void insert_one(struct insertion *in, const void *addr)
     }
     if (av->shared)
         rc = av_shared_insert(av, addr, &index, &fresh);
+    else if (av->keys)
+        rc = insert_keyed(in, addr, &index, &fresh);
     else
         rc = av_table_insert(av->table, addr, &index, &fresh);
     if (!rc) {
