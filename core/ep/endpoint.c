@@ -83,6 +83,15 @@ static int check_bound(const struct endpoint *ep)
     return ep->needs_stx && !ep->stx ? -FI_EOPBADSTATE : 0;
 }
 
+/* Peers that share an authorization key. */
+static fi_addr_t group_of(const struct match_groups *groups, fi_addr_t source)
+{
+    const struct endpoint *ep = object_of(groups, struct endpoint, groups);
+    const struct av_key *key = av_key_of(ep->av, source);
+
+    return key ? key->addr : FI_ADDR_UNSPEC;
+}
+
 static int open_match(struct endpoint *ep)
 {
     const uint64_t directed = FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV;
@@ -98,6 +107,10 @@ static int open_match(struct endpoint *ep)
     if (rc)
         return rc;
     match_set_binding(ep->match, &ep->binding);
+    if (ep->av && ep->av->keys) {
+        ep->groups.of = group_of;
+        match_set_groups(ep->match, &ep->groups);
+    }
     if (ep->ops->own_sources)
         return 0;
     match_source_init(&ep->source, ep->match, FI_ADDR_NOTAVAIL);

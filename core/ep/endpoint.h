@@ -88,6 +88,7 @@ struct endpoint {
     const struct endpoint_ops *ops;
     struct domain *domain;
     struct match_source source; /* of match or srx */
+    struct match_groups groups; /* peers by authorization key, where the AV has keys */
     struct srx *srx;            /* the receive context that is bound, or NULL */
     struct srx_user srx_user;
     struct stx *stx; /* the shared transmit context that is bound, or NULL */

@@ -112,26 +112,48 @@ void match_unpost(struct match *match, struct rx *rx)
     match->posted--;
 }
 
+static fi_addr_t group_of(const struct side *side, fi_addr_t src)
+{
+    return side->groups && src != FI_ADDR_UNSPEC ? side->groups->of(side->groups, src)
+                                                 : FI_ADDR_UNSPEC;
+}
+
+/* Does a receive that names `wanted` take messages of src? */
+static bool is_from(const struct side *side, fi_addr_t wanted, fi_addr_t src)
+{
+    return wanted == FI_ADDR_UNSPEC || wanted == src || group_of(side, src) == wanted;
+}
+
+/* The earlier of best and the receive of exactly that tag and source. */
+static struct rx *earlier(const struct side *side, struct rx *best, uint64_t tag, fi_addr_t src)
+{
+    struct key_link *link = key_find(&side->exact, tag, src);
+    struct rx *rx = link ? list_item(link, struct rx, key) : NULL;
+
+    return rx && (!best || rx->seq < best->seq) ? rx : best;
+}
+
 /* The earliest posted receive that a message matches, or NULL. */
 static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t tag)
 {
-    struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC), *directed;
+    struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC);
     struct rx *best = link ? list_item(link, struct rx, key) : NULL;
+    fi_addr_t group;
 
     if (side->lone)
         return side->lone->key.tag == tag ? side->lone : NULL;
     if (side->directed && src != FI_ADDR_UNSPEC) {
-        directed = key_find(&side->exact, tag, src);
-        if (directed && (!best || list_item(directed, struct rx, key)->seq < best->seq))
-            best = list_item(directed, struct rx, key);
+        best = earlier(side, best, tag, src);
+        group = group_of(side, src);
+        if (group != FI_ADDR_UNSPEC)
+            best = earlier(side, best, tag, group);
     }
     list_for_each (pos, &side->wild) {
         struct rx *rx = list_item(pos, struct rx, more);
 
         if (best && best->seq < rx->seq)
             break;
-        if (!((tag ^ rx->key.tag) & ~rx->ignore) &&
-            (rx->key.src == FI_ADDR_UNSPEC || rx->key.src == src))
+        if (!((tag ^ rx->key.tag) & ~rx->ignore) && is_from(side, rx->key.src, src))
             return rx;
     }
     return best;
@@ -147,14 +169,14 @@ struct rx *match_find_queued(const struct side *side, uint64_t tag, uint64_t ign
         link = key_find(&side->by_tag, tag, FI_ADDR_UNSPEC);
         return link ? list_item(link, struct rx, key) : NULL;
     }
-    if (!ignore) {
+    if (!ignore && group_of(side, src) != src) {
         link = key_find(&side->by_source, tag, src);
         return link ? list_item(link, struct rx, from) : NULL;
     }
     list_for_each (pos, &side->arrived) {
         struct rx *rx = list_item(pos, struct rx, all);
 
-        if (!((tag ^ rx->entry.tag) & ~ignore) && (src == FI_ADDR_UNSPEC || src == rx->entry.addr))
+        if (!((tag ^ rx->entry.tag) & ~ignore) && is_from(side, src, rx->entry.addr))
             return rx;
     }
     return NULL;
@@ -594,6 +616,11 @@ void *match_hold(struct fi_peer_rx_entry *entry)
 void match_release(struct match *match, void *held)
 {
     match_multi_drop(match, held);
+}
+
+void match_set_groups(struct match *match, const struct match_groups *groups)
+{
+    match->msg.groups = match->tag.groups = groups;
 }
 
 size_t match_posted(const struct match *match)

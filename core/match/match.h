@@ -82,6 +82,18 @@ static inline int match_watch_option(struct match *match, const void *watch)
     return 0;
 }
 
+/*
+ * A second identity of sources: a receive may name one source, or a group of them (an authorization
+ * key, fi_av(3)), by an fi_addr_t of its own.
+ */
+struct match_groups {
+    /* The group that the source is of, a group's own name for itself; FI_ADDR_UNSPEC: of none. */
+    fi_addr_t (*of)(const struct match_groups *groups, fi_addr_t source);
+};
+
+/* groups: outlives match; NULL: there are none. Before the first receive. */
+void match_set_groups(struct match *match, const struct match_groups *groups);
+
 /* From inside `matched`: a multi-receive buffer of which entry is a slice is not given back before
  * match_release of the result. NULL: entry is none. */
 void *match_hold(struct fi_peer_rx_entry *entry);

@@ -48,6 +48,7 @@ struct side {
     size_t queued;
     struct list arrived; /* messages, in order (rx.all) */
     struct key_table by_tag, by_source;
+    const struct match_groups *groups; /* or NULL */
 };
 
 /* A multi-receive buffer. It ends when it is not posted, not held, and has no slices under way. */

@@ -135,6 +135,54 @@ static void closing_owner_discards_what_waits(void **state)
     assert_true(list_empty(&forward.source.unexpected));
 }
 
+/* ---- Groups of sources ---- */
+
+enum {
+    GROUP = 20 /* of the sources 10 and 11, and a source itself */
+};
+
+static fi_addr_t group_of(const struct match_groups *groups, fi_addr_t source)
+{
+    return source == 10 || source == 11 || source == GROUP ? GROUP : FI_ADDR_UNSPEC;
+}
+
+static void a_receive_may_name_a_group_of_sources(void **state)
+{
+    static const struct match_groups groups = {.of = group_of};
+    struct fi_peer_rx_entry *entry, *other;
+
+    hand.upper.srx.peer_ops = &hand_lower_ops;
+    match_set_groups(hand.match, &groups);
+    for (fi_addr_t source = 10; source < 12; source++) {
+        assert_int_equal(hand_receive(GROUP), 0);
+        assert_int_equal(hand_arrive(&hand.upper.srx, source, &entry), 0);
+        assert_int_equal(entry->addr, source);
+        match_entry_free(entry);
+    }
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_int_equal(hand_arrive(&hand.upper.srx, GROUP, &entry), 0);
+    match_entry_free(entry);
+    /* Its own receive is earlier here; and one of no group takes neither. */
+    assert_int_equal(hand_receive(11), 0);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_int_equal(hand_arrive(&hand.upper.srx, 12, &other), -FI_ENOENT);
+    assert_int_equal(match_entry_queue(other, false, &hand.message, false, 0), 0);
+    assert_int_equal(hand_arrive(&hand.upper.srx, 11, &entry), 0);
+    match_entry_free(entry);
+    assert_int_equal(hand_arrive(&hand.upper.srx, 11, &entry), 0);
+    match_entry_free(entry);
+    assert_int_equal(match_posted(hand.match), 0);
+    /* Messages that came before. */
+    assert_int_equal(hand_arrive(&hand.upper.srx, 11, &entry), -FI_ENOENT);
+    assert_int_equal(match_entry_queue(entry, false, &hand.message, false, 0), 0);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_ptr_equal(hand.started, entry);
+    match_entry_free(entry);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_int_equal(match_posted(hand.match), 1);
+    assert_int_equal(match_queued(hand.match), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +193,7 @@ int main(void)
                                         hand_close),
         cmocka_unit_test_setup_teardown(owner_is_told_the_address_later, set_up, hand_close),
         cmocka_unit_test_setup_teardown(message_outlives_its_source, set_up, hand_close),
+        cmocka_unit_test_setup_teardown(a_receive_may_name_a_group_of_sources, set_up, hand_close),
         cmocka_unit_test_setup_teardown(closing_owner_discards_what_waits, set_up, hand_close),
     };
 
