@@ -81,6 +81,11 @@ struct domain {
     struct progress_group *progress_group;
     /* fi_cq_strerror of a prov_errno that is no FI_E code; NULL, or NULL from it: it is one. */
     const char *(*error_text)(int prov_errno);
+    size_t auth_key_size; /* bytes of authorization keys of regions; 0: the part has none */
+    /* A key that the provider chooses (FI_MR_PROV_KEY), of a random number; called again, with
+     * attempts counted from 0, while it gives keys that are taken. NULL: the number is the key. */
+    uint64_t (*make_key)(const struct domain *domain, uint64_t access, uint64_t random,
+                         unsigned attempt);
 };
 
 #endif

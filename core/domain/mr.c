@@ -18,6 +18,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include "core/av/av.h"
 #include "core/base/enosys.h"
 #include "core/base/log.h"
 #include "core/info/abi.h"
@@ -173,8 +174,11 @@ static void remove_locked(struct mr_map *map, uint64_t key)
     }
 }
 
-static int random_key_locked(struct mr_map *map, uint64_t *key)
+/* A key that the part makes of a random number, or the number itself. */
+static int new_key_locked(struct mr_map *map, const struct mr *mr, uint64_t *key)
 {
+    unsigned attempt = 0;
+
     do {
         if (!map->keys_left) {
             ssize_t got;
@@ -188,6 +192,8 @@ static int random_key_locked(struct mr_map *map, uint64_t *key)
         }
         *key = map->keys[--map->keys_left] & map->key_mask;
         map->keys[map->keys_left] = 0;
+        if (map->domain->make_key)
+            *key = map->domain->make_key(map->domain, mr->access, *key, attempt++);
     } while (*key == FI_KEY_NOTAVAIL || mr_in(find_locked(map, *key)));
     return 0;
 }
@@ -203,7 +209,7 @@ static int insert_locked(struct mr_map *map, struct mr *mr)
             return rc;
     }
     if (map->mode & FI_MR_PROV_KEY) {
-        rc = random_key_locked(map, &mr->key);
+        rc = new_key_locked(map, mr, &mr->key);
         if (rc)
             return rc;
     }
@@ -304,6 +310,8 @@ void mr_release(struct mr *mr)
         children_release(&mr->remote_read->children);
     if (mr->base)
         children_release(&mr->base->children);
+    if (mr->grant.av)
+        children_release(&mr->grant.av->children);
     children_release(&mr->domain->children);
     free(mr);
 }
@@ -375,6 +383,8 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
         if (mr->map->mode & FI_MR_ENDPOINT && mr->enabled)
             return -FI_EOPBADSTATE;
         mr->bound = true;
+        if (mr->map->mode & FI_MR_ENDPOINT)
+            mr->grant.ep = bfid;
         return 0;
     default: return -FI_EINVAL;
     }
@@ -479,7 +489,7 @@ static bool covered(const struct mr *base, const struct iovec *piece)
 /* Refuses flags that the domain lacks, and wrong arguments. */
 static int check(const struct mr_map *map, const struct fi_mr_attr *attr, uint64_t flags)
 {
-    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | MR_UNCOUNTED;
+    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | FI_AUTH_KEY | MR_UNCOUNTED;
     const struct domain *domain = map->domain;
     const char *part = domain->fabric->part;
     size_t limit = domain->info->domain_attr->mr_iov_limit;
@@ -501,10 +511,6 @@ static int check(const struct mr_map *map, const struct fi_mr_attr *attr, uint64
                  "memory registration: device memory (iface %d) is not supported, only "
                  "FI_HMEM_SYSTEM",
                  (int)attr->iface);
-        return -FI_ENOSYS;
-    }
-    if (FI_VERSION_GE(domain->fabric->api_version, FI_VERSION(1, 5)) && attr->auth_key_size) {
-        LOG_WARN(part, FI_LOG_MR, "memory registration: authorization keys are not supported");
         return -FI_ENOSYS;
     }
     if (!(map->mode & FI_MR_PROV_KEY) && attr->access & remote_access &&
@@ -548,9 +554,12 @@ static int register_region(struct mr_map *map, const struct fi_mr_attr *attr, ui
                            struct fid_mr **fid)
 {
     struct mr *base = NULL, *mr;
+    struct mr_grant grant = {.source = FI_ADDR_UNSPEC};
     size_t len;
     int rc = check(map, attr, flags);
 
+    if (!rc)
+        rc = mr_grant_read(map->domain, attr, flags, &grant);
     if (rc)
         return rc;
     rc = measure(attr->mr_iov, attr->iov_count, &len);
@@ -565,6 +574,7 @@ static int register_region(struct mr_map *map, const struct fi_mr_attr *attr, ui
     mr = make(map, attr, flags, len);
     if (!mr)
         return -FI_ENOMEM;
+    mr->grant = grant;
     if (mr->access & remote_access) {
         change_begin(map);
         rc = insert_locked(map, mr);
@@ -574,6 +584,8 @@ static int register_region(struct mr_map *map, const struct fi_mr_attr *attr, ui
             return rc;
         }
     }
+    if (grant.av)
+        children_hold(&grant.av->children);
     mr->fid.key = map->mode & FI_MR_RAW ? FI_KEY_NOTAVAIL : mr->key;
     mr->base = base;
     if (base)

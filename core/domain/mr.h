@@ -11,6 +11,7 @@
 #include <rdma/fi_domain.h>
 
 #include "core/base/fid.h"
+#include "core/domain/mr_grant.h"
 
 struct cntr;
 struct mr_map;
@@ -37,7 +38,8 @@ struct mr {
     struct cntr *remote_write; /* FI_RMA_EVENT binding, or NULL */
     struct cntr *remote_read;
     bool enabled;
-    bool bound;               /* to an endpoint */
+    bool bound; /* to an endpoint */
+    struct mr_grant grant;
     struct children children; /* sub-regions */
     atomic_int users;         /* remote accesses under way, and the application's hold */
     atomic_bool closed;
@@ -51,7 +53,9 @@ void mr_map_destroy(struct mr_map *map); /* takes NULL */
  * reg, regv, regattr over domain->mrs, which mr_map_create sets. A region of zero length is taken.
  * Regions without remote access have no key that a peer could use, and may share a requested one.
  * -FI_ENOKEY: the requested key is in use; -FI_EKEYREJECTED: it does not fit mr_key_size;
- * -FI_EBADFLAGS, -FI_EINVAL, -FI_ENOSYS (device memory, authorization keys), -FI_ENOMEM.
+ * -FI_EBADFLAGS, -FI_EINVAL, -FI_ENOSYS (device memory, authorization keys in a domain without
+ * domain->auth_key_size), -FI_ENOMEM. In a domain of FI_AV_AUTH_KEY each region needs a struct
+ * fi_mr_auth_key: fi_mr_reg and fi_mr_regv are -FI_EINVAL.
  */
 extern struct fi_ops_mr mr_ops;
 
@@ -76,6 +80,12 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
  */
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
+/* Is it for that requester? Parts whose domain has authorization keys, or whose regions know their
+ * endpoint (FI_MR_ENDPOINT), ask for each region that they resolved. */
+static inline bool mr_permits(const struct mr *mr, const struct mr_requester *who)
+{
+    return !mr || mr_grant_permits(&mr->grant, who);
+}
 void mr_release(struct mr *mr); /* takes NULL, and so do those that follow */
 /* One of them was closed meanwhile: its memory may be gone. A transfer in parts asks before each.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Domains and memory regions. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
@@ -165,11 +166,25 @@ static void opened_mr(struct hook_mr *mr, const struct iovec *iov, size_t count,
     *ret_mr = &mr->fid;
 }
 
+/* The key of a domain of FI_AV_AUTH_KEY names an address vector, which is the lower's below. */
+static void translate_key(const struct hook_domain *domain, struct fi_mr_attr *attr,
+                          struct fi_mr_auth_key *key)
+{
+    if (domain->info->domain_attr->auth_key_size != FI_AV_AUTH_KEY ||
+        attr->auth_key_size != sizeof(*key) || !attr->auth_key)
+        return;
+    memcpy(key, attr->auth_key, sizeof(*key));
+    if (key->av)
+        key->av = object_of(key->av, struct hook_av, fid)->lower;
+    attr->auth_key = (uint8_t *)key;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **ret_mr)
 {
     struct hook_domain *domain = domain_of(fid);
     struct hook_mr *mr = calloc(1, sizeof(*mr));
+    struct fi_mr_auth_key key;
     struct fi_mr_attr down;
     int rc;
 
@@ -181,6 +196,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     down.context = mr;
     if (down.base_mr)
         down.base_mr = object_of(down.base_mr, struct hook_mr, fid)->lower;
+    translate_key(domain, &down, &key);
     rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
     if (rc) {
         free(mr);

@@ -493,6 +493,65 @@ static void a_caller_of_old_headers_is_not_read_past_its_struct(void **state)
     clear();
 }
 
+/* ---- Whose accesses ---- */
+
+static void a_region_is_for_its_key_and_its_endpoint(void **state)
+{
+    const uint8_t key[3] = {1, 2, 3}, other[3] = {1, 2, 4};
+    char data[8];
+    const struct iovec iov = {data, sizeof(data)};
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = FI_REMOTE_READ,
+                              .auth_key_size = 3,
+                              .auth_key = (uint8_t *)(uintptr_t)key};
+    struct fid ep = {.fclass = FI_CLASS_EP}, ep2 = {.fclass = FI_CLASS_EP};
+    struct mr_requester who = {&ep, key, 3, FI_ADDR_UNSPEC};
+    struct mr *mr;
+
+    lay(FI_MR_ENDPOINT);
+    assert_int_equal(fi_mr_regattr(&bed.domain.fid, &attr, 0, &bed.mr), -FI_ENOSYS);
+    bed.domain.auth_key_size = 3;
+    assert_int_equal(fi_mr_regattr(&bed.domain.fid, &attr, FI_AUTH_KEY, &bed.mr), -FI_EBADFLAGS);
+    assert_int_equal(fi_mr_regattr(&bed.domain.fid, &attr, 0, &bed.mr), 0);
+    assert_int_equal(fi_mr_bind(bed.mr, &ep, 0), 0);
+    assert_int_equal(fi_mr_enable(bed.mr), 0);
+    mr = object_of(bed.mr, struct mr, fid);
+    assert_true(mr_permits(mr, &who));
+    assert_true(mr_permits(NULL, &who));
+    who.ep = &ep2;
+    assert_false(mr_permits(mr, &who));
+    who.ep = &ep;
+    who.key = other;
+    assert_false(mr_permits(mr, &who));
+    who.key = NULL;
+    assert_false(mr_permits(mr, &who));
+    assert_int_equal(fi_close(&bed.mr->fid), 0);
+    clear();
+}
+
+static uint64_t make_key(const struct domain *domain, uint64_t access, uint64_t random,
+                         unsigned attempt)
+{
+    return attempt;
+}
+
+static void a_part_makes_keys_of_its_own(void **state)
+{
+    struct fid_mr *mrs[3];
+    char data[8];
+
+    lay(FI_MR_PROV_KEY);
+    bed.domain.make_key = make_key;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(reg(data, 8, FI_REMOTE_READ, 77, &mrs[i]), 0);
+        assert_int_equal(fi_mr_key(mrs[i]), i);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(fi_close(&mrs[i]->fid), 0);
+    clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +572,8 @@ int main(void)
         cmocka_unit_test(sub_regions_stay_inside_their_base),
         cmocka_unit_test(what_is_not_supported_is_refused),
         cmocka_unit_test(a_caller_of_old_headers_is_not_read_past_its_struct),
+        cmocka_unit_test(a_region_is_for_its_key_and_its_endpoint),
+        cmocka_unit_test(a_part_makes_keys_of_its_own),
     };
 
     return cmocka_run_group_tests_name("core/domain/mr", tests, NULL, NULL);
