@@ -173,8 +173,8 @@ static enum ses_code may(uint64_t key, uint64_t offset, size_t len)
     return offset > MEMORY || len > MEMORY - offset ? RC_BAD_ADDR : RC_OK;
 }
 
-static enum ses_code up_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes,
-                              size_t len)
+static enum ses_code up_write(void *arg, const struct ses_initiator *who, uint64_t key,
+                              uint64_t offset, const uint8_t *bytes, size_t len)
 {
     const struct node *node = arg;
     enum ses_code code = may(key, offset, len);
@@ -184,8 +184,8 @@ static enum ses_code up_write(void *arg, uint64_t key, uint64_t offset, const ui
     return code;
 }
 
-static enum ses_code up_read(void *arg, uint64_t key, uint64_t offset, size_t len,
-                             struct ses_lent *lent)
+static enum ses_code up_read(void *arg, const struct ses_initiator *who, uint64_t key,
+                             uint64_t offset, size_t len, struct ses_lent *lent)
 {
     struct node *node = arg;
     enum ses_code code = may(key, offset, len);
@@ -206,9 +206,9 @@ static void up_give_back(void *arg, struct ses_lent *lent)
     node->lent--;
 }
 
-static enum ses_code up_atomic(void *arg, const struct ses_request *request,
-                               const uint8_t *operands, size_t len, uint8_t *result,
-                               size_t *result_len)
+static enum ses_code up_atomic(void *arg, const struct ses_initiator *who,
+                               const struct ses_request *request, const uint8_t *operands,
+                               size_t len, uint8_t *result, size_t *result_len)
 {
     const struct node *node = arg;
     enum ses_code code = may(request->key, request->offset, len);
@@ -253,7 +253,7 @@ static void post(struct node *node, unsigned kind, uint8_t bits, struct input *i
         return;
     memset(posted, 0, sizeof(*posted));
     op = &posted->op;
-    op->target = (struct ses_target){.to = addr_of(1 - node->index), .mode = bits & 1};
+    op->target = (struct ses_target){.to = addr_of(1 - node->index), .job = 1, .mode = bits & 1};
     op->opcode = kind == DO_SEND && bits & 2 ? SES_TAGGED_SEND : opcodes[kind];
     op->flags = bits & 4 ? SES_DC : 0;
     op->length = kind == DO_ATOMIC ? 8 : next(input) * UNIT;

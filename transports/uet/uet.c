@@ -5,6 +5,8 @@
 static const char *const profile_choices[] = {"auto", "any", "hpc", "ai-full", "ai-base", NULL};
 static const char *const payload_choices[] = {"auto", "1024", "2048", "4096", "8192", NULL};
 
+static const char *const addressing_choices[] = {"relative", "absolute", NULL};
+
 #define TIME(name, text, what)                                                                     \
     {                                                                                              \
         .key = name, .type = PARAM_INT, .default_text = text, .min = 1, .max = 600000000,          \
@@ -40,7 +42,33 @@ static const struct param_def uet_params[] = {
      .default_text = "auto",
      .help = "Bytes of a packet's payload, the same on all endpoints of a fabric; 'auto': the most "
              "that the MTU of the route between two hosts leaves."},
-    COUNT("job", "1", 0, 16777215, "Job ID; endpoints of different jobs do not hear each other."),
+    COUNT(
+        "job", "1", 0, 16777215,
+        "Job ID of endpoints without an authorization key; endpoints of different jobs do not hear "
+        "each other."),
+    {.key = "fallback",
+     .variable = "UET_PROVIDER_FALLBACK_JOBID_SUPPORT",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Endpoints that no authorization key, service or 'job=' of the user's gives a Job ID "
+             "have the default of 'job'; without it they are refused."},
+    {.key = "services",
+     .variable = "UET_PROVIDER_SERVICE_PATH",
+     .type = PARAM_STRING,
+     .help = "A file of services, one a line: a name, then job=, pid=, initiator=, port= and "
+             "addressing= (relative or absolute) of endpoints; # begins a comment. Parameters that "
+             "the user set win."},
+    {.key = "service",
+     .type = PARAM_STRING,
+     .default_text = "default",
+     .help = "The service of that file that endpoints are of."},
+    {.key = "addressing",
+     .type = PARAM_CHOICE,
+     .choices = addressing_choices,
+     .default_text = "relative",
+     .help = "Whether the PIDonFEP of endpoints is one of their job (relative) or of the node "
+             "(absolute), as their addresses say."},
+    COUNT("pid", "0", 0, 4095, "PIDonFEP of endpoints."),
     {.key = "initiator",
      .variable = "UET_PROVIDER_INITIATOR_ID",
      .type = PARAM_INT,
@@ -53,6 +81,17 @@ static const struct param_def uet_params[] = {
      .default_text = "0",
      .max = 63,
      .help = "DSCP of the packets of endpoints without a traffic class."},
+    {.key = "headers",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Short requests have small and medium headers, where both ends are of the profile HPC "
+             "and their addresses say that they take them."},
+    {.key = "optimized",
+     .type = PARAM_BOOL,
+     .default_text = "no",
+     .help =
+         "Keys of regions that the provider chooses (FI_MR_PROV_KEY) are one of 4096 while there "
+         "are some, so that short writes have small headers; such keys can be guessed."},
     {.key = "window",
      .type = PARAM_SIZE,
      .default_text = "1m",
@@ -98,6 +137,31 @@ static const struct param_def uet_params[] = {
     TIME("tail_time", "2000",
          "Tail_Loss_Time: microseconds of silence after which the peer is "
          "asked what has come."),
+    COUNT("tail_count", "5", 1, 15, "Max_Tail_Loss_Retx: how often."),
+    TIME(
+        "clear_time", "1000",
+        "PDS_Clear_Time: microseconds until the peer is told which guaranteed responses have come, "
+        "where no request tells it."),
+    TIME("new_pdc_time", "1000000",
+         "New_PDC_Time: microseconds that a packet delivery context waits for its initiator's "
+         "number."),
+    TIME("close_time", "1000000",
+         "Close_REQ_Time: microseconds that a peer has to close what it was asked to close."),
+    TIME("safety_time", "100000",
+         "Syn_Retx_Safety_Time: microseconds that a closed packet delivery context is remembered."),
+    COUNT("mpr", "8", 1, 255,
+          "Default_MPR: packets that a peer may have under way on a context, in units of 128."),
+    COUNT("pdcs", "65535", 1, 65535, "Packet delivery contexts of an endpoint at a time."),
+    COUNT("ack_data", "16", 0, 1024,
+          "Max_ACK_Data_Size: bytes of a read that come with its acknowledgement."),
+    COUNT("ack_trigger", "16384", 1, 32768,
+          "ACK_Gen_Trigger: bytes after which packets are acknowledged that do not ask for it."),
+    COUNT("ack_least", "1024", 1, 2048,
+          "ACK_Gen_Min_Pkt_Add: bytes that a packet counts, at least."),
+    {.key = "ack_each",
+     .type = PARAM_BOOL,
+     .default_text = "no",
+     .help = "Enb_ACK_Per_Pkt: each packet is acknowledged at once."},
     TIME("idle_time", "5000000",
          "Microseconds after which a packet delivery context without work is closed."),
     {.key = "rx_buffer",

@@ -18,6 +18,7 @@
 #include "core/progress/wake_timer.h"
 #include "transports/uet/nic/nic.h"
 #include "transports/uet/nic/path.h"
+#include "transports/uet/service.h"
 #include "transports/uet/ses/ses.h"
 #include "transports/uet/wire/address.h"
 
@@ -31,6 +32,8 @@ enum {
     UET_COMPARE_LENGTH = 32, /* of a compare request: its two operands, in the header */
     UET_COMPARE_MAX = 64,    /* elements: each is a request */
     UET_RMA = 4,             /* places of remote memory: the same */
+    UET_JOB_SIZE = 3,        /* bytes of an authorization key: a Job ID, big-endian */
+    UET_JOBS = 64,           /* keys of an endpoint */
 };
 
 /* Longer messages do not fit the length field. */
@@ -43,6 +46,9 @@ struct uet_settings {
     size_t eager;         /* but for the first bytes of them */
     uint32_t payload;     /* 0: what the interface's MTU leaves */
     uint32_t initiator;
+    bool brief;     /* small and medium headers, to and from peers that take them */
+    bool optimized; /* keys that the provider chooses are of the short kind */
+    bool has_job;   /* of the user's, or of a service; or the default will do */
 };
 
 struct uet_fabric {
@@ -114,6 +120,8 @@ struct uet_ep {
     bool packets;           /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
     bool knows_sources, source_err;
+    uint32_t job;     /* where the AV has no keys; else: */
+    size_t key_limit; /* those of its AV with numbers below it are the endpoint's */
     struct progress_source source;
     struct wake_timer timer;
     struct pool ops;
@@ -129,6 +137,7 @@ struct uet_ep {
     atomic_bool stale; /* the AV has changed: `known` */
     struct {
         union addr addr; /* family 0: nothing */
+        uint32_t job;
         fi_addr_t fi_addr;
     } known; /* the last source */
 };
@@ -160,6 +169,9 @@ int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_
 
 /* ---- uet_fabric.c ---- */
 
+/* The service that the parameters name, if they name a file. -FI_EINVAL, with a sentence in why. */
+int uet_service_of(const struct params *params, struct uet_service *service, char *why,
+                   size_t why_size);
 int uet_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 /* The payload of packets on an interface with this MTU, by the parameters. 0: there is none. */
 uint32_t uet_payload(const struct params *params, int mtu);
@@ -173,13 +185,26 @@ int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype,
 
 int uet_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
                 void *context);
-/* The fi_addr_t of who sends from there, or FI_ADDR_UNSPEC. */
-fi_addr_t uet_av_find(struct av *av, const union addr *host);
+/* The fi_addr_t of the peer that sends from there, of that job where the AV has keys. Else that of
+ * the job's key, or FI_ADDR_UNSPEC. */
+fi_addr_t uet_av_find(struct av *av, const union addr *host, uint32_t job);
+
+/* ---- uet_job.c: Job IDs as authorization keys ---- */
+
+void uet_job_put(uint32_t job, uint8_t key[UET_JOB_SIZE]);
+uint32_t uet_job_get(const uint8_t key[UET_JOB_SIZE]);
+/* Of a new endpoint: by the info's key, else the domain's, else the parameter's. -FI_EINVAL: the
+ * info's key is none. */
+int uet_job_of(const struct uet_domain *domain, const struct fi_info *info, uint32_t *job);
+/* Of what is sent to addr. False: the endpoint has no such key. */
+bool uet_job_to(const struct uet_ep *ep, fi_addr_t addr, uint32_t *job);
+/* Of ses_ops. */
+bool uet_admits(void *arg, uint32_t job);
 
 /* ---- uet_ep.c ---- */
 
 int uet_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
-fi_addr_t uet_source(struct uet_ep *ep, const union addr *from);
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job);
 /* Sends what may be sent. Progress domain locked. */
 void uet_ep_run(struct uet_ep *ep);
 /* The same, of an operation that was just posted; the rest follows with the next poll. While the
@@ -233,11 +258,14 @@ void uet_orphan_kept(struct uet_ep *ep);
 
 /* ---- uet_remote.c ---- */
 
-enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes, size_t len);
-enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, struct ses_lent *lent);
+enum ses_code uet_write(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
+                        const uint8_t *bytes, size_t len);
+enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
+                       size_t len, struct ses_lent *lent);
 void uet_give_back(void *arg, struct ses_lent *lent);
-enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uint8_t *operands,
-                         size_t len, uint8_t *result, size_t *result_len);
+enum ses_code uet_atomic(void *arg, const struct ses_initiator *who,
+                         const struct ses_request *request, const uint8_t *operands, size_t len,
+                         uint8_t *result, size_t *result_len);
 void uet_accessed(void *arg, const struct ses_access *access);
 
 /* A code of a response as a positive FI_E code. */

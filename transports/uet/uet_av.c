@@ -123,6 +123,11 @@ static void closed(struct av *base)
     free(av_of(base)->slots);
 }
 
+static bool key_usable(const struct av *av, const void *key, size_t size)
+{
+    return size == UET_JOB_SIZE;
+}
+
 static const struct av_kind kind = {
     .size = UET_ADDRESS_SIZE,
     .object_size = sizeof(struct uet_av),
@@ -131,6 +136,7 @@ static const struct av_kind kind = {
     .removed = removed,
     .identified = identified,
     .closed = closed,
+    .key_usable = key_usable,
 };
 
 int uet_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
@@ -138,8 +144,8 @@ int uet_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     return av_open_kind(object_of(fid, struct domain, fid), attr, &kind, av, context);
 }
 
-/* Of several with one host the first is it. */
-static fi_addr_t find(struct uet_av *av, const union addr *host)
+/* key: the peer's; NULL: the AV has none. Of several with one host the first is it. */
+static fi_addr_t find(struct uet_av *av, const union addr *host, const struct av_key *key)
 {
     fi_addr_t found = FI_ADDR_UNSPEC;
     union addr other;
@@ -150,18 +156,27 @@ static fi_addr_t find(struct uet_av *av, const union addr *host)
         fi_addr_t index = av->slots[at] - 1;
 
         if (av->slots[at] != GONE && index < found && host_of(&av->base, index, &other) &&
-            addr_equal(&other.sa, &host->sa))
+            addr_equal(&other.sa, &host->sa) && (!key || av_key_of(&av->base, index) == key))
             found = index;
     }
     return found;
 }
 
-fi_addr_t uet_av_find(struct av *base, const union addr *host)
+fi_addr_t uet_av_find(struct av *base, const union addr *host, uint32_t job)
 {
+    const struct av_key *key = NULL;
+    uint8_t bytes[UET_JOB_SIZE];
     fi_addr_t found;
 
     pthread_mutex_lock(&base->mutex);
-    found = find(av_of(base), host);
+    if (base->keys) {
+        uet_job_put(job, bytes);
+        key = av_key_find(base, bytes, sizeof(bytes), SIZE_MAX);
+    }
+    found = base->keys && !key ? FI_ADDR_UNSPEC : find(av_of(base), host, key);
+    /* A peer that is not in the AV is one of its job. */
+    if (key && found == FI_ADDR_UNSPEC)
+        found = key->addr;
     pthread_mutex_unlock(&base->mutex);
     return found;
 }

@@ -163,14 +163,16 @@ static void av_changed(struct av_listener *listener, fi_addr_t addr)
     atomic_store(&object_of(listener, struct uet_ep, listener)->stale, true);
 }
 
-fi_addr_t uet_source(struct uet_ep *ep, const union addr *from)
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job)
 {
     if (!ep->knows_sources)
         return FI_ADDR_UNSPEC;
-    if (ep->known.addr.sa.sa_family && addr_equal(&ep->known.addr.sa, &from->sa))
+    if (ep->known.addr.sa.sa_family && ep->known.job == job &&
+        addr_equal(&ep->known.addr.sa, &from->sa))
         return ep->known.fi_addr;
     ep->known.addr = *from;
-    ep->known.fi_addr = uet_av_find(ep->base.av, from);
+    ep->known.job = job;
+    ep->known.fi_addr = uet_av_find(ep->base.av, from, job);
     return ep->known.fi_addr;
 }
 
@@ -180,6 +182,7 @@ static const struct ses_ops ses_ops = {
     .ended = uet_ended,
     .message = uet_message,
     .received = uet_received,
+    .admits = uet_admits,
     .write = uet_write,
     .read = uet_read,
     .give_back = uet_give_back,
@@ -198,6 +201,7 @@ static int create_ses(struct uet_ep *ep)
         seed = clock_ns();
     settings.mtu = ep->most;
     settings.datagrams = ep->datagrams;
+    settings.self.job = ep->job;
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
     ep->ses = ses_create(&settings, &ses_ops, ep, seed);
@@ -211,6 +215,7 @@ static int enable(struct endpoint *base)
 
     if (rc)
         return rc;
+    ep->key_limit = av_key_limit(base->av);
     ep->knows_sources =
         base->caps & (FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
     base->source.many = true;
@@ -290,8 +295,10 @@ static int open_nic(struct uet_ep *ep, const union addr *addr)
     ep->self = (struct uet_address){
         .host = *uet_nic_addr(nic),
         .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR |
-                 (uet_is_full(ep->caps) ? 0 : UET_ONE_MTU),
-        .caps = ep->caps,
+                 (uet_is_full(ep->caps) ? 0 : UET_ONE_MTU) |
+                 (settings->ses.self.absolute ? UET_ABSOLUTE : 0),
+        .caps = ep->caps | (settings->brief && ep->caps & UET_HPC ? UET_OPTIMIZED : 0),
+        .pid = settings->ses.self.pid,
         .index = UET_INDEX,
         .index_count = 1,
         .initiator = settings->initiator ? settings->initiator : addr_port(&uet_nic_addr(nic)->sa),
@@ -457,6 +464,9 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     struct uet_address src = ep->domain->src;
     int rc;
 
+    rc = uet_job_of(ep->domain, info, &ep->job);
+    if (rc)
+        return rc;
     if (!set_kind(ep, info) || (info->src_addr && info->src_addrlen != UET_ADDRESS_SIZE))
         return -FI_EINVAL;
     if (info->src_addr)

@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
+#include "core/base/log.h"
 #include "core/base/seam.h"
 #include "core/net/netif.h"
 #include "core/domain/domain.h"
@@ -108,6 +109,21 @@ static struct fi_ops_domain domain_ops = {
     .endpoint2 = domain_endpoint2,
 };
 
+enum {
+    OPTIMIZED_TRIES = 64, /* of 4096 indices, before the key is a long one */
+};
+
+/* In the format of memory keys, marked as the provider's: 48 random bits, or an index. */
+static uint64_t make_key(const struct domain *base, uint64_t access, uint64_t random,
+                         unsigned attempt)
+{
+    const struct uet_domain *domain = object_of(base, struct uet_domain, base);
+
+    if (domain->fabric->settings.optimized && attempt < OPTIMIZED_TRIES)
+        return SES_KEY_OPTIMIZED | (random & SES_KEY_INDEX);
+    return SES_KEY_PROVIDER | (random & SES_KEY_BITS);
+}
+
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
                          struct fid_domain **ret_domain, void *context)
 {
@@ -119,6 +135,8 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (rc)
         return rc;
     domain->error_text = ses_code_text;
+    domain->auth_key_size = UET_JOB_SIZE;
+    domain->make_key = make_key;
     own = object_of(domain, struct uet_domain, base);
     own->fabric = object_of(fid, struct uet_fabric, base.fid);
     if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {
@@ -175,23 +193,76 @@ static void read_pds(struct pds_settings *pds, const struct params *params)
     pds->nack_count = (unsigned)params_int(params, "nack_count");
     pds->tail_time = time_of(params, "tail_time");
     pds->idle_time = time_of(params, "idle_time");
+    pds->tail_count = (unsigned)params_int(params, "tail_count");
+    pds->clear_time = time_of(params, "clear_time");
+    pds->new_pdc_time = time_of(params, "new_pdc_time");
+    pds->close_time = time_of(params, "close_time");
+    pds->safety_time = time_of(params, "safety_time");
+    pds->mpr = (unsigned)params_int(params, "mpr") * PDS_MPR_UNIT;
+    pds->pdcs = (unsigned)params_int(params, "pdcs");
+    pds->ack_trigger = (uint64_t)params_int(params, "ack_trigger");
+    pds->ack_least = (uint64_t)params_int(params, "ack_least");
+    pds->ack_each = params_bool(params, "ack_each");
     /* Of a peer that is a process, which may not look for long. */
-    pds->new_pdc_time = pds->close_time = 1000000 * US;
     pds->noop_time = 1000000 * US;
+}
+
+int uet_service_of(const struct params *params, struct uet_service *service, char *why,
+                   size_t why_size)
+{
+    const char *path = params_string(params, "services");
+
+    memset(service, 0, sizeof(*service));
+    return path && *path
+               ? uet_service_read(path, params_string(params, "service"), service, why, why_size)
+               : 0;
+}
+
+/* The parameter, where the user set it; else what the service says; else the default. */
+static uint32_t number_of(const struct params *params, const char *key,
+                          const struct uet_service *service, enum uet_service_field field,
+                          uint32_t said)
+{
+    return service->fields & field && !params_given(params, key)
+               ? said
+               : (uint32_t)params_int(params, key);
+}
+
+static int read_identity(struct uet_settings *settings, const struct params *params)
+{
+    struct ses_identity *self = &settings->ses.self;
+    struct uet_service service;
+    char why[300];
+    int rc = uet_service_of(params, &service, why, sizeof(why));
+
+    if (rc) {
+        log_user("uet: %s", why);
+        return rc;
+    }
+    self->job = number_of(params, "job", &service, SERVICE_JOB, service.job);
+    self->pid = (uint16_t)number_of(params, "pid", &service, SERVICE_PID, service.pid);
+    self->index = UET_INDEX;
+    self->absolute = service.fields & SERVICE_ADDRESSING && !params_given(params, "addressing")
+                         ? service.absolute
+                         : !strcmp(params_string(params, "addressing"), "absolute");
+    settings->initiator =
+        number_of(params, "initiator", &service, SERVICE_INITIATOR, service.initiator);
+    settings->nic.port = (int)number_of(params, "port", &service, SERVICE_PORT, service.port);
+    settings->has_job = service.fields & SERVICE_JOB || params_given(params, "job") ||
+                        params_bool(params, "fallback");
+    return 0;
 }
 
 static void read_settings(struct uet_settings *settings, const struct params *params)
 {
     read_pds(&settings->ses.pds, params);
-    settings->ses.self.job = (uint32_t)params_int(params, "job");
-    settings->ses.self.index = UET_INDEX;
-    settings->ses.ack_data = 16;
+    settings->ses.ack_data = (uint32_t)params_int(params, "ack_data");
     settings->ses.saved = params_size(params, "saved");
     settings->rendezvous[0] = params_size(params, "rendezvous");
     settings->rendezvous[1] = params_size(params, "tagged_rendezvous");
     settings->eager = params_size(params, "eager");
-    settings->initiator = (uint32_t)params_int(params, "initiator");
-    settings->nic.port = (int)params_int(params, "port");
+    settings->brief = params_bool(params, "headers");
+    settings->optimized = params_bool(params, "optimized");
     settings->nic.dscp = (uint8_t)params_int(params, "dscp");
     settings->nic.rx_buffer = params_size(params, "rx_buffer");
     settings->nic.tx_buffer = params_size(params, "tx_buffer");
@@ -217,7 +288,9 @@ int uet_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabric
     fabric = object_of(plain, struct uet_fabric, plain);
     plain->close_own = fabric_close;
     read_settings(&fabric->settings, args->params);
-    rc = pcap_open("uet", args->params, &fabric->pcap);
+    rc = read_identity(&fabric->settings, args->params);
+    if (!rc)
+        rc = pcap_open("uet", args->params, &fabric->pcap);
     if (rc)
         plain_fabric_discard(plain);
     else

@@ -70,6 +70,8 @@ static void fill_domain(struct fi_domain_attr *attr)
     attr->mr_iov_limit = PDS_IOV;
     attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID;
     attr->tclass = INFO_ANY_TCLASS;
+    attr->auth_key_size = UET_JOB_SIZE;
+    attr->max_ep_auth_key = UET_JOBS;
 }
 
 static void fill_tx(struct fi_info *info)
@@ -169,6 +171,7 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
         make_datagrams(info, payload);
     info->caps = info->tx_attr->caps | info->rx_attr->caps | FI_AV_USER_ID;
     info->ep_attr->protocol_version = 1;
+    info->ep_attr->auth_key_size = UET_JOB_SIZE;
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = 1;
     return true;
@@ -292,13 +295,25 @@ static int ask(const struct request *req, struct fi_info *hints, struct fi_info 
     return host_infos(&inner, &offer, info);
 }
 
+/* A service file that is wrong is told here, where a program asks for the first time. */
+static bool has_service(const struct request *req)
+{
+    struct uet_service service;
+    char why[300];
+
+    if (!uet_service_of(req->params, &service, why, sizeof(why)))
+        return true;
+    reasons_add(req->reasons, "%s", why);
+    return false;
+}
+
 int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
     struct fi_info *hints;
     int rc;
 
     *info = NULL;
-    if (!is_ours(req))
+    if (!is_ours(req) || !has_service(req))
         return 0;
     hints = info_dup(req->hints);
     if (!hints)

@@ -98,7 +98,7 @@ enum ses_match uet_message(void *arg, struct ses_inbound *inbound)
 {
     struct uet_ep *ep = arg;
     struct fi_peer_match_attr attr = {
-        .addr = uet_source(ep, &inbound->from),
+        .addr = uet_source(ep, &inbound->from, inbound->job),
         .msg_size = inbound->length,
         .tag = inbound->tagged ? inbound->tag : 0,
     };
@@ -168,7 +168,7 @@ static fi_addr_t get_addr(struct fi_peer_rx_entry *entry)
 {
     const struct uet_kept *kept = entry->peer_context;
 
-    return uet_source(kept->ep, &kept->inbound->from);
+    return uet_source(kept->ep, &kept->inbound->from, kept->inbound->job);
 }
 
 void uet_resolve(struct uet_ep *ep)

@@ -330,15 +330,24 @@ int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target
 {
     const void *raw = av_addr(ep->base.av, op->peer);
     struct uet_address address;
+    uint32_t job;
 
     if (!raw || !uet_address_get(raw, &address))
         return -FI_EINVAL;
+    if (!uet_job_to(ep, op->peer, &job)) {
+        LOG_WARN("uet", FI_LOG_EP_DATA,
+                 "the peer's authorization key was inserted after the endpoint was enabled");
+        return -FI_EINVAL;
+    }
     *target = (struct ses_target){
         .to = address.host,
+        .job = job,
+        .absolute = address.flags & UET_ABSOLUTE,
         .pid = address.pid,
         .index = address.index,
         .mode = uet_is_ordered(ep->orders, op) ? PDS_MODE_ROD : PDS_MODE_RUD,
     };
+    target->brief = ep->self.caps & address.caps & UET_OPTIMIZED;
     /* One that does not say what it can is as this one. */
     *caps = address.flags & UET_HAS_CAPS ? ep->self.caps & address.caps : ep->self.caps;
     return 0;

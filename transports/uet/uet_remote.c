@@ -46,9 +46,27 @@ static enum ses_code code_of(int rc)
     }
 }
 
+/* ---- Authorization ---- */
+
+/* Is the region for that initiator? */
+static bool permits(struct uet_ep *ep, const struct ses_initiator *who, const struct mr *mr)
+{
+    uint8_t job[UET_JOB_SIZE];
+    struct mr_requester requester = {
+        .ep = &ep->fid.fid, .key = job, .key_size = sizeof(job), .source = FI_ADDR_UNSPEC};
+
+    if (!mr || (!mr->grant.ep && !mr->grant.av && !mr->grant.key_size))
+        return true;
+    uet_job_put(who->job, job);
+    if (mr->grant.av == ep->base.av)
+        requester.source = uet_av_find(ep->base.av, who->from, who->job);
+    return mr_permits(mr, &requester);
+}
+
 /* ---- Writes and reads ---- */
 
-enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes, size_t len)
+enum ses_code uet_write(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
+                        const uint8_t *bytes, size_t len)
 {
     struct uet_ep *ep = arg;
     struct iovec iov[REMOTE_PIECES];
@@ -58,6 +76,10 @@ enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t 
 
     if (rc)
         return code_of(rc);
+    if (!permits(ep, who, mr)) {
+        mr_release(mr);
+        return RC_PERM_VIOLATION;
+    }
     for (size_t i = 0; i < count; i++) {
         memcpy(iov[i].iov_base, bytes, iov[i].iov_len);
         bytes += iov[i].iov_len;
@@ -66,7 +88,8 @@ enum ses_code uet_write(void *arg, uint64_t key, uint64_t offset, const uint8_t 
     return RC_OK;
 }
 
-enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, struct ses_lent *lent)
+enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
+                       size_t len, struct ses_lent *lent)
 {
     struct uet_ep *ep = arg;
     struct mr *mr;
@@ -77,6 +100,10 @@ enum ses_code uet_read(void *arg, uint64_t key, uint64_t offset, size_t len, str
                     &mr);
     if (rc)
         return code_of(rc);
+    if (!permits(ep, who, mr)) {
+        mr_release(mr);
+        return RC_PERM_VIOLATION;
+    }
     lent->held = mr;
     return RC_OK;
 }
@@ -154,8 +181,9 @@ static void set_operands(const struct ses_request *request, struct atomic_reques
     op->result = (struct op_operand){&atomic->ioc[2], NULL, op->function != 0};
 }
 
-enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uint8_t *operands,
-                         size_t len, uint8_t *result, size_t *result_len)
+enum ses_code uet_atomic(void *arg, const struct ses_initiator *who,
+                         const struct ses_request *request, const uint8_t *operands, size_t len,
+                         uint8_t *result, size_t *result_len)
 {
     struct uet_ep *ep = arg;
     struct atomic_request atomic = {.op = {.group = OP_GROUP_ATOMIC}};
@@ -174,9 +202,12 @@ enum ses_code uet_atomic(void *arg, const struct ses_request *request, const uin
     rc = remote_resolve(ep->domain->base.mrs, &atomic.op, &remote);
     if (rc)
         return code_of(rc);
-    remote_access(&atomic.op, &remote);
+    if (permits(ep, who, remote.mr_count ? remote.mrs[0] : NULL))
+        remote_access(&atomic.op, &remote);
+    else
+        code = RC_PERM_VIOLATION;
     remote_release(&remote);
-    return RC_OK;
+    return code;
 }
 
 /* ---- Reports of them ---- */
@@ -202,5 +233,6 @@ void uet_accessed(void *arg, const struct ses_access *access)
     if (counted || access->has_data)
         complete(&ep->base.binding, reads ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, access->has_data,
                  NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, access->length, NULL,
-                 access->data, 0, av_source(ep->base.av, uet_source(ep, &access->from)));
+                 access->data, 0,
+                 av_source(ep->base.av, uet_source(ep, &access->from, access->job)));
 }

@@ -9,6 +9,7 @@
 enum {
     INDEX_BITS = 12,
     ID_BITS = 16,
+    TOKEN_BITS = 32,
 };
 
 /* ---- Pieces of memory ---- */
@@ -93,10 +94,12 @@ struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops
         list_init(&ses->inbound[i]);
     pool_init(&ses->inbounds, sizeof(struct ses_inbound), 0);
     ids_init(&ses->messages, INDEX_BITS, ID_BITS);
+    ids_init(&ses->tokens, INDEX_BITS, TOKEN_BITS);
     ses->scratch = malloc(settings->mtu);
     ses->pds = pds_create(&settings->pds, &pds_ops, ses, seed);
     /* Message id 0 means that there is none. */
-    if (!ses->pds || !ses->scratch || ids_add(&ses->messages, ses) == IDS_NONE) {
+    if (!ses->pds || !ses->scratch || ids_add(&ses->messages, ses) == IDS_NONE ||
+        ids_add(&ses->tokens, ses) == IDS_NONE) {
         ses_destroy(ses);
         return NULL;
     }
@@ -116,6 +119,7 @@ void ses_destroy(struct ses *ses)
             free(list_item(pos, struct ses_inbound, link)->saved);
     pool_finish(&ses->inbounds);
     ids_finish(&ses->messages);
+    ids_finish(&ses->tokens);
     free(ses->scratch);
     free(ses);
 }
@@ -144,6 +148,11 @@ uint64_t ses_deadline(const struct ses *ses)
 size_t ses_busy(const struct ses *ses)
 {
     return ses->busy_count;
+}
+
+const struct ses_counters *ses_counters(const struct ses *ses)
+{
+    return &ses->counters;
 }
 
 struct pds *ses_pds(struct ses *ses)

@@ -36,9 +36,18 @@ struct ses_settings {
 /* Where to. */
 struct ses_target {
     union addr to;
+    uint32_t job; /* that both are of */
     uint16_t pid, index;
     uint8_t mode; /* enum pds_mode */
     uint8_t tclass;
+    bool absolute; /* its pid is of the node, not of the job */
+    bool brief;    /* it takes small and medium headers */
+};
+
+/* An initiator, as its requests name it. */
+struct ses_initiator {
+    const union addr *from;
+    uint32_t job, initiator;
 };
 
 /* An operation of this side, in memory of the caller's until `ended`. The fields above the line
@@ -67,7 +76,15 @@ struct ses_op {
     uint32_t mtu;              /* of its packets */
     unsigned lent;             /* answers to reads of a rendezvous, in its memory */
     struct ses_inbound *pulls; /* SES's own read, for that message; NULL: the caller's */
+    struct ses_inbound *asks;  /* SES's own wish that the message is sent anew; the same */
+    struct {
+        uint64_t first;  /* number of the first attempt, and its token; IDS_NONE: this is it */
+        uint32_t target; /* the target's token; 0: it has not asked */
+        bool waits;      /* until the target has a receive: it keeps nothing of the message */
+        bool asked;      /* it has one */
+    } defer;
     bool gave_all, holds;
+    bool tells;   /* its target is to be told that the rest will not come (MSG_ERROR) */
     uint8_t code; /* enum ses_code: of the first packet that failed */
 };
 
@@ -75,7 +92,7 @@ struct ses_op {
  * is. */
 struct ses_inbound {
     union addr from;
-    uint32_t initiator;
+    uint32_t job, initiator;
     bool tagged, has_data;
     uint64_t tag, data;
     uint32_t length;
@@ -89,6 +106,12 @@ struct ses_inbound {
         uint32_t done; /* bytes that were read */
         uint16_t pid, index;
     } pull; /* where the others are */
+    struct {
+        bool waits;         /* nothing of it was kept: its sender has it */
+        uint32_t initiator; /* the sender's token */
+        uint64_t token;     /* ours; IDS_NONE: there is none yet */
+        struct ses_op *ask; /* that it is sent anew */
+    } defer;
     uint16_t id;
     uint8_t opcode, code;
     bool tracked, matched, complete, delivered_later, lost;
@@ -116,7 +139,7 @@ struct ses_lent {
 /* An access by a peer that is done. */
 struct ses_access {
     union addr from;
-    uint32_t initiator, length;
+    uint32_t job, initiator, length;
     uint8_t opcode;
     bool has_data, fetching, changes; /* of an atomic */
     uint64_t data, key, offset;
@@ -131,16 +154,26 @@ struct ses_ops {
     enum ses_match (*message)(void *arg, struct ses_inbound *inbound);
     /* A matched message has come, or will not (code is not RC_OK). inbound is gone afterwards. */
     void (*received)(void *arg, struct ses_inbound *inbound, enum ses_code code);
+    /* May peers of the job speak with this side? NULL: those of its own. */
+    bool (*admits)(void *arg, uint32_t job);
     /* Accesses: RC_OK, or why not. */
-    enum ses_code (*write)(void *arg, uint64_t key, uint64_t offset, const uint8_t *bytes,
-                           size_t len);
-    enum ses_code (*read)(void *arg, uint64_t key, uint64_t offset, size_t len,
-                          struct ses_lent *lent);
+    enum ses_code (*write)(void *arg, const struct ses_initiator *who, uint64_t key,
+                           uint64_t offset, const uint8_t *bytes, size_t len);
+    enum ses_code (*read)(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
+                          size_t len, struct ses_lent *lent);
     void (*give_back)(void *arg, struct ses_lent *lent);
     /* result has room for mtu bytes; *result_len is set for fetching ones. */
-    enum ses_code (*atomic)(void *arg, const struct ses_request *request, const uint8_t *operands,
-                            size_t len, uint8_t *result, size_t *result_len);
+    enum ses_code (*atomic)(void *arg, const struct ses_initiator *who,
+                            const struct ses_request *request, const uint8_t *operands, size_t len,
+                            uint8_t *result, size_t *result_len);
     void (*accessed)(void *arg, const struct ses_access *access);
+};
+
+/* Requests that were not carried out, by the code of their answer (enum ses_code). */
+struct ses_counters {
+    uint64_t refused[SES_CODES];
+    uint64_t ignored;  /* data and datagrams that nothing here asked for, or that are no such */
+    uint64_t given_up; /* messages whose targets were told so (MSG_ERROR) */
 };
 
 struct ses;
@@ -173,6 +206,7 @@ uint64_t ses_deadline(const struct ses *ses);
 /* Operations of this side that have not ended. */
 size_t ses_busy(const struct ses *ses);
 struct pds *ses_pds(struct ses *ses);
+const struct ses_counters *ses_counters(const struct ses *ses);
 
 /* A sentence about a return code; NULL for those that there are not. */
 const char *ses_code_text(int code);

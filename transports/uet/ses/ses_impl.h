@@ -20,14 +20,22 @@ struct ses {
     void *arg;
     struct pds *pds;
     struct ids messages; /* 16 bits; number 0 is never given */
+    struct ids tokens;   /* of messages that their senders have; 0 is never given */
     struct list busy;    /* struct ses_op */
     size_t busy_count;
     struct list inbound[SES_BUCKETS]; /* messages of several packets, by sender and id */
     struct list pulls;                /* struct ses_inbound: reads that there was no number for */
     struct pool inbounds;
     size_t saved;
+    struct ses_counters counters;
     uint8_t *scratch; /* a packet's payload of results */
 };
+
+static inline struct ses_initiator ses_initiator_of(const struct pds_arrival *arrival,
+                                                    const struct ses_request *request)
+{
+    return (struct ses_initiator){&arrival->from, request->job, request->initiator};
+}
 
 /* Bytes of payload that packets to and from a peer are cut at. */
 static inline uint32_t ses_mtu(const struct ses *ses, const union addr *peer)
@@ -51,16 +59,49 @@ void ses_settle(struct ses *ses, struct ses_op *op);
 
 void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer *answer);
 void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed);
-void ses_respond(const struct ses *ses, const struct ses_request *request, uint8_t code,
-                 uint8_t list, struct pds_answer *answer);
+void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t code, uint8_t list,
+                 struct pds_answer *answer);
+/* OK of a message without a receive, of which so many bytes are kept. */
+void ses_respond_captured(struct ses *ses, const struct ses_request *request, uint32_t bytes,
+                          struct pds_answer *answer);
 /* The state of a message or access of which the request is a packet; made if it is the first. NULL
  * without memory. */
 struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
                                    const struct ses_request *request);
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound);
+/* Packets with its sender and id find it. */
+void ses_inbound_track(struct ses *ses, struct ses_inbound *inbound);
 
 /* Ends a message that has its receive, or that is not wanted; answers where its sender waits. */
 void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code);
+
+/* ---- ses_defer.c: messages that are sent anew when there is a receive ---- */
+
+static inline bool ses_is_deferrable(uint8_t opcode)
+{
+    return opcode == SES_DEFERRABLE_SEND || opcode == SES_DEFERRABLE_TSEND;
+}
+
+/* The tokens of a packet, of an operation that is deferrable. */
+uint64_t ses_defer_tokens(const struct ses_op *op);
+/* The target has no receive, and keeps nothing. */
+void ses_defer(struct ses *ses, struct ses_op *op);
+/* All packets have ended. True: the operation goes on. */
+bool ses_defer_goes_on(struct ses *ses, struct ses_op *op);
+/* A target has a receive (DEFERRABLE_RTR). */
+void ses_take_ready(struct ses *ses, const struct pds_arrival *arrival,
+                    const struct ses_request *request, struct pds_answer *answer);
+/* The message that a packet is of that was asked for; NULL: there is none. */
+struct ses_inbound *ses_restarted(struct ses *ses, const struct pds_arrival *arrival,
+                                  const struct ses_request *request);
+/* A packet of a message that is not kept. */
+void ses_take_deferred(struct ses *ses, struct ses_inbound *inbound,
+                       const struct ses_request *request, uint32_t offset, size_t len,
+                       struct pds_answer *answer);
+/* Such a message is to be sent anew: it has its receive, or is not wanted. */
+void ses_ask(struct ses *ses, struct ses_inbound *inbound);
+/* The wish has ended. */
+void ses_asked(struct ses *ses, struct ses_op *op);
 
 /* ---- ses_pull.c: rendezvous ---- */
 

@@ -7,8 +7,8 @@
 
 /* ---- Responses ---- */
 
-void ses_respond(const struct ses *ses, const struct ses_request *request, uint8_t code,
-                 uint8_t list, struct pds_answer *answer)
+void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t code, uint8_t list,
+                 struct pds_answer *answer)
 {
     struct ses_response response = {
         .next = NEXT_RESPONSE,
@@ -20,7 +20,8 @@ void ses_respond(const struct ses *ses, const struct ses_request *request, uint8
         .modified_length = code == RC_OK ? request->length : 0,
     };
 
-    (void)ses;
+    if (code != RC_OK && code < SES_CODES)
+        ses->counters.refused[code]++;
     answer->next = NEXT_RESPONSE;
     answer->header_len = (uint8_t)ses_response_put(&response, answer->header);
     answer->guaranteed = code != RC_OK || list != SES_EXPECTED;
@@ -42,7 +43,7 @@ static struct ses_inbound *find_inbound(struct ses *ses, const struct pds_arriva
         struct ses_inbound *inbound = list_item(pos, struct ses_inbound, link);
 
         if (inbound->tracked && inbound->id == request->message_id &&
-            inbound->initiator == request->initiator &&
+            inbound->initiator == request->initiator && inbound->job == request->job &&
             addr_equal(&inbound->from.sa, &arrival->from.sa))
             return inbound;
     }
@@ -87,6 +88,7 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
         inbound->upper = ses->arg;
         inbound->from = arrival->from;
         inbound->initiator = request->initiator;
+        inbound->job = request->job;
         inbound->tagged = is_tagged(request->opcode);
         inbound->tag = request->key;
         inbound->length = request->length;
@@ -136,7 +138,7 @@ void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code
 {
     struct pds_answer answer = {.kind = ANSWER_NOW};
     struct ses_request request = {
-        .message_id = inbound->id, .job = ses->settings.self.job, .length = inbound->length};
+        .message_id = inbound->id, .job = inbound->job, .length = inbound->length};
 
     if (inbound->delivered_later) {
         ses_respond(ses, &request, code == RC_OK ? RC_OK : RC_DROPPED, SES_EXPECTED, &answer);
@@ -305,10 +307,13 @@ static enum ses_code check(const struct ses *ses, const struct ses_request *requ
 
     if (request->flags & SES_IE)
         return RC_INITIATOR_ERR;
-    if (request->job != self->job)
+    if (ses->ops->admits ? !ses->ops->admits(ses->arg, request->job) : request->job != self->job)
         return RC_BAD_JOB_ID;
     if (request->pid != self->pid)
         return RC_BAD_PID;
+    /* A small header has the index of a key in that place. */
+    if (request->index != self->index && request->next != NEXT_SMALL)
+        return RC_BAD_INDEX;
     if (request->generation)
         return RC_BAD_GENERATION;
     if (request->next == NEXT_STANDARD && !request->message_id &&
@@ -354,8 +359,10 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
     code = size < 0 ? RC_UNSUPPORTED_OP : check(ses, &request);
     /* Datagrams carry messages of one packet, and nothing else does what is at most once. */
     if (arrival->datagram &&
-        (code != RC_OK || request.opcode != SES_DATAGRAM_SEND || !is_whole(&request)))
+        (code != RC_OK || request.opcode != SES_DATAGRAM_SEND || !is_whole(&request))) {
+        ses->counters.ignored++;
         return;
+    }
     if (code == RC_OK && ses->settings.datagrams && !arrival->datagram)
         code = RC_UNSUPPORTED_OP;
     if (code != RC_OK) {

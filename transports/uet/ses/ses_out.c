@@ -27,7 +27,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
         .to = op->target.to,
         .mode = op->target.mode,
         .tclass = op->target.tclass,
-        .job = ses->settings.self.job,
+        .job = op->target.job,
     };
 
     op->number = ids_add(&ses->messages, op);
@@ -36,7 +36,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
     op->filled = op->got = op->packets = op->ended = 0;
     op->mtu = op->length > SES_LEAST_MTU ? ses_mtu(ses, &op->target.to) : ses->settings.mtu;
     op->lent = 0;
-    op->gave_all = op->holds = false;
+    op->gave_all = op->holds = op->tells = false;
     op->code = RC_OK;
     list_init(&op->link);
     list_attach(&op->link, &ses->busy);
@@ -59,6 +59,19 @@ static void end_op(struct ses *ses, struct ses_op *op)
     ses_pull_waiting(ses);
 }
 
+/* A message that failed while other packets of it were under way: these may have made it known
+ * again behind the first MSG_ERROR. True: the target is told once more. */
+static bool tell_again(struct ses *ses, struct ses_op *op)
+{
+    const struct pds_key key = op->source.key;
+
+    if (!op->tells)
+        return false;
+    op->gave_all = false;
+    pds_submit(ses->pds, &op->source, &key);
+    return true;
+}
+
 /* All packets have ended, and what they asked for has come, or will not. */
 void ses_settle(struct ses *ses, struct ses_op *op)
 {
@@ -68,7 +81,8 @@ void ses_settle(struct ses *ses, struct ses_op *op)
         return;
     if (op->code == RC_OK && is_fetch(op) && !op->got && op->length)
         op->code = RC_NULL; /* an acknowledgement without the result */
-    end_op(ses, op);
+    if (!tell_again(ses, op))
+        end_op(ses, op);
 }
 
 void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code)
@@ -79,10 +93,10 @@ void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code)
 
 /* ---- Packets ---- */
 
-static uint8_t flags_of(const struct ses *ses, const struct ses_op *op, bool first, bool last)
+static uint8_t flags_of(const struct ses_op *op, bool first, bool last)
 {
     return (uint8_t)((op->flags & (SES_DC | SES_HD)) | (first ? SES_SOM : 0) |
-                     (last ? SES_EOM : 0) | (ses->settings.self.absolute ? 0 : SES_REL));
+                     (last ? SES_EOM : 0) | (op->target.absolute ? 0 : SES_REL));
 }
 
 /* Bytes that its packets carry, or ask for. */
@@ -100,17 +114,30 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
     request->rendezvous.key = ses_pull_key(op);
 }
 
+/* Does a header without message id say all of it? */
+static uint8_t header_of(const struct ses_op *op)
+{
+    bool access = op->opcode == SES_WRITE || op->opcode == SES_ATOMIC;
+
+    if (!op->target.brief || op->length > op->mtu || op->length > SES_SMALL_LENGTH ||
+        (!access && op->opcode != SES_SEND && op->opcode != SES_TAGGED_SEND))
+        return NEXT_STANDARD;
+    if (access && op->flags & SES_HD)
+        return NEXT_STANDARD;
+    return access && op->key >> 12 == SES_KEY_OPTIMIZED >> 12 ? NEXT_SMALL : NEXT_MEDIUM;
+}
+
 static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_t len,
                          struct ses_request *request)
 {
     bool last = op->filled + len == carried(op);
 
     *request = (struct ses_request){
-        .next = NEXT_STANDARD,
+        .next = header_of(op),
         .opcode = op->opcode,
-        .flags = flags_of(ses, op, !op->filled, last),
+        .flags = flags_of(op, !op->filled, last),
         .message_id = (uint16_t)op->number,
-        .job = ses->settings.self.job,
+        .job = op->target.job,
         .pid = op->target.pid,
         .index = op->target.index,
         .length = op->length,
@@ -121,6 +148,8 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
         .payload_length = (uint16_t)len,
         .message_offset = op->filled,
     };
+    if (request->next == NEXT_SMALL)
+        request->index = (uint16_t)(op->key & SES_KEY_INDEX);
     request->atomic.opcode = op->atomic.opcode;
     request->atomic.datatype = op->atomic.datatype;
     request->atomic.compare = op->atomic.compare;
@@ -137,6 +166,27 @@ static bool has_payload(const struct ses_op *op)
     return !is_read(op);
 }
 
+/* The rest of a message that was refused is not sent: its target is told so, at once and, since
+ * packets overtake each other, once more when all of them have ended. */
+static void fill_error(struct ses *ses, struct ses_op *op, struct pds_packet *packet)
+{
+    struct ses_request request;
+
+    fill_request(ses, op, 0, &request);
+    request.next = NEXT_STANDARD;
+    request.opcode = SES_MSG_ERROR;
+    request.flags = flags_of(op, true, true) & (uint8_t) ~(SES_HD | SES_DC);
+    request.length = 0;
+    packet->next = NEXT_STANDARD;
+    packet->header_len = (uint8_t)ses_request_put(&request, packet->header);
+    packet->last = true;
+    op->tells = op->ended < op->packets && !op->tells && !op->holds;
+    op->filled = carried(op);
+    op->packets++;
+    op->gave_all = true;
+    ses->counters.given_up++;
+}
+
 bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
 {
     struct ses *ses = arg;
@@ -148,6 +198,10 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         ses_fill_reply(ses, source, packet);
         return false;
     }
+    if (op->code != RC_OK) {
+        fill_error(ses, op, packet);
+        return false;
+    }
     left = carried(op) - op->filled;
     len = left < op->mtu || ses_is_atomic(op->opcode) ? left : op->mtu;
     if (is_read(op) && !op->holds) {
@@ -155,7 +209,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         op->holds = true;
     }
     fill_request(ses, op, len, &request);
-    packet->next = NEXT_STANDARD;
+    packet->next = request.next;
     packet->header_len = (uint8_t)ses_request_put(&request, packet->header);
     if (has_payload(op)) {
         packet->iov_count =
@@ -176,8 +230,8 @@ void ses_datagram(struct ses *ses, const struct ses_op *op)
     struct ses_request request = {
         .next = NEXT_STANDARD,
         .opcode = SES_DATAGRAM_SEND,
-        .flags = flags_of(ses, op, true, true),
-        .job = ses->settings.self.job,
+        .flags = flags_of(op, true, true),
+        .job = op->target.job,
         .pid = op->target.pid,
         .index = op->target.index,
         .length = op->length,
@@ -235,6 +289,7 @@ void ses_done(void *arg, const struct pds_packet *packet, const struct pds_resul
     code = result->code == RC_OK ? take_response(op, result) : (uint8_t)result->code;
     if (code != RC_OK && op->code == RC_OK)
         op->code = code;
+    op->tells &= result->code == RC_OK;
     op->ended++;
     ses_settle(ses, op);
 }
@@ -251,6 +306,7 @@ void ses_failed(void *arg, struct pds_source *source)
     if (op->code == RC_OK)
         op->code = RC_UNDELIVERABLE;
     op->gave_all = true;
+    op->tells = false;
     ses_settle(ses, op);
 }
 
@@ -287,6 +343,7 @@ void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pd
     size_t len;
 
     answer->next = NEXT_NONE;
+    ses->counters.ignored++;
     if (size < 0 || !arrival->returned)
         return;
     len = arrival->len - (size_t)size;
@@ -297,6 +354,7 @@ void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pd
     if (response.message_offset > op->length || len > op->length - response.message_offset ||
         len > op->length - op->got)
         return;
+    ses->counters.ignored--;
     ses_scatter(op->iov, op->iov_count, response.message_offset, arrival->bytes + size, len);
     op->got += (uint32_t)len;
     if (response.code != RC_OK && op->code == RC_OK)

@@ -10,8 +10,7 @@
 #include "core/base/iov.h"
 #include "transports/uet/ses/ses_impl.h"
 
-/* Of keys that the provider makes. */
-#define PULL_KEY (UINT64_C(1) << 48)
+#define PULL_KEY (SES_KEY_PROVIDER | SES_KEY_PULL)
 
 uint64_t ses_pull_key(const struct ses_op *op)
 {
@@ -26,7 +25,7 @@ struct ses_op *ses_pulled_op(struct ses *ses, const struct pds_arrival *arrival,
                             : NULL;
 
     if (!op || (void *)op == ses || !ses_is_rendezvous(op->opcode) ||
-        !addr_equal(&op->target.to.sa, &arrival->from.sa))
+        op->target.job != request->job || !addr_equal(&op->target.to.sa, &arrival->from.sa))
         return NULL;
     return op;
 }
@@ -46,6 +45,7 @@ static bool read_next(struct ses *ses, struct ses_inbound *inbound, struct ses_o
 
     *op = (struct ses_op){
         .target = {.to = inbound->from,
+                   .job = inbound->job,
                    .pid = inbound->pull.pid,
                    .index = inbound->pull.index,
                    .mode = PDS_MODE_RUD},

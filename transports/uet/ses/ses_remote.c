@@ -57,6 +57,7 @@ static void count_packet(struct ses *ses, const struct pds_arrival *arrival,
 {
     struct ses_access access = {
         .from = inbound->from,
+        .job = inbound->job,
         .initiator = inbound->initiator,
         .length = inbound->length,
         .opcode = inbound->opcode,
@@ -77,12 +78,15 @@ static void count_packet(struct ses *ses, const struct pds_arrival *arrival,
 
 /* ---- Write ---- */
 
-static enum ses_code write_packet(struct ses *ses, const struct ses_request *request,
-                                  uint32_t offset, const uint8_t *payload, size_t len)
+static enum ses_code write_packet(struct ses *ses, const struct pds_arrival *arrival,
+                                  const struct ses_request *request, uint32_t offset,
+                                  const uint8_t *payload, size_t len)
 {
+    const struct ses_initiator who = ses_initiator_of(arrival, request);
+
     if (request->offset > UINT64_MAX - offset)
         return RC_BAD_ADDR;
-    return ses->ops->write(ses->arg, request->key, request->offset + offset, payload, len);
+    return ses->ops->write(ses->arg, &who, request->key, request->offset + offset, payload, len);
 }
 
 /* ---- Read ---- */
@@ -91,11 +95,12 @@ enum ses_code ses_lend(struct ses *ses, const struct pds_arrival *arrival,
                        const struct ses_request *request, uint32_t offset, size_t len,
                        struct ses_lent *lent)
 {
+    const struct ses_initiator who = ses_initiator_of(arrival, request);
     struct ses_op *op = ses_pulled_op(ses, arrival, request);
     uint64_t at = request->offset + offset;
 
     if (!op)
-        return ses->ops->read(ses->arg, request->key, at, len, lent);
+        return ses->ops->read(ses->arg, &who, request->key, at, len, lent);
     if (at > op->length || len > op->length - at)
         return RC_BAD_ADDR;
     lent->count = ses_slice(op->iov, op->iov_count, at, len, lent->iov);
@@ -205,7 +210,7 @@ static enum ses_code carry_out(struct ses *ses, const struct pds_arrival *arriva
                                const uint8_t *payload, struct pds_answer *answer)
 {
     if (request->opcode == SES_WRITE)
-        return write_packet(ses, request, offset, payload, len);
+        return write_packet(ses, arrival, request, offset, payload, len);
     if (request->offset > UINT64_MAX - offset)
         return RC_BAD_ADDR;
     if (request->length <= ses->settings.ack_data)
@@ -252,6 +257,7 @@ static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
 {
     struct ses_access access = {
         .from = arrival->from,
+        .job = request->job,
         .initiator = request->initiator,
         .length = request->length,
         .opcode = request->opcode,
@@ -264,16 +270,30 @@ static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
     ses->ops->accessed(ses->arg, &access);
 }
 
+/* Is there such an operation? The upper may have fewer of them. */
+static enum ses_code check_atomic(const struct ses *ses, const struct ses_request *request,
+                                  size_t len)
+{
+    if (request->atomic.opcode > AMO_INVAL)
+        return RC_AMO_UNSUPPORTED_OP;
+    if (request->atomic.datatype > AMO_FP16)
+        return RC_AMO_UNSUPPORTED_DT;
+    if ((request->flags & (SES_SOM | SES_EOM)) != (SES_SOM | SES_EOM) || len > ses->settings.mtu)
+        return RC_UNSUPPORTED_SIZE;
+    return RC_OK;
+}
+
 static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
                         const struct ses_request *request, const uint8_t *payload, size_t len,
                         struct pds_answer *answer)
 {
     bool fetching = request->opcode == SES_FETCHING_ATOMIC;
-    enum ses_code code = RC_UNSUPPORTED_SIZE;
+    const struct ses_initiator who = ses_initiator_of(arrival, request);
+    enum ses_code code = check_atomic(ses, request, len);
     size_t result = 0;
 
-    if ((request->flags & (SES_SOM | SES_EOM)) == (SES_SOM | SES_EOM) && len <= ses->settings.mtu)
-        code = ses->ops->atomic(ses->arg, request, payload, len, ses->scratch, &result);
+    if (code == RC_OK)
+        code = ses->ops->atomic(ses->arg, &who, request, payload, len, ses->scratch, &result);
     if (code != RC_OK || !fetching) {
         ses_respond(ses, request, code, SES_EXPECTED, answer);
     } else {
@@ -291,9 +311,17 @@ void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
                      const struct ses_request *request, const uint8_t *payload, size_t len,
                      struct pds_answer *answer)
 {
-    /* Small headers name a key by its index, of which there are none. */
-    if (request->next == NEXT_SMALL)
-        ses_respond(ses, request, RC_BAD_MKEY, SES_EXPECTED, answer);
+    struct ses_request keyed = *request;
+
+    /* A small header names an optimized key by its index. */
+    if (request->next == NEXT_SMALL) {
+        keyed.key = SES_KEY_OPTIMIZED | request->index;
+        request = &keyed;
+    }
+    /* The data would be answers of another form, to requests without a message id. */
+    if (request->next != NEXT_STANDARD &&
+        (request->opcode == SES_READ || request->opcode == SES_FETCHING_ATOMIC))
+        ses_respond(ses, request, RC_UNSUPPORTED_OP, SES_EXPECTED, answer);
     else if (ses_is_atomic(request->opcode))
         take_atomic(ses, arrival, request, payload, len, answer);
     else

@@ -90,6 +90,7 @@ enum ses_code {
     RC_TOO_LONG,
     RC_INITIATOR_ERR,
     RC_DROPPED,
+    SES_CODES,
 };
 
 enum {
@@ -233,5 +234,9 @@ static inline bool ses_medium_has_offset(uint8_t opcode)
 #define SES_KEY_OPTIMIZED (UINT64_C(1) << 62)  /* a small header will do */
 #define SES_KEY_BITS ((UINT64_C(1) << 48) - 1)
 #define SES_KEY_INDEX UINT64_C(0xfff)
+/* Of the byte that is the implementation's: a key that the provider chose, and one of a rendezvous.
+ */
+#define SES_KEY_PROVIDER (UINT64_C(1) << 48)
+#define SES_KEY_PULL (UINT64_C(1) << 49)
 
 #endif
