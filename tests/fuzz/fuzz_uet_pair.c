@@ -262,7 +262,10 @@ static void post(struct node *node, unsigned kind, uint8_t bits, struct input *i
     if (kind == DO_SEND && bits & 8) {
         op->opcode = bits & 2 ? SES_RENDEZVOUS_TSEND : SES_RENDEZVOUS_SEND;
         op->eager = op->length / 2;
+    } else if (kind == DO_SEND && bits & 16) {
+        op->opcode = bits & 2 ? SES_DEFERRABLE_TSEND : SES_DEFERRABLE_SEND;
     }
+    op->target.brief = bits & 32;
     posted->bytes = get(op->length);
     op->iov[0] = (struct iovec){posted->bytes, op->length};
     op->iov_count = 1;

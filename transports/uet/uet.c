@@ -110,7 +110,8 @@ static const struct param_def uet_params[] = {
      .default_text = "1m",
      .max = UINT32_MAX,
      .help = "Bytes of a message without a tag above which its receiver reads what is not sent at "
-             "once, where both ends are of the profile HPC."},
+             "once, where both ends are of the profile HPC; of AI Full it is sent again when there "
+             "is a receive."},
     {.key = "tagged_rendezvous",
      .variable = "UET_PROVIDER_TAGGED_RENDEZVOUS_SIZE",
      .type = PARAM_SIZE,

@@ -367,19 +367,24 @@ static ssize_t check_profile(const struct uet_ep *ep, const struct uet_op *own, 
     return own->rma[0].len > ep->mtu ? -FI_EMSGSIZE : 0;
 }
 
-/* Long messages are read by their receiver, which may have none for long. */
+/* Long messages are read by their receiver, or wait for its receive, which may not come for long.
+ */
 static void set_rendezvous(const struct uet_ep *ep, struct uet_op *own, uint8_t caps)
 {
     const struct uet_settings *settings = &ep->domain->fabric->settings;
     bool tagged = own->ses.opcode == SES_TAGGED_SEND;
     size_t len = own->rma[0].len;
 
-    if (!(caps & UET_HPC) || (!tagged && own->ses.opcode != SES_SEND) ||
-        len <= settings->rendezvous[tagged])
+    if ((!tagged && own->ses.opcode != SES_SEND) || len <= settings->rendezvous[tagged] ||
+        !(caps & (UET_HPC | UET_AI_FULL)))
         return;
+    own->brief = false;
+    if (!(caps & UET_HPC)) {
+        own->ses.opcode = tagged ? SES_DEFERRABLE_TSEND : SES_DEFERRABLE_SEND;
+        return;
+    }
     own->ses.opcode = tagged ? SES_RENDEZVOUS_TSEND : SES_RENDEZVOUS_SEND;
     own->ses.eager = (uint32_t)(len < settings->eager ? len : settings->eager);
-    own->brief = false;
 }
 
 static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)

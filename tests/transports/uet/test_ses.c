@@ -187,6 +187,115 @@ static void a_rendezvous_ends_with_either_end(void **state)
     }
 }
 
+/* ---- Deferrable sends ---- */
+
+static struct post *send_deferrable(unsigned from, unsigned number, uint32_t length)
+{
+    struct post *post =
+        new_post(from, 1, number & 1 ? SES_DEFERRABLE_SEND : SES_DEFERRABLE_TSEND, length);
+
+    post->op.key = tag_of(from, number, length);
+    post->op.data = ~post->op.key;
+    post->op.flags = number & 2 ? SES_HD : 0;
+    fill_bytes(post->bytes, post->op.key);
+    assert_true(ses_start_op(nodes[from].ses, &post->op));
+    return post;
+}
+
+static void deferred_messages_wait_at_their_senders(void **state)
+{
+    static struct post *posts[45];
+
+    for (int bad = 0; bad < 2; bad++) {
+        for (int late = 0; late < 2; late++) {
+            begin(bad);
+            nodes[1].match_late = late;
+            for (unsigned i = 0; i < 45; i++)
+                posts[i] = send_deferrable(i % 2 ? 0 : 2, i, lengths[i % 9]);
+            run(sw.now + 20 * SECOND);
+            for (unsigned i = 0; i < 45; i++) /* an empty one has nothing to wait with */
+                assert_int_equal(posts[i]->ended, !late || !posts[i]->op.length);
+            assert_int_equal(nodes[1].ses->saved, 0);
+            start_kept(&nodes[1]);
+            run(sw.now + 60 * SECOND);
+            for (unsigned i = 0; i < 45; i++)
+                finish_post(posts[i], RC_OK);
+            assert_int_equal(nodes[1].received, 45);
+            assert_int_equal(nodes[1].wrong, 0);
+            for (unsigned i = 0; i < NODES; i++)
+                assert_int_equal(ses_busy(nodes[i].ses), 0);
+            end();
+        }
+    }
+}
+
+/* The receive is there while packets of the first attempt are still under way. */
+static void a_receive_in_the_middle_of_a_deferred_message(void **state)
+{
+    for (uint64_t after = 0; after < 40000; after += 1000) {
+        struct post *post;
+
+        begin(false);
+        sw.delay = 5000;
+        nodes[1].match_late = true;
+        nodes[0].ses->pds->settings.window = 2 * MTU;
+        post = send_deferrable(0, 1, MAX);
+        run(sw.now + after);
+        start_kept(&nodes[1]);
+        nodes[1].match_late = false;
+        run(sw.now + 10 * SECOND);
+        finish_post(post, RC_OK);
+        assert_int_equal(nodes[1].received, 1);
+        assert_int_equal(nodes[1].wrong, 0);
+        end();
+    }
+}
+
+static void a_deferred_message_nobody_wants_is_gone(void **state)
+{
+    struct receive *receive;
+    struct post *post;
+
+    begin(false);
+    nodes[1].match_late = true;
+    post = send_deferrable(0, 1, 5000);
+    run(sw.now + SECOND);
+    receive = list_item(nodes[1].kept.next, struct receive, link);
+    list_detach(&receive->link);
+    ses_discard(nodes[1].ses, receive->inbound);
+    free(receive);
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    assert_int_equal(nodes[1].received, 0);
+    end();
+}
+
+static void a_deferred_message_ends_with_either_end(void **state)
+{
+    for (unsigned dead = 0; dead < 2; dead++) {
+        struct post *post;
+
+        begin(false);
+        nodes[1].match_late = true;
+        post = send_deferrable(0, 1, 5000);
+        run(sw.now + SECOND);
+        assert_int_equal(post->ended, 0);
+        nodes[dead].dead = true;
+        start_kept(&nodes[1]);
+        run(sw.now + 200 * SECOND);
+        if (dead == 1)
+            assert_int_equal(post->code, RC_UNDELIVERABLE);
+        else
+            assert_int_equal(nodes[1].failed, 1);
+        ses_destroy(nodes[0].ses);
+        nodes[0].ses = NULL;
+        nodes[0].dead = true;
+        assert_int_equal(post->ended, 1);
+        free(post);
+        end();
+    }
+}
+
 /* ---- Accesses ---- */
 
 static void accesses_move_every_byte(void **state)
@@ -278,8 +387,7 @@ static enum ses_code outcome(uint8_t opcode, uint64_t key, uint64_t offset, uint
 static void what_is_not_allowed_is_refused(void **state)
 {
     static const uint8_t zero[MEMORY];
-    static const uint8_t unsupported[] = {SES_DEFERRABLE_RTR, SES_TSEND_ATOMIC,
-                                          SES_TSEND_FETCH_ATOMIC, 0x10, 0x3f};
+    static const uint8_t unsupported[] = {SES_TSEND_ATOMIC, SES_TSEND_FETCH_ATOMIC, 0x10, 0x3f};
 
     begin(false);
     for (int i = 0; i < 2; i++) {
@@ -417,6 +525,10 @@ int main(void)
         cmocka_unit_test(receivers_read_what_a_rendezvous_leaves),
         cmocka_unit_test(a_rendezvous_is_read_by_its_target_only),
         cmocka_unit_test(a_rendezvous_ends_with_either_end),
+        cmocka_unit_test(deferred_messages_wait_at_their_senders),
+        cmocka_unit_test(a_receive_in_the_middle_of_a_deferred_message),
+        cmocka_unit_test(a_deferred_message_nobody_wants_is_gone),
+        cmocka_unit_test(a_deferred_message_ends_with_either_end),
         cmocka_unit_test(accesses_move_every_byte),
         cmocka_unit_test(atomics_are_done_once),
         cmocka_unit_test(what_is_not_allowed_is_refused),

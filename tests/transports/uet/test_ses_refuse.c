@@ -137,6 +137,38 @@ static void atomics_that_there_are_not_are_refused(void **state)
     end();
 }
 
+/* Tokens of no operation, and of one of another peer. */
+static void tokens_of_no_operation_are_refused(void **state)
+{
+    const uint8_t whole = SES_SOM | SES_EOM | SES_REL;
+    struct ses_request request;
+    struct post *post;
+
+    begin(false);
+    nodes[2].match_late = true;
+    post = new_post(1, 2, SES_DEFERRABLE_TSEND, 5000); /* node 1 is to be asked by node 2 */
+    assert_true(ses_start_op(nodes[1].ses, &post->op));
+    run(sw.now + SECOND);
+    assert_int_equal(post->ended, 0);
+    request = plain(SES_DEFERRABLE_RTR, whole, 0);
+    for (uint64_t token = 0; token < 70000; token++) {
+        request.key = token << 32 | 5;
+        assert_int_equal(ask(&request, 0), RC_NO_MATCH);
+    }
+    assert_int_equal(ses_counters(nodes[1].ses)->refused[RC_NO_MATCH], 70000);
+    assert_int_equal(post->ended, 0);
+    for (uint64_t token = 1; token < 70000; token++) {
+        request = plain(token & 1 ? SES_DEFERRABLE_SEND : SES_DEFERRABLE_TSEND, whole, 8);
+        request.offset = UINT64_C(77) << 32 | token;
+        refuses(&request, 8, RC_NO_MATCH);
+    }
+    assert_int_equal(begun(), 0);
+    start_kept(&nodes[2]);
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
+    end();
+}
+
 static void headers_that_are_none_are_counted(void **state)
 {
     struct pds_arrival arrival = {.now = sw.now, .next = NEXT_STANDARD};
@@ -271,6 +303,7 @@ int main(void)
         cmocka_unit_test(each_wrong_field_has_its_code_and_its_count),
         cmocka_unit_test(lengths_that_disagree_are_refused),
         cmocka_unit_test(atomics_that_there_are_not_are_refused),
+        cmocka_unit_test(tokens_of_no_operation_are_refused),
         cmocka_unit_test(headers_that_are_none_are_counted),
         cmocka_unit_test(short_requests_have_short_headers),
         cmocka_unit_test(an_optimized_key_needs_a_small_header_only),

@@ -107,7 +107,9 @@ struct ses_inbound {
         uint16_t pid, index;
     } pull; /* where the others are */
     struct {
-        bool waits;         /* nothing of it was kept: its sender has it */
+        bool waits; /* nothing of it was kept: its sender has it */
+        bool ended; /* the last packet has come, which says how much was sent: */
+        uint32_t end;
         uint32_t initiator; /* the sender's token */
         uint64_t token;     /* ours; IDS_NONE: there is none yet */
         struct ses_op *ask; /* that it is sent anew */

@@ -7,8 +7,8 @@
 
 /* ---- Responses ---- */
 
-void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t code, uint8_t list,
-                 struct pds_answer *answer)
+static void respond(struct ses *ses, const struct ses_request *request, uint8_t code, uint8_t list,
+                    uint32_t modified, struct pds_answer *answer)
 {
     struct ses_response response = {
         .next = NEXT_RESPONSE,
@@ -17,7 +17,7 @@ void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t cod
         .code = code,
         .message_id = request->message_id,
         .job = request->job,
-        .modified_length = code == RC_OK ? request->length : 0,
+        .modified_length = modified,
     };
 
     if (code != RC_OK && code < SES_CODES)
@@ -25,6 +25,18 @@ void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t cod
     answer->next = NEXT_RESPONSE;
     answer->header_len = (uint8_t)ses_response_put(&response, answer->header);
     answer->guaranteed = code != RC_OK || list != SES_EXPECTED;
+}
+
+void ses_respond(struct ses *ses, const struct ses_request *request, uint8_t code, uint8_t list,
+                 struct pds_answer *answer)
+{
+    respond(ses, request, code, list, code == RC_OK ? request->length : 0, answer);
+}
+
+void ses_respond_captured(struct ses *ses, const struct ses_request *request, uint32_t bytes,
+                          struct pds_answer *answer)
+{
+    respond(ses, request, RC_OK, SES_OVERFLOW, bytes, answer);
 }
 
 /* ---- Messages of several packets ---- */
@@ -75,6 +87,12 @@ static uint32_t carried(const struct ses_request *request)
     return ses_is_rendezvous(request->opcode) ? request->rendezvous.eager_length : request->length;
 }
 
+void ses_inbound_track(struct ses *ses, struct ses_inbound *inbound)
+{
+    inbound->tracked = true;
+    list_attach(&inbound->link, bucket_of(ses, &inbound->from, inbound->id));
+}
+
 struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
                                    const struct ses_request *request)
 {
@@ -102,10 +120,10 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
         inbound->code = RC_OK;
         inbound->pdc = arrival->ticket.pdc;
         list_init(&inbound->link);
-        if (!is_whole(request)) {
-            inbound->tracked = true;
-            list_attach(&inbound->link, bucket_of(ses, &arrival->from, request->message_id));
-        }
+        inbound->defer.token = IDS_NONE;
+        inbound->defer.initiator = (uint32_t)(request->offset >> 32);
+        if (!is_whole(request))
+            ses_inbound_track(ses, inbound);
     }
     note_start(inbound, request);
     return inbound;
@@ -114,6 +132,8 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
 {
     list_detach(&inbound->link);
+    if (inbound->defer.token != IDS_NONE)
+        ids_remove(&ses->tokens, inbound->defer.token);
     if (inbound->saved) {
         ses->saved -= inbound->carried;
         free(inbound->saved);
@@ -125,6 +145,10 @@ void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
 
 bool ses_keep(struct ses *ses, struct ses_inbound *inbound)
 {
+    if (ses_is_deferrable(inbound->opcode) && inbound->defer.initiator && inbound->length) {
+        inbound->defer.waits = true;
+        return true;
+    }
     if (ses->saved + inbound->carried > ses->settings.saved)
         return false;
     inbound->saved = malloc(inbound->carried ? inbound->carried : 1);
@@ -156,9 +180,15 @@ void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec 
     inbound->matched = true;
     inbound->iov = iov;
     inbound->iov_count = count;
+    if (inbound->defer.waits && !inbound->lost) {
+        ses_ask(ses, inbound);
+        return;
+    }
     /* Holes are filled by the packets that have not come yet. */
-    ses_scatter(iov, count, 0, inbound->saved, inbound->carried);
-    ses->saved -= inbound->carried;
+    if (inbound->saved) {
+        ses_scatter(iov, count, 0, inbound->saved, inbound->carried);
+        ses->saved -= inbound->carried;
+    }
     free(inbound->saved);
     inbound->saved = NULL;
     if (inbound->lost)
@@ -175,9 +205,17 @@ void ses_discard(struct ses *ses, struct ses_inbound *inbound)
     }
     /* The packets to come go nowhere. */
     inbound->code = RC_DROPPED;
+    if (inbound->defer.waits)
+        ses_ask(ses, inbound);
 }
 
 /* ---- A packet of a message ---- */
+
+/* A sender that waits for a receive ends what it has begun to send with an empty packet. */
+static bool is_end_of_deferred(const struct ses_request *request)
+{
+    return ses_is_deferrable(request->opcode) && request->flags & SES_EOM;
+}
 
 /* Where its bytes belong; false: that cannot be. */
 static bool place_of(const struct ses_request *request, size_t len, uint32_t *offset)
@@ -185,7 +223,8 @@ static bool place_of(const struct ses_request *request, size_t len, uint32_t *of
     *offset = request->flags & SES_SOM ? 0 : request->message_offset;
     if (is_whole(request))
         return len == carried(request);
-    return *offset <= carried(request) && len <= carried(request) - *offset && len;
+    return *offset <= carried(request) && len <= carried(request) - *offset &&
+           (len || is_end_of_deferred(request));
 }
 
 static void refuse(struct pds_answer *answer, enum pds_nack code)
@@ -243,6 +282,12 @@ static void complete_message(struct ses *ses, const struct pds_arrival *arrival,
     ses_respond(ses, request, RC_OK, SES_OVERFLOW, answer);
 }
 
+/* It was asked for. */
+static bool is_restart(const struct ses_request *request)
+{
+    return ses_is_deferrable(request->opcode) && (uint32_t)request->offset;
+}
+
 static void take_message(struct ses *ses, const struct pds_arrival *arrival,
                          const struct ses_request *request, const uint8_t *payload, size_t len,
                          struct pds_answer *answer)
@@ -255,12 +300,21 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
         ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
         return;
     }
-    inbound = ses_inbound_of(ses, arrival, request);
+    if (is_restart(request)) {
+        inbound = ses_restarted(ses, arrival, request);
+        if (!inbound) {
+            ses_respond(ses, request, RC_NO_MATCH, SES_EXPECTED, answer);
+            return;
+        }
+    } else {
+        inbound = ses_inbound_of(ses, arrival, request);
+    }
     if (!inbound) {
         refuse(answer, NACK_NO_RESOURCE);
         return;
     }
-    fresh = !inbound->received && !inbound->matched && !inbound->saved && inbound->code == RC_OK;
+    fresh = !inbound->received && !inbound->matched && !inbound->saved && inbound->code == RC_OK &&
+            !inbound->defer.waits;
     if (inbound->length != request->length || inbound->opcode != request->opcode ||
         inbound->carried != carried(request) || len > inbound->carried - inbound->received) {
         ses_respond(ses, request, RC_DROPPED, SES_EXPECTED, answer);
@@ -268,6 +322,10 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
     }
     if (fresh && !introduce(ses, inbound, answer))
         return;
+    if (inbound->defer.waits) {
+        ses_take_deferred(ses, inbound, request, offset, len, answer);
+        return;
+    }
     place_bytes(inbound, offset, payload, len);
     if (inbound->complete)
         complete_message(ses, arrival, request, inbound, answer);
@@ -282,8 +340,10 @@ static void lose(struct ses *ses, struct ses_inbound *inbound)
 {
     list_detach(&inbound->link);
     inbound->tracked = false;
+    if (inbound->defer.ask) /* it was asked for, and is to be sent anew: that ends it */
+        return;
     inbound->lost = true;
-    if (inbound->matched || !inbound->saved || inbound->code != RC_OK)
+    if (inbound->matched || (!inbound->saved && !inbound->defer.waits) || inbound->code != RC_OK)
         ses_finish(ses, inbound, RC_UNDELIVERABLE);
 }
 
@@ -309,6 +369,9 @@ static enum ses_code check(const struct ses *ses, const struct ses_request *requ
         return RC_INITIATOR_ERR;
     if (ses->ops->admits ? !ses->ops->admits(ses->arg, request->job) : request->job != self->job)
         return RC_BAD_JOB_ID;
+    /* Its tokens name the operation. */
+    if (request->opcode == SES_DEFERRABLE_RTR)
+        return RC_OK;
     if (request->pid != self->pid)
         return RC_BAD_PID;
     /* A small header has the index of a key in that place. */
@@ -333,8 +396,9 @@ static void dispatch(struct ses *ses, const struct pds_arrival *arrival,
     case SES_DATAGRAM_SEND:
     case SES_RENDEZVOUS_SEND:
     case SES_RENDEZVOUS_TSEND:
-    case SES_DEFERRABLE_SEND: /* as a plain one, as the profile of HPC has it */
+    case SES_DEFERRABLE_SEND:
     case SES_DEFERRABLE_TSEND: take_message(ses, arrival, request, payload, len, answer); break;
+    case SES_DEFERRABLE_RTR: ses_take_ready(ses, arrival, request, answer); break;
     case SES_MSG_ERROR: take_error(ses, arrival, request, answer); break;
     case SES_WRITE:
     case SES_READ:

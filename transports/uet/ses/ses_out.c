@@ -34,6 +34,8 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
     if (op->number == IDS_NONE)
         return false;
     op->filled = op->got = op->packets = op->ended = 0;
+    memset(&op->defer, 0, sizeof(op->defer));
+    op->defer.first = IDS_NONE;
     op->mtu = op->length > SES_LEAST_MTU ? ses_mtu(ses, &op->target.to) : ses->settings.mtu;
     op->lent = 0;
     op->gave_all = op->holds = op->tells = false;
@@ -48,15 +50,25 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
 static void end_op(struct ses *ses, struct ses_op *op)
 {
     ids_remove(&ses->messages, op->number);
+    if (op->defer.first != IDS_NONE)
+        ids_remove(&ses->messages, op->defer.first);
     list_detach(&op->link);
     ses->busy_count--;
     if (op->holds)
         pds_release(ses->pds, op->source.pdc);
     if (op->pulls)
         ses_pulled(ses, op);
+    else if (op->asks)
+        ses_asked(ses, op);
     else
         ses->ops->ended(ses->arg, op, op->code);
     ses_pull_waiting(ses);
+}
+
+/* A message was asked for, and has not come. */
+static bool waits_for_restart(const struct ses_op *op)
+{
+    return op->asks && op->code == RC_OK && op->asks->defer.waits;
 }
 
 /* A message that failed while other packets of it were under way: these may have made it known
@@ -81,8 +93,9 @@ void ses_settle(struct ses *ses, struct ses_op *op)
         return;
     if (op->code == RC_OK && is_fetch(op) && !op->got && op->length)
         op->code = RC_NULL; /* an acknowledgement without the result */
-    if (!tell_again(ses, op))
-        end_op(ses, op);
+    if (ses_defer_goes_on(ses, op) || waits_for_restart(op) || tell_again(ses, op))
+        return;
+    end_op(ses, op);
 }
 
 void ses_op_fail(struct ses *ses, struct ses_op *op, uint8_t code)
@@ -154,6 +167,8 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
     request->atomic.datatype = op->atomic.datatype;
     request->atomic.compare = op->atomic.compare;
     request->atomic.swap = op->atomic.swap;
+    if (ses_is_deferrable(op->opcode))
+        request->offset = ses_defer_tokens(op);
     if (ses_is_rendezvous(op->opcode))
         fill_rendezvous(ses, op, request);
 }
@@ -187,6 +202,20 @@ static void fill_error(struct ses *ses, struct ses_op *op, struct pds_packet *pa
     ses->counters.given_up++;
 }
 
+/* The target has no receive: the message is cut short. */
+static void fill_end(struct ses *ses, struct ses_op *op, struct pds_packet *packet)
+{
+    struct ses_request request;
+
+    fill_request(ses, op, 0, &request);
+    request.flags |= SES_EOM;
+    packet->next = NEXT_STANDARD;
+    packet->header_len = (uint8_t)ses_request_put(&request, packet->header);
+    packet->last = true;
+    op->packets++;
+    op->gave_all = true;
+}
+
 bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
 {
     struct ses *ses = arg;
@@ -204,7 +233,11 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
     }
     left = carried(op) - op->filled;
     len = left < op->mtu || ses_is_atomic(op->opcode) ? left : op->mtu;
-    if (is_read(op) && !op->holds) {
+    if (op->defer.waits) {
+        fill_end(ses, op, packet);
+        return false;
+    }
+    if ((is_read(op) || op->asks) && !op->holds) {
         pds_hold(ses->pds, source->pdc);
         op->holds = true;
     }
@@ -259,7 +292,7 @@ static void take_result(struct ses_op *op, const uint8_t *data, size_t len)
     }
 }
 
-static uint8_t take_response(struct ses_op *op, const struct pds_result *result)
+static uint8_t take_response(struct ses *ses, struct ses_op *op, const struct pds_result *result)
 {
     struct ses_response response;
     int size;
@@ -271,6 +304,9 @@ static uint8_t take_response(struct ses_op *op, const struct pds_result *result)
         return RC_NULL;
     if (response.opcode == SES_DEFAULT_RESPONSE && response.code == RC_NULL)
         return RC_OK;
+    if (ses_is_deferrable(op->opcode) && response.code == RC_OK && response.list == SES_OVERFLOW &&
+        response.modified_length < op->length)
+        ses_defer(ses, op);
     if (response.code == RC_OK && response.next != NEXT_RESPONSE)
         take_result(op, result->response + size, result->len - (size_t)size);
     return response.code;
@@ -286,7 +322,7 @@ void ses_done(void *arg, const struct pds_packet *packet, const struct pds_resul
         ses_end_reply(ses, packet->source);
         return;
     }
-    code = result->code == RC_OK ? take_response(op, result) : (uint8_t)result->code;
+    code = result->code == RC_OK ? take_response(ses, op, result) : (uint8_t)result->code;
     if (code != RC_OK && op->code == RC_OK)
         op->code = code;
     op->tells &= result->code == RC_OK;
