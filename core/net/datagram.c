@@ -42,7 +42,8 @@ unsigned datagrams_run(const struct datagrams *datagrams)
 
         if (last->len != first->len || !next->len || next->len > first->len ||
             bytes + next->len > DATAGRAM_RUN_BYTES_MAX ||
-            segments + next->count > IOV_MAX_OF_KERNEL || !addr_equal(&next->to.sa, &first->to.sa))
+            segments + next->count > IOV_MAX_OF_KERNEL || next->flow != first->flow ||
+            !addr_equal(&next->to.sa, &first->to.sa))
             break;
         bytes += next->len;
         segments += next->count;

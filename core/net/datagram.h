@@ -27,9 +27,10 @@ enum {
     DATAGRAM_RUN_BYTES_MAX = 65000 /* of a run: with headers below what a length field can say */
 };
 
-/* len: bytes of all segments. */
+/* len: bytes of all segments. flow: datagrams of two flows never leave in one piece. */
 struct datagram {
     union addr to;
+    uint32_t flow;
     size_t len, count;
     struct iovec iov[DATAGRAM_IOV];
 };
@@ -41,8 +42,8 @@ struct datagrams {
     unsigned count; /* DATAGRAM_BATCH_MAX at most */
 };
 
-/* How many from the first on may leave in one piece: of one destination, all of the first one's
- * length but the last, which may be shorter, and none empty. At least 1. */
+/* How many from the first on may leave in one piece: of one destination and flow, all of the
+ * length of the first but the last, which may be shorter, and none empty. At least 1. */
 unsigned datagrams_run(const struct datagrams *datagrams);
 
 /* Sends without blocking as much as fits one system call. How many datagrams the kernel took; -1:

@@ -24,8 +24,13 @@ static const struct param_def uet_params[] = {
      .selects = true,
      .help = "Network interfaces to use: names (with * and ?), addresses or CIDR blocks; ! before "
              "one excludes it. Container bridges are left out unless named."},
-    COUNT("port", "4793", 1, 65535,
-          "UDP port of the first endpoint at an address; others there take any port."),
+    COUNT("port", "4793", 1, 65535, "UDP port of endpoints, where it is not taken."),
+    {.key = "shared",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .help = "Endpoints at one address, also of several processes of a user, share that port; the "
+             "kernel gives each its packets by PDC id and PIDonFEP (SO_ATTACH_REUSEPORT_CBPF). "
+             "Where that is off, or cannot be, all but the first take any port."},
     {.key = "profile",
      .type = PARAM_CHOICE,
      .choices = profile_choices,

@@ -18,6 +18,7 @@
 #include "core/progress/wake_timer.h"
 #include "transports/uet/nic/nic.h"
 #include "transports/uet/nic/path.h"
+#include "transports/uet/nic/steer.h"
 #include "transports/uet/service.h"
 #include "transports/uet/ses/ses.h"
 #include "transports/uet/wire/address.h"
@@ -28,6 +29,7 @@ enum {
     UET_INJECT = 256,    /* bytes */
     UET_IOV = SES_IOV,
     UET_MIN_MULTI_RECV = 16384,
+    UET_INITIATOR_PID = 16,  /* bits of an initiator ID below the PIDonFEP that is in it */
     UET_INDEX = 15,          /* of resources: the only one that an endpoint has */
     UET_COMPARE_LENGTH = 32, /* of a compare request: its two operands, in the header */
     UET_COMPARE_MAX = 64,    /* elements: each is a request */
@@ -138,6 +140,7 @@ struct uet_ep {
     struct {
         union addr addr; /* family 0: nothing */
         uint32_t job;
+        uint32_t initiator;
         fi_addr_t fi_addr;
     } known; /* the last source */
 };
@@ -187,7 +190,7 @@ int uet_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
                 void *context);
 /* The fi_addr_t of the peer that sends from there, of that job where the AV has keys. Else that of
  * the job's key, or FI_ADDR_UNSPEC. */
-fi_addr_t uet_av_find(struct av *av, const union addr *host, uint32_t job);
+fi_addr_t uet_av_find(struct av *av, const union addr *host, uint32_t job, uint32_t initiator);
 
 /* ---- uet_job.c: Job IDs as authorization keys ---- */
 
@@ -204,7 +207,7 @@ bool uet_admits(void *arg, uint32_t job);
 /* ---- uet_ep.c ---- */
 
 int uet_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
-fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job);
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job, uint32_t initiator);
 /* Sends what may be sent. Progress domain locked. */
 void uet_ep_run(struct uet_ep *ep);
 /* The same, of an operation that was just posted; the rest follows with the next poll. While the

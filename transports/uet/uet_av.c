@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address vectors of 32-byte addresses, and who is behind an IP address and port: a packet names
- * its sender by nothing else that an address has.
+ * Address vectors of 32-byte addresses, and who is behind an IP address, port and initiator ID: a
+ * packet names its sender by nothing else that an address has. An address without an initiator is
+ * that of any.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,9 +29,16 @@ static struct uet_av *av_of(const struct av *base)
     return object_of(base, struct uet_av, base);
 }
 
-static size_t first_slot(const struct uet_av *av, const union addr *host)
+/* All packets of an endpoint name these. */
+struct peer {
+    union addr host;
+    uint32_t initiator; /* 0 without one: */
+    bool has_initiator;
+};
+
+static size_t first_slot(const struct uet_av *av, const struct peer *peer)
 {
-    uint64_t hash = addr_hash(&host->sa);
+    uint64_t hash = addr_hash(&peer->host.sa) + peer->initiator * UINT64_C(0x9e3779b97f4a7c15);
 
     return (hash ^ hash >> 32) & (av->room - 1);
 }
@@ -42,20 +50,32 @@ static bool usable(const struct av *base, const void *raw)
     return uet_address_get(raw, &address);
 }
 
-static bool host_of(const struct av *base, fi_addr_t index, union addr *host)
+static bool peer_in(const void *raw, struct peer *peer)
 {
     struct uet_address address;
-    const void *raw = av_addr(base, index);
 
     if (!raw || !uet_address_get(raw, &address))
         return false;
-    *host = address.host;
+    peer->host = address.host;
+    peer->has_initiator = address.flags & UET_HAS_INITIATOR;
+    peer->initiator = peer->has_initiator ? address.initiator : 0;
     return true;
 }
 
-static void put(struct uet_av *av, uint32_t index, const union addr *host)
+static bool peer_of(const struct av *base, fi_addr_t index, struct peer *peer)
 {
-    size_t at = first_slot(av, host);
+    return peer_in(av_addr(base, index), peer);
+}
+
+static bool is_same(const struct peer *a, const struct peer *b)
+{
+    return a->has_initiator == b->has_initiator && a->initiator == b->initiator &&
+           addr_equal(&a->host.sa, &b->host.sa);
+}
+
+static void put(struct uet_av *av, uint32_t index, const struct peer *peer)
+{
+    size_t at = first_slot(av, peer);
 
     while (av->slots[at] != EMPTY)
         at = (at + 1) & (av->room - 1);
@@ -66,7 +86,7 @@ static void put(struct uet_av *av, uint32_t index, const union addr *host)
 static int grow(struct uet_av *av)
 {
     struct uet_av before = *av;
-    union addr host;
+    struct peer peer;
 
     av->room = before.room ? 2 * before.room : SLOTS_MIN;
     av->slots = calloc(av->room, sizeof(*av->slots));
@@ -78,8 +98,8 @@ static int grow(struct uet_av *av)
     av->used = 0;
     for (size_t i = 0; i < before.room; i++)
         if (before.slots[i] != EMPTY && before.slots[i] != GONE &&
-            host_of(&av->base, before.slots[i] - 1, &host))
-            put(av, before.slots[i] - 1, &host);
+            peer_of(&av->base, before.slots[i] - 1, &peer))
+            put(av, before.slots[i] - 1, &peer);
     free(before.slots);
     return 0;
 }
@@ -87,25 +107,26 @@ static int grow(struct uet_av *av)
 static int inserted(struct av *base, fi_addr_t index, const void *raw)
 {
     struct uet_av *av = av_of(base);
-    struct uet_address address;
+    struct peer peer;
 
     if (index >= GONE - 1)
         return -FI_ENOMEM;
     if (2 * (av->used + 1) > av->room && grow(av))
         return -FI_ENOMEM;
-    uet_address_get(raw, &address);
-    put(av, (uint32_t)index, &address.host);
+    if (!peer_in(raw, &peer))
+        return -FI_EINVAL;
+    put(av, (uint32_t)index, &peer);
     return 0;
 }
 
 static void removed(struct av *base, fi_addr_t index)
 {
     struct uet_av *av = av_of(base);
-    union addr host;
+    struct peer peer;
 
-    if (!av->room || !host_of(base, index, &host))
+    if (!av->room || !peer_of(base, index, &peer))
         return;
-    for (size_t at = first_slot(av, &host); av->slots[at] != EMPTY;
+    for (size_t at = first_slot(av, &peer); av->slots[at] != EMPTY;
          at = (at + 1) & (av->room - 1)) {
         if (av->slots[at] != index + 1)
             continue;
@@ -144,36 +165,48 @@ int uet_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     return av_open_kind(object_of(fid, struct domain, fid), attr, &kind, av, context);
 }
 
-/* key: the peer's; NULL: the AV has none. Of several with one host the first is it. */
-static fi_addr_t find(struct uet_av *av, const union addr *host, const struct av_key *key)
+/* key: the peer's; NULL: the AV has none. Of several that are the same the first is it. */
+static fi_addr_t find(struct uet_av *av, const struct peer *peer, const struct av_key *key)
 {
     fi_addr_t found = FI_ADDR_UNSPEC;
-    union addr other;
+    struct peer other;
 
     if (!av->room)
         return found;
-    for (size_t at = first_slot(av, host); av->slots[at] != EMPTY; at = (at + 1) & (av->room - 1)) {
+    for (size_t at = first_slot(av, peer); av->slots[at] != EMPTY; at = (at + 1) & (av->room - 1)) {
         fi_addr_t index = av->slots[at] - 1;
 
-        if (av->slots[at] != GONE && index < found && host_of(&av->base, index, &other) &&
-            addr_equal(&other.sa, &host->sa) && (!key || av_key_of(&av->base, index) == key))
+        if (av->slots[at] != GONE && index < found && peer_of(&av->base, index, &other) &&
+            is_same(&other, peer) && (!key || av_key_of(&av->base, index) == key))
             found = index;
     }
     return found;
 }
 
-fi_addr_t uet_av_find(struct av *base, const union addr *host, uint32_t job)
+/* The address with that initiator ID, or one without. */
+static fi_addr_t find_initiator(struct uet_av *av, const union addr *host, uint32_t initiator,
+                                const struct av_key *key)
+{
+    const struct peer peer = {.host = *host, .initiator = initiator, .has_initiator = true};
+    const struct peer any = {.host = *host};
+    fi_addr_t found = find(av, &peer, key);
+
+    return found == FI_ADDR_UNSPEC ? find(av, &any, key) : found;
+}
+
+fi_addr_t uet_av_find(struct av *base, const union addr *host, uint32_t job, uint32_t initiator)
 {
     const struct av_key *key = NULL;
+    fi_addr_t found = FI_ADDR_UNSPEC;
     uint8_t bytes[UET_JOB_SIZE];
-    fi_addr_t found;
 
     pthread_mutex_lock(&base->mutex);
     if (base->keys) {
         uet_job_put(job, bytes);
         key = av_key_find(base, bytes, sizeof(bytes), SIZE_MAX);
     }
-    found = base->keys && !key ? FI_ADDR_UNSPEC : find(av_of(base), host, key);
+    if (key || !base->keys)
+        found = find_initiator(av_of(base), host, initiator, key);
     /* A peer that is not in the AV is one of its job. */
     if (key && found == FI_ADDR_UNSPEC)
         found = key->addr;

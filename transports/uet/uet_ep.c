@@ -42,6 +42,10 @@ static bool flush(struct uet_ep *ep)
 static void run_at(struct uet_ep *ep, uint64_t at)
 {
     ses_run(ep->ses, at);
+    if (__builtin_expect(pds_lacks_ids(ses_pds(ep->ses)), 0) && uet_nic_more_ids(ep->nic)) {
+        pds_set_ids(ses_pds(ep->ses), uet_nic_ids(ep->nic));
+        ses_run(ep->ses, at);
+    }
     flush(ep);
 }
 
@@ -123,7 +127,7 @@ static void poll_ep(struct progress_source *source)
     if (__builtin_expect(uet_nic_is_refused(ep->nic), 0))
         take_refusals(ep);
     do {
-        got += uet_nic_receive(ep->nic, take_packet, ep, &more);
+        got += uet_nic_receive(ep->nic, ep->now, take_packet, ep, &more);
     } while (more && ++rounds < BATCHES);
     /* Completions go to the application first, unless a peer waits for something. */
     if (got ? pds_is_urgent(ses_pds(ep->ses)) : ses_deadline(ep->ses) <= ep->now)
@@ -163,16 +167,17 @@ static void av_changed(struct av_listener *listener, fi_addr_t addr)
     atomic_store(&object_of(listener, struct uet_ep, listener)->stale, true);
 }
 
-fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job)
+fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job, uint32_t initiator)
 {
     if (!ep->knows_sources)
         return FI_ADDR_UNSPEC;
-    if (ep->known.addr.sa.sa_family && ep->known.job == job &&
+    if (ep->known.addr.sa.sa_family && ep->known.job == job && ep->known.initiator == initiator &&
         addr_equal(&ep->known.addr.sa, &from->sa))
         return ep->known.fi_addr;
     ep->known.addr = *from;
     ep->known.job = job;
-    ep->known.fi_addr = uet_av_find(ep->base.av, from, job);
+    ep->known.initiator = initiator;
+    ep->known.fi_addr = uet_av_find(ep->base.av, from, job, initiator);
     return ep->known.fi_addr;
 }
 
@@ -204,6 +209,7 @@ static int create_ses(struct uet_ep *ep)
     settings.self.job = ep->job;
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
+    settings.pds.ids = uet_nic_ids(ep->nic);
     ep->ses = ses_create(&settings, &ses_ops, ep, seed);
     return ep->ses ? 0 : -FI_ENOMEM;
 }
@@ -272,36 +278,46 @@ static int ep_getname(fid_t fid, void *raw, size_t *len)
     return room < sizeof(bytes) ? -FI_ETOOSMALL : 0;
 }
 
-static int open_nic(struct uet_ep *ep, const union addr *addr)
+/* It tells an endpoint from others at its address, unless the parameter gives one. */
+static uint32_t make_initiator(const struct uet_nic *nic, uint16_t pid)
+{
+    return (uint32_t)pid << UET_INITIATOR_PID | addr_port(&uet_nic_addr(nic)->sa);
+}
+
+/* address: where; its PIDonFEP, or the parameter's, says which of those that share the port. */
+static int open_nic(struct uet_ep *ep, const struct uet_address *address)
 {
     const struct uet_settings *settings = &ep->domain->fabric->settings;
     struct uet_nic_settings nic_settings = settings->nic;
+    uint16_t pid = address->pid ? address->pid : settings->ses.self.pid;
     struct uet_nic *nic;
     char text[ADDR_TEXT_MAX];
     int rc;
 
     nic_settings.packet = ep->most;
     nic_settings.pcap = ep->domain->fabric->pcap;
+    nic_settings.slot = pid ? pid / STEER_PIDS : -1;
     if (ep->tclass != FI_TC_UNSPEC)
         nic_settings.dscp = (uint8_t)tclass_dscp(ep->tclass);
-    rc = uet_nic_open(addr, &nic_settings, &nic);
+    rc = uet_nic_open(&address->host, &nic_settings, &nic);
     if (rc) {
-        LOG_WARN("uet", FI_LOG_EP_CTRL, "cannot open %s: %s",
-                 addr_text(&addr->sa, text, sizeof(text)), fi_strerror(-rc));
+        LOG_WARN("uet", FI_LOG_EP_CTRL, "cannot open %s, PIDonFEP %u: %s",
+                 addr_text(&address->host.sa, text, sizeof(text)), pid, fi_strerror(-rc));
         return rc;
     }
     uet_nic_close(ep->nic);
     ep->nic = nic;
+    pid = pid ? pid : uet_nic_pid(nic);
     ep->self = (struct uet_address){
         .host = *uet_nic_addr(nic),
         .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR |
                  (uet_is_full(ep->caps) ? 0 : UET_ONE_MTU) |
                  (settings->ses.self.absolute ? UET_ABSOLUTE : 0),
         .caps = ep->caps | (settings->brief && ep->caps & UET_HPC ? UET_OPTIMIZED : 0),
-        .pid = settings->ses.self.pid,
+        .pid = pid,
         .index = UET_INDEX,
         .index_count = 1,
-        .initiator = settings->initiator ? settings->initiator : addr_port(&uet_nic_addr(nic)->sa),
+        .initiator = settings->initiator ? settings->initiator : make_initiator(nic, pid),
     };
     return 0;
 }
@@ -315,7 +331,7 @@ static int ep_setname(fid_t fid, void *raw, size_t len)
         return -FI_EOPBADSTATE;
     if (!raw || len != UET_ADDRESS_SIZE || !uet_address_get(raw, &address))
         return -FI_EINVAL;
-    return open_nic(ep, &address.host);
+    return open_nic(ep, &address);
 }
 
 static struct fi_ops_cm cm_ops = {
@@ -371,18 +387,20 @@ static void tell_counters(struct uet_ep *ep)
     const struct pds_counters *c = ep->ses ? pds_counters(ses_pds(ep->ses)) : NULL;
 
     if (c)
-        LOG_INFO("uet", FI_LOG_EP_DATA,
-                 "packets: %llu sent, %llu of them again, %llu received, %llu of them again; "
-                 "acknowledgements: %llu sent, %llu received; refusals: %llu sent, %llu received; "
-                 "%llu probes, %llu malformed, %llu of strangers, %llu damaged; PDCs: %llu opened, "
-                 "%llu failed",
-                 (unsigned long long)c->sent, (unsigned long long)c->resent,
-                 (unsigned long long)c->received, (unsigned long long)c->duplicates,
-                 (unsigned long long)c->acks_sent, (unsigned long long)c->acks_received,
-                 (unsigned long long)c->nacks_sent, (unsigned long long)c->nacks_received,
-                 (unsigned long long)c->probes, (unsigned long long)c->malformed,
-                 (unsigned long long)c->strangers, (unsigned long long)uet_nic_damaged(ep->nic),
-                 (unsigned long long)c->opened, (unsigned long long)c->failed);
+        LOG_INFO(
+            "uet", FI_LOG_EP_DATA,
+            "packets: %llu sent, %llu of them again, %llu received, %llu of them again; "
+            "acknowledgements: %llu sent, %llu received; refusals: %llu sent, %llu received; "
+            "%llu probes, %llu malformed, %llu of strangers, %llu damaged, %llu of others; PDCs: "
+            "%llu opened, %llu failed",
+            (unsigned long long)c->sent, (unsigned long long)c->resent,
+            (unsigned long long)c->received, (unsigned long long)c->duplicates,
+            (unsigned long long)c->acks_sent, (unsigned long long)c->acks_received,
+            (unsigned long long)c->nacks_sent, (unsigned long long)c->nacks_received,
+            (unsigned long long)c->probes, (unsigned long long)c->malformed,
+            (unsigned long long)c->strangers, (unsigned long long)uet_nic_damaged(ep->nic),
+            (unsigned long long)uet_nic_misled(ep->nic), (unsigned long long)c->opened,
+            (unsigned long long)c->failed);
 }
 
 static int close_ep(struct endpoint *base)
@@ -480,7 +498,7 @@ static int init(struct uet_ep *ep, const struct fi_info *info, void *context)
     ep->tclass = info->tx_attr->tclass;
     if (ep->tclass == FI_TC_UNSPEC)
         ep->tclass = ep->domain->base.info->domain_attr->tclass;
-    rc = open_nic(ep, &src.host);
+    rc = open_nic(ep, &src);
     if (rc)
         return rc;
     if (ep->datagrams)

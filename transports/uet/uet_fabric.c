@@ -142,6 +142,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {
         uet_address_get(info->src_addr, &own->src);
         addr_set_port(&own->src.host.sa, 0);
+        own->src.pid = 0;
         own->payload = uet_payload_at(own->fabric->plain.params, &own->src.host);
     }
     if (!own->payload)
@@ -248,6 +249,7 @@ static int read_identity(struct uet_settings *settings, const struct params *par
     settings->initiator =
         number_of(params, "initiator", &service, SERVICE_INITIATOR, service.initiator);
     settings->nic.port = (int)number_of(params, "port", &service, SERVICE_PORT, service.port);
+    settings->nic.shared = params_bool(params, "shared");
     settings->has_job = service.fields & SERVICE_JOB || params_given(params, "job") ||
                         params_bool(params, "fallback");
     return 0;

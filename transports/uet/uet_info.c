@@ -179,8 +179,10 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
 
 /* ---- Addresses ---- */
 
-/* An address of the hints that is 32 bytes, as a socket address. False: it is none. */
-static bool import(const struct request *req, const char *what, void **raw, size_t *len)
+/* An address of the hints that is 32 bytes, as a socket address; *named: all of it. False: it is
+ * none. */
+static bool import(const struct request *req, const char *what, void **raw, size_t *len,
+                   struct uet_address *named)
 {
     struct uet_address address;
     union addr *host;
@@ -197,29 +199,35 @@ static bool import(const struct request *req, const char *what, void **raw, size
     if (!host)
         return false;
     *host = address.host;
+    *named = address;
     free(*raw);
     *raw = host;
     *len = addr_size(&host->sa);
     return true;
 }
 
-/* caps: 0 where they are not known. */
-static void export_one(void **raw, size_t *len, uint8_t caps)
+/* caps: 0 where they are not known. named: what was asked for beside the host, or zeroed. */
+static void export_one(void **raw, size_t *len, uint8_t caps, const struct uet_address *named)
 {
     struct uet_address address = {
         .flags = (caps ? UET_HAS_CAPS : 0) | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX,
         .caps = caps,
+        .pid = named->pid,
         .index = UET_INDEX,
         .index_count = 1,
     };
 
+    if (named->flags & UET_HAS_INITIATOR) {
+        address.flags |= UET_HAS_INITIATOR;
+        address.initiator = named->initiator;
+    }
     memcpy(&address.host, *raw, *len < sizeof(address.host) ? *len : sizeof(address.host));
     uet_address_put(&address, *raw);
     *len = UET_ADDRESS_SIZE;
 }
 
 /* In memory of its own, which has room for either form. */
-static int export_addr(void **raw, size_t *len, uint8_t caps)
+static int export_addr(void **raw, size_t *len, uint8_t caps, const struct uet_address *named)
 {
     void *more;
 
@@ -229,18 +237,23 @@ static int export_addr(void **raw, size_t *len, uint8_t caps)
     if (!more)
         return -FI_ENOMEM;
     *raw = more;
-    export_one(raw, len, caps);
+    export_one(raw, len, caps, named);
     return 0;
 }
 
-static int export_all(struct fi_info *list)
+/* Addresses that the caller named, with more than a host. */
+struct named {
+    struct uet_address src, dest;
+};
+
+static int export_all(struct fi_info *list, const struct named *named)
 {
     for (struct fi_info *info = list; info; info = info->next) {
         uint8_t caps = uet_protocol_caps(info->ep_attr->protocol);
-        int rc = export_addr(&info->src_addr, &info->src_addrlen, caps);
+        int rc = export_addr(&info->src_addr, &info->src_addrlen, caps, &named->src);
 
         if (!rc)
-            rc = export_addr(&info->dest_addr, &info->dest_addrlen, 0);
+            rc = export_addr(&info->dest_addr, &info->dest_addrlen, 0, &named->dest);
         if (rc)
             return rc;
         info->addr_format = FI_ADDR_UET;
@@ -252,13 +265,14 @@ static int export_all(struct fi_info *list)
 
 /* "fi_addr_uet://..." as a node and a service. */
 static bool split_node(const struct request *req, char node[ADDR_TEXT_MAX],
-                       char service[ADDR_TEXT_MAX])
+                       char service[ADDR_TEXT_MAX], struct named *named)
 {
     struct uet_address address;
     char text[ADDR_TEXT_MAX], *colon;
 
     if (!req->node || !uet_address_parse(req->node, &address))
         return false;
+    *(req->flags & FI_SOURCE ? &named->src : &named->dest) = address;
     addr_text(&address.host.sa, text, sizeof(text));
     colon = strrchr(text, ':');
     *colon = '\0';
@@ -279,14 +293,15 @@ static bool is_ours(const struct request *req)
     return false;
 }
 
-static int ask(const struct request *req, struct fi_info *hints, struct fi_info **info)
+static int ask(const struct request *req, struct fi_info *hints, struct named *named,
+               struct fi_info **info)
 {
     const struct host_offer offer = {.fill = fill, .flavours = profile_of(req) ? 2 : FLAVOURS};
     char node[ADDR_TEXT_MAX], service[ADDR_TEXT_MAX];
     struct request inner = *req;
 
     inner.hints = hints;
-    if (split_node(req, node, service)) {
+    if (split_node(req, node, service, named)) {
         inner.node = node;
         inner.service = service;
     } else if (req->node && !req->service && !(req->flags & FI_SOURCE)) {
@@ -309,6 +324,7 @@ static bool has_service(const struct request *req)
 
 int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
+    struct named named = {.src = {.pid = 0}};
     struct fi_info *hints;
     int rc;
 
@@ -319,15 +335,15 @@ int uet_offer(const struct request *req, const struct fi_info *lower, struct fi_
     if (!hints)
         return -FI_ENOMEM;
     hints->addr_format = FI_FORMAT_UNSPEC;
-    if (!import(req, "src_addr", &hints->src_addr, &hints->src_addrlen) ||
-        !import(req, "dest_addr", &hints->dest_addr, &hints->dest_addrlen)) {
+    if (!import(req, "src_addr", &hints->src_addr, &hints->src_addrlen, &named.src) ||
+        !import(req, "dest_addr", &hints->dest_addr, &hints->dest_addrlen, &named.dest)) {
         info_free(hints);
         return 0;
     }
-    rc = ask(req, hints, info);
+    rc = ask(req, hints, &named, info);
     info_free(hints);
     if (!rc)
-        rc = export_all(*info);
+        rc = export_all(*info, &named);
     if (rc) {
         info_free(*info);
         *info = NULL;

@@ -12,8 +12,11 @@
 /* The address of an unknown sender, as it is to be inserted. */
 static void put_stranger(const struct ses_inbound *inbound, uint8_t raw[UET_ADDRESS_SIZE])
 {
+    /* Of an ID that the provider made (make_initiator): no packet names its sender's PIDonFEP. */
+    bool made = (inbound->initiator & UINT16_MAX) == addr_port(&inbound->from.sa);
     struct uet_address address = {
         .host = inbound->from,
+        .pid = made ? (uint16_t)(inbound->initiator >> UET_INITIATOR_PID) : 0,
         .flags = UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
         .index = UET_INDEX,
         .index_count = 1,
@@ -98,7 +101,7 @@ enum ses_match uet_message(void *arg, struct ses_inbound *inbound)
 {
     struct uet_ep *ep = arg;
     struct fi_peer_match_attr attr = {
-        .addr = uet_source(ep, &inbound->from, inbound->job),
+        .addr = uet_source(ep, &inbound->from, inbound->job, inbound->initiator),
         .msg_size = inbound->length,
         .tag = inbound->tagged ? inbound->tag : 0,
     };
@@ -168,7 +171,7 @@ static fi_addr_t get_addr(struct fi_peer_rx_entry *entry)
 {
     const struct uet_kept *kept = entry->peer_context;
 
-    return uet_source(kept->ep, &kept->inbound->from, kept->inbound->job);
+    return uet_source(kept->ep, &kept->inbound->from, kept->inbound->job, kept->inbound->initiator);
 }
 
 void uet_resolve(struct uet_ep *ep)

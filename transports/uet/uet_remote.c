@@ -59,7 +59,7 @@ static bool permits(struct uet_ep *ep, const struct ses_initiator *who, const st
         return true;
     uet_job_put(who->job, job);
     if (mr->grant.av == ep->base.av)
-        requester.source = uet_av_find(ep->base.av, who->from, who->job);
+        requester.source = uet_av_find(ep->base.av, who->from, who->job, who->initiator);
     return mr_permits(mr, &requester);
 }
 
@@ -231,8 +231,8 @@ void uet_accessed(void *arg, const struct ses_access *access)
         mr_release(mr);
     }
     if (counted || access->has_data)
-        complete(&ep->base.binding, reads ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, access->has_data,
-                 NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, access->length, NULL,
-                 access->data, 0,
-                 av_source(ep->base.av, uet_source(ep, &access->from, access->job)));
+        complete(
+            &ep->base.binding, reads ? BIND_REMOTE_READ : BIND_REMOTE_WRITE, access->has_data, NULL,
+            FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, access->length, NULL, access->data, 0,
+            av_source(ep->base.av, uet_source(ep, &access->from, access->job, access->initiator)));
 }

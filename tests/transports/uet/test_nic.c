@@ -96,7 +96,7 @@ static void exchange(const char *text, bool gso, bool gro, bool stays)
     for (size_t i = 0; i < sizeof(memory); i++)
         memory[i] = (uint8_t)(i * 31 + i / 251);
     send_all(a, uet_nic_addr(b), stays);
-    while (uet_nic_receive(b, take, &taken, &more))
+    while (uet_nic_receive(b, 0, take, &taken, &more))
         ;
     assert_int_equal(taken.count, PACKETS);
     assert_true(addr_equal(&taken.from.sa, &uet_nic_addr(a)->sa));
@@ -161,7 +161,7 @@ static void a_wrong_trailer_is_dropped_and_counted(void **state)
         assert_int_equal(iov.iov_len, 50);
         uet_nic_send(a, uet_nic_addr(b), &iov, 1, false);
         assert_true(uet_nic_flush(a));
-        assert_int_equal(uet_nic_receive(b, take, &taken, &more), 1);
+        assert_int_equal(uet_nic_receive(b, 0, take, &taken, &more), 1);
         good += taken.count;
         bad += !taken.count;
     }
@@ -183,10 +183,10 @@ static void named_memory_leaves_before_it_goes(void **state)
 
     memcpy(payload, memory, LONGEST);
     uet_nic_send(a, uet_nic_addr(b), iov, 2, true);
-    assert_int_equal(uet_nic_receive(b, take, &taken, &more), 0);
+    assert_int_equal(uet_nic_receive(b, 0, take, &taken, &more), 0);
     uet_nic_forget(a);
     memset(payload, 0, sizeof(payload));
-    assert_int_equal(uet_nic_receive(b, take, &taken, &more), 1);
+    assert_int_equal(uet_nic_receive(b, 0, take, &taken, &more), 1);
     assert_int_equal(taken.count, 1);
     uet_nic_close(a);
     uet_nic_close(b);
@@ -202,7 +202,7 @@ static void a_longer_packet_than_there_are_is_dropped(void **state)
     bool more;
 
     uet_nic_send(a, uet_nic_addr(b), &iov, 1, false);
-    assert_int_equal(uet_nic_receive(b, take, &taken, &more), 1);
+    assert_int_equal(uet_nic_receive(b, 0, take, &taken, &more), 1);
     assert_int_equal(taken.count, 0);
     uet_nic_close(a);
     uet_nic_close(b);
@@ -231,10 +231,10 @@ static void a_closed_port_is_told_of(void **state)
         uet_nic_send(a, uet_nic_addr(b), iov, 2, true);
         assert_true(uet_nic_flush(a));
     }
-    while (uet_nic_receive(b, take, &taken, &more))
+    while (uet_nic_receive(b, 0, take, &taken, &more))
         ;
     assert_int_equal(taken.count, 4);
-    uet_nic_receive(a, take, &taken, &more);
+    uet_nic_receive(a, 0, take, &taken, &more);
     assert_true(uet_nic_is_refused(a));
     assert_true(uet_nic_refusal(a, &refusal));
     assert_true(addr_equal(&refusal.to.sa, &closed.sa));

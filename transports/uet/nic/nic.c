@@ -19,6 +19,8 @@
 #include "core/base/log.h"
 #include "core/net/datagram.h"
 #include "core/net/icmp.h"
+#include "transports/uet/nic/share.h"
+#include "transports/uet/nic/steer.h"
 #include "transports/uet/wire/trailer.h"
 
 enum {
@@ -53,8 +55,10 @@ struct slot {
 struct uet_nic {
     int fd;
     bool gso, crc;
-    bool told; /* the kernel keeps ICMP errors */
-    uint64_t damaged;
+    bool told;               /* the kernel keeps ICMP errors */
+    bool merges;             /* the kernel puts packets together without asking whose they are */
+    struct uet_share *share; /* NULL: the port is of this NIC alone */
+    uint64_t damaged, misled;
     union addr addr;
     uint32_t packet;
     struct pcap_flow *flow;
@@ -114,17 +118,50 @@ static int bind_to(struct uet_nic *nic, int port)
     return bind(nic->fd, &addr.sa, addr_size(&addr.sa)) ? -errno : 0;
 }
 
-static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *settings)
+static int make_socket(struct uet_nic *nic, const struct uet_nic_settings *settings)
 {
-    socklen_t len = sizeof(nic->addr);
-    int port = addr_port(&nic->addr.sa), rc;
-
     nic->fd = socket(nic->addr.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (nic->fd < 0)
         return -errno;
     set_options(nic, settings);
-    rc = bind_to(nic, port ? port : settings->port);
-    if (rc == -EADDRINUSE && !port)
+    return 0;
+}
+
+/* At the port that endpoints share. Where that cannot be the socket is new. */
+static int join(struct uet_nic *nic, const struct uet_nic_settings *settings)
+{
+    union addr addr = nic->addr;
+    int rc;
+
+    addr_set_port(&addr.sa, (uint16_t)settings->port);
+    rc = uet_share_open(&addr, &nic->share);
+    if (rc)
+        return rc;
+    set(nic->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    rc = bind_to(nic, settings->port);
+    if (!rc)
+        rc = uet_share_join(nic->share, nic->fd, settings->slot);
+    if (!rc)
+        return 0;
+    uet_share_close(nic->share);
+    nic->share = NULL;
+    close(nic->fd);
+    return make_socket(nic, settings) ? -FI_ENOMEM : rc;
+}
+
+static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *settings)
+{
+    socklen_t len = sizeof(nic->addr);
+    int port = addr_port(&nic->addr.sa), rc = make_socket(nic, settings);
+
+    if (rc)
+        return rc;
+    rc = -FI_EOPNOTSUPP;
+    if (settings->shared && (!port || port == settings->port))
+        rc = join(nic, settings);
+    if (rc && rc != -EADDRINUSE && rc != -FI_ENOMEM)
+        rc = bind_to(nic, port ? port : settings->port);
+    if (rc == -EADDRINUSE && !port && settings->slot < 0)
         rc = bind_to(nic, 0);
     if (!rc && getsockname(nic->fd, &nic->addr.sa, &len))
         rc = -errno;
@@ -157,6 +194,7 @@ static int start(struct uet_nic *nic, const struct uet_nic_settings *settings)
     rc = open_socket(nic, settings);
     if (!rc)
         nic->flow = pcap_socket_open(settings->pcap, &nic->addr.sa);
+    nic->merges = nic->share && settings->gro && !addr_is_loopback(&nic->addr.sa);
     return rc;
 }
 
@@ -189,6 +227,7 @@ void uet_nic_close(struct uet_nic *nic)
         return;
     if (nic->fd >= 0) {
         uet_nic_flush(nic);
+        uet_share_close(nic->share);
         close(nic->fd);
     }
     pcap_flow_close(nic->flow);
@@ -199,6 +238,21 @@ void uet_nic_close(struct uet_nic *nic)
 const union addr *uet_nic_addr(const struct uet_nic *nic)
 {
     return &nic->addr;
+}
+
+uint16_t uet_nic_pid(const struct uet_nic *nic)
+{
+    return nic->share ? (uint16_t)(uet_share_slot(nic->share) * STEER_PIDS) : 0;
+}
+
+uint64_t uet_nic_ids(const struct uet_nic *nic)
+{
+    return nic->share ? uet_share_blocks(nic->share) : UINT64_MAX;
+}
+
+bool uet_nic_more_ids(struct uet_nic *nic)
+{
+    return nic->share && uet_share_grow(nic->share);
 }
 
 int uet_nic_fd(const struct uet_nic *nic)
@@ -326,6 +380,14 @@ static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
     datagram->len += TRAILER_SIZE;
 }
 
+/* Packets to endpoints that share a port leave apart: the kernel looks at a run's first only. */
+static void set_flow(struct datagram *datagram)
+{
+    struct steer steer = steer_of(datagram->iov[0].iov_base, datagram->iov[0].iov_len);
+
+    datagram->flow = (uint32_t)steer.kind << 8 | steer.number;
+}
+
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
                   bool stays)
 {
@@ -345,6 +407,8 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
         datagram->iov[datagram->count++] = iov[i];
         datagram->len += iov[i].iov_len;
     }
+    if (nic->share)
+        set_flow(datagram);
     if (nic->crc)
         add_trailer(nic, leaving);
     nic->count++;
@@ -390,7 +454,21 @@ uint64_t uet_nic_damaged(const struct uet_nic *nic)
     return nic->damaged;
 }
 
-static void take_read(struct uet_nic *nic, unsigned i, take_packet *take, void *arg)
+uint64_t uet_nic_misled(const struct uet_nic *nic)
+{
+    return nic->misled;
+}
+
+static bool is_misled(struct uet_nic *nic, uint64_t now, const uint8_t *bytes, size_t len)
+{
+    if (!nic->share || !uet_share_has_company(nic->share) ||
+        !uet_share_is_foreign(nic->share, now, bytes, len))
+        return false;
+    nic->misled++;
+    return true;
+}
+
+static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet *take, void *arg)
 {
     struct slot *slot = &nic->slots[i];
     const uint8_t *bytes = slot->iov.iov_base;
@@ -404,7 +482,7 @@ static void take_read(struct uet_nic *nic, unsigned i, take_packet *take, void *
             pcap_datagram(nic->flow, true, &slot->from.sa, &slot->iov, 1, at, size);
         if (!is_whole(nic, &slot->from, bytes + at, size))
             nic->damaged++;
-        else
+        else if (!is_misled(nic, now, bytes + at, size))
             take(arg, &slot->from, bytes + at, size - (nic->crc ? TRAILER_SIZE : 0), marked);
     }
 }
@@ -460,7 +538,15 @@ bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
     return false;
 }
 
-unsigned uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg, bool *more)
+/* A device that puts packets of one sender together does not ask which endpoint each is for. */
+static void stop_merging(struct uet_nic *nic)
+{
+    nic->merges = false;
+    set(nic->fd, SOL_UDP, UDP_GRO, 0);
+}
+
+unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
+                         bool *more)
 {
     unsigned asked = nic->burst, tries = 0;
     int count;
@@ -476,7 +562,9 @@ unsigned uet_nic_receive(struct uet_nic *nic, take_packet *take, void *arg, bool
     }
     set_burst(nic, (unsigned)count);
     for (unsigned i = 0; i < (unsigned)count; i++)
-        take_read(nic, i, take, arg);
+        take_read(nic, now, i, take, arg);
+    if (nic->merges && uet_share_has_company(nic->share))
+        stop_merging(nic);
     *more = asked > 1 && (unsigned)count == asked;
     return (unsigned)count;
 }

@@ -23,6 +23,8 @@ struct uet_nic_settings {
     size_t rx_buffer, tx_buffer; /* bytes that the kernel is asked for */
     uint32_t packet;             /* the longest packet */
     int port;                    /* that is taken first where the address has none */
+    bool shared;                 /* that port, by endpoints of several processes: */
+    int slot;                    /* of these, the wanted one (nic/share.h), or -1 */
     uint8_t dscp;
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
     bool crc;          /* packets have a trailer (wire/trailer.h); those without are dropped */
@@ -31,13 +33,19 @@ struct uet_nic_settings {
 
 struct uet_nic;
 
-/* At addr; where its port is 0, at settings->port, or where that is taken at any. -FI_EADDRINUSE,
- * -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM. */
+/* At addr; where its port is 0, at settings->port, or where that is taken at any. -FI_EADDRINUSE:
+ * it is taken, or the slot is; -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM. */
 int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings,
                  struct uet_nic **nic);
 /* Takes NULL. Packets that wait are sent, as far as the kernel takes them. */
 void uet_nic_close(struct uet_nic *nic);
 const union addr *uet_nic_addr(const struct uet_nic *nic);
+/* The first PIDonFEP that is the NIC's. */
+uint16_t uet_nic_pid(const struct uet_nic *nic);
+/* Which PDC ids are: bit b says those from 1024 b on. */
+uint64_t uet_nic_ids(const struct uet_nic *nic);
+/* Some more are needed. False: there are none. */
+bool uet_nic_more_ids(struct uet_nic *nic);
 /* Readable when packets have come. */
 int uet_nic_fd(const struct uet_nic *nic);
 
@@ -50,8 +58,9 @@ bool uet_nic_flush(struct uet_nic *nic);
 /* Memory that packets which wait name is about to go: they leave now, or are lost. */
 void uet_nic_forget(struct uet_nic *nic);
 
-/* Calls `take` for packets that have come, a few at most: how many. *more: there may be others. */
-unsigned uet_nic_receive(struct uet_nic *nic,
+/* Calls `take` for packets that have come, a few at most: how many. *more: there may be others.
+ * now: ns, of clock_ns. */
+unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now,
                          void (*take)(void *arg, const union addr *from, const uint8_t *bytes,
                                       size_t len, bool marked),
                          void *arg, bool *more);
@@ -70,6 +79,8 @@ bool uet_nic_is_refused(const struct uet_nic *nic);
 
 /* Packets that were dropped because their trailer is wrong, or because they are too long. */
 uint64_t uet_nic_damaged(const struct uet_nic *nic);
+/* Packets of other endpoints at the port, which were dropped. */
+uint64_t uet_nic_misled(const struct uet_nic *nic);
 
 /* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
  * with this MTU. 0: none does. */

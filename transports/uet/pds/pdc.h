@@ -121,7 +121,8 @@ struct pds {
     uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;
-    unsigned count;
+    bool lacks_ids;
+    unsigned count, room; /* ids in use, and ids that may be */
     struct list *buckets;
     struct list active, used, waiting; /* waiting: sources without a PDC */
     /* Of PDCs with something under way; of those without: so many that a timer of the first kind

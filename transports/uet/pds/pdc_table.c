@@ -26,7 +26,8 @@ static struct list *bucket_of_peer(const struct pds *pds, const union addr *from
 
 static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *key)
 {
-    uint64_t use = (uint64_t)key->job << 16 | (uint64_t)key->tclass << 8 | key->mode;
+    uint64_t use = (uint64_t)key->pid << 40 | (uint64_t)key->job << 16 |
+                   (uint64_t)key->tclass << 8 | key->mode;
     uint64_t hash = addr_hash(&key->to.sa) ^ use * UINT64_C(0x9e3779b97f4a7c15);
 
     return &pds->buckets[(hash ^ hash >> 32) % PDS_BUCKETS];
@@ -34,7 +35,7 @@ static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *k
 
 static bool same_key(const struct pds_key *a, const struct pds_key *b)
 {
-    return a->mode == b->mode && a->tclass == b->tclass && a->job == b->job &&
+    return a->mode == b->mode && a->tclass == b->tclass && a->job == b->job && a->pid == b->pid &&
            addr_equal(&a->to.sa, &b->to.sa);
 }
 
@@ -73,13 +74,24 @@ struct pds_ref pdc_ref(const struct pdc *pdc)
     return (struct pds_ref){pdc->id, pdc->generation};
 }
 
+static bool is_own(const struct pds *pds, uint16_t id)
+{
+    return pds->settings.ids >> id / PDS_ID_BLOCK & 1;
+}
+
 /* The one that was not in use for the longest time. 0: there is none. */
 static uint16_t free_id(struct pds *pds)
 {
     if (pds->count >= pds->settings.pdcs)
         return 0;
+    if (pds->count >= pds->room) {
+        pds->lacks_ids = true;
+        return 0;
+    }
     do {
         pds->last_id++;
+        while (!is_own(pds, pds->last_id))
+            pds->last_id = (uint16_t)((pds->last_id | (PDS_ID_BLOCK - 1)) + 1);
     } while (!pds->last_id || pds->ids[pds->last_id]);
     return pds->last_id;
 }

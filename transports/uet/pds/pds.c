@@ -39,6 +39,7 @@ const struct pds_settings pds_defaults = {
     .pdcs = PDS_IDS - 1,
     .per_peer = 4,
     .stored = 256,
+    .ids = UINT64_MAX,
 };
 
 /* ---- Life ---- */
@@ -76,6 +77,7 @@ struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops
     }
     start_lists(pds);
     pds->last_id = (uint16_t)pds_random(pds);
+    pds_set_ids(pds, settings->ids);
     return pds;
 }
 
@@ -106,6 +108,24 @@ void pds_destroy(struct pds *pds)
 const struct pds_counters *pds_counters(const struct pds *pds)
 {
     return &pds->counters;
+}
+
+bool pds_lacks_ids(struct pds *pds)
+{
+    bool lacks = pds->lacks_ids;
+
+    pds->lacks_ids = false;
+    return lacks;
+}
+
+void pds_set_ids(struct pds *pds, uint64_t ids)
+{
+    unsigned room = 0;
+
+    for (unsigned block = 0; block < PDS_IDS / PDS_ID_BLOCK; block++)
+        room += (unsigned)(ids >> block & 1) * PDS_ID_BLOCK;
+    pds->settings.ids = ids;
+    pds->room = room - (ids & 1); /* id 0 is none */
 }
 
 unsigned pds_count(const struct pds *pds)

@@ -27,6 +27,7 @@ enum {
     PDS_MPR_MAX = 255 * PDS_MPR_UNIT,
     PDS_ANSWER_DATA = 8192, /* bytes of data on an acknowledgement */
     PDS_RETRY_FOREVER = 31, /* of nack_count */
+    PDS_ID_BLOCK = 1024,
 };
 
 /* Names are those of the specification's configuration, table 3-28. */
@@ -55,6 +56,7 @@ struct pds_settings {
     unsigned pdcs;         /* most at a time, at most 65535 */
     unsigned per_peer;     /* unordered PDCs to one peer */
     unsigned stored;       /* responses that a PDC keeps until they are cleared */
+    uint64_t ids;          /* bit b: ids from b * PDS_ID_BLOCK on are this node's to give */
     bool short_rudi;
 };
 
@@ -71,6 +73,7 @@ struct pds_key {
     union addr to;
     uint8_t mode; /* enum pds_mode */
     uint8_t tclass;
+    uint16_t pid; /* PIDonFEP there: several may share the address, and have PDCs of their own */
     uint32_t job;
 };
 
@@ -222,6 +225,10 @@ bool pds_is_urgent(const struct pds *pds);
 uint64_t pds_deadline(const struct pds *pds);
 
 const struct pds_counters *pds_counters(const struct pds *pds);
+/* There was no id for a PDC, but fewer than settings.pdcs are open; asked for once. */
+bool pds_lacks_ids(struct pds *pds);
+/* These are this node's from now on, as settings.ids. */
+void pds_set_ids(struct pds *pds, uint64_t ids);
 /* PDCs that there are. */
 unsigned pds_count(const struct pds *pds);
 

@@ -28,6 +28,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
         .mode = op->target.mode,
         .tclass = op->target.tclass,
         .job = op->target.job,
+        .pid = op->target.pid,
     };
 
     op->number = ids_add(&ses->messages, op);

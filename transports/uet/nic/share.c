@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel numbers the sockets of a port in the order in which they were bound; when one closes,
+ * the last one takes its number. The page follows that rule. Where processes died in an order that
+ * is not known, packets come to the wrong one, which then knows its true number: that of the owner
+ * that the packet was for.
+ */
+#include "transports/uet/nic/share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "transports/uet/nic/steer.h"
+
+#ifndef F_OFD_GETLK
+#define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
+#endif
+#ifndef SO_ATTACH_REUSEPORT_CBPF
+#define SO_ATTACH_REUSEPORT_CBPF 51
+#endif
+#ifndef SO_DETACH_REUSEPORT_BPF
+#define SO_DETACH_REUSEPORT_BPF 68
+#endif
+
+enum {
+    VERSION = 1,
+    GUARD = STEER_SLOTS, /* the byte whose lock guards the page; those before it are of slots */
+    PATH_SIZE = 160,
+    TRIES = 2000, /* of a millisecond */
+    NONE = 0xff,
+};
+
+#define SETTLED UINT64_C(20000000) /* ns: packets that were steered before a change have come */
+
+struct page {
+    uint32_t version;
+    _Atomic uint32_t members;
+    _Atomic uint64_t changed;            /* ns: when the kernel was told last */
+    uint8_t last_slot, last_block;       /* that were given */
+    uint8_t order[STEER_SLOTS];          /* slots, as the kernel numbers their sockets */
+    _Atomic uint8_t at[STEER_SLOTS];     /* the other way; NONE: the slot is free */
+    _Atomic uint8_t owner[STEER_BLOCKS]; /* slots; NONE: it is free */
+};
+
+struct uet_share {
+    struct page *page;
+    int file, socket;
+    unsigned slot; /* NONE: it has not joined */
+    bool guarded;
+    pid_t process;
+    char path[PATH_SIZE];
+};
+
+/* ---- Locks of bytes ---- */
+
+static int lock_byte(const struct uet_share *share, short type, unsigned byte)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+    return fcntl(share->file, F_OFD_SETLK, &lock) ? -errno : 0;
+}
+
+static bool is_locked_by_others(const struct uet_share *share, unsigned byte)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+    return fcntl(share->file, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+static int guard(struct uet_share *share, unsigned tries)
+{
+    int rc;
+
+    while ((rc = lock_byte(share, F_WRLCK, GUARD)) && --tries)
+        usleep(1000);
+    share->guarded = !rc;
+    return rc == -EACCES ? -FI_EAGAIN : rc;
+}
+
+static void unguard(struct uet_share *share)
+{
+    if (share->guarded)
+        lock_byte(share, F_UNLCK, GUARD);
+    share->guarded = false;
+}
+
+/* ---- The page ---- */
+
+static unsigned members_of(const struct page *page)
+{
+    unsigned members = atomic_load_explicit(&page->members, memory_order_relaxed);
+
+    return members < STEER_SLOTS ? members : STEER_SLOTS;
+}
+
+static void begin_page(struct page *page)
+{
+    if (page->version == VERSION)
+        return;
+    memset(page, 0, sizeof(*page));
+    memset((void *)page->at, NONE, sizeof(page->at));
+    memset((void *)page->owner, NONE, sizeof(page->owner));
+    memset(page->order, NONE, sizeof(page->order));
+    page->version = VERSION;
+}
+
+static void put_at(struct page *page, unsigned index, unsigned slot)
+{
+    page->order[index] = (uint8_t)slot;
+    if (slot < STEER_SLOTS)
+        page->at[slot] = (uint8_t)index;
+}
+
+/* Its socket closes, and the last one takes its number. */
+static void take_out(struct page *page, unsigned slot)
+{
+    unsigned index = page->at[slot], members = members_of(page);
+
+    for (unsigned b = 0; b < STEER_BLOCKS; b++)
+        if (page->owner[b] == slot)
+            page->owner[b] = NONE;
+    page->at[slot] = NONE;
+    if (!members || index >= members)
+        return;
+    members--;
+    if (index < members)
+        put_at(page, index, page->order[members]);
+    page->order[members] = NONE;
+    page->members = members;
+}
+
+/* Claims of processes that have died. True: there were some. */
+static bool drop_dead(const struct uet_share *share)
+{
+    struct page *page = share->page;
+    bool some = false;
+
+    for (unsigned slot = STEER_SLOTS; slot-- > 0;) {
+        if (page->at[slot] == NONE || slot == share->slot || is_locked_by_others(share, slot))
+            continue;
+        take_out(page, slot);
+        some = true;
+    }
+    return some;
+}
+
+static int attach(const struct uet_share *share)
+{
+    struct page *page = share->page;
+    struct sock_filter filter[STEER_FILTER_MAX];
+    struct sock_fprog program = {.filter = filter};
+    struct steer_table table;
+    int zero = 0;
+
+    page->changed = clock_ns();
+    if (members_of(page) < 2) {
+        setsockopt(share->socket, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &zero, sizeof(zero));
+        return 0;
+    }
+    for (unsigned slot = 0; slot < STEER_SLOTS; slot++)
+        table.slots[slot] = page->at[slot] < STEER_SLOTS ? (int8_t)page->at[slot] : -1;
+    for (unsigned block = 0; block < STEER_BLOCKS; block++) {
+        unsigned owner = page->owner[block];
+
+        table.blocks[block] = owner < STEER_SLOTS ? table.slots[owner] : -1;
+    }
+    program.len = (unsigned short)steer_filter(&table, filter);
+    return setsockopt(share->socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+                      sizeof(program))
+               ? -errno
+               : 0;
+}
+
+/* ---- Opening ---- */
+
+/* A page for each user, network and address: the kernel has a group for each. */
+static void name_page(const union addr *addr, char path[PATH_SIZE])
+{
+    char text[ADDR_TEXT_MAX];
+    struct stat network = {.st_ino = 0};
+
+    if (stat("/proc/self/ns/net", &network))
+        network.st_ino = 0;
+    snprintf(path, PATH_SIZE, "/dev/shm/weft-uet-%u-%llu-%s", (unsigned)geteuid(),
+             (unsigned long long)network.st_ino, addr_text(&addr->sa, text, sizeof(text)));
+}
+
+static bool is_own_file(const struct uet_share *share, const struct stat *status)
+{
+    struct stat named;
+
+    return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !lstat(share->path, &named) &&
+           named.st_ino == status->st_ino && named.st_dev == status->st_dev;
+}
+
+/* The file, guarded. The last one to leave takes it away, perhaps just now. */
+static int open_file(struct uet_share *share)
+{
+    struct stat status;
+    int rc;
+
+    for (int tries = 0; tries < 8; tries++) {
+        share->file = open(share->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (share->file < 0)
+            return -errno;
+        rc = guard(share, TRIES);
+        if (rc)
+            return rc;
+        if (fstat(share->file, &status))
+            return -errno;
+        if (is_own_file(share, &status))
+            return ftruncate(share->file, sizeof(struct page)) ? -errno : 0;
+        close(share->file);
+        share->file = -1;
+    }
+    return -FI_EAGAIN;
+}
+
+static int open_page(struct uet_share *share)
+{
+    int rc = open_file(share);
+
+    if (rc)
+        return rc;
+    share->page =
+        mmap(NULL, sizeof(struct page), PROT_READ | PROT_WRITE, MAP_SHARED, share->file, 0);
+    if (share->page == MAP_FAILED) {
+        share->page = NULL;
+        return -errno;
+    }
+    begin_page(share->page);
+    return 0;
+}
+
+int uet_share_open(const union addr *addr, struct uet_share **ret_share)
+{
+    struct uet_share *share = calloc(1, sizeof(*share));
+    int rc;
+
+    if (!share)
+        return -FI_ENOMEM;
+    share->file = share->socket = -1;
+    share->slot = NONE;
+    share->process = getpid();
+    name_page(addr, share->path);
+    rc = open_page(share);
+    if (rc) {
+        uet_share_close(share);
+        return rc;
+    }
+    *ret_share = share;
+    return 0;
+}
+
+/* ---- Claims ---- */
+
+static bool take_slot(struct uet_share *share, unsigned slot)
+{
+    if (share->page->at[slot] != NONE || lock_byte(share, F_WRLCK, slot))
+        return false;
+    share->slot = slot;
+    return true;
+}
+
+/* Slot 0, which addresses without a PIDonFEP mean; else the one that was free for longest, since
+ * packets for its former owner may be under way. */
+static bool choose_slot(struct uet_share *share, int wanted)
+{
+    if (wanted >= 0)
+        return wanted < STEER_SLOTS && take_slot(share, (unsigned)wanted);
+    if (take_slot(share, 0))
+        return true;
+    for (unsigned i = 1; i <= STEER_SLOTS; i++) {
+        unsigned slot = (share->page->last_slot + i) % STEER_SLOTS;
+
+        if (take_slot(share, slot)) {
+            share->page->last_slot = (uint8_t)slot;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool claim_block(const struct uet_share *share)
+{
+    struct page *page = share->page;
+
+    for (unsigned i = 1; i <= STEER_BLOCKS; i++) {
+        unsigned block = (page->last_block + i) % STEER_BLOCKS;
+
+        if (page->owner[block] != NONE)
+            continue;
+        page->owner[block] = (uint8_t)share->slot;
+        page->last_block = (uint8_t)block;
+        return true;
+    }
+    return false;
+}
+
+static void leave(struct uet_share *share)
+{
+    take_out(share->page, share->slot);
+    lock_byte(share, F_UNLCK, share->slot);
+    attach(share);
+    share->slot = NONE;
+}
+
+int uet_share_join(struct uet_share *share, int fd, int wanted)
+{
+    struct page *page = share->page;
+    int rc;
+
+    drop_dead(share);
+    share->socket = fd;
+    if (members_of(page) >= STEER_SLOTS || !choose_slot(share, wanted))
+        return -FI_EADDRINUSE;
+    if (!claim_block(share)) {
+        share->slot = NONE;
+        return -FI_EADDRINUSE;
+    }
+    put_at(page, members_of(page), share->slot);
+    page->members = members_of(page) + 1;
+    rc = attach(share);
+    if (rc) {
+        LOG_INFO("uet", FI_LOG_EP_CTRL, "endpoints do not share a port: the kernel says: %s",
+                 strerror(-rc));
+        leave(share);
+        return -FI_EOPNOTSUPP;
+    }
+    unguard(share);
+    return 0;
+}
+
+void uet_share_close(struct uet_share *share)
+{
+    if (!share)
+        return;
+    if (share->page && share->process == getpid() && (share->guarded || !guard(share, TRIES))) {
+        if (share->slot != NONE)
+            leave(share);
+        drop_dead(share);
+        if (!members_of(share->page))
+            unlink(share->path);
+    }
+    if (share->page)
+        munmap(share->page, sizeof(struct page));
+    if (share->file >= 0)
+        close(share->file);
+    free(share);
+}
+
+unsigned uet_share_slot(const struct uet_share *share)
+{
+    return share->slot;
+}
+
+uint64_t uet_share_blocks(const struct uet_share *share)
+{
+    uint64_t blocks = 0;
+
+    for (unsigned block = 0; block < STEER_BLOCKS; block++)
+        if (share->page->owner[block] == share->slot)
+            blocks |= UINT64_C(1) << block;
+    return blocks;
+}
+
+bool uet_share_grow(struct uet_share *share)
+{
+    bool grown;
+
+    if (share->process != getpid() || guard(share, TRIES))
+        return false;
+    drop_dead(share);
+    grown = claim_block(share) && !attach(share);
+    unguard(share);
+    return grown;
+}
+
+/* ---- Packets of others ---- */
+
+bool uet_share_has_company(const struct uet_share *share)
+{
+    return atomic_load_explicit(&share->page->members, memory_order_relaxed) > 1;
+}
+
+/* The slot that the packet is for. NONE: that of no endpoint. */
+static unsigned owner_of(const struct uet_share *share, struct steer steer)
+{
+    const struct page *page = share->page;
+    unsigned slot = steer.number;
+
+    if (steer.kind == STEER_ANY)
+        return NONE;
+    if (steer.kind == STEER_BLOCK)
+        slot = atomic_load_explicit(&page->owner[steer.number], memory_order_relaxed);
+    if (slot >= STEER_SLOTS || page->at[slot] == NONE)
+        return NONE;
+    return slot;
+}
+
+/* The kernel has given a packet of `owner` to this endpoint: it has the number that the page has
+ * for the other one. */
+static void swap_numbers(const struct uet_share *share, unsigned owner)
+{
+    unsigned mine = share->page->at[share->slot], other = share->page->at[owner];
+
+    if (mine >= members_of(share->page) || other >= members_of(share->page))
+        return;
+    put_at(share->page, other, share->slot);
+    put_at(share->page, mine, owner);
+}
+
+static void mend(struct uet_share *share, unsigned owner)
+{
+    if (share->process != getpid() || guard(share, 1))
+        return;
+    if (!drop_dead(share))
+        swap_numbers(share, owner);
+    attach(share);
+    unguard(share);
+}
+
+bool uet_share_is_foreign(struct uet_share *share, uint64_t now, const uint8_t *bytes, size_t len)
+{
+    struct steer steer = steer_of(bytes, len);
+    unsigned owner = owner_of(share, steer);
+
+    if (owner == share->slot || owner == NONE)
+        return false;
+    if (now > atomic_load_explicit(&share->page->changed, memory_order_relaxed) + SETTLED) {
+        mend(share, owner);
+        owner = owner_of(share, steer);
+    }
+    return owner != share->slot && owner != NONE;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which endpoint a packet is for, where several share an address and a port: the owner of the PDC
+ * that it names, or, where it names none yet, of its PIDonFEP or of its RUDI number. The kernel
+ * asks a filter (SO_ATTACH_REUSEPORT_CBPF), endpoints ask steer_of. Pure.
+ */
+#ifndef WEFT_UET_NIC_STEER_H
+#define WEFT_UET_NIC_STEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sock_filter;
+
+enum {
+    STEER_SLOTS = 64,       /* endpoints, each with so many PIDonFEPs: */
+    STEER_PIDS = 64,        /* 4,096 in all */
+    STEER_BLOCKS = 64,      /* of PDC ids, each with so many: */
+    STEER_IDS = 1024,       /* 65,536 in all */
+    STEER_RUDI_BITS = 26,   /* RUDI numbers below the slot of who sends them */
+    STEER_FILTER_MAX = 512, /* instructions */
+};
+
+enum steer_kind {
+    STEER_ANY,   /* it names nothing: any endpoint may answer it */
+    STEER_SLOT,  /* number: of an endpoint */
+    STEER_BLOCK, /* number: of a block of PDC ids */
+};
+
+struct steer {
+    uint8_t kind; /* enum steer_kind */
+    uint8_t number;
+};
+
+/* bytes: the packet from its PDS header on, or the beginning of it. */
+struct steer steer_of(const uint8_t *bytes, size_t len);
+
+/* Where each is, as the kernel counts the sockets of the port; -1: there is none, and any one may
+ * answer. */
+struct steer_table {
+    int8_t slots[STEER_SLOTS], blocks[STEER_BLOCKS];
+};
+
+/* Writes the filter (STEER_FILTER_MAX): how many instructions there are. */
+size_t steer_filter(const struct steer_table *table, struct sock_filter *filter);
+
+#endif
