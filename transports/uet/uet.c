@@ -73,7 +73,10 @@ static const struct param_def uet_params[] = {
      .default_text = "relative",
      .help = "Whether the PIDonFEP of endpoints is one of their job (relative) or of the node "
              "(absolute), as their addresses say."},
-    COUNT("pid", "0", 0, 4095, "PIDonFEP of endpoints."),
+    COUNT(
+        "pid", "0", 0, 4095,
+        "PIDonFEP of endpoints; 0: a free one. Where an address is shared, the 64 from a multiple "
+        "of 64 on are one endpoint's."),
     {.key = "initiator",
      .variable = "UET_PROVIDER_INITIATOR_ID",
      .type = PARAM_INT,

@@ -375,7 +375,7 @@ static void services_say_what_endpoints_are(void **state)
 {
     struct end end, other;
 
-    write_services("# jobs\n\ndefault job=0x10203\nstore job=7 pid=12 initiator=40 "
+    write_services("# jobs\n\ndefault job=0x10203\nstore job=7 pid=1996 initiator=40 "
                    "addressing=absolute # the last\n");
     serve("", &end);
     assert_non_null(end.info);
@@ -387,7 +387,7 @@ static void services_say_what_endpoints_are(void **state)
     end_close(&end);
     serve(",service=store", &end);
     assert_non_null(end.info);
-    assert_int_equal(end.name[7], 12);
+    assert_int_equal((uint8_t)end.name[6] << 8 | (uint8_t)end.name[7], 1996);
     assert_int_equal(end.name[15], 40);
     assert_int_equal(end.name[2] & 0x20, 0x20);
     open_end(&other, red, NULL);
