@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process is killed, and another one takes its address, port and PIDonFEP, beside one that stays
- * there: operations that were under way end, packets for the dead one are answered and not believed,
- * and the new one has what is sent from then on, and nothing else.
+ * there: operations that were under way end, packets for the dead one are answered and not
+ * believed, and the new one has what is sent from then on, and nothing else.
  */
 #include <signal.h>
 #include <stdlib.h>
