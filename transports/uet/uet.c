@@ -173,6 +173,13 @@ static const struct param_def uet_params[] = {
      .help = "Enb_ACK_Per_Pkt: each packet is acknowledged at once."},
     TIME("idle_time", "5000000",
          "Microseconds after which a packet delivery context without work is closed."),
+    {.key = "demand_start",
+     .type = PARAM_BOOL,
+     .default_text = "no",
+     .help =
+         "Peers open a packet delivery context with a Start_PSN that they were given only (NACK "
+         "NEW_START_PSN), which takes one more round trip: packets with forged addresses open "
+         "nothing, and late ones neither."},
     {.key = "rx_buffer",
      .type = PARAM_SIZE,
      .default_text = "4m",

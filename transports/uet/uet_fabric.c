@@ -204,6 +204,7 @@ static void read_pds(struct pds_settings *pds, const struct params *params)
     pds->ack_trigger = (uint64_t)params_int(params, "ack_trigger");
     pds->ack_least = (uint64_t)params_int(params, "ack_least");
     pds->ack_each = params_bool(params, "ack_each");
+    pds->demand_start = params_bool(params, "demand_start");
     /* Of a peer that is a process, which may not look for long. */
     pds->noop_time = 1000000 * US;
 }

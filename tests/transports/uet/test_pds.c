@@ -530,6 +530,103 @@ static void openings_without_end_are_bounded(void **state)
     end();
 }
 
+/* ---- A start that the receiver gives ---- */
+
+static void a_start_is_demanded_and_taken(void **state)
+{
+    struct pds_settings settings = patient();
+
+    settings.demand_start = true;
+    for (int mode = 0; mode < 2; mode++) {
+        begin(&settings);
+        ordered = mode;
+        send_message(0, 1, 0, 40);
+        run(sw.now + SECOND);
+        check_inbox(1, 0, 40);
+        assert_true(pds_counters(nodes[1].pds)->demanded > 0);
+        assert_int_equal(pds_counters(nodes[1].pds)->opened, 1);
+        end();
+        begin(&settings);
+        ordered = mode;
+        bad_path();
+        all_to_all(100);
+        end();
+        /* The demand, and what follows it, get lost. */
+        begin(&settings);
+        ordered = mode;
+        losing(PDS_NACK, 0, 3);
+        send_message(0, 1, 0, 3);
+        run(sw.now + 10 * SECOND);
+        check_inbox(1, 0, 3);
+        assert_int_equal(dropped, 3);
+        end();
+    }
+}
+
+static void forged_openings_keep_nothing(void **state)
+{
+    struct pds_settings settings = patient();
+    struct pds_header syn = {.type = PDS_RUD, .next = NEXT_STANDARD, .flags = PDS_SYN};
+    uint8_t bytes[PDS_HEADER_MAX + BODY] = {0};
+    union addr from = switch_addr(0);
+    uint64_t responses;
+
+    settings.demand_start = true;
+    begin(&settings);
+    send_message(0, 1, 0, 3);
+    run(sw.now + SECOND);
+    responses = nodes[0].responses;
+    assert_int_equal(responses, 3);
+    for (unsigned i = 1; i < 60000; i++) {
+        syn.spdcid = (uint16_t)i;
+        syn.psn = i * 77777;
+        pds_receive(nodes[1].pds, sw.now, &from, bytes, pds_header_put(&syn, false, bytes) + BODY,
+                    false);
+        assert_int_equal(pds_count(nodes[1].pds), 1);
+    }
+    send_message(0, 1, 1, 3); /* on the PDC whose id was among them */
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 6);
+    assert_int_equal(pds_counters(nodes[0].pds)->opened, 1);
+    end();
+}
+
+/* ---- Credit and negotiation ---- */
+
+static void they_are_understood_and_change_nothing(void **state)
+{
+    static const uint8_t kinds[] = {CONTROL_CREDIT, CONTROL_CREDIT_REQUEST, CONTROL_NEGOTIATION,
+                                    CONTROL_NEGOTIATION, CONTROL_NEGOTIATION};
+    static const uint32_t payloads[] = {UINT32_MAX, 1000, 0x01020000, 0x01020001, 0x02020000};
+    uint8_t bytes[PDS_HEADER_MAX + 4] = {0};
+    union addr from = switch_addr(0);
+    struct pds_header header = {.type = PDS_CONTROL};
+    const struct pds_counters *counters;
+    const struct pdc *pdc;
+
+    begin(NULL);
+    send_message(0, 1, 0, 3);
+    run(sw.now + SECOND / 100);
+    pdc = list_item(nodes[1].pds->used.next, struct pdc, used);
+    counters = pds_counters(nodes[1].pds);
+    header.spdcid = pdc->peer_id;
+    header.dpdcid = pdc->id;
+    for (size_t i = 0; i < sizeof(kinds); i++) {
+        header.next = kinds[i];
+        header.payload = payloads[i];
+        pds_receive(nodes[1].pds, sw.now, &from, bytes, pds_header_put(&header, false, bytes) + 4,
+                    false);
+    }
+    pds_receive(nodes[1].pds, sw.now, &from, bytes, 16, false); /* without its second word */
+    assert_int_equal(counters->credits, 2);
+    assert_int_equal(counters->negotiations, 1);
+    assert_int_equal(counters->malformed, 3);
+    send_message(0, 1, 1, 3);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 6);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +654,9 @@ int main(void)
         cmocka_unit_test(a_late_caller_is_no_silent_peer),
         cmocka_unit_test(changed_headers_hurt_nobody_else),
         cmocka_unit_test(openings_without_end_are_bounded),
+        cmocka_unit_test(a_start_is_demanded_and_taken),
+        cmocka_unit_test(forged_openings_keep_nothing),
+        cmocka_unit_test(they_are_understood_and_change_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

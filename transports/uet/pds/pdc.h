@@ -114,7 +114,7 @@ struct pds {
     struct pds_settings settings;
     const struct pds_ops *ops;
     void *arg;
-    uint64_t random, now;
+    uint64_t random, now, secret;
     bool excused;     /* since the pause there was no timeout */
     bool urgent;      /* a peer waits for what pds_run will do */
     bool hurries;     /* the caller is about to leave */
@@ -198,7 +198,9 @@ bool pdc_rx_rests(const struct pdc *pdc);
 void pdc_rx_finish(struct pdc *pdc);
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
                       size_t len, bool marked);
-void pdc_take_control(struct pdc *pdc, const struct pds_header *header, bool marked);
+/* body: what of its payload the header has not. */
+void pdc_take_control(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
+                      size_t len);
 void pdc_rx_clear(struct pdc *pdc, uint64_t below);
 /* Sends the acknowledgement that is due. */
 void pdc_rx_acknowledge(struct pdc *pdc);
@@ -225,7 +227,7 @@ void pdc_send_control(struct pdc *pdc, enum pds_control kind, uint32_t psn, uint
                       uint32_t payload);
 /* A refusal without a PDC: `header` is what is refused. */
 void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *header,
-                enum pds_nack code);
+                enum pds_nack code, uint32_t payload);
 
 /* ---- pdc_timer.c ---- */
 

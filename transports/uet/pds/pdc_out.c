@@ -124,7 +124,7 @@ void pdc_send_control(struct pdc *pdc, enum pds_control kind, uint32_t psn, uint
 }
 
 void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *refused,
-                enum pds_nack code)
+                enum pds_nack code, uint32_t payload)
 {
     struct pds_header header = {
         .type = PDS_NACK,
@@ -132,6 +132,7 @@ void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *
         .nack_code = (uint8_t)code,
         .psn = refused->psn,
         .dpdcid = refused->spdcid,
+        .payload = payload,
     };
 
     pds->counters.nacks_sent++;

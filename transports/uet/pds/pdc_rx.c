@@ -6,6 +6,11 @@
 
 #include "transports/uet/pds/pdc.h"
 
+enum {
+    NEGOTIATE_ON_OFF = 1,
+    NEGOTIATE_WORDS = 2,
+};
+
 /* The bits of every PDC that misses nothing: none is set. */
 static uint64_t no_bits[PDS_MPR_MAX / SERIAL_WORD + 1];
 
@@ -426,7 +431,19 @@ static void take_probe(struct pdc *pdc, const struct pds_header *header)
     pdc_send_ack(pdc, &ack);
 }
 
-void pdc_take_control(struct pdc *pdc, const struct pds_header *header, bool marked)
+/* The only option that there is: PDS_NEG_ON_OFF, of two words, with a mask of features in the second
+ * one. None is used here. */
+static void take_negotiation(struct pds *pds, const struct pds_header *header, size_t len)
+{
+    if (header->payload >> 16 == (NEGOTIATE_ON_OFF << 8 | NEGOTIATE_WORDS) &&
+        !(header->payload & UINT16_MAX) && len >= 4)
+        pds->counters.negotiations++;
+    else
+        pds->counters.malformed++;
+}
+
+void pdc_take_control(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
+                      size_t len)
 {
     struct pds *pds = pdc->pds;
 
@@ -448,6 +465,9 @@ void pdc_take_control(struct pdc *pdc, const struct pds_header *header, bool mar
         if (pdc->ours)
             pds_close(pds, pdc_ref(pdc));
         break;
-    default: break; /* credit and negotiation: nothing here uses them */
+    case CONTROL_CREDIT:
+    case CONTROL_CREDIT_REQUEST: pds->counters.credits++; break; /* the window is fixed */
+    case CONTROL_NEGOTIATION: take_negotiation(pds, header, len); break;
+    default: break;
     }
 }

@@ -76,6 +76,7 @@ struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops
         return NULL;
     }
     start_lists(pds);
+    pds->secret = pds_random(pds);
     pds->last_id = (uint16_t)pds_random(pds);
     pds_set_ids(pds, settings->ids);
     return pds;
@@ -381,6 +382,33 @@ static bool reap(struct pds *pds)
     return false;
 }
 
+/* A peer must start with it in that span of New_PDC_Time: nothing is kept until it does, so that
+ * openings from forged addresses cost nothing. */
+static uint32_t start_for(const struct pds *pds, const union addr *from, uint16_t spdcid,
+                          uint64_t span)
+{
+    uint64_t z = (addr_hash(&from->sa) ^ pds->secret) * UINT64_C(0xbf58476d1ce4e5b9) + spdcid;
+
+    z = (z ^ z >> 30 ^ span) * UINT64_C(0xbf58476d1ce4e5b9) + pds->secret;
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(z ^ z >> 31);
+}
+
+/* False: it starts with another one, and has been told which. */
+static bool starts_as_demanded(struct pds *pds, const union addr *from,
+                               const struct pds_header *header)
+{
+    uint32_t start = header->psn - header->psn_offset;
+    uint64_t span = pds->now / (pds->settings.new_pdc_time + 1);
+    uint32_t wanted = start_for(pds, from, header->spdcid, span);
+
+    if (start == wanted || start == start_for(pds, from, header->spdcid, span - 1))
+        return true;
+    pds->counters.demanded++;
+    pds_refuse(pds, from, header, NACK_NEW_START, wanted);
+    return false;
+}
+
 static struct pdc *open_theirs(struct pds *pds, const union addr *from,
                                const struct pds_header *header)
 {
@@ -391,14 +419,16 @@ static struct pdc *open_theirs(struct pds *pds, const union addr *from,
     struct pdc *pdc;
 
     if (header->psn_offset >= pds->settings.mpr) {
-        pds_refuse(pds, from, header, NACK_INVALID_SYN);
+        pds_refuse(pds, from, header, NACK_INVALID_SYN, 0);
         return NULL;
     }
+    if (pds->settings.demand_start && !starts_as_demanded(pds, from, header))
+        return NULL;
     pdc = pdc_create(pds, &key, false, start);
     if (!pdc && reap(pds))
         pdc = pdc_create(pds, &key, false, start);
     if (!pdc) {
-        pds_refuse(pds, from, header, NACK_NO_PDC);
+        pds_refuse(pds, from, header, NACK_NO_PDC, 0);
         return NULL;
     }
     pdc->peer_id = header->spdcid;
@@ -420,14 +450,16 @@ static struct pdc *find_or_open(struct pds *pds, const union addr *from,
         return NULL;
     }
     if (header->type == PDS_CONTROL && header->next != CONTROL_NOOP) {
-        pds_refuse(pds, from, header, NACK_INVALID_DPDCID);
+        pds_refuse(pds, from, header, NACK_INVALID_DPDCID, 0);
         return NULL;
     }
     if (header->next == NEXT_RESPONSE_DATA && header->type != PDS_CONTROL) {
-        pds_refuse(pds, from, header, NACK_MISMATCH);
+        pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }
-    /* The peer has given the id to another PDC. */
+    /* The peer has given the id to another PDC; an opening that is not believed ends none. */
+    if (pdc && pds->settings.demand_start && !starts_as_demanded(pds, from, header))
+        return NULL;
     if (pdc)
         pdc_fail(pdc);
     return open_theirs(pds, from, header);
@@ -439,11 +471,11 @@ static struct pdc *find_open(struct pds *pds, const union addr *from,
     struct pdc *pdc = pdc_at(pds, header->dpdcid);
 
     if (!pdc) {
-        pds_refuse(pds, from, header, NACK_INVALID_DPDCID);
+        pds_refuse(pds, from, header, NACK_INVALID_DPDCID, 0);
         return NULL;
     }
     if (!addr_equal(&pdc->key.to.sa, &from->sa)) {
-        pds_refuse(pds, from, header, NACK_MISMATCH);
+        pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }
     if (pdc->state == PDC_SYN) {
@@ -452,7 +484,7 @@ static struct pdc *find_open(struct pds *pds, const union addr *from,
         pdc->state = PDC_ESTABLISHED;
     }
     if (pdc->peer_id != header->spdcid) {
-        pds_refuse(pds, from, header, NACK_MISMATCH);
+        pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }
     return pdc;
@@ -489,7 +521,7 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
                !(header->type == PDS_CONTROL && header->next == CONTROL_CLOSE)) {
         pdc_send_nack(pdc, NACK_CLOSING, header->psn, 0, header->flags & PDS_RETX);
     } else if (header->type == PDS_CONTROL) {
-        pdc_take_control(pdc, header, marked);
+        pdc_take_control(pdc, header, body, len);
     } else {
         pdc_take_request(pdc, header, body, len, marked);
     }

@@ -58,6 +58,7 @@ struct pds_settings {
     unsigned stored;       /* responses that a PDC keeps until they are cleared */
     uint64_t ids;          /* bit b: ids from b * PDS_ID_BLOCK on are this node's to give */
     bool short_rudi;
+    bool demand_start; /* a peer's PDC opens with a Start_PSN that this side gave it only */
 };
 
 /* The defaults of the specification; of what it leaves open, ours. */
@@ -172,7 +173,9 @@ struct pds_ops {
 struct pds_counters {
     uint64_t sent, resent, received, duplicates, malformed, strangers;
     uint64_t nacks_sent, nacks_received, acks_sent, acks_received, probes, opened, closed, failed;
-    uint64_t unreachable; /* packets that found a closed port */
+    uint64_t unreachable;           /* packets that found a closed port */
+    uint64_t demanded;              /* openings that were given a Start_PSN */
+    uint64_t credits, negotiations; /* control packets that were understood, and no more */
 };
 
 struct pds;
