@@ -37,6 +37,7 @@ static struct request request_of(const struct planning *planning, const struct s
         .flags = planning->query->flags,
         .hints = hints,
         .params = stack->params,
+        .domains = stack_domains(stack),
         .part = stack->part,
         .lower_traits =
             stack->lower_count == 1

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,14 +77,23 @@ static struct fid_nic *describe_nic(const struct netif *netif)
 
 /* ---- One offer ---- */
 
-static int fill_names(struct fi_info *info, const struct netif *netif)
+static int fill_names(struct fi_info *info, const struct host_any *any, const struct netif *netif)
 {
     char text[ADDR_TEXT_MAX];
+    const char *network;
 
-    info->nic = describe_nic(netif);
-    if (!info->nic || info_set_string(&info->domain_attr->name, netif->name))
-        return -FI_ENOMEM;
-    return info_set_string(&info->fabric_attr->name, netif_network_text(netif, text, sizeof(text)));
+    if (addr_is_any(&netif->addr.sa)) {
+        network = any->fabric;
+    } else {
+        network = netif_network_text(netif, text, sizeof(text));
+        info->nic = describe_nic(netif);
+        if (!info->nic)
+            return -FI_ENOMEM;
+    }
+    return info_set_string(&info->domain_attr->name, netif->name) ||
+                   info_set_string(&info->fabric_attr->name, network)
+               ? -FI_ENOMEM
+               : 0;
 }
 
 static int fill_addrs(const struct question *question, const struct netif *netif,
@@ -92,7 +102,9 @@ static int fill_addrs(const struct question *question, const struct netif *netif
     union addr src = netif->addr;
     int rc;
 
-    if (question->has_src)
+    if (question->has_src && !question->any_family && addr_is_any(&src.sa))
+        src = question->src;
+    else if (question->has_src)
         addr_set_port(&src.sa, addr_port(&question->src.sa));
     info->addr_format = question->text ? FI_ADDR_STR : addr_format(&netif->addr.sa);
     rc = host_set_src(info, &src.sa);
@@ -114,7 +126,7 @@ static int add(struct fi_info **list, struct question *question, const struct ne
             info_free(info);
             continue;
         }
-        if (fill_names(info, netif) || fill_addrs(question, netif, dest, info)) {
+        if (fill_names(info, offer->any, netif) || fill_addrs(question, netif, dest, info)) {
             info_free(info);
             return -FI_ENOMEM;
         }
@@ -193,6 +205,92 @@ static int add_all(struct fi_info **list, struct question *question, const struc
         }
     }
     return 0;
+}
+
+/* ---- Every interface at once ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && !strcmp(a, b);
+}
+
+/* Does the application ask for a port of every interface, or by name for the domain of them all?
+ * An interface that is chosen or named is what it gets. */
+static bool asks_any(const struct question *question)
+{
+    const struct host_any *any = question->offer->any;
+    const struct fi_info *hints = question->req->hints;
+    const char *domain = hints->domain_attr->name, *fabric = hints->fabric_attr->name;
+
+    if (!any || params_given(question->req->params, "iface"))
+        return false;
+    if (!domain)
+        domain = question->req->domains;
+    if (domain || fabric)
+        return same_text(domain, any->domain) || same_text(fabric, any->fabric);
+    return !question->dest_count && question->has_src &&
+           (question->any_family || addr_is_any(&question->src.sa));
+}
+
+/* False: no chosen interface has that family. A message must fit each of those that have it. */
+static bool any_of_family(const struct host_any *any, sa_family_t family,
+                          const struct netif *netifs, size_t count, struct netif *all)
+{
+    bool found = false;
+
+    *all = (struct netif){.addr.sa.sa_family = family, .mtu = INT_MAX};
+    snprintf(all->name, sizeof(all->name), "%s", any->domain);
+    for (size_t i = 0; i < count; i++) {
+        if (netifs[i].addr.sa.sa_family != family)
+            continue;
+        found = true;
+        if (netifs[i].mtu < all->mtu)
+            all->mtu = netifs[i].mtu;
+    }
+    return found;
+}
+
+static bool is_family(const union addr *addr, sa_family_t family)
+{
+    return addr->sa.sa_family == family;
+}
+
+static int add_any(struct fi_info **list, struct question *question, const struct netif *netifs,
+                   size_t count, const union addr *dest)
+{
+    static const sa_family_t families[] = {AF_INET, AF_INET6};
+    bool one_family = question->has_src && !question->any_family;
+    struct netif all;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < sizeof(families) / sizeof(families[0]); i++) {
+        if ((one_family && !is_family(&question->src, families[i])) ||
+            (dest && !is_family(dest, families[i])) ||
+            !any_of_family(question->offer->any, families[i], netifs, count, &all) ||
+            !suits_format(question->req->hints->addr_format, &all))
+            continue;
+        rc = add(list, question, &all, dest);
+    }
+    return rc;
+}
+
+void host_name(const char *choice, const union addr *addr, union addr *name)
+{
+    uint16_t port = addr_port(&addr->sa);
+    struct netif *netifs;
+    size_t count, i = 0;
+    char why[WHY_MAX];
+
+    *name = *addr;
+    if (!addr_is_any(&addr->sa) || netif_list(choice, &netifs, &count, why, sizeof(why)))
+        return;
+    while (i < count &&
+           (!is_family(&netifs[i].addr, addr->sa.sa_family) || is_link_local(&netifs[i].addr)))
+        i++;
+    if (i < count)
+        *name = netifs[i].addr;
+    addr_set_port(&name->sa, port);
+    free(netifs);
 }
 
 /* ---- The question ---- */
@@ -276,13 +374,15 @@ static void explain_nothing(const struct question *question)
 static int answer(struct question *question, const struct netif *netifs, size_t count,
                   struct fi_info **info)
 {
+    int (*add_for)(struct fi_info * *list, struct question * question, const struct netif *netifs,
+                   size_t count, const union addr *dest) = asks_any(question) ? add_any : add_all;
     struct fi_info *list = NULL;
     int rc = 0;
 
     for (size_t i = 0; !rc && i < question->dest_count; i++)
-        rc = add_all(&list, question, netifs, count, &question->dest[i]);
+        rc = add_for(&list, question, netifs, count, &question->dest[i]);
     if (!rc && !question->dest_count)
-        rc = add_all(&list, question, netifs, count, NULL);
+        rc = add_for(&list, question, netifs, count, NULL);
     if (rc) {
         info_free(list);
         return rc;

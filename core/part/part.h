@@ -63,12 +63,13 @@ struct request {
     uint64_t flags;              /* fi_getinfo flags: FI_SOURCE, FI_NUMERICHOST, ... */
     const struct fi_info *hints; /* never NULL; every nested attr present; 0 or NULL is "any" */
     const struct params *params; /* this instance's parameters, already checked and typed */
-    const struct part *part;     /* the part that is asked */
-    unsigned lower_traits;       /* enum peer_trait of the lower; 0 of joins and transports */
-    unsigned upper;              /* requires_ep of the layer above, past what is transparent; 0: an
+    const char *domains; /* those that the spec chooses, '|' or ',' between; others are dropped */
+    const struct part *part; /* the part that is asked */
+    unsigned lower_traits;   /* enum peer_trait of the lower; 0 of joins and transports */
+    unsigned upper;          /* requires_ep of the layer above, past what is transparent; 0: an
                                     application */
-    struct reasons *reasons;     /* where a refusal is written; may be NULL */
-    size_t branch;               /* needs of a join: the index of the branch that they are for */
+    struct reasons *reasons; /* where a refusal is written; may be NULL */
+    size_t branch;           /* needs of a join: the index of the branch that they are for */
     /* needs of a join: how many of its alternatives, from the first, are asked with node, service
      * and FI_SOURCE; all unless it says so. */
     size_t *named;

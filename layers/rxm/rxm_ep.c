@@ -119,8 +119,10 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
     struct rxm_ep *ep = object_of(fid, struct rxm_ep, fid.fid);
+    int rc = fi_setname(&ep->pep->fid, addr, addrlen);
 
-    return fi_setname(&ep->pep->fid, addr, addrlen);
+    /* Connections leave from there. */
+    return rc ? rc : info_set_src(ep->lower_info, addr, addrlen);
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)

@@ -99,7 +99,8 @@ const struct part tcp_part = {
         "Messages, remote memory access and remote completion data over TCP, with the wire format "
         "of libfabric's tcp provider. Tagged messages for hints with FI_TAGGED, or with a "
         "shared receive context. IPv4 and IPv6. One info is offered for each address of each "
-        "interface that is up.",
+        "interface that is up; a server that names a port and no address gets one that listens on "
+        "all of them.",
     .kind = PART_TRANSPORT,
     .peer = peer_traits,
     .provides_ep = EP_SET(FI_EP_MSG),

@@ -139,7 +139,8 @@ static bool fill_attrs(struct fi_info *info, const struct request *req, const st
 
 int tcp_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    static const struct host_offer offer = {.fill = fill_attrs, .flavours = 2};
+    static const struct host_any any = {.fabric = "tcp", .domain = "tcp"};
+    static const struct host_offer offer = {.fill = fill_attrs, .flavours = 2, .any = &any};
 
     if (req->hints->caps & FI_ATOMIC && !offers_atomics(req))
         reasons_add(req->reasons, "atomics over FI_EP_MSG need FI_PEER, for an upper that asks the "

@@ -247,6 +247,7 @@ static int bind_listener(struct tcp_pep *pep)
         close(fd);
         return rc;
     }
+    host_name(params_string(pep->fabric->params, "iface"), &pep->src, &pep->name);
     pep->fd = fd;
     pep->bound = true;
     return 0;
@@ -299,7 +300,7 @@ static int pep_getname(struct passive *base, void *raw, size_t *len)
 
     struct progress *progress = pep_lock(pep);
     int rc = bind_listener(pep);
-    union addr addr = pep->src;
+    union addr addr = pep->name;
     pep_unlock(pep, progress);
     return rc ? rc : addr_export(pep->base.info->addr_format, &addr.sa, raw, len);
 }

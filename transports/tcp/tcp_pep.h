@@ -12,8 +12,8 @@ struct tcp_pep {
     struct tcp_fabric *fabric;
     struct tcp_cm *cm; /* of base.eq; NULL until bound; set with the fabric's cms_mutex */
     struct tcp_cm_item item;
-    struct list resting; /* in cm->resting while it does not accept */
-    union addr src;
+    struct list resting;  /* in cm->resting while it does not accept */
+    union addr src, name; /* where it listens; how peers reach it, once bound */
     int fd;
     int backlog;
     bool bound, listening;

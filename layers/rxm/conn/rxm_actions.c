@@ -37,24 +37,27 @@ static struct rxm_cm_peer *cm_peer(struct rxm_cm *cm, const union addr *addr, un
     return peer ? &peer->cm : NULL;
 }
 
-/* The lower's info for a connection to addr, from this endpoint's own address: the exchange carries
- * only a port, so the peer knows us by where we come from. */
-static struct fi_info *dial_info(struct rxm_ep *ep, const union addr *addr)
+static int set_source(const struct rxm_ep *ep, const struct rxm_cm_peer *peer, struct fi_info *info)
+{
+    union addr from = ep->cm.config.any ? peer->own : ep->cm.config.self;
+    _Alignas(union addr) char raw[ADDR_TEXT_MAX];
+
+    if (from.sa.sa_family == AF_UNSPEC)
+        return info_set_src(info, NULL, 0); /* as the kernel reaches the peer */
+    addr_set_port(&from.sa, 0);
+    return info_set_src(info, raw, rxm_addr_export(info->addr_format, &from, raw));
+}
+
+/* The lower's info for a connection to the peer, from the address that it knows this endpoint by:
+ * the exchange carries only a port, so the peer knows us by where we come from. */
+static struct fi_info *dial_info(struct rxm_ep *ep, const struct rxm_cm_peer *peer)
 {
     struct fi_info *info = info_dup(ep->lower_info);
-    union addr from = ep->cm.config.self;
     _Alignas(union addr) char raw[ADDR_TEXT_MAX];
-    size_t len;
 
-    if (!info)
-        return NULL;
-    addr_set_port(&from.sa, 0);
-    len = rxm_addr_export(info->addr_format, &from, raw);
-    if (!info_set_src(info, raw, len)) {
-        len = rxm_addr_export(info->addr_format, addr, raw);
-        if (!info_set_dest(info, raw, len))
-            return info;
-    }
+    if (info && !set_source(ep, peer, info) &&
+        !info_set_dest(info, raw, rxm_addr_export(info->addr_format, &peer->addr, raw)))
+        return info;
     info_free(info);
     return NULL;
 }
@@ -63,7 +66,7 @@ static int cm_dial(struct rxm_cm *cm, struct rxm_cm_peer *peer, const void *data
                    struct rxm_cm_conn **ret_conn)
 {
     struct rxm_ep *ep = ep_of(cm);
-    struct fi_info *info = dial_info(ep, &peer->addr);
+    struct fi_info *info = dial_info(ep, peer);
     uint32_t answer_ms = (uint32_t)cm->config.deadline_ms;
     struct rxm_conn *conn;
     int rc;

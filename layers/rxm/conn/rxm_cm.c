@@ -40,7 +40,8 @@ void rxm_cm_init(struct rxm_cm *cm, const struct rxm_cm_config *config,
 
 void rxm_cm_peer_init(struct rxm_cm_peer *peer, const union addr *addr, unsigned context)
 {
-    *peer = (struct rxm_cm_peer){.addr = *addr, .context = context, .state = RXM_CM_IDLE};
+    *peer = (struct rxm_cm_peer){
+        .addr = *addr, .context = context, .state = RXM_CM_IDLE, .own.sa.sa_family = AF_UNSPEC};
     timer_init(&peer->timer);
     list_init(&peer->fresh);
 }
@@ -239,10 +240,11 @@ static bool left_over(struct rxm_cm_peer *peer, const struct rxm_hello *hello, i
     return peer->duplicates++ == 0 || now - peer->start_ms < YOUNG_MS;
 }
 
-static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_hello *hello,
-                  int64_t now)
+/* own: our address, as the peer knows it. */
+static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const union addr *own,
+                  const struct rxm_hello *hello, int64_t now)
 {
-    int order = addr_compare(&peer->addr.sa, &cm->config.self.sa);
+    int order = addr_compare(&peer->addr.sa, &own->sa);
 
     if (order == 0)
         return hello->pid == cm->config.pid;
@@ -252,11 +254,12 @@ static bool admit(struct rxm_cm *cm, struct rxm_cm_peer *peer, const struct rxm_
 }
 
 /* The old connection goes only once the new one is there: the peer may still use the old one. */
-static void accept_request(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *request,
-                           const void *asked, size_t asked_len, struct rxm_hello *hello)
+static void accept_request(struct rxm_cm *cm, struct rxm_cm_peer *peer, const union addr *own,
+                           void *request, const void *asked, size_t asked_len,
+                           struct rxm_hello *hello)
 {
-    bool own = addr_equal(&peer->addr.sa, &cm->config.self.sa);
-    struct rxm_cm_conn **slot = own ? &peer->self : &peer->conn, *conn;
+    bool myself = addr_equal(&peer->addr.sa, &own->sa);
+    struct rxm_cm_conn **slot = myself ? &peer->self : &peer->conn, *conn;
     struct rxm_self self = self_for(cm, peer);
     uint8_t data[RXM_PROTO_MAX];
     size_t len = cm->config.proto->answer(&self, asked, asked_len, hello, data);
@@ -272,9 +275,10 @@ static void accept_request(struct rxm_cm *cm, struct rxm_cm_peer *peer, void *re
     conn->id = self.id;
     conn->other = *hello;
     *slot = conn;
-    if (own)
+    if (myself)
         return;
     enter(cm, peer, RXM_CM_ACCEPTING);
+    peer->own = *own;
     peer->firewalled = hello->firewalled;
     peer->pid = hello->pid;
 }
@@ -287,9 +291,10 @@ static void refuse(struct rxm_cm *cm, void *request, const void *asked, size_t l
     cm->ops->reject(cm, request, data, len, why);
 }
 
-void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data, size_t len,
-                    void *request, int64_t now)
+void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const union addr *to,
+                    const void *data, size_t len, void *request, int64_t now)
 {
+    const union addr *own = cm->config.any ? to : &cm->config.self;
     struct rxm_self self = {
         .eager_limit = cm->config.eager_limit,
         .extensions = cm->config.extensions,
@@ -309,11 +314,11 @@ void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data,
     peer = cm->ops->peer(cm, &addr, hello.source ? RXM_CM_SOURCE | hello.source : 0);
     if (!peer) {
         refuse(cm, request, data, len, NULL);
-    } else if (!admit(cm, peer, &hello, now)) {
+    } else if (!admit(cm, peer, own, &hello, now)) {
         refuse(cm, request, data, len, NULL);
         idle_if_unused(cm, peer);
     } else {
-        accept_request(cm, peer, request, data, len, &hello);
+        accept_request(cm, peer, own, request, data, len, &hello);
     }
 }
 

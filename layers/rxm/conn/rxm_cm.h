@@ -56,6 +56,7 @@ struct rxm_cm_peer {
     bool firewalled;          /* it said that it cannot be dialled */
     struct rxm_cm_conn *conn; /* of DIALLING, ACCEPTING, UP */
     struct rxm_cm_conn *self; /* the accepted end of a connection to oneself: receives only */
+    union addr own;           /* config.any: our address that it has dialled; AF_UNSPEC: none yet */
     uint32_t pid;             /* of the process at the other end of it */
     unsigned duplicates;      /* requests refused since conn came up */
     unsigned tries;           /* dials since the last good connection */
@@ -98,6 +99,7 @@ struct rxm_cm_ops {
 
 struct rxm_cm_config {
     union addr self; /* the address that peers know this endpoint by */
+    bool any;        /* it listens on all: a peer knows it by the address that it has dialled */
     const struct rxm_proto *proto;
     uint32_t pid;
     uint16_t extensions; /* of FI_PROTO_XNET: enum rxm_wire_extension */
@@ -140,9 +142,10 @@ void rxm_cm_forget(struct rxm_cm *cm, struct rxm_cm_peer *peer);
  */
 int rxm_cm_want(struct rxm_cm *cm, struct rxm_cm_peer *peer, int64_t now);
 
-/* A request came in; from: the address of the connection, whose port means nothing. */
-void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const void *data, size_t len,
-                    void *request, int64_t now);
+/* A request came in; from: the address of the connection, whose port means nothing; to: the address
+ * of ours that it was for. */
+void rxm_cm_request(struct rxm_cm *cm, const union addr *from, const union addr *to,
+                    const void *data, size_t len, void *request, int64_t now);
 /* conn is connected; data is the answer to a dial. */
 void rxm_cm_connected(struct rxm_cm *cm, struct rxm_cm_conn *conn, const void *data, size_t len,
                       int64_t now);

@@ -32,14 +32,16 @@ enum {
 void rxm_control_request(struct rxm_ep *ep, struct fi_eq_cm_entry *entry, size_t len)
 {
     struct fi_info *info = entry->info;
-    union addr from;
+    union addr from, to = ep->cm.config.self;
 
     if (!info->dest_addr || rxm_addr_import(info->addr_format, info->dest_addr, &from)) {
         fi_reject(ep->pep, info->handle, NULL, 0);
         info_free(info);
         return;
     }
-    rxm_cm_request(&ep->cm, &from, entry->data, len, info, clock_ms());
+    if (info->src_addr)
+        rxm_addr_import(info->addr_format, info->src_addr, &to);
+    rxm_cm_request(&ep->cm, &from, &to, entry->data, len, info, clock_ms());
 }
 
 static void on_event(struct rxm_ep *ep, uint32_t event, struct fi_eq_cm_entry *entry, size_t len)
@@ -178,11 +180,22 @@ static int own_address(struct rxm_ep *ep, union addr *addr)
     return rc ? rc : addr_import(ep->lower_info->addr_format, raw, len, addr);
 }
 
+/* Does the lower listen on every interface? */
+static bool listens_on_all(const struct rxm_ep *ep)
+{
+    const struct fi_info *info = ep->lower_info;
+    union addr addr;
+
+    return !info->src_addr ||
+           (!rxm_addr_import(info->addr_format, info->src_addr, &addr) && addr_is_any(&addr.sa));
+}
+
 static int init_cm(struct rxm_ep *ep)
 {
     const struct params *params = ep->domain->fabric->plain.params;
     struct rxm_cm_config config = {
         .proto = ep->msgproto ? &rxm_proto_rxm : &rxm_proto_xnet,
+        .any = listens_on_all(ep),
         .pid = (uint32_t)getpid(),
         .extensions = RXM_WIRE_ATOMICS | RXM_WIRE_CONTEXTS,
         .source = ep->source,

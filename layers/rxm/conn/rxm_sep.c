@@ -153,7 +153,10 @@ static int sep_control(struct sep *sep, int command, void *arg)
 
 static int sep_setname(struct sep *base, void *addr, size_t addrlen)
 {
-    return fi_setname(&own_of(base)->pep->fid, addr, addrlen);
+    int rc = fi_setname(&own_of(base)->pep->fid, addr, addrlen);
+
+    /* Connections of the contexts leave from there. */
+    return rc ? rc : info_set_src(base->info, addr, addrlen);
 }
 
 static int sep_getname(struct sep *base, void *addr, size_t *addrlen)

@@ -127,12 +127,12 @@ static void start(const char *peer_ip, uint16_t peer_port)
 static void request(uint8_t version, uint32_t pid, int64_t now)
 {
     struct rxm_wire_hello hello = {.version = version, .pid = pid};
-    union addr from = t.peer.addr;
+    union addr from = t.peer.addr, to = address("10.0.0.5", OWN_PORT);
     uint8_t data[RXM_WIRE_SIZE];
 
     hello.port = addr_port(&t.peer.addr.sa);
     addr_set_port(&from.sa, 40001);
-    rxm_cm_request(&t.cm, &from, data, rxm_wire_put(&hello, data), NULL, now);
+    rxm_cm_request(&t.cm, &from, &to, data, rxm_wire_put(&hello, data), NULL, now);
 }
 
 static void answer(uint8_t version, uint32_t pid, int64_t now)
@@ -215,6 +215,33 @@ static void lower_peer_loses_the_tie_and_gets_its_bytes_back(void **state)
     assert_false(t.foreign);
     assert_int_equal(t.reject_len, 8);
     assert_memory_equal(t.reject, echo, 8);
+    assert_int_equal(t.peer.state, RXM_CM_DIALLING);
+}
+
+static void start_on_every_interface(const char *peer_ip, uint16_t peer_port)
+{
+    start(peer_ip, peer_port);
+    t.cm.config.any = true;
+    t.cm.config.self = address("0.0.0.0", OWN_PORT);
+}
+
+static void on_every_interface_the_address_that_was_dialled_counts(void **state)
+{
+    union addr dialled = address("10.0.0.5", OWN_PORT);
+
+    start_on_every_interface("10.0.0.4", 4000);
+    dial_at(0);
+    request(1, 7, 1);
+    assert_int_equal(t.rejects, 1);
+    start_on_every_interface("10.0.0.9", 4000);
+    dial_at(0);
+    request(1, 7, 1);
+    assert_int_equal(t.accepts, 1);
+    assert_true(addr_equal(&t.peer.own.sa, &dialled.sa)); /* later dials leave from there */
+    start_on_every_interface("10.0.0.5", OWN_PORT);
+    dial_at(0);
+    request(1, OWN_PID, 1);
+    assert_non_null(t.peer.self);
     assert_int_equal(t.peer.state, RXM_CM_DIALLING);
 }
 
@@ -396,7 +423,7 @@ static void requests_of_other_lengths_are_refused(void **state)
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         start("10.0.0.9", 6000);
-        rxm_cm_request(&t.cm, &t.peer.addr, bytes, lengths[i], NULL, 0);
+        rxm_cm_request(&t.cm, &t.peer.addr, &t.cm.config.self, bytes, lengths[i], NULL, 0);
         assert_int_equal(t.rejects, 1);
         assert_true(t.foreign);
         assert_int_equal(t.reject_len, 2);
@@ -424,7 +451,7 @@ static void firewalled_peer_is_not_dialled(void **state)
 
     start("10.0.0.9", 6000);
     len = rxm_wire_put(&hello, data);
-    rxm_cm_request(&t.cm, &t.peer.addr, data, len, NULL, 0);
+    rxm_cm_request(&t.cm, &t.peer.addr, &t.cm.config.self, data, len, NULL, 0);
     assert_int_equal(t.data[1], 1);
     rxm_cm_connected(&t.cm, t.peer.conn, NULL, 0, 0);
     assert_int_equal(rxm_cm_want(&t.cm, &t.peer, 1), 0);
@@ -480,6 +507,7 @@ int main(void)
         cmocka_unit_test(version_needs_its_proof),
         cmocka_unit_test(answer_never_exceeds_what_was_asked),
         cmocka_unit_test(higher_peer_wins_the_tie),
+        cmocka_unit_test(on_every_interface_the_address_that_was_dialled_counts),
         cmocka_unit_test(lower_peer_loses_the_tie_and_gets_its_bytes_back),
         cmocka_unit_test(own_request_is_accepted_beside_the_dial),
         cmocka_unit_test(another_process_with_our_address_is_refused),

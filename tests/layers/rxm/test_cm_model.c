@@ -363,8 +363,11 @@ static void node_start(struct node *node)
         .unreachable_ms = 10000, /* more than anybody is busy */
         .deadline_ms = 60000,
         .max_dials = sim.max_dials,
+        .any = node->index % 2, /* its own address is then what peers have dialled */
     };
 
+    if (config.any)
+        config.self.in.sin_addr.s_addr = htonl(INADDR_ANY);
     rxm_cm_init(&node->cm, &config, &ops);
     for (int i = 0; i < sim.count; i++) {
         union addr addr = address(i);
@@ -456,11 +459,12 @@ static void node_event(struct event *event)
     struct node *node = event->node;
     struct end *end = event->wire ? &event->wire->ends[event->side] : NULL;
     union addr from = address(event->wire ? event->wire->ends[0].node->index : 0);
+    union addr to = address(node->index);
 
     switch (event->type) {
     case REQUEST:
         from.in.sin_port = 1;
-        rxm_cm_request(&node->cm, &from, event->data, event->len, event->wire, sim.now);
+        rxm_cm_request(&node->cm, &from, &to, event->data, event->len, event->wire, sim.now);
         break;
     case ANSWER:
         if (end->open)
