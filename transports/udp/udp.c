@@ -56,7 +56,8 @@ const struct part udp_part = {
         "order; a datagram that comes before its receive is kept by the kernel as long as its "
         "buffer has room. Multicast groups (fi_join), multi-receive, counters and every wait "
         "object. IPv4 and IPv6. One info is offered for each address of each interface that is "
-        "up; the longest message is what the interface's MTU leaves. With an event queue bound, "
+        "up, and to a server that names a port and no address one that takes from all of them; the "
+        "longest message is what the interface's MTU leaves. With an event queue bound, "
         "ICMP errors are reported there.",
     .kind = PART_TRANSPORT,
     .provides_ep = EP_SET(FI_EP_DGRAM),

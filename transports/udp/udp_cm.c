@@ -17,7 +17,7 @@ static int ep_getname(fid_t fid, void *raw, size_t *len)
 {
     struct udp_ep *ep = ep_of(fid);
 
-    return addr_export(ep->addr_format, &ep->main.addr.sa, raw, len);
+    return addr_export(ep->addr_format, &ep->main.name.sa, raw, len);
 }
 
 static int ep_setname(fid_t fid, void *raw, size_t len)

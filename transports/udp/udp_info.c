@@ -91,7 +91,9 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
 
 int udp_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    static const struct host_offer offer = {.fill = fill, .flavours = 1};
+    static const struct host_any any = {.fabric = "UDP-IP", .domain = "udp"};
+    /* Layers put one name of their endpoint into packets, which each peer must know it by. */
+    const struct host_offer offer = {.fill = fill, .flavours = 1, .any = req->upper ? NULL : &any};
 
     return host_infos(req, &offer, info);
 }

@@ -121,6 +121,7 @@ int udp_socket_open(struct udp_fabric *fabric, const union addr *addr, struct ud
         rc = -errno;
     if (rc)
         return refused(fabric, "open an endpoint at", sock, rc);
+    host_name(params_string(fabric->plain.params, "iface"), &sock->addr, &sock->name);
     sock->flow = pcap_socket_open(fabric->pcap, &sock->addr.sa);
     return 0;
 }

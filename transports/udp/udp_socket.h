@@ -12,6 +12,7 @@ struct udp_socket {
     struct pcap_flow *flow; /* NULL: no capture */
     uint32_t drops;         /* as the kernel counts them */
     union addr addr;        /* that it is bound to */
+    union addr name;        /* an endpoint's: how peers reach it */
 };
 
 /* Of an endpoint at addr; port 0: a free one, of the range if there is one. Else -FI_EADDRINUSE,

@@ -22,7 +22,7 @@ static long long now_ms(void)
 struct fi_info *ask(const struct options *options)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
-    const char *node = options->node ? options->node : "127.0.0.1";
+    const char *node = options->node || options->port ? options->node : "127.0.0.1";
 
     assert_non_null(hints);
     hints->fabric_attr->prov_name = strdup(options->spec ? options->spec : "udp");
@@ -36,7 +36,7 @@ struct fi_info *ask(const struct options *options)
         hints->domain_attr->threading = FI_THREAD_DOMAIN;
         hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     }
-    if (fi_getinfo(FI_VERSION(1, 20), node, NULL, FI_SOURCE, hints, &info))
+    if (fi_getinfo(FI_VERSION(1, 20), node, options->port, FI_SOURCE, hints, &info))
         info = NULL;
     fi_freeinfo(hints);
     return info;

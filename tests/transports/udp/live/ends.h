@@ -22,7 +22,8 @@
 struct options {
     const char *spec;     /* NULL: "udp" */
     enum fi_ep_type type; /* 0: FI_EP_DGRAM */
-    const char *node;     /* NULL: "127.0.0.1" */
+    const char *node;     /* NULL: "127.0.0.1", or, with a port, none */
+    const char *port;     /* NULL: any */
     uint32_t format;      /* of addresses; 0: any */
     uint64_t caps;        /* beside FI_MSG */
     bool selective;       /* of both queues */

@@ -246,6 +246,34 @@ static void a_strangers_address_is_told(void **state)
     ends_close();
 }
 
+/* A port without an address is one of every interface, and its name one that peers reach. */
+static void a_port_alone_is_one_of_every_interface(void **state)
+{
+    struct options server = {.port = "0", .caps = FI_SOURCE, .format = FI_SOCKADDR_IN};
+    struct sockaddr_in name;
+    size_t len = sizeof(name);
+    fi_addr_t from;
+
+    end_open(&a, &server);
+    assert_int_equal(((struct sockaddr_in *)a.info->src_addr)->sin_addr.s_addr, htonl(INADDR_ANY));
+    assert_string_equal(a.info->domain_attr->name, "udp");
+    end_open(&b, &plain);
+    a.peer = introduce(&a, &b);
+    assert_int_equal(fi_getname(&a.ep->fid, &name, &len), 0);
+    assert_int_not_equal(name.sin_addr.s_addr, htonl(INADDR_ANY));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(fi_av_insert(b.av, &name, 1, &b.peer, 0, NULL), 1);
+    receive(&a, in, 8);
+    send_to(&b, b.peer, "request", 8);
+    expect(a.rx, in, &from);
+    assert_true(from == a.peer);
+    receive(&b, in, 8);
+    send_to(&a, a.peer, "answer", 7);
+    expect(b.rx, in, &from);
+    assert_true(from == b.peer);
+    ends_close();
+}
+
 static void a_name_may_be_chosen(void **state)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -282,6 +310,7 @@ int main(void)
         cmocka_unit_test(completions_are_selective_where_that_is_asked),
         cmocka_unit_test(a_strangers_address_is_told),
         cmocka_unit_test(a_name_may_be_chosen),
+        cmocka_unit_test(a_port_alone_is_one_of_every_interface),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
