@@ -6,6 +6,7 @@
 #include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "core/layer/message_ep.h"
+#include "core/layer/message_sep.h"
 #include "core/layer/message_wire.h"
 #include "core/op/atomic.h"
 
@@ -95,7 +96,7 @@ struct fi_ops_domain message_domain_ops = {
     .av_open = av_open_own,
     .cq_open = domain_cq_open,
     .endpoint = message_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
+    .scalable_ep = message_sep_open,
     .cntr_open = domain_cntr_open,
     .poll_open = domain_poll_open,
     .stx_ctx = stx_open,

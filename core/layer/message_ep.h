@@ -9,6 +9,7 @@
  *   message_ep_peer     peers, and their ends     message_ep_move     bytes that are asked for
  *   message_ep_packet   packets, out and in       message_ep_remote   accesses, at their target
  *   message_ep_silence  peers that owe an answer  message_domain, message_info
+ *   message_sep         scalable endpoints, whose contexts share one endpoint of the lower's
  *
  * Everything is guarded by the lock of the endpoint's progress domain. The lower completes while it
  * is driven; the work that a completion makes necessary is done behind it, by message_run.
@@ -43,6 +44,8 @@ enum {
     MESSAGE_TRIES = 1000, /* to make a peer for a packet: memory may come back */
 };
 
+struct message_context;
+struct message_context_source;
 struct message_ep;
 struct message_peer;
 struct message_wire;
@@ -112,9 +115,17 @@ struct message_taker {
     bool (*alive)(struct message_taker *taker); /* its memory is still there; NULL: it is */
 };
 
+/* An operation as it is posted, and the receive context of the peer's that it is for. */
+struct message_posting {
+    const struct op *op;
+    struct message_context *from;
+    unsigned context;
+};
+
 /* An operation of the application that sends something. */
 struct message_op {
     struct message_handle handle;
+    struct message_context *from; /* reports it */
     struct list of_peer;
     void *context;
     uint64_t kind;
@@ -130,6 +141,7 @@ struct message_op {
 /* A message as its completion tells it. */
 struct message_told {
     bool tagged, has_data;
+    uint8_t context; /* of ours, that it is for */
     uint64_t tag, data;
     size_t size;
 };
@@ -143,6 +155,7 @@ struct message_inbound {
     struct message_told told;
     size_t saved; /* bytes that it costs */
     bool matched;
+    bool early;   /* its context is not open, so it has met no receives */
     bool lost;    /* its sender is gone, with the rest of it */
     bool receipt; /* its sender waits for one */
 };
@@ -152,6 +165,7 @@ struct message_request {
     enum message_kind kind;
     uint64_t function; /* FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC, 0 */
     bool has_data, receipt;
+    uint8_t context;            /* of ours, that reports it */
     uint32_t id, number, taker; /* of the wire: its operation; the message's; for its bytes */
     uint32_t datatype, op;
     size_t size, window;
@@ -174,10 +188,20 @@ struct message_access {
 
 /* ---- Peers and endpoints ---- */
 
+/* A peer as the source of messages for one context. */
+union message_source {
+    struct match_source source;
+    struct match_forward forward; /* with an upper's context */
+};
+
 struct message_peer {
     union {
+        union message_source any;
         struct match_source source;
-        struct match_forward forward; /* its owner is an upper's context, or NULL */
+        struct {
+            struct match_source address; /* of a scalable endpoint: nothing else of it is used */
+            struct message_context_source *sources;
+        } scalable;
     };
     struct message_ep *ep;
     struct message_peer *next; /* of the bucket */
@@ -194,15 +218,31 @@ struct message_peer {
     struct list inbounds, accesses;
 };
 
-struct message_ep {
+/* An application posts on it, and reads the ends in its queues. */
+struct message_context {
     union {
         struct endpoint endpoint;
         struct fid_ep fid; /* endpoint.fid */
     };
+    struct message_ep *ep; /* that carries them out */
+    struct match *match;   /* NULL with an upper's context */
+    size_t used;           /* operations under way */
+    uint32_t close_ms;     /* that fi_close waits for peers */
+    unsigned index;        /* of a context of a scalable endpoint */
+    bool top, closing;
+};
+
+struct message_ep {
+    union {
+        struct message_context own; /* of a scalable endpoint its application does not see it */
+        struct endpoint endpoint;   /* own.endpoint */
+        struct fid_ep fid;          /* own.endpoint.fid */
+    };
     const struct message_wire *wire;
+    struct message_context **rx; /* of a scalable endpoint, where open; NULL: it is none */
+    unsigned rx_count;
     struct progress *progress; /* once enabled; before that one without a lock */
     struct lower_domain *domain;
-    struct match *match; /* NULL with an upper's context */
     struct fi_info *info, *lower_info;
     struct fid_ep *lower;
     struct op_target target; /* of the lower */
@@ -210,8 +250,7 @@ struct message_ep {
     struct lower_source cq;
     struct fid_peer_cq sink;
     struct av_watch watch;
-    bool top, user_ids, source_err, running, closing;
-    uint32_t close_ms;  /* that fi_close waits for peers */
+    bool user_ids, source_err, running, closing;
     bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;      /* in front of packets */
     size_t packet_size; /* bytes of a packet without it */
@@ -232,7 +271,7 @@ struct message_ep {
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
     size_t owed;               /* of these: carry operations that have ended */
-    size_t used;               /* operations of the application */
+    size_t used;               /* operations of the application, of all contexts */
     size_t takes;              /* takers */
     struct wake_timer timer;   /* ends sleeps at ask_ms */
     long long ask_ms;          /* when silent peers are asked next; 0: none owes anything */
@@ -244,11 +283,41 @@ struct message_ep {
 
 /* ---- Endpoints, their progress ---- */
 
+/* The context that a peer names, or NULL: it is not open. */
+static inline struct message_context *message_context_at(struct message_ep *ep, unsigned index)
+{
+    if (__builtin_expect(!ep->rx, 1))
+        return index ? NULL : &ep->own;
+    return index < ep->rx_count ? ep->rx[index] : NULL;
+}
+
+/* One that is not open may be opened. */
+static inline bool message_context_may_come(const struct message_ep *ep, unsigned index)
+{
+    return ep->rx && index < ep->rx_count;
+}
+
 /* fi_endpoint. */
 int message_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                     void *context);
+/* For a scalable endpoint: one with `count` receive contexts in rx. */
+int message_ep_create(struct lower_domain *domain, const struct fi_info *info,
+                      struct message_context **rx, unsigned count, struct message_ep **ep);
+/* Entries of struct endpoint_ops. */
+int message_ep_enable(struct endpoint *ep);
+int message_ep_close(struct endpoint *ep);
+size_t message_limit(struct endpoint *ep, int option);
+size_t message_tx_used(const struct endpoint *ep);
+/* For endpoint_init, all but fclass, context and ops. */
+void message_context_init(struct message_context *context, struct message_ep *ep,
+                          struct endpoint_attr *attr);
+/* The context's operations have time to end, as at fi_close. Progress domain locked; unlocks it
+ * meanwhile. */
+void message_ops_drain(struct message_context *context);
 /* Does all that is to be done: held packets, packets out, data, ends of peers. */
 void message_run(struct message_ep *ep);
+/* One turn of all that may be waited for. Progress domain locked; unlocks it meanwhile. */
+void message_turn(struct message_ep *ep);
 /* The source of ep->cq, and the queue that the lower completes into. */
 void message_poll_lower(struct progress_source *source);
 int message_trywait(struct progress_source *source);
@@ -260,8 +329,10 @@ int message_silence_sleep(struct message_ep *ep);
 
 /* ---- Peers ---- */
 
-/* The peer of an address of the application's AV: 0, -FI_EINVAL, -FI_ENOMEM. */
-int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **peer);
+/* The peer of an address of the application's AV, and the context of its that the address names:
+ * 0, -FI_EINVAL, -FI_ENOMEM. */
+int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **peer,
+                    unsigned *context);
 /* The peer of a name, or NULL. */
 struct message_peer *message_peer_find(struct message_ep *ep, const void *name);
 /* The same, made if need be; NULL without memory, or where the lower refuses it. */
@@ -285,6 +356,8 @@ void message_peers_take_changes(struct message_ep *ep);
 /* Is something under way to a peer that may be there? */
 bool message_peers_await(const struct message_ep *ep);
 void message_peers_finish(struct message_ep *ep);
+/* Ends a context of a scalable endpoint as a receiver of messages: none is under way for it. */
+void message_sources_finish(struct message_context *context);
 /* As completions report it. */
 fi_addr_t message_peer_source(const struct message_peer *peer);
 
@@ -328,7 +401,7 @@ ssize_t message_post(struct ep *ep, struct op *op);
 int message_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                          size_t *count);
 /* A record of one; named: with a number. NULL without memory. */
-struct message_op *message_op_get(struct message_peer *peer, const struct op *post,
+struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
                                   enum message_kind kind, bool named);
 /* Nothing was sent of it: -FI_ENOMEM. */
 ssize_t message_op_give_up(struct message_op *op);
@@ -369,7 +442,7 @@ const char *message_take_bytes(struct message_taker *taker, size_t offset, const
 /* ---- Messages ---- */
 
 extern struct fi_ops_srx_peer message_source_ops;
-/* As match_entry_get. */
+/* As match_entry_get. The context is open. */
 int message_match(struct message_peer *peer, const struct message_told *told,
                   struct fi_peer_rx_entry **entry);
 /* Ends a message, and gives the entry back. */
@@ -381,6 +454,16 @@ void message_inbound_add(struct message_inbound *inbound, struct message_peer *p
 void message_inbound_put(struct message_inbound *inbound);
 /* Queues it with the owner of the receives; NULL: there was no memory for it. */
 const char *message_keep(struct message_inbound *inbound, struct fi_peer_rx_entry *entry);
+/* It waits for its context to be opened. */
+static inline void message_come_early(struct message_inbound *inbound)
+{
+    inbound->early = true;
+}
+
+/* A context was opened: messages that came early meet its receives. Or is being closed: those under
+ * way end without a report. */
+void message_context_opened(struct message_context *context);
+void message_context_abandon(struct message_context *context);
 /* It is whole, as far as its receive has room, or lost. */
 void message_inbound_end(struct message_inbound *inbound, int err);
 /* All that came from the peer ends with err; or, at fi_close, stays with an upper's context. */

@@ -24,9 +24,14 @@ enum {
     ANSWERS_MS = 50, /* and answers to peers, which may be in no hurry to say that they have come */
 };
 
+static struct message_context *context_of(const struct endpoint *base)
+{
+    return object_of(base, struct message_context, endpoint);
+}
+
 static struct message_ep *ep_of(const struct endpoint *base)
 {
-    return object_of(base, struct message_ep, endpoint);
+    return context_of(base)->ep;
 }
 
 /* ---- Enabling ---- */
@@ -65,7 +70,7 @@ static int open_lower(struct message_ep *ep)
     return fi_enable(ep->lower);
 }
 
-static int enable(struct endpoint *base)
+int message_ep_enable(struct endpoint *base)
 {
     struct message_ep *ep = ep_of(base);
     int rc;
@@ -77,14 +82,14 @@ static int enable(struct endpoint *base)
         rc = own_address(ep);
     if (rc)
         return rc;
-    ep->match = base->srx ? base->srx->match : base->match;
+    ep->own.match = base->srx ? base->srx->match : base->match;
     ep->progress = base->binding.progress;
-    ep->top = binding_is_top(&base->binding);
+    ep->own.top = !ep->rx && binding_is_top(&base->binding);
     ep->user_ids = base->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;
     progress_lock(ep->progress);
     rc = message_in_fill(ep);
     base->enabled = ep->driven = !rc;
-    if (!rc && ep->top)
+    if (!rc && ep->own.top)
         progress_stand_in(ep->progress);
     progress_unlock(ep->progress);
     if (!rc)
@@ -94,7 +99,7 @@ static int enable(struct endpoint *base)
 
 /* ---- Options ---- */
 
-static size_t limit(struct endpoint *base, int option)
+size_t message_limit(struct endpoint *base, int option)
 {
     const struct message_ep *ep = ep_of(base);
     size_t inject = ep->info->tx_attr->inject_size, most = ep->info->ep_attr->max_msg_size;
@@ -111,21 +116,21 @@ static size_t limit(struct endpoint *base, int option)
     }
 }
 
-static size_t tx_used(const struct endpoint *base)
+size_t message_tx_used(const struct endpoint *base)
 {
-    return ep_of(base)->used;
+    return context_of(base)->used;
 }
 
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
-    struct message_ep *ep = object_of(fid, struct message_ep, fid.fid);
+    struct message_ep *ep = ep_of(endpoint_of(fid));
 
     return fi_setname(&ep->lower->fid, addr, addrlen);
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
-    struct message_ep *ep = object_of(fid, struct message_ep, fid.fid);
+    struct message_ep *ep = ep_of(endpoint_of(fid));
 
     return fi_getname(&ep->lower->fid, addr, addrlen);
 }
@@ -139,47 +144,83 @@ static int set_shared_memory(struct endpoint *base, const void *value, size_t le
 
 static const struct endpoint_option options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = OPT_CLOSE_WAIT, .kind = OPTION_FIELD, .at = offsetof(struct message_ep, close_ms)},
+    {.name = OPT_CLOSE_WAIT,
+     .kind = OPTION_FIELD,
+     .at = offsetof(struct message_context, close_ms)},
     {.name = 0},
 };
 
 /* ---- Closing ---- */
 
-/* Until when fi_close waits, of clock_ms; 0: for nothing. Operations that were accepted and have
- * not come to their peer have close_ms from start on; TOLD_MS where the peer has ended before. A
- * message that has come and waits for the peer's receive is discarded: its application was told of
- * no end. quiet: since when nothing is under way. */
-static long long close_by(const struct message_ep *ep, long long start, long long quiet)
-{
-    long long told = ep->owed ? start + TOLD_MS : 0, by;
+/* How long a close has waited: since start, of clock_ms; since `quiet` nothing is under way. */
+struct closing {
+    long long start, now, quiet;
+};
 
-    if (ep->used && !message_peers_await(ep))
-        return start + TOLD_MS;
-    if (ep->used && (ep->outgoing || quiet + ANSWERS_MS > start + ep->close_ms))
-        return start + ep->close_ms;
-    if (ep->used || told) {
-        by = ep->used ? quiet + ANSWERS_MS : 0;
-        return by > told ? by : told;
-    }
-    return ep->outgoing || !list_empty(&ep->attention) ? start + ANSWERS_MS : 0;
+/* Until when it waits for the operations of one context, or of all; 0: there are none. An operation
+ * that was accepted and has not come to its peer has close_ms; TOLD_MS where the peer has ended
+ * before. A message that has come and waits for the peer's receive is discarded: its application
+ * was told of no end. */
+static long long ops_by(const struct message_context *context, size_t used,
+                        const struct closing *closing)
+{
+    const struct message_ep *ep = context->ep;
+    long long most = closing->start + context->close_ms;
+
+    if (!used)
+        return 0;
+    if (!message_peers_await(ep))
+        return closing->start + TOLD_MS;
+    return ep->outgoing || closing->quiet + ANSWERS_MS > most ? most : closing->quiet + ANSWERS_MS;
+}
+
+/* Until when fi_close waits at all. */
+static long long close_by(const struct message_ep *ep, const struct closing *closing)
+{
+    long long told = ep->owed ? closing->start + TOLD_MS : 0;
+    long long ops = ops_by(&ep->own, ep->used, closing), by = ops > told ? ops : told;
+
+    if (by)
+        return by;
+    return ep->outgoing || !list_empty(&ep->attention) ? closing->start + ANSWERS_MS : 0;
+}
+
+void message_turn(struct message_ep *ep)
+{
+    progress_poll(ep->progress);
+    progress_unlock(ep->progress);
+    progress_drive_others(ep->progress, false);
+    sched_yield();
+    progress_lock(ep->progress);
+}
+
+static void turn(struct message_ep *ep, struct closing *closing)
+{
+    message_turn(ep);
+    closing->now = clock_ms();
+    if (ep->outgoing)
+        closing->quiet = closing->now;
+}
+
+void message_ops_drain(struct message_context *context)
+{
+    struct closing closing = {.start = clock_ms()};
+
+    closing.now = closing.quiet = closing.start;
+    while (closing.now < ops_by(context, context->used, &closing) &&
+           closing.now - closing.start < context->close_ms)
+        turn(context->ep, &closing);
 }
 
 /* Progress domain locked. */
 static void deliver_accepted(struct message_ep *ep)
 {
-    long long start = clock_ms(), now = start, quiet = start;
+    struct closing closing = {.start = clock_ms()};
     uint32_t rest = 0; /* for the lower: its packets have had their time */
 
-    while (now < close_by(ep, start, quiet) && now - start < ep->close_ms) {
-        progress_poll(ep->progress);
-        progress_unlock(ep->progress);
-        progress_drive_others(ep->progress, false);
-        sched_yield();
-        progress_lock(ep->progress);
-        now = clock_ms();
-        if (ep->outgoing)
-            quiet = now;
-    }
+    closing.now = closing.quiet = closing.start;
+    while (closing.now < close_by(ep, &closing) && closing.now - closing.start < ep->own.close_ms)
+        turn(ep, &closing);
     if (ep->wire->bye)
         ep->wire->bye(ep);
     fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_CLOSE_WAIT, &rest, sizeof(rest));
@@ -195,14 +236,14 @@ static void close_lower(struct message_ep *ep)
         fi_close(&ep->lower_av->fid);
 }
 
-static int close_ep(struct endpoint *base)
+int message_ep_close(struct endpoint *base)
 {
     struct message_ep *ep = ep_of(base);
 
     av_watch_detach(&ep->watch);
     if (base->binding.progress) {
         progress_lock(base->binding.progress);
-        ep->closing = true;
+        ep->closing = ep->own.closing = true;
         if (base->enabled && !progress_forked(ep->progress))
             deliver_accepted(ep);
         ep->driven = false;
@@ -242,11 +283,11 @@ static int bound(struct endpoint *base, struct fid *fid, uint64_t flags)
 static const struct endpoint_ops ops = {
     .post = message_post,
     .atomic_valid = message_atomic_valid,
-    .limit = limit,
-    .enable = enable,
-    .close = close_ep,
+    .limit = message_limit,
+    .enable = message_ep_enable,
+    .close = message_ep_close,
     .bound = bound,
-    .tx_used = tx_used,
+    .tx_used = message_tx_used,
     .options = options,
     .own_sources = true,
 };
@@ -258,26 +299,29 @@ static struct fi_ops_cm cm_ops = {
     NO_CM_CONNECTION,
 };
 
-static void init_base(struct message_ep *ep, void *context)
+void message_context_init(struct message_context *context, struct message_ep *ep,
+                          struct endpoint_attr *attr)
 {
-    struct endpoint_attr attr = {
-        .ops = &ops,
-        .domain = &ep->domain->base,
-        .info = ep->info,
-        .caps = caps_expand(ep->info->caps),
-        .fclass = FI_CLASS_EP,
-        .context = context,
-        .size = MESSAGE_SIZE,
-        .iov_limit = MESSAGE_IOV,
-        .min_multi_recv = MESSAGE_MIN_MULTI_RECV,
-    };
+    attr->domain = &ep->domain->base;
+    attr->info = ep->info;
+    attr->caps = caps_expand(ep->info->caps);
+    attr->size = MESSAGE_SIZE;
+    attr->iov_limit = MESSAGE_IOV;
+    attr->min_multi_recv = MESSAGE_MIN_MULTI_RECV;
+    endpoint_init(&context->endpoint, attr);
+    context->fid.cm = &cm_ops;
+    context->ep = ep;
+    context->close_ms = CLOSE_MS;
+    if (!(attr->caps & FI_MSG))
+        context->endpoint.base.groups &= ~(unsigned)OP_GROUP_MSG;
+}
 
-    endpoint_init(&ep->endpoint, &attr);
-    ep->fid.cm = &cm_ops;
-    ep->close_ms = CLOSE_MS;
+static void init_base(struct message_ep *ep)
+{
+    struct endpoint_attr attr = {.ops = &ops, .fclass = FI_CLASS_EP};
+
+    message_context_init(&ep->own, ep, &attr);
     ep->endpoint.needs_av = true;
-    if (!(attr.caps & FI_MSG))
-        ep->endpoint.base.groups &= ~(unsigned)OP_GROUP_MSG;
 }
 
 static void init_packets(struct message_ep *ep)
@@ -330,10 +374,9 @@ static void init_lists(struct message_ep *ep)
     list_init(&ep->cq.source.link);
 }
 
-int message_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep,
-                    void *context)
+int message_ep_create(struct lower_domain *domain, const struct fi_info *info,
+                      struct message_context **rx, unsigned count, struct message_ep **ret_ep)
 {
-    struct lower_domain *domain = lower_domain_of(fid);
     const struct message_wire *wire = message_wire_of(domain);
     struct message_ep *ep = calloc(1, wire->ep_size);
     int rc;
@@ -347,17 +390,31 @@ int message_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep 
     }
     ep->wire = wire;
     ep->domain = domain;
+    ep->rx = rx;
+    ep->rx_count = count;
     ep->progress = &progress_none;
     init_lists(ep);
     ids_init(&ep->ids, INDEX_BITS, 32);
     av_watch_init(&ep->watch);
     wake_timer_init(&ep->timer);
-    init_base(ep, context);
+    init_base(ep);
     rc = open_parts(ep);
-    if (rc) {
-        close_ep(&ep->endpoint);
+    if (rc)
+        message_ep_close(&ep->endpoint);
+    else
+        *ret_ep = ep;
+    return rc;
+}
+
+int message_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep,
+                    void *context)
+{
+    struct message_ep *ep;
+    int rc = message_ep_create(lower_domain_of(fid), info, NULL, 0, &ep);
+
+    if (rc)
         return rc;
-    }
+    ep->fid.fid.context = context;
     *ret_ep = &ep->fid;
     return 0;
 }

@@ -7,6 +7,99 @@
 #include "core/base/log.h"
 #include "core/layer/message_ep.h"
 #include "core/layer/message_wire.h"
+#include "core/match/match_entry.h"
+
+/* ---- Sources ---- */
+
+struct message_context_source {
+    union message_source any;
+    struct message_context *context;
+    struct message_context_source *next; /* of the peer */
+};
+
+static void source_init(union message_source *any, const struct message_context *context,
+                        fi_addr_t addr)
+{
+    if (context->match)
+        match_source_init(&any->source, context->match, addr);
+    else
+        match_forward_init(&any->forward, context->endpoint.srx->peer, addr);
+    any->source.srx.peer_ops = &message_source_ops;
+}
+
+static void source_resolve(union message_source *any, const struct message_context *context,
+                           fi_addr_t addr)
+{
+    if (!context->match)
+        match_forward_resolve(&any->forward, addr);
+    else if (addr == FI_ADDR_UNSPEC)
+        any->source.addr = addr;
+    else
+        match_source_resolve(&any->source, addr);
+}
+
+static void source_finish(union message_source *any, const struct message_context *context)
+{
+    if (context->match)
+        match_source_finish(&any->source);
+    else
+        match_forward_finish(&any->forward);
+}
+
+/* Of a scalable endpoint. NULL without memory. */
+static union message_source *source_for(struct message_peer *peer, struct message_context *context)
+{
+    struct message_context_source *source = peer->scalable.sources;
+
+    while (source && source->context != context)
+        source = source->next;
+    if (source)
+        return &source->any;
+    source = calloc(1, sizeof(*source));
+    if (!source)
+        return NULL;
+    source_init(&source->any, context, peer->source.addr);
+    source->context = context;
+    source->next = peer->scalable.sources;
+    peer->scalable.sources = source;
+    return &source->any;
+}
+
+int message_match(struct message_peer *peer, const struct message_told *told,
+                  struct fi_peer_rx_entry **entry)
+{
+    struct fi_peer_match_attr attr = {
+        .addr = FI_ADDR_UNSPEC, .msg_size = told->size, .tag = told->tag};
+    union message_source *any = &peer->any;
+
+    if (__builtin_expect(!!peer->ep->rx, 0))
+        any = source_for(peer, message_context_at(peer->ep, told->context));
+    return any ? match_entry_get(&any->source.srx, told->tagged, &attr, entry) : -FI_ENOMEM;
+}
+
+static void end_source(struct message_peer *peer, const struct message_context *context)
+{
+    struct message_context_source **at = &peer->scalable.sources, *source;
+
+    while (*at && (*at)->context != context)
+        at = &(*at)->next;
+    source = *at;
+    if (!source)
+        return;
+    *at = source->next;
+    source_finish(&source->any, context);
+    free(source);
+}
+
+void message_sources_finish(struct message_context *context)
+{
+    const struct message_ep *ep = context->ep;
+
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            end_source(peer, context);
+    }
+}
 
 /* ---- Addresses ---- */
 
@@ -31,12 +124,13 @@ static void set_source(struct message_peer *peer, fi_addr_t addr)
 {
     if (peer->source.addr == addr)
         return;
-    if (!peer->ep->match)
-        match_forward_resolve(&peer->forward, addr);
-    else if (addr == FI_ADDR_UNSPEC)
-        peer->source.addr = addr;
-    else
-        match_source_resolve(&peer->source, addr);
+    if (!peer->ep->rx) {
+        source_resolve(&peer->any, &peer->ep->own, addr);
+        return;
+    }
+    peer->source.addr = addr;
+    for (struct message_context_source *i = peer->scalable.sources; i; i = i->next)
+        source_resolve(&i->any, i->context, addr);
 }
 
 /* ---- Life ---- */
@@ -51,18 +145,6 @@ static void init_peer(struct message_peer *peer, struct message_ep *ep)
     list_init(&peer->flying);
     list_init(&peer->inbounds);
     list_init(&peer->accesses);
-}
-
-static void init_source(struct message_peer *peer)
-{
-    struct message_ep *ep = peer->ep;
-    fi_addr_t known = find_addr(peer);
-
-    if (ep->match)
-        match_source_init(&peer->source, ep->match, known);
-    else
-        match_forward_init(&peer->forward, ep->endpoint.srx->peer, known);
-    peer->source.srx.peer_ops = &message_source_ops;
 }
 
 static struct message_peer **bucket(struct message_ep *ep, const void *name)
@@ -103,31 +185,50 @@ struct message_peer *message_peer_of(struct message_ep *ep, const void *name)
         free(peer);
         return NULL;
     }
-    init_source(peer);
+    if (ep->rx)
+        peer->source.addr = find_addr(peer);
+    else
+        source_init(&peer->any, &ep->own, find_addr(peer));
     peer->next = *head;
     *head = peer;
     return peer;
 }
 
-int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **ret_peer)
+/* An address that was not used yet, or names a context. */
+static int peer_of_address(struct message_ep *ep, fi_addr_t addr, struct message_peer **peer,
+                           unsigned *context)
 {
-    struct message_peer *peer = peer_map_at(&ep->map, addr);
+    unsigned bits = ep->endpoint.av->rx_ctx_bits;
     const void *raw;
     void **slot;
     int rc = -FI_ENOMEM;
 
-    if (__builtin_expect(!peer, 0)) {
-        raw = av_addr(ep->endpoint.av, addr);
-        if (!raw)
-            return -FI_EINVAL;
-        slot = peer_map_slot(&ep->map, addr);
-        peer = slot ? ep->wire->peer_at(ep, raw, &rc) : NULL;
-        if (!peer)
-            return rc;
-        *slot = peer;
+    if (bits) {
+        *context = (unsigned)(addr >> (64 - bits));
+        addr &= UINT64_MAX >> bits;
+        *peer = peer_map_at(&ep->map, addr);
     }
-    *ret_peer = peer;
+    if (*context >= ep->wire->contexts)
+        return -FI_EINVAL;
+    if (*peer)
+        return 0;
+    raw = av_addr(ep->endpoint.av, addr);
+    if (!raw)
+        return -FI_EINVAL;
+    slot = peer_map_slot(&ep->map, addr);
+    *peer = slot ? ep->wire->peer_at(ep, raw, &rc) : NULL;
+    if (!*peer)
+        return rc;
+    *slot = *peer;
     return 0;
+}
+
+int message_peer_at(struct message_ep *ep, fi_addr_t addr, struct message_peer **peer,
+                    unsigned *context)
+{
+    *context = 0;
+    *peer = peer_map_at(&ep->map, addr);
+    return __builtin_expect(!!*peer, 1) ? 0 : peer_of_address(ep, addr, peer, context);
 }
 
 void message_peer_stall(struct message_peer *peer)
@@ -231,10 +332,8 @@ void message_peers_finish(struct message_ep *ep)
             if (ep->wire->peer_close)
                 ep->wire->peer_close(peer);
             message_peer_drop(peer, 0);
-            if (ep->match)
-                match_source_finish(&peer->source);
-            else
-                match_forward_finish(&peer->forward);
+            if (!ep->rx)
+                source_finish(&peer->any, &ep->own);
             free(peer);
         }
     }

@@ -12,23 +12,23 @@
 #include "core/layer/message_wire.h"
 #include "core/op/atomic.h"
 
-static struct message_ep *ep_of(struct ep *base)
+static struct message_context *context_of(struct ep *base)
 {
-    return object_of(base, struct message_ep, endpoint.base);
+    return object_of(base, struct message_context, endpoint.base);
 }
 
 /* ---- The end of an operation ---- */
 
-static void report(struct message_ep *ep, void *context, uint64_t kind, bool wanted, int err,
+static void report(struct message_context *from, void *context, uint64_t kind, bool wanted, int err,
                    int prov_errno)
 {
     struct fi_cq_err_entry error;
 
-    if (ep->closing)
+    if (from->closing)
         return;
     if (__builtin_expect(!err, 1)) {
-        complete(&ep->endpoint.binding, binding_kind_of(kind), wanted, context, kind, 0, NULL, 0, 0,
-                 FI_ADDR_NOTAVAIL);
+        complete(&from->endpoint.binding, binding_kind_of(kind), wanted, context, kind, 0, NULL, 0,
+                 0, FI_ADDR_NOTAVAIL);
         return;
     }
     error = (struct fi_cq_err_entry){
@@ -38,7 +38,7 @@ static void report(struct message_ep *ep, void *context, uint64_t kind, bool wan
         .prov_errno = prov_errno ? prov_errno : err,
         .src_addr = FI_ADDR_NOTAVAIL,
     };
-    complete_error(&ep->endpoint.binding, binding_kind_of(kind), &error);
+    complete_error(&from->endpoint.binding, binding_kind_of(kind), &error);
 }
 
 static void op_put(struct message_op *op)
@@ -51,6 +51,7 @@ static void op_put(struct message_op *op)
     message_take_stop(&op->taker);
     message_handle_close(&op->handle);
     ep->used--;
+    op->from->used--;
     if (ep->wire->op_put)
         ep->wire->op_put(op);
     pool_put(&ep->ops, op);
@@ -59,6 +60,7 @@ static void op_put(struct message_op *op)
 void message_op_end(struct message_op *op, int err)
 {
     struct message_ep *ep = op->handle.peer->ep;
+    struct message_context *from = op->from;
     void *context = op->context;
     uint64_t kind = op->kind;
     bool wanted = op->wanted;
@@ -69,7 +71,7 @@ void message_op_end(struct message_op *op, int err)
         return;
     }
     op_put(op);
-    report(ep, context, kind, wanted, err, prov_errno);
+    report(from, context, kind, wanted, err, prov_errno);
 }
 
 void message_op_settle(struct message_op *op)
@@ -100,19 +102,21 @@ static void op_moved(struct message_move *move)
 
 /* ---- Its record ---- */
 
-struct message_op *message_op_get(struct message_peer *peer, const struct op *post,
+struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
                                   enum message_kind kind, bool named)
 {
+    const struct op *post = posting->op;
     struct message_ep *ep = peer->ep;
     struct message_op *op = pool_get(&ep->ops);
 
     if (!op)
         return NULL;
     op->handle = (struct message_handle){.kind = kind, .peer = peer, .id = IDS_NONE};
+    op->from = posting->from;
     op->context = post->context;
     op->kind = post->kind;
-    op->wanted =
-        !op_is_inject(post) && completion_wanted(ep->endpoint.binding.tx_selective, post->flags);
+    op->wanted = !op_is_inject(post) &&
+                 completion_wanted(op->from->endpoint.binding.tx_selective, post->flags);
     op->answered = false;
     op->err = op->prov_errno = 0;
     op->iov_count = 0;
@@ -125,6 +129,7 @@ struct message_op *message_op_get(struct message_peer *peer, const struct op *po
     }
     list_attach(&op->of_peer, &peer->ops);
     ep->used++;
+    op->from->used++;
     return op;
 }
 
@@ -188,7 +193,7 @@ void message_op_put_operands(const struct op *post, uint8_t *payload)
 int message_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype,
                          enum fi_op op, size_t *count)
 {
-    return atomic_count(datatype, op, function, ep_of(base)->operand, count);
+    return atomic_count(datatype, op, function, context_of(base)->ep->operand, count);
 }
 
 /* ---- The call ---- */
@@ -217,33 +222,36 @@ static ssize_t check(struct message_ep *ep, const struct op *op)
     return remote == len ? 0 : -FI_EINVAL;
 }
 
-static ssize_t start(struct message_ep *ep, const struct op *op)
+static ssize_t start(struct message_context *from, const struct op *op)
 {
+    struct message_ep *ep = from->ep;
+    struct message_posting posting = {.op = op, .from = from};
     struct message_peer *peer;
     ssize_t rc;
 
-    if (!ep->endpoint.enabled || progress_forked(ep->progress))
+    if (!from->endpoint.enabled || progress_forked(ep->progress))
         return -FI_EOPBADSTATE;
     if (__builtin_expect(av_watch_any(&ep->watch), 0))
         message_peers_take_changes(ep);
-    rc = message_peer_at(ep, op->peer, &peer);
+    rc = message_peer_at(ep, op->peer, &peer, &posting.context);
     if (rc)
         return rc;
-    if (ep->used >= ep->endpoint.tx_size || !list_empty(&peer->broken))
+    if (from->used >= from->endpoint.tx_size || !list_empty(&peer->broken))
         return -FI_EAGAIN;
-    return ep->wire->start(peer, op);
+    return ep->wire->start(peer, &posting);
 }
 
-static ssize_t post_receive(struct message_ep *ep, struct op *op)
+static ssize_t post_receive(struct message_context *context, struct op *op)
 {
+    struct message_ep *ep = context->ep;
     ssize_t rc = -FI_EOPBADSTATE;
 
     progress_lock(ep->progress);
-    if (__builtin_expect(ep->endpoint.enabled && ep->match, 1)) {
-        rc = match_receive(ep->match, op);
+    if (__builtin_expect(context->endpoint.enabled && context->match, 1)) {
+        rc = match_receive(context->match, op);
         if (!list_empty(&ep->attention)) /* a message was asked for */
             progress_wake(ep->progress);
-        if (!list_empty(&ep->attention) && ep->top)
+        if (!list_empty(&ep->attention) && context->top)
             message_run(ep);
     }
     progress_unlock(ep->progress);
@@ -252,24 +260,25 @@ static ssize_t post_receive(struct message_ep *ep, struct op *op)
 
 ssize_t message_post(struct ep *base, struct op *op)
 {
-    struct message_ep *ep = ep_of(base);
+    struct message_context *from = context_of(base);
+    struct message_ep *ep = from->ep;
     ssize_t rc;
 
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
-        return post_receive(ep, op);
-    rc = endpoint_settle(&ep->endpoint, op);
+        return post_receive(from, op);
+    rc = endpoint_settle(&from->endpoint, op);
     if (!rc)
         rc = check(ep, op);
     if (rc)
         return rc;
     progress_lock(ep->progress);
-    rc = start(ep, op);
+    rc = start(from, op);
     if (__builtin_expect(rc == -FI_EAGAIN, 0)) {
-        if (ep->top) /* a poster that does nothing but try again makes progress too */
+        if (from->top) /* a poster that does nothing but try again makes progress too */
             progress_poll(ep->progress);
         progress_wake(ep->progress);
     }
-    if (ep->top)
+    if (from->top)
         progress_posted(ep->progress);
     progress_unlock(ep->progress);
     return rc;

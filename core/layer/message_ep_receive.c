@@ -13,8 +13,9 @@
 
 /* ---- Delivery ---- */
 
-static void report_error(struct message_peer *peer, struct fi_peer_rx_entry *entry,
-                         const struct message_told *told, uint64_t flags, int err)
+static void report_error(struct message_context *context, struct message_peer *peer,
+                         struct fi_peer_rx_entry *entry, const struct message_told *told,
+                         uint64_t flags, int err)
 {
     struct message_ep *ep = peer->ep;
     bool whole = err == FI_EADDRNOTAVAIL;
@@ -33,13 +34,14 @@ static void report_error(struct message_peer *peer, struct fi_peer_rx_entry *ent
         error.err_data = &raw;
         error.err_data_size = own ? own : addr_size(&raw.addr.sa);
     }
-    complete_error(&ep->endpoint.binding, BIND_RECV, &error);
+    complete_error(&context->endpoint.binding, BIND_RECV, &error);
 }
 
 void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
                      const struct message_told *told, int err)
 {
     struct message_ep *ep = peer->ep;
+    struct message_context *context = message_context_at(ep, told->context);
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | FI_RECV |
                      (told->tagged ? FI_TAGGED : FI_MSG) | (told->has_data ? FI_REMOTE_CQ_DATA : 0);
     void *buf = entry->count ? entry->iov[0].iov_base : NULL;
@@ -48,23 +50,15 @@ void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
         err = FI_ETRUNC;
     if (!err && __builtin_expect(ep->source_err && peer->source.addr == FI_ADDR_UNSPEC, 0))
         err = FI_EADDRNOTAVAIL;
-    if (ep->closing)
+    if (context->closing)
         ;
     else if (__builtin_expect(!err, 1))
-        complete(&ep->endpoint.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context,
-                 flags, told->size, buf, told->data, told->tag, message_peer_source(peer));
+        complete(&context->endpoint.binding, BIND_RECV, entry->flags & FI_COMPLETION,
+                 entry->context, flags, told->size, buf, told->data, told->tag,
+                 message_peer_source(peer));
     else
-        report_error(peer, entry, told, flags, err);
+        report_error(context, peer, entry, told, flags, err);
     match_entry_free(entry);
-}
-
-int message_match(struct message_peer *peer, const struct message_told *told,
-                  struct fi_peer_rx_entry **entry)
-{
-    struct fi_peer_match_attr attr = {
-        .addr = FI_ADDR_UNSPEC, .msg_size = told->size, .tag = told->tag};
-
-    return match_entry_get(&peer->source.srx, told->tagged, &attr, entry);
 }
 
 /* ---- Messages that are kept ---- */
@@ -190,7 +184,14 @@ struct fi_ops_srx_peer message_source_ops = {
     .discard_tag = discard,
 };
 
-/* ---- The end of their sender ---- */
+/* ---- The end of their sender, the life of their context ---- */
+
+/* A record of it stays with the upper's context. */
+static void leave(struct message_inbound *inbound)
+{
+    give_back(inbound);
+    inbound->handle.peer = NULL;
+}
 
 static void fail(struct message_inbound *inbound, int err)
 {
@@ -199,21 +200,26 @@ static void fail(struct message_inbound *inbound, int err)
     inbound->receipt = false;
     if (inbound->told.size > inbound->taker.got)
         inbound->lost = true;
+    if (inbound->early) {
+        if (ep->closing)
+            message_inbound_put(inbound);
+        return;
+    }
     if (ep->wire->failing && !ep->wire->failing(inbound))
         return;
     if (inbound->matched) {
         message_inbound_end(inbound, err);
-    } else if (ep->closing) { /* a record of it stays with the upper's context */
-        give_back(inbound);
-        inbound->handle.peer = NULL;
+    } else if (ep->closing) {
+        leave(inbound);
     }
 }
 
-void message_inbounds_fail(struct message_peer *peer, int err)
+/* Functions that a report calls may end any of them. */
+static void for_each_inbound(struct message_peer *peer, int arg,
+                             void (*call)(struct message_inbound *inbound, int arg))
 {
     struct list all;
 
-    /* Functions that a report calls may end any of them. */
     list_init(&all);
     list_join(&peer->inbounds, &all);
     while (!list_empty(&all)) {
@@ -221,6 +227,71 @@ void message_inbounds_fail(struct message_peer *peer, int err)
 
         list_detach(&inbound->link);
         list_attach(&inbound->link, &peer->inbounds);
-        fail(inbound, err);
+        call(inbound, arg);
     }
+}
+
+void message_inbounds_fail(struct message_peer *peer, int err)
+{
+    for_each_inbound(peer, err, fail);
+}
+
+static void for_all(struct message_context *context,
+                    void (*call)(struct message_inbound *inbound, int index))
+{
+    struct message_ep *ep = context->ep;
+
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            for_each_inbound(peer, (int)context->index, call);
+    }
+}
+
+/* One that came early meets its receives. */
+static void claim(struct message_inbound *inbound, int index)
+{
+    struct message_peer *peer = inbound->handle.peer;
+    struct fi_peer_rx_entry *entry;
+    int rc;
+
+    if (!inbound->early || inbound->told.context != index)
+        return;
+    inbound->early = false;
+    rc = message_match(peer, &inbound->told, &entry);
+    if (!rc) {
+        entry->peer_context = inbound;
+        start(entry);
+        return;
+    }
+    if (rc == -FI_ENOENT && !message_keep(inbound, entry))
+        return;
+    if (rc != -FI_ENOENT)
+        message_inbound_put(inbound);
+    message_peer_break(peer, FI_ENOMEM, "no memory for a message");
+}
+
+void message_context_opened(struct message_context *context)
+{
+    for_all(context, claim);
+}
+
+/* Of those that wait with an engine of ours that engine disposes. */
+static void abandon(struct message_inbound *inbound, int index)
+{
+    struct message_ep *ep = inbound->handle.peer->ep;
+
+    if (inbound->told.context != index || inbound->early)
+        return;
+    if (inbound->matched) {
+        message_inbound_end(inbound, FI_ECANCELED);
+    } else if (!message_context_at(ep, (unsigned)index)->match) {
+        if (!inbound->lost)
+            ep->wire->answer(inbound);
+        leave(inbound);
+    }
+}
+
+void message_context_abandon(struct message_context *context)
+{
+    for_all(context, abandon);
 }

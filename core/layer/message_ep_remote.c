@@ -19,12 +19,15 @@ static bool is_write(const struct message_request *request)
 void message_access_count(struct message_peer *peer, const struct message_request *request,
                           const struct remote *remote)
 {
+    struct message_context *context = message_context_at(peer->ep, request->context);
     bool write = is_write(request), data = request->has_data;
 
     mr_accessed(remote->mrs, remote->mr_count, remote->access);
     if (!mr_counted(remote->mrs, remote->mr_count) && !data)
         return;
-    complete(&peer->ep->endpoint.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, NULL,
+    if (!context)
+        return; /* it was not opened yet, or is closed: nothing is there to tell */
+    complete(&context->endpoint.binding, write ? BIND_REMOTE_WRITE : BIND_REMOTE_READ, data, NULL,
              FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, request->size, NULL, request->data, 0,
              message_peer_source(peer));
 }

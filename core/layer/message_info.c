@@ -159,8 +159,8 @@ static void describe(struct fi_info *info, const struct request *req,
     domain->mr_iov_limit = REMOTE_PIECES;
     domain->mr_cnt = OBJECTS;
     domain->cntr_cnt = OBJECTS;
-    domain->max_ep_tx_ctx = 1;
-    domain->max_ep_rx_ctx = 1;
+    domain->max_ep_tx_ctx = offer->contexts;
+    domain->max_ep_rx_ctx = offer->contexts;
     domain->max_ep_stx_ctx = SHARED_MAX;
     domain->max_ep_srx_ctx = SHARED_MAX;
     domain->caps = (domain->caps & PASSED_CAPS) | (asked & (FI_AV_USER_ID | FI_SHARED_AV));

@@ -15,6 +15,7 @@ struct message_offer {
     uint64_t order;
     size_t inject_size, max_order_size;
     uint32_t protocol, protocol_version;
+    unsigned contexts;  /* of a scalable endpoint, in each direction */
     bool own_addresses; /* of a form that only the lower reads: shared vectors do not know it */
 };
 

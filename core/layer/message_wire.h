@@ -17,6 +17,7 @@ struct message_wire {
     struct lower_domain_type domain;      /* MESSAGE_DOMAIN, and the layer's lower_info */
     const char *name;                     /* in the log */
     size_t ep_size, op_size, packet_size; /* of structs; of a packet without its bytes */
+    unsigned contexts;                    /* that a scalable endpoint may have; 1: there are none */
     bool holds_back; /* no receives are posted to the lower while too many messages are saved */
 
     /* Bytes of an operand of an atomic, and of an address that only the lower reads (0: addresses
@@ -61,10 +62,12 @@ struct message_wire {
 
     /* Operations: begins one that was checked; results of fi_send. Nothing of it is outstanding.
      * Must it stay, its end being err, since the lower has its memory? Its memory goes. */
-    ssize_t (*start)(struct message_peer *peer, const struct op *op);
+    ssize_t (*start)(struct message_peer *peer, const struct message_posting *posting);
     bool (*is_over)(const struct message_op *op);
     bool (*op_stays)(struct message_op *op, int err); /* may be NULL */
     void (*op_put)(struct message_op *op);            /* may be NULL */
+    /* It ends, its bytes with it, while its peer may wait for them; NULL without contexts. */
+    void (*give_up)(struct message_op *op);
 
     /* Bytes: how many a packet takes to that peer; one is queued, with len of them from move->at
      * on (false without memory); asks for more, if it is time to. Memory of a peer's write is gone:

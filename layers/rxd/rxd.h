@@ -152,10 +152,11 @@ void rxd_bye(struct message_ep *ep);
 
 /* ---- rxd_post.c ---- */
 
-ssize_t rxd_start(struct message_peer *peer, const struct op *op);
+ssize_t rxd_start(struct message_peer *peer, const struct message_posting *posting);
 bool rxd_op_is_over(const struct message_op *op);
 bool rxd_op_stays(struct message_op *op, int err);
 void rxd_op_put(struct message_op *op);
+void rxd_op_give_up(struct message_op *op);
 
 /* ---- rxd_out.c ---- */
 
@@ -171,6 +172,7 @@ uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record);
 /* A record of no payload. Breaks the peer without memory. */
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct message_peer *peer, uint32_t id, int err);
+void rxd_out_gone(struct message_peer *peer, uint32_t taker);
 /* Sends what the lower and the window take; more: other packets follow at once. */
 void rxd_flush(struct message_peer *peer, bool more);
 /* A request was added: sends it, unless so much is on its way that it may wait for others, until
@@ -192,6 +194,7 @@ size_t rxd_piece_room(const struct message_peer *peer);
 bool rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
+void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record);
 /* The segments of len bytes from byte `at` on, of at most MESSAGE_IOV: how many. */
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
                  struct iovec slices[MESSAGE_IOV]);

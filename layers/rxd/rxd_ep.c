@@ -62,8 +62,10 @@ static int open_ep(struct message_ep *base)
     ids_init(&ep->numbers, INDEX_BITS, 32);
     ep->heads = rxd_heads(lower);
     ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
-    ep->gathers = !(info_mr_bits(lower) & FI_MR_LOCAL) && lower->tx_attr->iov_limit > MESSAGE_IOV;
-    ep->reads = lower->caps & FI_RMA;
+    /* Contexts are closed one by one, so nothing of theirs is with the lower, which stays. */
+    ep->gathers = !base->rx && !(info_mr_bits(lower) & FI_MR_LOCAL) &&
+                  lower->tx_attr->iov_limit > MESSAGE_IOV;
+    ep->reads = !base->rx && lower->caps & FI_RMA;
     base->packet_size = ep->heads + ep->room;
     base->result_room = ep->room - RXD_RECORD_SIZE;
     base->result_most = REMOTE_OPERAND;
@@ -112,6 +114,7 @@ static void closed(struct message_ep *base)
 static const struct message_wire wire = {
     .domain = {MESSAGE_DOMAIN, .lower_info = rxd_lower_info},
     .name = "rxd",
+    .contexts = RXD_CONTEXTS,
     .ep_size = sizeof(struct rxd_ep),
     .op_size = sizeof(struct rxd_op),
     .packet_size = sizeof(struct rxd_packet),
@@ -141,6 +144,7 @@ static const struct message_wire wire = {
     .is_over = rxd_op_is_over,
     .op_stays = rxd_op_stays,
     .op_put = rxd_op_put,
+    .give_up = rxd_op_give_up,
     .piece_room = rxd_piece_room,
     .piece = rxd_piece,
     .pull = rxd_pull,

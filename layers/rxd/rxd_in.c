@@ -112,8 +112,10 @@ static const char *take_pull(struct rxd_peer *peer, const struct rxd_record *rec
 {
     struct message_op *op = message_op_find(&peer->base, record->id, MESSAGE_OPS);
 
-    if (!op || op->answered)
-        return NULL; /* it has ended since */
+    if (!op || op->answered) { /* it has ended since */
+        rxd_out_gone(&peer->base, record->taker);
+        return NULL;
+    }
     if (record->size > op->len || !op->move.iov)
         return "a question for bytes that a request does not have";
     op->move.taker = record->taker;
@@ -138,6 +140,7 @@ static const char *take_record(struct rxd_peer *peer, const struct rxd_record *r
     case RXD_PULL: return take_pull(peer, record);
     case RXD_DATA: return rxd_take_data(peer, record);
     case RXD_DONE: take_done(peer, record); return NULL;
+    case RXD_GONE: rxd_take_gone(peer, record); return NULL;
     case RXD_BYE: message_peer_break(&peer->base, FI_ECONNRESET, NULL); return NULL;
     default: return rxd_remote(peer, record);
     }

@@ -46,12 +46,13 @@ int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_
 {
     size_t half = lower->ep_attr->max_msg_size / 2;
     const struct message_offer offer = {
-        .caps = FI_FENCE,
+        .caps = FI_FENCE | FI_NAMED_RX_CTX,
         .order = ALL_ORDERS,
         .inject_size = half < RXD_INJECT ? half : RXD_INJECT,
         .max_order_size = SIZE_MAX,
         .protocol = FI_PROTO_RXD,
         .protocol_version = RXD_VERSION,
+        .contexts = RXD_CONTEXTS,
         .own_addresses = rxd_name_is_own(lower->addr_format),
     };
     int rc = message_check_lower(req, lower, "rxd");

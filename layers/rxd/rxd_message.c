@@ -18,6 +18,7 @@ static struct message_told told_of(const struct rxd_record *record)
     return (struct message_told){
         .tagged = record->flags & RXD_TAGGED,
         .has_data = record->flags & RXD_HAS_DATA,
+        .context = (uint8_t)record->context,
         .tag = record->tag,
         .data = record->data,
         .size = record->size,
@@ -137,13 +138,34 @@ static const char *begin(struct rxd_peer *peer, const struct rxd_record *record,
     return NULL;
 }
 
+/* For a context that is not open. */
+static const char *come_early(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    struct rxd_inbound *inbound;
+
+    if (message_context_may_come(peer->base.ep, record->context)) {
+        inbound = inbound_get(peer, record, record->len);
+        if (!inbound)
+            return "a message for which there is no memory";
+        message_come_early(&inbound->base);
+        return NULL;
+    }
+    message_say_wrong(peer->base.ep, "a message for a receive context that there is not");
+    if (record->flags & RXD_WANTS_DONE || record->size > record->len)
+        rxd_out_done(&peer->base, record->id, FI_ECONNREFUSED);
+    return NULL;
+}
+
 const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record)
 {
     struct message_told told = told_of(record);
     struct fi_peer_rx_entry *entry;
     struct rxd_inbound *inbound;
-    int rc = message_match(&peer->base, &told, &entry);
+    int rc;
 
+    if (__builtin_expect(!message_context_at(peer->base.ep, record->context), 0))
+        return come_early(peer, record);
+    rc = message_match(&peer->base, &told, &entry);
     if (rc == -FI_ENOENT) {
         inbound = inbound_get(peer, record, record->len);
         return message_keep(inbound ? &inbound->base : NULL, entry);

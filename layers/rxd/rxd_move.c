@@ -87,6 +87,24 @@ void rxd_pull(struct message_taker *taker)
     rxd_out_control(rxd_peer_of(peer), &record);
 }
 
+/* Its sender has closed a context, and goes on. Of a taker that has ended itself: nothing. */
+void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    const unsigned kinds = 1U << MESSAGE_INBOUND | 1U << MESSAGE_WRITTEN;
+    struct message_handle *handle = message_handle_find(&peer->base, record->id, kinds);
+    struct message_inbound *inbound;
+
+    if (!handle)
+        return;
+    if (handle->kind == MESSAGE_WRITTEN) {
+        message_access_put(object_of(handle, struct message_access, handle));
+        return;
+    }
+    inbound = object_of(handle, struct message_inbound, handle);
+    inbound->lost = true;
+    message_inbound_end(inbound, FI_ECONNRESET);
+}
+
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record)
 {
     const unsigned kinds =

@@ -80,6 +80,13 @@ void rxd_out_done(struct message_peer *peer, uint32_t id, int err)
     rxd_out_control(rxd_peer_of(peer), &record);
 }
 
+void rxd_out_gone(struct message_peer *peer, uint32_t taker)
+{
+    struct rxd_record record = {.kind = RXD_GONE, .id = taker};
+
+    rxd_out_control(rxd_peer_of(peer), &record);
+}
+
 /* ---- To the lower ---- */
 
 static uint8_t *put_head(struct rxd_packet *packet)

@@ -41,13 +41,19 @@ void rxd_op_put(struct message_op *base)
         message_peer_attend(&peer->base);
 }
 
+void rxd_op_give_up(struct message_op *op)
+{
+    if (op->move.taker)
+        rxd_out_gone(op->handle.peer, op->move.taker);
+}
+
 /* ---- Requests ---- */
 
 /* answered: it ends without an answer of the peer's. */
-static struct rxd_op *op_get(struct rxd_peer *peer, const struct op *post, enum message_kind kind,
-                             bool answered)
+static struct rxd_op *op_get(struct rxd_peer *peer, const struct message_posting *posting,
+                             enum message_kind kind, bool answered)
 {
-    struct message_op *base = message_op_get(&peer->base, post, kind, !answered);
+    struct message_op *base = message_op_get(&peer->base, posting, kind, !answered);
     struct rxd_op *op;
 
     if (!base)
@@ -76,8 +82,14 @@ static uint8_t *put_request(struct rxd_op *op, const struct op *post, struct rxd
     return payload;
 }
 
-static void set_data(struct rxd_record *record, const struct op *post)
+static void set_data(struct rxd_record *record, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
+
+    if (__builtin_expect(posting->context != 0, 0)) {
+        record->flags |= RXD_TO_CONTEXT;
+        record->context = posting->context;
+    }
     if (!(post->flags & FI_REMOTE_CQ_DATA))
         return;
     record->flags |= RXD_HAS_DATA;
@@ -105,8 +117,10 @@ static size_t goes_with_request(size_t len, size_t room)
 }
 
 /* A message or a write. */
-static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
+static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *posting,
+                           struct rxd_record *record)
 {
+    const struct op *post = posting->op;
     struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
     size_t room = ep->room - rxd_record_size(record), len = post->len;
     bool message = record->kind == RXD_MSG;
@@ -120,7 +134,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
     record->len = goes_with_request(len, room);
     if (post->flags & FI_DELIVERY_COMPLETE && message)
         record->flags |= RXD_WANTS_DONE;
-    op = op_get(peer, post, message ? MESSAGE_SEND : MESSAGE_WRITE,
+    op = op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE,
                 message && len <= room && !(record->flags & RXD_WANTS_DONE));
     if (!op) {
         if (lent)
@@ -145,36 +159,39 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct op *post, struct 
 
 /* Nothing is to be remembered of a message that ends early, and has nothing before it: it leaves in
  * a packet of its own. */
-static bool send_alone(struct rxd_peer *peer, const struct op *post, struct rxd_record *record)
+static bool send_alone(struct rxd_peer *peer, const struct message_posting *posting,
+                       struct rxd_record *record)
 {
-    struct message_ep *ep = peer->base.ep;
+    const struct op *post = posting->op;
+    struct message_context *from = posting->from;
     bool alone = list_empty(&peer->ordered) && list_empty(&peer->base.out) && peer->theirs &&
                  peer->in_flight < RXD_CORK && peer->next_out - peer->acked < RXD_WINDOW;
 
     if (!alone || post->flags & (FI_MORE | FI_FENCE) || !ends_early(peer, post) ||
-        post->len > rxd_ep_of(ep)->room - rxd_record_size(record))
+        post->len > rxd_ep_of(peer->base.ep)->room - rxd_record_size(record))
         return false;
     record->size = record->len = post->len;
     if (!rxd_out_alone(peer, record, post))
         return false;
-    if (!ep->closing)
-        complete(&ep->endpoint.binding, BIND_SEND,
+    if (!from->closing)
+        complete(&from->endpoint.binding, BIND_SEND,
                  !op_is_inject(post) &&
-                     completion_wanted(ep->endpoint.binding.tx_selective, post->flags),
+                     completion_wanted(from->endpoint.binding.tx_selective, post->flags),
                  post->context, post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
     return true;
 }
 
-static ssize_t start_message(struct rxd_peer *peer, const struct op *post)
+static ssize_t start_message(struct rxd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     struct rxd_record record = {.kind = RXD_MSG};
 
     if (post->group == OP_GROUP_TSEND) {
         record.flags = RXD_TAGGED;
         record.tag = post->tag;
     }
-    set_data(&record, post);
-    return send_alone(peer, post, &record) ? 0 : start_bytes(peer, post, &record);
+    set_data(&record, posting);
+    return send_alone(peer, posting, &record) ? 0 : start_bytes(peer, posting, &record);
 }
 
 /* A request whose answer is bytes for op's segments. */
@@ -189,8 +206,9 @@ static ssize_t start_fetch(struct rxd_op *op, const struct op *post, struct rxd_
     return *payload ? 0 : message_op_give_up(&op->base);
 }
 
-static ssize_t start_rma(struct rxd_peer *peer, const struct op *post)
+static ssize_t start_rma(struct rxd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     struct rxd_record record = {.kind = post->kind & FI_READ ? RXD_READ : RXD_WRITE,
                                 .place_count = (uint8_t)post->rma_count};
     struct rxd_op *op;
@@ -198,10 +216,10 @@ static ssize_t start_rma(struct rxd_peer *peer, const struct op *post)
 
     for (size_t i = 0; i < post->rma_count; i++)
         record.places[i] = post->rma[i];
-    set_data(&record, post);
+    set_data(&record, posting);
     if (record.kind == RXD_WRITE)
-        return start_bytes(peer, post, &record);
-    op = op_get(peer, post, MESSAGE_READ, false);
+        return start_bytes(peer, posting, &record);
+    op = op_get(peer, posting, MESSAGE_READ, false);
     if (!op)
         return -FI_ENOMEM;
     message_op_copy_segments(&op->base, post);
@@ -222,15 +240,17 @@ static void set_targets(struct rxd_record *record, const struct op *post)
                                                 post->rma_ioc[i].key};
 }
 
-static ssize_t start_atomic(struct rxd_peer *peer, const struct op *post)
+static ssize_t start_atomic(struct rxd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     struct rxd_record record = {.kind = RXD_ATOMIC};
-    struct rxd_op *op = op_get(peer, post, MESSAGE_ATOMIC, false);
+    struct rxd_op *op = op_get(peer, posting, MESSAGE_ATOMIC, false);
     uint8_t *payload;
     ssize_t rc;
 
     if (!op)
         return -FI_ENOMEM;
+    set_data(&record, posting);
     set_targets(&record, post);
     record.size = op->base.len = message_op_set_result(&op->base, post);
     record.len = record.size * ((post->count ? 1u : 0u) + (post->compare.count ? 1u : 0u));
@@ -240,15 +260,16 @@ static ssize_t start_atomic(struct rxd_peer *peer, const struct op *post)
     return rc;
 }
 
-ssize_t rxd_start(struct message_peer *base, const struct op *op)
+ssize_t rxd_start(struct message_peer *base, const struct message_posting *posting)
 {
+    const struct op *op = posting->op;
     struct rxd_peer *peer = rxd_peer_of(base);
     ssize_t rc;
 
     switch (op->group) {
-    case OP_GROUP_RMA: rc = start_rma(peer, op); break;
-    case OP_GROUP_ATOMIC: rc = start_atomic(peer, op); break;
-    default: rc = start_message(peer, op); break;
+    case OP_GROUP_RMA: rc = start_rma(peer, posting); break;
+    case OP_GROUP_ATOMIC: rc = start_atomic(peer, posting); break;
+    default: rc = start_message(peer, posting); break;
     }
     if (!rc && !list_empty(&peer->ordered))
         rxd_out_added(peer, op->flags & FI_MORE);

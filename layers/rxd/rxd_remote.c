@@ -102,6 +102,7 @@ const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
                                             : MESSAGE_READ,
         .function = atomic ? function_of(record->function) : 0,
         .has_data = record->flags & RXD_HAS_DATA,
+        .context = (uint8_t)record->context,
         .id = record->id,
         .taker = record->taker,
         .datatype = record->datatype,
@@ -116,6 +117,11 @@ const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
 
     if (atomic && record->function > RXD_COMPARE)
         return "an atomic of no kind";
+    if (__builtin_expect(!message_context_at(peer->base.ep, record->context), 0) &&
+        !message_context_may_come(peer->base.ep, record->context)) {
+        rxd_access_refuse(&peer->base, &request, FI_ECONNREFUSED);
+        return NULL;
+    }
     for (unsigned i = 0; i < record->place_count; i++) {
         places[i] = record->places[i];
         places[i].len *= unit; /* at most RXD_PAYLOAD_MAX elements */

@@ -151,7 +151,7 @@ size_t rxd_record_size(const struct rxd_record *record)
 {
     return RXD_RECORD_SIZE + (record->flags & RXD_TAGGED ? 8u : 0u) +
            (record->flags & RXD_HAS_DATA ? 8u : 0u) + (record->flags & RXD_READABLE ? 16u : 0u) +
-           (has_taker(record->kind) ? 4u : 0u) +
+           (record->flags & RXD_TO_CONTEXT ? 4u : 0u) + (has_taker(record->kind) ? 4u : 0u) +
            (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
 }
 
@@ -191,6 +191,10 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
         put64(raw + 8, record->key);
         raw += 16;
     }
+    if (record->flags & RXD_TO_CONTEXT) {
+        put32(raw, record->context);
+        raw += 4;
+    }
     if (has_taker(record->kind)) {
         put32(raw, record->taker);
         raw += 4;
@@ -201,12 +205,14 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
 static const char *check_kind(const struct rxd_record *record, bool ordered)
 {
     static const uint8_t flags[] = {
-        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE,
-        [RXD_WRITE] = RXD_HAS_DATA,
-        [RXD_DONE] = 0,
+        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT,
+        [RXD_WRITE] = RXD_HAS_DATA | RXD_TO_CONTEXT,
+        [RXD_READ] = RXD_TO_CONTEXT,
+        [RXD_ATOMIC] = RXD_TO_CONTEXT,
+        [RXD_GONE] = 0,
     };
 
-    if (record->kind < RXD_MSG || record->kind > RXD_DONE)
+    if (record->kind < RXD_MSG || record->kind > RXD_GONE)
         return "a record of an unknown kind";
     if (ordered != (record->kind <= RXD_BYE))
         return "a record in a packet of another kind";
@@ -231,6 +237,8 @@ static const char *check_places(const struct rxd_record *record)
 
 static const char *check_sizes(const struct rxd_record *record)
 {
+    if (record->flags & RXD_TO_CONTEXT && (!record->context || record->context >= RXD_CONTEXTS))
+        return "a request for a context that there cannot be";
     switch (record->kind) {
     case RXD_MSG:
     case RXD_WRITE:
@@ -239,6 +247,7 @@ static const char *check_sizes(const struct rxd_record *record)
         return record->len || !record->size ? NULL : "a request that begins with no bytes";
     case RXD_READ:
     case RXD_BYE:
+    case RXD_GONE:
     case RXD_PULL: return record->len ? "bytes where there are none" : NULL;
     case RXD_DONE:
         return record->len || record->size > STATUS_MAX ? "an end with a wrong status" : NULL;
@@ -285,6 +294,10 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
         record->addr = get64(raw);
         record->key = get64(raw + 8);
         raw += 16;
+    }
+    if (record->flags & RXD_TO_CONTEXT) {
+        record->context = get32(raw);
+        raw += 4;
     }
     if (has_taker(record->kind)) {
         record->taker = get32(raw);

@@ -15,7 +15,7 @@
 #include "layers/rxd/rxd_name.h"
 
 enum {
-    RXD_VERSION = 1,
+    RXD_VERSION = 2,
     RXD_HEAD_SIZE = 16,
     RXD_INTRO_SIZE = 40, /* of an IP address */
     RXD_INTRO_OWN = 16,  /* of an address of the lower's own form, which follows */
@@ -23,6 +23,7 @@ enum {
     RXD_PLACE_SIZE = 24,
     RXD_PLACES = 4,          /* remote segments of an access */
     RXD_PAYLOAD_MAX = 65535, /* bytes behind a record */
+    RXD_CONTEXTS = 64,       /* receive contexts of an endpoint, at most */
 };
 
 enum rxd_head_flag {
@@ -50,13 +51,15 @@ enum rxd_kind {
     RXD_PULL,    /* the sender of a request may send its bytes up to `size` */
     RXD_DATA,    /* bytes from `size` on, for who asked */
     RXD_DONE,    /* a request has ended, with the error `size`, or 0 */
+    RXD_GONE,    /* the bytes that taker `id` asked for are there no more */
 };
 
 enum rxd_record_flag {
     RXD_TAGGED = 1,
-    RXD_HAS_DATA = 2,   /* data for the completion queue */
-    RXD_WANTS_DONE = 4, /* the requester waits for RXD_DONE */
-    RXD_READABLE = 8,   /* of a message: its memory may be read by the lower */
+    RXD_HAS_DATA = 2,    /* data for the completion queue */
+    RXD_WANTS_DONE = 4,  /* the requester waits for RXD_DONE */
+    RXD_READABLE = 8,    /* of a message: its memory may be read by the lower */
+    RXD_TO_CONTEXT = 16, /* of a request: for a receive context other than the first */
 };
 
 struct rxd_record {
@@ -66,6 +69,7 @@ struct rxd_record {
     uint64_t size;  /* of a request: all its bytes; else as enum rxd_kind says */
     uint64_t tag, data;
     uint64_t addr, key; /* RXD_READABLE: where all of the message is, for the lower's reads */
+    uint32_t context;   /* RXD_TO_CONTEXT: from 1 on */
     uint8_t place_count, datatype, op, function;
     struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
     const uint8_t *payload;

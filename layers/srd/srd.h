@@ -140,7 +140,7 @@ void srd_peer_reset(struct message_peer *peer, int err);
 
 /* ---- srd_post.c ---- */
 
-ssize_t srd_start(struct message_peer *peer, const struct op *op);
+ssize_t srd_start(struct message_peer *peer, const struct message_posting *posting);
 bool srd_op_is_over(const struct message_op *op);
 
 /* ---- srd_out.c ---- */

@@ -84,6 +84,7 @@ static void closed(struct message_ep *ep)
 static const struct message_wire wire = {
     .domain = {MESSAGE_DOMAIN, .lower_info = srd_lower_info},
     .name = "srd",
+    .contexts = 1,
     .ep_size = sizeof(struct srd_ep),
     .op_size = sizeof(struct message_op),
     .packet_size = sizeof(struct srd_packet),

@@ -35,6 +35,7 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         .max_order_size = srd_operand_size(lower),
         .protocol = FI_PROTO_EFA,
         .protocol_version = SRD_VERSION,
+        .contexts = 1,
         .own_addresses = lower->addr_format == FI_ADDR_EFA,
     };
     int rc = message_check_lower(req, lower, "srd");

@@ -16,10 +16,10 @@ bool srd_op_is_over(const struct message_op *op)
 /* ---- Requests ---- */
 
 /* answered: no packet of the peer's is waited for but those that ask for its bytes. */
-static struct message_op *op_get(struct srd_peer *peer, const struct op *post,
+static struct message_op *op_get(struct srd_peer *peer, const struct message_posting *posting,
                                  enum message_kind kind, bool answered)
 {
-    struct message_op *op = message_op_get(&peer->base, post, kind, true);
+    struct message_op *op = message_op_get(&peer->base, posting, kind, true);
 
     if (op)
         op->answered = answered;
@@ -82,8 +82,9 @@ static bool put_medium(struct message_op *op, const struct op *post, struct srd_
     return true;
 }
 
-static ssize_t start_message(struct srd_peer *peer, const struct op *post)
+static ssize_t start_message(struct srd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     bool dc = post->flags & OP_DELIVERED, tagged = post->group == OP_GROUP_TSEND;
     struct srd_header header = {.type = dc ? SRD_DC_EAGER_TAG : SRD_EAGER_TAG, .total = post->len};
     struct message_op *op;
@@ -95,7 +96,7 @@ static ssize_t start_message(struct srd_peer *peer, const struct op *post)
     header.tag = tagged ? post->tag : 0;
     header.credits = (uint32_t)srd_ep_of(peer->base.ep)->credits;
     header.msg_id = peer->next_msg;
-    op = op_get(peer, post, MESSAGE_SEND, !dc);
+    op = op_get(peer, posting, MESSAGE_SEND, !dc);
     if (!op)
         return -FI_ENOMEM;
     header.send_id = message_handle_id(&op->handle);
@@ -131,8 +132,9 @@ static bool wants_receipt(const struct srd_peer *peer, const struct op *post)
     return post->flags & OP_DELIVERED || peer->features & SRD_CAN_ERROR;
 }
 
-static ssize_t start_write(struct srd_peer *peer, const struct op *post)
+static ssize_t start_write(struct srd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     bool dc = wants_receipt(peer, post);
     struct srd_header header = {.type = dc ? SRD_DC_EAGER_RTW : SRD_EAGER_RTW,
                                 .total = post->len,
@@ -145,7 +147,7 @@ static ssize_t start_write(struct srd_peer *peer, const struct op *post)
     if (post->len > srd_out_room(peer, &header))
         header.type = dc ? SRD_DC_LONGCTS_RTW : SRD_LONGCTS_RTW;
     room = srd_out_room(peer, &header);
-    op = op_get(peer, post, MESSAGE_WRITE, !dc);
+    op = op_get(peer, posting, MESSAGE_WRITE, !dc);
     if (!op)
         return -FI_ENOMEM;
     header.send_id = message_handle_id(&op->handle);
@@ -157,8 +159,9 @@ static ssize_t start_write(struct srd_peer *peer, const struct op *post)
     return 0;
 }
 
-static ssize_t start_read(struct srd_peer *peer, const struct op *post)
+static ssize_t start_read(struct srd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     size_t most = srd_ep_of(peer->base.ep)->window;
     bool is_short = post->len < peer->base.ep->result_room;
     size_t window = post->len < most || is_short ? post->len : most;
@@ -167,7 +170,7 @@ static ssize_t start_read(struct srd_peer *peer, const struct op *post)
     struct message_op *op;
 
     set_places(&header, post);
-    op = op_get(peer, post, MESSAGE_READ, false);
+    op = op_get(peer, posting, MESSAGE_READ, false);
     if (!op)
         return -FI_ENOMEM;
     message_op_copy_segments(op, post);
@@ -199,10 +202,11 @@ static void set_targets(struct srd_header *header, const struct op *post)
             post->rma_ioc[i].addr, post->rma_ioc[i].count * unit, post->rma_ioc[i].key};
 }
 
-static ssize_t start_atomic(struct srd_peer *peer, const struct op *post)
+static ssize_t start_atomic(struct srd_peer *peer, const struct message_posting *posting)
 {
+    const struct op *post = posting->op;
     struct srd_header header = {.type = atomic_type(peer, post), .msg_id = peer->next_msg};
-    struct message_op *op = op_get(peer, post, MESSAGE_ATOMIC, header.type == SRD_WRITE_RTA);
+    struct message_op *op = op_get(peer, posting, MESSAGE_ATOMIC, header.type == SRD_WRITE_RTA);
     uint8_t *payload;
 
     if (!op)
@@ -240,19 +244,20 @@ static ssize_t await_features(struct srd_peer *peer, const struct op *op)
     return 0;
 }
 
-ssize_t srd_start(struct message_peer *base, const struct op *op)
+ssize_t srd_start(struct message_peer *base, const struct message_posting *posting)
 {
+    const struct op *op = posting->op;
     struct srd_peer *peer = srd_peer_of(base);
     ssize_t rc = peer->dead ? -FI_ECONNABORTED : await_features(peer, op);
 
     if (rc)
         return rc;
     if (op->group == OP_GROUP_ATOMIC)
-        rc = start_atomic(peer, op);
+        rc = start_atomic(peer, posting);
     else if (op->group != OP_GROUP_RMA)
-        rc = start_message(peer, op);
+        rc = start_message(peer, posting);
     else
-        rc = op->kind & FI_READ ? start_read(peer, op) : start_write(peer, op);
+        rc = op->kind & FI_READ ? start_read(peer, posting) : start_write(peer, posting);
     if (!rc && op->flags & FI_MORE)
         message_peer_attend(base);
     else if (!rc)

@@ -8,7 +8,7 @@ local rxd = Proto("weft_rxd", "Weft messages (rxd)")
 
 local HEADER, TOKEN = 56, 24
 local types = {[0] = "OPEN", "TOKEN", "ACCEPT", "DATA", "ACK", "PROBE", "RESET", "CLOSE"}
-local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE"}
+local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE"}
 
 local a = {
     version = ProtoField.uint8("arq.version", "Version", base.DEC, nil, 0xf0),
@@ -48,6 +48,7 @@ local r = {
     has_data = ProtoField.bool("weft_rxd.has_data", "With data", 8, nil, 2),
     wants_done = ProtoField.bool("weft_rxd.wants_done", "Wants DONE", 8, nil, 4),
     readable = ProtoField.bool("weft_rxd.readable", "Memory may be read", 8, nil, 8),
+    to_context = ProtoField.bool("weft_rxd.to_context", "To a receive context", 8, nil, 16),
     length = ProtoField.uint16("weft_rxd.length", "Payload length"),
     id = ProtoField.uint32("weft_rxd.id", "Id"),
     size = ProtoField.uint64("weft_rxd.size", "Size"),
@@ -56,6 +57,7 @@ local r = {
     taker = ProtoField.uint32("weft_rxd.taker", "Taker"),
     memory = ProtoField.uint64("weft_rxd.memory", "Memory", base.HEX),
     key = ProtoField.uint64("weft_rxd.key", "Key", base.HEX),
+    context = ProtoField.uint32("weft_rxd.context", "Receive context"),
     places = ProtoField.bytes("weft_rxd.places", "Remote memory"),
     payload = ProtoField.bytes("weft_rxd.payload", "Payload"),
 }
@@ -80,6 +82,7 @@ local function record(range, at, tree)
     sub:add(r.has_data, range(at + 1, 1))
     sub:add(r.wants_done, range(at + 1, 1))
     sub:add(r.readable, range(at + 1, 1))
+    sub:add(r.to_context, range(at + 1, 1))
     sub:add_le(r.length, range(at + 2, 2))
     sub:add_le(r.id, range(at + 4, 4))
     sub:add_le(r.size, range(at + 8, 8))
@@ -93,6 +96,7 @@ local function record(range, at, tree)
     if flags % 2 == 1 and not take(r.tag, 8) then return nil end
     if math.floor(flags / 2) % 2 == 1 and not take(r.data, 8) then return nil end
     if math.floor(flags / 8) % 2 == 1 and not (take(r.memory, 8) and take(r.key, 8)) then return nil end
+    if math.floor(flags / 16) % 2 == 1 and not take(r.context, 4) then return nil end
     if (kind == 3 or kind == 4 or kind == 6) and not take(r.taker, 4) then return nil end
     if kind >= 2 and kind <= 4 then
         if pos + 4 > range:len() then return nil end

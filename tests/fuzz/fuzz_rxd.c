@@ -25,6 +25,8 @@ static void check_bounds(const struct rxd_record *record, const uint8_t *raw, si
     /* As if the beginning of a message were always shorter than the message. */
     must(record->kind != RXD_MSG || record->len < record->size);
 #endif
+    must(record->context < RXD_CONTEXTS);
+    must(!record->context == !(record->flags & RXD_TO_CONTEXT));
     if (record->kind == RXD_DATA)
         must(record->size + record->len > record->size);
 }
@@ -44,6 +46,7 @@ static void check_again(const struct rxd_record *record, size_t size, bool order
     must(again.kind == record->kind && again.flags == record->flags && again.id == record->id);
     must(again.size == record->size && again.tag == record->tag && again.data == record->data);
     must(again.taker == record->taker && again.len == record->len);
+    must(again.context == record->context);
     must(!memcmp(again.places, record->places, again.place_count * sizeof(again.places[0])));
     /* Cut short anywhere it is refused. */
     for (size_t i = 0; i < size; i += 1 + size / 64)

@@ -236,10 +236,15 @@ static void send_raw(const void *bytes, size_t len)
 
 static void bytes_of_strangers_change_nothing(void **state)
 {
-    uint8_t bytes[128] = {'W', 'x', 1};
+    uint8_t bytes[128] = {'W', 'x', 1}, intro[56] = {'W', 'x', 1, 1};
 
     send_raw("hello", 5);
-    send_raw("\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24); /* of another version */
+    send_raw("\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24); /* another protocol */
+    intro[16] = intro[24] = 1; /* of the version before: not even an introduction is answered */
+    intro[28] = 4;
+    memcpy(intro + 30, raw.name + 2, 6);
+    send_raw(intro, sizeof(intro));
+    bytes[2] = 2;
     for (unsigned i = 0; i < 64; i++) { /* nobody's numbers, and b's, in whose name it is sent */
         bytes[3] = i & 1 ? 2 : 0;
         bytes[4] = (uint8_t)(i / 2);
@@ -289,7 +294,7 @@ static void pump(void)
 /* A packet with an introduction of raw. flags: 2, ordered. */
 static void lie(unsigned flags, uint32_t sequence, uint32_t ack, const void *records, size_t len)
 {
-    uint8_t bytes[256] = {'W', 'x', 1, (uint8_t)(1 | flags)};
+    uint8_t bytes[256] = {'W', 'x', 2, (uint8_t)(1 | flags)};
     unsigned before = liar.sent;
     struct fid_mr *mr;
 

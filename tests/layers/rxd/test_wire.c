@@ -62,6 +62,30 @@ static const struct rxd_record good[] = {
     {.kind = RXD_PULL, .id = 5, .taker = 6, .size = 1 << 20},
     {.kind = RXD_DATA, .id = 6, .size = 4096, .len = 64},
     {.kind = RXD_DONE, .id = 7, .size = 13},
+    {.kind = RXD_GONE, .id = 8},
+    {.kind = RXD_MSG,
+     .flags = RXD_TAGGED | RXD_TO_CONTEXT,
+     .id = 9,
+     .size = 5,
+     .tag = 3,
+     .context = RXD_CONTEXTS - 1,
+     .len = 5},
+    {.kind = RXD_WRITE,
+     .flags = RXD_HAS_DATA | RXD_TO_CONTEXT,
+     .size = 4,
+     .data = 5,
+     .context = 1,
+     .len = 4,
+     .place_count = 1,
+     .places = {{16, 4, 7}}},
+    {.kind = RXD_READ,
+     .flags = RXD_TO_CONTEXT,
+     .id = 3,
+     .taker = 9,
+     .size = 8,
+     .context = 2,
+     .place_count = 1,
+     .places = {{1, 8, 2}}},
     {.kind = RXD_BYE},
 };
 
@@ -75,6 +99,7 @@ static void records_come_out_as_they_went_in(void **state)
         assert_int_equal(got.flags, good[i].flags);
         assert_int_equal(got.id, good[i].id);
         assert_int_equal(got.taker, good[i].taker);
+        assert_int_equal(got.context, good[i].context);
         assert_int_equal(got.size, good[i].size);
         assert_int_equal(got.tag, good[i].tag);
         assert_int_equal(got.data, good[i].data);
@@ -92,7 +117,7 @@ static void records_that_cannot_be_are_refused(void **state)
     struct rxd_record got,
         all[] = {
             {.kind = 0},
-            {.kind = RXD_DONE + 1},
+            {.kind = RXD_GONE + 1},
             {.kind = RXD_MSG, .size = 1, .len = 2},
             {.kind = RXD_MSG, .size = 1},
             {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
@@ -104,6 +129,10 @@ static void records_that_cannot_be_are_refused(void **state)
             {.kind = RXD_DATA, .size = 1},
             {.kind = RXD_DATA, .size = UINT64_MAX, .len = 1},
             {.kind = RXD_DONE, .size = 4096},
+            {.kind = RXD_GONE, .len = 1},
+            {.kind = RXD_MSG, .flags = RXD_TO_CONTEXT},
+            {.kind = RXD_MSG, .flags = RXD_TO_CONTEXT, .context = RXD_CONTEXTS},
+            {.kind = RXD_DATA, .flags = RXD_TO_CONTEXT, .context = 1, .len = 1},
         };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

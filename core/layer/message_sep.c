@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/layer/message_sep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "core/base/seam.h"
+#include "core/ep/sep.h"
+#include "core/info/abi.h"
+#include "core/layer/message_ep.h"
+#include "core/layer/message_wire.h"
+
+struct message_sep {
+    struct sep base; /* its progress domain is there from the start */
+    struct message_ep *ep;
+    struct message_context *rx[SEP_CONTEXTS]; /* of ep */
+};
+
+/* A context of it. */
+struct context {
+    struct message_context base;
+    struct message_sep *sep;
+};
+
+static struct context *own_of(struct endpoint *base)
+{
+    return object_of(base, struct context, base.endpoint);
+}
+
+static bool receives(const struct context *context)
+{
+    return context->base.fid.fid.fclass == FI_CLASS_RX_CTX;
+}
+
+/* ---- Contexts ---- */
+
+static int join(struct endpoint *base)
+{
+    struct context *context = own_of(base);
+
+    return sep_join(&context->sep->base, base->fid.fid.fclass, context->base.index, &base->binding,
+                    &base->av);
+}
+
+/* The endpoint below is enabled with the first of its contexts. */
+static int enable_shared(struct message_sep *sep)
+{
+    struct endpoint *shared = &sep->ep->endpoint;
+    int rc = 0;
+
+    pthread_mutex_lock(&sep->base.mutex);
+    if (!shared->av) {
+        shared->av = sep->base.av;
+        children_hold(&shared->av->children);
+    }
+    if (!shared->enabled)
+        rc = message_ep_enable(shared);
+    pthread_mutex_unlock(&sep->base.mutex);
+    return rc;
+}
+
+static int enable(struct endpoint *base)
+{
+    struct context *context = own_of(base);
+    struct message_ep *ep = context->base.ep;
+    int rc = enable_shared(context->sep);
+
+    if (rc)
+        return rc;
+    progress_lock(ep->progress);
+    context->base.match = base->srx ? base->srx->match : base->match;
+    context->base.top = binding_is_top(&base->binding);
+    base->enabled = true;
+    if (context->base.top)
+        progress_stand_in(ep->progress);
+    if (receives(context)) {
+        ep->rx[context->base.index] = &context->base;
+        message_context_opened(&context->base);
+    }
+    progress_unlock(ep->progress);
+    return 0;
+}
+
+/* Operations that have not ended by now end without a report. */
+static void end_ops(struct message_context *context)
+{
+    struct message_ep *ep = context->ep;
+
+    message_ops_drain(context);
+    context->closing = true;
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
+            list_for_each_safe (item, after, &peer->ops) {
+                struct message_op *op = list_item(item, struct message_op, of_peer);
+
+                if (op->from != context)
+                    continue;
+                ep->wire->give_up(op);
+                message_op_end(op, 0);
+            }
+        }
+    }
+}
+
+static void end_receives(struct message_context *context)
+{
+    context->closing = true;
+    message_context_abandon(context);
+    message_sources_finish(context);
+    endpoint_close_receives(&context->endpoint);
+    context->ep->rx[context->index] = NULL;
+}
+
+static int close_context(struct endpoint *base)
+{
+    struct context *context = own_of(base);
+    struct message_ep *ep = context->base.ep;
+
+    if (base->enabled) {
+        progress_lock(ep->progress);
+        if (receives(context))
+            end_receives(&context->base);
+        else
+            end_ops(&context->base);
+        message_run(ep); /* peers are told what they do not get */
+        progress_unlock(ep->progress);
+    }
+    sep_leave(&context->sep->base, base->fid.fid.fclass, context->base.index);
+    endpoint_finish(base);
+    free(context);
+    return 0;
+}
+
+static const struct endpoint_option options[] = {
+    {.name = OPT_CLOSE_WAIT,
+     .kind = OPTION_FIELD,
+     .at = offsetof(struct message_context, close_ms)},
+    {.name = 0},
+};
+
+static const struct endpoint_ops ops = {
+    .post = message_post,
+    .atomic_valid = message_atomic_valid,
+    .limit = message_limit,
+    .join = join,
+    .enable = enable,
+    .close = close_context,
+    .tx_used = message_tx_used,
+    .options = options,
+    .own_sources = true,
+};
+
+static struct context *open_context(struct sep *base, unsigned index, size_t class, void *arg)
+{
+    struct message_sep *sep = object_of(base, struct message_sep, base);
+    struct endpoint_attr attr = {.ops = &ops, .fclass = class, .context = arg};
+    struct context *context = calloc(1, sizeof(*context));
+
+    if (!context)
+        return NULL;
+    message_context_init(&context->base, sep->ep, &attr);
+    context->base.index = index;
+    context->sep = sep;
+    return context;
+}
+
+static int open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                   void *arg)
+{
+    struct context *context = open_context(sep, index, FI_CLASS_TX_CTX, arg);
+    struct fi_tx_attr got = *sep->info->tx_attr;
+
+    if (!context)
+        return -FI_ENOMEM;
+    *ep = &context->base.fid;
+    if (!attr)
+        return 0;
+    got.op_flags = context->base.endpoint.tx_op_flags = attr->op_flags;
+    memcpy(attr, &got, abi_tx_attr_size(sep->domain->fabric->abi));
+    return 0;
+}
+
+static int open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
+                   void *arg)
+{
+    struct context *context = open_context(sep, index, FI_CLASS_RX_CTX, arg);
+    struct fi_rx_attr got = *sep->info->rx_attr;
+
+    if (!context)
+        return -FI_ENOMEM;
+    context->base.endpoint.any_srx = true;
+    *ep = &context->base.fid;
+    if (!attr)
+        return 0;
+    got.op_flags = context->base.endpoint.rx_op_flags = attr->op_flags;
+    if (attr->size && attr->size < context->base.endpoint.rx_size)
+        got.size = context->base.endpoint.rx_size = attr->size;
+    *attr = got;
+    return 0;
+}
+
+/* ---- The endpoint itself ---- */
+
+static int sep_setname(struct sep *base, void *addr, size_t len)
+{
+    return fi_setname(&object_of(base, struct message_sep, base)->ep->lower->fid, addr, len);
+}
+
+static int sep_getname(struct sep *base, void *addr, size_t *len)
+{
+    return fi_getname(&object_of(base, struct message_sep, base)->ep->lower->fid, addr, len);
+}
+
+static void sep_close(struct sep *base)
+{
+    struct message_sep *sep = object_of(base, struct message_sep, base);
+
+    if (sep->ep)
+        message_ep_close(&sep->ep->endpoint);
+    sep_finish(base);
+    free(sep);
+}
+
+static const struct sep_ops sep_ops = {
+    .open_tx = open_tx,
+    .open_rx = open_rx,
+    .setname = sep_setname,
+    .getname = sep_getname,
+    .close = sep_close,
+};
+
+static int open_parts(struct message_sep *sep)
+{
+    struct lower_domain *domain = object_of(sep->base.domain, struct lower_domain, base);
+    const struct fi_info *info = sep->base.info;
+    int rc = sep_share_unit(&sep->base);
+
+    if (!rc)
+        rc =
+            message_ep_create(domain, info, sep->rx, (unsigned)info->ep_attr->rx_ctx_cnt, &sep->ep);
+    return rc ? rc : binding_join(&sep->ep->endpoint.binding, sep->base.domain, sep->base.progress);
+}
+
+int message_sep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_sep,
+                     void *context)
+{
+    struct lower_domain *domain = lower_domain_of(fid);
+    const struct message_wire *wire = message_wire_of(domain);
+    struct message_sep *sep;
+    int rc;
+
+    if (wire->contexts == 1)
+        return -FI_ENOSYS;
+    if (domain->base.info->domain_attr->threading == FI_THREAD_COMPLETION) {
+        LOG_WARN(wire->name, FI_LOG_EP_CTRL,
+                 ": contexts of a scalable endpoint need a domain of FI_THREAD_SAFE or "
+                 "FI_THREAD_DOMAIN: they share the packets of their peers");
+        return -FI_EINVAL;
+    }
+    sep = calloc(1, sizeof(*sep));
+    if (!sep)
+        return -FI_ENOMEM;
+    rc = sep_init(&sep->base, &domain->base, info, &sep_ops, context);
+    if (!rc)
+        rc = open_parts(sep);
+    if (rc)
+        sep_close(&sep->base);
+    else
+        *ret_sep = &sep->base.fid;
+    return rc;
+}
