@@ -129,6 +129,27 @@ static void loaded_provider_is_asked_and_opened(void **state)
     assert_int_equal(in_child(dummy_is_found, NULL, path), 0);
 }
 
+/* It has no parameters of its own, and this one all the same. */
+static int dummy_has_the_domain(const void *spec)
+{
+    struct fi_info *infos = NULL;
+    int rc;
+
+    setenv("FI_PROVIDER", spec, 1);
+    rc = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos);
+    fi_freeinfo(infos);
+    return rc ? rc == -FI_ENODATA ? 1 : 2 : 0;
+}
+
+static void loaded_provider_has_a_domain_to_select(void **state)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "+%s/libdummy-fi.so:/nonexistent", ext);
+    assert_int_equal(in_child(dummy_has_the_domain, "dummy(domain=box)", path), 0);
+    assert_int_equal(in_child(dummy_has_the_domain, "dummy(domain=bag)", path), 1);
+}
+
 /* The first info of a spec in the hints; NULL when there is none. */
 static struct fi_info *info_of(const char *spec, enum fi_ep_type type)
 {
@@ -352,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_says_what_is_loaded),
         cmocka_unit_test(loaded_provider_is_asked_and_opened),
+        cmocka_unit_test(loaded_provider_has_a_domain_to_select),
         cmocka_unit_test(external_provider_carries_a_layer),
         cmocka_unit_test(lower_without_wait_objects_is_driven),
         cmocka_unit_test(infos_live_as_long_as_what_they_opened),
