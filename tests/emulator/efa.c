@@ -74,6 +74,15 @@ int efa_query_ah(struct ibv_ah *ah, struct efadv_ah_attr *attr, uint32_t size)
 
 /* ---- The device ---- */
 
+unsigned efa_place_bits(void)
+{
+    long bits = settings()->limits.place_bits;
+
+    return bits < EFA_NUMBER_BITS - WIRE_NODE_BITS ? EFA_NUMBER_BITS - WIRE_NODE_BITS
+           : bits > WIRE_PLACE_BITS                ? WIRE_PLACE_BITS
+                                                   : (unsigned)bits;
+}
+
 void efa_make_port(struct device *device)
 {
     struct port *port = &device->ports[0];

@@ -29,8 +29,7 @@ enum {
     EFA_SGE_RDMA = 1,
     EFA_SENDS = 4096,
     EFA_RECEIVES = 8192,
-    EFA_PLACE_BITS = 6, /* of 16 bits of a number; the rest is the process */
-    EFA_PLACES = 1 << EFA_PLACE_BITS,
+    EFA_NUMBER_BITS = 16, /* of a queue pair's: the process, then its place there */
     EFA_NO_AHN = 0xffff,
     EFA_VENDOR = 0x1d0f,
     EFA_PART = 0xefa1,
@@ -61,15 +60,22 @@ enum efa_status {
     EFA_MISMATCH = 18, /* the ends of a write with data differ in `unsolicited` */
 };
 
+/* Bits of a number that count the queue pairs of a process (limit place_bits, 6 to 14). */
+unsigned efa_place_bits(void);
+
 /* Numbers of queue pairs: as programs see them, and on the wire. */
 static inline uint32_t efa_wire_number(uint32_t number)
 {
-    return number >> EFA_PLACE_BITS << WIRE_PLACE_BITS | (number & (EFA_PLACES - 1));
+    unsigned bits = efa_place_bits();
+
+    return number >> bits << WIRE_PLACE_BITS | (number & ((1u << bits) - 1));
 }
 
 static inline uint32_t efa_number(uint32_t wire)
 {
-    return wire >> WIRE_PLACE_BITS << EFA_PLACE_BITS | (wire & (EFA_PLACES - 1));
+    unsigned bits = efa_place_bits();
+
+    return wire >> WIRE_PLACE_BITS << bits | (wire & ((1u << bits) - 1));
 }
 
 /* Of an address handle: its number, the same for all of a GID in a protection domain. Or -1: there

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "efa.h"
 #include "loop.h"
 #include "node.h"
 #include "object.h"
@@ -113,10 +114,11 @@ static int claim_number(int fd)
 {
     struct sockaddr_un address;
     char name[16];
-    unsigned first = ((unsigned)getpid() + settings_random()) % WIRE_NODES;
+    unsigned first = settings()->limits.reuse ? 0 : (unsigned)getpid() + settings_random();
+    unsigned count = 1u << (EFA_NUMBER_BITS - efa_place_bits());
 
-    for (unsigned i = 0; i < WIRE_NODES; i++) {
-        own_id = (first + i) % WIRE_NODES;
+    for (unsigned i = 0; i < count; i++) {
+        own_id = (first + i) % count;
         /* The last one would make queue pair numbers that mean "multicast". */
         if (own_id == WIRE_NODES - 1)
             continue;
@@ -127,8 +129,7 @@ static int claim_number(int fd)
         if (errno != EADDRINUSE)
             return errno;
     }
-    report_say("all %d numbers of processes are taken in network '%s'", WIRE_NODES - 1,
-               settings()->net);
+    report_say("all %u numbers of processes are taken in network '%s'", count, settings()->net);
     return EAGAIN;
 }
 

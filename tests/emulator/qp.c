@@ -38,7 +38,9 @@ static bool place(struct qp *qp)
 
     if (next == 0)
         next = settings_random() % (PLACES / 2);
-    uint32_t places = qp->device->efa ? EFA_PLACES : PLACES;
+    uint32_t places = qp->device->efa ? 1u << efa_place_bits() : PLACES;
+    if (settings()->limits.reuse)
+        next = FIRST_PLACE;
     for (unsigned i = 0; i < places; i++) {
         uint32_t at = (next + i) % places;
         if (at < FIRST_PLACE || table[at])

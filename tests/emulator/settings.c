@@ -42,6 +42,7 @@ static struct settings values = {
             .cq_ex = 1,
             .td = 1,
             .levels = 8,
+            .place_bits = 6,
         },
 };
 
@@ -58,7 +59,8 @@ static const struct {
     LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),    LIMIT(max_srq_wr),
     LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz), LIMIT(max_mr_bytes),
     LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),      LIMIT(td),
-    LIMIT(rdma),          LIMIT(unsolicited),    LIMIT(levels)
+    LIMIT(rdma),          LIMIT(unsolicited),    LIMIT(levels),     LIMIT(place_bits),
+    LIMIT(reuse)
 #undef LIMIT
 };
 

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Peers that end, return under the number of another, or stop, by the public interface; and a
+ * thousand endpoints. The peer is this program again: it says its address on its standard output,
+ * reads ours from its standard input, and answers each message with another one.
+ *   lives [memory]    the stack is FI_PROVIDER's; memory: registrations fail from a certain one on
+ *   lives endpoints   a thousand of fabric efa-direct
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_errno.h>
+
+#include "tests/support/end.h"
+
+enum {
+    NAME = 32,
+    LARGE = 1 << 20,
+    MESSAGES = 40,
+    CROWD = 64,
+    WAIT_MS = 60000,
+    ENDPOINTS = 1000,
+};
+
+struct peer {
+    pid_t pid;
+    int in; /* its standard input */
+    uint8_t name[NAME];
+    fi_addr_t addr;
+};
+
+static struct end own;
+static char large[LARGE], word[8] = "ask", answer[8];
+
+static struct fi_info *ask(const char *fabric)
+{
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    hints->caps = FI_MSG;
+    hints->mode = ~0ull;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    if (fabric)
+        hints->fabric_attr->name = strdup(fabric);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    fi_freeinfo(hints);
+    return info;
+}
+
+static void pause_1ms(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* ---- Both ---- */
+
+static bool is_full(ssize_t rc)
+{
+    return rc == -FI_EAGAIN || rc == -FI_ENOMEM;
+}
+
+/* A refusal for want of room or of memory is tried again, while what is under way goes on. */
+static ssize_t post(const void *buf, size_t len, fi_addr_t addr)
+{
+    struct fi_cq_data_entry entry;
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < WAIT_MS && is_full(rc); i++) {
+        rc = fi_send(own.ep, buf, len, NULL, addr, (void *)buf);
+        if (is_full(rc)) {
+            fi_cq_read(own.cq, &entry, 0);
+            pause_1ms();
+        }
+    }
+    return rc;
+}
+
+/* ---- The child ---- */
+
+static void exchange(void)
+{
+    uint8_t name[NAME];
+
+    assert_int_equal(write(STDOUT_FILENO, own.name, NAME), NAME);
+    assert_int_equal(read(STDIN_FILENO, name, NAME), NAME);
+    assert_int_equal(fi_av_insert(own.av, name, 1, &own.peer, 0, NULL), 1);
+}
+
+/* Until it is killed, or its parent is gone. */
+static void be_child(void)
+{
+    struct fi_cq_data_entry entry;
+    ssize_t rc;
+
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    assert_int_equal(fi_recv(own.ep, large, LARGE, NULL, FI_ADDR_UNSPEC, large), 0);
+    exchange();
+    while (getppid() != 1) {
+        rc = fi_cq_read(own.cq, &entry, 1);
+        if (rc == 1 && entry.op_context == large) {
+            fi_recv(own.ep, large, LARGE, NULL, FI_ADDR_UNSPEC, large);
+            post(answer, sizeof(answer), own.peer);
+        } else if (rc == -FI_EAVAIL) {
+            fi_cq_readerr(own.cq, &(struct fi_cq_err_entry){.err_data_size = 0}, 0);
+        } else if (rc == -FI_EAGAIN) {
+            pause_1ms();
+        }
+    }
+}
+
+static struct peer start_peer(void)
+{
+    struct peer peer = {.addr = FI_ADDR_NOTAVAIL};
+    int to[2], from[2];
+
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    peer.pid = fork();
+    assert_true(peer.pid >= 0);
+    if (!peer.pid) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(to[1]);
+        close(from[0]);
+        execl("/proc/self/exe", "lives", "child", (char *)NULL);
+        _exit(1);
+    }
+    close(to[0]);
+    close(from[1]);
+    peer.in = to[1];
+    assert_int_equal(read(from[0], peer.name, NAME), NAME);
+    close(from[0]);
+    assert_int_equal(write(peer.in, own.name, NAME), NAME);
+    assert_int_equal(fi_av_insert(own.av, peer.name, 1, &peer.addr, 0, NULL), 1);
+    return peer;
+}
+
+static void kill_peer(struct peer *peer)
+{
+    assert_int_equal(kill(peer->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(peer->pid, NULL, 0), peer->pid);
+    close(peer->in);
+}
+
+/* ---- The parent ---- */
+
+/* The next completion, or -FI_EAVAIL with its error taken. */
+static ssize_t next(struct fi_cq_data_entry *entry)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < WAIT_MS && rc == -FI_EAGAIN; i++) {
+        rc = fi_cq_read(own.cq, entry, 1);
+        if (rc == -FI_EAGAIN)
+            pause_1ms();
+    }
+    if (rc == -FI_EAVAIL)
+        assert_int_equal(fi_cq_readerr(own.cq, &error, 0), 1);
+    return rc;
+}
+
+/* A message goes there, and one comes back. */
+static void talk(const struct peer *peer)
+{
+    struct fi_cq_data_entry entry;
+
+    assert_int_equal(fi_recv(own.ep, answer, sizeof(answer), NULL, FI_ADDR_UNSPEC, answer), 0);
+    assert_int_equal(post(word, sizeof(word), peer->addr), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(next(&entry), 1);
+}
+
+/* What is under way to one that was killed ends, with an error or, where it had gone, without; its
+ * next ones fail. */
+static void expect_gone(fi_addr_t addr)
+{
+    struct fi_cq_data_entry entry;
+    ssize_t rc;
+
+    for (int i = 0; i < MESSAGES; i++) {
+        rc = post(large, LARGE, addr);
+        if (rc)
+            return;
+        rc = next(&entry);
+        if (rc == -FI_EAVAIL)
+            return;
+        assert_int_equal(rc, 1);
+    }
+    fail_msg("messages to a process that is gone arrive");
+}
+
+static void peers_die_and_return(void **state)
+{
+    struct peer first, second;
+
+    (void)state;
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    first = start_peer();
+    talk(&first);
+    assert_int_equal(fi_av_remove(own.av, &first.addr, 1, 0), 0);
+    assert_int_equal(fi_av_insert(own.av, first.name, 1, &first.addr, 0, NULL), 1);
+    talk(&first);
+    kill_peer(&first);
+    expect_gone(first.addr);
+    second = start_peer(); /* with the number of the first */
+    assert_memory_equal(first.name, second.name, 18);
+    assert_memory_not_equal(first.name, second.name, NAME);
+    talk(&second);
+    expect_gone(first.addr);
+    talk(&second);
+    assert_int_equal(fi_av_remove(own.av, &first.addr, 1, 0), 0);
+    talk(&second);
+    kill_peer(&second);
+    end_close(&own);
+}
+
+/* fi_close ends while a peer that has stopped owes everything. */
+static void stopped_peers_hold_nothing_up(void **state)
+{
+    struct peer peer;
+
+    (void)state;
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    peer = start_peer();
+    talk(&peer);
+    assert_int_equal(kill(peer.pid, SIGSTOP), 0);
+    for (int i = 0; i < MESSAGES; i++)
+        if (fi_send(own.ep, large, LARGE, NULL, peer.addr, NULL))
+            break;
+    end_close(&own);
+    kill_peer(&peer);
+}
+
+/* Many large ones at once take more packets than were registered at first: each ends once, with an
+ * error or without. */
+static void registrations_fail_on_the_way(void **state)
+{
+    struct fi_cq_data_entry entry;
+    struct peer peer;
+
+    (void)state;
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    peer = start_peer();
+    talk(&peer);
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(post(large, LARGE, peer.addr), 0);
+    for (int i = 0; i < CROWD; i++)
+        assert_int_not_equal(next(&entry), -FI_EAGAIN);
+    assert_int_equal(fi_cq_read(own.cq, &entry, 1), -FI_EAGAIN);
+    kill_peer(&peer);
+    end_close(&own);
+}
+
+/* ---- Many ---- */
+
+static void thousand_endpoints(void **state)
+{
+    static struct fid_ep *eps[ENDPOINTS];
+    static fi_addr_t addrs[ENDPOINTS];
+    struct fi_cq_data_entry entry;
+    uint8_t name[NAME];
+    size_t len = NAME;
+
+    (void)state;
+    end_open(&own, ask("efa-direct"), FI_CQ_FORMAT_DATA);
+    for (int i = 0; i < ENDPOINTS; i++) {
+        assert_int_equal(fi_endpoint(own.domain, own.info, &eps[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(eps[i], &own.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+        assert_int_equal(fi_ep_bind(eps[i], &own.av->fid, 0), 0);
+        assert_int_equal(fi_enable(eps[i]), 0);
+        assert_int_equal(fi_getname(&eps[i]->fid, name, &len), 0);
+        assert_int_equal(fi_av_insert(own.av, name, 1, &addrs[i], 0, NULL), 1);
+        assert_int_equal(fi_recv(eps[i], NULL, 0, NULL, FI_ADDR_UNSPEC, &eps[i]), 0);
+    }
+    for (int i = 0; i < ENDPOINTS; i++)
+        assert_int_equal(fi_send(eps[i], NULL, 0, NULL, addrs[(i + 1) % ENDPOINTS], &eps[i]), 0);
+    for (int i = 0; i < 2 * ENDPOINTS; i++)
+        assert_int_equal(next(&entry), 1);
+    for (int i = 0; i < ENDPOINTS; i++)
+        assert_int_equal(fi_close(&eps[i]->fid), 0);
+    end_close(&own);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest lives[] = {
+        cmocka_unit_test(peers_die_and_return),
+        cmocka_unit_test(stopped_peers_hold_nothing_up),
+    };
+    const struct CMUnitTest failing[] = {cmocka_unit_test(registrations_fail_on_the_way)};
+    const struct CMUnitTest many[] = {cmocka_unit_test(thousand_endpoints)};
+    struct rlimit files;
+
+    if (argc > 1 && !strcmp(argv[1], "child")) {
+        be_child();
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "memory"))
+        return cmocka_run_group_tests(failing, NULL, NULL);
+    if (argc > 1) {
+        if (!getrlimit(RLIMIT_NOFILE, &files)) {
+            files.rlim_cur = files.rlim_max;
+            setrlimit(RLIMIT_NOFILE, &files);
+        }
+        return cmocka_run_group_tests(many, NULL, NULL);
+    }
+    return cmocka_run_group_tests(lives, NULL, NULL);
+}
