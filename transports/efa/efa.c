@@ -64,7 +64,6 @@ const struct part efa_part = {
         "libfabric's efa, which the layer srd makes of the device's packets; and datagrams "
         "(FI_EP_DGRAM), with a prefix of 40 bytes.",
     .kind = PART_TRANSPORT,
-    .hidden = true,
     .rank = 1,
     .params = params,
     .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_DGRAM) | EP_PACKETS,
