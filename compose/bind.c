@@ -4,6 +4,7 @@
  * end is the bottom.
  */
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,18 +98,21 @@ static int bind_item(const struct part *part, const struct spec_item *item, stru
     return rc;
 }
 
-/* A transport that the example in a sentence may name under `layer`. */
+/* A transport that the example in a sentence may name under `layer`: rather one that needs no
+ * device. */
 static const char *example_base(const struct parts *parts, const struct part *layer)
 {
+    const struct part *found = NULL;
+
     for (size_t i = 0; i < parts->count; i++) {
         const struct part *part = parts->list[i];
 
-        if (part->kind == PART_TRANSPORT && !part->hidden &&
+        if (part->kind == PART_TRANSPORT && !part->hidden && (!found || part->rank < found->rank) &&
             (!layer->requires_ep ||
              (layer->requires_ep & check_with_packets(parts, part->provides_ep))))
-            return part->name;
+            found = part;
     }
-    return "tcp";
+    return found ? found->name : "tcp";
 }
 
 static bool is_base(const struct part *part)
@@ -162,8 +166,20 @@ static int find_base(const struct parts *parts, const struct spec_stack *text,
     return found ? 0 : find_lone_join(parts, text, bound, base, error);
 }
 
-/* Branches of all transports that have one of the endpoint types `given`, and none of `but`. */
-static int bind_kind(const struct parts *parts, struct stack *join, unsigned given, unsigned but,
+/* Which transports become branches. */
+struct kind {
+    unsigned given, but;  /* they have one of these endpoint types, and none of those */
+    unsigned least, most; /* rank */
+};
+
+static bool is_of(const struct part *part, const struct kind *kind)
+{
+    return part->kind == PART_TRANSPORT && !part->hidden && !external_is(part) &&
+           part->provides_ep & kind->given && !(part->provides_ep & kind->but) &&
+           part->rank >= kind->least && part->rank <= kind->most;
+}
+
+static int bind_kind(const struct parts *parts, struct stack *join, const struct kind *kind,
                      struct spec_error *error)
 {
     int rc = 0;
@@ -172,8 +188,7 @@ static int bind_kind(const struct parts *parts, struct stack *join, unsigned giv
         const struct part *part = parts->list[i];
         struct stack *lower;
 
-        if (part->kind != PART_TRANSPORT || part->hidden || external_is(part) ||
-            !(part->provides_ep & given) || part->provides_ep & but)
+        if (!is_of(part, kind))
             continue;
         lower = stack_create(part, join->span);
         rc = lower ? stack_set_params(lower, NULL, 0, error) : -FI_ENOMEM;
@@ -185,18 +200,24 @@ static int bind_kind(const struct parts *parts, struct stack *join, unsigned giv
     return rc;
 }
 
-/* The bracket of a join that stands alone: what reaches peers in the node by itself, then the
- * networks, each of which has its domains apart under a join that makes packets; no test doubles,
- * nothing that was loaded. */
+/* The bracket of a join that stands alone: what reaches peers in the node by itself, then devices
+ * that do all by themselves, then the other networks, each of which has its domains apart under a
+ * join that makes packets; no test doubles, nothing that was loaded. */
 static int bind_usual(const struct parts *parts, struct stack *join, struct spec_error *error)
 {
     const unsigned native = join->part->requires_ep;
-    int rc;
+    const struct kind kinds[] = {
+        {.given = native},
+        {.given = native, .least = 1, .most = UINT_MAX},
+        {.given = EP_SET(FI_EP_MSG) & ~native, .but = native, .most = UINT_MAX},
+    };
+    int rc = 0;
 
     if (join->part->provides_ep == EP_PACKETS)
         return bind_rails(parts, join, error);
-    rc = bind_kind(parts, join, native, 0, error);
-    return rc ? rc : bind_kind(parts, join, EP_SET(FI_EP_MSG) & ~native, native, error);
+    for (size_t i = 0; !rc && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        rc = bind_kind(parts, join, &kinds[i], error);
+    return rc;
 }
 
 /* The stacks of a bracket become the lowers of the join beside it. */
