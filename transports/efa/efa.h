@@ -31,6 +31,7 @@
 #include "core/net/verbs_lib.h"
 #include "core/part/part.h"
 #include "core/progress/progress.h"
+#include "transports/efa/efa_name.h"
 
 /* X(result, name, parameters), without efadv_. */
 #define EFA_DIRECT(X)                                                                              \
@@ -74,14 +75,6 @@ struct efa_cq_fields {
     uint64_t comp_mask;
     int (*read_sgid)(struct efadv_cq *cq, union ibv_gid *sgid);
     bool (*is_unsolicited)(struct efadv_cq *cq);
-};
-
-/* A raw address, as applications have it. */
-struct efa_addr {
-    uint8_t gid[16];
-    uint16_t qpn, pad;
-    uint32_t qkey;
-    uint64_t reserved;
 };
 
 struct efa_device {
@@ -262,17 +255,6 @@ bool efa_av_route(struct av *av, fi_addr_t addr, struct efa_route *route);
 /* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. gid: the sender's,
  * where the device knew no handle of it as the packet came; else NULL. */
 fi_addr_t efa_av_source(struct av *av, unsigned handle, uint32_t qpn, const uint8_t *gid);
-
-/* ---- efa_name.c ---- */
-
-enum {
-    EFA_NAME_TEXT = 96
-};
-
-/* fi_addr_efa://[GID]:QPN:QKEY, or a GID alone, whose other fields are then 0. False: it is
- * neither. */
-bool efa_name_parse(const char *text, struct efa_addr *addr);
-void efa_name_print(const struct efa_addr *addr, char text[EFA_NAME_TEXT]);
 
 /* ---- efa_qp.c ---- */
 

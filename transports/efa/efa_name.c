@@ -6,7 +6,7 @@
 
 #include <arpa/inet.h>
 
-#include "transports/efa/efa.h"
+#include "transports/efa/efa_name.h"
 
 #define SCHEME "fi_addr_efa://"
 
