@@ -2,6 +2,7 @@
 /*
  * verbs_messages PROVIDER TYPE ADDRESS COUNT: so many messages of 8 bytes from one endpoint of this
  * process to another, one after the other, for verbs_instructions to count in. TYPE: msg or rdm.
+ * ADDRESS: of the device, or - for the first one that the provider lists.
  * It sleeps before it reads completions, so that few reads find nothing.
  */
 #include <arpa/inet.h>
@@ -81,10 +82,14 @@ static void open_domain(const char *provider, enum fi_ep_type type, const char *
     hints = lib.dupinfo(NULL);
     hints->ep_attr->type = type;
     hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = strdup(provider);
-    must("fi_getinfo", lib.getinfo(FI_VERSION(1, 17), address, NULL, FI_SOURCE, hints, &info));
+    if (!strcmp(address, "-"))
+        must("fi_getinfo", lib.getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+    else
+        must("fi_getinfo", lib.getinfo(FI_VERSION(1, 17), address, NULL, FI_SOURCE, hints, &info));
     must("fi_fabric", lib.fabric(info->fabric_attr, &fabric, NULL));
     must("fi_domain", fi_domain(fabric, info, &domain, NULL));
     must("fi_eq_open", fi_eq_open(fabric, &attr, &eq, NULL));
