@@ -208,7 +208,7 @@ static int insert_locked(struct mr_map *map, struct mr *mr)
         if (rc)
             return rc;
     }
-    if (map->mode & FI_MR_PROV_KEY) {
+    if (map->mode & FI_MR_PROV_KEY && !(mr->flags & MR_KEY_GIVEN)) {
         rc = new_key_locked(map, mr, &mr->key);
         if (rc)
             return rc;
@@ -336,6 +336,8 @@ static int mr_close(struct fid *fid)
         remove_locked(map, mr->key);
         change_end(map);
     }
+    if (mr->below)
+        fi_close(&mr->below->fid);
     atomic_store_explicit(&mr->closed, true, memory_order_release);
     mr_release(mr);
     return 0;
@@ -489,7 +491,7 @@ static bool covered(const struct mr *base, const struct iovec *piece)
 /* Refuses flags that the domain lacks, and wrong arguments. */
 static int check(const struct mr_map *map, const struct fi_mr_attr *attr, uint64_t flags)
 {
-    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | FI_AUTH_KEY | MR_UNCOUNTED;
+    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | FI_AUTH_KEY | MR_UNCOUNTED | MR_KEY_GIVEN;
     const struct domain *domain = map->domain;
     const char *part = domain->fabric->part;
     size_t limit = domain->info->domain_attr->mr_iov_limit;

@@ -22,12 +22,16 @@ struct mr_map;
  * not know it answers -FI_EBADFLAGS; the upper goes on without.
  */
 #define MR_UNCOUNTED (UINT64_C(1) << 62)
+/* Likewise, of mr_ops alone: the requested key is the region's although the provider chooses keys
+ * (FI_MR_PROV_KEY). A layer takes that of the same memory's region in its lower. */
+#define MR_KEY_GIVEN (UINT64_C(1) << 61)
 
 struct mr {
     struct fid_mr fid; /* fid.key is FI_KEY_NOTAVAIL in FI_MR_RAW mode */
     struct domain *domain;
     struct mr_map *map;
-    struct mr *base; /* a sub-region's, held; or NULL */
+    struct mr *base;      /* a sub-region's, held; or NULL */
+    struct fid_mr *below; /* a layer's: the lower's of the same memory, closed with it; or NULL */
     uint64_t key;
     uint64_t access;
     uint64_t offset; /* remote address of the first byte */
