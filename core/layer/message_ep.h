@@ -83,6 +83,7 @@ struct message_packet {
     struct list link;          /* out: to be sent, or with the lower; in: held back */
     struct message_move *move; /* out: whose bytes it is about, or NULL */
     bool in;
+    bool other;     /* no packet: the context of something else that the wire does with the lower */
     size_t len;     /* in: with the lower's prefix */
     fi_addr_t src;  /* deferred: as the lower told */
     unsigned tries; /* deferred: more that there will be */
@@ -378,10 +379,17 @@ struct message_op *message_op_find(const struct message_peer *peer, uint32_t id,
 struct message_packet *message_packet_get(struct message_peer *peer);
 void message_packet_put(struct message_packet *packet);
 void message_packets_put(struct list *packets);
-/* Gives it to the lower, len bytes from start on and slices of the application's memory: true. Else
- * it is the first of `queue`, and the peer has broken unless the lower is only full. */
+/* Slices of the application's memory behind a packet. */
+struct message_slices {
+    const struct iovec *iov;
+    void *const *desc; /* the lower's, one for each; NULL: it needs none */
+    size_t count;
+};
+
+/* Gives it to the lower, len bytes from start on and the slices: true. Else it is the first of
+ * `queue`, and the peer has broken unless the lower is only full. */
 bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
-                         size_t len, const struct iovec *slices, size_t slice_count, bool more);
+                         size_t len, const struct message_slices *slices, bool more);
 /* The lower is through with it: puts it. */
 void message_packet_sent(struct message_packet *packet, int err);
 /* Posts receives to the lower; its error. */

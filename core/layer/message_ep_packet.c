@@ -24,7 +24,7 @@ struct message_packet *message_packet_get(struct message_peer *peer)
     packet->ep = ep;
     packet->peer = peer;
     packet->move = NULL;
-    packet->in = false;
+    packet->in = packet->other = false;
     packet->len = 0;
     list_init(&packet->link);
     return packet;
@@ -45,7 +45,7 @@ void message_packets_put(struct list *packets)
 }
 
 static ssize_t post(struct message_packet *packet, const void *start, size_t len,
-                    const struct iovec *slices, size_t slice_count, bool more)
+                    const struct message_slices *slices, bool more)
 {
     struct iovec iov[MESSAGE_IOV + 1] = {{.iov_base = (void *)(uintptr_t)start, .iov_len = len}};
     void *desc[MESSAGE_IOV + 1] = {packet->buffer.desc};
@@ -58,17 +58,19 @@ static ssize_t post(struct message_packet *packet, const void *start, size_t len
         .context = packet,
         .iov = iov,
         .desc = desc,
-        .count = 1 + slice_count,
-        .len = len + iov_bytes(slices, slice_count),
+        .count = 1 + slices->count,
+        .len = len + iov_bytes(slices->iov, slices->count),
     };
 
-    for (size_t i = 0; i < slice_count; i++)
-        iov[i + 1] = slices[i];
+    for (size_t i = 0; i < slices->count; i++) {
+        iov[i + 1] = slices->iov[i];
+        desc[i + 1] = slices->desc ? slices->desc[i] : NULL;
+    }
     return op_post(&packet->ep->target, &op);
 }
 
 bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
-                         size_t len, const struct iovec *slices, size_t slice_count, bool more)
+                         size_t len, const struct message_slices *slices, bool more)
 {
     struct message_peer *peer = packet->peer;
     struct message_ep *ep = peer->ep;
@@ -77,7 +79,7 @@ bool message_packet_send(struct message_packet *packet, struct list *queue, cons
     list_detach(&packet->link);
     list_attach(&packet->link, &peer->flying);
     ep->flying++;
-    rc = post(packet, start, len, slices, slice_count, more);
+    rc = post(packet, start, len, slices, more);
     if (!rc) /* the packet may have been sent, and gone, already */
         return true;
     ep->flying--;

@@ -104,7 +104,9 @@ static ssize_t sink_write(struct fid_peer_cq *peer, void *context, uint64_t flag
         return 0;
     }
     packet->ep->posted--;
-    if (__builtin_expect(!packet->ep->buckets, 0))
+    if (__builtin_expect(flags & FI_REMOTE_WRITE && packet->ep->wire->written, 0))
+        packet->ep->wire->written(packet->ep, len, data, src);
+    if (__builtin_expect(flags & FI_REMOTE_WRITE || !packet->ep->buckets, 0))
         message_packet_put(packet); /* the lower is being closed, and there are no peers any more */
     else
         message_in(packet, len, src);

@@ -56,6 +56,9 @@ struct message_wire {
     void (*flush)(struct message_peer *peer, bool more);
     void (*sent)(struct message_packet *packet, int err);
     void (*dropped)(struct message_packet *packet);
+    /* A peer's lower has written into our memory, and had a receive for the data that tells of it:
+     * peers of that wire do that only where it is not NULL. */
+    void (*written)(struct message_ep *ep, size_t len, uint64_t data, fi_addr_t src);
     /* A packet in, of more bytes than the prefix. */
     enum message_fate (*packet)(struct message_packet *packet, fi_addr_t src);
     void (*run)(struct message_peer *peer); /* packets that were held back, and flush */

@@ -159,11 +159,11 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     uint8_t *start = put_head(packet);
     size_t len = (size_t)(packet->records - start) + packet->base.len;
     struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out, early;
+    const struct message_slices slices = {.iov = packet->slices, .count = packet->slice_count};
     bool first = take_early(packet, &early);
 
     peer->in_flight++;
-    if (message_packet_send(&packet->base, queue, start, len, packet->slices, packet->slice_count,
-                            more)) {
+    if (message_packet_send(&packet->base, queue, start, len, &slices, more)) {
         peer->told = peer->next_in;
         peer->answer = false;
         settle_all(&early);
@@ -177,6 +177,7 @@ static bool send_packet(struct rxd_packet *packet, bool more)
 bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *op)
 {
     struct rxd_packet *packet = packet_get(peer, true);
+    const struct message_slices none = {.count = 0};
     struct list queue;
     uint8_t *payload, *start;
 
@@ -191,7 +192,7 @@ bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const
     peer->in_flight++;
     peer->base.ep->owed++;
     if (message_packet_send(&packet->base, &queue, start,
-                            (size_t)(packet->records - start) + packet->base.len, NULL, 0, false)) {
+                            (size_t)(packet->records - start) + packet->base.len, &none, false)) {
         peer->told = peer->next_in;
         return true;
     }

@@ -130,13 +130,14 @@ void srd_out_refusals(struct srd_peer *peer, bool told)
 
 void srd_flush(struct message_peer *peer, bool more)
 {
+    const struct message_slices none = {.count = 0};
     bool all = true;
 
     while (all && !list_empty(&peer->out) && list_empty(&peer->broken)) {
         struct message_packet *packet = list_item(peer->out.next, struct message_packet, link);
 
         all = message_packet_send(packet, &peer->out, srd_packet_of(packet)->bytes, packet->len,
-                                  NULL, 0, more || packet->link.next != &peer->out);
+                                  &none, more || packet->link.next != &peer->out);
     }
     if (!all && list_empty(&peer->broken))
         message_peer_stall(peer);
