@@ -137,6 +137,18 @@ static void add_device_memory(struct fi_info *info, const struct fi_info *hints)
     info->domain_attr->mr_mode |= FI_MR_HMEM;
 }
 
+/* Of packets, for a layer that asks for it: it knows what a write's data does. */
+static void add_packet_accesses(struct fi_info *info, const struct question *question,
+                                const struct efa_device *device)
+{
+    if (!(question->req->hints->caps & FI_RMA) || use_is(question->req, "0") ||
+        !efa_device_accesses(device))
+        return;
+    info->caps |= ACCESSES;
+    info->tx_attr->caps = info->rx_attr->caps = info->caps;
+    info->tx_attr->rma_iov_limit = 1;
+}
+
 /* The numbers of fi_nic(3) that EFA has not in its port's attributes. */
 static int add_nic(struct fi_info *info, const struct efa_device *device)
 {
@@ -190,6 +202,8 @@ static int add(struct fi_info **list, const struct question *question,
         add_accesses(info, question, device);
         add_device_memory(info, question->req->hints);
     }
+    if (kind == PACKETS)
+        add_packet_accesses(info, question, device);
     rc = add_names(info, question, device, kind);
     if (rc) {
         info_free(info);
