@@ -10,6 +10,7 @@ static const struct param_def params[] = {
         .default_text = "32",
         .min = 1,
         .max = 65536,
+        .variable = "FI_EFA_TX_MIN_CREDITS",
         .help = "Packets of a large message that its receiver asks for at a time.",
     },
     {
@@ -18,8 +19,39 @@ static const struct param_def params[] = {
         .default_text = "64k",
         .min = 0,
         .max = 16 << 20,
+        .variable = "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE",
         .help = "Messages up to this size are sent whole, in several packets, without waiting for "
                 "their receive. Larger ones are asked for by their receiver.",
+    },
+    {
+        .key = "read_size",
+        .type = PARAM_SIZE,
+        .default_text = "1m",
+        .min = 1,
+        .max = INT64_MAX,
+        .variable = "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE",
+        .help = "Messages from this size on, and larger than 'medium', are read by their receiver, "
+                "where the lower reads remote memory at both ends.",
+    },
+    {
+        .key = "read_write_size",
+        .type = PARAM_SIZE,
+        .default_text = "64k",
+        .min = 1,
+        .max = INT64_MAX,
+        .variable = "FI_EFA_INTER_MIN_READ_WRITE_SIZE",
+        .help = "Writes from this size on are read by their target, where the lower reads remote "
+                "memory at both ends and does not write it.",
+    },
+    {
+        .key = "runt_size",
+        .type = PARAM_SIZE,
+        .default_text = "0",
+        .min = 0,
+        .max = 16 << 20,
+        .variable = "FI_EFA_RUNT_SIZE",
+        .help = "Bytes at the beginning of a message that is read which are sent meanwhile, if no "
+                "other message of the endpoint is being read.",
     },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},

@@ -7,6 +7,9 @@
  *   srd_peer    peers, and their ends          srd_out      packets out
  *   srd_in      packets in                     srd_message  messages meet their receives
  *   srd_move    bytes that are asked for       srd_remote   accesses, at their target
+ *   srd_region  regions with the device's keys srd_lend     memory that peers read
+ *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
+ *   srd_native  accesses by the device
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
 #define WEFT_LAYERS_SRD_SRD_H
@@ -22,6 +25,7 @@ enum {
     SRD_INJECT = 4096,
     SRD_PACKET_MOST = 65536, /* bytes of the largest packets that it makes */
     SRD_FORGOTTEN = 4,       /* former connids of a peer that are remembered */
+    SRD_GATHER = 256,        /* least bytes that are worth a segment of their own in a packet */
 };
 
 /* prov_errno under the names of libfabric's efa, as SRD_PEER_ERROR carries it. */
@@ -37,6 +41,8 @@ enum srd_error {
 /* Memory of one packet, out or in. */
 struct srd_packet {
     struct message_packet base; /* len: with the lower's prefix */
+    struct iovec slice;         /* out: the application's memory behind it, or of no bytes */
+    void *slice_desc;
     _Alignas(8) uint8_t bytes[];
 };
 
@@ -47,6 +53,48 @@ struct srd_piece {
     uint8_t bytes[];
 };
 
+struct srd_transfer;
+
+/* An operation that sends something. */
+struct srd_op {
+    struct message_op base;
+    bool gathers;                  /* packets may have its memory */
+    void *desc[MESSAGE_IOV];       /* the lower's, of its segments, of those */
+    struct srd_transfer *transfer; /* the lower's access, of a native one; or NULL */
+    struct srd_lent *lent;         /* the peer reads it; or NULL */
+};
+
+/* Memory of an operation that its peer reads. */
+struct srd_lent {
+    struct srd_header request; /* as it is made again if the peer cannot read; without a sender */
+    struct fid_mr *mrs[SRD_PLACES]; /* registered for it alone, or NULL */
+};
+
+/* Memory of the peer's that has a message, of all its bytes. */
+struct srd_source {
+    unsigned count;
+    struct fi_rma_iov places[SRD_PLACES];
+};
+
+/* Bytes that the lower reads or writes, in one or more requests. */
+struct srd_transfer {
+    struct message_packet base; /* the context of its requests; peer: never NULL */
+    void *owner;                /* NULL: it is gone */
+    /* All of it is done, or some has failed and the rest is over. It is freed behind that. */
+    void (*ended)(struct srd_transfer *transfer);
+    struct iovec local[MESSAGE_IOV];
+    void *desc[MESSAGE_IOV];
+    struct fid_mr *mrs[MESSAGE_IOV]; /* registered for it alone, or NULL */
+    struct fi_rma_iov remote[SRD_PLACES];
+    unsigned local_count, remote_count;
+    uint64_t kind, data; /* FI_READ or FI_WRITE; with FI_REMOTE_CQ_DATA of that */
+    size_t at, total;    /* asked of the lower; all */
+    unsigned left;       /* requests with the lower */
+    int err;
+    bool waits; /* the lower was full */
+    bool lost;  /* its peer has ended */
+};
+
 struct srd_inbound {
     struct message_inbound base;
     UT_hash_handle hh; /* of peer->partial, by msg_id, while packets of it are to come */
@@ -54,7 +102,9 @@ struct srd_inbound {
     bool partial; /* it is in peer->partial */
     uint8_t type;
     uint32_t msg_id, send_id;
-    size_t runt; /* bytes that come without being asked for */
+    size_t runt;                   /* bytes that come without being asked for */
+    struct srd_source *source;     /* where the rest is read; NULL: it is sent */
+    struct srd_transfer *transfer; /* that reads it, or NULL */
 };
 
 /* A failure that a peer is told of when it has said that it understands it. */
@@ -85,6 +135,14 @@ struct srd_peer {
     struct srd_inbound *partial;
 };
 
+/* Which way messages and accesses go, by their bytes. */
+struct srd_limits {
+    size_t medium;     /* of the largest message that is sent without being asked for */
+    size_t read;       /* of the smallest message that is read by its receiver */
+    size_t read_write; /* of the smallest write that is read by its target */
+    size_t runt;       /* at the beginning of a message that is read, which are sent */
+};
+
 struct srd_ep {
     struct message_ep base;
     uint8_t name[SRD_ADDR_SIZE]; /* as packets carry it, with the connid */
@@ -93,8 +151,15 @@ struct srd_ep {
     bool efa;       /* addresses are EFA's: a connid is of an address */
     size_t window;  /* bytes that one CTS grants */
     size_t credits; /* packets of it */
-    size_t medium;  /* bytes of the largest message that is sent without being asked for */
+    struct srd_limits limits;
+    bool reads, writes;       /* the lower accesses peers' memory, and has our regions */
+    bool registers;           /* it wants memory registered */
+    bool gathers;             /* packets may have a segment of the application's memory */
+    size_t read_max;          /* bytes of one of its accesses */
+    size_t lent_count;        /* messages that peers read */
     struct peer_map by_lower; /* by the lower's addresses */
+    struct pool transfer_pool;
+    struct list transfers; /* struct srd_transfer.base.link */
 };
 
 static inline struct srd_ep *srd_ep_of(const struct message_ep *ep)
@@ -112,6 +177,11 @@ static inline struct srd_packet *srd_packet_of(const struct message_packet *pack
     return object_of(packet, struct srd_packet, base);
 }
 
+static inline struct srd_op *srd_op_of(const struct message_op *op)
+{
+    return object_of(op, struct srd_op, base);
+}
+
 static inline struct srd_inbound *srd_inbound_of(const struct message_inbound *inbound)
 {
     return object_of(inbound, struct srd_inbound, base);
@@ -124,6 +194,8 @@ int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info
                    struct fi_info **lower_info);
 /* Bytes of one operand of an atomic over that lower. */
 size_t srd_operand_size(const struct fi_info *lower);
+/* Are regions of such a domain the device's? */
+bool srd_has_device_keys(const struct fi_info *info);
 int srd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 
 /* ---- srd_peer.c: entries of struct message_wire ---- */
@@ -143,11 +215,77 @@ void srd_peer_reset(struct message_peer *peer, int err);
 ssize_t srd_start(struct message_peer *peer, const struct message_posting *posting);
 bool srd_op_is_over(const struct message_op *op);
 
+void srd_op_init(struct message_op *op);
+bool srd_op_stays(struct message_op *op, int err);
+void srd_op_put(struct message_op *op);
+/* A packet with these bytes of the operation, from move.at on. False without memory. */
+bool srd_put_bytes(struct message_op *op, const struct srd_header *header, size_t len);
+/* Where the peer tells of failures a write has an id that it can name. */
+bool srd_wants_receipt(const struct srd_peer *peer, const struct op *post);
+
+/* ---- srd_region.c ---- */
+
+void srd_domain_init(struct lower_domain *domain);
+/* The lower's region that has this memory, by the application's descriptor; NULL: there is none. */
+struct fid_mr *srd_region_below(const struct message_ep *ep, void *desc, const struct iovec *iov);
+
+/* ---- srd_transfer.c ---- */
+
+/* len bytes of the segments from `skip` on, and of the remote places from there on. desc: of the
+ * application's, or NULL. The caller sets data, owner and ended. NULL: the lower cannot. */
+struct srd_transfer *srd_transfer_get(struct message_peer *peer, const struct iovec *iov,
+                                      size_t count, void *const *desc, size_t skip, size_t len,
+                                      uint64_t kind);
+void srd_transfer_to(struct srd_transfer *transfer, const struct fi_rma_iov *places, unsigned count,
+                     size_t skip);
+/* May end it. */
+void srd_transfer_start(struct srd_transfer *transfer);
+/* Goes on with those of the peer for which the lower was full. */
+void srd_transfers_run(struct message_peer *peer);
+/* All of the peer's are lost, and end with err. */
+void srd_transfers_lose(struct message_peer *peer, int err);
+void srd_transfers_finish(struct srd_ep *ep);
+/* A packet, or a request of a transfer, is with the lower no more. */
+void srd_sent(struct message_packet *packet, int err);
+
+/* ---- srd_lend.c ---- */
+
+/* Has the peer read an operation's memory instead: the request has the places then. header: the
+ * request so far, as it is for bytes that are asked for; false: it has to be sent. */
+bool srd_lend(struct srd_op *op, const struct op *post, struct srd_header *header, uint8_t type);
+void srd_lent_put(struct srd_ep *ep, struct srd_lent *lent);
+/* From the peer, to the sender. */
+const char *srd_take_eor(struct message_peer *peer, const struct srd_header *header);
+const char *srd_take_nack(struct message_peer *peer, const struct srd_header *header);
+
+/* ---- srd_read.c ---- */
+
+/* Reads the rest of a message into its receive; false: it cannot be read. */
+bool srd_read_message(struct srd_inbound *inbound);
+/* A peer's write whose bytes are to be read. */
+const char *srd_read_write(struct message_peer *peer, const struct srd_header *header,
+                           const struct message_request *request);
+/* Has the bytes sent; false: the peer does not know how. */
+bool srd_out_nack(struct message_peer *peer, uint32_t send_id, uint32_t recv_id);
+void srd_out_eor(struct message_peer *peer, uint32_t send_id, uint32_t recv_id);
+
+/* ---- srd_native.c ---- */
+
+/* Does the device carry out that access? */
+bool srd_is_native(const struct srd_peer *peer, const struct op *op);
+/* 0: begun; -FI_ENOMEM: it is to be asked for. */
+ssize_t srd_start_native(struct srd_peer *peer, const struct message_posting *posting);
+/* A peer's device has written, with data. */
+void srd_written(struct message_ep *ep, size_t len, uint64_t data, fi_addr_t src);
+
 /* ---- srd_out.c ---- */
 
 /* Queues a packet, header->len bytes of which the caller writes where the result says; NULL without
  * memory. The sender is added to the header. move: it is of that one, or NULL. */
 uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move);
+/* The same with bytes of the move's, from move->at on, which are copied unless they lie in one
+ * segment that the lower takes. False without memory. */
+bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move);
 /* Bytes of payload that fit a request with this header to the peer as it is known now. */
 size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header);
 /* A packet without payload. Breaks the peer without memory. */
@@ -192,6 +330,8 @@ const char *srd_message(struct srd_peer *peer, const struct srd_header *header);
 bool srd_message_goes_on(struct srd_peer *peer, const struct srd_header *header);
 void srd_message_place(struct message_inbound *inbound);
 void srd_message_go_on(struct message_inbound *inbound);
+/* Has the rest of a message sent that cannot be read. */
+void srd_message_ask(struct srd_inbound *inbound);
 void srd_message_answer(struct message_inbound *inbound);
 /* Tells the senders of all messages that wait for more of them, or for a receipt. */
 void srd_messages_refuse(struct srd_peer *peer);

@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
+#include "core/info/info.h"
 #include "core/layer/message_domain.h"
 #include "layers/srd/srd.h"
 
@@ -58,6 +59,39 @@ static void choose_numbers(struct srd_ep *ep)
     ep->base.salt = numbers[1];
 }
 
+static void set_limits(struct srd_ep *ep, const struct params *params)
+{
+    ep->limits = (struct srd_limits){
+        .medium = params_size(params, "medium"),
+        .read = params_size(params, "read_size"),
+        .read_write = params_size(params, "read_write_size"),
+        .runt = params_size(params, "runt_size"),
+    };
+}
+
+static void set_lower(struct srd_ep *ep, const struct fi_info *lower)
+{
+    bool ours = srd_has_device_keys(ep->base.domain->base.info);
+
+    ep->efa = lower->addr_format == FI_ADDR_EFA;
+    ep->registers = info_mr_bits(lower) & FI_MR_LOCAL;
+    ep->gathers = lower->tx_attr->iov_limit > 1;
+    ep->reads = ours && lower->caps & FI_RMA && lower->caps & FI_READ;
+    ep->writes = ep->reads && lower->caps & FI_WRITE;
+}
+
+/* The bytes that its lower accesses at once. */
+static void prepare(struct message_ep *base)
+{
+    struct srd_ep *ep = srd_ep_of(base);
+    size_t size = sizeof(ep->read_max);
+
+    if (ep->reads &&
+        (fi_getopt(&base->lower->fid, FI_OPT_ENDPOINT, FI_OPT_MAX_RMA_SIZE, &ep->read_max, &size) ||
+         !ep->read_max))
+        ep->reads = ep->writes = false;
+}
+
 static int open_ep(struct message_ep *base)
 {
     struct srd_ep *ep = srd_ep_of(base);
@@ -67,9 +101,11 @@ static int open_ep(struct message_ep *base)
     base->packet_size = max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST;
     base->result_room = base->result_most = base->packet_size - SRD_RESPONSE_HEAD;
     base->ahead = AHEAD;
-    ep->efa = base->lower_info->addr_format == FI_ADDR_EFA;
+    list_init(&ep->transfers);
+    pool_init(&ep->transfer_pool, sizeof(struct srd_transfer), 0);
+    set_lower(ep, base->lower_info);
+    set_limits(ep, params);
     ep->credits = (size_t)params_int(params, "window");
-    ep->medium = params_size(params, "medium");
     ep->window = ep->credits * (base->packet_size - SRD_DATA_HEAD);
     ep->ordered = base->info->rx_attr->msg_order & (FI_ORDER_SAS | ATOMIC_ORDERS);
     choose_numbers(ep);
@@ -78,21 +114,23 @@ static int open_ep(struct message_ep *base)
 
 static void closed(struct message_ep *ep)
 {
+    srd_transfers_finish(srd_ep_of(ep));
     peer_map_finish(&srd_ep_of(ep)->by_lower);
 }
 
 static const struct message_wire wire = {
-    .domain = {MESSAGE_DOMAIN, .lower_info = srd_lower_info},
+    .domain = {MESSAGE_DOMAIN, .lower_info = srd_lower_info, .init = srd_domain_init},
     .name = "srd",
     .contexts = 1,
     .ep_size = sizeof(struct srd_ep),
-    .op_size = sizeof(struct message_op),
+    .op_size = sizeof(struct srd_op),
     .packet_size = sizeof(struct srd_packet),
     .holds_back = true,
     .operand_size = srd_operand_size,
     .own_size = own_size,
     .usable = usable,
     .open = open_ep,
+    .prepare = prepare,
     .named = named,
     .closed = closed,
     .hash = srd_hash,
@@ -106,12 +144,15 @@ static const struct message_wire wire = {
     .peer_reset = srd_peer_reset,
     .ask = srd_out_force,
     .flush = srd_flush,
-    .sent = message_packet_sent,
+    .sent = srd_sent,
     .dropped = srd_dropped,
+    .written = srd_written,
     .packet = srd_in_packet,
     .run = srd_run,
     .start = srd_start,
     .is_over = srd_op_is_over,
+    .op_stays = srd_op_stays,
+    .op_put = srd_op_put,
     .piece_room = srd_piece_room,
     .piece = srd_piece,
     .pull = srd_pull,

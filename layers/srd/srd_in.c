@@ -151,8 +151,9 @@ static const char *take_answer(struct srd_peer *peer, const struct srd_header *h
     case SRD_ATOMRSP: return take_result(peer, header);
     case SRD_RECEIPT: return take_receipt(peer, header);
     case SRD_PEER_ERROR: return take_error(peer, header);
-    case SRD_HANDSHAKE: take_handshake(peer, header); return NULL;
-    default: return "an answer to a question that was not asked"; /* EOR, READ_NACK */
+    case SRD_EOR: return srd_take_eor(&peer->base, header);
+    case SRD_READ_NACK: return srd_take_nack(&peer->base, header);
+    default: take_handshake(peer, header); return NULL;
     }
 }
 

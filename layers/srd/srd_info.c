@@ -2,8 +2,13 @@
 /* Infos of srd, made of its lower's. */
 #include <rdma/fi_errno.h>
 
+#include "core/info/info.h"
 #include "core/layer/message_info.h"
 #include "layers/srd/srd.h"
+
+#define DEVICE_KEYS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define READS (FI_RMA | FI_READ | FI_REMOTE_READ)
+#define WRITES (FI_WRITE | FI_REMOTE_WRITE)
 
 /* Messages and atomics have one sequence of numbers; writes and reads have none. */
 #define ORDERS                                                                                     \
@@ -24,6 +29,49 @@ static uint64_t orders(const struct fi_info *hints)
     bool asked = hints->tx_attr->msg_order || hints->rx_attr->msg_order;
 
     return asked || !hints->caps ? ORDERS : FI_ORDER_NONE;
+}
+
+/* ---- Regions ---- */
+
+bool srd_has_device_keys(const struct fi_info *info)
+{
+    return (info_mr_bits(info) & DEVICE_KEYS) == DEVICE_KEYS;
+}
+
+/* Peers of libfabric's efa that hear of a device's accesses use the application's keys and
+ * addresses with it: so its regions have to be the device's. That does without counters of such
+ * accesses, which no CPU sees. */
+static bool takes_device_keys(const struct request *req, const struct fi_info *lower)
+{
+    const struct fi_info *hints = req->hints;
+    int mode = hints->domain_attr->mr_mode;
+    bool allowed = mr_mode_is_old(hints, req->version) ? mode == FI_MR_BASIC || mode == FI_MR_UNSPEC
+                                                       : (mode & DEVICE_KEYS) == DEVICE_KEYS;
+
+    return allowed && !(hints->caps & FI_RMA_EVENT) &&
+           (info_mr_bits(lower) & (FI_MR_LOCAL | FI_MR_VIRT_ADDR)) ==
+               (FI_MR_LOCAL | FI_MR_VIRT_ADDR);
+}
+
+static bool registers_buffers(const struct request *req)
+{
+    int mode = req->hints->domain_attr->mr_mode;
+
+    return !mr_mode_is_old(req->hints, req->version) && !info_mr_is_any(mode) && mode & FI_MR_LOCAL;
+}
+
+static void describe_regions(struct fi_info *info, const struct request *req,
+                             const struct fi_info *lower)
+{
+    const struct fi_domain_attr *below = lower->domain_attr;
+
+    info->domain_attr->mr_mode = DEVICE_KEYS | (registers_buffers(req) ? FI_MR_LOCAL : 0);
+    info->domain_attr->mr_key_size = below->mr_key_size;
+    info->domain_attr->mr_iov_limit = below->mr_iov_limit ? below->mr_iov_limit : 1;
+    info->domain_attr->cq_data_size = below->cq_data_size;
+    info->caps &= ~(uint64_t)FI_RMA_EVENT;
+    info->tx_attr->caps &= ~(uint64_t)FI_RMA_EVENT;
+    info->rx_attr->caps &= ~(uint64_t)FI_RMA_EVENT;
 }
 
 int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
@@ -49,11 +97,20 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
             "addr_format: srd carries addresses of EFA and of IP; the lower's are of another form");
         return -FI_ENODATA;
     }
-    return message_describe(req, lower, &offer, info);
+    rc = message_describe(req, lower, &offer, info);
+    if (!rc && takes_device_keys(req, lower))
+        describe_regions(*info, req, lower);
+    return rc;
 }
 
+/* With remote memory, as far as it has that and it may be used. */
 int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info)
 {
-    return message_lower_info(fabric, info, 0, lower_info);
+    static const uint64_t wishes[] = {READS | WRITES, READS};
+    int rc = -FI_ENODATA;
+
+    for (size_t i = 0; i < 2 && rc == -FI_ENODATA && srd_has_device_keys(info); i++)
+        rc = message_lower_info(fabric, info, wishes[i], lower_info);
+    return rc == -FI_ENODATA ? message_lower_info(fabric, info, 0, lower_info) : rc;
 }

@@ -75,10 +75,32 @@ static void free_pieces(struct srd_inbound *inbound)
     }
 }
 
+static void end_source(struct srd_inbound *inbound)
+{
+    free(inbound->source);
+    inbound->source = NULL;
+}
+
 void srd_message_put(struct message_inbound *base)
 {
-    free_pieces(srd_inbound_of(base));
-    end_partial(srd_inbound_of(base));
+    struct srd_inbound *inbound = srd_inbound_of(base);
+
+    if (inbound->transfer)
+        inbound->transfer->owner = NULL;
+    free_pieces(inbound);
+    end_source(inbound);
+    end_partial(inbound);
+}
+
+static bool make_source(struct srd_inbound *inbound, const struct srd_header *header)
+{
+    inbound->source = malloc(sizeof(*inbound->source));
+    if (!inbound->source)
+        return false;
+    inbound->source->count = header->read_count;
+    for (unsigned i = 0; i < header->read_count; i++)
+        inbound->source->places[i] = header->reads[i];
+    return true;
 }
 
 static struct srd_inbound *inbound_get(struct srd_peer *peer, const struct srd_header *header)
@@ -95,6 +117,7 @@ static struct srd_inbound *inbound_get(struct srd_peer *peer, const struct srd_h
     inbound->runt = runt_of(header);
     message_inbound_add(&inbound->base, &peer->base, OVERHEAD);
     if (message_handle_open(&inbound->base.handle) ||
+        (header->read_count && !make_source(inbound, header)) ||
         ((inbound->runt > header->len || header->read_count) && !make_partial(inbound))) {
         message_inbound_put(&inbound->base);
         return NULL;
@@ -108,6 +131,8 @@ void srd_message_answer(struct message_inbound *base)
 
     if (base->receipt)
         srd_out_receipt(base->handle.peer, inbound->send_id, inbound->msg_id);
+    else if (inbound->source)
+        srd_out_eor(base->handle.peer, inbound->send_id, message_handle_id(&base->handle));
 }
 
 static void taken(struct message_taker *taker)
@@ -117,20 +142,25 @@ static void taken(struct message_taker *taker)
 
 /* ---- The bytes that come of it ---- */
 
-/* The rest is asked for: of its sender, or, where that would have us read it, by a READ_NACK, upon
- * which it comes as if it were sent anew. */
-static void ask_rest(struct srd_inbound *inbound)
+/* By a READ_NACK, upon which it comes as if it were sent anew. */
+void srd_message_ask(struct srd_inbound *inbound)
+{
+    struct message_inbound *base = &inbound->base;
+
+    if (!srd_out_nack(base->handle.peer, inbound->send_id, message_handle_id(&base->handle)))
+        message_inbound_end(base, FI_EIO);
+}
+
+/* The rest is asked for, or read. */
+static void fetch_rest(struct srd_inbound *inbound)
 {
     struct message_inbound *base = &inbound->base;
     size_t got = base->taker.got;
-    struct srd_header header = {.type = SRD_READ_NACK,
-                                .send_id = inbound->send_id,
-                                .recv_id = message_handle_id(&base->handle)};
 
     if (is_asked_for(inbound->type))
         message_take(&base->taker, &base->handle, inbound->send_id, got, got, base->told.size);
-    else
-        srd_out_control(base->handle.peer, &header);
+    else if (!srd_read_message(inbound))
+        srd_message_ask(inbound);
 }
 
 /* It is matched, and so much of it is there. Without an entry, its sender still waits for the rest
@@ -147,7 +177,7 @@ void srd_message_go_on(struct message_inbound *base)
     base->taker.iov_count = base->entry ? base->entry->count : 0;
     base->taker.ended = taken;
     if (base->taker.got == inbound->runt)
-        ask_rest(inbound);
+        fetch_rest(inbound);
 }
 
 static bool add_piece(struct srd_inbound *inbound, const struct srd_header *header)
@@ -200,11 +230,14 @@ void srd_messages_refuse(struct srd_peer *peer)
     }
 }
 
+/* One that is being read ends when the lower writes to its receive no more. */
 bool srd_message_failing(struct message_inbound *base)
 {
-    end_partial(srd_inbound_of(base));
+    struct srd_inbound *inbound = srd_inbound_of(base);
+
+    end_partial(inbound);
     message_take_stop(&base->taker);
-    return true;
+    return !inbound->transfer || base->handle.peer->ep->closing;
 }
 
 /* ---- From the peer ---- */
@@ -258,10 +291,11 @@ static const char *sent_anew(struct srd_inbound *inbound, const struct srd_heade
 {
     struct message_inbound *base = inbound ? &inbound->base : NULL;
 
-    if (!base || !base->matched || base->taker.handle || is_asked_for(inbound->type) ||
+    if (!base || !base->matched || base->taker.handle || inbound->transfer || !inbound->source ||
         base->taker.got != inbound->runt || header->total != base->told.size || header->len)
         return "a message anew that was not asked for so";
     end_partial(inbound);
+    end_source(inbound);
     inbound->type = header->type;
     base->receipt = srd_is_dc(header->type);
     inbound->send_id = header->send_id;

@@ -15,11 +15,8 @@ bool srd_piece(struct message_move *move, size_t len)
 {
     struct srd_header header = {
         .type = SRD_CTSDATA, .recv_id = move->taker, .offset = move->at, .len = len};
-    uint8_t *payload = srd_out(move->peer, &header, move);
 
-    if (payload)
-        iov_gather(move->iov, move->iov_count, move->at, payload, len);
-    return payload;
+    return srd_out_bytes(move->peer, &header, move);
 }
 
 /* The peer asks for bytes of a send, or (SRD_CTS_READ) of its read. */

@@ -36,22 +36,67 @@ size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header
     return peer->base.ep->packet_size - srd_header_size(&with);
 }
 
+/* Its header alone. */
+static struct srd_packet *put_packet(struct message_peer *peer, struct srd_header *header,
+                                     struct message_move *move)
+{
+    struct message_packet *base = message_packet_get(peer);
+    struct srd_packet *packet;
+
+    if (!base)
+        return NULL;
+    add_sender(srd_peer_of(peer), header);
+    packet = srd_packet_of(base);
+    base->len = (size_t)(srd_header_put(header, packet->bytes + peer->ep->prefix) - packet->bytes);
+    base->move = move;
+    packet->slice.iov_len = 0;
+    if (move)
+        move->pending++;
+    list_attach(&base->link, &peer->out);
+    return packet;
+}
+
 uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move)
 {
-    struct message_packet *packet = message_packet_get(peer);
-    uint8_t *bytes, *payload;
+    struct srd_packet *packet = put_packet(peer, header, move);
+    uint8_t *payload;
 
     if (!packet)
         return NULL;
-    add_sender(srd_peer_of(peer), header);
-    bytes = srd_packet_of(packet)->bytes;
-    payload = srd_header_put(header, bytes + peer->ep->prefix);
-    packet->len = (size_t)(payload - bytes) + header->len;
-    packet->move = move;
-    if (move)
-        move->pending++;
-    list_attach(&packet->link, &peer->out);
+    payload = packet->bytes + packet->base.len;
+    packet->base.len += header->len;
     return payload;
+}
+
+/* The bytes of an operation lie in one segment, which the lower takes. */
+static bool set_slice(struct srd_packet *packet, struct message_move *move, size_t len)
+{
+    const struct srd_op *op = srd_op_of(object_of(move, struct message_op, move));
+    size_t at = move->at, i = 0;
+
+    if (!op->gathers)
+        return false;
+    while (at >= move->iov[i].iov_len)
+        at -= move->iov[i++].iov_len;
+    if (len > move->iov[i].iov_len - at || (!op->desc[i] && srd_ep_of(move->peer->ep)->registers))
+        return false;
+    packet->slice = (struct iovec){(char *)move->iov[i].iov_base + at, len};
+    packet->slice_desc = op->desc[i];
+    move->direct = true;
+    return true;
+}
+
+bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move)
+{
+    struct srd_packet *packet = put_packet(peer, header, move);
+
+    if (!packet)
+        return false;
+    if (header->len >= SRD_GATHER && !move->held && set_slice(packet, move, header->len))
+        return true;
+    iov_gather(move->iov, move->iov_count, move->at, packet->bytes + packet->base.len, header->len);
+    packet->base.len += header->len;
+    return true;
 }
 
 void srd_out_control(struct message_peer *peer, struct srd_header *header)
@@ -68,7 +113,9 @@ void srd_out_handshake(struct srd_peer *peer)
         .type = SRD_HANDSHAKE,
         .features = SRD_CAN_DC | SRD_WANTS_CONNID | SRD_CAN_RUNT | SRD_CAN_NACK | SRD_CAN_ERROR,
     };
+    const struct srd_ep *ep = srd_ep_of(peer->base.ep);
 
+    header.features |= (ep->reads ? SRD_CAN_READ : 0U) | (ep->writes ? SRD_CAN_WRITE : 0U);
     peer->greeted = true;
     srd_out_control(&peer->base, &header);
 }
@@ -130,14 +177,16 @@ void srd_out_refusals(struct srd_peer *peer, bool told)
 
 void srd_flush(struct message_peer *peer, bool more)
 {
-    const struct message_slices none = {.count = 0};
     bool all = true;
 
     while (all && !list_empty(&peer->out) && list_empty(&peer->broken)) {
-        struct message_packet *packet = list_item(peer->out.next, struct message_packet, link);
+        struct message_packet *base = list_item(peer->out.next, struct message_packet, link);
+        struct srd_packet *packet = srd_packet_of(base);
+        const struct message_slices slices = {&packet->slice, &packet->slice_desc,
+                                              packet->slice.iov_len != 0};
 
-        all = message_packet_send(packet, &peer->out, srd_packet_of(packet)->bytes, packet->len,
-                                  &none, more || packet->link.next != &peer->out);
+        all = message_packet_send(base, &peer->out, packet->bytes, base->len, &slices,
+                                  more || base->link.next != &peer->out);
     }
     if (!all && list_empty(&peer->broken))
         message_peer_stall(peer);
@@ -146,4 +195,6 @@ void srd_flush(struct message_peer *peer, bool more)
 void srd_run(struct message_peer *peer)
 {
     srd_flush(peer, false);
+    if (__builtin_expect(!list_empty(&srd_ep_of(peer->ep)->transfers), 0))
+        srd_transfers_run(peer);
 }

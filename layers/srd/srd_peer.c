@@ -70,9 +70,11 @@ int srd_peer_open(struct message_peer *base)
 
 /* ---- Ends ---- */
 
+/* One with the application's memory ends its operation when the lower has it no more. */
 void srd_dropped(struct message_packet *packet)
 {
-    packet->move = NULL;
+    if (packet->move && (!packet->move->direct || packet->ep->closing))
+        packet->move = NULL;
 }
 
 /* refuse: senders that wait for an answer are told. */
@@ -97,6 +99,7 @@ void srd_peer_close(struct message_peer *base)
     struct srd_peer *peer = srd_peer_of(base);
 
     drop_early(peer, false);
+    srd_transfers_lose(base, FI_ECANCELED);
     srd_out_refusals(peer, false);
     reorder_finish(&peer->early, &base->ep->deferred);
 }
@@ -109,6 +112,8 @@ static void forget_packets(struct message_peer *peer, bool answers)
 
         if (!packet->move && !answers)
             continue;
+        if (packet->move && packet->move->direct)
+            packet->move->pending--;
         packet->move = NULL;
         message_packet_put(packet);
     }
@@ -155,6 +160,7 @@ void srd_peer_reset(struct message_peer *base, int err)
     else
         end_life(peer);
     base->gone = true;
+    srd_transfers_lose(base, err);
     message_peer_drop(base, err);
     if (!list_empty(&base->out))
         message_peer_attend(base);

@@ -13,6 +13,36 @@ bool srd_op_is_over(const struct message_op *op)
     return !op->move.pending && (op->err || op->move.at == op->move.total);
 }
 
+void srd_op_init(struct message_op *op)
+{
+    srd_op_of(op)->transfer = NULL;
+    srd_op_of(op)->lent = NULL;
+}
+
+/* The lower has its memory still: it ends when that is over. */
+bool srd_op_stays(struct message_op *base, int err)
+{
+    bool sends = base->move.direct && base->move.pending;
+
+    if (base->handle.peer->ep->closing || (!sends && !srd_op_of(base)->transfer))
+        return false;
+    base->answered = true;
+    base->err = err;
+    message_move_stop(&base->move);
+    message_handle_close(&base->handle);
+    return true;
+}
+
+void srd_op_put(struct message_op *base)
+{
+    struct srd_op *op = srd_op_of(base);
+
+    if (__builtin_expect(op->transfer != NULL, 0))
+        op->transfer->owner = NULL;
+    if (__builtin_expect(op->lent != NULL, 0))
+        srd_lent_put(srd_ep_of(base->handle.peer->ep), op->lent);
+}
+
 /* ---- Requests ---- */
 
 /* answered: no packet of the peer's is waited for but those that ask for its bytes. */
@@ -21,9 +51,27 @@ static struct message_op *op_get(struct srd_peer *peer, const struct message_pos
 {
     struct message_op *op = message_op_get(&peer->base, posting, kind, true);
 
-    if (op)
-        op->answered = answered;
+    if (!op)
+        return NULL;
+    op->answered = answered;
+    srd_op_init(op);
     return op;
+}
+
+/* Its segments stay, and packets take their bytes there where the lower can. */
+static void keep_segments(struct message_op *op, const struct op *post)
+{
+    const struct message_ep *ep = op->handle.peer->ep;
+    struct srd_op *mine = srd_op_of(op);
+
+    message_op_copy_segments(op, post);
+    mine->gathers = post->len >= SRD_GATHER && srd_ep_of(ep)->gathers &&
+                    !(post->flags & FI_INJECT) && !op_is_inject(post);
+    for (size_t i = 0; mine->gathers && i < post->count; i++) {
+        struct fid_mr *mr = post->desc ? srd_region_below(ep, post->desc[i], &post->iov[i]) : NULL;
+
+        mine->desc[i] = mr ? fi_mr_desc(mr) : NULL;
+    }
 }
 
 static void set_data(struct srd_header *header, const struct op *post)
@@ -34,19 +82,14 @@ static void set_data(struct srd_header *header, const struct op *post)
     header->cq_data = post->data;
 }
 
-/* Its first bytes: len of them, from move.at on. */
-static bool put_bytes(struct message_op *op, const struct op *post, struct srd_header *header,
-                      size_t len)
+bool srd_put_bytes(struct message_op *op, const struct srd_header *header, size_t len)
 {
     struct srd_header copy = *header;
-    uint8_t *payload;
 
     copy.offset = op->move.at;
     copy.len = len;
-    payload = srd_out(op->handle.peer, &copy, &op->move);
-    if (!payload)
+    if (!srd_out_bytes(op->handle.peer, &copy, &op->move))
         return false;
-    iov_gather(post->iov, post->count, op->move.at, payload, len);
     op->move.at += len;
     return true;
 }
@@ -59,27 +102,68 @@ static uint8_t message_type(const struct srd_peer *peer, const struct srd_header
 {
     if (len <= srd_out_room(peer, eager))
         return dc ? SRD_DC_EAGER_MSG : SRD_EAGER_MSG;
-    if (len <= srd_ep_of(peer->base.ep)->medium)
+    if (len <= srd_ep_of(peer->base.ep)->limits.medium)
         return dc ? SRD_DC_MEDIUM_MSG : SRD_MEDIUM_MSG;
     return dc ? SRD_DC_LONGCTS_MSG : SRD_LONGCTS_MSG;
 }
 
-/* Pieces of one size, a multiple of 8, and what is left. */
-static bool put_medium(struct message_op *op, const struct op *post, struct srd_header *header)
+/* Up to byte `end`, in pieces of one size, a multiple of 8, and what is left. */
+static bool put_pieces(struct message_op *op, const struct srd_header *header, size_t end)
 {
     size_t room = srd_out_room(srd_peer_of(op->handle.peer), header);
-    size_t count = (post->len + room - 1) / room, size = (post->len + count - 1) / count;
+    size_t count = (end + room - 1) / room, size = (end + count - 1) / count;
 
     size = (size + 7) & ~(size_t)7;
     if (size > room)
         size = room;
-    while (op->move.at < post->len) {
-        size_t left = post->len - op->move.at;
+    while (op->move.at < end) {
+        size_t left = end - op->move.at;
 
-        if (!put_bytes(op, post, header, left < size ? left : size))
+        if (!srd_put_bytes(op, header, left < size ? left : size))
             return false;
     }
     return true;
+}
+
+/* Can the peer read what is that long? Until its HANDSHAKE has come messages are sent. */
+static bool may_lend(const struct srd_peer *peer, const struct op *post, size_t least)
+{
+    return srd_ep_of(peer->base.ep)->reads && peer->features & SRD_CAN_READ && post->len >= least &&
+           !(post->flags & FI_INJECT) && !op_is_inject(post);
+}
+
+/* A message that is to be delivered is read whole; others may begin with bytes that are sent, if
+ * no other one is being read. */
+static bool lend_message(struct srd_peer *peer, struct message_op *op, const struct op *post,
+                         struct srd_header *header)
+{
+    const struct srd_ep *ep = srd_ep_of(peer->base.ep);
+    bool tagged = post->group == OP_GROUP_TSEND, runs;
+    size_t runt = ep->limits.runt < post->len ? ep->limits.runt & ~(size_t)7 : post->len;
+
+    runs = runt && !srd_is_dc(header->type) && peer->features & SRD_CAN_RUNT && !ep->lent_count;
+    if (!srd_lend(srd_op_of(op), post, header,
+                  (uint8_t)((runs ? SRD_RUNTREAD_MSG : SRD_LONGREAD_MSG) + tagged)))
+        return false;
+    header->runt = runs ? runt : 0;
+    op->answered = false;
+    return true;
+}
+
+static bool put_message(struct srd_peer *peer, struct message_op *op, const struct op *post,
+                        struct srd_header *header)
+{
+    uint8_t base = (uint8_t)(header->type - (post->group == OP_GROUP_TSEND));
+    size_t room;
+
+    if (base == SRD_MEDIUM_MSG || base == SRD_DC_MEDIUM_MSG)
+        return put_pieces(op, header, post->len);
+    if ((base == SRD_LONGCTS_MSG || base == SRD_DC_LONGCTS_MSG) &&
+        may_lend(peer, post, srd_ep_of(peer->base.ep)->limits.read) &&
+        lend_message(peer, op, post, header))
+        return header->runt ? put_pieces(op, header, header->runt) : srd_put_bytes(op, header, 0);
+    room = srd_out_room(peer, header);
+    return srd_put_bytes(op, header, post->len < room ? post->len : room);
 }
 
 static ssize_t start_message(struct srd_peer *peer, const struct message_posting *posting)
@@ -88,7 +172,6 @@ static ssize_t start_message(struct srd_peer *peer, const struct message_posting
     bool dc = post->flags & OP_DELIVERED, tagged = post->group == OP_GROUP_TSEND;
     struct srd_header header = {.type = dc ? SRD_DC_EAGER_TAG : SRD_EAGER_TAG, .total = post->len};
     struct message_op *op;
-    size_t room;
     bool put;
 
     set_data(&header, post);
@@ -101,15 +184,10 @@ static ssize_t start_message(struct srd_peer *peer, const struct message_posting
         return -FI_ENOMEM;
     header.send_id = message_handle_id(&op->handle);
     op->move.total = post->len;
-    room = srd_out_room(peer, &header);
-    if (header.type == SRD_MEDIUM_MSG + tagged || header.type == SRD_DC_MEDIUM_MSG + tagged) {
-        put = put_medium(op, post, &header);
-    } else {
-        put = put_bytes(op, post, &header, post->len < room ? post->len : room);
-        message_op_copy_segments(op, post);
-    }
+    keep_segments(op, post);
+    put = put_message(peer, op, post, &header);
     op->move.limit = op->move.at;
-    if (!put && !op->move.at)
+    if (!put && !op->move.pending)
         return message_op_give_up(op);
     peer->next_msg++;
     if (!put)
@@ -126,8 +204,7 @@ static void set_places(struct srd_header *header, const struct op *post)
         header->places[i] = post->rma[i];
 }
 
-/* Where the peer tells of failures a write has an id that it can name. */
-static bool wants_receipt(const struct srd_peer *peer, const struct op *post)
+bool srd_wants_receipt(const struct srd_peer *peer, const struct op *post)
 {
     return post->flags & OP_DELIVERED || peer->features & SRD_CAN_ERROR;
 }
@@ -135,7 +212,7 @@ static bool wants_receipt(const struct srd_peer *peer, const struct op *post)
 static ssize_t start_write(struct srd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
-    bool dc = wants_receipt(peer, post);
+    bool dc = srd_wants_receipt(peer, post), put;
     struct srd_header header = {.type = dc ? SRD_DC_EAGER_RTW : SRD_EAGER_RTW,
                                 .total = post->len,
                                 .credits = (uint32_t)srd_ep_of(peer->base.ep)->credits};
@@ -152,8 +229,15 @@ static ssize_t start_write(struct srd_peer *peer, const struct message_posting *
         return -FI_ENOMEM;
     header.send_id = message_handle_id(&op->handle);
     op->move.total = post->len;
-    message_op_copy_segments(op, post);
-    if (!put_bytes(op, post, &header, post->len < room ? post->len : room))
+    keep_segments(op, post);
+    if (post->len > room && may_lend(peer, post, srd_ep_of(peer->base.ep)->limits.read_write) &&
+        srd_lend(srd_op_of(op), post, &header, SRD_LONGREAD_RTW)) {
+        op->answered = false;
+        put = srd_put_bytes(op, &header, 0);
+    } else {
+        put = srd_put_bytes(op, &header, post->len < room ? post->len : room);
+    }
+    if (!put)
         return message_op_give_up(op);
     op->move.limit = op->move.at;
     return 0;
@@ -181,13 +265,21 @@ static ssize_t start_read(struct srd_peer *peer, const struct message_posting *p
     return 0;
 }
 
+/* One for which the device has no memory, or no room, goes in packets. */
+static ssize_t start_access(struct srd_peer *peer, const struct message_posting *posting)
+{
+    if (srd_is_native(peer, posting->op) && !srd_start_native(peer, posting))
+        return 0;
+    return posting->op->kind & FI_READ ? start_read(peer, posting) : start_write(peer, posting);
+}
+
 /* ---- Atomics ---- */
 
 static uint8_t atomic_type(const struct srd_peer *peer, const struct op *post)
 {
     if (post->function)
         return post->function == FI_COMPARE_ATOMIC ? SRD_COMPARE_RTA : SRD_FETCH_RTA;
-    return wants_receipt(peer, post) ? SRD_DC_WRITE_RTA : SRD_WRITE_RTA;
+    return srd_wants_receipt(peer, post) ? SRD_DC_WRITE_RTA : SRD_WRITE_RTA;
 }
 
 static void set_targets(struct srd_header *header, const struct op *post)
@@ -257,7 +349,7 @@ ssize_t srd_start(struct message_peer *base, const struct message_posting *posti
     else if (op->group != OP_GROUP_RMA)
         rc = start_message(peer, posting);
     else
-        rc = op->kind & FI_READ ? start_read(peer, posting) : start_write(peer, posting);
+        rc = start_access(peer, posting);
     if (!rc && op->flags & FI_MORE)
         message_peer_attend(base);
     else if (!rc)

@@ -112,7 +112,7 @@ static const char *access_memory(struct message_peer *peer, const struct srd_hea
         .kind = kind,
         .function = function,
         .has_data = header->flags & SRD_CQ_DATA,
-        .receipt = srd_is_dc(header->type),
+        .receipt = srd_is_dc(header->type) || header->read_count,
         .id = kind == MESSAGE_READ || function ? header->recv_id : header->send_id,
         .number = header->msg_id,
         .taker = header->recv_id,
@@ -127,22 +127,12 @@ static const char *access_memory(struct message_peer *peer, const struct srd_hea
         .len = header->len,
     };
 
-    return message_remote(peer, &request);
-}
-
-/* We cannot read for a write: the bytes are to be sent. */
-static const char *refuse_to_read(struct message_peer *peer, const struct srd_header *header)
-{
-    struct srd_header nack = {.type = SRD_READ_NACK, .send_id = header->send_id};
-
-    srd_out_control(peer, &nack);
-    return NULL;
+    return header->read_count ? srd_read_write(peer, header, &request)
+                              : message_remote(peer, &request);
 }
 
 const char *srd_remote(struct message_peer *peer, const struct srd_header *header)
 {
-    if (header->type == SRD_LONGREAD_RTW)
-        return refuse_to_read(peer, header);
     if (header->type == SRD_EAGER_RTW && !header->place_count)
         return NULL; /* it asked for our HANDSHAKE, and has it */
     return access_memory(peer, header);

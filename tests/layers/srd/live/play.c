@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "tests/layers/srd/live/play.h"
+
+/* What has come to the peer that is played, oldest first. */
+static struct {
+    uint8_t bytes[RECEIVES][PACKET];
+    size_t len[RECEIVES];
+    unsigned came, taken;
+} box;
+
+struct end a, raw;
+struct fid_mr *region;
+uint8_t out[PACKET], memory[PACKET];
+char large[LARGE], in[LARGE];
+uint32_t connid, next_msg;
+static struct fid_mr *box_mr, *out_mr;
+
+/* ---- Ends ---- */
+
+static void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av_attr = {0};
+
+    assert_non_null(hints);
+    hints->caps = caps;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup(stack);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
+    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
+    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
+    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    end->name_len = sizeof(end->name);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
+}
+
+static void close_end(struct end *end)
+{
+    assert_int_equal(fi_close(&end->ep->fid), 0);
+    assert_int_equal(fi_close(&end->av->fid), 0);
+    assert_int_equal(fi_close(&end->cq->fid), 0);
+    assert_int_equal(fi_close(&end->domain->fid), 0);
+    assert_int_equal(fi_close(&end->fabric->fid), 0);
+    fi_freeinfo(end->info);
+}
+
+struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(end->domain, buf, len, access, 0, 7, 0, &mr, NULL), 0);
+    return mr;
+}
+
+static int open_with(uint64_t order)
+{
+    open_end(&a, "srd;loop(shape=srd,seed=5)", FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, order);
+    open_end(&raw, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0);
+    assert_int_equal(fi_av_insert(a.av, raw.name, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(raw.av, a.name, 1, &raw.peer, 0, NULL), 1);
+    box_mr = reg(&raw, box.bytes, sizeof(box.bytes), FI_SEND | FI_RECV);
+    out_mr = reg(&raw, out, sizeof(out), FI_SEND | FI_RECV);
+    region = reg(&a, memory, 1024, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    box.came = box.taken = 0;
+    for (size_t i = 0; i < RECEIVES; i++)
+        assert_int_equal(
+            fi_recv(raw.ep, box.bytes[i], PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, box.bytes[i]),
+            0);
+    connid = CONNID;
+    next_msg = 0;
+    return 0;
+}
+
+int open_all(void **state)
+{
+    return open_with(0);
+}
+
+int open_ordered(void **state)
+{
+    return open_with(FI_ORDER_SAS);
+}
+
+int close_all(void **state)
+{
+    assert_int_equal(fi_close(&region->fid), 0);
+    assert_int_equal(fi_close(&out_mr->fid), 0);
+    assert_int_equal(fi_close(&box_mr->fid), 0);
+    close_end(&a);
+    close_end(&raw);
+    return 0;
+}
+
+/* ---- Packets ---- */
+
+void put_address(const struct end *end, uint8_t addr[SRD_ADDR_SIZE])
+{
+    const struct sockaddr_in *in4 = (const void *)end->name;
+    uint16_t port = ntohs(in4->sin_port);
+
+    assert_int_equal(end->info->addr_format, FI_SOCKADDR_IN);
+    memset(addr, 0, SRD_ADDR_SIZE);
+    addr[10] = addr[11] = 0xff;
+    memcpy(addr + 12, &in4->sin_addr, 4);
+    addr[16] = (uint8_t)port;
+    addr[17] = (uint8_t)(port >> 8);
+    for (int i = 0; i < 4; i++)
+        addr[20 + i] = (uint8_t)(connid >> 8 * i);
+}
+
+void drive(void)
+{
+    struct fi_cq_tagged_entry entry;
+
+    fi_cq_read(a.cq, NULL, 0);
+    while (fi_cq_read(raw.cq, &entry, 1) == 1) {
+        if (!(entry.flags & FI_RECV))
+            continue;
+        memcpy(box.bytes[box.came % RECEIVES], entry.op_context, entry.len);
+        box.len[box.came++ % RECEIVES] = entry.len;
+    }
+}
+
+void send_bytes(size_t len)
+{
+    assert_int_equal(fi_send(raw.ep, out, len, fi_mr_desc(out_mr), raw.peer, NULL), 0);
+    for (int i = 0; i < 50; i++)
+        drive();
+}
+
+void send_packet(struct srd_header header, const void *payload, size_t len)
+{
+    uint8_t addr[SRD_ADDR_SIZE];
+
+    header.len = len;
+    if (srd_is_request(header.type) && !(header.flags & SRD_CONNID)) {
+        put_address(&raw, addr);
+        header.flags |= SRD_RAW_ADDR;
+        header.raw_addr = addr;
+    } else {
+        header.flags |= SRD_CONNID;
+        header.connid = connid;
+    }
+    memcpy(srd_header_put(&header, out), payload, len);
+    send_bytes(srd_header_size(&header) + len);
+}
+
+struct srd_header expect(uint8_t type)
+{
+    struct srd_header header;
+
+    for (int i = 0; i < TURNS; i++) {
+        for (; box.taken < box.came; box.taken++) {
+            unsigned at = box.taken % RECEIVES;
+
+            assert_null(srd_header_get(box.bytes[at], box.len[at], &header));
+            if (header.type == type || (!type && header.type != SRD_HANDSHAKE)) {
+                box.taken++;
+                return header;
+            }
+        }
+        drive();
+    }
+    fail_msg("no %s came", srd_type_name(type));
+    return header;
+}
+
+bool silent(void)
+{
+    for (int i = 0; i < 200; i++)
+        drive();
+    for (; box.taken < box.came; box.taken++) {
+        if (box.bytes[box.taken % RECEIVES][0] != SRD_HANDSHAKE)
+            return false;
+    }
+    return true;
+}
+
+void shake_hands(void)
+{
+    struct srd_header header = {.type = SRD_HANDSHAKE, .features = FEATURES};
+
+    send_packet(header, "", 0);
+}
+
+void introduce_with(uint64_t features)
+{
+    send_packet((struct srd_header){.type = SRD_EAGER_RTW}, "", 0);
+    send_packet((struct srd_header){.type = SRD_HANDSHAKE, .features = features}, "", 0);
+}
+
+void send_message(uint64_t tag, const char *text)
+{
+    struct srd_header header = {
+        .type = SRD_EAGER_TAG, .msg_id = next_msg++, .tag = tag, .total = strlen(text)};
+
+    send_packet(header, text, strlen(text));
+}
+
+void receive(uint64_t tag)
+{
+    assert_int_equal(fi_trecv(a.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, tag, 0, in), 0);
+}
+
+int ended(void)
+{
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+        drive();
+        rc = fi_cq_read(a.cq, &entry, 1);
+    }
+    if (rc == 1)
+        return 0;
+    assert_int_equal(rc, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+    return error.err;
+}
+
+void assert_alive(void)
+{
+    receive(99);
+    send_message(99, "alive");
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, "alive", 5);
+}
+
+void assert_dead(void)
+{
+    for (int i = 0; i < 50; i++)
+        drive();
+    assert_int_equal(fi_tsend(a.ep, large, 8, NULL, a.peer, 1, NULL), -FI_ECONNABORTED);
+}
+
+void assert_refused(uint32_t send_id)
+{
+    struct srd_header got = expect(0);
+
+    assert_int_equal(got.type, SRD_PEER_ERROR);
+    assert_int_equal(got.send_id, send_id);
+}

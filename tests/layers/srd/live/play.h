@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer of srd that is played by a test, packet by packet, over the same packets.
+ */
+#ifndef WEFT_TESTS_LAYERS_SRD_LIVE_PLAY_H
+#define WEFT_TESTS_LAYERS_SRD_LIVE_PLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include "layers/srd/srd_wire.h"
+
+enum {
+    PACKET = 8192,
+    RECEIVES = 64,
+    TURNS = 2000,
+    LARGE = 1 << 20,
+    CONNID = 0x1234567,
+    FEATURES = SRD_CAN_DC | SRD_WANTS_CONNID | SRD_CAN_NACK,
+};
+
+struct end {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_ep *ep;
+    fi_addr_t peer;
+    _Alignas(8) char name[64];
+    size_t name_len;
+};
+
+/* srd's end; the played one; a region of srd's domain over `memory`; bytes of a packet that is made
+ * by hand; what is sent and received; the played peer's connid and next msg_id. */
+extern struct end a, raw;
+extern struct fid_mr *region;
+extern uint8_t out[PACKET], memory[PACKET];
+extern char large[LARGE], in[LARGE];
+extern uint32_t connid, next_msg;
+
+/* A region under the domain's key. */
+struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access);
+/* Fixtures: srd over loop, and the peer that is played; with FI_ORDER_SAS. */
+int open_all(void **state);
+int open_ordered(void **state);
+int close_all(void **state);
+void put_address(const struct end *end, uint8_t addr[SRD_ADDR_SIZE]);
+void drive(void);
+void send_bytes(size_t len);
+void send_packet(struct srd_header header, const void *payload, size_t len);
+struct srd_header expect(uint8_t type);
+/* Comes nothing more but HANDSHAKEs? */
+bool silent(void);
+void shake_hands(void);
+/* A HANDSHAKE has no address: it comes from somebody who has sent something before. */
+void introduce_with(uint64_t features);
+void send_message(uint64_t tag, const char *text);
+void receive(uint64_t tag);
+/* The next completion of the endpoint under test: its error, or 0. */
+int ended(void);
+/* The peer that is played is heard still. */
+void assert_alive(void);
+/* And this is not: what it sends is dropped, and nothing can be sent to it. */
+void assert_dead(void);
+void assert_refused(uint32_t send_id);
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define ORDERED(name) cmocka_unit_test_setup_teardown(name, open_ordered, close_all)
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages and writes whose bytes the device reads, and what becomes of them where it cannot. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "tests/layers/srd/live/play.h"
+
+/* ---- Memory that is read ---- */
+
+enum {
+    SOURCE = 50000
+};
+
+/* A message, or a write, whose bytes lie at the peer that is played, in two places. */
+static struct fid_mr *lend(struct srd_header *header)
+{
+    struct fid_mr *mr = reg(&raw, large, SOURCE, FI_REMOTE_READ);
+    uint64_t key = fi_mr_key(mr);
+
+    header->total = SOURCE;
+    header->read_count = 2;
+    header->reads[0] = (struct fi_rma_iov){(uintptr_t)large, 30000, key};
+    header->reads[1] = (struct fi_rma_iov){(uintptr_t)large + 30000, SOURCE - 30000, key};
+    return mr;
+}
+
+static void the_device_is_announced(void **state)
+{
+    struct srd_header got;
+
+    send_packet((struct srd_header){.type = SRD_EAGER_RTW}, "", 0);
+    got = expect(SRD_HANDSHAKE);
+    assert_true(got.features & SRD_CAN_READ);
+    assert_false(got.features & SRD_CAN_WRITE); /* it reads only */
+}
+
+static void a_message_is_read_into_place(void **state)
+{
+    struct iovec iov[] = {{in, 100}, {in + 1000, LARGE - 1000}};
+    struct fi_msg_tagged msg = {.msg_iov = iov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .tag = 8};
+    struct srd_header header = {.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42}, got;
+    struct fid_mr *mr = lend(&header);
+
+    memset(in, 0, sizeof(in));
+    assert_int_equal(fi_trecvmsg(a.ep, &msg, FI_COMPLETION), 0);
+    send_packet(header, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_EOR);
+    assert_int_equal(got.send_id, 42);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, large, 100);
+    assert_memory_equal(in + 1000, large + 100, SOURCE - 100);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    next_msg++;
+    assert_alive();
+}
+
+static void a_message_waits_to_be_read(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42};
+    struct fid_mr *mr = lend(&header);
+
+    send_packet(header, "", 0);
+    assert_true(silent());
+    receive(8);
+    assert_int_equal(expect(0).type, SRD_EOR);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, large, SOURCE);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void a_short_receive_reads_what_it_has(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42};
+    struct fid_mr *mr = lend(&header);
+
+    memset(in, 0, sizeof(in));
+    assert_int_equal(fi_trecv(a.ep, in, 35000, NULL, FI_ADDR_UNSPEC, 8, 0, in), 0);
+    send_packet(header, "", 0);
+    assert_int_equal(expect(0).type, SRD_EOR);
+    assert_int_equal(ended(), FI_ETRUNC);
+    assert_memory_equal(in, large, 35000);
+    assert_int_equal(in[35000], 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void the_rest_of_a_runt_is_read(void **state)
+{
+    struct srd_header header = {
+        .type = SRD_RUNTREAD_TAG, .tag = 8, .send_id = 42, .runt = 4000, .offset = 2000};
+    struct fid_mr *mr = lend(&header);
+
+    memset(in, 0, sizeof(in));
+    receive(8);
+    send_packet(header, large + 2000, 2000);
+    assert_true(silent());
+    header.offset = 0;
+    send_packet(header, large, 2000);
+    assert_int_equal(expect(0).type, SRD_EOR);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, large, SOURCE);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+/* A peer without READ_NACK cannot be asked: the receive fails, and the peer is through with it. */
+static void an_old_peer_is_not_asked_to_send(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42};
+    struct fid_mr *mr = lend(&header);
+
+    introduce_with(SRD_CAN_DC | SRD_WANTS_CONNID | SRD_CAN_READ);
+    header.reads[0].key++;
+    receive(8);
+    send_packet(header, "", 0);
+    assert_int_equal(expect(0).type, SRD_EOR);
+    assert_int_equal(ended(), FI_EIO);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void peer_reads(const struct srd_header *got, char *to)
+{
+    struct fid_mr *mr = reg(&raw, to, LARGE, FI_READ);
+    uint64_t at = 0;
+
+    for (unsigned i = 0; i < got->read_count; i++) {
+        assert_int_equal(fi_read(raw.ep, to + at, got->reads[i].len, fi_mr_desc(mr), raw.peer,
+                                 got->reads[i].addr, got->reads[i].key, NULL),
+                         0);
+        at += got->reads[i].len;
+    }
+    for (int i = 0; i < 50; i++)
+        drive();
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void a_large_message_is_lent(void **state)
+{
+    static char to[LARGE];
+    struct srd_header got;
+
+    introduce_with(FEATURES | SRD_CAN_READ);
+    assert_int_equal(fi_tsend(a.ep, large, LARGE, NULL, a.peer, 3, NULL), 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_LONGREAD_TAG);
+    assert_int_equal(got.total, LARGE);
+    peer_reads(&got, to);
+    assert_memory_equal(to, large, LARGE);
+    assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+    send_packet((struct srd_header){.type = SRD_EOR, .send_id = got.send_id + 1}, "", 0);
+    assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+    send_packet((struct srd_header){.type = SRD_EOR, .send_id = got.send_id}, "", 0);
+    assert_int_equal(ended(), 0);
+    send_packet((struct srd_header){.type = SRD_EOR, .send_id = got.send_id}, "", 0);
+    assert_alive();
+}
+
+static void what_cannot_be_read_is_sent(void **state)
+{
+    struct srd_header got, cts = {.type = SRD_CTS, .recv_id = 77, .window = 1000};
+    uint32_t msg_id;
+
+    introduce_with(FEATURES | SRD_CAN_READ);
+    assert_int_equal(fi_tsend(a.ep, large, LARGE, NULL, a.peer, 3, NULL), 0);
+    got = expect(SRD_LONGREAD_TAG);
+    msg_id = got.msg_id;
+    send_packet((struct srd_header){.type = SRD_READ_NACK, .send_id = got.send_id}, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_LONGCTS_TAG);
+    assert_true(got.flags & SRD_AFTER_NACK);
+    assert_int_equal(got.msg_id, msg_id);
+    assert_int_equal(got.tag, 3);
+    assert_int_equal(got.len, 0);
+    cts.send_id = got.send_id;
+    send_packet(cts, "", 0);
+    got = expect(SRD_CTSDATA);
+    assert_int_equal(got.offset, 0);
+    assert_memory_equal(got.payload, large, 1000);
+    /* A second one, and an end of what is not read any more. */
+    send_packet((struct srd_header){.type = SRD_READ_NACK, .send_id = cts.send_id}, "", 0);
+    assert_int_equal(ended(), FI_EPROTO);
+    assert_dead();
+}
+
+static void a_write_is_lent(void **state)
+{
+    const struct srd_header nack = {.type = SRD_READ_NACK};
+    struct srd_header got, answer = {.type = SRD_EOR};
+
+    introduce_with(FEATURES | SRD_CAN_READ);
+    assert_int_equal(fi_write(a.ep, large, 70000, NULL, a.peer, 4096, 9, NULL), 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_LONGREAD_RTW);
+    assert_int_equal(got.total, 70000);
+    assert_int_equal(got.places[0].addr, 4096);
+    answer.send_id = got.send_id;
+    send_packet(answer, "", 0);
+    assert_int_equal(ended(), 0);
+    assert_int_equal(fi_write(a.ep, large, 70000, NULL, a.peer, 4096, 9, NULL), 0);
+    got = expect(SRD_LONGREAD_RTW);
+    answer = nack;
+    answer.send_id = got.send_id;
+    send_packet(answer, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_LONGCTS_RTW);
+    assert_memory_equal(got.payload, large, got.len);
+}
+
+static void a_peers_write_is_read(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGREAD_RTW, .send_id = 5, .place_count = 1}, got;
+    struct fid_mr *mr = lend(&header), *target = reg(&a, in, LARGE, FI_REMOTE_WRITE);
+
+    memset(in, 0, sizeof(in));
+    introduce_with(FEATURES | SRD_CAN_READ | SRD_CAN_ERROR);
+    header.places[0] = (struct fi_rma_iov){(uintptr_t)in, SOURCE, fi_mr_key(target)};
+    send_packet(header, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_EOR);
+    assert_int_equal(got.send_id, 5);
+    assert_memory_equal(in, large, SOURCE);
+    header.places[0].key++;
+    send_packet(header, "", 0);
+    assert_refused(5);
+    header.places[0].key--;
+    header.reads[1].key++;
+    send_packet(header, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_READ_NACK);
+    assert_int_equal(got.send_id, 5);
+    assert_int_equal(fi_close(&target->fid), 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void a_read_needs_no_packet(void **state)
+{
+    struct fid_mr *mr = reg(&raw, large, SOURCE, FI_REMOTE_READ);
+
+    introduce_with(FEATURES | SRD_CAN_READ);
+    memset(in, 0, sizeof(in));
+    assert_int_equal(fi_read(a.ep, in, SOURCE, NULL, a.peer, (uintptr_t)large, fi_mr_key(mr), NULL),
+                     0);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, large, SOURCE);
+    assert_true(silent());
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+/* Of a number for a message that is not lent. */
+static void an_end_of_no_read_kills(void **state)
+{
+    struct srd_header got;
+
+    assert_int_equal(fi_tsend(a.ep, large, 100000, NULL, a.peer, 3, NULL), 0);
+    got = expect(SRD_LONGCTS_TAG);
+    send_packet((struct srd_header){.type = SRD_EOR, .send_id = got.send_id}, "", 0);
+    assert_int_equal(ended(), FI_EPROTO);
+    assert_dead();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_device_is_announced),
+        CASE(a_message_is_read_into_place),
+        CASE(a_message_waits_to_be_read),
+        CASE(a_short_receive_reads_what_it_has),
+        CASE(the_rest_of_a_runt_is_read),
+        CASE(an_old_peer_is_not_asked_to_send),
+        CASE(a_large_message_is_lent),
+        CASE(what_cannot_be_read_is_sent),
+        CASE(a_write_is_lent),
+        CASE(a_peers_write_is_read),
+        CASE(a_read_needs_no_packet),
+        CASE(an_end_of_no_read_kills),
+    };
+
+    for (size_t i = 0; i < LARGE; i++)
+        large[i] = (char)(i * 7 + i / 251);
+    return cmocka_run_group_tests_name("srd: read", tests, NULL, NULL);
+}
