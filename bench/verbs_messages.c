@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs_messages PROVIDER TYPE ADDRESS COUNT: so many messages of 8 bytes from one endpoint of this
- * process to another, one after the other, for verbs_instructions to count in. TYPE: msg or rdm.
- * ADDRESS: of the device, or - for the first one that the provider lists.
- * It sleeps before it reads completions, so that few reads find nothing.
+ * verbs_messages PROVIDER TYPE ADDRESS COUNT [SIZE]: so many messages of SIZE bytes (8) from one
+ * endpoint of this process to another, one after the other, for verbs_instructions and
+ * efa_instructions to count in. TYPE: msg, rdm, or tagged (rdm with tags). ADDRESS: of the device,
+ * or - for the first one that the provider lists. It sleeps before it reads completions, so that few reads find nothing.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -19,9 +19,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
 
 enum {
-    SIZE = 8,
+    SIZE_MOST = 1 << 20,
     WARM = 100, /* messages before those that count */
     CONNECT_MS = 20000,
     PAUSE_NS = 10000000, /* for the emulator's thread, on a machine that does other things too */
@@ -49,7 +50,9 @@ static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 static struct fid_eq *eq;
 static struct end a, b;
-static char buffers[2][SIZE];
+static char buffers[2][SIZE_MOST];
+static size_t size = 8;
+static bool tagged;
 
 static void must(const char *call, long rc)
 {
@@ -81,15 +84,13 @@ static void open_domain(const char *provider, enum fi_ep_type type, const char *
 
     hints = lib.dupinfo(NULL);
     hints->ep_attr->type = type;
-    hints->caps = FI_MSG;
+    hints->caps = tagged ? FI_TAGGED : FI_MSG;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = strdup(provider);
-    if (!strcmp(address, "-"))
-        must("fi_getinfo", lib.getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
-    else
-        must("fi_getinfo", lib.getinfo(FI_VERSION(1, 17), address, NULL, FI_SOURCE, hints, &info));
+    must("fi_getinfo",
+         lib.getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &info));
     must("fi_fabric", lib.fabric(info->fabric_attr, &fabric, NULL));
     must("fi_domain", fi_domain(fabric, info, &domain, NULL));
     must("fi_eq_open", fi_eq_open(fabric, &attr, &eq, NULL));
@@ -182,7 +183,7 @@ static void *describe(char *buffer, uint64_t access)
 
     if (!(info->domain_attr->mr_mode & FI_MR_LOCAL))
         return NULL;
-    must("fi_mr_reg", fi_mr_reg(domain, buffer, SIZE, access, 0, access, 0, &mr, NULL));
+    must("fi_mr_reg", fi_mr_reg(domain, buffer, size, access, 0, access, 0, &mr, NULL));
     return fi_mr_desc(mr);
 }
 
@@ -190,8 +191,13 @@ static void send_one(void *out_desc, void *in_desc)
 {
     ssize_t rc;
 
-    must("fi_recv", fi_recv(b.ep, buffers[1], SIZE, in_desc, FI_ADDR_UNSPEC, NULL));
-    while ((rc = fi_send(a.ep, buffers[0], SIZE, out_desc, a.peer, NULL)) == -FI_EAGAIN) {
+    if (tagged)
+        rc = fi_trecv(b.ep, buffers[1], size, in_desc, FI_ADDR_UNSPEC, 1, 0, NULL);
+    else
+        rc = fi_recv(b.ep, buffers[1], size, in_desc, FI_ADDR_UNSPEC, NULL);
+    must("fi_recv", rc);
+    while ((rc = tagged ? fi_tsend(a.ep, buffers[0], size, out_desc, a.peer, 1, NULL)
+                        : fi_send(a.ep, buffers[0], size, out_desc, a.peer, NULL)) == -FI_EAGAIN) {
         fi_cq_read(a.cq, NULL, 0);
         fi_cq_read(b.cq, NULL, 0);
     }
@@ -213,13 +219,16 @@ int main(int argc, char **argv)
     void *out_desc, *in_desc;
     bool msg;
 
-    if (argc != 5) {
-        fprintf(stderr, "usage: verbs_messages PROVIDER msg|rdm ADDRESS COUNT\n");
+    if (argc > 5)
+        size = strtoul(argv[5], NULL, 0);
+    if (argc < 5 || size > SIZE_MOST) {
+        fprintf(stderr, "usage: verbs_messages PROVIDER msg|rdm|tagged ADDRESS|- COUNT [SIZE]\n");
         return 2;
     }
     msg = !strcmp(argv[2], "msg");
+    tagged = !strcmp(argv[2], "tagged");
     load();
-    open_domain(argv[1], msg ? FI_EP_MSG : FI_EP_RDM, argv[3]);
+    open_domain(argv[1], msg ? FI_EP_MSG : FI_EP_RDM, strcmp(argv[3], "-") ? argv[3] : NULL);
     if (msg) {
         connect_both(argv[3]);
     } else {
