@@ -275,7 +275,7 @@ struct message_ep {
     size_t used;               /* operations of the application, of all contexts */
     size_t takes;              /* takers */
     struct wake_timer timer;   /* ends sleeps at ask_ms */
-    long long ask_ms;          /* when silent peers are asked next; 0: none owes anything */
+    long long ask_ms;          /* when silent peers are asked next; 0: no timer is set */
     unsigned polls;
     size_t saved, saved_limit;
     bool saved_said;

@@ -35,7 +35,8 @@ static void attend_all(struct message_ep *ep)
 
 void message_run(struct message_ep *ep)
 {
-    if (ep->running)
+    if (ep->running ||
+        (list_empty(&ep->attention) && list_empty(&ep->moving) && list_empty(&ep->broken)))
         return;
     ep->running = true;
     for (int i = 0; i < ROUNDS; i++) {
@@ -59,7 +60,8 @@ void message_poll_lower(struct progress_source *source)
         message_peers_take_changes(ep);
     if (__builtin_expect(!list_empty(&ep->deferred), 0))
         message_in_deferred(ep);
-    message_silence_run(ep);
+    if (ep->used || ep->takes || ep->ask_ms)
+        message_silence_run(ep);
     if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
         list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
     message_run(ep);
