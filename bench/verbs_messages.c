@@ -3,7 +3,8 @@
  * verbs_messages PROVIDER TYPE ADDRESS COUNT [SIZE]: so many messages of SIZE bytes (8) from one
  * endpoint of this process to another, one after the other, for verbs_instructions and
  * efa_instructions to count in. TYPE: msg, rdm, or tagged (rdm with tags). ADDRESS: of the device,
- * or - for the first one that the provider lists. It sleeps before it reads completions, so that few reads find nothing.
+ * or - for the first one that the provider lists. It sleeps before it reads completions, so that
+ * few reads find nothing.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -133,6 +133,7 @@ struct efa_av {
     struct av base;
     struct peer_map by_index;
     struct efa_peer *by_device;
+    struct efa_peer *last; /* that a packet came from, or NULL */
 };
 
 /* Where a packet goes. */

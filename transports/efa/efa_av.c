@@ -41,6 +41,7 @@ static void make_found(struct efa_av *av, struct efa_peer *peer)
 {
     struct efa_peer *old;
 
+    av->last = NULL;
     HASH_FIND(by_device, av->by_device, &peer->device, sizeof(peer->device), old);
     if (old) {
         HASH_DELETE(by_device, av->by_device, old);
@@ -90,6 +91,7 @@ static void removed(struct av *base, fi_addr_t index)
 
     if (!peer)
         return;
+    av->last = NULL;
     if (peer->found)
         HASH_DELETE(by_device, av->by_device, peer);
     *peer_map_slot(&av->by_index, index) = NULL;
@@ -139,17 +141,27 @@ bool efa_av_route(struct av *base, fi_addr_t addr, struct efa_route *route)
     return peer;
 }
 
+static struct efa_peer *find(struct efa_av *av, unsigned handle, uint32_t qpn)
+{
+    struct efa_peer key = {.device = {.handle = handle, .qpn = qpn}}, *peer = av->last;
+
+    if (__builtin_expect(peer && peer->device.handle == handle && peer->device.qpn == qpn, 1))
+        return peer;
+    HASH_FIND(by_device, av->by_device, &key.device, sizeof(key.device), peer);
+    av->last = peer;
+    return peer;
+}
+
 /* A packet that came before its sender's handle has the GID only: the handle may be there now. */
 fi_addr_t efa_av_source(struct av *base, unsigned handle, uint32_t qpn, const uint8_t *gid)
 {
-    struct efa_peer key = {.device = {.handle = handle, .qpn = qpn}}, *peer;
+    struct efa_peer *peer;
     fi_addr_t addr;
 
     if (gid)
-        key.device.handle =
-            efa_handle_number(object_of(base->domain, struct efa_domain, base), gid);
+        handle = efa_handle_number(object_of(base->domain, struct efa_domain, base), gid);
     pthread_mutex_lock(&base->mutex);
-    HASH_FIND(by_device, efa_av_of(base)->by_device, &key.device, sizeof(key.device), peer);
+    peer = find(efa_av_of(base), handle, qpn);
     addr = peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;
     pthread_mutex_unlock(&base->mutex);
     return addr;
