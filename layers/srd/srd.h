@@ -223,6 +223,13 @@ bool srd_put_bytes(struct message_op *op, const struct srd_header *header, size_
 /* Where the peer tells of failures a write has an id that it can name. */
 bool srd_wants_receipt(const struct srd_peer *peer, const struct op *post);
 
+/* ---- srd_quick.c ---- */
+
+/* May srd_start_quick begin that send? */
+bool srd_is_quick(const struct srd_peer *peer, const struct op *op);
+/* 0 or -FI_ENOMEM. */
+ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *posting);
+
 /* ---- srd_region.c ---- */
 
 void srd_domain_init(struct lower_domain *domain);

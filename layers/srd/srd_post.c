@@ -344,7 +344,9 @@ ssize_t srd_start(struct message_peer *base, const struct message_posting *posti
 
     if (rc)
         return rc;
-    if (op->group == OP_GROUP_ATOMIC)
+    if (op->group & (OP_GROUP_SEND | OP_GROUP_TSEND) && srd_is_quick(peer, op))
+        rc = srd_start_quick(peer, posting);
+    else if (op->group == OP_GROUP_ATOMIC)
         rc = start_atomic(peer, posting);
     else if (op->group != OP_GROUP_RMA)
         rc = start_message(peer, posting);

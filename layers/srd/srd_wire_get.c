@@ -277,10 +277,37 @@ static const char *get_request(const uint8_t *raw, size_t len, const struct srd_
     return check_request(header, at);
 }
 
+/* The usual packet: EAGER of a peer that knows us, without data. All fields but places are set, as
+ * for any packet. */
+static bool get_usual(const uint8_t *raw, size_t len, struct srd_header *header)
+{
+    enum {
+        AT_MSG_ID = 4,
+        AT_TAG = 8,
+        TAG_HEAD = 16,
+    };
+    const unsigned usual = SRD_MSG | SRD_CONNID;
+
+    if (len < TAG_HEAD + SRD_CONNID_SIZE || raw[0] != SRD_EAGER_TAG ||
+        raw[SRD_AT_VERSION] != SRD_VERSION || get16(raw + SRD_AT_FLAGS) != (usual | SRD_TAGGED))
+        return false;
+    memset(header, 0, offsetof(struct srd_header, places));
+    header->type = SRD_EAGER_TAG;
+    header->flags = usual | SRD_TAGGED;
+    header->msg_id = get32(raw + AT_MSG_ID);
+    header->tag = get64(raw + AT_TAG);
+    header->connid = get32(raw + TAG_HEAD);
+    header->payload = raw + TAG_HEAD + SRD_CONNID_SIZE;
+    header->len = header->total = len - TAG_HEAD - SRD_CONNID_SIZE;
+    return true;
+}
+
 const char *srd_header_get(const uint8_t *raw, size_t len, struct srd_header *header)
 {
     const struct srd_layout *at;
 
+    if (__builtin_expect(get_usual(raw, len, header), 1))
+        return NULL;
     if (len < SRD_BASE_SIZE)
         return cut_short;
     if (raw[SRD_AT_VERSION] != SRD_VERSION)

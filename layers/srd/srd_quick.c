@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The usual message, in few instructions: small, in one packet, without data for the completion
+ * queue, and without a receipt. srd_post sends all others, and could send this.
+ */
+#include <string.h>
+
+#include "core/base/little_endian.h"
+#include "layers/srd/srd.h"
+#include "layers/srd/srd_layout.h"
+
+enum {
+    AT_MSG_ID = 4,
+    AT_TAG = 8,
+    MSG_HEAD = 8,
+    TAG_HEAD = 16,
+};
+
+bool srd_is_quick(const struct srd_peer *peer, const struct op *op)
+{
+    return op->len < SRD_GATHER && !(op->flags & (OP_DELIVERED | FI_REMOTE_CQ_DATA)) &&
+           peer->introduced && !(peer->features & SRD_WANTS_CONSTANT);
+}
+
+static uint8_t *put_head(uint8_t *raw, const struct srd_peer *peer, const struct op *op)
+{
+    bool tagged = op->group == OP_GROUP_TSEND;
+    unsigned flags = SRD_MSG | SRD_CONNID | (tagged ? SRD_TAGGED : 0U);
+
+    raw[0] = tagged ? SRD_EAGER_TAG : SRD_EAGER_MSG;
+    raw[SRD_AT_VERSION] = SRD_VERSION;
+    put16(raw + SRD_AT_FLAGS, (uint16_t)flags);
+    put32(raw + AT_MSG_ID, peer->next_msg);
+    if (tagged)
+        put64(raw + AT_TAG, op->tag);
+    raw += tagged ? TAG_HEAD : MSG_HEAD;
+    put32(raw, srd_ep_of(peer->base.ep)->connid);
+    return raw + SRD_CONNID_SIZE;
+}
+
+ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *posting)
+{
+    const struct op *post = posting->op;
+    struct message_op *op = message_op_get(&peer->base, posting, MESSAGE_SEND, false);
+    struct message_packet *packet;
+    uint8_t *bytes, *payload;
+
+    if (!op)
+        return -FI_ENOMEM;
+    op->answered = true;
+    srd_op_init(op);
+    packet = message_packet_get(&peer->base);
+    if (!packet)
+        return message_op_give_up(op);
+    bytes = srd_packet_of(packet)->bytes;
+    payload = put_head(bytes + peer->base.ep->prefix, peer, post);
+    iov_gather(post->iov, post->count, 0, payload, post->len);
+    packet->len = (size_t)(payload - bytes) + post->len;
+    packet->move = &op->move;
+    srd_packet_of(packet)->slice.iov_len = 0;
+    op->move.pending = 1;
+    op->move.at = op->move.limit = op->move.total = post->len;
+    list_attach(&packet->link, &peer->base.out);
+    peer->next_msg++;
+    return 0;
+}
