@@ -40,6 +40,7 @@ struct end {
 static struct {
     int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
                    const struct fi_info *hints, struct fi_info **info);
+    uint32_t (*version)(void);
     struct fi_info *(*dupinfo)(const struct fi_info *info);
     void (*freeinfo)(struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -66,8 +67,8 @@ static void must(const char *call, long rc)
 static void load(void)
 {
     void *library = dlopen("libfabric.so.1", RTLD_NOW);
-    static const char *const names[] = {"fi_getinfo", "fi_dupinfo", "fi_freeinfo", "fi_fabric",
-                                        "fi_strerror"};
+    static const char *const names[] = {"fi_getinfo",  "fi_version", "fi_dupinfo",
+                                        "fi_freeinfo", "fi_fabric",  "fi_strerror"};
     void **slots = (void **)&lib;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -89,6 +90,10 @@ static void open_domain(const char *provider, enum fi_ep_type type, const char *
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    /* A thread of ours would stand in while the program pauses, and each post would wake it: one
+     * thread drives, as the older library takes for granted. */
+    if (tagged && FI_MAJOR(lib.version()) >= 2)
+        hints->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     hints->fabric_attr->prov_name = strdup(provider);
     must("fi_getinfo",
          lib.getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &info));
