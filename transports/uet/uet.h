@@ -127,12 +127,17 @@ struct uet_ep {
     struct progress_source source;
     struct wake_timer timer;
     struct pool ops;
-    size_t used;             /* operations that were accepted */
-    size_t started;          /* of these, that SES has */
-    size_t owed;             /* and of these, that the application takes for done */
-    struct list waiting;     /* struct uet_op: fenced, or behind such */
-    struct list gathered;    /* struct uet_op: reported when their packets have left */
-    bool gathers;            /* the caller of a post says that another one follows */
+    size_t used;          /* operations that were accepted */
+    size_t started;       /* of these, that SES has */
+    size_t owed;          /* and of these, that the application takes for done */
+    struct list waiting;  /* struct uet_op: fenced, or behind such */
+    struct list gathered; /* struct uet_op: reported when their packets have left */
+    bool gathers;         /* another post follows, or is likely to */
+    struct {
+        unsigned posts; /* since the last poll */
+        unsigned kept;  /* the last so many times a poll followed several posts at once */
+        uint64_t last;  /* post */
+    } company;
     struct uet_op *stepwise; /* one of several requests, under way */
     struct list kept;        /* struct uet_kept */
     struct av_listener listener;

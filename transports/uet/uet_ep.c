@@ -22,6 +22,7 @@ enum {
     CLOSE_MS = 2000, /* fi_close waits so long for what was reported as complete */
     GOODBYE_MS = 20, /* and so for the peers to agree to close: that is asked three times */
     THEIRS_MS = 5,   /* and so for them to close what they opened */
+    SOON = 50000,    /* ns */
 };
 
 #define MS UINT64_C(1000000)
@@ -55,6 +56,15 @@ void uet_ep_run(struct uet_ep *ep)
         run_at(ep, clock_ns());
 }
 
+/* Does the caller poll at once when it has posted several times? One that does not gets its
+ * messages sent as they are posted. */
+static void note_poll(struct uet_ep *ep)
+{
+    if (ep->company.posts > 1)
+        ep->company.kept = ep->now - ep->company.last < SOON ? ep->company.kept + 1 : 0;
+    ep->company.posts = 0;
+}
+
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
 {
     struct progress *progress = ep->base.binding.progress;
@@ -67,7 +77,8 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
             progress_wake(progress);
         return;
     }
-    ses_push(ep->ses, clock_ns(), op);
+    ep->company.last = clock_ns();
+    ses_push(ep->ses, ep->company.last, op);
     if (!ep->gathers)
         flush(ep);
 }
@@ -124,6 +135,7 @@ static void poll_ep(struct progress_source *source)
     /* Packets that have come are first: a timer may wait for one. */
     ep->now = clock_ns();
     ep->sleeps_until = 0;
+    note_poll(ep);
     if (__builtin_expect(uet_nic_is_refused(ep->nic), 0))
         take_refusals(ep);
     do {

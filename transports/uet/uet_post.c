@@ -10,6 +10,10 @@
 #include "core/op/remote.h"
 #include "transports/uet/uet.h"
 
+enum {
+    KEPT = 4, /* times */
+};
+
 static struct uet_ep *ep_of(struct ep *base)
 {
     return object_of(base, struct uet_ep, base);
@@ -164,6 +168,19 @@ static void start_waiting(struct uet_ep *ep)
         if (op->brief && pds_is_established(ses_pds(ep->ses), op->ses.source.pdc))
             end_early(ep, op);
     }
+}
+
+/* ---- Company ---- */
+
+/* The second of several short messages between two polls, and those behind it, wait for the poll
+ * where that has followed at once the last few times. The caller waits for a completion, which
+ * comes when the message has left; so there is a poll. */
+static bool waits_for_company(struct uet_ep *ep, const struct uet_op *op)
+{
+    bool first = !ep->company.posts++;
+
+    return !first && ep->company.kept >= KEPT && op->brief && op->wanted &&
+           !progress_has_thread(ep->base.binding.progress);
 }
 
 /* ---- The end ---- */
@@ -431,7 +448,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     list_attach(&own->link, &ep->waiting);
     ep->used++;
     ep->owed += is_owed(own);
-    ep->gathers = op->flags & FI_MORE;
+    ep->gathers = op->flags & FI_MORE || waits_for_company(ep, own);
     start_waiting(ep);
     uet_ep_push(ep, &own->ses);
     ep->gathers = false;

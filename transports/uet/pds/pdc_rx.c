@@ -431,8 +431,8 @@ static void take_probe(struct pdc *pdc, const struct pds_header *header)
     pdc_send_ack(pdc, &ack);
 }
 
-/* The only option that there is: PDS_NEG_ON_OFF, of two words, with a mask of features in the second
- * one. None is used here. */
+/* The only option that there is: PDS_NEG_ON_OFF, of two words, with a mask of features in the
+ * second one. None is used here. */
 static void take_negotiation(struct pds *pds, const struct pds_header *header, size_t len)
 {
     if (header->payload >> 16 == (NEGOTIATE_ON_OFF << 8 | NEGOTIATE_WORDS) &&

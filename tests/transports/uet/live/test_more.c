@@ -42,8 +42,12 @@ static void send_one(uint32_t i, uint64_t flags)
     struct iovec iov = {&out[i], sizeof(out[i])};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from.peer, .context = &out[i]};
 
+    ssize_t rc;
+
     out[i] = i + 1;
-    assert_int_equal(fi_sendmsg(from.ep, &msg, flags), 0);
+    while ((rc = fi_sendmsg(from.ep, &msg, flags)) == -FI_EAGAIN)
+        fi_cq_read(to.cq, NULL, 0);
+    assert_int_equal(rc, 0);
 }
 
 static void receive_one(uint32_t i)
@@ -138,6 +142,63 @@ static void one_without_another_is_sent_at_the_end(void **state)
     open_end(&from, 0);
 }
 
+enum {
+    BURST = 8,
+    TRIES = 2000,
+};
+
+static void receive_burst(void)
+{
+    for (uint32_t i = 0; i < BURST; i++)
+        receive_one(i);
+}
+
+static void send_burst(void)
+{
+    for (uint32_t i = 0; i < BURST; i++)
+        send_one(i, 0);
+}
+
+/* All completions of a burst, of both ends. */
+static void end_burst(unsigned came)
+{
+    struct fi_cq_msg_entry entry;
+
+    for (unsigned ended = 0; ended < BURST;)
+        ended += fi_cq_read(from.cq, &entry, 1) == 1;
+    while (came < BURST)
+        came += look(&to);
+}
+
+/* Not before it has shown that it polls: a program that posts and computes is not kept waiting. */
+static void a_burst_leaves_without_a_poll(void **state)
+{
+    receive_burst();
+    send_burst();
+    for (unsigned came = 0; came < BURST;)
+        came += look(&to);
+    end_burst(BURST);
+}
+
+/* When it has polled at once some times, the poll sends what is behind the first one. */
+static void a_burst_waits_for_a_poll_that_is_likely(void **state)
+{
+    unsigned waited = 0;
+
+    for (unsigned i = 0; i < TRIES && !waited; i++) {
+        unsigned came = 0;
+
+        receive_burst();
+        send_burst();
+        if (i % 8 == 7) {
+            came = look(&to);
+            waited = came < BURST;
+        }
+        end_burst(came);
+    }
+    assert_true(waited);
+}
+
 int main(void)
 {
     static int modes[] = {0, ORDERED};
@@ -148,6 +209,10 @@ int main(void)
                                                  &modes[1]),
         cmocka_unit_test_prestate_setup_teardown(a_completion_is_of_a_message_that_has_left, start,
                                                  finish, &modes[0]),
+        cmocka_unit_test_prestate_setup_teardown(a_burst_leaves_without_a_poll, start, finish,
+                                                 &modes[0]),
+        cmocka_unit_test_prestate_setup_teardown(a_burst_waits_for_a_poll_that_is_likely, start,
+                                                 finish, &modes[1]),
         cmocka_unit_test_prestate_setup_teardown(one_without_another_is_sent_at_the_end, start,
                                                  finish, &modes[0]),
     };
