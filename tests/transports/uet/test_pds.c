@@ -265,10 +265,10 @@ static void a_start_that_is_asked_for_is_taken(void **state)
     send_message(0, 1, 0, 3);
     pds_run(nodes[0].pds, sw.now);
     pdc = list_item(nodes[0].pds->used.next, struct pdc, used);
-    nack.psn = pdc->tx.start;
+    nack.psn = pdc->tx_start;
     nack.dpdcid = pdc->id;
     pds_receive(nodes[0].pds, sw.now, &to, bytes, pds_header_put(&nack, false, bytes), false);
-    assert_int_equal(pdc->tx.start, 0xfffffffe);
+    assert_int_equal(pdc->tx_start, 0xfffffffe);
     run(sw.now + SECOND);
     check_inbox(1, 0, 3); /* over the wrap of the PSN */
     assert_int_equal(nodes[0].responses, 3);

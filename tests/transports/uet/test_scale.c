@@ -23,7 +23,8 @@ enum {
     FEW = 60,
     MANY = 1000,
     CONTEXTS = 128,  /* of a node */
-    PDC_BYTES = 700, /* of one end of a context that rests, with what malloc takes for it */
+    PDC_BYTES = 192, /* of one end of a context that rests, and so many more in all: */
+    PDC_SLACK = 2 << 20,
     BYTES = 16,
 };
 
@@ -181,7 +182,7 @@ static void contexts_that_rest_take_little(void **state)
     assert_int_equal(pds_count(ends[1].pds), PDCS);
     after = heap_in_use();
     print_message("%zu bytes for each end of a context\n", (after - before) / (2 * PDCS));
-    assert_true(after - before < (size_t)2 * PDCS * PDC_BYTES);
+    assert_true(after - before < (size_t)2 * PDCS * PDC_BYTES + PDC_SLACK);
     /* They work as before. */
     for (uint32_t i = 0; i < 1000; i++)
         send_one(0, 1, i * 7);

@@ -39,7 +39,6 @@ struct pdc_stored {
 };
 
 struct pdc_tx {
-    uint32_t start;
     uint64_t next;    /* number of the next packet */
     uint64_t first;   /* the lowest that has not ended */
     uint64_t cleared; /* up to here the peer knows that responses have come */
@@ -65,10 +64,10 @@ struct pdc_tx {
     uint16_t opaque;      /* of the last probe */
     uint64_t probe_order; /* transmissions before that probe; 0: none waits for its answer */
     uint64_t probe_base;
+    uint64_t unreachable; /* since when the network says that its port is closed; 0: it does not */
 };
 
 struct pdc_rx {
-    uint32_t start;
     struct serial serial;
     struct list stored; /* by number */
     unsigned stored_count;
@@ -87,25 +86,42 @@ struct pdc_rx {
     uint64_t nacked, nacked_by;
 };
 
+/*
+ * One that rests, because nothing is under way, has only what is here: tx and rx are those of
+ * pds->rest then, which say that there is nothing to do and are not written. pdc_wake gives it its
+ * own.
+ */
 struct pdc {
     struct list by_peer; /* in a bucket of the table: by the peer's id, or by key */
     struct list active;  /* pds_run is to look at it */
     struct list used;    /* all, the longest unused first */
     struct timer timer;
     struct pds *pds;
+    struct pdc_tx *tx;
+    struct pdc_rx *rx;
     struct pds_key key; /* `to` is the peer */
     uint16_t id, peer_id;
     uint32_t generation;
+    uint32_t tx_start, rx_start;
+    uint16_t holds;
     uint8_t state; /* enum pdc_state */
-    bool ours;     /* we opened it */
-    bool wants_close;
-    bool failed;
-    unsigned holds;
-    uint64_t heard;       /* any packet of the peer */
-    uint64_t unreachable; /* since when the network says that its port is closed; 0: it does not */
-    uint64_t opened;
+    bool ours : 1; /* we opened it */
+    bool wants_close : 1;
+    bool failed : 1;
+    bool came : 1; /* the peer has acknowledged something; kept of tx, as long as it rests, and: */
+    bool told : 1; /* of rx */
+    uint8_t mpr;   /* of tx, in PDS_MPR_UNIT */
+    uint16_t reorder;
+    uint32_t tx_next, smoothed; /* smoothed: in us */
+    uint32_t received;          /* of rx, in 256 bytes */
+    uint64_t rx_next;
+    uint64_t heard;    /* any packet of the peer */
     uint64_t close_by; /* the peer must have closed it; or a closed one is forgotten. 0: never */
-    struct pds_packet *close; /* the CLOSE that is under way */
+};
+
+_Static_assert(sizeof(struct pdc) <= 192, "a PDC that rests takes more than it may");
+
+struct pdc_busy {
     struct pdc_tx tx;
     struct pdc_rx rx;
 };
@@ -129,7 +145,8 @@ struct pds {
      * would look long for its place among them. */
     struct list timers, idle_timers;
     uint32_t generations, last_start;
-    struct pool packets;
+    struct pdc_busy rest; /* of every PDC that rests */
+    struct pool packets, pdcs;
     struct pds_counters counters;
 };
 
@@ -159,9 +176,22 @@ void pdc_activate(struct pdc *pdc);
 /* The same, but no peer waits for it. */
 void pdc_activate_later(struct pdc *pdc);
 
+/* ---- pdc_rest.c ---- */
+
+static inline bool pdc_rests(const struct pdc *pdc)
+{
+    return pdc->tx == &pdc->pds->rest.tx;
+}
+/* Before anything about its packets changes. False: there is no memory. */
+bool pdc_wake(struct pdc *pdc);
+/* Nothing is under way, and nothing is kept but what a PDC that rests has. */
+bool pdc_may_rest(const struct pdc *pdc);
+/* Gives all memory but its own back. */
+void pdc_rest(struct pdc *pdc);
+
 /* ---- pdc_tx.c ---- */
 
-void pdc_tx_init(struct pdc *pdc, uint32_t start);
+void pdc_tx_init(struct pdc_tx *tx, const struct pds *pds);
 /* Sends what the windows let through. */
 void pdc_tx_send(struct pdc *pdc);
 /* A packet of that kind, with a number. False: no room for it now. */
@@ -191,10 +221,7 @@ void pdc_detect_loss(struct pdc *pdc);
 
 /* ---- pdc_rx.c ---- */
 
-void pdc_rx_init(struct pdc *pdc, uint32_t start);
-/* Gives back the memory of numbers that are missing, if none is. */
-void pdc_rx_rest(struct pdc *pdc);
-bool pdc_rx_rests(const struct pdc *pdc);
+void pdc_rx_init(struct pdc_rx *rx, const struct pds *pds);
 void pdc_rx_finish(struct pdc *pdc);
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
                       size_t len, bool marked);
@@ -244,12 +271,12 @@ void pdc_end(struct pdc *pdc);
 
 static inline uint32_t pdc_tx_psn(const struct pdc *pdc, uint64_t number)
 {
-    return pdc->tx.start + (uint32_t)number;
+    return pdc->tx_start + (uint32_t)number;
 }
 
 static inline uint32_t pdc_rx_psn(const struct pdc *pdc, uint64_t number)
 {
-    return pdc->rx.start + (uint32_t)number;
+    return pdc->rx_start + (uint32_t)number;
 }
 
 #endif

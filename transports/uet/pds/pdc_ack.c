@@ -14,19 +14,19 @@ static void note_arrival(struct pdc *pdc, const struct pds_packet *packet, bool 
 {
     if (packet->again && !retx) {
         /* The first transmission has come after all: the network reorders by more. */
-        if (packet->state == PACKET_FLIGHT && pdc->tx.reorder < pdc->pds->settings.mpr)
-            pdc->tx.reorder *= 2;
+        if (packet->state == PACKET_FLIGHT && pdc->tx->reorder < pdc->pds->settings.mpr)
+            pdc->tx->reorder *= 2;
         return;
     }
-    if (packet->order > pdc->tx.overtook)
-        pdc->tx.overtook = packet->order;
+    if (packet->order > pdc->tx->overtook)
+        pdc->tx->overtook = packet->order;
 }
 
 /* Of a packet that is acknowledged by its number. Others may have come long before. */
 static void measure(struct pdc *pdc, const struct pds_packet *packet)
 {
     if (!packet->again && packet->state == PACKET_FLIGHT)
-        rtt_add(&pdc->tx.rtt, pdc->pds->now, pdc->pds->now - packet->at, 0);
+        rtt_add(&pdc->tx->rtt, pdc->pds->now, pdc->pds->now - packet->at, 0);
 }
 
 static void take_response(struct pdc *pdc, struct pds_packet *packet,
@@ -53,8 +53,8 @@ static void take_response(struct pdc *pdc, struct pds_packet *packet,
 /* All below `cack` is acknowledged, without a response of its own. */
 static void take_cumulative(struct pdc *pdc, uint64_t cack)
 {
-    while (pdc->tx.first < cack) {
-        uint64_t number = pdc->tx.first;
+    while (pdc->tx->first < cack) {
+        uint64_t number = pdc->tx->first;
         struct pds_result result = {.code = RC_OK, .psn = pdc_tx_psn(pdc, number)};
         struct pds_packet *packet = pdc_tx_at(pdc, number);
 
@@ -79,7 +79,7 @@ static void take_sack(struct pdc *pdc, uint64_t base, uint64_t bitmap)
 
 void pdc_detect_loss(struct pdc *pdc)
 {
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     while (!list_empty(&tx->flight)) {
         struct pds_packet *packet = list_item(tx->flight.next, struct pds_packet, link);
@@ -95,7 +95,7 @@ void pdc_detect_loss(struct pdc *pdc)
  * is lost. */
 static void take_probe(struct pdc *pdc, const struct pds_header *header, uint64_t base)
 {
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     if (!tx->probe_order || header->opaque != tx->opaque)
         return;
@@ -115,7 +115,7 @@ static void take_probe(struct pdc *pdc, const struct pds_header *header, uint64_
 /* Is it of the one that this PDC talks to? */
 static bool is_genuine(struct pdc *pdc, const struct pds_header *header, uint64_t cack)
 {
-    if (cack > pdc->tx.next)
+    if (cack > pdc->tx->next)
         return false;
     return pdc->state == PDC_SYN || header->spdcid == pdc->peer_id;
 }
@@ -132,8 +132,8 @@ static void take_wishes(struct pdc *pdc, const struct pds_header *header)
 {
     struct pds *pds = pdc->pds;
 
-    if (header->flags & PDS_WANTS_CLEAR && !pdc->tx.clear_at && pdc->tx.cleared < pdc->tx.first)
-        pdc->tx.clear_at = pds->now + pds->settings.clear_time;
+    if (header->flags & PDS_WANTS_CLEAR && !pdc->tx->clear_at && pdc->tx->cleared < pdc->tx->first)
+        pdc->tx->clear_at = pds->now + pds->settings.clear_time;
     if (header->flags & PDS_WANTS_CLOSE && pdc->ours)
         pds_close(pds, pdc_ref(pdc));
 }
@@ -143,20 +143,20 @@ static void take_window(struct pdc *pdc, const struct pds_header *header, uint64
 {
     struct window_ack ack = {
         .now = pdc->pds->now,
-        .bytes = before > pdc->tx.bytes ? before - pdc->tx.bytes : 0,
+        .bytes = before > pdc->tx->bytes ? before - pdc->tx->bytes : 0,
         .marked = header->flags & PDS_MARKED,
         .state = header->cc_state[0],
     };
 
-    window_acked(&pdc->tx.window, &ack);
-    if (header->mpr && cack >= pdc->tx.acked)
-        pdc->tx.mpr = (uint64_t)header->mpr * PDS_MPR_UNIT;
+    window_acked(&pdc->tx->window, &ack);
+    if (header->mpr && cack >= pdc->tx->acked)
+        pdc->tx->mpr = (uint64_t)header->mpr * PDS_MPR_UNIT;
 }
 
 /* An acknowledgement that tells nothing new does not show that the path is as fast as before. */
 static void note_progress(struct pdc *pdc, uint64_t came)
 {
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     if (tx->came != came) {
         tx->backoff = tx->probes = 0;
@@ -168,8 +168,8 @@ static void note_progress(struct pdc *pdc, uint64_t came)
 
 void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_t *body, size_t len)
 {
-    struct pdc_tx *tx = &pdc->tx;
-    uint64_t cack = serial_expand(header->psn + 1 - tx->start, tx->acked);
+    struct pdc_tx *tx = pdc->tx;
+    uint64_t cack = serial_expand(header->psn + 1 - pdc->tx_start, tx->acked);
     uint64_t number = cack - 1 + (uint64_t)(int64_t)header->offset;
     uint64_t bytes = tx->bytes, came = tx->came;
     uint64_t base = cack - 1 + (uint64_t)(int64_t)header->sack_offset;
@@ -237,11 +237,11 @@ enum pds_reaction pds_reaction(uint8_t code)
 
 static void go_back(struct pdc *pdc, uint64_t from)
 {
-    if (pdc->tx.went_back && pdc->pds->now - pdc->tx.went_back < WENT_BACK)
+    if (pdc->tx->went_back && pdc->pds->now - pdc->tx->went_back < WENT_BACK)
         return;
-    pdc->tx.went_back = pdc->pds->now;
+    pdc->tx->went_back = pdc->pds->now;
     pdc_tx_slow_down(pdc);
-    for (uint64_t number = from; number < pdc->tx.next; number++) {
+    for (uint64_t number = from; number < pdc->tx->next; number++) {
         struct pds_packet *packet = pdc_tx_at(pdc, number);
 
         if (packet && packet->state == PACKET_FLIGHT)
@@ -263,15 +263,15 @@ static void hold_back(struct pdc *pdc, struct pds_packet *packet)
         return;
     }
     packet->retries = 0;
-    pdc->tx.backoff = 0; /* the peer is there */
-    pdc->tx.progressed = pdc->pds->now;
+    pdc->tx->backoff = 0; /* the peer is there */
+    pdc->tx->progressed = pdc->pds->now;
     if (pdc->key.mode == PDS_MODE_RUD) {
         pdc_tx_slow_down(pdc);
         pdc_tx_hold(pdc, packet, until);
         return;
     }
-    pdc->tx.hold_until = until;
-    pdc->tx.went_back = 0;
+    pdc->tx->hold_until = until;
+    pdc->tx->went_back = 0;
     go_back(pdc, packet->number);
 }
 
@@ -282,18 +282,18 @@ static void reopen(struct pdc *pdc)
 {
     if (pdc->state == PDC_CLOSING)
         pdc->state = PDC_CLOSED;
-    else if (pdc->state == PDC_SYN && !pdc->tx.came &&
-             pdc->tx.backoff < pdc->pds->settings.rto_count)
+    else if (pdc->state == PDC_SYN && !pdc->tx->came &&
+             pdc->tx->backoff < pdc->pds->settings.rto_count)
         pdc_tx_renumber(pdc, (uint32_t)pds_random(pdc->pds));
     else
         pdc->failed = true;
-    pdc->tx.backoff++;
+    pdc->tx->backoff++;
     pdc_activate(pdc);
 }
 
 static void renumber(struct pdc *pdc, uint32_t start)
 {
-    if (pdc->state == PDC_SYN && pdc->tx.start != start)
+    if (pdc->state == PDC_SYN && pdc->tx_start != start)
         pdc_tx_renumber(pdc, start);
 }
 
@@ -305,9 +305,9 @@ static void resend(struct pdc *pdc, struct pds_packet *packet)
 
 void pdc_take_nack(struct pdc *pdc, const struct pds_header *header)
 {
-    uint64_t number = serial_expand(header->psn - pdc->tx.start, pdc->tx.acked);
+    uint64_t number = serial_expand(header->psn - pdc->tx_start, pdc->tx->acked);
     struct pds_packet *packet = pdc_tx_at(pdc, number);
-    uint64_t from = serial_expand(header->payload - pdc->tx.start, pdc->tx.acked);
+    uint64_t from = serial_expand(header->payload - pdc->tx_start, pdc->tx->acked);
 
     pdc->pds->counters.nacks_received++;
     /* Of what is not under way it is late, or a lie. */
@@ -315,7 +315,7 @@ void pdc_take_nack(struct pdc *pdc, const struct pds_header *header)
         pdc->pds->counters.strangers++;
         return;
     }
-    pdc->tx.heard = pdc->pds->now;
+    pdc->tx->heard = pdc->pds->now;
     if (header->spdcid && pds_reaction(header->nack_code) < REACTION_REOPEN &&
         header->nack_code != NACK_NEW_START)
         establish(pdc, header->spdcid); /* it has the PDC, and is short of something else */
@@ -323,7 +323,7 @@ void pdc_take_nack(struct pdc *pdc, const struct pds_header *header)
     case REACTION_NONE: break;
     case REACTION_RESEND: resend(pdc, packet); break;
     case REACTION_LATER: hold_back(pdc, packet); break;
-    case REACTION_GO_BACK: go_back(pdc, from < pdc->tx.first ? pdc->tx.first : from); break;
+    case REACTION_GO_BACK: go_back(pdc, from < pdc->tx->first ? pdc->tx->first : from); break;
     case REACTION_RENUMBER: renumber(pdc, header->payload); break;
     case REACTION_WAIT:
         if (packet->state != PACKET_ARRIVED)

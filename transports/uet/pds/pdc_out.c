@@ -43,9 +43,9 @@ static void fill_sack(const struct pdc *pdc, const struct pdc_ack *ack, uint64_t
     uint64_t base =
         ack->probe ? ack->base : most(cack, newest > SACK_BITS ? newest - SACK_BITS : 0);
     struct pds_nscc nscc = {
-        .received = (uint32_t)((pdc->rx.received + 255) / 256),
-        .out_of_order = (uint16_t)(pdc->rx.serial.end > pdc->rx.serial.next
-                                       ? pdc->rx.serial.end - pdc->rx.serial.next
+        .received = (uint32_t)((pdc->rx->received + 255) / 256),
+        .out_of_order = (uint16_t)(pdc->rx->serial.end > pdc->rx->serial.next
+                                       ? pdc->rx->serial.end - pdc->rx->serial.next
                                        : 0),
     };
 
@@ -53,14 +53,15 @@ static void fill_sack(const struct pdc *pdc, const struct pdc_ack *ack, uint64_t
     header->cc_type = PDS_CC_NSCC;
     header->mpr = (uint8_t)(pdc->pds->settings.mpr / PDS_MPR_UNIT);
     header->sack_offset = (int16_t)(base - (cack - 1));
-    header->sack_bitmap = sack_bits(&pdc->rx.serial, base);
+    header->sack_bitmap = sack_bits(&pdc->rx->serial, base);
     header->cc_state[0] = pds_nscc_put(&nscc);
 }
 
 /* The peer must learn mpr once, and of holes while there are any. */
 static bool needs_sack(const struct pdc *pdc, const struct pdc_ack *ack)
 {
-    return ack->probe || pdc->rx.serial.end > pdc->rx.serial.next || (!pdc->ours && !pdc->rx.told);
+    return ack->probe || pdc->rx->serial.end > pdc->rx->serial.next ||
+           (!pdc->ours && !pdc->rx->told);
 }
 
 void pdc_send_ack(struct pdc *pdc, const struct pdc_ack *ack)

@@ -14,52 +14,40 @@ enum {
 /* The bits of every PDC that misses nothing: none is set. */
 static uint64_t no_bits[PDS_MPR_MAX / SERIAL_WORD + 1];
 
-void pdc_rx_init(struct pdc *pdc, uint32_t start)
+void pdc_rx_init(struct pdc_rx *rx, const struct pds *pds)
 {
-    pdc->rx.start = start;
-    pdc->rx.serial = (struct serial){.size = pdc->pds->settings.mpr, .bits = no_bits};
-    list_init(&pdc->rx.stored);
-}
-
-bool pdc_rx_rests(const struct pdc *pdc)
-{
-    return pdc->rx.serial.bits == no_bits;
+    rx->serial = (struct serial){.size = pds->settings.mpr, .bits = no_bits};
+    list_init(&rx->stored);
 }
 
 /* Before a number is noted. */
-static bool get_up(struct pdc *pdc)
+static bool get_bits(struct pdc *pdc)
 {
     uint64_t *bits;
 
-    if (!pdc_rx_rests(pdc))
+    if (pdc->rx->serial.bits != no_bits)
         return true;
-    bits = calloc(1, pdc->rx.serial.size / 8);
+    bits = calloc(1, pdc->rx->serial.size / 8);
     if (bits)
-        pdc->rx.serial.bits = bits;
+        pdc->rx->serial.bits = bits;
     return bits;
-}
-
-void pdc_rx_rest(struct pdc *pdc)
-{
-    if (pdc->rx.serial.end > pdc->rx.serial.next || pdc_rx_rests(pdc))
-        return;
-    free(pdc->rx.serial.bits);
-    pdc->rx.serial.bits = no_bits;
 }
 
 void pdc_rx_finish(struct pdc *pdc)
 {
-    list_for_each_safe (pos, after, &pdc->rx.stored)
+    list_for_each_safe (pos, after, &pdc->rx->stored)
         free(list_item(pos, struct pdc_stored, link));
-    if (!pdc_rx_rests(pdc))
-        free(pdc->rx.serial.bits);
+    list_init(&pdc->rx->stored);
+    if (pdc->rx->serial.bits != no_bits)
+        free(pdc->rx->serial.bits);
+    pdc->rx->serial.bits = no_bits;
 }
 
 /* ---- Responses that are kept ---- */
 
 static struct pdc_stored *stored_at(const struct pdc *pdc, uint64_t number)
 {
-    list_for_each (pos, &pdc->rx.stored) {
+    list_for_each (pos, &pdc->rx->stored) {
         struct pdc_stored *stored = list_item(pos, struct pdc_stored, link);
 
         if (stored->number == number)
@@ -70,10 +58,10 @@ static struct pdc_stored *stored_at(const struct pdc *pdc, uint64_t number)
 
 uint64_t pdc_rx_cack(const struct pdc *pdc)
 {
-    uint64_t next = pdc->rx.serial.next;
+    uint64_t next = pdc->rx->serial.next;
 
-    if (!list_empty(&pdc->rx.stored)) {
-        uint64_t first = list_item(pdc->rx.stored.next, struct pdc_stored, link)->number;
+    if (!list_empty(&pdc->rx->stored)) {
+        uint64_t first = list_item(pdc->rx->stored.next, struct pdc_stored, link)->number;
 
         return first < next ? first : next;
     }
@@ -83,7 +71,7 @@ uint64_t pdc_rx_cack(const struct pdc *pdc)
 static void drop_stored(struct pdc *pdc, struct pdc_stored *stored)
 {
     list_detach(&stored->link);
-    pdc->rx.stored_count--;
+    pdc->rx->stored_count--;
     free(stored);
 }
 
@@ -92,7 +80,7 @@ static bool store(struct pdc *pdc, uint64_t number, const struct pds_answer *ans
 {
     size_t len = answer->kind == ANSWER_LATER ? 0 : answer->header_len + answer->len;
     struct pdc_stored *stored = malloc(sizeof(*stored) + len);
-    struct list *before = &pdc->rx.stored;
+    struct list *before = &pdc->rx->stored;
 
     if (!stored)
         return false;
@@ -108,17 +96,17 @@ static bool store(struct pdc *pdc, uint64_t number, const struct pds_answer *ans
         if (answer->len)
             memcpy(stored->bytes + answer->header_len, answer->data, answer->len);
     }
-    while (before->prev != &pdc->rx.stored &&
+    while (before->prev != &pdc->rx->stored &&
            list_item(before->prev, struct pdc_stored, link)->number > number)
         before = before->prev;
     list_attach_before(&stored->link, before);
-    pdc->rx.stored_count++;
+    pdc->rx->stored_count++;
     return true;
 }
 
 void pdc_rx_clear(struct pdc *pdc, uint64_t below)
 {
-    list_for_each_safe (pos, after, &pdc->rx.stored) {
+    list_for_each_safe (pos, after, &pdc->rx->stored) {
         struct pdc_stored *stored = list_item(pos, struct pdc_stored, link);
 
         if (stored->number >= below)
@@ -177,7 +165,7 @@ static void send_default(struct pdc *pdc, uint64_t number, uint8_t flags, uint8_
 
 void pdc_rx_acknowledge(struct pdc *pdc)
 {
-    struct pdc_rx *rx = &pdc->rx;
+    struct pdc_rx *rx = pdc->rx;
     struct pdc_ack ack = {
         .number = rx->ack_number,
         .next = rx->ack_next,
@@ -194,7 +182,7 @@ void pdc_rx_acknowledge(struct pdc *pdc)
 /* With what pds_run sends: one for all that come until then. */
 static void acknowledge_soon(struct pdc *pdc, uint64_t number, const struct pds_answer *answer)
 {
-    struct pdc_rx *rx = &pdc->rx;
+    struct pdc_rx *rx = pdc->rx;
 
     rx->ack_held = true;
     rx->ack_number = number;
@@ -234,7 +222,7 @@ static struct pds_ticket ticket_of(const struct pdc *pdc, uint64_t number)
 /* Where it may not be taken now: true, and the sender has been told. */
 static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_t number)
 {
-    struct pdc_rx *rx = &pdc->rx;
+    struct pdc_rx *rx = pdc->rx;
     bool retx = header->flags & PDS_RETX;
 
     if (number >= pdc_rx_cack(pdc) + rx->serial.size) {
@@ -251,7 +239,7 @@ static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_
         rx->nacked = rx->serial.next + 1;
         return true;
     }
-    if (!get_up(pdc)) {
+    if (!get_bits(pdc)) {
         pdc_send_nack(pdc, NACK_NO_BITMAP, header->psn, 0, retx);
         return true;
     }
@@ -271,15 +259,15 @@ static bool is_due(struct pdc *pdc, const struct pds_header *header, size_t len,
 {
     const struct pds_settings *settings = &pdc->pds->settings;
 
-    pdc->rx.bytes += len < settings->ack_least ? settings->ack_least : len;
+    pdc->rx->bytes += len < settings->ack_least ? settings->ack_least : len;
     return header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each ||
-           pdc->rx.bytes >= settings->ack_trigger;
+           pdc->rx->bytes >= settings->ack_trigger;
 }
 
 static void note_received(struct pdc *pdc, uint64_t number, size_t len)
 {
-    serial_add(&pdc->rx.serial, number);
-    pdc->rx.received += len + 12 + 40;
+    serial_add(&pdc->rx->serial, number);
+    pdc->rx->received += len + 12 + 40;
     pdc_activate_later(pdc);
 }
 
@@ -294,8 +282,8 @@ static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64
         acknowledge_now(pdc, number, flags, answer);
     } else {
         acknowledge_soon(pdc, number, answer);
-        pdc->rx.ack_retx = flags;
-        pdc->rx.ack_due |= due;
+        pdc->rx->ack_retx = flags;
+        pdc->rx->ack_due |= due;
         pdc->pds->urgent |= due;
     }
 }
@@ -328,7 +316,7 @@ static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t 
     }
     note_received(pdc, number, len);
     due = is_due(pdc, header, len, marked);
-    pdc->rx.ack_marked |= marked;
+    pdc->rx->ack_marked |= marked;
     /* Without memory for its place, the answer is lost with the acknowledgement that it is in. */
     if ((answer.kind == ANSWER_LATER || answer.guaranteed) && !store(pdc, number, &answer))
         pdc->failed = true;
@@ -337,7 +325,7 @@ static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t 
 
 static uint64_t number_of(const struct pdc *pdc, uint32_t psn)
 {
-    return serial_expand(psn - pdc->rx.start, pdc->rx.serial.next);
+    return serial_expand(psn - pdc->rx_start, pdc->rx->serial.next);
 }
 
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
@@ -351,11 +339,11 @@ void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const ui
         return;
     }
     if (!(header->flags & PDS_SYN))
-        pdc->rx.told = true;
+        pdc->rx->told = true;
     /* CLEAR_PSN is of responses; numbers below 0 come from its offset at the beginning. */
     if ((int64_t)number + header->offset >= 0)
         pdc_rx_clear(pdc, number + (uint64_t)(int64_t)header->offset + 1);
-    if (serial_has(&pdc->rx.serial, number))
+    if (serial_has(&pdc->rx->serial, number))
         take_again(pdc, number, header);
     else if (!is_refused(pdc, header, number))
         take_new(pdc, header, number, body, len, marked);
@@ -382,7 +370,7 @@ static void take_numbered(struct pdc *pdc, const struct pds_header *header)
 {
     uint64_t number = number_of(pdc, header->psn);
 
-    if (serial_has(&pdc->rx.serial, number)) {
+    if (serial_has(&pdc->rx->serial, number)) {
         take_again(pdc, number, header);
         return;
     }
@@ -391,7 +379,7 @@ static void take_numbered(struct pdc *pdc, const struct pds_header *header)
     if (header->next == CONTROL_CLOSE) {
         if (pdc->ours)
             return; /* only who opened it closes it */
-        if (!pdc_tx_idle(pdc) || number != pdc->rx.serial.next)
+        if (!pdc_tx_idle(pdc) || number != pdc->rx->serial.next)
             pdc->failed = true;
         pdc_rx_clear(pdc, number);
     }
@@ -406,8 +394,8 @@ static void take_ack_request(struct pdc *pdc, const struct pds_header *header)
     uint64_t number = number_of(pdc, header->psn);
     const struct pdc_stored *stored = stored_at(pdc, number);
 
-    if (!serial_has(&pdc->rx.serial, number)) {
-        if (number < pdc->rx.serial.next + pdc->rx.serial.size)
+    if (!serial_has(&pdc->rx->serial, number)) {
+        if (number < pdc->rx->serial.next + pdc->rx->serial.size)
             pdc_send_nack(pdc, NACK_NOT_RECEIVED, header->psn, 0, false);
     } else if (stored && !stored->finished) {
         pdc_send_nack(pdc, NACK_IN_PROGRESS, header->psn, 0, false);
@@ -424,10 +412,10 @@ static void take_probe(struct pdc *pdc, const struct pds_header *header)
     struct pdc_ack ack = {.probe = true, .opaque = header->opaque, .base = base};
 
     /* A base that the field of the answer cannot say is none. */
-    if (base > pdc->rx.serial.next + pdc->rx.serial.size ||
-        base + PDS_MPR_MAX < pdc->rx.serial.next)
+    if (base > pdc->rx->serial.next + pdc->rx->serial.size ||
+        base + PDS_MPR_MAX < pdc->rx->serial.next)
         ack.base = pdc_rx_cack(pdc);
-    ack.number = pdc->rx.serial.next ? pdc->rx.serial.next - 1 : 0;
+    ack.number = pdc->rx->serial.next ? pdc->rx->serial.next - 1 : 0;
     pdc_send_ack(pdc, &ack);
 }
 
@@ -458,7 +446,7 @@ void pdc_take_control(struct pdc *pdc, const struct pds_header *header, const ui
         pdc_activate(pdc);
         break;
     case CONTROL_CLEAR_REQUEST:
-        pdc->tx.clear_at = pds->now;
+        pdc->tx->clear_at = pds->now;
         pdc_activate(pdc);
         break;
     case CONTROL_CLOSE_REQUEST:

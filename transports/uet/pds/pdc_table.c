@@ -101,19 +101,25 @@ static uint16_t free_id(struct pds *pds)
 struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, uint32_t start)
 {
     uint16_t id = free_id(pds);
-    struct pdc *pdc = id ? calloc(1, sizeof(*pdc)) : NULL;
+    struct pdc *pdc = id ? pool_get(&pds->pdcs) : NULL;
 
     if (!pdc)
         return NULL;
-    pdc->pds = pds;
+    *pdc = (struct pdc){
+        .pds = pds,
+        .tx = &pds->rest.tx,
+        .rx = &pds->rest.rx,
+        .mpr = (uint8_t)(pds->settings.mpr / PDS_MPR_UNIT),
+        .reorder = (uint16_t)pds->settings.reorder,
+        .tx_start = start,
+        .rx_start = start,
+    };
     pdc->key = *key;
     pdc->ours = ours;
     pdc->id = id;
     pdc->generation = ++pds->generations;
     pdc->state = ours ? PDC_SYN : PDC_ESTABLISHED;
-    pdc->opened = pdc->heard = pds->now;
-    pdc_rx_init(pdc, start);
-    pdc_tx_init(pdc, start);
+    pdc->heard = pds->now;
     list_init(&pdc->by_peer);
     list_init(&pdc->active);
     timer_init(&pdc->timer);
@@ -126,15 +132,16 @@ struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, ui
 
 void pdc_free(struct pdc *pdc)
 {
-    pdc->pds->ids[pdc->id] = NULL;
-    pdc->pds->count--;
+    struct pds *pds = pdc->pds;
+
+    pds->ids[pdc->id] = NULL;
+    pds->count--;
     list_detach(&pdc->by_peer);
     list_detach(&pdc->active);
     list_detach(&pdc->used);
     timer_stop(&pdc->timer);
-    pdc_tx_finish(pdc);
-    pdc_rx_finish(pdc);
-    free(pdc);
+    pdc_rest(pdc);
+    pool_put(&pds->pdcs, pdc);
 }
 
 void pdc_touch(struct pdc *pdc)
@@ -192,7 +199,7 @@ static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigne
             return pdc;
         if (pdc->state > PDC_ESTABLISHED)
             continue;
-        if (list_empty(&pdc->tx.sources))
+        if (list_empty(&pdc->tx->sources))
             return pdc;
         if (!busy)
             busy = pdc;
@@ -207,7 +214,7 @@ struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)
     struct pdc *pdc = find_ours(pds, key, &count);
     struct pdc *fresh;
 
-    if (pdc && (key->mode == PDS_MODE_ROD || list_empty(&pdc->tx.sources) ||
+    if (pdc && (key->mode == PDS_MODE_ROD || list_empty(&pdc->tx->sources) ||
                 count >= pds->settings.per_peer))
         return pdc;
     fresh = open_ours(pds, key);

@@ -23,11 +23,11 @@ static struct pds_packet *head(const struct list *list)
 /* RTO_Init_Time, or longer where round trips are: a peer that is a process may take its time. */
 static uint64_t backed_off(const struct pdc *pdc, unsigned times)
 {
-    uint64_t most = pdc->unreachable ? DOUBT_RTO_MAX : RTO_MAX;
+    uint64_t most = pdc->tx->unreachable ? DOUBT_RTO_MAX : RTO_MAX;
     uint64_t rto = pdc->pds->settings.rto, seen = 0;
 
-    if (pdc->tx.rtt.smoothed)
-        seen = rtt_timeout(&pdc->tx.rtt, 0);
+    if (pdc->tx->rtt.smoothed)
+        seen = rtt_timeout(&pdc->tx->rtt, 0);
     rto = (seen > rto ? seen : rto) << (times < BACKOFF_MAX ? times : BACKOFF_MAX);
     return rto < most ? rto : most;
 }
@@ -51,24 +51,24 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t rto_due(const struct pdc *pdc)
 {
-    const struct pds_packet *packet = head(&pdc->tx.flight);
+    const struct pds_packet *packet = head(&pdc->tx->flight);
 
-    uint64_t since = packet ? later(packet->at, pdc->tx.timed_out) : 0;
+    uint64_t since = packet ? later(packet->at, pdc->tx->timed_out) : 0;
 
-    return packet ? later(since, pdc->pds->paused) + backed_off(pdc, pdc->tx.backoff) : UINT64_MAX;
+    return packet ? later(since, pdc->pds->paused) + backed_off(pdc, pdc->tx->backoff) : UINT64_MAX;
 }
 
 static uint64_t held_due(const struct pdc *pdc)
 {
-    const struct pds_packet *packet = head(&pdc->tx.held);
+    const struct pds_packet *packet = head(&pdc->tx->held);
     uint64_t due = packet ? packet->at : UINT64_MAX;
 
-    return pdc->tx.hold_until && pdc->tx.hold_until < due ? pdc->tx.hold_until : due;
+    return pdc->tx->hold_until && pdc->tx->hold_until < due ? pdc->tx->hold_until : due;
 }
 
 static uint64_t ask_due(const struct pdc *pdc)
 {
-    const struct pds_packet *packet = head(&pdc->tx.arrived);
+    const struct pds_packet *packet = head(&pdc->tx->arrived);
     uint64_t due = packet ? packet->at + backed_off(pdc, packet->retries) : UINT64_MAX;
     uint64_t patience = pdc->pds->settings.patience;
 
@@ -81,7 +81,7 @@ static uint64_t ask_due(const struct pdc *pdc)
 /* Something is under way, or waits for what only an acknowledgement tells. */
 static uint64_t tail_due(const struct pdc *pdc)
 {
-    const struct pdc_tx *tx = &pdc->tx;
+    const struct pdc_tx *tx = pdc->tx;
     bool waits =
         !list_empty(&tx->flight) || (!list_empty(&tx->sources) && tx->next - tx->acked >= tx->mpr);
 
@@ -92,12 +92,12 @@ static uint64_t tail_due(const struct pdc *pdc)
 
 static uint64_t clear_due(const struct pdc *pdc)
 {
-    return pdc->tx.clear_at ? pdc->tx.clear_at : UINT64_MAX;
+    return pdc->tx->clear_at ? pdc->tx->clear_at : UINT64_MAX;
 }
 
 static uint64_t noop_due(const struct pdc *pdc)
 {
-    if (!pdc->holds || pdc->tx.first != pdc->tx.next || !knows_peer(pdc))
+    if (!pdc->holds || pdc->tx->first != pdc->tx->next || !knows_peer(pdc))
         return UINT64_MAX;
     return pdc->heard + pdc->pds->settings.noop_time;
 }
@@ -107,20 +107,19 @@ static uint64_t gone_due(const struct pdc *pdc)
 {
     uint64_t grace = pdc->pds->settings.grace;
 
-    if (!pdc->unreachable || (pdc_tx_idle(pdc) && !pdc->holds))
+    if (!pdc->tx->unreachable || (pdc_tx_idle(pdc) && !pdc->holds))
         return UINT64_MAX;
     if (pdc->pds->hurries && grace > HURRIED_GRACE)
         grace = HURRIED_GRACE;
-    return pdc->unreachable + grace;
+    return pdc->tx->unreachable + grace;
 }
 
 /* The PDC gives back memory that it does not need while nothing is under way. */
 static uint64_t rest_due(const struct pdc *pdc)
 {
-    if (!pdc_tx_idle(pdc) || (!pdc->tx.ring && pdc_rx_rests(pdc)) ||
-        pdc->rx.serial.end > pdc->rx.serial.next)
+    if (!pdc_may_rest(pdc))
         return UINT64_MAX;
-    return later(pdc->heard, pdc->tx.heard) + pdc->pds->settings.rest_time;
+    return later(pdc->heard, pdc->tx->heard) + pdc->pds->settings.rest_time;
 }
 
 static uint64_t idle_due(const struct pdc *pdc)
@@ -156,26 +155,26 @@ void pdc_arm(struct pdc *pdc)
  * would keep the others from leaving. */
 static void timed_out(struct pdc *pdc)
 {
-    bool all = pdc->key.mode == PDS_MODE_ROD || pdc->tx.flying >= pdc->tx.limit;
+    bool all = pdc->key.mode == PDS_MODE_ROD || pdc->tx->flying >= pdc->tx->limit;
     unsigned most = all ? UINT_MAX : AT_ONCE;
-    struct pds_packet *packet = head(&pdc->tx.flight);
+    struct pds_packet *packet = head(&pdc->tx->flight);
 
     pdc->pds->excused = false;
-    if (++pdc->tx.backoff > pdc->pds->settings.rto_count ||
-        pdc->pds->now - pdc->tx.progressed > pdc->pds->settings.patience) {
+    if (++pdc->tx->backoff > pdc->pds->settings.rto_count ||
+        pdc->pds->now - pdc->tx->progressed > pdc->pds->settings.patience) {
         pdc->failed = true;
         return;
     }
-    pdc->tx.timed_out = pdc->pds->now;
-    window_lost(&pdc->tx.window, pdc->pds->now, packet->len);
-    for (unsigned i = 0; i < most && (packet = head(&pdc->tx.flight)); i++)
+    pdc->tx->timed_out = pdc->pds->now;
+    window_lost(&pdc->tx->window, pdc->pds->now, packet->len);
+    for (unsigned i = 0; i < most && (packet = head(&pdc->tx->flight)); i++)
         pdc_tx_resend(pdc, packet);
 }
 
 /* The receiver has the packet; its response is lost, or not there yet. */
 static void ask(struct pdc *pdc)
 {
-    struct pds_packet *packet = head(&pdc->tx.arrived);
+    struct pds_packet *packet = head(&pdc->tx->arrived);
 
     if (++packet->retries > pdc->pds->settings.rto_count ||
         (packet->retries > SIGNS && pdc->pds->now - pdc->heard > pdc->pds->settings.patience)) {
@@ -184,13 +183,13 @@ static void ask(struct pdc *pdc)
     }
     packet->at = pdc->pds->now;
     list_detach(&packet->link);
-    list_attach(&packet->link, &pdc->tx.arrived);
+    list_attach(&packet->link, &pdc->tx->arrived);
     pdc_send_control(pdc, CONTROL_ACK_REQUEST, pdc_tx_psn(pdc, packet->number), 0, 0);
 }
 
 static void probe(struct pdc *pdc)
 {
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     tx->probes++;
     tx->opaque++;
@@ -203,10 +202,10 @@ static void probe(struct pdc *pdc)
 
 static void clear(struct pdc *pdc)
 {
-    pdc->tx.clear_at = 0;
-    pdc->tx.cleared = pdc->tx.first;
+    pdc->tx->clear_at = 0;
+    pdc->tx->cleared = pdc->tx->first;
     if (knows_peer(pdc))
-        pdc_send_control(pdc, CONTROL_CLEAR, 0, 0, pdc_tx_psn(pdc, pdc->tx.first) - 1);
+        pdc_send_control(pdc, CONTROL_CLEAR, 0, 0, pdc_tx_psn(pdc, pdc->tx->first) - 1);
 }
 
 static void do_what_is_due(struct pdc *pdc)
@@ -214,7 +213,7 @@ static void do_what_is_due(struct pdc *pdc)
     uint64_t now = pdc->pds->now;
     struct pds_packet *packet;
 
-    while ((packet = head(&pdc->tx.held)) && packet->at <= now)
+    while ((packet = head(&pdc->tx->held)) && packet->at <= now)
         pdc_tx_resend(pdc, packet);
     if (tail_due(pdc) <= now)
         probe(pdc);
@@ -226,14 +225,12 @@ static void do_what_is_due(struct pdc *pdc)
         clear(pdc);
     if (noop_due(pdc) <= now && !pdc_tx_control(pdc, CONTROL_NOOP))
         pdc->heard = now;
-    if (rest_due(pdc) <= now) {
-        pdc_tx_finish(pdc);
-        pdc_rx_rest(pdc);
-    }
     if (idle_due(pdc) <= now)
         pdc->wants_close = true;
     if (gone_due(pdc) <= now)
         pdc->failed = true;
+    if (rest_due(pdc) <= now)
+        pdc_rest(pdc);
 }
 
 /* ---- Closing, by the one that opened it ---- */
@@ -242,7 +239,7 @@ static void close_ours(struct pdc *pdc)
 {
     if (!pdc->ours || !pdc->wants_close)
         return;
-    if (pdc->state == PDC_SYN && !pdc->tx.next && list_empty(&pdc->tx.sources))
+    if (pdc->state == PDC_SYN && !pdc->tx->next && list_empty(&pdc->tx->sources))
         pdc->state = PDC_CLOSED;
     if (pdc->state == PDC_ESTABLISHED)
         pdc->state = PDC_QUIESCE;
@@ -256,10 +253,12 @@ bool pdc_run(struct pdc *pdc)
     struct pds *pds = pdc->pds;
 
     if (pdc->state == PDC_CLOSED && !pdc->ours && pds->now < pdc->close_by) {
+        if (pdc_may_rest(pdc))
+            pdc_rest(pdc);
         pdc_arm(pdc);
         return true;
     }
-    if (pdc->state != PDC_CLOSED && !pdc->failed) {
+    if (pdc->state != PDC_CLOSED && !pdc->failed && pdc_wake(pdc)) {
         do_what_is_due(pdc);
         close_ours(pdc);
     }
@@ -273,7 +272,7 @@ bool pdc_run(struct pdc *pdc)
         pdc_end(pdc);
         return false;
     }
-    if (pdc->rx.ack_due)
+    if (pdc->rx->ack_due)
         pdc_rx_acknowledge(pdc);
     pdc_tx_send(pdc);
     pdc_arm(pdc);

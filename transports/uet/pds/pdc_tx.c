@@ -14,16 +14,13 @@ enum {
     LIMIT_MIN = 4,
 };
 
-void pdc_tx_init(struct pdc *pdc, uint32_t start)
+void pdc_tx_init(struct pdc_tx *tx, const struct pds *pds)
 {
-    struct pdc_tx *tx = &pdc->tx;
-
-    tx->start = start;
-    tx->mpr = pdc->pds->settings.mpr;
-    tx->limit = pdc->pds->settings.mpr;
-    tx->window = (struct window){.ops = &window_fixed, .bytes = pdc->pds->settings.window};
-    tx->reorder = pdc->pds->settings.reorder;
-    tx->heard = pdc->pds->now;
+    tx->mpr = pds->settings.mpr;
+    tx->limit = pds->settings.mpr;
+    tx->window = (struct window){.ops = &window_fixed, .bytes = pds->settings.window};
+    tx->reorder = pds->settings.reorder;
+    tx->heard = pds->now;
     list_init(&tx->sources);
     list_init(&tx->flight);
     list_init(&tx->resend);
@@ -33,23 +30,23 @@ void pdc_tx_init(struct pdc *pdc, uint32_t start)
 
 void pdc_tx_finish(struct pdc *pdc)
 {
-    free(pdc->tx.ring);
-    pdc->tx.ring = NULL;
+    free(pdc->tx->ring);
+    pdc->tx->ring = NULL;
 }
 
 bool pdc_tx_idle(const struct pdc *pdc)
 {
-    return pdc->tx.first == pdc->tx.next && list_empty(&pdc->tx.sources);
+    return pdc->tx->first == pdc->tx->next && list_empty(&pdc->tx->sources);
 }
 
 static struct pds_packet **slot(const struct pdc *pdc, uint64_t number)
 {
-    return &pdc->tx.ring[number % pdc->pds->settings.mpr];
+    return &pdc->tx->ring[number % pdc->pds->settings.mpr];
 }
 
 struct pds_packet *pdc_tx_at(const struct pdc *pdc, uint64_t number)
 {
-    if (number < pdc->tx.first || number >= pdc->tx.next)
+    if (number < pdc->tx->first || number >= pdc->tx->next)
         return NULL;
     return *slot(pdc, number);
 }
@@ -64,8 +61,8 @@ static uint64_t cost(const struct pds_packet *packet)
 static void leave_list(struct pdc *pdc, struct pds_packet *packet)
 {
     if (packet->state == PACKET_FLIGHT) {
-        pdc->tx.bytes -= cost(packet);
-        pdc->tx.flying--;
+        pdc->tx->bytes -= cost(packet);
+        pdc->tx->flying--;
     }
     list_detach(&packet->link);
 }
@@ -73,24 +70,24 @@ static void leave_list(struct pdc *pdc, struct pds_packet *packet)
 /* One more packet is known to have come. */
 static void count_arrival(struct pdc *pdc)
 {
-    pdc->tx.came++;
-    pdc->tx.limit += pdc->tx.limit < pdc->pds->settings.mpr;
+    pdc->tx->came++;
+    pdc->tx->limit += pdc->tx->limit < pdc->pds->settings.mpr;
 }
 
 void pdc_tx_slow_down(struct pdc *pdc)
 {
-    unsigned limit = (pdc->tx.flying < pdc->tx.limit ? pdc->tx.flying : pdc->tx.limit) / 2;
+    unsigned limit = (pdc->tx->flying < pdc->tx->limit ? pdc->tx->flying : pdc->tx->limit) / 2;
 
-    pdc->tx.limit = limit > LIMIT_MIN ? limit : LIMIT_MIN;
+    pdc->tx->limit = limit > LIMIT_MIN ? limit : LIMIT_MIN;
 }
 
 void pdc_tx_resend(struct pdc *pdc, struct pds_packet *packet)
 {
-    struct list *before = &pdc->tx.resend;
+    struct list *before = &pdc->tx->resend;
 
     leave_list(pdc, packet);
     packet->state = PACKET_RESEND;
-    while (before->prev != &pdc->tx.resend &&
+    while (before->prev != &pdc->tx->resend &&
            list_item(before->prev, struct pds_packet, link)->number > packet->number)
         before = before->prev;
     list_attach_before(&packet->link, before);
@@ -102,7 +99,7 @@ void pdc_tx_hold(struct pdc *pdc, struct pds_packet *packet, uint64_t until)
     leave_list(pdc, packet);
     packet->state = PACKET_HELD;
     packet->at = until;
-    list_attach(&packet->link, &pdc->tx.held);
+    list_attach(&packet->link, &pdc->tx->held);
     pdc_activate(pdc);
 }
 
@@ -113,7 +110,7 @@ void pdc_tx_arrived(struct pdc *pdc, struct pds_packet *packet)
     packet->state = PACKET_ARRIVED;
     packet->at = pdc->pds->now;
     packet->retries = 0;
-    list_attach(&packet->link, &pdc->tx.arrived);
+    list_attach(&packet->link, &pdc->tx->arrived);
     pdc_activate(pdc);
 }
 
@@ -128,7 +125,7 @@ static void fill_header(const struct pdc *pdc, const struct pds_packet *packet,
         .type = ordered ? PDS_ROD : PDS_RUD,
         .next = packet->next,
         .flags = packet->again ? PDS_RETX | PDS_AR : 0,
-        .offset = (int16_t)(pdc->tx.first - 1 - packet->number),
+        .offset = (int16_t)(pdc->tx->first - 1 - packet->number),
         .psn = pdc_tx_psn(pdc, packet->number),
         .spdcid = pdc->id,
         .dpdcid = pdc->peer_id,
@@ -161,14 +158,14 @@ static void transmit(struct pdc *pdc, struct pds_packet *packet)
     iov[0] = (struct iovec){.iov_base = bytes, .iov_len = size + packet->header_len};
     memcpy(iov + 1, packet->iov, packet->iov_count * sizeof(*iov));
     packet->state = PACKET_FLIGHT;
-    packet->order = ++pdc->tx.order;
+    packet->order = ++pdc->tx->order;
     packet->at = pds->now;
-    list_attach(&packet->link, &pdc->tx.flight);
-    pdc->tx.bytes += cost(packet);
-    pdc->tx.flying++;
+    list_attach(&packet->link, &pdc->tx->flight);
+    pdc->tx->bytes += cost(packet);
+    pdc->tx->flying++;
     if (header.type != PDS_CONTROL) {
-        pdc->tx.cleared = pdc->tx.first;
-        pdc->tx.clear_at = 0;
+        pdc->tx->cleared = pdc->tx->first;
+        pdc->tx->clear_at = 0;
     }
     pds->counters.sent++;
     pds->ops->transmit(pds->arg, &pdc->key.to, iov, 1u + packet->iov_count, false);
@@ -178,7 +175,7 @@ static void transmit(struct pdc *pdc, struct pds_packet *packet)
 
 static bool has_room(const struct pdc *pdc)
 {
-    const struct pdc_tx *tx = &pdc->tx;
+    const struct pdc_tx *tx = pdc->tx;
 
     return tx->next - tx->acked < tx->mpr && tx->next - tx->first < pdc->pds->settings.mpr &&
            (pdc->state != PDC_SYN || tx->next < SYN_NUMBERS);
@@ -188,14 +185,14 @@ static struct pds_packet *new_packet(struct pdc *pdc)
 {
     struct pds_packet *packet;
 
-    if (!pdc->tx.ring)
-        pdc->tx.ring = calloc(pdc->pds->settings.mpr, sizeof(struct pds_packet *));
-    packet = pdc->tx.ring ? pool_get(&pdc->pds->packets) : NULL;
+    if (!pdc->tx->ring)
+        pdc->tx->ring = calloc(pdc->pds->settings.mpr, sizeof(struct pds_packet *));
+    packet = pdc->tx->ring ? pool_get(&pdc->pds->packets) : NULL;
     if (!packet)
         return NULL;
     memset(packet, 0, sizeof(*packet));
     packet->control = CONTROL_KINDS;
-    packet->number = pdc->tx.next++;
+    packet->number = pdc->tx->next++;
     *slot(pdc, packet->number) = packet;
     return packet;
 }
@@ -203,15 +200,15 @@ static struct pds_packet *new_packet(struct pdc *pdc)
 static bool send_new(struct pdc *pdc)
 {
     struct pds *pds = pdc->pds;
-    struct pds_source *source = list_item(pdc->tx.sources.next, struct pds_source, link);
+    struct pds_source *source = list_item(pdc->tx->sources.next, struct pds_source, link);
     struct pds_packet *packet = new_packet(pdc);
 
     if (!packet)
         return false;
     packet->source = source;
     source->pdc = pdc_ref(pdc);
-    if (pdc->tx.first == packet->number)
-        pdc->tx.heard = pdc->tx.progressed = pds->now;
+    if (pdc->tx->first == packet->number)
+        pdc->tx->heard = pdc->tx->progressed = pds->now;
     if (!pds->ops->fill(pds->arg, source, packet))
         list_detach(&source->link);
     transmit(pdc, packet);
@@ -226,15 +223,15 @@ bool pdc_tx_control(struct pdc *pdc, enum pds_control kind)
         return false;
     packet->control = (uint8_t)kind;
     packet->last = true;
-    if (pdc->tx.first == packet->number)
-        pdc->tx.heard = pdc->tx.progressed = pdc->pds->now;
+    if (pdc->tx->first == packet->number)
+        pdc->tx->heard = pdc->tx->progressed = pdc->pds->now;
     transmit(pdc, packet);
     return true;
 }
 
 static void send_again(struct pdc *pdc)
 {
-    struct pds_packet *packet = list_item(pdc->tx.resend.next, struct pds_packet, link);
+    struct pds_packet *packet = list_item(pdc->tx->resend.next, struct pds_packet, link);
 
     list_detach(&packet->link);
     packet->again = true;
@@ -244,7 +241,7 @@ static void send_again(struct pdc *pdc)
 
 void pdc_tx_send(struct pdc *pdc)
 {
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     if (tx->hold_until > pdc->pds->now)
         return;
@@ -265,7 +262,7 @@ void pdc_tx_send(struct pdc *pdc)
 void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pds_result *result)
 {
     struct pds *pds = pdc->pds;
-    struct pdc_tx *tx = &pdc->tx;
+    struct pdc_tx *tx = pdc->tx;
 
     leave_list(pdc, packet);
     count_arrival(pdc);
@@ -282,8 +279,8 @@ void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pd
 
 void pdc_tx_renumber(struct pdc *pdc, uint32_t start)
 {
-    pdc->tx.start = pdc->rx.start = start;
-    for (uint64_t number = pdc->tx.first; number < pdc->tx.next; number++) {
+    pdc->tx_start = pdc->rx_start = start;
+    for (uint64_t number = pdc->tx->first; number < pdc->tx->next; number++) {
         struct pds_packet *packet = pdc_tx_at(pdc, number);
 
         if (packet)
@@ -296,7 +293,7 @@ void pdc_tx_fail(struct pdc *pdc)
     struct pds *pds = pdc->pds;
     struct pds_result result = {.code = RC_UNDELIVERABLE};
 
-    for (uint64_t number = pdc->tx.first; number < pdc->tx.next; number++) {
+    for (uint64_t number = pdc->tx->first; number < pdc->tx->next; number++) {
         struct pds_packet *packet = pdc_tx_at(pdc, number);
 
         if (!packet)
@@ -304,8 +301,8 @@ void pdc_tx_fail(struct pdc *pdc)
         result.psn = pdc_tx_psn(pdc, number);
         pdc_tx_complete(pdc, packet, &result);
     }
-    while (!list_empty(&pdc->tx.sources)) {
-        struct pds_source *source = list_item(pdc->tx.sources.next, struct pds_source, link);
+    while (!list_empty(&pdc->tx->sources)) {
+        struct pds_source *source = list_item(pdc->tx->sources.next, struct pds_source, link);
 
         list_detach(&source->link);
         pds->ops->failed(pds->arg, source);

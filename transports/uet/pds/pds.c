@@ -53,7 +53,10 @@ static void start_lists(struct pds *pds)
     list_init(&pds->timers);
     list_init(&pds->idle_timers);
     list_init(&pds->waiting);
+    pdc_tx_init(&pds->rest.tx, pds);
+    pdc_rx_init(&pds->rest.rx, pds);
     pool_init(&pds->packets, sizeof(struct pds_packet), 0);
+    pool_init(&pds->pdcs, sizeof(struct pdc), 0);
 }
 
 struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops *ops, void *arg,
@@ -101,6 +104,7 @@ void pds_destroy(struct pds *pds)
         pdc_fail(list_item(pds->used.next, struct pdc, used));
     fail_waiting(pds);
     pool_finish(&pds->packets);
+    pool_finish(&pds->pdcs);
     free(pds->buckets);
     free(pds->ids);
     free(pds);
@@ -139,8 +143,8 @@ unsigned pds_count(const struct pds *pds)
 /* So that the peer need not wait for a timeout: it sees that numbers are missing. */
 static void tell_of_failure(struct pdc *pdc)
 {
-    if (pdc->ours && pdc->peer_id)
-        pdc_send_control(pdc, CONTROL_CLOSE, pdc_tx_psn(pdc, pdc->tx.next), 0, 0);
+    if (pdc->ours && pdc->peer_id && pdc_wake(pdc))
+        pdc_send_control(pdc, CONTROL_CLOSE, pdc_tx_psn(pdc, pdc->tx->next), 0, 0);
 }
 
 void pdc_fail(struct pdc *pdc)
@@ -185,10 +189,10 @@ static void ask_to_close(struct pdc *pdc)
     if (pdc->wants_close || pdc->state == PDC_CLOSED)
         return;
     pdc->wants_close = true;
-    if (!pdc->ours) {
+    if (!pdc->ours && pdc_wake(pdc)) {
         pdc->close_by = pdc->pds->now + pdc->pds->settings.close_time;
-        pdc->rx.ack_due |= pdc->rx.ack_held;
-        pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx.serial.next), 0, 0);
+        pdc->rx->ack_due |= pdc->rx->ack_held;
+        pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx->serial.next), 0, 0);
     }
     pdc_activate(pdc);
 }
@@ -197,7 +201,7 @@ bool pds_is_established(const struct pds *pds, struct pds_ref ref)
 {
     const struct pdc *pdc = pdc_of(pds, ref);
 
-    return pdc && pdc->state == PDC_ESTABLISHED && pdc->tx.came;
+    return pdc && pdc->state == PDC_ESTABLISHED && (pdc->came || pdc->tx->came);
 }
 
 void pds_close(struct pds *pds, struct pds_ref ref)
@@ -258,14 +262,14 @@ static bool submit(struct pds *pds, struct pds_source *source)
         make_room(pds);
         return false;
     }
-    if (pdc->wants_close || pdc->state > PDC_ESTABLISHED)
+    if (pdc->wants_close || pdc->state > PDC_ESTABLISHED || !pdc_wake(pdc))
         return false;
-    if (pdc->tx.next >= NUMBERS_MAX) {
+    if (pdc->tx->next >= NUMBERS_MAX) {
         ask_to_close(pdc);
         return false;
     }
     list_detach(&source->link);
-    list_attach(&source->link, &pdc->tx.sources);
+    list_attach(&source->link, &pdc->tx->sources);
     source->pdc = pdc_ref(pdc);
     pdc_touch(pdc);
     pdc_activate(pdc);
@@ -305,12 +309,12 @@ bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_re
 {
     struct pdc *pdc = pdc_of(pds, ref);
 
-    if (!pdc || pdc->state == PDC_CLOSED)
+    if (!pdc || pdc->state == PDC_CLOSED || !pdc_wake(pdc))
         return false;
     source->key = pdc->key;
     source->pdc = ref;
     list_init(&source->link);
-    list_attach(&source->link, &pdc->tx.sources);
+    list_attach(&source->link, &pdc->tx->sources);
     pdc_activate(pdc);
     return true;
 }
@@ -371,7 +375,7 @@ static bool reap(struct pds *pds)
         struct pdc *pdc = list_item(pos, struct pdc, used);
         bool closed = pdc->state == PDC_CLOSED;
 
-        if (!pdc->ours && (closed || (pdc_tx_idle(pdc) && !pdc->rx.stored_count &&
+        if (!pdc->ours && (closed || (pdc_tx_idle(pdc) && !pdc->rx->stored_count &&
                                       pds->now - pdc->heard > pds->settings.new_pdc_time))) {
             pdc_fail(pdc);
             return true;
@@ -443,7 +447,7 @@ static struct pdc *find_or_open(struct pds *pds, const union addr *from,
 {
     struct pdc *pdc = pdc_of_peer(pds, from, header->spdcid);
 
-    if (pdc && pdc->rx.start == header->psn - header->psn_offset) {
+    if (pdc && pdc->rx_start == header->psn - header->psn_offset) {
         if (pdc->state != PDC_CLOSED)
             return pdc;
         pds->counters.strangers++; /* late: its PDC was closed */
@@ -500,7 +504,7 @@ static bool mode_agrees(const struct pdc *pdc, const struct pds_header *header)
 static void note_heard(struct pdc *pdc)
 {
     pdc->heard = pdc->pds->now;
-    pdc->unreachable = 0;
+    pdc->tx->unreachable = 0;
 }
 
 static void take_numbered(struct pds *pds, const union addr *from, const struct pds_header *header,
@@ -513,6 +517,8 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
         pds->counters.strangers++;
         return;
     }
+    if (!pdc_wake(pdc))
+        return; /* as if it were lost */
     note_heard(pdc);
     pdc_touch(pdc);
     if (!mode_agrees(pdc, header)) {
@@ -537,6 +543,8 @@ static struct pdc *find_sender(struct pds *pds, const union addr *from,
         pds->counters.strangers++;
         return NULL;
     }
+    if (!pdc_wake(pdc))
+        return NULL;
     note_heard(pdc);
     return pdc;
 }
@@ -600,7 +608,7 @@ void pds_hurry(struct pds *pds)
     list_for_each (pos, &pds->used) {
         struct pdc *pdc = list_item(pos, struct pdc, used);
 
-        if (pdc->unreachable)
+        if (pdc->tx->unreachable)
             pdc_activate(pdc);
     }
 }
@@ -609,10 +617,10 @@ static void doubt(struct pdc *pdc)
 {
     if (pdc->state == PDC_CLOSING) {
         pdc->state = PDC_CLOSED; /* there is none to agree with */
-    } else if (!pdc->unreachable) {
-        pdc->unreachable = pdc->pds->now;
-        pdc->tx.timed_out = pdc->pds->now; /* questions follow quickly: */
-        pdc->tx.backoff = 0;
+    } else if (!pdc->tx->unreachable) {
+        pdc->tx->unreachable = pdc->pds->now;
+        pdc->tx->timed_out = pdc->pds->now; /* questions follow quickly: */
+        pdc->tx->backoff = 0;
     } else {
         return;
     }
@@ -631,7 +639,7 @@ void pds_unreachable(struct pds *pds, uint64_t now, const union addr *to, const 
         return;
     pdc = pdc_at(pds, header.spdcid);
     if (!pdc || pdc->state == PDC_CLOSED || !addr_equal(&pdc->key.to.sa, &to->sa) ||
-        !pdc_tx_at(pdc, serial_expand(header.psn - pdc->tx.start, pdc->tx.acked)))
+        !pdc_tx_at(pdc, serial_expand(header.psn - pdc->tx_start, pdc->tx->acked)))
         return;
     pds->counters.unreachable++;
     doubt(pdc);
