@@ -192,7 +192,7 @@ static void keys_are_addresses_of_all_their_peers(void **state)
 
 static void a_receive_names_any_peer_of_a_job(void **state)
 {
-    static char buffers[5];
+    static char buffers[4][8];
     struct end many, a, b;
     fi_addr_t keys[2], source;
 
@@ -203,10 +203,10 @@ static void a_receive_names_any_peer_of_a_job(void **state)
     assert_int_equal(fi_av_insert(many.av, a.name, 1, &many.peer, FI_AUTH_KEY, NULL), 1);
     assert_int_equal(fi_av_insert(a.av, many.name, 1, &a.peer, 0, NULL), 1);
     assert_int_equal(fi_av_insert(b.av, many.name, 1, &b.peer, 0, NULL), 1);
-    assert_int_equal(fi_recv(many.ep, &buffers[0], 8, NULL, keys[1], &buffers[0]), 0);
-    assert_int_equal(fi_recv(many.ep, &buffers[1], 8, NULL, keys[0], &buffers[1]), 0);
-    assert_int_equal(fi_recv(many.ep, &buffers[2], 8, NULL, many.peer, &buffers[2]), 0);
-    assert_int_equal(fi_recv(many.ep, &buffers[3], 8, NULL, FI_ADDR_UNSPEC, &buffers[3]), 0);
+    assert_int_equal(fi_recv(many.ep, buffers[0], 8, NULL, keys[1], &buffers[0]), 0);
+    assert_int_equal(fi_recv(many.ep, buffers[1], 8, NULL, keys[0], &buffers[1]), 0);
+    assert_int_equal(fi_recv(many.ep, buffers[2], 8, NULL, many.peer, &buffers[2]), 0);
+    assert_int_equal(fi_recv(many.ep, buffers[3], 8, NULL, FI_ADDR_UNSPEC, &buffers[3]), 0);
     /* A known peer meets the receive of its job; its own comes next. */
     assert_ptr_equal(pass(&a, &many, &source), &buffers[1]);
     assert_int_equal(source, many.peer);
