@@ -99,7 +99,21 @@ field("atomic", "uint8", "Atomic", base.DEC, atomics)
 field("datatype", "uint8", "Datatype", base.DEC, datatypes)
 field("compare", "bytes", "Compare")
 field("swap", "bytes", "Swap")
-field("rendezvous", "bytes", "Rendezvous")
+field("control_bits", "uint8", "Semantic control", base.HEX)
+field("eager_length", "uint32", "Eager length")
+field("read_generation", "uint8", "Generation of the read")
+field("read_pid", "uint24", "PIDonFEP of the read", base.DEC, nil, 0xfff000)
+field("read_index", "uint24", "Resource index of the read", base.DEC, nil, 0x000fff)
+field("read_offset", "uint64", "Offset of the read", base.HEX)
+field("read_key", "uint64", "Key of the read", base.HEX)
+field("initiator_token", "uint32", "Restart token of the initiator", base.HEX)
+field("target_token", "uint32", "Restart token of the target", base.HEX)
+field("has_ssi", "bool", "With a source id (SSI)", 8, nil, 0x04)
+field("an", "bool", "Key number (AN)", 8, nil, 0x01)
+field("sdi", "uint24", "Secure domain (SDI)", base.HEX)
+field("ssi", "uint32", "Secure source (SSI)", base.HEX)
+field("epoch", "uint16", "Epoch")
+field("counter", "uint64", "Counter")
 field("list", "uint8", "List", base.DEC, lists, 0xc0)
 field("answer", "uint8", "Opcode", base.DEC, answers, 0x3f)
 field("code", "uint8", "Return code", base.DEC, codes, 0x3f)
@@ -121,6 +135,33 @@ uet.experts = {bad, wrong}
 local forms = {[2] = {12, 0x1c}, [3] = {12, 0x1c}, [4] = {8, 0x10}, [5] = {8, 0x30}, [6] = {4, 0}, [7] = {12, 0x3e},
     [8] = {32, 0x3e}, [9] = {40, 0x3e}, [10] = {16, 0x38}, [11] = {16, 0x3c}, [12] = {32, 0x38}, [13] = {16, 0x1c},
     [14] = {16, 0x1c}}
+
+-- The headers that may follow.
+local requests, responses = {[1] = true, [2] = true, [3] = true}, {[0] = true, [4] = true, [5] = true, [6] = true}
+local both = {[1] = true, [2] = true, [3] = true, [5] = true}
+local carried = {[2] = both, [3] = both, [4] = requests, [5] = {[4] = true, [5] = true, [6] = true}, [6] = requests,
+    [7] = responses, [8] = responses, [9] = responses, [10] = {[0] = true}, [12] = {[0] = true}, [13] = both, [14] = both}
+
+local function refuse(tree, why) tree:add_proto_expert_info(wrong, why) end
+
+-- ---- TSS ----
+
+local function add_security(tree, buf)
+    local size = buf:len() > 0 and bit.band(buf(0, 1):uint(), 4) ~= 0 and 16 or 12
+    if buf:len() < size then
+        tree:add_proto_expert_info(bad)
+        return
+    end
+    tree:add(f.has_ssi, buf(0, 1))
+    tree:add(f.an, buf(0, 1))
+    tree:add(f.sdi, buf(1, 3))
+    if size == 16 then tree:add(f.ssi, buf(4, 4)) end
+    tree:add(f.epoch, buf(size - 8, 2))
+    tree:add(f.counter, buf(size - 6, 6), buf(size - 6, 6):uint64())
+    if bit.band(buf(0, 1):uint(), 2) ~= 0 then refuse(tree, "Reserved bit") end
+    refuse(tree, "Encrypted: there is no security here")
+    if buf:len() > size then tree:add(f.data_bytes, buf(size)) end
+end
 
 -- ---- PDS ----
 
@@ -199,25 +240,43 @@ end
 
 -- ---- SES ----
 
+local function is_atomic(opcode) return opcode == 3 or opcode == 4 or opcode == 13 or opcode == 14 end
+local function is_rendezvous(opcode) return opcode == 6 or opcode == 10 end
+local function is_deferrable(opcode) return opcode == 8 or opcode == 11 end
+
+local function add_atomic(tree, buf)
+    if buf:len() < 4 then return nil end
+    local kind = buf(0, 1):uint()
+    tree:add(f.atomic, buf(0, 1))
+    tree:add(f.datatype, buf(1, 1))
+    tree:add(f.control_bits, buf(2, 1))
+    if kind > 20 then refuse(tree, "Atomic operation") end
+    if buf(1, 1):uint() > 17 then refuse(tree, "Atomic datatype") end
+    if kind < 13 or kind > 19 then return 4 end
+    if buf:len() < 36 then return nil end
+    tree:add(f.compare, buf(4, 16))
+    tree:add(f.swap, buf(20, 16))
+    return 36
+end
+
+local function add_rendezvous(tree, buf, length)
+    if buf:len() < 24 then return nil end
+    tree:add(f.eager_length, buf(0, 4))
+    tree:add(f.read_generation, buf(4, 1))
+    tree:add(f.read_pid, buf(5, 3))
+    tree:add(f.read_index, buf(5, 3))
+    tree:add(f.read_offset, buf(8, 8))
+    tree:add(f.read_key, buf(16, 8))
+    if buf(0, 4):uint() > length then refuse(tree, "More is eager than there is") end
+    return 24
+end
+
 -- The bytes of the extension of an opcode; nil: cut short.
-local function add_extension(tree, buf, opcode)
-    if opcode == 3 or opcode == 4 or opcode == 13 or opcode == 14 then
-        if buf:len() < 4 then return nil end
-        tree:add(f.atomic, buf(0, 1))
-        tree:add(f.datatype, buf(1, 1))
-        local kind = buf(0, 1):uint()
-        if kind < 13 or kind > 19 then return 4 end
-        if buf:len() < 36 then return nil end
-        tree:add(f.compare, buf(4, 16))
-        tree:add(f.swap, buf(20, 16))
-        return 36
-    end
-    if opcode == 6 or opcode == 10 then
-        if buf:len() < 24 then return nil end
-        tree:add(f.rendezvous, buf(0, 24))
-        return 24
-    end
-    return 0
+local function add_extension(tree, buf, kind, opcode, length)
+    if is_atomic(opcode) then return add_atomic(tree, buf) end
+    if not is_rendezvous(opcode) then return 0 end
+    if kind < 3 then refuse(tree, "Rendezvous in a short header") end
+    return add_rendezvous(tree, buf, length)
 end
 
 local function add_common(tree, buf, kind)
@@ -229,10 +288,37 @@ local function add_common(tree, buf, kind)
     tree:add(f.job, buf(5, 3))
     tree:add(f.pid, buf(8, 2))
     tree:add(f.index, buf(10, 2))
-    if bit.band(buf(1, 1):uint(), 0xc0) ~= 0 then tree:add_proto_expert_info(wrong, "Version") end
-    if kind < 3 and bit.band(buf(1, 1):uint(), 3) ~= 3 then
-        tree:add_proto_expert_info(wrong, "Part of a message in a short header")
+    local opcode, flags = bit.band(buf(0, 1):uint(), 0x3f), buf(1, 1):uint()
+    if bit.band(flags, 0xc0) ~= 0 then refuse(tree, "Version") end
+    if opcode > 15 then refuse(tree, "Opcode") end
+    if bit.band(flags, 0x10) ~= 0 then refuse(tree, "Initiator in error") end
+    if kind < 3 and bit.band(flags, 3) ~= 3 then refuse(tree, "Part of a message in a short header") end
+    if kind == 1 and bit.band(flags, 4) ~= 0 then refuse(tree, "Data in a small header") end
+    if kind == 3 and buf(2, 2):uint() == 0 and opcode ~= 0 and opcode ~= 7 then refuse(tree, "Message 0") end
+    if is_atomic(opcode) and bit.band(flags, 3) ~= 3 then refuse(tree, "Atomic of several packets") end
+end
+
+-- Lengths that disagree: of the message, of the payload that follows.
+local function check_lengths(tree, buf, kind, opcode, payload)
+    local flags = bit.band(buf(1, 1):uint(), 3)
+    local length = kind < 3 and bit.band(buf(2, 2):uint(), 0x3fff) or buf(40, 4):uint()
+    if opcode == 2 then
+        if payload > 0 then refuse(tree, "Payload of a read") end
+    elseif opcode == 0 or opcode == 15 or opcode == 12 or is_atomic(opcode) or is_rendezvous(opcode) then
+        return
+    elseif flags == 3 and payload ~= length then
+        refuse(tree, "Length of the payload, which is the whole message")
+    elseif bit.band(flags, 1) == 0 and buf(36, 4):uint() + payload > length then
+        refuse(tree, "Beyond the message")
+    elseif payload > length then
+        refuse(tree, "Payload beyond the message")
     end
+end
+
+local function add_tokens(tree, range)
+    tree:add(f.initiator_token, range(0, 4))
+    tree:add(f.target_token, range(4, 4))
+    if range(0, 4):uint() == 0 then refuse(tree, "No token") end
 end
 
 local function add_request(tree, buf, kind)
@@ -249,6 +335,8 @@ local function add_request(tree, buf, kind)
         tree:add(f.initiator, buf(20, 4))
         tree:add(f.key, buf(24, 8))
     end
+    if is_deferrable(opcode) and kind == 3 then add_tokens(tree, buf(12, 8)) end
+    if opcode == 12 and kind == 3 then add_tokens(tree, buf(24, 8)) end
     if kind == 3 then
         if first then
             tree:add(f.data, buf(32, 8))
@@ -258,7 +346,9 @@ local function add_request(tree, buf, kind)
         end
         tree:add(f.length, buf(40, 4))
     end
-    local more = add_extension(tree, buf:len() > size and buf(size) or buf(0, 0), opcode)
+    local length = kind == 3 and buf(40, 4):uint() or 0
+    local more = add_extension(tree, buf:len() > size and buf(size):tvb() or ByteArray.new(), kind, opcode, length)
+    if more then check_lengths(tree, buf, kind, opcode, buf:len() - size - more) end
     return more and size + more, opcodes[opcode] or "?"
 end
 
@@ -285,7 +375,10 @@ local function add_response(tree, buf, kind)
         tree:add(f.modified, buf(12, 4))
         tree:add(f.message_offset, buf(16, 4))
     end
-    local code = bit.band(buf(1, 1):uint(), 0x3f)
+    local code, answer = bit.band(buf(1, 1):uint(), 0x3f), bit.band(buf(0, 1):uint(), 0x3f)
+    if bit.band(buf(1, 1):uint(), 0xc0) ~= 0 then refuse(tree, "Version") end
+    if (code > 36 and code < 48) or code == 63 then refuse(tree, "Return code") end
+    if answer > 3 and answer < 48 then refuse(tree, "Opcode of a response") end
     return size, (answers[bit.band(buf(0, 1):uint(), 0x3f)] or "?") .. " " .. (codes[code] or code)
 end
 
@@ -303,6 +396,11 @@ function uet.dissector(buf, info, root)
     local following = bit.band(bit.rshift(prologue, 7), 15)
     local form = forms[kind]
     tree:add(f.type, buf(0, 2))
+    if kind == 1 then
+        add_security(tree, buf)
+        info.cols.info = "TSS"
+        return
+    end
     tree:add(kind == 11 and f.control or f.next, buf(0, 2))
     add_flags(tree, buf(0, 2), kind)
     if not form then
@@ -314,12 +412,18 @@ function uet.dissector(buf, info, root)
         tree:add_proto_expert_info(bad)
         return
     end
+    if kind == 11 and following > 9 then refuse(tree, "Kind of control") end
+    if carried[kind] and not carried[kind][following] then refuse(tree, "Header that this type does not carry") end
+    if is_ack(kind) and bit.band(flags, 6) == 6 then refuse(tree, "Wants CLEAR and CLOSE") end
     add_rest(tree, buf, kind, flags)
     local text, at = types[kind], form[1]
     if kind == 11 then
         text = controls[following] or "Control"
     elseif kind == 10 then
         text = "NACK " .. (nacks[buf(2, 1):uint()] or "")
+    elseif following > 0 and following < 7 and buf:len() <= at then
+        tree:add_proto_expert_info(bad)
+        return
     elseif following > 0 and following < 7 then
         local sub, more, what = tree:add(uet, buf(at), "Semantics: " .. nexts[following]), nil, nil
         if following < 4 then
