@@ -77,6 +77,9 @@ static const struct param_def uet_params[] = {
         "pid", "0", 0, 4095,
         "PIDonFEP of endpoints; 0: a free one. Where an address is shared, the 64 from a multiple "
         "of 64 on are one endpoint's."),
+    COUNT("generation", "0", 0, 255,
+          "Generation of endpoints, which is in their addresses: requests to another one, such as "
+          "those of peers with an address from before a restart, are refused."),
     {.key = "initiator",
      .variable = "UET_PROVIDER_INITIATOR_ID",
      .type = PARAM_INT,

@@ -327,6 +327,7 @@ static int open_nic(struct uet_ep *ep, const struct uet_address *address)
                  (settings->ses.self.absolute ? UET_ABSOLUTE : 0),
         .caps = ep->caps | (settings->brief && ep->caps & UET_HPC ? UET_OPTIMIZED : 0),
         .pid = pid,
+        .generation = settings->ses.self.generation,
         .index = UET_INDEX,
         .index_count = 1,
         .initiator = settings->initiator ? settings->initiator : make_initiator(nic, pid),

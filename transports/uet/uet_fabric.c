@@ -244,6 +244,7 @@ static int read_identity(struct uet_settings *settings, const struct params *par
     self->job = number_of(params, "job", &service, SERVICE_JOB, service.job);
     self->pid = (uint16_t)number_of(params, "pid", &service, SERVICE_PID, service.pid);
     self->index = UET_INDEX;
+    self->generation = (uint8_t)params_int(params, "generation");
     self->absolute = service.fields & SERVICE_ADDRESSING && !params_given(params, "addressing")
                          ? service.absolute
                          : !strcmp(params_string(params, "addressing"), "absolute");

@@ -362,6 +362,7 @@ int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target
         .absolute = address.flags & UET_ABSOLUTE,
         .pid = address.pid,
         .index = address.index,
+        .generation = address.generation,
         .mode = uet_is_ordered(ep->orders, op) ? PDS_MODE_ROD : PDS_MODE_RUD,
     };
     target->brief = ep->self.caps & address.caps & UET_OPTIMIZED;

@@ -447,6 +447,30 @@ static void a_message_that_its_sender_gives_up_ends(void **state)
     }
 }
 
+static void generations_other_than_0_are_named(void **state)
+{
+    struct post *posts[3];
+
+    begin(false);
+    nodes[1].ses->settings.self.generation = 200;
+    nodes[0].ses->settings.self.generation = 7;
+    posts[0] = new_post(0, 1, SES_WRITE, 100);
+    posts[1] = new_post(0, 1, SES_WRITE, 100);
+    posts[1]->op.target.generation = 200;
+    posts[2] = new_post(0, 1, SES_RENDEZVOUS_TSEND, 5000);
+    posts[2]->op.target.generation = 200;
+    posts[2]->op.key = tag_of(0, 2, 5000);
+    fill_bytes(posts[2]->bytes, posts[2]->op.key);
+    for (int i = 0; i < 3; i++)
+        assert_true(ses_start_op(nodes[0].ses, &posts[i]->op));
+    run(sw.now + SECOND);
+    finish_post(posts[0], RC_BAD_GENERATION);
+    finish_post(posts[1], RC_OK);
+    finish_post(posts[2], RC_OK);
+    assert_int_equal(nodes[1].wrong, 0);
+    end();
+}
+
 static void a_peer_that_is_gone_ends_all(void **state)
 {
     struct post *posts[3];
@@ -533,6 +557,7 @@ int main(void)
         cmocka_unit_test(atomics_are_done_once),
         cmocka_unit_test(what_is_not_allowed_is_refused),
         cmocka_unit_test(a_message_that_its_sender_gives_up_ends),
+        cmocka_unit_test(generations_other_than_0_are_named),
         cmocka_unit_test(a_peer_that_is_gone_ends_all),
         cmocka_unit_test(changed_requests_hurt_nobody_else),
     };

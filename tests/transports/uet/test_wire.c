@@ -598,9 +598,8 @@ static void the_crc_is_castagnoli(void **state)
 static void addresses_have_bytes_and_text(void **state)
 {
     static const char *const good[] = {
-        "fi_addr_uet://192.0.2.1/7/15/16",
-        "fi_addr_uet://127.0.0.1:4794/4095/4095/4294967295",
-        "fi_addr_uet://[2001:db8::1]/0/1/2",
+        "fi_addr_uet://192.0.2.1/7/15/16",   "fi_addr_uet://127.0.0.1:4794/4095/4095/4294967295",
+        "fi_addr_uet://[2001:db8::1]/0/1/2", "fi_addr_uet://192.0.2.1/7/15/16/255",
         "fi_addr_uet://[::1]:1/0/1/2",
     };
     static const char *const bad[] = {
@@ -608,7 +607,8 @@ static void addresses_have_bytes_and_text(void **state)
         "fi_addr_uet://",
         "fi_sockaddr_in://127.0.0.1:1",
         "fi_addr_uet://192.0.2.1/7/15",
-        "fi_addr_uet://192.0.2.1/7/15/16/17",
+        "fi_addr_uet://192.0.2.1/7/15/16/256",
+        "fi_addr_uet://192.0.2.1/7/15/16/17/18",
         "fi_addr_uet://192.0.2.1/4096/15/16",
         "fi_addr_uet://192.0.2.1/7/4096/16",
         "fi_addr_uet://192.0.2.1/7/15/4294967296",

@@ -21,6 +21,7 @@ enum {
 struct ses_identity {
     uint32_t job, initiator;
     uint16_t pid, index;
+    uint8_t generation;
     bool absolute; /* pid is of the node, not of the job */
 };
 
@@ -38,7 +39,8 @@ struct ses_target {
     union addr to;
     uint32_t job; /* that both are of */
     uint16_t pid, index;
-    uint8_t mode; /* enum pds_mode */
+    uint8_t generation; /* of that index */
+    uint8_t mode;       /* enum pds_mode */
     uint8_t tclass;
     bool absolute; /* its pid is of the node, not of the job */
     bool brief;    /* it takes small and medium headers */
@@ -105,6 +107,7 @@ struct ses_inbound {
         uint64_t key, offset;
         uint32_t done; /* bytes that were read */
         uint16_t pid, index;
+        uint8_t generation;
     } pull; /* where the others are */
     struct {
         bool waits; /* nothing of it was kept: its sender has it */

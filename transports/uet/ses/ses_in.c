@@ -16,6 +16,7 @@ static void respond(struct ses *ses, const struct ses_request *request, uint8_t 
         .opcode = code == RC_OK && list == SES_EXPECTED ? SES_DEFAULT_RESPONSE : SES_RESPONSE,
         .code = code,
         .message_id = request->message_id,
+        .generation = code == RC_BAD_GENERATION ? ses->settings.self.generation : 0,
         .job = request->job,
         .modified_length = modified,
     };
@@ -115,6 +116,7 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
         inbound->pull.offset = request->rendezvous.offset;
         inbound->pull.pid = request->rendezvous.pid;
         inbound->pull.index = request->rendezvous.index;
+        inbound->pull.generation = request->rendezvous.generation;
         inbound->id = request->message_id;
         inbound->opcode = request->opcode;
         inbound->code = RC_OK;
@@ -377,7 +379,7 @@ static enum ses_code check(const struct ses *ses, const struct ses_request *requ
     /* A small header has the index of a key in that place. */
     if (request->index != self->index && request->next != NEXT_SMALL)
         return RC_BAD_INDEX;
-    if (request->generation)
+    if (request->generation != self->generation)
         return RC_BAD_GENERATION;
     if (request->next == NEXT_STANDARD && !request->message_id &&
         request->opcode != SES_DATAGRAM_SEND && request->opcode != SES_NO_OP)

@@ -123,6 +123,7 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
                             struct ses_request *request)
 {
     request->rendezvous.eager_length = op->eager;
+    request->rendezvous.generation = ses->settings.self.generation;
     request->rendezvous.pid = ses->settings.self.pid;
     request->rendezvous.index = ses->settings.self.index;
     request->rendezvous.key = ses_pull_key(op);
@@ -151,6 +152,7 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
         .opcode = op->opcode,
         .flags = flags_of(op, !op->filled, last),
         .message_id = (uint16_t)op->number,
+        .generation = op->target.generation,
         .job = op->target.job,
         .pid = op->target.pid,
         .index = op->target.index,
@@ -265,6 +267,7 @@ void ses_datagram(struct ses *ses, const struct ses_op *op)
         .next = NEXT_STANDARD,
         .opcode = SES_DATAGRAM_SEND,
         .flags = flags_of(op, true, true),
+        .generation = op->target.generation,
         .job = op->target.job,
         .pid = op->target.pid,
         .index = op->target.index,

@@ -48,6 +48,7 @@ static bool read_next(struct ses *ses, struct ses_inbound *inbound, struct ses_o
                    .job = inbound->job,
                    .pid = inbound->pull.pid,
                    .index = inbound->pull.index,
+                   .generation = inbound->pull.generation,
                    .mode = PDS_MODE_RUD},
         .opcode = SES_READ,
         .offset = inbound->pull.offset + at,

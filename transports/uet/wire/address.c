@@ -33,7 +33,8 @@ void uet_address_put(const struct uet_address *address, uint8_t bytes[UET_ADDRES
     put16(bytes + 4, addr_port(&address->host.sa));
     put16(bytes + 6, address->pid);
     put16(bytes + 8, address->index);
-    put16(bytes + 10, address->index_count);
+    bytes[10] = address->generation;
+    bytes[11] = address->index_count;
     put32(bytes + 12, address->initiator);
     if (is_ipv6(address))
         memcpy(bytes + HOST, &address->host.in6.sin6_addr, 16);
@@ -67,7 +68,8 @@ bool uet_address_get(const uint8_t bytes[UET_ADDRESS_SIZE], struct uet_address *
         .caps = bytes[3],
         .pid = get16(bytes + 6),
         .index = get16(bytes + 8),
-        .index_count = get16(bytes + 10),
+        .generation = bytes[10],
+        .index_count = bytes[11],
         .initiator = get32(bytes + 12),
     };
     if (bytes[0] != MAGIC || bytes[1] != VERSION)
@@ -92,12 +94,14 @@ static void print_host(const struct uet_address *address, char *text, size_t siz
 
 size_t uet_address_print(const struct uet_address *address, char *text, size_t size)
 {
-    char host[INET6_ADDRSTRLEN + 16];
+    char host[INET6_ADDRSTRLEN + 16], generation[8] = "";
     int len;
 
     print_host(address, host, sizeof(host));
-    len = snprintf(text, size, "%s%s/%u/%u/%u", scheme, host, address->pid, address->index,
-                   address->initiator);
+    if (address->generation)
+        snprintf(generation, sizeof(generation), "/%u", address->generation);
+    len = snprintf(text, size, "%s%s/%u/%u/%u%s", scheme, host, address->pid, address->index,
+                   address->initiator, generation);
     return len < 0 ? 0 : (size_t)len;
 }
 
@@ -151,7 +155,7 @@ static bool parse_host(char *text, union addr *host)
 
 bool uet_address_parse(const char *text, struct uet_address *address)
 {
-    unsigned long pid, index, initiator;
+    unsigned long pid, index, initiator, generation = 0;
     char host[INET6_ADDRSTRLEN + 16];
     const char *end;
 
@@ -170,10 +174,13 @@ bool uet_address_parse(const char *text, struct uet_address *address)
     end++;
     if (!parse_host(host, &address->host) || !parse_number(&end, '/', ID_MAX, &pid) ||
         !parse_number(&end, '/', ID_MAX, &index) ||
-        !parse_number(&end, '\0', UINT32_MAX, &initiator))
+        !(strchr(end, '/') ? parse_number(&end, '/', UINT32_MAX, &initiator) &&
+                                 parse_number(&end, '\0', UINT8_MAX, &generation)
+                           : parse_number(&end, '\0', UINT32_MAX, &initiator)))
         return false;
     address->pid = (uint16_t)pid;
     address->index = (uint16_t)index;
     address->initiator = (uint32_t)initiator;
+    address->generation = (uint8_t)generation;
     return is_whole(address);
 }

@@ -4,9 +4,9 @@
  * Ethernet 1.0.1, table 2-10, for what is in it; the order of the bytes is of our own:
  *
  *     0 0x55 | 1 version | 2 flags | 3 capabilities | 4 UDP port | 6 pid | 8 first index
- *    10 number of indices | 12 initiator | 16 IP address, IPv4 in the first 4 bytes
+ *    10 generation | 11 number of indices | 12 initiator | 16 IP address, IPv4 in the first 4 bytes
  *
- *     fi_addr_uet://192.0.2.1/7/15/16
+ *     fi_addr_uet://192.0.2.1/7/15/16          PIDonFEP, index, initiator; and a generation but 0
  *     fi_addr_uet://[2001:db8::1]:4794/7/15/16
  */
 #ifndef WEFT_UET_WIRE_ADDRESS_H
@@ -46,7 +46,8 @@ enum uet_capability {
 struct uet_address {
     union addr host; /* with the UDP port */
     uint8_t flags, caps;
-    uint16_t pid, index, index_count; /* pid and index: 12 bits */
+    uint16_t pid, index; /* 12 bits */
+    uint8_t index_count, generation;
     uint32_t initiator;
 };
 

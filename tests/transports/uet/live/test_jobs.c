@@ -425,6 +425,29 @@ static void a_wrong_service_file_offers_nothing(void **state)
     assert_null(end.info);
 }
 
+/* An address from before a restart is another one. */
+static void a_generation_is_in_the_address(void **state)
+{
+    struct end a, b;
+    static char longer[1000]; /* than what is complete before its end */
+    uint8_t before[64];
+
+    end_open(&a, infos("uet", 0, NULL, NULL), FI_CQ_FORMAT_TAGGED);
+    end_open(&b, infos("uet(generation=9)", 0, NULL, NULL), FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+    pass(&a, &b, NULL);
+    assert_int_equal(fi_recv(a.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+    pass(&b, &a, NULL);
+    memcpy(before, b.name, sizeof(before));
+    before[10] = 8;
+    assert_int_equal(fi_av_insert(a.av, before, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(fi_tsend(a.ep, longer, sizeof(longer), NULL, a.peer, 1, NULL), 0);
+    assert_int_equal(failure(&a, &b), FI_EIO);
+    end_close(&b);
+    end_close(&a);
+}
+
 static void without_a_fallback_an_endpoint_needs_a_job(void **state)
 {
     struct fi_info *info = infos("uet(fallback=no)", 0, NULL, NULL);
@@ -458,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_region_has_a_key_of_its_own),
         cmocka_unit_test(services_say_what_endpoints_are),
         cmocka_unit_test(a_wrong_service_file_offers_nothing),
+        cmocka_unit_test(a_generation_is_in_the_address),
         cmocka_unit_test(without_a_fallback_an_endpoint_needs_a_job),
     };
     int fd = mkstemp(path);
