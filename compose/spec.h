@@ -68,10 +68,6 @@ enum {
 int spec_parse(const char *text, struct spec **spec, struct spec_error *error);
 void spec_destroy(struct spec *spec);
 
-/* The canonical text: no blanks, names and keys in lower case, quotes where needed. Parses to the
- * same tree and prints as itself. Heap; NULL without memory. */
-char *spec_print(const struct spec *spec);
-
 void spec_fail(struct spec_error *error, struct span span, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

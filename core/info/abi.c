@@ -254,11 +254,6 @@ size_t abi_tx_attr_size(enum abi_level level)
     return layouts[level].tx;
 }
 
-size_t abi_mr_attr_size(enum abi_level level)
-{
-    return layouts[level].mr;
-}
-
 void abi_fabric_attr_import(const struct fi_fabric_attr *theirs, enum abi_level level,
                             struct fi_fabric_attr *out)
 {

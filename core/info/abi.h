@@ -42,7 +42,6 @@ void abi_info_free(struct fi_info *list, enum abi_level level);
 /* Bytes that a caller's struct has at `level`: the most that may be read or written. */
 size_t abi_cq_err_entry_size(enum abi_level level);
 size_t abi_eq_err_entry_size(enum abi_level level);
-size_t abi_mr_attr_size(enum abi_level level);
 size_t abi_tx_attr_size(enum abi_level level);
 
 /* An attr in the current layout, missing fields zero. Pointers in it are copied as they are. */

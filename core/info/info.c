@@ -158,21 +158,6 @@ struct fi_info *info_dup(const struct fi_info *info)
     return NULL;
 }
 
-struct fi_info *info_dup_list(const struct fi_info *info)
-{
-    struct fi_info *list = NULL, **end = &list;
-
-    for (; info; info = info->next) {
-        *end = info_dup(info);
-        if (!*end) {
-            info_free(list);
-            return NULL;
-        }
-        end = &(*end)->next;
-    }
-    return list;
-}
-
 void info_append(struct fi_info **list, struct fi_info *more)
 {
     while (*list)

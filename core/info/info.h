@@ -44,10 +44,9 @@ static inline bool info_mr_is_any(int mr_mode)
 /* An info with all nested attrs (but no nic), zeroed. NULL without memory. */
 struct fi_info *info_alloc(void);
 
-/* Deep copies: one info (next NULL), or a whole list. NULL without memory. `handle`,
- * `domain_attr->domain` and `fabric_attr->fabric` are copied as pointers. */
+/* A deep copy of one info (next NULL). NULL without memory. `handle`, `domain_attr->domain` and
+ * `fabric_attr->fabric` are copied as pointers. */
 struct fi_info *info_dup(const struct fi_info *info);
-struct fi_info *info_dup_list(const struct fi_info *info);
 
 /* Frees a list and all that hangs from it. NULL is fine. The one place where a fabric_attr dies. */
 void info_free(struct fi_info *info);

@@ -163,13 +163,6 @@ void atomic_apply_pieces(enum fi_op op, enum fi_datatype datatype, const struct 
     }
 }
 
-bool atomic_native(enum fi_datatype datatype, const void *target)
-{
-    size_t size = atomic_size(datatype);
-
-    return size && size <= sizeof(uint64_t) && !((uintptr_t)target & (size - 1));
-}
-
 struct job {
     enum fi_op op;
     enum direct direct;

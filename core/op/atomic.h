@@ -36,10 +36,10 @@ bool atomic_valid(enum fi_datatype datatype, enum fi_op op, uint64_t flags);
  * Applies an operation, valid for some kind, to count elements one after the other, each
  * atomically. operand: NULL for FI_ATOMIC_READ; compare: of the CSWAP family and FI_MSWAP only;
  * result: gets the old values, NULL when they are not wanted; none of them may overlap the target.
- * All may be unaligned. Elements that atomic_native tells of are atomic together with the CPU's own
- * instructions, in this process or over shared memory; the others under locks of this process only,
- * hence atomic together with other calls of atomic_apply at the same addresses. Sequentially
- * consistent. Never blocks longer than another thread needs for one element.
+ * All may be unaligned. Elements of up to 8 bytes, naturally aligned, are atomic together with the
+ * CPU's own instructions, in this process or over shared memory; the others under locks of this
+ * process only, hence atomic together with other calls of atomic_apply at the same addresses.
+ * Sequentially consistent. Never blocks longer than another thread needs for one element.
  */
 void atomic_apply(enum fi_op op, enum fi_datatype datatype, void *target, const void *operand,
                   const void *compare, void *result, size_t count);
@@ -55,9 +55,6 @@ uint64_t atomic_access(enum fi_op op, uint64_t function);
 bool atomic_is_whole(enum fi_datatype datatype, const struct iovec *pieces, size_t count);
 void atomic_apply_pieces(enum fi_op op, enum fi_datatype datatype, const struct iovec *pieces,
                          size_t count, const void *operands, const void *compare, void *results);
-
-/* Elements of up to 8 bytes, naturally aligned. */
-bool atomic_native(enum fi_datatype datatype, const void *target);
 
 /*
  * For the *valid functions of an endpoint of which an operation takes max_bytes of one operand:

@@ -217,9 +217,9 @@ static inline void progress_unlock(struct progress *progress)
 int progress_attach(struct progress *progress, struct progress_source *source);
 void progress_detach(struct progress *progress, struct progress_source *source);
 
-/* The fds of all sources, those to come included, are added to epoll_fd until progress_unwatch:
- * what progress_fd does with one level of epoll less (the kernel allows five). Several watches may
- * have one epoll_fd. Progress domain unlocked. */
+/* The fds of all sources, those to come included, are added to epoll_fd until progress_unwatch: one
+ * level of epoll less than with an fd of the progress domain's (the kernel allows five). Several
+ * watches may have one epoll_fd. Progress domain unlocked. */
 int progress_watch(struct progress *progress, struct progress_watch *watch, int epoll_fd);
 /* The same with the progress domain locked, for a waiter that is about to sleep: a zeroed watch
  * joins once. */
@@ -326,9 +326,6 @@ int progress_trywait(struct progress *progress);
 /* The longest sleep that the sources allow, in milliseconds: -1, or 1 when one of them has no fd.
  * Progress domain locked. */
 int progress_sleep_ms(const struct progress *progress);
-/* An epoll fd that holds the fds of all sources (they may come and go); owned by the progress
- * domain. Negative error when it cannot be made. Progress domain unlocked. */
-int progress_fd(struct progress *progress);
 /* Wakes the progress domain's thread, for work that no fd shows. Any lock state. */
 void progress_wake(struct progress *progress);
 

@@ -17,7 +17,7 @@ struct progress_impl {
     struct list *next; /* of the progress loop: a source that leaves moves it on */
     size_t blind;      /* sources without an fd */
     struct list watches;
-    struct progress_watch own; /* for progress_fd and the thread; epoll_fd -1 until then */
+    struct progress_watch own; /* for the thread; epoll_fd -1 until then */
     atomic_bool threaded;      /* readers leave the driving to the thread */
     bool running;              /* there is a thread; without `threaded` it stands in */
     atomic_bool stop;

@@ -264,16 +264,6 @@ int progress_own_fd_locked(struct progress *root)
     return fd;
 }
 
-int progress_fd(struct progress *progress)
-{
-    int fd;
-
-    progress_lock(progress);
-    fd = progress_own_fd_locked(progress_root(progress));
-    progress_unlock(progress);
-    return fd;
-}
-
 int progress_attach(struct progress *progress, struct progress_source *source)
 {
     struct progress *root = progress_root(progress);

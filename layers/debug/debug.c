@@ -92,7 +92,6 @@ static int root_create(const struct open_args *args, void **own)
     layer->reporter->aborts = params_bool(args->params, "abort");
     layer->reporter->limit = (unsigned)params_int(args->params, "limit");
     layer->demand_mr = demands(args->params, "mr_local") ? FI_MR_LOCAL : 0;
-    layer->demand_mode = demanded_mode(args->params);
     layer->root.layer = layer;
     list_init(&layer->root.users);
     list_init(&layer->root.uses);

@@ -36,8 +36,7 @@ struct debug_object {
 struct debug_layer {
     struct debug_object root; /* of the fabric */
     struct debug_reporter *reporter;
-    int demand_mr;        /* FI_MR_LOCAL, if the layer asks for it by itself */
-    uint64_t demand_mode; /* FI_CONTEXT, FI_CONTEXT2 */
+    int demand_mr; /* FI_MR_LOCAL, if the layer asks for it by itself */
     pthread_mutex_t mutex;
     struct list objects; /* open ones */
     uint32_t numbers;

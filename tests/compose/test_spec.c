@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "compose/spec.h"
+#include "../support/spec_print.h"
 
 static const struct {
     const char *text, *printed;

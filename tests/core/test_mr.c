@@ -484,7 +484,7 @@ static void a_caller_of_old_headers_is_not_read_past_its_struct(void **state)
     lay(0);
     bed.fabric.abi = ABI_1_3;
     memset(&attr, 0xa5, sizeof(attr));
-    memset(&attr, 0, abi_mr_attr_size(ABI_1_3));
+    memset(&attr, 0, offsetof(struct fi_mr_attr, hmem_data));
     attr.mr_iov = &iov;
     attr.iov_count = 1;
     attr.access = FI_REMOTE_READ;

@@ -19,6 +19,7 @@
 
 #include "core/base/fid.h"
 #include "core/progress/progress.h"
+#include "core/progress/progress_impl.h"
 #include "core/queue/wait.h"
 
 static struct fi_domain_attr attr_of(enum fi_threading threading, enum fi_progress progress)
@@ -37,6 +38,17 @@ static struct progress *create(enum fi_threading threading, enum fi_progress dat
 
     assert_int_equal(progress_create(&attr, "test", NULL, &progress), 0);
     return progress;
+}
+
+/* The fd that a thread of the progress domain sleeps on. */
+static int own_fd(struct progress *progress)
+{
+    int fd;
+
+    progress_lock(progress);
+    fd = progress_own_fd_locked(progress_root(progress));
+    progress_unlock(progress);
+    return fd;
 }
 
 struct counter {
@@ -212,7 +224,7 @@ static void merged_units_share_lock_sources_and_watches(void **state)
     attach(a, &of_a, fds[0]);
     attach(b, &of_b, fds[1]);
     assert_int_equal(progress_watch(b, &watch, epoll_fd), 0);
-    assert_true(progress_fd(a) >= 0);
+    assert_true(own_fd(a) >= 0);
     assert_int_equal(progress_merge(a, b), 0);
     assert_int_equal(progress_merge(a, b), 0);
     assert_int_equal(progress_merge(c, b), 0);
@@ -221,12 +233,12 @@ static void merged_units_share_lock_sources_and_watches(void **state)
     for (int i = 0; i < 3; i++) {
         raise_fd(fds[i]);
         assert_true(readable(epoll_fd));
-        assert_true(readable(progress_fd(a)));
+        assert_true(readable(own_fd(a)));
         progress_lock(c);
         progress_poll(c);
         progress_unlock(c);
         assert_false(readable(epoll_fd));
-        assert_false(readable(progress_fd(a)));
+        assert_false(readable(own_fd(a)));
     }
     assert_int_equal(of_b.calls, 3);
     progress_lock(a);
@@ -268,7 +280,7 @@ static void units_below_show_through(void **state)
         attach_above(progress_group[i], &layers[i], progress_group[i + 1]);
     attach(other, &more, late);
     assert_int_equal(progress_watch(progress_group[0], &watch, epoll_fd), 0);
-    assert_true(progress_fd(progress_group[0]) >= 0);
+    assert_true(own_fd(progress_group[0]) >= 0);
     attach(progress_group[DEEP - 1], &bottom, early);
     attach_above(progress_group[DEEP - 2], &twice, progress_group[DEEP - 1]);
     assert_int_equal(progress_merge(progress_group[DEEP - 1], other), 0);
@@ -276,7 +288,7 @@ static void units_below_show_through(void **state)
     for (int i = 0; i < 2; i++) {
         raise_fd(i ? late : early);
         assert_true(readable(outer));
-        assert_true(readable(progress_fd(progress_group[0])));
+        assert_true(readable(own_fd(progress_group[0])));
         progress_poll(other);
         assert_false(readable(outer));
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compose/spec.h"
+#include "../support/spec_print.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

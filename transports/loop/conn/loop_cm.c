@@ -61,14 +61,14 @@ static struct loop_request *find_request(const struct fid *handle)
 }
 
 /* The request will have no answer. */
-static void drop_request(struct loop_request *request, int err, const void *param, size_t paramlen)
+static void drop_request(struct loop_request *request, const void *param, size_t paramlen)
 {
     struct loop_ep *from = request->from;
 
     if (from) {
         from->request = NULL;
         atomic_store(&from->state, LOOP_DOWN);
-        write_refused(from, err, param, paramlen);
+        write_refused(from, FI_ECONNREFUSED, param, paramlen);
     }
     list_detach(&request->link);
     free(request);
@@ -362,7 +362,7 @@ void loop_cm_close(struct loop_ep *ep)
 {
     loop_world_lock();
     if (ep->request && ep->request->from != ep) {
-        drop_request(ep->request, FI_ECONNREFUSED, NULL, 0);
+        drop_request(ep->request, NULL, 0);
     } else if (ep->request) {
         ep->request->from = NULL;
     }
@@ -430,7 +430,7 @@ static int pep_reject(struct passive *base, fid_t handle, const void *param, siz
     loop_world_lock();
     request = find_request(handle);
     if (request)
-        drop_request(request, FI_ECONNREFUSED, param, paramlen);
+        drop_request(request, param, paramlen);
     loop_world_unlock();
     return request ? 0 : -FI_EINVAL;
 }
@@ -461,7 +461,7 @@ static void pep_close(struct passive *base)
         struct loop_request *request = list_item(pos, struct loop_request, link);
 
         if (request->pep == pep)
-            drop_request(request, FI_ECONNREFUSED, NULL, 0);
+            drop_request(request, NULL, 0);
     }
     loop_world_unlock();
     loop_port_close(pep->port);

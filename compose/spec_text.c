@@ -85,38 +85,6 @@ char *text_take(struct text *text)
     return data;
 }
 
-static void print_stack(struct text *text, const struct spec_stack *stack)
-{
-    for (size_t i = 0; i < stack->item_count; i++) {
-        const struct spec_item *item = &stack->items[i];
-
-        text_add(text, i ? ";" : "");
-        if (item->name)
-            add_lower(text, item->name);
-        for (size_t j = 0; j < item->param_count; j++) {
-            text_add(text, j ? "," : "(");
-            text_add_param(text, item->params[j].key, item->params[j].value);
-        }
-        for (size_t j = 0; j < item->member_count; j++) {
-            text_add(text, j ? "+" : "[");
-            print_stack(text, &item->members[j]);
-        }
-        text_add(text, item->param_count ? ")" : item->member_count ? "]" : "");
-    }
-}
-
-char *spec_print(const struct spec *spec)
-{
-    struct text text = {0};
-
-    text_add(&text, spec->deny ? "^" : "");
-    for (size_t i = 0; i < spec->stack_count; i++) {
-        text_add(&text, i ? "," : "");
-        print_stack(&text, &spec->stacks[i]);
-    }
-    return text_take(&text);
-}
-
 void spec_fail(struct spec_error *error, struct span span, const char *fmt, ...)
 {
     va_list args;
