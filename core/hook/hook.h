@@ -38,6 +38,8 @@ struct params;
 struct hook_cq;
 struct hook_watch;
 struct work_copy;
+struct hook_ep;
+struct hook_eq;
 
 /* An entry of a completion queue. Fields that the queue's format lacks are 0. */
 struct completion {
@@ -88,6 +90,11 @@ struct hook_ops {
                       enum completion_way way);
     /* With `completed`: called with the result of each read of a queue, before its entries. */
     void (*cq_read)(struct hook_cq *cq, ssize_t rc);
+    /* Called for each event that a reader gets, which it may change or keep (-FI_EAGAIN); returns
+     * the result of the read. */
+    ssize_t (*event)(struct hook_eq *eq, ssize_t rc, uint32_t *event, void *buf);
+    /* Called when a message came before its receive, by an upper's receive context. */
+    void (*unexpected)(struct hook_ep *ep);
     /* Gets the memory of an object of ours that has closed (its lower's, too), and frees it when it
      * likes: fid is its address. NULL: it is freed at once. */
     void (*retire)(struct fid *fid);

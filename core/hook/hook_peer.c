@@ -194,26 +194,31 @@ static struct hook_ep *srx_below(struct fid_peer_srx *peer)
     return object_of(peer, struct hook_ep, peer);
 }
 
+static int entry_down(struct fid_peer_srx *peer, int rc, struct fi_peer_rx_entry *const *entry)
+{
+    const struct hook_ops *ops = &srx_below(peer)->domain->fabric->ops;
+
+    if (!rc || rc == -FI_ENOENT)
+        (*entry)->srx = peer;
+    if (rc == -FI_ENOENT && ops->unexpected)
+        ops->unexpected(srx_below(peer));
+    return rc;
+}
+
 static int srx_get_msg(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
                        struct fi_peer_rx_entry **entry)
 {
     struct fid_peer_srx *owner = srx_below(peer)->owner;
-    int rc = owner->owner_ops->get_msg(owner, attr, entry);
 
-    if (!rc || rc == -FI_ENOENT)
-        (*entry)->srx = peer;
-    return rc;
+    return entry_down(peer, owner->owner_ops->get_msg(owner, attr, entry), entry);
 }
 
 static int srx_get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
                        struct fi_peer_rx_entry **entry)
 {
     struct fid_peer_srx *owner = srx_below(peer)->owner;
-    int rc = owner->owner_ops->get_tag(owner, attr, entry);
 
-    if (!rc || rc == -FI_ENOENT)
-        (*entry)->srx = peer;
-    return rc;
+    return entry_down(peer, owner->owner_ops->get_tag(owner, attr, entry), entry);
 }
 
 static int srx_queue_msg(struct fi_peer_rx_entry *entry)

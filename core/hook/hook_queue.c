@@ -255,18 +255,25 @@ void hook_event_up(struct hook_fabric *fabric, uint32_t event, void *buf, size_t
         context_up(&entry->context, ours);
 }
 
+static ssize_t event_up(struct hook_eq *eq, ssize_t rc, uint32_t number, uint32_t *event, void *buf)
+{
+    if (rc < 0)
+        return rc;
+    hook_event_up(eq->fabric, number, buf, (size_t)rc);
+    if (eq->fabric->ops.event)
+        rc = eq->fabric->ops.event(eq, rc, &number, buf);
+    if (event && rc >= 0)
+        *event = number;
+    return rc;
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
     struct hook_eq *eq = eq_of(fid);
     uint32_t number = FI_NOTIFY;
     ssize_t rc = fi_eq_read(eq->lower, &number, buf, len, flags);
 
-    if (rc >= 0) {
-        hook_event_up(eq->fabric, number, buf, (size_t)rc);
-        if (event)
-            *event = number;
-    }
-    return rc;
+    return event_up(eq, rc, number, event, buf);
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
@@ -276,12 +283,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
     uint32_t number = FI_NOTIFY;
     ssize_t rc = fi_eq_sread(eq->lower, &number, buf, len, timeout, flags);
 
-    if (rc >= 0) {
-        hook_event_up(eq->fabric, number, buf, (size_t)rc);
-        if (event)
-            *event = number;
-    }
-    return rc;
+    return event_up(eq, rc, number, event, buf);
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)

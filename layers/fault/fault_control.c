@@ -48,9 +48,9 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
 }
 
 /* The end of a connection, told as its lower would. */
-static ssize_t event_read(struct fid_eq *eq, ssize_t rc, uint32_t *event, void *buf)
+static ssize_t event_read(struct hook_eq *eq, ssize_t rc, uint32_t *event, void *buf)
 {
-    struct fault_plan *plan = object_of(eq, struct hook_eq, fid)->fabric->own;
+    struct fault_plan *plan = eq->fabric->own;
     struct fi_eq_cm_entry *entry = buf;
 
     if (rc < (ssize_t)sizeof(*entry) || *event != FAULT_ENDED || !plan)
@@ -60,21 +60,6 @@ static ssize_t event_read(struct fid_eq *eq, ssize_t rc, uint32_t *event, void *
     *event = FI_SHUTDOWN;
     entry->fid = &plan->ended->fid;
     return rc;
-}
-
-static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
-{
-    uint32_t own, *which = event ? event : &own;
-
-    return event_read(eq, hook_eq_ops.read(eq, which, buf, len, flags), which, buf);
-}
-
-static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
-                        uint64_t flags)
-{
-    uint32_t own, *which = event ? event : &own;
-
-    return event_read(eq, hook_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
 }
 
 static int trywait(struct fid_fabric *fabric, struct fid **fids, int count)
@@ -378,7 +363,6 @@ static struct fi_ops_domain domain_ops = {
     .srx_ctx = open_srx,
 };
 static struct fi_ops_poll poll_ops = {.size = sizeof(poll_ops), .poll = set_poll};
-static struct fi_ops_eq eq_ops = {.size = sizeof(eq_ops), .read = eq_read, .sread = eq_sread};
 static struct fi_ops_cm cm_ops = {.size = sizeof(cm_ops), .connect = connect_ep};
 
 void fault_control_ops(struct hook_ops *ops)
@@ -389,7 +373,7 @@ void fault_control_ops(struct hook_ops *ops)
     ops->mr = &mr_ops;
     ops->watch = &watch;
     ops->cm = &cm_ops;
-    ops->eq = &eq_ops;
+    ops->event = event_read;
     ops->wait = &wait_ops;
     ops->poll = &poll_ops;
 }

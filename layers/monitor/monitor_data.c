@@ -152,26 +152,13 @@ static void completion_seen(struct hook_cq *cq, const struct completion *complet
 
 /* ---- Messages that came before their receive ---- */
 
-static int count_get(struct fid_peer_srx *peer, int rc)
+static void count_unexpected(struct hook_ep *ep)
 {
-    const struct monitor_object *object = object_of(peer, struct hook_ep, peer)->own;
-    struct monitor_slot *slot = object && rc == -FI_ENOENT ? monitor_slot_of(object) : NULL;
+    const struct monitor_object *object = ep->own;
+    struct monitor_slot *slot = object ? monitor_slot_of(object) : NULL;
 
     if (slot)
         monitor_add(&slot->block->counts[WEFT_MONITOR_UNEXPECTED], 1);
-    return rc;
-}
-
-static int get_msg(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
-                   struct fi_peer_rx_entry **entry)
-{
-    return count_get(peer, hook_srx_owner_ops.get_msg(peer, attr, entry));
-}
-
-static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
-                   struct fi_peer_rx_entry **entry)
-{
-    return count_get(peer, hook_srx_owner_ops.get_tag(peer, attr, entry));
 }
 
 /* ---- Regions ---- */
@@ -326,8 +313,6 @@ static int control_ep(struct fid *fid, int command, void *arg)
     return rc;
 }
 
-static struct fi_ops_srx_owner srx_owner_ops = {
-    .size = sizeof(srx_owner_ops), .get_msg = get_msg, .get_tag = get_tag};
 static struct fi_ops_mr mr_ops = {
     .size = sizeof(mr_ops), .reg = mr_reg, .regv = mr_regv, .regattr = mr_regattr};
 static struct fi_ops ep_fid_ops = {
@@ -338,7 +323,7 @@ void monitor_data_ops(struct hook_ops *ops)
     ops->post = monitor_post;
     ops->completed = completion_seen;
     ops->cq_read = reading_seen;
-    ops->srx_owner = &srx_owner_ops;
+    ops->unexpected = count_unexpected;
     ops->mr = &mr_ops;
     ops->ep_fid = &ep_fid_ops;
     ops->watch = &watch;

@@ -142,26 +142,13 @@ static void completion_seen(struct hook_cq *cq, const struct completion *complet
 
 /* ---- Messages that came before their receive ---- */
 
-static int count_get(struct fid_peer_srx *peer, int rc)
+static void count_unexpected(struct hook_ep *ep)
 {
-    const struct profile_seat *seat = object_of(peer, struct hook_ep, peer)->own;
-    struct profile_block *block = seat && rc == -FI_ENOENT ? profile_block_of(seat->profile) : NULL;
+    const struct profile_seat *seat = ep->own;
+    struct profile_block *block = seat ? profile_block_of(seat->profile) : NULL;
 
     if (block)
         per_thread_add(&block->counts.unexpected, 1);
-    return rc;
-}
-
-static int get_msg(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
-                   struct fi_peer_rx_entry **entry)
-{
-    return count_get(peer, hook_srx_owner_ops.get_msg(peer, attr, entry));
-}
-
-static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
-                   struct fi_peer_rx_entry **entry)
-{
-    return count_get(peer, hook_srx_owner_ops.get_tag(peer, attr, entry));
 }
 
 static struct profile *profile_of(const struct profile_seat *seat)
@@ -392,8 +379,6 @@ static const struct hook_watch watch = {.opened = opened};
 
 static struct fi_ops_srx_owner srx_owner_ops = {
     .size = sizeof(srx_owner_ops),
-    .get_msg = get_msg,
-    .get_tag = get_tag,
     .queue_msg = queue_msg,
     .queue_tag = queue_tag,
 };
@@ -420,6 +405,7 @@ void profile_data_ops(struct hook_ops *ops)
     ops->completed = completion_seen;
     ops->cq_read = reading_seen;
     ops->srx_owner = &srx_owner_ops;
+    ops->unexpected = count_unexpected;
     ops->srx_peer = &srx_peer_ops;
     ops->ep_fid = &ep_fid_ops;
     ops->domain_fid = &domain_fid_ops;

@@ -307,29 +307,15 @@ static void record_event(struct fid_eq *eq, struct fid *about, uint32_t event, i
 }
 
 /* Events of the library begin with a fid, those of the application need not. */
-static ssize_t event_read(struct fid_eq *eq, ssize_t rc, const uint32_t *event, const void *buf)
+static ssize_t event_read(struct hook_eq *eq, ssize_t rc, uint32_t *event, void *buf)
 {
     const struct fi_eq_entry *entry = buf;
     bool ours = *event >= FI_CONNREQ && *event <= FI_JOIN_COMPLETE;
 
     if (rc > 0)
-        record_event(eq, ours && (size_t)rc >= sizeof(struct fid *) ? entry->fid : NULL, *event, 0);
+        record_event(&eq->fid, ours && (size_t)rc >= sizeof(struct fid *) ? entry->fid : NULL,
+                     *event, 0);
     return rc;
-}
-
-static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
-{
-    uint32_t own, *which = event ? event : &own;
-
-    return event_read(eq, hook_eq_ops.read(eq, which, buf, len, flags), which, buf);
-}
-
-static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
-                        uint64_t flags)
-{
-    uint32_t own, *which = event ? event : &own;
-
-    return event_read(eq, hook_eq_ops.sread(eq, which, buf, len, timeout, flags), which, buf);
 }
 
 static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *entry, uint64_t flags)
@@ -384,8 +370,6 @@ static struct fi_ops_poll poll_ops = {
     .size = sizeof(poll_ops), .poll_add = poll_add, .poll_del = poll_del};
 static struct fi_ops_eq eq_ops = {
     .size = sizeof(eq_ops),
-    .read = eq_read,
-    .sread = eq_sread,
     .readerr = eq_readerr,
     .write = eq_write,
 };
@@ -398,6 +382,7 @@ void trace_control_ops(struct hook_ops *ops)
     ops->av = &av_ops;
     ops->cntr = &cntr_ops;
     ops->eq = &eq_ops;
+    ops->event = event_read;
     ops->wait = &wait_ops;
     ops->poll = &poll_ops;
 }
