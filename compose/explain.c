@@ -80,15 +80,6 @@ static void print_value(FILE *out, const char *before, const void *value, enum f
     fprintf(out, "%s%s", before, text);
 }
 
-static size_t count_infos(const struct fi_info *infos)
-{
-    size_t count = 0;
-
-    for (; infos; infos = infos->next)
-        count++;
-    return count;
-}
-
 /* The question in one line: what an application asked for first. */
 static void print_question(FILE *out, const struct query *query, const struct fi_info *hints)
 {
@@ -113,7 +104,7 @@ void explain_reasons(FILE *out, const struct query *query, const struct fi_info 
                      const struct reasons *reasons, const struct fi_info *infos)
 {
     print_question(out, query, hints);
-    fprintf(out, ": %zu info%s\n", count_infos(infos), count_infos(infos) == 1 ? "" : "s");
+    fprintf(out, ": %zu info%s\n", info_count(infos), info_count(infos) == 1 ? "" : "s");
     reasons_print(reasons, out);
 }
 

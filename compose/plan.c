@@ -48,15 +48,6 @@ static struct request request_of(const struct planning *planning, const struct s
     };
 }
 
-static size_t info_count(const struct fi_info *infos)
-{
-    size_t count = 0;
-
-    for (; infos; infos = infos->next)
-        count++;
-    return count;
-}
-
 static bool in_list(const char *list, const char *name)
 {
     size_t len = strlen(name);

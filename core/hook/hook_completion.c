@@ -4,16 +4,7 @@
  * lower writes into a peer queue. The hook's two functions are in struct hook_ops.
  */
 #include "core/hook/hook.h"
-
-static inline size_t entry_size(enum fi_cq_format format)
-{
-    switch (format) {
-    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
-    default: return sizeof(struct fi_cq_entry);
-    }
-}
+#include "core/queue/cq_entry.h"
 
 /* The formats are prefixes of each other. */
 static inline struct completion entry_completion(enum fi_cq_format format, const void *entry)
@@ -41,7 +32,7 @@ static inline ssize_t entries_seen(struct hook_cq *cq, const void *buf, const fi
         cq->read(cq, rc);
     for (ssize_t i = 0; buf && i < rc; i++) {
         struct completion completion =
-            entry_completion(cq->format, (const char *)buf + (size_t)i * entry_size(cq->format));
+            entry_completion(cq->format, (const char *)buf + (size_t)i * cq_entry_size(cq->format));
 
         if (src)
             completion.src = src[i];

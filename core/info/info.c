@@ -158,6 +158,15 @@ struct fi_info *info_dup(const struct fi_info *info)
     return NULL;
 }
 
+size_t info_count(const struct fi_info *list)
+{
+    size_t count = 0;
+
+    for (; list; list = list->next)
+        count++;
+    return count;
+}
+
 void info_append(struct fi_info **list, struct fi_info *more)
 {
     while (*list)

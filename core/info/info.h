@@ -51,6 +51,7 @@ struct fi_info *info_dup(const struct fi_info *info);
 /* Frees a list and all that hangs from it. NULL is fine. The one place where a fabric_attr dies. */
 void info_free(struct fi_info *info);
 
+size_t info_count(const struct fi_info *list);
 /* Appends `more` to *list. */
 void info_append(struct fi_info **list, struct fi_info *more);
 

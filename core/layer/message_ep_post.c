@@ -172,22 +172,12 @@ size_t message_op_set_result(struct message_op *op, const struct op *post)
     return elements * unit;
 }
 
-static uint8_t *put_elements(uint8_t *to, const struct fi_ioc *ioc, size_t count, size_t unit)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (ioc[i].count)
-            memcpy(to, ioc[i].addr, ioc[i].count * unit);
-        to += ioc[i].count * unit;
-    }
-    return to;
-}
-
 void message_op_put_operands(const struct op *post, uint8_t *payload)
 {
     size_t unit = atomic_size(post->datatype);
 
-    payload = put_elements(payload, post->ioc, post->count, unit);
-    put_elements(payload, post->compare.ioc, post->compare.count, unit);
+    payload = atomic_gather(payload, post->ioc, post->count, unit);
+    atomic_gather(payload, post->compare.ioc, post->compare.count, unit);
 }
 
 int message_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype,

@@ -163,6 +163,16 @@ void atomic_apply_pieces(enum fi_op op, enum fi_datatype datatype, const struct 
     }
 }
 
+uint8_t *atomic_gather(uint8_t *to, const struct fi_ioc *ioc, size_t segments, size_t size)
+{
+    for (size_t i = 0; i < segments; i++) {
+        if (ioc[i].count)
+            memcpy(to, ioc[i].addr, ioc[i].count * size);
+        to += ioc[i].count * size;
+    }
+    return to;
+}
+
 struct job {
     enum fi_op op;
     enum direct direct;

@@ -56,6 +56,9 @@ bool atomic_is_whole(enum fi_datatype datatype, const struct iovec *pieces, size
 void atomic_apply_pieces(enum fi_op op, enum fi_datatype datatype, const struct iovec *pieces,
                          size_t count, const void *operands, const void *compare, void *results);
 
+/* Copies the elements of all segments, of `size` bytes each, to `to`; returns the end. */
+uint8_t *atomic_gather(uint8_t *to, const struct fi_ioc *ioc, size_t segments, size_t size);
+
 /*
  * For the *valid functions of an endpoint of which an operation takes max_bytes of one operand:
  * *count (unless NULL) gets the elements. flags as atomic_valid. -FI_EOPNOTSUPP: not valid, or too

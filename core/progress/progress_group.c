@@ -19,6 +19,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "core/progress/progress_impl.h"
 
 enum {
@@ -291,13 +292,6 @@ static struct guest *guest_of(struct progress_sleeper *sleeper, struct progress 
     return found;
 }
 
-static int shorter(int a_ms, int b_ms)
-{
-    if (a_ms < 0)
-        return b_ms;
-    return b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* progress_sleeper_look for one progress domain. Locked. */
 static int look_at(struct progress_sleeper *sleeper, struct progress *progress, int epoll_fd,
                    bool bounded)
@@ -357,7 +351,7 @@ int progress_sleeper_look(struct progress *progress, struct progress_sleeper *sl
     for (size_t i = 0; i < count; i++) {
         if (progress_root(members[i]) != progress_root(progress)) {
             progress_lock(members[i]);
-            sleep_ms = shorter(sleep_ms, look_at(sleeper, members[i], epoll_fd, bounded));
+            sleep_ms = clock_shorter(sleep_ms, look_at(sleeper, members[i], epoll_fd, bounded));
             progress_unlock(members[i]);
         }
         progress_release(members[i]);

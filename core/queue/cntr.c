@@ -145,13 +145,6 @@ static int drive_before_sleep(struct cntr *cntr)
     return sleep_ms;
 }
 
-static int shorter(int a_ms, int b_ms)
-{
-    if (a_ms < 0)
-        return b_ms;
-    return b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* The same for the other endpoints of the domain, which it may take this thread to drive. Of a
  * counter whose owner is the upper they are the upper's affair. */
 static int look_at_others(struct cntr *cntr, bool bounded)
@@ -176,9 +169,9 @@ static void sleep_once(struct cntr *cntr, uint64_t threshold, uint64_t errors, i
     int sleep_ms = verdict(cntr, threshold, errors) == -FI_EAGAIN ? drive_before_sleep(cntr) : 0;
 
     if (sleep_ms && verdict(cntr, threshold, errors) == -FI_EAGAIN)
-        sleep_ms = shorter(sleep_ms, look_at_others(cntr, true));
+        sleep_ms = clock_shorter(sleep_ms, look_at_others(cntr, true));
     if (sleep_ms && verdict(cntr, threshold, errors) == -FI_EAGAIN)
-        wait_block(&cntr->wait, armed, shorter(left, sleep_ms));
+        wait_block(&cntr->wait, armed, clock_shorter(left, sleep_ms));
     wait_disarm(&cntr->wait);
 }
 
@@ -228,7 +221,7 @@ static bool look_for_set(struct wait *wait, int *sleep_ms)
     if (changed_since_seen(cntr))
         return true;
     if (*sleep_ms)
-        *sleep_ms = shorter(*sleep_ms, look_at_others(cntr, true));
+        *sleep_ms = clock_shorter(*sleep_ms, look_at_others(cntr, true));
     return false;
 }
 

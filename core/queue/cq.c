@@ -15,6 +15,7 @@
 #include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/info/abi.h"
+#include "core/queue/cq_entry.h"
 #include "core/queue/wait_set.h"
 
 #define FIRST_CAPACITY 128
@@ -120,16 +121,6 @@ static size_t readable(const struct cq *cq)
     if (__builtin_expect(cq->errors != NULL, 0))
         return cq->errors->before - cq->head;
     return cq->tail - cq->head;
-}
-
-static size_t size_of(enum fi_cq_format format)
-{
-    switch (format) {
-    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
-    default: return sizeof(struct fi_cq_entry);
-    }
 }
 
 static inline void copy(const struct cq *cq, void *buf, size_t count, fi_addr_t *src, size_t size)
@@ -396,13 +387,6 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
     return rc;
 }
 
-static int shorter(int a_ms, int b_ms)
-{
-    if (a_ms < 0)
-        return b_ms;
-    return b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* The same for the other endpoints of the domain, which it may take this thread to drive. Of a
  * queue whose owner is the upper they are the upper's affair. */
 static int look_at_others(struct cq *cq, bool bounded)
@@ -428,9 +412,9 @@ static ssize_t sleep_and_read(struct cq *cq, void *buf, size_t count, fi_addr_t 
             over = true;
         }
         if (!over && sleep_ms)
-            sleep_ms = shorter(sleep_ms, look_at_others(cq, true));
+            sleep_ms = clock_shorter(sleep_ms, look_at_others(cq, true));
         if (!over && sleep_ms)
-            blocked = wait_block(&cq->wait, armed, shorter(left, sleep_ms));
+            blocked = wait_block(&cq->wait, armed, clock_shorter(left, sleep_ms));
         wait_disarm(&cq->wait);
         if (!over && threshold == 1) /* unarmed: its own finds cost no signal */
             rc = cq_readfrom(&cq->fid, buf, count, src);
@@ -488,7 +472,7 @@ static bool look_for_set(struct wait *wait, int *sleep_ms)
         atomic_exchange(&cq->signalled, false))
         return true;
     if (*sleep_ms)
-        *sleep_ms = shorter(*sleep_ms, look_at_others(cq, true));
+        *sleep_ms = clock_shorter(*sleep_ms, look_at_others(cq, true));
     return false;
 }
 
@@ -635,7 +619,7 @@ static void fill(struct cq *cq, struct domain *domain, const struct fi_cq_attr *
     cq->forwards = peer && cq->into == cq;
     cq->domain = domain;
     cq->format = attr->format;
-    cq->entry_size = size_of(attr->format);
+    cq->entry_size = cq_entry_size(attr->format);
     cq->wait_cond = attr->wait_cond;
     cq->concurrent = !serializes(domain->info->domain_attr->threading);
     cq->vector = attr->flags & FI_AFFINITY ? attr->signaling_vector : -1;

@@ -32,13 +32,6 @@ static struct wait_set *set_of(struct wait *outer)
 
 /* ---- Waiting ---- */
 
-static int shorter(int a_ms, int b_ms)
-{
-    if (a_ms < 0)
-        return b_ms;
-    return b_ms < 0 || a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* Arms, drives, and looks at every member, after the set is armed; so that none waits for the
  * others to be read. */
 static bool look(struct wait_set *set, int *sleep_ms)
@@ -53,7 +46,7 @@ static bool look(struct wait_set *set, int *sleep_ms)
 
         if (wait->member->look(wait, &may_sleep_ms))
             found = true;
-        *sleep_ms = shorter(*sleep_ms, may_sleep_ms);
+        *sleep_ms = clock_shorter(*sleep_ms, may_sleep_ms);
     }
     pthread_mutex_unlock(&set->mutex);
     if (found)
@@ -76,7 +69,7 @@ static int set_wait(struct fid_wait *fid, int timeout)
             return 0;
         if (left == 0)
             return -FI_ETIMEDOUT;
-        if (sleep_ms && wait_block(&set->wait, armed, shorter(left, sleep_ms)) == -FI_EINTR)
+        if (sleep_ms && wait_block(&set->wait, armed, clock_shorter(left, sleep_ms)) == -FI_EINTR)
             return -FI_EINTR;
     }
 }

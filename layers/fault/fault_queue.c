@@ -13,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/info/abi.h"
+#include "core/queue/cq_entry.h"
 #include "layers/fault/fault.h"
 
 enum {
@@ -90,21 +91,10 @@ int fault_cq_end(struct hook_cq *cq, struct fault_end end)
     return ok ? 0 : -FI_EAGAIN;
 }
 
-/* The formats are prefixes of each other. */
-static size_t entry_size(enum fi_cq_format format)
-{
-    switch (format) {
-    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
-    default: return sizeof(struct fi_cq_entry);
-    }
-}
-
 /* Up to the first error; -FI_EAVAIL when that is the next. */
 static ssize_t take_ends(struct hook_cq *cq, char *buf, size_t count, fi_addr_t *src)
 {
-    size_t size = entry_size(cq->format), taken = 0;
+    size_t size = cq_entry_size(cq->format), taken = 0;
     struct fault_cq *own = cq->own;
     bool failed = false;
 
@@ -158,7 +148,7 @@ static bool take_error(struct hook_cq *cq, struct fi_cq_err_entry *entry)
 static ssize_t sort_out(struct hook_cq *cq, char *buf, ssize_t count, fi_addr_t *src)
 {
     struct fault_plan *plan = ((struct fault_cq *)cq->own)->plan;
-    size_t size = entry_size(cq->format);
+    size_t size = cq_entry_size(cq->format);
     ssize_t kept = 0;
 
     for (ssize_t i = 0; i < count; i++) {

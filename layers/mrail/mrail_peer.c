@@ -2,7 +2,6 @@
 /* Peers: found by fi_addr_t on the data path, by address and by number when a packet comes. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 
@@ -57,18 +56,6 @@ static uint32_t addr_of(const struct mrail_ep *ep, const uint8_t *name)
 }
 
 /* ---- Life ---- */
-
-/* Later than all that this address has had, of this endpoint or of one before it. */
-static uint64_t new_epoch(struct mrail_ep *ep)
-{
-    struct timespec now;
-    uint64_t ns;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    ep->last_epoch = ns > ep->last_epoch ? ns : ep->last_epoch + 1;
-    return ep->last_epoch;
-}
 
 static void leave_rails(struct mrail_ep *ep, struct mrail_peer *peer)
 {
@@ -151,7 +138,7 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
     free(addr);
     number = rc ? IDS_NONE : ids_add(&ep->numbers, peer);
     if (number != IDS_NONE) {
-        mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
+        mrail_intro_renew(&peer->intro, (uint32_t)number, clock_epoch(&ep->last_epoch));
         return 0;
     }
     leave_rails(ep, peer);
@@ -230,7 +217,7 @@ void mrail_peer_renew(struct mrail_ep *ep, struct mrail_peer *peer)
 
     ids_remove(&ep->numbers, peer->intro.number);
     number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
-    mrail_intro_renew(&peer->intro, (uint32_t)number, new_epoch(ep));
+    mrail_intro_renew(&peer->intro, (uint32_t)number, clock_epoch(&ep->last_epoch));
 }
 
 /* ---- Who sends ---- */

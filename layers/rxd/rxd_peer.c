@@ -2,10 +2,10 @@
 /* Peers: their names, numbers and epochs, and what ends with them. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "layers/rxd/rxd.h"
 
 /* ---- Names ---- */
@@ -46,18 +46,6 @@ struct message_peer *rxd_peer_at(struct message_ep *ep, const void *raw, int *rc
 
 /* ---- Life ---- */
 
-/* Later than all that this address has had, of this endpoint or of one before it. */
-static uint64_t new_epoch(struct rxd_ep *ep)
-{
-    struct timespec now;
-    uint64_t ns;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    ep->last_epoch = ns > ep->last_epoch ? ns : ep->last_epoch + 1;
-    return ep->last_epoch;
-}
-
 struct message_peer *rxd_peer_new(const void *arg)
 {
     const struct rxd_name *name = arg;
@@ -81,7 +69,7 @@ int rxd_peer_open(struct message_peer *base)
     peer->number = ids_add(&ep->numbers, peer);
     if (peer->number == IDS_NONE)
         return -FI_ENOMEM;
-    peer->epoch = new_epoch(ep);
+    peer->epoch = clock_epoch(&ep->last_epoch);
     return 0;
 }
 
@@ -126,7 +114,7 @@ void rxd_peer_reset(struct message_peer *base, int err)
     drop_packets(peer);
     ids_remove(&ep->numbers, peer->number);
     peer->number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
-    peer->epoch = new_epoch(ep);
+    peer->epoch = clock_epoch(&ep->last_epoch);
     peer->forgotten = peer->their_epoch > peer->forgotten ? peer->their_epoch : peer->forgotten;
     peer->their_epoch = 0;
     peer->theirs = 0;

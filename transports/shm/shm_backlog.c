@@ -155,13 +155,6 @@ bool shm_backlog_post(struct shm_link *link)
 
 /* ---- The end ---- */
 
-static enum binding_kind kind_of(const struct op *post)
-{
-    if (post->kind & FI_SEND)
-        return BIND_SEND;
-    return post->kind & FI_WRITE ? BIND_WRITE : BIND_READ;
-}
-
 void shm_backlog_fail(struct shm_link *link)
 {
     struct shm_ep *ep = link->ep;
@@ -176,7 +169,7 @@ void shm_backlog_fail(struct shm_link *link)
             .prov_errno = link->err,
             .src_addr = FI_ADDR_NOTAVAIL,
         };
-        enum binding_kind kind = kind_of(post);
+        enum binding_kind kind = binding_kind_of(post->kind);
 
         take_out(link, late);
         complete_error(&ep->base.binding, kind, &entry);

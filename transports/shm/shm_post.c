@@ -23,13 +23,6 @@ struct making {
 /* Posts on making->link: 0 or -FI_EAGAIN. */
 typedef ssize_t post_on(struct making *making);
 
-static inline enum binding_kind binding_kind(const struct op *post)
-{
-    if (post->kind & FI_SEND)
-        return BIND_SEND;
-    return post->kind & FI_WRITE ? BIND_WRITE : BIND_READ;
-}
-
 /* ---- Where to ---- */
 
 /* Accepts the operation and ends it with an error: no endpoint listens there. */
@@ -45,7 +38,7 @@ static ssize_t unreachable(struct shm_ep *ep, const struct op *post, int err)
 
     if (op_is_inject(post))
         return -err;
-    complete_error(&ep->base.binding, binding_kind(post), &entry);
+    complete_error(&ep->base.binding, binding_kind_of(post->kind), &entry);
     return 0;
 }
 
@@ -196,7 +189,7 @@ static struct shm_op *new_op(struct making *making, enum shm_role role)
     op = shm_op_get(making->link, role);
     if (!op)
         return NULL;
-    op->kind = binding_kind(post);
+    op->kind = binding_kind_of(post->kind);
     op->context = post->context;
     op->flags = post->kind;
     op->wanted = !op_is_inject(post) &&

@@ -22,16 +22,6 @@ static uint8_t function_of(const struct op *post)
     }
 }
 
-static uint8_t *gather(uint8_t *to, const struct fi_ioc *iov, size_t count, size_t size)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (iov[i].count)
-            memcpy(to, iov[i].addr, iov[i].count * size);
-        to += iov[i].count * size;
-    }
-    return to;
-}
-
 /* Header and operands; these in a buffer of their own when they are long. */
 static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, size_t len)
 {
@@ -61,8 +51,8 @@ static int build(struct tcp_ep *ep, struct tcp_op *op, const struct op *post, si
     } else {
         op->head = (uint16_t)(op->head + wire.payload);
     }
-    at = gather(at, post->ioc, post->count, size);
-    gather(at, post->compare.ioc, post->compare.count, size);
+    at = atomic_gather(at, post->ioc, post->count, size);
+    atomic_gather(at, post->compare.ioc, post->compare.count, size);
     return 0;
 }
 

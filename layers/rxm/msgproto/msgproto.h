@@ -289,8 +289,6 @@ void rxm_op_start(struct rxm_op *op);
 /* Goes on with the operations of a connection that stall. */
 void rxm_op_resume(struct rxm_conn *conn);
 void rxm_op_report_error(struct rxm_op *op, const struct fi_cq_err_entry *error);
-/* Is the answer of a post one to try again? Another ends the connection. */
-bool rxm_op_again(ssize_t rc);
 /* Posts the packet in op->bytes, counting credits. Returns as fi_sendmsg. */
 ssize_t rxm_op_send_bytes(struct rxm_op *op);
 /* The done of any operation: its lower has completed one more. */

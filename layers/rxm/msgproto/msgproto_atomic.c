@@ -84,16 +84,6 @@ static uint8_t *payload_room(struct rxm_op *op, size_t len)
     return bounce ? (uint8_t *)(bounce + 1) : NULL;
 }
 
-static uint8_t *put_elements(uint8_t *to, const struct fi_ioc *iov, size_t count, size_t size)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (iov[i].count)
-            memcpy(to, iov[i].addr, iov[i].count * size);
-        to += iov[i].count * size;
-    }
-    return to;
-}
-
 static int put_request(struct rxm_op *op, const struct op *post, size_t count)
 {
     size_t size = atomic_size(post->datatype), bytes = count * size;
@@ -107,8 +97,8 @@ static int put_request(struct rxm_op *op, const struct op *post, size_t count)
         places[i] =
             (struct rxm_place){post->rma_ioc[i].addr, post->rma_ioc[i].count, post->rma_ioc[i].key};
     rxm_targets_put(places, (unsigned)post->rma_count, payload);
-    payload = put_elements(payload + RXM_TARGETS_SIZE, post->ioc, post->count, size);
-    put_elements(payload, post->compare.ioc, post->compare.count, size);
+    payload = atomic_gather(payload + RXM_TARGETS_SIZE, post->ioc, post->count, size);
+    atomic_gather(payload, post->compare.ioc, post->compare.count, size);
     op->packet = (struct rxm_packet){
         .type = RXM_ATOMIC,
         .op = wire_op(post->function),

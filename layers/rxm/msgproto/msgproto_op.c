@@ -150,18 +150,6 @@ void rxm_op_report_error(struct rxm_op *op, const struct fi_cq_err_entry *error)
 
 /* ---- Steps ---- */
 
-bool rxm_op_again(ssize_t rc)
-{
-    switch (rc) {
-    case -FI_EAGAIN:
-    case -FI_ENOTCONN:
-    case -FI_ECONNRESET:
-    case -FI_ESHUTDOWN:
-    case -FI_EOPBADSTATE: return true; /* its end is in the event queue */
-    default: return false;
-    }
-}
-
 /* Does the packet say what the peer waits for? Nothing that waits for credits itself may be before
  * it, or both ends wait for ever. */
 static bool goes_first(const struct rxm_op *op)
@@ -187,7 +175,7 @@ static bool take_step(struct rxm_op *op)
     struct rxm_conn *conn = op->conn;
     int rc = op->step(op);
 
-    if (rc && rxm_op_again(rc))
+    if (rc && rxm_ep_passes(rc))
         return false;
     if (rc) {
         op->err = -rc;

@@ -109,7 +109,7 @@ static int step_split(struct rxm_op *op)
 {
     int rc = msgproto_move(op, op->kind == BIND_READ);
 
-    if (!rc || !rxm_op_again(rc))
+    if (!rc || !rxm_ep_passes(rc))
         op->conn->msgproto.splitting--;
     return rc;
 }
