@@ -144,6 +144,10 @@ void switch_run(struct sw *sw, uint64_t until)
 
         if (event.at > sw->now)
             sw->now = event.at;
+        /* All that arrived left before or after it; of those before, each has arrived or not. */
+        if (sw->arrived > event.order && sw->arrived - event.order > sw->farthest)
+            sw->farthest = sw->arrived - event.order;
+        sw->arrived++;
         sw->deliver(sw->arg, event.packet->to, &from, event.packet->bytes, event.packet->len);
         free(event.packet);
     }
