@@ -222,6 +222,7 @@ static int create_ses(struct uet_ep *ep)
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
     settings.pds.ids = uet_nic_ids(ep->nic);
+    settings.pds.rudi_first = (uint32_t)ep->self.pid / STEER_PIDS << STEER_RUDI_BITS;
     ep->ses = ses_create(&settings, &ses_ops, ep, seed);
     return ep->ses ? 0 : -FI_ENOMEM;
 }

@@ -20,7 +20,7 @@ struct node nodes[NODES];
 struct sw sw;
 uint64_t seed;
 unsigned scale;
-bool ordered;
+bool ordered, idempotent;
 unsigned forgeries;
 
 /* ---- The upper ---- */
@@ -106,9 +106,9 @@ static void note(struct inbox *inbox, uint32_t message, uint32_t packet)
         memset(inbox->times + inbox->room, 0, room - inbox->room);
         inbox->room = room;
     }
-    inbox->count++;
-    if (inbox->times[at]++)
-        inbox->twice++;
+    inbox->count += !inbox->times[at] || !idempotent;
+    inbox->twice += inbox->times[at] && !idempotent;
+    inbox->times[at] = 1;
     if (ordered && (message < inbox->next_message ||
                     (message == inbox->next_message && packet < inbox->next_packet)))
         inbox->disordered++;
@@ -184,7 +184,7 @@ void begin(const struct pds_settings *settings)
 
     seed = text ? strtoull(text, NULL, 0) : seed + 1;
     scale = packets ? (unsigned)(strtoull(packets, NULL, 0) / 100000) + 1 : 1;
-    ordered = false;
+    ordered = idempotent = false;
     forgeries = 0;
     memset(nodes, 0, sizeof(nodes));
     switch_init(&sw, seed, NODES);
@@ -244,7 +244,10 @@ void run(uint64_t until)
 void send_message(unsigned from, unsigned to, uint32_t number, uint32_t packets)
 {
     struct message *message = calloc(1, sizeof(*message));
-    struct pds_key key = {.to = switch_addr(to), .mode = ordered ? PDS_MODE_ROD : PDS_MODE_RUD};
+    struct pds_key key = {.to = switch_addr(to),
+                          .mode = idempotent ? PDS_MODE_RUDI
+                                  : ordered  ? PDS_MODE_ROD
+                                             : PDS_MODE_RUD};
 
     assert_non_null(message);
     message->bytes = calloc(packets, BODY);

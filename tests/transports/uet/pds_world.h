@@ -48,8 +48,9 @@ struct node {
 extern struct node nodes[NODES];
 extern struct sw sw;
 extern uint64_t seed;
-extern unsigned scale; /* WEFT_UET_PACKETS in 100,000, and 1 */
-extern bool ordered;   /* messages that are sent from now on */
+extern unsigned scale;  /* WEFT_UET_PACKETS in 100,000, and 1 */
+extern bool ordered;    /* messages that are sent from now on; or: */
+extern bool idempotent; /* RUDI: checks leave out what comes twice */
 
 extern const struct pds_ops ops;
 

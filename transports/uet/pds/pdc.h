@@ -126,6 +126,21 @@ struct pdc_busy {
     struct pdc_rx rx;
 };
 
+enum {
+    RUDI_WINDOW = 256,      /* packets under way: a power of 2 */
+    RUDI_NUMBERS = 1 << 26, /* that a node has */
+};
+
+/* ---- rudi.c ---- */
+
+struct rudi {
+    uint32_t first, next; /* numbers */
+    unsigned count;       /* packets under way */
+    struct list sources;
+    struct list waiting; /* packets, by when they are sent again: at */
+    struct pds_packet *ring[RUDI_WINDOW];
+};
+
 struct pds {
     struct pds_settings settings;
     const struct pds_ops *ops;
@@ -147,8 +162,21 @@ struct pds {
     uint32_t generations, last_start;
     struct pdc_busy rest; /* of every PDC that rests */
     struct pool packets, pdcs;
+    struct rudi rudi;
     struct pds_counters counters;
 };
+
+void rudi_init(struct rudi *rudi, uint32_t first);
+void rudi_submit(struct pds *pds, struct pds_source *source);
+void rudi_run(struct pds *pds);
+uint64_t rudi_deadline(const struct rudi *rudi);
+void rudi_fail_all(struct pds *pds);
+void rudi_take_request(struct pds *pds, const union addr *from, const struct pds_header *header,
+                       const uint8_t *body, size_t len, bool marked);
+void rudi_take_response(struct pds *pds, const union addr *from, const struct pds_header *header,
+                        const uint8_t *body, size_t len);
+/* A NACK with PDS_NT_RUDI. */
+void rudi_take_nack(struct pds *pds, const union addr *from, const struct pds_header *header);
 
 enum {
     PDS_IDS = 65536,

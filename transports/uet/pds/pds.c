@@ -55,6 +55,7 @@ static void start_lists(struct pds *pds)
     list_init(&pds->waiting);
     pdc_tx_init(&pds->rest.tx, pds);
     pdc_rx_init(&pds->rest.rx, pds);
+    rudi_init(&pds->rudi, pds->settings.rudi_first);
     pool_init(&pds->packets, sizeof(struct pds_packet), 0);
     pool_init(&pds->pdcs, sizeof(struct pdc), 0);
 }
@@ -100,6 +101,7 @@ void pds_destroy(struct pds *pds)
     if (!pds)
         return;
     fail_waiting(pds);
+    rudi_fail_all(pds);
     while (!list_empty(&pds->used))
         pdc_fail(list_item(pds->used.next, struct pdc, used));
     fail_waiting(pds);
@@ -300,6 +302,10 @@ void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key
     source->key = *key;
     source->pdc = (struct pds_ref){0};
     list_init(&source->link);
+    if (key->mode == PDS_MODE_RUDI) {
+        rudi_submit(pds, source);
+        return;
+    }
     list_attach(&source->link, &pds->waiting);
     if (alone)
         drain_waiting(pds);
@@ -587,14 +593,19 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
         pdc = find_sender(pds, from, &header);
         if (pdc)
             pdc_take_ack(pdc, &header, bytes, len);
+    } else if (header.flags & PDS_NT_RUDI &&
+               (header.type == PDS_NACK || header.type == PDS_NACK_CCX)) {
+        rudi_take_nack(pds, from, &header);
     } else if (header.type == PDS_NACK || header.type == PDS_NACK_CCX) {
         pdc = find_sender(pds, from, &header);
         if (pdc)
             pdc_take_nack(pdc, &header);
     } else if (header.type == PDS_UUD) {
         take_datagram(pds, from, &header, bytes, len);
+    } else if (header.type == PDS_RUDI) {
+        rudi_take_request(pds, from, &header, bytes, len, marked);
     } else {
-        pds->counters.malformed++; /* RUDI, which nothing here sends or takes */
+        rudi_take_response(pds, from, &header, bytes, len);
     }
 }
 
@@ -697,6 +708,7 @@ void pds_run(struct pds *pds, uint64_t now)
     pds->urgent = false;
     note_pause(pds);
     wake_due(pds);
+    rudi_run(pds);
     for (int round = 0; round < ROUNDS; round++) {
         struct list batch;
 
@@ -719,8 +731,10 @@ uint64_t pds_deadline(const struct pds *pds)
 {
     int64_t due = timers_next(&pds->timers), idle = timers_next(&pds->idle_timers);
 
+    uint64_t rudi = rudi_deadline(&pds->rudi);
+
     if (!list_empty(&pds->active))
         return 0;
     due = due < idle ? due : idle;
-    return due == TIMER_NEVER ? UINT64_MAX : (uint64_t)due;
+    return due == TIMER_NEVER || rudi < (uint64_t)due ? rudi : (uint64_t)due;
 }

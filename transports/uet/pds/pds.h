@@ -56,6 +56,7 @@ struct pds_settings {
     unsigned pdcs;         /* most at a time, at most 65535 */
     unsigned per_peer;     /* unordered PDCs to one peer */
     unsigned stored;       /* responses that a PDC keeps until they are cleared */
+    uint32_t rudi_first;   /* of RUDI numbers; the upper 6 bits are this node's */
     uint64_t ids;          /* bit b: ids from b * PDS_ID_BLOCK on are this node's to give */
     bool short_rudi;
     bool demand_start; /* a peer's PDC opens with a Start_PSN that this side gave it only */
@@ -67,6 +68,7 @@ extern const struct pds_settings pds_defaults;
 enum pds_mode {
     PDS_MODE_RUD,
     PDS_MODE_ROD,
+    PDS_MODE_RUDI, /* at least once, in any order, without a PDC: of what is idempotent only */
 };
 
 /* Which PDCs a message may take. */
@@ -131,9 +133,10 @@ struct pds_arrival {
     const uint8_t *bytes; /* behind the PDS header */
     size_t len;
     uint8_t next;
-    bool datagram;            /* UUD: no answer is sent */
-    bool returned;            /* by the peer of a PDC of ours: data that we asked for */
-    struct pds_key key;       /* for answers that are messages: mode, job 0 */
+    bool datagram;      /* UUD: no answer is sent */
+    bool idempotent;    /* RUDI: it may come again, and is to be answered at once; no ticket */
+    bool returned;      /* by the peer of a PDC of ours: data that we asked for */
+    struct pds_key key; /* for answers that are messages: mode, job 0 */
     struct pds_ticket ticket; /* for answers that come later, and for pds_submit_return */
 };
 

@@ -431,6 +431,8 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
     }
     if (code == RC_OK && ses->settings.datagrams && !arrival->datagram)
         code = RC_UNSUPPORTED_OP;
+    if (code == RC_OK && arrival->idempotent)
+        code = RC_UNSUPPORTED_OP; /* no key of this side is one of RUDI */
     if (code != RC_OK) {
         ses_respond(ses, &request, code, SES_EXPECTED, answer);
         return;
