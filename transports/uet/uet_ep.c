@@ -417,6 +417,22 @@ static void tell_counters(struct uet_ep *ep)
             (unsigned long long)c->failed);
 }
 
+/* Requests of peers that were not carried out, by their answers. */
+static void tell_refusals(const struct uet_ep *ep)
+{
+    const struct ses_counters *c = ep->ses ? ses_counters(ep->ses) : NULL;
+
+    for (int code = 0; c && code < SES_CODES; code++)
+        if (c->refused[code] && ses_code_text(code))
+            LOG_INFO("uet", FI_LOG_EP_DATA, "%llu requests were refused: %s",
+                     (unsigned long long)c->refused[code], ses_code_text(code));
+    if (c && (c->ignored || c->given_up))
+        LOG_INFO("uet", FI_LOG_EP_DATA,
+                 "%llu packets were ignored; the targets of %llu messages were told that the rest "
+                 "would not come",
+                 (unsigned long long)c->ignored, (unsigned long long)c->given_up);
+}
+
 static int close_ep(struct endpoint *base)
 {
     struct uet_ep *ep = uet_ep_of(base);
@@ -437,6 +453,7 @@ static int close_ep(struct endpoint *base)
     ep->closing = true;
     uet_drop_waiting(ep);
     tell_counters(ep);
+    tell_refusals(ep);
     ses_destroy(ep->ses);
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);

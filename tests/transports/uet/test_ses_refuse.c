@@ -249,6 +249,37 @@ static void short_requests_have_short_headers(void **state)
     end();
 }
 
+static void fetched_data_has_a_short_header(void **state)
+{
+    struct ses_request request = plain(SES_READ, SES_SOM | SES_EOM | SES_REL, 16);
+    uint64_t one = 1, old;
+    struct post *post;
+
+    memset(headers, 0, sizeof(headers));
+    begin(false);
+    sw.filter = count_headers;
+    nodes[1].memory[0] = 41;
+    post = new_post(0, 1, SES_FETCHING_ATOMIC, 8);
+    post->op.target.brief = true;
+    post->op.atomic.opcode = AMO_SUM;
+    post->op.atomic.datatype = AMO_UINT64;
+    memcpy(post->bytes, &one, 8);
+    post->op.result[0] = (struct iovec){post->result, 8};
+    post->op.result_count = 1;
+    assert_true(ses_start_op(nodes[0].ses, &post->op));
+    run(sw.now + SECOND);
+    memcpy(&old, post->result, 8);
+    assert_int_equal(old, 41);
+    assert_int_equal(nodes[1].memory[0], 42);
+    finish_post(post, RC_OK);
+    assert_int_equal(headers[NEXT_MEDIUM], 1);
+    request.next = NEXT_MEDIUM;
+    assert_int_equal(ask(&request, 0), RC_OK);
+    request.length = 17; /* more than comes with an acknowledgement */
+    assert_int_equal(ask(&request, 0), RC_UNSUPPORTED_SIZE);
+    end();
+}
+
 static void an_optimized_key_needs_a_small_header_only(void **state)
 {
     struct post *post;
@@ -306,6 +337,7 @@ int main(void)
         cmocka_unit_test(tokens_of_no_operation_are_refused),
         cmocka_unit_test(headers_that_are_none_are_counted),
         cmocka_unit_test(short_requests_have_short_headers),
+        cmocka_unit_test(fetched_data_has_a_short_header),
         cmocka_unit_test(an_optimized_key_needs_a_small_header_only),
         cmocka_unit_test(a_target_is_told_when_the_rest_does_not_come),
     };

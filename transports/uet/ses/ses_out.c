@@ -132,7 +132,7 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
 /* Does a header without message id say all of it? */
 static uint8_t header_of(const struct ses_op *op)
 {
-    bool access = op->opcode == SES_WRITE || op->opcode == SES_ATOMIC;
+    bool access = op->opcode == SES_WRITE || op->opcode == SES_ATOMIC || is_fetch(op);
 
     if (!op->target.brief || op->length > op->mtu || op->length > SES_SMALL_LENGTH ||
         (!access && op->opcode != SES_SEND && op->opcode != SES_TAGGED_SEND))

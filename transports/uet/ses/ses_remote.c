@@ -119,6 +119,29 @@ void ses_give_back(struct ses *ses, struct ses_lent *lent)
     ses_settle(ses, lent->op);
 }
 
+/* With the acknowledgement. */
+static void answer_data(const struct ses *ses, const struct pds_arrival *arrival,
+                        const struct ses_request *request, size_t len, struct pds_answer *answer)
+{
+    struct ses_response response = {
+        .next = request->next == NEXT_STANDARD ? NEXT_RESPONSE_DATA : NEXT_RESPONSE_DATA_SMALL,
+        .opcode = SES_RESPONSE_W_DATA,
+        .code = RC_OK,
+        .message_id = request->message_id,
+        .job = request->job,
+        .read_message_id = request->message_id,
+        .payload_length = (uint16_t)len,
+        .modified_length = request->length,
+        .request_psn = arrival->ticket.psn,
+    };
+
+    answer->next = response.next;
+    answer->header_len = (uint8_t)ses_response_put(&response, answer->header);
+    answer->data = ses->scratch;
+    answer->len = len;
+    answer->guaranteed = true;
+}
+
 static void fill_data_header(const struct ses_request *request, uint32_t offset, uint32_t len,
                              uint8_t *header, uint8_t *header_len)
 {
@@ -176,11 +199,7 @@ static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arri
         at += lent.iov[i].iov_len;
     }
     ses_give_back(ses, &lent);
-    answer->next = NEXT_RESPONSE_DATA;
-    fill_data_header(request, 0, (uint32_t)at, answer->header, &answer->header_len);
-    answer->data = ses->scratch;
-    answer->len = at;
-    answer->guaranteed = true;
+    answer_data(ses, arrival, request, at, answer);
     return RC_OK;
 }
 
@@ -297,11 +316,7 @@ static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
     if (code != RC_OK || !fetching) {
         ses_respond(ses, request, code, SES_EXPECTED, answer);
     } else {
-        answer->next = NEXT_RESPONSE_DATA;
-        fill_data_header(request, 0, (uint32_t)result, answer->header, &answer->header_len);
-        answer->data = ses->scratch;
-        answer->len = result;
-        answer->guaranteed = true;
+        answer_data(ses, arrival, request, result, answer);
     }
     if (code == RC_OK)
         tell_atomic(ses, arrival, request);
@@ -311,17 +326,18 @@ void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
                      const struct ses_request *request, const uint8_t *payload, size_t len,
                      struct pds_answer *answer)
 {
-    struct ses_request keyed = *request;
+    struct ses_request keyed;
 
     /* A small header names an optimized key by its index. */
     if (request->next == NEXT_SMALL) {
+        keyed = *request;
         keyed.key = SES_KEY_OPTIMIZED | request->index;
         request = &keyed;
     }
-    /* The data would be answers of another form, to requests without a message id. */
-    if (request->next != NEXT_STANDARD &&
-        (request->opcode == SES_READ || request->opcode == SES_FETCHING_ATOMIC))
-        ses_respond(ses, request, RC_UNSUPPORTED_OP, SES_EXPECTED, answer);
+    /* Requests without a message id have their data with the acknowledgement, or none. */
+    if (request->next != NEXT_STANDARD && request->opcode == SES_READ &&
+        request->length > ses->settings.ack_data)
+        ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
     else if (ses_is_atomic(request->opcode))
         take_atomic(ses, arrival, request, payload, len, answer);
     else

@@ -58,10 +58,10 @@ static void open_end(struct end *end, const uint8_t *domain, const uint8_t *ep)
 }
 
 /* An end of several jobs: red, then blue. */
-static void open_many(struct end *end, fi_addr_t keys[2])
+static void open_many_with(struct end *end, fi_addr_t keys[2], uint64_t av_flags)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .flags = av_flags};
     size_t len = sizeof(end->name);
 
     end->info = infos("uet", FI_AV_AUTH_KEY, NULL, NULL);
@@ -78,6 +78,11 @@ static void open_many(struct end *end, fi_addr_t keys[2])
     assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
     assert_int_equal(fi_enable(end->ep), 0);
     assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+}
+
+static void open_many(struct end *end, fi_addr_t keys[2])
+{
+    open_many_with(end, keys, 0);
 }
 
 static ssize_t read_one(struct end *at, struct end *other, struct fi_cq_tagged_entry *entry,
@@ -195,15 +200,18 @@ static void a_receive_names_any_peer_of_a_job(void **state)
     static char buffers[4][8];
     struct end many, a, b;
     fi_addr_t keys[2], source;
+    struct iovec iov = {buffers[0], 8};
+    struct fi_msg of_key = {.msg_iov = &iov, .iov_count = 1, .context = &buffers[0]};
 
     open_many(&many, keys);
+    of_key.addr = keys[1];
     open_end(&a, red, NULL);
     open_end(&b, blue, NULL);
     many.peer = keys[0];
     assert_int_equal(fi_av_insert(many.av, a.name, 1, &many.peer, FI_AUTH_KEY, NULL), 1);
     assert_int_equal(fi_av_insert(a.av, many.name, 1, &a.peer, 0, NULL), 1);
     assert_int_equal(fi_av_insert(b.av, many.name, 1, &b.peer, 0, NULL), 1);
-    assert_int_equal(fi_recv(many.ep, buffers[0], 8, NULL, keys[1], &buffers[0]), 0);
+    assert_int_equal(fi_recvmsg(many.ep, &of_key, FI_AUTH_KEY | FI_COMPLETION), 0);
     assert_int_equal(fi_recv(many.ep, buffers[1], 8, NULL, keys[0], &buffers[1]), 0);
     assert_int_equal(fi_recv(many.ep, buffers[2], 8, NULL, many.peer, &buffers[2]), 0);
     assert_int_equal(fi_recv(many.ep, buffers[3], 8, NULL, FI_ADDR_UNSPEC, &buffers[3]), 0);
@@ -246,6 +254,28 @@ static void messages_wait_for_the_receive_of_their_job(void **state)
     assert_ptr_equal(entry.op_context, &buffers[0]);
     assert_int_equal(source, keys[0]);
     end_close(&b);
+    end_close(&a);
+    end_close(&many);
+}
+
+static void sources_are_user_ids(void **state)
+{
+    struct end many, a;
+    fi_addr_t keys[2], source;
+
+    open_many_with(&many, keys, FI_AV_USER_ID);
+    open_end(&a, red, NULL);
+    assert_int_equal(fi_av_insert(a.av, many.name, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(fi_av_set_user_id(many.av, keys[0], 1234, 0), 0);
+    assert_int_equal(fi_recv(many.ep, in, 8, NULL, keys[0], in), 0);
+    pass(&a, &many, &source);
+    assert_int_equal(source, 1234); /* one of its job */
+    many.peer = keys[0];
+    assert_int_equal(fi_av_insert(many.av, a.name, 1, &many.peer, FI_AUTH_KEY, NULL), 1);
+    assert_int_equal(fi_av_set_user_id(many.av, many.peer, 77, 0), 0);
+    assert_int_equal(fi_recv(many.ep, in, 8, NULL, keys[0], in), 0);
+    pass(&a, &many, &source);
+    assert_int_equal(source, 77);
     end_close(&a);
     end_close(&many);
 }
@@ -342,6 +372,83 @@ static void a_region_has_a_key_of_its_own(void **state)
     fi_close(&mr->fid);
     attr.auth_key_size = 2;
     assert_int_equal(fi_mr_regattr(b.domain, &attr, 0, &mr), -FI_EINVAL);
+    end_close(&b);
+    end_close(&a);
+}
+
+/* ---- Keys of the provider, regions of one endpoint ---- */
+
+static struct fi_info *infos_with(const char *provider, int mr_mode)
+{
+    struct fi_info *hints = fi_allocinfo(), *list = NULL;
+
+    assert_non_null(hints);
+    hints->fabric_attr->prov_name = strdup(provider);
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_MSG | FI_RMA;
+    hints->domain_attr->mr_mode = mr_mode;
+    fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &list);
+    fi_freeinfo(hints);
+    assert_non_null(list);
+    list->domain_attr->mr_mode = mr_mode; /* nothing asks for them, and all are understood */
+    return list;
+}
+
+static void a_region_is_of_the_endpoint_that_it_is_bound_to(void **state)
+{
+    struct end a, b;
+    struct fid_mr *mr;
+    struct fid_ep *second;
+    uint8_t name[64];
+    size_t len = sizeof(name);
+
+    open_end(&a, NULL, NULL);
+    end_open(&b, infos_with("uet", FI_MR_ENDPOINT | FI_MR_PROV_KEY), FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    assert_int_equal(fi_endpoint(b.domain, b.info, &second, NULL), 0);
+    assert_int_equal(fi_ep_bind(second, &b.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(second, &b.av->fid, 0), 0);
+    assert_int_equal(fi_enable(second), 0);
+    assert_int_equal(fi_getname(&second->fid, name, &len), 0);
+    assert_int_equal(fi_mr_reg(b.domain, in, 64, FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &b.ep->fid, 0), 0);
+    assert_int_equal(fi_mr_enable(mr), 0);
+    assert_int_equal(fi_mr_key(mr) >> 48, 1); /* the provider's */
+    memset(in, 1, sizeof(in));
+    memset(out, 2, sizeof(out));
+    assert_int_equal(write_to(&a, &b, fi_mr_key(mr)), 0);
+    assert_int_equal(in[0], 2);
+    in[0] = 1;
+    assert_int_equal(fi_av_insert(a.av, name, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(write_to(&a, &b, fi_mr_key(mr)), FI_EACCES);
+    assert_int_equal(in[0], 1);
+    fi_close(&mr->fid);
+    fi_close(&second->fid);
+    end_close(&b);
+    end_close(&a);
+}
+
+static void optimized_keys_are_one_of_4096(void **state)
+{
+    struct end a, b;
+    struct fid_mr *mrs[3];
+
+    open_end(&a, NULL, NULL);
+    end_open(&b, infos_with("uet(optimized=yes)", FI_MR_PROV_KEY), FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fi_mr_reg(b.domain, in, 64, FI_REMOTE_WRITE, 0, 5, 0, &mrs[i], NULL), 0);
+        assert_int_equal(fi_mr_key(mrs[i]) >> 12, UINT64_C(1) << 50);
+    }
+    memset(in, 1, sizeof(in));
+    memset(out, 2, sizeof(out));
+    assert_int_equal(write_to(&a, &b, fi_mr_key(mrs[1])), 0);
+    assert_int_equal(in[0], 2);
+    fi_close(&mrs[1]->fid);
+    assert_int_equal(write_to(&a, &b, UINT64_C(1) << 62 | (fi_mr_key(mrs[0]) ^ 1) % 4096),
+                     FI_EACCES);
+    fi_close(&mrs[0]->fid);
+    fi_close(&mrs[2]->fid);
     end_close(&b);
     end_close(&a);
 }
@@ -477,8 +584,11 @@ int main(void)
         cmocka_unit_test(keys_are_addresses_of_all_their_peers),
         cmocka_unit_test(a_receive_names_any_peer_of_a_job),
         cmocka_unit_test(messages_wait_for_the_receive_of_their_job),
+        cmocka_unit_test(sources_are_user_ids),
         cmocka_unit_test(regions_are_for_their_job_or_initiator),
         cmocka_unit_test(a_region_has_a_key_of_its_own),
+        cmocka_unit_test(a_region_is_of_the_endpoint_that_it_is_bound_to),
+        cmocka_unit_test(optimized_keys_are_one_of_4096),
         cmocka_unit_test(services_say_what_endpoints_are),
         cmocka_unit_test(a_wrong_service_file_offers_nothing),
         cmocka_unit_test(a_generation_is_in_the_address),
