@@ -7,7 +7,6 @@
 #include "core/op/op.h"
 #include "core/part/part.h"
 #include "transports/tcp/tcp_atomic.h"
-#include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_post.h"

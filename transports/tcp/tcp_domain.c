@@ -11,7 +11,6 @@
 #include "core/ep/stx.h"
 #include "core/op/atomic.h"
 #include "transports/tcp/tcp_ep.h"
-#include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_message.h"
 
 static int domain_close(struct fid *fid)

@@ -18,7 +18,6 @@
 #include "core/net/tclass.h"
 #include "core/queue/wait.h"
 #include "transports/tcp/tcp_drive.h"
-#include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_order.h"
 #include "transports/tcp/tcp_pep.h"
 #include "transports/tcp/tcp_poller.h"

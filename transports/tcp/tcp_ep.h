@@ -14,6 +14,10 @@
 #include "transports/tcp/tcp_tx.h"
 #include "transports/tcp/tcp_uring.h"
 
+enum {
+    TCP_MIN_MULTI_RECV = 64
+};
+
 enum tcp_state {
     TCP_IDLE,       /* not enabled */
     TCP_ENABLED,    /* receives may be posted */
@@ -48,6 +52,13 @@ int tcp_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 /* The exchange has ended well: takes over the socket. Fabric's progress domain locked, the
  * endpoint's not. */
 int tcp_ep_connected(struct tcp_ep *ep, int fd, bool network);
+
+/* Functions of its life that its tables (tcp_ep_ops.c) hold. */
+int tcp_ep_enable(struct endpoint *base);
+int tcp_ep_close(struct endpoint *base);
+int tcp_ep_shutdown(struct fid_ep *fid, uint64_t flags);
+/* Its tables, and what else every endpoint has. */
+void tcp_ep_ops_init(struct tcp_ep *ep, const struct fi_info *info, void *context);
 
 static inline struct tcp_ep *tcp_ep_of(struct fid_ep *fid)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "transports/tcp/tcp_ep_ops.h"
-
+/* The tables of an endpoint: the functions that its upper calls. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,9 +11,9 @@
 #include "core/info/info.h"
 #include "core/op/op.h"
 #include "transports/tcp/tcp_atomic.h"
-#include "transports/tcp/tcp_ep.h"
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_message.h"
+#include "transports/tcp/tcp_post.h"
 
 /* ---- Connection management ---- */
 

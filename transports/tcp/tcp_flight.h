@@ -5,27 +5,10 @@
 #ifndef WEFT_TCP_FLIGHT_H
 #define WEFT_TCP_FLIGHT_H
 
-#include <sys/socket.h>
-
-#include "core/base/list.h"
-#include "transports/tcp/tcp_gather.h"
+#include <stdbool.h>
 
 struct tcp_conn;
-
-/* The bytes given to the kernel in one request to send. */
-struct tcp_flight {
-    struct list link;      /* of the connection */
-    struct tcp_conn *conn; /* NULL: it could not wait for the memory to come back */
-    struct msghdr message;
-    struct tcp_gather gather;
-    struct tcp_queue done; /* of it, once accounted for */
-    int result;
-    bool zero_copy;
-    bool answered;  /* result is valid */
-    bool accounted; /* for in the queues of the connection */
-    bool lent;      /* the kernel still reads the memory */
-    bool returned;  /* it has said that it does not */
-};
+struct tcp_op;
 
 /* Sends what is queued and may leave; inside of progress, which submits for all, one request. */
 void tcp_flight_send(struct tcp_conn *conn);

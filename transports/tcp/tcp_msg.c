@@ -4,7 +4,6 @@
 
 #include "core/op/atomic.h"
 #include "transports/tcp/tcp_atomic.h"
-#include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_fast.h"
 #include "transports/tcp/tcp_post.h"
 

@@ -7,6 +7,11 @@
 #include "core/op/op.h"
 #include "transports/tcp/tcp_ep.h"
 
+/* struct ep.post and struct ep.atomic_valid of endpoints: tcp_msg.c, tcp_atomic_post.c. */
+ssize_t tcp_ep_post(struct ep *ep, struct op *op);
+int tcp_ep_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
+                        size_t *count);
+
 /* May an operation of len bytes be posted now? 0, -FI_EOPBADSTATE, -FI_ENOTCONN, -FI_EMSGSIZE
  * (FI_INJECT). Progress domain locked. */
 int tcp_post_check(const struct tcp_ep *ep, uint64_t flags, size_t len);

@@ -11,7 +11,6 @@
 #include "core/base/log.h"
 #include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_domain.h"
-#include "transports/tcp/tcp_flight.h"
 #include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
 

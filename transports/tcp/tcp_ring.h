@@ -9,12 +9,14 @@
 #define WEFT_TCP_RING_H
 
 #include <liburing.h>
+#include <sys/socket.h>
 
+#include "core/base/list.h"
 #include "core/base/pool.h"
+#include "transports/tcp/tcp_gather.h"
 #include "transports/tcp/tcp_uring.h"
 
 struct tcp_conn;
-struct tcp_flight;
 struct tcp_poller;
 
 enum {
@@ -35,6 +37,21 @@ struct tcp_ring {
     struct list members; /* connections */
     struct pool flights; /* struct tcp_flight */
     struct pool directs; /* struct tcp_direct */
+};
+
+/* The bytes given to the kernel in one request to send. */
+struct tcp_flight {
+    struct list link;      /* of the connection */
+    struct tcp_conn *conn; /* NULL: it could not wait for the memory to come back */
+    struct msghdr message;
+    struct tcp_gather gather;
+    struct tcp_queue done; /* of it, once accounted for */
+    int result;
+    bool zero_copy;
+    bool answered;  /* result is valid */
+    bool accounted; /* for in the queues of the connection */
+    bool lent;      /* the kernel still reads the memory */
+    bool returned;  /* it has said that it does not */
 };
 
 struct tcp_direct {

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "transports/tcp/tcp_conn.h"
-#include "transports/tcp/tcp_flight.h"
 #include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
 

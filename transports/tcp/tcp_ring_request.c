@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "transports/tcp/tcp_conn.h"
-#include "transports/tcp/tcp_flight.h"
 #include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_ring_kind.h"
 #include "transports/tcp/tcp_rx.h"

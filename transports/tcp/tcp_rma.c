@@ -3,7 +3,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/op/op.h"
-#include "transports/tcp/tcp_ep_ops.h"
 #include "transports/tcp/tcp_post.h"
 
 /* Local and remote segments must describe the same number of bytes. */
