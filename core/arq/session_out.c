@@ -170,6 +170,14 @@ static uint64_t interval_of(const struct session *session, uint64_t bytes)
                           session->congestion.ops->exact);
 }
 
+/* Packets that follow another one at once may leave so much before their time: bursts cost the
+ * kernel a fraction of what as many lone packets cost. An eighth of a round trip is an eighth of
+ * the window, so a queue sees little of it, and a window of few packets has no bursts. */
+static uint64_t ahead_of_pace(const struct session *session)
+{
+    return rtt_smoothed(&session->rtt) / 8;
+}
+
 /* Bytes that may be under way beyond the window. A peer that has lost its core, or whose owner
  * computes, acknowledges nothing for a while, as it says afterwards; what leaves meanwhile has
  * passed the network, at the pace that the window allows, and waits at the peer. */
@@ -249,7 +257,7 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
         return false;
     if (session->forced)
         return true;
-    if (session->pacer.next > now) {
+    if (session->pacer.next > now + (session->burst ? ahead_of_pace(session) : 0)) {
         session->held |= exact;
         return false;
     }
@@ -285,7 +293,7 @@ static bool follows(const struct session *session, uint64_t now,
     return more && fits &&
            session->flight.bytes + 2 * bytes <= session->congestion.window + pause_room(session) &&
            session->next_serial < session->limit &&
-           session->pacer.next + interval_of(session, bytes) <= now;
+           session->pacer.next + interval_of(session, bytes) <= now + ahead_of_pace(session);
 }
 
 /* Sends the lowest piece that is unsent. False: the lower takes nothing. */
