@@ -19,14 +19,60 @@ void session_init(struct session *session, const struct session_config *config, 
     list_init(&session->queued);
     list_init(&session->again);
     list_init(&session->sent);
-    flight_init(&session->flight, session->few, SESSION_FEW);
     path_mtu_init(&session->mtu, config->most);
-    congestion_init(&session->congestion, config->congestion, session->mtu.size);
     serial_init(&session->numbers, &session->number_bits, SERIAL_WORD);
     serial_init(&session->serials, &session->serial_bits, SERIAL_WORD);
     session->credit = credit;
     session->heard = now;
     session->open_at = now ? now : 1;
+}
+
+/* ---- What it sends with ---- */
+
+bool session_traffic_begin(struct session *session)
+{
+    const struct session_rest *rest = &session->rest;
+    struct session_traffic *traffic = session->traffic;
+
+    if (traffic)
+        return true;
+    traffic = calloc(1, sizeof(*traffic));
+    if (!traffic)
+        return false;
+    flight_init(&traffic->flight, traffic->few, SESSION_FEW);
+    traffic->flight.first = traffic->flight.next = traffic->flight.acked = rest->number;
+    congestion_init(&traffic->congestion, session->config->congestion, session->mtu.size);
+    if (rest->window)
+        congestion_set(&traffic->congestion, rest->window);
+    traffic->rtt.smoothed = traffic->rtt.latest = rest->smoothed;
+    traffic->rtt.variance = rest->variance;
+    traffic->rtt.least = traffic->rtt.next_least = rest->least;
+    session->traffic = traffic;
+    return true;
+}
+
+static uint32_t cap(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+void session_traffic_rest(struct session *session)
+{
+    struct session_traffic *traffic = session->traffic;
+
+    if (!traffic)
+        return;
+    session->rest = (struct session_rest){
+        .number = traffic->flight.next,
+        .window = cap(traffic->congestion.window),
+        .smoothed = cap(traffic->rtt.smoothed),
+        .variance = cap(traffic->rtt.variance),
+        .least = cap(traffic->rtt.least),
+    };
+    if (traffic->flight.packets != traffic->few)
+        free(traffic->flight.packets);
+    free(traffic);
+    session->traffic = NULL;
 }
 
 void session_finish(struct session *session)
@@ -35,9 +81,7 @@ void session_finish(struct session *session)
         session_assembled(&session->assemblies[i]);
     free(session->assemblies);
     session->assemblies = NULL;
-    if (session->flight.packets != session->few)
-        free(session->flight.packets);
-    session->flight.packets = session->few;
+    session_traffic_rest(session);
     if (session->numbers.bits != &session->number_bits)
         free(session->numbers.bits);
     session->numbers.bits = &session->number_bits;
@@ -108,8 +152,8 @@ void session_unreachable(struct session *session, uint64_t now)
     if (session->unreachable || session->state == SESSION_ENDED)
         return;
     session->unreachable = now ? now : 1;
-    if (session->timeout_at > now)
-        session->timeout_at = now;
+    if (session->traffic && session->traffic->timeout_at > now)
+        session->traffic->timeout_at = now;
     session->open_at = now;
 }
 

@@ -3,8 +3,8 @@
  * A session: reliable messages, each delivered once and in any order, over packets that may be
  * lost, repeated and reordered, between two addresses. Pure: bytes and `now` (ns) come in; packets
  * go out by a call, and the next deadline is returned. No fd, no clock, no lock. A session that
- * has been idle for a second frees the memory that it has allocated (more than a few packets under
- * way, packets that overtake many, messages that come in pieces).
+ * has been idle for a second frees the memory that it has allocated (what it sends with, the places
+ * of packets that overtake many, messages that come in pieces).
  *
  *   OPENING --ACCEPT or the peer's own OPEN--> OPEN --RESET, CLOSE, silence, session_end--> ENDED
  *
@@ -89,6 +89,23 @@ struct session_assembly {
     uint16_t pieces, size;
 };
 
+/* A session sends with it: made with the first message, freed after a second of silence. */
+struct session_traffic {
+    struct flight flight;
+    struct congestion congestion;
+    struct pacer pacer;
+    struct rtt rtt;
+    uint64_t loss_at, timeout_at, asked_at;
+    struct flight_packet few[SESSION_FEW];
+};
+
+/* As much of it as a session keeps that has none. */
+struct session_rest {
+    uint64_t number;                    /* of the next packet */
+    uint32_t window;                    /* bytes; 0: there was no traffic yet */
+    uint32_t smoothed, variance, least; /* ns */
+};
+
 struct session {
     const struct session_config *config;
     enum session_state state;
@@ -97,21 +114,18 @@ struct session {
         peer; /* identifiers: ours, that packets to us have; the peer's, 0: not known yet */
     /* ---- Out ---- */
     struct list queued, again, sent; /* never sent; with pieces to be sent again; under way */
-    struct flight flight;
-    struct congestion congestion;
-    struct pacer pacer;
-    struct rtt rtt;
+    struct session_traffic *traffic; /* NULL: nothing is to be sent, or there is no memory */
+    struct session_rest rest;
     struct path_mtu mtu;
     uint64_t next_serial, limit; /* limit: serials below it may be sent */
     unsigned in_pieces;          /* messages under way in pieces: SESSION_ASSEMBLIES at most */
     uint64_t marked;             /* packets that the peer saw marked */
-    uint64_t loss_at, timeout_at, asked_at;
-    unsigned timeouts; /* in a row */
-    bool forced;       /* after a timeout: a packet leaves whatever the window says */
-    bool held;         /* the window has held a message back since the last acknowledgement */
-    bool blocked;      /* the lower took nothing */
-    bool unfinished;   /* more may leave at once, at a later time */
-    uint32_t burst;    /* bytes that have left with this session_run */
+    unsigned timeouts;           /* in a row */
+    bool forced;                 /* after a timeout: a packet leaves whatever the window says */
+    bool held;       /* the window has held a message back since the last acknowledgement */
+    bool blocked;    /* the lower took nothing */
+    bool unfinished; /* more may leave at once, at a later time */
+    uint32_t burst;  /* bytes that have left with this session_run */
     /* ---- In ---- */
     struct serial numbers, serials;
     uint64_t arrived; /* ns: when numbers.end - 1 came */
@@ -129,9 +143,8 @@ struct session {
     bool has_token;
     uint8_t token[ARQ_TOKEN];
     struct {
-        uint64_t sent, ignored, lost, again, duplicates, timeouts;
+        uint32_t sent, ignored, lost, again, duplicates, timeouts;
     } counts;
-    struct flight_packet few[SESSION_FEW];
     uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
 };
 
@@ -168,7 +181,10 @@ bool session_has_messages(const struct session *session);
 /* Has it waited for an acknowledgement, or for an answer to OPEN, for longer than is usual? */
 static inline bool session_is_overdue(const struct session *session, uint64_t now)
 {
-    return session->state == SESSION_OPENING || (session->flight.out && now >= session->timeout_at);
+    const struct session_traffic *traffic = session->traffic;
+
+    return session->state == SESSION_OPENING ||
+           (traffic && traffic->flight.out && now >= traffic->timeout_at);
 }
 /* Was the peer told that there is room for nothing? */
 bool session_is_shut(const struct session *session);

@@ -28,6 +28,11 @@ bool session_busy(const struct session *session);
 /* wait doubled for each of `tries`, at most SESSION_WAIT_MAX. */
 uint64_t session_backoff(const struct session *session, uint64_t wait, unsigned tries);
 
+/* Makes session->traffic, from what was kept of the last; false without memory. */
+bool session_traffic_begin(struct session *session);
+/* Frees it, with nothing under way that is waited for. */
+void session_traffic_rest(struct session *session);
+
 /* ---- session_out.c ---- */
 
 /* Pieces of a message that are called lost leave again. False: the peer has them. */

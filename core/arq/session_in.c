@@ -31,7 +31,7 @@ static void piece_acked(struct session *session, struct session_message *message
     list_detach(&message->list);
     session->in_pieces -= message->in_pieces;
     if (message->resent)
-        flight_clear(&session->flight, message);
+        flight_clear(&session->traffic->flight, message);
     session->config->done(session, message, 0);
 }
 
@@ -45,7 +45,7 @@ static void packet_acked(struct session *session, const struct flight_packet *pa
         news->sent = packet->sent;
     if (packet->kind == KIND_PROBE) {
         path_mtu_probe_acked(&session->mtu, packet->bytes);
-        session->congestion.packet = session->mtu.size;
+        session->traffic->congestion.packet = session->mtu.size;
         return;
     }
     path_mtu_acked(&session->mtu, packet->bytes);
@@ -58,10 +58,11 @@ static void number_acked(struct session *session, uint64_t now, uint64_t number,
 {
     struct flight_packet packet;
 
-    if (!flight_ack(&session->flight, number, now, &packet))
+    if (!flight_ack(&session->traffic->flight, number, now, &packet))
         return;
     if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX)
-        rtt_add(&session->rtt, now, now - packet.sent, (uint64_t)header->kept * ARQ_KEPT_UNIT);
+        rtt_add(&session->traffic->rtt, now, now - packet.sent,
+                (uint64_t)header->kept * ARQ_KEPT_UNIT);
     packet_acked(session, &packet, news);
 }
 
@@ -72,7 +73,7 @@ static void word_acked(struct session *session, uint64_t now, uint64_t below, ui
     for (; bits; bits &= bits - 1) {
         uint64_t i = (uint64_t)__builtin_ctzll(bits);
 
-        if (i >= below || below - 1 - i < session->flight.first)
+        if (i >= below || below - 1 - i < session->traffic->flight.first)
             return;
         number_acked(session, now, below - 1 - i, first && i == 0, header, news);
     }
@@ -97,7 +98,7 @@ static void tell_congestion(struct session *session, uint64_t now, const struct 
     const struct congestion_ack ack = {
         .now = now,
         .sent = news->sent,
-        .rtt = &session->rtt,
+        .rtt = &session->traffic->rtt,
         .bytes = news->bytes,
         .marked = marked_bytes(session, header, news->bytes),
         .limited = session->held,
@@ -106,22 +107,26 @@ static void tell_congestion(struct session *session, uint64_t now, const struct 
     /* RFC 9002, 7.6: persistent congestion. Where what timed out has come, the peer was silent and
      * not the network. */
     if (session->timeouts >= COLLAPSE_TIMEOUTS && !news->late)
-        congestion_collapse(&session->congestion, now);
+        congestion_collapse(&session->traffic->congestion, now);
     session->held = false;
     session->timeouts = 0;
-    if (session->rtt.smoothed)
-        session->congestion.ops->acked(&session->congestion, &ack);
+    if (session->traffic->rtt.smoothed)
+        session->traffic->congestion.ops->acked(&session->traffic->congestion, &ack);
 }
 
 /* False: it acknowledges a packet that never was. */
 static bool take_ack(struct session *session, uint64_t now, const struct arq_header *header,
                      const uint8_t *bytes, size_t len)
 {
-    uint64_t end = serial_expand(header->end, session->flight.acked);
+    const struct session_traffic *traffic = session->traffic;
+    uint64_t near = traffic ? traffic->flight.acked : session->rest.number;
+    uint64_t end = serial_expand(header->end, near);
     struct news news = {0};
 
-    if (end > session->flight.next)
+    if (end > (traffic ? traffic->flight.next : session->rest.number))
         return false;
+    if (!traffic)
+        return true; /* nothing is under way */
     word_acked(session, now, end, header->below, true, header, &news);
     for (size_t i = 0; header->type == ARQ_ACK && i < ARQ_WORDS; i++) {
         uint64_t below = end > SERIAL_WORD * (i + 1) ? end - SERIAL_WORD * (i + 1) : 0;

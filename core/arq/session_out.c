@@ -6,7 +6,8 @@
 
 #include "core/arq/session_impl.h"
 
-#define REST UINT64_C(1000000000) /* ns: of silence, after which memory is given back */
+#define REST UINT64_C(1000000000)    /* ns: of silence, after which memory is given back */
+#define NO_MEMORY UINT64_C(10000000) /* ns: until it is tried again */
 
 enum {
     PACKET_MAX = 65536,
@@ -112,7 +113,7 @@ static void cut(struct session *session, struct session_message *message)
     if (message->pieces && (message->pieces == 1 ? message->len <= room : message->size <= room))
         return;
     if (message->pieces)
-        flight_clear(&session->flight, message);
+        flight_clear(&session->traffic->flight, message);
     message->size = (uint16_t)(room < UINT16_MAX ? room : UINT16_MAX);
     message->pieces =
         message->len <= room ? 1 : (uint16_t)((message->len + message->size - 1) / message->size);
@@ -166,8 +167,9 @@ static struct session_message *next_message(struct session *session)
 
 static uint64_t interval_of(const struct session *session, uint64_t bytes)
 {
-    return pacer_interval(bytes, session->congestion.window, rtt_smoothed(&session->rtt),
-                          session->congestion.ops->exact);
+    return pacer_interval(bytes, session->traffic->congestion.window,
+                          rtt_smoothed(&session->traffic->rtt),
+                          session->traffic->congestion.ops->exact);
 }
 
 /* Packets that follow another one at once may leave so much before their time: bursts cost the
@@ -175,7 +177,7 @@ static uint64_t interval_of(const struct session *session, uint64_t bytes)
  * the window, so a queue sees little of it, and a window of few packets has no bursts. */
 static uint64_t ahead_of_pace(const struct session *session)
 {
-    return rtt_smoothed(&session->rtt) / 8;
+    return rtt_smoothed(&session->traffic->rtt) / 8;
 }
 
 /* Bytes that may be under way beyond the window. A peer that has lost its core, or whose owner
@@ -183,17 +185,18 @@ static uint64_t ahead_of_pace(const struct session *session)
  * passed the network, at the pace that the window allows, and waits at the peer. */
 static uint64_t pause_room(const struct session *session)
 {
-    uint64_t pause = session->rtt.kept < PAUSE_MOST ? session->rtt.kept : PAUSE_MOST;
+    uint64_t pause =
+        session->traffic->rtt.kept < PAUSE_MOST ? session->traffic->rtt.kept : PAUSE_MOST;
 
     if (pause < PAUSE_LEAST)
         return 0;
-    return session->congestion.window * pause / rtt_smoothed(&session->rtt);
+    return session->traffic->congestion.window * pause / rtt_smoothed(&session->traffic->rtt);
 }
 
 /* Is there a place for one more packet under way? */
 static bool has_place(struct session *session)
 {
-    struct flight *flight = &session->flight;
+    struct flight *flight = &session->traffic->flight;
     uint32_t size = flight->size < FIRST_FLIGHT ? FIRST_FLIGHT : 2 * flight->size;
     struct flight_packet *old = flight->packets;
     struct flight_packet *packets =
@@ -201,7 +204,7 @@ static bool has_place(struct session *session)
 
     if (packets) {
         flight_move(flight, packets, size);
-        if (old != session->few)
+        if (old != session->traffic->few)
             free(old);
     }
     if (flight_full(flight))
@@ -211,7 +214,7 @@ static bool has_place(struct session *session)
 
 static bool is_small(const struct session *session)
 {
-    return session->flight.packets == session->few && !session->assemblies &&
+    return !session->traffic && !session->assemblies &&
            session->numbers.bits == &session->number_bits &&
            session->serials.bits == &session->serial_bits;
 }
@@ -230,16 +233,12 @@ static void rest_window(struct serial *window, uint64_t *small)
 /* Gives back what a session needs only while it is in use. Returns when it will. */
 static uint64_t rest(struct session *session, uint64_t now)
 {
-    struct flight_packet *packets = session->flight.packets;
-
-    if (session->flight.out || session_has_messages(session) || is_small(session))
+    if ((session->traffic && session->traffic->flight.out) || session_has_messages(session) ||
+        is_small(session))
         return UINT64_MAX;
     if (now < session->heard + REST)
         return session->heard + REST;
-    if (packets != session->few) {
-        flight_rest(&session->flight, session->few, SESSION_FEW);
-        free(packets);
-    }
+    session_traffic_rest(session);
     rest_window(&session->numbers, &session->number_bits);
     rest_window(&session->serials, &session->serial_bits);
     session_pieces_rest(session);
@@ -249,15 +248,15 @@ static uint64_t rest(struct session *session, uint64_t now)
 /* May a packet of `bytes` leave now? */
 static bool admits(struct session *session, uint64_t now, size_t bytes)
 {
-    struct flight *flight = &session->flight;
-    bool exact = session->congestion.ops->exact;
-    uint64_t window = session->congestion.window;
+    struct flight *flight = &session->traffic->flight;
+    bool exact = session->traffic->congestion.ops->exact;
+    uint64_t window = session->traffic->congestion.window;
 
     if (!has_place(session))
         return false;
     if (session->forced)
         return true;
-    if (session->pacer.next > now + (session->burst ? ahead_of_pace(session) : 0)) {
+    if (session->traffic->pacer.next > now + (session->burst ? ahead_of_pace(session) : 0)) {
         session->held |= exact;
         return false;
     }
@@ -270,13 +269,15 @@ static void left(struct session *session, uint64_t now, const struct flight_pack
 {
     uint64_t interval = interval_of(session, packet->bytes);
 
-    flight_send(&session->flight, packet);
-    if (session->rtt.kept >= PAUSE_LEAST && session->flight.bytes > session->congestion.window)
+    flight_send(&session->traffic->flight, packet);
+    if (session->traffic->rtt.kept >= PAUSE_LEAST &&
+        session->traffic->flight.bytes > session->traffic->congestion.window)
         interval += interval / 4; /* beyond the window: no faster than it allows */
-    pacer_sent(&session->pacer, now, interval);
+    pacer_sent(&session->traffic->pacer, now, interval);
     session->burst += packet->bytes;
-    session->timeout_at =
-        now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
+    session->traffic->timeout_at =
+        now + session_backoff(session,
+                              rtt_timeout(&session->traffic->rtt, session->config->ack_delay),
                               session->timeouts);
 }
 
@@ -291,9 +292,11 @@ static bool follows(const struct session *session, uint64_t now,
                 (message->list.next == &session->again && !list_empty(&session->queued));
 
     return more && fits &&
-           session->flight.bytes + 2 * bytes <= session->congestion.window + pause_room(session) &&
+           session->traffic->flight.bytes + 2 * bytes <=
+               session->traffic->congestion.window + pause_room(session) &&
            session->next_serial < session->limit &&
-           session->pacer.next + interval_of(session, bytes) <= now + ahead_of_pace(session);
+           session->traffic->pacer.next + interval_of(session, bytes) <=
+               now + ahead_of_pace(session);
 }
 
 /* Sends the lowest piece that is unsent. False: the lower takes nothing. */
@@ -305,7 +308,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     struct arq_header header = {
         .type = ARQ_DATA,
         .flags = session->timeouts ? ARQ_NOW : 0,
-        .number = (uint32_t)session->flight.next,
+        .number = (uint32_t)session->traffic->flight.next,
         .serial = (uint32_t)message->serial,
         .piece = (uint16_t)piece,
         .pieces = message->pieces,
@@ -370,7 +373,7 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
                 message->len + ARQ_HEADER <= session->mtu.size;
 
     session_send(session, message);
-    if (!calm)
+    if (!calm || !session_traffic_begin(session))
         return 0;
     message = next_message(session);
     cut(session, message);
@@ -379,7 +382,7 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
         session->busy_since = now;
     if (!admits(session, now, ARQ_HEADER + message->len) || !send_piece(session, now, message))
         return 0;
-    return session->timeout_at;
+    return session->traffic->timeout_at;
 }
 
 /* ---- Loss, timeouts, probes ---- */
@@ -394,8 +397,9 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
         return;
     }
     if (path_mtu_lost(&session->mtu, packet->bytes))
-        session->congestion.packet = session->mtu.size;
-    session->congestion.ops->lost(&session->congestion, session->heard, packet->sent);
+        session->traffic->congestion.packet = session->mtu.size;
+    session->traffic->congestion.ops->lost(&session->traffic->congestion, session->heard,
+                                           packet->sent);
     if (packet->what)
         session_resend(session, packet->what, UINT64_C(1) << packet->piece);
 }
@@ -406,14 +410,14 @@ static void resend_oldest(struct session *session)
     struct flight_packet *oldest;
     bool found = false;
 
-    while (!found && (oldest = flight_oldest(&session->flight))) {
+    while (!found && (oldest = flight_oldest(&session->traffic->flight))) {
         struct flight_packet was = *oldest;
 
-        flight_give_up(&session->flight, oldest);
+        flight_give_up(&session->traffic->flight, oldest);
         if (was.kind == KIND_PROBE)
             path_mtu_probe_lost(&session->mtu, was.bytes);
         else if (path_mtu_lost(&session->mtu, was.bytes))
-            session->congestion.packet = session->mtu.size;
+            session->traffic->congestion.packet = session->mtu.size;
         found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
     }
 }
@@ -428,15 +432,16 @@ static void time_out(struct session *session, uint64_t now)
     session->counts.timeouts++;
     resend_oldest(session);
     session->forced = true;
-    session->pacer.next = 0;
-    session->timeout_at =
-        now + session_backoff(session, rtt_timeout(&session->rtt, session->config->ack_delay),
+    session->traffic->pacer.next = 0;
+    session->traffic->timeout_at =
+        now + session_backoff(session,
+                              rtt_timeout(&session->traffic->rtt, session->config->ack_delay),
                               session->timeouts);
 }
 
 static void send_probe(struct session *session, uint64_t now)
 {
-    uint32_t size = session->rtt.smoothed ? path_mtu_probe(&session->mtu, now) : 0;
+    uint32_t size = session->traffic->rtt.smoothed ? path_mtu_probe(&session->mtu, now) : 0;
     struct arq_header header = {.type = ARQ_PROBE, .flags = ARQ_NOW};
     uint8_t bytes[PACKET_MAX];
 
@@ -444,7 +449,7 @@ static void send_probe(struct session *session, uint64_t now)
         !has_place(session))
         return;
     memset(bytes + ARQ_HEADER, 0, size - ARQ_HEADER);
-    header.number = (uint32_t)session->flight.next;
+    header.number = (uint32_t)session->traffic->flight.next;
     if (!session_transmit(session, now, &header, bytes, size))
         return;
     path_mtu_sent(&session->mtu);
@@ -454,24 +459,24 @@ static void send_probe(struct session *session, uint64_t now)
 /* Messages wait for room at the peer, and nothing is under way that would bring its limit. */
 static uint64_t ask_for_room(struct session *session, uint64_t now)
 {
-    bool waits = session->state == SESSION_OPEN && !session->flight.out &&
+    bool waits = session->state == SESSION_OPEN && !session->traffic->flight.out &&
                  list_empty(&session->again) && !list_empty(&session->queued) &&
                  session->next_serial >= session->limit &&
                  !list_item(session->queued.next, struct session_message, list)->numbered;
     uint64_t wait;
 
     if (!waits) {
-        session->asked_at = 0;
+        session->traffic->asked_at = 0;
         return UINT64_MAX;
     }
-    wait = rtt_timeout(&session->rtt, session->config->ack_delay);
-    if (!session->asked_at) {
-        session->asked_at = now + wait;
+    wait = rtt_timeout(&session->traffic->rtt, session->config->ack_delay);
+    if (!session->traffic->asked_at) {
+        session->traffic->asked_at = now + wait;
         session->timeouts = 0;
-    } else if (now >= session->asked_at && send_ack(session, now, ARQ_ASKS)) {
-        session->asked_at = now + session_backoff(session, wait, ++session->timeouts);
+    } else if (now >= session->traffic->asked_at && send_ack(session, now, ARQ_ASKS)) {
+        session->traffic->asked_at = now + session_backoff(session, wait, ++session->timeouts);
     }
-    return session->asked_at;
+    return session->traffic->asked_at;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -510,39 +515,52 @@ static uint64_t open_or_wait(struct session *session, uint64_t now)
     return session->open_at ? session->open_at : UINT64_MAX;
 }
 
-static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
+/* Messages, and all that belongs to packets of ours that are under way. */
+static uint64_t run_traffic(struct session *session, uint64_t now, uint64_t read)
 {
-    uint64_t late = 4 * rtt_timeout(&session->rtt, session->config->ack_delay);
+    uint64_t late = 4 * rtt_timeout(&session->traffic->rtt, session->config->ack_delay);
     uint64_t next = UINT64_MAX;
 
-    session->loss_at = flight_detect(&session->flight, read, &session->rtt, packet_lost, session);
-    if (session->flight.out && read >= session->timeout_at)
+    session->traffic->loss_at = flight_detect(&session->traffic->flight, read,
+                                              &session->traffic->rtt, packet_lost, session);
+    if (session->traffic->flight.out && read >= session->traffic->timeout_at)
         time_out(session, now);
-    flight_forget(&session->flight, now > late ? now - late : 0);
+    flight_forget(&session->traffic->flight, now > late ? now - late : 0);
     send_messages(session, now);
     send_probe(session, now);
+    next = sooner(next, session->traffic->loss_at);
+    if (session->traffic->flight.out)
+        next = sooner(next, session->traffic->timeout_at);
+    if (next_message(session) && session->traffic->pacer.next > now)
+        next = sooner(next, session->traffic->pacer.next);
+    return sooner(next, ask_for_room(session, now));
+}
+
+static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
+{
+    uint64_t next = UINT64_MAX;
+
+    if (session->traffic || (session_has_waiting(session) && session_traffic_begin(session)))
+        next = run_traffic(session, now, read);
+    else if (session_has_waiting(session))
+        next = now + NO_MEMORY;
     if (session->ack_at && now >= session->ack_at)
         send_ack(session, now, 0);
-    next = sooner(next, session->loss_at);
     next = sooner(next, session->ack_at);
-    if (session->flight.out)
-        next = sooner(next, session->timeout_at);
-    if (next_message(session) && session->pacer.next > now)
-        next = sooner(next, session->pacer.next);
-    next = sooner(next, rest(session, now));
-    return sooner(next, ask_for_room(session, now));
+    return sooner(next, rest(session, now));
 }
 
 uint64_t session_rests_until(const struct session *session, uint64_t now)
 {
-    bool rests = session->state == SESSION_OPEN && !session->flight.out && !session->open_at &&
+    bool out = session->traffic && session->traffic->flight.out;
+    bool rests = session->state == SESSION_OPEN && !out && !session->open_at &&
                  !session_has_messages(session);
 
     if (!rests || (session->ack_at && session->ack_at <= now))
         return 0;
     if (session->ack_at)
         return session->ack_at;
-    return is_small(session) ? UINT64_MAX : 0;
+    return is_small(session) ? UINT64_MAX : now + REST;
 }
 
 uint64_t session_run(struct session *session, uint64_t now, uint64_t read)

@@ -179,7 +179,7 @@ static void acknowledge_all(struct session *session)
         .to = OURS,
         .from = session->peer ? session->peer : PEERS,
         .limit = (uint32_t)session->next_serial + 256,
-        .end = (uint32_t)session->flight.next,
+        .end = (uint32_t)(session->traffic ? session->traffic->flight.next : session->rest.number),
         .below = UINT64_MAX,
     };
     uint8_t bytes[ARQ_HEADER + 8 * ARQ_WORDS];

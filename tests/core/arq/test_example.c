@@ -49,7 +49,7 @@ static void example_answers_loss(void **state)
     sim_run(sim, UINT64_C(1000000000) * 1000, sim_busy);
     assert_int_equal(sim->end[a].done, 20000);
     assert_int_equal(sim->end[a + 1].delivered, 20000);
-    assert_true(sim->end[a].session->congestion.threshold < CONGESTION_MAX);
+    assert_true(sim->end[a].session->traffic->congestion.threshold < CONGESTION_MAX);
     sim_destroy(sim);
 }
 
