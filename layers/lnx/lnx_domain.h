@@ -30,10 +30,13 @@ struct lnx_branch {
 };
 
 enum {
-    LNX_KINDS = 3, /* of atomics: plain, fetch, compare */
+    LNX_WATCHED = 8, /* queues of a domain, at most */
+    LNX_KINDS = 3,   /* of atomics: plain, fetch, compare */
     LNX_DATATYPES = 32,
     LNX_OPS = 32
 };
+
+struct cq;
 
 struct lnx_domain {
     struct domain base;
@@ -49,6 +52,9 @@ struct lnx_domain {
     unsigned rails; /* most branches of one kind */
     bool per_msg;   /* they take turns in each operation */
     struct lnx_branch branch[LNX_BRANCHES];
+    /* Queues that polls of branches may write into; there may be more. Progress domain locked. */
+    const struct cq *watched[LNX_WATCHED];
+    size_t watched_count;
     /* Elements of an atomic that every branch takes, and one more; 1: it is not valid on all of
      * them; 0: not asked yet. Progress domain locked. */
     uint32_t atomics[LNX_KINDS][LNX_DATATYPES][LNX_OPS];

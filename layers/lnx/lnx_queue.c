@@ -11,6 +11,42 @@ enum {
 
 /* ---- Driving ---- */
 
+/* Changes with each entry that is written, to the ring or into the array of a reader. */
+static inline size_t written_to(const struct cq *cq)
+{
+    return cq->tail - cq->direct_left;
+}
+
+/* The same of the drive's queue and the others of its domain: the queues of an endpoint below are
+ * driven together, so that a poll of one fills the others. */
+static size_t written(const struct lnx_drive *drive)
+{
+    const struct lnx_domain *domain = drive->domain;
+    size_t sum = written_to(drive->top);
+
+    for (size_t i = 0; i < domain->watched_count; i++)
+        sum += written_to(domain->watched[i]);
+    return sum;
+}
+
+static void watch(struct lnx_domain *domain, const struct cq *cq)
+{
+    progress_lock(domain->progress);
+    if (domain->watched_count < LNX_WATCHED)
+        domain->watched[domain->watched_count++] = cq;
+    progress_unlock(domain->progress);
+}
+
+static void unwatch(struct lnx_domain *domain, const struct cq *cq)
+{
+    progress_lock(domain->progress);
+    for (size_t i = 0; i < domain->watched_count; i++) {
+        if (domain->watched[i] == cq)
+            domain->watched[i--] = domain->watched[--domain->watched_count];
+    }
+    progress_unlock(domain->progress);
+}
+
 static void drive_poll(struct progress_source *source)
 {
     struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
@@ -22,9 +58,9 @@ static void drive_poll(struct progress_source *source)
     }
     if (*drive->busy != drive && silence_skips(&drive->silence, LONGEST_PAUSE))
         return;
-    before = drive->top->tail;
+    before = written(drive);
     lower_cq_progress(drive->below.cq);
-    if (drive->top->tail != before) {
+    if (written(drive) != before) {
         silence_end(&drive->silence);
         progress_takes++;
         *drive->busy = drive;
@@ -52,6 +88,7 @@ int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t
         struct lnx_drive *drive = &drives->branch[drives->count];
         const struct lnx_branch *branch = &domain->branch[drives->count];
 
+        drive->domain = domain;
         drive->below.part = "lnx";
         drive->busy = &drives->busy;
         drive->below.source.poll = drive_poll;
@@ -83,7 +120,12 @@ int lnx_drives_close(struct lnx_drives *drives, struct progress *progress)
 
 static int close_drives(struct peer_cq *base)
 {
-    return lnx_drives_close(&object_of(base, struct lnx_cq, base)->drives, base->cq.progress);
+    struct lnx_cq *cq = object_of(base, struct lnx_cq, base);
+    int rc = lnx_drives_close(&cq->drives, base->cq.progress);
+
+    if (!rc && cq->domain)
+        unwatch(cq->domain, &base->cq);
+    return rc;
 }
 
 int lnx_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **ret_cq,
@@ -106,11 +148,14 @@ int lnx_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
     rc = progress_merge(domain->progress, own->progress);
     if (!rc)
         rc = lnx_drives_open(&cq->drives, domain, own->size, own->sink, own);
-    if (rc)
+    if (rc) {
         fi_close(&own->fid.fid);
-    else
-        *ret_cq = &own->fid;
-    return rc;
+        return rc;
+    }
+    cq->domain = domain;
+    watch(domain, own);
+    *ret_cq = &own->fid;
+    return 0;
 }
 
 /* ---- Counters ---- */

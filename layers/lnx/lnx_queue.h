@@ -13,6 +13,7 @@
 
 /* Polls one branch. */
 struct lnx_drive {
+    struct lnx_domain *domain;
     struct lower_source below;
     struct lnx_relay relay;
     struct cq *top; /* where completions show that the branch has traffic, or NULL */
@@ -29,6 +30,7 @@ struct lnx_drives {
 
 struct lnx_cq {
     struct peer_cq base;
+    struct lnx_domain *domain; /* once it is open */
     struct lnx_drives drives;
 };
 

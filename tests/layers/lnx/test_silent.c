@@ -54,10 +54,79 @@ static void a_silent_branch_is_looked_at_rarely(void **state)
     pair_close(&pair);
 }
 
+enum {
+    MESSAGES = 200,
+    SETTLE = 1000, /* reads without traffic, in between */
+};
+
+/* Reads of the second endpoint's receive queue until the message has come. */
+static unsigned reads_of_message(struct pair *pair, struct fid_cq **out, struct fid_cq **in)
+{
+    static uint64_t from = 1, to;
+    struct fi_cq_tagged_entry entry;
+    unsigned reads = 1;
+    ssize_t rc;
+
+    assert_int_equal(fi_trecv(pair->ep[1], &to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &to), 0);
+    assert_int_equal(fi_tsend(pair->ep[0], &from, 8, NULL, pair->to[1], 1, &from), 0);
+    while ((rc = fi_cq_read(in[1], &entry, 1)) == -FI_EAGAIN)
+        reads++;
+    assert_int_equal(rc, 1);
+    while ((rc = fi_cq_read(out[0], &entry, 1)) == -FI_EAGAIN)
+        ;
+    assert_int_equal(rc, 1);
+    return reads;
+}
+
+/* What the branch has completed in another queue, and by the poll of another's, is found too. */
+static void a_branch_with_two_queues_has_traffic(void **state)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 64};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fid_cq *out[2], *in[2];
+    unsigned reads = 0;
+    struct pair pair;
+
+    pair.info = pair_info("lnx;[shm+rxm;tcp(iface=lo)]");
+    assert_int_equal(fi_fabric(pair.info->fabric_attr, &pair.fabric, NULL), 0);
+    assert_int_equal(fi_domain(pair.fabric, pair.info, &pair.domain, NULL), 0);
+    assert_int_equal(fi_av_open(pair.domain, &av, &pair.av, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        char address[256];
+        size_t len = sizeof(address);
+
+        assert_int_equal(fi_cq_open(pair.domain, &attr, &out[i], NULL), 0);
+        assert_int_equal(fi_cq_open(pair.domain, &attr, &in[i], NULL), 0);
+        assert_int_equal(fi_endpoint(pair.domain, pair.info, &pair.ep[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(pair.ep[i], &out[i]->fid, FI_TRANSMIT), 0);
+        assert_int_equal(fi_ep_bind(pair.ep[i], &in[i]->fid, FI_RECV), 0);
+        assert_int_equal(fi_ep_bind(pair.ep[i], &pair.av->fid, 0), 0);
+        assert_int_equal(fi_enable(pair.ep[i]), 0);
+        assert_int_equal(fi_getname(&pair.ep[i]->fid, address, &len), 0);
+        assert_int_equal(fi_av_insert(pair.av, address, 1, &pair.to[i], 0, NULL), 1);
+    }
+    reads_of_message(&pair, out, in);
+    for (int i = 0; i < SETTLE; i++)
+        assert_int_equal(fi_cq_read(in[1], NULL, 0), -FI_EAGAIN);
+    for (int i = 0; i < MESSAGES; i++)
+        reads += reads_of_message(&pair, out, in);
+    assert_in_range(reads, MESSAGES, 3 * MESSAGES);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_close(&pair.ep[i]->fid), 0);
+        assert_int_equal(fi_close(&out[i]->fid), 0);
+        assert_int_equal(fi_close(&in[i]->fid), 0);
+    }
+    assert_int_equal(fi_close(&pair.av->fid), 0);
+    assert_int_equal(fi_close(&pair.domain->fid), 0);
+    assert_int_equal(fi_close(&pair.fabric->fid), 0);
+    fi_freeinfo(pair.info);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_branch_is_looked_at_rarely),
+        cmocka_unit_test(a_branch_with_two_queues_has_traffic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
