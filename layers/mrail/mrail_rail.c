@@ -77,18 +77,18 @@ static struct fi_ops_cq_owner sink_ops = {
 
 /* ---- Posting ---- */
 
-static ssize_t post(struct mrail_way *way, struct mrail_packet *packet, enum op_group group,
-                    fi_addr_t peer, uint64_t flags)
+/* A send with flags; others go by the rail's short ways, fi_send and fi_inject. */
+static ssize_t send_flagged(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
+                            uint64_t flags)
 {
     struct iovec iov = {.iov_base = packet->bytes + packet->at, .iov_len = packet->len};
-    bool sends = group == OP_GROUP_SEND;
     struct op op = {
-        .call = sends ? OP_SENDMSG : OP_RECVMSG,
-        .group = group,
-        .kind = FI_MSG | (sends ? FI_SEND : FI_RECV),
-        .flags = flags,
-        .peer = peer,
-        .context = flags & FI_INJECT ? NULL : packet,
+        .call = OP_SENDMSG,
+        .group = OP_GROUP_SEND,
+        .kind = FI_MSG | FI_SEND,
+        .flags = FI_COMPLETION | flags,
+        .peer = to,
+        .context = packet,
         .iov = &iov,
         .desc = &packet->buffer.desc,
         .count = 1,
@@ -98,6 +98,12 @@ static ssize_t post(struct mrail_way *way, struct mrail_packet *packet, enum op_
     return op_post(&way->target, &op);
 }
 
+static ssize_t send_plain(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to)
+{
+    return fi_send(way->fid, packet->bytes + packet->at, packet->len, packet->buffer.desc, to,
+                   packet);
+}
+
 ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_addr_t to,
                        uint64_t flags)
 {
@@ -105,15 +111,16 @@ ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_ad
 
     silence_end(&way->silence);
     if (!flags && packet->len <= way->inject) {
-        rc = post(way, packet, OP_GROUP_SEND, to, FI_INJECT);
+        rc = fi_inject(way->fid, packet->bytes + packet->at, packet->len, to);
         if (!rc)
             mrail_packet_put(packet);
         return rc;
     }
     way->sending++;
-    rc = post(way, packet, OP_GROUP_SEND, to, flags | FI_COMPLETION);
+    rc = flags & FI_TRANSMIT_COMPLETE ? send_flagged(way, packet, to, FI_TRANSMIT_COMPLETE)
+                                      : send_plain(way, packet, to);
     if (rc == -FI_EOPNOTSUPP && flags & FI_TRANSMIT_COMPLETE)
-        rc = post(way, packet, OP_GROUP_SEND, to, FI_COMPLETION);
+        rc = send_plain(way, packet, to);
     if (rc)
         way->sending--;
     return rc;
@@ -133,7 +140,8 @@ void mrail_way_feed(struct mrail_way *way)
         packet->at = 0;
         packet->len = MRAIL_HEAD_MAX + way->ep->config.packet;
         list_init(&packet->link);
-        if (post(way, packet, OP_GROUP_RECV, FI_ADDR_UNSPEC, FI_COMPLETION)) {
+        if (fi_recv(way->fid, packet->bytes, packet->len, packet->buffer.desc, FI_ADDR_UNSPEC,
+                    packet)) {
             mrail_packet_put(packet);
             return;
         }
@@ -189,8 +197,7 @@ static int open_queue(struct mrail_way *way)
     if (rc)
         return rc;
     cq = &lower_cq_fid(way->source.cq)->fid;
-    rc = fi_ep_bind(way->fid, cq, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
-    return rc ? rc : fi_ep_bind(way->fid, cq, FI_RECV);
+    return fi_ep_bind(way->fid, cq, FI_TRANSMIT | FI_RECV);
 }
 
 int mrail_way_enable(struct mrail_way *way)
