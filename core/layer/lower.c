@@ -104,6 +104,11 @@ struct fid_cq *lower_cq_fid(struct lower_cq *lower_cq)
     return lower_cq->cq;
 }
 
+struct progress *lower_cq_driven(const struct lower_cq *lower_cq)
+{
+    return lower_cq->progress;
+}
+
 void lower_cq_watch(const struct lower_cq *lower_cq, struct progress_source *source)
 {
     source->fd = lower_cq->sources.fd;

@@ -13,6 +13,7 @@
 #include "core/part/part.h"
 
 struct lower_cq;
+struct progress;
 
 /* attr: flags and size are taken, format and wait object are chosen here (TAGGED, FI_WAIT_FD when
  * want_fd and the lower has it). sink must outlive the result. */
@@ -23,6 +24,8 @@ int lower_cq_close(struct lower_cq *lower_cq); /* takes NULL */
 
 /* The queue that the lower's endpoints bind to. */
 struct fid_cq *lower_cq_fid(struct lower_cq *lower_cq);
+/* The progress domain, without a lock, that drives it, where it is a queue of ours, or NULL. */
+struct progress *lower_cq_driven(const struct lower_cq *lower_cq);
 /* Drives the lower; completions come out of sink's write before it returns. */
 void lower_cq_progress(struct lower_cq *lower_cq);
 struct progress_source;

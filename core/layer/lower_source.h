@@ -12,8 +12,9 @@
 struct lower_source {
     struct progress_source source;
     const struct lower *lower;
-    const char *part;    /* for the log; set before it is opened */
-    struct lower_cq *cq; /* NULL: not open */
+    const char *part;        /* for the log; set before it is opened */
+    struct lower_cq *cq;     /* NULL: not open */
+    struct progress *driven; /* lower_cq_driven of it */
 };
 
 /*

@@ -18,6 +18,7 @@ static inline __attribute__((always_inline)) bool match_quick_post(struct match 
 {
     const uint64_t special = FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV;
     struct side *side = want->side;
+    uint64_t flags;
     struct rx *rx;
 
     if (__builtin_expect(!match->pool.free || side->queued || want->flags & special ||
@@ -26,9 +27,10 @@ static inline __attribute__((always_inline)) bool match_quick_post(struct match 
                          0))
         return false;
     rx = match_new_rx(match);
-    rx->entry.flags = side->flags;
+    flags = side->flags;
     if (completion_wanted(match->binding->rx_selective, want->flags) && match->binding->rx)
-        rx->entry.flags |= FI_COMPLETION;
+        flags |= FI_COMPLETION;
+    rx->entry.flags = flags;
     rx->entry.context = want->context;
     rx->entry.count = 1;
     rx->entry.iov[0] = want->iov[0];
@@ -96,8 +98,13 @@ match_quick_take(struct match *match, struct side *side, uint64_t tag, size_t le
 static inline __attribute__((always_inline)) void
 match_quick_done(struct match *match, struct rx *rx, size_t len, uint64_t tag, fi_addr_t src)
 {
-    complete(match->binding, BIND_RECV, rx->entry.flags & FI_COMPLETION, rx->entry.context,
-             rx->entry.flags & ~FI_COMPLETION, len, rx->iov[0].iov_base, 0, tag, src);
+    struct binding *binding = match->binding;
+
+    if (rx->entry.flags & FI_COMPLETION && binding->rx)
+        cq_write_inlined(binding->rx, rx->entry.context, rx->entry.flags & ~FI_COMPLETION, len,
+                         rx->iov[0].iov_base, 0, tag, src);
+    if (binding->cntr[BIND_RECV])
+        cntr_add_one(binding->cntr[BIND_RECV]);
     pool_put(&match->pool, rx);
 }
 

@@ -113,6 +113,17 @@ static inline void take(pthread_mutex_t *mutex)
 
 struct progress progress_none = {.root = &progress_none};
 
+struct progress *progress_root_above(struct progress *progress)
+{
+    for (;;) {
+        struct progress *above = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
+
+        if (above == progress)
+            return progress;
+        progress = above;
+    }
+}
+
 struct progress *progress_lock_root(struct progress *progress)
 {
     for (;;) {
@@ -123,6 +134,13 @@ struct progress *progress_lock_root(struct progress *progress)
             return root;
         pthread_mutex_unlock(&root->mutex);
     }
+}
+
+struct progress *progress_enter_slow(struct progress *progress, struct progress *root)
+{
+    if (root)
+        pthread_mutex_unlock(&root->mutex);
+    return progress_lock_root(progress);
 }
 
 void progress_unlock_root(struct progress *progress)

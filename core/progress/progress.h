@@ -120,17 +120,16 @@ enum {
  * that their posts may lock without a question. */
 extern struct progress progress_none;
 
+/* Out of line: from one that was merged into another on. */
+struct progress *progress_root_above(struct progress *progress);
+
 static inline struct progress *progress_root(const struct progress *progress)
 {
     struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
 
-    for (;;) {
-        struct progress *above = __atomic_load_n(&root->root, __ATOMIC_ACQUIRE);
-
-        if (above == root)
-            return root;
-        root = above;
-    }
+    if (__builtin_expect(__atomic_load_n(&root->root, __ATOMIC_ACQUIRE) == root, 1))
+        return root;
+    return progress_root_above(root);
 }
 
 /* True when a thread may sleep on the fds of the sources: a wait object, the progress domain's own
@@ -161,17 +160,19 @@ static inline void progress_lock(struct progress *progress)
         progress_lock_root(progress);
 }
 
+/* The rest of the function below: the lock is not free, or (root) was that of one merged since. */
+struct progress *progress_enter_slow(struct progress *progress, struct progress *root);
+
 /* The same for the shortest paths, inlined where the lock is free. The root, for progress_leave. */
 static inline struct progress *progress_enter_locked(struct progress *progress)
 {
     struct progress *root = __atomic_load_n(&progress->root, __ATOMIC_ACQUIRE);
 
     if (__builtin_expect(pthread_mutex_trylock(&root->mutex), 0))
-        return progress_lock_root(progress);
+        return progress_enter_slow(progress, NULL);
     if (__builtin_expect(__atomic_load_n(&root->root, __ATOMIC_RELAXED) == root, 1))
         return root;
-    pthread_mutex_unlock(&root->mutex);
-    return progress_lock_root(progress);
+    return progress_enter_slow(progress, root);
 }
 
 static inline struct progress *progress_enter(struct progress *progress)

@@ -179,9 +179,12 @@ static inline void cq_put(struct cq *cq, void *context, uint64_t flags, size_t l
 }
 
 /* One completion; flags as the application sees them (FI_SEND | FI_MSG, ...). Never fails: the ring
- * grows (after an allocation failure readerr reports FI_EOVERRUN once). Progress domain locked. */
-static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
-                            uint64_t data, uint64_t tag, fi_addr_t src)
+ * grows (after an allocation failure readerr reports FI_EOVERRUN once). Progress domain locked.
+ * Inlined where it is called from the shortest paths. */
+static inline __attribute__((always_inline)) void cq_write_inlined(struct cq *cq, void *context,
+                                                                   uint64_t flags, size_t len,
+                                                                   void *buf, uint64_t data,
+                                                                   uint64_t tag, fi_addr_t src)
 {
     struct cq *into = cq->into;
 
@@ -199,6 +202,12 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
         return;
     }
     cq_put(into, context, flags, len, buf, data, tag, src);
+}
+
+static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t len, void *buf,
+                            uint64_t data, uint64_t tag, fi_addr_t src)
+{
+    cq_write_inlined(cq, context, flags, len, buf, data, tag, src);
 }
 
 /* One error entry; err_data is copied. Progress domain locked. */
