@@ -10,9 +10,16 @@
 #ifndef WEFT_CORE_EP_EP_H
 #define WEFT_CORE_EP_EP_H
 
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include "core/op/op.h"
+
+/* A receive of one buffer, from anybody, with the endpoint's own flags. */
+struct ep_receive {
+    void *buf, *desc, *context;
+    size_t len;
+};
 
 struct ep {
     struct fid_ep fid;
@@ -23,6 +30,9 @@ struct ep {
     /* fi_atomicvalid and its kin; function as in struct op. May be NULL without OP_GROUP_ATOMIC. */
     int (*atomic_valid)(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                         size_t *count);
+    /* Receives of FI_MSG, as fi_recv posts each, in fewer calls of what is below; how many of them,
+     * from the first on, were posted. May be NULL: each by fi_recv. */
+    size_t (*receive)(struct ep *ep, const struct ep_receive *const *receives, size_t count);
 };
 
 /* The public data tables of every endpoint of ours. */
@@ -64,6 +74,23 @@ static inline ssize_t op_post(const struct op_target *target, struct op *op)
     if (__builtin_expect(!(ep->groups & op->group), 0))
         return -FI_ENOSYS;
     return ep->post(ep, op);
+}
+
+/* Posts receives there; how many of them, from the first on, were taken. */
+static inline size_t op_receive(const struct op_target *target,
+                                const struct ep_receive *const *receives, size_t count)
+{
+    size_t posted = 0;
+
+    if (target->ep && target->ep->receive)
+        return target->ep->receive(target->ep, receives, count);
+    for (; posted < count; posted++) {
+        const struct ep_receive *one = receives[posted];
+
+        if (fi_recv(target->fid, one->buf, one->len, one->desc, FI_ADDR_UNSPEC, one->context))
+            break;
+    }
+    return posted;
 }
 
 /* fi_open_ops with this name gives the struct ep that a fid of ours is the first member of. */

@@ -213,6 +213,7 @@ static int tx_flags_changed(struct endpoint *base)
 
     ep->lower_info->tx_attr->op_flags = lower_tx_flags(ep);
     progress_lock(ep->progress);
+    rxm_quick_tx_flags(ep);
     list_for_each (item, &ep->conns) {
         uint64_t arg = lower_tx_flags(ep) | FI_TRANSMIT;
 

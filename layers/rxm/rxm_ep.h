@@ -53,6 +53,8 @@ struct rxm_ep {
     struct fid_peer_cq dropped;  /* sink of own_cq */
     bool user_ids;               /* sources are reported as FI_AV_USER_ID has them */
     bool source_err;             /* and unknown ones as errors */
+    bool plain_wanted;           /* a transmission with default flags has a completion */
+    size_t plain_end;            /* one of fewer bytes, with those flags, is plain (rxm_quick.c) */
     bool top;                    /* no upper sees what happens before the application does */
     /* Connections: rxm_control.c */
     struct rxm_cm cm;
@@ -61,7 +63,8 @@ struct rxm_ep {
     struct fid_pep *pep; /* its own, or sep's */
     struct progress_source eq_source;
     struct wake_timer timer; /* for cm */
-    bool attend;             /* something is to be gone on with: msgproto_busy, or waits.ready */
+    bool attend;             /* something is to be gone on with: rxm_cm_busy, msgproto_busy, or
+                                waits.ready */
     unsigned skip;           /* progress calls that may still leave the EQ alone */
     struct list conns;       /* struct rxm_conn, all of them */
     struct list lingering;   /* those that are done but for queued messages */

@@ -7,6 +7,8 @@
 
 /* Of an endpoint that has just been enabled: the public functions of the plainest receives. */
 void rxm_quick_enable(struct rxm_ep *ep);
+/* Its default flags of transmissions have changed. Progress domain locked. */
+void rxm_quick_tx_flags(struct rxm_ep *ep);
 
 ssize_t rxm_post(struct ep *base, struct op *op);
 ssize_t msgproto_post(struct ep *base, struct op *op);

@@ -13,22 +13,35 @@
 /* Default flags of transmissions that ask for nothing special. */
 #define PLAIN (FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE)
 
-static inline __attribute__((always_inline)) bool receive(struct rxm_ep *ep, struct want want)
+/* The question to the engine is made with the lock held: the call that takes the lock would have to
+ * keep all of it. */
+static inline __attribute__((always_inline)) bool receive(struct rxm_ep *ep, bool tagged, void *buf,
+                                                          size_t len, void *desc, fi_addr_t src,
+                                                          uint64_t tag, uint64_t ignore,
+                                                          void *context)
 {
-    want.flags = ep->base.rx_op_flags;
-    return __builtin_expect(ep->base.enabled && !progress_forked(ep->progress), 1) &&
-           match_quick_receive(ep->match, ep->progress, want);
+    const struct iovec iov = {.iov_base = buf, .iov_len = len};
+    struct match *match = ep->match;
+    struct progress *root;
+    struct want want;
+    bool done;
+
+    if (__builtin_expect(progress_forked(ep->progress), 0))
+        return false;
+    root = progress_enter_post(ep->progress);
+    want = match_want(tagged ? &match->tag : &match->msg, &iov, 1, &desc,
+                      match->attr.directed ? src : FI_ADDR_UNSPEC, ep->base.rx_op_flags, context);
+    want.tag = tag;
+    want.ignore = ignore;
+    done = match_quick_post(match, &want);
+    progress_leave_post(root);
+    return done;
 }
 
 static ssize_t quick_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                           void *context)
 {
-    const struct iovec iov = {.iov_base = buf, .iov_len = len};
-    struct rxm_ep *ep = rxm_ep_of(fid);
-
-    if (__builtin_expect(
-            ep->match && receive(ep, match_want(&ep->match->msg, &iov, 1, &desc, src, 0, context)),
-            1))
+    if (__builtin_expect(receive(rxm_ep_of(fid), false, buf, len, desc, src, 0, 0, context), 1))
         return 0;
     return ep_msg_ops.recv(fid, buf, len, desc, src, context);
 }
@@ -36,17 +49,9 @@ static ssize_t quick_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
 static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                            uint64_t tag, uint64_t ignore, void *context)
 {
-    const struct iovec iov = {.iov_base = buf, .iov_len = len};
-    struct rxm_ep *ep = rxm_ep_of(fid);
-    struct want want;
-
-    if (__builtin_expect(ep->match != NULL, 1)) {
-        want = match_want(&ep->match->tag, &iov, 1, &desc, src, 0, context);
-        want.tag = tag;
-        want.ignore = ignore;
-        if (__builtin_expect(receive(ep, want), 1))
-            return 0;
-    }
+    if (__builtin_expect(receive(rxm_ep_of(fid), true, buf, len, desc, src, tag, ignore, context),
+                         1))
+        return 0;
     return ep_tagged_ops.recv(fid, buf, len, desc, src, tag, ignore, context);
 }
 
@@ -59,9 +64,7 @@ static inline __attribute__((always_inline)) bool transmit(struct rxm_ep *ep, co
     struct rxm_peer *peer;
     bool done;
 
-    if (__builtin_expect(len > MSGPROTO_SMALL || ep->base.tx_op_flags & ~PLAIN ||
-                             progress_forked(ep->progress),
-                         0))
+    if (__builtin_expect(len >= ep->plain_end || progress_forked(ep->progress), 0))
         return false;
     root = progress_enter_post(ep->progress);
     peer = av_watch_any(&ep->watch) ? NULL : rxm_peers_at(&ep->peers, dest);
@@ -93,12 +96,19 @@ static struct fi_ops_tagged tagged_emulated_ops = {
 static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), .recv = quick_recv};
 static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops), .recv = quick_trecv};
 
+void rxm_quick_tx_flags(struct rxm_ep *ep)
+{
+    ep->plain_wanted = completion_wanted(ep->base.binding.tx_selective, ep->base.tx_op_flags);
+    ep->plain_end = ep->base.tx_op_flags & ~PLAIN ? 0 : MSGPROTO_SMALL + 1;
+}
+
 /* Receives of a shared context are posted there. */
 void rxm_quick_enable(struct rxm_ep *ep)
 {
     unsigned groups = ep->base.srx ? 0 : ep->base.base.groups;
     bool emulated = ep->msgproto;
 
+    rxm_quick_tx_flags(ep);
     if (groups & OP_GROUP_RECV)
         ep->fid.msg = table_inherit(
             emulated && groups & OP_GROUP_SEND ? &msg_emulated_ops : &msg_ops, &ep_msg_ops);

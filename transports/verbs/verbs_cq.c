@@ -32,37 +32,42 @@ size_t verbs_cq_room(size_t size, size_t claimed, size_t more, size_t most)
 
 /* ---- Polling ---- */
 
-/* Several entries in turn are of one endpoint, mostly. */
-static inline struct verbs_ep *find(struct verbs_cq *cq, uint64_t number)
+static inline __attribute__((always_inline)) void take_of(struct verbs_ep *ep,
+                                                          const struct ibv_wc *wc)
 {
-    struct verbs_ep *ep;
-
-    if (__builtin_expect(number == cq->last, 1))
-        return cq->last_ep;
-    ep = ids_find(&cq->eps, number);
-    if (ep) {
-        cq->last = number;
-        cq->last_ep = ep;
-    }
-    return ep;
-}
-
-static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
-{
-    struct verbs_ep *ep = find(cq, wc->wr_id >> 32);
     uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffff;
 
-    if (__builtin_expect(!ep, 0)) {
-        if (wc->wr_id >> 63)
-            verbs_srx_received(cq, slot, wc);
-        return;
-    }
     if (wc->wr_id >> 31 & 1) {
         if (!verbs_quick_received(ep, slot, wc))
             verbs_ep_received(ep, slot, wc);
     } else if (!verbs_quick_sent(ep, slot, wc)) {
         verbs_ep_sent(ep, slot, wc);
     }
+}
+
+/* Of another endpoint than the entry before, of a shared context, or of none that there is. */
+__attribute__((noinline)) static void take_other(struct verbs_cq *cq, const struct ibv_wc *wc)
+{
+    uint64_t number = wc->wr_id >> 32;
+    struct verbs_ep *ep = ids_find(&cq->eps, number);
+
+    if (!ep) {
+        if (wc->wr_id >> 63)
+            verbs_srx_received(cq, (uint32_t)wc->wr_id & 0x7fffffff, wc);
+        return;
+    }
+    cq->last = number;
+    cq->last_ep = ep;
+    take_of(ep, wc);
+}
+
+/* Several entries in turn are of one endpoint, mostly. */
+static void take(struct verbs_cq *cq, const struct ibv_wc *wc)
+{
+    if (__builtin_expect(wc->wr_id >> 32 == cq->last, 1))
+        take_of(cq->last_ep, wc);
+    else
+        take_other(cq, wc);
 }
 
 static int poll_batch(struct verbs_cq *cq)
@@ -246,6 +251,15 @@ static int open_device_cq(struct verbs_cq *cq, const struct progress *progress, 
     return 0;
 }
 
+static void init_receives(struct verbs_receives *receives)
+{
+    for (int i = 0; i < VERBS_RECEIVES; i++) {
+        receives->wrs[i].sg_list = &receives->sges[i];
+        receives->wrs[i].num_sge = 1;
+        receives->wrs[i].next = i + 1 < VERBS_RECEIVES ? &receives->wrs[i + 1] : NULL;
+    }
+}
+
 static int create(struct verbs_domain *domain, struct progress *progress, size_t entries,
                   int vector, struct verbs_cq **ret_cq)
 {
@@ -262,6 +276,7 @@ static int create(struct verbs_domain *domain, struct progress *progress, size_t
     cq->last = IDS_NONE;
     list_init(&cq->link);
     list_init(&cq->chained);
+    init_receives(&cq->receives);
     list_init(&cq->source.link);
     cq->source.poll = verbs_cq_poll;
     cq->source.trywait = trywait;

@@ -21,6 +21,17 @@ enum {
     VERBS_CQ_BATCH = 64 /* entries that a poll takes at once, at most */
 };
 
+enum {
+    VERBS_RECEIVES = 16 /* that one post takes */
+};
+
+/* Requests for receives of one buffer each: a chain, of which only the numbers and the buffers
+ * differ from one post to the next. */
+struct verbs_receives {
+    struct ibv_recv_wr wrs[VERBS_RECEIVES];
+    struct ibv_sge sges[VERBS_RECEIVES];
+};
+
 struct verbs_cq {
     struct list link; /* of the domain */
     struct verbs_domain *domain;
@@ -36,13 +47,14 @@ struct verbs_cq {
     unsigned users;       /* endpoints */
     uint64_t last;        /* number of the endpoint that an entry was of, and the endpoint */
     struct verbs_ep *last_ep;
-    bool armed;          /* the channel will tell of the next entry, or has told */
-    bool arm_due;        /* it could not be armed */
-    bool single;         /* batch is 1 */
-    bool has_chained;    /* requests wait in chained */
-    bool event_due;      /* entries were polled whose event was not taken */
-    struct list chained; /* struct verbs_chain that wait. Progress domain locked */
-    struct ids eps;      /* struct verbs_ep. Progress domain locked */
+    bool armed;                     /* the channel will tell of the next entry, or has told */
+    bool arm_due;                   /* it could not be armed */
+    bool single;                    /* batch is 1 */
+    bool has_chained;               /* requests wait in chained */
+    bool event_due;                 /* entries were polled whose event was not taken */
+    struct list chained;            /* struct verbs_chain that wait. Progress domain locked */
+    struct ids eps;                 /* struct verbs_ep. Progress domain locked */
+    struct verbs_receives receives; /* of endpoints without a lock: verbs_quick.c */
 };
 
 /* The queue for an endpoint of this progress domain that may have so many entries, with that vector

@@ -164,6 +164,9 @@ void verbs_ep_report_refused(struct verbs_ep *ep, const struct verbs_send *send,
 /* The segments of an operation, at most limit; copied: none needs a descriptor. How many, or
  * -FI_EINVAL. */
 int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit, bool copied);
+/* The answer of a post that the device did not take, with that errno, of whichever sign: -FI_EAGAIN
+ * where it has no room just now. */
+ssize_t verbs_post_refused(int rc);
 /* One more operation, with a completion, behind those without. binding.progress locked. */
 void verbs_post_marker(struct verbs_ep *ep);
 /* An operation that changes nothing, and fails if the peer cannot be reached: unless others, of

@@ -177,7 +177,7 @@ int verbs_fill_segments(struct ibv_sge *sges, const struct op *op, size_t limit,
 }
 
 /* The device has no memory for it just now, or the queue is full. */
-static ssize_t refused(int rc)
+ssize_t verbs_post_refused(int rc)
 {
     rc = rc > 0 ? rc : -verbs_error(rc);
     return rc == ENOMEM ? -FI_EAGAIN : -rc;
@@ -205,7 +205,7 @@ static ssize_t receive_locked(struct verbs_ep *ep, const struct op *op)
     };
     rc = ibv_post_recv(ep->qp, &wr, &bad);
     if (rc)
-        return refused(rc);
+        return verbs_post_refused(rc);
     verbs_posted(&ep->rx);
     return 0;
 }
@@ -249,7 +249,7 @@ static ssize_t post_wr(struct verbs_ep *ep, struct ibv_send_wr *wr, const struct
     ep->sends[slot] = *send;
     rc = verbs_wr_post(ep, wr, &bad);
     if (rc)
-        return refused(rc);
+        return verbs_post_refused(rc);
     ep->tx.tail++;
     ep->unsignaled = signal ? 0 : ep->unsignaled + 1;
     return 0;
@@ -287,7 +287,7 @@ static ssize_t post_chain(struct verbs_ep *ep, struct ibv_send_wr *wrs, uint32_t
     int rc = verbs_wr_post(ep, wrs, &bad);
 
     if (rc && bad == wrs)
-        return refused(rc);
+        return verbs_post_refused(rc);
     if (rc) {
         count = (uint32_t)(bad - wrs);
         verbs_qp_fail(ep);

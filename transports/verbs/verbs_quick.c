@@ -24,42 +24,103 @@ static ssize_t quick_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
     return ep_msg_ops.recv(fid, buf, len, desc, FI_ADDR_UNSPEC, context);
 }
 
-/* May this one be posted? */
-VERBS_QUICK bool connected(const struct verbs_ep *ep, size_t len)
+/* As many as there is room for, of those that the short way takes, as a chain. */
+static uint32_t fill_receives(struct verbs_ep *ep, const struct ep_receive *const *receives,
+                              size_t count)
 {
-    return __builtin_expect(verbs_quick_len(len) && ep->forks == fork_generation &&
+    bool wanted = completion_wanted(ep->base.binding.rx_selective, ep->base.rx_op_flags);
+    uint32_t room = ep->rx.limit - verbs_in_use(&ep->rx), filled = 0;
+    struct verbs_receives *chain = &ep->cq->receives;
+
+    if (room > VERBS_RECEIVES)
+        room = VERBS_RECEIVES;
+    for (; filled < count && filled < room; filled++) {
+        const struct ep_receive *one = receives[filled];
+        const struct ibv_mr *mr = one->desc;
+        uint32_t slot = verbs_place(&ep->rx, ep->rx.tail + filled);
+
+        if (__builtin_expect(!mr || !verbs_quick_len(one->len), 0))
+            break;
+        ep->recvs[slot] =
+            (struct verbs_recv){.context = one->context, .buf = one->buf, .wanted = wanted};
+        chain->wrs[filled].wr_id = verbs_wr_id(ep->number, true, slot);
+        chain->sges[filled] = (struct ibv_sge){
+            .addr = (uintptr_t)one->buf, .length = (uint32_t)one->len, .lkey = mr->lkey};
+    }
+    return filled;
+}
+
+static size_t quick_receives(struct ep *base, const struct ep_receive *const *receives,
+                             size_t count)
+{
+    struct verbs_ep *ep = object_of(base, struct verbs_ep, base);
+    struct ibv_recv_wr *first = ep->cq->receives.wrs, *bad = first, *last;
+    uint32_t filled;
+
+    if (ep->forks != fork_generation)
+        return 0;
+    filled = fill_receives(ep, receives, count);
+    if (!filled)
+        return 0;
+    last = &first[filled - 1];
+    last->next = NULL;
+    if (__builtin_expect(ibv_post_recv(ep->qp, first, &bad), 0))
+        filled = (uint32_t)(bad - first);
+    if (last < &first[VERBS_RECEIVES - 1])
+        last->next = last + 1;
+    __atomic_store_n(&ep->rx.tail, ep->rx.tail + filled, __ATOMIC_RELEASE);
+    return filled;
+}
+
+/* May this one be posted? */
+VERBS_QUICK bool connected(const struct verbs_ep *ep)
+{
+    return __builtin_expect(ep->forks == fork_generation &&
                                 atomic_load_explicit(&ep->state, memory_order_relaxed) ==
                                     VERBS_CONNECTED,
                             1);
 }
 
-static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                          fi_addr_t dest, void *context)
+/* locked: the progress domain may have a lock. */
+VERBS_QUICK ssize_t send_by(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                            void *context, bool locked)
 {
     struct verbs_ep *ep = verbs_ep_of(fid);
 
-    if (connected(ep, len) && __builtin_expect(ep->base.tx_op_flags == ep->quick_flags, 1)) {
-        struct progress *root = progress_enter_post(ep->base.binding.progress);
-        bool done = verbs_quick_send(ep, buf, len, desc, context, true, false);
+    if (connected(ep) && __builtin_expect(ep->base.tx_op_flags == ep->quick_flags, 1)) {
+        struct progress *root = locked ? progress_enter_post(ep->base.binding.progress) : NULL;
+        ssize_t rc = verbs_quick_send(ep, buf, len, desc, context, true, false);
 
         progress_leave_post(root);
-        if (__builtin_expect(done, 1))
-            return 0;
+        if (__builtin_expect(rc != VERBS_QUICK_NOT, 1))
+            return rc;
     }
     return ep_msg_ops.send(fid, buf, len, desc, FI_ADDR_UNSPEC, context);
+}
+
+static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                          fi_addr_t dest, void *context)
+{
+    return send_by(fid, buf, len, desc, context, true);
+}
+
+static ssize_t quick_send_unlocked(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                                   fi_addr_t dest, void *context)
+{
+    return send_by(fid, buf, len, desc, context, false);
 }
 
 static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
     struct verbs_ep *ep = verbs_ep_of(fid);
 
-    if (connected(ep, len)) {
+    if (connected(ep)) {
         struct progress *root = progress_enter_post(ep->base.binding.progress);
-        bool done = verbs_quick_send(ep, buf, len, NULL, NULL, false, true);
+        ssize_t rc = verbs_quick_send(ep, buf, len, NULL, NULL, false, true);
 
         progress_leave_post(root);
-        if (__builtin_expect(done, 1))
-            return 0;
+        if (__builtin_expect(rc != VERBS_QUICK_NOT, 1))
+            return rc;
     }
     return ep_msg_ops.inject(fid, buf, len, FI_ADDR_UNSPEC);
 }
@@ -68,11 +129,25 @@ static struct fi_ops_msg tx_ops = {
     .size = sizeof(tx_ops), .send = quick_send, .inject = quick_inject};
 static struct fi_ops_msg ops = {
     .size = sizeof(ops), .recv = quick_recv, .send = quick_send, .inject = quick_inject};
+static struct fi_ops_msg unlocked_ops = {.size = sizeof(unlocked_ops),
+                                         .recv = quick_recv,
+                                         .send = quick_send_unlocked,
+                                         .inject = quick_inject};
 
 static bool is_serial(const struct verbs_ep *ep)
 {
     return ep->domain->base.info->domain_attr->threading == FI_THREAD_DOMAIN &&
            !progress_has_thread(ep->base.binding.progress);
+}
+
+/* Receives of a shared context are posted there. */
+static struct fi_ops_msg *ops_for(const struct verbs_ep *ep)
+{
+    if (ep->srx)
+        return &tx_ops;
+    if (!ep->base.binding.progress->locked)
+        return &unlocked_ops;
+    return is_serial(ep) ? &ops : &tx_ops;
 }
 
 void verbs_quick_enable(struct verbs_ep *ep)
@@ -90,7 +165,9 @@ void verbs_quick_enable(struct verbs_ep *ep)
     ep->wr.send.opcode = IBV_WR_SEND;
     ep->wr.recv.sg_list = &ep->wr.in;
     ep->wr.recv.num_sge = 1;
-    ep->fid.msg = table_inherit(!ep->srx && is_serial(ep) ? &ops : &tx_ops, &ep_msg_ops);
+    ep->fid.msg = table_inherit(ops_for(ep), &ep_msg_ops);
+    if (!ep->srx && !binding->progress->locked)
+        ep->base.base.receive = quick_receives;
 }
 
 /* ---- Reads ---- */

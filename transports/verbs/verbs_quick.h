@@ -75,9 +75,13 @@ VERBS_QUICK int verbs_quick_post(struct verbs_ep *ep, const void *buf, uint32_t 
     return ibv_post_send(ep->qp, &ep->wr.send, &bad);
 }
 
-/* wanted: a completion; silent: an inject. */
-VERBS_QUICK bool verbs_quick_send(struct verbs_ep *ep, const void *buf, size_t len,
-                                  const struct ibv_mr *mr, void *context, bool wanted, bool silent)
+/* The answer of a function that has done nothing. */
+#define VERBS_QUICK_NOT 1
+
+/* wanted: a completion; silent: an inject. 0, VERBS_QUICK_NOT, or the device's error. */
+VERBS_QUICK ssize_t verbs_quick_send(struct verbs_ep *ep, const void *buf, size_t len,
+                                     const struct ibv_mr *mr, void *context, bool wanted,
+                                     bool silent)
 {
     const struct verbs_send send = {.context = context,
                                     .flags = FI_SEND | FI_MSG,
@@ -91,19 +95,19 @@ VERBS_QUICK bool verbs_quick_send(struct verbs_ep *ep, const void *buf, size_t l
     int rc;
 
     if (__builtin_expect(ep->tx.tail - ep->tx.head == ep->tx.limit || ep->chain->count, 0))
-        return false;
+        return VERBS_QUICK_NOT;
     ep->sends[slot] = send;
-    if (len <= ep->inline_size)
+    if ((uint64_t)len - 1 < ep->inline_size)
         rc = verbs_quick_post(ep, buf, (uint32_t)len, NULL, slot, signal);
-    else if (mr && len <= ep->max_msg_size)
+    else if (mr && verbs_quick_len(len) && len <= ep->max_msg_size)
         rc = verbs_quick_post(ep, buf, (uint32_t)len, mr, slot, signal);
     else
-        return false;
+        return VERBS_QUICK_NOT;
     if (__builtin_expect(rc, 0))
-        return false;
+        return verbs_post_refused(rc);
     ep->tx.tail++;
     ep->unsignaled = signal ? 0 : ep->unsignaled + 1;
-    return true;
+    return 0;
 }
 
 /* The oldest transmission is done, as it should, and has a completion in that queue. */

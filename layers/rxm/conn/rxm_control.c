@@ -41,6 +41,7 @@ void rxm_control_request(struct rxm_ep *ep, struct fi_eq_cm_entry *entry, size_t
     }
     if (info->src_addr)
         rxm_addr_import(info->addr_format, info->src_addr, &to);
+    ep->attend = true;
     rxm_cm_request(&ep->cm, &from, &to, entry->data, len, info, clock_ms());
 }
 
@@ -120,14 +121,15 @@ __attribute__((noinline)) static void go_on(struct rxm_ep *ep)
         ep->skip--;
     else
         rxm_control_run(ep);
-    ep->attend = !list_empty(&ep->waits.ready) || (ep->msgproto && msgproto_busy(ep->msgproto));
+    ep->attend = rxm_cm_busy(&ep->cm) || !list_empty(&ep->waits.ready) ||
+                 (ep->msgproto && msgproto_busy(ep->msgproto));
 }
 
 static void eq_progress(struct progress_source *source)
 {
     struct rxm_ep *ep = object_of(source, struct rxm_ep, eq_source);
 
-    if (__builtin_expect(!ep->attend && leaves_alone(ep), 1))
+    if (__builtin_expect(!ep->attend && ep->skip && !av_watch_any(&ep->watch), 1))
         ep->skip--;
     else
         go_on(ep);

@@ -92,6 +92,7 @@ static ssize_t dial(struct rxm_ep *ep, struct rxm_peer *peer)
 {
     int rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
 
+    ep->attend = true;
     if (rc && rc != -FI_EAGAIN)
         return final(rc);
     if (!rc)
@@ -185,6 +186,7 @@ bool rxm_wait_run(struct rxm_ep *ep)
         struct rxm_peer *peer = list_item(item, struct rxm_peer, ready);
         int rc = rxm_cm_want(&ep->cm, &peer->cm, clock_ms());
 
+        ep->attend = true;
         if (!rc) {
             done |= flush(ep, peer);
             continue;

@@ -92,6 +92,7 @@ struct rxm_packet_buffer {
     struct list held; /* of the messages that the lower keeps for us, or of posted receives */
     struct fi_peer_rx_entry entry;
     struct iovec iov;
+    struct ep_receive receive; /* as it is posted */
     uint8_t bytes[];
 };
 

@@ -10,6 +10,7 @@
 #include "layers/rxm/msgproto/rxm_credit.h"
 
 struct rxm_conn;
+struct ep_receive;
 
 struct msgproto_conn {
     struct fid_peer_srx feed; /* gives packet buffers, where the lower asks */
@@ -21,19 +22,21 @@ struct msgproto_conn {
     struct list stalled;      /* in msgproto->stalled */
     struct list broken;       /* in msgproto->broken */
     struct rxm_credit credit;
-    struct rxm_window window; /* receives, where they are posted */
-    unsigned piecemeal;       /* messages of which pieces are still to come */
-    unsigned held;            /* messages that the lower keeps for us */
-    unsigned answers;         /* to the peer's packets, that wait to be sent */
-    unsigned outstanding;     /* operations that the lower has */
-    unsigned splitting;       /* accesses of remote memory that are not posted whole */
-    unsigned atomics;         /* of ours that are not answered yet */
-    bool up;                  /* packets can be sent */
-    bool straight;            /* messages go by msgproto_take_plain: it lives, and has an engine */
-    bool dead;                /* it has ended */
-    bool mute;                /* and it is not reported */
-    bool resuming;            /* operations that stall are being gone through */
-    int err;                  /* the error of its operations, positive */
+    struct rxm_window window;                  /* receives, where they are posted */
+    const struct ep_receive *again[RXM_BATCH]; /* used ones, to be posted again together */
+    unsigned again_count;
+    unsigned piecemeal;   /* messages of which pieces are still to come */
+    unsigned held;        /* messages that the lower keeps for us */
+    unsigned answers;     /* to the peer's packets, that wait to be sent */
+    unsigned outstanding; /* operations that the lower has */
+    unsigned splitting;   /* accesses of remote memory that are not posted whole */
+    unsigned atomics;     /* of ours that are not answered yet */
+    bool up;              /* packets can be sent */
+    bool straight;        /* messages go by msgproto_take_plain: it lives, and has an engine */
+    bool dead;            /* it has ended */
+    bool mute;            /* and it is not reported */
+    bool resuming;        /* operations that stall are being gone through */
+    int err;              /* the error of its operations, positive */
 };
 
 /* Before the lower's endpoint is made: prepares the context that it will receive by. */

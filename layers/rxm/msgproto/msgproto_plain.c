@@ -19,6 +19,14 @@ static void plain_done(struct rxm_context *context, size_t len, const struct fi_
              FI_ADDR_NOTAVAIL);
 }
 
+void msgproto_plain_undo(struct rxm_op *op)
+{
+    struct rxm_conn *conn = op->conn;
+
+    msgproto_plain_end(conn->owner->msgproto, op, conn);
+    rxm_credit_untake(&conn->msgproto.credit);
+}
+
 /* As rxm_op_get leaves it, with what every plain message has. */
 __attribute__((noinline)) struct rxm_op *msgproto_plain_make(struct msgproto *msgproto)
 {

@@ -45,6 +45,9 @@ msgproto_take_plain(struct rxm_conn *conn, const uint8_t *raw, size_t len)
 /* A new operation for the list, which is empty; NULL without memory. */
 struct rxm_op *msgproto_plain_make(struct msgproto *msgproto);
 
+/* The lower did not take it. */
+void msgproto_plain_undo(struct rxm_op *op);
+
 static inline void msgproto_plain_keep(struct msgproto *msgproto, struct rxm_op *op)
 {
     op->buffer.next = (struct mr_buffer *)(void *)msgproto->plain;
@@ -97,7 +100,7 @@ static inline __attribute__((always_inline)) bool msgproto_send_plain(struct rxm
     op->conn = conn;
     op->user = context;
     op->flags = FI_SEND | (tagged ? FI_TAGGED : FI_MSG);
-    op->wanted = completion_wanted(ep->base.binding.tx_selective, ep->base.tx_op_flags);
+    op->wanted = ep->plain_wanted;
     rxm_packet_put_next(op->bytes, conn->cm.other.id, len, tagged, tag);
     if (__builtin_expect(len == sizeof(uint64_t), 1))
         memcpy(op->bytes + RXM_PACKET_SIZE, buf, sizeof(uint64_t));
@@ -108,8 +111,7 @@ static inline __attribute__((always_inline)) bool msgproto_send_plain(struct rxm
                                   FI_ADDR_UNSPEC, &op->context),
                          1))
         return true;
-    msgproto_plain_end(msgproto, op, conn);
-    rxm_credit_untake(&conn->msgproto.credit);
+    msgproto_plain_undo(op);
     return false;
 }
 

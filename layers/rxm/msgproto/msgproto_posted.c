@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A lower that has receives posted on each connection. There are few at first, and more while the
- * peer uses them up (rxm_credit.h: struct rxm_window); credits say how many packets may come.
+ * peer uses them up (rxm_credit.h: struct rxm_window); credits say how many packets may come. Used
+ * ones are posted again together (struct rxm_credit.batch).
  */
+#include <string.h>
+
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include "core/queue/wait.h"
 #include "layers/rxm/msgproto/msgproto_plain.h"
-
-static inline int give_to_lower(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
-{
-    return (int)fi_recv(conn->ep, buffer->bytes, buffer->iov.iov_len, buffer->buffer.desc,
-                        FI_ADDR_UNSPEC, &buffer->context);
-}
 
 /* Counted first: the lower may complete it before it returns. */
 static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
@@ -22,10 +19,11 @@ static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
 
     list_attach(&buffer->held, &conn->msgproto.receives);
     conn->msgproto.window.posted++;
-    rxm_credit_posted(&conn->msgproto.credit);
-    rc = give_to_lower(conn, buffer);
+    rxm_credit_posted(&conn->msgproto.credit, 1);
+    rc = (int)fi_recv(conn->ep, buffer->receive.buf, buffer->receive.len, buffer->receive.desc,
+                      FI_ADDR_UNSPEC, buffer->receive.context);
     if (__builtin_expect(rc != 0, 0)) {
-        rxm_credit_unposted(&conn->msgproto.credit);
+        rxm_credit_unposted(&conn->msgproto.credit, 1);
         conn->msgproto.window.posted--;
         list_detach(&buffer->held);
     }
@@ -76,27 +74,70 @@ __attribute__((noinline)) static void turn_window(struct rxm_conn *conn)
     msgproto_post_more(conn);
 }
 
-/* The lower has ended a receive: its buffer is posted again, and stays in the connection's list. */
-static inline __attribute__((always_inline)) void post_again(struct rxm_conn *conn,
-                                                             struct rxm_packet_buffer *buffer)
+static struct rxm_packet_buffer *buffer_of(const struct ep_receive *receive)
 {
-    struct rxm_window *window = &conn->msgproto.window;
+    return object_of((struct ep_receive *)(uintptr_t)receive, struct rxm_packet_buffer, receive);
+}
 
-    if (__builtin_expect(window->posted > window->size, 0)) {
-        put_back(conn, buffer, false); /* there are to be fewer */
-    } else if (__builtin_expect(conn->msgproto.dead || msgproto_stopped(conn), 0)) {
-        put_back(conn, buffer, !conn->msgproto.dead);
-    } else {
-        rxm_credit_posted(&conn->msgproto.credit);
-        if (__builtin_expect(give_to_lower(conn, buffer), 0)) {
-            rxm_credit_unposted(&conn->msgproto.credit);
-            put_back(conn, buffer, true);
-        }
+/* Of used receives those that are to be posted again, from the first on. */
+static unsigned keep(struct rxm_conn *conn, const struct ep_receive *const *receives,
+                     unsigned count)
+{
+    const struct msgproto_conn *mine = &conn->msgproto;
+
+    if (__builtin_expect(mine->dead || msgproto_stopped(conn), 0)) {
+        while (count)
+            put_back(conn, buffer_of(receives[--count]), !mine->dead);
+        return 0;
     }
-    if (__builtin_expect(rxm_window_used(window), 0))
+    while (count && __builtin_expect(mine->window.posted > mine->window.size, 0))
+        put_back(conn, buffer_of(receives[--count]), false); /* there are to be fewer */
+    return count;
+}
+
+/* Counted first: the lower may complete them before it returns. */
+static inline void post_kept(struct rxm_conn *conn, const struct ep_receive *const *receives,
+                             unsigned count)
+{
+    size_t posted;
+
+    rxm_credit_posted(&conn->msgproto.credit, count);
+    posted = op_receive(&conn->target, receives, count);
+    if (__builtin_expect(posted == count, 1))
+        return;
+    rxm_credit_unposted(&conn->msgproto.credit, count - (unsigned)posted);
+    while (posted < count)
+        put_back(conn, buffer_of(receives[posted++]), true);
+}
+
+/* Taken from the connection first, for the same reason. */
+__attribute__((noinline)) static void post_batch(struct rxm_conn *conn)
+{
+    struct msgproto_conn *mine = &conn->msgproto;
+    const struct ep_receive *receives[RXM_BATCH];
+    unsigned used = mine->again_count, count;
+
+    memcpy(receives, mine->again, used * sizeof(*receives));
+    mine->again_count = 0;
+    count = keep(conn, receives, used);
+    if (count)
+        post_kept(conn, receives, count);
+    if (__builtin_expect(rxm_window_used(&mine->window, used), 0))
         turn_window(conn);
     else
         grant(conn);
+}
+
+/* The lower has ended a receive: its buffer is posted again, soon, and stays in the connection's
+ * list. */
+static inline __attribute__((always_inline)) void post_again(struct rxm_conn *conn,
+                                                             struct rxm_packet_buffer *buffer)
+{
+    struct msgproto_conn *mine = &conn->msgproto;
+
+    mine->again[mine->again_count++] = &buffer->receive;
+    if (mine->again_count >= mine->credit.batch)
+        post_batch(conn);
 }
 
 __attribute__((noinline)) static void receive_failed(struct rxm_conn *conn,
@@ -155,6 +196,10 @@ static int fill_one(struct rxm_conn *conn)
     if (!buffer)
         return -FI_ENOMEM;
     buffer->context.done = msgproto_received;
+    buffer->receive = (struct ep_receive){.buf = buffer->bytes,
+                                          .len = buffer->iov.iov_len,
+                                          .desc = buffer->buffer.desc,
+                                          .context = &buffer->context};
     rc = post_one(conn, buffer);
     if (rc)
         rxm_packet_buffer_put(buffer);
@@ -207,6 +252,7 @@ void msgproto_post_up(struct rxm_conn *conn)
 
 void msgproto_post_end(struct rxm_conn *conn)
 {
+    conn->msgproto.again_count = 0; /* they are in the list, too */
     while (!list_empty(&conn->msgproto.receives)) {
         struct rxm_packet_buffer *buffer =
             list_item(conn->msgproto.receives.next, struct rxm_packet_buffer, held);

@@ -10,6 +10,14 @@ enum {
     QUIET_MS = 10000,   /* and in that are few */
 };
 
+/* A peer that counts hears of them only when as many have been posted as are granted at once. */
+static void set_batch(struct rxm_credit *credit)
+{
+    unsigned most = credit->quantum < RXM_BATCH ? credit->quantum : RXM_BATCH;
+
+    credit->batch = credit->on ? most : 1;
+}
+
 void rxm_credit_init(struct rxm_credit *credit, unsigned queue)
 {
     *credit = (struct rxm_credit){.have = 1, .owed = -1};
@@ -19,11 +27,13 @@ void rxm_credit_init(struct rxm_credit *credit, unsigned queue)
 void rxm_credit_resize(struct rxm_credit *credit, unsigned queue)
 {
     credit->quantum = queue > 1 ? queue / 2 : 1;
+    set_batch(credit);
 }
 
 void rxm_credit_agree(struct rxm_credit *credit, uint8_t own, uint8_t other)
 {
     credit->on = own == RXM_FLOW_ON && (other == RXM_FLOW_ON || other == RXM_FLOW_UNSAID);
+    set_batch(credit);
 }
 
 bool rxm_credit_granted(struct rxm_credit *credit, uint64_t count)

@@ -16,6 +16,11 @@ struct rxm_credit {
     uint64_t have;    /* packets that may be sent */
     int64_t owed;     /* receives posted and not granted yet */
     unsigned quantum; /* as many are granted at once */
+    unsigned batch;   /* receives that may wait for each other to be posted together */
+};
+
+enum {
+    RXM_BATCH = 16 /* at most */
 };
 
 /* How many receives a connection has: few, and twice as many as long as its peer uses them up. */
@@ -53,16 +58,16 @@ static inline void rxm_credit_untake(struct rxm_credit *credit)
 
 /* The peer granted more. False when it grants more than there can be. */
 bool rxm_credit_granted(struct rxm_credit *credit, uint64_t count);
-/* A receive was posted. */
-static inline void rxm_credit_posted(struct rxm_credit *credit)
+/* Receives were posted. */
+static inline void rxm_credit_posted(struct rxm_credit *credit, unsigned count)
 {
-    credit->owed++;
+    credit->owed += count;
 }
 
-/* It could not be posted after all. */
-static inline void rxm_credit_unposted(struct rxm_credit *credit)
+/* They could not be posted after all. */
+static inline void rxm_credit_unposted(struct rxm_credit *credit, unsigned count)
 {
-    credit->owed--;
+    credit->owed -= count;
 }
 
 /* How many to grant now, or 0. */
@@ -77,10 +82,11 @@ static inline void rxm_credit_gave(struct rxm_credit *credit, uint32_t count)
 }
 
 void rxm_window_init(struct rxm_window *window, unsigned most);
-/* A receive was used. True when half of them were since the last turn: it is time for one. */
-static inline bool rxm_window_used(struct rxm_window *window)
+/* Receives were used. True when half of them were since the last turn: it is time for one. */
+static inline bool rxm_window_used(struct rxm_window *window, unsigned count)
 {
-    return ++window->used >= (window->size + 1) / 2;
+    window->used += count;
+    return window->used >= (window->size + 1) / 2;
 }
 
 /* Updates the size. */

@@ -317,13 +317,13 @@ static void first_grant_is_one_less_than_posted_and_the_last_credit_is_kept(void
     rxm_credit_init(&credit, 128);
     rxm_credit_agree(&credit, RXM_FLOW_ON, RXM_FLOW_ON);
     for (int i = 0; i < 128; i++)
-        rxm_credit_posted(&credit);
+        rxm_credit_posted(&credit, 1);
     assert_int_equal(rxm_credit_due(&credit), 127);
     rxm_credit_gave(&credit, 127);
     for (int i = 0; i < 63; i++)
-        rxm_credit_posted(&credit);
+        rxm_credit_posted(&credit, 1);
     assert_int_equal(rxm_credit_due(&credit), 0);
-    rxm_credit_posted(&credit);
+    rxm_credit_posted(&credit, 1);
     assert_int_equal(rxm_credit_due(&credit), 64);
     assert_false(rxm_credit_take(&credit, false)); /* the one of the start is for a grant */
     assert_true(rxm_credit_take(&credit, true));

@@ -122,7 +122,7 @@ static struct model {
     struct rxm_window window;
     struct pipe packets, grants;
     long long now;
-    unsigned got, largest;
+    unsigned got, largest, again; /* used receives that wait to be posted again */
 } m;
 
 static void put(struct pipe *pipe, uint32_t grant)
@@ -149,7 +149,7 @@ static void post_and_grant(void)
     uint32_t due;
 
     for (; m.window.posted < m.window.size; m.window.posted++)
-        rxm_credit_posted(&m.receiver);
+        rxm_credit_posted(&m.receiver, 1);
     due = rxm_credit_due(&m.receiver);
     if (due) {
         rxm_credit_gave(&m.receiver, due);
@@ -159,19 +159,31 @@ static void post_and_grant(void)
         m.largest = m.window.posted;
 }
 
+static void post_again(void)
+{
+    unsigned used = m.again;
+
+    for (; m.again && m.window.posted > m.window.size; m.again--)
+        m.window.posted--;
+    rxm_credit_posted(&m.receiver, m.again);
+    m.again = 0;
+    if (rxm_window_used(&m.window, used)) {
+        rxm_window_turn(&m.window, m.now);
+        rxm_credit_resize(&m.receiver, m.window.size);
+    }
+    post_and_grant();
+}
+
 static void receive(void)
 {
     uint32_t unused;
 
     while (take(&m.packets, &unused)) {
-        assert_true(m.window.posted > 0); /* never caught without a buffer */
-        m.window.posted--;
+        assert_true(m.window.posted > m.again); /* never caught without a buffer */
+        m.again++;
         m.got++;
-        if (rxm_window_used(&m.window)) {
-            rxm_window_turn(&m.window, m.now);
-            rxm_credit_resize(&m.receiver, m.window.size);
-        }
-        post_and_grant();
+        if (m.again >= m.receiver.batch)
+            post_again();
     }
 }
 
