@@ -205,19 +205,37 @@ static bool is_wanted(const struct conf_case *one, const struct options *options
     return !options->only_count;
 }
 
+static const struct conf_case *named(const char *group)
+{
+    for (size_t g = 0; g < sizeof named_groups / sizeof *named_groups; g++)
+        if (!strcmp(named_groups[g].name, group))
+            return named_groups[g].cases;
+    fprintf(stderr, "%s: there is no group '%s'\n", CONF_OFFERS, group);
+    exit(2);
+}
+
 static void run_named(struct options *options, const char *group)
 {
-    size_t g = 0;
-
-    while (g < sizeof named_groups / sizeof *named_groups && strcmp(named_groups[g].name, group))
-        g++;
-    if (g == sizeof named_groups / sizeof *named_groups) {
-        fprintf(stderr, "%s: there is no group '%s'\n", CONF_OFFERS, group);
-        exit(2);
-    }
-    for (const struct conf_case *one = named_groups[g].cases; one->name; one++)
+    for (const struct conf_case *one = named(group); one->name; one++)
         if (is_wanted(one, options))
             run(one, options);
+}
+
+/* The groups that a sweep goes through: of FI_EP_RDM, or of the first other type that the table has
+ * a block for. */
+static const struct conf_case *const *sweep_list(void)
+{
+    static const struct conf_case *list[OFFERS_WORDS + 1];
+    size_t count = 0;
+
+    if (conf_offers->known)
+        return groups;
+    for (size_t t = 0; t < sizeof types / sizeof *types && !conf_offers->known; t++)
+        conf_offers = offers_read(CONF_OFFERS, conf_spec, types[t].kind);
+    for (int i = 0; conf_offers->known && conf_offers->groups[i]; i++)
+        if (strcmp(conf_offers->groups[i], "offer"))
+            list[count++] = named(conf_offers->groups[i]);
+    return count ? list : groups;
 }
 
 /* The groups of the other endpoint types that the table has blocks for. */
@@ -373,7 +391,7 @@ int main(int argc, char **argv)
     setenv("FI_PROVIDER", conf_spec, 1);
     setenv("FI_TRACE_FILE", "/tmp/weft-trace.conformance", 0); /* not one for each case, here */
     if (options.sweep)
-        return faults_sweep(groups, options.only[0]) != 0;
+        return faults_sweep(sweep_list(), options.only[0]) != 0;
     if (options.results)
         open_results(&options);
     run_all(&options);
