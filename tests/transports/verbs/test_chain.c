@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that wait for more, on a device that takes so many of a post. */
+/* Requests that wait for more, and receives that are posted together, on a device that takes so
+ * many of a post. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +16,11 @@
 #include "core/queue/cntr.h"
 #include "transports/verbs/verbs_chain.h"
 #include "transports/verbs/verbs_ep.h"
+#include "transports/verbs/verbs_quick.h"
 
 enum {
-    TAKEN_MAX = 64
+    TAKEN_MAX = 64,
+    RECEIVES = 8, /* that the endpoint may have posted */
 };
 
 static struct {
@@ -43,6 +46,21 @@ static int fake_post(struct ibv_qp *pair, struct ibv_send_wr *wr, struct ibv_sen
         fake.takes -= fake.takes > 0;
         fake.ids[fake.taken] = wr->wr_id;
         fake.addrs[fake.taken++] = wr->num_sge ? wr->sg_list->addr : 0;
+    }
+    return 0;
+}
+
+static int fake_post_recv(struct ibv_qp *pair, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    fake.posts++;
+    for (; wr; wr = wr->next) {
+        if (!fake.takes) {
+            *bad = wr;
+            return fake.error;
+        }
+        fake.takes -= fake.takes > 0;
+        fake.ids[fake.taken] = wr->wr_id;
+        fake.addrs[fake.taken++] = wr->sg_list->addr;
     }
     return 0;
 }
@@ -220,6 +238,83 @@ static void a_probe_goes_behind_what_waits(void **state)
     verbs_chain_flush_all(&cq);
 }
 
+/* ---- Receives ---- */
+
+static struct ibv_mr mr = {.lkey = 77};
+
+static int set_up_receives(void **state)
+{
+    set_up(state);
+    context.ops.post_recv = fake_post_recv;
+    for (int i = 0; i < VERBS_RECEIVES; i++) {
+        cq.receives.wrs[i].sg_list = &cq.receives.sges[i];
+        cq.receives.wrs[i].num_sge = 1;
+        cq.receives.wrs[i].next = i + 1 < VERBS_RECEIVES ? &cq.receives.wrs[i + 1] : NULL;
+    }
+    ep->base.binding.progress = &progress_none;
+    assert_int_equal(verbs_ring_init(&ep->rx, RECEIVES), 0);
+    ep->recvs = calloc(ep->rx.mask + 1, sizeof(*ep->recvs));
+    assert_non_null(ep->recvs);
+    verbs_quick_enable(ep);
+    return 0;
+}
+
+static int tear_down_receives(void **state)
+{
+    free(ep->recvs);
+    return tear_down(state);
+}
+
+/* How many are posted of as many, of which the one at `without` has no descriptor. */
+static size_t receive(size_t count, size_t without)
+{
+    const struct op_target target = {.ep = &ep->base.base, .fid = &ep->fid};
+    struct ep_receive receives[2 * RECEIVES];
+    const struct ep_receive *list[2 * RECEIVES];
+
+    for (size_t i = 0; i < count; i++) {
+        receives[i] = (struct ep_receive){.buf = (void *)(1000 + next_id++),
+                                          .desc = i == without ? NULL : &mr,
+                                          .context = &receives[i],
+                                          .len = 8};
+        list[i] = &receives[i];
+    }
+    return op_receive(&target, list, count);
+}
+
+static void receives_go_in_one_post_as_far_as_there_is_room(void **state)
+{
+    assert_int_equal(receive(5, 99), 5);
+    assert_int_equal(fake.posts, 1);
+    assert_int_equal(fake.taken, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(fake.ids[i], verbs_wr_id(ep->number, true, i));
+        assert_int_equal(fake.addrs[i], 1000 + i);
+    }
+    assert_int_equal(receive(5, 99), RECEIVES - 5);
+    assert_int_equal(ep->rx.tail, RECEIVES);
+    assert_int_equal(receive(1, 99), 0);
+    assert_int_equal(fake.posts, 2);
+    ep->rx.head = RECEIVES; /* all have come: the chain is whole again */
+    assert_int_equal(receive(RECEIVES, 99), RECEIVES);
+    assert_int_equal(ep->rx.tail, 2 * RECEIVES);
+}
+
+static void receives_that_the_device_refuses_are_not_posted(void **state)
+{
+    fake.takes = 2;
+    fake.error = ENOMEM;
+    assert_int_equal(receive(4, 99), 2);
+    assert_int_equal(ep->rx.tail, 2);
+    fake.takes = -1;
+    assert_int_equal(receive(3, 1), 1); /* FI_MR_LOCAL */
+    assert_int_equal(ep->rx.tail, 3);
+    assert_int_equal(receive(1, 0), 0);
+    ep->forks--; /* in a child */
+    assert_int_equal(receive(1, 99), 0);
+    assert_int_equal(ep->rx.tail, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +329,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_only_one_that_waits_can_be_cancelled, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_probe_goes_behind_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(receives_go_in_one_post_as_far_as_there_is_room,
+                                        set_up_receives, tear_down_receives),
+        cmocka_unit_test_setup_teardown(receives_that_the_device_refuses_are_not_posted,
+                                        set_up_receives, tear_down_receives),
     };
 
     return cmocka_run_group_tests_name("verbs chain", tests, NULL, NULL);
