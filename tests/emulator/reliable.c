@@ -290,6 +290,56 @@ static void senders_have_numbers(void)
     close_pair();
 }
 
+/* An address that is no host's, and one more than there are. */
+static void hosts_and_handles(void)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.dgid = gid};
+    struct done done;
+    struct ibv_ah *own;
+
+    open_pair(DEPTH, 7);
+    own = a.ah;
+    attr.grh.dgid.raw[15] ^= 1;
+    a.ah = ibv_create_ah(a.pd, &attr);
+    check(a.ah && ahn_of(a.ah) != ahn_of(own), "a number for each GID");
+    check(!send_number(1, 8, b.qp->qp_num, QKEY), "send");
+    check(next(&a, &done, WAIT_MS) && done.status == IBV_WC_RESP_TIMEOUT_ERR && done.vendor == 15,
+          "an address that is no host's");
+    check(!ibv_destroy_ah(a.ah), "destroy_ah");
+    a.ah = own;
+    close_pair();
+}
+
+/* Flags and service levels that the device has not. */
+static void attributes(void)
+{
+    struct {
+        uint64_t comp_mask;
+        uint32_t type;
+        uint16_t flags;
+        uint8_t level, reserved;
+    } newer = {.type = EFADV_QP_DRIVER_TYPE_SRD};
+    struct ibv_qp_init_attr_ex attr = {
+        .qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD, .sq_sig_all = 1};
+    struct efadv_qp_init_attr efa;
+    struct ibv_qp *qp;
+
+    make_end(&a, DEPTH);
+    attr.pd = a.pd;
+    attr.send_cq = attr.recv_cq = ibv_cq_ex_to_cq(a.cq);
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
+    for (int i = 0; i < 4; i++) {
+        newer.flags = i == 1 ? 1 << 5 : 0;
+        newer.level = i == 2 ? 3 : i == 3 ? 8 : 0;
+        memcpy(&efa, &newer, sizeof(efa));
+        qp = efadv_create_qp_ex(context, &attr, &efa, sizeof(efa));
+        check(!qp == (i == 1 || i == 2), "flags and service levels");
+        if (qp)
+            check(!ibv_destroy_qp(qp), "destroy_qp");
+    }
+    close_end(&a);
+}
+
 static void what_it_refuses(void)
 {
     struct ibv_sge sge = {0};
@@ -312,7 +362,8 @@ static void what_it_refuses(void)
     check(!send_number(0, SLOT + 1, b.qp->qp_num, QKEY), "send");
     check(next(&a, &done, WAIT_MS) && done.vendor == 11, "longer than the receive");
     check(!send_number(0, port.max_msg_sz + 1, b.qp->qp_num, QKEY), "send");
-    check(next(&a, &done, WAIT_MS) && done.status == IBV_WC_LOC_LEN_ERR, "longer than a packet");
+    check(next(&a, &done, WAIT_MS) && done.status == IBV_WC_LOC_LEN_ERR && done.vendor == 6,
+          "longer than a packet");
     close_pair();
 }
 
@@ -374,6 +425,8 @@ int main(int argc, char **argv)
     receivers_are_waited_for();
     wrong_targets_are_told();
     senders_have_numbers();
+    hosts_and_handles();
+    attributes();
     what_it_refuses();
     check(!ibv_close_device(context), "close_device");
     ibv_free_device_list(list);

@@ -162,6 +162,13 @@ struct efa_inject {
     size_t spare_count;
 };
 
+/* Where a request takes its bytes, or brings them. */
+struct efa_pieces {
+    struct ibv_sge sges[EFA_SEGMENTS];
+    size_t count, len;
+    bool is_inline;
+};
+
 /* A request of the device: one operation, or one segment of an access. */
 struct efa_request {
     struct efa_wr *wr;
@@ -169,9 +176,7 @@ struct efa_request {
     enum ibv_wr_opcode opcode;
     uint32_t data, key;
     uint64_t addr; /* remote */
-    bool is_inline;
-    size_t count;
-    struct ibv_sge sges[EFA_SEGMENTS];
+    struct efa_pieces pieces;
 };
 
 /* Posted with FI_MORE: they wait for the one that comes without. */
@@ -240,6 +245,7 @@ struct efa_mr {
     struct fid_mr fid;
     struct efa_domain *domain;
     struct ibv_mr *ibv;
+    uint32_t lkey;
     bool is_device_memory; /* the CPU does not touch it */
 };
 
@@ -278,7 +284,7 @@ char *efa_inject_at(const struct efa_inject *inject, int slot);
 /* Posts requests of one operation, or lets them wait while more are to come. All or none: a
  * positive errno, ENOMEM where the device has no room. */
 int efa_chain_post(struct efa_ep *ep, const struct efa_request *requests, size_t count, bool more);
-int efa_chain_receive(struct efa_ep *ep, const struct ibv_recv_wr *receive, bool more);
+int efa_chain_receive(struct efa_ep *ep, struct ibv_recv_wr *receive, bool more);
 /* Posts what waits, as far as the device has room. */
 void efa_chain_flush(struct efa_ep *ep);
 void efa_chain_flush_receives(struct efa_ep *ep);

@@ -13,14 +13,19 @@
 
 /* ---- To the device ---- */
 
-static void put_inline(struct efa_ep *ep, const struct efa_request *request)
+static void put_inline(struct efa_ep *ep, const struct efa_pieces *pieces)
 {
     struct ibv_data_buf buffers[EFA_SEGMENTS];
 
-    for (size_t i = 0; i < request->count; i++)
-        buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)request->sges[i].addr,
-                                           .length = request->sges[i].length};
-    ibv_wr_set_inline_data_list(ep->ex, request->count, buffers);
+    if (pieces->count == 1) {
+        ibv_wr_set_inline_data(ep->ex, (void *)(uintptr_t)pieces->sges[0].addr,
+                               pieces->sges[0].length);
+        return;
+    }
+    for (size_t i = 0; i < pieces->count; i++)
+        buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)pieces->sges[i].addr,
+                                           .length = pieces->sges[i].length};
+    ibv_wr_set_inline_data_list(ep->ex, pieces->count, buffers);
 }
 
 static void put(struct efa_ep *ep, const struct efa_request *request)
@@ -34,10 +39,10 @@ static void put(struct efa_ep *ep, const struct efa_request *request)
     case IBV_WR_RDMA_WRITE: ibv_wr_rdma_write(ep->ex, request->key, request->addr); break;
     default: ibv_wr_rdma_write_imm(ep->ex, request->key, request->addr, request->data); break;
     }
-    if (request->is_inline)
-        put_inline(ep, request);
+    if (request->pieces.is_inline)
+        put_inline(ep, &request->pieces);
     else
-        ibv_wr_set_sge_list(ep->ex, request->count, request->sges);
+        ibv_wr_set_sge_list(ep->ex, request->pieces.count, request->pieces.sges);
     ibv_wr_set_ud_addr(ep->ex, request->route.ah, request->route.qpn, request->route.qkey);
 }
 
@@ -60,16 +65,16 @@ static struct efa_chain *chain_of(struct efa_ep *ep)
 }
 
 /* The caller's bytes are its own again when its call returns. */
-static void keep_inline(struct efa_ep *ep, struct efa_request *request, char *to)
+static void keep_inline(struct efa_pieces *pieces, char *to)
 {
     size_t len = 0;
 
-    for (size_t i = 0; i < request->count; i++) {
-        memcpy(to + len, (const char *)(uintptr_t)request->sges[i].addr, request->sges[i].length);
-        len += request->sges[i].length;
+    for (size_t i = 0; i < pieces->count; i++) {
+        memcpy(to + len, (const char *)(uintptr_t)pieces->sges[i].addr, pieces->sges[i].length);
+        len += pieces->sges[i].length;
     }
-    request->sges[0] = (struct ibv_sge){.addr = (uintptr_t)to, .length = (uint32_t)len};
-    request->count = len > 0;
+    pieces->sges[0] = (struct ibv_sge){.addr = (uintptr_t)to, .length = (uint32_t)len};
+    pieces->count = len > 0;
 }
 
 static void keep(struct efa_ep *ep, struct efa_chain *chain, const struct efa_request *from,
@@ -79,8 +84,8 @@ static void keep(struct efa_ep *ep, struct efa_chain *chain, const struct efa_re
         struct efa_request *request = &chain->requests[chain->count];
 
         *request = from[i];
-        if (request->is_inline)
-            keep_inline(ep, request, chain->bytes + chain->count * ep->inline_max);
+        if (request->pieces.is_inline)
+            keep_inline(&request->pieces, chain->bytes + chain->count * ep->inline_max);
         chain->count++;
     }
 }
@@ -94,10 +99,10 @@ static void shift(struct efa_ep *ep, struct efa_chain *chain, size_t gone)
         struct efa_request *request = &chain->requests[i];
 
         *request = chain->requests[i + gone];
-        if (!request->is_inline || !request->count)
+        if (!request->pieces.is_inline || !request->pieces.count)
             continue;
-        memmove(bytes, bytes + gone * ep->inline_max, request->sges[0].length);
-        request->sges[0].addr = (uintptr_t)bytes;
+        memmove(bytes, bytes + gone * ep->inline_max, request->pieces.sges[0].length);
+        request->pieces.sges[0].addr = (uintptr_t)bytes;
     }
 }
 
@@ -143,9 +148,12 @@ void efa_chain_flush(struct efa_ep *ep)
 
 int efa_chain_post(struct efa_ep *ep, const struct efa_request *requests, size_t count, bool more)
 {
-    struct efa_chain *chain = more || (ep->chain && ep->chain->count) ? chain_of(ep) : NULL;
+    struct efa_chain *chain;
     int rc;
 
+    if (__builtin_expect(!more && !ep->chain, 1))
+        return post(ep, requests, count);
+    chain = more || ep->chain->count ? chain_of(ep) : NULL;
     if (chain && chain->count + count > EFA_CHAIN)
         efa_chain_flush(ep);
     if (chain && chain->count + count > EFA_CHAIN)
@@ -190,17 +198,17 @@ void efa_chain_flush_receives(struct efa_ep *ep)
         efa_cq_refused(ep, refused[i], errs[i]);
 }
 
-int efa_chain_receive(struct efa_ep *ep, const struct ibv_recv_wr *receive, bool more)
+int efa_chain_receive(struct efa_ep *ep, struct ibv_recv_wr *receive, bool more)
 {
     struct efa_chain *chain = more || (ep->chain && ep->chain->receive_count) ? chain_of(ep) : NULL;
-    struct ibv_recv_wr copy = *receive, *bad, *to;
+    struct ibv_recv_wr *bad, *to;
     size_t at;
 
     if (!chain)
-        return ibv_post_recv(ep->qp, &copy, &bad);
+        return ibv_post_recv(ep->qp, receive, &bad);
     at = chain->receive_count++;
     to = &chain->receives[at];
-    *to = copy;
+    *to = *receive;
     to->sg_list = chain->receive_sges[at];
     to->next = NULL;
     memcpy(to->sg_list, receive->sg_list, (size_t)receive->num_sge * sizeof(*to->sg_list));

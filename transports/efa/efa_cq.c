@@ -10,16 +10,21 @@ enum {
 
 /* A completion, of either kind of queue. */
 struct done {
-    struct ibv_wc wc;
-    bool unsolicited; /* data of a write: wr_id is none of ours */
-    bool has_gid;     /* instead of a handle's number */
+    struct efa_wr *wr; /* NULL: data of a write that has taken no receive */
+    enum ibv_wc_status status;
+    uint32_t vendor_err;
+    bool received; /* it is a receive's that succeeded, or has none: */
+    uint32_t byte_len, data, src_qp;
+    uint16_t handle;
+    bool is_write, has_data;
+    bool has_gid; /* instead of a handle's number */
     union ibv_gid gid;
 };
 
 /* The device's codes, as libfabric's efa reports them. */
-static int errno_of(const struct ibv_wc *wc)
+static int errno_of(uint32_t code)
 {
-    switch (wc->vendor_err) {
+    switch (code) {
     case 1: return FI_ECANCELED;
     case 6:
     case 11: return FI_EMSGSIZE;
@@ -34,13 +39,13 @@ static int errno_of(const struct ibv_wc *wc)
     }
 }
 
-static void end_error(struct efa_ep *ep, const struct efa_wr *wr, const struct ibv_wc *wc)
+static void end_error(struct efa_ep *ep, const struct efa_wr *wr, uint32_t code)
 {
     struct fi_cq_err_entry error = {
         .op_context = wr->context,
         .flags = wr->kind,
-        .err = errno_of(wc),
-        .prov_errno = (int)wc->vendor_err,
+        .err = errno_of(code),
+        .prov_errno = (int)code,
         .src_addr = FI_ADDR_NOTAVAIL,
     };
 
@@ -49,34 +54,30 @@ static void end_error(struct efa_ep *ep, const struct efa_wr *wr, const struct i
 
 static fi_addr_t source_of(struct efa_ep *ep, const struct done *done)
 {
-    return efa_av_source(ep->base.av, done->wc.slid, done->wc.src_qp,
+    return efa_av_source(ep->base.av, done->handle, done->src_qp,
                          done->has_gid ? done->gid.raw : NULL);
 }
 
 /* Data of a peer's write, which has taken no receive. */
 static void end_unsolicited(struct efa_ep *ep, const struct done *done)
 {
-    if (done->wc.status || ep->closing)
+    if (!done->received || ep->closing)
         return;
     complete(&ep->base.binding, BIND_REMOTE_WRITE, true, NULL,
-             FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, done->wc.byte_len, NULL,
-             done->wc.imm_data, 0, source_of(ep, done));
+             FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, done->byte_len, NULL, done->data, 0,
+             source_of(ep, done));
 }
 
 /* A message, or the immediate data of a peer's write, which has taken a receive. */
 static void end_receive(struct efa_ep *ep, const struct efa_wr *wr, const struct done *done)
 {
-    const struct ibv_wc *wc = &done->wc;
-    bool is_write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-    uint64_t flags = is_write ? FI_RMA | FI_REMOTE_WRITE : wr->kind;
-    uint64_t data = 0;
+    uint64_t flags = done->is_write ? FI_RMA | FI_REMOTE_WRITE : wr->kind;
 
-    if (wc->wc_flags & IBV_WC_WITH_IMM) {
+    if (done->has_data)
         flags |= FI_REMOTE_CQ_DATA;
-        data = wc->imm_data;
-    }
-    complete(&ep->base.binding, is_write ? BIND_REMOTE_WRITE : BIND_RECV, is_write || wr->wanted,
-             wr->context, flags, wc->byte_len, is_write ? NULL : wr->buf, data, 0,
+    complete(&ep->base.binding, done->is_write ? BIND_REMOTE_WRITE : BIND_RECV,
+             done->is_write || wr->wanted, wr->context, flags, done->byte_len,
+             done->is_write ? NULL : wr->buf, done->has_data ? done->data : 0, 0,
              source_of(ep, done));
 }
 
@@ -101,25 +102,30 @@ void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
 
 static void end(struct efa_ep *ep, const struct done *done)
 {
-    const struct ibv_wc *wc = &done->wc;
-    struct efa_wr *entry = (struct efa_wr *)(uintptr_t)wc->wr_id, wr;
-    bool receives = entry->kind & FI_RECV;
+    struct efa_wr *entry = done->wr, wr;
 
-    if (receives)
+    if (__builtin_expect(!entry, 0)) {
+        end_unsolicited(ep, done);
+        return;
+    }
+    if (entry->kind & FI_RECV)
         ep->receives--;
     else
         ep->sends--;
-    if (wc->status && !entry->failed && !ep->closing)
-        end_error(ep, entry, wc);
-    entry->failed = entry->failed || wc->status;
+    if (__builtin_expect(done->status, 0)) {
+        if (!entry->failed && !ep->closing)
+            end_error(ep, entry, done->vendor_err);
+        entry->failed = true;
+    }
     if (--entry->left)
         return;
     wr = *entry;
-    efa_inject_give(&ep->inject, wr.slot);
+    if (wr.slot >= 0)
+        efa_inject_give(&ep->inject, wr.slot);
     pool_put(&ep->wrs, entry);
     if (wr.failed || ep->closing)
         return;
-    if (receives)
+    if (done->received)
         end_receive(ep, &wr, done);
     else
         complete(&ep->base.binding, binding_kind_of(wr.kind), wr.wanted, wr.context, wr.kind, 0,
@@ -128,45 +134,48 @@ static void end(struct efa_ep *ep, const struct done *done)
 
 /* ---- Queues that tell more ---- */
 
-static bool is_receive(const struct ibv_cq_ex *cq)
+static const struct efa_cq_fields *fields_of(const struct efa_ep *ep)
 {
-    return ((const struct efa_wr *)(uintptr_t)cq->wr_id)->kind & FI_RECV;
+    return (const struct efa_cq_fields *)(const void *)ep->fields;
 }
 
 static void read_receive(const struct efa_ep *ep, struct done *done)
 {
-    const struct efa_cq_fields *fields = (const struct efa_cq_fields *)(const void *)ep->fields;
     struct ibv_cq_ex *cq = ep->extended;
-    struct ibv_wc *wc = &done->wc;
+    unsigned flags = ibv_wc_read_wc_flags(cq);
 
-    wc->opcode = ibv_wc_read_opcode(cq);
-    wc->byte_len = ibv_wc_read_byte_len(cq);
-    wc->wc_flags = ibv_wc_read_wc_flags(cq);
-    if (wc->wc_flags & IBV_WC_WITH_IMM)
-        wc->imm_data = ibv_wc_read_imm_data(cq);
-    wc->src_qp = ibv_wc_read_src_qp(cq);
-    wc->slid = (uint16_t)ibv_wc_read_slid(cq);
-    done->has_gid = wc->slid == EFA_NO_HANDLE && !fields->read_sgid(ep->fields, &done->gid);
+    done->received = true;
+    done->is_write = ibv_wc_read_opcode(cq) == IBV_WC_RECV_RDMA_WITH_IMM;
+    done->byte_len = ibv_wc_read_byte_len(cq);
+    done->has_data = flags & IBV_WC_WITH_IMM;
+    if (done->has_data)
+        done->data = ibv_wc_read_imm_data(cq);
+    done->src_qp = ibv_wc_read_src_qp(cq);
+    done->handle = (uint16_t)ibv_wc_read_slid(cq);
+    done->has_gid =
+        done->handle == EFA_NO_HANDLE && !fields_of(ep)->read_sgid(ep->fields, &done->gid);
 }
 
 static void read_one(const struct efa_ep *ep, struct done *done)
 {
-    const struct efa_cq_fields *fields = (const struct efa_cq_fields *)(const void *)ep->fields;
     struct ibv_cq_ex *cq = ep->extended;
 
-    *done = (struct done){.wc = {.wr_id = cq->wr_id, .status = cq->status},
-                          .unsolicited = ep->unsolicited && fields->is_unsolicited(ep->fields)};
-    if (done->wc.status)
-        done->wc.vendor_err = ibv_wc_read_vendor_err(cq);
-    else if (done->unsolicited || is_receive(cq))
+    done->wr = (struct efa_wr *)(uintptr_t)cq->wr_id;
+    done->status = cq->status;
+    done->vendor_err = 0;
+    done->received = false;
+    if (ep->unsolicited && fields_of(ep)->is_unsolicited(ep->fields))
+        done->wr = NULL;
+    if (done->status)
+        done->vendor_err = ibv_wc_read_vendor_err(cq);
+    else if (!done->wr || done->wr->kind & FI_RECV)
         read_receive(ep, done);
 }
 
 /* All are read before any ends, since ends post. */
-static int poll_extended(struct efa_ep *ep)
+static int read_extended(struct efa_ep *ep, struct done *done)
 {
     struct ibv_poll_cq_attr attr = {.comp_mask = 0};
-    struct done done[BATCH];
     int count = 0;
 
     if (ibv_start_poll(ep->extended, &attr))
@@ -175,25 +184,39 @@ static int poll_extended(struct efa_ep *ep)
         read_one(ep, &done[count++]);
     while (count < BATCH && !ibv_next_poll(ep->extended));
     ibv_end_poll(ep->extended);
-    for (int i = 0; i < count; i++) {
-        if (done[i].unsolicited)
-            end_unsolicited(ep, &done[i]);
-        else
-            end(ep, &done[i]);
-    }
+    return count;
+}
+
+static int read_plain(struct efa_ep *ep, struct done *done)
+{
+    struct ibv_wc wc[BATCH];
+    int count = ibv_poll_cq(ep->cq, BATCH, wc);
+
+    for (int i = 0; i < count; i++)
+        done[i] = (struct done){
+            .wr = (struct efa_wr *)(uintptr_t)wc[i].wr_id,
+            .status = wc[i].status,
+            .vendor_err = wc[i].vendor_err,
+            .received = wc[i].opcode & IBV_WC_RECV,
+            .byte_len = wc[i].byte_len,
+            .data = wc[i].imm_data,
+            .src_qp = wc[i].src_qp,
+            .handle = wc[i].slid,
+            .is_write = wc[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM,
+            .has_data = wc[i].wc_flags & IBV_WC_WITH_IMM,
+        };
     return count;
 }
 
 int efa_cq_poll(struct efa_ep *ep)
 {
-    struct ibv_wc wc[BATCH];
+    struct done done[BATCH];
     int count;
 
-    efa_chain_flush(ep);
-    if (ep->extended)
-        return poll_extended(ep);
-    count = ibv_poll_cq(ep->cq, BATCH, wc);
+    if (efa_chain_waits(ep))
+        efa_chain_flush(ep);
+    count = ep->extended ? read_extended(ep, done) : read_plain(ep, done);
     for (int i = 0; i < count; i++)
-        end(ep, &(struct done){.wc = wc[i]});
+        end(ep, &done[i]);
     return count;
 }

@@ -106,6 +106,7 @@ static int register_region(struct efa_domain *domain, const struct fi_mr_attr *a
         return rc;
     }
     mr->domain = domain;
+    mr->lkey = mr->ibv->lkey;
     fid_init(&mr->fid.fid, FI_CLASS_MR, attr->context, &mr_fid_ops);
     mr->fid.mem_desc = mr;
     mr->fid.key = mr->ibv->rkey;

@@ -10,13 +10,6 @@
 
 #include "transports/efa/efa.h"
 
-/* Where a request takes its bytes, or brings them. */
-struct pieces {
-    struct ibv_sge sges[EFA_SEGMENTS];
-    size_t count, len;
-    bool is_inline;
-};
-
 static bool is_host_memory(const struct op *op)
 {
     for (size_t i = 0; i < op->count && op->desc; i++) {
@@ -30,7 +23,8 @@ static bool is_host_memory(const struct op *op)
 
 /* Local memory is registered, unless all of it goes inline, which the CPU has to read. `skip` bytes
  * in front are the prefix of a datagram. */
-static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struct pieces *pieces)
+static int set_pieces(const struct op *op, size_t skip, size_t inline_max,
+                      struct efa_pieces *pieces)
 {
     if (op->len < skip || (skip && op->iov[0].iov_len < skip))
         return -FI_EINVAL;
@@ -39,6 +33,14 @@ static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struc
     pieces->is_inline = pieces->len <= inline_max && is_host_memory(op);
     if (op->flags & FI_INJECT && !pieces->is_inline)
         return -FI_EOPNOTSUPP;
+    if (__builtin_expect(op->count == 1 && op->len && !skip && op->desc && op->desc[0], 1)) {
+        const struct efa_mr *mr = op->desc[0];
+
+        pieces->count = 1;
+        pieces->sges[0] = (struct ibv_sge){
+            .addr = (uintptr_t)op->iov[0].iov_base, .length = (uint32_t)op->len, .lkey = mr->lkey};
+        return 0;
+    }
     for (size_t i = 0; i < op->count; i++) {
         size_t cut = i ? 0 : skip, len = op->iov[i].iov_len - cut;
         const struct efa_mr *mr = op->desc ? op->desc[i] : NULL;
@@ -50,7 +52,7 @@ static int set_pieces(const struct op *op, size_t skip, size_t inline_max, struc
         pieces->sges[pieces->count++] =
             (struct ibv_sge){.addr = (uintptr_t)op->iov[i].iov_base + cut,
                              .length = (uint32_t)len,
-                             .lkey = mr ? mr->ibv->lkey : 0};
+                             .lkey = mr ? mr->lkey : 0};
     }
     return 0;
 }
@@ -82,12 +84,11 @@ static ssize_t give_back(struct efa_ep *ep, struct efa_wr *wr, int rc)
 static ssize_t start_send(struct efa_ep *ep, const struct op *op)
 {
     struct efa_request request;
-    struct pieces pieces;
     int rc;
 
     if (op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max) + ep->prefix)
         return -FI_EMSGSIZE;
-    rc = set_pieces(op, ep->prefix, ep->inline_max, &pieces);
+    rc = set_pieces(op, ep->prefix, ep->inline_max, &request.pieces);
     if (rc)
         return rc;
     if (!efa_av_route(ep->base.av, op->peer, &request.route))
@@ -99,9 +100,6 @@ static ssize_t start_send(struct efa_ep *ep, const struct op *op)
         return -FI_ENOMEM;
     request.opcode = op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
     request.data = (uint32_t)op->data;
-    request.is_inline = pieces.is_inline;
-    request.count = pieces.count;
-    memcpy(request.sges, pieces.sges, sizeof(request.sges));
     ep->sends++;
     rc = efa_chain_post(ep, &request, 1, op->flags & FI_MORE);
     if (!rc)
@@ -112,7 +110,7 @@ static ssize_t start_send(struct efa_ep *ep, const struct op *op)
 
 static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
 {
-    struct pieces pieces;
+    struct efa_pieces pieces;
     struct ibv_recv_wr receive = {.sg_list = pieces.sges};
     struct efa_wr *wr;
     int rc = set_pieces(op, 0, 0, &pieces);
@@ -147,7 +145,7 @@ static enum ibv_wr_opcode access_opcode(const struct op *op)
 
 /* An injected write's bytes are copied; nothing is read or written from memory of our own. */
 static int own_memory(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
-                      struct pieces *pieces)
+                      struct efa_pieces *pieces)
 {
     char *to;
 
@@ -172,8 +170,8 @@ static int check_access(const struct efa_ep *ep, const struct op *op)
     return op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max_rma) ? -FI_EMSGSIZE : 0;
 }
 
-static int check_pieces(const struct efa_ep *ep, const struct op *op, const struct pieces *pieces,
-                        bool copied)
+static int check_pieces(const struct efa_ep *ep, const struct op *op,
+                        const struct efa_pieces *pieces, bool copied)
 {
     /* Its data would be there before all of its bytes are. */
     if (op->flags & FI_REMOTE_CQ_DATA && pieces->count > 1 && !copied)
@@ -183,7 +181,7 @@ static int check_pieces(const struct efa_ep *ep, const struct op *op, const stru
 
 /* A request of each segment. */
 static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
-                       const struct pieces *pieces, const struct efa_route *route)
+                       const struct efa_pieces *pieces, const struct efa_route *route)
 {
     struct efa_request requests[EFA_SEGMENTS];
     uint64_t addr = op->rma->addr;
@@ -196,8 +194,7 @@ static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr
                                            .data = (uint32_t)op->data,
                                            .key = (uint32_t)op->rma->key,
                                            .addr = addr,
-                                           .count = 1,
-                                           .sges = {pieces->sges[i]}};
+                                           .pieces = {.count = 1, .sges = {pieces->sges[i]}}};
         addr += pieces->sges[i].length;
     }
     return efa_chain_post(ep, requests, pieces->count, op->flags & FI_MORE);
@@ -207,7 +204,7 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
 {
     bool copied = op->flags & FI_INJECT || !op->len;
     struct efa_route route;
-    struct pieces pieces;
+    struct efa_pieces pieces;
     struct efa_wr *wr;
     int rc = check_access(ep, op);
 
