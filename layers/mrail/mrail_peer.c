@@ -293,14 +293,16 @@ static bool is_to_go(const struct mrail_ep *ep, const struct mrail_peer *peer, b
     return was_known && !flow_busy(&session->flow) && !session->flow.kept;
 }
 
-static void resolve_all(struct mrail_ep *ep)
+/* Where nothing was removed, peers that are known stay so. */
+static void resolve_all(struct mrail_ep *ep, bool removed)
 {
     for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
         for (struct mrail_peer **at = &ep->buckets[i]; *at;) {
             struct mrail_peer *peer = *at;
             bool was_known = peer->addr != MRAIL_NO_ADDR;
 
-            set_addr(peer, addr_of(ep, mrail_peer_name(ep, peer)));
+            if (!was_known || removed)
+                set_addr(peer, addr_of(ep, mrail_peer_name(ep, peer)));
             if (is_to_go(ep, peer, was_known))
                 drop(ep, at);
             else
@@ -323,7 +325,7 @@ void mrail_peers_take_changes(struct mrail_ep *ep)
         for (size_t i = 0; i < changes.removed_count; i++)
             take_away(ep, changes.removed[i]);
     }
-    resolve_all(ep);
+    resolve_all(ep, changes.removed_count != 0);
 }
 
 void mrail_peers_finish(struct mrail_ep *ep)

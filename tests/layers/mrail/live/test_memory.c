@@ -65,6 +65,23 @@ static void a_message_to_each(struct pair *pair, struct fid_ep **ep, const fi_ad
     memset(got, 0, sizeof(got));
 }
 
+/* Of two peers that rest: each gets the place that the other had in the address vector. */
+static void swap_places(struct pair *pair, struct fid_ep **ep, fi_addr_t *to)
+{
+    fi_addr_t was[] = {to[0], to[1]};
+
+    assert_int_equal(fi_av_remove(pair->av, was, 2, 0), 0);
+    for (unsigned i = 2; i--;) {
+        unsigned char name[256];
+        size_t len = sizeof(name);
+
+        assert_int_equal(fi_getname(&ep[i]->fid, name, &len), 0);
+        assert_int_equal(fi_av_insert(pair->av, name, 1, &to[i], 0, NULL), 1);
+    }
+    assert_int_equal(to[0], was[1]);
+    assert_int_equal(to[1], was[0]);
+}
+
 /* A second after its last packet. Both ends of each are in this process. */
 static void a_peer_that_rests_is_small(void **state)
 {
@@ -94,6 +111,10 @@ static void a_peer_that_rests_is_small(void **state)
     print_message("a peer that rests gives %zu bytes back\n", (used - rests) / 2 / PEERS);
     if (used)
         assert_true(used - rests >= (size_t)2 * PEERS * SESSION);
+    a_message_to_each(&pair, ep, to);
+    for (unsigned i = 0; i < 1500; i++, usleep(1000))
+        drive(&pair, &none);
+    swap_places(&pair, ep, to);
     a_message_to_each(&pair, ep, to);
     for (unsigned i = 0; i < PEERS; i++)
         assert_int_equal(fi_close(&ep[i]->fid), 0);
