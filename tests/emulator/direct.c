@@ -383,6 +383,33 @@ static void tables(void)
     check(fi_open_ops(&domain->fid, "no such ops", 0, &ops, NULL) < 0, "a table of another name");
 }
 
+/* The tables below a layer that makes messages: those of the device's queues are efa-direct's. */
+static void layered(void)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_efa_feature_ops *features;
+    struct fi_efa_ops_domain *domain_ops;
+    struct fi_efa_mr_attr attr;
+    void *ops;
+
+    hints->caps = FI_MSG | FI_TAGGED;
+    hints->ep_attr->type = FI_EP_RDM;
+    ok(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), "fi_getinfo");
+    fi_freeinfo(hints);
+    ok(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    ok(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+    ok(fi_open_ops(&fabric->fid, FI_EFA_FEATURE_OPS, 0, (void **)&features, NULL), "feature ops");
+    check(!features->query("mixed_hmem_iov"), "a feature of efa-direct");
+    check(fi_open_ops(&domain->fid, FI_EFA_GDA_OPS, 0, &ops, NULL) == -FI_EOPNOTSUPP, "gda ops");
+    ok(fi_open_ops(&domain->fid, FI_EFA_DOMAIN_OPS, 0, (void **)&domain_ops, NULL), "domain ops");
+    ok(fi_mr_reg(domain, a.memory, SIZE, FI_SEND, 0, 0, 0, &a.mr, NULL), "fi_mr_reg");
+    check(domain_ops->query_mr(a.mr, &attr) == -FI_EOPNOTSUPP, "a region of the layer's");
+    ok(fi_close(&a.mr->fid), "fi_close");
+    ok(fi_close(&domain->fid), "fi_close");
+    ok(fi_close(&fabric->fid), "fi_close");
+    fi_freeinfo(info);
+}
+
 /* Memory that may not be locked: every registration fails. */
 static void locked(void)
 {
@@ -593,6 +620,7 @@ static const struct {
     {"messages", messages}, /* of a device that accesses no memory */
     {"unsolicited", unsolicited_alike},
     {"unsolicited-mixed", unsolicited_mixed},
+    {"layer", layered},
     {"locked", locked},
     {"handles", handles},
     {"device-memory", device_memory},
