@@ -169,6 +169,17 @@ static void reads_and_writes(void)
     ok(fi_write(a.ep, a.memory, SIZE, desc, a.peer, base, key, NULL), "fi_write");
     check(next(&a).flags == (FI_RMA | FI_WRITE) && all_are(b.memory, 'a'), "a write");
     memset(b.memory, '-', 200);
+    ok(fi_writemsg(a.ep,
+                   &(struct fi_msg_rma){.msg_iov = iov,
+                                        .desc = descs,
+                                        .iov_count = 1,
+                                        .addr = a.peer,
+                                        .rma_iov = &(struct fi_rma_iov){base, 100, key},
+                                        .rma_iov_count = 1},
+                   FI_COMPLETION | FI_EFA_WR_HIGH_PPS),
+       "fi_writemsg");
+    next(&a);
+    memset(b.memory, '-', 200);
     ok(fi_writev(a.ep, iov, descs, 2, a.peer, base, key, NULL), "fi_writev");
     next(&a);
     check(b.memory[149] == 'a' && b.memory[150] == '-', "a write of two segments");
