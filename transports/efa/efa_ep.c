@@ -197,7 +197,8 @@ static void set_limits(struct efa_ep *ep, const struct fi_info *info)
     if (info->caps & FI_RMA) {
         ep->max_rma = device->efa.max_rdma_size;
         ep->takes_data = (info->mode | info->rx_attr->mode) & FI_RX_CQ_DATA;
-        ep->unsolicited = efa_device_tells(device) &&
+        /* A layer over packets knows its receives; it may ask for it by the option. */
+        ep->unsolicited = efa_is_direct(info->fabric_attr) && efa_device_tells(device) &&
                           params_bool(efa_params(ep->domain), "use_unsolicited_write_recv");
     }
     ep->prefix = info->ep_attr->type == FI_EP_DGRAM ? EFA_PREFIX : 0;
