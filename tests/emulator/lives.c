@@ -4,7 +4,7 @@
  * thousand endpoints. The peer is this program again: it says its address on its standard output,
  * reads ours from its standard input, and answers each message with another one.
  *   lives [memory]    the stack is FI_PROVIDER's; memory: registrations fail from a certain one on
- *   lives endpoints   a thousand of fabric efa-direct
+ *   lives endpoints   of fabric efa-direct
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -259,7 +259,44 @@ static void registrations_fail_on_the_way(void **state)
     end_close(&own);
 }
 
-/* ---- Many ---- */
+/* ---- Fabric efa-direct ---- */
+
+static fi_addr_t source_of_next(struct end *end)
+{
+    struct fi_cq_data_entry entry;
+    fi_addr_t source = 0;
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < WAIT_MS && rc == -FI_EAGAIN; i++) {
+        rc = fi_cq_readfrom(end->cq, &entry, 1, &source);
+        if (rc == -FI_EAGAIN)
+            pause_1ms();
+    }
+    assert_int_equal(rc, 1);
+    return source;
+}
+
+/* The device names the sender of a packet by its GID where it knew no handle as the packet came. */
+static void sources_are_known_late(void **state)
+{
+    struct end to;
+    struct fi_cq_data_entry entry;
+
+    (void)state;
+    end_open(&own, ask("efa-direct"), FI_CQ_FORMAT_DATA);
+    end_open(&to, ask("efa-direct"), FI_CQ_FORMAT_DATA);
+    assert_int_equal(fi_av_insert(own.av, to.name, 1, &own.peer, 0, NULL), 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fi_recv(to.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), 0);
+        assert_int_equal(fi_send(own.ep, NULL, 0, NULL, own.peer, NULL), 0);
+        assert_int_equal(next(&entry), 1);
+        if (i == 1) /* it has come, and was not looked at */
+            assert_int_equal(fi_av_insert(to.av, own.name, 1, &to.peer, 0, NULL), 1);
+        assert_int_equal(source_of_next(&to), i ? to.peer : FI_ADDR_NOTAVAIL);
+    }
+    end_close(&own);
+    end_close(&to);
+}
 
 static void thousand_endpoints(void **state)
 {
@@ -296,7 +333,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(stopped_peers_hold_nothing_up),
     };
     const struct CMUnitTest failing[] = {cmocka_unit_test(registrations_fail_on_the_way)};
-    const struct CMUnitTest many[] = {cmocka_unit_test(thousand_endpoints)};
+    const struct CMUnitTest many[] = {
+        cmocka_unit_test(sources_are_known_late),
+        cmocka_unit_test(thousand_endpoints),
+    };
     struct rlimit files;
 
     if (argc > 1 && !strcmp(argv[1], "child")) {
