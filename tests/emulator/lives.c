@@ -239,20 +239,22 @@ static void stopped_peers_hold_nothing_up(void **state)
     kill_peer(&peer);
 }
 
-/* Many large ones at once take more packets than were registered at first: each ends once, with an
- * error or without. */
+/* Many large ones at once take more packets than were registered at first: each that is accepted
+ * ends once, with an error or without. */
 static void registrations_fail_on_the_way(void **state)
 {
     struct fi_cq_data_entry entry;
     struct peer peer;
+    int accepted = 0;
 
     (void)state;
     end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
     peer = start_peer();
     talk(&peer);
-    for (int i = 0; i < CROWD; i++)
-        assert_int_equal(post(large, LARGE, peer.addr), 0);
-    for (int i = 0; i < CROWD; i++)
+    while (accepted < CROWD && !post(large, LARGE, peer.addr))
+        accepted++;
+    assert_true(accepted > 0);
+    for (int i = 0; i < accepted; i++)
         assert_int_not_equal(next(&entry), -FI_EAGAIN);
     assert_int_equal(fi_cq_read(own.cq, &entry, 1), -FI_EAGAIN);
     kill_peer(&peer);

@@ -59,8 +59,9 @@ const struct part efa_part = {
         "messages of at most one packet, delivered once, in any order, into receives that were "
         "posted; data for completion queues of 4 bytes; and, of devices that read and write remote "
         "memory, FI_RMA for programs that post receives for the data of writes "
-        "(FI_RX_CQ_DATA), or for all where the device tells of that data without. rdma/fi_ext_efa.h "
-        "has tables of functions for fi_open_ops. Memory is registered (FI_MR_LOCAL).\n\n"
+        "(FI_RX_CQ_DATA), or for all where the device tells of that data without. Its "
+        "tables of functions for fi_open_ops are in rdma/fi_ext_efa.h. Memory is registered "
+        "(FI_MR_LOCAL).\n\n"
         "Fabric efa has messages of any size, tags, remote memory and atomics, on the wire of "
         "libfabric's efa, which the layer srd makes of the device's packets; and datagrams "
         "(FI_EP_DGRAM), with a prefix of 40 bytes.",

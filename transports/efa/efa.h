@@ -9,7 +9,7 @@
  *   efa_name    addresses as text                  efa_qp      queue pairs and their queues
  *   efa_ep      endpoints                          efa_post    operations
  *   efa_cq      completions                        efa_inject  memory for injected writes
- *   efa_chain   requests, several at once
+ *   efa_chain   requests, several at once          efa_quick   the usual message
  *   efa_option  options of endpoints               efa_ops     tables of fi_open_ops
  */
 #ifndef WEFT_EFA_EFA_H
@@ -215,6 +215,7 @@ struct efa_ep {
     struct pool wrs;
     struct efa_inject inject;
     struct efa_chain *chain; /* NULL: FI_MORE was not used yet */
+    uint64_t quick_flags;    /* the default flags with which a send is the usual one */
     size_t sends, receives;  /* with the device */
 };
 
@@ -297,6 +298,11 @@ static inline bool efa_chain_waits(const struct efa_ep *ep)
 /* ---- efa_post.c ---- */
 
 ssize_t efa_post(struct ep *base, struct op *op);
+
+/* ---- efa_quick.c ---- */
+
+/* An endpoint has just been enabled: its table of messages. */
+void efa_quick_enable(struct efa_ep *ep);
 
 /* ---- efa_cq.c ---- */
 

@@ -90,6 +90,8 @@ static int enable(struct endpoint *base)
     progress_unlock(ep->progress);
     if (rc)
         close_device(ep);
+    else
+        efa_quick_enable(ep);
     return rc;
 }
 

@@ -236,7 +236,7 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
 
 static ssize_t check(const struct efa_ep *ep, const struct op *op)
 {
-    if (!ep->base.enabled)
+    if (!ep->base.enabled || progress_forked(ep->progress))
         return -FI_EOPBADSTATE;
     return op->count > EFA_SEGMENTS ? -FI_EINVAL : 0;
 }
