@@ -132,7 +132,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
         room = ep->room - rxd_record_size(record);
     record->size = len;
     record->len = goes_with_request(len, room);
-    if (post->flags & FI_DELIVERY_COMPLETE && message)
+    if (post->flags & OP_DELIVERED && message)
         record->flags |= RXD_WANTS_DONE;
     op = op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE,
                 message && len <= room && !(record->flags & RXD_WANTS_DONE));
