@@ -224,6 +224,10 @@ const struct part uet_part = {
         "ordered (ROD) where the application asks for an order, else they come in any order (RUD). "
         "A fixed window bounds what is under way; congestion control and security are not there. "
         "Datagram endpoints have packets of their own (UUD). Never chosen unless named.\n\n"
+        "Endpoints of one job speak with each other: its Job ID is an authorization key of three "
+        "bytes, the highest first, of the endpoint or of the domain; with FI_AV_AUTH_KEY an "
+        "endpoint is of all jobs of its address vector, and receives and regions may name one of "
+        "them. Without a key the job is that of a service (services=), or of job=.\n\n"
         "The address of an endpoint says what it can do, so endpoints of different profiles speak "
         "what both have.",
     .kind = PART_TRANSPORT,
