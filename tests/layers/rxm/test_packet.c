@@ -295,6 +295,24 @@ static void atomics_need_their_parts(void **state)
 
 /* ---- Credits ---- */
 
+/* A peer that does not count may have sent for each receive that is not posted yet. */
+static void used_receives_wait_for_each_other_where_both_count(void **state)
+{
+    struct rxm_credit credit;
+
+    rxm_credit_init(&credit, 8);
+    assert_int_equal(credit.batch, 1);
+    rxm_credit_agree(&credit, RXM_FLOW_ON, RXM_FLOW_OFF);
+    assert_int_equal(credit.batch, 1);
+    rxm_credit_agree(&credit, RXM_FLOW_ON, RXM_FLOW_ON);
+    assert_int_equal(credit.batch, 4);
+    rxm_credit_resize(&credit, 128);
+    assert_int_equal(credit.batch, RXM_BATCH);
+    assert_true(credit.batch <= credit.quantum);
+    rxm_credit_resize(&credit, 1);
+    assert_int_equal(credit.batch, 1);
+}
+
 static void nobody_counts_unless_both_do(void **state)
 {
     struct rxm_credit credit;
@@ -351,6 +369,7 @@ int main(void)
         cmocka_unit_test(segments_have_a_kind_that_fits),
         cmocka_unit_test(places_are_counted_and_summed),
         cmocka_unit_test(atomics_need_their_parts),
+        cmocka_unit_test(used_receives_wait_for_each_other_where_both_count),
         cmocka_unit_test(nobody_counts_unless_both_do),
         cmocka_unit_test(first_grant_is_one_less_than_posted_and_the_last_credit_is_kept),
     };
