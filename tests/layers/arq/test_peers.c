@@ -170,6 +170,13 @@ static void peer_that_starts_again_is_reached_again(void **state)
     end_close(&a);
 }
 
+static long long stop_ms(void)
+{
+    const char *text = getenv("WEFT_STOP_MS");
+
+    return text ? strtoll(text, NULL, 10) : 1500;
+}
+
 static void stopped_peer_loses_nothing(void **state)
 {
     enum {
@@ -184,7 +191,7 @@ static void stopped_peer_loses_nothing(void **state)
     kill(child.pid, SIGSTOP);
     for (int i = 0; i < COUNT; i++)
         send_to(&a, a.peer, out, 1000);
-    for (long long end = now_ms() + 1500; now_ms() < end; pause_ms(1)) {
+    for (long long end = now_ms() + stop_ms(); now_ms() < end; pause_ms(1)) {
         ssize_t rc = fi_cq_read(a.tx, &entry, 1);
 
         assert_true(rc == 1 || rc == -FI_EAGAIN);
