@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/layer/join_fabric.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/part/join_name.h"
 
 static int close_lowers(struct plain_fabric *plain)
 {
@@ -80,4 +82,32 @@ bool join_has_twin(struct reasons *reasons, const struct join_words *words,
         }
     }
     return false;
+}
+
+int join_set_names(struct fi_info *info, const struct fi_info *const *infos, size_t count)
+{
+    const char *fabrics[JOIN_BRANCHES] = {NULL}, *domains[JOIN_BRANCHES] = {NULL};
+
+    for (size_t i = 0; i < count; i++) {
+        fabrics[i] = infos[i] ? infos[i]->fabric_attr->name : NULL;
+        domains[i] = infos[i] ? infos[i]->domain_attr->name : NULL;
+    }
+    free(info->fabric_attr->name);
+    free(info->domain_attr->name);
+    info->fabric_attr->name = join_name(fabrics, count);
+    info->domain_attr->name = join_name(domains, count);
+    return info->fabric_attr->name && info->domain_attr->name ? 0 : -FI_ENOMEM;
+}
+
+bool join_all_have(const struct request *req, const struct join_words *words,
+                   const struct fi_info *const *infos, size_t count)
+{
+    bool strict = params_bool(req->params, "strict");
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++)
+        used += infos[i] != NULL;
+    if (used && used < count && strict)
+        reasons_add(req->reasons, "strict: not every %s has something here", words->branch);
+    return used && (used == count || !strict);
 }

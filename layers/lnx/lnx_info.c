@@ -306,21 +306,6 @@ static int set_addr(const struct parts_of *of, struct fi_info *info, bool source
     return info_set_dest(info, count ? raw : NULL, count ? size : 0);
 }
 
-static int set_names(const struct parts_of *of, struct fi_info *info)
-{
-    const char *fabrics[LNX_BRANCHES] = {NULL}, *domains[LNX_BRANCHES] = {NULL};
-
-    for (size_t i = 0; i < of->slots; i++) {
-        fabrics[i] = of->branch[i] ? of->branch[i]->fabric_attr->name : NULL;
-        domains[i] = of->branch[i] ? of->branch[i]->domain_attr->name : NULL;
-    }
-    free(info->fabric_attr->name);
-    free(info->domain_attr->name);
-    info->fabric_attr->name = join_name(fabrics, of->slots);
-    info->domain_attr->name = join_name(domains, of->slots);
-    return info->fabric_attr->name && info->domain_attr->name ? 0 : -FI_ENOMEM;
-}
-
 /* The one that gives the join its device: the first that reaches other nodes. */
 static const struct fi_info *face_of(const struct parts_of *of)
 {
@@ -373,7 +358,7 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
         no_contexts(info);
     if (choosers_of_keys(of) > 1 && info->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
         info->ep_attr->mem_tag_format &= ~LNX_KEY_TAGS;
-    rc = set_names(of, info);
+    rc = join_set_names(info, of->branch, of->slots);
     if (!rc)
         rc = set_addr(of, info, true);
     if (!rc)
@@ -458,17 +443,6 @@ static bool named_by_any(const struct request *req, const struct parts_of *of)
     return false;
 }
 
-static bool all_have(const struct request *req, const struct fi_info *const *branches, size_t count)
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < count; i++)
-        used += branches[i] != NULL;
-    if (used && used < count && params_bool(req->params, "strict"))
-        reasons_add(req->reasons, "strict: not every branch has something here");
-    return used && (used == count || !params_bool(req->params, "strict"));
-}
-
 int lnx_join(const struct request *req, const struct fi_info *const *branches, size_t count,
              struct fi_info **infos)
 {
@@ -480,7 +454,7 @@ int lnx_join(const struct request *req, const struct fi_info *const *branches, s
         reasons_add(req->reasons, "lnx joins up to %d branches, not %zu", LNX_BRANCHES, count);
         return -FI_ENODATA;
     }
-    if (!all_have(req, branches, count))
+    if (!join_all_have(req, &lnx_words, branches, count))
         return -FI_ENODATA;
     for (size_t n = 0; !rc && pick(req, branches, count, n, &of); n++) {
         struct fi_info *info = NULL;

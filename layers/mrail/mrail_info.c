@@ -192,21 +192,6 @@ static int set_source(const struct parts_of *of, size_t most, struct fi_info *in
     return rc ? rc : info_set_src(info, raw, of->addr_size);
 }
 
-static int set_names(const struct parts_of *of, struct fi_info *info)
-{
-    const char *fabrics[MRAIL_RAILS] = {NULL}, *domains[MRAIL_RAILS] = {NULL};
-
-    for (size_t i = 0; i < of->slots; i++) {
-        fabrics[i] = of->rail[i] ? of->rail[i]->fabric_attr->name : NULL;
-        domains[i] = of->rail[i] ? of->rail[i]->domain_attr->name : NULL;
-    }
-    free(info->fabric_attr->name);
-    free(info->domain_attr->name);
-    info->fabric_attr->name = join_name(fabrics, of->slots);
-    info->domain_attr->name = join_name(domains, of->slots);
-    return info->fabric_attr->name && info->domain_attr->name ? 0 : -FI_ENOMEM;
-}
-
 static const struct fi_info *first_of(const struct parts_of *of)
 {
     size_t i = 0;
@@ -230,7 +215,7 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
     describe(req, most, places, info);
     rc = info_set_dest(info, NULL, 0);
     if (!rc)
-        rc = set_names(of, info);
+        rc = join_set_names(info, of->rail, of->slots);
     if (!rc)
         rc = set_source(of, most, info);
     if (rc)
@@ -278,17 +263,6 @@ static bool pick(const struct fi_info *const *branches, size_t count, size_t n, 
     return any;
 }
 
-static bool all_have(const struct request *req, const struct fi_info *const *branches, size_t count)
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < count; i++)
-        used += branches[i] != NULL;
-    if (used && used < count && params_bool(req->params, "strict"))
-        reasons_add(req->reasons, "strict: not every rail has something here");
-    return used && (used == count || !params_bool(req->params, "strict"));
-}
-
 /* Is the node that was asked for one that any rail knows? */
 static bool named_by_any(const struct request *req, size_t count)
 {
@@ -311,7 +285,7 @@ int mrail_join(const struct request *req, const struct fi_info *const *branches,
         reasons_add(req->reasons, "mrail joins up to %d rails, not %zu", MRAIL_RAILS, count);
         return -FI_ENODATA;
     }
-    if (!all_have(req, branches, count) || !named_by_any(req, count))
+    if (!join_all_have(req, &mrail_words, branches, count) || !named_by_any(req, count))
         return -FI_ENODATA;
     for (size_t n = 0; !rc && pick(branches, count, n, &of); n++) {
         struct fi_info *info = NULL;
