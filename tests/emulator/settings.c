@@ -40,6 +40,7 @@ static struct settings values = {
             .max_mcast_grp = 1024,
             .wr_api = 1,
             .cq_ex = 1,
+            .rdma_opcodes = 1,
             .td = 1,
             .levels = 8,
             .place_bits = 6,
@@ -54,13 +55,13 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct limits, name)                                                       \
     }
-    LIMIT(max_qp),        LIMIT(max_qp_wr),      LIMIT(max_sge),    LIMIT(max_sge_rd),
-    LIMIT(max_cq),        LIMIT(max_cqe),        LIMIT(max_mr),     LIMIT(max_pd),
-    LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),    LIMIT(max_srq_wr),
-    LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz), LIMIT(max_mr_bytes),
-    LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),      LIMIT(td),
-    LIMIT(rdma),          LIMIT(unsolicited),    LIMIT(levels),     LIMIT(place_bits),
-    LIMIT(reuse)
+    LIMIT(max_qp),        LIMIT(max_qp_wr),      LIMIT(max_sge),     LIMIT(max_sge_rd),
+    LIMIT(max_cq),        LIMIT(max_cqe),        LIMIT(max_mr),      LIMIT(max_pd),
+    LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),     LIMIT(max_srq_wr),
+    LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz),  LIMIT(max_mr_bytes),
+    LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),       LIMIT(td),
+    LIMIT(rdma),          LIMIT(rdma_opcodes),   LIMIT(unsolicited), LIMIT(levels),
+    LIMIT(place_bits),    LIMIT(reuse)
 #undef LIMIT
 };
 

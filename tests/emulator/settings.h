@@ -13,10 +13,11 @@ struct limits {
     long max_mr_bytes, max_mcast_grp;
     /* 0: none, as of older drivers: ibv_wr_*, ibv_create_cq_ex, thread domains */
     long wr_api, cq_ex, td;
-    /* Of devices of the kind EFA: 1 with reads and writes of remote memory; 1 also with data of
-     * writes that takes no receive; the highest service level; bits of a queue pair's number that
-     * count those of a process; 1: numbers that are free are taken again at once. */
-    long rdma, unsolicited, levels, place_bits, reuse;
+    /* Of devices of the kind EFA: 1 with reads and writes of remote memory; 0: their completions
+     * look like those of sends, as of older drivers; 1 also with data of writes that takes no
+     * receive; the highest service level; bits of a queue pair's number that count those of a
+     * process; 1: numbers that are free are taken again at once. */
+    long rdma, rdma_opcodes, unsolicited, levels, place_bits, reuse;
 };
 
 struct settings {

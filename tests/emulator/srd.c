@@ -78,7 +78,7 @@ static unsigned code_of(enum ibv_wc_status status)
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 {
-    if (!srd_is_rdma(opcode))
+    if (!srd_is_rdma(opcode) || !settings()->limits.rdma_opcodes)
         return IBV_WC_SEND;
     return opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
 }
