@@ -32,7 +32,7 @@ static struct fi_info *find(void)
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
     assert_non_null(hints);
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_NAMED_RX_CTX;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_NAMED_RX_CTX | FI_DIRECTED_RECV | FI_SOURCE;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL;
     setenv("FI_PROVIDER", "rxd;loop(shape=srd,seed=11)", 1);
@@ -268,6 +268,60 @@ static void closed_receiver_ends_its_messages(void **state)
     next(plain.cq);
 }
 
+/* A receive of one context names its sender as those of an endpoint do; a counter counts there. */
+static void receives_name_their_sender_and_are_counted(void **state)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fid_cntr *cntr;
+    char name[64], wrong = 0;
+    size_t len = sizeof(name);
+    fi_addr_t self;
+
+    assert_int_equal(fi_getname(&many.sep->fid, name, &len), 0);
+    assert_int_equal(fi_av_insert(many.av, name, 1, &self, 0, NULL), 1);
+    assert_int_equal(fi_cntr_open(plain.domain, &attr, &cntr, NULL), 0);
+    assert_int_equal(fi_rx_context(many.sep, 1, NULL, &many.rx[1], NULL), 0);
+    assert_int_equal(fi_ep_bind(many.rx[1], &cntr->fid, FI_RECV), 0);
+    enable(many.rx[1], FI_RECV);
+    assert_int_equal(fi_trecv(many.rx[1], &wrong, 1, NULL, self, TAG, 0, &wrong), 0);
+    assert_int_equal(fi_trecv(many.rx[1], in, 8, NULL, many.peer, TAG, 0, in), 0);
+    send_to(fi_rx_addr(to_many, 1, BITS), 8);
+    assert_ptr_equal(next(many.cq).op_context, in);
+    assert_int_equal(fi_cntr_read(cntr), 1);
+    assert_int_equal(fi_tinject(many.tx[0], out, 1, fi_rx_addr(self, 1, BITS), TAG), 0);
+    assert_ptr_equal(next(many.cq).op_context, &wrong);
+    assert_int_equal(fi_cntr_read(cntr), 2);
+    shut(&many.rx[1]);
+    assert_int_equal(fi_close(&cntr->fid), 0);
+}
+
+/* Two contexts take receives from one, and a message that came to either waits there. */
+static void contexts_share_their_receives(void **state)
+{
+    struct fid_ep *srx;
+
+    assert_int_equal(fi_srx_context(plain.domain, NULL, &srx, NULL), 0);
+    for (int i = 1; i < CONTEXTS; i++) {
+        assert_int_equal(fi_rx_context(many.sep, i, NULL, &many.rx[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(many.rx[i], &srx->fid, 0), 0);
+        enable(many.rx[i], FI_RECV);
+    }
+    for (int i = 1; i < CONTEXTS; i++) {
+        receive(srx, 8);
+        send_to(fi_rx_addr(to_many, i, BITS), 8);
+        assert_int_equal(next(many.cq).len, 8);
+    }
+    send_to(fi_rx_addr(to_many, 2, BITS), LARGE);
+    send_to(fi_rx_addr(to_many, 1, BITS), LARGE);
+    for (int i = 0; i < 100; i++)
+        fi_cq_read(many.cq, NULL, 0);
+    shut(&many.rx[2]);
+    receive(srx, LARGE);
+    assert_int_equal(next(many.cq).len, LARGE);
+    shut(&many.rx[1]);
+    assert_int_equal(fi_close(&srx->fid), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
 
 int main(void)
@@ -278,6 +332,8 @@ int main(void)
         TEST(closed_sender_leaves_no_receive_waiting),
         TEST(sender_closes_while_its_bytes_are_asked_for),
         TEST(closed_receiver_ends_its_messages),
+        TEST(receives_name_their_sender_and_are_counted),
+        TEST(contexts_share_their_receives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
