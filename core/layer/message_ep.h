@@ -242,6 +242,7 @@ struct message_ep {
     const struct message_wire *wire;
     struct message_context **rx; /* of a scalable endpoint, where open; NULL: it is none */
     unsigned rx_count;
+    struct endpoint_ops calls; /* with the wire's options */
     struct progress *progress; /* once enabled; before that one without a lock */
     struct lower_domain *domain;
     struct fi_info *info, *lower_info;
@@ -297,6 +298,17 @@ static inline bool message_context_may_come(const struct message_ep *ep, unsigne
 {
     return ep->rx && index < ep->rx_count;
 }
+
+/* The first rows of struct message_wire.options. Shared memory is the lower's affair. */
+int message_set_shared_memory(struct endpoint *ep, const void *value, size_t len);
+#define MESSAGE_OPTIONS                                                                            \
+    {.name = FI_OPT_SHARED_MEMORY_PERMITTED,                                                       \
+     .kind = OPTION_FUNCTION,                                                                      \
+     .set = message_set_shared_memory},                                                            \
+    {                                                                                              \
+        .name = OPT_CLOSE_WAIT, .kind = OPTION_FIELD,                                              \
+        .at = offsetof(struct message_context, close_ms)                                           \
+    }
 
 /* fi_endpoint. */
 int message_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,

@@ -135,18 +135,14 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
     return fi_getname(&ep->lower->fid, addr, addrlen);
 }
 
-/* The lower's affair. */
-static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+int message_set_shared_memory(struct endpoint *base, const void *value, size_t len)
 {
     return fi_setopt(&ep_of(base)->lower->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
                      value, len);
 }
 
 static const struct endpoint_option options[] = {
-    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = OPT_CLOSE_WAIT,
-     .kind = OPTION_FIELD,
-     .at = offsetof(struct message_context, close_ms)},
+    MESSAGE_OPTIONS,
     {.name = 0},
 };
 
@@ -318,8 +314,11 @@ void message_context_init(struct message_context *context, struct message_ep *ep
 
 static void init_base(struct message_ep *ep)
 {
-    struct endpoint_attr attr = {.ops = &ops, .fclass = FI_CLASS_EP};
+    struct endpoint_attr attr = {.ops = &ep->calls, .fclass = FI_CLASS_EP};
 
+    ep->calls = ops;
+    if (ep->wire->options)
+        ep->calls.options = ep->wire->options;
     message_context_init(&ep->own, ep, &attr);
     ep->endpoint.needs_av = true;
 }

@@ -18,6 +18,8 @@ struct message_wire {
     const char *name;                     /* in the log */
     size_t ep_size, op_size, packet_size; /* of structs; of a packet without its bytes */
     unsigned contexts;                    /* that a scalable endpoint may have; 1: there are none */
+    /* Options of endpoints, MESSAGE_OPTIONS first; NULL: there are no others. */
+    const struct endpoint_option *options;
     bool holds_back; /* no receives are posted to the lower while too many messages are saved */
 
     /* Bytes of an operand of an atomic, and of an address that only the lower reads (0: addresses
