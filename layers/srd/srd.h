@@ -198,6 +198,10 @@ size_t srd_operand_size(const struct fi_info *lower);
 bool srd_has_device_keys(const struct fi_info *info);
 int srd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 
+/* ---- srd_option.c ---- */
+
+extern const struct endpoint_option srd_options[];
+
 /* ---- srd_peer.c: entries of struct message_wire ---- */
 
 uint64_t srd_hash(const void *name);

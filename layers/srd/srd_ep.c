@@ -125,6 +125,7 @@ static const struct message_wire wire = {
     .ep_size = sizeof(struct srd_ep),
     .op_size = sizeof(struct srd_op),
     .packet_size = sizeof(struct srd_packet),
+    .options = srd_options,
     .holds_back = true,
     .operand_size = srd_operand_size,
     .own_size = own_size,

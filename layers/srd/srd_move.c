@@ -44,16 +44,17 @@ void srd_pull(struct message_taker *taker)
 {
     struct message_peer *peer = taker->handle->peer;
     size_t left = taker->want - taker->got, window = srd_ep_of(peer->ep)->window;
-    struct srd_header header = {
+    struct srd_header header;
+
+    if (taker->asked > taker->got)
+        return;
+    header = (struct srd_header){
         .type = SRD_CTS,
         .flags = taker->reads ? SRD_CTS_READ : 0,
         .send_id = taker->from,
         .recv_id = message_handle_id(taker->handle),
         .window = left < window ? left : window,
     };
-
-    if (taker->asked > taker->got)
-        return;
     taker->asked += header.window;
     srd_out_control(peer, &header);
 }

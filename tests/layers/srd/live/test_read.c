@@ -14,6 +14,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
@@ -259,6 +260,44 @@ static void a_read_needs_no_packet(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
+static void options_tell_of_the_device(void **state)
+{
+    const size_t retries = 3;
+    bool is = false;
+    size_t len = sizeof(is);
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_READ, &is, &len),
+                     0);
+    assert_false(is);
+    assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_WRITE, &is, &len),
+                     0);
+    assert_true(is); /* the lower only reads */
+    assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_ATOMICS, &is, &len),
+                     0);
+    assert_true(is);
+    len = 0;
+    assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_READ, &is, &len),
+                     -FI_ETOOSMALL);
+    is = false;
+    assert_int_equal(
+        fi_setopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_DEVICE_RDMA, &is, sizeof(is)),
+        -FI_EINVAL); /* enabled */
+    assert_int_equal(
+        fi_setopt(&a.ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &retries, sizeof(retries)),
+        -FI_ENOPROTOOPT); /* the lower has none */
+    assert_int_equal(fi_endpoint(a.domain, a.info, &ep, NULL), 0);
+    assert_int_equal(
+        fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_DEVICE_RDMA, &is, sizeof(is)), 0);
+    len = sizeof(is);
+    assert_int_equal(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_READ, &is, &len), 0);
+    assert_true(is);
+    assert_int_equal(
+        fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_DEVICE_RDMA, &is, sizeof(is)),
+        -FI_EOPNOTSUPP);
+    assert_int_equal(fi_close(&ep->fid), 0);
+}
+
 /* Of a number for a message that is not lent. */
 static void an_end_of_no_read_kills(void **state)
 {
@@ -285,6 +324,7 @@ int main(void)
         CASE(a_write_is_lent),
         CASE(a_peers_write_is_read),
         CASE(a_read_needs_no_packet),
+        CASE(options_tell_of_the_device),
         CASE(an_end_of_no_read_kills),
     };
 
