@@ -273,7 +273,7 @@ static size_t receive(size_t count, size_t without)
     const struct ep_receive *list[2 * RECEIVES];
 
     for (size_t i = 0; i < count; i++) {
-        receives[i] = (struct ep_receive){.buf = (void *)(1000 + next_id++),
+        receives[i] = (struct ep_receive){.buf = (void *)(uintptr_t)(1000 + next_id++),
                                           .desc = i == without ? NULL : &mr,
                                           .context = &receives[i],
                                           .len = 8};
