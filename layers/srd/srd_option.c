@@ -47,7 +47,7 @@ static int answer_emulated_atomics(struct endpoint *base, void *value, size_t *l
     return answer(true, value, len);
 }
 
-/* Accepted, without effect: there is no memory of devices, and a peer's features are asked for. */
+/* Accepted, without effect: a peer's features are asked for. */
 static int set_without_effect(struct endpoint *base, const void *value, size_t len)
 {
     bool is;
@@ -123,7 +123,6 @@ const struct endpoint_option srd_options[] = {
     ANSWER(FI_OPT_EFA_EMULATED_READ, answer_emulated_read),
     ANSWER(FI_OPT_EFA_EMULATED_WRITE, answer_emulated_write),
     ANSWER(FI_OPT_EFA_EMULATED_ATOMICS, answer_emulated_atomics),
-    SET(FI_OPT_CUDA_API_PERMITTED, set_without_effect),
     SET(FI_OPT_EFA_HOMOGENEOUS_PEERS, set_without_effect),
     SET(FI_OPT_EFA_USE_DEVICE_RDMA, set_device_rdma),
     SET(FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES, set_messages_in_order),
