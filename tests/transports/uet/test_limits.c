@@ -127,6 +127,30 @@ static void numbers_wrap(void **state)
     }
 }
 
+/* A machine that slept, or a caller that did not look for an hour: its peers have not gone. */
+static void an_hour_passes_at_once(void **state)
+{
+    struct pds_settings settings = patient();
+
+    settings.patience = 10 * SECOND;
+    for (int mode = 0; mode < 2; mode++) {
+        begin(&settings);
+        ordered = mode;
+        for (uint32_t m = 0; m < 30; m++) {
+            send_message(0, 1, m, 5);
+            if (m % 10 == 3) {
+                run(sw.now + 7000); /* some are under way */
+                sw.now += 3600 * SECOND;
+            }
+        }
+        run(sw.now + 100 * SECOND);
+        check_inbox(1, 0, 150);
+        assert_int_equal(nodes[0].responses, 150);
+        assert_int_equal(nodes[0].failed, 0);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +158,7 @@ int main(void)
         cmocka_unit_test(datagrams_come_whole_or_not_at_all),
         cmocka_unit_test(each_timer_at_its_limits),
         cmocka_unit_test(numbers_wrap),
+        cmocka_unit_test(an_hour_passes_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,39 @@ static void an_endpoint_gets_more_ids(void **state)
     uet_nic_close(b);
 }
 
+/* ---- What the machine refuses ---- */
+
+static int open_text(const char *text, struct uet_nic **nic)
+{
+    const struct uet_nic_settings settings = {
+        .packet = 1024, .port = port, .shared = true, .slot = -1};
+    union addr addr;
+
+    assert_int_equal(addr_from_str(text, SIZE_MAX, &addr), 0);
+    if (addr_port(&addr.sa))
+        addr_set_port(&addr.sa, (uint16_t)port);
+    return uet_nic_open(&addr, &settings, nic);
+}
+
+static void a_port_that_is_taken_and_an_address_that_is_not_there(void **state)
+{
+    struct uet_nic *nic;
+    union addr addr;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    choose_port();
+    assert_int_equal(addr_from_str("127.0.0.1:1", SIZE_MAX, &addr), 0);
+    addr_set_port(&addr.sa, (uint16_t)port);
+    assert_int_equal(bind(fd, &addr.sa, addr_size(&addr.sa)), 0);
+    assert_int_equal(open_text("127.0.0.1:1", &nic), -FI_EADDRINUSE);
+    assert_int_equal(open_text("127.0.0.1:0", &nic), 0); /* at another one, by itself */
+    assert_int_not_equal(addr_port(&uet_nic_addr(nic)->sa), port);
+    assert_true(uet_nic_ids(nic) == UINT64_MAX);
+    uet_nic_close(nic);
+    assert_int_equal(open_text("192.0.2.77:0", &nic), -FI_EADDRNOTAVAIL);
+    close(fd);
+}
+
 /* ---- Death ---- */
 
 static pid_t start_rank(void)
@@ -371,6 +404,7 @@ int main(void)
         cmocka_unit_test(each_packet_names_its_endpoint),
         cmocka_unit_test(packets_find_their_endpoint),
         cmocka_unit_test(an_endpoint_gets_more_ids),
+        cmocka_unit_test(a_port_that_is_taken_and_an_address_that_is_not_there),
         cmocka_unit_test(what_a_killed_process_had_is_given_back),
         cmocka_unit_test(a_child_takes_nothing_from_its_parent),
     };

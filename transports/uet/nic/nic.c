@@ -56,6 +56,7 @@ struct uet_nic {
     int fd;
     bool gso, crc;
     bool told;               /* the kernel keeps ICMP errors */
+    bool too_long;           /* a packet was, for its route, and that was told */
     bool merges;             /* the kernel puts packets together without asking whose they are */
     struct uet_share *share; /* NULL: the port is of this NIC alone */
     uint64_t damaged, misled;
@@ -293,10 +294,16 @@ static void refused(struct uet_nic *nic, unsigned run, int err)
                  strerror(err));
         return;
     }
+    addr_text(&nic->leaving[nic->first].datagram.to.sa, text, sizeof(text));
     LOG_INFO("uet", FI_LOG_EP_DATA, "a packet of %zu bytes to %s is lost: %s",
-             nic->leaving[nic->first].datagram.len,
-             addr_text(&nic->leaving[nic->first].datagram.to.sa, text, sizeof(text)),
-             strerror(err));
+             nic->leaving[nic->first].datagram.len, text, strerror(err));
+    if (err == EMSGSIZE && !nic->too_long) {
+        nic->too_long = true;
+        LOG_WARN("uet", FI_LOG_EP_DATA,
+                 "packets of %zu bytes do not reach %s: the MTU of the route has become less than "
+                 "it was when their payload was chosen (payload= limits it)",
+                 nic->leaving[nic->first].datagram.len, text);
+    }
     drop(nic, run);
 }
 
