@@ -176,6 +176,14 @@ static const struct param_def uet_params[] = {
      .help = "Enb_ACK_Per_Pkt: each packet is acknowledged at once."},
     TIME("idle_time", "5000000",
          "Microseconds after which a packet delivery context without work is closed."),
+    {.key = "entropy",
+     .type = PARAM_INT,
+     .default_text = "0",
+     .max = UET_NIC_ENTROPY,
+     .help =
+         "UDP source ports that the requests of an endpoint leave from, by PDC, so that they take "
+         "several paths; answers go to `port`, whichever port a request came from. The same, or 0 "
+         "nowhere, on all endpoints of a fabric; 0: all packets leave from the endpoint's port."},
     {.key = "demand_start",
      .type = PARAM_BOOL,
      .default_text = "no",

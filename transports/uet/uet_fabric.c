@@ -267,6 +267,7 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->eager = params_size(params, "eager");
     settings->brief = params_bool(params, "headers");
     settings->optimized = params_bool(params, "optimized");
+    settings->nic.entropy = (unsigned)params_int(params, "entropy");
     settings->nic.dscp = (uint8_t)params_int(params, "dscp");
     settings->nic.rx_buffer = params_size(params, "rx_buffer");
     settings->nic.tx_buffer = params_size(params, "tx_buffer");

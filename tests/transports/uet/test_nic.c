@@ -208,6 +208,73 @@ static void a_longer_packet_than_there_are_is_dropped(void **state)
     uet_nic_close(b);
 }
 
+enum {
+    PDCS = 64,
+    SOURCES = 8
+};
+
+/* Two requests of each PDC, to the socket: from how many ports they come. */
+static unsigned count_sources(struct uet_nic *a, int fd, const union addr *to)
+{
+    unsigned ports[PDCS][2], distinct = 0;
+    union addr from;
+
+    for (unsigned i = 0; i < 2 * PDCS; i++) {
+        uint8_t request[12] = {2 << 3, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(i % PDCS + 1)};
+        const struct iovec iov = {request, sizeof(request)};
+
+        uet_nic_send(a, to, &iov, 1, false);
+    }
+    assert_true(uet_nic_flush(a));
+    for (unsigned i = 0; i < 2 * PDCS; i++) {
+        uint8_t request[12];
+        socklen_t len = sizeof(from);
+
+        assert_int_equal(recvfrom(fd, request, 12, MSG_DONTWAIT, &from.sa, &len), 12);
+        ports[request[9] - 1][i / PDCS] = addr_port(&from.sa);
+    }
+    for (unsigned i = 0; i < PDCS; i++) {
+        bool seen = false;
+
+        assert_int_equal(ports[i][0], ports[i][1]);
+        for (unsigned j = 0; j < i; j++)
+            seen |= ports[j][0] == ports[i][0];
+        distinct += !seen;
+    }
+    return distinct;
+}
+
+/* Requests of several PDCs leave from several ports, those of one from one; their receiver sees the
+ * port that answers go to. */
+static void requests_leave_from_several_ports(void **state)
+{
+    struct uet_nic *a, *b;
+    struct uet_nic_settings settings = {.packet = LONGEST, .entropy = SOURCES, .slot = -1};
+    unsigned distinct;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    union addr addr;
+    struct taken taken = {.count = 0};
+    uint8_t head[2] = {0, 4};
+    const struct iovec packet[2] = {{head, 2}, {memory + 4, length_of(4)}};
+    bool more;
+
+    assert_int_equal(addr_from_str("127.0.0.1:0", SIZE_MAX, &addr), 0);
+    assert_int_equal(uet_nic_open(&addr, &settings, &a), 0);
+    assert_int_equal(bind(fd, &addr.sa, addr_size(&addr.sa)), 0);
+    assert_int_equal(getsockname(fd, &addr.sa, &(socklen_t){sizeof(addr)}), 0);
+    distinct = count_sources(a, fd, &addr);
+    assert_int_equal(distinct, SOURCES);
+    close(fd);
+    assert_int_equal(addr_from_str("127.0.0.1:0", SIZE_MAX, &addr), 0);
+    assert_int_equal(uet_nic_open(&addr, &settings, &b), 0);
+    uet_nic_send(a, uet_nic_addr(b), packet, 2, true);
+    assert_true(uet_nic_flush(a));
+    assert_int_equal(uet_nic_receive(b, 0, take, &taken, &more), 1);
+    assert_int_equal(addr_port(&taken.from.sa), addr_port(&uet_nic_addr(b)->sa));
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 /* And packets to others, and from others, pass meanwhile. */
 static void a_closed_port_is_told_of(void **state)
 {
@@ -282,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_wrong_trailer_is_dropped_and_counted),
         cmocka_unit_test(named_memory_leaves_before_it_goes),
         cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
+        cmocka_unit_test(requests_leave_from_several_ports),
         cmocka_unit_test(a_closed_port_is_told_of),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
         cmocka_unit_test(the_payload_of_a_pair_is_what_its_route_leaves),

@@ -21,6 +21,8 @@
 #include "core/net/icmp.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"
+#include "transports/uet/wire/bytes.h"
+#include "transports/uet/wire/pds_header.h"
 #include "transports/uet/wire/trailer.h"
 
 enum {
@@ -35,12 +37,15 @@ enum {
     TRIES = 3, /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
+    PDS_REQUEST_SIZE = 12,
+    PDS_SPDCID_AT = 8,
 };
 
 /* One that is to leave. */
 struct leaving {
     struct datagram datagram; /* the first member */
     bool named;               /* memory of the caller's is in it */
+    uint8_t source;           /* which socket it leaves from */
     uint8_t bytes[COPIED];
     uint8_t trailer[TRAILER_SIZE];
 };
@@ -54,6 +59,11 @@ struct slot {
 
 struct uet_nic {
     int fd;
+    unsigned source_count;
+    struct source {
+        int fd;
+        union addr addr;
+    } sources[UET_NIC_ENTROPY]; /* of requests, by PDC */
     bool gso, crc;
     bool told;               /* the kernel keeps ICMP errors */
     bool too_long;           /* a packet was, for its route, and that was told */
@@ -88,27 +98,27 @@ static void set(int fd, int level, int option, int value)
     setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static void set_options(const struct uet_nic *nic, const struct uet_nic_settings *settings)
+static void set_options(int fd, sa_family_t family, const struct uet_nic_settings *settings)
 {
     int tos = settings->dscp << 2 | ECN_CAPABLE;
 
-    if (nic->addr.sa.sa_family == AF_INET6) {
-        set(nic->fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-        set(nic->fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
-        set(nic->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-        set(nic->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    if (family == AF_INET6) {
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+        set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+        set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     } else {
-        set(nic->fd, IPPROTO_IP, IP_TOS, tos);
-        set(nic->fd, IPPROTO_IP, IP_RECVTOS, 1);
-        set(nic->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+        set(fd, IPPROTO_IP, IP_TOS, tos);
+        set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+        set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     }
-    icmp_ask(nic->fd, nic->addr.sa.sa_family);
+    icmp_ask(fd, family);
     if (settings->gro)
-        set(nic->fd, SOL_UDP, UDP_GRO, 1);
+        set(fd, SOL_UDP, UDP_GRO, 1);
     if (settings->rx_buffer)
-        set(nic->fd, SOL_SOCKET, SO_RCVBUF, (int)settings->rx_buffer);
+        set(fd, SOL_SOCKET, SO_RCVBUF, (int)settings->rx_buffer);
     if (settings->tx_buffer)
-        set(nic->fd, SOL_SOCKET, SO_SNDBUF, (int)settings->tx_buffer);
+        set(fd, SOL_SOCKET, SO_SNDBUF, (int)settings->tx_buffer);
 }
 
 static int bind_to(struct uet_nic *nic, int port)
@@ -124,7 +134,7 @@ static int make_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
     nic->fd = socket(nic->addr.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (nic->fd < 0)
         return -errno;
-    set_options(nic, settings);
+    set_options(nic->fd, nic->addr.sa.sa_family, settings);
     return 0;
 }
 
@@ -169,6 +179,28 @@ static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
     return rc;
 }
 
+/* Sockets at ports that the kernel chooses: nothing comes to them but what the network says of
+ * packets that left. */
+static int open_sources(struct uet_nic *nic, const struct uet_nic_settings *settings)
+{
+    for (unsigned i = 0; i < settings->entropy && i < UET_NIC_ENTROPY; i++) {
+        struct source *source = &nic->sources[i];
+        socklen_t len = sizeof(source->addr);
+
+        source->addr = nic->addr;
+        addr_set_port(&source->addr.sa, 0);
+        source->fd = socket(nic->addr.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (source->fd < 0)
+            return -errno;
+        nic->source_count++;
+        set_options(source->fd, nic->addr.sa.sa_family, settings);
+        if (bind(source->fd, &source->addr.sa, addr_size(&source->addr.sa)) ||
+            getsockname(source->fd, &source->addr.sa, &len))
+            return -errno;
+    }
+    return 0;
+}
+
 static void set_slots(struct uet_nic *nic)
 {
     for (int i = 0; i < BURST_MAX; i++) {
@@ -193,6 +225,8 @@ static int start(struct uet_nic *nic, const struct uet_nic_settings *settings)
         return -FI_ENOMEM;
     set_slots(nic);
     rc = open_socket(nic, settings);
+    if (!rc)
+        rc = open_sources(nic, settings);
     if (!rc)
         nic->flow = pcap_socket_open(settings->pcap, &nic->addr.sa);
     nic->merges = nic->share && settings->gro && !addr_is_loopback(&nic->addr.sa);
@@ -231,6 +265,8 @@ void uet_nic_close(struct uet_nic *nic)
         uet_share_close(nic->share);
         close(nic->fd);
     }
+    for (unsigned i = 0; i < nic->source_count; i++)
+        close(nic->sources[i].fd);
     pcap_flow_close(nic->flow);
     free(nic->read);
     free(nic);
@@ -315,14 +351,30 @@ static bool is_told(struct uet_nic *nic, int err, unsigned tries)
     return err == ECONNREFUSED || tries < TRIES;
 }
 
+/* Neighbours that leave from the same socket as the first. */
+static unsigned same_source(const struct uet_nic *nic)
+{
+    unsigned count = nic->count - nic->first;
+
+    for (unsigned i = 1; nic->source_count && i < count; i++)
+        if (nic->leaving[nic->first + i].source != nic->leaving[nic->first].source)
+            return i;
+    return count;
+}
+
+static int socket_of(const struct uet_nic *nic, const struct leaving *leaving)
+{
+    return leaving->source < nic->source_count ? nic->sources[leaving->source].fd : nic->fd;
+}
+
 bool uet_nic_flush(struct uet_nic *nic)
 {
     unsigned run, tries = 0;
 
     while (nic->first < nic->count) {
         const struct datagrams left = {&nic->leaving[nic->first].datagram, sizeof(*nic->leaving),
-                                       nic->count - nic->first};
-        int rc = datagrams_send(nic->fd, &left, nic->gso, &run);
+                                       same_source(nic)};
+        int rc = datagrams_send(socket_of(nic, &nic->leaving[nic->first]), &left, nic->gso, &run);
 
         if (rc > 0)
             sent(nic, (unsigned)rc);
@@ -382,7 +434,9 @@ static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
 {
     struct datagram *datagram = &leaving->datagram;
 
-    trailer_put(&nic->addr, &datagram->to, datagram->iov, datagram->count, leaving->trailer);
+    trailer_put(leaving->source < nic->source_count ? &nic->sources[leaving->source].addr
+                                                    : &nic->addr,
+                &datagram->to, datagram->iov, datagram->count, leaving->trailer);
     datagram->iov[datagram->count++] = (struct iovec){leaving->trailer, TRAILER_SIZE};
     datagram->len += TRAILER_SIZE;
 }
@@ -393,6 +447,17 @@ static void set_flow(struct datagram *datagram)
     struct steer steer = steer_of(datagram->iov[0].iov_base, datagram->iov[0].iov_len);
 
     datagram->flow = (uint32_t)steer.kind << 8 | steer.number;
+}
+
+/* Requests of one PDC keep to one path, and those of several take several. */
+static uint8_t choose_source(const struct uet_nic *nic, const struct datagram *datagram)
+{
+    const uint8_t *bytes = datagram->iov[0].iov_base;
+
+    if (!nic->source_count || datagram->iov[0].iov_len < PDS_REQUEST_SIZE ||
+        !pds_is_request(bytes[0] >> 3))
+        return UET_NIC_ENTROPY;
+    return (uint8_t)((unsigned)get16(bytes + PDS_SPDCID_AT) % nic->source_count);
 }
 
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
@@ -414,6 +479,7 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
         datagram->iov[datagram->count++] = iov[i];
         datagram->len += iov[i].iov_len;
     }
+    leaving->source = choose_source(nic, datagram);
     if (nic->share)
         set_flow(datagram);
     if (nic->crc)
@@ -478,10 +544,13 @@ static bool is_misled(struct uet_nic *nic, uint64_t now, const uint8_t *bytes, s
 static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet *take, void *arg)
 {
     struct slot *slot = &nic->slots[i];
+    union addr sender = slot->from;
     const uint8_t *bytes = slot->iov.iov_base;
     size_t len = nic->messages[i].msg_len, segment = len;
     bool marked = read_notes(&nic->messages[i].msg_hdr, &segment);
 
+    if (nic->source_count) /* its source port is a path, not a place */
+        addr_set_port(&sender.sa, addr_port(&nic->addr.sa));
     for (size_t at = 0; at < len; at += segment) {
         size_t size = len - at < segment ? len - at : segment;
 
@@ -490,7 +559,7 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
         if (!is_whole(nic, &slot->from, bytes + at, size))
             nic->damaged++;
         else if (!is_misled(nic, now, bytes + at, size))
-            take(arg, &slot->from, bytes + at, size - (nic->crc ? TRAILER_SIZE : 0), marked);
+            take(arg, &sender, bytes + at, size - (nic->crc ? TRAILER_SIZE : 0), marked);
     }
 }
 
@@ -528,13 +597,24 @@ bool uet_nic_is_refused(const struct uet_nic *nic)
     return nic->told;
 }
 
+/* As icmp_read, of all sockets. */
+static int read_refusal(const struct uet_nic *nic, struct icmp_error *error,
+                        struct uet_nic_refusal *refusal)
+{
+    int rc = icmp_read(nic->fd, error, refusal->quote, sizeof(refusal->quote));
+
+    for (unsigned i = 0; rc < 0 && i < nic->source_count; i++)
+        rc = icmp_read(nic->sources[i].fd, error, refusal->quote, sizeof(refusal->quote));
+    return rc;
+}
+
 bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
 {
     struct icmp_error error;
     int rc;
 
     while (nic->told) {
-        rc = icmp_read(nic->fd, &error, refusal->quote, sizeof(refusal->quote));
+        rc = read_refusal(nic, &error, refusal);
         nic->told = rc >= 0;
         if (rc <= 0 || error.err != ECONNREFUSED)
             continue;

@@ -16,7 +16,8 @@
 #include "core/net/pcap.h"
 
 enum {
-    UET_NIC_QUOTE = 32, /* bytes */
+    UET_NIC_QUOTE = 32,   /* bytes */
+    UET_NIC_ENTROPY = 64, /* source ports */
 };
 
 struct uet_nic_settings {
@@ -26,6 +27,7 @@ struct uet_nic_settings {
     bool shared;                 /* that port, by endpoints of several processes: */
     int slot;                    /* of these, the wanted one (nic/share.h), or -1 */
     uint8_t dscp;
+    unsigned entropy;  /* source ports that requests leave from, by their PDC; 0: the one above */
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
     bool crc;          /* packets have a trailer (wire/trailer.h); those without are dropped */
     struct pcap *pcap; /* NULL: no tap */
