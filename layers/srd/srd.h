@@ -222,8 +222,9 @@ bool srd_op_is_over(const struct message_op *op);
 void srd_op_init(struct message_op *op);
 bool srd_op_stays(struct message_op *op, int err);
 void srd_op_put(struct message_op *op);
-/* A packet with these bytes of the operation, from move.at on. False without memory. */
-bool srd_put_bytes(struct message_op *op, const struct srd_header *header, size_t len);
+/* A packet with this header and the operation's next len bytes, from move.at on; the header may be
+ * used again. False without memory. */
+bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len);
 /* Where the peer tells of failures a write has an id that it can name. */
 bool srd_wants_receipt(const struct srd_peer *peer, const struct op *post);
 

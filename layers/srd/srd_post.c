@@ -82,13 +82,11 @@ static void set_data(struct srd_header *header, const struct op *post)
     header->cq_data = post->data;
 }
 
-bool srd_put_bytes(struct message_op *op, const struct srd_header *header, size_t len)
+bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len)
 {
-    struct srd_header copy = *header;
-
-    copy.offset = op->move.at;
-    copy.len = len;
-    if (!srd_out_bytes(op->handle.peer, &copy, &op->move))
+    header->offset = op->move.at;
+    header->len = len;
+    if (!srd_out_bytes(op->handle.peer, header, &op->move))
         return false;
     op->move.at += len;
     return true;
@@ -108,7 +106,7 @@ static uint8_t message_type(const struct srd_peer *peer, const struct srd_header
 }
 
 /* Up to byte `end`, in pieces of one size, a multiple of 8, and what is left. */
-static bool put_pieces(struct message_op *op, const struct srd_header *header, size_t end)
+static bool put_pieces(struct message_op *op, struct srd_header *header, size_t end)
 {
     size_t room = srd_out_room(srd_peer_of(op->handle.peer), header);
     size_t count = (end + room - 1) / room, size = (end + count - 1) / count;
