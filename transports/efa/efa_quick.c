@@ -34,16 +34,17 @@ QUICK struct efa_wr *wr_get(struct efa_ep *ep, void *context, const void *buf, u
 
 /* ---- Sends ---- */
 
-QUICK bool may_send(const struct efa_ep *ep, size_t len, const void *desc)
+QUICK bool may_send(const struct efa_ep *ep, size_t len, const struct efa_mr *mr)
 {
-    return __builtin_expect(ep->base.tx_op_flags == ep->quick_flags && len &&
-                                (len <= ep->inline_max || (desc && len <= ep->max)) &&
-                                !efa_chain_waits(ep) && ep->sends < ep->base.tx_size,
-                            1);
+    return __builtin_expect(
+        ep->base.tx_op_flags == ep->quick_flags && len &&
+            (len <= ep->inline_max ? !mr || !mr->is_device_memory : mr && len <= ep->max) &&
+            !efa_chain_waits(ep) && ep->sends < ep->base.tx_size,
+        1);
 }
 
 /* False: the device refuses it now, or there is no memory, or no such address. */
-QUICK bool post_send(struct efa_ep *ep, const void *buf, size_t len, const struct ibv_mr *mr,
+QUICK bool post_send(struct efa_ep *ep, const void *buf, size_t len, const struct efa_mr *mr,
                      fi_addr_t dest, void *context)
 {
     struct ibv_qp_ex *ex = ep->ex;
@@ -90,7 +91,7 @@ static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void 
 
 /* ---- Receives ---- */
 
-QUICK bool post_receive(struct efa_ep *ep, void *buf, size_t len, const struct ibv_mr *mr,
+QUICK bool post_receive(struct efa_ep *ep, void *buf, size_t len, const struct efa_mr *mr,
                         void *context)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)buf, .length = (uint32_t)len, .lkey = mr->lkey};
