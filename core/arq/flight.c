@@ -50,13 +50,18 @@ static void pass_ended(struct flight *flight)
         flight->first++;
 }
 
+static uint32_t counted(const struct flight_packet *packet)
+{
+    return packet->kind < FLIGHT_ASIDE ? packet->bytes : 0;
+}
+
 void flight_send(struct flight *flight, const struct flight_packet *packet)
 {
     struct flight_packet *place = at(flight, flight->next++);
 
     *place = *packet;
     place->state = FLIGHT_OUT;
-    flight->bytes += packet->bytes;
+    flight->bytes += counted(packet);
     flight->out++;
 }
 
@@ -83,7 +88,7 @@ bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct fli
         flight->acked = number + 1;
     *packet = *place;
     if (place->state == FLIGHT_OUT) {
-        flight->bytes -= place->bytes;
+        flight->bytes -= counted(place);
         flight->out--;
     } else if (place->state == FLIGHT_LOST) {
         raise_bounds(flight, number, now);
@@ -125,7 +130,7 @@ uint64_t flight_detect(struct flight *flight, uint64_t now, const struct rtt *rt
                 next = packet->sent + wait;
             continue;
         }
-        flight->bytes -= packet->bytes;
+        flight->bytes -= counted(packet);
         flight->out--;
         was = *packet;
         packet->state = FLIGHT_LOST;
@@ -155,7 +160,7 @@ struct flight_packet *flight_oldest(const struct flight *flight)
 
 void flight_give_up(struct flight *flight, struct flight_packet *packet)
 {
-    flight->bytes -= packet->bytes;
+    flight->bytes -= counted(packet);
     flight->out--;
     packet->state = FLIGHT_GIVEN_UP;
 }

@@ -18,6 +18,7 @@ enum {
     FLIGHT_EIGHTHS = 9,        /* of a round trip: later than this behind another it is lost */
     FLIGHT_EIGHTHS_MAX = 24,
     FLIGHT_KEPT = 64,
+    FLIGHT_ASIDE = 128,
 };
 
 enum flight_state {
@@ -33,7 +34,7 @@ struct flight_packet {
     uint32_t bytes;
     uint16_t piece;
     uint8_t state; /* enum flight_state */
-    uint8_t kind;  /* the sender's */
+    uint8_t kind;  /* the sender's; from FLIGHT_ASIDE on it is not counted in `bytes` */
 };
 
 struct flight {
@@ -41,7 +42,7 @@ struct flight {
     uint32_t size;                 /* a power of 2 */
     uint64_t first, next;          /* the lowest number that is not NONE; the next to be sent */
     uint64_t acked;                /* the highest that was acknowledged, and 1 */
-    uint64_t bytes;                /* of the packets that are OUT */
+    uint64_t bytes;                /* of the packets that are OUT, but for those aside */
     uint32_t out;                  /* packets that are OUT */
     uint32_t reorder, eighths;     /* the bounds in use */
     uint64_t calmed;               /* when the bounds were last raised or lowered */

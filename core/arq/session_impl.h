@@ -7,8 +7,8 @@
 #include "core/arq/session.h"
 
 enum {
-    KIND_MESSAGE, /* of struct flight_packet; `what` is the message */
-    KIND_PROBE,   /* of the path's size */
+    KIND_MESSAGE,              /* of struct flight_packet; `what` is the message */
+    KIND_PROBE = FLIGHT_ASIDE, /* of the path's size: messages do not wait for it */
 };
 
 #define SESSION_OPEN_WAIT UINT64_C(20000000)   /* ns: first wait for an answer to OPEN */

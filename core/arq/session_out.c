@@ -265,16 +265,22 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
     return !flight->out || flight->bytes + (exact ? 1 : bytes) <= window + pause_room(session);
 }
 
-static void left(struct session *session, uint64_t now, const struct flight_packet *packet)
+static void pace(struct session *session, uint64_t now, const struct flight_packet *packet)
 {
     uint64_t interval = interval_of(session, packet->bytes);
 
-    flight_send(&session->traffic->flight, packet);
     if (session->traffic->rtt.kept >= PAUSE_LEAST &&
         session->traffic->flight.bytes > session->traffic->congestion.window)
         interval += interval / 4; /* beyond the window: no faster than it allows */
     pacer_sent(&session->traffic->pacer, now, interval);
     session->burst += packet->bytes;
+}
+
+static void left(struct session *session, uint64_t now, const struct flight_packet *packet)
+{
+    flight_send(&session->traffic->flight, packet);
+    if (packet->kind != KIND_PROBE)
+        pace(session, now, packet);
     session->traffic->timeout_at =
         now + session_backoff(session,
                               rtt_timeout(&session->traffic->rtt, session->config->ack_delay),

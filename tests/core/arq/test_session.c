@@ -383,6 +383,28 @@ static void message_behind_others_waits(void **state)
     close_lone(session);
 }
 
+/* A probe of the path is longer than the window, and no message waits for its answer. */
+static void probe_holds_no_message_back(void **state)
+{
+    struct session_message messages[3] = {{.len = 100}, {.len = 100}, {.len = 100}};
+    struct session *session = lone_session(SECOND);
+    uint64_t now = SECOND;
+
+    session_send(session, &messages[0]);
+    session_run(session, now, now);
+    now += 20 * US;
+    acknowledge(session, now, 1, 1, 0);
+    session_send(session, &messages[1]);
+    session_run(session, now, now);
+    assert_true(left_bytes > session->traffic->congestion.window); /* with a probe */
+    left_count = 0;
+    now += 20 * US;
+    session_send(session, &messages[2]);
+    session_run(session, now, now);
+    assert_int_equal(left_count, 1);
+    close_lone(session);
+}
+
 /* Who was kept from reading has sent again what had come long since: the answer to the first is
  * enough, and the second one carries nothing any more. */
 static void late_acknowledgement_ends_a_message(void **state)
@@ -770,6 +792,7 @@ int main(void)
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
         cmocka_unit_test(lone_message_leaves_at_once),
         cmocka_unit_test(message_behind_others_waits),
+        cmocka_unit_test(probe_holds_no_message_back),
         cmocka_unit_test(late_acknowledgement_ends_a_message),
         cmocka_unit_test(only_the_network_makes_the_window_collapse),
         cmocka_unit_test(peer_that_pauses_is_sent_for),
