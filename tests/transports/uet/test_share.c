@@ -79,8 +79,8 @@ static void the_kernel_and_we_agree(void **state)
 
     srand(1);
     for (unsigned i = 0; i < STEER_SLOTS; i++) {
-        table.slots[i] = (int8_t)(i % 3 ? (int)i : -1);
-        table.blocks[i] = (int8_t)(i % 5 ? (int)(63 - i) : -1);
+        table.slots[i] = (int16_t)(i % 3 ? (int)i : -1);
+        table.blocks[i] = (int16_t)(i % 5 ? (int)(63 - i) : -1);
     }
     count = steer_filter(&table, filter);
     assert_true(count <= STEER_FILTER_MAX);

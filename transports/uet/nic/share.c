@@ -172,7 +172,7 @@ static int attach(const struct uet_share *share)
         return 0;
     }
     for (unsigned slot = 0; slot < STEER_SLOTS; slot++)
-        table.slots[slot] = page->at[slot] < STEER_SLOTS ? (int8_t)page->at[slot] : -1;
+        table.slots[slot] = page->at[slot] < STEER_SLOTS ? (int16_t)page->at[slot] : -1;
     for (unsigned block = 0; block < STEER_BLOCKS; block++) {
         unsigned owner = page->owner[block];
 

@@ -90,7 +90,7 @@ static void give_first(struct writer *w)
 }
 
 /* A is a number of the table. */
-static void look_up(struct writer *w, const int8_t *table, unsigned size)
+static void look_up(struct writer *w, const int16_t *table, unsigned size)
 {
     for (unsigned i = 0; i < size; i++) {
         if (table[i] < 0)

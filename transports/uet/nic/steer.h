@@ -39,7 +39,7 @@ struct steer steer_of(const uint8_t *bytes, size_t len);
 /* Where each is, as the kernel counts the sockets of the port; -1: there is none, and any one may
  * answer. */
 struct steer_table {
-    int8_t slots[STEER_SLOTS], blocks[STEER_BLOCKS];
+    int16_t slots[STEER_SLOTS], blocks[STEER_BLOCKS];
 };
 
 /* Writes the filter (STEER_FILTER_MAX): how many instructions there are. */
