@@ -76,19 +76,19 @@ static void path_says_what_is_loaded(void **state)
     static const struct {
         const char *path, *listed;
     } cases[] = {
-        {"/nonexistent", "tcp 0.1, "},
+        {"/nonexistent", "tcp 206.0, "},
         /* The whole folder: what is too old, gives nothing or is a layer is left out; of two with
          * one name the newer is taken. */
-        {EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
-        {"/nonexistent:" EXT, "tcp 0.1, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
-        {"+" EXT "/libdummy-fi.so:" EXT, "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
-        {EXT ":+" EXT "/libdummy-fi.so", "tcp 0.1, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
-        {"+" EXT "/libtoy-fi.so:/nonexistent", "tcp 0.1, toy 3.1, "},
-        {"@+" EXT "/libtoy-fi.so", "tcp 0.1, toy 3.1, "},
-        {"+" EXT "/libancient-fi.so", "tcp 0.1, "},
-        {"+" EXT "/missing-fi.so", "tcp 0.1, "},
-        {"", "tcp 0.1, "},
-        {"@", "tcp 0.1, "},
+        {EXT, "tcp 206.0, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
+        {"/nonexistent:" EXT, "tcp 206.0, dummy 2.0, old 3.1, toy 3.1, peer 3.1, "},
+        {"+" EXT "/libdummy-fi.so:" EXT, "tcp 206.0, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
+        {EXT ":+" EXT "/libdummy-fi.so", "tcp 206.0, dummy 1.0, old 3.1, toy 3.1, peer 3.1, "},
+        {"+" EXT "/libtoy-fi.so:/nonexistent", "tcp 206.0, toy 3.1, "},
+        {"@+" EXT "/libtoy-fi.so", "tcp 206.0, toy 3.1, "},
+        {"+" EXT "/libancient-fi.so", "tcp 206.0, "},
+        {"+" EXT "/missing-fi.so", "tcp 206.0, "},
+        {"", "tcp 206.0, "},
+        {"@", "tcp 206.0, "},
         /* A built-in part gives way to what is preferred, or comes first where that wins. */
         {"+" EXT "/libtcp-fi.so", "tcp 3.1, "},
         {"@" EXT, "dummy 1.0, old 3.1, tcp 3.1, toy 3.1, peer 3.1, "},
