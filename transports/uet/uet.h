@@ -29,7 +29,6 @@ enum {
     UET_INJECT = 256,    /* bytes */
     UET_IOV = SES_IOV,
     UET_MIN_MULTI_RECV = 16384,
-    UET_INITIATOR_PID = 16,  /* bits of an initiator ID below the PIDonFEP that is in it */
     UET_INDEX = 15,          /* of resources: the only one that an endpoint has */
     UET_COMPARE_LENGTH = 32, /* of a compare request: its two operands, in the header */
     UET_COMPARE_MAX = 64,    /* elements: each is a request */

@@ -291,12 +291,6 @@ static int ep_getname(fid_t fid, void *raw, size_t *len)
     return room < sizeof(bytes) ? -FI_ETOOSMALL : 0;
 }
 
-/* It tells an endpoint from others at its address, unless the parameter gives one. */
-static uint32_t make_initiator(const struct uet_nic *nic, uint16_t pid)
-{
-    return (uint32_t)pid << UET_INITIATOR_PID | addr_port(&uet_nic_addr(nic)->sa);
-}
-
 /* address: where; its PIDonFEP, or the parameter's, says which of those that share the port. */
 static int open_nic(struct uet_ep *ep, const struct uet_address *address)
 {
@@ -331,7 +325,8 @@ static int open_nic(struct uet_ep *ep, const struct uet_address *address)
         .generation = settings->ses.self.generation,
         .index = UET_INDEX,
         .index_count = 1,
-        .initiator = settings->initiator ? settings->initiator : make_initiator(nic, pid),
+        .initiator =
+            settings->initiator ? settings->initiator : uet_initiator_make(pid, uet_nic_addr(nic)),
     };
     return 0;
 }

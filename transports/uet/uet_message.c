@@ -12,11 +12,9 @@
 /* The address of an unknown sender, as it is to be inserted. */
 static void put_stranger(const struct ses_inbound *inbound, uint8_t raw[UET_ADDRESS_SIZE])
 {
-    /* Of an ID that the provider made (make_initiator): no packet names its sender's PIDonFEP. */
-    bool made = (inbound->initiator & UINT16_MAX) == addr_port(&inbound->from.sa);
     struct uet_address address = {
         .host = inbound->from,
-        .pid = made ? (uint16_t)(inbound->initiator >> UET_INITIATOR_PID) : 0,
+        .pid = uet_initiator_pid(inbound->initiator, &inbound->from),
         .flags = UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR,
         .index = UET_INDEX,
         .index_count = 1,

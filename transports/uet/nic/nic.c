@@ -34,7 +34,8 @@ enum {
     COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
-    TRIES = 3, /* of a call that fails */
+    DROPS = 4096, /* reads */
+    TRIES = 3,    /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
     PDS_REQUEST_SIZE = 12,
@@ -625,11 +626,15 @@ bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
     return false;
 }
 
-/* A device that puts packets of one sender together does not ask which endpoint each is for. */
+/* A device that puts packets of one sender together does not ask which endpoint each is for. The
+ * queue has just been read empty: what has come since may be several in one piece, and nothing
+ * would tell how long each is. It is lost, and comes again. */
 static void stop_merging(struct uet_nic *nic)
 {
     nic->merges = false;
     set(nic->fd, SOL_UDP, UDP_GRO, 0);
+    for (int i = 0; i < DROPS && read_some(nic) > 0; i++)
+        ;
 }
 
 unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
@@ -645,13 +650,13 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
         nic->burst = 1;
         nic->streak = 0;
         *more = false;
+        if (nic->merges && uet_share_has_company(nic->share))
+            stop_merging(nic);
         return 0;
     }
     set_burst(nic, (unsigned)count);
     for (unsigned i = 0; i < (unsigned)count; i++)
         take_read(nic, now, i, take, arg);
-    if (nic->merges && uet_share_has_company(nic->share))
-        stop_merging(nic);
     *more = asked > 1 && (unsigned)count == asked;
     return (unsigned)count;
 }

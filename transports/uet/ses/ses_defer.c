@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "transports/uet/ses/ses_impl.h"
+#include "transports/uet/wire/address.h"
 
 static uint64_t pair_of(uint64_t initiator, uint64_t target)
 {
@@ -116,11 +117,12 @@ void ses_ask(struct ses *ses, struct ses_inbound *inbound)
 
     if (op) {
         inbound->defer.token = ids_add(&ses->tokens, inbound);
-        op->target = (struct ses_target){.to = inbound->from,
-                                         .job = inbound->job,
-                                         .pid = ses->settings.self.pid,
-                                         .index = ses->settings.self.index,
-                                         .mode = PDS_MODE_RUD};
+        op->target =
+            (struct ses_target){.to = inbound->from,
+                                .job = inbound->job,
+                                .pid = uet_initiator_pid(inbound->initiator, &inbound->from),
+                                .index = ses->settings.self.index,
+                                .mode = PDS_MODE_RUD};
         op->opcode = SES_DEFERRABLE_RTR;
         op->key = pair_of(inbound->defer.initiator, inbound->defer.token);
         op->asks = inbound;

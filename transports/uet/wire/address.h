@@ -51,6 +51,18 @@ struct uet_address {
     uint32_t initiator;
 };
 
+/* An initiator ID that tells an endpoint from others at its address: its PIDonFEP and UDP port. */
+static inline uint32_t uet_initiator_make(uint16_t pid, const union addr *host)
+{
+    return (uint32_t)pid << 16 | addr_port(&host->sa);
+}
+
+/* The PIDonFEP in it. No packet names its sender's otherwise; 0 for IDs that were not made so. */
+static inline uint16_t uet_initiator_pid(uint32_t initiator, const union addr *host)
+{
+    return (initiator & UINT16_MAX) == addr_port(&host->sa) ? (uint16_t)(initiator >> 16) : 0;
+}
+
 void uet_address_put(const struct uet_address *address, uint8_t bytes[UET_ADDRESS_SIZE]);
 /* False: it is no such address, or one without a host, a port or a pid. */
 bool uet_address_get(const uint8_t bytes[UET_ADDRESS_SIZE], struct uet_address *address);
