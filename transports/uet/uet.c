@@ -135,6 +135,10 @@ static const struct param_def uet_params[] = {
      .default_text = "64k",
      .max = UINT32_MAX,
      .help = "Bytes of such a message that are sent at once."},
+    COUNT("burst_wait", "50", 0, 10000000,
+          "Microseconds: where the last bursts of messages were each followed by a look at the "
+          "queue so soon, the next one leaves with that look, but for its first message; 0: each "
+          "leaves as it is posted."),
     TIME("rto", "5000",
          "RTO_Init_Time: microseconds after which a packet is sent again, doubled "
          "each time up to 8 s."),

@@ -45,6 +45,7 @@ struct uet_settings {
     struct uet_nic_settings nic;
     size_t rendezvous[2]; /* longer messages without and with a tag are read by their receiver */
     size_t eager;         /* but for the first bytes of them */
+    uint64_t burst_wait;  /* ns: a poll so soon after a post may be what the post waits for */
     uint32_t payload;     /* 0: what the interface's MTU leaves */
     uint32_t initiator;
     bool brief;     /* small and medium headers, to and from peers that take them */

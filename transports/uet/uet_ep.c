@@ -22,7 +22,6 @@ enum {
     CLOSE_MS = 2000, /* fi_close waits so long for what was reported as complete */
     GOODBYE_MS = 20, /* and so for the peers to agree to close: that is asked three times */
     THEIRS_MS = 5,   /* and so for them to close what they opened */
-    SOON = 50000,    /* ns */
 };
 
 #define MS UINT64_C(1000000)
@@ -60,8 +59,10 @@ void uet_ep_run(struct uet_ep *ep)
  * messages sent as they are posted. */
 static void note_poll(struct uet_ep *ep)
 {
+    uint64_t soon = ep->domain->fabric->settings.burst_wait;
+
     if (ep->company.posts > 1)
-        ep->company.kept = ep->now - ep->company.last < SOON ? ep->company.kept + 1 : 0;
+        ep->company.kept = ep->now - ep->company.last < soon ? ep->company.kept + 1 : 0;
     ep->company.posts = 0;
 }
 

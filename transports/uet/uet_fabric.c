@@ -265,6 +265,7 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->rendezvous[0] = params_size(params, "rendezvous");
     settings->rendezvous[1] = params_size(params, "tagged_rendezvous");
     settings->eager = params_size(params, "eager");
+    settings->burst_wait = time_of(params, "burst_wait");
     settings->brief = params_bool(params, "headers");
     settings->optimized = params_bool(params, "optimized");
     settings->nic.entropy = (unsigned)params_int(params, "entropy");
