@@ -300,13 +300,31 @@ static struct op *owner(const void *context, struct fid_cq *cq, uint64_t flags, 
     return best;
 }
 
+/* Data of a write takes a receive where that is so (FI_RX_CQ_DATA), which then has no other end. */
+static void may_have_taken(struct fid_cq *cq, const void *context)
+{
+    bool known = false, doubt = false;
+    struct op *op;
+
+    pthread_mutex_lock(&mutex);
+    op = owner(context, cq, FI_RECV, 0, &known, &doubt);
+    if (op && left(op)) {
+        op->begun--;
+        op->optional++;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
 static void complete(struct fid_cq *cq, const void *context, uint64_t flags, int err)
 {
     bool known = false, doubt = false;
     struct op *op;
 
-    if (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ))
+    if (flags & (FI_REMOTE_WRITE | FI_REMOTE_READ)) {
+        if (flags & FI_REMOTE_CQ_DATA)
+            may_have_taken(cq, context);
         return;
+    }
     pthread_mutex_lock(&mutex);
     op = owner(context, cq, flags, err, &known, &doubt);
     if (!op && known) {
