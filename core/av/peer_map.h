@@ -32,7 +32,7 @@ fi_addr_t peer_map_next(const struct peer_map *map, fi_addr_t addr);
 /* The peer of any fi_addr_t, or NULL. */
 static inline void *peer_map_at(const struct peer_map *map, fi_addr_t addr)
 {
-    size_t index = addr / PEER_MAP_CHUNK;
+    uint64_t index = addr / PEER_MAP_CHUNK;
 
     if (__builtin_expect(index >= map->chunk_count || !map->chunks[index], 0))
         return NULL;
