@@ -4,7 +4,6 @@
  * says; packets come to the endpoint whose PDC or PIDonFEP they name; what a process had is given
  * back when it is killed.
  */
-#include <linux/filter.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,6 +19,7 @@
 
 #include "../../support/again.h"
 #include "core/base/clock.h"
+#include "transports/uet/nic/bpf.h"
 #include "transports/uet/nic/nic.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"

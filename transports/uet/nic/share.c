@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "transports/uet/nic/bpf.h"
 #include "transports/uet/nic/steer.h"
 
 #ifndef F_OFD_GETLK

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/uet/nic/steer.h"
 
-#include <linux/filter.h>
-
+#include "transports/uet/nic/bpf.h"
 #include "transports/uet/wire/bytes.h"
 #include "transports/uet/wire/pds_header.h"
 
