@@ -305,6 +305,7 @@ static int open_nic(struct uet_ep *ep, const struct uet_address *address)
     nic_settings.packet = ep->most;
     nic_settings.pcap = ep->domain->fabric->pcap;
     nic_settings.slot = pid ? pid / STEER_PIDS : -1;
+    nic_settings.elsewhere = !address->pid;
     if (ep->tclass != FI_TC_UNSPEC)
         nic_settings.dscp = (uint8_t)tclass_dscp(ep->tclass);
     rc = uet_nic_open(&address->host, &nic_settings, &nic);

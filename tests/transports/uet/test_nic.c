@@ -249,7 +249,8 @@ static unsigned count_sources(struct uet_nic *a, int fd, const union addr *to)
 static void requests_leave_from_several_ports(void **state)
 {
     struct uet_nic *a, *b;
-    struct uet_nic_settings settings = {.packet = LONGEST, .entropy = SOURCES, .slot = -1};
+    struct uet_nic_settings settings = {
+        .packet = LONGEST, .entropy = SOURCES, .slot = -1, .elsewhere = true};
     unsigned distinct;
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     union addr addr;

@@ -139,8 +139,13 @@ static int port;
 
 static int open_at(int slot, struct uet_nic **nic)
 {
-    const struct uet_nic_settings settings = {
-        .packet = 1024, .port = port, .shared = port, .slot = slot, .gso = true, .gro = true};
+    const struct uet_nic_settings settings = {.packet = 1024,
+                                              .port = port,
+                                              .shared = port,
+                                              .slot = slot,
+                                              .elsewhere = slot < 0,
+                                              .gso = true,
+                                              .gro = true};
     union addr addr;
 
     assert_int_equal(addr_from_str("127.0.0.1:0", SIZE_MAX, &addr), 0);
@@ -266,7 +271,7 @@ static void an_endpoint_gets_more_ids(void **state)
 static int open_text(const char *text, struct uet_nic **nic)
 {
     const struct uet_nic_settings settings = {
-        .packet = 1024, .port = port, .shared = true, .slot = -1};
+        .packet = 1024, .port = port, .shared = true, .slot = -1, .elsewhere = true};
     union addr addr;
 
     assert_int_equal(addr_from_str(text, SIZE_MAX, &addr), 0);

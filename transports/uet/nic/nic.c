@@ -173,7 +173,7 @@ static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
         rc = join(nic, settings);
     if (rc && rc != -EADDRINUSE && rc != -FI_ENOMEM)
         rc = bind_to(nic, port ? port : settings->port);
-    if (rc == -EADDRINUSE && !port && settings->slot < 0)
+    if (rc == -EADDRINUSE && !port && settings->elsewhere)
         rc = bind_to(nic, 0);
     if (!rc && getsockname(nic->fd, &nic->addr.sa, &len))
         rc = -errno;

@@ -26,6 +26,7 @@ struct uet_nic_settings {
     int port;                    /* that is taken first where the address has none */
     bool shared;                 /* that port, by endpoints of several processes: */
     int slot;                    /* of these, the wanted one (nic/share.h), or -1 */
+    bool elsewhere;              /* any port will do where that one, or the slot, is taken */
     uint8_t dscp;
     unsigned entropy;  /* source ports that requests leave from, by their PDC; 0: the one above */
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
