@@ -28,7 +28,7 @@ static struct fi_info *info_of(const uint8_t *name)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
-    hints->fabric_attr->prov_name = strdup("uet");
+    hints->fabric_attr->prov_name = strdup("uet(shared=yes)");
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = FI_MSG;
     hints->addr_format = FI_ADDR_UET;
