@@ -5,6 +5,7 @@
  * believed, and the new one has what is sent from then on, and nothing else.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,12 +24,16 @@ enum {
     UNDER_WAY = 20,
 };
 
+static int port; /* that nothing else here uses */
+
 /* name: of the endpoint, or NULL for any. */
 static struct fi_info *info_of(const uint8_t *name)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
+    char spec[64];
 
-    hints->fabric_attr->prov_name = strdup("uet(shared=yes)");
+    snprintf(spec, sizeof(spec), "uet(shared=yes,port=%d)", port);
+    hints->fabric_attr->prov_name = strdup(spec);
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = FI_MSG;
     hints->addr_format = FI_ADDR_UET;
@@ -175,5 +180,6 @@ int main(void)
         cmocka_unit_test(a_peer_returns_under_its_address),
     };
 
+    port = 20000 + getpid() % 10000;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
