@@ -232,13 +232,15 @@ static void closed_sender_leaves_no_receive_waiting(void **state)
 static void sender_closes_while_its_bytes_are_asked_for(void **state)
 {
     struct fi_cq_err_entry entry = {0};
+    int came;
 
     open_tx(1);
     receive(plain.ep, LARGE);
     assert_int_equal(fi_tsend(many.tx[1], out, LARGE, NULL, many.peer, TAG, NULL), 0);
-    assert_int_equal(look(plain.cq, &entry), -FI_EAGAIN);
+    came = look(plain.cq, &entry) == 1; /* this thread may have slept */
     shut(&many.tx[1]);
-    entry = next(plain.cq);
+    if (!came)
+        entry = next(plain.cq);
     assert_true(!entry.err || entry.err == FI_ECONNRESET);
     receive(plain.ep, 8);
     assert_int_equal(fi_tsend(many.tx[0], out, 8, NULL, many.peer, TAG, NULL), 0);
@@ -254,12 +256,13 @@ static void closed_receiver_ends_its_messages(void **state)
     open_rx(1);
     receive(many.rx[1], LARGE);
     send_to(fi_rx_addr(to_many, 1, BITS), LARGE);
-    while (!in[2048 + 8])
-        assert_int_equal(look(many.cq, &entry), -FI_EAGAIN);
+    while (!in[2048 + 8] && look(many.cq, &entry) != 1)
+        ;
     shut(&many.rx[1]);
     memset(in, 0, sizeof(in));
     next(plain.cq);
-    assert_int_equal(look(many.cq, &entry), -FI_EAGAIN);
+    while (look(many.cq, &entry) == 1) /* it may have come whole, while this thread slept */
+        assert_int_equal(entry.err, 0);
     assert_int_equal(in[LARGE - 1], 0);
     open_rx(1); /* and one that waits for its receive */
     send_to(fi_rx_addr(to_many, 1, BITS), LARGE);
