@@ -162,6 +162,25 @@ static void a_rendezvous_is_read_by_its_target_only(void **state)
     end();
 }
 
+/* A node dies while the other waits for it: the post of node 0 ends once, and a receive of node 1
+ * that had begun fails. */
+static void one_dies(unsigned dead, struct post *post)
+{
+    nodes[dead].dead = true;
+    start_kept(&nodes[1]);
+    run(sw.now + 200 * SECOND);
+    if (dead == 1)
+        assert_int_equal(post->code, RC_UNDELIVERABLE);
+    else
+        assert_int_equal(nodes[1].failed, 1);
+    ses_destroy(nodes[0].ses);
+    nodes[0].ses = NULL;
+    nodes[0].dead = true;
+    assert_int_equal(post->ended, 1);
+    free(post);
+    end();
+}
+
 static void a_rendezvous_ends_with_either_end(void **state)
 {
     struct post *post;
@@ -171,19 +190,7 @@ static void a_rendezvous_ends_with_either_end(void **state)
         nodes[1].match_late = true;
         post = send_rendezvous(0, 1, 5000, 10);
         run(sw.now + SECOND);
-        nodes[dead].dead = true;
-        start_kept(&nodes[1]);
-        run(sw.now + 200 * SECOND);
-        if (dead == 1)
-            assert_int_equal(post->code, RC_UNDELIVERABLE);
-        else
-            assert_int_equal(nodes[1].failed, 1);
-        ses_destroy(nodes[0].ses);
-        nodes[0].ses = NULL;
-        nodes[0].dead = true;
-        assert_int_equal(post->ended, 1);
-        free(post);
-        end();
+        one_dies(dead, post);
     }
 }
 
@@ -280,19 +287,7 @@ static void a_deferred_message_ends_with_either_end(void **state)
         post = send_deferrable(0, 1, 5000);
         run(sw.now + SECOND);
         assert_int_equal(post->ended, 0);
-        nodes[dead].dead = true;
-        start_kept(&nodes[1]);
-        run(sw.now + 200 * SECOND);
-        if (dead == 1)
-            assert_int_equal(post->code, RC_UNDELIVERABLE);
-        else
-            assert_int_equal(nodes[1].failed, 1);
-        ses_destroy(nodes[0].ses);
-        nodes[0].ses = NULL;
-        nodes[0].dead = true;
-        assert_int_equal(post->ended, 1);
-        free(post);
-        end();
+        one_dies(dead, post);
     }
 }
 
