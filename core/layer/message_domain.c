@@ -34,9 +34,11 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
                                struct fi_atomic_attr *attr, uint64_t flags)
 {
     struct lower_domain *domain = lower_domain_of(fid);
+    const struct message_wire *wire = message_wire_of(domain);
 
-    return atomic_query(datatype, op, attr, flags,
-                        message_wire_of(domain)->operand_size(domain->lower_info));
+    if (wire->common_atomics && !atomic_is_common(datatype, op))
+        return -FI_EOPNOTSUPP;
+    return atomic_query(datatype, op, attr, flags, wire->operand_size(domain->lower_info));
 }
 
 /* ---- Address vectors ---- */

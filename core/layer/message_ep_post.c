@@ -183,7 +183,11 @@ void message_op_put_operands(const struct op *post, uint8_t *payload)
 int message_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype datatype,
                          enum fi_op op, size_t *count)
 {
-    return atomic_count(datatype, op, function, context_of(base)->ep->operand, count);
+    const struct message_ep *ep = context_of(base)->ep;
+
+    if (ep->wire->common_atomics && !atomic_is_common(datatype, op))
+        return -FI_EOPNOTSUPP;
+    return atomic_count(datatype, op, function, ep->operand, count);
 }
 
 /* ---- The call ---- */
@@ -194,6 +198,8 @@ static ssize_t check(struct message_ep *ep, const struct op *op)
     int rc;
 
     if (op->group == OP_GROUP_ATOMIC) {
+        if (ep->wire->common_atomics && !atomic_is_common(op->datatype, op->op))
+            return -FI_EOPNOTSUPP;
         rc = atomic_check_op(op, ep->operand, MESSAGE_IOV, &elements);
         if (rc)
             return rc;

@@ -20,7 +20,8 @@ struct message_wire {
     unsigned contexts;                    /* that a scalable endpoint may have; 1: there are none */
     /* Options of endpoints, MESSAGE_OPTIONS first; NULL: there are no others. */
     const struct endpoint_option *options;
-    bool holds_back; /* no receives are posted to the lower while too many messages are saved */
+    bool common_atomics; /* no others than those of atomic_is_common */
+    bool holds_back;     /* no receives are posted to the lower while too many messages are saved */
 
     /* Bytes of an operand of an atomic, and of an address that only the lower reads (0: addresses
      * are IP's), over that lower. */

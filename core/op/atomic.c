@@ -286,6 +286,11 @@ void atomic_apply(enum fi_op op, enum fi_datatype datatype, void *target, const 
             compare ? (const char *)compare + at : NULL, result ? (char *)result + at : NULL);
 }
 
+bool atomic_is_common(enum fi_datatype datatype, enum fi_op op)
+{
+    return (unsigned)datatype <= FI_FLOAT_COMPLEX && (unsigned)op <= FI_MSWAP;
+}
+
 int atomic_count(enum fi_datatype datatype, enum fi_op op, uint64_t flags, size_t max_bytes,
                  size_t *count)
 {

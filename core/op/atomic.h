@@ -32,6 +32,11 @@ size_t atomic_size(enum fi_datatype datatype);
  * (fi_atomic), FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC. Takes any number for either. */
 bool atomic_valid(enum fi_datatype datatype, enum fi_op op, uint64_t flags);
 
+/* Is it of the datatypes (up to FI_FLOAT_COMPLEX) and operations (up to FI_MSWAP) that libfabric's
+ * targets have? Release 2.6.0 ends in a null pointer on a request for another, so layers that speak
+ * its wire send none. */
+bool atomic_is_common(enum fi_datatype datatype, enum fi_op op);
+
 /*
  * Applies an operation, valid for some kind, to count elements one after the other, each
  * atomically. operand: NULL for FI_ATOMIC_READ; compare: of the CSWAP family and FI_MSWAP only;

@@ -126,6 +126,7 @@ static const struct message_wire wire = {
     .op_size = sizeof(struct srd_op),
     .packet_size = sizeof(struct srd_packet),
     .options = srd_options,
+    .common_atomics = true,
     .holds_back = true,
     .operand_size = srd_operand_size,
     .own_size = own_size,

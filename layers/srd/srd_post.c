@@ -3,6 +3,8 @@
  * Operations become packets that have left or will. Small payloads go with the request; the rest of
  * a large one stays where it is until the peer asks.
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/op/atomic.h"
@@ -292,6 +294,12 @@ static void set_targets(struct srd_header *header, const struct op *post)
             post->rma_ioc[i].addr, post->rma_ioc[i].count * unit, post->rma_ioc[i].key};
 }
 
+/* Of what only reads, libfabric's targets want the bytes of an operand as well. */
+static unsigned operands(const struct op *post)
+{
+    return (post->count || post->function ? 1u : 0u) + (post->compare.count ? 1u : 0u);
+}
+
 static ssize_t start_atomic(struct srd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
@@ -304,11 +312,13 @@ static ssize_t start_atomic(struct srd_peer *peer, const struct message_posting 
     set_targets(&header, post);
     header.send_id = header.recv_id = message_handle_id(&op->handle);
     header.total = message_op_set_result(op, post);
-    header.len = header.total * ((post->count ? 1u : 0u) + (post->compare.count ? 1u : 0u));
+    header.len = header.total * operands(post);
     payload = srd_out(&peer->base, &header, &op->move);
     if (!payload)
         return message_op_give_up(op);
     peer->next_msg++;
+    if (!post->count)
+        memset(payload, 0, header.len);
     message_op_put_operands(post, payload);
     return 0;
 }

@@ -103,6 +103,14 @@ static uint64_t function_of(uint8_t type)
                                      : 0;
 }
 
+/* An operand of what only reads says nothing. */
+static size_t operand_bytes(const struct srd_header *header)
+{
+    bool reads = header->type == SRD_FETCH_RTA && header->op == FI_ATOMIC_READ;
+
+    return reads && header->len == header->total ? 0 : header->len;
+}
+
 /* Answers to writes name their send_id, those to reads the recv_id. */
 static const char *access_memory(struct message_peer *peer, const struct srd_header *header)
 {
@@ -124,7 +132,7 @@ static const char *access_memory(struct message_peer *peer, const struct srd_hea
         .place_count = header->place_count,
         .places = header->places,
         .payload = header->payload,
-        .len = header->len,
+        .len = operand_bytes(header),
     };
 
     return header->read_count ? srd_read_write(peer, header, &request)

@@ -141,12 +141,12 @@ static void check_one(struct conf_pair *p, struct target *t, enum fi_datatype da
 /* What atomics began with; the rest is not in every wire. */
 static bool is_held_to(int datatype, int op)
 {
-    if (datatype == FI_LONG_DOUBLE_COMPLEX && op >= FI_CSWAP &&
-        offers_lacks(conf_offers, "wide_compares"))
-        return false;
-    if (datatype <= FI_LONG_DOUBLE_COMPLEX && op <= FI_MSWAP)
+    if (datatype <= FI_FLOAT_COMPLEX && op <= FI_MSWAP)
         return true;
     if (offers_lacks(conf_offers, "wide_atomics"))
+        return false;
+    if (datatype == FI_LONG_DOUBLE_COMPLEX && op >= FI_CSWAP &&
+        offers_lacks(conf_offers, "wide_compares"))
         return false;
     return (datatype != FI_INT128 && datatype != FI_UINT128) ||
            !offers_lacks(conf_offers, "wide_integers");

@@ -20,7 +20,8 @@ enum {
     STATUS_MAX = 4095, /* the largest error number that an answer may carry */
 };
 
-/* The wire has numbers for these. */
+/* The wire has numbers for these; requests come from peers that send more than we do
+ * (atomic_is_common). */
 static bool on_wire(unsigned datatype, unsigned op)
 {
     return datatype <= FI_LONG_DOUBLE_COMPLEX && op <= FI_MSWAP;
@@ -54,7 +55,7 @@ static size_t operand_size(size_t eager_limit, uint64_t function)
 int msgproto_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op,
                           uint64_t function, size_t *count)
 {
-    if (!on_wire(datatype, op))
+    if (!atomic_is_common(datatype, op))
         return -FI_EOPNOTSUPP;
     return atomic_count(datatype, op, function, operand_size(ep->msgproto->eager_limit, function),
                         count);
@@ -63,7 +64,7 @@ int msgproto_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_
 int msgproto_query_atomic(const struct params *params, enum fi_datatype datatype, enum fi_op op,
                           struct fi_atomic_attr *attr, uint64_t flags)
 {
-    if (!on_wire(datatype, op))
+    if (!atomic_is_common(datatype, op))
         return -FI_EOPNOTSUPP;
     return atomic_query(datatype, op, attr, flags,
                         operand_size(params_size(params, "buffer_size"), flags));
@@ -144,7 +145,7 @@ ssize_t msgproto_atomic(struct rxm_conn *conn, const struct op *post)
     size_t count;
     int rc = -FI_EOPNOTSUPP;
 
-    if (on_wire(post->datatype, post->op))
+    if (atomic_is_common(post->datatype, post->op))
         rc = atomic_check_op(post, operand_size(msgproto->eager_limit, post->function),
                              MSGPROTO_IOV, &count);
     if (!rc && post->flags & FI_INJECT && count * atomic_size(post->datatype) > msgproto->inject)

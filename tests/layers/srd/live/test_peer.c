@@ -410,6 +410,13 @@ static void atomics_are_checked(void **state)
     got = expect(SRD_ATOMRSP);
     assert_int_equal(got.len, 8);
     assert_memory_equal(memory, &one, 8);
+    /* What only reads comes with an operand from some, without from others. */
+    header.op = FI_ATOMIC_READ;
+    send_packet(header, value, 8);
+    assert_int_equal(expect(SRD_ATOMRSP).len, 8);
+    send_packet(header, NULL, 0);
+    assert_int_equal(expect(SRD_ATOMRSP).len, 8);
+    header.op = FI_SUM;
     header.datatype = 200;
     send_packet(header, &one, 8);
     assert_int_equal(expect(0).type, SRD_PEER_ERROR);
@@ -424,6 +431,21 @@ static void atomics_are_checked(void **state)
     assert_memory_equal(memory, &one, 8);
     send_packet(header, value, 16); /* two operands for one place */
     assert_dead();
+}
+
+/* Targets of libfabric's want an operand of what only reads. */
+static void a_read_by_atomics_has_an_operand(void **state)
+{
+    uint64_t result, zero = 0;
+    struct srd_header got;
+
+    introduce_with(FEATURES);
+    assert_int_equal(fi_fetch_atomic(a.ep, NULL, 1, NULL, &result, NULL, a.peer, 0, 1, FI_UINT64,
+                                     FI_ATOMIC_READ, NULL),
+                     0);
+    got = expect(SRD_FETCH_RTA);
+    assert_int_equal(got.len, 8);
+    assert_memory_equal(got.payload, &zero, 8);
 }
 
 int main(void)
@@ -447,6 +469,7 @@ int main(void)
         CASE(more_pieces_than_a_message_has_kill),
         CASE(a_nack_of_nothing_kills),
         CASE(answers_to_no_question_kill),
+        CASE(a_read_by_atomics_has_an_operand),
         CASE(the_dead_are_told),
         CASE(the_dead_may_begin_anew),
         CASE(accesses_are_checked),
