@@ -82,6 +82,8 @@ static void make_datagrams(struct fi_info *info)
     info->ep_attr->type = FI_EP_DGRAM;
     info->ep_attr->msg_prefix_size = EFA_PREFIX;
     info->mode |= FI_MSG_PREFIX;
+    info->tx_attr->mode |= FI_MSG_PREFIX;
+    info->rx_attr->mode |= FI_MSG_PREFIX;
 }
 
 static bool use_is(const struct request *req, const char *value)

@@ -92,6 +92,8 @@ void loop_device_restrict(struct fi_info *info, enum loop_shape shape)
         break;
     default:
         info->mode |= FI_MSG_PREFIX;
+        info->tx_attr->mode |= FI_MSG_PREFIX;
+        info->rx_attr->mode |= FI_MSG_PREFIX;
         info->ep_attr->msg_prefix_size = LOOP_PREFIX;
         info->domain_attr->mr_mode = FI_MR_LOCAL;
         set_caps(info, info->caps & ~FI_MULTI_RECV);
