@@ -184,7 +184,9 @@ fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job, ui
 {
     if (!ep->knows_sources)
         return FI_ADDR_UNSPEC;
-    if (ep->known.addr.sa.sa_family && ep->known.job == job && ep->known.initiator == initiator &&
+    /* An upper may insert a sender with its first packet; the next one is in the same poll. */
+    if (!atomic_load_explicit(&ep->stale, memory_order_relaxed) && ep->known.addr.sa.sa_family &&
+        ep->known.job == job && ep->known.initiator == initiator &&
         addr_equal(&ep->known.addr.sa, &from->sa))
         return ep->known.fi_addr;
     ep->known.addr = *from;
