@@ -75,6 +75,7 @@ static void the_kernel_and_we_agree(void **state)
     struct sock_filter filter[STEER_FILTER_MAX];
     struct steer_table table;
     uint8_t bytes[SIZE];
+    unsigned quick = 0;
     size_t count;
 
     srand(1);
@@ -87,17 +88,24 @@ static void the_kernel_and_we_agree(void **state)
     for (unsigned i = 0; i < 200000; i++) {
         size_t len = i % 4 ? SIZE : (size_t)rand() % SIZE;
         struct steer steer;
+        unsigned block;
         int expected = 0;
 
         for (size_t j = 0; j < SIZE; j++)
             bytes[j] = (uint8_t)rand();
         steer = steer_of(bytes, len);
+        if (steer_names_block(bytes, len, &block)) {
+            assert_int_equal(steer.kind, STEER_BLOCK);
+            assert_int_equal(steer.number, block);
+            quick++;
+        }
         if (steer.kind == STEER_SLOT)
             expected = table.slots[steer.number];
         else if (steer.kind == STEER_BLOCK)
             expected = table.blocks[steer.number];
         assert_int_equal(filter_run(filter, count, bytes, len), expected < 0 ? 0 : expected);
     }
+    assert_true(quick);
 }
 
 static void each_packet_names_its_endpoint(void **state)

@@ -69,7 +69,8 @@ struct uet_nic {
     bool told;               /* the kernel keeps ICMP errors */
     bool too_long;           /* a packet was, for its route, and that was told */
     bool merges;             /* the kernel puts packets together without asking whose they are */
-    struct uet_share *share; /* NULL: the port is of this NIC alone */
+    struct uet_share *share; /* NULL: the port is of this NIC alone; else: */
+    uint64_t ids;            /* uet_share_blocks */
     uint64_t damaged, misled;
     union addr addr;
     uint32_t packet;
@@ -153,8 +154,10 @@ static int join(struct uet_nic *nic, const struct uet_nic_settings *settings)
     rc = bind_to(nic, settings->port);
     if (!rc)
         rc = uet_share_join(nic->share, nic->fd, settings->slot);
-    if (!rc)
+    if (!rc) {
+        nic->ids = uet_share_blocks(nic->share);
         return 0;
+    }
     uet_share_close(nic->share);
     nic->share = NULL;
     close(nic->fd);
@@ -285,12 +288,15 @@ uint16_t uet_nic_pid(const struct uet_nic *nic)
 
 uint64_t uet_nic_ids(const struct uet_nic *nic)
 {
-    return nic->share ? uet_share_blocks(nic->share) : UINT64_MAX;
+    return nic->share ? nic->ids : UINT64_MAX;
 }
 
 bool uet_nic_more_ids(struct uet_nic *nic)
 {
-    return nic->share && uet_share_grow(nic->share);
+    if (!nic->share || !uet_share_grow(nic->share))
+        return false;
+    nic->ids = uet_share_blocks(nic->share);
+    return true;
 }
 
 int uet_nic_fd(const struct uet_nic *nic)
@@ -445,8 +451,13 @@ static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
 /* Packets to endpoints that share a port leave apart: the kernel looks at a run's first only. */
 static void set_flow(struct datagram *datagram)
 {
-    struct steer steer = steer_of(datagram->iov[0].iov_base, datagram->iov[0].iov_len);
+    struct steer steer = {.kind = STEER_BLOCK};
+    unsigned block;
 
+    if (steer_names_block(datagram->iov[0].iov_base, datagram->iov[0].iov_len, &block))
+        steer.number = (uint8_t)block;
+    else
+        steer = steer_of(datagram->iov[0].iov_base, datagram->iov[0].iov_len);
     datagram->flow = (uint32_t)steer.kind << 8 | steer.number;
 }
 
@@ -535,8 +546,10 @@ uint64_t uet_nic_misled(const struct uet_nic *nic)
 
 static bool is_misled(struct uet_nic *nic, uint64_t now, const uint8_t *bytes, size_t len)
 {
-    if (!nic->share || !uet_share_has_company(nic->share) ||
-        !uet_share_is_foreign(nic->share, now, bytes, len))
+    unsigned block;
+
+    if (!nic->share || (steer_names_block(bytes, len, &block) && nic->ids >> block & 1) ||
+        !uet_share_has_company(nic->share) || !uet_share_is_foreign(nic->share, now, bytes, len))
         return false;
     nic->misled++;
     return true;

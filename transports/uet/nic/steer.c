@@ -3,12 +3,11 @@
 
 #include "transports/uet/nic/bpf.h"
 #include "transports/uet/wire/bytes.h"
-#include "transports/uet/wire/pds_header.h"
 
 enum {
     TYPE_SHIFT = 11,
     SYN_BIT = PDS_SYN,
-    PDCID_AT = 10,
+    PDCID_AT = STEER_ID_AT,
     NUMBER_AT = 4, /* of RUDI */
     PID_AT = 8,    /* in a request's header of SES */
     PID_MASK = 0xfff,

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transports/uet/wire/pds_header.h"
+
 struct sock_filter;
 
 enum {
@@ -20,6 +22,7 @@ enum {
     STEER_IDS = 1024,       /* 65,536 in all */
     STEER_RUDI_BITS = 26,   /* RUDI numbers below the slot of who sends them */
     STEER_FILTER_MAX = 512, /* instructions */
+    STEER_ID_AT = 10,       /* of a PDC id in a packet */
 };
 
 enum steer_kind {
@@ -35,6 +38,18 @@ struct steer {
 
 /* bytes: the packet from its PDS header on, or the beginning of it. */
 struct steer steer_of(const uint8_t *bytes, size_t len);
+
+/* As steer_of, of the packets that nearly all are: does it name a PDC? In *block which one's. */
+static inline bool steer_names_block(const uint8_t *bytes, size_t len, unsigned *block)
+{
+    const uint32_t always = 1u << PDS_ACK | 1u << PDS_ACK_CC | 1u << PDS_ACK_CCX;
+    const uint32_t opened = 1u << PDS_RUD | 1u << PDS_ROD;
+
+    if (len < STEER_ID_AT + 2)
+        return false;
+    *block = bytes[STEER_ID_AT] >> 2;
+    return (always | (bytes[1] & PDS_SYN ? 0 : opened)) >> (bytes[0] >> 3) & 1;
+}
 
 /* Where each is, as the kernel counts the sockets of the port; -1: there is none, and any one may
  * answer. */
