@@ -110,7 +110,8 @@ struct pdc {
     bool failed : 1;
     bool came : 1; /* the peer has acknowledged something; kept of tx, as long as it rests, and: */
     bool told : 1; /* of rx */
-    uint8_t mpr;   /* of tx, in PDS_MPR_UNIT */
+    bool timed_idle : 1; /* the timer is of a PDC that has nothing to send */
+    uint8_t mpr;         /* of tx, in PDS_MPR_UNIT */
     uint16_t reorder;
     uint32_t tx_next, smoothed; /* smoothed: in us */
     uint32_t received;          /* of rx, in 256 bytes */
@@ -152,6 +153,7 @@ struct pds {
     uint64_t paused;  /* when the caller has last looked late */
     struct pdc **ids; /* 65536; [0] is never used */
     uint16_t last_id;
+    struct pds_ref chosen; /* by the last message */
     bool lacks_ids;
     unsigned count, room; /* ids in use, and ids that may be */
     struct list *buckets;

@@ -208,7 +208,14 @@ static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigne
     return busy;
 }
 
-struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)
+/* One that find_ours might give, too: what was chosen last goes to the same peer again mostly. */
+static bool is_again(const struct pdc *pdc, const struct pds_key *key)
+{
+    return pdc && pdc->ours && pdc->state <= PDC_ESTABLISHED && list_empty(&pdc->tx->sources) &&
+           same_key(&pdc->key, key);
+}
+
+static struct pdc *choose(struct pds *pds, const struct pds_key *key)
 {
     unsigned count = 0;
     struct pdc *pdc = find_ours(pds, key, &count);
@@ -219,4 +226,16 @@ struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)
         return pdc;
     fresh = open_ours(pds, key);
     return fresh ? fresh : pdc;
+}
+
+struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)
+{
+    struct pdc *pdc = pdc_of(pds, pds->chosen);
+
+    if (is_again(pdc, key))
+        return pdc;
+    pdc = choose(pds, key);
+    if (pdc)
+        pds->chosen = pdc_ref(pdc);
+    return pdc;
 }

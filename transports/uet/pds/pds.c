@@ -306,9 +306,8 @@ void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key
         rudi_submit(pds, source);
         return;
     }
-    list_attach(&source->link, &pds->waiting);
-    if (alone)
-        drain_waiting(pds);
+    if (!alone || !submit(pds, source))
+        list_attach(&source->link, &pds->waiting);
 }
 
 bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_ref ref)

@@ -14,6 +14,9 @@ enum {
     ACK_CCX = 40,
     NACK_CCX = 32,
     UUD = 4,
+    /* Flags that are rare, or give other fields a meaning: of requests; of an ACK. */
+    REQUEST_RARE = PDS_SYN,
+    ACK_RARE = PDS_IS_PROBE | PDS_WANTS_CLEAR | PDS_WANTS_CLOSE,
 };
 
 #define NEXT(kind) (1u << (kind))
@@ -130,11 +133,37 @@ static void get_rest(const uint8_t *bytes, bool short_rudi, struct pds_header *h
     }
 }
 
+/* Of the packets that nearly all are: ACK, and requests of an open PDC. False: it is none. */
+static bool get_common(const uint8_t *bytes, size_t len, struct pds_header *header)
+{
+    const struct form *form;
+    uint8_t rare;
+
+    if (len < REQUEST)
+        return false;
+    header->type = bytes[0] >> 3;
+    header->next = (uint8_t)((bytes[0] & 7) << 1 | bytes[1] >> 7);
+    header->flags = bytes[1] & 0x7f;
+    header->offset = (int16_t)get16(bytes + 2);
+    header->psn = get32(bytes + 4);
+    header->spdcid = get16(bytes + 8);
+    header->dpdcid = get16(bytes + 10);
+    if (header->type != PDS_RUD && header->type != PDS_ROD && header->type != PDS_ACK)
+        return false;
+    form = &forms[header->type];
+    rare = header->type == PDS_ACK ? ACK_RARE : REQUEST_RARE;
+    return header->spdcid && !(header->flags & (~form->flags | rare)) &&
+           form->next >> header->next & 1;
+}
+
 int pds_header_get(const uint8_t *bytes, size_t len, bool short_rudi, struct pds_header *header)
 {
     uint16_t prologue;
     size_t size;
 
+    memset(header, 0, sizeof(*header));
+    if (__builtin_expect(get_common(bytes, len, header), 1))
+        return REQUEST;
     memset(header, 0, sizeof(*header));
     if (len < PROLOGUE)
         return PDS_FAULT_SHORT;
