@@ -141,11 +141,31 @@ void pdc_arm(struct pdc *pdc)
         due = earlier(due, earlier(idle_due(pdc), rest_due(pdc)));
         due = earlier(due, gone_due(pdc));
     }
-    if (due == UINT64_MAX)
+    if (due == UINT64_MAX) {
         timer_stop(&pdc->timer);
-    else if (list_empty(&pdc->timer.link) || pdc->timer.due != (int64_t)due)
-        timer_start(&pdc->timer, pdc_tx_idle(pdc) ? &pdc->pds->idle_timers : &pdc->pds->timers,
+    } else if (list_empty(&pdc->timer.link) || pdc->timer.due != (int64_t)due) {
+        pdc->timed_idle = pdc_tx_idle(pdc);
+        timer_start(&pdc->timer, pdc->timed_idle ? &pdc->pds->idle_timers : &pdc->pds->timers,
                     (int64_t)due);
+    }
+}
+
+/* Nothing is due, and the timer goes off before what leaves now could be lost: it is too early at
+ * worst, and need not be set anew with each packet. */
+static bool has_time(const struct pdc *pdc)
+{
+    const struct pds_settings *settings = &pdc->pds->settings;
+    const struct pdc_tx *tx = pdc->tx;
+    uint64_t soon =
+        pdc->timed_idle ? settings->rest_time : earlier(settings->rto, settings->tail_time);
+    uint64_t now = pdc->pds->now;
+
+    if (list_empty(&pdc->timer.link) || (uint64_t)pdc->timer.due <= now ||
+        (uint64_t)pdc->timer.due > now + soon)
+        return false;
+    return pdc->state == PDC_ESTABLISHED && !pdc->failed && !pdc->wants_close && !pdc->holds &&
+           !pdc->close_by && !pdc_rests(pdc) && !tx->clear_at && !tx->hold_until &&
+           !tx->unreachable && list_empty(&tx->held) && list_empty(&tx->arrived);
 }
 
 /* ---- Actions that are due ---- */
@@ -248,10 +268,23 @@ static void close_ours(struct pdc *pdc)
         pdc->state = PDC_CLOSING;
 }
 
+static void send_all(struct pdc *pdc)
+{
+    if (pdc->rx->ack_due)
+        pdc_rx_acknowledge(pdc);
+    pdc_tx_send(pdc);
+}
+
 bool pdc_run(struct pdc *pdc)
 {
     struct pds *pds = pdc->pds;
 
+    if (has_time(pdc)) {
+        send_all(pdc);
+        if (pdc_tx_idle(pdc) != pdc->timed_idle)
+            pdc_arm(pdc);
+        return true;
+    }
     if (pdc->state == PDC_CLOSED && !pdc->ours && pds->now < pdc->close_by) {
         if (pdc_may_rest(pdc))
             pdc_rest(pdc);
@@ -272,9 +305,7 @@ bool pdc_run(struct pdc *pdc)
         pdc_end(pdc);
         return false;
     }
-    if (pdc->rx->ack_due)
-        pdc_rx_acknowledge(pdc);
-    pdc_tx_send(pdc);
+    send_all(pdc);
     pdc_arm(pdc);
     return true;
 }
