@@ -82,9 +82,11 @@ struct domain {
     /* fi_cq_strerror of a prov_errno that is no FI_E code; NULL, or NULL from it: it is one. */
     const char *(*error_text)(int prov_errno);
     size_t auth_key_size; /* bytes of authorization keys of regions; 0: the part has none */
-    /* A key that the provider chooses (FI_MR_PROV_KEY), of a random number; called again, with
-     * attempts counted from 0, while it gives keys that are taken. NULL: the number is the key. */
-    uint64_t (*make_key)(const struct domain *domain, uint64_t access, uint64_t random,
+    uint64_t mr_flags;    /* flags of registration of the part's own, which it looks at itself */
+    /* A key that the provider chooses (FI_MR_PROV_KEY) for a region of those flags, of a random
+     * number; called again, with attempts counted from 0, while it gives keys that are taken. NULL:
+     * the number is the key. */
+    uint64_t (*make_key)(const struct domain *domain, uint64_t flags, uint64_t random,
                          unsigned attempt);
 };
 

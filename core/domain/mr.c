@@ -193,7 +193,7 @@ static int new_key_locked(struct mr_map *map, const struct mr *mr, uint64_t *key
         *key = map->keys[--map->keys_left] & map->key_mask;
         map->keys[map->keys_left] = 0;
         if (map->domain->make_key)
-            *key = map->domain->make_key(map->domain, mr->access, *key, attempt++);
+            *key = map->domain->make_key(map->domain, mr->flags, *key, attempt++);
     } while (*key == FI_KEY_NOTAVAIL || mr_in(find_locked(map, *key)));
     return 0;
 }
@@ -491,8 +491,9 @@ static bool covered(const struct mr *base, const struct iovec *piece)
 /* Refuses flags that the domain lacks, and wrong arguments. */
 static int check(const struct mr_map *map, const struct fi_mr_attr *attr, uint64_t flags)
 {
-    const uint64_t known = FI_RMA_EVENT | FI_RMA_PMEM | FI_AUTH_KEY | MR_UNCOUNTED | MR_KEY_GIVEN;
     const struct domain *domain = map->domain;
+    const uint64_t known =
+        FI_RMA_EVENT | FI_RMA_PMEM | FI_AUTH_KEY | MR_UNCOUNTED | MR_KEY_GIVEN | domain->mr_flags;
     const char *part = domain->fabric->part;
     size_t limit = domain->info->domain_attr->mr_iov_limit;
 

@@ -530,10 +530,14 @@ static void a_region_is_for_its_key_and_its_endpoint(void **state)
     clear();
 }
 
-static uint64_t make_key(const struct domain *domain, uint64_t access, uint64_t random,
+enum {
+    OWN_FLAG = 1 << 20
+};
+
+static uint64_t make_key(const struct domain *domain, uint64_t flags, uint64_t random,
                          unsigned attempt)
 {
-    return attempt;
+    return attempt | (flags & OWN_FLAG);
 }
 
 static void a_part_makes_keys_of_its_own(void **state)
@@ -549,6 +553,23 @@ static void a_part_makes_keys_of_its_own(void **state)
     }
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(fi_close(&mrs[i]->fid), 0);
+    clear();
+}
+
+static void a_part_has_flags_of_its_own(void **state)
+{
+    struct fid_mr *mr;
+    char data[8];
+
+    lay(FI_MR_PROV_KEY);
+    bed.domain.make_key = make_key;
+    assert_int_equal(fi_mr_reg(&bed.domain.fid, data, 8, FI_REMOTE_READ, 0, 0, OWN_FLAG, &mr, NULL),
+                     -FI_EBADFLAGS);
+    bed.domain.mr_flags = OWN_FLAG;
+    assert_int_equal(fi_mr_reg(&bed.domain.fid, data, 8, FI_REMOTE_READ, 0, 0, OWN_FLAG, &mr, NULL),
+                     0);
+    assert_int_equal(fi_mr_key(mr), OWN_FLAG);
+    assert_int_equal(fi_close(&mr->fid), 0);
     clear();
 }
 
@@ -574,6 +595,7 @@ int main(void)
         cmocka_unit_test(a_caller_of_old_headers_is_not_read_past_its_struct),
         cmocka_unit_test(a_region_is_for_its_key_and_its_endpoint),
         cmocka_unit_test(a_part_makes_keys_of_its_own),
+        cmocka_unit_test(a_part_has_flags_of_its_own),
     };
 
     return cmocka_run_group_tests_name("core/domain/mr", tests, NULL, NULL);

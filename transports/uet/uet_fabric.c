@@ -114,7 +114,7 @@ enum {
 };
 
 /* In the format of memory keys, marked as the provider's: 48 random bits, or an index. */
-static uint64_t make_key(const struct domain *base, uint64_t access, uint64_t random,
+static uint64_t make_key(const struct domain *base, uint64_t flags, uint64_t random,
                          unsigned attempt)
 {
     const struct uet_domain *domain = object_of(base, struct uet_domain, base);
