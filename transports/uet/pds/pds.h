@@ -193,6 +193,8 @@ void pds_destroy(struct pds *pds);
 void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key *key);
 /* The same, on the PDC of a request, towards its sender. False: it has ended. */
 bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_ref pdc);
+/* A source of RUDI, which has not ended, gives no more packets. */
+void pds_withdraw(struct pds_source *source);
 /* The answer that ANSWER_LATER promised. False: the PDC has ended. */
 bool pds_answer(struct pds *pds, const struct pds_ticket *ticket, const struct pds_answer *answer);
 /* The PDC stays open, and is asked for a sign of life, while it is held. */

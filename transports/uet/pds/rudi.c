@@ -133,6 +133,11 @@ void rudi_submit(struct pds *pds, struct pds_source *source)
     pds->urgent = true;
 }
 
+void pds_withdraw(struct pds_source *source)
+{
+    list_detach(&source->link);
+}
+
 void rudi_run(struct pds *pds)
 {
     struct rudi *rudi = &pds->rudi;

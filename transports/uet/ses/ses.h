@@ -40,7 +40,7 @@ struct ses_target {
     uint32_t job; /* that both are of */
     uint16_t pid, index;
     uint8_t generation; /* of that index */
-    uint8_t mode;       /* enum pds_mode */
+    uint8_t mode;       /* enum pds_mode; PDS_MODE_RUDI: of writes without data, and reads */
     uint8_t tclass;
     bool absolute; /* its pid is of the node, not of the job */
     bool brief;    /* it takes small and medium headers */
@@ -50,6 +50,7 @@ struct ses_target {
 struct ses_initiator {
     const union addr *from;
     uint32_t job, initiator;
+    bool repeats; /* by RUDI: the access may come again, though it is done */
 };
 
 /* An operation of this side, in memory of the caller's until `ended`. The fields above the line

@@ -34,7 +34,8 @@ struct ses {
 static inline struct ses_initiator ses_initiator_of(const struct pds_arrival *arrival,
                                                     const struct ses_request *request)
 {
-    return (struct ses_initiator){&arrival->from, request->job, request->initiator};
+    return (struct ses_initiator){&arrival->from, request->job, request->initiator,
+                                  arrival->idempotent};
 }
 
 /* Bytes of payload that packets to and from a peer are cut at. */
@@ -123,6 +124,10 @@ void ses_pull_finish(struct ses *ses);
 void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
                      const struct ses_request *request, const uint8_t *payload, size_t len,
                      struct pds_answer *answer);
+/* The same of RUDI: nothing is kept, and what comes again is carried out again. */
+void ses_take_idempotent(struct ses *ses, const struct pds_arrival *arrival,
+                         const struct ses_request *request, const uint8_t *payload, size_t len,
+                         struct pds_answer *answer);
 /* Memory for the data that a request reads: the upper's, or that of a rendezvous of ours. */
 enum ses_code ses_lend(struct ses *ses, const struct pds_arrival *arrival,
                        const struct ses_request *request, uint32_t offset, size_t len,

@@ -431,13 +431,12 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
     }
     if (code == RC_OK && ses->settings.datagrams && !arrival->datagram)
         code = RC_UNSUPPORTED_OP;
-    if (code == RC_OK && arrival->idempotent)
-        code = RC_UNSUPPORTED_OP; /* no key of this side is one of RUDI */
     if (code != RC_OK) {
         ses_respond(ses, &request, code, SES_EXPECTED, answer);
         return;
     }
-    dispatch(ses, arrival, &request, arrival->bytes + size, arrival->len - (size_t)size, answer);
+    (arrival->idempotent ? ses_take_idempotent : dispatch)(
+        ses, arrival, &request, arrival->bytes + size, arrival->len - (size_t)size, answer);
 }
 
 void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed)

@@ -19,6 +19,12 @@ static bool is_fetch(const struct ses_op *op)
     return op->opcode == SES_FETCHING_ATOMIC;
 }
 
+/* Its packets are answered each, with all that there is to say. */
+static bool is_idempotent(const struct ses_op *op)
+{
+    return op->target.mode == PDS_MODE_RUDI;
+}
+
 /* ---- Start and end ---- */
 
 bool ses_start_op(struct ses *ses, struct ses_op *op)
@@ -85,15 +91,21 @@ static bool tell_again(struct ses *ses, struct ses_op *op)
     return true;
 }
 
+/* An acknowledgement came without what was asked for. */
+static bool lacks_answer(const struct ses_op *op)
+{
+    return is_read(op) ? op->got < op->length : is_fetch(op) && !op->got && op->length;
+}
+
 /* All packets have ended, and what they asked for has come, or will not. */
 void ses_settle(struct ses *ses, struct ses_op *op)
 {
     if (!op->gave_all || op->ended < op->packets || op->lent)
         return;
-    if (op->code == RC_OK && is_read(op) && op->got < op->length)
+    if (op->code == RC_OK && is_read(op) && op->got < op->length && !is_idempotent(op))
         return;
-    if (op->code == RC_OK && is_fetch(op) && !op->got && op->length)
-        op->code = RC_NULL; /* an acknowledgement without the result */
+    if (op->code == RC_OK && lacks_answer(op))
+        op->code = RC_NULL;
     if (ses_defer_goes_on(ses, op) || waits_for_restart(op) || tell_again(ses, op))
         return;
     end_op(ses, op);
@@ -240,7 +252,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         fill_end(ses, op, packet);
         return false;
     }
-    if ((is_read(op) || op->asks) && !op->holds) {
+    if ((is_read(op) || op->asks) && !op->holds && !is_idempotent(op)) {
         pds_hold(ses->pds, source->pdc);
         op->holds = true;
     }
@@ -285,13 +297,14 @@ void ses_datagram(struct ses *ses, const struct ses_op *op)
 /* ---- Responses ---- */
 
 /* Data on the acknowledgement: results of atomics, short reads. */
-static void take_result(struct ses_op *op, const uint8_t *data, size_t len)
+static void take_result(struct ses_op *op, uint32_t offset, const uint8_t *data, size_t len)
 {
     if (is_fetch(op) && !op->got) {
         ses_scatter(op->result, op->result_count, 0, data, len);
         op->got = (uint32_t)len;
-    } else if (is_read(op) && op->got + len <= op->length) {
-        ses_scatter(op->iov, op->iov_count, op->got, data, len);
+    } else if (is_read(op) && offset <= op->length && len <= op->length - offset &&
+               len <= op->length - op->got) {
+        ses_scatter(op->iov, op->iov_count, offset, data, len);
         op->got += (uint32_t)len;
     }
 }
@@ -312,7 +325,8 @@ static uint8_t take_response(struct ses *ses, struct ses_op *op, const struct pd
         response.modified_length < op->length)
         ses_defer(ses, op);
     if (response.code == RC_OK && response.next != NEXT_RESPONSE)
-        take_result(op, result->response + size, result->len - (size_t)size);
+        take_result(op, response.next == NEXT_RESPONSE_DATA ? response.message_offset : 0,
+                    result->response + size, result->len - (size_t)size);
     return response.code;
 }
 
@@ -331,6 +345,11 @@ void ses_done(void *arg, const struct pds_packet *packet, const struct pds_resul
         op->code = code;
     op->tells &= result->code == RC_OK;
     op->ended++;
+    /* Its target keeps nothing, and need not hear that the rest will not come. */
+    if (op->code != RC_OK && is_idempotent(op)) {
+        pds_withdraw(&op->source);
+        op->gave_all = true;
+    }
     ses_settle(ses, op);
 }
 

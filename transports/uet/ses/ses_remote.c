@@ -121,7 +121,8 @@ void ses_give_back(struct ses *ses, struct ses_lent *lent)
 
 /* With the acknowledgement. */
 static void answer_data(const struct ses *ses, const struct pds_arrival *arrival,
-                        const struct ses_request *request, size_t len, struct pds_answer *answer)
+                        const struct ses_request *request, uint32_t offset, size_t len,
+                        struct pds_answer *answer)
 {
     struct ses_response response = {
         .next = request->next == NEXT_STANDARD ? NEXT_RESPONSE_DATA : NEXT_RESPONSE_DATA_SMALL,
@@ -132,6 +133,7 @@ static void answer_data(const struct ses *ses, const struct pds_arrival *arrival
         .read_message_id = request->message_id,
         .payload_length = (uint16_t)len,
         .modified_length = request->length,
+        .message_offset = offset,
         .request_psn = arrival->ticket.psn,
     };
 
@@ -184,12 +186,13 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
     return RC_OK;
 }
 
-/* A short one: with the acknowledgement. */
+/* A short one, or a slice of one by RUDI: with the acknowledgement. */
 static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arrival,
-                                 const struct ses_request *request, struct pds_answer *answer)
+                                 const struct ses_request *request, uint32_t offset, uint32_t len,
+                                 struct pds_answer *answer)
 {
     struct ses_lent lent = {.count = 0};
-    enum ses_code code = ses_lend(ses, arrival, request, 0, request->length, &lent);
+    enum ses_code code = ses_lend(ses, arrival, request, offset, len, &lent);
     size_t at = 0;
 
     if (code != RC_OK)
@@ -199,7 +202,7 @@ static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arri
         at += lent.iov[i].iov_len;
     }
     ses_give_back(ses, &lent);
-    answer_data(ses, arrival, request, at, answer);
+    answer_data(ses, arrival, request, offset, at, answer);
     return RC_OK;
 }
 
@@ -232,8 +235,8 @@ static enum ses_code carry_out(struct ses *ses, const struct pds_arrival *arriva
         return write_packet(ses, arrival, request, offset, payload, len);
     if (request->offset > UINT64_MAX - offset)
         return RC_BAD_ADDR;
-    if (request->length <= ses->settings.ack_data)
-        return answer_read(ses, arrival, request, answer);
+    if (request->length <= ses->settings.ack_data || arrival->idempotent)
+        return answer_read(ses, arrival, request, offset, len, answer);
     return send_back(ses, arrival, request, offset, len);
 }
 
@@ -265,6 +268,32 @@ static void take_rma(struct ses *ses, const struct pds_arrival *arrival,
         inbound->code = carry_out(ses, arrival, request, offset, len, payload, answer);
     code = inbound->code;
     count_packet(ses, arrival, inbound, request, len);
+    if (code != RC_OK || answer->next == NEXT_NONE)
+        ses_respond(ses, request, code, SES_EXPECTED, answer);
+}
+
+/* ---- RUDI ---- */
+
+/* Writes and reads of what is idempotent. The end of a message, and its data, would come again. */
+static enum ses_code check_idempotent(const struct ses_request *request)
+{
+    if (request->opcode != SES_WRITE && request->opcode != SES_READ)
+        return RC_UNSUPPORTED_OP;
+    return request->key & SES_KEY_IDEMPOTENT && !(request->flags & SES_HD) ? RC_OK
+                                                                           : RC_OP_VIOLATION;
+}
+
+void ses_take_idempotent(struct ses *ses, const struct pds_arrival *arrival,
+                         const struct ses_request *request, const uint8_t *payload, size_t size,
+                         struct pds_answer *answer)
+{
+    enum ses_code code = request->opcode == SES_NO_OP ? RC_OK : check_idempotent(request);
+    uint32_t offset, len;
+
+    if (code == RC_OK && request->opcode != SES_NO_OP)
+        code = slice_of(ses, &arrival->from, request, size, &offset, &len)
+                   ? carry_out(ses, arrival, request, offset, len, payload, answer)
+                   : RC_UNSUPPORTED_SIZE;
     if (code != RC_OK || answer->next == NEXT_NONE)
         ses_respond(ses, request, code, SES_EXPECTED, answer);
 }
@@ -316,7 +345,7 @@ static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
     if (code != RC_OK || !fetching) {
         ses_respond(ses, request, code, SES_EXPECTED, answer);
     } else {
-        answer_data(ses, arrival, request, result, answer);
+        answer_data(ses, arrival, request, 0, result, answer);
     }
     if (code == RC_OK)
         tell_atomic(ses, arrival, request);
