@@ -15,4 +15,13 @@
 #define FI_ADDR_UET (0x80000000u | 0x1755)
 #define FI_ADDR_UET_SIZE 32
 
+/* A flag of fi_mr_reg, fi_mr_regv and fi_mr_regattr: accesses of the region are idempotent. The
+ * application does not mind that a write or read of it is carried out more than once, also late,
+ * after others. Its key has the bit FI_UET_KEY_IDEMPOTENT: a provider's key has it by itself, a key
+ * that the application requests without it is -FI_EKEYREJECTED. Between endpoints of HPC writes
+ * without data and reads of the region, where no order is asked for, go without a packet delivery
+ * context then (RUDI), and its side hears nothing of them: neither a counter nor a queue. */
+#define FI_UET_MR_IDEMPOTENT (1ULL << 60)
+#define FI_UET_KEY_IDEMPOTENT (1ULL << 63)
+
 #endif

@@ -241,7 +241,10 @@ const struct part uet_part = {
         "endpoint is of all jobs of its address vector, and receives and regions may name one of "
         "them. Without a key the job is that of a service (services=), or of job=.\n\n"
         "The address of an endpoint says what it can do, so endpoints of different profiles speak "
-        "what both have.",
+        "what both have.\n\n"
+        "A region that is registered with FI_UET_MR_IDEMPOTENT (rdma/fi_ext_uet.h) is written and "
+        "read by RUDI between endpoints of HPC, where no order is asked for: at least once, and "
+        "without a word of it at the target.",
     .kind = PART_TRANSPORT,
     .hidden = true,
     .provides_ep = EP_SET(FI_EP_RDM) | EP_SET(FI_EP_DGRAM),

@@ -84,6 +84,8 @@ struct uet_op {
     bool brief;   /* a short message, copied, whose success may be reported before its end: */
     bool early;   /* it was reported */
     bool fence;
+    bool repeats;       /* it may be carried out more than once, where a key says that, too */
+    uint8_t mode;       /* enum pds_mode: of other requests */
     uint8_t flags;      /* SES_DC, SES_HD: of the last request */
     uint32_t at, parts; /* requests that were started, and all of them */
     size_t done;        /* bytes of those before */
@@ -266,6 +268,7 @@ void uet_orphan_kept(struct uet_ep *ep);
 
 /* ---- uet_remote.c ---- */
 
+extern struct fi_ops_mr uet_mr_ops;
 enum ses_code uet_write(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
                         const uint8_t *bytes, size_t len);
 enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,

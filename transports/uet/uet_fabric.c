@@ -113,12 +113,15 @@ enum {
     OPTIMIZED_TRIES = 64, /* of 4096 indices, before the key is a long one */
 };
 
-/* In the format of memory keys, marked as the provider's: 48 random bits, or an index. */
+/* In the format of memory keys, marked as the provider's: 48 random bits, or an index. One of RUDI
+ * has no use for an index, since its packets have the whole key. */
 static uint64_t make_key(const struct domain *base, uint64_t flags, uint64_t random,
                          unsigned attempt)
 {
     const struct uet_domain *domain = object_of(base, struct uet_domain, base);
 
+    if (flags & FI_UET_MR_IDEMPOTENT)
+        return SES_KEY_IDEMPOTENT | SES_KEY_PROVIDER | (random & SES_KEY_BITS);
     if (domain->fabric->settings.optimized && attempt < OPTIMIZED_TRIES)
         return SES_KEY_OPTIMIZED | (random & SES_KEY_INDEX);
     return SES_KEY_PROVIDER | (random & SES_KEY_BITS);
@@ -137,6 +140,8 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
     domain->error_text = ses_code_text;
     domain->auth_key_size = UET_JOB_SIZE;
     domain->make_key = make_key;
+    domain->mr_flags = FI_UET_MR_IDEMPOTENT;
+    domain->fid.mr = &uet_mr_ops;
     own = object_of(domain, struct uet_domain, base);
     own->fabric = object_of(fid, struct uet_fabric, base.fid);
     if (info->src_addr && info->src_addrlen == UET_ADDRESS_SIZE) {

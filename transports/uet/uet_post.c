@@ -60,6 +60,8 @@ static void set_place(struct uet_op *op)
     struct ses_op *ses = &op->ses;
     const struct fi_rma_iov *rma = &op->rma[op->at];
 
+    ses->target.mode =
+        op->repeats && rma->key & SES_KEY_IDEMPOTENT ? (uint8_t)PDS_MODE_RUDI : op->mode;
     ses->key = rma->key;
     ses->offset = rma->addr;
     ses->length = (uint32_t)rma->len;
@@ -100,6 +102,16 @@ static bool start_request(struct uet_ep *ep, struct uet_op *op)
     op->at = before.at;
     op->done = before.done;
     return false;
+}
+
+/* The peer has a region whose key looks like one of RUDI, and is none: nothing was carried out, and
+ * the request goes by a PDC. */
+static bool start_anew(struct uet_ep *ep, struct uet_op *op)
+{
+    op->repeats = false;
+    op->at--;
+    op->done -= op->rma[op->at].len;
+    return start_request(ep, op);
 }
 
 /* ---- Reports ---- */
@@ -192,6 +204,9 @@ void uet_ended(void *arg, struct ses_op *ses_op, enum ses_code code)
 
     /* A repetition of a packet may wait, and names the memory of the operation. */
     uet_nic_forget(ep->nic);
+    if (code == RC_OP_VIOLATION && ses_op->target.mode == PDS_MODE_RUDI && !ep->closing &&
+        start_anew(ep, op))
+        return;
     if (code == RC_OK && op->at < op->parts && !ep->closing) {
         if (start_request(ep, op))
             return;
@@ -385,6 +400,14 @@ static ssize_t check_profile(const struct uet_ep *ep, const struct uet_op *own, 
     return own->rma[0].len > ep->mtu ? -FI_EMSGSIZE : 0;
 }
 
+/* May the accesses come more than once, if their keys say so, too? Nothing must be told of them at
+ * the target, and no order kept. */
+static bool may_repeat(const struct uet_op *own, uint8_t caps)
+{
+    return caps & UET_HPC && own->kind & FI_RMA && own->mode == PDS_MODE_RUD &&
+           !(own->flags & SES_HD);
+}
+
 /* Long messages are read by their receiver, or wait for its receive, which may not come for long.
  */
 static void set_rendezvous(const struct uet_ep *ep, struct uet_op *own, uint8_t caps)
@@ -438,6 +461,8 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     rc = uet_target(ep, op, &own->ses.target, &caps);
     if (!rc) {
         set_op(ep, own, op);
+        own->mode = own->ses.target.mode;
+        own->repeats = may_repeat(own, caps);
         rc = check_profile(ep, own, caps);
         set_rendezvous(ep, own, caps);
     }

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/log.h"
 #include "core/op/atomic.h"
 #include "core/op/remote.h"
 #include "transports/uet/uet.h"
@@ -46,6 +47,32 @@ static enum ses_code code_of(int rc)
     }
 }
 
+/* ---- Registration ---- */
+
+/* Peers know by the key that a region is idempotent. */
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **mr)
+{
+    const struct domain *domain = object_of(fid, struct domain, fid.fid);
+    int mode = domain->info->domain_attr->mr_mode;
+
+    if (flags & FI_UET_MR_IDEMPOTENT && mode != FI_MR_BASIC && !(mode & FI_MR_PROV_KEY) &&
+        !(attr->requested_key & FI_UET_KEY_IDEMPOTENT)) {
+        LOG_WARN("uet", FI_LOG_MR,
+                 "the key %#llx of an idempotent region does not say so (FI_UET_KEY_IDEMPOTENT)",
+                 (unsigned long long)attr->requested_key);
+        return -FI_EKEYREJECTED;
+    }
+    return mr_ops.regattr(fid, attr, flags, mr);
+}
+
+struct fi_ops_mr uet_mr_ops = {
+    .size = sizeof(uet_mr_ops),
+    .reg = mr_reg,
+    .regv = mr_regv,
+    .regattr = regattr,
+};
+
 /* ---- Authorization ---- */
 
 /* Is the region for that initiator? */
@@ -63,6 +90,14 @@ static bool permits(struct uet_ep *ep, const struct ses_initiator *who, const st
     return mr_permits(mr, &requester);
 }
 
+/* Of a region that was found; NULL: there are no bytes to access. */
+static enum ses_code check(struct uet_ep *ep, const struct ses_initiator *who, const struct mr *mr)
+{
+    if (mr && who->repeats && !(mr->flags & FI_UET_MR_IDEMPOTENT))
+        return RC_OP_VIOLATION; /* the key was chosen so by chance */
+    return permits(ep, who, mr) ? RC_OK : RC_PERM_VIOLATION;
+}
+
 /* ---- Writes and reads ---- */
 
 enum ses_code uet_write(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
@@ -71,27 +106,26 @@ enum ses_code uet_write(void *arg, const struct ses_initiator *who, uint64_t key
     struct uet_ep *ep = arg;
     struct iovec iov[REMOTE_PIECES];
     size_t count = REMOTE_PIECES;
+    enum ses_code code;
     struct mr *mr;
     int rc = mr_resolve(ep->domain->base.mrs, key, offset, len, FI_REMOTE_WRITE, iov, &count, &mr);
 
     if (rc)
         return code_of(rc);
-    if (!permits(ep, who, mr)) {
-        mr_release(mr);
-        return RC_PERM_VIOLATION;
-    }
-    for (size_t i = 0; i < count; i++) {
+    code = check(ep, who, mr);
+    for (size_t i = 0; code == RC_OK && i < count; i++) {
         memcpy(iov[i].iov_base, bytes, iov[i].iov_len);
         bytes += iov[i].iov_len;
     }
     mr_release(mr);
-    return RC_OK;
+    return code;
 }
 
 enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
                        size_t len, struct ses_lent *lent)
 {
     struct uet_ep *ep = arg;
+    enum ses_code code;
     struct mr *mr;
     int rc;
 
@@ -100,12 +134,12 @@ enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key,
                     &mr);
     if (rc)
         return code_of(rc);
-    if (!permits(ep, who, mr)) {
+    code = check(ep, who, mr);
+    if (code == RC_OK)
+        lent->held = mr;
+    else
         mr_release(mr);
-        return RC_PERM_VIOLATION;
-    }
-    lent->held = mr;
-    return RC_OK;
+    return code;
 }
 
 void uet_give_back(void *arg, struct ses_lent *lent)

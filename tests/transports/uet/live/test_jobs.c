@@ -16,6 +16,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_uet.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
@@ -398,12 +399,13 @@ static struct fi_info *infos_with(const char *provider, int mr_mode)
     assert_non_null(hints);
     hints->fabric_attr->prov_name = strdup(provider);
     hints->ep_attr->type = FI_EP_RDM;
-    hints->caps = FI_MSG | FI_RMA;
+    hints->caps = FI_MSG | FI_RMA | FI_RMA_EVENT;
     hints->domain_attr->mr_mode = mr_mode;
     fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &list);
     fi_freeinfo(hints);
     assert_non_null(list);
     list->domain_attr->mr_mode = mr_mode; /* nothing asks for them, and all are understood */
+    list->tx_attr->msg_order = list->rx_attr->msg_order = 0;
     return list;
 }
 
@@ -464,6 +466,73 @@ static void optimized_keys_are_one_of_4096(void **state)
     fi_close(&mrs[2]->fid);
     end_close(&b);
     end_close(&a);
+}
+
+/* A region of `end` with a counter of writes. */
+static struct fid_mr *region(struct end *end, uint64_t key, uint64_t flags, struct fid_cntr **cntr)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fid_mr *mr;
+
+    assert_int_equal(
+        fi_mr_reg(end->domain, in, 64, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, key, flags, &mr, NULL),
+        0);
+    assert_int_equal(fi_cntr_open(end->domain, &attr, cntr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &(*cntr)->fid, FI_REMOTE_WRITE), 0);
+    return mr;
+}
+
+/* Does a write of it go by RUDI, of which the target hears nothing? It is written in any case. */
+static bool goes_unheard(struct end *a, struct end *b, struct fid_mr *mr, struct fid_cntr *cntr)
+{
+    uint64_t before = fi_cntr_read(cntr);
+    struct fi_cq_tagged_entry entry;
+    char got[8] = {0};
+
+    memset(in, 1, sizeof(in));
+    memset(out, 2, sizeof(out));
+    assert_int_equal(write_to(a, b, fi_mr_key(mr)), 0);
+    assert_memory_equal(in, out, 8);
+    assert_int_equal(in[8], 1);
+    assert_int_equal(fi_read(a->ep, got, 8, NULL, a->peer, 4, fi_mr_key(mr), NULL), 0);
+    assert_int_equal(read_one(a, b, &entry, NULL), 1);
+    assert_memory_equal(got, in + 4, 8);
+    return fi_cntr_read(cntr) == before;
+}
+
+static void idempotent_regions_are_accessed_without_a_context(void **state)
+{
+    static const char *const providers[] = {"uet", "uet(profile=ai-full)"};
+    const uint64_t key = FI_UET_KEY_IDEMPOTENT | 5;
+
+    for (int own = 0; own < 2; own++) {        /* keys of the provider, and of the application */
+        for (int full = 0; full < 2; full++) { /* the initiator has no RUDI */
+            struct end a, b;
+            struct fid_mr *mr, *chance;
+            struct fid_cntr *cntr, *other;
+
+            end_open(&a, infos_with(providers[full], 0), FI_CQ_FORMAT_TAGGED);
+            end_open(&b, infos_with("uet", own ? FI_MR_PROV_KEY : 0), FI_CQ_FORMAT_TAGGED);
+            end_meet(&a, &b);
+            mr = region(&b, key, FI_UET_MR_IDEMPOTENT, &cntr);
+            assert_true(fi_mr_key(mr) & FI_UET_KEY_IDEMPOTENT);
+            assert_true(goes_unheard(&a, &b, mr, cntr) == !full);
+            if (!own) { /* one that did not ask for it, and a key that does not say it */
+                chance = region(&b, key + 1, 0, &other);
+                assert_false(goes_unheard(&a, &b, chance, other));
+                fi_close(&chance->fid);
+                fi_close(&other->fid);
+                assert_int_equal(fi_mr_reg(b.domain, in, 64, FI_REMOTE_WRITE, 0, 5,
+                                           FI_UET_MR_IDEMPOTENT, &chance, NULL),
+                                 -FI_EKEYREJECTED);
+            }
+            fi_close(&mr->fid);
+            assert_int_equal(write_to(&a, &b, key), FI_EACCES);
+            fi_close(&cntr->fid);
+            end_close(&b);
+            end_close(&a);
+        }
+    }
 }
 
 /* ---- Services ---- */
@@ -602,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_region_has_a_key_of_its_own),
         cmocka_unit_test(a_region_is_of_the_endpoint_that_it_is_bound_to),
         cmocka_unit_test(optimized_keys_are_one_of_4096),
+        cmocka_unit_test(idempotent_regions_are_accessed_without_a_context),
         cmocka_unit_test(services_say_what_endpoints_are),
         cmocka_unit_test(a_wrong_service_file_offers_nothing),
         cmocka_unit_test(a_generation_is_in_the_address),
