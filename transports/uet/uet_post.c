@@ -504,7 +504,9 @@ static ssize_t post_receive(struct uet_ep *ep, const struct op *op)
     progress_lock(ep->base.binding.progress);
     if (ep->base.match && !progress_forked(ep->base.binding.progress)) {
         rc = match_receive(ep->base.match, op);
-        uet_ep_run(ep); /* the sender of a message that was kept may wait for its delivery */
+        /* The sender of a message that was kept may wait for its delivery. */
+        if (ep->ses && pds_is_urgent(ses_pds(ep->ses)))
+            uet_ep_run(ep);
     }
     progress_unlock(ep->base.binding.progress);
     return rc;
