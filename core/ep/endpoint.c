@@ -107,10 +107,6 @@ static int open_match(struct endpoint *ep)
     if (rc)
         return rc;
     match_set_binding(ep->match, &ep->binding);
-    if (ep->av && ep->av->keys) {
-        ep->groups.of = group_of;
-        match_set_groups(ep->match, &ep->groups);
-    }
     if (ep->ops->own_sources)
         return 0;
     match_source_init(&ep->source, ep->match, FI_ADDR_NOTAVAIL);
@@ -133,9 +129,16 @@ static int open_receives(struct endpoint *ep)
         rc = srx_join(ep->srx, &ep->srx_user, &ep->binding);
     else
         rc = srx_attach(ep->srx, &ep->srx_user, &ep->source, &ep->binding);
-    if (!rc && !ep->ops->own_sources)
-        ep->in = &ep->source.srx;
-    return rc;
+    if (rc || ep->ops->own_sources)
+        return rc;
+    if (ep->av && ep->av->keys) {
+        ep->groups.of = group_of;
+        progress_lock(ep->binding.progress); /* a shared context may be in use */
+        match_source_set_groups(&ep->source, &ep->groups);
+        progress_unlock(ep->binding.progress);
+    }
+    ep->in = &ep->source.srx;
+    return 0;
 }
 
 int endpoint_enable(struct endpoint *ep)

@@ -112,16 +112,28 @@ void match_unpost(struct match *match, struct rx *rx)
     match->posted--;
 }
 
-static fi_addr_t group_of(const struct side *side, fi_addr_t src)
+static fi_addr_t group_of(const struct match_source *source, fi_addr_t src)
 {
-    return side->groups && src != FI_ADDR_UNSPEC ? side->groups->of(side->groups, src)
-                                                 : FI_ADDR_UNSPEC;
+    return source->groups && src != FI_ADDR_UNSPEC ? source->groups->of(source->groups, src)
+                                                   : FI_ADDR_UNSPEC;
 }
 
-/* Does a receive that names `wanted` take messages of src? */
-static bool is_from(const struct side *side, fi_addr_t wanted, fi_addr_t src)
+/* Is it the name of a group, of any source? */
+static bool is_group(const struct match *match, fi_addr_t name)
 {
-    return wanted == FI_ADDR_UNSPEC || wanted == src || group_of(side, src) == wanted;
+    list_for_each (pos, &match->groups) {
+        const struct match_groups *groups = list_item(pos, struct match_groups, link);
+
+        if (name != FI_ADDR_UNSPEC && groups->of(groups, name) == name)
+            return true;
+    }
+    return false;
+}
+
+/* Does a receive that names `wanted` take messages of src, which came to source? */
+static bool is_from(const struct match_source *source, fi_addr_t wanted, fi_addr_t src)
+{
+    return wanted == FI_ADDR_UNSPEC || wanted == src || group_of(source, src) == wanted;
 }
 
 /* The earlier of best and the receive of exactly that tag and source. */
@@ -134,7 +146,8 @@ static struct rx *earlier(const struct side *side, struct rx *best, uint64_t tag
 }
 
 /* The earliest posted receive that a message matches, or NULL. */
-static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t tag)
+static struct rx *find_posted(const struct match_source *source, const struct side *side,
+                              fi_addr_t src, uint64_t tag)
 {
     struct key_link *link = key_find(&side->exact, tag, FI_ADDR_UNSPEC);
     struct rx *best = link ? list_item(link, struct rx, key) : NULL;
@@ -144,7 +157,7 @@ static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t t
         return side->lone->key.tag == tag ? side->lone : NULL;
     if (side->directed && src != FI_ADDR_UNSPEC) {
         best = earlier(side, best, tag, src);
-        group = group_of(side, src);
+        group = group_of(source, src);
         if (group != FI_ADDR_UNSPEC)
             best = earlier(side, best, tag, group);
     }
@@ -153,7 +166,7 @@ static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t t
 
         if (best && best->seq < rx->seq)
             break;
-        if (!((tag ^ rx->key.tag) & ~rx->ignore) && is_from(side, rx->key.src, src))
+        if (!((tag ^ rx->key.tag) & ~rx->ignore) && is_from(source, rx->key.src, src))
             return rx;
     }
     return best;
@@ -161,22 +174,25 @@ static struct rx *find_posted(const struct side *side, fi_addr_t src, uint64_t t
 
 /* ---- Messages ---- */
 
-struct rx *match_find_queued(const struct side *side, uint64_t tag, uint64_t ignore, fi_addr_t src)
+struct rx *match_find_queued(const struct match *match, const struct want *want)
 {
+    const struct side *side = want->side;
+    const uint64_t tag = want->tag, ignore = want->ignore;
+    fi_addr_t src = want->src;
     struct key_link *link;
 
     if (!ignore && src == FI_ADDR_UNSPEC) {
         link = key_find(&side->by_tag, tag, FI_ADDR_UNSPEC);
         return link ? list_item(link, struct rx, key) : NULL;
     }
-    if (!ignore && group_of(side, src) != src) {
+    if (!ignore && !is_group(match, src)) {
         link = key_find(&side->by_source, tag, src);
         return link ? list_item(link, struct rx, from) : NULL;
     }
     list_for_each (pos, &side->arrived) {
         struct rx *rx = list_item(pos, struct rx, all);
 
-        if (!((tag ^ rx->entry.tag) & ~ignore) && is_from(side, src, rx->entry.addr))
+        if (!((tag ^ rx->entry.tag) & ~ignore) && is_from(rx->source, src, rx->entry.addr))
             return rx;
     }
     return NULL;
@@ -254,14 +270,14 @@ static void give(struct match *match, struct rx *message, struct rx *posted)
 
 /* As find_posted, but releases the multi-receive buffers that are in the way. The message must be
  * in no queue, since their release calls out. */
-static struct rx *find_fitting(struct match *match, const struct side *side, fi_addr_t src,
-                               uint64_t tag, size_t msg_size)
+static struct rx *find_fitting(const struct match_source *source, const struct side *side,
+                               fi_addr_t src, uint64_t tag, size_t msg_size)
 {
     struct rx *rx;
 
     do
-        rx = find_posted(side, src, tag);
-    while (rx && rx->is_multi && !match_multi_fits(match, rx, msg_size));
+        rx = find_posted(source, side, src, tag);
+    while (rx && rx->is_multi && !match_multi_fits(source->match, rx, msg_size));
     return rx;
 }
 
@@ -273,10 +289,11 @@ static struct match_source *source_of(struct fid_peer_srx *srx)
 }
 
 /* The entry of a message, from a receive, a slice of one, or new. 0, -FI_ENOENT, -FI_ENOMEM. */
-static int entry_for(struct match *match, struct side *side, fi_addr_t src, uint64_t tag,
-                     size_t msg_size, struct rx **found)
+static int entry_for(const struct match_source *source, struct side *side, fi_addr_t src,
+                     uint64_t tag, size_t msg_size, struct rx **found)
 {
-    struct rx *posted = find_fitting(match, side, src, tag, msg_size), *rx;
+    struct rx *posted = find_fitting(source, side, src, tag, msg_size), *rx;
+    struct match *match = source->match;
 
     if (posted && !posted->is_multi) {
         match_unpost(match, posted);
@@ -308,7 +325,7 @@ static inline int get(struct match_source *source, struct side *side,
     int rc = 0;
 
     if (!rx)
-        rc = entry_for(source->match, side, src, tag, attr->msg_size, &rx);
+        rc = entry_for(source, side, src, tag, attr->msg_size, &rx);
     if (rc && rc != -FI_ENOENT)
         return rc;
     rx->side = side;
@@ -349,7 +366,7 @@ static int queue(struct fi_peer_rx_entry *entry)
 
     /* A receive may have been posted since get, if the lower took its time. */
     if (rx->seq != match->seq) {
-        posted = find_fitting(match, side, entry->addr, entry->tag, entry->msg_size);
+        posted = find_fitting(rx->source, side, entry->addr, entry->tag, entry->msg_size);
         if (posted) {
             give(match, rx, posted);
             match_start(rx);
@@ -391,7 +408,7 @@ static struct rx *find_startable(const struct match_source *source, struct rx **
 
         if (rx->is_claimed)
             continue;
-        *posted = find_posted(rx->side, rx->entry.addr, rx->entry.tag);
+        *posted = find_posted(source, rx->side, rx->entry.addr, rx->entry.tag);
         if (*posted)
             return rx;
     }
@@ -474,6 +491,9 @@ void match_source_finish(struct match_source *source)
             match_unqueue(rx);
         match_discard(rx);
     }
+    if (source->groups)
+        list_detach(&source->groups->link);
+    source->groups = NULL;
 }
 
 /* ---- Calls of the application ---- */
@@ -491,7 +511,7 @@ static inline ssize_t receive(struct match *match, const struct want *want)
     if (want->flags & FI_MULTI_RECV)
         return match_post_multi(match, want);
     if (want->side->queued) {
-        rx = match_find_queued(want->side, want->tag, want->ignore, want->src);
+        rx = match_find_queued(match, want);
         if (rx) {
             match_unqueue(rx);
             match_fill(match, rx, want);
@@ -543,6 +563,7 @@ int match_create(const struct match_attr *attr, struct match **match)
     side_init(&made->msg, FI_MSG | FI_RECV);
     side_init(&made->tag, FI_TAGGED | FI_RECV);
     list_init(&made->claimed);
+    list_init(&made->groups);
     pool_init(&made->pool,
               sizeof(struct rx) + made->attr.iov_limit * (sizeof(struct iovec) + sizeof(void *)),
               0);
@@ -618,9 +639,11 @@ void match_release(struct match *match, void *held)
     match_multi_drop(match, held);
 }
 
-void match_set_groups(struct match *match, const struct match_groups *groups)
+void match_source_set_groups(struct match_source *source, struct match_groups *groups)
 {
-    match->msg.groups = match->tag.groups = groups;
+    list_init(&groups->link);
+    list_attach(&groups->link, &source->match->groups);
+    source->groups = groups;
 }
 
 size_t match_posted(const struct match *match)

@@ -48,9 +48,10 @@ struct match_attr {
 struct match_source {
     struct fid_peer_srx srx;
     struct match *match;
-    fi_addr_t addr;         /* reported and matched; FI_ADDR_UNSPEC while unknown */
-    bool many;              /* attr->addr names the source, message by message */
-    struct list unexpected; /* its queued messages, claimed ones too */
+    fi_addr_t addr;              /* reported and matched; FI_ADDR_UNSPEC while unknown */
+    bool many;                   /* attr->addr names the source, message by message */
+    struct list unexpected;      /* its queued messages, claimed ones too */
+    struct match_groups *groups; /* or NULL */
 };
 
 int match_create(const struct match_attr *attr, struct match **match);
@@ -83,16 +84,19 @@ static inline int match_watch_option(struct match *match, const void *watch)
 }
 
 /*
- * A second identity of sources: a receive may name one source, or a group of them (an authorization
- * key, fi_av(3)), by an fi_addr_t of its own.
+ * A second identity of peers: a receive may name one of them, or a group (an authorization key,
+ * fi_av(3)), by an fi_addr_t of its own. Endpoints that share a receive context have groups each,
+ * and a message is of those of its endpoint.
  */
 struct match_groups {
-    /* The group that the source is of, a group's own name for itself; FI_ADDR_UNSPEC: of none. */
-    fi_addr_t (*of)(const struct match_groups *groups, fi_addr_t source);
+    /* The group that the peer is of, a group's own name for itself; FI_ADDR_UNSPEC: of none. */
+    fi_addr_t (*of)(const struct match_groups *groups, fi_addr_t peer);
+    struct list link; /* the engine's */
 };
 
-/* groups: outlives match; NULL: there are none. Before the first receive. */
-void match_set_groups(struct match *match, const struct match_groups *groups);
+/* Of a source of many peers, before its first message; groups: the source's until
+ * match_source_finish, or until match_destroy. */
+void match_source_set_groups(struct match_source *source, struct match_groups *groups);
 
 /* From inside `matched`: a multi-receive buffer of which entry is a slice is not given back before
  * match_release of the result. NULL: entry is none. */

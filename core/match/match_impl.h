@@ -48,7 +48,6 @@ struct side {
     size_t queued;
     struct list arrived; /* messages, in order (rx.all) */
     struct key_table by_tag, by_source;
-    const struct match_groups *groups; /* or NULL */
 };
 
 /* A multi-receive buffer. It ends when it is not posted, not held, and has no slices under way. */
@@ -82,6 +81,7 @@ struct match {
     size_t posted;
     struct side msg, tag;
     struct list claimed; /* (rx.all) */
+    struct list groups;  /* struct match_groups: of all sources */
     struct pool pool;
 };
 
@@ -206,7 +206,7 @@ static inline struct want match_want(struct side *side, const struct iovec *iov,
 }
 
 /* The earliest message that a receive matches, or NULL. */
-struct rx *match_find_queued(const struct side *side, uint64_t tag, uint64_t ignore, fi_addr_t src);
+struct rx *match_find_queued(const struct match *match, const struct want *want);
 /* Takes a message out of its queue; its source keeps it. */
 void match_unqueue(struct rx *rx);
 /* Gives a receive's buffer to an entry. */

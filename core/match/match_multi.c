@@ -90,7 +90,7 @@ ssize_t match_post_multi(struct match *match, const struct want *want)
     parent->is_multi = true;
     parent->multi = (struct multi){.min = match->attr.min_multi_recv, .held = true};
     while (match_is_posted(parent) && want->side->queued) {
-        message = match_find_queued(want->side, want->tag, want->ignore, want->src);
+        message = match_find_queued(match, want);
         if (!message || !match_multi_fits(match, parent, message->entry.msg_size))
             break;
         match_unqueue(message);

@@ -36,13 +36,13 @@ static void report_message(const struct match *match, const struct rx *rx, void 
 
 static ssize_t peek(struct match *match, const struct want *want)
 {
-    struct rx *rx = match_find_queued(want->side, want->tag, want->ignore, want->src);
+    struct rx *rx = match_find_queued(match, want);
 
     /* A caller that peeks in a loop reads an error each time, and a queue that is not empty drives
      * nothing. */
     if (!rx && match->binding->progress) {
         progress_poll(match->binding->progress);
-        rx = match_find_queued(want->side, want->tag, want->ignore, want->src);
+        rx = match_find_queued(match, want);
     }
     if (!rx) { /* no receive has failed: counters do not move */
         struct fi_cq_err_entry entry =

@@ -148,11 +148,11 @@ static fi_addr_t group_of(const struct match_groups *groups, fi_addr_t source)
 
 static void a_receive_may_name_a_group_of_sources(void **state)
 {
-    static const struct match_groups groups = {.of = group_of};
+    static struct match_groups groups = {.of = group_of};
     struct fi_peer_rx_entry *entry, *other;
 
     hand.upper.srx.peer_ops = &hand_lower_ops;
-    match_set_groups(hand.match, &groups);
+    match_source_set_groups(&hand.upper, &groups);
     for (fi_addr_t source = 10; source < 12; source++) {
         assert_int_equal(hand_receive(GROUP), 0);
         assert_int_equal(hand_arrive(&hand.upper.srx, source, &entry), 0);
@@ -183,6 +183,42 @@ static void a_receive_may_name_a_group_of_sources(void **state)
     assert_int_equal(match_queued(hand.match), 1);
 }
 
+static fi_addr_t other_group_of(const struct match_groups *groups, fi_addr_t source)
+{
+    return source == 12 || source == GROUP ? GROUP : FI_ADDR_UNSPEC;
+}
+
+/* Each endpoint of a shared context has groups of its own. */
+static void a_message_is_of_the_groups_of_its_endpoint(void **state)
+{
+    static struct match_groups groups = {.of = group_of}, others = {.of = other_group_of};
+    struct match_source other;
+    struct fi_peer_rx_entry *entry, *waits;
+
+    hand.upper.srx.peer_ops = &hand_lower_ops;
+    match_source_set_groups(&hand.upper, &groups);
+    match_source_init(&other, hand.match, FI_ADDR_UNSPEC);
+    other.many = true;
+    other.srx.peer_ops = &hand_lower_ops;
+    match_source_set_groups(&other, &others);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_int_equal(hand_arrive(&other.srx, 10, &waits), -FI_ENOENT); /* of none there */
+    assert_int_equal(match_entry_queue(waits, false, &hand.message, false, 0), 0);
+    assert_int_equal(hand_arrive(&other.srx, 12, &entry), 0);
+    match_entry_free(entry);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_null(hand.started);
+    assert_int_equal(hand_arrive(&hand.upper.srx, 10, &entry), 0);
+    match_entry_free(entry);
+    /* An endpoint goes, and its groups. */
+    match_source_finish(&other);
+    assert_int_equal(hand_arrive(&hand.upper.srx, 11, &entry), -FI_ENOENT);
+    assert_int_equal(match_entry_queue(entry, false, &hand.message, false, 0), 0);
+    assert_int_equal(hand_receive(GROUP), 0);
+    assert_ptr_equal(hand.started, entry);
+    match_entry_free(entry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +230,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(owner_is_told_the_address_later, set_up, hand_close),
         cmocka_unit_test_setup_teardown(message_outlives_its_source, set_up, hand_close),
         cmocka_unit_test_setup_teardown(a_receive_may_name_a_group_of_sources, set_up, hand_close),
+        cmocka_unit_test_setup_teardown(a_message_is_of_the_groups_of_its_endpoint, set_up,
+                                        hand_close),
         cmocka_unit_test_setup_teardown(closing_owner_discards_what_waits, set_up, hand_close),
     };
 
