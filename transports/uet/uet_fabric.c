@@ -43,13 +43,15 @@ int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype,
 static int srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
                    void *context)
 {
-    static const struct match_attr own = {
+    struct domain *domain = object_of(fid, struct domain, fid);
+    const struct match_attr own = {
         .size = UET_RX_SIZE,
         .iov_limit = UET_IOV,
         .min_multi_recv = UET_MIN_MULTI_RECV,
+        .directed = domain->info->caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV),
     };
 
-    return srx_open(object_of(fid, struct domain, fid), &own, &uet_srx_ops, attr, srx, context);
+    return srx_open(domain, &own, &uet_srx_ops, attr, srx, context);
 }
 
 static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,

@@ -26,6 +26,8 @@
 static const uint8_t red[3] = {0, 0, 7}, blue[3] = {1, 2, 3};
 
 static char in[64], out[64];
+static struct fid_ep *shared; /* receives of the end of several jobs, where `shares` */
+static bool shares;
 
 static struct fi_info *infos(const char *provider, size_t domain_size, const uint8_t *domain,
                              const uint8_t *ep)
@@ -74,11 +76,38 @@ static void open_many_with(struct end *end, fi_addr_t keys[2], uint64_t av_flags
     assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
     assert_int_equal(fi_av_insert_auth_key(end->av, red, 3, &keys[0], 0), 0);
     assert_int_equal(fi_av_insert_auth_key(end->av, blue, 3, &keys[1], 0), 0);
+    if (shares)
+        end->info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
     assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    if (shares) {
+        assert_int_equal(fi_srx_context(end->domain, end->info->rx_attr, &shared, NULL), 0);
+        assert_int_equal(fi_ep_bind(end->ep, &shared->fid, 0), 0);
+    }
     assert_int_equal(fi_enable(end->ep), 0);
     assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+}
+
+/* Where it posts its receives. */
+static struct fid_ep *receiver(struct end *many)
+{
+    return shares ? shared : many->ep;
+}
+
+static void close_many(struct end *many)
+{
+    if (!shares) {
+        end_close(many);
+        return;
+    }
+    assert_int_equal(fi_close(&many->ep->fid), 0);
+    assert_int_equal(fi_close(&shared->fid), 0);
+    assert_int_equal(fi_close(&many->av->fid), 0);
+    assert_int_equal(fi_close(&many->cq->fid), 0);
+    assert_int_equal(fi_close(&many->domain->fid), 0);
+    assert_int_equal(fi_close(&many->fabric->fid), 0);
+    fi_freeinfo(many->info);
 }
 
 static void open_many(struct end *end, fi_addr_t keys[2])
@@ -222,10 +251,10 @@ static void a_receive_names_any_peer_of_a_job(void **state)
     assert_int_equal(fi_av_insert(many.av, a.name, 1, &many.peer, FI_AUTH_KEY, NULL), 1);
     assert_int_equal(fi_av_insert(a.av, many.name, 1, &a.peer, 0, NULL), 1);
     assert_int_equal(fi_av_insert(b.av, many.name, 1, &b.peer, 0, NULL), 1);
-    assert_int_equal(fi_recvmsg(many.ep, &of_key, FI_AUTH_KEY | FI_COMPLETION), 0);
-    assert_int_equal(fi_recv(many.ep, buffers[1], 8, NULL, keys[0], &buffers[1]), 0);
-    assert_int_equal(fi_recv(many.ep, buffers[2], 8, NULL, many.peer, &buffers[2]), 0);
-    assert_int_equal(fi_recv(many.ep, buffers[3], 8, NULL, FI_ADDR_UNSPEC, &buffers[3]), 0);
+    assert_int_equal(fi_recvmsg(receiver(&many), &of_key, FI_AUTH_KEY | FI_COMPLETION), 0);
+    assert_int_equal(fi_recv(receiver(&many), buffers[1], 8, NULL, keys[0], &buffers[1]), 0);
+    assert_int_equal(fi_recv(receiver(&many), buffers[2], 8, NULL, many.peer, &buffers[2]), 0);
+    assert_int_equal(fi_recv(receiver(&many), buffers[3], 8, NULL, FI_ADDR_UNSPEC, &buffers[3]), 0);
     /* A known peer meets the receive of its job; its own comes next. */
     assert_ptr_equal(pass(&a, &many, &source), &buffers[1]);
     assert_int_equal(source, many.peer);
@@ -238,7 +267,7 @@ static void a_receive_names_any_peer_of_a_job(void **state)
     settle(&b, &many);
     end_close(&b);
     end_close(&a);
-    end_close(&many);
+    close_many(&many);
 }
 
 /* The same of messages that come before their receives. */
@@ -258,8 +287,8 @@ static void messages_wait_for_the_receive_of_their_job(void **state)
     assert_int_equal(read_one(&a, &many, &entry, NULL), 1);
     assert_int_equal(fi_tsend(b.ep, out, 8, NULL, b.peer, 5, NULL), 0);
     assert_int_equal(read_one(&b, &many, &entry, NULL), 1);
-    assert_int_equal(fi_trecv(many.ep, buffers, 8, NULL, keys[1], 5, 0, &buffers[1]), 0);
-    assert_int_equal(fi_trecv(many.ep, buffers, 8, NULL, keys[0], 5, 0, &buffers[0]), 0);
+    assert_int_equal(fi_trecv(receiver(&many), buffers, 8, NULL, keys[1], 5, 0, &buffers[1]), 0);
+    assert_int_equal(fi_trecv(receiver(&many), buffers, 8, NULL, keys[0], 5, 0, &buffers[0]), 0);
     assert_int_equal(read_one(&many, &a, &entry, &source), 1);
     assert_ptr_equal(entry.op_context, &buffers[1]);
     assert_int_equal(source, keys[1]);
@@ -268,7 +297,15 @@ static void messages_wait_for_the_receive_of_their_job(void **state)
     assert_int_equal(source, keys[0]);
     end_close(&b);
     end_close(&a);
-    end_close(&many);
+    close_many(&many);
+}
+
+static void a_shared_context_names_jobs_too(void **state)
+{
+    shares = true;
+    a_receive_names_any_peer_of_a_job(state);
+    messages_wait_for_the_receive_of_their_job(state);
+    shares = false;
 }
 
 static void sources_are_user_ids(void **state)
@@ -666,6 +703,7 @@ int main(void)
         cmocka_unit_test(keys_are_addresses_of_all_their_peers),
         cmocka_unit_test(a_receive_names_any_peer_of_a_job),
         cmocka_unit_test(messages_wait_for_the_receive_of_their_job),
+        cmocka_unit_test(a_shared_context_names_jobs_too),
         cmocka_unit_test(sources_are_user_ids),
         cmocka_unit_test(regions_are_for_their_job_or_initiator),
         cmocka_unit_test(a_region_has_a_key_of_its_own),
