@@ -123,6 +123,7 @@ struct uet_ep {
     bool datagrams;         /* FI_EP_DGRAM */
     bool packets;           /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
+    bool disabled; /* its generation takes nothing new */
     bool knows_sources, source_err;
     uint32_t job;     /* where the AV has no keys; else: */
     size_t key_limit; /* those of its AV with numbers below it are the endpoint's */
@@ -220,6 +221,10 @@ void uet_ep_run(struct uet_ep *ep);
 /* The same, of an operation that was just posted; the rest follows with the next poll. While the
  * endpoint gathers, its packets stay for company. */
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op);
+
+/* ---- uet_option.c ---- */
+
+extern const struct endpoint_option uet_options[];
 
 /* ---- uet_post.c ---- */
 

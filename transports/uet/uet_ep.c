@@ -224,6 +224,7 @@ static int create_ses(struct uet_ep *ep)
     settings.self.job = ep->job;
     settings.self.initiator = ep->self.initiator;
     settings.self.pid = ep->self.pid;
+    settings.self.generation = ep->self.generation;
     settings.pds.ids = uet_nic_ids(ep->nic);
     settings.pds.rudi_first = (uint32_t)ep->self.pid / STEER_PIDS << STEER_RUDI_BITS;
     ep->ses = ses_create(&settings, &ses_ops, ep, seed);
@@ -463,17 +464,6 @@ static int close_ep(struct endpoint *base)
 
 /* ---- Opening ---- */
 
-/* There are sockets only. */
-static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
-{
-    return len == sizeof(bool) ? 0 : -FI_EINVAL;
-}
-
-static const struct endpoint_option options[] = {
-    {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
-    {.name = 0},
-};
-
 static const struct endpoint_ops ops = {
     .post = uet_post,
     .atomic_valid = uet_atomic_valid,
@@ -481,7 +471,7 @@ static const struct endpoint_ops ops = {
     .enable = enable,
     .close = close_ep,
     .tx_used = tx_used,
-    .options = options,
+    .options = uet_options,
     .srx_ops = &uet_srx_ops,
 };
 

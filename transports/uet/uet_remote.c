@@ -13,6 +13,8 @@ int uet_error(enum ses_code code)
 {
     switch (code) {
     case RC_OK: return 0;
+    case RC_DISABLED:
+    case RC_DISABLED_GEN:
     case RC_NO_MATCH: return FI_ENORX;
     case RC_TOO_LONG: return FI_ETRUNC;
     case RC_PERM_VIOLATION:

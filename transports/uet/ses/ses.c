@@ -145,6 +145,12 @@ uint64_t ses_deadline(const struct ses *ses)
     return pds_deadline(ses->pds);
 }
 
+void ses_set_generation(struct ses *ses, uint8_t generation, bool disabled)
+{
+    ses->settings.self.generation = generation;
+    ses->disabled = disabled;
+}
+
 size_t ses_busy(const struct ses *ses)
 {
     return ses->busy_count;

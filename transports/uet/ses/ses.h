@@ -195,6 +195,10 @@ bool ses_start_op(struct ses *ses, struct ses_op *op);
  * transmit upcall was given has left. At most mtu bytes. */
 void ses_datagram(struct ses *ses, const struct ses_op *op);
 
+/* Peers need that generation for new requests from now on; `disabled`: they are refused. Operations
+ * under way go on. */
+void ses_set_generation(struct ses *ses, uint8_t generation, bool disabled);
+
 /* From inside of `message`: there is no receive yet, the message is to be kept. False: there is no
  * room, or no memory. */
 bool ses_keep(struct ses *ses, struct ses_inbound *inbound);

@@ -16,6 +16,7 @@ enum {
 
 struct ses {
     struct ses_settings settings;
+    bool disabled; /* the generation takes nothing new */
     const struct ses_ops *ops;
     void *arg;
     struct pds *pds;

@@ -362,10 +362,34 @@ static void take_error(struct ses *ses, const struct pds_arrival *arrival,
 
 /* ---- All requests ---- */
 
-/* Whom it is for. RC_OK, or why not. */
-static enum ses_code check(const struct ses *ses, const struct ses_request *request)
+/* Of something that began before the generation changed? */
+static bool is_under_way(struct ses *ses, const struct pds_arrival *arrival,
+                         const struct ses_request *request)
+{
+    return request->opcode == SES_MSG_ERROR || is_restart(request) ||
+           (!is_whole(request) && find_inbound(ses, arrival, request)) ||
+           (request->opcode == SES_READ && ses_pulled_op(ses, arrival, request));
+}
+
+static enum ses_code check_generation(struct ses *ses, const struct pds_arrival *arrival,
+                                      const struct ses_request *request)
 {
     const struct ses_identity *self = &ses->settings.self;
+
+    if ((request->generation == self->generation && !ses->disabled) ||
+        is_under_way(ses, arrival, request))
+        return RC_OK;
+    if (ses->disabled)
+        return self->generation ? RC_DISABLED_GEN : RC_DISABLED;
+    return RC_BAD_GENERATION;
+}
+
+/* Whom it is for. RC_OK, or why not. */
+static enum ses_code check(struct ses *ses, const struct pds_arrival *arrival,
+                           const struct ses_request *request)
+{
+    const struct ses_identity *self = &ses->settings.self;
+    enum ses_code code;
 
     if (request->flags & SES_IE)
         return RC_INITIATOR_ERR;
@@ -379,8 +403,9 @@ static enum ses_code check(const struct ses *ses, const struct ses_request *requ
     /* A small header has the index of a key in that place. */
     if (request->index != self->index && request->next != NEXT_SMALL)
         return RC_BAD_INDEX;
-    if (request->generation != self->generation)
-        return RC_BAD_GENERATION;
+    code = check_generation(ses, arrival, request);
+    if (code != RC_OK)
+        return code;
     if (request->next == NEXT_STANDARD && !request->message_id &&
         request->opcode != SES_DATAGRAM_SEND && request->opcode != SES_NO_OP)
         return RC_DROPPED;
@@ -422,7 +447,7 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
         return;
     }
     size = ses_request_get(arrival->next, arrival->bytes, arrival->len, &request);
-    code = size < 0 ? RC_UNSUPPORTED_OP : check(ses, &request);
+    code = size < 0 ? RC_UNSUPPORTED_OP : check(ses, arrival, &request);
     /* Datagrams carry messages of one packet, and nothing else does what is at most once. */
     if (arrival->datagram &&
         (code != RC_OK || request.opcode != SES_DATAGRAM_SEND || !is_whole(&request))) {

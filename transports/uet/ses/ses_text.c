@@ -4,7 +4,7 @@
 #include "transports/uet/ses/ses.h"
 
 static const char *const texts[] = {
-    [RC_BAD_GENERATION] = "the region's generation is another one",
+    [RC_BAD_GENERATION] = "the endpoint has another generation",
     [RC_DISABLED] = "the address takes no requests",
     [RC_DISABLED_GEN] = "the generation takes no requests",
     [RC_NO_MATCH] = "no receive matches the message",

@@ -674,6 +674,47 @@ static void a_generation_is_in_the_address(void **state)
     end_close(&a);
 }
 
+static int change_generation(struct end *end, uint32_t generation)
+{
+    size_t len = sizeof(end->name);
+    int rc = fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_UET_GENERATION, &generation,
+                       sizeof(generation));
+
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+    return rc;
+}
+
+static void a_generation_changes_while_an_endpoint_is(void **state)
+{
+    struct end a, b;
+    static char longer[1000];
+    uint32_t told;
+    size_t len = 3;
+
+    end_open(&a, infos("uet", 0, NULL, NULL), FI_CQ_FORMAT_TAGGED);
+    end_open(&b, infos("uet", 0, NULL, NULL), FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    assert_int_equal(change_generation(&b, FI_UET_DISABLED + 1), -FI_EINVAL);
+    assert_int_equal(change_generation(&b, 1), 0);
+    assert_int_equal(fi_tsend(a.ep, longer, sizeof(longer), NULL, a.peer, 1, NULL), 0);
+    assert_int_equal(failure(&a, &b), FI_EIO);
+    assert_int_equal(change_generation(&b, FI_UET_DISABLED), 0);
+    assert_int_equal(fi_tsend(a.ep, longer, sizeof(longer), NULL, a.peer, 1, NULL), 0);
+    assert_int_equal(failure(&a, &b), FI_ENORX);
+    assert_int_equal(fi_getopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_UET_GENERATION, &told, &len),
+                     -FI_ETOOSMALL);
+    assert_int_equal(fi_getopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_UET_GENERATION, &told, &len), 0);
+    assert_int_equal(told, FI_UET_DISABLED);
+    assert_int_equal(change_generation(&b, 1), -FI_EINVAL); /* it was disabled */
+    assert_int_equal(change_generation(&b, 2), 0);
+    assert_int_equal(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+    assert_int_equal(fi_recv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in), 0);
+    pass(&a, &b, NULL);
+    settle(&a, &b);
+    end_close(&b);
+    end_close(&a);
+}
+
 static void without_a_fallback_an_endpoint_needs_a_job(void **state)
 {
     struct fi_info *info = infos("uet(fallback=no)", 0, NULL, NULL);
@@ -713,6 +754,7 @@ int main(void)
         cmocka_unit_test(services_say_what_endpoints_are),
         cmocka_unit_test(a_wrong_service_file_offers_nothing),
         cmocka_unit_test(a_generation_is_in_the_address),
+        cmocka_unit_test(a_generation_changes_while_an_endpoint_is),
         cmocka_unit_test(without_a_fallback_an_endpoint_needs_a_job),
     };
     int fd = mkstemp(path);
