@@ -40,6 +40,7 @@ enum {
     MESSAGE_MIN_MULTI_RECV = 64,
     MESSAGE_LEAST_PACKET = 576, /* bytes of the smallest packets that such a layer stands on */
     MESSAGE_RECEIVES = 128,     /* posted to the lower, at most */
+    MESSAGE_RECEIVES_SHARE = 8, /* of them: so many are posted together */
     MESSAGE_BUCKETS = 1024,
     MESSAGE_TRIES = 1000, /* to make a peer for a packet: memory may come back */
 };
@@ -82,6 +83,12 @@ struct message_packet {
     struct message_peer *peer; /* NULL: none, or one that has ended meanwhile */
     struct list link;          /* out: to be sent, or with the lower; in: held back */
     struct message_move *move; /* out: whose bytes it is about, or NULL */
+    /* Out: it is a whole operation of that context, which ends when the lower has delivered it; of
+     * that context and kind, and reported if wanted. NULL: it is not. */
+    struct message_context *from;
+    void *context;
+    uint64_t kind;
+    bool wanted;
     bool in;
     bool other;     /* no packet: the context of something else that the wire does with the lower */
     size_t len;     /* in: with the lower's prefix */
@@ -109,6 +116,7 @@ struct message_taker {
     const struct iovec *iov;
     size_t iov_count;        /* bytes beyond them are dropped */
     size_t got, asked, want; /* all but `got` count from the first byte of the request */
+    size_t pull_at;          /* the wire has nothing to ask for until so many bytes are there */
     uint32_t from;           /* the request at the peer that is asked; 0: it need not be */
     bool reads;              /* it is asked as the source of a read */
     /* All is there. May free it. */
@@ -328,7 +336,12 @@ void message_context_init(struct message_context *context, struct message_ep *ep
  * meanwhile. */
 void message_ops_drain(struct message_context *context);
 /* Does all that is to be done: held packets, packets out, data, ends of peers. */
-void message_run(struct message_ep *ep);
+void message_run_all(struct message_ep *ep);
+static inline void message_run(struct message_ep *ep)
+{
+    if (!list_empty(&ep->attention) || !list_empty(&ep->moving) || !list_empty(&ep->broken))
+        message_run_all(ep);
+}
 /* One turn of all that may be waited for. Progress domain locked; unlocks it meanwhile. */
 void message_turn(struct message_ep *ep);
 /* The source of ep->cq, and the queue that the lower completes into. */
@@ -406,6 +419,11 @@ bool message_packet_send(struct message_packet *packet, struct list *queue, cons
 void message_packet_sent(struct message_packet *packet, int err);
 /* Posts receives to the lower; its error. */
 int message_in_fill(struct message_ep *ep);
+/* So many of them are missing that it is worth while. */
+static inline bool message_in_lacks(const struct message_ep *ep)
+{
+    return ep->posted < ep->receives - ep->receives / MESSAGE_RECEIVES_SHARE;
+}
 void message_in(struct message_packet *packet, size_t len, fi_addr_t src);
 /* Looks again at packets whose peers there was no memory for. */
 void message_in_deferred(struct message_ep *ep);
@@ -423,6 +441,11 @@ int message_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype data
 /* A record of one; named: with a number. NULL without memory. */
 struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
                                   enum message_kind kind, bool named);
+/* Makes a packet the whole of an operation (its move stays NULL): once it has left, or cannot, it
+ * is reported. */
+void message_packet_is_op(struct message_packet *packet, const struct message_posting *posting);
+/* The end of one, whatever the lower does with the packet. */
+void message_packet_end_op(struct message_packet *packet, int err);
 /* Nothing was sent of it: -FI_ENOMEM. */
 ssize_t message_op_give_up(struct message_op *op);
 void message_op_copy_segments(struct message_op *op, const struct op *post);

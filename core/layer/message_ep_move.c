@@ -3,6 +3,8 @@
  * Bytes that do not fit the packet of their request: a taker asks for them, some packets in
  * advance, and they come with their place in any order.
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/layer/message_ep.h"
@@ -72,6 +74,8 @@ static void run_one(struct message_move *move)
             message_peer_break(peer, FI_EIO, "memory that is being read was closed");
             return;
         }
+        if (wire->burst && wire->burst(move))
+            continue;
         if (!wire->piece(move, left < room ? left : room)) {
             message_peer_break(peer, FI_ENOMEM, "no memory for a packet");
             return;
@@ -123,6 +127,7 @@ void message_take(struct message_taker *taker, struct message_handle *handle, ui
     taker->got = got;
     taker->asked = asked;
     taker->want = want;
+    taker->pull_at = 0;
     handle->peer->takes++;
     handle->peer->ep->takes++;
     if (asked == got && want > got)
@@ -138,6 +143,17 @@ void message_take_stop(struct message_taker *taker)
     taker->handle = NULL;
 }
 
+static void put_bytes(const struct message_taker *taker, size_t offset, const uint8_t *bytes,
+                      size_t len)
+{
+    const struct iovec *iov = taker->iov;
+
+    if (__builtin_expect(taker->iov_count == 1 && offset + len <= iov->iov_len, 1))
+        memcpy((char *)iov->iov_base + offset, bytes, len);
+    else
+        iov_scatter(iov, taker->iov_count, offset, bytes, len);
+}
+
 const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
                                size_t len)
 {
@@ -147,10 +163,11 @@ const char *message_take_bytes(struct message_taker *taker, size_t offset, const
     if (taker->alive && !taker->alive(taker))
         return taker->handle->peer->ep->wire->lost(
             object_of(taker->handle, struct message_access, handle));
-    iov_scatter(taker->iov, taker->iov_count, offset, bytes, len);
+    put_bytes(taker, offset, bytes, len);
     taker->got += len;
     if (taker->got < taker->want) {
-        taker->handle->peer->ep->wire->pull(taker);
+        if (taker->got >= taker->pull_at)
+            taker->handle->peer->ep->wire->pull(taker);
         return NULL;
     }
     message_take_stop(taker);

@@ -8,7 +8,8 @@
 #include "core/layer/message_wire.h"
 
 enum {
-    QUIET_MS = 60000 /* between two lines about packets that cannot be */
+    QUIET_MS = 60000, /* between two lines about packets that cannot be */
+    BATCH = 16,       /* receives that are posted by one call */
 };
 
 /* ---- Out ---- */
@@ -24,6 +25,7 @@ struct message_packet *message_packet_get(struct message_peer *peer)
     packet->ep = ep;
     packet->peer = peer;
     packet->move = NULL;
+    packet->from = NULL;
     packet->in = packet->other = false;
     packet->len = 0;
     list_init(&packet->link);
@@ -44,28 +46,33 @@ void message_packets_put(struct list *packets)
         message_packet_put(list_item(packets->next, struct message_packet, link));
 }
 
-static ssize_t post(struct message_packet *packet, const void *start, size_t len,
-                    const struct message_slices *slices, bool more)
+/* Without an initializer: the op's fields behind `data` mean nothing here. */
+static inline ssize_t post(struct message_packet *packet, const void *start, size_t len,
+                           const struct message_slices *slices, bool more)
 {
-    struct iovec iov[MESSAGE_IOV + 1] = {{.iov_base = (void *)(uintptr_t)start, .iov_len = len}};
-    void *desc[MESSAGE_IOV + 1] = {packet->buffer.desc};
-    struct op op = {
-        .call = OP_SENDMSG,
-        .group = OP_GROUP_SEND,
-        .kind = FI_MSG | FI_SEND,
-        .flags = FI_COMPLETION | (more ? FI_MORE : 0),
-        .peer = packet->peer->lower,
-        .context = packet,
-        .iov = iov,
-        .desc = desc,
-        .count = 1 + slices->count,
-        .len = len + iov_bytes(slices->iov, slices->count),
-    };
+    struct iovec iov[MESSAGE_IOV + 1];
+    void *desc[MESSAGE_IOV + 1];
+    struct op op;
 
+    iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)start, .iov_len = len};
+    desc[0] = packet->buffer.desc;
     for (size_t i = 0; i < slices->count; i++) {
         iov[i + 1] = slices->iov[i];
         desc[i + 1] = slices->desc ? slices->desc[i] : NULL;
+        len += slices->iov[i].iov_len;
     }
+    op.call = OP_SENDMSG;
+    op.group = OP_GROUP_SEND;
+    op.kind = FI_MSG | FI_SEND;
+    op.flags = FI_COMPLETION | (more ? FI_MORE : 0);
+    op.defaults = false;
+    op.peer = packet->peer->lower;
+    op.context = packet;
+    op.iov = iov;
+    op.desc = desc;
+    op.count = 1 + slices->count;
+    op.len = len;
+    op.data = 0;
     return op_post(&packet->ep->target, &op);
 }
 
@@ -98,6 +105,8 @@ void message_packet_sent(struct message_packet *packet, int err)
 
     ep->flying--;
     list_join(&ep->stalled, &ep->attention);
+    if (packet->from)
+        message_packet_end_op(packet, err);
     message_packet_put(packet);
     if (peer && err) /* its move ends with the peer, and stays pending until then */
         message_peer_break(peer, err, NULL);
@@ -139,26 +148,72 @@ bool message_is_full(struct message_ep *ep)
     return true;
 }
 
+/* So many as there are; *count. False: without memory there are fewer than were wanted. */
+static bool get_receives(struct message_ep *ep, struct ep_receive *receives, unsigned *count)
+{
+    unsigned wanted = ep->receives - ep->posted, i = 0;
+
+    if (wanted > BATCH)
+        wanted = BATCH;
+    for (; i < wanted; i++) {
+        struct message_packet *packet = mr_pool_get(&ep->packets);
+
+        if (!packet)
+            break;
+        packet->ep = ep;
+        packet->peer = NULL;
+        packet->from = NULL;
+        packet->in = true;
+        list_init(&packet->link);
+        receives[i] = (struct ep_receive){.buf = (char *)packet + ep->wire->packet_size,
+                                          .desc = packet->buffer.desc,
+                                          .context = packet,
+                                          .len = ep->prefix + ep->packet_size};
+    }
+    *count = i;
+    return i == wanted;
+}
+
+/* Of one that the lower did not take among others: its error. */
+static int post_one(struct message_ep *ep, const struct ep_receive *receive)
+{
+    return (int)fi_recv(ep->lower, receive->buf, receive->len, receive->desc, FI_ADDR_UNSPEC,
+                        receive->context);
+}
+
+/* 0: all were taken. */
+static int post_receives(struct message_ep *ep, const struct ep_receive *receives, unsigned count)
+{
+    const struct ep_receive *pointers[BATCH];
+    unsigned taken;
+    int rc = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        pointers[i] = &receives[i];
+    ep->posted += count;
+    taken = (unsigned)op_receive(&ep->target, pointers, count);
+    while (__builtin_expect(taken < count, 0) && !rc) {
+        rc = post_one(ep, pointers[taken]);
+        taken += !rc;
+    }
+    ep->posted -= count - taken;
+    for (unsigned i = taken; i < count; i++)
+        message_packet_put(receives[i].context);
+    return rc;
+}
+
 int message_in_fill(struct message_ep *ep)
 {
     while (ep->posted < ep->receives && !(ep->wire->holds_back && message_is_full(ep))) {
-        struct message_packet *packet = mr_pool_get(&ep->packets);
-        ssize_t rc;
+        struct ep_receive receives[BATCH];
+        unsigned count;
+        bool all = get_receives(ep, receives, &count);
+        int rc = post_receives(ep, receives, count);
 
-        if (!packet)
+        if (rc)
+            return rc == -FI_EAGAIN ? 0 : rc; /* the next drive goes on */
+        if (!all)
             return -FI_ENOMEM;
-        packet->ep = ep;
-        packet->peer = NULL;
-        packet->in = true;
-        list_init(&packet->link);
-        ep->posted++;
-        rc = fi_recv(ep->lower, (char *)packet + ep->wire->packet_size,
-                     ep->prefix + ep->packet_size, packet->buffer.desc, FI_ADDR_UNSPEC, packet);
-        if (!rc)
-            continue;
-        ep->posted--;
-        message_packet_put(packet);
-        return rc == -FI_EAGAIN ? 0 : (int)rc; /* the next drive goes on */
     }
     return 0;
 }

@@ -257,17 +257,36 @@ bool message_is_ours(int err)
     return err == FI_EPROTO || err == FI_ENOMEM || err == FI_EIO;
 }
 
-void message_peer_drop(struct message_peer *peer, int err)
+/* Packets that are with the lower stay there without a peer; operations among them end. A report
+ * may post anew. */
+static void drop_flying(struct message_peer *peer, int err)
 {
-    struct list ops;
+    struct list ended;
 
+    list_init(&ended);
     list_for_each_safe (item, after, &peer->flying) {
         struct message_packet *packet = list_item(item, struct message_packet, link);
 
         list_detach(&packet->link);
         packet->peer = NULL;
-        peer->ep->wire->dropped(packet);
+        if (packet->from)
+            list_attach(&packet->link, &ended);
+        else
+            peer->ep->wire->dropped(packet);
     }
+    while (!list_empty(&ended)) {
+        struct message_packet *packet = list_item(ended.next, struct message_packet, link);
+
+        list_detach(&packet->link);
+        message_packet_end_op(packet, err);
+    }
+}
+
+void message_peer_drop(struct message_peer *peer, int err)
+{
+    struct list ops;
+
+    drop_flying(peer, err);
     message_remote_fail(peer);
     list_init(&ops);
     list_join(&peer->ops, &ops);

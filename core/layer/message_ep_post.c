@@ -90,6 +90,36 @@ void message_op_answered(struct message_op *op, int err, int prov_errno)
     message_op_settle(op);
 }
 
+/* ---- A packet that is an operation ---- */
+
+static bool is_wanted(const struct message_context *from, const struct op *post)
+{
+    return !op_is_inject(post) &&
+           completion_wanted(from->endpoint.binding.tx_selective, post->flags);
+}
+
+void message_packet_is_op(struct message_packet *packet, const struct message_posting *posting)
+{
+    packet->from = posting->from;
+    packet->context = posting->op->context;
+    packet->kind = posting->op->kind;
+    packet->wanted = is_wanted(posting->from, posting->op);
+    packet->ep->used++;
+    posting->from->used++;
+}
+
+void message_packet_end_op(struct message_packet *packet, int err)
+{
+    struct message_context *from = packet->from;
+
+    packet->from = NULL;
+    packet->ep->used--;
+    from->used--;
+    report(from, packet->context, packet->kind, packet->wanted, err, 0);
+}
+
+/* ---- The end of its answers ---- */
+
 static void op_read(struct message_taker *taker)
 {
     message_op_answered(object_of(taker, struct message_op, taker), 0, 0);
@@ -115,8 +145,7 @@ struct message_op *message_op_get(struct message_peer *peer, const struct messag
     op->from = posting->from;
     op->context = post->context;
     op->kind = post->kind;
-    op->wanted = !op_is_inject(post) &&
-                 completion_wanted(op->from->endpoint.binding.tx_selective, post->flags);
+    op->wanted = is_wanted(op->from, post);
     op->answered = false;
     op->err = op->prov_errno = 0;
     op->iov_count = 0;

@@ -33,10 +33,9 @@ static void attend_all(struct message_ep *ep)
     }
 }
 
-void message_run(struct message_ep *ep)
+void message_run_all(struct message_ep *ep)
 {
-    if (ep->running ||
-        (list_empty(&ep->attention) && list_empty(&ep->moving) && list_empty(&ep->broken)))
+    if (ep->running)
         return;
     ep->running = true;
     for (int i = 0; i < ROUNDS; i++) {
@@ -65,7 +64,7 @@ void message_poll_lower(struct progress_source *source)
     if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
         list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
     message_run(ep);
-    if (ep->posted < ep->receives)
+    if (message_in_lacks(ep))
         message_in_fill(ep);
 }
 
@@ -75,7 +74,7 @@ static bool has_work(struct message_ep *ep)
 {
     if (!list_empty(&ep->attention) || !list_empty(&ep->broken) || atomic_load(&ep->watch.any))
         return true;
-    if (ep->posted < ep->receives || !list_empty(&ep->deferred))
+    if (message_in_lacks(ep) || !list_empty(&ep->deferred))
         return true;
     return !ep->flying && (!list_empty(&ep->stalled) || !list_empty(&ep->moving));
 }

@@ -79,6 +79,9 @@ struct message_wire {
      * on (false without memory); asks for more, if it is time to. Memory of a peer's write is gone:
      * what is wrong, or NULL, and the access has ended. */
     size_t (*piece_room)(const struct message_peer *peer);
+    /* While none of the peer's packets waits: bytes that may leave, in few instructions each, until
+     * the lower is full. False: none of them; then it is done by piece and flush. May be NULL. */
+    bool (*burst)(struct message_move *move);
     bool (*piece)(struct message_move *move, size_t len);
     void (*pull)(struct message_taker *taker);
     const char *(*lost)(struct message_access *access);
