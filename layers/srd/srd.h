@@ -9,7 +9,7 @@
  *   srd_move    bytes that are asked for       srd_remote   accesses, at their target
  *   srd_region  regions with the device's keys srd_lend     memory that peers read
  *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
- *   srd_native  accesses by the device
+ *   srd_native  accesses by the device         srd_burst    packets of one message out
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
 #define WEFT_LAYERS_SRD_SRD_H
@@ -133,6 +133,7 @@ struct srd_peer {
     struct reorder early; /* struct srd_packet.base.link: ahead of their turn */
     size_t early_bytes;
     struct srd_inbound *partial;
+    struct srd_inbound *recent; /* of these, that had a packet last; or NULL */
 };
 
 /* Which way messages and accesses go, by their bytes. */
@@ -298,6 +299,8 @@ uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct me
 /* The same with bytes of the move's, from move->at on, which are copied unless they lie in one
  * segment that the lower takes. False without memory. */
 bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move);
+/* Adds who sends it: an address, or the connid. */
+void srd_out_sender(const struct srd_peer *peer, struct srd_header *header);
 /* Bytes of payload that fit a request with this header to the peer as it is known now. */
 size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header);
 /* A packet without payload. Breaks the peer without memory. */
@@ -316,6 +319,14 @@ void srd_flush(struct message_peer *peer, bool more);
 void srd_run(struct message_peer *peer);
 void srd_dropped(struct message_packet *packet);
 
+/* ---- srd_burst.c ---- */
+
+/* Sends a message's bytes from move->at to `end`, `size` of them in each packet, as long as they
+ * can go out at once and from their memory; header: of each but for place and length. */
+void srd_burst(struct message_move *move, struct srd_header *header, size_t size, size_t end);
+/* The same of bytes that the peer has asked for: entry of struct message_wire. */
+bool srd_burst_data(struct message_move *move);
+
 /* ---- srd_in.c ---- */
 
 enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src);
@@ -333,6 +344,9 @@ void srd_pull(struct message_taker *taker);
 const char *srd_move_cts(struct message_peer *peer, const struct srd_header *header);
 const char *srd_take_data(struct message_peer *peer, const struct srd_header *header);
 const char *srd_take_response(struct message_peer *peer, const struct srd_header *header);
+/* Takes a packet of bytes that were asked for in few instructions. False: it is not one that is as
+ * usual, and nothing was done; it may be wrong. */
+bool srd_take_usual(struct srd_ep *ep, const struct message_packet *packet, fi_addr_t src);
 
 /* ---- srd_message.c ---- */
 

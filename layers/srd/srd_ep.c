@@ -156,6 +156,7 @@ static const struct message_wire wire = {
     .op_stays = srd_op_stays,
     .op_put = srd_op_put,
     .piece_room = srd_piece_room,
+    .burst = srd_burst_data,
     .piece = srd_piece,
     .pull = srd_pull,
     .lost = srd_access_lost,

@@ -257,9 +257,8 @@ static enum message_fate take_from(struct srd_peer *peer, const struct srd_heade
     return keep ? MESSAGE_KEPT : MESSAGE_OVER;
 }
 
-enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
+static enum message_fate take_any(struct srd_ep *ep, struct message_packet *packet, fi_addr_t src)
 {
-    struct srd_ep *ep = srd_ep_of(packet->ep);
     struct srd_header header;
     bool again = false;
     const char *wrong = srd_in_header(packet, &header);
@@ -277,4 +276,11 @@ enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
     if (!peer || !list_empty(&peer->base.broken))
         return MESSAGE_OVER;
     return take_from(peer, &header, packet);
+}
+
+enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
+{
+    struct srd_ep *ep = srd_ep_of(packet->ep);
+
+    return srd_take_usual(ep, packet, src) ? MESSAGE_OVER : take_any(ep, packet, src);
 }

@@ -27,18 +27,26 @@ static struct message_told told_of(const struct srd_header *header)
 
 /* ---- Messages that are kept ---- */
 
-static struct srd_inbound *partial_of(const struct srd_peer *peer, uint32_t msg_id)
+static struct srd_inbound *partial_of(struct srd_peer *peer, uint32_t msg_id)
 {
-    struct srd_inbound *inbound;
+    struct srd_inbound *inbound = peer->recent;
 
+    if (inbound && inbound->msg_id == msg_id)
+        return inbound;
     HASH_FIND(hh, peer->partial, &msg_id, sizeof(msg_id), inbound);
+    if (inbound)
+        peer->recent = inbound;
     return inbound;
 }
 
 static void end_partial(struct srd_inbound *inbound)
 {
+    struct srd_peer *peer = srd_peer_of(inbound->base.handle.peer);
+
     if (inbound->partial)
-        HASH_DEL(srd_peer_of(inbound->base.handle.peer)->partial, inbound);
+        HASH_DEL(peer->partial, inbound);
+    if (peer->recent == inbound)
+        peer->recent = NULL;
     inbound->partial = false;
 }
 

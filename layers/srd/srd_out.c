@@ -15,7 +15,7 @@ static bool says_address(const struct srd_peer *peer)
     return !peer->introduced || peer->features & SRD_WANTS_CONSTANT;
 }
 
-static void add_sender(const struct srd_peer *peer, struct srd_header *header)
+void srd_out_sender(const struct srd_peer *peer, struct srd_header *header)
 {
     const unsigned both = SRD_RAW_ADDR | SRD_CONNID;
 
@@ -32,7 +32,7 @@ size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header
 {
     struct srd_header with = *header;
 
-    add_sender(peer, &with);
+    srd_out_sender(peer, &with);
     return peer->base.ep->packet_size - srd_header_size(&with);
 }
 
@@ -45,7 +45,7 @@ static struct srd_packet *put_packet(struct message_peer *peer, struct srd_heade
 
     if (!base)
         return NULL;
-    add_sender(srd_peer_of(peer), header);
+    srd_out_sender(srd_peer_of(peer), header);
     packet = srd_packet_of(base);
     base->len = (size_t)(srd_header_put(header, packet->bytes + peer->ep->prefix) - packet->bytes);
     base->move = move;

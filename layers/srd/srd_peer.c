@@ -104,17 +104,34 @@ void srd_peer_close(struct message_peer *base)
     reorder_finish(&peer->early, &base->ep->deferred);
 }
 
-/* Packets of operations, which end; answers: those that say that others have ended, too. */
-static void forget_packets(struct message_peer *peer, bool answers)
+/* Packets of operations, which end; answers: those that say that others have ended, too. Packets
+ * that are operations themselves are added to `unsent`. */
+static void forget_packets(struct message_peer *peer, bool answers, struct list *unsent)
 {
     list_for_each_safe (item, after, &peer->out) {
         struct message_packet *packet = list_item(item, struct message_packet, link);
 
+        if (packet->from) {
+            list_detach(&packet->link);
+            list_attach(&packet->link, unsent);
+            continue;
+        }
         if (!packet->move && !answers)
             continue;
         if (packet->move && packet->move->direct)
             packet->move->pending--;
         packet->move = NULL;
+        message_packet_put(packet);
+    }
+}
+
+/* A report may post anew, so all else of the peer has ended before. */
+static void end_unsent(struct list *unsent, int err)
+{
+    while (!list_empty(unsent)) {
+        struct message_packet *packet = list_item(unsent->next, struct message_packet, link);
+
+        message_packet_end_op(packet, err);
         message_packet_put(packet);
     }
 }
@@ -151,10 +168,12 @@ static void end_life(struct srd_peer *peer)
 void srd_peer_reset(struct message_peer *base, int err)
 {
     struct srd_peer *peer = srd_peer_of(base);
+    struct list unsent;
 
+    list_init(&unsent);
     list_detach(&base->broken);
     list_detach(&base->attended);
-    forget_packets(base, !message_is_ours(err));
+    forget_packets(base, !message_is_ours(err), &unsent);
     if (message_is_ours(err))
         die(peer, err);
     else
@@ -162,6 +181,7 @@ void srd_peer_reset(struct message_peer *base, int err)
     base->gone = true;
     srd_transfers_lose(base, err);
     message_peer_drop(base, err);
+    end_unsent(&unsent, err);
     if (!list_empty(&base->out))
         message_peer_attend(base);
 }

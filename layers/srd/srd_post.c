@@ -116,6 +116,7 @@ static bool put_pieces(struct message_op *op, struct srd_header *header, size_t 
     size = (size + 7) & ~(size_t)7;
     if (size > room)
         size = room;
+    srd_burst(&op->move, header, size, end);
     while (op->move.at < end) {
         size_t left = end - op->move.at;
 
@@ -185,13 +186,17 @@ static ssize_t start_message(struct srd_peer *peer, const struct message_posting
     header.send_id = message_handle_id(&op->handle);
     op->move.total = post->len;
     keep_segments(op, post);
+    op->move.pending++; /* lest a packet that is gone at once ends it */
     put = put_message(peer, op, post, &header);
     op->move.limit = op->move.at;
+    op->move.pending--;
     if (!put && !op->move.pending)
         return message_op_give_up(op);
     peer->next_msg++;
     if (!put)
         message_peer_break(&peer->base, FI_ENOMEM, "no memory for the rest of a message");
+    else if (!op->move.pending)
+        message_op_settle(op);
     return 0;
 }
 

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <rdma/fi_errno.h>
+
 #include "core/base/little_endian.h"
 #include "layers/srd/srd.h"
 #include "layers/srd/srd_layout.h"
@@ -41,26 +43,23 @@ static uint8_t *put_head(uint8_t *raw, const struct srd_peer *peer, const struct
 ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
-    struct message_op *op = message_op_get(&peer->base, posting, MESSAGE_SEND, false);
-    struct message_packet *packet;
+    struct message_packet *packet = message_packet_get(&peer->base);
+    const struct message_slices none = {.count = 0};
     uint8_t *bytes, *payload;
 
-    if (!op)
-        return -FI_ENOMEM;
-    op->answered = true;
-    srd_op_init(op);
-    packet = message_packet_get(&peer->base);
     if (!packet)
-        return message_op_give_up(op);
+        return -FI_ENOMEM;
+    message_packet_is_op(packet, posting);
     bytes = srd_packet_of(packet)->bytes;
     payload = put_head(bytes + peer->base.ep->prefix, peer, post);
     iov_gather(post->iov, post->count, 0, payload, post->len);
     packet->len = (size_t)(payload - bytes) + post->len;
-    packet->move = &op->move;
     srd_packet_of(packet)->slice.iov_len = 0;
-    op->move.pending = 1;
-    op->move.at = op->move.limit = op->move.total = post->len;
-    list_attach(&packet->link, &peer->base.out);
     peer->next_msg++;
+    if (__builtin_expect(list_empty(&peer->base.out) && !(post->flags & FI_MORE), 1) &&
+        message_packet_send(packet, &peer->base.out, bytes, packet->len, &none, false))
+        return 0;
+    if (list_empty(&packet->link))
+        list_attach(&packet->link, &peer->base.out);
     return 0;
 }

@@ -11,91 +11,53 @@
 #define DC_AT .send_id = 8, .dc = true
 #define RTA_AT .msg_id = 4, .places = 8, .codes = 12, .flags = SRD_ATOMIC
 
-static const struct srd_layout layouts[SRD_TYPES] = {
-    [SRD_CTS] = {"CTS", 24, .connid = 4, .send_id = 8, .recv_id = 12, .window = 16,
-                 .window_size = 8},
-    [SRD_CTSDATA] = {"CTSDATA", 24, .recv_id = 4, .length = 8, .offset = 16},
-    [SRD_READRSP] = {"READRSP", 24, .connid = 4, .recv_id = 8, .send_id = 12, .length = 16},
-    [SRD_EOR] = {"EOR", 16, .send_id = 4, .recv_id = 8, .connid = 12},
-    [SRD_ATOMRSP] = {"ATOMRSP", 24, .connid = 4, .recv_id = 12, .length = 16},
-    [SRD_HANDSHAKE] = {"HANDSHAKE", 8},
-    [SRD_RECEIPT] = {"RECEIPT", 16, .send_id = 4, .msg_id = 8, .connid = 12},
-    [SRD_READ_NACK] = {"READ_NACK", 16, .send_id = 4, .recv_id = 8, .connid = 12},
-    [SRD_PEER_ERROR] = {"PEER_ERROR", 20, .send_id = 4, .connid = 16},
-    [SRD_EAGER_MSG] = {"EAGER_MSGRTM", 8, .msg_id = 4, .flags = SRD_MSG},
-    [SRD_EAGER_TAG] = {"EAGER_TAGRTM", 16, .msg_id = 4, .tag = 8, .flags = TAGGED_FLAGS},
-    [SRD_MEDIUM_MSG] = {"MEDIUM_MSGRTM", 24, .msg_id = 4, .total = 8, .offset = 16,
-                        .flags = SRD_MSG},
-    [SRD_MEDIUM_TAG] = {"MEDIUM_TAGRTM", 32, .msg_id = 4, .total = 8, .offset = 16, .tag = 24,
+const struct srd_layout srd_layouts[SRD_ALL_TYPES] = {
+    [SRD_CTS] = {24, .connid = 4, .send_id = 8, .recv_id = 12, .window = 16, .window_size = 8},
+    [SRD_CTSDATA] = {24, .recv_id = 4, .length = 8, .offset = 16},
+    [SRD_READRSP] = {24, .connid = 4, .recv_id = 8, .send_id = 12, .length = 16},
+    [SRD_EOR] = {16, .send_id = 4, .recv_id = 8, .connid = 12},
+    [SRD_ATOMRSP] = {24, .connid = 4, .recv_id = 12, .length = 16},
+    [SRD_HANDSHAKE] = {8},
+    [SRD_RECEIPT] = {16, .send_id = 4, .msg_id = 8, .connid = 12},
+    [SRD_READ_NACK] = {16, .send_id = 4, .recv_id = 8, .connid = 12},
+    [SRD_PEER_ERROR] = {20, .send_id = 4, .connid = 16},
+    [SRD_EAGER_MSG] = {8, .msg_id = 4, .flags = SRD_MSG},
+    [SRD_EAGER_TAG] = {16, .msg_id = 4, .tag = 8, .flags = TAGGED_FLAGS},
+    [SRD_MEDIUM_MSG] = {24, .msg_id = 4, .total = 8, .offset = 16, .flags = SRD_MSG},
+    [SRD_MEDIUM_TAG] = {32, .msg_id = 4, .total = 8, .offset = 16, .tag = 24,
                         .flags = TAGGED_FLAGS},
-    [SRD_LONGCTS_MSG] = {"LONGCTS_MSGRTM", 24, .msg_id = 4, LONG_AT, .flags = SRD_MSG},
-    [SRD_LONGCTS_TAG] = {"LONGCTS_TAGRTM", 32, .msg_id = 4, LONG_AT, .tag = 24,
-                         .flags = TAGGED_FLAGS},
-    [SRD_EAGER_RTW] = {"EAGER_RTW", 8, .places = 4, .flags = SRD_RMA},
-    [SRD_LONGCTS_RTW] = {"LONGCTS_RTW", 24, .places = 4, LONG_AT, .flags = SRD_RMA},
-    [SRD_SHORT_RTR] = {"SHORT_RTR", 24, .places = 4, .total = 8, .recv_id = 16, .window = 20,
-                       .window_size = 4, .flags = SRD_RMA},
-    [SRD_LONGCTS_RTR] = {"LONGCTS_RTR", 24, .places = 4, .total = 8, .recv_id = 16, .window = 20,
-                         .window_size = 4, .flags = SRD_RMA},
-    [SRD_WRITE_RTA] = {"WRITE_RTA", 24, RTA_AT},
-    [SRD_FETCH_RTA] = {"FETCH_RTA", 24, RTA_AT, .recv_id = 20},
-    [SRD_COMPARE_RTA] = {"COMPARE_RTA", 24, RTA_AT, .recv_id = 20},
-    [SRD_LONGREAD_MSG] = {"LONGREAD_MSGRTM", 24, .msg_id = 4, .total = 8, .send_id = 16,
-                          .reads = 20, .flags = SRD_MSG},
-    [SRD_LONGREAD_TAG] = {"LONGREAD_TAGRTM", 32, .msg_id = 4, .total = 8, .send_id = 16,
-                          .reads = 20, .tag = 24, .flags = TAGGED_FLAGS},
-    [SRD_LONGREAD_RTW] = {"LONGREAD_RTW", 24, .places = 4, .total = 8, .send_id = 16, .reads = 20,
-                          .flags = SRD_RMA},
-    [SRD_DC_EAGER_MSG] = {"DC_EAGER_MSGRTM", 16, .msg_id = 4, DC_AT, .flags = SRD_MSG},
-    [SRD_DC_EAGER_TAG] = {"DC_EAGER_TAGRTM", 24, .msg_id = 4, DC_AT, .tag = 16,
+    [SRD_LONGCTS_MSG] = {24, .msg_id = 4, LONG_AT, .flags = SRD_MSG},
+    [SRD_LONGCTS_TAG] = {32, .msg_id = 4, LONG_AT, .tag = 24, .flags = TAGGED_FLAGS},
+    [SRD_EAGER_RTW] = {8, .places = 4, .flags = SRD_RMA},
+    [SRD_LONGCTS_RTW] = {24, .places = 4, LONG_AT, .flags = SRD_RMA},
+    [SRD_SHORT_RTR] = {24, .places = 4, .total = 8, .recv_id = 16, .window = 20, .window_size = 4,
+                       .flags = SRD_RMA},
+    [SRD_LONGCTS_RTR] = {24, .places = 4, .total = 8, .recv_id = 16, .window = 20, .window_size = 4,
+                         .flags = SRD_RMA},
+    [SRD_WRITE_RTA] = {24, RTA_AT},
+    [SRD_FETCH_RTA] = {24, RTA_AT, .recv_id = 20},
+    [SRD_COMPARE_RTA] = {24, RTA_AT, .recv_id = 20},
+    [SRD_LONGREAD_MSG] = {24, .msg_id = 4, .total = 8, .send_id = 16, .reads = 20,
+                          .flags = SRD_MSG},
+    [SRD_LONGREAD_TAG] = {32, .msg_id = 4, .total = 8, .send_id = 16, .reads = 20, .tag = 24,
                           .flags = TAGGED_FLAGS},
-    [SRD_DC_MEDIUM_MSG] = {"DC_MEDIUM_MSGRTM", 32, .msg_id = 4, DC_AT, .total = 16, .offset = 24,
-                           .flags = SRD_MSG},
-    [SRD_DC_MEDIUM_TAG] = {"DC_MEDIUM_TAGRTM", 40, .msg_id = 4, DC_AT, .total = 16, .offset = 24,
-                           .tag = 32, .flags = TAGGED_FLAGS},
-    [SRD_DC_LONGCTS_MSG] = {"DC_LONGCTS_MSGRTM", 24, .msg_id = 4, LONG_AT, .dc = true,
-                            .flags = SRD_MSG},
-    [SRD_DC_LONGCTS_TAG] = {"DC_LONGCTS_TAGRTM", 32, .msg_id = 4, LONG_AT, .tag = 24, .dc = true,
-                            .flags = TAGGED_FLAGS},
-    [SRD_DC_EAGER_RTW] = {"DC_EAGER_RTW", 16, .places = 4, DC_AT, .flags = SRD_RMA},
-    [SRD_DC_LONGCTS_RTW] = {"DC_LONGCTS_RTW", 24, .places = 4, LONG_AT, .dc = true,
-                            .flags = SRD_RMA},
-    [SRD_DC_WRITE_RTA] = {"DC_WRITE_RTA", 24, RTA_AT, .send_id = 20, .dc = true},
-    [SRD_RUNTREAD_MSG] = {"RUNTREAD_MSGRTM", 40, .msg_id = 4, .total = 8, .send_id = 16,
-                          .reads = 20, .offset = 24, .runt = 32, .flags = SRD_MSG},
-    [SRD_RUNTREAD_TAG] = {"RUNTREAD_TAGRTM", 48, .msg_id = 4, .total = 8, .send_id = 16,
-                          .reads = 20, .offset = 24, .runt = 32, .tag = 40, .flags = TAGGED_FLAGS},
+    [SRD_LONGREAD_RTW] = {24, .places = 4, .total = 8, .send_id = 16, .reads = 20,
+                          .flags = SRD_RMA},
+    [SRD_DC_EAGER_MSG] = {16, .msg_id = 4, DC_AT, .flags = SRD_MSG},
+    [SRD_DC_EAGER_TAG] = {24, .msg_id = 4, DC_AT, .tag = 16, .flags = TAGGED_FLAGS},
+    [SRD_DC_MEDIUM_MSG] = {32, .msg_id = 4, DC_AT, .total = 16, .offset = 24, .flags = SRD_MSG},
+    [SRD_DC_MEDIUM_TAG] = {40, .msg_id = 4, DC_AT, .total = 16, .offset = 24, .tag = 32,
+                           .flags = TAGGED_FLAGS},
+    [SRD_DC_LONGCTS_MSG] = {24, .msg_id = 4, LONG_AT, .dc = true, .flags = SRD_MSG},
+    [SRD_DC_LONGCTS_TAG] = {32, .msg_id = 4, LONG_AT, .tag = 24, .dc = true, .flags = TAGGED_FLAGS},
+    [SRD_DC_EAGER_RTW] = {16, .places = 4, DC_AT, .flags = SRD_RMA},
+    [SRD_DC_LONGCTS_RTW] = {24, .places = 4, LONG_AT, .dc = true, .flags = SRD_RMA},
+    [SRD_DC_WRITE_RTA] = {24, RTA_AT, .send_id = 20, .dc = true},
+    [SRD_RUNTREAD_MSG] = {40, .msg_id = 4, .total = 8, .send_id = 16, .reads = 20, .offset = 24,
+                          .runt = 32, .flags = SRD_MSG},
+    [SRD_RUNTREAD_TAG] = {48, .msg_id = 4, .total = 8, .send_id = 16, .reads = 20, .offset = 24,
+                          .runt = 32, .tag = 40, .flags = TAGGED_FLAGS},
 };
-
-const struct srd_layout *srd_layout_of(uint8_t type)
-{
-    return type < SRD_TYPES && layouts[type].size ? &layouts[type] : NULL;
-}
-
-bool srd_is_tagged(uint8_t type)
-{
-    return type < SRD_TYPES && layouts[type].flags & SRD_TAGGED;
-}
-
-bool srd_is_message(uint8_t type)
-{
-    return type < SRD_TYPES && layouts[type].flags & SRD_MSG;
-}
-
-bool srd_is_dc(uint8_t type)
-{
-    return type < SRD_TYPES && layouts[type].dc;
-}
-
-bool srd_has_msg_id(uint8_t type)
-{
-    return srd_is_request(type) && type < SRD_TYPES && layouts[type].msg_id;
-}
-
-const char *srd_type_name(uint8_t type)
-{
-    return srd_layout_of(type) ? layouts[type].name : "?";
-}
 
 static size_t handshake_size(const struct srd_header *header)
 {
@@ -113,7 +75,7 @@ static size_t options_size(const struct srd_header *header)
 
 size_t srd_header_size(const struct srd_header *header)
 {
-    const struct srd_layout *at = &layouts[header->type];
+    const struct srd_layout *at = &srd_layouts[header->type];
 
     if (header->type == SRD_HANDSHAKE)
         return handshake_size(header);
@@ -221,15 +183,16 @@ static uint8_t *put_data(const struct srd_header *header, uint8_t *raw)
     raw[0] = SRD_CTSDATA;
     raw[SRD_AT_VERSION] = SRD_VERSION;
     put16(raw + SRD_AT_FLAGS, header->flags);
-    put32(raw + 4, header->recv_id);
-    put64(raw + 8, header->len);
-    put64(raw + 16, header->offset);
-    return header->flags & SRD_CONNID ? put_word(raw + 24, header->connid) : raw + 24;
+    put32(raw + SRD_DATA_ID, header->recv_id);
+    put64(raw + SRD_DATA_LENGTH, header->len);
+    put64(raw + SRD_DATA_OFFSET, header->offset);
+    raw += SRD_DATA_CONNID;
+    return header->flags & SRD_CONNID ? put_word(raw, header->connid) : raw;
 }
 
 uint8_t *srd_header_put(const struct srd_header *header, uint8_t *raw)
 {
-    const struct srd_layout *at = &layouts[header->type];
+    const struct srd_layout *at = &srd_layouts[header->type];
     uint8_t *next = raw + at->size;
 
     if (header->type == SRD_CTSDATA)

@@ -13,6 +13,9 @@
 
 #include <rdma/fi_rma.h>
 
+#include "core/base/little_endian.h"
+#include "layers/srd/srd_layout.h"
+
 enum {
     SRD_VERSION = 4,
     SRD_BASE_SIZE = 4,
@@ -141,14 +144,33 @@ static inline bool srd_is_request(uint8_t type)
 }
 
 /* Of any type; true of requests only. */
-bool srd_is_tagged(uint8_t type);
-bool srd_is_message(uint8_t type);
+static inline bool srd_is_tagged(uint8_t type)
+{
+    return srd_is_request(type) && srd_layouts[type].flags & SRD_TAGGED;
+}
+
+static inline bool srd_is_message(uint8_t type)
+{
+    return srd_is_request(type) && srd_layouts[type].flags & SRD_MSG;
+}
+
 /* Does its sender wait for a RECEIPT? */
-bool srd_is_dc(uint8_t type);
+static inline bool srd_is_dc(uint8_t type)
+{
+    return srd_layouts[type].dc;
+}
+
 /* Does it take its place in the order of messages and atomics? */
-bool srd_has_msg_id(uint8_t type);
-/* "EAGER_TAGRTM", or "?". */
-const char *srd_type_name(uint8_t type);
+static inline bool srd_has_msg_id(uint8_t type)
+{
+    return srd_is_request(type) && srd_layouts[type].msg_id;
+}
+
+/* Is it CTSDATA with a connid and nothing else? raw: of SRD_BASE_SIZE bytes at least. */
+static inline bool srd_is_usual_data(const uint8_t *raw)
+{
+    return get32(raw) == (SRD_CTSDATA | SRD_VERSION << 8 | (uint32_t)SRD_CONNID << 16);
+}
 
 /* Bytes of a packet without its payload. */
 size_t srd_header_size(const struct srd_header *header);

@@ -277,39 +277,40 @@ static const char *get_request(const uint8_t *raw, size_t len, const struct srd_
     return check_request(header, at);
 }
 
-/* The usual packet: EAGER of a peer that knows us, without data. All fields but places are set, as
- * for any packet. */
+/* The usual packets: EAGER and MEDIUM of a peer that knows us, without data. All fields but places
+ * are set, as for any packet. False: nothing is known of it. */
 static bool get_usual(const uint8_t *raw, size_t len, struct srd_header *header)
 {
-    enum {
-        AT_MSG_ID = 4,
-        AT_TAG = 8,
-        TAG_HEAD = 16,
-    };
-    const unsigned usual = SRD_MSG | SRD_CONNID;
+    bool tagged = raw[0] & 1, medium = raw[0] >= SRD_MEDIUM_MSG;
+    size_t head = (medium ? 24u : 8u) + (tagged ? 8u : 0u);
+    unsigned flags = SRD_MSG | SRD_CONNID | (tagged ? SRD_TAGGED : 0U);
 
-    if (len < TAG_HEAD + SRD_CONNID_SIZE || raw[0] != SRD_EAGER_TAG ||
-        raw[SRD_AT_VERSION] != SRD_VERSION || get16(raw + SRD_AT_FLAGS) != (usual | SRD_TAGGED))
+    if (raw[0] < SRD_EAGER_MSG || raw[0] > SRD_MEDIUM_TAG || len < head + SRD_CONNID_SIZE ||
+        raw[SRD_AT_VERSION] != SRD_VERSION || get16(raw + SRD_AT_FLAGS) != flags)
         return false;
     memset(header, 0, offsetof(struct srd_header, places));
-    header->type = SRD_EAGER_TAG;
-    header->flags = usual | SRD_TAGGED;
-    header->msg_id = get32(raw + AT_MSG_ID);
-    header->tag = get64(raw + AT_TAG);
-    header->connid = get32(raw + TAG_HEAD);
-    header->payload = raw + TAG_HEAD + SRD_CONNID_SIZE;
-    header->len = header->total = len - TAG_HEAD - SRD_CONNID_SIZE;
-    return true;
+    header->type = raw[0];
+    header->flags = (uint16_t)flags;
+    header->msg_id = get32(raw + 4);
+    header->tag = tagged ? get64(raw + head - 8) : 0;
+    header->connid = get32(raw + head);
+    header->payload = raw + head + SRD_CONNID_SIZE;
+    header->len = header->total = len - head - SRD_CONNID_SIZE;
+    if (!medium)
+        return true;
+    header->total = get64(raw + 8);
+    header->offset = get64(raw + 16);
+    return header->len && !check_bounds(header, header->total);
 }
 
 const char *srd_header_get(const uint8_t *raw, size_t len, struct srd_header *header)
 {
     const struct srd_layout *at;
 
-    if (__builtin_expect(get_usual(raw, len, header), 1))
-        return NULL;
     if (len < SRD_BASE_SIZE)
         return cut_short;
+    if (__builtin_expect(get_usual(raw, len, header), 1))
+        return NULL;
     if (raw[SRD_AT_VERSION] != SRD_VERSION)
         return "a packet of another version";
     at = srd_layout_of(raw[0]);

@@ -189,7 +189,7 @@ struct srd_header expect(uint8_t type)
         }
         drive();
     }
-    fail_msg("no %s came", srd_type_name(type));
+    fail_msg("no packet of type %d came", type);
     return header;
 }
 
