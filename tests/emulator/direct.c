@@ -447,27 +447,89 @@ static void locked(void)
     fi_freeinfo(info);
 }
 
-/* More hosts than the device has address handles for: the insertion of one too many fails, and
- * the place of one that is removed is free. */
+/* ---- More hosts than the device has address handles for ---- */
+
+enum {
+    PLACES = 4, /* max_ah, or FI_EFA_AH_CACHE_SIZE */
+};
+
+static fi_addr_t hosts[PLACES + 2]; /* b's, and others, which there are not */
+
+static ssize_t send_nothing(fi_addr_t addr)
+{
+    return fi_send(a.ep, NULL, 0, NULL, addr, NULL);
+}
+
+/* The next completion is of a message to one of the other hosts. */
+static void expect_no_host(void)
+{
+    check(next_error(&a).err != FI_EINVAL, "the handle of a request under way was taken");
+}
+
+/* b tells its own address each time, whatever number its host's handle has by now. */
+static void b_is_known(void)
+{
+    struct fi_cq_data_entry entry;
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+
+    ok(fi_recv(a.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, &a), "fi_recv");
+    ok(fi_send(b.ep, NULL, 0, NULL, b.peer, NULL), "fi_send");
+    next(&b);
+    check(fi_cq_sreadfrom(a.cq, &entry, 1, &source, NULL, WAIT_MS) == 1 && source == hosts[0],
+          "the source");
+}
+
+static void each_host_in_turn(void)
+{
+    for (int i = 1; i < PLACES + 2; i++) {
+        ok(send_nothing(hosts[i]), "a host without a handle");
+        expect_no_host();
+    }
+    ok(fi_recv(b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), "fi_recv");
+    ok(send_nothing(hosts[0]), "fi_send");
+    next(&a);
+    next(&b);
+}
+
+/* Requests under way keep theirs: one more host waits for all of them. b, which has none, lets go of
+ * its own when it is driven. */
+static void all_hosts_at_once(void)
+{
+    check(fi_cq_read(b.cq, &(struct fi_cq_data_entry){NULL}, 1) == -FI_EAGAIN, "b is quiet");
+    for (int i = 1; i <= PLACES; i++)
+        ok(send_nothing(hosts[i]), "fi_send");
+    check(send_nothing(hosts[PLACES + 1]) == -FI_EAGAIN, "a handle of a request under way");
+    check(send_nothing(hosts[1]) == -FI_EAGAIN, "others go on while one waits");
+    for (int i = 1; i <= PLACES; i++)
+        expect_no_host();
+    ok(send_nothing(hosts[PLACES + 1]), "the one that has waited");
+    expect_no_host();
+}
+
 static void handles(void)
 {
-    enum {
-        PLACES = 4, /* max_ah */
-    };
     char name[32];
-    fi_addr_t addrs[PLACES + 1];
 
     info = ask(FI_MSG, 0);
     check(info != NULL, "no info");
-    open_all(); /* with one of a's own host */
+    open_all();
+    check(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL) == 1, "fi_av_insert");
+    hosts[0] = a.peer;
     memcpy(name, b.name, sizeof(name));
-    for (int i = 1; i <= PLACES; i++) {
+    for (int i = 1; i < PLACES + 2; i++) {
         name[15] = (char)(name[15] + 1);
-        check(fi_av_insert(a.av, name, 1, &addrs[i], 0, NULL) == (i < PLACES), "insertions");
+        check(fi_av_insert(a.av, name, 1, &hosts[i], 0, NULL) == 1, "fi_av_insert");
     }
-    check(addrs[PLACES] == FI_ADDR_NOTAVAIL, "one too many");
-    ok(fi_av_remove(a.av, &addrs[1], 1, 0), "fi_av_remove");
-    check(fi_av_insert(a.av, name, 1, &addrs[PLACES], 0, NULL) == 1, "the place of another");
+    b_is_known();
+    each_host_in_turn();
+    b_is_known();
+    all_hosts_at_once();
+    b_is_known();
+    name[15] = (char)(b.name[15] + 1);
+    ok(fi_av_remove(a.av, &hosts[1], 1, 0), "fi_av_remove");
+    check(send_nothing(hosts[1]) == -FI_EINVAL, "a host that was removed");
+    check(fi_av_insert(a.av, name, 1, &hosts[1], 0, NULL) == 1, "it comes back");
+    each_host_in_turn();
     close_all();
     fi_freeinfo(info);
 }

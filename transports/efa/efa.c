@@ -26,6 +26,11 @@ static const struct param_def params[] = {
                  "Requests of an endpoint that may be under way; 0: as many as the device has."),
     PARAM_NUMBER("rx_size", PARAM_INT, "0", 0, 1 << 20,
                  "Receives of an endpoint that may be posted; 0: as many as the device has."),
+    PARAM_NUMBER(
+        "ah_cache_size", PARAM_INT, "0", 0, 65535,
+        "Address handles of the device that a domain has at most, one for each host; 0: as "
+        "many as the device gives. A host that is sent to without one takes that of the "
+        "host that was left alone longest."),
     {
         .key = "use_device_rdma",
         .type = PARAM_CHOICE,

@@ -5,7 +5,8 @@
  * nothing is linked. docs/design/efa.md has the whole.
  *
  *   efa_lib     functions of libefa; the devices   efa_info    infos
- *   efa_domain  protection domains, regions, address handles      efa_av      addresses
+ *   efa_domain  protection domains                 efa_mr      regions
+ *   efa_handle  address handles                    efa_av      addresses
  *   efa_name    addresses as text                  efa_qp      queue pairs and their queues
  *   efa_ep      endpoints                          efa_post    operations
  *   efa_cq      completions                        efa_inject  memory for injected writes
@@ -113,17 +114,32 @@ struct efa_domain {
     struct efa_device *device;
     struct ibv_pd *pd;
     pthread_mutex_t mutex; /* of handles; a leaf */
-    struct efa_handle *handles;
+    struct efa_handle *by_gid;
+    struct efa_handle **by_number; /* that the device has; NULL where none is */
+    size_t number_count;
+    struct list recent;     /* those: the one that was let go longest ago is first */
+    size_t made, made_most; /* how many the device has; 0: no limit of ours */
+    atomic_bool pressed;    /* it had no room for one: endpoints let go of theirs when they can */
+    atomic_uint changes;    /* counts those of addresses and handles, for what endpoints remember */
     struct av_kind kind;
 };
 
-/* An address handle, of all addresses with its GID. */
+/* An address handle, of all addresses with its GID. Guarded by the domain's mutex. */
 struct efa_handle {
     uint8_t gid[16];
     UT_hash_handle hh;
-    struct ibv_ah *ah;
-    uint16_t number;
-    unsigned users;
+    struct list link;  /* in recent */
+    struct ibv_ah *ah; /* NULL: the device has none of it now */
+    uint16_t number;   /* EFA_NO_HANDLE then */
+    unsigned users;    /* addresses */
+    unsigned pins;     /* endpoints that may have sends under way there */
+};
+
+/* The handles that an endpoint has pinned, by their numbers. */
+struct efa_pins {
+    uint64_t *bits;
+    size_t words;
+    bool any;
 };
 
 struct efa_peer;
@@ -133,7 +149,6 @@ struct efa_av {
     struct av base;
     struct peer_map by_index;
     struct efa_peer *by_device;
-    struct efa_peer *last; /* that a packet came from, or NULL */
 };
 
 /* Where a packet goes. */
@@ -143,15 +158,26 @@ struct efa_route {
     uint16_t number; /* of the handle */
 };
 
+/* What is special about an operation. */
+union efa_wr_state {
+    struct {
+        int slot;      /* of struct efa_inject, or -1 */
+        uint16_t left; /* requests of the device that it is made of, not yet ended */
+        bool wanted;
+        bool failed; /* its error is reported */
+    };
+    uint64_t all;
+};
+
 /* An operation that the device has. */
 struct efa_wr {
     void *context, *buf;
     uint64_t kind; /* as completions have it */
-    unsigned left; /* requests of the device that it is made of, not yet ended */
-    int slot;      /* of struct efa_inject, or -1 */
-    bool wanted;
-    bool failed; /* its error is reported */
+    union efa_wr_state state;
 };
+
+/* Nothing: one request, with a completion. */
+#define EFA_WR_PLAIN ((union efa_wr_state){{.slot = -1, .left = 1, .wanted = true}})
 
 /* Registered memory of an endpoint with FI_RMA: a slot for each injected write under way. */
 struct efa_inject {
@@ -215,8 +241,19 @@ struct efa_ep {
     struct pool wrs;
     struct efa_inject inject;
     struct efa_chain *chain; /* NULL: FI_MORE was not used yet */
-    uint64_t quick_flags;    /* the default flags with which a send is the usual one */
-    size_t sends, receives;  /* with the device */
+    /* The default flags with which a send is the usual one, and a receive. */
+    uint64_t quick_flags, quick_rx_flags;
+    struct ibv_recv_wr quick_recv; /* of one segment */
+    struct ibv_sge quick_sge;
+    size_t sends, receives; /* with the device */
+    struct efa_pins pins;
+    bool starved;   /* a peer has no handle: all sends end before others get theirs */
+    fi_addr_t dest; /* that it sent to last, or FI_ADDR_NOTAVAIL */
+    unsigned dest_changes;
+    struct efa_route route; /* of it */
+    unsigned source_changes;
+    uint64_t source_numbers; /* of the last packet with a handle's number, and whose it was */
+    fi_addr_t source_addr;
 };
 
 /* ---- efa_lib.c ---- */
@@ -233,11 +270,23 @@ int efa_offer(const struct request *req, const struct fi_info *lower, struct fi_
 /* ---- efa_domain.c ---- */
 
 int efa_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
-/* NULL, and errno. */
-struct efa_handle *efa_handle_hold(struct efa_domain *domain, const uint8_t *gid);
+
+/* ---- efa_handle.c ---- */
+
+/* Where the device has no room, its part is made when it is pinned. */
+int efa_handle_hold(struct efa_domain *domain, const uint8_t *gid, struct efa_handle **handle);
 void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle);
-/* The number of a GID's handle; EFA_NO_HANDLE: there is none. */
-unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid);
+/* Of a GID or, where that is NULL, of the device's number; NULL: there is none. */
+struct efa_handle *efa_handle_of(struct efa_domain *domain, unsigned number, const uint8_t *gid);
+/* The device has it from now on, until the endpoint lets go of all. -FI_EAGAIN: the device has no
+ * room, and all that it has is pinned; or there is no memory. */
+int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins);
+void efa_handle_unpin_all(struct efa_domain *domain, struct efa_pins *pins);
+
+static inline bool efa_is_pressed(struct efa_domain *domain)
+{
+    return __builtin_expect(atomic_load_explicit(&domain->pressed, memory_order_relaxed), 0);
+}
 
 /* ---- efa_mr.c ---- */
 
@@ -258,11 +307,22 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
                 void *context);
 /* Can these EFA_ADDR_SIZE bytes be an endpoint's address? */
 bool efa_av_usable(const void *raw);
-/* False: nothing is inserted there. */
-bool efa_av_route(struct av *av, fi_addr_t addr, struct efa_route *route);
+/* The rest of the function below. */
+int efa_av_route(struct efa_ep *ep, fi_addr_t addr);
 /* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. gid: the sender's,
- * where the device knew no handle of it as the packet came; else NULL. */
-fi_addr_t efa_av_source(struct av *av, unsigned handle, uint32_t qpn, const uint8_t *gid);
+ * where the device knew no handle of it as the packet came; else NULL. Progress domain locked. */
+fi_addr_t efa_av_source(struct efa_ep *ep, unsigned number, uint32_t qpn, const uint8_t *gid);
+
+/* Sets ep->route, where a packet for addr goes. -FI_EINVAL: nothing is inserted there. -FI_EAGAIN:
+ * the device has no room for its handle now. Progress domain locked. */
+static inline int efa_route(struct efa_ep *ep, fi_addr_t addr)
+{
+    unsigned changes = atomic_load_explicit(&ep->domain->changes, memory_order_relaxed);
+
+    if (__builtin_expect(ep->dest == addr && ep->dest_changes == changes, 1))
+        return 0;
+    return efa_av_route(ep, addr);
+}
 
 /* ---- efa_qp.c ---- */
 
@@ -303,11 +363,23 @@ ssize_t efa_post(struct ep *base, struct op *op);
 
 /* An endpoint has just been enabled: its table of messages. */
 void efa_quick_enable(struct efa_ep *ep);
+int efa_quick_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                      void *context);
 
 /* ---- efa_cq.c ---- */
 
 /* How many completions there were; all of them have ended. Progress domain locked. */
 int efa_cq_poll(struct efa_ep *ep);
+void efa_cq_poll_source(struct progress_source *source);
+/* The same, of an endpoint whose queue tells more: it has no chain, nor is it being closed. */
+void efa_cq_poll_usual(struct progress_source *source);
+/* A poll has found nothing. */
+void efa_cq_poll_idle(struct efa_ep *ep);
+/* Of a queue that tells more, which shows an entry (ibv_start_poll): that one and those after it.
+ */
+void efa_cq_poll_started(struct efa_ep *ep);
+/* The entry that such a queue shows is of a peer's write. */
+bool efa_cq_is_of_write(const struct efa_ep *ep);
 /* The device has refused a request that had been accepted, with a positive errno. */
 void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err);
 

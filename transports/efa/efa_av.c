@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address vectors: each address has an address handle of the device, and is found by the numbers
- * that come with a packet. */
+/* Address vectors: each address has an address handle, and is found by the numbers that come with a
+ * packet. Endpoints remember whom they sent to and heard of last. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,20 +8,39 @@
 
 #include "transports/efa/efa.h"
 
+/* What names a sender, with no bytes between. */
+struct efa_numbers {
+    uintptr_t handle; /* struct efa_handle */
+    uintptr_t qpn;
+};
+
 struct efa_peer {
     fi_addr_t index;
-    struct {
-        uint32_t handle, qpn;
-    } device;
-    UT_hash_handle by_device; /* of the latest address with these numbers */
-    bool found;               /* by them */
-    struct efa_handle *handle;
-    struct efa_route route;
+    struct efa_numbers device;
+    UT_hash_handle by_device; /* of the latest address with these */
+    uint32_t qkey;
+    bool found; /* by them */
 };
 
 static struct efa_av *efa_av_of(struct av *av)
 {
     return object_of(av, struct efa_av, base);
+}
+
+static struct efa_domain *home_of(const struct av *av)
+{
+    return object_of(av->domain, struct efa_domain, base);
+}
+
+static struct efa_handle *handle_of(const struct efa_peer *peer)
+{
+    return (struct efa_handle *)peer->device.handle;
+}
+
+/* What endpoints remember of addresses is no more. */
+static void changed(const struct av *av)
+{
+    atomic_fetch_add(&home_of(av)->changes, 1);
 }
 
 bool efa_av_usable(const void *raw)
@@ -41,7 +60,6 @@ static void make_found(struct efa_av *av, struct efa_peer *peer)
 {
     struct efa_peer *old;
 
-    av->last = NULL;
     HASH_FIND(by_device, av->by_device, &peer->device, sizeof(peer->device), old);
     if (old) {
         HASH_DELETE(by_device, av->by_device, old);
@@ -53,34 +71,32 @@ static void make_found(struct efa_av *av, struct efa_peer *peer)
 
 static void drop(struct efa_av *av, struct efa_peer *peer)
 {
-    efa_handle_release(object_of(av->base.domain, struct efa_domain, base), peer->handle);
+    efa_handle_release(home_of(&av->base), handle_of(peer));
     free(peer);
 }
 
 static int inserted(struct av *base, fi_addr_t index, const void *raw)
 {
     struct efa_av *av = efa_av_of(base);
-    struct efa_domain *domain = object_of(base->domain, struct efa_domain, base);
     struct efa_peer *peer = calloc(1, sizeof(*peer));
+    struct efa_handle *handle;
     struct efa_addr addr;
     void **slot = peer ? peer_map_slot(&av->by_index, index) : NULL;
+    int rc = slot ? 0 : -FI_ENOMEM;
 
-    if (!slot) {
-        free(peer);
-        return -FI_ENOMEM;
-    }
     memcpy(&addr, raw, sizeof(addr));
-    peer->handle = efa_handle_hold(domain, addr.gid);
-    if (!peer->handle) {
+    if (!rc)
+        rc = efa_handle_hold(home_of(base), addr.gid, &handle);
+    if (rc) {
         free(peer);
-        return verbs_error(-1);
+        return rc;
     }
     peer->index = index;
-    peer->device.handle = peer->handle->number;
-    peer->device.qpn = addr.qpn;
-    peer->route = (struct efa_route){peer->handle->ah, addr.qpn, addr.qkey, peer->handle->number};
+    peer->device = (struct efa_numbers){(uintptr_t)handle, addr.qpn};
+    peer->qkey = addr.qkey;
     *slot = peer;
     make_found(av, peer);
+    changed(base);
     return 0;
 }
 
@@ -91,7 +107,7 @@ static void removed(struct av *base, fi_addr_t index)
 
     if (!peer)
         return;
-    av->last = NULL;
+    changed(base);
     if (peer->found)
         HASH_DELETE(by_device, av->by_device, peer);
     *peer_map_slot(&av->by_index, index) = NULL;
@@ -100,6 +116,7 @@ static void removed(struct av *base, fi_addr_t index)
 
 static void identified(struct av *av, fi_addr_t index)
 {
+    changed(av);
 }
 
 static void closed(struct av *base)
@@ -129,40 +146,61 @@ int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     return av_open_kind(&domain->base, attr, &domain->kind, av, context);
 }
 
-bool efa_av_route(struct av *base, fi_addr_t addr, struct efa_route *route)
-{
-    struct efa_peer *peer;
+/* ---- Where to, and where from ---- */
 
+int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
+{
+    struct efa_domain *domain = ep->domain;
+    struct av *base = ep->base.av;
+    struct efa_peer *peer;
+    int rc = -FI_EINVAL;
+
+    if (ep->starved && ep->sends)
+        return -FI_EAGAIN;
+    ep->starved = false;
+    if (efa_is_pressed(domain) && !ep->sends)
+        efa_handle_unpin_all(domain, &ep->pins);
+    ep->dest = FI_ADDR_NOTAVAIL;
+    ep->dest_changes = atomic_load(&domain->changes);
     pthread_mutex_lock(&base->mutex);
     peer = peer_map_at(&efa_av_of(base)->by_index, addr);
     if (peer)
-        *route = peer->route;
+        rc = efa_handle_pin(domain, handle_of(peer), &ep->pins);
+    if (!rc) {
+        ep->dest = addr;
+        ep->route = (struct efa_route){handle_of(peer)->ah, (uint32_t)peer->device.qpn, peer->qkey,
+                                       handle_of(peer)->number};
+    }
     pthread_mutex_unlock(&base->mutex);
-    return peer;
+    ep->starved = rc == -FI_EAGAIN;
+    return rc;
 }
 
-static struct efa_peer *find(struct efa_av *av, unsigned handle, uint32_t qpn)
+static fi_addr_t find(struct av *base, unsigned number, uint32_t qpn, const uint8_t *gid)
 {
-    struct efa_peer key = {.device = {.handle = handle, .qpn = qpn}}, *peer = av->last;
+    struct efa_numbers key = {.qpn = qpn};
+    struct efa_peer *peer = NULL;
 
-    if (__builtin_expect(peer && peer->device.handle == handle && peer->device.qpn == qpn, 1))
-        return peer;
-    HASH_FIND(by_device, av->by_device, &key.device, sizeof(key.device), peer);
-    av->last = peer;
-    return peer;
+    pthread_mutex_lock(&base->mutex);
+    key.handle = (uintptr_t)efa_handle_of(home_of(base), number, gid);
+    if (key.handle)
+        HASH_FIND(by_device, efa_av_of(base)->by_device, &key, sizeof(key), peer);
+    pthread_mutex_unlock(&base->mutex);
+    return peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;
 }
 
 /* A packet that came before its sender's handle has the GID only: the handle may be there now. */
-fi_addr_t efa_av_source(struct av *base, unsigned handle, uint32_t qpn, const uint8_t *gid)
+fi_addr_t efa_av_source(struct efa_ep *ep, unsigned number, uint32_t qpn, const uint8_t *gid)
 {
-    struct efa_peer *peer;
-    fi_addr_t addr;
+    unsigned changes = atomic_load(&ep->domain->changes);
+    uint64_t numbers = (uint64_t)number << 32 | qpn;
 
     if (gid)
-        handle = efa_handle_number(object_of(base->domain, struct efa_domain, base), gid);
-    pthread_mutex_lock(&base->mutex);
-    peer = find(efa_av_of(base), handle, qpn);
-    addr = peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;
-    pthread_mutex_unlock(&base->mutex);
-    return addr;
+        return find(ep->base.av, number, qpn, gid);
+    if (__builtin_expect(ep->source_numbers == numbers && ep->source_changes == changes, 1))
+        return ep->source_addr;
+    ep->source_addr = find(ep->base.av, number, qpn, NULL);
+    ep->source_numbers = numbers;
+    ep->source_changes = changes;
+    return ep->source_addr;
 }

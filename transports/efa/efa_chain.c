@@ -61,6 +61,8 @@ static struct efa_chain *chain_of(struct efa_ep *ep)
 {
     if (!ep->chain)
         ep->chain = calloc(1, sizeof(*ep->chain) + EFA_CHAIN * ep->inline_max);
+    if (ep->chain)
+        ep->source.poll = efa_cq_poll_source;
     return ep->chain;
 }
 

@@ -54,8 +54,7 @@ static void end_error(struct efa_ep *ep, const struct efa_wr *wr, uint32_t code)
 
 static fi_addr_t source_of(struct efa_ep *ep, const struct done *done)
 {
-    return efa_av_source(ep->base.av, done->handle, done->src_qp,
-                         done->has_gid ? done->gid.raw : NULL);
+    return efa_av_source(ep, done->handle, done->src_qp, done->has_gid ? done->gid.raw : NULL);
 }
 
 /* Data of a peer's write, which has taken no receive. */
@@ -76,7 +75,7 @@ static void end_receive(struct efa_ep *ep, const struct efa_wr *wr, const struct
     if (done->has_data)
         flags |= FI_REMOTE_CQ_DATA;
     complete(&ep->base.binding, done->is_write ? BIND_REMOTE_WRITE : BIND_RECV,
-             done->is_write || wr->wanted, wr->context, flags, done->byte_len,
+             done->is_write || wr->state.wanted, wr->context, flags, done->byte_len,
              done->is_write ? NULL : wr->buf, done->has_data ? done->data : 0, 0,
              source_of(ep, done));
 }
@@ -85,18 +84,18 @@ void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
 {
     struct fi_cq_err_entry error = {
         .op_context = wr->context, .flags = wr->kind, .err = err, .src_addr = FI_ADDR_NOTAVAIL};
-    bool told = wr->failed || ep->closing;
+    bool told = wr->state.failed || ep->closing;
 
     if (wr->kind & FI_RECV)
         ep->receives--;
     else
         ep->sends--;
-    wr->failed = true;
+    wr->state.failed = true;
     if (!told)
         complete_error(&ep->base.binding, binding_kind_of(wr->kind), &error);
-    if (--wr->left)
+    if (--wr->state.left)
         return;
-    efa_inject_give(&ep->inject, wr->slot);
+    efa_inject_give(&ep->inject, wr->state.slot);
     pool_put(&ep->wrs, wr);
 }
 
@@ -113,23 +112,23 @@ static void end(struct efa_ep *ep, const struct done *done)
     else
         ep->sends--;
     if (__builtin_expect(done->status, 0)) {
-        if (!entry->failed && !ep->closing)
+        if (!entry->state.failed && !ep->closing)
             end_error(ep, entry, done->vendor_err);
-        entry->failed = true;
+        entry->state.failed = true;
     }
-    if (--entry->left)
+    if (--entry->state.left)
         return;
     wr = *entry;
-    if (wr.slot >= 0)
-        efa_inject_give(&ep->inject, wr.slot);
+    if (wr.state.slot >= 0)
+        efa_inject_give(&ep->inject, wr.state.slot);
     pool_put(&ep->wrs, entry);
-    if (wr.failed || ep->closing)
+    if (wr.state.failed || ep->closing)
         return;
     if (done->received)
         end_receive(ep, &wr, done);
     else
-        complete(&ep->base.binding, binding_kind_of(wr.kind), wr.wanted, wr.context, wr.kind, 0,
-                 NULL, 0, 0, FI_ADDR_NOTAVAIL);
+        complete(&ep->base.binding, binding_kind_of(wr.kind), wr.state.wanted, wr.context, wr.kind,
+                 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
 /* ---- Queues that tell more ---- */
@@ -172,19 +171,29 @@ static void read_one(const struct efa_ep *ep, struct done *done)
         read_receive(ep, done);
 }
 
-/* All are read before any ends, since ends post. */
-static int read_extended(struct efa_ep *ep, struct done *done)
+bool efa_cq_is_of_write(const struct efa_ep *ep)
 {
-    struct ibv_poll_cq_attr attr = {.comp_mask = 0};
+    return (ep->unsolicited && fields_of(ep)->is_unsolicited(ep->fields)) ||
+           ibv_wc_read_opcode(ep->extended) == IBV_WC_RECV_RDMA_WITH_IMM;
+}
+
+/* All are read before any ends, since ends post. */
+static int read_started(const struct efa_ep *ep, struct done *done)
+{
     int count = 0;
 
-    if (ibv_start_poll(ep->extended, &attr))
-        return 0;
     do
         read_one(ep, &done[count++]);
     while (count < BATCH && !ibv_next_poll(ep->extended));
     ibv_end_poll(ep->extended);
     return count;
+}
+
+static int read_extended(const struct efa_ep *ep, struct done *done)
+{
+    struct ibv_poll_cq_attr attr = {.comp_mask = 0};
+
+    return ibv_start_poll(ep->extended, &attr) ? 0 : read_started(ep, done);
 }
 
 static int read_plain(struct efa_ep *ep, struct done *done)
@@ -208,6 +217,24 @@ static int read_plain(struct efa_ep *ep, struct done *done)
     return count;
 }
 
+/* It lets go of the handles that it has pinned, for endpoints that have none. */
+void efa_cq_poll_idle(struct efa_ep *ep)
+{
+    if (!efa_is_pressed(ep->domain) || ep->sends)
+        return;
+    ep->dest = FI_ADDR_NOTAVAIL;
+    efa_handle_unpin_all(ep->domain, &ep->pins);
+}
+
+void efa_cq_poll_started(struct efa_ep *ep)
+{
+    struct done done[BATCH];
+    int count = read_started(ep, done);
+
+    for (int i = 0; i < count; i++)
+        end(ep, &done[i]);
+}
+
 int efa_cq_poll(struct efa_ep *ep)
 {
     struct done done[BATCH];
@@ -218,5 +245,27 @@ int efa_cq_poll(struct efa_ep *ep)
     count = ep->extended ? read_extended(ep, done) : read_plain(ep, done);
     for (int i = 0; i < count; i++)
         end(ep, &done[i]);
+    if (!count)
+        efa_cq_poll_idle(ep);
     return count;
+}
+
+void efa_cq_poll_source(struct progress_source *source)
+{
+    struct efa_ep *ep = object_of(source, struct efa_ep, source);
+
+    efa_cq_poll(ep);
+    if (ep->extended && !ep->closing && !efa_chain_waits(ep))
+        source->poll = efa_cq_poll_usual;
+}
+
+void efa_cq_poll_usual(struct progress_source *source)
+{
+    struct efa_ep *ep = object_of(source, struct efa_ep, source);
+    struct ibv_poll_cq_attr attr = {.comp_mask = 0};
+
+    if (ibv_start_poll(ep->extended, &attr))
+        efa_cq_poll_idle(ep);
+    else
+        efa_cq_poll_started(ep);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fabric and domain: a protection domain, address handles. */
+/* Fabric and domain: a protection domain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,76 +11,6 @@
 #include "core/domain/mr.h"
 #include "core/info/abi.h"
 #include "transports/efa/efa.h"
-
-/* ---- Address handles ---- */
-
-static struct efa_handle *handle_create(struct efa_domain *domain, const uint8_t *gid)
-{
-    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
-    struct efadv_ah_attr efa = {.ahn = 0};
-    struct efa_handle *handle = calloc(1, sizeof(*handle));
-
-    if (!handle)
-        return NULL;
-    memcpy(&attr.grh.dgid, gid, sizeof(attr.grh.dgid));
-    memcpy(handle->gid, gid, sizeof(handle->gid));
-    handle->ah = verbs_lib.create_ah(domain->pd, &attr);
-    if (!handle->ah || efa_direct.query_ah(handle->ah, &efa, sizeof(efa))) {
-        LOG_WARN("efa", FI_LOG_AV, "%s gives no address handle: %s", domain->device->name,
-                 fi_strerror(-verbs_error(-1)));
-        if (handle->ah)
-            verbs_lib.destroy_ah(handle->ah);
-        free(handle);
-        return NULL;
-    }
-    handle->number = efa.ahn;
-    return handle;
-}
-
-struct efa_handle *efa_handle_hold(struct efa_domain *domain, const uint8_t *gid)
-{
-    struct efa_handle *handle;
-
-    pthread_mutex_lock(&domain->mutex);
-    HASH_FIND(hh, domain->handles, gid, sizeof(handle->gid), handle);
-    if (!handle) {
-        handle = handle_create(domain, gid);
-        if (handle)
-            HASH_ADD(hh, domain->handles, gid, sizeof(handle->gid), handle);
-        if (handle && !hash_has(handle)) {
-            verbs_lib.destroy_ah(handle->ah);
-            free(handle);
-            handle = NULL;
-        }
-    }
-    if (handle)
-        handle->users++;
-    pthread_mutex_unlock(&domain->mutex);
-    return handle;
-}
-
-void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle)
-{
-    pthread_mutex_lock(&domain->mutex);
-    if (!--handle->users) {
-        HASH_DEL(domain->handles, handle);
-        verbs_lib.destroy_ah(handle->ah);
-        free(handle);
-    }
-    pthread_mutex_unlock(&domain->mutex);
-}
-
-unsigned efa_handle_number(struct efa_domain *domain, const uint8_t *gid)
-{
-    struct efa_handle *handle;
-    unsigned number;
-
-    pthread_mutex_lock(&domain->mutex);
-    HASH_FIND(hh, domain->handles, gid, sizeof(handle->gid), handle);
-    number = handle ? handle->number : EFA_NO_HANDLE;
-    pthread_mutex_unlock(&domain->mutex);
-    return number;
-}
 
 /* ---- Domain ---- */
 
@@ -96,6 +26,7 @@ static int domain_close(struct fid *fid)
         return verbs_error(rc);
     domain_finish(&domain->base);
     pthread_mutex_destroy(&domain->mutex);
+    free(domain->by_number);
     free(domain);
     return 0;
 }
@@ -122,7 +53,7 @@ static struct fi_ops fid_ops = {
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
     .av_open = efa_av_open,
-    .cq_open = domain_cq_open,
+    .cq_open = efa_quick_cq_open,
     .endpoint = efa_ep_open,
     .scalable_ep = enosys_domain_scalable_ep,
     .cntr_open = domain_cntr_open,
@@ -183,6 +114,8 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
         return rc;
     }
     domain->base.error_text = code_text;
+    domain->made_most = (size_t)params_int(efa_params(domain), "ah_cache_size");
+    list_init(&domain->recent);
     domain->device = device_of(domain->base.info);
     domain->pd = domain->device ? verbs_lib.alloc_pd(domain->device->context) : NULL;
     if (!domain->pd) {

@@ -27,11 +27,6 @@ static struct efa_ep *ep_of(const struct endpoint *base)
 
 /* ---- Progress ---- */
 
-static void poll_device(struct progress_source *source)
-{
-    efa_cq_poll(object_of(source, struct efa_ep, source));
-}
-
 /* Events that were shown are taken, and the next completion asks for one. Earlier completions are
  * read here. */
 static int trywait(struct progress_source *source)
@@ -82,6 +77,8 @@ static int enable(struct endpoint *base)
     rc = open_device(ep);
     if (rc)
         return rc;
+    if (ep->extended)
+        ep->source.poll = efa_cq_poll_usual;
     ep->progress = base->binding.progress;
     ep->source.fd = ep->channel ? ep->channel->fd : -1;
     progress_lock(ep->progress);
@@ -130,6 +127,7 @@ static void drain(struct efa_ep *ep)
     while (!done && clock_ns() < end) {
         progress_lock(ep->progress);
         ep->closing = true;
+        ep->source.poll = efa_cq_poll_source;
         efa_cq_poll(ep);
         done = !ep->sends;
         progress_unlock(ep->progress);
@@ -149,8 +147,10 @@ static int close_ep(struct endpoint *base)
         progress_unlock(ep->progress);
     }
     close_device(ep);
+    efa_handle_unpin_all(ep->domain, &ep->pins);
     endpoint_finish(base);
     pool_finish(&ep->wrs);
+    free(ep->pins.bits);
     free(ep->chain);
     free(ep);
     return 0;
@@ -233,9 +233,12 @@ int efa_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
     ep->domain = domain;
     ep->progress = &progress_none;
     set_limits(ep, info);
-    ep->source.poll = poll_device;
+    ep->source.poll = efa_cq_poll_source;
     ep->source.trywait = trywait;
     ep->source.fd = -1;
+    ep->source.leaf = true;
+    ep->dest = FI_ADDR_NOTAVAIL;
+    ep->source_numbers = UINT64_MAX;
     list_init(&ep->source.link);
     pool_init(&ep->wrs, sizeof(struct efa_wr), 0);
     attr.caps = caps_expand(info->caps);

@@ -84,15 +84,19 @@ static int query_addr(struct fid_ep *ep, fi_addr_t addr, uint16_t *ahn, uint16_t
 {
     struct fid *own = own_of(ep ? &ep->fid : NULL, FI_EFA_GDA_OPS, FI_CLASS_EP);
     struct efa_ep *efa = own ? object_of(own, struct efa_ep, fid.fid) : NULL;
-    struct efa_route route;
+    int rc;
 
-    if (!efa || !efa->base.av || !ahn || !remote_qpn || !remote_qkey ||
-        !efa_av_route(efa->base.av, addr, &route))
+    if (!efa || !efa->base.av || !ahn || !remote_qpn || !remote_qkey)
         return -FI_EINVAL;
-    *ahn = route.number;
-    *remote_qpn = (uint16_t)route.qpn;
-    *remote_qkey = route.qkey;
-    return 0;
+    progress_lock(efa->progress);
+    rc = efa_route(efa, addr);
+    if (!rc) {
+        *ahn = efa->route.number;
+        *remote_qpn = (uint16_t)efa->route.qpn;
+        *remote_qkey = efa->route.qkey;
+    }
+    progress_unlock(efa->progress);
+    return rc;
 }
 
 static int refuse(const char *function, const char *why)

@@ -63,10 +63,10 @@ static struct efa_wr *wr_get(struct efa_ep *ep, const struct op *op)
 
     if (!wr)
         return NULL;
-    *wr = (struct efa_wr){.context = op->context, .kind = op->kind, .left = 1, .slot = -1};
+    *wr = (struct efa_wr){.context = op->context, .kind = op->kind, .state = EFA_WR_PLAIN};
     wr->buf = op->count ? op->iov[0].iov_base : NULL;
     if (!(op->kind & FI_RECV))
-        wr->wanted =
+        wr->state.wanted =
             !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
     return wr;
 }
@@ -74,7 +74,7 @@ static struct efa_wr *wr_get(struct efa_ep *ep, const struct op *op)
 /* The device has refused it: nothing of it was posted. */
 static ssize_t give_back(struct efa_ep *ep, struct efa_wr *wr, int rc)
 {
-    efa_inject_give(&ep->inject, wr->slot);
+    efa_inject_give(&ep->inject, wr->state.slot);
     pool_put(&ep->wrs, wr);
     return rc == ENOMEM ? -FI_EAGAIN : verbs_error(rc);
 }
@@ -91,13 +91,15 @@ static ssize_t start_send(struct efa_ep *ep, const struct op *op)
     rc = set_pieces(op, ep->prefix, ep->inline_max, &request.pieces);
     if (rc)
         return rc;
-    if (!efa_av_route(ep->base.av, op->peer, &request.route))
-        return -FI_EINVAL;
+    rc = efa_route(ep, op->peer);
+    if (rc)
+        return rc;
     if (ep->sends == ep->base.tx_size)
         return -FI_EAGAIN;
     request.wr = wr_get(ep, op);
     if (!request.wr)
         return -FI_ENOMEM;
+    request.route = ep->route;
     request.opcode = op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
     request.data = (uint32_t)op->data;
     ep->sends++;
@@ -122,7 +124,7 @@ static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
     wr = wr_get(ep, op);
     if (!wr)
         return -FI_ENOMEM;
-    wr->wanted =
+    wr->state.wanted =
         completion_wanted(ep->base.binding.rx_selective, op_final_flags(op, ep->base.rx_op_flags));
     receive.wr_id = (uintptr_t)wr;
     receive.num_sge = (int)pieces.count;
@@ -149,10 +151,10 @@ static int own_memory(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
 {
     char *to;
 
-    wr->slot = efa_inject_take(&ep->inject);
-    if (wr->slot < 0)
+    wr->state.slot = efa_inject_take(&ep->inject);
+    if (wr->state.slot < 0)
         return -FI_EAGAIN;
-    to = efa_inject_at(&ep->inject, wr->slot);
+    to = efa_inject_at(&ep->inject, wr->state.slot);
     pieces->sges[0] = (struct ibv_sge){
         .addr = (uintptr_t)to, .length = (uint32_t)pieces->len, .lkey = ep->inject.mr->lkey};
     pieces->count = 1;
@@ -181,15 +183,15 @@ static int check_pieces(const struct efa_ep *ep, const struct op *op,
 
 /* A request of each segment. */
 static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr,
-                       const struct efa_pieces *pieces, const struct efa_route *route)
+                       const struct efa_pieces *pieces)
 {
     struct efa_request requests[EFA_SEGMENTS];
     uint64_t addr = op->rma->addr;
 
-    wr->left = (unsigned)pieces->count;
+    wr->state.left = (uint16_t)pieces->count;
     for (size_t i = 0; i < pieces->count; i++) {
         requests[i] = (struct efa_request){.wr = wr,
-                                           .route = *route,
+                                           .route = ep->route,
                                            .opcode = access_opcode(op),
                                            .data = (uint32_t)op->data,
                                            .key = (uint32_t)op->rma->key,
@@ -203,7 +205,6 @@ static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr
 static ssize_t start_access(struct efa_ep *ep, const struct op *op)
 {
     bool copied = op->flags & FI_INJECT || !op->len;
-    struct efa_route route;
     struct efa_pieces pieces;
     struct efa_wr *wr;
     int rc = check_access(ep, op);
@@ -212,10 +213,10 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
         rc = set_pieces(op, 0, op->flags & FI_INJECT ? ep->inline_max : 0, &pieces);
     if (!rc)
         rc = check_pieces(ep, op, &pieces, copied);
+    if (!rc)
+        rc = efa_route(ep, op->peer);
     if (rc)
         return rc;
-    if (!efa_av_route(ep->base.av, op->peer, &route))
-        return -FI_EINVAL;
     wr = wr_get(ep, op);
     if (!wr)
         return -FI_ENOMEM;
@@ -225,7 +226,7 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
         return rc;
     }
     ep->sends += pieces.count;
-    rc = post_pieces(ep, op, wr, &pieces, &route);
+    rc = post_pieces(ep, op, wr, &pieces);
     if (!rc)
         return 0;
     ep->sends -= pieces.count;
