@@ -44,7 +44,7 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
 
     conf_check(hints != NULL, "no memory");
     hints->caps = want->caps ? want->caps : usual_caps();
-    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2 | (conf_offers->mode & FI_MSG_PREFIX);
     hints->ep_attr->type = conf_offers->type;
     hints->domain_attr->threading = want->threading ? want->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress = want->progress ? want->progress : FI_PROGRESS_MANUAL;
