@@ -42,13 +42,14 @@ enum {
     MESSAGE_RECEIVES = 128,     /* posted to the lower, at most */
     MESSAGE_RECEIVES_SHARE = 8, /* of them: so many are posted together */
     MESSAGE_BUCKETS = 1024,
+    MESSAGE_SOURCES = 16, /* from so many on, peers that rest have none */
     MESSAGE_TRIES = 1000, /* to make a peer for a packet: memory may come back */
 };
 
 struct message_context;
-struct message_context_source;
 struct message_ep;
 struct message_peer;
+struct message_source;
 struct message_wire;
 
 /* ---- Numbers that peers are given ---- */
@@ -197,21 +198,9 @@ struct message_access {
 
 /* ---- Peers and endpoints ---- */
 
-/* A peer as the source of messages for one context. */
-union message_source {
-    struct match_source source;
-    struct match_forward forward; /* with an upper's context */
-};
-
 struct message_peer {
-    union {
-        union message_source any;
-        struct match_source source;
-        struct {
-            struct match_source address; /* of a scalable endpoint: nothing else of it is used */
-            struct message_context_source *sources;
-        } scalable;
-    };
+    fi_addr_t addr;                 /* of the application's AV, or FI_ADDR_UNSPEC */
+    struct message_source *sources; /* of messages, for contexts that some came for */
     struct message_ep *ep;
     struct message_peer *next; /* of the bucket */
     fi_addr_t lower;           /* in the lower's AV */
@@ -275,6 +264,8 @@ struct message_ep {
     uint32_t salt;              /* numbers on the wire are xored with it */
     struct peer_map map;
     struct message_peer **buckets;
+    struct list sources; /* struct message_source, of an ordinary endpoint, oldest first */
+    unsigned source_count;
     struct list attention, stalled, broken, moving;
     struct list deferred;      /* packets of peers for which there was no memory */
     unsigned posted, receives; /* with the lower; as many as there should be */

@@ -365,6 +365,7 @@ static int open_parts(struct message_ep *ep)
 
 static void init_lists(struct message_ep *ep)
 {
+    list_init(&ep->sources);
     list_init(&ep->attention);
     list_init(&ep->stalled);
     list_init(&ep->broken);

@@ -11,58 +11,110 @@
 
 /* ---- Sources ---- */
 
-struct message_context_source {
-    union message_source any;
+/* A peer as the source of messages for one context. */
+struct message_source {
+    union {
+        struct match_source source;
+        struct match_forward forward; /* with an upper's context */
+    };
+    struct message_peer *peer;
     struct message_context *context;
-    struct message_context_source *next; /* of the peer */
+    struct message_source *next; /* of the peer */
+    struct list link;            /* in ep->sources */
 };
 
-static void source_init(union message_source *any, const struct message_context *context,
-                        fi_addr_t addr)
+static void source_init(struct message_source *source, struct message_peer *peer,
+                        struct message_context *context)
 {
+    source->peer = peer;
+    source->context = context;
+    source->next = peer->sources;
+    peer->sources = source;
     if (context->match)
-        match_source_init(&any->source, context->match, addr);
+        match_source_init(&source->source, context->match, peer->addr);
     else
-        match_forward_init(&any->forward, context->endpoint.srx->peer, addr);
-    any->source.srx.peer_ops = &message_source_ops;
+        match_forward_init(&source->forward, context->endpoint.srx->peer, peer->addr);
+    source->source.srx.peer_ops = &message_source_ops;
 }
 
-static void source_resolve(union message_source *any, const struct message_context *context,
-                           fi_addr_t addr)
+static void source_resolve(struct message_source *source, fi_addr_t addr)
 {
-    if (!context->match)
-        match_forward_resolve(&any->forward, addr);
+    if (!source->context->match)
+        match_forward_resolve(&source->forward, addr);
     else if (addr == FI_ADDR_UNSPEC)
-        any->source.addr = addr;
+        source->source.addr = addr;
     else
-        match_source_resolve(&any->source, addr);
+        match_source_resolve(&source->source, addr);
 }
 
-static void source_finish(union message_source *any, const struct message_context *context)
+static void source_finish(struct message_source *source)
 {
-    if (context->match)
-        match_source_finish(&any->source);
+    if (source->context->match)
+        match_source_finish(&source->source);
     else
-        match_forward_finish(&any->forward);
+        match_forward_finish(&source->forward);
+    list_detach(&source->link);
+    free(source);
 }
 
-/* Of a scalable endpoint. NULL without memory. */
-static union message_source *source_for(struct message_peer *peer, struct message_context *context)
+/* No message that has come has it. */
+static bool is_idle(const struct message_source *source)
 {
-    struct message_context_source *source = peer->scalable.sources;
+    return list_empty(&source->source.unexpected) && list_empty(&source->peer->inbounds);
+}
+
+/* That of a peer which rests, of an ordinary endpoint; or NULL. */
+static struct message_source *take_idle(struct message_ep *ep)
+{
+    enum {
+        LOOKS = 4
+    };
+
+    if (ep->rx || !ep->own.match || ep->source_count < MESSAGE_SOURCES)
+        return NULL;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        struct message_source *source = list_item(ep->sources.next, struct message_source, link);
+
+        list_detach(&source->link);
+        list_attach(&source->link, &ep->sources);
+        if (!is_idle(source))
+            continue;
+        match_source_finish(&source->source);
+        source->peer->sources = NULL;
+        return source;
+    }
+    return NULL;
+}
+
+static struct message_source *make_source(struct message_ep *ep)
+{
+    struct message_source *source = calloc(1, sizeof(*source));
+
+    if (!source)
+        return NULL;
+    list_init(&source->link);
+    if (ep->rx)
+        return source;
+    list_attach(&source->link, &ep->sources);
+    ep->source_count++;
+    return source;
+}
+
+/* NULL without memory. */
+static struct message_source *source_for(struct message_peer *peer, struct message_context *context)
+{
+    struct message_source *source = peer->sources;
 
     while (source && source->context != context)
         source = source->next;
     if (source)
-        return &source->any;
-    source = calloc(1, sizeof(*source));
+        return source;
+    source = take_idle(peer->ep);
     if (!source)
-        return NULL;
-    source_init(&source->any, context, peer->source.addr);
-    source->context = context;
-    source->next = peer->scalable.sources;
-    peer->scalable.sources = source;
-    return &source->any;
+        source = make_source(peer->ep);
+    if (source)
+        source_init(source, peer, context);
+    return source;
 }
 
 int message_match(struct message_peer *peer, const struct message_told *told,
@@ -70,16 +122,17 @@ int message_match(struct message_peer *peer, const struct message_told *told,
 {
     struct fi_peer_match_attr attr = {
         .addr = FI_ADDR_UNSPEC, .msg_size = told->size, .tag = told->tag};
-    union message_source *any = &peer->any;
+    struct message_context *context = message_context_at(peer->ep, told->context);
+    struct message_source *source = peer->sources;
 
-    if (__builtin_expect(!!peer->ep->rx, 0))
-        any = source_for(peer, message_context_at(peer->ep, told->context));
-    return any ? match_entry_get(&any->source.srx, told->tagged, &attr, entry) : -FI_ENOMEM;
+    if (__builtin_expect(!source || source->context != context, 0))
+        source = source_for(peer, context);
+    return source ? match_entry_get(&source->source.srx, told->tagged, &attr, entry) : -FI_ENOMEM;
 }
 
 static void end_source(struct message_peer *peer, const struct message_context *context)
 {
-    struct message_context_source **at = &peer->scalable.sources, *source;
+    struct message_source **at = &peer->sources, *source;
 
     while (*at && (*at)->context != context)
         at = &(*at)->next;
@@ -87,8 +140,7 @@ static void end_source(struct message_peer *peer, const struct message_context *
     if (!source)
         return;
     *at = source->next;
-    source_finish(&source->any, context);
-    free(source);
+    source_finish(source);
 }
 
 void message_sources_finish(struct message_context *context)
@@ -114,7 +166,7 @@ static fi_addr_t find_addr(const struct message_peer *peer)
 
 fi_addr_t message_peer_source(const struct message_peer *peer)
 {
-    fi_addr_t addr = peer->source.addr;
+    fi_addr_t addr = peer->addr;
 
     return peer->ep->user_ids && addr != FI_ADDR_UNSPEC ? av_source(peer->ep->endpoint.av, addr)
                                                         : addr;
@@ -122,15 +174,11 @@ fi_addr_t message_peer_source(const struct message_peer *peer)
 
 static void set_source(struct message_peer *peer, fi_addr_t addr)
 {
-    if (peer->source.addr == addr)
+    if (peer->addr == addr)
         return;
-    if (!peer->ep->rx) {
-        source_resolve(&peer->any, &peer->ep->own, addr);
-        return;
-    }
-    peer->source.addr = addr;
-    for (struct message_context_source *i = peer->scalable.sources; i; i = i->next)
-        source_resolve(&i->any, i->context, addr);
+    peer->addr = addr;
+    for (struct message_source *i = peer->sources; i; i = i->next)
+        source_resolve(i, addr);
 }
 
 /* ---- Life ---- */
@@ -185,10 +233,7 @@ struct message_peer *message_peer_of(struct message_ep *ep, const void *name)
         free(peer);
         return NULL;
     }
-    if (ep->rx)
-        peer->source.addr = find_addr(peer);
-    else
-        source_init(&peer->any, &ep->own, find_addr(peer));
+    peer->addr = find_addr(peer);
     peer->next = *head;
     *head = peer;
     return peer;
@@ -351,8 +396,7 @@ void message_peers_finish(struct message_ep *ep)
             if (ep->wire->peer_close)
                 ep->wire->peer_close(peer);
             message_peer_drop(peer, 0);
-            if (!ep->rx)
-                source_finish(&peer->any, &ep->own);
+            end_source(peer, &ep->own);
             free(peer);
         }
     }

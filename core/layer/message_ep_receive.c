@@ -48,7 +48,7 @@ void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
 
     if (!err && __builtin_expect(told->size > match_entry_room(entry), 0))
         err = FI_ETRUNC;
-    if (!err && __builtin_expect(ep->source_err && peer->source.addr == FI_ADDR_UNSPEC, 0))
+    if (!err && __builtin_expect(ep->source_err && peer->addr == FI_ADDR_UNSPEC, 0))
         err = FI_EADDRNOTAVAIL;
     if (context->closing)
         ;
