@@ -17,8 +17,6 @@ void session_init(struct session *session, const struct session_config *config, 
     session->id = id;
     session->peer = peer;
     list_init(&session->queued);
-    list_init(&session->again);
-    list_init(&session->sent);
     path_mtu_init(&session->mtu, config->most);
     serial_init(&session->numbers, &session->number_bits, SERIAL_WORD);
     serial_init(&session->serials, &session->serial_bits, SERIAL_WORD);
@@ -39,6 +37,8 @@ bool session_traffic_begin(struct session *session)
     traffic = calloc(1, sizeof(*traffic));
     if (!traffic)
         return false;
+    list_init(&traffic->again);
+    list_init(&traffic->sent);
     flight_init(&traffic->flight, traffic->few, SESSION_FEW);
     traffic->flight.first = traffic->flight.next = traffic->flight.acked = rest->number;
     congestion_init(&traffic->congestion, session->config->congestion, session->mtu.size);
@@ -100,8 +100,8 @@ size_t session_room(const struct session *session)
 
 bool session_has_messages(const struct session *session)
 {
-    return !list_empty(&session->queued) || !list_empty(&session->again) ||
-           !list_empty(&session->sent);
+    return session_has_waiting(session) ||
+           (session->traffic && !list_empty(&session->traffic->sent));
 }
 
 bool session_busy(const struct session *session)
@@ -190,7 +190,9 @@ void session_end(struct session *session, int err, bool tell)
         session_say_closed(session);
     session->state = SESSION_ENDED;
     session->err = err;
-    end_all(session, &session->sent);
-    end_all(session, &session->again);
+    if (session->traffic) {
+        end_all(session, &session->traffic->sent);
+        end_all(session, &session->traffic->again);
+    }
     end_all(session, &session->queued);
 }

@@ -91,6 +91,7 @@ struct session_assembly {
 
 /* A session sends with it: made with the first message, freed after a second of silence. */
 struct session_traffic {
+    struct list again, sent; /* messages: with pieces to be sent again; under way */
     struct flight flight;
     struct congestion congestion;
     struct pacer pacer;
@@ -113,23 +114,29 @@ struct session {
     uint64_t id,
         peer; /* identifiers: ours, that packets to us have; the peer's, 0: not known yet */
     /* ---- Out ---- */
-    struct list queued, again, sent; /* never sent; with pieces to be sent again; under way */
+    struct list queued;              /* messages: never sent */
     struct session_traffic *traffic; /* NULL: nothing is to be sent, or there is no memory */
-    struct session_rest rest;
+    union {
+        struct session_rest rest;
+        uint8_t token[ARQ_TOKEN]; /* of one that is opening: what the peer wants back */
+    };
     struct path_mtu mtu;
     uint64_t next_serial, limit; /* limit: serials below it may be sent */
-    unsigned in_pieces;          /* messages under way in pieces: SESSION_ASSEMBLIES at most */
     uint64_t marked;             /* packets that the peer saw marked */
+    uint32_t burst;              /* bytes that have left with this session_run */
     unsigned timeouts;           /* in a row */
     bool forced;                 /* after a timeout: a packet leaves whatever the window says */
     bool held;       /* the window has held a message back since the last acknowledgement */
     bool blocked;    /* the lower took nothing */
     bool unfinished; /* more may leave at once, at a later time */
-    uint32_t burst;  /* bytes that have left with this session_run */
+    bool has_token;
+    uint8_t opens;     /* OPEN sent; stays at the most that it holds */
+    uint8_t in_pieces; /* messages under way in pieces: SESSION_ASSEMBLIES at most */
     /* ---- In ---- */
     struct serial numbers, serials;
-    uint64_t arrived; /* ns: when numbers.end - 1 came */
-    uint64_t ack_at;  /* ns: 0: nothing to acknowledge */
+    uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
+    uint64_t arrived;                  /* ns: when numbers.end - 1 came */
+    uint64_t ack_at;                   /* ns: 0: nothing to acknowledge */
     unsigned unanswered;
     uint32_t came_marked;
     uint64_t told, credit; /* the limit that the peer has; messages that the owner has room for */
@@ -139,13 +146,9 @@ struct session {
     uint64_t busy_since;  /* ns: since when it has work for the peer; 0: it has none */
     uint64_t unreachable; /* ns: since when the network says that no one listens; 0 */
     uint64_t open_at;
-    unsigned opens;
-    bool has_token;
-    uint8_t token[ARQ_TOKEN];
     struct {
-        uint32_t sent, ignored, lost, again, duplicates, timeouts;
-    } counts;
-    uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
+        uint32_t ignored, duplicates;
+    } counts; /* packets of the peer's */
 };
 
 /* Opens one: with peer 0 by asking, else as the answer to a peer's OPEN that has passed the gate

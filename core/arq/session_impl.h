@@ -21,7 +21,8 @@ enum {
 /* Has it messages that have not left, or not all of it? */
 static inline bool session_has_waiting(const struct session *session)
 {
-    return !list_empty(&session->queued) || !list_empty(&session->again);
+    return !list_empty(&session->queued) ||
+           (session->traffic && !list_empty(&session->traffic->again));
 }
 /* Has it work for the peer? */
 bool session_busy(const struct session *session);

@@ -24,7 +24,7 @@ static void piece_acked(struct session *session, struct session_message *message
     message->unsent &= ~(UINT64_C(1) << piece);
     if (message->unacked && message->numbered && !message->unsent) {
         list_detach(&message->list); /* what was to be sent again has come after all */
-        list_attach(&message->list, &session->sent);
+        list_attach(&message->list, &session->traffic->sent);
     }
     if (message->unacked)
         return;
@@ -241,6 +241,18 @@ static void take_numbered(struct session *session, uint64_t now, const struct ar
 
 /* ---- Opening and ending ---- */
 
+/* The peer's identifier is known: packets may leave. */
+static void begin(struct session *session, uint64_t now, const struct arq_header *header)
+{
+    if (session->state == SESSION_OPENING) /* the token was there */
+        session->rest = (struct session_rest){0};
+    session->peer = header->from;
+    session->state = SESSION_OPEN;
+    session->heard = now;
+    session->unreachable = 0;
+    take_limit(session, header->limit);
+}
+
 static void take_opening(struct session *session, uint64_t now, const struct arq_header *header,
                          const uint8_t *bytes)
 {
@@ -254,24 +266,16 @@ static void take_opening(struct session *session, uint64_t now, const struct arq
         session->has_token = true;
         return;
     }
-    session->peer = header->from;
-    session->state = SESSION_OPEN;
+    begin(session, now, header);
     session->open_at = 0;
-    session->heard = now;
-    session->unreachable = 0;
-    take_limit(session, header->limit);
 }
 
 bool session_asked(struct session *session, uint64_t now, const struct arq_header *header)
 {
     if (session->state == SESSION_ENDED || (session->peer && session->peer != header->from))
         return false;
-    session->peer = header->from;
-    session->state = SESSION_OPEN;
-    session->heard = now;
-    session->unreachable = 0;
+    begin(session, now, header);
     session->open_at = now ? now : 1; /* ACCEPT */
-    take_limit(session, header->limit);
     return true;
 }
 

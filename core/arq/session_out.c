@@ -50,7 +50,6 @@ static void told(struct session *session)
 {
     session->ack_at = 0;
     session->unanswered = 0;
-    session->counts.sent++;
 }
 
 bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
@@ -128,8 +127,7 @@ bool session_resend(struct session *session, struct session_message *message, ui
     message->resent = true;
     message->unsent |= pieces & message->unacked;
     list_detach(&message->list);
-    list_attach(&message->list, &session->again);
-    session->counts.again++;
+    list_attach(&message->list, &session->traffic->again);
     return true;
 }
 
@@ -146,7 +144,7 @@ static struct session_message *next_message(struct session *session)
 {
     struct session_message *message;
 
-    list_for_each (pos, &session->again) {
+    list_for_each (pos, &session->traffic->again) {
         message = list_item(pos, struct session_message, list);
         if (has_room_at_peer(session, message))
             return message;
@@ -294,8 +292,9 @@ static bool follows(const struct session *session, uint64_t now,
 {
     bool fits = session->burst + bytes < BURST_BYTES;
     bool more = message->unsent & (message->unsent - 1) ||
-                (message->list.next != &session->again && message->list.next != &session->queued) ||
-                (message->list.next == &session->again && !list_empty(&session->queued));
+                (message->list.next != &session->traffic->again &&
+                 message->list.next != &session->queued) ||
+                (message->list.next == &session->traffic->again && !list_empty(&session->queued));
 
     return more && fits &&
            session->traffic->flight.bytes + 2 * bytes <=
@@ -348,7 +347,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     message->unsent &= ~(UINT64_C(1) << piece);
     if (!message->unsent) {
         list_detach(&message->list);
-        list_attach(&message->list, &session->sent);
+        list_attach(&message->list, &session->traffic->sent);
     }
     return true;
 }
@@ -397,7 +396,6 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
 {
     struct session *session = arg;
 
-    session->counts.lost++;
     if (packet->kind == KIND_PROBE) {
         path_mtu_probe_lost(&session->mtu, packet->bytes);
         return;
@@ -435,7 +433,6 @@ static void resend_oldest(struct session *session)
 static void time_out(struct session *session, uint64_t now)
 {
     session->timeouts++;
-    session->counts.timeouts++;
     resend_oldest(session);
     session->forced = true;
     session->traffic->pacer.next = 0;
@@ -466,7 +463,7 @@ static void send_probe(struct session *session, uint64_t now)
 static uint64_t ask_for_room(struct session *session, uint64_t now)
 {
     bool waits = session->state == SESSION_OPEN && !session->traffic->flight.out &&
-                 list_empty(&session->again) && !list_empty(&session->queued) &&
+                 list_empty(&session->traffic->again) && !list_empty(&session->queued) &&
                  session->next_serial >= session->limit &&
                  !list_item(session->queued.next, struct session_message, list)->numbered;
     uint64_t wait;
@@ -516,7 +513,8 @@ static uint64_t open_or_wait(struct session *session, uint64_t now)
         if (session->peer)
             session->open_at = 0;
         else
-            session->open_at = now + session_backoff(session, SESSION_OPEN_WAIT, session->opens++);
+            session->open_at = now + session_backoff(session, SESSION_OPEN_WAIT, session->opens);
+        session->opens += session->opens < UINT8_MAX;
     }
     return session->open_at ? session->open_at : UINT64_MAX;
 }

@@ -17,7 +17,7 @@ enum {
 };
 
 struct arq_addr {
-    size_t len; /* 0: none */
+    uint32_t len; /* 0: none */
     _Alignas(union addr) uint8_t bytes[ARQ_ADDR_MAX];
 };
 

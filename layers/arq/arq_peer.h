@@ -31,7 +31,7 @@ struct arq_peer {
     struct arq_link *link; /* or NULL */
     fi_addr_t addr;        /* the upper's; FI_ADDR_NOTAVAIL: not in the AV */
     fi_addr_t lower;       /* the lower's; FI_ADDR_NOTAVAIL: it was not told */
-    unsigned slots;        /* fi_addr_t that lead here */
+    uint32_t slots;        /* fi_addr_t that lead here */
     struct arq_addr name;  /* no more of it than it has bytes */
 };
 
