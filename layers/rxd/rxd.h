@@ -68,7 +68,6 @@ struct rxd_inbound {
 
 struct rxd_peer {
     struct message_peer base;
-    struct rxd_name name; /* an own one is behind this struct */
     /* Identity */
     uint64_t number;             /* that the peer uses; of ep->numbers */
     uint64_t epoch, their_epoch; /* 0: the peer has not said it yet */
@@ -76,6 +75,7 @@ struct rxd_peer {
     uint32_t theirs;             /* the number that we use; 0: not known yet */
     bool introduced;             /* the peer uses our number */
     bool answer;                 /* the peer does not know its number */
+    uint8_t own_len;             /* of the name; 0: it is an IP address */
     /* Out. base.out has packets without an order. */
     struct list ordered;
     unsigned in_flight; /* packets in base.flying */
@@ -83,6 +83,8 @@ struct rxd_peer {
     /* In */
     struct list held;
     uint32_t next_in, told;
+    /* Its name, which has no more bytes than it needs: the memory of a peer counts. */
+    _Alignas(union addr) uint8_t name[];
 };
 
 struct rxd_ep {

@@ -15,19 +15,36 @@ uint64_t rxd_hash(const void *name)
     return rxd_name_hash(name);
 }
 
+/* Valid while the peer is. */
+static struct rxd_name name_of(const struct message_peer *base)
+{
+    const struct rxd_peer *peer = rxd_peer_of(base);
+    struct rxd_name name = {.own_len = peer->own_len, .own = peer->name};
+
+    if (!name.own_len)
+        memcpy(&name.addr, peer->name, addr_size((const void *)peer->name));
+    return name;
+}
+
 bool rxd_peer_is_named(const struct message_peer *peer, const void *name)
 {
-    return rxd_name_equal(&rxd_peer_of(peer)->name, name);
+    const struct rxd_name its = name_of(peer);
+
+    return rxd_name_equal(&its, name);
 }
 
 void rxd_peer_address(const struct message_peer *peer, uint32_t format, union addr_raw *raw)
 {
-    rxd_name_export(format, &rxd_peer_of(peer)->name, raw);
+    const struct rxd_name name = name_of(peer);
+
+    rxd_name_export(format, &name, raw);
 }
 
 char *rxd_peer_text(const struct message_peer *peer, char text[ADDR_TEXT_MAX])
 {
-    return rxd_name_text(&rxd_peer_of(peer)->name, text);
+    const struct rxd_name name = name_of(peer);
+
+    return rxd_name_text(&name, text);
 }
 
 struct message_peer *rxd_peer_at(struct message_ep *ep, const void *raw, int *rc)
@@ -49,13 +66,14 @@ struct message_peer *rxd_peer_at(struct message_ep *ep, const void *raw, int *rc
 struct message_peer *rxd_peer_new(const void *arg)
 {
     const struct rxd_name *name = arg;
-    struct rxd_peer *peer = calloc(1, sizeof(*peer) + name->own_len);
+    size_t len = name->own_len ? name->own_len : addr_size(&name->addr.sa);
+    size_t size = offsetof(struct rxd_peer, name) + len;
+    struct rxd_peer *peer = calloc(1, size > sizeof(*peer) ? size : sizeof(*peer));
 
     if (!peer)
         return NULL;
-    peer->name = *name;
-    if (name->own_len)
-        peer->name.own = memcpy(peer + 1, name->own, name->own_len);
+    peer->own_len = name->own_len;
+    memcpy(peer->name, name->own_len ? (const void *)name->own : &name->addr, len);
     list_init(&peer->ordered);
     list_init(&peer->held);
     return &peer->base;
