@@ -149,8 +149,21 @@ static void fill_send(const struct udp_ep *ep, const struct op *op, const struct
     send->wanted = completion_wanted(ep->base.binding.tx_selective, op->flags);
 }
 
-/* Behind others, or in front of them. A datagram that must be copied is not kept: it leaves now, or
- * never. */
+/* The last of a batch. It must be copied, so it is not kept: it leaves now, or never. */
+static ssize_t send_last(struct udp_ep *ep, const struct op *op, const struct sockaddr *to,
+                         struct udp_send *send)
+{
+    fill_send(ep, op, to, send);
+    send->wanted = send->wanted && !op_is_inject(op);
+    ep->batch->count++;
+    udp_batch_flush(ep);
+    if (!udp_batch_waiting(ep->batch))
+        return 0;
+    ep->batch->count--;
+    return -FI_EAGAIN;
+}
+
+/* Behind others, or in front of them. */
 static __attribute__((noinline)) ssize_t gather_send(struct udp_ep *ep, const struct op *op,
                                                      const struct sockaddr *to)
 {
@@ -160,10 +173,6 @@ static __attribute__((noinline)) ssize_t gather_send(struct udp_ep *ep, const st
         ep->batch = calloc(1, sizeof(*ep->batch));
     if (!ep->batch)
         return -FI_ENOMEM;
-    if (op->flags & FI_INJECT) {
-        udp_batch_flush(ep);
-        return udp_batch_waiting(ep->batch) ? -FI_EAGAIN : send_now(ep, op, to);
-    }
     send = udp_batch_next(ep->batch);
     if (!send) {
         udp_batch_flush(ep);
@@ -171,6 +180,8 @@ static __attribute__((noinline)) ssize_t gather_send(struct udp_ep *ep, const st
     }
     if (!send || udp_batch_waiting(ep->batch) >= ep->base.tx_size)
         return -FI_EAGAIN;
+    if (op->flags & FI_INJECT)
+        return send_last(ep, op, to, send);
     fill_send(ep, op, to, send);
     ep->batch->count++;
     if (!(op->flags & FI_MORE) || ep->batch->count == UDP_BATCH_MAX)

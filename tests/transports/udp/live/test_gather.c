@@ -130,6 +130,32 @@ static void what_has_no_room_waits_and_keeps_its_order(void **state)
     ends_close();
 }
 
+/* One that must be copied leaves with them; where they stay, it does not. */
+static void the_last_may_be_injected(void **state)
+{
+    ends_open(&(struct options){0});
+    for (unsigned i = 0; i < 4; i++) {
+        receive(&b, in + 1000 * i, 1000);
+        fill(out + 1000 * i, 1000, i);
+        if (i < 3)
+            send_flags(&a, a.peer, out + 1000 * i, 1000, FI_COMPLETION | FI_MORE);
+    }
+    refuse_calls = 1;
+    assert_int_equal(fi_inject(a.ep, out + 3000, 1000, a.peer), -FI_EAGAIN);
+    assert_int_equal(fi_inject(a.ep, out + 3000, 1000, a.peer), 0);
+    memset(out + 3000, 0, 1000);
+    assert_int_equal(calls, 2);
+    assert_int_equal(pieces, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        expect(b.rx, in + 1000 * i, NULL);
+        check_filled(in + 1000 * i, 1000, i);
+        if (i < 3)
+            expect(a.tx, out + 1000 * i, NULL);
+    }
+    expect_nothing(a.tx);
+    ends_close();
+}
+
 static void what_nobody_follows_leaves_with_progress(void **state)
 {
     ends_open(&(struct options){0});
@@ -153,11 +179,9 @@ static void what_nobody_follows_leaves_with_progress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_length_and_peer_are_one_piece),
-        TEST(without_cutting_it_is_one_call),
-        TEST(a_kernel_that_refuses_to_cut_is_asked_once),
-        TEST(peers_and_lengths_in_turn),
-        TEST(what_has_no_room_waits_and_keeps_its_order),
+        TEST(one_length_and_peer_are_one_piece),          TEST(without_cutting_it_is_one_call),
+        TEST(a_kernel_that_refuses_to_cut_is_asked_once), TEST(peers_and_lengths_in_turn),
+        TEST(what_has_no_room_waits_and_keeps_its_order), TEST(the_last_may_be_injected),
         TEST(what_nobody_follows_leaves_with_progress),
     };
 
