@@ -297,7 +297,8 @@ static bool follows(const struct session *session, uint64_t now,
                 (message->list.next == &session->traffic->again && !list_empty(&session->queued));
 
     return more && fits &&
-           session->traffic->flight.bytes + 2 * bytes <=
+           session->traffic->flight.bytes + bytes +
+                   (session->traffic->congestion.ops->exact ? 1 : bytes) <=
                session->traffic->congestion.window + pause_room(session) &&
            session->next_serial < session->limit &&
            session->traffic->pacer.next + interval_of(session, bytes) <=
