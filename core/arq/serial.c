@@ -24,7 +24,7 @@ static bool inside(const struct serial *serial, uint64_t number)
     return number >= serial->next && number - serial->next < serial->size;
 }
 
-bool serial_has(const struct serial *serial, uint64_t number)
+bool serial_has_below(const struct serial *serial, uint64_t number)
 {
     if (number < serial->next)
         return true;
@@ -52,6 +52,10 @@ static void forget_lowest(struct serial *serial)
 
 enum serial_result serial_add(struct serial *serial, uint64_t number)
 {
+    if (__builtin_expect(number == serial->next && number >= serial->end, 1)) {
+        serial->next = serial->end = number + 1; /* in turn, and none has come above: no bits */
+        return SERIAL_NEW;
+    }
     if (serial_has(serial, number))
         return SERIAL_DUPLICATE;
     if (!inside(serial, number))

@@ -40,7 +40,11 @@ enum serial_result serial_add(struct serial *serial, uint64_t number);
 /* As serial_add, but a number beyond the window moves it: the lowest ones are forgotten. */
 enum serial_result serial_add_sliding(struct serial *serial, uint64_t number);
 
-bool serial_has(const struct serial *serial, uint64_t number);
+bool serial_has_below(const struct serial *serial, uint64_t number);
+static inline bool serial_has(const struct serial *serial, uint64_t number)
+{
+    return number < serial->end && serial_has_below(serial, number);
+}
 
 /* Bit i, 0 to 63: has number `below` - 1 - i come? Numbers that do not exist have not. */
 uint64_t serial_bits_below(const struct serial *serial, uint64_t below);

@@ -138,15 +138,16 @@ static ssize_t post_kept(struct arq_ep *ep, fi_addr_t to, const struct slices *p
 /* The lower copies it. One segment is less work for it than several. */
 static ssize_t post_copied(struct arq_ep *ep, fi_addr_t to, struct slices *slices, size_t len)
 {
-    uint8_t small[SMALL];
+    uint8_t small[SMALL], *at = small;
     struct slices one;
 
     if (slices->count == 1 || len > sizeof(small))
         return post(ep, to, slices, NULL, FI_INJECT);
+    for (size_t i = 0; i < slices->count; at += slices->iov[i++].iov_len)
+        memcpy(at, slices->iov[i].iov_base, slices->iov[i].iov_len);
     one.iov[0] = (struct iovec){.iov_base = small, .iov_len = len};
     one.desc[0] = NULL;
     one.count = 1;
-    iov_copy(one.iov, 1, slices->iov, slices->count);
     return post(ep, to, &one, NULL, FI_INJECT);
 }
 

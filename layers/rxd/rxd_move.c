@@ -75,16 +75,15 @@ void rxd_pull(struct message_taker *taker)
 {
     struct message_peer *peer = taker->handle->peer;
     size_t window = peer->ep->ahead * (rxd_ep_of(peer->ep)->room - RXD_RECORD_SIZE);
-    size_t limit = taker->got + window < taker->want ? taker->got + window : taker->want;
-    struct rxd_record record = {.kind = RXD_PULL,
-                                .id = taker->from,
-                                .taker = message_handle_id(taker->handle),
-                                .size = limit};
 
     if (taker->asked == taker->want || taker->asked > taker->got + window / 2)
         return;
-    taker->asked = limit;
-    rxd_out_control(rxd_peer_of(peer), &record);
+    taker->asked = taker->got + window < taker->want ? taker->got + window : taker->want;
+    rxd_out_control(rxd_peer_of(peer),
+                    &(struct rxd_record){.kind = RXD_PULL,
+                                         .id = taker->from,
+                                         .taker = message_handle_id(taker->handle),
+                                         .size = taker->asked});
 }
 
 /* Its sender has closed a context, and goes on. Of a taker that has ended itself: nothing. */

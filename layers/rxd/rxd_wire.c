@@ -313,6 +313,12 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
     return raw;
 }
 
+/* Has it no fields but those that each record has? */
+static bool is_bare(const struct rxd_record *record)
+{
+    return !record->flags && (record->kind == RXD_MSG || record->kind == RXD_DATA);
+}
+
 const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct rxd_record *record,
                            size_t *size)
 {
@@ -327,11 +333,11 @@ const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct
     record->id = get32(raw + AT_ID);
     record->size = get64(raw + AT_SIZE);
     wrong = check_kind(record, ordered);
-    if (!wrong)
+    if (!wrong && !is_bare(record))
         wrong = get_counts(raw, left, record);
     if (wrong)
         return wrong;
-    record->payload = get_fields(raw, record);
+    record->payload = is_bare(record) ? raw + RXD_RECORD_SIZE : get_fields(raw, record);
     if (record->len > left - (size_t)(record->payload - raw))
         return "a record that is cut short";
     *size = (size_t)(record->payload - raw) + record->len;
