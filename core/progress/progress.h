@@ -43,7 +43,10 @@ struct progress_source {
      * which the kernel allows five. Outlives the source. */
     struct progress *below;
     struct progress_below *downs; /* the watches there */
-    bool leaf;                    /* poll drives no other progress domain, as a transport's */
+    /* Stands for the other progress domains that poll drives: two sources with different ones, none
+     * of them NULL, never drive the same progress domain. */
+    const void *reach;
+    bool leaf; /* poll drives no other progress domain, as a transport's */
 };
 
 enum {
@@ -70,7 +73,7 @@ struct progress {
     atomic_bool driven;           /* by its own readers, since a reader of another one looked */
     atomic_bool attended;         /* a reader has driven since the thread looked */
     struct progress_source *sole; /* its only source, if that is a leaf */
-    /* Its only source and NULL, or its only two, where at most one of them is no leaf. */
+    /* Its only source and NULL, or its only two, where they cannot drive the same other one. */
     struct progress_source *pair[2];
     const void *round_of; /* the thread that drove it last, and in which of its rounds */
     uint64_t round;
@@ -259,8 +262,8 @@ static inline void progress_drive_sole(struct progress *root, struct progress_so
     root->driving = false;
 }
 
-/* progress_poll of a root, without a round where one of its sources at most reaches another
- * progress domain. */
+/* progress_poll of a root, without a round where its sources are one, or two that cannot drive the
+ * same progress domain. */
 static inline void progress_poll_root(struct progress *root)
 {
     struct progress_source *first = root->pair[0];

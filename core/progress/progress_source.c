@@ -143,6 +143,11 @@ static struct progress_source *source_at(const struct progress_impl *impl, struc
     return pos == &impl->sources ? NULL : list_item(pos, struct progress_source, link);
 }
 
+static bool are_apart(const struct progress_source *a, const struct progress_source *b)
+{
+    return a->leaf || b->leaf || (a->reach && b->reach && a->reach != b->reach);
+}
+
 /* The sources that a reader drives past the list. */
 static void note_pair(struct progress_impl *impl)
 {
@@ -150,11 +155,11 @@ static void note_pair(struct progress_impl *impl)
     struct progress_source *first = source_at(impl, at);
     struct progress_source *second = first ? source_at(impl, at->next) : NULL;
     bool more = second && at->next->next != &impl->sources;
-    bool reach = second && !first->leaf && !second->leaf; /* each another progress domain */
+    bool meet = second && !are_apart(first, second);
 
     impl->progress->sole = first && !second && first->leaf ? first : NULL;
-    impl->progress->pair[0] = more || reach ? NULL : first;
-    impl->progress->pair[1] = more || reach ? NULL : second;
+    impl->progress->pair[0] = more || meet ? NULL : first;
+    impl->progress->pair[1] = more || meet ? NULL : second;
 }
 
 void progress_note_change(struct progress_impl *impl)

@@ -140,11 +140,38 @@ static void a_pair_is_polled_like_others(void **state)
     progress_release(progress);
 }
 
+/* So are two that drive others, if they cannot be the same ones. */
+static void a_pair_may_reach_others_that_differ(void **state)
+{
+    struct progress *progress = create(FI_THREAD_DOMAIN, FI_PROGRESS_MANUAL);
+    struct counter one, two;
+    int here, there;
+
+    attach(progress, &one, -1);
+    attach(progress, &two, -1);
+    detach(&two);
+    one.source.reach = two.source.reach = &here;
+    assert_int_equal(progress_attach(progress, &two.source), 0);
+    assert_null(progress->pair[0]);
+    detach(&two);
+    two.source.reach = &there;
+    assert_int_equal(progress_attach(progress, &two.source), 0);
+    assert_ptr_equal(progress->pair[0], &one.source);
+    assert_ptr_equal(progress->pair[1], &two.source);
+    progress_poll_root(progress_root(progress));
+    assert_int_equal(one.calls, 1);
+    assert_int_equal(two.calls, 1);
+    detach(&one);
+    detach(&two);
+    progress_release(progress);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_leaf_is_polled_like_others),
         cmocka_unit_test(a_pair_is_polled_like_others),
+        cmocka_unit_test(a_pair_may_reach_others_that_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
