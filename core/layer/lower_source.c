@@ -38,6 +38,8 @@ int lower_source_open(struct lower_source *source, const struct lower *lower,
     if (!source->source.trywait)
         source->source.trywait = trywait;
     list_init(&source->source.link);
+    list_init(&source->folded);
+    list_init(&source->fold);
     progress_lock(progress);
     rc = lower_cq_open(lower, domain, &attr, true, sink, &source->cq);
     if (!rc) {
@@ -56,6 +58,33 @@ int lower_source_open(struct lower_source *source, const struct lower *lower,
     return rc;
 }
 
+void lower_source_fold(struct lower_source *keep, struct lower_source *fold,
+                       struct progress *progress)
+{
+    if (keep == fold || list_empty(&keep->source.link) || list_empty(&fold->source.link) ||
+        !keep->driven || !fold->driven ||
+        progress_root(keep->driven) != progress_root(fold->driven))
+        return;
+    progress_detach(progress, &fold->source);
+    list_attach(&fold->fold, &keep->folded);
+}
+
+static void attach_again(struct lower_source *source, struct progress *progress)
+{
+    if (progress_attach(progress, &source->source))
+        LOG_WARN(source->part, FI_LOG_CQ, "a completion queue of the lower is not driven any more");
+}
+
+/* Each drives by itself again. */
+static void unfold(struct lower_source *source, struct progress *progress)
+{
+    list_detach(&source->fold);
+    list_for_each_safe (pos, after, &source->folded) {
+        list_detach(pos);
+        attach_again(list_item(pos, struct lower_source, fold), progress);
+    }
+}
+
 int lower_source_close(struct lower_source *source, struct progress *progress)
 {
     int rc;
@@ -65,11 +94,12 @@ int lower_source_close(struct lower_source *source, struct progress *progress)
     progress_lock(progress);
     progress_detach(progress, &source->source);
     rc = lower_cq_close(source->cq);
-    if (!rc)
+    if (!rc) {
         source->cq = NULL;
-    else if (progress_attach(progress, &source->source))
-        LOG_WARN(source->part, FI_LOG_CQ,
-                 "a completion queue that cannot be closed is not driven any more");
+        unfold(source, progress);
+    } else if (list_empty(&source->fold)) {
+        attach_again(source, progress);
+    }
     progress_unlock(progress);
     return rc;
 }

@@ -15,6 +15,8 @@ struct lower_source {
     const char *part;        /* for the log; set before it is opened */
     struct lower_cq *cq;     /* NULL: not open */
     struct progress *driven; /* lower_cq_driven of it */
+    struct list folded;      /* sources that leave driving to it */
+    struct list fold;        /* in the list of the one that it leaves driving to */
 };
 
 /*
@@ -26,6 +28,14 @@ struct lower_source {
 int lower_source_open(struct lower_source *source, const struct lower *lower,
                       struct fid_domain *domain, size_t size, struct fid_peer_cq *sink,
                       struct progress *progress);
+/*
+ * Leaves driving, and waking waiters, of `fold` to `keep` until that is closed, if both are
+ * attached to the progress domain and drive one progress domain of the lower's: an endpoint of the
+ * lower has merged those of its queues, and a look at one is a look at both. Progress domain
+ * locked.
+ */
+void lower_source_fold(struct lower_source *keep, struct lower_source *fold,
+                       struct progress *progress);
 /* Takes one that is not open. The lower's error (-FI_EBUSY): it is open, and driven, as before.
  * Progress domain unlocked. */
 int lower_source_close(struct lower_source *source, struct progress *progress);
