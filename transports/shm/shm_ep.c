@@ -144,6 +144,7 @@ static struct shm_ep *new_ep(struct shm_domain *domain)
     ep->domain = domain;
     ep->listener = ep->bell_fd = ep->wake_fd = ep->source.fd = -1;
     ep->source.poll = shm_progress;
+    ep->source.leaf = true;
     ep->source.trywait = shm_trywait;
     list_init(&ep->source.link);
     list_init(&ep->watch.link);
