@@ -36,6 +36,7 @@ enum {
     ALONE_PEERS,
     ALONE_AV,
     ALONE_ROUNDS,
+    ALONE_CALLS,
     COURSE
 };
 
@@ -70,7 +71,7 @@ static void usage(FILE *out)
 {
     fputs("usage: fi_bench [options] SUBJECT...\n"
           "       fi_bench [-l LIBRARY] --layers|--sizes|--threads|--av|--peers SPEC...\n"
-          "       fi_bench [-l LIBRARY] --rounds COUNT SPEC\n"
+          "       fi_bench [-l LIBRARY] --rounds|--calls COUNT SPEC\n"
           "Measures stacks side by side, in interleaved windows; ratios are to the first subject.\n"
           "SUBJECT is `socket` (a raw busy-polling TCP connection), `datagram` (a raw pair of UDP\n"
           "sockets, for -t latency,window) or [NAME=][LIBRARY:]SPEC, SPEC being\n"
@@ -98,7 +99,9 @@ static void usage(FILE *out)
           "  --peers      memory, rate and time of 1,000 and 10,000 connections\n"
           "  --av         ns and bytes of an inserted address\n"
           "  --rounds COUNT  no figure: so many windows (-n) of messages (the first -S), and\n"
-          "               replies, in one process, for callgrind and strace to count\n",
+          "               replies, in one process, for callgrind and strace to count\n"
+          "  --calls COUNT  no figure: so many times 16 messages and one back, each kind of\n"
+          "               call in a function of its own, for callgrind (bench/lnx -i)\n",
           out);
 }
 
@@ -515,6 +518,7 @@ static int run_alone(int which, const struct options *options, char **specs, int
                                                    .size = options->sizes[0],
                                                    .messages = options->messages},
                             specs, count);
+    case ALONE_CALLS: return bench_calls(options->library, options->rounds, specs, count);
     case ALONE_PEERS: return bench_peers(options->library, options->core, specs, count);
     default: return bench_av(options->library, specs, count);
     }
@@ -542,6 +546,7 @@ static int parse(struct options *options, int argc, char **argv, int *alone)
                                           {"sizes", no_argument, NULL, ALONE_SIZES},
                                           {"course", required_argument, NULL, COURSE},
                                           {"rounds", required_argument, NULL, ALONE_ROUNDS},
+                                          {"calls", required_argument, NULL, ALONE_CALLS},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     int c;
@@ -565,7 +570,8 @@ static int parse(struct options *options, int argc, char **argv, int *alone)
             break;
         case 'N': parse_sides('N', optarg, bench_netns); break;
         case COURSE: options->seconds = atoi(optarg); break;
-        case ALONE_ROUNDS: options->rounds = strtoull(optarg, NULL, 0); /* fall through */
+        case ALONE_ROUNDS:
+        case ALONE_CALLS: options->rounds = strtoull(optarg, NULL, 0); /* fall through */
         case ALONE_LAYERS:
         case ALONE_SIZES:
         case ALONE_THREADS:
