@@ -151,9 +151,12 @@ static int enter(struct lnx_av *av, unsigned branch, fi_addr_t index, const void
 
     lnx_stranger_forget(av, branch, raw);
     rc = insert_below(av, branch, raw, av_source(&av->base, index), index, &addr);
-    if (!rc)
-        *path = (struct lnx_path){(uint32_t)addr, branch};
-    return rc;
+    if (rc)
+        return rc;
+    *path = (struct lnx_path){(uint32_t)addr, branch};
+    if (addr != index)
+        atomic_fetch_or(&av->domain->av_state, LNX_AV_RENUMBERED);
+    return 0;
 }
 
 static void drop_path(struct lnx_av *av, fi_addr_t index)
@@ -172,7 +175,7 @@ static void drop_path(struct lnx_av *av, fi_addr_t index)
             av->branch[path->branch].up[path->addr] = LNX_NO_ADDR;
         fi_av_remove(av->branch[path->branch].av, &addr, 1, 0);
         path->branch = LNX_NO_BRANCH;
-        atomic_store(&av->domain->av_changed, true);
+        atomic_fetch_or(&av->domain->av_state, LNX_AV_CHANGED);
     }
 }
 
@@ -188,7 +191,7 @@ static int add_path(struct lnx_av *av, fi_addr_t index, const unsigned *rails, u
 
         rc = enter(av, rails[i], index, peer->addr, path);
         if (!rc)
-            atomic_store(&av->domain->av_changed, true);
+            atomic_fetch_or(&av->domain->av_state, LNX_AV_CHANGED);
     }
     if (rc)
         drop_path(av, index);

@@ -30,8 +30,10 @@ struct lnx_branch {
 };
 
 enum {
-    LNX_WATCHED = 8, /* queues of a domain, at most */
-    LNX_KINDS = 3,   /* of atomics: plain, fetch, compare */
+    LNX_AV_CHANGED = 1 << 0,    /* a branch's, since the branches were driven last */
+    LNX_AV_RENUMBERED = 1 << 1, /* a branch has had another number for a peer than the join */
+    LNX_WATCHED = 8,            /* queues of a domain, at most */
+    LNX_KINDS = 3,              /* of atomics: plain, fetch, compare */
     LNX_DATATYPES = 32,
     LNX_OPS = 32
 };
@@ -42,7 +44,7 @@ struct lnx_domain {
     struct domain base;
     struct join_fabric *fabric;
     struct progress *progress; /* of all queues, counters and endpoints */
-    atomic_bool av_changed;    /* since the branches were driven last */
+    atomic_uint av_state;      /* LNX_AV_... */
     int mr_bits;               /* info_mr_bits of its info */
     bool local_mr;             /* of any branch */
     bool source_err;           /* its info has FI_SOURCE_ERR: queues have relays (lnx_relay.h) */
@@ -67,6 +69,11 @@ int lnx_atomic_count(struct lnx_domain *domain, uint64_t function, enum fi_datat
 
 /* Of the part table. */
 int lnx_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
+
+static inline unsigned lnx_av_state(const struct lnx_domain *domain)
+{
+    return atomic_load_explicit(&domain->av_state, memory_order_relaxed);
+}
 
 static inline struct lnx_domain *lnx_domain_of(struct fid_domain *fid)
 {

@@ -33,12 +33,11 @@ static void take_av_changes(struct lnx_ep *ep)
 {
     if (!ep->top)
         return;
-    atomic_store(&ep->domain->av_changed, false);
+    atomic_fetch_and(&ep->domain->av_state, ~(unsigned)LNX_AV_CHANGED);
     progress_poll(ep->domain->progress);
 }
 
-/* A poster that does nothing but try again makes progress too. */
-static void try_again(struct lnx_ep *ep)
+void lnx_ep_drive(struct lnx_ep *ep)
 {
     if (ep->top)
         progress_poll(ep->domain->progress);
@@ -177,7 +176,7 @@ static ssize_t post(struct ep *base, struct op *op)
     if (__builtin_expect(is_reserved(ep, op), 0))
         return -FI_EINVAL;
     progress_lock(ep->domain->progress);
-    if (__builtin_expect(atomic_load_explicit(&ep->domain->av_changed, memory_order_relaxed), 0))
+    if (__builtin_expect(lnx_av_state(ep->domain) & LNX_AV_CHANGED, 0))
         take_av_changes(ep);
     if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
         rc = post_receive(ep, op);
@@ -185,7 +184,7 @@ static ssize_t post(struct ep *base, struct op *op)
         rc = post_transmit(ep, op);
     if (__builtin_expect(rc == -FI_EAGAIN, 0)) {
         op->peer = peer;
-        try_again(ep);
+        lnx_ep_drive(ep);
     }
     progress_unlock(ep->domain->progress);
     return rc;
@@ -400,6 +399,8 @@ static int bind_cqs(struct lnx_ep *ep, size_t i)
         rc = bind_cq(ep, i, &lnx_cq_of(binding->tx)->drives, FI_TRANSMIT, binding->tx_selective);
     if (!rc && binding->rx)
         rc = bind_cq(ep, i, &lnx_cq_of(binding->rx)->drives, FI_RECV, binding->rx_selective);
+    if (!rc && binding->tx && binding->rx)
+        lnx_drives_fold(&lnx_cq_of(binding->tx)->drives, &lnx_cq_of(binding->rx)->drives, i);
     return rc;
 }
 

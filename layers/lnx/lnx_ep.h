@@ -31,10 +31,13 @@ struct lnx_ep {
     struct fi_info *info;
     bool top;              /* no upper sees what happens before the application does */
     bool alone;            /* one branch, which matches by itself */
-    bool quick;            /* its public functions have a short way (lnx_quick.c) */
-    size_t quick_size;     /* for so many bytes */
     bool no_local;         /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
     unsigned context_bits; /* of addresses, which name a receive context */
+    /* The short ways (lnx_quick.c), from fi_enable on. */
+    size_t quick_below;                 /* for less than so many bytes */
+    bool locked;                        /* the progress domain has a lock */
+    bool matches;                       /* receives go to the engine */
+    struct fid_ep *below[LNX_BRANCHES]; /* of the branches */
     size_t count;
     struct lnx_branch_ep branch[LNX_BRANCHES];
     struct fid_peer_cq dropped; /* where nothing but counters is bound: sink of own */
@@ -53,6 +56,10 @@ int lnx_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, str
                    void *context);
 int lnx_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
                    void *context);
+
+/* After -FI_EAGAIN: a poster that does nothing but try again makes progress, too. Progress domain
+ * locked. */
+void lnx_ep_drive(struct lnx_ep *ep);
 
 int lnx_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 

@@ -47,20 +47,36 @@ static void unwatch(struct lnx_domain *domain, const struct cq *cq)
     progress_unlock(domain->progress);
 }
 
+static inline void look(const struct lnx_drive *drive)
+{
+    struct progress *driven = drive->below.driven;
+
+    if (__builtin_expect(driven && !progress_forked(driven), 1))
+        progress_poll_lower(driven);
+    else
+        lower_cq_progress(drive->below.cq);
+}
+
+/* Has the look found anything? */
+static bool look_and_see(const struct lnx_drive *drive)
+{
+    size_t before = written(drive);
+
+    look(drive);
+    return written(drive) != before;
+}
+
+/* Of one branch of several, with a queue that shows its traffic. */
 static void drive_poll(struct progress_source *source)
 {
     struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
-    size_t before;
+    bool busy = *drive->busy == drive;
 
-    if (!drive->top) {
-        lower_cq_progress(drive->below.cq);
+    if (busy && drive->counts) {
+        look(drive);
+    } else if (!busy && silence_skips(&drive->silence, LONGEST_PAUSE)) {
         return;
-    }
-    if (*drive->busy != drive && silence_skips(&drive->silence, LONGEST_PAUSE))
-        return;
-    before = written(drive);
-    lower_cq_progress(drive->below.cq);
-    if (written(drive) != before) {
+    } else if (look_and_see(drive)) {
         silence_end(&drive->silence);
         progress_takes++;
         *drive->busy = drive;
@@ -91,10 +107,12 @@ int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t
         drive->domain = domain;
         drive->below.part = "lnx";
         drive->busy = &drives->busy;
-        drive->below.source.poll = drive_poll;
+        drive->counts = branch->local;
         drive->below.source.trywait = drive_trywait;
+        drive->below.source.reach = branch;
         /* Alone it is looked at each time; so is what completes elsewhere. */
         drive->top = top && top->sink == &top->peer && domain->count > 1 ? top : NULL;
+        drive->below.source.poll = drive->top ? drive_poll : NULL;
         rc = lower_source_open(&drive->below, branch->lower, branch->domain, size,
                                lnx_relay_init(&drive->relay, domain, (unsigned)drives->count, sink),
                                domain->progress);
@@ -114,6 +132,13 @@ int lnx_drives_close(struct lnx_drives *drives, struct progress *progress)
         drives->count -= !rc;
     }
     return rc;
+}
+
+void lnx_drives_fold(struct lnx_drives *keep, struct lnx_drives *fold, size_t branch)
+{
+    struct lnx_drive *drive = &keep->branch[branch];
+
+    lower_source_fold(&drive->below, &fold->branch[branch].below, drive->domain->progress);
 }
 
 /* ---- Completion queues ---- */

@@ -18,6 +18,7 @@ struct lnx_drive {
     struct lnx_relay relay;
     struct cq *top; /* where completions show that the branch has traffic, or NULL */
     struct silence silence;
+    bool counts; /* within the node: it has progress_takes count what it takes, if it yields */
     struct lnx_drive **busy; /* of its queue: the one that found something last, or NULL */
 };
 
@@ -53,6 +54,8 @@ int lnx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t size,
                     struct fid_peer_cq *sink, struct cq *top);
 int lnx_drives_close(struct lnx_drives *drives, struct progress *progress);
+/* An endpoint of the branch has both queues: one is driven for both. Progress domain locked. */
+void lnx_drives_fold(struct lnx_drives *keep, struct lnx_drives *fold, size_t branch);
 
 /* The branch's counter that counts for it. Progress domain locked. */
 int lnx_cntr_below(struct lnx_domain *domain, struct cntr *cntr, size_t branch,

@@ -14,59 +14,66 @@ static struct lnx_ep *ep_of(struct fid_ep *fid)
     return object_of(fid, struct lnx_ep, fid);
 }
 
-/* ---- One buffer to or from a peer ---- */
+/* ---- The branch ---- */
 
-/* The peer's path, with the progress domain locked; NULL: take the other way, nothing is locked. */
-static inline const struct lnx_path *begin(struct lnx_ep *ep, fi_addr_t peer, size_t len)
+static inline struct fid_ep *branch_of(const struct lnx_ep *ep, fi_addr_t *peer)
 {
     const struct lnx_path *path = NULL;
 
-    if (__builtin_expect(!ep->quick || len > ep->quick_size, 0))
-        return NULL;
-    progress_lock(ep->domain->progress);
-    if (__builtin_expect(!atomic_load_explicit(&ep->domain->av_changed, memory_order_relaxed), 1))
-        path = lnx_av_path(ep->av, peer);
+    if (__builtin_expect(!(lnx_av_state(ep->domain) & LNX_AV_CHANGED), 1))
+        path = lnx_av_path(ep->av, *peer);
     if (__builtin_expect(!path, 0))
-        progress_unlock(ep->domain->progress);
-    return path;
+        return NULL;
+    *peer = path->addr;
+    return ep->below[path->branch];
 }
 
-static inline struct fid_ep *branch_of(const struct lnx_ep *ep, const struct lnx_path *path)
+/* The branch that the call is for, with the progress domain locked and the peer's number there in
+ * peer; NULL: take the other way, nothing is locked. */
+static inline struct fid_ep *begin(struct lnx_ep *ep, fi_addr_t *peer, size_t len)
 {
-    return ep->branch[path->branch].ep;
+    struct fid_ep *below;
+
+    if (__builtin_expect(len >= ep->quick_below, 0))
+        return NULL;
+    if (ep->locked)
+        progress_lock(ep->domain->progress);
+    below = branch_of(ep, peer);
+    if (ep->locked && !below)
+        progress_unlock(ep->domain->progress);
+    return below;
 }
 
-/* A branch that has no room just now (-FI_EAGAIN) is asked again, with progress made. */
+/* A branch that has no room just now is driven, so that the caller may try again. */
 static inline ssize_t end(struct lnx_ep *ep, ssize_t rc)
 {
-    progress_unlock(ep->domain->progress);
+    if (__builtin_expect(rc == -FI_EAGAIN, 0))
+        lnx_ep_drive(ep);
+    if (ep->locked)
+        progress_unlock(ep->domain->progress);
     return rc;
 }
+
+/* ---- One buffer to or from a peer ---- */
 
 static ssize_t quick_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                           fi_addr_t dest, void *context)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_send(branch_of(ep, path), buf, len, desc, path->addr, context));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_send(below, buf, len, desc, dest, context));
     return ep_msg_ops.send(fid, buf, len, desc, dest, context);
 }
 
 static ssize_t quick_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_inject(branch_of(ep, path), buf, len, path->addr));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_inject(below, buf, len, dest));
     return ep_msg_ops.inject(fid, buf, len, dest);
 }
 
@@ -74,13 +81,10 @@ static ssize_t quick_tsend(struct fid_ep *fid, const void *buf, size_t len, void
                            fi_addr_t dest, uint64_t tag, void *context)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_tsend(branch_of(ep, path), buf, len, desc, path->addr, tag, context));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_tsend(below, buf, len, desc, dest, tag, context));
     return ep_tagged_ops.send(fid, buf, len, desc, dest, tag, context);
 }
 
@@ -88,13 +92,10 @@ static ssize_t quick_tinject(struct fid_ep *fid, const void *buf, size_t len, fi
                              uint64_t tag)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_tinject(branch_of(ep, path), buf, len, path->addr, tag));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_tinject(below, buf, len, dest, tag));
     return ep_tagged_ops.inject(fid, buf, len, dest, tag);
 }
 
@@ -102,13 +103,10 @@ static ssize_t quick_read(struct fid_ep *fid, void *buf, size_t len, void *desc,
                           uint64_t addr, uint64_t key, void *context)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, src, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &src, len);
 
-    if (path)
-        rc = end(ep, fi_read(branch_of(ep, path), buf, len, desc, path->addr, addr, key, context));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_read(below, buf, len, desc, src, addr, key, context));
     return ep_rma_ops.read(fid, buf, len, desc, src, addr, key, context);
 }
 
@@ -116,13 +114,10 @@ static ssize_t quick_write(struct fid_ep *fid, const void *buf, size_t len, void
                            fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_write(branch_of(ep, path), buf, len, desc, path->addr, addr, key, context));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_write(below, buf, len, desc, dest, addr, key, context));
     return ep_rma_ops.write(fid, buf, len, desc, dest, addr, key, context);
 }
 
@@ -130,69 +125,165 @@ static ssize_t quick_inject_write(struct fid_ep *fid, const void *buf, size_t le
                                   uint64_t addr, uint64_t key)
 {
     struct lnx_ep *ep = ep_of(fid);
-    const struct lnx_path *path = begin(ep, dest, len);
-    ssize_t rc = -FI_EAGAIN;
+    struct fid_ep *below = begin(ep, &dest, len);
 
-    if (path)
-        rc = end(ep, fi_inject_write(branch_of(ep, path), buf, len, path->addr, addr, key));
-    if (rc != -FI_EAGAIN)
-        return rc;
+    if (__builtin_expect(below != NULL, 1))
+        return end(ep, fi_inject_write(below, buf, len, dest, addr, key));
     return ep_rma_ops.inject(fid, buf, len, dest, addr, key);
 }
 
 /* ---- Receives: of the engine that all branches share, or of the only branch ---- */
 
-/* A source counts where the endpoint has directed receives: the other way knows it. */
-static inline bool from_anybody(const struct lnx_ep *ep, fi_addr_t src)
+/* The only branch, with the progress domain locked; NULL: take the other way. A source counts where
+ * the endpoint has directed receives: the other way knows it. */
+static inline struct fid_ep *begin_receive(struct lnx_ep *ep, fi_addr_t src)
 {
-    return src == FI_ADDR_UNSPEC || !(ep->base.caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV));
+    if (!ep->quick_below || !ep->alone ||
+        (src != FI_ADDR_UNSPEC && ep->base.caps & (FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV)))
+        return NULL;
+    if (ep->locked)
+        progress_lock(ep->domain->progress);
+    return ep->below[0];
+}
+
+/* Posts it to the engine. */
+static inline __attribute__((always_inline)) bool match_here(struct lnx_ep *ep, struct want want)
+{
+    want.flags = ep->base.rx_op_flags;
+    return match_quick_receive(ep->base.match, ep->domain->progress, want);
 }
 
 static ssize_t quick_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                           void *context)
 {
-    const struct iovec iov = {.iov_base = buf, .iov_len = len};
     struct lnx_ep *ep = ep_of(fid);
-    struct match *match = ep->base.match;
-    ssize_t rc = -FI_EAGAIN;
+    struct match *match = ep->matches ? ep->base.match : NULL;
+    struct fid_ep *below;
 
-    if (ep->quick && match && !ep->alone) {
-        if (match_quick_receive(
-                match, ep->domain->progress,
-                match_want(&match->msg, &iov, 1, &desc, src, ep->base.rx_op_flags, context)))
+    if (__builtin_expect(match != NULL, 1)) {
+        const struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+        if (match_here(ep, match_want(&match->msg, &iov, 1, &desc, src, 0, context)))
             return 0;
-    } else if (ep->quick && ep->alone && from_anybody(ep, src)) {
-        progress_lock(ep->domain->progress);
-        rc = end(ep, fi_recv(ep->branch[0].ep, buf, len, desc, FI_ADDR_UNSPEC, context));
     }
-    if (rc != -FI_EAGAIN)
-        return rc;
+    below = begin_receive(ep, src);
+    if (below)
+        return end(ep, fi_recv(below, buf, len, desc, FI_ADDR_UNSPEC, context));
     return ep_msg_ops.recv(fid, buf, len, desc, src, context);
 }
 
 static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                            uint64_t tag, uint64_t ignore, void *context)
 {
-    const struct iovec iov = {.iov_base = buf, .iov_len = len};
     struct lnx_ep *ep = ep_of(fid);
-    struct match *match = ep->base.match;
-    struct want want;
-    ssize_t rc = -FI_EAGAIN;
+    struct match *match = ep->matches ? ep->base.match : NULL;
+    struct fid_ep *below;
 
-    if (ep->quick && match && !ep->alone) {
-        want = match_want(&match->tag, &iov, 1, &desc, src, ep->base.rx_op_flags, context);
+    if (__builtin_expect(match != NULL, 1)) {
+        const struct iovec iov = {.iov_base = buf, .iov_len = len};
+        struct want want = match_want(&match->tag, &iov, 1, &desc, src, 0, context);
+
         want.tag = tag;
         want.ignore = ignore;
-        if (match_quick_receive(match, ep->domain->progress, want))
+        if (match_here(ep, want))
             return 0;
-    } else if (ep->quick && ep->alone && from_anybody(ep, src)) {
-        progress_lock(ep->domain->progress);
-        rc = end(ep,
-                 fi_trecv(ep->branch[0].ep, buf, len, desc, FI_ADDR_UNSPEC, tag, ignore, context));
     }
-    if (rc != -FI_EAGAIN)
-        return rc;
+    below = begin_receive(ep, src);
+    if (below)
+        return end(ep, fi_trecv(below, buf, len, desc, FI_ADDR_UNSPEC, tag, ignore, context));
     return ep_tagged_ops.recv(fid, buf, len, desc, src, tag, ignore, context);
+}
+
+/* ---- Calls that the only branch takes as they are ---- */
+
+/* It matches by itself, needs no lock and, just now, knows peers by the join's numbers. */
+static inline bool is_straight(struct fid_ep *fid)
+{
+    return __builtin_expect(!lnx_av_state(ep_of(fid)->domain), 1);
+}
+
+static inline struct fid_ep *sole_branch(struct fid_ep *fid)
+{
+    return ep_of(fid)->below[0];
+}
+
+/* A branch that has no room just now is driven, so that the caller may try again. */
+static inline ssize_t sent(struct fid_ep *fid, ssize_t rc)
+{
+    if (__builtin_expect(rc == -FI_EAGAIN, 0))
+        lnx_ep_drive(ep_of(fid));
+    return rc;
+}
+
+static ssize_t straight_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                             fi_addr_t dest, void *context)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_send(sole_branch(fid), buf, len, desc, dest, context));
+    return quick_send(fid, buf, len, desc, dest, context);
+}
+
+static ssize_t straight_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_inject(sole_branch(fid), buf, len, dest));
+    return quick_inject(fid, buf, len, dest);
+}
+
+static ssize_t straight_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                             void *context)
+{
+    if (is_straight(fid))
+        return fi_recv(sole_branch(fid), buf, len, desc, src, context);
+    return quick_recv(fid, buf, len, desc, src, context);
+}
+
+static ssize_t straight_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                              fi_addr_t dest, uint64_t tag, void *context)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_tsend(sole_branch(fid), buf, len, desc, dest, tag, context));
+    return quick_tsend(fid, buf, len, desc, dest, tag, context);
+}
+
+static ssize_t straight_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                                uint64_t tag)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_tinject(sole_branch(fid), buf, len, dest, tag));
+    return quick_tinject(fid, buf, len, dest, tag);
+}
+
+static ssize_t straight_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                              uint64_t tag, uint64_t ignore, void *context)
+{
+    if (is_straight(fid))
+        return fi_trecv(sole_branch(fid), buf, len, desc, src, tag, ignore, context);
+    return quick_trecv(fid, buf, len, desc, src, tag, ignore, context);
+}
+
+static ssize_t straight_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                             uint64_t addr, uint64_t key, void *context)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_read(sole_branch(fid), buf, len, desc, src, addr, key, context));
+    return quick_read(fid, buf, len, desc, src, addr, key, context);
+}
+
+static ssize_t straight_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                              fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_write(sole_branch(fid), buf, len, desc, dest, addr, key, context));
+    return quick_write(fid, buf, len, desc, dest, addr, key, context);
+}
+
+static ssize_t straight_inject_write(struct fid_ep *fid, const void *buf, size_t len,
+                                     fi_addr_t dest, uint64_t addr, uint64_t key)
+{
+    if (is_straight(fid))
+        return sent(fid, fi_inject_write(sole_branch(fid), buf, len, dest, addr, key));
+    return quick_inject_write(fid, buf, len, dest, addr, key);
 }
 
 /* ---- Tables ---- */
@@ -210,6 +301,19 @@ static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops),
                                     .write = quick_write,
                                     .inject = quick_inject_write};
 
+static struct fi_ops_msg straight_msg_ops = {.size = sizeof(straight_msg_ops),
+                                             .recv = straight_recv,
+                                             .send = straight_send,
+                                             .inject = straight_inject};
+static struct fi_ops_tagged straight_tagged_ops = {.size = sizeof(straight_tagged_ops),
+                                                   .recv = straight_trecv,
+                                                   .send = straight_tsend,
+                                                   .inject = straight_tinject};
+static struct fi_ops_rma straight_rma_ops = {.size = sizeof(straight_rma_ops),
+                                             .read = straight_read,
+                                             .write = straight_write,
+                                             .inject = straight_inject_write};
+
 void lnx_quick_set(struct lnx_ep *ep)
 {
     const unsigned groups = ep->base.base.groups;
@@ -223,10 +327,32 @@ void lnx_quick_set(struct lnx_ep *ep)
         ep->fid.rma = table_inherit(&rma_ops, &ep_rma_ops);
 }
 
+static bool has_all(const struct lnx_ep *ep, unsigned groups)
+{
+    return (ep->base.base.groups & groups) == groups;
+}
+
+static void set_straight(struct lnx_ep *ep)
+{
+    if (has_all(ep, OP_GROUP_MSG))
+        ep->fid.msg = table_inherit(&straight_msg_ops, &ep_msg_ops);
+    if (has_all(ep, OP_GROUP_TAGGED))
+        ep->fid.tagged = table_inherit(&straight_tagged_ops, &ep_tagged_ops);
+    if (has_all(ep, OP_GROUP_RMA))
+        ep->fid.rma = table_inherit(&straight_rma_ops, &ep_rma_ops);
+}
+
 void lnx_quick_enable(struct lnx_ep *ep)
 {
     const struct lnx_domain *domain = ep->domain;
 
-    ep->quick_size = ep->info->tx_attr->inject_size;
-    ep->quick = !domain->own_keys && !domain->per_msg && !domain->local_mr && !ep->context_bits;
+    if (domain->own_keys || domain->per_msg || domain->local_mr || ep->context_bits)
+        return;
+    for (size_t i = 0; i < ep->count; i++)
+        ep->below[i] = ep->branch[i].ep;
+    ep->locked = domain->progress->locked;
+    ep->quick_below = ep->info->tx_attr->inject_size + 1;
+    ep->matches = !ep->alone;
+    if (ep->alone && !ep->locked)
+        set_straight(ep);
 }

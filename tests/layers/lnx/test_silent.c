@@ -78,48 +78,90 @@ static unsigned reads_of_message(struct pair *pair, struct fid_cq **out, struct 
     return reads;
 }
 
-/* What the branch has completed in another queue, and by the poll of another's, is found too. */
-static void a_branch_with_two_queues_has_traffic(void **state)
+/* A pair whose endpoints have queues for sends and for receives. */
+struct two_queues {
+    struct pair pair; /* without the queue */
+    struct fid_cq *out[2], *in[2];
+};
+
+static void open_ep(struct pair *pair, int i, struct fid_cq *out, struct fid_cq *in)
+{
+    char address[256];
+    size_t len = sizeof(address);
+
+    assert_int_equal(fi_endpoint(pair->domain, pair->info, &pair->ep[i], NULL), 0);
+    assert_int_equal(fi_ep_bind(pair->ep[i], &out->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_ep_bind(pair->ep[i], &in->fid, FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(pair->ep[i], &pair->av->fid, 0), 0);
+    assert_int_equal(fi_enable(pair->ep[i]), 0);
+    assert_int_equal(fi_getname(&pair->ep[i]->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(pair->av, address, 1, &pair->to[i], 0, NULL), 1);
+}
+
+static void two_queues_open(struct two_queues *two, const char *spec)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 64};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
-    struct fid_cq *out[2], *in[2];
+    struct pair *pair = &two->pair;
+
+    pair->info = pair_info(spec);
+    assert_int_equal(fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL), 0);
+    assert_int_equal(fi_domain(pair->fabric, pair->info, &pair->domain, NULL), 0);
+    assert_int_equal(fi_av_open(pair->domain, &av, &pair->av, NULL), 0);
+    free(pair->info->src_addr);
+    pair->info->src_addr = NULL;
+    pair->info->src_addrlen = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_cq_open(pair->domain, &attr, &two->out[i], NULL), 0);
+        assert_int_equal(fi_cq_open(pair->domain, &attr, &two->in[i], NULL), 0);
+        open_ep(pair, i, two->out[i], two->in[i]);
+    }
+}
+
+static void two_queues_close(struct two_queues *two)
+{
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_close(&two->pair.ep[i]->fid), 0);
+        if (two->out[i])
+            assert_int_equal(fi_close(&two->out[i]->fid), 0);
+        assert_int_equal(fi_close(&two->in[i]->fid), 0);
+    }
+    assert_int_equal(fi_close(&two->pair.av->fid), 0);
+    assert_int_equal(fi_close(&two->pair.domain->fid), 0);
+    assert_int_equal(fi_close(&two->pair.fabric->fid), 0);
+    fi_freeinfo(two->pair.info);
+}
+
+/* What the branch has completed in another queue, and by the poll of another's, is found too. */
+static void a_branch_with_two_queues_has_traffic(void **state)
+{
+    struct two_queues two;
     unsigned reads = 0;
-    struct pair pair;
 
-    pair.info = pair_info("lnx;[shm+rxm;tcp(iface=lo)]");
-    assert_int_equal(fi_fabric(pair.info->fabric_attr, &pair.fabric, NULL), 0);
-    assert_int_equal(fi_domain(pair.fabric, pair.info, &pair.domain, NULL), 0);
-    assert_int_equal(fi_av_open(pair.domain, &av, &pair.av, NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        char address[256];
-        size_t len = sizeof(address);
-
-        assert_int_equal(fi_cq_open(pair.domain, &attr, &out[i], NULL), 0);
-        assert_int_equal(fi_cq_open(pair.domain, &attr, &in[i], NULL), 0);
-        assert_int_equal(fi_endpoint(pair.domain, pair.info, &pair.ep[i], NULL), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &out[i]->fid, FI_TRANSMIT), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &in[i]->fid, FI_RECV), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &pair.av->fid, 0), 0);
-        assert_int_equal(fi_enable(pair.ep[i]), 0);
-        assert_int_equal(fi_getname(&pair.ep[i]->fid, address, &len), 0);
-        assert_int_equal(fi_av_insert(pair.av, address, 1, &pair.to[i], 0, NULL), 1);
-    }
-    reads_of_message(&pair, out, in);
+    two_queues_open(&two, "lnx;[shm+rxm;tcp(iface=lo)]");
+    reads_of_message(&two.pair, two.out, two.in);
     for (int i = 0; i < SETTLE; i++)
-        assert_int_equal(fi_cq_read(in[1], NULL, 0), -FI_EAGAIN);
+        assert_int_equal(fi_cq_read(two.in[1], NULL, 0), -FI_EAGAIN);
     for (int i = 0; i < MESSAGES; i++)
-        reads += reads_of_message(&pair, out, in);
+        reads += reads_of_message(&two.pair, two.out, two.in);
     assert_in_range(reads, MESSAGES, 3 * MESSAGES);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(fi_close(&pair.ep[i]->fid), 0);
-        assert_int_equal(fi_close(&out[i]->fid), 0);
-        assert_int_equal(fi_close(&in[i]->fid), 0);
-    }
-    assert_int_equal(fi_close(&pair.av->fid), 0);
-    assert_int_equal(fi_close(&pair.domain->fid), 0);
-    assert_int_equal(fi_close(&pair.fabric->fid), 0);
-    fi_freeinfo(pair.info);
+    two_queues_close(&two);
+}
+
+/* Of the queues of one endpoint one is driven; once that is closed, the other is again. */
+static void a_queue_is_driven_when_the_one_beside_it_is_gone(void **state)
+{
+    struct two_queues two;
+
+    two_queues_open(&two, *state);
+    reads_of_message(&two.pair, two.out, two.in);
+    assert_int_equal(fi_close(&two.pair.ep[1]->fid), 0);
+    assert_int_equal(fi_av_remove(two.pair.av, &two.pair.to[1], 1, 0), 0);
+    assert_int_equal(fi_close(&two.out[1]->fid), 0);
+    two.out[1] = NULL;
+    open_ep(&two.pair, 1, two.in[1], two.in[1]);
+    reads_of_message(&two.pair, two.out, two.in);
+    two_queues_close(&two);
 }
 
 int main(void)
@@ -127,6 +169,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_branch_is_looked_at_rarely),
         cmocka_unit_test(a_branch_with_two_queues_has_traffic),
+        cmocka_unit_test_prestate(a_queue_is_driven_when_the_one_beside_it_is_gone,
+                                  (void *)"lnx;[rxm;tcp(iface=lo)]"),
+        cmocka_unit_test_prestate(a_queue_is_driven_when_the_one_beside_it_is_gone,
+                                  (void *)"lnx;[shm+rxm;tcp(iface=lo)]"),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
