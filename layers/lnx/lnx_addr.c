@@ -14,16 +14,18 @@
 enum {
     HEAD = 3,
     BRANCH_HEAD = 3,
-    TOKEN_BITS = 6,
+    TOKEN_BITS = 5,
     IN_SIZE = 6,
-    IN6_SIZE = 22,
+    IN6_SIZE = 18,
+    SCOPE_SIZE = 4,
 };
 
 enum form {
     FORM_IN,
     FORM_IN6,
     FORM_TEXT,
-    FORM_RAW
+    FORM_RAW,
+    FORM_IN6_SCOPE
 };
 
 uint16_t lnx_addr_kind(const struct fi_info *branch)
@@ -54,21 +56,29 @@ static size_t put_in(const struct sockaddr_in *in, unsigned char *to)
     return IN_SIZE;
 }
 
-static size_t put_in6(const struct sockaddr_in6 *in6, unsigned char *to)
+static size_t put_in6(const struct sockaddr_in6 *in6, unsigned char *to, size_t room)
 {
     uint32_t scope = htonl(in6->sin6_scope_id);
+    size_t size = IN6_SIZE + (scope ? SCOPE_SIZE : 0);
 
+    if (room < size)
+        return 0;
     memcpy(to, &in6->sin6_port, 2);
     memcpy(to + 2, &in6->sin6_addr, 16);
-    memcpy(to + 18, &scope, 4);
-    return IN6_SIZE;
+    memcpy(to + IN6_SIZE, &scope, size - IN6_SIZE);
+    return size;
+}
+
+static bool has_scope(const void *in6)
+{
+    return ((const struct sockaddr_in6 *)in6)->sin6_scope_id;
 }
 
 static enum form form_of(const struct lnx_addr_branch *branch)
 {
     switch (branch->format) {
     case FI_SOCKADDR_IN: return FORM_IN;
-    case FI_SOCKADDR_IN6: return FORM_IN6;
+    case FI_SOCKADDR_IN6: return has_scope(branch->addr) ? FORM_IN6_SCOPE : FORM_IN6;
     case FI_ADDR_STR: return FORM_TEXT;
     default: return FORM_RAW;
     }
@@ -80,7 +90,8 @@ static size_t put_addr(const struct lnx_addr_branch *branch, enum form form, uns
 {
     switch (form) {
     case FORM_IN: return room < IN_SIZE ? 0 : put_in((const void *)branch->addr, to);
-    case FORM_IN6: return room < IN6_SIZE ? 0 : put_in6((const void *)branch->addr, to);
+    case FORM_IN6:
+    case FORM_IN6_SCOPE: return put_in6((const void *)branch->addr, to, room);
     case FORM_TEXT: return lnx_text_pack((const char *)branch->addr, to, room);
     default: break;
     }
@@ -160,19 +171,23 @@ static size_t get_in(const unsigned char *from, struct lnx_addr_branch *branch)
     return IN_SIZE;
 }
 
-static size_t get_in6(const unsigned char *from, struct lnx_addr_branch *branch)
+static size_t get_in6(const unsigned char *from, size_t left, bool scoped,
+                      struct lnx_addr_branch *branch)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    uint32_t scope;
+    size_t size = IN6_SIZE + (scoped ? SCOPE_SIZE : 0);
+    uint32_t scope = 0;
 
+    if (left < size)
+        return 0;
     memcpy(&in6.sin6_port, from, 2);
     memcpy(&in6.sin6_addr, from + 2, 16);
-    memcpy(&scope, from + 18, 4);
+    memcpy(&scope, from + IN6_SIZE, size - IN6_SIZE);
     in6.sin6_scope_id = ntohl(scope);
     memcpy(branch->addr, &in6, sizeof(in6));
     branch->format = FI_SOCKADDR_IN6;
     branch->len = sizeof(in6);
-    return IN6_SIZE;
+    return size;
 }
 
 static size_t get_text(const unsigned char *from, size_t left, struct lnx_addr_branch *branch)
@@ -202,9 +217,11 @@ static size_t get_addr(const unsigned char *from, size_t left, enum form form,
 {
     switch (form) {
     case FORM_IN: return left < IN_SIZE ? 0 : get_in(from, branch);
-    case FORM_IN6: return left < IN6_SIZE ? 0 : get_in6(from, branch);
+    case FORM_IN6:
+    case FORM_IN6_SCOPE: return get_in6(from, left, form == FORM_IN6_SCOPE, branch);
     case FORM_TEXT: return get_text(from, left, branch);
-    default: return get_raw(from, left, branch);
+    case FORM_RAW: return get_raw(from, left, branch);
+    default: return 0;
     }
 }
 

@@ -3,15 +3,16 @@
  * The address of an endpoint: the kind of each of its branches, the token of its reach, and its
  * address there. Foreign bytes: everything is checked. Pure.
  *
- *   byte 0   version (1)
+ *   byte 0   version (2)
  *   byte 1   sum of all other bytes and of their number
  *   byte 2   count of branches (1 to LNX_BRANCHES)
  *   then for each branch
  *     2      kind: hash of protocol and form of addresses (lnx_addr_kind), low byte first; not 0
- *     1      form of its address (2 bits), length of its token (6 bits)
+ *     1      form of its address (3 bits), length of its token (5 bits)
  *     n      the token (core/base/seam.h, struct reach)
- *     m      the address: FORM_IN 2 of port, 4 of address, in network order; FORM_IN6 2, 16, and 4
- *            of scope; FORM_TEXT lnx_text_pack; FORM_RAW 1 of length, and so many
+ *     m      the address: FORM_IN 2 of port, 4 of address, in network order; FORM_IN6 2 and 16,
+ *            FORM_IN6_SCOPE 4 of scope behind them; FORM_TEXT lnx_text_pack; FORM_RAW 1 of length,
+ *            and so many
  *   zeros up to the size, which is the same for all endpoints of a bracket (lnx_addr_size)
  */
 #ifndef WEFT_LAYERS_LNX_LNX_ADDR_H
@@ -29,9 +30,9 @@
 #define LNX_ADDR_FORMAT (UINT32_C(1) << 31 | 0x117e)
 
 enum {
-    LNX_ADDR_VERSION = 1,
+    LNX_ADDR_VERSION = 2,
     LNX_BRANCHES = 8,   /* most of a bracket */
-    LNX_ADDR_TWO = 64,  /* bytes of an address of up to two branches: FI_NAME_MAX */
+    LNX_ADDR_TWO = 56,  /* bytes of an address of up to two branches: aws-ofi-nccl's buffer */
     LNX_ADDR_MORE = 32, /* for each branch more */
     LNX_ADDR_MAX = LNX_ADDR_TWO + (LNX_BRANCHES - 2) * LNX_ADDR_MORE,
     LNX_BRANCH_ADDR_MAX = 256, /* of a branch's own address */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Texts of addresses in few bytes: digits and ':' are half a byte, "://" too, any other character
- * is three halves. "fi_shm://1234567:1000:00000003" is 22 bytes. Pure.
+ * Texts of addresses in few bytes: digits and ':' are half a byte, "://" and "fi_" too, a row of up
+ * to 15 zeros is two halves, any other character three. "fi_shm://1234567:1000:00000003" is 14
+ * bytes. Pure.
  */
 #ifndef WEFT_LAYERS_LNX_LNX_TEXT_H
 #define WEFT_LAYERS_LNX_LNX_TEXT_H

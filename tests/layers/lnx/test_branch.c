@@ -204,7 +204,7 @@ static fi_addr_t insert_told(struct pair *to, struct pair *other)
     assert_int_equal(fi_cq_readerr(to->cq, &error, 0), 1);
     assert_int_equal(error.err, FI_EADDRNOTAVAIL);
     assert_int_equal(error.len, 8);
-    assert_int_equal(error.err_data_size, 64); /* as all addresses of the bracket */
+    assert_int_equal(error.err_data_size, 56); /* as all addresses of the bracket */
     assert_int_equal(fi_av_insert(to->av, error.err_data, 1, &addr, 0, NULL), 1);
     return addr;
 }
@@ -247,6 +247,48 @@ static void an_endpoint_with_source_errors_wants_such_a_domain(void **state)
     pair_close(&pair);
 }
 
+/* The endpoint's address with a branch in front that we lack: it has the same one in the branch. */
+static fi_addr_t insert_with_another_branch(struct pair *pair, struct fid_ep *peer)
+{
+    static const unsigned char other[] = {1, 1, 3 << 5, 1, 7}; /* its kind, forms, one byte */
+    enum {
+        SUM = 1,
+        COUNT,
+        HEAD,
+    };
+    unsigned char address[256];
+    size_t len = sizeof(address);
+    unsigned sum;
+    fi_addr_t addr;
+
+    assert_int_equal(fi_getname(&peer->fid, address, &len), 0);
+    memmove(address + HEAD + sizeof(other), address + HEAD, len - HEAD - sizeof(other));
+    memcpy(address + HEAD, other, sizeof(other));
+    address[COUNT]++;
+    sum = (unsigned)len;
+    for (size_t i = 0; i < len; i++)
+        sum += i == SUM ? 0 : address[i];
+    address[SUM] = (unsigned char)sum;
+    assert_int_equal(fi_av_insert(pair->av, address, 1, &addr, 0, NULL), 1);
+    return addr;
+}
+
+/* By the only branch, which counts them as one: its number of the second is not the join's. */
+static void a_peer_of_two_addresses_is_sent_to_by_both(void **state)
+{
+    char from[8] = "", to[8];
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[rxm;tcp(iface=lo)]");
+    assert_true(pair_message(&pair, from, to, sizeof(from), 1, from, to));
+    pair.to[1] = insert_with_another_branch(&pair, pair.ep[1]);
+    assert_int_equal(pair.to[1], 2);
+    assert_true(pair_message(&pair, from, to, sizeof(from), 2, from, to));
+    pair.to[1] = 1;
+    assert_true(pair_message(&pair, from, to, sizeof(from), 3, from, to));
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +299,7 @@ int main(void)
         cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
         cmocka_unit_test(a_peer_of_another_node_is_reached_by_the_network),
         cmocka_unit_test(a_strangers_address_is_one_of_the_join),
+        cmocka_unit_test(a_peer_of_two_addresses_is_sent_to_by_both),
         cmocka_unit_test(an_endpoint_with_source_errors_wants_such_a_domain),
     };
 
