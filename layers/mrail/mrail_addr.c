@@ -10,8 +10,8 @@
 #include <rdma/fi_errno.h>
 
 enum {
-    HEAD = 8,
-    RAIL_HEAD = 4,
+    HEAD = 6,
+    RAIL_HEAD = 3,
     IN_SIZE = 6,
     IN6_SIZE = 22,
     TEXT_ROOM = 64,
@@ -19,8 +19,8 @@ enum {
 
 enum form {
     FORM_IN = 1,
-    FORM_IN6,
-    FORM_RAW
+    FORM_IN6 = 2,
+    FORM_RAW = 0x80, /* and the length */
 };
 
 uint16_t mrail_addr_kind(const struct fi_info *rail)
@@ -41,14 +41,15 @@ static size_t room_of(const struct fi_info *rail)
 
 size_t mrail_addr_size(const struct fi_info *const *rails, size_t count)
 {
-    size_t size = HEAD;
+    size_t size = HEAD, steps;
 
     for (size_t i = 0; i < count; i++)
         size += rails[i] ? RAIL_HEAD + room_of(rails[i]) : 0;
-    size = (size + MRAIL_ADDR_STEP - 1) / MRAIL_ADDR_STEP * MRAIL_ADDR_STEP;
-    if (size > MRAIL_ADDR_MAX)
-        return 0;
-    return size < MRAIL_ADDR_MIN ? MRAIL_ADDR_MIN : size;
+    if (size <= MRAIL_ADDR_MIN)
+        return MRAIL_ADDR_MIN;
+    steps = (size - MRAIL_ADDR_MIN + MRAIL_ADDR_STEP - 1) / MRAIL_ADDR_STEP;
+    size = MRAIL_ADDR_MIN + steps * MRAIL_ADDR_STEP;
+    return size > MRAIL_ADDR_MAX ? 0 : size;
 }
 
 /* ---- Writing ---- */
@@ -118,8 +119,7 @@ static void put_rail(const struct mrail_addr_rail *rail, unsigned char *to)
 
     to[0] = (unsigned char)rail->kind;
     to[1] = (unsigned char)(rail->kind >> 8);
-    to[2] = (unsigned char)form;
-    to[3] = (unsigned char)packed_len(rail);
+    to[2] = (unsigned char)(form == FORM_RAW ? form | packed_len(rail) : form);
     to += RAIL_HEAD;
     if (form == FORM_IN)
         put_in(rail, to);
@@ -133,11 +133,13 @@ int mrail_addr_encode(const struct mrail_addr *addr, unsigned char *raw, size_t 
 {
     size_t at = HEAD;
 
+    if (addr->packet > MRAIL_PACKET_MAX)
+        return -FI_EINVAL;
     memset(raw, 0, size);
     raw[0] = MRAIL_ADDR_VERSION;
     raw[2] = (unsigned char)addr->count;
-    for (int i = 0; i < 4; i++)
-        raw[4 + i] = (unsigned char)(addr->packet >> 8 * i);
+    for (int i = 0; i < 3; i++)
+        raw[3 + i] = (unsigned char)(addr->packet >> 8 * i);
     for (size_t i = 0; i < addr->count; i++) {
         size_t len = packed_len(&addr->rail[i]);
 
@@ -187,31 +189,33 @@ static void get_in6(const unsigned char *from, struct mrail_addr_rail *rail)
     rail->len = sizeof(in6);
 }
 
-/* len bytes, which there are. False: no address of that form. */
-static bool get_rail(enum form form, const unsigned char *from, size_t len,
+/* Bytes that one of that form has, perhaps none. */
+static size_t len_of(unsigned char form)
+{
+    switch (form) {
+    case FORM_IN: return IN_SIZE;
+    case FORM_IN6: return IN6_SIZE;
+    default: return form & FORM_RAW ? form & ~FORM_RAW : 0;
+    }
+}
+
+/* len bytes of that form, which there are. False: no address. */
+static bool get_rail(unsigned char form, const unsigned char *from, size_t len,
                      struct mrail_addr_rail *rail)
 {
     memset(rail->addr, 0, sizeof(rail->addr));
-    switch (form) {
-    case FORM_IN:
-        if (len != IN_SIZE)
-            return false;
+    if (form == FORM_IN) {
         get_in(from, rail);
-        return true;
-    case FORM_IN6:
-        if (len != IN6_SIZE)
-            return false;
+    } else if (form == FORM_IN6) {
         get_in6(from, rail);
-        return true;
-    case FORM_RAW:
+    } else {
         if (!len || len >= sizeof(rail->addr) || !from[len - 1])
             return false;
         memcpy(rail->addr, from, len);
         rail->format = FI_FORMAT_UNSPEC;
         rail->len = sizeof(rail->addr);
-        return true;
-    default: return false;
     }
+    return true;
 }
 
 static int get_rails(const unsigned char *raw, size_t size, struct mrail_addr *addr, char *why,
@@ -223,9 +227,9 @@ static int get_rails(const unsigned char *raw, size_t size, struct mrail_addr *a
         struct mrail_addr_rail *rail = &addr->rail[i];
         size_t len;
 
-        if (size - at < RAIL_HEAD || raw[at + 3] > size - at - RAIL_HEAD)
+        len = size - at < RAIL_HEAD ? size : len_of(raw[at + 2]);
+        if (len > size - at - RAIL_HEAD)
             return fail(why, why_size, "rail %zu of %zu is cut short", i + 1, addr->count);
-        len = raw[at + 3];
         rail->kind = (uint16_t)(raw[at] | raw[at + 1] << 8);
         if (!rail->kind || !get_rail(raw[at + 2], raw + at + RAIL_HEAD, len, rail))
             return fail(why, why_size, "the address on rail %zu is none", i + 1);
@@ -241,18 +245,20 @@ static int get_rails(const unsigned char *raw, size_t size, struct mrail_addr *a
 int mrail_addr_decode(const unsigned char *raw, size_t size, struct mrail_addr *addr, char *why,
                       size_t why_size)
 {
-    if (size < MRAIL_ADDR_MIN || size > MRAIL_ADDR_MAX || size % MRAIL_ADDR_STEP)
+    if (size < MRAIL_ADDR_MIN)
         return fail(why, why_size, "%zu bytes are no address", size);
     if (raw[0] != MRAIL_ADDR_VERSION)
         return fail(why, why_size, "version %u, and this library speaks %d", raw[0],
                     MRAIL_ADDR_VERSION);
+    if (size > MRAIL_ADDR_MAX || (size - MRAIL_ADDR_MIN) % MRAIL_ADDR_STEP)
+        return fail(why, why_size, "%zu bytes are no address", size);
     if (raw[1] != sum_of(raw, size))
         return fail(why, why_size, "its check sum is wrong");
     addr->count = raw[2];
     addr->packet = 0;
-    for (int i = 0; i < 4; i++)
-        addr->packet |= (uint32_t)raw[4 + i] << 8 * i;
-    if (!addr->count || addr->count > MRAIL_RAILS || raw[3] || !addr->packet)
+    for (int i = 0; i < 3; i++)
+        addr->packet |= (uint32_t)raw[3 + i] << 8 * i;
+    if (!addr->count || addr->count > MRAIL_RAILS || !addr->packet)
         return fail(why, why_size, "%zu rails, with packets of %u bytes", addr->count,
                     addr->packet);
     return get_rails(raw, size, addr, why, why_size);

@@ -3,19 +3,18 @@
  * The address of an endpoint: the largest packet that it takes, and its address on each rail.
  * Foreign bytes: everything is checked. Pure.
  *
- *   byte 0   version (1)
+ *   byte 0   version (2)
  *   byte 1   sum of all other bytes and of their number
  *   byte 2   count of rails (1 to MRAIL_RAILS)
- *   byte 3   0
- *   4        bytes of the largest packet, low byte first
+ *   3        bytes of the largest packet, low byte first
  *   then for each rail
  *     2      kind: hash of protocol and form of addresses (mrail_addr_kind), low byte first; not 0
- *     1      form of its address
- *     1      length of its address
+ *     1      FORM_IN, FORM_IN6, or FORM_RAW with the length of the address
  *     n      the address: FORM_IN 2 of port, 4 of address, in network order; FORM_IN6 2, 16, and 4
  *            of scope; FORM_RAW as the rail has it, without zeros at the end
- *   zeros up to the size, which is the same for all endpoints of a bracket: 64 bytes for two rails
- *   with IP addresses, and a multiple of 32
+ *   zeros up to the size, which is the same for all endpoints of a bracket: 56 bytes for two rails
+ *   with IP addresses, else so many and a multiple of 32. AWS's plugin for NCCL takes at most 56.
+ *   Version 1 had 64 bytes for two.
  */
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_ADDR_H
 #define WEFT_LAYERS_MRAIL_MRAIL_ADDR_H
@@ -30,12 +29,13 @@
 #define MRAIL_ADDR_FORMAT (UINT32_C(1) << 31 | 0x117f)
 
 enum {
-    MRAIL_ADDR_VERSION = 1,
-    MRAIL_RAILS = 8,     /* most of a bracket */
-    MRAIL_ADDR_MIN = 64, /* FI_NAME_MAX */
+    MRAIL_ADDR_VERSION = 2,
+    MRAIL_RAILS = 8, /* most of a bracket */
+    MRAIL_ADDR_MIN = 56,
     MRAIL_ADDR_STEP = 32,
-    MRAIL_ADDR_MAX = 224,
-    MRAIL_RAIL_ADDR_MAX = 128, /* of a rail's own address */
+    MRAIL_ADDR_MAX = MRAIL_ADDR_MIN + 5 * MRAIL_ADDR_STEP,
+    MRAIL_PACKET_MAX = 0xffffff, /* bytes, that an address can name */
+    MRAIL_RAIL_ADDR_MAX = 128,   /* of a rail's own address */
 };
 
 /* One rail's part of an address. */

@@ -90,7 +90,7 @@ int mrail_domain_read_addr(const struct mrail_domain *domain, const void *raw, s
     bool met = false;
     char why[200] = "";
 
-    if (size != domain->addr_size || mrail_addr_decode(raw, size, addr, why, sizeof(why))) {
+    if (mrail_addr_decode(raw, size, addr, why, sizeof(why)) || size != domain->addr_size) {
         LOG_WARN("mrail", FI_LOG_AV, "the address of a peer is none of mrail: %s",
                  *why ? why : "its length is not that of ours");
         return -FI_EINVAL;

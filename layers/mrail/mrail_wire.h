@@ -23,7 +23,7 @@
 #include "layers/mrail/mrail_addr.h"
 
 enum {
-    MRAIL_WIRE_VERSION = 1,
+    MRAIL_WIRE_VERSION = 2, /* 1 had addresses of another form */
     MRAIL_HEAD_SIZE = 24,
     MRAIL_INTRO_SIZE = 16, /* without the address */
     MRAIL_WORDS = 4,

@@ -67,7 +67,8 @@ static uint8_t sum_of(const uint8_t *raw, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* An exact copy, so that a read past the end is seen. */
-    size_t room = size < MRAIL_ADDR_MIN ? MRAIL_ADDR_MIN : size / MRAIL_ADDR_STEP * MRAIL_ADDR_STEP;
+    size_t steps = size < MRAIL_ADDR_MIN ? 0 : (size - MRAIL_ADDR_MIN) / MRAIL_ADDR_STEP;
+    size_t room = MRAIL_ADDR_MIN + steps * MRAIL_ADDR_STEP;
     uint8_t *copy = calloc(room > size ? room : size, 1);
 
     must(!!copy);
@@ -83,7 +84,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(copy, data, size < room ? size : room);
     copy[0] = MRAIL_ADDR_VERSION;
     copy[2] = (uint8_t)(copy[2] % MRAIL_RAILS + 1);
-    copy[3] = 0;
     copy[1] = sum_of(copy, room);
     check(copy, room);
     free(copy);

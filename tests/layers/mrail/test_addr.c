@@ -66,15 +66,15 @@ static void come_back(size_t size)
     }
 }
 
-static void two_rails_have_64_bytes(void **state)
+static void two_rails_have_56_bytes(void **state)
 {
     add_in6(1);
     add_in6(2);
-    come_back(64);
+    come_back(56);
     addr.count = 0;
     add_in(1, 0x0a000001);
     add_in(1, 0x0a000002);
-    come_back(64);
+    come_back(56);
 }
 
 static void sizes_are_of_the_bracket(void **state)
@@ -83,11 +83,11 @@ static void sizes_are_of_the_bracket(void **state)
     const struct fi_info *rails[MRAIL_RAILS] = {info, info, NULL, info};
 
     info->addr_format = FI_SOCKADDR_IN;
-    assert_int_equal(mrail_addr_size(rails, 2), 64);
-    assert_int_equal(mrail_addr_size(rails, 4), 96);
+    assert_int_equal(mrail_addr_size(rails, 2), 56);
+    assert_int_equal(mrail_addr_size(rails, 4), 88);
     for (size_t i = 0; i < MRAIL_RAILS; i++)
         rails[i] = info;
-    assert_int_equal(mrail_addr_size(rails, MRAIL_RAILS), 224);
+    assert_int_equal(mrail_addr_size(rails, MRAIL_RAILS), 216);
     info->addr_format = FI_ADDR_STR;
     assert_int_equal(mrail_addr_size(rails, MRAIL_RAILS), 0);
     info_free(info);
@@ -97,11 +97,11 @@ static void other_forms_come_as_they_are(void **state)
 {
     add(7, FI_ADDR_STR, "loop://7", 9);
     add_in(9, 0x7f000001);
-    come_back(64);
+    come_back(56);
     assert_string_equal((char *)back.rail[0].addr, "loop://7");
     add(8, 1u << 31, (unsigned char[64]){1, [40] = 3}, 64);
-    assert_int_equal(mrail_addr_encode(&addr, raw, 64), -FI_EINVAL);
-    come_back(96);
+    assert_int_equal(mrail_addr_encode(&addr, raw, 56), -FI_EINVAL);
+    come_back(88);
     assert_int_equal(mrail_addr_len(&back.rail[2], 64), 64);
 }
 
@@ -128,27 +128,28 @@ static void wrong_bytes_are_refused(void **state)
 {
     add_in(1, 0x0a000001);
     add_in(2, 0x0a000002);
-    come_back(64);
-    refused(63, "no address");
+    come_back(56);
+    refused(57, "no address");
     refused(32, "no address");
     refused(256, "no address");
-    raw[0] = 2;
-    refused(64, "version 2");
+    raw[0] = 1;
+    refused(56, "version 1");
+    refused(64, "version 1"); /* as two rails had it then */
     raw[0] = MRAIL_ADDR_VERSION;
-    for (size_t i = 2; i < 64; i++) {
+    for (size_t i = 2; i < 56; i++) {
         raw[i] ^= 1;
-        refused(64, "sum");
+        refused(56, "sum");
         raw[i] ^= 1;
     }
     /* A part of it: its sum is of another length. */
-    come_back(96);
-    refused(64, "sum");
+    come_back(88);
+    refused(56, "sum");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(two_rails_have_64_bytes, start),
+        cmocka_unit_test_setup(two_rails_have_56_bytes, start),
         cmocka_unit_test_setup(sizes_are_of_the_bracket, start),
         cmocka_unit_test_setup(other_forms_come_as_they_are, start),
         cmocka_unit_test_setup(rails_meet_in_their_order, start),

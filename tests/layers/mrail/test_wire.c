@@ -56,8 +56,10 @@ static void wild_heads_are_refused(void **state)
 {
     static const struct {
         uint8_t at, value;
-    } wild[] = {{0, 'X'}, {2, 2},  {3, 0},    {3, 6},  {20, 2},
-                {20, 0},  {21, 5}, {22, 225}, {22, 0}, {23, 1}};
+    } wild[] = {{0, 'X'}, {2, 1},  {2, 3},
+                {3, 0},   {3, 6},  {20, 2},
+                {20, 0},  {21, 5}, {22, MRAIL_ADDR_MAX + 1},
+                {22, 0},  {23, 1}};
     struct mrail_head head = whole(), got = {.type = 0};
 
     for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {

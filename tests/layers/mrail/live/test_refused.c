@@ -66,7 +66,7 @@ static const struct {
      "mrail goes on without its rail 2, which has nothing here; fi_info --explain says why", true},
     {"mrail;[loop+loop+loop+loop+loop+loop+loop+loop+loop]", "mrail joins up to 8 rails, not 9",
      false},
-    {"mrail(same=yes);[shm+shm+shm+shm+shm+shm+shm+shm]", "do not fit the 224 bytes of one", false},
+    {"mrail(same=yes);[shm+shm+shm+shm+shm+shm+shm+shm]", "do not fit the 216 bytes of one", false},
 };
 
 static void offer(const void *arg)
@@ -134,7 +134,7 @@ static void a_wrong_address_is_told(void **state)
                          smaller = {.theirs = "mrail(packet_size=4k);[rxm;tcp(iface=lo)]"};
 
     assert_says(said_by(insert, &version),
-                "the address of a peer is none of mrail: version 2, and this library speaks 1");
+                "the address of a peer is none of mrail: version 1, and this library speaks 2");
     assert_says(said, "\nrefused");
     assert_says(said_by(insert, &changed), "its check sum is wrong");
     assert_says(said, "\nrefused");
