@@ -173,7 +173,7 @@ static void describe(struct fi_info *info, const struct request *req, size_t mos
     bool copies = info_mr_bits(info) & FI_MR_LOCAL && !registers(req->hints, req->version);
 
     info->handle = NULL;
-    info->mode = 0;
+    info->mode = info->tx_attr->mode = info->rx_attr->mode = 0;
     info->caps = own_caps | (info->caps & place_caps) | (asked & asked_caps);
     info->tx_attr->caps = info->caps & INFO_TX_CAPS;
     info->rx_attr->caps = info->caps & INFO_RX_CAPS;
