@@ -105,8 +105,11 @@ void message_packet_sent(struct message_packet *packet, int err)
 
     ep->flying--;
     list_join(&ep->stalled, &ep->attention);
-    if (packet->from)
+    if (packet->from) {
         message_packet_end_op(packet, err);
+        if (err == FI_ENORX) /* of that operation alone */
+            err = 0;
+    }
     message_packet_put(packet);
     if (peer && err) /* its move ends with the peer, and stays pending until then */
         message_peer_break(peer, err, NULL);

@@ -190,8 +190,6 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_EFA_RX_COPY_UNEXP", FI_PARAM_BOOL, "messages without a receive are always copied"},
     {"FI_EFA_RX_COPY_OOO", FI_PARAM_BOOL, "messages that come early are always copied"},
     {"FI_EFA_READCOPY_POOL_SIZE", FI_PARAM_INT, "there is no memory of devices"},
-    {"FI_EFA_MAX_TIMEOUT", FI_PARAM_INT, "the device waits for receivers that are not ready"},
-    {"FI_EFA_TIMEOUT_INTERVAL", FI_PARAM_INT, "the device waits for receivers that are not ready"},
     {"FI_EFA_ENABLE_SHM_TRANSFER", FI_PARAM_BOOL,
      "shared memory inside of a node is a choice of stacks: lnx;[shm + srd;efa]"},
     {"FI_EFA_SHM_AV_SIZE", FI_PARAM_INT, "address vectors grow as they are needed"},

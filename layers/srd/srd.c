@@ -53,6 +53,26 @@ static const struct param_def params[] = {
         .help = "Bytes at the beginning of a message that is read which are sent meanwhile, if no "
                 "other message of the endpoint is being read.",
     },
+    {
+        .key = "rnr_pause",
+        .type = PARAM_INT,
+        .default_text = "0",
+        .min = 0,
+        .max = 1000000,
+        .variable = "FI_EFA_TIMEOUT_INTERVAL",
+        .help = "Microseconds before a peer that was not ready for a packet twice gets it again, "
+                "doubled each further time; 0: between 40 and 120. Counts where the device does "
+                "not ask again without end (FI_OPT_EFA_RNR_RETRY).",
+    },
+    {
+        .key = "rnr_pause_most",
+        .type = PARAM_INT,
+        .default_text = "1000000",
+        .min = 1,
+        .max = INT32_MAX / 2,
+        .variable = "FI_EFA_MAX_TIMEOUT",
+        .help = "The longest of these pauses, in microseconds.",
+    },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},
 };

@@ -129,6 +129,8 @@ struct srd_peer {
     struct srd_refusal *refusals; /* until then */
     /* Out */
     uint32_t next_msg;
+    uint32_t pause_us;    /* srd_rest.c: 0: none, or the first packet was not taken */
+    uint64_t rests_until; /* clock_ns; 0: it has taken all packets */
     /* In */
     struct reorder early; /* struct srd_packet.base.link: ahead of their turn */
     size_t early_bytes;
@@ -153,6 +155,9 @@ struct srd_ep {
     size_t window;  /* bytes that one CTS grants */
     size_t credits; /* packets of it */
     struct srd_limits limits;
+    bool resends; /* what a receiver was not ready for */
+    bool rested;  /* there was one */
+    uint64_t rest_us, rest_most_us;
     bool reads, writes;       /* the lower accesses peers' memory, and has our regions */
     bool registers;           /* it wants memory registered */
     bool gathers;             /* packets may have a segment of the application's memory */
@@ -290,6 +295,16 @@ bool srd_is_native(const struct srd_peer *peer, const struct op *op);
 ssize_t srd_start_native(struct srd_peer *peer, const struct message_posting *posting);
 /* A peer's device has written, with data. */
 void srd_written(struct message_ep *ep, size_t len, uint64_t data, fi_addr_t src);
+
+/* ---- srd_rest.c ---- */
+
+/* Of a packet that its receiver was not ready for: it goes again. False: it ends, since the peer has,
+ * or is an operation whose application asked for the error. */
+bool srd_rest(struct message_packet *packet);
+/* The peer has taken a packet. */
+void srd_rest_over(struct srd_peer *peer);
+/* The peer is left alone for now. */
+bool srd_rests(const struct srd_peer *peer);
 
 /* ---- srd_out.c ---- */
 

@@ -105,6 +105,9 @@ static int open_ep(struct message_ep *base)
     pool_init(&ep->transfer_pool, sizeof(struct srd_transfer), 0);
     set_lower(ep, base->lower_info);
     set_limits(ep, params);
+    ep->resends = base->info->domain_attr->resource_mgmt != FI_RM_DISABLED;
+    ep->rest_us = (uint64_t)params_int(params, "rnr_pause");
+    ep->rest_most_us = (uint64_t)params_int(params, "rnr_pause_most");
     ep->credits = (size_t)params_int(params, "window");
     ep->window = ep->credits * (base->packet_size - SRD_DATA_HEAD);
     ep->ordered = base->info->rx_attr->msg_order & (FI_ORDER_SAS | ATOMIC_ORDERS);

@@ -98,9 +98,14 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         return -FI_ENODATA;
     }
     rc = message_describe(req, lower, &offer, info);
-    if (!rc && takes_device_keys(req, lower))
+    if (rc)
+        return rc;
+    /* Receives beyond those that the lower holds cost memory only: more may be asked for. */
+    if (!req->hints->rx_attr->size && lower->rx_attr->size)
+        (*info)->rx_attr->size = lower->rx_attr->size;
+    if (takes_device_keys(req, lower))
         describe_regions(*info, req, lower);
-    return rc;
+    return 0;
 }
 
 /* With remote memory, as far as it has that and it may be used. */

@@ -177,7 +177,7 @@ void srd_out_refusals(struct srd_peer *peer, bool told)
 
 void srd_flush(struct message_peer *peer, bool more)
 {
-    bool all = true;
+    bool all = !srd_rests(srd_peer_of(peer));
 
     while (all && !list_empty(&peer->out) && list_empty(&peer->broken)) {
         struct message_packet *base = list_item(peer->out.next, struct message_packet, link);

@@ -239,6 +239,11 @@ void srd_sent(struct message_packet *packet, int err)
 {
     struct message_move *move = packet->other ? NULL : packet->move;
 
+    if (__builtin_expect(err == FI_ENORX, 0) && !packet->other && srd_rest(packet))
+        return;
+    if (__builtin_expect(srd_ep_of(packet->ep)->rested, 0) && !err && !packet->other &&
+        packet->peer)
+        srd_rest_over(srd_peer_of(packet->peer));
     if (__builtin_expect(err && move && move->direct && packet->peer, 0)) {
         move->pending--;
         packet->move = NULL;

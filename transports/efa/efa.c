@@ -27,6 +27,11 @@ static const struct param_def params[] = {
     PARAM_NUMBER("rx_size", PARAM_INT, "0", 0, 1 << 20,
                  "Receives of an endpoint that may be posted; 0: as many as the device has."),
     PARAM_NUMBER(
+        "rnr_retry", PARAM_INT, "7", 0, 7,
+        "Times that the device asks again where a receiver is not ready; 7: without end. "
+        "Then the sender is told (FI_ENORX), and a layer sends again. FI_OPT_EFA_RNR_RETRY "
+        "is the same of one endpoint."),
+    PARAM_NUMBER(
         "ah_cache_size", PARAM_INT, "0", 0, 65535,
         "Address handles of the device that a domain has at most, one for each host; 0: as "
         "many as the device gives. A host that is sent to without one takes that of the "

@@ -14,7 +14,6 @@
 #include "transports/efa/efa.h"
 
 enum {
-    RNR_ENDLESS = 7,
     PAUSE_US = 50,
 };
 
@@ -206,7 +205,7 @@ static void set_limits(struct efa_ep *ep, const struct fi_info *info)
     ep->prefix = info->ep_attr->type == FI_EP_DGRAM ? EFA_PREFIX : 0;
     ep->inline_max = device->efa.inline_buf_size;
     ep->tclass = info->tx_attr->tclass;
-    ep->rnr_retry = RNR_ENDLESS;
+    ep->rnr_retry = (uint8_t)params_int(efa_params(ep->domain), "rnr_retry");
 }
 
 int efa_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep **ret_ep,
