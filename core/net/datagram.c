@@ -8,7 +8,13 @@
 
 enum {
     IOV_MAX_OF_KERNEL = 1024,
-    CONTROL_SIZE = CMSG_SPACE(sizeof(uint16_t)),
+    CONTROL_SIZE = CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(struct in6_pktinfo)),
+};
+
+/* Notes to the kernel about a message. */
+union notes {
+    size_t align; /* of a struct cmsghdr */
+    char bytes[CONTROL_SIZE];
 };
 
 /* The messages of one sendmmsg. */
@@ -18,10 +24,7 @@ struct leaving {
     unsigned count;
     struct iovec iov[IOV_MAX_OF_KERNEL];
     size_t iov_count;
-    union {
-        size_t align; /* of a struct cmsghdr */
-        char bytes[CONTROL_SIZE];
-    } control[DATAGRAM_BATCH_MAX];
+    union notes notes[DATAGRAM_BATCH_MAX];
 };
 
 static const struct datagram *at(const struct datagrams *datagrams, unsigned i)
@@ -43,7 +46,7 @@ unsigned datagrams_run(const struct datagrams *datagrams)
         if (last->len != first->len || !next->len || next->len > first->len ||
             bytes + next->len > DATAGRAM_RUN_BYTES_MAX ||
             segments + next->count > IOV_MAX_OF_KERNEL || next->flow != first->flow ||
-            !addr_equal(&next->to.sa, &first->to.sa))
+            next->from != first->from || !addr_equal(&next->to.sa, &first->to.sa))
             break;
         bytes += next->len;
         segments += next->count;
@@ -52,17 +55,33 @@ unsigned datagrams_run(const struct datagrams *datagrams)
     return run;
 }
 
-static void add_segment_size(struct msghdr *header, void *control, uint16_t size)
+static void add_note(struct msghdr *header, union notes *notes, int level, int type,
+                     const void *data, size_t size)
 {
-    struct cmsghdr *cmsg;
+    struct cmsghdr *cmsg = (struct cmsghdr *)(void *)(notes->bytes + header->msg_controllen);
 
-    header->msg_control = control;
-    header->msg_controllen = CONTROL_SIZE;
-    cmsg = CMSG_FIRSTHDR(header);
-    cmsg->cmsg_level = SOL_UDP;
-    cmsg->cmsg_type = UDP_SEGMENT;
-    cmsg->cmsg_len = CMSG_LEN(sizeof(size));
-    memcpy(CMSG_DATA(cmsg), &size, sizeof(size));
+    header->msg_control = notes->bytes;
+    header->msg_controllen += CMSG_SPACE(size);
+    memset(cmsg, 0, CMSG_SPACE(size));
+    cmsg->cmsg_level = level;
+    cmsg->cmsg_type = type;
+    cmsg->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(cmsg), data, size);
+}
+
+static void add_source(struct msghdr *header, union notes *notes, const union addr *from)
+{
+    struct in_pktinfo four = {.ipi_ifindex = 0};
+    struct in6_pktinfo six = {.ipi6_ifindex = 0};
+
+    if (from->sa.sa_family == AF_INET) {
+        four.ipi_spec_dst = from->in.sin_addr;
+        add_note(header, notes, IPPROTO_IP, IP_PKTINFO, &four, sizeof(four));
+    } else {
+        six.ipi6_addr = from->in6.sin6_addr;
+        six.ipi6_ifindex = from->in6.sin6_scope_id;
+        add_note(header, notes, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof(six));
+    }
 }
 
 /* The next message: a run. False: there is no room for its segments. */
@@ -86,8 +105,11 @@ static bool add_run(struct leaving *leaving, const struct datagrams *left, unsig
         memcpy(iov, at(left, i)->iov, at(left, i)->count * sizeof(*iov));
         iov += at(left, i)->count;
     }
+    if (first->from)
+        add_source(header, &leaving->notes[leaving->count], first->from);
     if (run > 1)
-        add_segment_size(header, &leaving->control[leaving->count], (uint16_t)first->len);
+        add_note(header, &leaving->notes[leaving->count], SOL_UDP, UDP_SEGMENT,
+                 &(uint16_t){(uint16_t)first->len}, sizeof(uint16_t));
     leaving->iov_count += segments;
     leaving->runs[leaving->count++] = run;
     return true;
@@ -111,14 +133,17 @@ static void gather(struct leaving *leaving, const struct datagrams *datagrams, b
 
 static int send_one(int fd, const struct datagram *datagram)
 {
-    const struct msghdr header = {
+    union notes notes;
+    struct msghdr header = {
         .msg_name = (void *)(uintptr_t)&datagram->to,
         .msg_namelen = addr_size(&datagram->to.sa),
         .msg_iov = (struct iovec *)(uintptr_t)datagram->iov,
         .msg_iovlen = datagram->count,
     };
 
-    if (datagram->count == 1)
+    if (datagram->from)
+        add_source(&header, &notes, datagram->from);
+    else if (datagram->count == 1)
         return (int)sendto(fd, datagram->iov->iov_base, datagram->len, MSG_DONTWAIT,
                            &datagram->to.sa, header.msg_namelen);
     return (int)sendmsg(fd, &header, MSG_DONTWAIT);

@@ -27,9 +27,12 @@ enum {
     DATAGRAM_RUN_BYTES_MAX = 65000 /* of a run: with headers below what a length field can say */
 };
 
-/* len: bytes of all segments. flow: datagrams of two flows never leave in one piece. */
+/* len: bytes of all segments. flow: datagrams of two flows never leave in one piece, nor do those
+ * with two pointers `from`: the source of one that leaves from a socket without an address, whose
+ * port does not count; NULL: the socket's, or the kernel's choice. */
 struct datagram {
     union addr to;
+    const union addr *from;
     uint32_t flow;
     size_t len, count;
     struct iovec iov[DATAGRAM_IOV];

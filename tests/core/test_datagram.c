@@ -46,6 +46,18 @@ static void neighbours_of_one_length_and_peer_are_one_run(void **state)
     assert_int_equal(run(DATAGRAM_BATCH_MAX), 5);
 }
 
+static void those_of_another_source_are_another_run(void **state)
+{
+    union addr from[2];
+
+    prepare(100);
+    for (size_t i = 0; i < DATAGRAM_BATCH_MAX; i++)
+        items[i].datagram.from = &from[i >= 7];
+    assert_int_equal(run(DATAGRAM_BATCH_MAX), 7);
+    items[2].datagram.from = NULL;
+    assert_int_equal(run(DATAGRAM_BATCH_MAX), 2);
+}
+
 static void a_shorter_one_ends_a_run(void **state)
 {
     prepare(100);
@@ -131,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_of_one_length_and_peer_are_one_run),
+        cmocka_unit_test(those_of_another_source_are_another_run),
         cmocka_unit_test(a_shorter_one_ends_a_run),
         cmocka_unit_test(a_run_is_no_longer_than_a_datagram_may_be),
         cmocka_unit_test(what_left_together_arrives_one_by_one),
