@@ -240,6 +240,8 @@ const struct part uet_part = {
         "bytes, the highest first, of the endpoint or of the domain; with FI_AV_AUTH_KEY an "
         "endpoint is of all jobs of its address vector, and receives and regions may name one of "
         "them. Without a key the job is that of a service (services=), or of job=.\n\n"
+        "One info is offered for each address of each interface that is up, and to a server that "
+        "names a port and no address one that is at all of them (not with crc=yes). "
         "The address of an endpoint says what it can do, so endpoints of different profiles speak "
         "what both have.\n\n"
         "A region that is registered with FI_UET_MR_IDEMPOTENT (rdma/fi_ext_uet.h) is written and "

@@ -186,7 +186,7 @@ int uet_service_of(const struct params *params, struct uet_service *service, cha
 int uet_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 /* The payload of packets on an interface with this MTU, by the parameters. 0: there is none. */
 uint32_t uet_payload(const struct params *params, int mtu);
-/* Of packets from the interface that has the address. */
+/* Of packets from the interface that has the address; of all that the any address means. */
 uint32_t uet_payload_at(const struct params *params, const union addr *addr);
 /* Elements of an atomic of that function; as struct ep.atomic_valid. */
 int uet_atomic_count(uint32_t mtu, uint64_t function, enum fi_datatype datatype, enum fi_op op,

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
+#include "core/net/host.h"
 #include "core/net/tclass.h"
 #include "core/op/op.h"
 #include "transports/uet/uet.h"
@@ -295,6 +296,15 @@ static int ep_getname(fid_t fid, void *raw, size_t *len)
     return room < sizeof(bytes) ? -FI_ETOOSMALL : 0;
 }
 
+/* How peers reach an endpoint that is bound there. */
+static union addr name_of(const struct uet_ep *ep, const union addr *addr)
+{
+    union addr name;
+
+    host_name(params_string(ep->domain->fabric->plain.params, "iface"), addr, &name);
+    return name;
+}
+
 /* address: where; its PIDonFEP, or the parameter's, says which of those that share the port. */
 static int open_nic(struct uet_ep *ep, const struct uet_address *address)
 {
@@ -309,6 +319,7 @@ static int open_nic(struct uet_ep *ep, const struct uet_address *address)
     nic_settings.pcap = ep->domain->fabric->pcap;
     nic_settings.slot = pid ? pid / STEER_PIDS : -1;
     nic_settings.elsewhere = !address->pid;
+    nic_settings.name = name_of(ep, &address->host);
     if (ep->tclass != FI_TC_UNSPEC)
         nic_settings.dscp = (uint8_t)tclass_dscp(ep->tclass);
     rc = uet_nic_open(&address->host, &nic_settings, &nic);
@@ -321,7 +332,7 @@ static int open_nic(struct uet_ep *ep, const struct uet_address *address)
     ep->nic = nic;
     pid = pid ? pid : uet_nic_pid(nic);
     ep->self = (struct uet_address){
-        .host = *uet_nic_addr(nic),
+        .host = name_of(ep, uet_nic_addr(nic)),
         .flags = UET_HAS_CAPS | UET_HAS_HOST | UET_HAS_PID | UET_HAS_INDEX | UET_HAS_INITIATOR |
                  (uet_is_full(ep->caps) ? 0 : UET_ONE_MTU) |
                  (settings->ses.self.absolute ? UET_ABSOLUTE : 0),

@@ -18,6 +18,7 @@
 
 enum {
     WIDEST = 16, /* bytes of a compare operand in the header */
+    DEFAULT_MTU = 1500,
 };
 
 #define US UINT64_C(1000) /* ns */
@@ -169,20 +170,27 @@ uint32_t uet_payload(const struct params *params, int mtu)
     return asked <= most ? asked : 0;
 }
 
+/* Has the interface the address, or is that of all of the family? */
+static bool is_at(const struct netif *netif, const union addr *addr)
+{
+    return addr_is_any(&addr->sa) ? netif->addr.sa.sa_family == addr->sa.sa_family
+                                  : addr_same_host(&netif->addr.sa, &addr->sa);
+}
+
 uint32_t uet_payload_at(const struct params *params, const union addr *addr)
 {
     struct netif *list;
     size_t count;
     char why[8];
-    int mtu = 1500;
+    int mtu = INT32_MAX;
 
     if (netif_list(NULL, &list, &count, why, sizeof(why)))
-        return uet_payload(params, mtu);
+        return uet_payload(params, DEFAULT_MTU);
     for (size_t i = 0; i < count; i++)
-        if (addr_same_host(&list[i].addr.sa, &addr->sa))
+        if (is_at(&list[i], addr) && list[i].mtu < mtu)
             mtu = list[i].mtu;
     free(list);
-    return uet_payload(params, mtu);
+    return uet_payload(params, mtu < INT32_MAX ? mtu : DEFAULT_MTU);
 }
 
 static uint64_t time_of(const struct params *params, const char *key)

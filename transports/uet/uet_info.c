@@ -296,7 +296,11 @@ static bool is_ours(const struct request *req)
 static int ask(const struct request *req, struct fi_info *hints, struct named *named,
                struct fi_info **info)
 {
-    const struct host_offer offer = {.fill = fill, .flavours = profile_of(req) ? 2 : FLAVOURS};
+    static const struct host_any any = {.fabric = "UET", .domain = "uet"};
+    /* A layer has its own idea of who it is; a trailer is of both addresses. */
+    bool one = req->upper || params_bool(req->params, "crc");
+    const struct host_offer offer = {
+        .fill = fill, .flavours = profile_of(req) ? 2 : FLAVOURS, .any = one ? NULL : &any};
     char node[ADDR_TEXT_MAX], service[ADDR_TEXT_MAX];
     struct request inner = *req;
 

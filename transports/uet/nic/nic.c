@@ -21,6 +21,7 @@
 #include "core/net/icmp.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"
+#include "transports/uet/nic/way.h"
 #include "transports/uet/wire/bytes.h"
 #include "transports/uet/wire/pds_header.h"
 #include "transports/uet/wire/trailer.h"
@@ -71,6 +72,7 @@ struct uet_nic {
     bool merges;             /* the kernel puts packets together without asking whose they are */
     struct uet_share *share; /* NULL: the port is of this NIC alone; else: */
     uint64_t ids;            /* uet_share_blocks */
+    struct uet_ways *ways;   /* NULL: the NIC has one address */
     uint64_t damaged, misled;
     union addr addr;
     uint32_t packet;
@@ -137,6 +139,8 @@ static int make_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
     if (nic->fd < 0)
         return -errno;
     set_options(nic->fd, nic->addr.sa.sa_family, settings);
+    if (nic->ways)
+        uet_ways_ask(nic->fd, nic->addr.sa.sa_family);
     return 0;
 }
 
@@ -172,7 +176,9 @@ static int open_socket(struct uet_nic *nic, const struct uet_nic_settings *setti
     if (rc)
         return rc;
     rc = -FI_EOPNOTSUPP;
-    if (settings->shared && (!port || port == settings->port))
+    /* At every address the port is its own: else what comes to an address at which another endpoint
+     * is would be that one's. */
+    if (settings->shared && !nic->ways && (!port || port == settings->port))
         rc = join(nic, settings);
     if (rc && rc != -EADDRINUSE && rc != -FI_ENOMEM)
         rc = bind_to(nic, port ? port : settings->port);
@@ -222,10 +228,15 @@ static void set_slots(struct uet_nic *nic)
 
 static int start(struct uet_nic *nic, const struct uet_nic_settings *settings)
 {
+    bool any = addr_is_any(&nic->addr.sa);
     int rc;
 
+    if (any && settings->crc)
+        return -FI_EINVAL;
     nic->read = malloc((size_t)BURST_MAX * READ_BYTES);
-    if (!nic->read)
+    if (any)
+        nic->ways = uet_ways_open(&settings->name);
+    if (!nic->read || (any && !nic->ways))
         return -FI_ENOMEM;
     set_slots(nic);
     rc = open_socket(nic, settings);
@@ -272,6 +283,7 @@ void uet_nic_close(struct uet_nic *nic)
     for (unsigned i = 0; i < nic->source_count; i++)
         close(nic->sources[i].fd);
     pcap_flow_close(nic->flow);
+    uet_ways_close(nic->ways);
     free(nic->read);
     free(nic);
 }
@@ -484,6 +496,7 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
     datagram = &leaving->datagram;
     i = copy_pieces(leaving, iov, count);
     datagram->to = *to;
+    datagram->from = nic->ways ? uet_ways_to(nic->ways, to) : NULL;
     datagram->count = 1;
     datagram->len = datagram->iov[0].iov_len;
     leaving->named = i < count;
@@ -523,6 +536,12 @@ static bool read_notes(struct msghdr *header, size_t *segment)
             *segment = (size_t)value;
     }
     return marked;
+}
+
+static void note_way(struct uet_nic *nic, struct msghdr *header, const union addr *from)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c))
+        uet_ways_note(nic->ways, from, c);
 }
 
 typedef void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
@@ -565,6 +584,8 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
 
     if (nic->source_count) /* its source port is a path, not a place */
         addr_set_port(&sender.sa, addr_port(&nic->addr.sa));
+    if (nic->ways)
+        note_way(nic, &nic->messages[i].msg_hdr, &sender);
     for (size_t at = 0; at < len; at += segment) {
         size_t size = len - at < segment ? len - at : segment;
 

@@ -31,13 +31,15 @@ struct uet_nic_settings {
     unsigned entropy;  /* source ports that requests leave from, by their PDC; 0: the one above */
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
     bool crc;          /* packets have a trailer (wire/trailer.h); those without are dropped */
+    union addr name;   /* of the endpoint, where the address is the any address */
     struct pcap *pcap; /* NULL: no tap */
 };
 
 struct uet_nic;
 
 /* At addr; where its port is 0, at settings->port, or where that is taken at any. -FI_EADDRINUSE:
- * it is taken, or the slot is; -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM. */
+ * it is taken, or the slot is; -FI_EADDRNOTAVAIL, another error of the system; -FI_ENOMEM;
+ * -FI_EINVAL: with a trailer, which is of both addresses, at the any address. */
 int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings,
                  struct uet_nic **nic);
 /* Takes NULL. Packets that wait are sent, as far as the kernel takes them. */
