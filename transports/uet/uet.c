@@ -186,8 +186,9 @@ static const struct param_def uet_params[] = {
      .max = UET_NIC_ENTROPY,
      .help =
          "UDP source ports that the requests of an endpoint leave from, by PDC, so that they take "
-         "several paths; answers go to `port`, whichever port a request came from. The same, or 0 "
-         "nowhere, on all endpoints of a fabric; 0: all packets leave from the endpoint's port."},
+         "several paths, and one that loses or marks them is left for the next; answers go to "
+         "`port`, whichever port a request came from. The same, or 0 nowhere, on all endpoints of "
+         "a fabric; 0: all packets leave from the endpoint's port."},
     {.key = "demand_start",
      .type = PARAM_BOOL,
      .default_text = "no",

@@ -12,6 +12,7 @@
 #include "transports/uet/nic/nic.h"
 #include "transports/uet/nic/path.h"
 #include "transports/uet/wire/crc.h"
+#include "transports/uet/wire/pds_header.h"
 
 enum {
     PACKETS = 300,
@@ -276,6 +277,88 @@ static void requests_leave_from_several_ports(void **state)
     uet_nic_close(b);
 }
 
+enum {
+    PDC = 77,
+    ENOUGH = 100, /* packets, after which a path may be left again */
+};
+
+/* A NIC with several source ports, and a socket that it sends to. */
+struct paths {
+    struct uet_nic *nic;
+    int fd;
+    union addr addr;
+};
+
+/* Where a request of the PDC comes from. */
+static unsigned port_of(const struct paths *paths, enum pds_type type, uint8_t flags)
+{
+    uint8_t request[12] = {(uint8_t)(type << 3), flags, 0, 0, 0, 0, 0, 0, 0, PDC};
+    const struct iovec iov = {request, sizeof(request)};
+    union addr from;
+
+    uet_nic_send(paths->nic, &paths->addr, &iov, 1, false);
+    assert_true(uet_nic_flush(paths->nic));
+    assert_int_equal(recvfrom(paths->fd, request, sizeof(request), MSG_DONTWAIT, &from.sa,
+                              &(socklen_t){sizeof(from)}),
+                     sizeof(request));
+    return addr_port(&from.sa);
+}
+
+/* Of the last of so many that it cannot be kept for news of an earlier port any more. */
+static unsigned port_of_last(const struct paths *paths, enum pds_type type)
+{
+    unsigned port = 0;
+
+    for (int i = 0; i < ENOUGH; i++)
+        port = port_of(paths, type, 0);
+    return port;
+}
+
+static void ignore(void *arg, const union addr *from, const uint8_t *bytes, size_t len, bool marked)
+{
+}
+
+static void acknowledge(const struct paths *paths, uint8_t flags)
+{
+    const union addr *to = uet_nic_addr(paths->nic);
+    const uint8_t ack[12] = {PDS_ACK << 3, flags, 0, 0, 0, 0, 0, 0, 0, 1, 0, PDC};
+    bool more;
+
+    assert_int_equal(sendto(paths->fd, ack, sizeof(ack), 0, &to->sa, addr_size(&to->sa)),
+                     sizeof(ack));
+    assert_int_equal(uet_nic_receive(paths->nic, 0, ignore, NULL, &more), 1);
+}
+
+static void a_path_that_loses_or_marks_packets_is_left(void **state)
+{
+    struct uet_nic_settings settings = {
+        .packet = LONGEST, .entropy = SOURCES, .slot = -1, .elsewhere = true};
+    struct paths paths = {.fd = socket(AF_INET, SOCK_DGRAM, 0)};
+    unsigned first, second, third;
+
+    assert_int_equal(addr_from_str("127.0.0.1:0", SIZE_MAX, &paths.addr), 0);
+    assert_int_equal(uet_nic_open(&paths.addr, &settings, &paths.nic), 0);
+    assert_int_equal(bind(paths.fd, &paths.addr.sa, addr_size(&paths.addr.sa)), 0);
+    assert_int_equal(getsockname(paths.fd, &paths.addr.sa, &(socklen_t){sizeof(paths.addr)}), 0);
+    first = port_of(&paths, PDS_RUD, 0);
+    acknowledge(&paths, 0);
+    assert_int_equal(port_of(&paths, PDS_RUD, 0), first);
+    second = port_of(&paths, PDS_RUD, PDS_RETX);
+    assert_int_not_equal(second, first);
+    assert_int_equal(port_of(&paths, PDS_RUD, PDS_RETX), second); /* lost on the first one, too */
+    assert_int_equal(port_of_last(&paths, PDS_RUD), second);
+    acknowledge(&paths, PDS_MARKED);
+    acknowledge(&paths, PDS_MARKED);
+    third = port_of(&paths, PDS_RUD, 0);
+    assert_true(third != first && third != second);
+    assert_int_equal(port_of_last(&paths, PDS_ROD), third);
+    acknowledge(&paths, PDS_MARKED);
+    assert_int_equal(port_of(&paths, PDS_ROD, 0), third); /* its packets keep their order */
+    assert_int_not_equal(port_of(&paths, PDS_ROD, PDS_RETX), third);
+    uet_nic_close(paths.nic);
+    close(paths.fd);
+}
+
 /* And packets to others, and from others, pass meanwhile. */
 static void a_closed_port_is_told_of(void **state)
 {
@@ -351,6 +434,7 @@ int main(void)
         cmocka_unit_test(named_memory_leaves_before_it_goes),
         cmocka_unit_test(a_longer_packet_than_there_are_is_dropped),
         cmocka_unit_test(requests_leave_from_several_ports),
+        cmocka_unit_test(a_path_that_loses_or_marks_packets_is_left),
         cmocka_unit_test(a_closed_port_is_told_of),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
         cmocka_unit_test(the_payload_of_a_pair_is_what_its_route_leaves),

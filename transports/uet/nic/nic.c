@@ -19,11 +19,10 @@
 #include "core/base/log.h"
 #include "core/net/datagram.h"
 #include "core/net/icmp.h"
+#include "transports/uet/nic/entropy.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"
 #include "transports/uet/nic/way.h"
-#include "transports/uet/wire/bytes.h"
-#include "transports/uet/wire/pds_header.h"
 #include "transports/uet/wire/trailer.h"
 
 enum {
@@ -39,8 +38,6 @@ enum {
     TRIES = 3,    /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
-    PDS_REQUEST_SIZE = 12,
-    PDS_SPDCID_AT = 8,
 };
 
 /* One that is to leave. */
@@ -65,7 +62,8 @@ struct uet_nic {
     struct source {
         int fd;
         union addr addr;
-    } sources[UET_NIC_ENTROPY]; /* of requests, by PDC */
+    } sources[UET_NIC_ENTROPY];  /* of requests, by PDC: */
+    struct uet_entropy *entropy; /* NULL: there are none */
     bool gso, crc;
     bool told;               /* the kernel keeps ICMP errors */
     bool too_long;           /* a packet was, for its route, and that was told */
@@ -208,7 +206,9 @@ static int open_sources(struct uet_nic *nic, const struct uet_nic_settings *sett
             getsockname(source->fd, &source->addr.sa, &len))
             return -errno;
     }
-    return 0;
+    if (nic->source_count)
+        nic->entropy = uet_entropy_open(nic->source_count);
+    return nic->source_count && !nic->entropy ? -FI_ENOMEM : 0;
 }
 
 static void set_slots(struct uet_nic *nic)
@@ -283,6 +283,7 @@ void uet_nic_close(struct uet_nic *nic)
     for (unsigned i = 0; i < nic->source_count; i++)
         close(nic->sources[i].fd);
     pcap_flow_close(nic->flow);
+    uet_entropy_close(nic->entropy);
     uet_ways_close(nic->ways);
     free(nic->read);
     free(nic);
@@ -473,17 +474,6 @@ static void set_flow(struct datagram *datagram)
     datagram->flow = (uint32_t)steer.kind << 8 | steer.number;
 }
 
-/* Requests of one PDC keep to one path, and those of several take several. */
-static uint8_t choose_source(const struct uet_nic *nic, const struct datagram *datagram)
-{
-    const uint8_t *bytes = datagram->iov[0].iov_base;
-
-    if (!nic->source_count || datagram->iov[0].iov_len < PDS_REQUEST_SIZE ||
-        !pds_is_request(bytes[0] >> 3))
-        return UET_NIC_ENTROPY;
-    return (uint8_t)((unsigned)get16(bytes + PDS_SPDCID_AT) % nic->source_count);
-}
-
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
                   bool stays)
 {
@@ -504,7 +494,9 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
         datagram->iov[datagram->count++] = iov[i];
         datagram->len += iov[i].iov_len;
     }
-    leaving->source = choose_source(nic, datagram);
+    leaving->source = (uint8_t)(nic->entropy ? uet_entropy_of(nic->entropy, leaving->bytes,
+                                                              datagram->iov[0].iov_len)
+                                             : 0);
     if (nic->share)
         set_flow(datagram);
     if (nic->crc)
@@ -574,6 +566,16 @@ static bool is_misled(struct uet_nic *nic, uint64_t now, const uint8_t *bytes, s
     return true;
 }
 
+static void take_one(struct uet_nic *nic, const union addr *from, const uint8_t *bytes, size_t len,
+                     bool marked, take_packet *take, void *arg)
+{
+    size_t size = len - (nic->crc ? TRAILER_SIZE : 0);
+
+    if (nic->entropy)
+        uet_entropy_hear(nic->entropy, bytes, size);
+    take(arg, from, bytes, size, marked);
+}
+
 static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet *take, void *arg)
 {
     struct slot *slot = &nic->slots[i];
@@ -594,7 +596,7 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
         if (!is_whole(nic, &slot->from, bytes + at, size))
             nic->damaged++;
         else if (!is_misled(nic, now, bytes + at, size))
-            take(arg, &sender, bytes + at, size - (nic->crc ? TRAILER_SIZE : 0), marked);
+            take_one(nic, &sender, bytes + at, size, marked, take, arg);
     }
 }
 
