@@ -282,6 +282,9 @@ void uet_give_back(void *arg, struct ses_lent *lent);
 enum ses_code uet_atomic(void *arg, const struct ses_initiator *who,
                          const struct ses_request *request, const uint8_t *operands, size_t len,
                          uint8_t *result, size_t *result_len);
+enum ses_code uet_tagged_atomic(void *arg, const struct ses_request *request,
+                                const uint8_t *operands, size_t len, const struct iovec *iov,
+                                size_t count, uint8_t *result, size_t *result_len);
 void uet_accessed(void *arg, const struct ses_access *access);
 
 /* A code of a response as a positive FI_E code. */

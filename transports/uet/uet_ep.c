@@ -208,6 +208,7 @@ static const struct ses_ops ses_ops = {
     .read = uet_read,
     .give_back = uet_give_back,
     .atomic = uet_atomic,
+    .tagged_atomic = uet_tagged_atomic,
     .accessed = uet_accessed,
 };
 

@@ -55,17 +55,31 @@ static int srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_e
     return srx_open(domain, &own, &uet_srx_ops, attr, srx, context);
 }
 
+/* Atomics whose target is a receive are of HPC. */
+static bool has_tagged_atomics(const struct uet_domain *domain)
+{
+    const struct fi_info *info = domain->base.info;
+    uint8_t profile = uet_profile_caps(domain->fabric->plain.params);
+    uint8_t caps = profile ? profile : uet_protocol_caps(info->ep_attr->protocol);
+
+    return caps & UET_HPC && info->caps & FI_TAGGED && info->caps & FI_ATOMIC;
+}
+
 static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                         struct fi_atomic_attr *attr, uint64_t flags)
 {
     const struct uet_domain *domain = object_of(fid, struct uet_domain, base.fid);
     const uint64_t functions = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC;
-    int rc = atomic_query(datatype, op, attr, flags, REMOTE_OPERAND);
+    int rc = atomic_query(datatype, op, attr, flags & ~FI_TAGGED, REMOTE_OPERAND);
     size_t count;
 
     if (rc)
         return rc;
+    if (flags & FI_TAGGED && !has_tagged_atomics(domain))
+        return -FI_EOPNOTSUPP;
     rc = uet_atomic_count(domain->payload, flags & functions, datatype, op, &count);
+    if (flags & FI_TAGGED && flags & FI_COMPARE_ATOMIC)
+        count = 1;
     if (!rc && attr)
         attr->count = count;
     return rc;

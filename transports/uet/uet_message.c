@@ -55,9 +55,11 @@ void uet_received(void *arg, struct ses_inbound *inbound, enum ses_code code)
         match_entry_free(entry);
         return;
     }
-    if (code != RC_OK)
+    if (ses_is_tagged_atomic(inbound->opcode) && code != RC_OK)
+        report_error(ep, entry, inbound, flags, code == RC_TOO_LONG ? FI_EMSGSIZE : FI_EINVAL);
+    else if (code != RC_OK)
         report_error(ep, entry, inbound, flags, FI_ECONNRESET);
-    else if (match_entry_room(entry) < inbound->length)
+    else if (match_entry_room(entry) < inbound->length && !ses_is_tagged_atomic(inbound->opcode))
         report_error(ep, entry, inbound, flags, FI_ETRUNC);
     else if (ep->source_err && entry->addr == FI_ADDR_UNSPEC)
         report_error(ep, entry, inbound, flags, FI_EADDRNOTAVAIL);

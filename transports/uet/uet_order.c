@@ -17,8 +17,8 @@
 
 bool uet_is_ordered(uint64_t orders, const struct op *op)
 {
-    if (op->group == OP_GROUP_ATOMIC)
-        return orders & (READS | WRITES | ATOMICS);
+    if (op->group == OP_GROUP_ATOMIC) /* one of a tag is a send, too */
+        return orders & (READS | WRITES | ATOMICS | (op->flags & FI_TAGGED ? SENDS : 0));
     if (op->group != OP_GROUP_RMA)
         return orders & SENDS;
     return orders & (op->kind & FI_READ ? READS | RMA_READS : WRITES | RMA_WRITES);

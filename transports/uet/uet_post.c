@@ -23,7 +23,8 @@ static struct uet_ep *ep_of(struct ep *base)
 
 static bool is_compare(const struct uet_op *op)
 {
-    return op->ses.opcode == SES_FETCHING_ATOMIC && ses_is_compare(op->ses.atomic.opcode);
+    return (op->ses.opcode == SES_FETCHING_ATOMIC || op->ses.opcode == SES_TSEND_FETCH_ATOMIC) &&
+           ses_is_compare(op->ses.atomic.opcode);
 }
 
 /* The element, of these segments. */
@@ -253,12 +254,33 @@ static ssize_t check_rma(const struct op *op, size_t len)
     return remote == len ? 0 : -FI_EINVAL;
 }
 
+/* Of a receive as the target: the whole of it is one request, which takes one receive. */
+static bool is_tagged_atomic(const struct op *op)
+{
+    return op->group == OP_GROUP_ATOMIC && op->flags & FI_TAGGED;
+}
+
+static int check_tagged(const struct uet_ep *ep, const struct op *op, size_t elements)
+{
+    if ((ep->base.caps & (FI_TAGGED | FI_ATOMIC)) != (FI_TAGGED | FI_ATOMIC) ||
+        !(ep->self.caps & UET_HPC))
+        return -FI_EOPNOTSUPP;
+    if (op->rma_count != 1)
+        return -FI_EINVAL;
+    return op->function == FI_COMPARE_ATOMIC && elements > 1 ? -FI_EMSGSIZE : 0;
+}
+
 static ssize_t check_atomic(const struct uet_ep *ep, const struct op *op, size_t *len)
 {
+    struct op plain = *op;
     size_t elements, most;
-    int rc = atomic_check_op(op, ep->mtu < REMOTE_OPERAND ? ep->mtu : REMOTE_OPERAND, UET_IOV,
-                             &elements);
+    int rc;
 
+    plain.flags &= ~FI_TAGGED;
+    rc = atomic_check_op(&plain, ep->mtu < REMOTE_OPERAND ? ep->mtu : REMOTE_OPERAND, UET_IOV,
+                         &elements);
+    if (!rc && is_tagged_atomic(op))
+        rc = check_tagged(ep, op, elements);
     if (rc)
         return rc;
     rc = uet_atomic_count(ep->mtu, op->function, op->datatype, op->op, &most);
@@ -342,6 +364,8 @@ static void set_atomic(struct uet_op *own, const struct op *op)
     struct iovec iov[UET_IOV];
 
     own->ses.opcode = op->function ? SES_FETCHING_ATOMIC : SES_ATOMIC;
+    if (is_tagged_atomic(op)) /* offset and key of its target are those of a receive, and its tag */
+        own->ses.opcode = op->function ? SES_TSEND_FETCH_ATOMIC : SES_TSEND_ATOMIC;
     uet_atomic_opcode(op->op, &own->ses.atomic.opcode);
     uet_atomic_type(op->datatype, &own->ses.atomic.datatype);
     own->unit = unit;
@@ -391,6 +415,8 @@ static ssize_t check_profile(const struct uet_ep *ep, const struct uet_op *own, 
 {
     bool fetches = own->ses.opcode == SES_READ || own->ses.opcode == SES_FETCHING_ATOMIC;
 
+    if (ses_is_tagged_atomic(own->ses.opcode) && !(caps & UET_HPC))
+        return -FI_EOPNOTSUPP;
     if (uet_is_full(caps))
         return 0;
     if (fetches)

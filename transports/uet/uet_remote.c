@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/iov.h"
 #include "core/base/log.h"
 #include "core/op/atomic.h"
 #include "core/op/remote.h"
@@ -165,17 +166,17 @@ struct atomic_request {
 static enum ses_code read_kind(const struct ses_request *request, struct op *op)
 {
     bool compares = ses_is_compare(request->atomic.opcode);
+    bool fetches =
+        request->opcode == SES_FETCHING_ATOMIC || request->opcode == SES_TSEND_FETCH_ATOMIC;
 
     op->group = OP_GROUP_ATOMIC;
-    op->function = compares                                 ? FI_COMPARE_ATOMIC
-                   : request->opcode == SES_FETCHING_ATOMIC ? FI_FETCH_ATOMIC
-                                                            : 0;
+    op->function = compares ? FI_COMPARE_ATOMIC : fetches ? FI_FETCH_ATOMIC : 0;
     op->kind = FI_ATOMIC | (op->function ? FI_READ : FI_WRITE);
     if (!uet_atomic_op(request->atomic.opcode, &op->op))
         return RC_AMO_UNSUPPORTED_OP;
     if (!uet_atomic_datatype(request->atomic.datatype, &op->datatype))
         return RC_AMO_UNSUPPORTED_DT;
-    if (compares && request->opcode != SES_FETCHING_ATOMIC)
+    if (compares && !fetches)
         return RC_AMO_UNSUPPORTED_OP;
     return atomic_valid(op->datatype, op->op, op->function) ? RC_OK : RC_AMO_UNSUPPORTED_OP;
 }
@@ -217,24 +218,36 @@ static void set_operands(const struct ses_request *request, struct atomic_reques
     op->result = (struct op_operand){&atomic->ioc[2], NULL, op->function != 0};
 }
 
+/* The op of a request; bytes: of the target, whole elements. */
+static enum ses_code read_request(const struct uet_ep *ep, const struct ses_request *request,
+                                  const uint8_t *operands, size_t len, uint8_t *result,
+                                  struct atomic_request *atomic, size_t *bytes)
+{
+    enum ses_code code = read_kind(request, &atomic->op);
+    size_t elements;
+
+    if (code != RC_OK)
+        return code;
+    elements = count_elements(request, &atomic->op, len);
+    *bytes = elements * atomic_size(atomic->op.datatype);
+    if (!elements || *bytes > ep->most || *bytes > REMOTE_OPERAND)
+        return RC_AMO_UNSUPPORTED_SIZE;
+    set_operands(request, atomic, operands, elements, result);
+    return RC_OK;
+}
+
 enum ses_code uet_atomic(void *arg, const struct ses_initiator *who,
                          const struct ses_request *request, const uint8_t *operands, size_t len,
                          uint8_t *result, size_t *result_len)
 {
     struct uet_ep *ep = arg;
     struct atomic_request atomic = {.op = {.group = OP_GROUP_ATOMIC}};
-    enum ses_code code = read_kind(request, &atomic.op);
+    enum ses_code code = read_request(ep, request, operands, len, result, &atomic, result_len);
     struct remote remote;
-    size_t elements;
     int rc;
 
     if (code != RC_OK)
         return code;
-    elements = count_elements(request, &atomic.op, len);
-    *result_len = elements * atomic_size(atomic.op.datatype);
-    if (!elements || *result_len > ep->most || *result_len > REMOTE_OPERAND)
-        return RC_AMO_UNSUPPORTED_SIZE;
-    set_operands(request, &atomic, operands, elements, result);
     rc = remote_resolve(ep->domain->base.mrs, &atomic.op, &remote);
     if (rc)
         return code_of(rc);
@@ -244,6 +257,29 @@ enum ses_code uet_atomic(void *arg, const struct ses_initiator *who,
         code = RC_PERM_VIOLATION;
     remote_release(&remote);
     return code;
+}
+
+enum ses_code uet_tagged_atomic(void *arg, const struct ses_request *request,
+                                const uint8_t *operands, size_t len, const struct iovec *iov,
+                                size_t count, uint8_t *result, size_t *result_len)
+{
+    const struct uet_ep *ep = arg;
+    struct atomic_request atomic = {.op = {.group = OP_GROUP_ATOMIC}};
+    struct remote remote = {.count = 0};
+    size_t room = iov_bytes(iov, count);
+    enum ses_code code = RC_UNSUPPORTED_OP;
+
+    if (ep->caps & UET_HPC && (ep->base.caps & (FI_TAGGED | FI_ATOMIC)) == (FI_TAGGED | FI_ATOMIC))
+        code = read_request(ep, request, operands, len, result, &atomic, result_len);
+    if (code != RC_OK || !iov)
+        return code;
+    if (request->offset > room || *result_len > room - request->offset)
+        return RC_TOO_LONG;
+    remote.count = ses_slice(iov, count, (size_t)request->offset, *result_len, remote.iov);
+    if (!atomic_is_whole(atomic.op.datatype, remote.iov, remote.count))
+        return RC_AMO_UNALIGNED;
+    remote_access(&atomic.op, &remote);
+    return RC_OK;
 }
 
 /* ---- Reports of them ---- */

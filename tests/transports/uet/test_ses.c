@@ -364,6 +364,108 @@ static void atomics_are_done_once(void **state)
     end();
 }
 
+/* ---- Atomics in receives ---- */
+
+/* 64-bit sums, of which each receive takes one: they are added up in the node's memory. */
+static enum ses_code up_tagged_atomic(void *arg, const struct ses_request *request,
+                                      const uint8_t *operands, size_t len, const struct iovec *iov,
+                                      size_t count, uint8_t *result, size_t *result_len)
+{
+    struct ses_request sum = *request;
+
+    *result_len = 8;
+    if (request->atomic.datatype != AMO_UINT64)
+        return RC_AMO_UNSUPPORTED_DT;
+    if (len != 8)
+        return RC_AMO_UNSUPPORTED_SIZE;
+    if (!iov)
+        return RC_OK;
+    if (request->offset > 100)
+        return RC_TOO_LONG;
+    sum.key = KEY;
+    return up_atomic(arg, NULL, &sum, operands, len, result, result_len);
+}
+
+static void count_received(void *arg, struct ses_inbound *inbound, enum ses_code code)
+{
+    struct node *node = arg;
+
+    if (code == RC_OK)
+        node->received++;
+    else
+        node->failed++;
+    free(inbound->entry);
+}
+
+static struct post *sum_in_receive(unsigned from, uint8_t type, uint64_t offset, uint32_t length)
+{
+    static const uint64_t one = 1;
+    struct post *post = new_post(from, 1, SES_TSEND_FETCH_ATOMIC, length);
+
+    post->op.atomic.opcode = AMO_SUM;
+    post->op.atomic.datatype = type;
+    post->op.key = 5;
+    post->op.offset = offset;
+    memcpy(post->bytes, &one, sizeof(one));
+    post->op.result[0] = (struct iovec){post->result, 8};
+    post->op.result_count = 1;
+    assert_true(ses_start_op(nodes[from].ses, &post->op));
+    return post;
+}
+
+static void atomics_in_receives_are_done_once(void **state)
+{
+    enum {
+        COUNT = 60
+    };
+    static struct post *posts[COUNT];
+    struct ses_ops with = ops;
+    uint64_t sum;
+
+    with.tagged_atomic = up_tagged_atomic;
+    with.received = count_received;
+    for (int i = 0; i < 4; i++) {
+        bool late = i & 2;
+        bool seen[COUNT] = {false};
+
+        begin(i & 1);
+        nodes[1].ses->ops = &with;
+        nodes[1].match_late = late;
+        for (unsigned j = 0; j < COUNT; j++)
+            posts[j] = sum_in_receive(j % 2 ? 0 : 2, AMO_UINT64, 0, 8);
+        run(sw.now + 30 * SECOND);
+        for (unsigned j = 0; late && j < COUNT; j++)
+            assert_int_equal(posts[j]->ended, 0);
+        start_kept(&nodes[1]);
+        run(sw.now + 30 * SECOND);
+        for (unsigned j = 0; j < COUNT; j++) {
+            memcpy(&sum, posts[j]->result, 8);
+            assert_true(sum < COUNT && !seen[sum]);
+            seen[sum] = true;
+            finish_post(posts[j], RC_OK);
+        }
+        assert_int_equal(nodes[1].received, COUNT);
+        assert_int_equal(nodes[1].ses->saved, 0);
+        /* One that there is not takes no receive; one that does not fit takes it, and fails. */
+        posts[0] = sum_in_receive(0, AMO_UINT8, 0, 8);
+        posts[1] = sum_in_receive(0, AMO_FP16 + 1, 0, 8);
+        posts[2] = sum_in_receive(0, AMO_UINT64, 0, 7);
+        posts[3] = sum_in_receive(0, AMO_UINT64, 101, 8);
+        run(sw.now + 10 * SECOND);
+        start_kept(&nodes[1]);
+        run(sw.now + 10 * SECOND);
+        finish_post(posts[0], RC_AMO_UNSUPPORTED_DT);
+        finish_post(posts[1], RC_AMO_UNSUPPORTED_DT);
+        finish_post(posts[2], RC_AMO_UNSUPPORTED_SIZE);
+        finish_post(posts[3], RC_TOO_LONG);
+        assert_int_equal(nodes[1].received, COUNT);
+        assert_int_equal(nodes[1].failed, 1);
+        memcpy(&sum, nodes[1].memory, 8);
+        assert_int_equal(sum, COUNT);
+        end();
+    }
+}
+
 static enum ses_code outcome(uint8_t opcode, uint64_t key, uint64_t offset, uint32_t length)
 {
     struct post *post = new_post(0, 1, opcode, length);
@@ -550,6 +652,7 @@ int main(void)
         cmocka_unit_test(a_deferred_message_ends_with_either_end),
         cmocka_unit_test(accesses_move_every_byte),
         cmocka_unit_test(atomics_are_done_once),
+        cmocka_unit_test(atomics_in_receives_are_done_once),
         cmocka_unit_test(what_is_not_allowed_is_refused),
         cmocka_unit_test(a_message_that_its_sender_gives_up_ends),
         cmocka_unit_test(generations_other_than_0_are_named),

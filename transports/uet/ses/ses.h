@@ -173,6 +173,13 @@ struct ses_ops {
                             const struct ses_request *request, const uint8_t *operands, size_t len,
                             uint8_t *result, size_t *result_len);
     void (*accessed)(void *arg, const struct ses_access *access);
+    /* The same of an atomic whose target is a receive, the pieces at iov: request->offset is one in
+     * there. *result_len: always the bytes of the target. iov NULL: is there such an operation, of
+     * a right size? That is asked before a receive is taken. RC_TOO_LONG: the receive is too short.
+     * NULL: there are none. */
+    enum ses_code (*tagged_atomic)(void *arg, const struct ses_request *request,
+                                   const uint8_t *operands, size_t len, const struct iovec *iov,
+                                   size_t count, uint8_t *result, size_t *result_len);
 };
 
 /* Requests that were not carried out, by the code of their answer (enum ses_code). */

@@ -139,6 +139,22 @@ bool ses_is_reply(const struct pds_source *source);
 void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet);
 void ses_end_reply(struct ses *ses, struct pds_source *source);
 
+/* With the acknowledgement of the request that has that PSN: len bytes of ses->scratch. */
+void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_request *request,
+                     uint32_t offset, size_t len, struct pds_answer *answer);
+/* Is there such an atomic? The upper may have fewer of them. */
+enum ses_code ses_check_atomic(const struct ses *ses, const struct ses_request *request,
+                               size_t len);
+
+/* ---- ses_tagged.c: atomics whose target is the receive of a tag ---- */
+
+void ses_take_tagged_atomic(struct ses *ses, const struct pds_arrival *arrival,
+                            const struct ses_request *request, const uint8_t *operands, size_t len,
+                            struct pds_answer *answer);
+/* One that was kept has its receive, or is not wanted: perhaps before it was taken as a whole. */
+void ses_start_tagged_atomic(struct ses *ses, struct ses_inbound *inbound);
+void ses_discard_tagged_atomic(struct ses *ses, struct ses_inbound *inbound);
+
 /* Copies to or from pieces of memory, from `at` on; what does not fit is left out. */
 void ses_scatter(const struct iovec *iov, size_t count, size_t at, const uint8_t *bytes,
                  size_t len);

@@ -79,7 +79,7 @@ static void note_start(struct ses_inbound *inbound, const struct ses_request *re
 static bool is_tagged(uint8_t opcode)
 {
     return opcode == SES_TAGGED_SEND || opcode == SES_DEFERRABLE_TSEND ||
-           opcode == SES_RENDEZVOUS_TSEND;
+           opcode == SES_RENDEZVOUS_TSEND || ses_is_tagged_atomic(opcode);
 }
 
 /* Bytes of the message that its packets bring. */
@@ -182,6 +182,10 @@ void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec 
     inbound->matched = true;
     inbound->iov = iov;
     inbound->iov_count = count;
+    if (ses_is_tagged_atomic(inbound->opcode)) {
+        ses_start_tagged_atomic(ses, inbound);
+        return;
+    }
     if (inbound->defer.waits && !inbound->lost) {
         ses_ask(ses, inbound);
         return;
@@ -201,6 +205,10 @@ void ses_start(struct ses *ses, struct ses_inbound *inbound, const struct iovec 
 
 void ses_discard(struct ses *ses, struct ses_inbound *inbound)
 {
+    if (ses_is_tagged_atomic(inbound->opcode)) {
+        ses_discard_tagged_atomic(ses, inbound);
+        return;
+    }
     if (inbound->lost || inbound->complete) {
         ses_finish(ses, inbound, RC_OK);
         return;
@@ -425,6 +433,10 @@ static void dispatch(struct ses *ses, const struct pds_arrival *arrival,
     case SES_RENDEZVOUS_TSEND:
     case SES_DEFERRABLE_SEND:
     case SES_DEFERRABLE_TSEND: take_message(ses, arrival, request, payload, len, answer); break;
+    case SES_TSEND_ATOMIC:
+    case SES_TSEND_FETCH_ATOMIC:
+        ses_take_tagged_atomic(ses, arrival, request, payload, len, answer);
+        break;
     case SES_DEFERRABLE_RTR: ses_take_ready(ses, arrival, request, answer); break;
     case SES_MSG_ERROR: take_error(ses, arrival, request, answer); break;
     case SES_WRITE:

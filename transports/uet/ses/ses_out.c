@@ -16,7 +16,7 @@ static bool is_read(const struct ses_op *op)
 
 static bool is_fetch(const struct ses_op *op)
 {
-    return op->opcode == SES_FETCHING_ATOMIC;
+    return op->opcode == SES_FETCHING_ATOMIC || op->opcode == SES_TSEND_FETCH_ATOMIC;
 }
 
 /* Its packets are answered each, with all that there is to say. */
@@ -144,7 +144,8 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
 /* Does a header without message id say all of it? */
 static uint8_t header_of(const struct ses_op *op)
 {
-    bool access = op->opcode == SES_WRITE || op->opcode == SES_ATOMIC || is_fetch(op);
+    bool access =
+        op->opcode == SES_WRITE || op->opcode == SES_ATOMIC || op->opcode == SES_FETCHING_ATOMIC;
 
     if (!op->target.brief || op->length > op->mtu || op->length > SES_SMALL_LENGTH ||
         (!access && op->opcode != SES_SEND && op->opcode != SES_TAGGED_SEND))

@@ -119,10 +119,8 @@ void ses_give_back(struct ses *ses, struct ses_lent *lent)
     ses_settle(ses, lent->op);
 }
 
-/* With the acknowledgement. */
-static void answer_data(const struct ses *ses, const struct pds_arrival *arrival,
-                        const struct ses_request *request, uint32_t offset, size_t len,
-                        struct pds_answer *answer)
+void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_request *request,
+                     uint32_t offset, size_t len, struct pds_answer *answer)
 {
     struct ses_response response = {
         .next = request->next == NEXT_STANDARD ? NEXT_RESPONSE_DATA : NEXT_RESPONSE_DATA_SMALL,
@@ -134,7 +132,7 @@ static void answer_data(const struct ses *ses, const struct pds_arrival *arrival
         .payload_length = (uint16_t)len,
         .modified_length = request->length,
         .message_offset = offset,
-        .request_psn = arrival->ticket.psn,
+        .request_psn = psn,
     };
 
     answer->next = response.next;
@@ -202,7 +200,7 @@ static enum ses_code answer_read(struct ses *ses, const struct pds_arrival *arri
         at += lent.iov[i].iov_len;
     }
     ses_give_back(ses, &lent);
-    answer_data(ses, arrival, request, offset, at, answer);
+    ses_answer_data(ses, arrival->ticket.psn, request, offset, at, answer);
     return RC_OK;
 }
 
@@ -318,9 +316,7 @@ static void tell_atomic(struct ses *ses, const struct pds_arrival *arrival,
     ses->ops->accessed(ses->arg, &access);
 }
 
-/* Is there such an operation? The upper may have fewer of them. */
-static enum ses_code check_atomic(const struct ses *ses, const struct ses_request *request,
-                                  size_t len)
+enum ses_code ses_check_atomic(const struct ses *ses, const struct ses_request *request, size_t len)
 {
     if (request->atomic.opcode > AMO_INVAL)
         return RC_AMO_UNSUPPORTED_OP;
@@ -337,7 +333,7 @@ static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
 {
     bool fetching = request->opcode == SES_FETCHING_ATOMIC;
     const struct ses_initiator who = ses_initiator_of(arrival, request);
-    enum ses_code code = check_atomic(ses, request, len);
+    enum ses_code code = ses_check_atomic(ses, request, len);
     size_t result = 0;
 
     if (code == RC_OK)
@@ -345,7 +341,7 @@ static void take_atomic(struct ses *ses, const struct pds_arrival *arrival,
     if (code != RC_OK || !fetching) {
         ses_respond(ses, request, code, SES_EXPECTED, answer);
     } else {
-        answer_data(ses, arrival, request, 0, result, answer);
+        ses_answer_data(ses, arrival->ticket.psn, request, 0, result, answer);
     }
     if (code == RC_OK)
         tell_atomic(ses, arrival, request);

@@ -211,6 +211,11 @@ static inline bool ses_is_atomic(uint8_t opcode)
            opcode == SES_TSEND_FETCH_ATOMIC;
 }
 
+static inline bool ses_is_tagged_atomic(uint8_t opcode)
+{
+    return opcode == SES_TSEND_ATOMIC || opcode == SES_TSEND_FETCH_ATOMIC;
+}
+
 static inline bool ses_is_rendezvous(uint8_t opcode)
 {
     return opcode == SES_RENDEZVOUS_SEND || opcode == SES_RENDEZVOUS_TSEND;
