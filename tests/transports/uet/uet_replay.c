@@ -400,6 +400,21 @@ static void run_until(uint64_t now)
     ses_run(ses, at);
 }
 
+/* The endpoint answered a rendezvous after reads on a PDC of its own, which are left out. Here it
+ * ends with the bytes that it brings: an ordered PDC acknowledges nothing behind an answer that is
+ * missing. */
+static void leave_out_reads(const struct captured *packet, uint8_t next, size_t size)
+{
+    uint8_t *bytes = packet->bytes + size;
+    struct ses_request request;
+
+    if (next != NEXT_STANDARD || ses_request_get(next, bytes, packet->len - size, &request) < 0 ||
+        !ses_is_rendezvous(request.opcode))
+        return;
+    request.length = request.rendezvous.eager_length;
+    ses_request_put(&request, bytes);
+}
+
 static void give(const struct captured *packet)
 {
     struct pds_header header;
@@ -418,6 +433,8 @@ static void give(const struct captured *packet)
             packet->bytes[11] = (uint8_t)context->own;
         }
     }
+    if (size >= 0 && pds_is_request(header.type))
+        leave_out_reads(packet, header.next, (size_t)size);
     ses_receive(ses, packet->ns, &packet->from, packet->bytes, packet->len, false);
     run_until(packet->ns);
 }
