@@ -307,6 +307,63 @@ static void an_optimized_key_needs_a_small_header_only(void **state)
     end();
 }
 
+/* ---- Every code of a response ---- */
+
+static enum ses_code given; /* to every access */
+
+static enum ses_code give_write(void *arg, const struct ses_initiator *who, uint64_t key,
+                                uint64_t offset, const uint8_t *bytes, size_t len)
+{
+    return given;
+}
+
+static enum ses_code give_read(void *arg, const struct ses_initiator *who, uint64_t key,
+                               uint64_t offset, size_t len, struct ses_lent *lent)
+{
+    return given;
+}
+
+static enum ses_code give_atomic(void *arg, const struct ses_initiator *who,
+                                 const struct ses_request *request, const uint8_t *operands,
+                                 size_t len, uint8_t *result, size_t *result_len)
+{
+    return given;
+}
+
+/* Also the codes that are reserved, or a vendor's: each ends its operation once, and is told. */
+static void each_code_ends_its_operation(void **state)
+{
+    static const uint8_t opcodes[] = {SES_WRITE, SES_READ, SES_ATOMIC, SES_FETCHING_ATOMIC};
+    struct ses_ops giving = ops;
+
+    giving.write = give_write;
+    giving.read = give_read;
+    giving.atomic = give_atomic;
+    for (unsigned code = RC_OK + 1; code < 64; code++) {
+        for (size_t i = 0; i < 2 * sizeof(opcodes); i++) {
+            uint8_t opcode = opcodes[i % sizeof(opcodes)];
+            struct post *post;
+
+            begin(false);
+            nodes[1].ses->ops = &giving;
+            given = (enum ses_code)code;
+            post = new_post(0, 1, opcode, ses_is_atomic(opcode) ? 8 : 5000);
+            post->op.target.mode = i < sizeof(opcodes) ? PDS_MODE_RUD : PDS_MODE_ROD;
+            assert_true(ses_start_op(nodes[0].ses, &post->op));
+            run(sw.now + 10 * SECOND);
+            finish_post(post, given);
+            assert_int_equal(ses_busy(nodes[0].ses), 0);
+            assert_int_equal(begun(), 0);
+            if (code < SES_CODES)
+                assert_true(ses_counters(nodes[1].ses)->refused[code] >= 1);
+            assert_int_equal(ses_code_text((int)code) != NULL, code < SES_CODES);
+            end();
+        }
+    }
+    assert_null(ses_code_text(-1));
+    assert_null(ses_code_text(64));
+}
+
 /* ---- Messages that are not sent to their end ---- */
 
 static void a_target_is_told_when_the_rest_does_not_come(void **state)
@@ -339,6 +396,7 @@ int main(void)
         cmocka_unit_test(short_requests_have_short_headers),
         cmocka_unit_test(fetched_data_has_a_short_header),
         cmocka_unit_test(an_optimized_key_needs_a_small_header_only),
+        cmocka_unit_test(each_code_ends_its_operation),
         cmocka_unit_test(a_target_is_told_when_the_rest_does_not_come),
     };
 
