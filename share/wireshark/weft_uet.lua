@@ -138,7 +138,7 @@ local forms = {[2] = {12, 0x1c}, [3] = {12, 0x1c}, [4] = {8, 0x10}, [5] = {8, 0x
 
 -- The headers that may follow.
 local requests, responses = {[1] = true, [2] = true, [3] = true}, {[0] = true, [4] = true, [5] = true, [6] = true}
-local both = {[1] = true, [2] = true, [3] = true, [5] = true}
+local both = {[1] = true, [2] = true, [3] = true, [5] = true, [6] = true}
 local carried = {[2] = both, [3] = both, [4] = requests, [5] = {[4] = true, [5] = true, [6] = true}, [6] = requests,
     [7] = responses, [8] = responses, [9] = responses, [10] = {[0] = true}, [12] = {[0] = true}, [13] = both, [14] = both}
 

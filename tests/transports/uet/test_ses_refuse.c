@@ -275,8 +275,88 @@ static void fetched_data_has_a_short_header(void **state)
     assert_int_equal(headers[NEXT_MEDIUM], 1);
     request.next = NEXT_MEDIUM;
     assert_int_equal(ask(&request, 0), RC_OK);
-    request.length = 17; /* more than comes with an acknowledgement */
+    request.length = MTU + 1; /* more than a packet has room for */
     assert_int_equal(ask(&request, 0), RC_UNSUPPORTED_SIZE);
+    end();
+}
+
+static unsigned returned[16]; /* packets of node 1 that bring data, by their SES header */
+
+static bool count_returned(struct sw *network, struct sw_packet *packet)
+{
+    unsigned type = packet->bytes[0] >> 3,
+             next = (packet->bytes[0] << 1 & 0xe) | packet->bytes[1] >> 7;
+
+    if (packet->from == 1 && (type == PDS_RUD || type == PDS_ROD))
+        returned[next]++;
+    return count_headers(network, packet);
+}
+
+/* Those of one packet: their data names the packet that asked for it. */
+static void short_reads_have_short_headers(void **state)
+{
+    static struct post *posts[200];
+
+    for (int i = 0; i < 4; i++) {
+        begin(i & 1);
+        memset(headers, 0, sizeof(headers));
+        memset(returned, 0, sizeof(returned));
+        sw.filter = count_returned;
+        for (unsigned j = 0; j < MEMORY; j++)
+            nodes[1].memory[j] = (uint8_t)(j * 7 + (j >> 8));
+        nodes[1].optimized = SES_KEY_OPTIMIZED | 9;
+        for (unsigned j = 0; j < 200; j++) {
+            posts[j] = new_post(0, 1, SES_READ, lengths[j % 9]);
+            posts[j]->op.target.brief = true;
+            posts[j]->op.target.mode = i & 2 ? PDS_MODE_ROD : PDS_MODE_RUD;
+            posts[j]->op.key = j % 2 ? KEY : nodes[1].optimized;
+            posts[j]->op.offset = j * 97;
+            assert_true(ses_start_op(nodes[0].ses, &posts[j]->op));
+        }
+        run(sw.now + 60 * SECOND);
+        for (unsigned j = 0; j < 200; j++) {
+            assert_memory_equal(posts[j]->bytes, nodes[1].memory + j * 97, lengths[j % 9]);
+            finish_post(posts[j], RC_OK);
+        }
+        assert_true(headers[NEXT_SMALL] && headers[NEXT_MEDIUM] && headers[NEXT_STANDARD]);
+        assert_true(returned[NEXT_RESPONSE_DATA_SMALL] && returned[NEXT_RESPONSE_DATA]);
+        assert_int_equal(nodes[1].accessed, 200);
+        for (unsigned j = 0; j < SES_READ_BUCKETS; j++)
+            assert_true(list_empty(&nodes[0].ses->reads[j]));
+        end();
+    }
+}
+
+/* Data of packets that asked for none, and too much of one that did. */
+static void data_of_no_packet_is_ignored(void **state)
+{
+    struct pds_arrival arrival = {.next = NEXT_RESPONSE_DATA_SMALL, .returned = true};
+    uint8_t bytes[SES_RESPONSE_MAX + 101] = {0};
+    struct pds_answer answer;
+    struct post *post;
+
+    begin(false);
+    post = new_post(0, 1, SES_READ, 100);
+    post->op.target.brief = true;
+    assert_true(ses_start_op(nodes[0].ses, &post->op));
+    ses_run(nodes[0].ses, sw.now);
+    arrival.from = switch_addr(1);
+    arrival.ticket.pdc = post->op.source.pdc;
+    arrival.bytes = bytes;
+    for (unsigned i = 0; i < 70000; i++) {
+        struct ses_response response = {.next = NEXT_RESPONSE_DATA_SMALL,
+                                        .opcode = SES_RESPONSE_W_DATA,
+                                        .code = RC_OK,
+                                        .payload_length = i ? 100 : 101};
+
+        response.request_psn = pdc_of(nodes[0].ses->pds, arrival.ticket.pdc)->tx_start + i;
+        arrival.len = ses_response_put(&response, bytes) + response.payload_length;
+        memset(&answer, 0, sizeof(answer));
+        ses_request(nodes[0].ses, &arrival, &answer);
+        assert_int_equal(ses_counters(nodes[0].ses)->ignored, i + 1);
+    }
+    run(sw.now + SECOND);
+    finish_post(post, RC_OK);
     end();
 }
 
@@ -395,6 +475,8 @@ int main(void)
         cmocka_unit_test(headers_that_are_none_are_counted),
         cmocka_unit_test(short_requests_have_short_headers),
         cmocka_unit_test(fetched_data_has_a_short_header),
+        cmocka_unit_test(short_reads_have_short_headers),
+        cmocka_unit_test(data_of_no_packet_is_ignored),
         cmocka_unit_test(an_optimized_key_needs_a_small_header_only),
         cmocka_unit_test(each_code_ends_its_operation),
         cmocka_unit_test(a_target_is_told_when_the_rest_does_not_come),

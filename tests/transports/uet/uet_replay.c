@@ -202,7 +202,7 @@ static void note_sent(struct side *side, const union addr *peer, const uint8_t *
         note_ack(side, peer, &header, bytes + size, len - (size_t)size, at);
     else if (header.type == PDS_NACK)
         note_nack(side, peer, &header, at);
-    else if (pds_is_request(header.type) && header.next == NEXT_RESPONSE_DATA)
+    else if (pds_is_request(header.type) && pds_is_returned(header.next))
         note_data(side, peer, &header, bytes + size, len - (size_t)size, at);
     else if (pds_is_request(header.type) && header.flags & PDS_SYN && side == &captured)
         own_ids[header.spdcid] = true;
@@ -216,7 +216,7 @@ static void note_request(const struct captured *packet, size_t at)
     struct event *event;
     int size = pds_header_get(packet->bytes, packet->len, false, &header);
 
-    if (size < 0 || !pds_is_request(header.type) || header.next == NEXT_RESPONSE_DATA ||
+    if (size < 0 || !pds_is_request(header.type) || pds_is_returned(header.next) ||
         ses_request_get(header.next, packet->bytes + size, packet->len - (size_t)size, &request) <
             0)
         return;

@@ -334,6 +334,16 @@ bool pds_answer(struct pds *pds, const struct pds_ticket *ticket, const struct p
     return true;
 }
 
+bool pds_number(const struct pds *pds, struct pds_ref ref, uint32_t psn, uint64_t *number)
+{
+    const struct pdc *pdc = pdc_of(pds, ref);
+
+    if (!pdc)
+        return false;
+    *number = serial_expand(psn - pdc->tx_start, pdc->tx ? pdc->tx->next : pdc->tx_next);
+    return true;
+}
+
 void pds_hold(struct pds *pds, struct pds_ref ref)
 {
     struct pdc *pdc = pdc_of(pds, ref);
@@ -462,7 +472,7 @@ static struct pdc *find_or_open(struct pds *pds, const union addr *from,
         pds_refuse(pds, from, header, NACK_INVALID_DPDCID, 0);
         return NULL;
     }
-    if (header->next == NEXT_RESPONSE_DATA && header->type != PDS_CONTROL) {
+    if (pds_is_returned(header->next) && header->type != PDS_CONTROL) {
         pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }

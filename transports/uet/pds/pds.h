@@ -197,6 +197,9 @@ bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_re
 void pds_withdraw(struct pds_source *source);
 /* The answer that ANSWER_LATER promised. False: the PDC has ended. */
 bool pds_answer(struct pds *pds, const struct pds_ticket *ticket, const struct pds_answer *answer);
+/* The number of our packet that has that PSN on the PDC, or of the nearest there could be. False:
+ * the PDC has ended. */
+bool pds_number(const struct pds *pds, struct pds_ref pdc, uint32_t psn, uint64_t *number);
 /* The PDC stays open, and is asked for a sign of life, while it is held. */
 void pds_hold(struct pds *pds, struct pds_ref pdc);
 void pds_release(struct pds *pds, struct pds_ref pdc);

@@ -92,6 +92,8 @@ struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops
     list_init(&ses->pulls);
     for (size_t i = 0; i < SES_BUCKETS; i++)
         list_init(&ses->inbound[i]);
+    for (size_t i = 0; i < SES_READ_BUCKETS; i++)
+        list_init(&ses->reads[i]);
     pool_init(&ses->inbounds, sizeof(struct ses_inbound), 0);
     ids_init(&ses->messages, INDEX_BITS, ID_BITS);
     ids_init(&ses->tokens, INDEX_BITS, TOKEN_BITS);

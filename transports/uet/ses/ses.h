@@ -74,7 +74,9 @@ struct ses_op {
     /* -------- */
     struct pds_source source;
     struct list link;
-    uint64_t number; /* IDS_NONE: none */
+    uint64_t number;       /* IDS_NONE: none */
+    struct list by_packet; /* of a read without a message id: those of its only packet: */
+    uint64_t packet;
     uint32_t filled, got, packets, ended;
     uint32_t mtu;              /* of its packets */
     unsigned lent;             /* answers to reads of a rendezvous, in its memory */

@@ -8,6 +8,7 @@
 
 enum {
     SES_BUCKETS = 1024,
+    SES_READ_BUCKETS = 256,
 };
 
 enum {
@@ -24,8 +25,9 @@ struct ses {
     struct ids tokens;   /* of messages that their senders have; 0 is never given */
     struct list busy;    /* struct ses_op */
     size_t busy_count;
-    struct list inbound[SES_BUCKETS]; /* messages of several packets, by sender and id */
-    struct list pulls;                /* struct ses_inbound: reads that there was no number for */
+    struct list inbound[SES_BUCKETS];    /* messages of several packets, by sender and id */
+    struct list reads[SES_READ_BUCKETS]; /* struct ses_op: by the number of their packet */
+    struct list pulls; /* struct ses_inbound: reads that there was no number for */
     struct pool inbounds;
     size_t saved;
     struct ses_counters counters;

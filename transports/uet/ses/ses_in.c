@@ -454,7 +454,7 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
     enum ses_code code;
     int size;
 
-    if (arrival->next == NEXT_RESPONSE_DATA) {
+    if (pds_is_returned(arrival->next)) {
         ses_take_data(ses, arrival, answer);
         return;
     }

@@ -48,6 +48,7 @@ bool ses_start_op(struct ses *ses, struct ses_op *op)
     op->gave_all = op->holds = op->tells = false;
     op->code = RC_OK;
     list_init(&op->link);
+    list_init(&op->by_packet);
     list_attach(&op->link, &ses->busy);
     ses->busy_count++;
     pds_submit(ses->pds, &op->source, &key);
@@ -60,6 +61,7 @@ static void end_op(struct ses *ses, struct ses_op *op)
     if (op->defer.first != IDS_NONE)
         ids_remove(&ses->messages, op->defer.first);
     list_detach(&op->link);
+    list_detach(&op->by_packet);
     ses->busy_count--;
     if (op->holds)
         pds_release(ses->pds, op->source.pdc);
@@ -144,8 +146,8 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
 /* Does a header without message id say all of it? */
 static uint8_t header_of(const struct ses_op *op)
 {
-    bool access =
-        op->opcode == SES_WRITE || op->opcode == SES_ATOMIC || op->opcode == SES_FETCHING_ATOMIC;
+    bool access = op->opcode == SES_WRITE || is_read(op) || op->opcode == SES_ATOMIC ||
+                  op->opcode == SES_FETCHING_ATOMIC;
 
     if (!op->target.brief || op->length > op->mtu || op->length > SES_SMALL_LENGTH ||
         (!access && op->opcode != SES_SEND && op->opcode != SES_TAGGED_SEND))
@@ -187,6 +189,24 @@ static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_
         request->offset = ses_defer_tokens(op);
     if (ses_is_rendezvous(op->opcode))
         fill_rendezvous(ses, op, request);
+}
+
+static struct list *reads_of(struct ses *ses, struct pds_ref pdc, uint64_t packet)
+{
+    return &ses->reads[(packet + pdc.id) % SES_READ_BUCKETS];
+}
+
+/* Its data comes over the PDC, and names its packet where it has no message id. */
+static void await_data(struct ses *ses, struct ses_op *op, const struct pds_packet *packet)
+{
+    if (!op->holds) {
+        pds_hold(ses->pds, op->source.pdc);
+        op->holds = true;
+    }
+    if (!is_read(op) || header_of(op) == NEXT_STANDARD)
+        return;
+    op->packet = packet->number;
+    list_attach(&op->by_packet, reads_of(ses, op->source.pdc, op->packet));
 }
 
 /* Compare operands are in the header, and a fetch alone has none. */
@@ -253,10 +273,8 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
         fill_end(ses, op, packet);
         return false;
     }
-    if ((is_read(op) || op->asks) && !op->holds && !is_idempotent(op)) {
-        pds_hold(ses->pds, source->pdc);
-        op->holds = true;
-    }
+    if ((is_read(op) || op->asks) && !is_idempotent(op))
+        await_data(ses, op, packet);
     fill_request(ses, op, len, &request);
     packet->next = request.next;
     packet->header_len = (uint8_t)ses_request_put(&request, packet->header);
@@ -395,6 +413,23 @@ void ses_out_closed(struct ses *ses, struct pds_ref pdc)
 
 /* ---- Data of reads ---- */
 
+/* The read whose packet has that PSN, and whose data has not come; NULL: there is none. */
+static struct ses_op *read_of(struct ses *ses, struct pds_ref pdc, uint32_t psn)
+{
+    uint64_t packet;
+
+    if (!pds_number(ses->pds, pdc, psn, &packet))
+        return NULL;
+    list_for_each (pos, reads_of(ses, pdc, packet)) {
+        struct ses_op *op = list_item(pos, struct ses_op, by_packet);
+
+        if (op->packet == packet && op->source.pdc.id == pdc.id &&
+            op->source.pdc.generation == pdc.generation)
+            return op->got < op->length ? op : NULL;
+    }
+    return NULL;
+}
+
 void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pds_answer *answer)
 {
     struct ses_response response;
@@ -407,7 +442,9 @@ void ses_take_data(struct ses *ses, const struct pds_arrival *arrival, struct pd
     if (size < 0 || !arrival->returned)
         return;
     len = arrival->len - (size_t)size;
-    op = ids_find(&ses->messages, response.read_message_id);
+    op = response.next == NEXT_RESPONSE_DATA_SMALL
+             ? read_of(ses, arrival->ticket.pdc, response.request_psn)
+             : ids_find(&ses->messages, response.read_message_id);
     if (!op || (void *)op == ses || !is_read(op) ||
         !addr_equal(&op->target.to.sa, &arrival->from.sa) || len != response.payload_length)
         return;

@@ -14,7 +14,7 @@ struct reply {
     struct pds_source source;
     struct ses_lent lent;
     uint32_t len;
-    uint8_t header_len;
+    uint8_t next, header_len;
     uint8_t header[SES_RESPONSE_MAX];
 };
 
@@ -32,7 +32,7 @@ void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packe
     struct reply *reply = list_item(source, struct reply, source);
 
     (void)ses;
-    packet->next = NEXT_RESPONSE_DATA;
+    packet->next = reply->next;
     packet->last = true;
     packet->header_len = reply->header_len;
     memcpy(packet->header, reply->header, reply->header_len);
@@ -119,10 +119,11 @@ void ses_give_back(struct ses *ses, struct ses_lent *lent)
     ses_settle(ses, lent->op);
 }
 
-void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_request *request,
-                     uint32_t offset, size_t len, struct pds_answer *answer)
+/* A request without a message id is named by its PSN. */
+static struct ses_response data_response(uint32_t psn, const struct ses_request *request,
+                                         uint32_t offset, size_t len)
 {
-    struct ses_response response = {
+    return (struct ses_response){
         .next = request->next == NEXT_STANDARD ? NEXT_RESPONSE_DATA : NEXT_RESPONSE_DATA_SMALL,
         .opcode = SES_RESPONSE_W_DATA,
         .code = RC_OK,
@@ -134,6 +135,12 @@ void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_reque
         .message_offset = offset,
         .request_psn = psn,
     };
+}
+
+void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_request *request,
+                     uint32_t offset, size_t len, struct pds_answer *answer)
+{
+    struct ses_response response = data_response(psn, request, offset, len);
 
     answer->next = response.next;
     answer->header_len = (uint8_t)ses_response_put(&response, answer->header);
@@ -142,27 +149,10 @@ void ses_answer_data(const struct ses *ses, uint32_t psn, const struct ses_reque
     answer->guaranteed = true;
 }
 
-static void fill_data_header(const struct ses_request *request, uint32_t offset, uint32_t len,
-                             uint8_t *header, uint8_t *header_len)
-{
-    struct ses_response response = {
-        .next = NEXT_RESPONSE_DATA,
-        .opcode = SES_RESPONSE_W_DATA,
-        .code = RC_OK,
-        .message_id = request->message_id,
-        .job = request->job,
-        .read_message_id = request->message_id,
-        .payload_length = (uint16_t)len,
-        .modified_length = request->length,
-        .message_offset = offset,
-    };
-
-    *header_len = (uint8_t)ses_response_put(&response, header);
-}
-
 static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arrival,
                                const struct ses_request *request, uint32_t offset, uint32_t len)
 {
+    const struct ses_response response = data_response(arrival->ticket.psn, request, offset, len);
     struct reply *reply = calloc(1, sizeof(*reply));
     enum ses_code code;
 
@@ -174,7 +164,8 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
         return code;
     }
     reply->len = len;
-    fill_data_header(request, offset, len, reply->header, &reply->header_len);
+    reply->next = response.next;
+    reply->header_len = (uint8_t)ses_response_put(&response, reply->header);
     if (!pds_submit_return(ses->pds, &reply->source, arrival->ticket.pdc)) {
         ses_give_back(ses, &reply->lent);
         free(reply);
@@ -359,11 +350,7 @@ void ses_take_access(struct ses *ses, const struct pds_arrival *arrival,
         keyed.key = SES_KEY_OPTIMIZED | request->index;
         request = &keyed;
     }
-    /* Requests without a message id have their data with the acknowledgement, or none. */
-    if (request->next != NEXT_STANDARD && request->opcode == SES_READ &&
-        request->length > ses->settings.ack_data)
-        ses_respond(ses, request, RC_UNSUPPORTED_SIZE, SES_EXPECTED, answer);
-    else if (ses_is_atomic(request->opcode))
+    if (ses_is_atomic(request->opcode))
         take_atomic(ses, arrival, request, payload, len, answer);
     else
         take_rma(ses, arrival, request, payload, len, answer);

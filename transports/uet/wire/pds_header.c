@@ -21,6 +21,7 @@ enum {
 
 #define NEXT(kind) (1u << (kind))
 #define REQUESTS (NEXT(NEXT_SMALL) | NEXT(NEXT_MEDIUM) | NEXT(NEXT_STANDARD))
+#define RETURNED (NEXT(NEXT_RESPONSE_DATA) | NEXT(NEXT_RESPONSE_DATA_SMALL))
 #define ANSWERS (NEXT(NEXT_RESPONSE) | NEXT(NEXT_RESPONSE_DATA) | NEXT(NEXT_RESPONSE_DATA_SMALL))
 
 /* Each type has: bytes (0: no such type), flags, what may follow, whether a PDC is named. */
@@ -29,8 +30,8 @@ static const struct form {
     uint16_t next;
     bool names;
 } forms[] = {
-    [PDS_RUD] = {REQUEST, 0x1c, REQUESTS | NEXT(NEXT_RESPONSE_DATA), true},
-    [PDS_ROD] = {REQUEST, 0x1c, REQUESTS | NEXT(NEXT_RESPONSE_DATA), true},
+    [PDS_RUD] = {REQUEST, 0x1c, REQUESTS | RETURNED, true},
+    [PDS_ROD] = {REQUEST, 0x1c, REQUESTS | RETURNED, true},
     [PDS_RUDI] = {8, 0x10, REQUESTS, false},
     [PDS_RUDI_RESPONSE] = {8, 0x30, ANSWERS, false},
     [PDS_UUD] = {UUD, 0, REQUESTS, false},
@@ -40,8 +41,8 @@ static const struct form {
     [PDS_NACK] = {WITH_CC, 0x38, NEXT(NEXT_NONE), false},
     [PDS_CONTROL] = {WITH_CC, 0x3c, (1u << CONTROL_KINDS) - 1, true},
     [PDS_NACK_CCX] = {NACK_CCX, 0x38, NEXT(NEXT_NONE), false},
-    [PDS_RUD_CC] = {WITH_CC, 0x1c, REQUESTS | NEXT(NEXT_RESPONSE_DATA), true},
-    [PDS_ROD_CC] = {WITH_CC, 0x1c, REQUESTS | NEXT(NEXT_RESPONSE_DATA), true},
+    [PDS_RUD_CC] = {WITH_CC, 0x1c, REQUESTS | RETURNED, true},
+    [PDS_ROD_CC] = {WITH_CC, 0x1c, REQUESTS | RETURNED, true},
 };
 
 static size_t size_of(uint8_t type, bool short_rudi)

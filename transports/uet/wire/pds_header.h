@@ -165,4 +165,10 @@ struct pds_nscc {
 struct pds_nscc pds_nscc_get(uint64_t state);
 uint64_t pds_nscc_put(const struct pds_nscc *nscc);
 
+/* Data that was asked for, as a request of the return direction. */
+static inline bool pds_is_returned(uint8_t next)
+{
+    return next == NEXT_RESPONSE_DATA || next == NEXT_RESPONSE_DATA_SMALL;
+}
+
 #endif
