@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets that no peer should send, one by one: each is dropped or refused with its code, counted,
+ * and changes nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pds_world.h"
+
+enum {
+    PACKETS = 6,
+    SILENCE = 0xffff, /* no answer */
+};
+
+static struct pdc *initiator, *target; /* both ends of a PDC between nodes 0 and 1 */
+static struct pds_header refusal;      /* what node 1 said last */
+static unsigned refusals;
+
+static bool note_refusals(struct sw *network, struct sw_packet *packet)
+{
+    struct pds_header header;
+
+    if (packet->from == 1 && pds_header_get(packet->bytes, packet->len, false, &header) > 0 &&
+        header.type == PDS_NACK) {
+        refusal = header;
+        refusals++;
+    }
+    return true;
+}
+
+static void meet(bool in_order)
+{
+    struct pds_settings settings = patient();
+
+    begin(&settings);
+    ordered = in_order;
+    sw.filter = note_refusals;
+    send_message(0, 1, 0, PACKETS);
+    run(sw.now + SECOND / 100);
+    initiator = list_item(nodes[0].pds->used.next, struct pdc, used);
+    target = pdc_at(nodes[1].pds, initiator->peer_id);
+    assert_non_null(target);
+}
+
+/* All goes on as before. */
+static void part(void)
+{
+    send_message(0, 1, 1, PACKETS);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, (uint64_t)2 * PACKETS);
+    assert_int_equal(nodes[0].responses, 2 * PACKETS);
+    assert_int_equal(nodes[0].failed + nodes[1].failed + nodes[1].closed, 0);
+    assert_int_equal(pds_count(nodes[1].pds), 1);
+    ordered = false;
+    end();
+}
+
+/* Node `at` gets it; node 1's answer is code, or SILENCE. */
+static void give(unsigned at, unsigned from, const struct pds_header *header, size_t body,
+                 unsigned code)
+{
+    uint8_t bytes[PDS_HEADER_MAX + SES_HEADER_MAX + BODY] = {0};
+    size_t size = pds_header_put(header, false, bytes);
+    const struct pds_counters before = *pds_counters(nodes[at].pds);
+    const struct pds_counters *after = pds_counters(nodes[at].pds);
+    union addr address = switch_addr(from);
+    uint64_t received = nodes[1].from[0].count;
+
+    refusals = 0;
+    pds_receive(nodes[at].pds, sw.now, &address, bytes, size + body, false);
+    run(sw.now + SECOND / 100);
+    assert_int_equal(nodes[1].from[0].count, received);
+    if (code == SILENCE) {
+        assert_int_equal(after->nacks_sent, before.nacks_sent);
+        assert_true(after->strangers + after->malformed + after->duplicates >
+                    before.strangers + before.malformed + before.duplicates);
+    } else {
+        assert_int_equal(after->nacks_sent, before.nacks_sent + 1);
+        assert_int_equal(refusals, 1);
+        assert_int_equal(refusal.nack_code, code);
+    }
+}
+
+/* A request of the PDC, as node 0 would send it next. */
+static struct pds_header request(void)
+{
+    return (struct pds_header){.type = target->key.mode == PDS_MODE_ROD ? PDS_ROD : PDS_RUD,
+                               .next = NEXT_STANDARD,
+                               .flags = PDS_AR,
+                               .psn = initiator->tx_start + PACKETS,
+                               .spdcid = initiator->id,
+                               .dpdcid = target->id};
+}
+
+static void requests_of_strangers_are_refused(void **state)
+{
+    for (int in_order = 0; in_order < 2; in_order++) {
+        struct pds_header header;
+
+        meet(in_order);
+        header = request(); /* no such PDC */
+        header.dpdcid = (uint16_t)(target->id + 1);
+        give(1, 0, &header, BODY, NACK_INVALID_DPDCID);
+        header = request(); /* of another address, or by another PDC of the peer */
+        give(1, 2, &header, BODY, NACK_MISMATCH);
+        header = request();
+        header.spdcid++;
+        give(1, 0, &header, BODY, NACK_MISMATCH);
+        header = request(); /* ordered on an unordered one, or the reverse */
+        header.type = in_order ? PDS_RUD : PDS_ROD;
+        give(1, 0, &header, BODY, NACK_MODE_MISMATCH);
+        header = request(); /* far ahead, before the first one, and once more */
+        header.psn += 1u << 20;
+        give(1, 0, &header, BODY, NACK_OUT_OF_WINDOW);
+        header = request();
+        header.psn = initiator->tx_start - 1;
+        give(1, 0, &header, BODY, NACK_OUT_OF_WINDOW);
+        header = request();
+        header.psn = initiator->tx_start;
+        give(1, 0, &header, BODY, SILENCE);
+        header = request(); /* a CLEAR_PSN ahead of the packet */
+        header.offset = 1;
+        give(1, 0, &header, BODY, SILENCE);
+        if (in_order) {
+            header = request(); /* one is missing before it */
+            header.psn++;
+            give(1, 0, &header, BODY, NACK_ROD_OOO);
+        }
+        part();
+    }
+}
+
+static void control_packets_of_strangers_are_refused(void **state)
+{
+    for (unsigned kind = 0; kind < CONTROL_KINDS; kind++) {
+        struct pds_header header = {.type = PDS_CONTROL, .next = (uint8_t)kind};
+
+        meet(false);
+        header.psn = initiator->tx_start + PACKETS;
+        header.spdcid = initiator->id;
+        header.dpdcid = (uint16_t)(target->id + 1);
+        give(1, 0, &header, 0, NACK_INVALID_DPDCID);
+        header.dpdcid = target->id;
+        give(1, 2, &header, 0, NACK_MISMATCH);
+        part();
+    }
+}
+
+/* Of what was not sent, of another address, and of no PDC. */
+static void acknowledgements_of_strangers_are_ignored(void **state)
+{
+    static const uint8_t types[] = {PDS_ACK, PDS_ACK_CC, PDS_NACK};
+
+    for (size_t i = 0; i < sizeof(types); i++) {
+        struct pds_header header = {.type = types[i], .nack_code = NACK_NOT_RECEIVED};
+
+        meet(false);
+        header.spdcid = target->id;
+        header.dpdcid = initiator->id;
+        header.psn = initiator->tx_start + PACKETS; /* was not sent */
+        give(0, 1, &header, 0, SILENCE);
+        header.psn = initiator->tx_start + PACKETS - 1;
+        give(0, 2, &header, 0, SILENCE);
+        header.dpdcid++;
+        give(0, 1, &header, 0, SILENCE);
+        header.dpdcid = initiator->id;
+        header.spdcid++;
+        give(0, 1, &header, 0, SILENCE);
+        part();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_of_strangers_are_refused),
+        cmocka_unit_test(control_packets_of_strangers_are_refused),
+        cmocka_unit_test(acknowledgements_of_strangers_are_ignored),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
