@@ -165,7 +165,7 @@ static void up_received(void *arg, struct ses_inbound *inbound, enum ses_code co
 
 static enum ses_code may(uint64_t key, uint64_t offset, size_t len)
 {
-    if (key != KEY)
+    if ((key & ~SES_KEY_IDEMPOTENT) != KEY)
         return RC_BAD_MKEY;
 #ifdef FUZZ_PLANTED
     must(offset <= MEMORY && len <= MEMORY - offset); /* as if none had to check it */
@@ -222,6 +222,24 @@ static enum ses_code up_atomic(void *arg, const struct ses_initiator *who,
     return RC_OK;
 }
 
+/* The operand goes to the receive. */
+static enum ses_code up_tagged_atomic(void *arg, const struct ses_request *request,
+                                      const uint8_t *operands, size_t len, const struct iovec *iov,
+                                      size_t count, uint8_t *result, size_t *result_len)
+{
+    *result_len = len;
+    if (!len || len > MTU)
+        return RC_AMO_UNSUPPORTED_SIZE;
+    if (!iov)
+        return RC_OK;
+    must(count == 2 && iov[0].iov_len + iov[1].iov_len == len);
+    if (request->offset)
+        return RC_TOO_LONG;
+    memset(result, 0, len);
+    memcpy(iov[1].iov_base, operands, iov[1].iov_len);
+    return RC_OK;
+}
+
 static void up_accessed(void *arg, const struct ses_access *access)
 {
 }
@@ -235,6 +253,7 @@ static const struct ses_ops ops = {
     .read = up_read,
     .give_back = up_give_back,
     .atomic = up_atomic,
+    .tagged_atomic = up_tagged_atomic,
     .accessed = up_accessed,
 };
 
@@ -265,7 +284,13 @@ static void post(struct node *node, unsigned kind, uint8_t bits, struct input *i
     } else if (kind == DO_SEND && bits & 16) {
         op->opcode = bits & 2 ? SES_DEFERRABLE_TSEND : SES_DEFERRABLE_SEND;
     }
-    op->target.brief = bits & 32;
+    op->target.brief = kind == DO_SEND ? bits & 4 : bits & 2; /* bits: to 31 */
+    if (bits & 8 && kind == DO_ATOMIC) {
+        op->opcode = SES_TSEND_FETCH_ATOMIC;
+    } else if (bits & 8 && kind != DO_SEND) {
+        op->target.mode = PDS_MODE_RUDI;
+        op->key = KEY | SES_KEY_IDEMPOTENT;
+    }
     posted->bytes = get(op->length);
     op->iov[0] = (struct iovec){posted->bytes, op->length};
     op->iov_count = 1;
