@@ -178,6 +178,14 @@ static inline struct srd_peer *srd_peer_of(const struct message_peer *peer)
     return object_of(peer, struct srd_peer, base);
 }
 
+/* The peer that has that number with the lower, or NULL. */
+static inline struct srd_peer *srd_peer_by_lower(const struct srd_ep *ep, fi_addr_t src)
+{
+    struct message_peer *peer = peer_map_at(&ep->by_lower, src);
+
+    return peer ? srd_peer_of(peer) : NULL;
+}
+
 static inline struct srd_packet *srd_packet_of(const struct message_packet *packet)
 {
     return object_of(packet, struct srd_packet, base);

@@ -56,8 +56,11 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
         message_say_wrong(&ep->base, wrong);
         return NULL;
     }
-    if (!peer)
-        peer = srd_peer_of(message_peer_of(&ep->base, &name));
+    if (!peer) {
+        struct message_peer *base = message_peer_of(&ep->base, &name);
+
+        peer = base ? srd_peer_of(base) : NULL;
+    }
     *again = !peer;
     return peer;
 }
@@ -65,8 +68,7 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
 static struct srd_peer *sender(struct srd_ep *ep, const struct srd_header *header, fi_addr_t src,
                                bool *again)
 {
-    struct message_peer *base = src == FI_ADDR_NOTAVAIL ? NULL : peer_map_at(&ep->by_lower, src);
-    struct srd_peer *peer = srd_peer_of(base);
+    struct srd_peer *peer = srd_peer_by_lower(ep, src);
     uint32_t connid = header->connid;
 
     if (srd_is_request(header->type) && header->flags & SRD_RAW_ADDR)

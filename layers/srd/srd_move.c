@@ -92,7 +92,7 @@ bool srd_take_usual(struct srd_ep *ep, const struct message_packet *packet, fi_a
     if (packet->len <= ep->base.prefix + SRD_DATA_HEAD || !srd_is_usual_data(raw) ||
         get64(raw + SRD_DATA_LENGTH) != len)
         return false;
-    peer = srd_peer_of(peer_map_at(&ep->by_lower, src));
+    peer = srd_peer_by_lower(ep, src);
     if (!is_in_order(peer, get32(raw + SRD_DATA_CONNID)))
         return false;
     handle = message_handle_find(&peer->base, get32(raw + SRD_DATA_ID), taking);
