@@ -253,32 +253,38 @@ static void end_slot(struct end *end, uintptr_t context, bool more)
     slot->bytes = NULL;
 }
 
+/* Does the receive that this ended a message of take others? */
+static bool takes_more(const struct end *end, const void *context, uint64_t flags)
+{
+    uintptr_t index = (uintptr_t)context;
+
+    return index >= 1 && index <= OPS && end->slots[index - 1].many && !(flags & FI_MULTI_RECV);
+}
+
+static void take_error(struct end *end)
+{
+    struct fi_cq_err_entry error;
+
+    memset(&error, 0, sizeof(error));
+    must(fi_cq_readerr(end->cq, &error, 0) == 1);
+#ifdef FUZZ_PLANTED
+    /* As if no peer broke the protocol. */
+    must(error.err != FI_EPROTO);
+#endif
+    end_slot(end, (uintptr_t)error.op_context,
+             error.err != FI_ECANCELED && takes_more(end, error.op_context, error.flags));
+}
+
 static void take_ends(struct end *end)
 {
     struct fi_cq_tagged_entry done;
-    struct fi_cq_err_entry error;
     ssize_t rc;
 
     while ((rc = fi_cq_read(end->cq, &done, 1)) != -FI_EAGAIN) {
-        if (rc == 1 && done.flags & FI_REMOTE_WRITE)
-            continue; /* data of the peer's */
-        if (rc == 1) {
-            uintptr_t context = (uintptr_t)done.op_context;
-            bool more = context >= 1 && context <= OPS && end->slots[context - 1].many &&
-                        !(done.flags & FI_MULTI_RECV);
-
-            end_slot(end, context, more);
-            continue;
-        }
-        memset(&error, 0, sizeof(error));
-        must(fi_cq_readerr(end->cq, &error, 0) == 1);
-#ifdef FUZZ_PLANTED
-        /* As if no peer broke the protocol. */
-        must(error.err != FI_EPROTO);
-#endif
-        end_slot(end, (uintptr_t)error.op_context,
-                 error.err == FI_ETRUNC && !(error.flags & FI_MULTI_RECV) && error.op_context &&
-                     end->slots[(uintptr_t)error.op_context - 1].many);
+        if (rc != 1)
+            take_error(end);
+        else if (!(done.flags & FI_REMOTE_WRITE)) /* that is data of the peer's */
+            end_slot(end, (uintptr_t)done.op_context, takes_more(end, done.op_context, done.flags));
     }
 }
 
