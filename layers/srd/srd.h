@@ -116,7 +116,6 @@ struct srd_refusal {
 
 struct srd_peer {
     struct message_peer base;
-    struct srd_name name;
     int dead; /* nothing goes any more until it starts again */
     /* Identity */
     bool known; /* connid is */
@@ -136,6 +135,7 @@ struct srd_peer {
     size_t early_bytes;
     struct srd_inbound *partial;
     struct srd_inbound *recent; /* of these, that had a packet last; or NULL */
+    uint8_t name_len, name[];   /* as struct srd_name has it */
 };
 
 /* Which way messages and accesses go, by their bytes. */
@@ -148,7 +148,8 @@ struct srd_limits {
 
 struct srd_ep {
     struct message_ep base;
-    uint8_t name[SRD_ADDR_SIZE]; /* as packets carry it, with the connid */
+    uint8_t name[SRD_RAW_MOST]; /* as packets carry it, with the connid */
+    size_t name_len;
     uint32_t connid;
     bool ordered;
     bool efa;       /* addresses are EFA's: a connid is of an address */
@@ -206,6 +207,8 @@ static inline struct srd_inbound *srd_inbound_of(const struct message_inbound *i
 int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info);
+/* Bytes of the largest header of a request over that lower. */
+size_t srd_request_head(const struct fi_info *lower);
 /* Bytes of one operand of an atomic over that lower. */
 size_t srd_operand_size(const struct fi_info *lower);
 /* Are regions of such a domain the device's? */

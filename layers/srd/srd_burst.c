@@ -28,14 +28,18 @@ static bool may_begin(const struct message_move *move)
            srd_op_of(object_of(move, struct message_op, move))->gathers;
 }
 
-static void make_head(struct burst *burst, struct srd_header *header)
+/* False: the header is too long. */
+static bool make_head(struct burst *burst, struct srd_header *header)
 {
     const struct srd_layout *at = srd_layout_of(header->type);
 
     srd_out_sender(srd_peer_of(burst->move->peer), header);
+    if (srd_header_size(header) > sizeof(burst->head))
+        return false;
     burst->len = (size_t)(srd_header_put(header, burst->head) - burst->head);
     burst->offset_at = at->offset;
     burst->length_at = at->length;
+    return true;
 }
 
 /* False: there is no memory, or the lower does not take it: then it waits. */
@@ -92,9 +96,8 @@ void srd_burst(struct message_move *move, struct srd_header *header, size_t size
 {
     struct burst burst = {.op = srd_op_of(object_of(move, struct message_op, move)), .move = move};
 
-    if (!may_begin(move) || srd_header_size(header) + SRD_RAW_SIZE > sizeof(burst.head))
+    if (!may_begin(move) || !make_head(&burst, header))
         return;
-    make_head(&burst, header);
     move->direct = true;
     send_all(&burst, size, end);
 }

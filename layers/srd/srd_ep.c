@@ -19,29 +19,29 @@ enum {
 
 /* ---- Addresses ---- */
 
-static size_t own_size(const struct fi_info *lower)
-{
-    return lower->addr_format == FI_ADDR_EFA ? SRD_ADDR_SIZE : 0;
-}
-
 static bool usable(const struct lower_domain *domain, const void *address)
 {
+    const struct fi_info *lower = domain->lower_info;
+    struct own_addr addr = {.bytes = address, .len = srd_name_own_size(lower)};
     struct srd_name name;
 
-    return !srd_name_import(FI_ADDR_EFA, address, SRD_ADDR_SIZE, &name);
+    if (lower->addr_format == FI_ADDR_EFA)
+        return !srd_name_import(FI_ADDR_EFA, address, addr.len, &name);
+    return !fi_control(&domain->lower->fid, CONTROL_ADDR, &addr);
 }
 
 static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
 {
     struct srd_ep *ep = srd_ep_of(base);
     struct srd_name name;
-    int rc = srd_name_import(base->lower_info->addr_format, raw, len, &name);
+    uint32_t format = base->lower_info->addr_format;
+    int rc = srd_name_import(format, raw, len, &name);
 
     if (rc)
         return rc;
     if (ep->efa)
         ep->connid = srd_name_connid(&name);
-    srd_name_put(&name, ep->connid, ep->name);
+    ep->name_len = srd_name_put(format, &name, ep->connid, ep->name);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static const struct message_wire wire = {
     .common_atomics = true,
     .holds_back = true,
     .operand_size = srd_operand_size,
-    .own_size = own_size,
+    .own_size = srd_name_own_size,
     .usable = usable,
     .open = open_ep,
     .prepare = prepare,

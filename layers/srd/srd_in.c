@@ -44,8 +44,7 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
                                    struct srd_peer *peer, uint32_t *connid, bool *again)
 {
     struct srd_name name;
-    const char *wrong =
-        srd_name_get(ep->base.lower_info->addr_format, header->raw_addr, &name, connid);
+    const char *wrong = srd_name_get(ep->base.lower_info, header, &name, connid);
     bool differs = !wrong && peer && !srd_peer_is_named(&peer->base, &name);
 
     if (differs && ep->efa)

@@ -15,10 +15,18 @@
     ((uint64_t)(FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |   \
                 FI_ORDER_ATOMIC_WAW))
 
+size_t srd_request_head(const struct fi_info *lower)
+{
+    size_t own = srd_name_own_size(lower);
+
+    return SRD_REQUEST_HEAD +
+           srd_raw_size(!own || own == SRD_ADDR_SIZE ? SRD_ADDR_SIZE + 4 : own + 4);
+}
+
 size_t srd_operand_size(const struct fi_info *lower)
 {
     size_t max = lower->ep_attr->max_msg_size;
-    size_t size = ((max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST) - SRD_REQUEST_HEAD) / 2;
+    size_t size = ((max < SRD_PACKET_MOST ? max : SRD_PACKET_MOST) - srd_request_head(lower)) / 2;
 
     return size < REMOTE_OPERAND ? size : REMOTE_OPERAND;
 }
@@ -76,7 +84,7 @@ static void describe_regions(struct fi_info *info, const struct request *req,
 
 int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    size_t packet = lower->ep_attr->max_msg_size, room = packet - SRD_REQUEST_HEAD;
+    size_t packet = lower->ep_attr->max_msg_size, room = packet - srd_request_head(lower);
     const struct message_offer offer = {
         .order = orders(req->hints),
         .inject_size = room < SRD_INJECT ? room : SRD_INJECT,
@@ -84,17 +92,16 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         .protocol = FI_PROTO_EFA,
         .protocol_version = SRD_VERSION,
         .contexts = 1,
-        .own_addresses = lower->addr_format == FI_ADDR_EFA,
+        .own_addresses = srd_name_own_size(lower) != 0,
     };
     int rc = message_check_lower(req, lower, "srd");
 
     *info = NULL;
     if (rc)
         return rc;
-    if (!srd_name_has_format(lower->addr_format)) {
-        reasons_add(
-            req->reasons,
-            "addr_format: srd carries addresses of EFA and of IP; the lower's are of another form");
+    if (srd_name_own_size(lower) > SRD_NAME_MOST) {
+        reasons_add(req->reasons, "srd carries addresses of at most %d bytes; the lower's have %zu",
+                    SRD_NAME_MOST, srd_name_own_size(lower));
         return -FI_ENODATA;
     }
     rc = message_describe(req, lower, &offer, info);

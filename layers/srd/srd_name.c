@@ -20,10 +20,34 @@ enum {
 
 static const uint8_t mapped[MAPPED] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-bool srd_name_has_format(uint32_t format)
+/* Any that only the lower reads, and that packets carry as it is. */
+static bool is_own(uint32_t format)
 {
-    return format == FI_ADDR_EFA || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6 ||
-           format == FI_ADDR_STR;
+    switch (format) {
+    case FI_FORMAT_UNSPEC:
+    case FI_SOCKADDR:
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+    case FI_ADDR_STR:
+    case FI_ADDR_EFA: return false;
+    default: return true;
+    }
+}
+
+size_t srd_name_own_size(const struct fi_info *lower)
+{
+    if (lower->addr_format == FI_ADDR_EFA)
+        return SRD_ADDR_SIZE;
+    return is_own(lower->addr_format) ? lower->src_addrlen : 0;
+}
+
+static int import_own(const void *raw, size_t len, struct srd_name *name)
+{
+    if (!raw || !len || len > SRD_NAME_MOST)
+        return -FI_EINVAL;
+    name->len = len;
+    memcpy(name->bytes, raw, len);
+    return 0;
 }
 
 int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_name *name)
@@ -32,16 +56,17 @@ int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_nam
     union addr addr;
     int rc;
 
-    if (format == FI_ADDR_EFA) {
-        if (!raw || len != SRD_ADDR_SIZE || !memcmp(raw, none, sizeof(none)))
-            return -FI_EINVAL;
-        memcpy(name->bytes, raw, SRD_ADDR_SIZE);
-        return 0;
-    }
+    if (is_own(format))
+        return import_own(raw, len, name);
+    if (format == FI_ADDR_EFA)
+        return !raw || len != SRD_ADDR_SIZE || !memcmp(raw, none, sizeof(none))
+                   ? -FI_EINVAL
+                   : import_own(raw, len, name);
     rc = addr_import(format, raw, len, &addr);
     if (rc)
         return rc;
-    memset(name, 0, sizeof(*name));
+    memset(name->bytes, 0, SRD_ADDR_SIZE);
+    name->len = SRD_ADDR_SIZE;
     if (addr.sa.sa_family == AF_INET6) {
         memcpy(name->bytes, &addr.in6.sin6_addr, sizeof(addr.in6.sin6_addr));
         put32(name->bytes + AT_SCOPE, addr.in6.sin6_scope_id);
@@ -58,20 +83,28 @@ uint32_t srd_name_connid(const struct srd_name *name)
     return get32(name->bytes + AT_CONNID);
 }
 
-const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *name,
-                         uint32_t *connid)
+static const char *const too_short = "an address that is too short";
+
+const char *srd_name_get(const struct fi_info *lower, const struct srd_header *header,
+                         struct srd_name *name, uint32_t *connid)
 {
+    const uint8_t *raw = header->raw_addr;
+    size_t own = is_own(lower->addr_format) ? lower->src_addrlen : 0;
     union addr addr;
 
-    *connid = get32(raw + AT_CONNID);
-    if (format == FI_ADDR_EFA) {
-        if (srd_name_import(format, raw, SRD_ADDR_SIZE, name))
+    if (header->raw_len < (own ? own + 4 : SRD_ADDR_SIZE))
+        return too_short;
+    *connid = get32(raw + (own ? own : AT_CONNID));
+    if (own)
+        return import_own(raw, own, name) ? too_short : NULL;
+    if (lower->addr_format == FI_ADDR_EFA) {
+        if (srd_name_import(FI_ADDR_EFA, raw, SRD_ADDR_SIZE, name))
             return "an address of no endpoint";
         memset(name->bytes + AT_QPN + 2, 0, 2); /* what a peer keeps there is its own affair */
         memset(name->bytes + AT_SCOPE, 0, SRD_ADDR_SIZE - AT_SCOPE);
         return NULL;
     }
-    memcpy(name->bytes, raw, SRD_ADDR_SIZE);
+    import_own(raw, SRD_ADDR_SIZE, name);
     memset(name->bytes + AT_QPN + 2, 0, 2);
     memset(name->bytes + AT_CONNID, 0, 4);
     memset(name->bytes + AT_SCOPE + 4, 0, 4);
@@ -79,10 +112,13 @@ const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *n
     return addr_is_any(&addr.sa) || !addr_port(&addr.sa) ? "an address of no endpoint" : NULL;
 }
 
-void srd_name_put(const struct srd_name *name, uint32_t connid, uint8_t *raw)
+size_t srd_name_put(uint32_t format, const struct srd_name *name, uint32_t connid, uint8_t *raw)
 {
-    memcpy(raw, name->bytes, SRD_ADDR_SIZE);
-    put32(raw + AT_CONNID, connid);
+    bool own = is_own(format);
+
+    memcpy(raw, name->bytes, name->len);
+    put32(raw + (own ? name->len : AT_CONNID), connid);
+    return name->len + (own ? 4 : 0);
 }
 
 static struct sockaddr_in6 in6_of(const struct srd_name *name)
@@ -112,8 +148,8 @@ void srd_name_export(uint32_t format, const struct srd_name *name, union addr_ra
     union addr addr;
 
     memset(raw, 0, sizeof(*raw));
-    if (format == FI_ADDR_EFA) {
-        memcpy(raw->own, name->bytes, SRD_ADDR_SIZE);
+    if (format == FI_ADDR_EFA || is_own(format)) {
+        memcpy(raw->own, name->bytes, name->len);
         return;
     }
     srd_name_addr(name, &addr);
@@ -127,7 +163,7 @@ void srd_name_export(uint32_t format, const struct srd_name *name, union addr_ra
 
 uint64_t srd_name_hash(const struct srd_name *name)
 {
-    return hash_bytes(HASH_START, name->bytes, sizeof(name->bytes));
+    return hash_bytes(HASH_START, name->bytes, name->len);
 }
 
 char *srd_name_text(uint32_t format, const struct srd_name *name, char text[ADDR_TEXT_MAX])
@@ -135,6 +171,10 @@ char *srd_name_text(uint32_t format, const struct srd_name *name, char text[ADDR
     char gid[INET6_ADDRSTRLEN] = "";
     union addr addr;
 
+    if (is_own(format)) {
+        snprintf(text, ADDR_TEXT_MAX, "the peer %016llx", (unsigned long long)srd_name_hash(name));
+        return text;
+    }
     if (format != FI_ADDR_EFA) {
         srd_name_addr(name, &addr);
         return addr_text(&addr.sa, text, ADDR_TEXT_MAX);

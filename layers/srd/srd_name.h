@@ -3,7 +3,8 @@
  * The address of an endpoint as packets carry it: the raw address of efa (FI_ADDR_EFA), 32 bytes of
  * GID, queue pair number and connid, which is the queue's key. Over a lower with IP addresses the
  * GID is the IPv6 address, or the IPv4 address mapped into one (::ffff:a.b.c.d), the queue pair
- * number is the port, and the first reserved bytes are the scope.
+ * number is the port, and the first reserved bytes are the scope. Over any other lower it is that
+ * one's address, of as many bytes as it has, and the connid behind it.
  */
 #ifndef WEFT_LAYERS_SRD_SRD_NAME_H
 #define WEFT_LAYERS_SRD_SRD_NAME_H
@@ -15,23 +16,30 @@
 #include "core/net/addr.h"
 #include "layers/srd/srd_wire.h"
 
-/* Of IP addresses without the connid, which is 0 here: a name stays when its endpoint starts again.
- * Of EFA's with it: an endpoint that starts again has another address. */
-struct srd_name {
-    uint8_t bytes[SRD_ADDR_SIZE];
+enum {
+    SRD_NAME_MOST = ADDR_OWN_MAX,
+    SRD_RAW_MOST = SRD_NAME_MOST + 4, /* with the connid */
 };
 
-/* Can addresses of that format be carried? */
-bool srd_name_has_format(uint32_t format);
-/* Of an address in that format. -FI_EINVAL. */
+/* Without the connid, which is 0 in IP's: a name stays when its endpoint starts again. Of EFA's
+ * with it: an endpoint that starts again has another address. */
+struct srd_name {
+    size_t len; /* the same of all peers of an endpoint */
+    uint8_t bytes[SRD_NAME_MOST];
+};
+
+/* Bytes of a lower's addresses of a form that only it reads, EFA's among them; 0: they are IP's. */
+size_t srd_name_own_size(const struct fi_info *lower);
+/* Of an address in that format, of len bytes. -FI_EINVAL. */
 int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_name *name);
-/* Of a packet's address, of an endpoint with addresses of that format: NULL, and the name and the
- * connid; or what is wrong. */
-const char *srd_name_get(uint32_t format, const uint8_t *raw, struct srd_name *name,
-                         uint32_t *connid);
+/* Of a packet's address, to an endpoint over that lower: NULL, and the name and the connid; or what
+ * is wrong. */
+const char *srd_name_get(const struct fi_info *lower, const struct srd_header *header,
+                         struct srd_name *name, uint32_t *connid);
+/* Of EFA's. */
 uint32_t srd_name_connid(const struct srd_name *name);
-/* The bytes of a packet. */
-void srd_name_put(const struct srd_name *name, uint32_t connid, uint8_t *raw);
+/* The bytes of a packet; how many there are, at most SRD_RAW_MOST. */
+size_t srd_name_put(uint32_t format, const struct srd_name *name, uint32_t connid, uint8_t *raw);
 /* Bytes for an address vector of that format. */
 void srd_name_export(uint32_t format, const struct srd_name *name, union addr_raw *raw);
 /* For the log. */

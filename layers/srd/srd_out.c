@@ -23,6 +23,7 @@ void srd_out_sender(const struct srd_peer *peer, struct srd_header *header)
     if (srd_is_request(header->type) && !(header->flags & both) && says_address(peer)) {
         header->flags |= SRD_RAW_ADDR;
         header->raw_addr = srd_ep_of(peer->base.ep)->name;
+        header->raw_len = srd_ep_of(peer->base.ep)->name_len;
     } else if (!(header->flags & SRD_RAW_ADDR)) {
         header->flags |= SRD_CONNID;
     }
@@ -122,8 +123,11 @@ void srd_out_handshake(struct srd_peer *peer)
 
 void srd_out_force(struct message_peer *peer)
 {
-    struct srd_header header = {
-        .type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = srd_ep_of(peer->ep)->name};
+    const struct srd_ep *ep = srd_ep_of(peer->ep);
+    struct srd_header header = {.type = SRD_EAGER_RTW,
+                                .flags = SRD_RAW_ADDR,
+                                .raw_addr = ep->name,
+                                .raw_len = ep->name_len};
 
     srd_peer_of(peer)->forced = true;
     srd_out_control(peer, &header);

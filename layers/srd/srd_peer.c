@@ -16,28 +16,42 @@ uint64_t srd_hash(const void *name)
 
 bool srd_peer_is_named(const struct message_peer *peer, const void *name)
 {
-    return !memcmp(&srd_peer_of(peer)->name, name, sizeof(struct srd_name));
+    const struct srd_name *other = name;
+
+    return !memcmp(srd_peer_of(peer)->name, other->bytes, other->len);
+}
+
+static void name_of(const struct message_peer *base, struct srd_name *name)
+{
+    const struct srd_peer *peer = srd_peer_of(base);
+
+    name->len = peer->name_len;
+    memcpy(name->bytes, peer->name, peer->name_len);
 }
 
 void srd_peer_address(const struct message_peer *peer, uint32_t format, union addr_raw *raw)
 {
-    srd_name_export(format, &srd_peer_of(peer)->name, raw);
+    struct srd_name name;
+
+    name_of(peer, &name);
+    srd_name_export(format, &name, raw);
 }
 
 char *srd_peer_text(const struct message_peer *peer, char text[ADDR_TEXT_MAX])
 {
-    return srd_name_text(peer->ep->lower_info->addr_format, &srd_peer_of(peer)->name, text);
+    struct srd_name name;
+
+    name_of(peer, &name);
+    return srd_name_text(peer->ep->lower_info->addr_format, &name, text);
 }
 
 struct message_peer *srd_peer_at(struct message_ep *ep, const void *raw, int *rc)
 {
     uint32_t format = ep->endpoint.av->format;
     struct srd_name name;
-    size_t len;
+    size_t len = srd_name_own_size(ep->lower_info);
 
-    if (format == FI_ADDR_EFA)
-        len = SRD_ADDR_SIZE;
-    else
+    if (!len)
         len = format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw);
     *rc = srd_name_import(format, raw, len, &name) ? -FI_EINVAL : -FI_ENOMEM;
     return *rc == -FI_EINVAL ? NULL : message_peer_of(ep, &name);
@@ -45,14 +59,15 @@ struct message_peer *srd_peer_at(struct message_ep *ep, const void *raw, int *rc
 
 /* ---- Life ---- */
 
-struct message_peer *srd_peer_new(const void *name)
+struct message_peer *srd_peer_new(const void *arg)
 {
-    struct srd_peer *peer = calloc(1, sizeof(*peer));
+    const struct srd_name *name = arg;
+    struct srd_peer *peer = calloc(1, sizeof(*peer) + name->len);
 
     if (!peer)
         return NULL;
-    memcpy(&peer->name, name, sizeof(peer->name));
-    peer->connid = srd_name_connid(&peer->name);
+    peer->name_len = (uint8_t)name->len;
+    memcpy(peer->name, name->bytes, name->len);
     return &peer->base;
 }
 
@@ -64,7 +79,13 @@ int srd_peer_open(struct message_peer *base)
     if (!slot)
         return -FI_ENOMEM;
     *slot = base;
-    srd_peer_of(base)->known = ep->efa;
+    if (ep->efa) {
+        struct srd_name name;
+
+        name_of(base, &name);
+        srd_peer_of(base)->known = true;
+        srd_peer_of(base)->connid = srd_name_connid(&name);
+    }
     return 0;
 }
 

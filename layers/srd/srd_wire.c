@@ -68,7 +68,7 @@ static size_t handshake_size(const struct srd_header *header)
 
 static size_t options_size(const struct srd_header *header)
 {
-    return (header->flags & SRD_RAW_ADDR ? SRD_RAW_SIZE : 0u) +
+    return (header->flags & SRD_RAW_ADDR ? srd_raw_size(header->raw_len) : 0u) +
            (header->flags & SRD_CQ_DATA ? SRD_CQ_DATA_SIZE : 0u) +
            (header->flags & SRD_CONNID ? SRD_CONNID_SIZE : 0u);
 }
@@ -161,10 +161,12 @@ static void put_sizes(const struct srd_header *header, const struct srd_layout *
 static uint8_t *put_options(const struct srd_header *header, uint8_t *raw)
 {
     if (header->flags & SRD_RAW_ADDR) {
-        put32(raw, SRD_RAW_LENGTH);
-        memcpy(raw + 4, header->raw_addr, SRD_ADDR_SIZE);
-        put32(raw + 4 + SRD_ADDR_SIZE, 0);
-        raw += SRD_RAW_SIZE;
+        size_t size = srd_raw_size(header->raw_len);
+
+        put32(raw, (uint32_t)(size - 4));
+        memcpy(raw + 4, header->raw_addr, header->raw_len);
+        memset(raw + 4 + header->raw_len, 0, size - 4 - header->raw_len);
+        raw += size;
     }
     if (header->flags & SRD_CQ_DATA) {
         put64(raw, header->cq_data);

@@ -20,15 +20,13 @@ enum {
     SRD_VERSION = 4,
     SRD_BASE_SIZE = 4,
     SRD_ADDR_SIZE = 32,
-    SRD_RAW_SIZE = 40,                 /* of the header with our address */
-    SRD_RAW_LENGTH = SRD_RAW_SIZE - 4, /* as the length field of the address says */
     SRD_CONNID_SIZE = 4,
     SRD_CQ_DATA_SIZE = 8,
     SRD_PLACE_SIZE = 24,
     SRD_PLACES = 4,          /* of either end of an access or a message */
     SRD_DATA_HEAD = 32,      /* SRD_CTSDATA with a connid: pieces leave room for it, always */
     SRD_RESPONSE_HEAD = 24,  /* SRD_READRSP, SRD_ATOMRSP */
-    SRD_REQUEST_HEAD = 168,  /* the largest: 24, SRD_PLACES, an address, data */
+    SRD_REQUEST_HEAD = 128,  /* the largest without an address: 24, SRD_PLACES, data */
     SRD_WORDS = 4,           /* of features that a handshake is read to */
     SRD_HANDSHAKE_MAX = 128, /* the largest that is sent is 40 */
 };
@@ -131,7 +129,8 @@ struct srd_header {
     uint64_t cq_data;
     uint64_t features, host_id; /* of HANDSHAKE */
     uint32_t device_version;
-    const uint8_t *raw_addr; /* with SRD_RAW_ADDR: SRD_ADDR_SIZE bytes, in the packet */
+    const uint8_t *raw_addr; /* with SRD_RAW_ADDR: so many bytes, in the packet */
+    size_t raw_len;
     struct fi_rma_iov places[SRD_PLACES], reads[SRD_PLACES];
     const uint8_t *payload;
     size_t len; /* bytes of payload */
@@ -170,6 +169,12 @@ static inline bool srd_has_msg_id(uint8_t type)
 static inline bool srd_is_usual_data(const uint8_t *raw)
 {
     return get32(raw) == (SRD_CTSDATA | SRD_VERSION << 8 | (uint32_t)SRD_CONNID << 16);
+}
+
+/* Bytes of the header with an address: its length field, the address, and zeros. */
+static inline size_t srd_raw_size(size_t raw_len)
+{
+    return (4 + raw_len + 7) & ~(size_t)7;
 }
 
 /* Bytes of a packet without its payload. */

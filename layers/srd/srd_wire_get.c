@@ -71,7 +71,7 @@ static bool take(const uint8_t **next, size_t *left, size_t bytes)
     return true;
 }
 
-/* Older peers say another length of address, so its field counts. */
+/* Peers say other lengths of address, so its field counts. */
 static const char *get_raw_addr(const uint8_t **next, size_t *left, struct srd_header *header)
 {
     const uint8_t *raw = *next;
@@ -80,9 +80,8 @@ static const char *get_raw_addr(const uint8_t **next, size_t *left, struct srd_h
     if (!take(next, left, 4))
         return cut_short;
     length = get32(raw);
-    if (length < SRD_ADDR_SIZE)
-        return "an address that is too short";
     header->raw_addr = *next;
+    header->raw_len = length;
     return take(next, left, length) ? NULL : cut_short;
 }
 

@@ -19,7 +19,7 @@ static void check_bounds(const struct srd_header *header, const uint8_t *raw, si
     if (header->len)
         must(header->payload >= raw && (size_t)(header->payload - raw) + header->len <= size);
     if (header->raw_addr)
-        must(header->raw_addr >= raw && header->raw_addr + SRD_ADDR_SIZE <= raw + size);
+        must(header->raw_addr >= raw && header->raw_addr + header->raw_len <= raw + size);
     must(header->place_count <= SRD_PLACES && header->read_count <= SRD_PLACES);
     if (srd_is_message(header->type)) {
         must(header->offset <= header->total);

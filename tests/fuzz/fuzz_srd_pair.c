@@ -312,7 +312,7 @@ static void rewrite(unsigned from, uint8_t *bytes, size_t len)
         return;
     if (header.connid)
         ends[from].connid = header.connid;
-    if (header.flags & SRD_RAW_ADDR && header.raw_addr) {
+    if (header.flags & SRD_RAW_ADDR && header.raw_addr && header.raw_len >= SRD_ADDR_SIZE) {
         memcpy(&ends[from].connid, header.raw_addr + 20, 4);
         put_address(1 - from, bytes + (header.raw_addr - bytes));
     }
@@ -653,6 +653,7 @@ static void forge(uint8_t bits, struct input *input)
     put_address(to, addr);
     memcpy(addr + 20, &header.connid, 4);
     header.raw_addr = addr;
+    header.raw_len = sizeof(addr);
     if (srd_is_request(header.type) && bits & 2)
         header.flags |= SRD_RAW_ADDR;
     else

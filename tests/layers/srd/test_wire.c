@@ -96,6 +96,7 @@ static const struct golden {
     {{.type = SRD_EAGER_MSG,
       .flags = SRD_RAW_ADDR | SRD_CQ_DATA,
       .raw_addr = raw_addr,
+      .raw_len = SRD_ADDR_SIZE,
       .cq_data = CQ,
       .msg_id = 2,
       .total = 5,
@@ -156,7 +157,7 @@ static const struct golden {
       PAYLOAD},
      "460410800100000000100000007f0000050000000000000099000000000000000d0c0b0a68656c6c"
      "6f"},
-    {{.type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = raw_addr},
+    {{.type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = raw_addr, .raw_len = SRD_ADDR_SIZE},
      "460411000000000024000000101112131415161718191a1b1c1d1e1f020100000605040300000000"
      "0000000000000000"},
     {{.type = SRD_LONGCTS_RTW,
@@ -485,14 +486,13 @@ static const char *changed(uint8_t type, size_t at, size_t width, uint64_t value
 
 static void packets_that_cannot_be_are_refused(void **state)
 {
-    assert_non_null(changed(SRD_EAGER_TAG, 1, 1, 3));   /* version */
-    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 1));   /* retired */
-    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 131)); /* reserved */
-    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 148)); /* unknown */
-    assert_non_null(changed(SRD_EAGER_MSG, 8, 4, 31));  /* length of the address */
-    assert_non_null(changed(SRD_EAGER_MSG, 8, 4, UINT32_MAX));
-    assert_non_null(changed(SRD_CTS, 16, 8, 0));    /* grants nothing */
-    assert_non_null(changed(SRD_CTSDATA, 8, 8, 0)); /* bytes of the piece */
+    assert_non_null(changed(SRD_EAGER_TAG, 1, 1, 3));          /* version */
+    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 1));          /* retired */
+    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 131));        /* reserved */
+    assert_non_null(changed(SRD_EAGER_TAG, 0, 1, 148));        /* unknown */
+    assert_non_null(changed(SRD_EAGER_MSG, 8, 4, UINT32_MAX)); /* length of the address */
+    assert_non_null(changed(SRD_CTS, 16, 8, 0));               /* grants nothing */
+    assert_non_null(changed(SRD_CTSDATA, 8, 8, 0));            /* bytes of the piece */
     assert_non_null(changed(SRD_CTSDATA, 8, 8, 6));
     assert_non_null(changed(SRD_CTSDATA, 16, 8, UINT64_MAX)); /* its place */
     assert_non_null(changed(SRD_READRSP, 16, 8, 6));

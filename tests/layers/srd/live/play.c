@@ -165,6 +165,7 @@ void send_packet(struct srd_header header, const void *payload, size_t len)
         put_address(&raw, addr);
         header.flags |= SRD_RAW_ADDR;
         header.raw_addr = addr;
+        header.raw_len = sizeof(addr);
     } else {
         header.flags |= SRD_CONNID;
         header.connid = connid;

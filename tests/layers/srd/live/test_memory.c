@@ -100,6 +100,7 @@ static void write_packet(struct talker *talker, uint32_t connid)
     for (int i = 0; i < 4; i++)
         addr[20 + i] = (uint8_t)(connid >> 8 * i);
     header.raw_addr = addr;
+    header.raw_len = sizeof(addr);
     talker->len = (size_t)(srd_header_put(&header, talker->out) - talker->out) + 1;
 }
 

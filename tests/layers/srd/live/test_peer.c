@@ -210,6 +210,23 @@ static void names_of_others_are_refused(void **state)
     receive(1);
     put_address(&a, addr);
     header.raw_addr = addr;
+    header.raw_len = sizeof(addr);
+    srd_header_put(&header, out);
+    send_bytes(srd_header_size(&header));
+    assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+    assert_alive();
+}
+
+static void addresses_that_are_too_short_are_dropped(void **state)
+{
+    struct srd_header header = {.type = SRD_EAGER_TAG, .tag = 1, .flags = SRD_RAW_ADDR};
+    uint8_t addr[SRD_ADDR_SIZE];
+
+    assert_alive();
+    receive(1);
+    put_address(&raw, addr);
+    header.raw_addr = addr;
+    header.raw_len = sizeof(addr) - 8;
     srd_header_put(&header, out);
     send_bytes(srd_header_size(&header));
     assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
@@ -462,6 +479,7 @@ int main(void)
         ORDERED(a_message_twice_is_an_error),
         CASE(packets_that_are_none_are_dropped),
         CASE(names_of_others_are_refused),
+        CASE(addresses_that_are_too_short_are_dropped),
         CASE(numbers_that_mean_nothing_are_nothing),
         CASE(more_than_there_is_kills),
         CASE(data_that_nobody_asked_for_kills),
