@@ -35,7 +35,7 @@ static struct fid_mr *box_mr, *out_mr;
 
 /* ---- Ends ---- */
 
-static void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
+void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
 {
     struct fi_info *hints = fi_allocinfo();
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
@@ -62,7 +62,7 @@ static void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t
     assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
 }
 
-static void close_end(struct end *end)
+void close_end(struct end *end)
 {
     assert_int_equal(fi_close(&end->ep->fid), 0);
     assert_int_equal(fi_close(&end->av->fid), 0);

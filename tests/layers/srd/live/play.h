@@ -43,6 +43,9 @@ extern uint8_t out[PACKET], memory[PACKET];
 extern char large[LARGE], in[LARGE];
 extern uint32_t connid, next_msg;
 
+/* Another end, of any stack. */
+void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order);
+void close_end(struct end *end);
 /* A region under the domain's key. */
 struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access);
 /* Fixtures: srd over loop, and the peer that is played; with FI_ORDER_SAS. */

@@ -257,6 +257,63 @@ static void numbers_that_mean_nothing_are_nothing(void **state)
     assert_alive();
 }
 
+/* The first packet of another endpoint, and one with a number that it was not given. */
+static void send_as(struct end *stranger, struct fid_mr *mr, uint8_t type, uint32_t id)
+{
+    uint8_t addr[SRD_ADDR_SIZE];
+    struct srd_header intro = {.type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = addr},
+                      header = {.type = type, .flags = SRD_CONNID, .connid = connid, .window = 1};
+    bool data = type == SRD_CTSDATA || type == SRD_READRSP;
+
+    put_address(stranger, addr);
+    intro.raw_len = sizeof(addr);
+    header.send_id = header.recv_id = id;
+    header.len = data;
+    for (int i = 0; i < 2; i++) {
+        const struct srd_header *one = i ? &header : &intro;
+
+        *srd_header_put(one, out) = 'x';
+        assert_int_equal(fi_send(stranger->ep, out, srd_header_size(one) + one->len, fi_mr_desc(mr),
+                                 stranger->peer, NULL),
+                         0);
+        for (int j = 0; j < 50; j++) {
+            fi_cq_read(stranger->cq, NULL, 0);
+            drive();
+        }
+    }
+}
+
+/* A stranger ends nothing, and moves no bytes, of what is under way with another. */
+static void numbers_of_another_peer_are_nothing(void **state)
+{
+    static const uint8_t types[] = {SRD_CTS, SRD_RECEIPT, SRD_EOR, SRD_READ_NACK, SRD_PEER_ERROR};
+    struct srd_header got;
+    struct end stranger;
+    struct fid_mr *mr;
+
+    open_end(&stranger, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0);
+    assert_int_equal(fi_av_insert(stranger.av, a.name, 1, &stranger.peer, 0, NULL), 1);
+    assert_int_equal(fi_mr_reg(stranger.domain, out, sizeof(out), FI_SEND, 0, 8, 0, &mr, NULL), 0);
+    assert_int_equal(fi_tsend(a.ep, large, 100000, NULL, a.peer, 3, NULL), 0);
+    got = expect(SRD_LONGCTS_TAG);
+    for (size_t i = 0; i < sizeof(types); i++)
+        send_as(&stranger, mr, types[i], got.send_id);
+    receive(4);
+    send_packet((struct srd_header){.type = SRD_LONGCTS_TAG, .total = 9, .tag = 4, .send_id = 1},
+                "hello", 5);
+    got = expect(SRD_CTS);
+    send_as(&stranger, mr, SRD_CTSDATA, got.recv_id);
+    send_as(&stranger, mr, SRD_READRSP, got.recv_id);
+    assert_true(silent());
+    assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+    send_packet((struct srd_header){.type = SRD_CTSDATA, .recv_id = got.recv_id, .offset = 5},
+                "you!", 4);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, "helloyou!", 9);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    close_end(&stranger);
+}
+
 static void more_than_there_is_kills(void **state)
 {
     struct srd_header got;
@@ -408,6 +465,82 @@ static void a_refusal_waits_for_the_handshake(void **state)
     assert_int_equal(got.send_id, 8);
 }
 
+/* The rest of a write comes when its memory is there no more. */
+static void memory_that_goes_under_a_write_is_not_written(void **state)
+{
+    struct fid_mr *mr;
+    struct srd_header header = {.type = SRD_DC_LONGCTS_RTW,
+                                .send_id = 6,
+                                .place_count = 1,
+                                .total = 100},
+                      got;
+
+    assert_int_equal(fi_mr_reg(a.domain, in, 100, FI_REMOTE_WRITE, 0, 9, 0, &mr, NULL), 0);
+    memset(in, 0, 100);
+    header.places[0] = (struct fi_rma_iov){0, 100, fi_mr_key(mr)};
+    if (a.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+        header.places[0].addr = (uintptr_t)in;
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    send_packet(header, "hello", 5);
+    got = expect(SRD_CTS);
+    assert_int_equal(got.window, 95);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    send_packet((struct srd_header){.type = SRD_CTSDATA, .recv_id = got.recv_id, .offset = 5},
+                large, 95);
+    assert_refused(6);
+    assert_int_equal(in[5], 0);
+    assert_alive();
+}
+
+/* One beyond the end of its memory, of each kind; none of its places is touched. */
+static void atomics_beyond_memory_touch_nothing(void **state)
+{
+    static const uint8_t types[] = {SRD_DC_WRITE_RTA, SRD_FETCH_RTA, SRD_COMPARE_RTA};
+    uint64_t at = a.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)memory : 0;
+    uint64_t operands[4] = {1, 1, 0, 0};
+    struct srd_header header = {
+        .place_count = 2, .datatype = FI_UINT64, .send_id = 4, .recv_id = 4};
+
+    memset(memory, 0, sizeof(memory));
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    for (size_t i = 0; i < sizeof(types); i++) {
+        header.type = types[i];
+        header.op = types[i] == SRD_COMPARE_RTA ? FI_CSWAP : FI_SUM;
+        header.places[0] = (struct fi_rma_iov){at, 8, fi_mr_key(region)};
+        header.places[1] = (struct fi_rma_iov){at + 1020, 8, fi_mr_key(region)};
+        send_packet(header, operands, types[i] == SRD_COMPARE_RTA ? 32 : 16);
+        assert_refused(4);
+        for (size_t j = 0; j < 1030; j++)
+            assert_int_equal(memory[j], 0);
+    }
+    assert_alive();
+}
+
+/* Operands of the second place are behind those of the first, and so are the comparands. */
+static void compares_of_several_places_have_their_own(void **state)
+{
+    uint64_t at = a.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)memory : 0;
+    const uint64_t before[2] = {3, 4}, operands[4] = {30, 40, 3, 4}, after[2] = {30, 40};
+    struct srd_header header = {.type = SRD_COMPARE_RTA,
+                                .place_count = 2,
+                                .datatype = FI_UINT64,
+                                .op = FI_CSWAP,
+                                .recv_id = 4},
+                      got;
+
+    memcpy(memory + 16, &before[0], 8);
+    memcpy(memory + 64, &before[1], 8);
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    header.places[0] = (struct fi_rma_iov){at + 16, 8, fi_mr_key(region)};
+    header.places[1] = (struct fi_rma_iov){at + 64, 8, fi_mr_key(region)};
+    send_packet(header, operands, sizeof(operands));
+    got = expect(SRD_ATOMRSP);
+    assert_int_equal(got.len, 16);
+    assert_memory_equal(got.payload, before, 16);
+    assert_memory_equal(memory + 16, &after[0], 8);
+    assert_memory_equal(memory + 64, &after[1], 8);
+}
+
 static void atomics_are_checked(void **state)
 {
     uint64_t key = fi_mr_key(region), one = 1, value[2] = {1, 0};
@@ -481,6 +614,7 @@ int main(void)
         CASE(names_of_others_are_refused),
         CASE(addresses_that_are_too_short_are_dropped),
         CASE(numbers_that_mean_nothing_are_nothing),
+        CASE(numbers_of_another_peer_are_nothing),
         CASE(more_than_there_is_kills),
         CASE(data_that_nobody_asked_for_kills),
         CASE(pieces_that_differ_kill),
@@ -492,7 +626,10 @@ int main(void)
         CASE(the_dead_may_begin_anew),
         CASE(accesses_are_checked),
         CASE(a_refusal_waits_for_the_handshake),
+        CASE(memory_that_goes_under_a_write_is_not_written),
         CASE(atomics_are_checked),
+        CASE(atomics_beyond_memory_touch_nothing),
+        CASE(compares_of_several_places_have_their_own),
     };
 
     for (size_t i = 0; i < LARGE; i++)
