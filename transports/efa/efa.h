@@ -158,7 +158,7 @@ struct efa_route {
     uint16_t number; /* of the handle */
 };
 
-/* What is special about an operation. */
+/* The special sides of an operation. */
 union efa_wr_state {
     struct {
         int slot;      /* of struct efa_inject, or -1 */

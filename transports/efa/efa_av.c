@@ -8,7 +8,7 @@
 
 #include "transports/efa/efa.h"
 
-/* What names a sender, with no bytes between. */
+/* The device's name for a sender, with no bytes between. */
 struct efa_numbers {
     uintptr_t handle; /* struct efa_handle */
     uintptr_t qpn;
@@ -37,7 +37,7 @@ static struct efa_handle *handle_of(const struct efa_peer *peer)
     return (struct efa_handle *)peer->device.handle;
 }
 
-/* What endpoints remember of addresses is no more. */
+/* Endpoints forget the addresses that they remember. */
 static void changed(const struct av *av)
 {
     atomic_fetch_add(&home_of(av)->changes, 1);
