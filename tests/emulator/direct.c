@@ -491,8 +491,8 @@ static void each_host_in_turn(void)
     next(&b);
 }
 
-/* Requests under way keep theirs: one more host waits for all of them. b, which has none, lets go of
- * its own when it is driven. */
+/* Requests under way keep theirs: one more host waits for all of them. b, which has none, lets go
+ * of its own when it is driven. */
 static void all_hosts_at_once(void)
 {
     check(fi_cq_read(b.cq, &(struct fi_cq_data_entry){NULL}, 1) == -FI_EAGAIN, "b is quiet");
@@ -664,6 +664,43 @@ static void unsolicited_mixed(void)
     unsolicited_alike();
 }
 
+/* The device says of each kind of operation whether the bytes of a block come in order. */
+static void blocks(bool in_order)
+{
+    const int names[] = {FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES,
+                         FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES};
+    struct fid_ep *fresh;
+    bool is = true;
+
+    info = ask(FI_MSG | FI_RMA, FI_RX_CQ_DATA);
+    check(info != NULL, "no info");
+    open_all();
+    ok(fi_endpoint(domain, info, &fresh, NULL), "fi_endpoint");
+    for (int i = 0; i < 2; i++) {
+        int wanted = in_order ? 0 : -FI_EOPNOTSUPP;
+
+        check(fi_setopt(&fresh->fid, FI_OPT_ENDPOINT, names[i], &is, sizeof(is)) == wanted,
+              "before fi_enable");
+        check(fi_setopt(&a.ep->fid, FI_OPT_ENDPOINT, names[i], &is, sizeof(is)) == wanted,
+              "after it");
+    }
+    is = false;
+    ok(fi_setopt(&fresh->fid, FI_OPT_ENDPOINT, names[1], &is, sizeof(is)), "no order");
+    ok(fi_close(&fresh->fid), "fi_close");
+    close_all();
+    fi_freeinfo(info);
+}
+
+static void blocks_in_order(void)
+{
+    blocks(true);
+}
+
+static void blocks_in_no_order(void)
+{
+    blocks(false);
+}
+
 static void messages(void)
 {
     offers(false);
@@ -696,6 +733,8 @@ static const struct {
     {"layer", layered},
     {"locked", locked},
     {"handles", handles},
+    {"blocks-in-order", blocks_in_order},
+    {"blocks-in-no-order", blocks_in_no_order},
     {"device-memory", device_memory},
 };
 

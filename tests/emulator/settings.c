@@ -61,7 +61,7 @@ static const struct {
     LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz),  LIMIT(max_mr_bytes),
     LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),       LIMIT(td),
     LIMIT(rdma),          LIMIT(rdma_opcodes),   LIMIT(unsolicited), LIMIT(levels),
-    LIMIT(place_bits),    LIMIT(reuse)
+    LIMIT(place_bits),    LIMIT(reuse),          LIMIT(in_order)
 #undef LIMIT
 };
 

@@ -330,6 +330,9 @@ static inline int efa_route(struct efa_ep *ep, fi_addr_t addr)
  * nothing. */
 int efa_qp_open(struct efa_ep *ep);
 void efa_qp_close(struct efa_ep *ep);
+/* Does the device say that the bytes of an aligned block of 128 are written in order? Before the
+ * endpoint is enabled a queue pair is opened to ask. */
+bool efa_qp_is_in_order(struct efa_ep *ep, enum ibv_wr_opcode opcode);
 
 /* ---- efa_inject.c ---- */
 

@@ -89,13 +89,24 @@ static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
     return rc;
 }
 
-/* The device promises no order of bytes that this library could ask it about. */
-static int set_in_order(struct endpoint *base, const void *value, size_t len)
+/* Whether the device writes bytes in order cannot be chosen. */
+static int set_in_order(struct endpoint *base, const void *value, size_t len,
+                        enum ibv_wr_opcode opcode)
 {
     bool is;
     int rc = read_bool(value, len, &is);
 
-    return !rc && is ? -FI_EOPNOTSUPP : rc;
+    return !rc && is && !efa_qp_is_in_order(ep_of(base), opcode) ? -FI_EOPNOTSUPP : rc;
+}
+
+static int set_messages_in_order(struct endpoint *base, const void *value, size_t len)
+{
+    return set_in_order(base, value, len, IBV_WR_SEND);
+}
+
+static int set_writes_in_order(struct endpoint *base, const void *value, size_t len)
+{
+    return set_in_order(base, value, len, IBV_WR_RDMA_WRITE);
 }
 
 /* The data of a write takes a receive, or does not. A program that posts none for it must not be
@@ -145,10 +156,10 @@ const struct endpoint_option efa_options[] = {
     {.name = FI_OPT_EFA_USE_DEVICE_RDMA, .kind = OPTION_FUNCTION, .set = set_device_rdma},
     {.name = FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES,
      .kind = OPTION_FUNCTION,
-     .set = set_in_order},
+     .set = set_messages_in_order},
     {.name = FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES,
      .kind = OPTION_FUNCTION,
-     .set = set_in_order},
+     .set = set_writes_in_order},
     {.name = FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV,
      .kind = OPTION_FUNCTION,
      .set = set_unsolicited},

@@ -13,6 +13,10 @@
 
 enum {
     LOW_LATENCY = 8, /* service level */
+    /* Newer than verbs.h of rdma-core 44, whose libraries answer 0 to the flag. */
+    ORDER_BY_MASK = 1 << 0, /* flag of ibv_query_qp_data_in_order */
+    ORDER_OF_ALL = 1 << 0,
+    ORDER_OF_BLOCKS = 1 << 1,
 };
 
 /* As newer releases of efadv.h have it; rdma-core 44 wants 0 in the last four bytes. */
@@ -231,4 +235,17 @@ int efa_qp_open(struct efa_ep *ep)
     }
     ep->name.qpn = (uint16_t)ep->qp->qp_num;
     return 0;
+}
+
+bool efa_qp_is_in_order(struct efa_ep *ep, enum ibv_wr_opcode opcode)
+{
+    bool is_open = ep->qp;
+    int mask;
+
+    if (!verbs_lib.query_qp_data_in_order || (!is_open && efa_qp_open(ep)))
+        return false;
+    mask = verbs_lib.query_qp_data_in_order(ep->qp, opcode, ORDER_BY_MASK);
+    if (!is_open)
+        efa_qp_close(ep);
+    return mask > 0 && mask & (ORDER_OF_ALL | ORDER_OF_BLOCKS);
 }
