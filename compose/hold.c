@@ -155,10 +155,9 @@ static int open_lower(struct stack *stack, size_t index, const char *name,
 
     below.name = name;
     /* A transparent layer hands structs down as the application laid them out. */
-    if (!stack->part->transparent) {
-        below.upper = stack->part->requires_ep;
+    below.upper = part_upper_below(stack->part, opening->upper);
+    if (!stack->part->transparent)
         abi = ABI_1_9;
-    }
     return hold_open(stack->lowers[index], &below, abi, lower);
 }
 

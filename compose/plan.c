@@ -21,12 +21,6 @@ struct planning {
 static int plan(const struct planning *planning, const struct stack *stack,
                 const struct fi_info *hints, struct fi_info **infos);
 
-/* The `upper` of what is below the part. */
-static unsigned upper_of(unsigned upper, const struct part *part)
-{
-    return part->transparent ? upper : part->requires_ep;
-}
-
 static struct request request_of(const struct planning *planning, const struct stack *stack,
                                  const struct fi_info *hints)
 {
@@ -39,10 +33,10 @@ static struct request request_of(const struct planning *planning, const struct s
         .params = stack->params,
         .domains = stack_domains(stack),
         .part = stack->part,
-        .lower_traits =
-            stack->lower_count == 1
-                ? stack_peer_traits(stack->lowers[0], upper_of(planning->upper, stack->part))
-                : 0,
+        .lower_traits = stack->lower_count == 1
+                            ? stack_peer_traits(stack->lowers[0],
+                                                part_upper_below(stack->part, planning->upper))
+                            : 0,
         .upper = planning->upper,
         .reasons = planning->reasons,
     };
@@ -117,7 +111,7 @@ static int plan_over(const struct planning *planning, const struct stack *stack,
 
     if (!lower_hints)
         return -FI_ENOMEM;
-    below.upper = upper_of(planning->upper, stack->part);
+    below.upper = part_upper_below(stack->part, planning->upper);
     rc = plan(&below, stack->lowers[0], lower_hints, &lowers);
     for (const struct fi_info *lower = lowers; !rc && lower; lower = lower->next)
         rc = ask(planning, stack, hints, lower, infos);

@@ -232,19 +232,20 @@ static bool asks_any(const struct question *question)
            (question->any_family || addr_is_any(&question->src.sa));
 }
 
-/* False: no chosen interface has that family. A message must fit each of those that have it. */
+/* False: no chosen interface has that family. A message must fit each of those that have it, or
+ * (any->longest) one of them. */
 static bool any_of_family(const struct host_any *any, sa_family_t family,
                           const struct netif *netifs, size_t count, struct netif *all)
 {
     bool found = false;
 
-    *all = (struct netif){.addr.sa.sa_family = family, .mtu = INT_MAX};
+    *all = (struct netif){.addr.sa.sa_family = family, .mtu = any->longest ? 0 : INT_MAX};
     snprintf(all->name, sizeof(all->name), "%s", any->domain);
     for (size_t i = 0; i < count; i++) {
         if (netifs[i].addr.sa.sa_family != family)
             continue;
         found = true;
-        if (netifs[i].mtu < all->mtu)
+        if (any->longest ? netifs[i].mtu > all->mtu : netifs[i].mtu < all->mtu)
             all->mtu = netifs[i].mtu;
     }
     return found;

@@ -14,6 +14,7 @@
 /* The domain that stands for every interface at once, and its fabric. */
 struct host_any {
     const char *fabric, *domain;
+    bool longest; /* messages may be as long as any interface takes: the part minds the path */
 };
 
 struct host_offer {

@@ -40,6 +40,10 @@ enum part_kind {
  */
 #define EP_PACKETS (1u << 31)
 
+/* In request.upper: no layer above has the address of its endpoint in packets, so a peer may know
+ * the endpoint by any address that leads to it. */
+#define UPPER_NAMELESS (1u << 30)
+
 /* Properties of a part that the attributes of its infos do not express. */
 enum peer_trait {
     /* With FI_PEER a shared receive context of the upper's is asked for each receive, as the
@@ -66,8 +70,8 @@ struct request {
     const char *domains; /* those that the spec chooses, '|' or ',' between; others are dropped */
     const struct part *part; /* the part that is asked */
     unsigned lower_traits;   /* enum peer_trait of the lower; 0 of joins and transports */
-    unsigned upper;          /* requires_ep of the layer above, past what is transparent; 0: an
-                                    application */
+    unsigned upper;          /* requires_ep of the layer above, past what is transparent, and
+                                UPPER_NAMELESS; 0: an application */
     struct reasons *reasons; /* where a refusal is written; may be NULL */
     size_t branch;           /* needs of a join: the index of the branch that they are for */
     /* needs of a join: how many of its alternatives, from the first, are asked with node, service
@@ -123,6 +127,7 @@ struct part {
     const char *description;    /* paragraphs for the man page, roff-free text */
     enum part_kind kind;
     bool transparent; /* changes no attribute: it provides what its lower provides (hooks) */
+    bool nameless;    /* a layer: it works where an endpoint's address is that of every interface */
     unsigned rank;    /* transports: among infos that are equal otherwise the higher come first; 0
                              of sockets, 1 of devices that move data by themselves */
     bool hidden;      /* never a candidate unless named: test doubles, unproven parts */
@@ -193,5 +198,14 @@ struct part {
 /* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info. */
 int part_needs_same(const struct request *req, struct fi_info **lower_hints);
 int part_offer_same(const struct request *req, const struct fi_info *lower, struct fi_info **info);
+
+/* request.upper of what is below a part, from its own. */
+static inline unsigned part_upper_below(const struct part *part, unsigned upper)
+{
+    if (part->transparent)
+        return upper;
+    return part->requires_ep |
+           (part->nameless && (!upper || upper & UPPER_NAMELESS) ? UPPER_NAMELESS : 0);
+}
 
 #endif
