@@ -70,6 +70,7 @@ const struct part arq_part = {
         "FI_ECONNREFUSED or, after a long silence, FI_ETIMEDOUT; the next operation opens a new "
         "session.",
     .kind = PART_LAYER,
+    .nameless = true,
     .provides_ep = EP_PACKETS,
     .requires_ep = EP_SET(FI_EP_DGRAM),
     .params = params,

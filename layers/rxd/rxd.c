@@ -26,6 +26,7 @@ const struct part rxd_part = {
         "sleeps, what is lost is always sent again, peers are as many as there are, and how much "
         "is under way follows the network.",
     .kind = PART_LAYER,
+    .nameless = true,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,
     .params = params,

@@ -99,6 +99,7 @@ struct rxd_ep {
     struct list reading; /* struct rxd_packet, contexts of reads */
     struct ids numbers;
     uint64_t last_epoch;
+    long long met_ms; /* when the address vector was looked through for a peer; or 0 */
 };
 
 static inline struct rxd_ep *rxd_ep_of(const struct message_ep *ep)

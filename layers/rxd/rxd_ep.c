@@ -30,13 +30,29 @@ static bool usable(const struct lower_domain *domain, const void *address)
     return !fi_control(&domain->lower->fid, CONTROL_ADDR, &addr);
 }
 
+/* Peers know an endpoint of every interface by one address or another, so it says none. */
+static void forget_interface(const struct fi_info *lower, union addr *name)
+{
+    union addr bound;
+
+    if (addr_import(lower->addr_format, lower->src_addr, lower->src_addrlen, &bound) ||
+        !addr_is_any(&bound.sa))
+        return;
+    addr_set_port(&bound.sa, addr_port(&name->sa));
+    *name = bound;
+}
+
 static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
 {
     struct rxd_ep *ep = rxd_ep_of(base);
     int rc = rxd_name_import(base->lower_info->addr_format, raw, len, &ep->name);
 
-    if (rc || !ep->name.own_len)
+    if (rc)
         return rc;
+    if (!ep->name.own_len) {
+        forget_interface(base->lower_info, &ep->name.addr);
+        return 0;
+    }
     memcpy(ep->own_name, raw->own, ep->name.own_len);
     ep->name.own = ep->own_name;
     return 0;

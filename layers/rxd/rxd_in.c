@@ -7,7 +7,12 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "layers/rxd/rxd.h"
+
+enum {
+    MEET_MS = 100, /* between two looks through the address vector */
+};
 
 /* ---- Who sends ---- */
 
@@ -34,14 +39,13 @@ static void begin_again(struct rxd_peer *peer)
 
 /* An introduction: of a peer that is new, that has started again, or that does not know yet that we
  * know it. */
-static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *head, bool *again)
+static struct rxd_peer *introduced(struct rxd_ep *ep, struct rxd_peer *peer,
+                                   const struct rxd_head *head, bool *again)
 {
-    struct message_peer *base =
-        head->name.own_len == ep->name.own_len ? message_peer_of(&ep->base, &head->name) : NULL;
-    struct rxd_peer *peer = rxd_peer_of(base);
-
-    *again = !base;
-    if (!base || head->epoch < peer->their_epoch)
+    if (!peer && head->name.own_len == ep->name.own_len)
+        peer = rxd_peer_of(message_peer_of(&ep->base, &head->name));
+    *again = !peer;
+    if (!peer || head->epoch < peer->their_epoch)
         return NULL;
     if (head->epoch <= peer->forgotten) {
         if (head->number == (uint32_t)peer->number)
@@ -66,9 +70,49 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, const struct rxd_head *hea
     return peer;
 }
 
-static struct rxd_peer *find_named(struct rxd_ep *ep, const struct rxd_name *name)
+/* Of the lower's address vector. */
+static struct message_peer *find_source(const struct message_ep *ep, fi_addr_t src)
 {
-    return rxd_peer_of(message_peer_find(&ep->base, name));
+    for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+            if (peer->lower == src)
+                return peer;
+    }
+    return NULL;
+}
+
+static struct rxd_peer *find_named(struct rxd_ep *ep, const struct rxd_name *name, fi_addr_t src)
+{
+    struct message_peer *peer =
+        rxd_name_is_any(name) ? find_source(&ep->base, src) : message_peer_find(&ep->base, name);
+
+    return rxd_peer_of(peer);
+}
+
+/* An endpoint of every interface, at an address that was not used yet: those of the application's
+ * vector with its port become peers, which the lower knows then. True: its packet may be
+ * understood when it comes again. */
+static bool meet(struct rxd_ep *ep, const struct rxd_name *name)
+{
+    const struct av *av = ep->base.endpoint.av;
+    long long now = clock_ms();
+    bool met = false;
+
+    if (ep->met_ms && now < ep->met_ms + MEET_MS)
+        return true; /* not for each packet of a peer that invents ports */
+    ep->met_ms = now;
+    for (fi_addr_t i = 0; i < av_limit(av); i++) {
+        const void *raw = av_addr(av, i);
+        struct message_peer *peer;
+        unsigned context = 0;
+        size_t len = !raw ? 0 : av->format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw);
+        union addr its;
+
+        if (raw && !addr_import(av->format, raw, len, &its) &&
+            addr_port(&its.sa) == addr_port(&name->addr.sa) && !peer_map_at(&ep->base.map, i))
+            met |= !message_peer_at(&ep->base, i, &peer, &context);
+    }
+    return met;
 }
 
 /* 0 is no peer's number: the endpoint has it. */
@@ -82,16 +126,25 @@ static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, b
                                fi_addr_t src, bool *again)
 {
     bool intro = head->flags & RXD_INTRO;
-    struct rxd_peer *peer = intro ? find_named(ep, &head->name) : find_numbered(ep, head->number);
+    struct rxd_peer *peer =
+        intro ? find_named(ep, &head->name, src) : find_numbered(ep, head->number);
 
     if (!peer && !intro)
         return NULL; /* for a state that we have left, or for another endpoint */
+    if (!peer && rxd_name_is_any(&head->name)) {
+        *again = src == FI_ADDR_NOTAVAIL && meet(ep, &head->name);
+        if (*again)
+            return NULL;
+        message_say_wrong(&ep->base, "a packet of an endpoint of every interface, at none of the "
+                                     "addresses that are known");
+        return NULL;
+    }
     if (!is_from(ep, peer, deferred, src)) {
         message_say_wrong(&ep->base, "a packet in the name of another peer");
         return NULL;
     }
     if (intro)
-        return introduced(ep, head, again);
+        return introduced(ep, peer, head, again);
     peer->introduced = true;
     return peer;
 }

@@ -32,6 +32,12 @@ static inline bool rxd_name_is_own(uint32_t format)
     }
 }
 
+/* The sender is known by the lower's source only: it has an address of each interface. */
+static inline bool rxd_name_is_any(const struct rxd_name *name)
+{
+    return !name->own_len && addr_is_any(&name->addr.sa);
+}
+
 bool rxd_name_equal(const struct rxd_name *a, const struct rxd_name *b);
 uint64_t rxd_name_hash(const struct rxd_name *name);
 /* Of an address in that format; an own one points to raw. -FI_EINVAL. */

@@ -78,7 +78,7 @@ static bool get_addr(const uint8_t *raw, union addr *addr)
         break;
     default: return false;
     }
-    return addr_port(&addr->sa) && !addr_is_any(&addr->sa);
+    return addr_port(&addr->sa);
 }
 
 /* Of an introduction of len bytes, RXD_INTRO_OWN at least. */

@@ -91,9 +91,12 @@ static bool fill(struct fi_info *info, const struct request *req, const struct n
 
 int udp_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    static const struct host_any any = {.fabric = "UDP-IP", .domain = "udp"};
-    /* Layers put one name of their endpoint into packets, which each peer must know it by. */
-    const struct host_offer offer = {.fill = fill, .flavours = 1, .any = req->upper ? NULL : &any};
+    /* A layer finds out what fits a path. One that puts a name of its endpoint into packets, which
+     * each peer must know it by, has one interface. */
+    const struct host_any any = {
+        .fabric = "UDP-IP", .domain = "udp", .longest = req->upper & UPPER_NAMELESS};
+    const bool named = req->upper && !(req->upper & UPPER_NAMELESS);
+    const struct host_offer offer = {.fill = fill, .flavours = 1, .any = named ? NULL : &any};
 
     return host_infos(req, &offer, info);
 }

@@ -40,6 +40,7 @@ struct end {
 static struct end near, far;
 static uint64_t out[LONG / 8], in[LONG / 8];
 
+/* node NULL: of every interface. */
 static void open_end(struct end *end, const char *node)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -52,7 +53,8 @@ static void open_end(struct end *end, const char *node)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = 0;
     hints->fabric_attr->prov_name = strdup("rxd;udp");
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), node, NULL, FI_SOURCE, hints, &end->info), 0);
+    assert_int_equal(
+        fi_getinfo(FI_VERSION(2, 6), node, node ? NULL : "0", FI_SOURCE, hints, &end->info), 0);
     fi_freeinfo(hints);
     assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
     assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
@@ -146,10 +148,46 @@ static void interfaces_of_different_mtu_meet(void **state)
     close_end(&far);
 }
 
+/* near knows it by another address than far's name says. */
+static void open_far_everywhere(void)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    open_end(&near, "127.0.0.1");
+    open_end(&far, NULL);
+    assert_string_equal(far.info->domain_attr->name, "udp");
+    addr.sin_port = ((struct sockaddr_in *)(void *)far.name)->sin_port;
+    assert_int_equal(fi_av_insert(near.av, &addr, 1, &near.peer, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(far.av, near.name, 1, &far.peer, 0, NULL), 1);
+    for (size_t i = 0; i < LONG / 8; i++)
+        out[i] = i * 2654435761U;
+}
+
+static void an_endpoint_of_every_interface_is_reached(void **state)
+{
+    open_far_everywhere();
+    pass_all(&near, &far);
+    pass_all(&far, &near);
+    close_end(&near);
+    close_end(&far);
+}
+
+/* A peer that has sent it nothing yet knows it by its address vector. */
+static void an_endpoint_of_every_interface_speaks_first(void **state)
+{
+    open_far_everywhere();
+    pass_all(&far, &near);
+    pass_all(&near, &far);
+    close_end(&near);
+    close_end(&far);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interfaces_of_different_mtu_meet),
+        cmocka_unit_test(an_endpoint_of_every_interface_is_reached),
+        cmocka_unit_test(an_endpoint_of_every_interface_speaks_first),
     };
 
     return cmocka_run_group_tests_name("rxd: interfaces", tests, NULL, NULL);
