@@ -252,8 +252,9 @@ static int bind_above(const struct parts *parts, const struct part *part,
         return -FI_EINVAL;
     }
     if (!bracket && part->kind == PART_JOIN) {
-        spec_fail(error, item->name_span, "%s joins several lowers, which stand in a bracket",
-                  typed_name(part, item, name, sizeof(name)));
+        spec_fail(error, item->name_span,
+                  "%s joins several lowers, which stand in a bracket: %s;[... + ...]",
+                  typed_name(part, item, name, sizeof(name)), part->name);
         return -FI_EINVAL;
     }
     rc = bind_item(part, item, &node, error);
@@ -271,6 +272,26 @@ static int bind_above(const struct parts *parts, const struct part *part,
     }
     *stack = node;
     return 0;
+}
+
+/* "lnx or mrail" */
+static int fail_without_join(const struct parts *parts, const struct spec_item *bracket,
+                             struct spec_error *error)
+{
+    struct text names = {0};
+    bool first = true;
+    char *joins;
+
+    for (size_t i = 0; i < parts->count; i++) {
+        if (parts->list[i]->kind != PART_JOIN || parts->list[i]->hidden)
+            continue;
+        text_add(&names, "%s%s", first ? ": " : " or ", parts->list[i]->name);
+        first = false;
+    }
+    joins = text_take(&names);
+    spec_fail(error, bracket->name_span, "a bracket needs a join beside it%s", joins ? joins : "");
+    free(joins);
+    return -FI_EINVAL;
 }
 
 static int bind_line(const struct parts *parts, const struct spec_stack *text,
@@ -296,10 +317,8 @@ static int bind_line(const struct parts *parts, const struct spec_stack *text,
         rc = bind_above(parts, bound[i], &text->items[i], bracket, &stack, error);
         bracket = NULL;
     }
-    if (!rc && bracket) {
-        spec_fail(error, bracket->name_span, "a bracket needs a join beside it");
-        rc = -FI_EINVAL;
-    }
+    if (!rc && bracket)
+        rc = fail_without_join(parts, bracket, error);
     if (rc)
         stack_release(stack);
     else

@@ -249,12 +249,15 @@ static int add_links(const struct making *making, size_t choice, struct candidat
     const struct environment *environment = making->environment;
     const struct part *join = parts_find(making->parts, "lnx");
     struct spec_error error;
+    bool no_shm, per_msg;
     int rc;
 
     if (!text_is_set(environment->links) || candidates->links || !join)
         return 0;
-    rc = links_translate(making->parts, environment->links, environment->links_no_shm,
-                         links_are_per_msg(environment->links_rails), &candidates->links, &error);
+    no_shm = links_option("FI_LNX_DISABLE_SHM", environment->links_shm, links_no_shm);
+    per_msg = links_option("FI_LNX_MULTI_RAIL_SELECTION", environment->links_rails, links_per_msg);
+    rc = links_translate(making->parts, environment->links, no_shm, per_msg, &candidates->links,
+                         &error);
     if (!rc)
         return add_translated(making, candidates->links, TEXT_LINKS, join, choice, candidates);
     if (rc == -FI_EINVAL)

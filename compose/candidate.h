@@ -17,7 +17,7 @@ struct environment {
     /* Where they are set, as shown: "/etc/libfabric.conf:3: FI_PROVIDER"; "": the variable. */
     char provider_origin[512], hook_origin[512];
     const char *links;       /* FI_LNX_PROV_LINKS: joins, beside what there is, or for 'lnx' */
-    bool links_no_shm;       /* FI_LNX_DISABLE_SHM */
+    const char *links_shm;   /* FI_LNX_DISABLE_SHM */
     const char *links_rails; /* FI_LNX_MULTI_RAIL_SELECTION */
     char links_origin[512];
     const char *rails, *rails_config; /* FI_OFI_MRAIL_ADDR, FI_OFI_MRAIL_CONFIG: the same */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The variables that choose stacks. */
 #include "compose/candidate.h"
-#include "compose/links.h"
 #include "core/param/param_env.h"
 
 static void read_rails(struct environment *environment)
@@ -23,7 +22,7 @@ void environment_read(struct environment *environment)
                           sizeof(environment->provider_origin));
     param_variable_origin("FI_HOOK", environment->hook_origin, sizeof(environment->hook_origin));
     environment->links = param_variable("FI_LNX_PROV_LINKS");
-    environment->links_no_shm = links_is_on(param_variable("FI_LNX_DISABLE_SHM"));
+    environment->links_shm = param_variable("FI_LNX_DISABLE_SHM");
     environment->links_rails = param_variable("FI_LNX_MULTI_RAIL_SELECTION");
     param_variable_origin("FI_LNX_PROV_LINKS", environment->links_origin,
                           sizeof(environment->links_origin));

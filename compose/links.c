@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/param/param_value.h"
 
 struct links {
     const struct parts *parts;
@@ -182,10 +183,18 @@ int links_translate(const struct parts *parts, const char *text, bool no_shm, bo
     return rc;
 }
 
-bool links_is_on(const char *text)
+int links_no_shm(const char *text, bool *no_shm, struct spec_error *error)
 {
-    return text && *text && strcmp(text, "0") != 0 && strcasecmp(text, "no") != 0 &&
-           strcasecmp(text, "false") != 0 && strcasecmp(text, "off") != 0;
+    static const struct param_def def = {.key = "FI_LNX_DISABLE_SHM", .type = PARAM_BOOL};
+    int64_t number = 0;
+    char why[sizeof(error->why)];
+    int rc = text && *text ? param_value_parse(&def, text, &number, why, sizeof(why)) : 0;
+
+    *no_shm = !rc && number;
+    if (rc)
+        spec_fail(error, (struct span){0, strlen(text)},
+                  "'%s' is not yes or no (1/0, true/false, on/off)", text);
+    return rc;
 }
 
 int links_per_msg(const char *text, bool *per_msg, struct spec_error *error)
@@ -198,17 +207,18 @@ int links_per_msg(const char *text, bool *per_msg, struct spec_error *error)
     return -FI_EINVAL;
 }
 
-bool links_are_per_msg(const char *text)
+bool links_option(const char *variable, const char *text,
+                  int (*read)(const char *text, bool *on, struct spec_error *error))
 {
     struct spec_error error;
-    bool per_msg;
+    bool on;
     char *shown;
 
-    if (!links_per_msg(text, &per_msg, &error))
-        return per_msg;
-    shown = spec_error_text("FI_LNX_MULTI_RAIL_SELECTION", text, &error);
+    if (!read(text, &on, &error))
+        return on;
+    shown = spec_error_text(variable, text, &error);
     if (shown)
         log_user("%s", shown);
     free(shown);
-    return false;
+    return on;
 }

@@ -21,13 +21,13 @@
 int links_translate(const struct parts *parts, const char *links, bool no_shm, bool per_msg,
                     char **spec, struct spec_error *error);
 
-/* The text of FI_LNX_DISABLE_SHM, or NULL. */
-bool links_is_on(const char *text);
-
+/* The text of FI_LNX_DISABLE_SHM, or NULL. -FI_EINVAL with *error: it is no switch, and no. */
+int links_no_shm(const char *text, bool *no_shm, struct spec_error *error);
 /* The text of FI_LNX_MULTI_RAIL_SELECTION, or NULL: does it take a network for each message?
  * -FI_EINVAL with *error: it is no way of upstream's, and no. */
 int links_per_msg(const char *text, bool *per_msg, struct spec_error *error);
-/* The same; a mistake is shown to the user. */
-bool links_are_per_msg(const char *text);
+/* The answer of one of these two for the variable; a mistake is shown to the user. */
+bool links_option(const char *variable, const char *text,
+                  int (*read)(const char *text, bool *on, struct spec_error *error));
 
 #endif

@@ -176,13 +176,14 @@ static const struct {
                                  "  tcp(iface=lo,IFACE=eth0)\n"
                                  "               ^~~~~~~~~~"},
     {"shm(a=1)", NULL},
-    {"lnx;tcp", "FI_PROVIDER:1: lnx joins several lowers, which stand in a bracket\n"
+    {"lnx;tcp", "FI_PROVIDER:1: lnx joins several lowers, which stand in a bracket: "
+                "lnx;[... + ...]\n"
                 "  lnx;tcp\n"
                 "  ^~~"},
     {"rxm;[tcp+shm]", "FI_PROVIDER:1: rxm stands on one lower; a bracket needs a join\n"
                       "  rxm;[tcp+shm]\n"
                       "  ^~~"},
-    {"[tcp]", "FI_PROVIDER:1: a bracket needs a join beside it\n"
+    {"[tcp]", "FI_PROVIDER:1: a bracket needs a join beside it: lnx or mrail\n"
               "  [tcp]\n"
               "  ^"},
     {"lnx;[shm+tpc]", "FI_PROVIDER:10: unknown part 'tpc'; did you mean 'tcp'?\n"

@@ -17,7 +17,6 @@
 
 #include "compose/candidate.h"
 #include "compose/hold.h"
-#include "compose/links.h"
 #include "compose/rail_links.h"
 #include "compose/plan.h"
 #include "core/info/abi.h"
@@ -424,7 +423,7 @@ static void a_join_alone_has_the_usual_bracket(void **state)
 static void assert_links(const char *links, bool no_shm, const char *provider, const char *expected)
 {
     const struct environment environment = {
-        .provider = provider, .links = links, .links_no_shm = no_shm};
+        .provider = provider, .links = links, .links_shm = no_shm ? "yes" : NULL};
     struct candidates candidates;
     struct text text = {0};
     char *names;
@@ -485,56 +484,6 @@ static void links_of_upstream_are_joins(void **state)
     assert_links("shm|rxd;udp", false, NULL,
                  "ofi_lnx=ofi_lnx;[shm] ofi_lnx;[udp;ofi_rxd]=ofi_lnx;[udp;ofi_rxd] ");
     assert_names_lead_back(&(struct environment){.links = "shm+tcp;ofi_rxm:lo|shm"}, 0, "lnx");
-}
-
-static const struct {
-    const char *text, *shown;
-    size_t begin;
-} wrong_links[] = {
-    {"shm+tpc", "unknown part 'tpc'; did you mean 'tcp'?", 4},
-    {"shm|", "a provider of the link is empty", 4},
-    {"shm+|tcp;rxm", "a provider of the link is empty", 4},
-    {"tcp;rxm:", "the name of a domain is empty", 8},
-    {"tcp;rxm:lo,,eth0", "the name of a domain is empty", 11},
-    {"tcp;;rxm", "the name of a provider is empty", 4},
-    {"tcp;rxm:a\"b", "the name of a domain has no quotation mark", 8},
-    {"shm", "FI_LNX_DISABLE_SHM leaves nothing of this link", 0},
-};
-
-static void wrong_links_have_a_place_and_a_sentence(void **state)
-{
-    for (size_t i = 0; i < sizeof(wrong_links) / sizeof(wrong_links[0]); i++) {
-        struct spec_error error = {0};
-        char *spec = NULL;
-
-        assert_int_equal(links_translate(&fake_parts, wrong_links[i].text,
-                                         !strcmp(wrong_links[i].text, "shm"), false, &spec, &error),
-                         -FI_EINVAL);
-        assert_null(spec);
-        assert_string_equal(error.why, wrong_links[i].shown);
-        assert_int_equal(error.span.begin, wrong_links[i].begin);
-    }
-}
-
-static void selection_of_rails_is_translated(void **state)
-{
-    struct spec_error error = {0};
-    char *spec = NULL;
-    bool per_msg;
-
-    assert_int_equal(links_per_msg("per_msg", &per_msg, &error), 0);
-    assert_true(per_msg);
-    assert_int_equal(links_translate(&fake_parts, "shm|tcp", false, per_msg, &spec, &error), 0);
-    assert_string_equal(spec, "lnx(rails=per_msg);[shm],lnx(rails=per_msg);[tcp]");
-    free(spec);
-    assert_int_equal(links_per_msg("PER_PEER", &per_msg, &error), 0);
-    assert_false(per_msg);
-    assert_int_equal(links_per_msg(NULL, &per_msg, &error), 0);
-    assert_int_equal(links_per_msg("PER_MGS", &per_msg, &error), -FI_EINVAL);
-    assert_false(per_msg);
-    assert_string_equal(error.why,
-                        "'PER_MGS' is no way to select a network; there are PER_MSG and PER_PEER");
-    assert_int_equal(error.span.end, 7);
 }
 
 static void names_of_joins_are_taken_apart(void **state)
@@ -784,8 +733,6 @@ int main(void)
         cmocka_unit_test(names_of_joins_are_taken_apart),
         cmocka_unit_test(links_of_upstream_are_joins),
         cmocka_unit_test(rails_of_upstream_are_joins),
-        cmocka_unit_test(wrong_links_have_a_place_and_a_sentence),
-        cmocka_unit_test(selection_of_rails_is_translated),
         cmocka_unit_test(null_hints_list_everything),
         cmocka_unit_test(dead_end_has_a_reason),
         cmocka_unit_test(stack_opens_upward_and_closes_downward),

@@ -83,7 +83,7 @@ static void check_rails(char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spec_error error;
-    bool per_msg;
+    bool per_msg, no_shm;
     char *text;
 
     if (!size)
@@ -97,7 +97,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(!per_msg);
         check_refused(text, &error);
     }
-    (void)links_is_on(text);
+    if (links_no_shm(text, &no_shm, &error)) {
+        must(!no_shm);
+        check_refused(text, &error);
+    }
     check_rails(text);
     free(text);
     return 0;

@@ -52,8 +52,10 @@ static const struct {
 } brackets[] = {
     {"lnx;[shm+tpc]", "unknown part 'tpc'; did you mean 'tcp'?\n  lnx;[shm+tpc]\n           ^~~",
      false},
-    {"[shm+tcp]", "a bracket needs a join beside it\n  [shm+tcp]\n  ^", false},
-    {"lnx;shm", "lnx joins several lowers, which stand in a bracket\n  lnx;shm\n  ^~~", false},
+    {"[shm+tcp]", "a bracket needs a join beside it: lnx or mrail\n  [shm+tcp]\n  ^", false},
+    {"lnx;shm",
+     "lnx joins several lowers, which stand in a bracket: lnx;[... + ...]\n  lnx;shm\n  ^~~",
+     false},
     {"rxm;[tcp+shm]", "rxm", false},
     {"lnx;[shm+udp]", "", true}, /* by rxd */
     {"lnx;[shm+arq;udp]", "lnx needs a lower that gives FI_EP_RDM; arq gives reliable packets",
@@ -194,6 +196,11 @@ static void wrong_variables_are_told(void **state)
     assert_says(said_by(with_links, "tcp;ofi_rxm:nope"), "domain: asked nope, offered");
     assert_says(said, "  lnx;[tcp(domain=nope);rxm]\n"
                       "           ^~~~~~~~~~~\n");
+    setenv("FI_LNX_DISABLE_SHM", "maybe", 1);
+    assert_says(said_by(with_links, "shm"),
+                "FI_LNX_DISABLE_SHM:1: 'maybe' is not yes or no (1/0, true/false, on/off)\n"
+                "  maybe\n"
+                "  ^~~~~\n");
     setenv("FI_LNX_DISABLE_SHM", "1", 1);
     assert_says(said_by(with_links, "shm"),
                 "FI_LNX_PROV_LINKS:1: FI_LNX_DISABLE_SHM leaves nothing of this link\n"

@@ -52,7 +52,10 @@ static const struct {
 } brackets[] = {
     {"mrail;[rxm;tpc+rxd;udp]",
      "unknown part 'tpc'; did you mean 'tcp'?\n  mrail;[rxm;tpc+rxd;udp]\n             ^~~", false},
-    {"mrail;tcp", "mrail joins several lowers, which stand in a bracket\n  mrail;tcp\n  ^~~~~",
+    {"mrail;tcp",
+     "mrail joins several lowers, which stand in a bracket: mrail;[... + ...]\n"
+     "  mrail;tcp\n"
+     "  ^~~~~",
      false},
     {"rxd;[rxm;tcp+udp]", "rxd", false},
     {"mrail;[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]",

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The text of upstream's variables for joins, by itself; test_plan.c has what becomes of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rdma/fi_errno.h>
+
+#include "compose/links.h"
+#include "fake.h"
+
+static const struct {
+    const char *text, *shown;
+    size_t begin;
+} wrong_links[] = {
+    {"shm+tpc", "unknown part 'tpc'; did you mean 'tcp'?", 4},
+    {"shm|", "a provider of the link is empty", 4},
+    {"shm+|tcp;rxm", "a provider of the link is empty", 4},
+    {"tcp;rxm:", "the name of a domain is empty", 8},
+    {"tcp;rxm:lo,,eth0", "the name of a domain is empty", 11},
+    {"tcp;;rxm", "the name of a provider is empty", 4},
+    {"tcp;rxm:a\"b", "the name of a domain has no quotation mark", 8},
+    {"shm", "FI_LNX_DISABLE_SHM leaves nothing of this link", 0},
+};
+
+static void wrong_links_have_a_place_and_a_sentence(void **state)
+{
+    for (size_t i = 0; i < sizeof(wrong_links) / sizeof(wrong_links[0]); i++) {
+        struct spec_error error = {0};
+        char *spec = NULL;
+
+        assert_int_equal(links_translate(&fake_parts, wrong_links[i].text,
+                                         !strcmp(wrong_links[i].text, "shm"), false, &spec, &error),
+                         -FI_EINVAL);
+        assert_null(spec);
+        assert_string_equal(error.why, wrong_links[i].shown);
+        assert_int_equal(error.span.begin, wrong_links[i].begin);
+    }
+}
+
+static void switches_of_links_are_read(void **state)
+{
+    struct spec_error error = {0};
+    bool no_shm;
+
+    assert_int_equal(links_no_shm("1", &no_shm, &error), 0);
+    assert_true(no_shm);
+    assert_int_equal(links_no_shm("off", &no_shm, &error), 0);
+    assert_false(no_shm);
+    assert_int_equal(links_no_shm(NULL, &no_shm, &error), 0);
+    assert_false(no_shm);
+    assert_int_equal(links_no_shm("maybe", &no_shm, &error), -FI_EINVAL);
+    assert_false(no_shm);
+    assert_string_equal(error.why, "'maybe' is not yes or no (1/0, true/false, on/off)");
+    assert_int_equal(error.span.end, 5);
+}
+
+static void selection_of_rails_is_translated(void **state)
+{
+    struct spec_error error = {0};
+    char *spec = NULL;
+    bool per_msg;
+
+    assert_int_equal(links_per_msg("per_msg", &per_msg, &error), 0);
+    assert_true(per_msg);
+    assert_int_equal(links_translate(&fake_parts, "shm|tcp", false, per_msg, &spec, &error), 0);
+    assert_string_equal(spec, "lnx(rails=per_msg);[shm],lnx(rails=per_msg);[tcp]");
+    free(spec);
+    assert_int_equal(links_per_msg("PER_PEER", &per_msg, &error), 0);
+    assert_false(per_msg);
+    assert_int_equal(links_per_msg(NULL, &per_msg, &error), 0);
+    assert_int_equal(links_per_msg("PER_MGS", &per_msg, &error), -FI_EINVAL);
+    assert_false(per_msg);
+    assert_string_equal(error.why,
+                        "'PER_MGS' is no way to select a network; there are PER_MSG and PER_PEER");
+    assert_int_equal(error.span.end, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_links_have_a_place_and_a_sentence),
+        cmocka_unit_test(switches_of_links_are_read),
+        cmocka_unit_test(selection_of_rails_is_translated),
+    };
+
+    return cmocka_run_group_tests_name("links", tests, NULL, NULL);
+}
