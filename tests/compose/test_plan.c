@@ -378,6 +378,22 @@ static void domains_are_selected(void **state)
     assert_plan("lnx;[shm+rxm;tcp(domain=lo)]", NULL, "ofi_lnx;[shm+tcp;ofi_rxm] RDM SHM shm+lo, ");
 }
 
+/* Of the real ones, whatever their tables are. */
+static void every_transport_has_a_domain_to_select(void **state)
+{
+    const struct parts *parts = registry_parts();
+
+    for (size_t i = 0; i < parts->count; i++) {
+        const struct param_def *def = part_params(parts->list[i]);
+        size_t found = 0;
+
+        for (; def && def->key; def++)
+            found += !strcmp(def->key, PART_DOMAIN) && def->selects && def->type == PARAM_LIST;
+        if (parts->list[i]->kind == PART_TRANSPORT && found != 1)
+            fail_msg("%s: %zu", parts->list[i]->name, found);
+    }
+}
+
 /* A branch that has nothing is left out; the hints' names may leave one out too. */
 static void a_join_is_of_what_its_branches_have(void **state)
 {
@@ -728,6 +744,7 @@ int main(void)
         cmocka_unit_test(names_of_drawn_specs_lead_back),
         cmocka_unit_test(hints_go_down_and_offers_come_up),
         cmocka_unit_test(domains_are_selected),
+        cmocka_unit_test(every_transport_has_a_domain_to_select),
         cmocka_unit_test(a_join_is_of_what_its_branches_have),
         cmocka_unit_test(a_join_alone_has_the_usual_bracket),
         cmocka_unit_test(names_of_joins_are_taken_apart),
