@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/log.h"
 #include "core/info/info.h"
 #include "core/part/join_name.h"
 #include "layers/lnx/lnx_addr.h"
@@ -487,6 +488,8 @@ static int set_source(struct fi_info *branch, const struct fi_info *info)
     if (!addr)
         return -FI_ENOMEM;
     rc = lnx_addr_decode(info->src_addr, info->src_addrlen, addr, why, sizeof(why));
+    if (rc)
+        LOG_WARN("lnx", FI_LOG_CORE, "the source address of the info is none of lnx: %s", why);
     for (size_t i = 0; !rc && i < addr->count; i++) {
         const struct lnx_addr_branch *from = &addr->branch[i];
 

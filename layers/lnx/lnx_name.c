@@ -73,14 +73,31 @@ static int set(const struct lnx_names *names, struct lnx_addr *addr)
     return rc;
 }
 
+static int decode(const struct lnx_names *names, const void *raw, size_t len, struct lnx_addr *addr)
+{
+    size_t size = lnx_addr_size(names->count);
+    char why[200];
+    int rc;
+
+    if (!raw)
+        return -FI_EINVAL;
+    if (len != size) {
+        LOG_WARN("lnx", FI_LOG_EP_CTRL,
+                 "fi_setname: the address has %zu bytes; those of this bracket have %zu", len,
+                 size);
+        return -FI_EINVAL;
+    }
+    rc = lnx_addr_decode(raw, len, addr, why, sizeof(why));
+    if (rc)
+        LOG_WARN("lnx", FI_LOG_EP_CTRL, "fi_setname: the address is none of lnx: %s", why);
+    return rc;
+}
+
 int lnx_name_set(const struct lnx_names *names, const void *raw, size_t len)
 {
     struct lnx_addr *addr = malloc(sizeof(*addr));
-    char why[200] = "";
-    int rc = addr ? 0 : -FI_ENOMEM;
+    int rc = addr ? decode(names, raw, len, addr) : -FI_ENOMEM;
 
-    if (!rc)
-        rc = raw ? lnx_addr_decode(raw, len, addr, why, sizeof(why)) : -FI_EINVAL;
     if (!rc) {
         progress_lock(names->domain->progress);
         rc = set(names, addr);

@@ -160,13 +160,49 @@ static void a_wrong_address_is_told(void **state)
     const struct address version = {.at = 0, .by = 3}, changed = {.at = 9, .by = 1},
                          strange = {.theirs = "lnx;[shm]"};
 
-    assert_says(said_by(insert, &version), "version");
+    assert_says(said_by(insert, &version), "it is of version 1, not 2");
     assert_says(said, "\nrefused");
     assert_says(said_by(insert, &changed), "the address is none of lnx");
     assert_says(said, "\nrefused");
     assert_says(said_by(insert, &strange),
                 "no branch of ours reaches the peer, whose address is of 1; they must have one in "
                 "common (protocol and form of addresses)");
+    assert_says(said, "\nrefused");
+}
+
+/* A name of so many bytes of the right one. */
+static void set_name(const void *arg)
+{
+    unsigned char raw[256] = {0};
+    size_t len = sizeof(raw);
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[rxm;tcp(iface=lo)]");
+    assert_int_equal(fi_getname(&pair.ep[0]->fid, raw, &len), 0);
+    if (fi_setname(&pair.ep[1]->fid, raw, *(const size_t *)arg) == -FI_EINVAL)
+        fprintf(stderr, "\nrefused");
+}
+
+static void an_address_of_another_length_is_told(void **state)
+{
+    const size_t lengths[] = {0, 2, 55, 57, 64};
+    char expected[100];
+
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        snprintf(expected, sizeof(expected),
+                 "the address has %zu bytes; those of this bracket have 56", lengths[i]);
+        assert_says(said_by(set_name, &lengths[i]), expected);
+        assert_says(said, "\nrefused");
+    }
+}
+
+/* Three branches have longer addresses, of which two look at the beginning. */
+static void an_address_of_another_bracket_is_told(void **state)
+{
+    const struct address longer = {.theirs = "lnx(same=yes);[loop+loop+rxm;tcp(iface=lo)]"};
+
+    assert_says(said_by(insert, &longer),
+                "the address is none of lnx: its check sum is wrong: it is cut short");
     assert_says(said, "\nrefused");
 }
 
@@ -215,6 +251,8 @@ int main(void)
         cmocka_unit_test(a_wrong_bracket_is_told),
         cmocka_unit_test(every_branch_is_shown),
         cmocka_unit_test(a_wrong_address_is_told),
+        cmocka_unit_test(an_address_of_another_length_is_told),
+        cmocka_unit_test(an_address_of_another_bracket_is_told),
         cmocka_unit_test(wrong_variables_are_told),
     };
 
