@@ -95,6 +95,8 @@ static struct fi_ops_tagged tagged_emulated_ops = {
     .size = sizeof(tagged_emulated_ops), .recv = quick_trecv, .send = quick_tsend};
 static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), .recv = quick_recv};
 static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops), .recv = quick_trecv};
+static struct fi_ops_msg msg_tx_ops = {.size = sizeof(msg_tx_ops), .send = quick_send};
+static struct fi_ops_tagged tagged_tx_ops = {.size = sizeof(tagged_tx_ops), .send = quick_tsend};
 
 void rxm_quick_tx_flags(struct rxm_ep *ep)
 {
@@ -105,15 +107,18 @@ void rxm_quick_tx_flags(struct rxm_ep *ep)
 /* Receives of a shared context are posted there. */
 void rxm_quick_enable(struct rxm_ep *ep)
 {
-    unsigned groups = ep->base.srx ? 0 : ep->base.base.groups;
-    bool emulated = ep->msgproto;
+    const unsigned groups = ep->base.base.groups;
+    const unsigned in = ep->base.srx ? 0 : groups, out = ep->msgproto ? groups : 0;
 
     rxm_quick_tx_flags(ep);
-    if (groups & OP_GROUP_RECV)
-        ep->fid.msg = table_inherit(
-            emulated && groups & OP_GROUP_SEND ? &msg_emulated_ops : &msg_ops, &ep_msg_ops);
-    if (groups & OP_GROUP_TRECV)
-        ep->fid.tagged =
-            table_inherit(emulated && groups & OP_GROUP_TSEND ? &tagged_emulated_ops : &tagged_ops,
-                          &ep_tagged_ops);
+    if (in & OP_GROUP_RECV)
+        ep->fid.msg =
+            table_inherit(out & OP_GROUP_SEND ? &msg_emulated_ops : &msg_ops, &ep_msg_ops);
+    else if (out & OP_GROUP_SEND)
+        ep->fid.msg = table_inherit(&msg_tx_ops, &ep_msg_ops);
+    if (in & OP_GROUP_TRECV)
+        ep->fid.tagged = table_inherit(out & OP_GROUP_TSEND ? &tagged_emulated_ops : &tagged_ops,
+                                       &ep_tagged_ops);
+    else if (out & OP_GROUP_TSEND)
+        ep->fid.tagged = table_inherit(&tagged_tx_ops, &ep_tagged_ops);
 }
