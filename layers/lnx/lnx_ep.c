@@ -444,11 +444,24 @@ static int open_rx(struct lnx_ep *ep, unsigned i)
     return rc ? rc : fi_ep_bind(ep->branch[i].ep, &rx->context->fid, 0);
 }
 
+/* A branch that matches by itself has the flags of receives; they stay as they are from here on. */
+static int set_rx_flags(struct lnx_ep *ep, struct fid_ep *below)
+{
+    uint64_t flags = ep->base.rx_op_flags;
+
+    if (!ep->alone || !flags || ep->fid.fid.fclass == FI_CLASS_TX_CTX)
+        return 0;
+    flags |= FI_RECV;
+    return fi_control(&below->fid, FI_SETOPSFLAG, &flags);
+}
+
 static int enable_branch(struct lnx_ep *ep, unsigned i)
 {
     struct fid_ep *below = ep->branch[i].ep;
     int rc = bind_cqs(ep, i);
 
+    if (!rc)
+        rc = set_rx_flags(ep, below);
     if (!rc)
         rc = bind_cntrs(ep, i);
     if (!rc && !ep->sep)

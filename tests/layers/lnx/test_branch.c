@@ -289,6 +289,44 @@ static void a_peer_of_two_addresses_is_sent_to_by_both(void **state)
     pair_close(&pair);
 }
 
+/* Of the info, or set before the endpoint is enabled: they are the branch's too. */
+static void receives_have_the_flags_of_the_endpoint(void **state)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 8};
+    uint64_t flags = FI_RECV | FI_COMPLETION;
+    struct pair pair;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    fi_addr_t to;
+    char byte;
+
+    for (int set = 0; set < 2; set++) {
+        pair_open(&pair, *state);
+        assert_int_equal(fi_cq_open(pair.domain, &attr, &cq, NULL), 0);
+        pair.info->rx_attr->op_flags = set ? 0 : FI_COMPLETION;
+        assert_int_equal(fi_endpoint(pair.domain, pair.info, &ep, NULL), 0);
+        if (set)
+            assert_int_equal(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), 0);
+        assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION),
+                         0);
+        assert_int_equal(fi_ep_bind(ep, &pair.av->fid, 0), 0);
+        assert_int_equal(fi_enable(ep), 0);
+        to = insert(&pair, ep);
+        assert_int_equal(fi_recv(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+        pair.to[1] = to;
+        assert_int_equal(send_one(&pair), 0);
+        for (ssize_t rc = 0; rc != 1; fi_cq_read(pair.cq, NULL, 0)) {
+            struct fi_cq_tagged_entry entry;
+
+            rc = fi_cq_read(cq, &entry, 1);
+            assert_true(rc == 1 || rc == -FI_EAGAIN);
+        }
+        assert_int_equal(fi_close(&ep->fid), 0);
+        assert_int_equal(fi_close(&cq->fid), 0);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +337,10 @@ int main(void)
         cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
         cmocka_unit_test(a_peer_of_another_node_is_reached_by_the_network),
         cmocka_unit_test(a_strangers_address_is_one_of_the_join),
+        cmocka_unit_test_prestate(receives_have_the_flags_of_the_endpoint,
+                                  (void *)"lnx;[rxm;tcp(iface=lo)]"),
+        cmocka_unit_test_prestate(receives_have_the_flags_of_the_endpoint,
+                                  (void *)"lnx;[loop+rxm;tcp(iface=lo)]"),
         cmocka_unit_test(a_peer_of_two_addresses_is_sent_to_by_both),
         cmocka_unit_test(an_endpoint_with_source_errors_wants_such_a_domain),
     };
