@@ -19,6 +19,7 @@ bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *re
         fi_mr_reg(ep->base.domain->lower, op->iov->iov_base, op->len, FI_REMOTE_READ, 0,
                   ++ep->last_key, 0, ret_mr, NULL))
         return false;
+    fi_mr_bind(*ret_mr, &ep->base.lower->fid, 0); /* a lower's regions may be an endpoint's */
     record->flags |= RXD_READABLE;
     record->addr = virtual ? (uint64_t)(uintptr_t)op->iov->iov_base : 0;
     record->key = fi_mr_key(*ret_mr);
