@@ -46,6 +46,14 @@ static int open_rail(struct mrail_domain *domain, size_t slot)
     return 0;
 }
 
+/* Its regions cannot have the key that is asked for. */
+static bool has_own_keys(const struct fi_info *rail)
+{
+    size_t size = rail->domain_attr->mr_key_size;
+
+    return info_mr_bits(rail) & FI_MR_PROV_KEY || (size && size < sizeof(uint64_t));
+}
+
 static int open_rails(struct mrail_domain *domain)
 {
     const struct fi_info *infos[MRAIL_RAILS] = {NULL};
@@ -59,8 +67,10 @@ static int open_rails(struct mrail_domain *domain)
             break;
         rc = 0;
     }
-    for (size_t i = 0; i < domain->count; i++)
+    for (size_t i = 0; i < domain->count; i++) {
         infos[i] = domain->rail[i].info;
+        domain->asks = domain->asks || has_own_keys(infos[i]);
+    }
     domain->addr_size = mrail_addr_size(infos, domain->count);
     if (!rc && (!domain->count || !domain->addr_size))
         rc = -FI_ENODATA;
@@ -204,12 +214,14 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fi
 {
     struct mrail_domain *domain;
     struct domain *base;
-    int rc =
-        domain_create_mapped(sizeof(*domain), fid, info, &fid_ops, &domain_ops, &base, context);
+    bool reads = info->caps & FI_RMA;
+    int rc = domain_create(sizeof(*domain), fid, info, &fid_ops, &domain_ops,
+                           reads ? &mrail_mr_ops : NULL, &base, context);
 
     if (rc)
         return rc;
     domain = object_of(base, struct mrail_domain, base);
+    domain->reads = reads;
     domain->fabric = object_of(fid, struct join_fabric, base.fid);
     rc = open_rails(domain);
     if (rc) {

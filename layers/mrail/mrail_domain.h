@@ -24,6 +24,8 @@ struct mrail_domain {
     struct mrail_rail rail[MRAIL_RAILS];
     uint16_t kinds[MRAIL_RAILS]; /* mrail_addr_kind */
     size_t addr_size;
+    bool reads;          /* the rails read memory of peers */
+    bool asks;           /* and one has keys of its own choice: peers are asked for theirs */
     struct av_kind kind; /* of its address vectors */
 };
 

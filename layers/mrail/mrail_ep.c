@@ -137,6 +137,7 @@ static int enable(struct endpoint *base)
         rc = own_name(ep);
     if (rc)
         return rc;
+    mrail_reads_enable(ep);
     ep->enabled = true;
     av_watch_attach(&ep->up.watch, base->av, ep->up.progress);
     progress_lock(ep->up.progress);
@@ -191,6 +192,7 @@ static void end_flows(struct mrail_ep *ep, bool forked)
         for (struct mrail_peer *peer = ep->buckets[i]; peer; peer = peer->next)
             end_flow(ep, peer, forked);
     }
+    mrail_reads_finish(ep);
     ep->up.running = false;
 }
 
@@ -242,18 +244,40 @@ static int close_ep(struct endpoint *base)
     put_packets(&ep->up.arrived);
     put_packets(&ep->up.saved);
     mrail_peers_finish(ep);
+    mrail_regions_leave(ep);
     for (unsigned i = 0; i < ep->count; i++)
         mrail_way_close(&ep->way[i]);
     packet_ep_finish(&ep->up);
     pool_finish(&ep->copies);
+    pool_finish(&ep->reads);
+    mr_pool_finish(&ep->stripes);
     free(ep);
     return 0;
 }
 
 /* ---- Opening ---- */
 
+static ssize_t post(struct ep *base, struct op *op)
+{
+    if (op->group == OP_GROUP_RMA)
+        return mrail_read_post(object_of(base, struct mrail_ep, up.base.base), op);
+    return packet_ep_post(base, op);
+}
+
+static size_t limit(struct endpoint *base, int option)
+{
+    if (option == FI_OPT_MAX_RMA_SIZE)
+        return mrail_ep_of(base)->domain->reads ? SIZE_MAX : 0;
+    return packet_ep_limit(base, option);
+}
+
 static const struct endpoint_ops ops = {
-    PACKET_EP_OPS,
+    .post = post,
+    .atomic_valid = packet_ep_atomic_valid,
+    .limit = limit,
+    .cancel = packet_ep_cancel,
+    .tx_used = packet_ep_tx_used,
+    .rx_used = packet_ep_rx_used,
     .enable = enable,
     .close = close_ep,
     .options = options,
@@ -293,6 +317,10 @@ static void init_base(struct mrail_ep *ep, struct fi_info *info, void *context)
     };
 
     packet_ep_init(&ep->up, &packet_ops, &attr, info);
+    if (ep->domain->reads) {
+        ep->up.base.caps |= attr.caps & (FI_RMA | FI_READ | FI_REMOTE_READ);
+        ep->up.base.base.groups |= OP_GROUP_RMA;
+    }
     ep->up.fid.cm = &cm_ops;
     ep->up.segments = RECV_QUEUE_IOV;
 }
@@ -311,6 +339,11 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
         .deliver = mrail_deliver,
         .done = mrail_done,
         .turned = mrail_turned,
+        .stripe = mrail_stripe,
+        .stripe_put = mrail_stripe_put,
+        .stripe_post = mrail_stripe_post,
+        .abandon = mrail_abandon,
+        .read_done = mrail_read_done,
         .ended = mrail_ended,
     };
     mrail_policy_read(params_string(params, "policy"), ep->policies, &ep->config.policy_count, why,
@@ -322,6 +355,7 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
         ep->up.copy_size = MRAIL_INJECT;
     pool_init(&ep->up.sends, sizeof(struct mrail_send), ep->up.base.tx_size);
     pool_init(&ep->copies, ep->up.copy_size, 0);
+    mrail_reads_init(ep);
 }
 
 /* The nearest to our CPUs first, else as they are written. Processes of a node begin with different

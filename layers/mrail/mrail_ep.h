@@ -9,6 +9,7 @@
  *   progress                mrail_run.c       arrived -> flow -> mrail_receive.c; deadlines
  *   who sent it             mrail_peer.c
  *   what is under way       mrail_session.c
+ *   reads                   mrail_read.c      op -> flow -> stripes -> a rail's reader
  *
  * A flow is run from mrail_run only.
  *
@@ -39,15 +40,18 @@ enum {
 #define MRAIL_NO_ADDR UINT32_MAX
 
 struct mrail_ep;
+struct mrail_keys;
 
 /* Memory of one packet, of a rail's. */
 struct mrail_packet {
     struct mr_buffer buffer; /* of a pool of the rail's */
     struct mrail_ep *ep;
     struct mr_pool *pool;
-    struct list link; /* in arrived, saved */
+    struct list link; /* in arrived, saved, reading */
     uint8_t rail;
     bool receives;
+    bool stripe;    /* its bytes are a struct flow_stripe (mrail_read.c) */
+    int err;        /* of such a one that has ended */
     uint64_t peer;  /* its number: out: that it goes to; saved: that it is of */
     size_t at, len; /* of the bytes that count */
     _Alignas(8) uint8_t bytes[];
@@ -81,6 +85,13 @@ struct mrail_way {
     unsigned down; /* peers to whom it is down while others are up */
     unsigned link; /* index of its interface; 0: it is none */
     bool unlinked; /* whose link is down */
+    /* mrail_read.c */
+    struct fid_ep *reader; /* fetches stripes; NULL: none has been fetched yet */
+    struct fi_info *reader_info;
+    struct op_target reader_target;
+    struct list reading; /* struct mrail_packet: stripes that it has */
+    bool abandoned;      /* it is to be closed */
+    uint64_t last_key;
 };
 
 /* Links, as the kernel tells of them: mrail_link.c. */
@@ -145,7 +156,11 @@ struct mrail_ep {
     struct mrail_way *busy; /* that completed something last, or NULL: it is always looked at */
     unsigned waits;         /* looks with nothing to do but deadlines */
     struct mrail_links links;
-    struct pool copies;           /* of up.copy_size */
+    struct pool copies;     /* of up.copy_size */
+    struct mr_pool stripes; /* packets that are such */
+    struct pool reads;      /* struct mrail_read */
+    uint32_t last_read, stripe_most;
+    struct list regions;          /* struct mrail_region, of mrail_mr.c */
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
     struct event_target events;   /* where rails are told of; eq NULL: nowhere */
     long long told_ms;            /* when the log was told of a bad packet last; 0: never */
@@ -214,6 +229,8 @@ static inline struct mrail_session *mrail_session_of(const struct mrail_peer *pe
 
 /* Entry of packet_ep_ops. */
 int mrail_send(struct packet_ep *up, const struct op *op);
+/* Sends a message of the join's own. -FI_EAGAIN, -FI_ENOMEM. */
+int mrail_keys_send(struct mrail_session *session, const struct mrail_keys *keys);
 /* Entries of the flow's config. */
 bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
                     struct flow_message *message);
@@ -221,9 +238,47 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err);
 
 /* ---- mrail_receive.c ---- */
 
-void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len);
+void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own);
 /* Packets that were kept meet receives. */
 void mrail_receive_run(struct mrail_ep *ep);
+
+/* ---- mrail_mr.c ---- */
+
+/*
+ * Memory that peers may read by the rails' own: registered with each rail of the endpoint that it
+ * is bound to (fi_mr_bind), whose lock the caller of fi_mr_bind and fi_close holds. Until it is
+ * bound no peer can read it. Its address is the virtual one on every rail.
+ */
+extern struct fi_ops_mr mrail_mr_ops;
+
+/* The keys that the region with that key has on the endpoint's rails; none: there is no such
+ * region. */
+void mrail_region_keys(const struct mrail_ep *ep, uint64_t key, struct mrail_keys *keys);
+/* Its rails are about to be closed. */
+void mrail_regions_leave(struct mrail_ep *ep);
+
+/* ---- mrail_read.c ---- */
+
+/* All calls but mrail_read_post: progress domain locked. */
+void mrail_reads_init(struct mrail_ep *ep);
+void mrail_reads_enable(struct mrail_ep *ep);
+/* The endpoint's post, of the group OP_GROUP_RMA. */
+ssize_t mrail_read_post(struct mrail_ep *ep, struct op *op);
+/* A rail's completion of a stripe, which is the flow's again. */
+void mrail_stripe_came(struct mrail_packet *packet, uint64_t now);
+/* A message of the join's own. */
+void mrail_keys_came(struct mrail_session *session, const uint8_t *bytes, size_t len);
+/* Closes the readers that flows have abandoned. Not from inside of a flow. */
+void mrail_reads_abandon(struct mrail_ep *ep, uint64_t now);
+/* All readers are closed; reads have ended, or end now. */
+void mrail_reads_finish(struct mrail_ep *ep);
+
+/* Entries of the flow's config. */
+struct flow_stripe *mrail_stripe(struct flow *flow);
+void mrail_stripe_put(struct flow *flow, struct flow_stripe *stripe);
+int mrail_stripe_post(struct flow *flow, unsigned rail, struct flow_stripe *stripe);
+void mrail_abandon(struct flow *flow, unsigned rail);
+void mrail_read_done(struct flow *flow, struct flow_read *read, int err);
 
 /* ---- mrail_link.c ---- */
 
@@ -237,6 +292,10 @@ void mrail_links_close(struct mrail_ep *ep);
 /* ---- mrail_run.c ---- */
 
 void mrail_run(struct mrail_ep *ep);
+/* Of it: what has arrived goes to its flows. */
+void mrail_take_arrived(struct mrail_ep *ep, uint64_t now);
+/* A line of the log, one in a minute. */
+void mrail_say_wrong(struct mrail_ep *ep, const char *wrong);
 void mrail_ready(struct mrail_session *session);
 /* poll and trywait of each rail's source. */
 void mrail_poll(struct progress_source *source);

@@ -44,6 +44,7 @@ void flow_init(struct flow *flow, const struct flow_config *config, struct flow_
     };
     for (unsigned i = 0; i < count; i++)
         list_init(&flow->paths[i].flying);
+    list_init(&flow->reads);
     begin(flow);
 }
 
@@ -83,7 +84,7 @@ void flow_end(struct flow *flow, int err)
     for (unsigned i = 0; i < flow->count; i++) {
         struct flow_path *path = &flow->paths[i];
 
-        path->inflight = 0;
+        path->inflight = path_stripe_bytes(path);
         path->asked = path->unsent = path->owes_answer = false;
         if (path->state == PATH_DOWN)
             path->err = 0;
@@ -96,6 +97,7 @@ void flow_end(struct flow *flow, int err)
         list_detach(&message->link);
         flow->config->done(flow, message, err);
     }
+    stripes_end(flow, err);
 }
 
 /* ---- Packets ---- */
@@ -134,6 +136,8 @@ static bool transmit(struct flow *flow, unsigned rail, enum mrail_type type, uin
 {
     struct mrail_head head = {.type = (uint8_t)type, .serial = serial};
 
+    if (message && message->own)
+        head.flags = MRAIL_OWN;
     put_acks(flow, &head);
     if (!flow->config->transmit(flow, rail, &head, message))
         return false;
@@ -280,6 +284,8 @@ static void move_before(struct flow *flow, unsigned rail, uint64_t sent)
 
         if (message->sent >= sent)
             break;
+        if (message->stripe)
+            continue;
         list_detach(&message->link);
         path->inflight -= message->len;
         flow->backlog += message->len;
@@ -503,7 +509,7 @@ static bool is_stuck(const struct flow *flow)
 /* Nothing is under way, or in question: no rail has anything to be looked after. */
 static bool is_calm(const struct flow *flow)
 {
-    if (flow->acked != flow->next_out)
+    if (flow->acked != flow->next_out || !list_empty(&flow->reads))
         return false;
     for (unsigned i = 0; i < flow->count; i++) {
         const struct flow_path *path = &flow->paths[i];
@@ -518,12 +524,16 @@ static bool is_calm(const struct flow *flow)
 static uint64_t run_rails(struct flow *flow, uint64_t now, bool calm)
 {
     uint64_t due = UINT64_MAX, next;
+    bool some;
 
     for (unsigned i = 0; i < flow->count; i++)
         flow->paths[i].blocked = false;
     if (!calm)
         due = paths_check(flow, now);
-    if (send_all(flow, now)) {
+    some = send_all(flow, now);
+    if (!list_empty(&flow->reads) && stripes_run(flow, now, &due))
+        some = true;
+    if (some) {
         next = paths_check(flow, now); /* of what has just been sent */
         due = next < due ? next : due;
     }

@@ -9,6 +9,7 @@
  *   mrail_flow_in   what came: acknowledgements, messages, probes
  *   mrail_path      the life of one rail: silent, asked, down, back
  *   mrail_measure   its rate and latency, and what they make expect
+ *   mrail_stripe    reads of the peer's memory, by the rails' own
  *
  * A message leaves by the rail that is expected to have it at the peer first, from the bytes that
  * are under way there, and the rate and latency that were measured. Small ones keep to one rail
@@ -36,6 +37,8 @@ enum {
 };
 
 struct flow;
+struct flow_read;
+struct flow_stripe;
 
 /* How rails are chosen, for messages of up to `most` bytes. */
 enum flow_way {
@@ -60,8 +63,8 @@ struct flow_config {
      * it has, or NULL; not used later. False: not now. */
     bool (*transmit)(struct flow *flow, unsigned rail, struct mrail_head *head,
                      struct flow_message *message);
-    /* A message has come. */
-    void (*deliver)(struct flow *flow, const uint8_t *bytes, size_t len);
+    /* A message has come. own: as its sender set it. */
+    void (*deliver)(struct flow *flow, const uint8_t *bytes, size_t len, bool own);
     /* A message is the caller's again: 0, the peer has it; an error number. May send. */
     void (*done)(struct flow *flow, struct flow_message *message, int err);
     /* A rail is down (err: why, 0: silence) or back. */
@@ -69,6 +72,17 @@ struct flow_config {
     /* The flow has ended, and begins anew with empty state: packets of the old one must not reach
      * it any more. Called before `done` of its messages. */
     void (*ended)(struct flow *flow, int err);
+    /* Of mrail_stripe.h; needed where there are reads. Memory of a stripe, or NULL; and back. */
+    struct flow_stripe *(*stripe)(struct flow *flow);
+    void (*stripe_put)(struct flow *flow, struct flow_stripe *stripe);
+    /* A rail is to fetch it: 0, and flow_stripe_done follows, later; -FI_EAGAIN: not now; or why it
+     * does not. */
+    int (*stripe_post)(struct flow *flow, unsigned rail, struct flow_stripe *stripe);
+    /* Our end of a rail is to be closed, of which flow_rail_closed tells, later. Stripes may still
+     * end until then. */
+    void (*abandon)(struct flow *flow, unsigned rail);
+    /* A read is the caller's again. */
+    void (*read_done)(struct flow *flow, struct flow_read *read, int err);
 };
 
 /* Of the caller's; it lives until `done`. */
@@ -78,6 +92,8 @@ struct flow_message {
     uint32_t len;
     uint8_t rail; /* that it is on; FLOW_NO_RAIL */
     bool again;   /* it was sent before: its acknowledgement says nothing of this rail */
+    bool own;     /* it is of the join's, not the upper's */
+    bool stripe;  /* it is that of a struct flow_stripe, and in `flying` alone */
 };
 
 struct flow {
@@ -86,6 +102,7 @@ struct flow {
     unsigned count;                         /* rails of ours; a path may be PATH_NONE */
     struct list waiting, moved;             /* not sent yet; to be sent again, by serial */
     uint64_t backlog;                       /* bytes of both */
+    struct list reads;                      /* struct flow_read */
     struct flow_message *ring[FLOW_WINDOW]; /* sent, by serial */
     uint64_t next_out, acked;               /* serials: the next; the lowest not acknowledged */
     uint64_t limit;                         /* the first that may not be sent */
@@ -130,10 +147,11 @@ bool flow_flush(struct flow *flow);
 /* All messages end with err, and the flow begins anew. */
 void flow_end(struct flow *flow, int err);
 
-/* Has it messages that the peer has not acknowledged? */
+/* Has it messages that the peer has not acknowledged, or reads? */
 static inline bool flow_busy(const struct flow *flow)
 {
-    return flow->acked != flow->next_out || !list_empty(&flow->waiting);
+    return flow->acked != flow->next_out || !list_empty(&flow->waiting) ||
+           !list_empty(&flow->reads);
 }
 
 /* ns in which it was. */
@@ -145,13 +163,79 @@ static inline uint64_t flow_worked(const struct flow *flow, uint64_t now)
 /* Is there a rail that is up, beside one (FLOW_NO_RAIL)? */
 bool flow_has_rail(const struct flow *flow, unsigned but);
 
+/* ---- mrail_stripe.c ---- */
+
+/*
+ * Reads of the peer's memory, cut in stripes that the rails fetch themselves. Pure.
+ *
+ * A stripe goes by the rail of the shortest expected end, and counts as under way there as a
+ * message does. The bytes are written by the rail, so a stripe is posted again only when it has
+ * ended: with its completion, or when our end of the rail is closed (`abandon`, flow_rail_closed).
+ * So no byte of a read lands after it has ended.
+ *
+ * Reads end with an error where the flow ends, a stripe has failed on FLOW_STRIPE_TRIES rails, or
+ * the peer does not say where the bytes are. The time of a stripe says as much of its rail as the
+ * acknowledgement of a message.
+ */
+enum {
+    FLOW_STRIPES = 64, /* of one read, under way */
+    FLOW_STRIPE_TRIES = 3,
+    FLOW_STRIPE_PARTS = 32,         /* of a read, unless that makes them too small or large */
+    FLOW_STRIPE_LEAST = 61440,      /* bytes */
+    FLOW_STRIPE_MOST = 1024 * 1024, /* bytes */
+    FLOW_STRIPE_SHUNNED = 8, /* rail timeouts in which such a rail, or one that failed, is left */
+    FLOW_STRIPE_SILENT = 2,  /* rail timeouts without the end of one, on a rail that lives */
+};
+
+/* Of the caller's; it lives until `read_done`. */
+struct flow_read {
+    struct list link; /* of the flow */
+    struct list again;
+    uint64_t len, next; /* bytes; the first that no stripe was made for */
+    uint32_t piece;     /* of a stripe */
+    unsigned rails;     /* a bit for each that reads it */
+    bool known;         /* they are; until then it waits */
+    unsigned flying;    /* stripes */
+    uint64_t since;
+    int err;
+};
+
+/* Memory of the caller's, from config->stripe. */
+struct flow_stripe {
+    struct flow_message message; /* its serial counts tries */
+    struct flow_read *read;
+    uint64_t at;
+};
+
+/* Begins a read of len bytes, in stripes of up to `most`. */
+void flow_read_start(struct flow *flow, struct flow_read *read, uint64_t len, uint32_t most,
+                     uint64_t now);
+/* These rails read it; none: it ends with FI_EACCES. */
+void flow_read_known(struct flow_read *read, unsigned rails);
+/* A stripe has ended, with an error or 0. Runs nothing: flow_run is to follow. */
+void flow_stripe_done(struct flow *flow, struct flow_stripe *stripe, int err, uint64_t now);
+/* Our end of a rail was closed: nothing that it had will land. flow_run is to follow. */
+void flow_rail_closed(struct flow *flow, unsigned rail);
+
 /* ---- Among the files of the flow ---- */
 
+/* The peer is there. */
+void flow_hear(struct flow *flow, uint64_t now);
 /* Sends a packet without payload. False: not now. */
 bool flow_transmit_plain(struct flow *flow, unsigned rail, enum mrail_type type, uint32_t serial);
 /* Takes what is on a path off it, to be sent again. */
 void flow_move_all(struct flow *flow, unsigned rail);
 /* The same with what left well before a probe that was answered: it is lost. */
 void flow_move_older(struct flow *flow, unsigned rail, uint64_t probed);
+
+/* Posts what may be posted, and ends what is over. True: something was posted; *due: when to look
+ * again, if that is sooner. */
+bool stripes_run(struct flow *flow, uint64_t now, uint64_t *due);
+/* The path has stripes, and is to have none. */
+void path_abandon(struct flow *flow, unsigned rail);
+/* All reads end with err, as soon as no rail has anything of them. */
+void stripes_end(struct flow *flow, int err);
+/* Bytes of stripes on a path. */
+uint64_t path_stripe_bytes(const struct flow_path *path);
 
 #endif

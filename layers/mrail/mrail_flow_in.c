@@ -69,10 +69,10 @@ static const char *check_acks(const struct flow *flow, const struct mrail_head *
 
 /* ---- Messages ---- */
 
-static const char *take_data(struct flow *flow, uint32_t low, const uint8_t *payload, size_t len,
-                             uint64_t now)
+static const char *take_data(struct flow *flow, const struct mrail_head *head,
+                             const uint8_t *payload, size_t len, uint64_t now)
 {
-    uint64_t serial = serial_expand(low, flow->in.next);
+    uint64_t serial = serial_expand(head->serial, flow->in.next);
 
     if (len > flow->config->packet)
         return "a message larger than a packet";
@@ -83,11 +83,11 @@ static const char *take_data(struct flow *flow, uint32_t low, const uint8_t *pay
     }
     if (!flow->owed++)
         flow->owed_since = now;
-    flow->config->deliver(flow, payload, len);
+    flow->config->deliver(flow, payload, len, head->flags & MRAIL_OWN);
     return NULL;
 }
 
-static void hear(struct flow *flow, uint64_t now)
+void flow_hear(struct flow *flow, uint64_t now)
 {
     uint64_t since = flow->heard > flow->busy_since ? flow->heard : flow->busy_since;
 
@@ -107,14 +107,14 @@ const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_he
 
     if (wrong)
         return wrong;
-    hear(flow, now);
+    flow_hear(flow, now);
     flow->ack_rail = rail;
     paths_heard(flow, rail, now);
     take_acks(flow, head, ack, now);
     if (limit > flow->limit)
         flow->limit = limit;
     switch (head->type) {
-    case MRAIL_DATA: return take_data(flow, head->serial, payload, len, now);
+    case MRAIL_DATA: return take_data(flow, head, payload, len, now);
     case MRAIL_PROBE:
         flow->paths[rail].owes_answer = true;
         flow->paths[rail].answer = head->serial;

@@ -14,6 +14,7 @@
 #include "layers/mrail/mrail_wire.h"
 
 static const uint64_t own_caps = FI_MSG | FI_SEND | FI_RECV | FI_SOURCE | FI_PEER;
+static const uint64_t read_caps = FI_RMA | FI_READ | FI_REMOTE_READ;
 static const uint64_t place_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 static const uint64_t asked_caps = FI_AV_USER_ID;
 
@@ -62,10 +63,32 @@ static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish)
     return need;
 }
 
+/* Of accesses only reads, in so many words: writes would need the peer's word that its end of a
+ * dead rail is closed. */
+static bool may_be_asked(const struct request *req)
+{
+    uint64_t caps = req->hints->caps;
+    const uint64_t all = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+    if (!(caps & FI_RMA))
+        return true;
+    if (!params_bool(req->params, "reads")) {
+        reasons_add_at(req->reasons, REASON_CAPS, "caps: reads=no leaves reads to the layer above");
+        return false;
+    }
+    if (caps & all && !(caps & (FI_WRITE | FI_REMOTE_WRITE)))
+        return true;
+    reasons_add_at(req->reasons, REASON_CAPS,
+                   "caps: the rails' own writes are not offered, only reads (FI_RMA | FI_READ | "
+                   "FI_REMOTE_READ); the layer above makes writes of packets");
+    return false;
+}
+
 /* Rails are asked by the name of a node first; one that has nothing there is asked without. */
 int mrail_needs(const struct request *req, struct fi_info **lower_hints)
 {
-    const uint64_t wishes[] = {FI_PEER, 0};
+    const uint64_t reads = req->hints->caps & FI_RMA ? read_caps : 0;
+    const uint64_t wishes[] = {FI_PEER | reads, reads};
     bool named = req->node || req->service;
     struct fi_info *list = NULL;
 
@@ -74,6 +97,8 @@ int mrail_needs(const struct request *req, struct fi_info **lower_hints)
                        "addr_format: mrail has addresses of its own form");
         return -FI_ENODATA;
     }
+    if (!may_be_asked(req))
+        return -FI_ENODATA;
     for (int i = 0; i < (named ? 4 : 2); i++) {
         struct fi_info *need = rail_hints(req->hints, wishes[i % 2]);
 
@@ -121,7 +146,7 @@ static void describe_domain(struct fi_info *info, uint64_t asked, uint64_t place
     attr->control_progress = FI_PROGRESS_UNSPEC;
     attr->resource_mgmt = FI_RM_UNSPEC;
     attr->av_type = FI_AV_UNSPEC;
-    attr->mr_mode = 0;
+    attr->mr_mode = asked & FI_RMA ? (int)(FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) : 0;
     attr->mode = 0;
     attr->mr_key_size = sizeof(uint64_t);
     attr->cq_data_size = 0;
@@ -138,12 +163,15 @@ static void describe(const struct request *req, size_t most, uint64_t places, st
     info->mode = 0;
     info->addr_format = MRAIL_ADDR_FORMAT;
     info->caps = own_caps | places | (asked & asked_caps);
+    if (req->hints->caps & FI_RMA)
+        info->caps |= read_caps;
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & INFO_TX_CAPS,
         .op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
         .inject_size = most < MRAIL_INJECT ? most : MRAIL_INJECT,
         .size = MRAIL_SIZE,
         .iov_limit = RECV_QUEUE_IOV,
+        .rma_iov_limit = info->caps & FI_RMA ? 1 : 0,
         .tclass = info->tx_attr->tclass,
     };
     *info->rx_attr = (struct fi_rx_attr){
@@ -336,7 +364,8 @@ int mrail_rail_source(struct fi_info *rail, size_t before, const struct fi_info 
 static int ask_rail(const struct lower *lower, const struct fi_info *info, const char *fabric,
                     const char *domain, struct fi_info **list)
 {
-    const uint64_t wishes[] = {FI_PEER, 0};
+    const uint64_t reads = info->caps & FI_RMA ? read_caps : 0;
+    const uint64_t wishes[] = {FI_PEER | reads, reads};
     int rc = -FI_ENODATA;
 
     for (int i = 0; rc == -FI_ENODATA && i < 2; i++) {

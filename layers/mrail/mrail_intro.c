@@ -38,7 +38,7 @@ void mrail_intro_put(const struct mrail_intro *intro, struct mrail_head *head, c
     head->to = intro->theirs;
     if (intro->theirs && intro->introduced && head->type != MRAIL_PROBE)
         return;
-    head->flags = MRAIL_INTRO;
+    head->flags |= MRAIL_INTRO;
     head->epoch = intro->epoch;
     head->giving = intro->number;
     head->addr = addr;

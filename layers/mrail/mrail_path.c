@@ -54,6 +54,7 @@ void path_fail(struct flow *flow, unsigned rail, int err, uint64_t now)
     path->next_probe = now + path->pause;
     path->progress = now;
     flow_move_all(flow, rail);
+    path_abandon(flow, rail);
     ask_others(flow, rail, now);
     flow->config->turned(flow, rail, false, err);
 }
@@ -86,12 +87,24 @@ void path_answered(struct flow *flow, unsigned rail, uint32_t probe, uint64_t no
         come_back(flow, rail, now);
 }
 
+/* Under way, stripes apart, which take their time. NULL: none. */
+static const struct flow_message *oldest_message(const struct flow_path *path)
+{
+    list_for_each (pos, &path->flying) {
+        const struct flow_message *message = list_item(pos, struct flow_message, link);
+
+        if (!message->stripe)
+            return message;
+    }
+    return NULL;
+}
+
 void path_overtaken(struct flow *flow, unsigned rail, const struct flow_message *by, uint64_t now)
 {
     struct flow_path *path = &flow->paths[rail];
-    const struct flow_message *oldest = list_item(path->flying.next, struct flow_message, link);
+    const struct flow_message *oldest = oldest_message(path);
 
-    if (list_empty(&path->flying) || path->asked || path->state != PATH_UP ||
+    if (!oldest || path->asked || path->state != PATH_UP ||
         oldest->sent + flow->config->rail_timeout / FLOW_OVERTAKEN > by->sent)
         return;
     ask(path, now);

@@ -28,9 +28,13 @@ struct flow_message;
 struct flow_path {
     enum path_state state;
     int err;            /* why it is down; 0: silence */
-    struct list flying; /* struct flow_message, the first sent first */
+    struct list flying; /* struct flow_message, the first sent first; also those of stripes */
     uint64_t inflight;  /* bytes of them */
     bool blocked;       /* the lower took nothing; until the next run */
+    uint64_t shunned;   /* until when stripes go by others, if there are: one failed here */
+    bool abandoned;     /* our end of it is being closed: no stripe goes by it */
+    unsigned stripes;   /* of those in flying */
+    uint64_t striped;   /* ns: when one ended last, or since when there are any */
     /* Measured. */
     struct rtt rtt;
     uint64_t delivered;   /* bytes */

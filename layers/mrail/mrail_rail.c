@@ -18,6 +18,13 @@ void mrail_packet_put(struct mrail_packet *packet)
     mr_pool_put(packet->pool, packet);
 }
 
+/* A stripe has ended: its flow is told when it is run. */
+static void arrive(struct mrail_packet *packet)
+{
+    list_detach(&packet->link);
+    list_attach(&packet->link, &packet->ep->up.arrived);
+}
+
 static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flags, size_t len,
                           void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
 {
@@ -28,7 +35,10 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
     way_of(sink)->completed++;
     if (!packet->receives) {
         way_of(sink)->sending--;
-        mrail_packet_put(packet);
+        if (packet->stripe)
+            arrive(packet);
+        else
+            mrail_packet_put(packet);
         return 0;
     }
     way_of(sink)->fed--;
@@ -61,6 +71,11 @@ static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_en
     way_of(sink)->completed++;
     if (packet->receives) {
         way_of(sink)->fed--;
+    } else if (packet->stripe) {
+        way_of(sink)->sending--;
+        packet->err = error->err ? error->err : FI_EIO;
+        arrive(packet);
+        return 0;
     } else {
         way_of(sink)->sending--;
         note_failure(packet->ep, packet, error->err ? error->err : FI_EIO);
@@ -135,6 +150,7 @@ void mrail_way_feed(struct mrail_way *way)
             return;
         packet->ep = way->ep;
         packet->pool = &way->receives;
+        packet->stripe = false;
         packet->rail = (uint8_t)(way - way->ep->way);
         packet->receives = true;
         packet->at = 0;
@@ -217,6 +233,9 @@ int mrail_way_enable(struct mrail_way *way)
 
 void mrail_way_close(struct mrail_way *way)
 {
+    if (way->reader)
+        fi_close(&way->reader->fid);
+    info_free(way->reader_info);
     if (way->fid)
         fi_close(&way->fid->fid);
     if (way->av)

@@ -44,12 +44,16 @@ static void save(struct mrail_session *session, const struct packet_message *mes
         set_shut(ep, true);
 }
 
-void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len)
+void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own)
 {
     struct mrail_session *session = mrail_session_of_flow(flow);
     struct mrail_ep *ep = session->ep;
     struct packet_message message = {.bytes = bytes, .len = len};
 
+    if (own) {
+        mrail_keys_came(session, bytes, len);
+        return;
+    }
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep); /* the upper may have learnt of the peer from the last one */
     message.src = source_of(ep, session->peer);

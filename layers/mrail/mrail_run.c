@@ -93,7 +93,7 @@ void mrail_ended(struct flow *flow, int err)
 
 /* ---- Packets that have arrived ---- */
 
-static void say_wrong(struct mrail_ep *ep, const char *wrong)
+void mrail_say_wrong(struct mrail_ep *ep, const char *wrong)
 {
     long long now = clock_ms();
 
@@ -118,15 +118,19 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
                              packet->len - size, now);
     }
     if (__builtin_expect(!!wrong, 0))
-        say_wrong(ep, wrong);
+        mrail_say_wrong(ep, wrong);
 }
 
-static void take_arrived(struct mrail_ep *ep, uint64_t now)
+void mrail_take_arrived(struct mrail_ep *ep, uint64_t now)
 {
     while (!list_empty(&ep->up.arrived)) {
         struct mrail_packet *packet = list_item(ep->up.arrived.next, struct mrail_packet, link);
 
         list_detach(&packet->link);
+        if (packet->stripe) {
+            mrail_stripe_came(packet, now);
+            continue;
+        }
         ep->current = packet;
         take_packet(ep, packet, now);
         if (ep->current)
@@ -164,7 +168,7 @@ void mrail_run(struct mrail_ep *ep)
     ep->up.running = true;
     mrail_links_look(ep, now);
     do {
-        take_arrived(ep, now);
+        mrail_take_arrived(ep, now);
         while ((timer = timers_due(&ep->up.timers, (int64_t)now))) {
             timer_stop(timer);
             mrail_ready(list_item(timer, struct mrail_session, timer));
@@ -175,7 +179,8 @@ void mrail_run(struct mrail_ep *ep)
             if (!list_empty(&ep->up.ready))
                 now = clock_ns();
         }
-    } while (!list_empty(&ep->up.arrived) || packet_ep_has_saved(&ep->up));
+        mrail_reads_abandon(ep, now);
+    } while (packet_ep_is_ready(&ep->up));
     ep->up.running = false;
 }
 
@@ -202,12 +207,14 @@ static struct mrail_way *way_of(struct progress_source *source)
     return object_of(source, struct mrail_way, source.source);
 }
 
-/* One whose lower still has packets to send is looked at, too. */
+/* One whose lower still has packets to send is looked at, too, and so are all while peers may read
+ * our memory. */
 static void look(struct mrail_ep *ep, struct mrail_way *way)
 {
     size_t before = way->completed;
 
-    if (ep->busy != way && !way->sending && silence_skips(&way->silence, LONGEST_PAUSE))
+    if (ep->busy != way && !way->sending && list_empty(&ep->regions) &&
+        silence_skips(&way->silence, LONGEST_PAUSE))
         return;
     lower_cq_progress(way->source.cq);
     if (way->completed == before) {

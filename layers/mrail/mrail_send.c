@@ -5,6 +5,7 @@
 
 #include "core/base/iov.h"
 #include "layers/mrail/mrail_ep.h"
+#include "layers/mrail/mrail_keys.h"
 
 /* ---- Ends ---- */
 
@@ -13,12 +14,13 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err)
     struct mrail_ep *ep = mrail_session_of_flow(flow)->ep;
     struct mrail_send *send = object_of(message, struct mrail_send, message);
     void *context = send->context;
-    bool wanted = send->wanted;
+    bool wanted = send->wanted, own = message->own;
 
     if (send->copy)
         pool_put(&ep->copies, send->copy);
     pool_put(&ep->up.sends, send);
-    packet_ep_sent(&ep->up, context, wanted, err);
+    if (!own)
+        packet_ep_sent(&ep->up, context, wanted, err);
 }
 
 /* ---- Packets ---- */
@@ -36,7 +38,7 @@ static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head
     packet->ep = way->ep;
     packet->pool = pool;
     packet->rail = (uint8_t)(way - way->ep->way);
-    packet->receives = false;
+    packet->receives = packet->stripe = false;
     packet->at = 0;
     packet->len = size + len;
     list_init(&packet->link);
@@ -118,6 +120,29 @@ int mrail_send(struct packet_ep *up, const struct op *op)
         pool_put(&up->sends, send);
         return rc;
     }
+    flow_send(&session->flow, &send->message);
+    mrail_ready(session);
+    return 0;
+}
+
+int mrail_keys_send(struct mrail_session *session, const struct mrail_keys *keys)
+{
+    struct mrail_ep *ep = session->ep;
+    struct mrail_send *send;
+    void *memory, *copy;
+    int rc = packet_ep_get_send(&ep->up, &memory);
+
+    if (rc)
+        return rc;
+    copy = pool_get(&ep->copies);
+    if (!copy) {
+        pool_put(&ep->up.sends, memory);
+        return -FI_ENOMEM;
+    }
+    send = memory;
+    *send = (struct mrail_send){.copy = copy, .count = 1};
+    send->iov[0] = (struct iovec){.iov_base = copy, .iov_len = mrail_keys_put(keys, copy)};
+    send->message = (struct flow_message){.len = (uint32_t)send->iov[0].iov_len, .own = true};
     flow_send(&session->flow, &send->message);
     mrail_ready(session);
     return 0;

@@ -82,7 +82,8 @@ const char *mrail_head_get(const uint8_t *raw, size_t len, struct mrail_head *he
         return "a packet of another version";
     get_fields(raw, head);
     intro = head->flags & MRAIL_INTRO;
-    if (head->type < MRAIL_DATA || head->type > MRAIL_BYE || head->flags & ~MRAIL_INTRO ||
+    if (head->type < MRAIL_DATA || head->type > MRAIL_BYE ||
+        head->flags & ~(head->type == MRAIL_DATA ? MRAIL_INTRO | MRAIL_OWN : MRAIL_INTRO) ||
         raw[AT_ZERO])
         return "a packet of an unknown kind";
     if (head->words > MRAIL_WORDS || head->addr_len > MRAIL_ADDR_MAX || intro != !!head->addr_len)

@@ -39,7 +39,9 @@ enum mrail_type {
 };
 
 enum {
-    MRAIL_INTRO = 1, /* flags: the sender says who it is */
+    /* Flags. */
+    MRAIL_INTRO = 1, /* the sender says who it is */
+    MRAIL_OWN = 2,   /* DATA: a message of the join's (mrail_keys.h) */
 };
 
 struct mrail_head {

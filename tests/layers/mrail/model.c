@@ -24,7 +24,24 @@ struct packet {
     struct list link;
     uint64_t at;
     size_t len;
+    uint64_t stripe; /* asks for, or has (`answer`), the bytes of one; 0: it is a packet */
+    bool answer;
+    int err;
     uint8_t bytes[];
+};
+
+struct model_read {
+    struct flow_read read;
+    uint32_t number;
+    bool ended;
+    uint8_t *to;
+};
+
+struct model_stripe {
+    struct flow_stripe stripe;
+    struct list link; /* of side->stripes */
+    uint64_t id;
+    unsigned rail;
 };
 
 static const uint8_t address[64] = {1};
@@ -38,6 +55,18 @@ uint64_t model_draw(struct model *model, uint64_t below)
 static struct model_side *side_of(struct flow *flow)
 {
     return object_of(flow, struct model_side, flow);
+}
+
+static void put(struct model_side *side, unsigned rail, struct packet *packet)
+{
+    struct model_wire *wire = &side->out[rail];
+
+    if (wire->free + wire->burst < side->model->now)
+        wire->free = side->model->now - wire->burst;
+    wire->free += (uint64_t)((double)packet->len / wire->rate);
+    packet->at = (wire->free > side->model->now ? wire->free : side->model->now) + wire->delay;
+    wire->queued += packet->len;
+    list_attach(&packet->link, &wire->packets);
 }
 
 /* ---- The flow's caller ---- */
@@ -64,22 +93,17 @@ static bool transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
         wire->fails = side->model->now + 100 * MODEL_US;
         return true;
     }
-    packet = malloc(sizeof(*packet) + size + len);
+    packet = calloc(1, sizeof(*packet) + size + len);
     assert_non_null(packet);
     packet->len = size + len;
     mrail_head_put(head, packet->bytes);
     if (message)
         fill(packet->bytes + size, len, object_of(message, struct model_message, message)->number);
-    if (wire->free + wire->burst < side->model->now)
-        wire->free = side->model->now - wire->burst;
-    wire->free += (uint64_t)((double)packet->len / wire->rate);
-    packet->at = (wire->free > side->model->now ? wire->free : side->model->now) + wire->delay;
-    wire->queued += packet->len;
-    list_attach(&packet->link, &wire->packets);
+    put(side, rail, packet);
     return true;
 }
 
-static void deliver(struct flow *flow, const uint8_t *bytes, size_t len)
+static void deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own)
 {
     struct model_side *side = side_of(flow);
     struct model_side *other = &side->model->side[!side->index];
@@ -139,6 +163,163 @@ static void ended(struct flow *flow, int err)
     mrail_intro_renew(&side->intro, side->intro.number + 1, side->intro.epoch + 1);
 }
 
+/* ---- Reads ---- */
+
+/* Of the memory that is read. */
+static uint8_t byte_at(uint32_t number, uint64_t at)
+{
+    return (uint8_t)(number * 31 + at * 7 + (at >> 12) + 1);
+}
+
+static void begin_reads(struct model_side *side)
+{
+    while (side->reads_posted < side->read_count &&
+           side->reads_posted - side->reads_done < side->read_window) {
+        struct model_read *read = &side->reads[side->reads_posted++];
+
+        read->to = calloc(1, read->read.len);
+        assert_non_null(read->to);
+        flow_read_start(&side->flow, &read->read, read->read.len, FLOW_STRIPE_MOST,
+                        side->model->now);
+        flow_read_known(&read->read, (1U << side->model->rails) - 1);
+    }
+    side->due = 0;
+}
+
+static void read_done(struct flow *flow, struct flow_read *base, int err)
+{
+    struct model_side *side = side_of(flow);
+    struct model_read *read = object_of(base, struct model_read, read);
+
+    assert_false(read->ended);
+    assert_int_equal(base->flying, 0);
+    read->ended = true;
+    side->reads_done++;
+    side->reads_failed += err != 0;
+    side->bytes_read += err ? 0 : base->len;
+    for (uint64_t at = 0; !err && at < base->len; at += 13)
+        assert_int_equal(read->to[at], byte_at(read->number, at));
+    begin_reads(side);
+}
+
+static struct flow_stripe *stripe(struct flow *flow)
+{
+    struct model_stripe *mine = calloc(1, sizeof(*mine));
+
+    assert_non_null(mine);
+    list_init(&mine->link);
+    return &mine->stripe;
+}
+
+static struct model_stripe *mine_of(struct flow_stripe *stripe)
+{
+    return object_of(stripe, struct model_stripe, stripe);
+}
+
+static void stripe_put(struct flow *flow, struct flow_stripe *stripe)
+{
+    list_detach(&mine_of(stripe)->link);
+    free(mine_of(stripe));
+}
+
+static int stripe_post(struct flow *flow, unsigned rail, struct flow_stripe *stripe)
+{
+    struct model_side *side = side_of(flow);
+    struct model_wire *wire = &side->out[rail];
+    struct model_stripe *mine = mine_of(stripe);
+    struct packet *packet;
+
+    assert_true(!side->closes[rail]); /* our end is being closed */
+    if (wire->queued > wire->most)
+        return -FI_EAGAIN;
+    if (wire->state == MODEL_FAILS) {
+        wire->fails = side->model->now + 100 * MODEL_US;
+        if (model_draw(side->model, 2))
+            return -wire->err;
+    }
+    packet = calloc(1, sizeof(*packet));
+    assert_non_null(packet);
+    list_detach(&mine->link);
+    list_attach(&mine->link, &side->stripes);
+    mine->id = packet->stripe = ++side->stripe_ids;
+    mine->rail = rail;
+    packet->len = 64;
+    put(side, rail, packet);
+    return 0;
+}
+
+static struct model_stripe *find_stripe(struct model_side *side, uint64_t id)
+{
+    list_for_each (pos, &side->stripes) {
+        struct model_stripe *mine = list_item(pos, struct model_stripe, link);
+
+        if (mine->id == id)
+            return mine;
+    }
+    return NULL;
+}
+
+/* The bytes of a stripe have come, whatever the flow thinks of it by now: only a rail whose end we
+ * closed has let go of them. */
+static void land(struct model_side *side, unsigned rail, const struct packet *packet)
+{
+    struct model_stripe *mine = find_stripe(side, packet->stripe);
+    const struct model_read *read;
+
+    if (!mine)
+        return;
+    assert_int_equal(mine->rail, rail);
+    read = object_of(mine->stripe.read, struct model_read, read);
+    assert_false(read->ended);
+    for (uint64_t i = 0; !packet->err && i < mine->stripe.message.len; i++)
+        read->to[mine->stripe.at + i] = byte_at(read->number, mine->stripe.at + i);
+    list_detach(&mine->link);
+    flow_stripe_done(&side->flow, &mine->stripe, packet->err, side->model->now);
+    side->due = 0;
+}
+
+/* The other side's rail reads its memory for us. */
+static void answer(struct model_side *side, unsigned rail, const struct packet *question)
+{
+    struct model_side *other = &side->model->side[!side->index];
+    const struct model_stripe *mine = find_stripe(side, question->stripe);
+    struct packet *packet;
+
+    if (other->deaf[rail] || other->out[rail].state == MODEL_FAILS)
+        return;
+    packet = calloc(1, sizeof(*packet));
+    assert_non_null(packet);
+    packet->stripe = question->stripe;
+    packet->answer = true;
+    packet->err = other->shut ? FI_EACCES : 0;
+    packet->len = mine && !other->shut ? mine->stripe.message.len : 64;
+    put(other, rail, packet);
+}
+
+static void abandon(struct flow *flow, unsigned rail)
+{
+    struct model_side *side = side_of(flow);
+
+    assert_int_equal(side->closes[rail], 0);
+    side->closes[rail] = side->model->now + 1 + model_draw(side->model, 5000) * MODEL_US;
+}
+
+static void close_ends(struct model_side *side)
+{
+    for (unsigned rail = 0; rail < side->model->rails; rail++) {
+        if (!side->closes[rail] || side->closes[rail] > side->model->now)
+            continue;
+        side->closes[rail] = 0;
+        side->closed[rail]++;
+        list_for_each_safe (pos, after, &side->stripes) {
+            if (list_item(pos, struct model_stripe, link)->rail == rail)
+                list_detach(pos);
+        }
+        flow_rail_closed(&side->flow, rail);
+        side->due = 0;
+    }
+}
+
 /* ---- Time ---- */
 
 /* As an endpoint does. */
@@ -176,25 +357,42 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
                              from->model->now));
 }
 
+static void come(struct model_side *side, unsigned rail, struct packet *packet)
+{
+    if (packet->answer)
+        land(&side->model->side[!side->index], rail, packet);
+    else if (packet->stripe)
+        answer(side, rail, packet);
+    else
+        arrive(side, rail, packet);
+}
+
+/* The first that is there, or NULL. */
+static struct packet *take(struct model_wire *wire, uint64_t now)
+{
+    struct packet *packet = list_item(wire->packets.next, struct packet, link);
+
+    if (list_empty(&wire->packets) || wire->state == MODEL_KEEPS || packet->at > now)
+        return NULL;
+    list_detach(&packet->link);
+    wire->queued -= packet->len;
+    return packet;
+}
+
 static void move_wire(struct model_side *side, unsigned rail)
 {
     struct model_wire *wire = &side->out[rail];
     uint64_t now = side->model->now;
+    struct packet *packet;
 
     if (wire->fails && wire->fails <= now) {
         wire->fails = 0;
         flow_rail_failed(&side->flow, rail, wire->err, now);
         side->due = 0;
     }
-    while (!list_empty(&wire->packets) && wire->state != MODEL_KEEPS) {
-        struct packet *packet = list_item(wire->packets.next, struct packet, link);
-
-        if (packet->at > now)
-            break;
-        list_detach(&packet->link);
-        wire->queued -= packet->len;
+    while ((packet = take(wire, now))) {
         if (wire->state == MODEL_ALIVE)
-            arrive(side, rail, packet);
+            come(side, rail, packet);
         free(packet);
     }
 }
@@ -209,6 +407,8 @@ static uint64_t next_event(const struct model_side *side)
 
         if (wire->fails && wire->fails < next)
             next = wire->fails;
+        if (side->closes[i] && side->closes[i] < next)
+            next = side->closes[i];
         if (wire->state != MODEL_KEEPS && !list_empty(&wire->packets) && first->at < next)
             next = first->at;
     }
@@ -218,7 +418,8 @@ static uint64_t next_event(const struct model_side *side)
 static bool is_over(const struct model *model)
 {
     for (int i = 0; i < 2; i++) {
-        if (model->side[i].done != model->side[i].count)
+        if (model->side[i].done != model->side[i].count ||
+            model->side[i].reads_done != model->side[i].read_count)
             return false;
     }
     return true;
@@ -257,6 +458,8 @@ void model_run(struct model *model, uint64_t until)
                 side->due = flow_run(&side->flow, model->now);
             assert_true(side->due > model->now || side->due == 0);
         }
+        if (!model->lasts && is_over(model))
+            return; /* a read ends while its flow is run */
         for (int i = 0; i < 2; i++) {
             uint64_t event = next_event(&model->side[i]);
 
@@ -265,6 +468,7 @@ void model_run(struct model *model, uint64_t until)
         if (next > model->now)
             model->now = next;
         for (int i = 0; i < 2; i++) {
+            close_ends(&model->side[i]);
             for (unsigned rail = 0; rail < model->rails; rail++)
                 move_wire(&model->side[i], rail);
         }
@@ -287,6 +491,11 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
         .done = done,
         .turned = turned,
         .ended = ended,
+        .stripe = stripe,
+        .stripe_put = stripe_put,
+        .stripe_post = stripe_post,
+        .abandon = abandon,
+        .read_done = read_done,
     };
     for (unsigned rail = 0; rail < rails; rail++)
         model->config.order[rail] = (uint8_t)rail;
@@ -296,6 +505,7 @@ void model_open(struct model *model, unsigned rails, uint64_t seed)
         flow_init(&side->flow, &model->config, side->paths, rails);
         side->model = model;
         side->index = i;
+        list_init(&side->stripes);
         mrail_intro_renew(&side->intro, 1, 1);
         for (unsigned rail = 0; rail < rails; rail++) {
             list_init(&side->out[rail].packets);
@@ -363,9 +573,44 @@ void model_send(struct model *model, unsigned index, uint32_t count, uint32_t le
     post(side);
 }
 
+static void end_reads(struct model_side *side)
+{
+    if (side->reads_done != side->read_count) { /* a test has seen enough */
+        side->read_count = side->reads_posted;
+        stripes_end(&side->flow, FI_ECANCELED);
+        for (unsigned rail = 0; rail < side->model->rails; rail++)
+            flow_rail_closed(&side->flow, rail);
+        stripes_end(&side->flow, FI_ECANCELED);
+    }
+    for (uint32_t i = 0; i < side->reads_posted; i++)
+        free(side->reads[i].to);
+    free(side->reads);
+    side->reads = NULL;
+    side->reads_posted = side->reads_done = side->reads_failed = side->read_count = 0;
+}
+
+void model_read(struct model *model, unsigned index, uint32_t count, uint64_t len, size_t window)
+{
+    struct model_side *side = &model->side[index];
+
+    end_reads(side);
+    side->reads = calloc(count, sizeof(*side->reads));
+    assert_non_null(side->reads);
+    side->read_count = count;
+    side->read_window = window;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t drawn = 1 + model_draw(model, model_draw(model, 2) ? 4194304 : 100000);
+
+        side->reads[i].number = i;
+        side->reads[i].read.len = len ? len : drawn;
+    }
+    begin_reads(side);
+}
+
 void model_close(struct model *model)
 {
     for (unsigned i = 0; i < 2; i++) {
+        end_reads(&model->side[i]);
         for (unsigned rail = 0; rail < model->rails; rail++) {
             struct list *packets = &model->side[i].out[rail].packets;
 

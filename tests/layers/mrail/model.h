@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two endpoints and the rails between them, in virtual time. A rail has a delay and a rate in each
- * direction, and may lose what it carries, keep it until it lives again, or say that it failed.
+ * direction, and may lose what it carries, keep it until it lives again, or say that it failed. It
+ * reads memory of the other side: what comes late lands, unless our end was closed.
  */
 #ifndef WEFT_TESTS_LAYERS_MRAIL_MODEL_H
 #define WEFT_TESTS_LAYERS_MRAIL_MODEL_H
@@ -54,6 +55,17 @@ struct model_side {
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends, rests;
+    /* Reads of the other's memory. */
+    struct model_read *reads;
+    uint32_t read_count, reads_posted, reads_done, reads_failed;
+    size_t read_window;
+    struct list stripes;          /* with a rail */
+    uint64_t stripe_ids;          /* the last */
+    uint64_t closes[MRAIL_RAILS]; /* when our end is closed; 0: it is not to be */
+    unsigned closed[MRAIL_RAILS]; /* how often it was */
+    bool deaf[MRAIL_RAILS];       /* the other end of reads says nothing, packets live */
+    bool shut;                    /* what is read of it is refused */
+    uint64_t bytes_read;
     struct mrail_intro intro;
     bool no_memory; /* for what comes */
 };
@@ -77,6 +89,8 @@ void model_set(struct model *model, unsigned rail, unsigned from, enum model_sta
 /* Messages of one length, or (0) of drawn ones, that a side sends from now on, `window` at a time;
  * what it sent before has ended. */
 void model_send(struct model *model, unsigned side, uint32_t count, uint32_t len, size_t window);
+/* Reads of len bytes, or (0) of drawn ones up to 4 MiB, that a side begins from now on. */
+void model_read(struct model *model, unsigned side, uint32_t count, uint64_t len, size_t window);
 /* Goes on until `until`, or everything that is sent has ended. */
 void model_run(struct model *model, uint64_t until);
 uint64_t model_draw(struct model *model, uint64_t below);

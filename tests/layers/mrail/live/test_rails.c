@@ -99,6 +99,10 @@ static void rails_of_different_parts_carry_messages(void **state)
         "mrail;[loop]",
         "mrail(same=yes,packet_size=8k);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]",
         "mrail;[noop;mrail;[rxm;tcp(iface=lo)]+rxd;udp(iface=lo)]",
+        /* Keys of the rails' own choice, and memory that is registered. */
+        "mrail(same=yes);[loop(shape=srd)+loop(shape=srd)]",
+        "mrail(same=yes);[rxm;loop(shape=rdma)+rxm;loop(shape=rdma)]",
+        "mrail(same=yes,reads=no);[rxm;loop(shape=rdma)+rxm;loop(shape=rdma)]",
     };
 
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
