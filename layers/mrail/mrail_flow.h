@@ -180,7 +180,8 @@ bool flow_has_rail(const struct flow *flow, unsigned but);
 enum {
     FLOW_STRIPES = 64, /* of one read, under way */
     FLOW_STRIPE_TRIES = 3,
-    FLOW_STRIPE_PARTS = 32,         /* of a read, unless that makes them too small or large */
+    FLOW_STRIPE_AHEAD = 3,          /* of a rail at least, so that it is busy while one has ended */
+    FLOW_STRIPE_PARTS = 64,         /* of a read, unless that makes them too small or large */
     FLOW_STRIPE_LEAST = 61440,      /* bytes */
     FLOW_STRIPE_MOST = 1024 * 1024, /* bytes */
     FLOW_STRIPE_SHUNNED = 8, /* rail timeouts in which such a rail, or one that failed, is left */

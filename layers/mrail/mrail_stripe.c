@@ -76,7 +76,7 @@ static bool has_room(const struct flow *flow, const struct flow_path *path, uint
 {
     if (path->blocked)
         return false;
-    return !path->inflight || path_has_room(path, len, flow->config->packet);
+    return path->stripes < FLOW_STRIPE_AHEAD || path_has_room(path, len, flow->config->packet);
 }
 
 static bool may_read(const struct flow *flow, const struct flow_read *read, unsigned rail)
