@@ -153,6 +153,7 @@ struct mrail_ep {
     struct ids numbers;
     uint64_t last_epoch;
     bool enabled, driven, closing;
+    bool abandons;          /* a way is abandoned */
     struct mrail_way *busy; /* that completed something last, or NULL: it is always looked at */
     unsigned waits;         /* looks with nothing to do but deadlines */
     struct mrail_links links;

@@ -146,6 +146,7 @@ static void abandon(struct mrail_ep *ep, unsigned rail, uint64_t now)
 
 void mrail_reads_abandon(struct mrail_ep *ep, uint64_t now)
 {
+    ep->abandons = false;
     for (unsigned i = 0; i < ep->count; i++) {
         if (ep->way[i].abandoned)
             abandon(ep, i, now);
@@ -260,7 +261,9 @@ int mrail_stripe_post(struct flow *flow, unsigned rail, struct flow_stripe *stri
 
 void mrail_abandon(struct flow *flow, unsigned rail)
 {
-    mrail_session_of_flow(flow)->ep->way[rail].abandoned = true;
+    struct mrail_ep *ep = mrail_session_of_flow(flow)->ep;
+
+    ep->way[rail].abandoned = ep->abandons = true;
 }
 
 void mrail_read_done(struct flow *flow, struct flow_read *base, int err)

@@ -179,7 +179,8 @@ void mrail_run(struct mrail_ep *ep)
             if (!list_empty(&ep->up.ready))
                 now = clock_ns();
         }
-        mrail_reads_abandon(ep, now);
+        if (__builtin_expect(ep->abandons, 0))
+            mrail_reads_abandon(ep, now);
     } while (packet_ep_is_ready(&ep->up));
     ep->up.running = false;
 }

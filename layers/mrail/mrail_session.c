@@ -81,10 +81,10 @@ uint64_t mrail_session_rest(struct mrail_session *session, uint64_t now)
     struct flow_rest_path kept[MRAIL_RAILS];
     uint8_t *name = NULL;
 
+    if (now < session->flow.heard + FLOW_REST_AFTER)
+        return session->flow.heard + FLOW_REST_AFTER; /* the cheaper question first */
     if (!list_empty(&session->ready) || !flow_may_rest(&session->flow))
         return UINT64_MAX;
-    if (now < session->flow.heard + FLOW_REST_AFTER)
-        return session->flow.heard + FLOW_REST_AFTER;
     if (peer->addr == MRAIL_NO_ADDR) {
         name = malloc(ep->name_size);
         if (!name)
