@@ -153,7 +153,7 @@ bool flow_transmit_plain(struct flow *flow, unsigned rail, enum mrail_type type,
 
 /* ---- Which rail ---- */
 
-static enum flow_way way_for(const struct flow *flow, uint64_t len)
+enum flow_way flow_way_for(const struct flow *flow, uint64_t len)
 {
     const struct flow_config *config = flow->config;
 
@@ -200,7 +200,7 @@ static unsigned shortest(const struct flow *flow, uint64_t len, uint64_t now)
 
 /* The rail of small messages and of fixed ones: the same as long as it lives, then the nearest that
  * does. */
-static unsigned favourite(struct flow *flow)
+unsigned flow_favourite(struct flow *flow)
 {
     if (flow->paths[flow->favourite].state == PATH_UP)
         return flow->favourite;
@@ -232,7 +232,7 @@ static unsigned next_turn(struct flow *flow, uint64_t len)
 /* Looks at the others only when another could be worth it. */
 static unsigned of_small(struct flow *flow, uint64_t len, uint64_t now)
 {
-    unsigned same = favourite(flow), best;
+    unsigned same = flow_favourite(flow), best;
     uint64_t expected;
 
     if (same == FLOW_NO_RAIL)
@@ -249,13 +249,13 @@ static unsigned of_small(struct flow *flow, uint64_t len, uint64_t now)
 /* FLOW_NO_RAIL: none, or it is better to wait. */
 static unsigned choose(struct flow *flow, uint64_t len, uint64_t now)
 {
-    enum flow_way way = way_for(flow, len);
+    enum flow_way way = flow_way_for(flow, len);
     unsigned rail;
 
     if (way == FLOW_TURNS)
         rail = next_turn(flow, len);
     else if (way == FLOW_FIXED)
-        rail = favourite(flow);
+        rail = flow_favourite(flow);
     else if (len <= flow->config->small)
         rail = of_small(flow, len, now);
     else
@@ -480,7 +480,7 @@ static uint64_t acknowledge(struct flow *flow, uint64_t now)
  * lost with a rail. */
 static void ask_for_room(struct flow *flow, uint64_t now)
 {
-    unsigned rail = favourite(flow);
+    unsigned rail = flow_favourite(flow);
     struct flow_path *path;
 
     if (list_empty(&flow->waiting) || flow->next_out != flow->acked || window_open(flow) ||

@@ -220,6 +220,10 @@ void flow_rail_closed(struct flow *flow, unsigned rail);
 
 /* ---- Among the files of the flow ---- */
 
+/* How packets of so many bytes choose their rail. */
+enum flow_way flow_way_for(const struct flow *flow, uint64_t len);
+/* The rail of small messages and of fixed ones, or FLOW_NO_RAIL. */
+unsigned flow_favourite(struct flow *flow);
 /* The peer is there. */
 void flow_hear(struct flow *flow, uint64_t now);
 /* Sends a packet without payload. False: not now. */

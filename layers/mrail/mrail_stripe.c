@@ -101,10 +101,9 @@ static unsigned good_rails(const struct flow *flow, const struct flow_read *read
 }
 
 /* That of the shortest expected end. FLOW_NO_RAIL: none, or it is better to wait for a full one. */
-static unsigned choose(const struct flow *flow, const struct flow_read *read, uint64_t len,
-                       uint64_t now)
+static unsigned shortest(const struct flow *flow, const struct flow_read *read, unsigned good,
+                         uint64_t len, uint64_t now)
 {
-    unsigned good = good_rails(flow, read, now);
     uint64_t least = UINT64_MAX;
     unsigned best = FLOW_NO_RAIL;
     bool waits = false;
@@ -124,6 +123,36 @@ static unsigned choose(const struct flow *flow, const struct flow_read *read, ui
         waits = !room;
     }
     return waits ? FLOW_NO_RAIL : best;
+}
+
+static unsigned next_turn(struct flow *flow, unsigned good, uint64_t len)
+{
+    for (unsigned i = 0; i < flow->count; i++) {
+        unsigned rail = (flow->turn + i) % flow->count;
+
+        if (!(good >> rail & 1) || !has_room(flow, &flow->paths[rail], len))
+            continue;
+        flow->turn = rail + 1;
+        return rail;
+    }
+    return FLOW_NO_RAIL;
+}
+
+/* As a packet would: a stripe takes the place of several. */
+static unsigned choose(struct flow *flow, const struct flow_read *read, uint64_t len, uint64_t now)
+{
+    uint64_t packet = flow->config->packet;
+    enum flow_way way = flow_way_for(flow, len < packet ? len : packet);
+    unsigned good = good_rails(flow, read, now), rail;
+
+    if (way == FLOW_SHORTEST)
+        return shortest(flow, read, good, len, now);
+    if (way == FLOW_TURNS)
+        return next_turn(flow, good, len);
+    rail = flow_favourite(flow);
+    if (rail == FLOW_NO_RAIL || !(good >> rail & 1))
+        return shortest(flow, read, good, len, now);
+    return has_room(flow, &flow->paths[rail], len) ? rail : FLOW_NO_RAIL;
 }
 
 /* ---- Stripes ---- */

@@ -235,6 +235,36 @@ static void small_ones_keep_to_a_rail(void **state)
     model_close(&model);
 }
 
+static uint64_t sent_by(unsigned rail)
+{
+    return model.side[0].paths[rail].delivered;
+}
+
+/* Upstream's: up to 1000 bytes by one rail, up to 20000 by each in turn. */
+static void policies_choose_the_rail(void **state)
+{
+    static const struct flow_policy policies[] = {{1000, FLOW_FIXED}, {20000, FLOW_TURNS}};
+
+    open_two(GBIT, GBIT / 4);
+    model.config.policies = policies;
+    model.config.policy_count = 2;
+    model_send(&model, 0, 100, 1000, 4);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    assert_int_equal(sent_by(0), 100 * 1000);
+    assert_int_equal(sent_by(1), 0);
+    model_send(&model, 0, 100, 20000, 2);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    assert_int_equal(sent_by(0), 100 * 1000 + 50 * 20000);
+    assert_int_equal(sent_by(1), 50 * 20000);
+    model_send(&model, 0, 100, 20001, 20); /* by the shortest end: most by the faster one */
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_came();
+    assert_true(sent_by(0) - 100 * 1000 - 50 * 20000 > 2 * (sent_by(1) - 50 * 20000));
+    model_close(&model);
+}
+
 static void small_ones_begin_with_the_rail_that_is_said(void **state)
 {
     open_two(GBIT, GBIT);
@@ -577,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_rail_that_was_slow_is_taken_again),
         cmocka_unit_test(a_peer_that_was_away_bars_no_rail),
         cmocka_unit_test(small_ones_keep_to_a_rail),
+        cmocka_unit_test(policies_choose_the_rail),
         cmocka_unit_test(small_ones_begin_with_the_rail_that_is_said),
         cmocka_unit_test(small_ones_go_on_by_the_nearest_rail),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),

@@ -70,6 +70,27 @@ static void reads_have_all_rails(void **state)
     }
 }
 
+/* A policy for packets of any size is one for stripes. */
+static void policies_choose_the_rails_of_stripes(void **state)
+{
+    static const struct flow_policy fixed = {UINT64_MAX, FLOW_FIXED},
+                                    turns = {UINT64_MAX, FLOW_TURNS};
+
+    open_rails(2, (const double[]){GBIT, GBIT});
+    model.config.policies = &fixed;
+    model.config.policy_count = 1;
+    model_read(&model, 0, 4, LARGE, 1);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_read();
+    assert_int_equal(model.side[0].paths[0].delivered, 4 * LARGE);
+    model.config.policies = &turns;
+    model_read(&model, 0, 4, LARGE, 1);
+    model_run(&model, model.now + 60 * MODEL_S);
+    all_read();
+    assert_int_equal(model.side[0].paths[1].delivered, 2 * LARGE);
+    model_close(&model);
+}
+
 static void begin_two_large(void)
 {
     open_rails(3, (const double[]){GBIT, GBIT, GBIT});
@@ -256,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_have_all_rails),
+        cmocka_unit_test(policies_choose_the_rails_of_stripes),
         cmocka_unit_test(two_rails_that_die_together_lose_no_byte),
         cmocka_unit_test(with_no_rail_left_reads_wait),
         cmocka_unit_test(patience_ends_reads_once),
