@@ -249,9 +249,10 @@ struct hook_poll {
     struct hook_domain *domain;
 };
 
+/* hook_object_fid_ops is that of the classes without a name here: objects of a domain that close,
+ * bind and are controlled alike. */
 extern struct fi_ops hook_fabric_fid_ops, hook_domain_fid_ops, hook_ep_fid_ops, hook_pep_fid_ops,
-    hook_stx_fid_ops, hook_cq_fid_ops, hook_cntr_fid_ops, hook_eq_fid_ops, hook_av_fid_ops,
-    hook_av_set_fid_ops, hook_mr_fid_ops, hook_mc_fid_ops, hook_wait_fid_ops, hook_poll_fid_ops;
+    hook_eq_fid_ops, hook_mr_fid_ops, hook_wait_fid_ops, hook_object_fid_ops;
 extern struct fi_ops_fabric hook_fabric_ops;
 extern struct fi_ops_domain hook_domain_ops;
 extern struct fi_ops_mr hook_mr_ops;
@@ -306,7 +307,7 @@ struct fid *hook_down(struct fid *fid);
 /* Ours for a fid of the lower that was opened with ours as its context. NULL for NULL. */
 struct fid *hook_up(const struct fid *lower);
 
-/* The pass_* table of objects of that class (FI_CLASS_EP, ...), which close, bind and control them.
+/* The hook_* table of objects of that class (FI_CLASS_EP, ...), which close, bind and control them.
  */
 const struct fi_ops *hook_fid_ops(size_t fclass);
 
@@ -333,6 +334,8 @@ static inline struct hook_domain *hook_domain_of(struct fid_domain *fid)
 /* The end of a close: fid is not ours any more. */
 void hook_retire(struct hook_fabric *fabric, struct fid *fid);
 
+/* close of objects of a domain's that hold nothing but their lower. */
+int hook_object_close(struct fid *fid);
 /* bind, control and ops_set of objects of every class. FI_ALIAS is for endpoints alone. */
 int hook_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int hook_control(struct fid *fid, int command, void *arg);

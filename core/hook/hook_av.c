@@ -84,33 +84,12 @@ int hook_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
         rc = hook_peer_av(av, context, &down);
     if (!rc)
         rc = fi_av_open(domain->lower, attr, &av->lower, peer ? (void *)&down : av);
-    if (rc) {
-        free(av);
-        return rc;
-    }
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &av->fid.fid,
+    rc = hook_opened(domain->fabric, &domain->children, &av->fid.fid, rc,
                      &(struct hook_opening){.parent = &domain->fid.fid, .av = attr, .peer = peer});
-    *ret_av = &av->fid;
-    return 0;
+    if (!rc)
+        *ret_av = &av->fid;
+    return rc;
 }
-
-static int av_close(struct fid *fid)
-{
-    struct hook_av *av = object_of(fid, struct hook_av, fid.fid);
-
-    return hook_close(av->domain->fabric, &av->domain->children, &av->lower->fid, fid);
-}
-
-struct fi_ops hook_av_fid_ops = {
-    .size = sizeof(hook_av_fid_ops),
-    .close = av_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
-};
 
 /* ---- Sets ---- */
 
@@ -138,15 +117,11 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
         rc = hook_peer_av_set(set, context, &down);
     if (!rc)
         rc = fi_av_set(av->lower, attr, &set->lower, peer ? (void *)&down : set);
-    if (rc) {
-        free(set);
-        return rc;
-    }
-    children_hold(&av->domain->children);
-    hook_tell_opened(av->domain->fabric, &set->fid.fid,
+    rc = hook_opened(av->domain->fabric, &av->domain->children, &set->fid.fid, rc,
                      &(struct hook_opening){.parent = &av->fid.fid, .peer = peer});
-    *ret_set = &set->fid;
-    return 0;
+    if (!rc)
+        *ret_set = &set->fid;
+    return rc;
 }
 
 struct fi_ops_av hook_av_ops = {
@@ -201,21 +176,4 @@ struct fi_ops_av_set hook_av_set_ops = {
     .insert = set_insert,
     .remove = set_remove,
     .addr = set_addr,
-};
-
-static int set_close(struct fid *fid)
-{
-    struct hook_av_set *set = object_of(fid, struct hook_av_set, fid.fid);
-
-    return hook_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
-}
-
-struct fi_ops hook_av_set_fid_ops = {
-    .size = sizeof(hook_av_set_fid_ops),
-    .close = set_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
 };

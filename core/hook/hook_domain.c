@@ -246,13 +246,6 @@ struct fi_ops_mr hook_mr_ops = {
     .regattr = mr_regattr,
 };
 
-static int mr_close(struct fid *fid)
-{
-    struct hook_mr *mr = mr_of(fid);
-
-    return hook_close(mr->domain->fabric, &mr->domain->children, &mr->lower->fid, fid);
-}
-
 static int mr_control(struct fid *fid, int command, void *arg)
 {
     struct hook_mr *mr = mr_of(fid);
@@ -264,7 +257,7 @@ static int mr_control(struct fid *fid, int command, void *arg)
 
 struct fi_ops hook_mr_fid_ops = {
     .size = sizeof(hook_mr_fid_ops),
-    .close = mr_close,
+    .close = hook_object_close,
     .bind = hook_bind,
     .control = mr_control,
     .ops_open = enosys_ops_open,

@@ -284,11 +284,6 @@ static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
     return fi_shutdown(hook_lower_ep(ep), flags);
 }
 
-static struct hook_mc *mc_of(struct fid *fid)
-{
-    return object_of(fid, struct hook_mc, fid.fid);
-}
-
 static int join_lower(struct hook_ep *ep, const void *addr, uint64_t flags, struct hook_mc *mc)
 {
     const struct fi_collective_addr *theirs = addr;
@@ -313,15 +308,13 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
     fid_init(&mc->fid.fid, FI_CLASS_MC, context, ep->domain->fabric->ops.mc_fid);
     mc->domain = ep->domain;
     rc = join_lower(ep, addr, flags, mc);
-    if (rc) {
-        free(mc);
-        return rc;
-    }
-    mc->fid.fi_addr = fi_mc_addr(mc->lower); /* read inline; again when FI_JOIN_COMPLETE comes */
-    children_hold(&ep->domain->children);
-    hook_tell_opened(ep->domain->fabric, &mc->fid.fid, &(struct hook_opening){.parent = &fid->fid});
-    *ret_mc = &mc->fid;
-    return 0;
+    if (!rc) /* read inline; again when FI_JOIN_COMPLETE comes */
+        mc->fid.fi_addr = fi_mc_addr(mc->lower);
+    rc = hook_opened(ep->domain->fabric, &ep->domain->children, &mc->fid.fid, rc,
+                     &(struct hook_opening){.parent = &fid->fid});
+    if (!rc)
+        *ret_mc = &mc->fid;
+    return rc;
 }
 
 struct fi_ops_cm hook_cm_ops = {
@@ -335,23 +328,6 @@ struct fi_ops_cm hook_cm_ops = {
     .reject = enosys_cm_reject,
     .shutdown = ep_shutdown,
     .join = ep_join,
-};
-
-static int mc_close(struct fid *fid)
-{
-    struct hook_mc *mc = mc_of(fid);
-
-    return hook_close(mc->domain->fabric, &mc->domain->children, &mc->lower->fid, fid);
-}
-
-struct fi_ops hook_mc_fid_ops = {
-    .size = sizeof(hook_mc_fid_ops),
-    .close = mc_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
 };
 
 /* ---- Shared transmit contexts ---- */
@@ -369,30 +345,9 @@ int hook_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
     stx->fid.ops = &enosys_ep_ops;
     stx->domain = domain;
     rc = fi_stx_context(domain->lower, attr, &stx->lower, stx);
-    if (rc) {
-        free(stx);
-        return rc;
-    }
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &stx->fid.fid,
+    rc = hook_opened(domain->fabric, &domain->children, &stx->fid.fid, rc,
                      &(struct hook_opening){.parent = &domain->fid.fid, .tx = attr});
-    *ret_stx = &stx->fid;
-    return 0;
+    if (!rc)
+        *ret_stx = &stx->fid;
+    return rc;
 }
-
-static int stx_close(struct fid *fid)
-{
-    struct hook_stx *stx = object_of(fid, struct hook_stx, fid.fid);
-
-    return hook_close(stx->domain->fabric, &stx->domain->children, &stx->lower->fid, fid);
-}
-
-struct fi_ops hook_stx_fid_ops = {
-    .size = sizeof(hook_stx_fid_ops),
-    .close = stx_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
-};

@@ -17,31 +17,54 @@
 
 /* ---- Fids ---- */
 
+/* Where an object of each class has its lower, the hook's own and its domain, and its functions. */
+static const struct object_class {
+    size_t lower, own;
+    size_t domain; /* 0: it is not a domain's, or closes by a function of its own */
+    const struct fi_ops *ops;
+} classes[] = {
+#define CLASS(type, table)                                                                         \
+    {                                                                                              \
+        offsetof(type, lower), offsetof(type, own), 0, &(table)                                    \
+    }
+#define CLASS_OF_DOMAIN(type, table)                                                               \
+    {                                                                                              \
+        offsetof(type, lower), offsetof(type, own), offsetof(type, domain), &(table)               \
+    }
+    [FI_CLASS_FABRIC] = CLASS(struct hook_fabric, hook_fabric_fid_ops),
+    [FI_CLASS_DOMAIN] = CLASS(struct hook_domain, hook_domain_fid_ops),
+    [FI_CLASS_EP] = CLASS(struct hook_ep, hook_ep_fid_ops),
+    [FI_CLASS_SEP] = CLASS(struct hook_ep, hook_ep_fid_ops),
+    [FI_CLASS_RX_CTX] = CLASS(struct hook_ep, hook_ep_fid_ops),
+    [FI_CLASS_TX_CTX] = CLASS(struct hook_ep, hook_ep_fid_ops),
+    [FI_CLASS_SRX_CTX] = CLASS(struct hook_ep, hook_ep_fid_ops),
+    [FI_CLASS_STX_CTX] = CLASS_OF_DOMAIN(struct hook_stx, hook_object_fid_ops),
+    [FI_CLASS_PEP] = CLASS(struct hook_pep, hook_pep_fid_ops),
+    [FI_CLASS_AV] = CLASS_OF_DOMAIN(struct hook_av, hook_object_fid_ops),
+    [FI_CLASS_AV_SET] = CLASS_OF_DOMAIN(struct hook_av_set, hook_object_fid_ops),
+    [FI_CLASS_MR] = CLASS_OF_DOMAIN(struct hook_mr, hook_mr_fid_ops),
+    [FI_CLASS_EQ] = CLASS(struct hook_eq, hook_eq_fid_ops),
+    [FI_CLASS_CQ] = CLASS_OF_DOMAIN(struct hook_cq, hook_object_fid_ops),
+    [FI_CLASS_CNTR] = CLASS_OF_DOMAIN(struct hook_cntr, hook_object_fid_ops),
+    [FI_CLASS_MC] = CLASS_OF_DOMAIN(struct hook_mc, hook_object_fid_ops),
+    [FI_CLASS_WAIT] = CLASS(struct hook_wait, hook_wait_fid_ops),
+    [FI_CLASS_POLL] = CLASS_OF_DOMAIN(struct hook_poll, hook_object_fid_ops),
+};
+
+/* The pointer at that offset of an object, whatever it points to. */
+static void *pointer_at(const struct fid *fid, size_t offset)
+{
+    void *pointer;
+
+    memcpy(&pointer, (const char *)fid + offset, sizeof(pointer));
+    return pointer;
+}
+
 struct fid *hook_down(struct fid *fid)
 {
-    if (!fid)
-        return NULL;
-    switch (fid->fclass) {
-    case FI_CLASS_FABRIC: return &object_of(fid, struct hook_fabric, base.fid.fid)->lower->fid;
-    case FI_CLASS_DOMAIN: return &object_of(fid, struct hook_domain, fid.fid)->lower->fid;
-    case FI_CLASS_EP:
-    case FI_CLASS_SEP:
-    case FI_CLASS_RX_CTX:
-    case FI_CLASS_TX_CTX:
-    case FI_CLASS_SRX_CTX: return &object_of(fid, struct hook_ep, fid.fid)->lower->fid;
-    case FI_CLASS_STX_CTX: return &object_of(fid, struct hook_stx, fid.fid)->lower->fid;
-    case FI_CLASS_PEP: return &object_of(fid, struct hook_pep, fid.fid)->lower->fid;
-    case FI_CLASS_AV: return &object_of(fid, struct hook_av, fid.fid)->lower->fid;
-    case FI_CLASS_AV_SET: return &object_of(fid, struct hook_av_set, fid.fid)->lower->fid;
-    case FI_CLASS_MR: return &object_of(fid, struct hook_mr, fid.fid)->lower->fid;
-    case FI_CLASS_EQ: return &object_of(fid, struct hook_eq, fid.fid)->lower->fid;
-    case FI_CLASS_CQ: return &object_of(fid, struct hook_cq, fid.fid)->lower->fid;
-    case FI_CLASS_CNTR: return &object_of(fid, struct hook_cntr, fid.fid)->lower->fid;
-    case FI_CLASS_MC: return &object_of(fid, struct hook_mc, fid.fid)->lower->fid;
-    case FI_CLASS_WAIT: return &object_of(fid, struct hook_wait, fid.fid)->lower->fid;
-    case FI_CLASS_POLL: return &object_of(fid, struct hook_poll, fid.fid)->lower->fid;
-    default: return fid;
-    }
+    if (!fid || fid->fclass >= sizeof(classes) / sizeof(classes[0]) || !classes[fid->fclass].ops)
+        return fid;
+    return pointer_at(fid, classes[fid->fclass].lower); /* its fid is its first member */
 }
 
 struct fid *hook_up(const struct fid *lower)
@@ -51,22 +74,12 @@ struct fid *hook_up(const struct fid *lower)
 
 void **hook_own(struct fid *fid)
 {
-    switch (fid->fclass) {
-    case FI_CLASS_FABRIC: return &object_of(fid, struct hook_fabric, base.fid.fid)->own;
-    case FI_CLASS_DOMAIN: return &object_of(fid, struct hook_domain, fid.fid)->own;
-    case FI_CLASS_STX_CTX: return &object_of(fid, struct hook_stx, fid.fid)->own;
-    case FI_CLASS_PEP: return &object_of(fid, struct hook_pep, fid.fid)->own;
-    case FI_CLASS_AV: return &object_of(fid, struct hook_av, fid.fid)->own;
-    case FI_CLASS_AV_SET: return &object_of(fid, struct hook_av_set, fid.fid)->own;
-    case FI_CLASS_MR: return &object_of(fid, struct hook_mr, fid.fid)->own;
-    case FI_CLASS_EQ: return &object_of(fid, struct hook_eq, fid.fid)->own;
-    case FI_CLASS_CQ: return &object_of(fid, struct hook_cq, fid.fid)->own;
-    case FI_CLASS_CNTR: return &object_of(fid, struct hook_cntr, fid.fid)->own;
-    case FI_CLASS_MC: return &object_of(fid, struct hook_mc, fid.fid)->own;
-    case FI_CLASS_WAIT: return &object_of(fid, struct hook_wait, fid.fid)->own;
-    case FI_CLASS_POLL: return &object_of(fid, struct hook_poll, fid.fid)->own;
-    default: return &object_of(fid, struct hook_ep, fid.fid)->own;
-    }
+    return (void **)((char *)fid + classes[fid->fclass].own);
+}
+
+const struct fi_ops *hook_fid_ops(size_t fclass)
+{
+    return classes[fclass].ops;
 }
 
 void hook_retire(struct hook_fabric *fabric, struct fid *fid)
@@ -75,6 +88,18 @@ void hook_retire(struct hook_fabric *fabric, struct fid *fid)
         fabric->ops.retire(fid);
     else
         free(fid); /* the first member of each */
+}
+
+int hook_opened(const struct hook_fabric *fabric, struct children *siblings, struct fid *fid,
+                int rc, const struct hook_opening *opening)
+{
+    if (rc) {
+        free(fid); /* the first member of each */
+        return rc;
+    }
+    children_hold(siblings);
+    hook_tell_opened(fabric, fid, opening);
+    return 0;
 }
 
 int hook_close(struct hook_fabric *fabric, struct children *siblings, struct fid *lower,
@@ -88,6 +113,13 @@ int hook_close(struct hook_fabric *fabric, struct children *siblings, struct fid
     hook_retire(fabric, fid);
     children_release(siblings);
     return 0;
+}
+
+int hook_object_close(struct fid *fid)
+{
+    struct hook_domain *domain = pointer_at(fid, classes[fid->fclass].domain);
+
+    return hook_close(domain->fabric, &domain->children, hook_down(fid), fid);
 }
 
 int hook_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
@@ -118,6 +150,16 @@ int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, v
 {
     return fi_set_ops(hook_down(fid), name, flags, ops, context);
 }
+
+struct fi_ops hook_object_fid_ops = {
+    .size = sizeof(hook_object_fid_ops),
+    .close = hook_object_close,
+    .bind = hook_bind,
+    .control = hook_control,
+    .ops_open = enosys_ops_open,
+    .tostr = enosys_tostr,
+    .ops_set = hook_ops_set,
+};
 
 static struct fid_domain *domain_down(struct hook_fabric *fabric, struct fid_domain *ours)
 {
@@ -257,41 +299,21 @@ struct fi_ops hook_fabric_fid_ops = {
     .ops_set = hook_ops_set,
 };
 
-const struct fi_ops *hook_fid_ops(size_t fclass)
-{
-    switch (fclass) {
-    case FI_CLASS_FABRIC: return &hook_fabric_fid_ops;
-    case FI_CLASS_DOMAIN: return &hook_domain_fid_ops;
-    case FI_CLASS_STX_CTX: return &hook_stx_fid_ops;
-    case FI_CLASS_PEP: return &hook_pep_fid_ops;
-    case FI_CLASS_AV: return &hook_av_fid_ops;
-    case FI_CLASS_AV_SET: return &hook_av_set_fid_ops;
-    case FI_CLASS_MR: return &hook_mr_fid_ops;
-    case FI_CLASS_EQ: return &hook_eq_fid_ops;
-    case FI_CLASS_CQ: return &hook_cq_fid_ops;
-    case FI_CLASS_CNTR: return &hook_cntr_fid_ops;
-    case FI_CLASS_MC: return &hook_mc_fid_ops;
-    case FI_CLASS_WAIT: return &hook_wait_fid_ops;
-    case FI_CLASS_POLL: return &hook_poll_fid_ops;
-    default: return &hook_ep_fid_ops;
-    }
-}
-
 static const struct hook_ops defaults = {
     .fabric_fid = &hook_fabric_fid_ops,
     .domain_fid = &hook_domain_fid_ops,
     .ep_fid = &hook_ep_fid_ops,
     .pep_fid = &hook_pep_fid_ops,
-    .stx_fid = &hook_stx_fid_ops,
-    .cq_fid = &hook_cq_fid_ops,
-    .cntr_fid = &hook_cntr_fid_ops,
+    .stx_fid = &hook_object_fid_ops,
+    .cq_fid = &hook_object_fid_ops,
+    .cntr_fid = &hook_object_fid_ops,
     .eq_fid = &hook_eq_fid_ops,
-    .av_fid = &hook_av_fid_ops,
-    .av_set_fid = &hook_av_set_fid_ops,
+    .av_fid = &hook_object_fid_ops,
+    .av_set_fid = &hook_object_fid_ops,
     .mr_fid = &hook_mr_fid_ops,
-    .mc_fid = &hook_mc_fid_ops,
+    .mc_fid = &hook_object_fid_ops,
     .wait_fid = &hook_wait_fid_ops,
-    .poll_fid = &hook_poll_fid_ops,
+    .poll_fid = &hook_object_fid_ops,
     .fabric = &hook_fabric_ops,
     .domain = &hook_domain_ops,
     .mr = &hook_mr_ops,

@@ -77,33 +77,12 @@ int hook_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
         rc = hook_peer_cq(cq, context, &down);
     if (!rc)
         rc = fi_cq_open(domain->lower, attr, &cq->lower, peer ? (void *)&down : cq);
-    if (rc) {
-        free(cq);
-        return rc;
-    }
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &cq->fid.fid,
+    rc = hook_opened(domain->fabric, &domain->children, &cq->fid.fid, rc,
                      &(struct hook_opening){.parent = &domain->fid.fid, .cq = attr, .peer = peer});
-    *ret_cq = &cq->fid;
-    return 0;
+    if (!rc)
+        *ret_cq = &cq->fid;
+    return rc;
 }
-
-static int cq_close(struct fid *fid)
-{
-    struct hook_cq *cq = object_of(fid, struct hook_cq, fid.fid);
-
-    return hook_close(cq->domain->fabric, &cq->domain->children, &cq->lower->fid, fid);
-}
-
-struct fi_ops hook_cq_fid_ops = {
-    .size = sizeof(hook_cq_fid_ops),
-    .close = cq_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
-};
 
 /* ---- Counters ---- */
 
@@ -176,33 +155,12 @@ int hook_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
         rc = hook_peer_cntr(cntr, context, &down);
     if (!rc)
         rc = fi_cntr_open(domain->lower, attr, &cntr->lower, peer ? (void *)&down : cntr);
-    if (rc) {
-        free(cntr);
-        return rc;
-    }
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &cntr->fid.fid,
+    rc = hook_opened(domain->fabric, &domain->children, &cntr->fid.fid, rc,
                      &(struct hook_opening){.parent = &domain->fid.fid, .peer = peer});
-    *ret_cntr = &cntr->fid;
-    return 0;
+    if (!rc)
+        *ret_cntr = &cntr->fid;
+    return rc;
 }
-
-static int cntr_close(struct fid *fid)
-{
-    struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid.fid);
-
-    return hook_close(cntr->domain->fabric, &cntr->domain->children, &cntr->lower->fid, fid);
-}
-
-struct fi_ops hook_cntr_fid_ops = {
-    .size = sizeof(hook_cntr_fid_ops),
-    .close = cntr_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
-};
 
 /* ---- Event queues ---- */
 
@@ -354,15 +312,11 @@ int hook_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
         rc = hook_peer_eq(eq, context, &down);
     if (!rc)
         rc = fi_eq_open(fabric->lower, attr, &eq->lower, peer ? (void *)&down : eq);
-    if (rc) {
-        free(eq);
-        return rc;
-    }
-    children_hold(&fabric->base.children);
-    hook_tell_opened(fabric, &eq->fid.fid,
+    rc = hook_opened(fabric, &fabric->base.children, &eq->fid.fid, rc,
                      &(struct hook_opening){.parent = &fabric->base.fid.fid, .peer = peer});
-    *ret_eq = &eq->fid;
-    return 0;
+    if (!rc)
+        *ret_eq = &eq->fid;
+    return rc;
 }
 
 static int eq_close(struct fid *fid)

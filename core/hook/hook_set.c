@@ -117,33 +117,12 @@ int hook_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid
     if (!set)
         return -FI_ENOMEM;
     rc = domain->lower->ops->poll_open(domain->lower, attr, &set->lower);
-    if (rc) {
-        free(set);
-        return rc;
-    }
     fid_init(&set->fid.fid, FI_CLASS_POLL, NULL, domain->fabric->ops.poll_fid);
     set->fid.ops = domain->fabric->ops.poll;
     set->domain = domain;
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &set->fid.fid,
+    rc = hook_opened(domain->fabric, &domain->children, &set->fid.fid, rc,
                      &(struct hook_opening){.parent = &domain->fid.fid});
-    *ret_set = &set->fid;
-    return 0;
+    if (!rc)
+        *ret_set = &set->fid;
+    return rc;
 }
-
-static int poll_close(struct fid *fid)
-{
-    struct hook_poll *set = object_of(fid, struct hook_poll, fid.fid);
-
-    return hook_close(set->domain->fabric, &set->domain->children, &set->lower->fid, fid);
-}
-
-struct fi_ops hook_poll_fid_ops = {
-    .size = sizeof(hook_poll_fid_ops),
-    .close = poll_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
-};

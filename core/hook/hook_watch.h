@@ -63,6 +63,10 @@ static inline void hook_tell_closed(const struct hook_fabric *fabric, struct fid
         watch->closed(fid);
 }
 
+/* The end of an open, of which the lower's returned rc: frees the object if that is an error, else
+ * counts it among its siblings and tells the hook. Returns rc. */
+int hook_opened(const struct hook_fabric *fabric, struct children *siblings, struct fid *fid,
+                int rc, const struct hook_opening *opening);
 /* fi_close of an object without more to let go of: the lower's first, which may refuse. siblings:
  * the count that it is in. */
 int hook_close(struct hook_fabric *fabric, struct children *siblings, struct fid *lower,

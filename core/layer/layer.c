@@ -298,7 +298,7 @@ static int mc_close(struct fid *fid)
     int rc;
 
     progress_lock(own->progress);
-    rc = hook_mc_fid_ops.close(fid);
+    rc = hook_object_fid_ops.close(fid);
     progress_unlock(own->progress);
     return rc;
 }

@@ -128,7 +128,7 @@ static int stx_close(struct fid *fid)
     int rc;
 
     progress_lock(domain->progress);
-    rc = hook_stx_fid_ops.close(fid);
+    rc = hook_object_fid_ops.close(fid);
     progress_unlock(domain->progress);
     return rc;
 }

@@ -371,7 +371,7 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
 static int av_close(struct fid *fid)
 {
     struct coll_av *own = *hook_own(fid);
-    int rc = hook_av_fid_ops.close(fid);
+    int rc = hook_object_fid_ops.close(fid);
 
     if (!rc)
         free(own);

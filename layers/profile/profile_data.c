@@ -331,7 +331,7 @@ static int close_av(struct fid *fid)
 
     if (seat)
         found = profile_seat_read(seat, object_of(fid, struct hook_av, fid.fid)->lower, &count);
-    rc = hook_av_fid_ops.close(fid);
+    rc = hook_object_fid_ops.close(fid);
     if (seat && !rc)
         profile_seat_leave(seat, found, count);
     else
