@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers for functions that a part does not offer: every operation of every table. -FI_ENOSYS, but
- * -FI_ENOPROTOOPT for options, and the empty text where a text is asked.
+ * Answers for functions that a part does not offer, as far as some part leaves them out:
+ * -FI_ENOSYS, but -FI_ENOPROTOOPT for options, and the empty text where a text is asked.
  */
 #ifndef WEFT_CORE_BASE_ENOSYS_H
 #define WEFT_CORE_BASE_ENOSYS_H
@@ -23,41 +23,14 @@ int enosys_tostr(const struct fid *fid, char *buf, size_t len);
 int enosys_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
 /* Whole tables, */
-extern struct fi_ops_fabric enosys_fabric_ops;
-extern struct fi_ops_domain enosys_domain_ops;
-extern struct fi_ops_mr enosys_mr_ops;
 extern struct fi_ops_ep enosys_ep_ops;
 extern struct fi_ops_cm enosys_cm_ops;
-extern struct fi_ops_cq enosys_cq_ops;
-extern struct fi_ops_cntr enosys_cntr_ops;
-extern struct fi_ops_eq enosys_eq_ops;
-extern struct fi_ops_av enosys_av_ops;
-extern struct fi_ops_av_set enosys_av_set_ops;
 
-/* and their functions one by one, for tables that do something else too. */
-int enosys_fabric_domain(struct fid_fabric *fabric, struct fi_info *info,
-                         struct fid_domain **domain, void *context);
+/* and functions one by one, for tables that do something else too. */
 int enosys_fabric_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
                              void *context);
-int enosys_fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
-                          void *context);
-int enosys_fabric_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                            struct fid_wait **waitset);
-int enosys_fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
-int enosys_fabric_domain2(struct fid_fabric *fabric, struct fi_info *info,
-                          struct fid_domain **domain, uint64_t flags, void *context);
-int enosys_domain_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
-                          void *context);
-int enosys_domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                          void *context);
-int enosys_domain_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                           void *context);
 int enosys_domain_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                               void *context);
-int enosys_domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                            struct fid_cntr **cntr, void *context);
-int enosys_domain_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                            struct fid_poll **pollset);
 int enosys_domain_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
                           void *context);
 int enosys_domain_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -66,15 +39,6 @@ int enosys_domain_query_atomic(struct fid_domain *domain, enum fi_datatype datat
                                struct fi_atomic_attr *attr, uint64_t flags);
 int enosys_domain_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
                                    struct fi_collective_attr *attr, uint64_t flags);
-int enosys_domain_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                            uint64_t flags, void *context);
-int enosys_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-                  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context);
-int enosys_mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-                   void *context);
-int enosys_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                      struct fid_mr **mr);
 ssize_t enosys_ep_cancel(fid_t fid, void *context);
 int enosys_ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen);
 int enosys_ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen);
@@ -99,16 +63,11 @@ int enosys_cm_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
     .getpeer = enosys_cm_getpeer, .connect = enosys_cm_connect, .listen = enosys_cm_listen,        \
     .accept = enosys_cm_accept, .reject = enosys_cm_reject, .shutdown = enosys_cm_shutdown,        \
     .join = enosys_cm_join
-ssize_t enosys_cq_read(struct fid_cq *cq, void *buf, size_t count);
-ssize_t enosys_cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
 ssize_t enosys_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags);
 ssize_t enosys_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout);
 ssize_t enosys_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                             const void *cond, int timeout);
 int enosys_cq_signal(struct fid_cq *cq);
-const char *enosys_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
-                               size_t len);
-uint64_t enosys_cntr_read(struct fid_cntr *cntr);
 uint64_t enosys_cntr_readerr(struct fid_cntr *cntr);
 int enosys_cntr_add(struct fid_cntr *cntr, uint64_t value);
 int enosys_cntr_set(struct fid_cntr *cntr, uint64_t value);
@@ -117,33 +76,11 @@ int enosys_cntr_adderr(struct fid_cntr *cntr, uint64_t value);
 int enosys_cntr_seterr(struct fid_cntr *cntr, uint64_t value);
 ssize_t enosys_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags);
 ssize_t enosys_eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags);
-ssize_t enosys_eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size_t len,
-                        uint64_t flags);
 ssize_t enosys_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
                         uint64_t flags);
 const char *enosys_eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf,
                                size_t len);
-int enosys_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
-                     uint64_t flags, void *context);
-int enosys_av_insertsvc(struct fid_av *av, const char *node, const char *service,
-                        fi_addr_t *fi_addr, uint64_t flags, void *context);
-int enosys_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
-                        size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context);
-int enosys_av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags);
-int enosys_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen);
-const char *enosys_av_straddr(struct fid_av *av, const void *addr, char *buf, size_t *len);
 int enosys_av_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
                      void *context);
-int enosys_av_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,
-                              fi_addr_t *fi_addr, uint64_t flags);
-int enosys_av_lookup_auth_key(struct fid_av *av, fi_addr_t addr, void *auth_key,
-                              size_t *auth_key_size);
-int enosys_av_set_user_id(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
-int enosys_av_set_set_union(struct fid_av_set *dst, const struct fid_av_set *src);
-int enosys_av_set_intersect(struct fid_av_set *dst, const struct fid_av_set *src);
-int enosys_av_set_diff(struct fid_av_set *dst, const struct fid_av_set *src);
-int enosys_av_set_insert(struct fid_av_set *set, fi_addr_t addr);
-int enosys_av_set_remove(struct fid_av_set *set, fi_addr_t addr);
-int enosys_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr);
 
 #endif

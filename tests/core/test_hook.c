@@ -22,6 +22,7 @@
 #include "core/queue/cntr.h"
 #include "core/queue/cq.h"
 #include "core/queue/eq.h"
+#include "tests/support/enosys_tables.h"
 
 /* ---- The fake lower ---- */
 

@@ -13,6 +13,7 @@
 #include "core/queue/cq.h"
 #include "core/queue/eq.h"
 #include "tests/core/objects.h"
+#include "tests/support/enosys_tables.h"
 
 /* The lower: a domain whose queues are core's, and a source that completes what the test says. */
 static struct bare bare;

@@ -14,6 +14,7 @@
 #include "core/layer/peer_cq.h"
 #include "core/queue/eq.h"
 #include "tests/core/objects.h"
+#include "tests/support/enosys_tables.h"
 
 struct fixture {
     struct bare upper, below;

@@ -41,16 +41,8 @@ static void no_table_has_an_empty_slot(void **state)
         {&hook_cntr_owner_ops, sizeof(hook_cntr_owner_ops)},
         {&hook_srx_owner_ops, sizeof(hook_srx_owner_ops)},
         {&hook_srx_peer_ops, sizeof(hook_srx_peer_ops)},
-        {&enosys_fabric_ops, sizeof(enosys_fabric_ops)},
-        {&enosys_domain_ops, sizeof(enosys_domain_ops)},
-        {&enosys_mr_ops, sizeof(enosys_mr_ops)},
         {&enosys_ep_ops, sizeof(enosys_ep_ops)},
         {&enosys_cm_ops, sizeof(enosys_cm_ops)},
-        {&enosys_cq_ops, sizeof(enosys_cq_ops)},
-        {&enosys_cntr_ops, sizeof(enosys_cntr_ops)},
-        {&enosys_eq_ops, sizeof(enosys_eq_ops)},
-        {&enosys_av_ops, sizeof(enosys_av_ops)},
-        {&enosys_av_set_ops, sizeof(enosys_av_set_ops)},
     };
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -70,13 +62,40 @@ static ssize_t own_read(struct fid_cq *cq, void *buf, size_t count)
     return 7;
 }
 
+static ssize_t base_read(struct fid_cq *cq, void *buf, size_t count)
+{
+    return -FI_ENOSYS;
+}
+
+static ssize_t base_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+    return -FI_ENOSYS;
+}
+
+static const char *base_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
+                                 size_t len)
+{
+    return "";
+}
+
+static const struct fi_ops_cq base_ops = {
+    .size = sizeof(base_ops),
+    .read = base_read,
+    .readfrom = base_readfrom,
+    .readerr = enosys_cq_readerr,
+    .sread = enosys_cq_sread,
+    .sreadfrom = enosys_cq_sreadfrom,
+    .signal = enosys_cq_signal,
+    .strerror = base_strerror,
+};
+
 static void a_table_takes_what_it_has_not(void **state)
 {
     static struct fi_ops_cq ops = {.size = sizeof(ops), .read = own_read};
-    struct fi_ops_cq expected = enosys_cq_ops;
+    struct fi_ops_cq expected = base_ops;
 
     expected.read = own_read;
-    assert_ptr_equal(table_inherit(&ops, &enosys_cq_ops), &ops);
+    assert_ptr_equal(table_inherit(&ops, &base_ops), &ops);
     assert_memory_equal(&ops, &expected, sizeof(ops));
     table_inherit(&ops, &hook_cq_ops); /* it has everything */
     assert_memory_equal(&ops, &expected, sizeof(ops));
@@ -116,7 +135,7 @@ static void *complete_all(void *unused)
 
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < TABLES; i++) {
-        table_inherit(&shared[i], &enosys_cq_ops);
+        table_inherit(&shared[i], &base_ops);
         sum += shared[i].read(NULL, NULL, 0) + shared[i].readfrom(NULL, NULL, 0, NULL);
     }
     return (void *)sum;

@@ -23,6 +23,7 @@
 #include "core/info/info.h"
 #include "core/part/part.h"
 #include "core/queue/cq.h"
+#include "tests/support/enosys_tables.h"
 
 extern const struct part noop_part;
 

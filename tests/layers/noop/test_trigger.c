@@ -20,6 +20,7 @@
 #include "core/info/abi.h"
 #include "core/info/info.h"
 #include "core/part/part.h"
+#include "tests/support/enosys_tables.h"
 
 extern const struct part noop_part;
 
