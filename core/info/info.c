@@ -158,6 +158,22 @@ struct fi_info *info_dup(const struct fi_info *info)
     return NULL;
 }
 
+void info_set_limits(struct fi_domain_attr *attr, size_t objects)
+{
+    attr->mr_key_size = sizeof(uint64_t);
+    attr->cq_data_size = sizeof(uint64_t);
+    attr->cq_cnt = objects;
+    attr->cntr_cnt = objects;
+    attr->ep_cnt = objects;
+    attr->mr_cnt = objects;
+    attr->tx_ctx_cnt = objects;
+    attr->rx_ctx_cnt = objects;
+    attr->max_ep_tx_ctx = 1;
+    attr->max_ep_rx_ctx = 1;
+    attr->max_ep_stx_ctx = objects;
+    attr->max_ep_srx_ctx = objects;
+}
+
 size_t info_count(const struct fi_info *list)
 {
     size_t count = 0;

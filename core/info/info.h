@@ -51,6 +51,10 @@ struct fi_info *info_dup(const struct fi_info *info);
 /* Frees a list and all that hangs from it. NULL is fine. The one place where a fabric_attr dies. */
 void info_free(struct fi_info *info);
 
+/* Sets what a domain in software offers: keys and data of 8 bytes, that many objects of a class and
+ * shared contexts for an endpoint, and one context of its own each way. */
+void info_set_limits(struct fi_domain_attr *attr, size_t objects);
+
 size_t info_count(const struct fi_info *list);
 /* Appends `more` to *list. */
 void info_append(struct fi_info **list, struct fi_info *more);

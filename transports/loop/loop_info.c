@@ -84,18 +84,7 @@ int loop_addr_give(uint32_t format, bool rdm, const union addr *addr, void *raw,
 
 static void fill_domain(struct fi_domain_attr *attr)
 {
-    attr->mr_key_size = sizeof(uint64_t);
-    attr->cq_data_size = sizeof(uint64_t);
-    attr->cq_cnt = OBJECTS;
-    attr->ep_cnt = OBJECTS;
-    attr->tx_ctx_cnt = OBJECTS;
-    attr->rx_ctx_cnt = OBJECTS;
-    attr->max_ep_tx_ctx = 1;
-    attr->max_ep_rx_ctx = 1;
-    attr->max_ep_stx_ctx = OBJECTS;
-    attr->max_ep_srx_ctx = OBJECTS;
-    attr->cntr_cnt = OBJECTS;
-    attr->mr_cnt = OBJECTS;
+    info_set_limits(attr, OBJECTS);
     attr->mr_iov_limit = LOOP_IOV_LIMIT;
     attr->caps = FI_LOCAL_COMM;
 }

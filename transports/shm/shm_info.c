@@ -29,18 +29,9 @@ static const uint64_t tag_format = 0xaaaaaaaaaaaaaaaaull;
 
 static void fill_domain(struct fi_domain_attr *attr, uint64_t caps)
 {
-    attr->mr_key_size = sizeof(uint64_t);
-    attr->cq_data_size = sizeof(uint64_t);
-    attr->cq_cnt = OBJECTS;
-    attr->ep_cnt = OBJECTS;
-    attr->tx_ctx_cnt = OBJECTS;
-    attr->rx_ctx_cnt = OBJECTS;
+    info_set_limits(attr, OBJECTS);
     attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = SHM_CONTEXTS;
-    attr->max_ep_srx_ctx = OBJECTS;
-    attr->max_ep_stx_ctx = OBJECTS;
     attr->tclass = INFO_ANY_TCLASS;
-    attr->cntr_cnt = OBJECTS;
-    attr->mr_cnt = OBJECTS;
     attr->mr_iov_limit = SHM_IOV_LIMIT;
     attr->caps = caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID | FI_SHARED_AV);
 }
