@@ -255,9 +255,7 @@ static struct fi_ops av_fid_ops = {
     .close = av_close,
     .bind = av_bind,
     .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static int check_name(const struct domain *domain, const struct fi_av_attr *attr)

@@ -21,6 +21,11 @@ int enosys_control(struct fid *fid, int command, void *arg);
 int enosys_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int enosys_tostr(const struct fid *fid, char *buf, size_t len);
 int enosys_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+/* The rest of a struct fi_ops of an object that gives and takes no tables of functions, and has no
+ * text; */
+#define NO_FID_TABLES .ops_open = enosys_ops_open, .tostr = enosys_tostr, .ops_set = enosys_ops_set
+/* and of one that does nothing but close. */
+#define FID_CLOSES_ONLY .bind = enosys_bind, .control = enosys_control, NO_FID_TABLES
 
 /* Whole tables, */
 extern struct fi_ops_ep enosys_ep_ops;

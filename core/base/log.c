@@ -363,11 +363,7 @@ static int close_import(struct fid *fid)
 static struct fi_ops import_fid_ops = {
     .size = sizeof(import_fid_ops),
     .close = close_import,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 int log_import(struct fid_logging *logging)

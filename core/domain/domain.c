@@ -83,9 +83,7 @@ struct fi_ops domain_fid_ops = {
     .close = domain_close,
     .bind = enosys_bind,
     .control = domain_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 int domain_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av,

@@ -454,9 +454,7 @@ static struct fi_ops mr_fid_ops = {
     .close = mr_close,
     .bind = mr_bind,
     .control = mr_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 /* Length of the whole region; no piece may wrap. A region may start at NULL and span the whole

@@ -17,11 +17,7 @@ static int request_close(struct fid *fid)
 struct fi_ops passive_request_ops = {
     .size = sizeof(struct fi_ops),
     .close = request_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 static struct passive *pep_of(struct fid *fid)
@@ -120,9 +116,7 @@ static struct fi_ops fid_ops = {
     .close = pep_close,
     .bind = pep_bind,
     .control = pep_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static struct fi_ops_ep ep_ops = {

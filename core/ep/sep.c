@@ -170,9 +170,7 @@ static struct fi_ops fid_ops = {
     .close = sep_close,
     .bind = sep_bind,
     .control = sep_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static struct fi_ops_ep ep_ops = {

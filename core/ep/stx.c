@@ -21,11 +21,7 @@ static int stx_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = stx_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 int stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx **ret_stx,

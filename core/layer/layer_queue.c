@@ -205,9 +205,7 @@ static struct fi_ops cntr_fid_ops = {
     .close = cntr_close,
     .bind = enosys_bind,
     .control = cntr_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static int open_lower_cntr(struct layer_cntr *cntr)

@@ -28,9 +28,7 @@ static struct fi_ops cq_fid_ops = {
     .close = cq_close,
     .bind = enosys_bind,
     .control = cq_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 int peer_cq_init(struct peer_cq *cq, struct domain *domain, const struct fi_cq_attr *attr,
@@ -106,9 +104,7 @@ static struct fi_ops cntr_fid_ops = {
     .close = peer_cntr_close,
     .bind = enosys_bind,
     .control = cntr_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 int peer_cntr_init(struct peer_cntr *cntr, struct domain *domain, const struct fi_cntr_attr *attr,

@@ -733,9 +733,7 @@ static struct fi_ops fid_ops_default = {
     .close = close_default,
     .bind = enosys_bind,
     .control = cq_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 int cq_open(struct domain *domain, const struct fi_cq_attr *attr, struct fid_cq **ret_cq,

@@ -479,9 +479,7 @@ static struct fi_ops fid_ops = {
     .close = eq_close,
     .bind = enosys_bind,
     .control = eq_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static int init(struct eq *eq, struct fabric *fabric, struct progress *progress,

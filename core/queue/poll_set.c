@@ -190,11 +190,7 @@ static int set_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = set_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 int poll_set_open(struct domain *domain, const struct fi_poll_attr *attr, struct fid_poll **ret_set)

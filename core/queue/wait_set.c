@@ -191,9 +191,7 @@ static struct fi_ops fid_ops = {
     .close = set_close,
     .bind = enosys_bind,
     .control = set_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static int check_attr(const struct fabric *fabric, const struct fi_wait_attr *attr)

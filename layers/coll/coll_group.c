@@ -317,9 +317,7 @@ static struct fi_ops mc_ops = {
     .close = mc_close,
     .bind = enosys_bind,
     .control = mc_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 void coll_groups_orphan(struct coll_ep *ep)

@@ -283,11 +283,7 @@ static int set_close(struct fid *fid)
 static struct fi_ops set_fid_ops = {
     .size = sizeof(set_fid_ops),
     .close = set_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **ret_set,

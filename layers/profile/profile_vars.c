@@ -343,11 +343,7 @@ static int close_handle(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = close_handle,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 static struct fi_profile_ops profile_ops = {

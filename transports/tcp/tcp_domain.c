@@ -30,9 +30,7 @@ static struct fi_ops fid_ops = {
     .close = domain_close,
     .bind = enosys_bind,
     .control = mr_domain_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static int domain_srx_ctx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,

@@ -31,11 +31,7 @@ static int fabric_close(struct fid *fid)
 static struct fi_ops fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = fabric_close,
-    .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    FID_CLOSES_ONLY,
 };
 
 static struct fi_ops_fabric fabric_ops = {
