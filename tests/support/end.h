@@ -23,15 +23,16 @@ struct end {
     struct fid_av *av;
     struct fid_ep *ep;
     fi_addr_t peer;
-    uint8_t name[64];
+    _Alignas(8) uint8_t name[64];
+    size_t name_len;
 };
 
 /* Enabled, and it has its name. The info is the end's from now on. */
-static inline void end_open(struct end *end, struct fi_info *info, enum fi_cq_format format)
+static inline void end_open_waiting(struct end *end, struct fi_info *info, enum fi_cq_format format,
+                                    enum fi_wait_obj wait_obj)
 {
-    struct fi_cq_attr cq_attr = {.format = format};
+    struct fi_cq_attr cq_attr = {.format = format, .wait_obj = wait_obj};
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    size_t len = sizeof(end->name);
 
     assert_non_null(info);
     end->info = info;
@@ -43,7 +44,14 @@ static inline void end_open(struct end *end, struct fi_info *info, enum fi_cq_fo
     assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
     assert_int_equal(fi_enable(end->ep), 0);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
+    end->name_len = sizeof(end->name);
+    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
+}
+
+/* The same; its queue is read without waiting. */
+static inline void end_open(struct end *end, struct fi_info *info, enum fi_cq_format format)
+{
+    end_open_waiting(end, info, format, FI_WAIT_NONE);
 }
 
 /* Each knows the other as its peer. */

@@ -19,6 +19,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "../../support/again.h"
+#include "../../support/end.h"
 
 enum {
     LARGE = 1 << 20,
@@ -26,30 +27,17 @@ enum {
     TURNS = 100000,
 };
 
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
-    struct fid_mr *mr; /* of memory that it receives into, or NULL */
-    char name[128];
-    size_t name_len;
-};
-
 static struct end a, b, raw;
+static struct fid_mr *heard_mr; /* of memory that raw receives into, or NULL */
 static fi_addr_t to_a, to_b, raw_to_a;
 static char out[LARGE], in[LARGE];
 
 static void open_end(struct end *end, const char *stack, uint64_t caps, const struct end *same)
 {
     struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
-    struct fi_av_attr av_attr = {0};
+    struct fi_info *info;
 
     assert_non_null(hints);
-    end->mr = NULL;
     hints->caps = caps;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
@@ -62,30 +50,9 @@ static void open_end(struct end *end, const char *stack, uint64_t caps, const st
         memcpy(hints->src_addr, same->name, same->name_len);
         hints->src_addrlen = same->name_len;
     }
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
     fi_freeinfo(hints);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-    end->name_len = sizeof(end->name);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
-}
-
-static void close_end(struct end *end)
-{
-    assert_int_equal(fi_close(&end->ep->fid), 0);
-    if (end->mr)
-        assert_int_equal(fi_close(&end->mr->fid), 0);
-    assert_int_equal(fi_close(&end->av->fid), 0);
-    assert_int_equal(fi_close(&end->cq->fid), 0);
-    assert_int_equal(fi_close(&end->domain->fid), 0);
-    assert_int_equal(fi_close(&end->fabric->fid), 0);
-    fi_freeinfo(end->info);
+    end_open_waiting(end, info, FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC);
 }
 
 static fi_addr_t insert(struct end *end, const struct end *peer)
@@ -114,9 +81,12 @@ static int open_all(void **state)
 
 static int close_all(void **state)
 {
-    close_end(&raw);
-    close_end(&b);
-    close_end(&a);
+    if (heard_mr)
+        assert_int_equal(fi_close(&heard_mr->fid), 0);
+    heard_mr = NULL;
+    end_close(&raw);
+    end_close(&b);
+    end_close(&a);
     return 0;
 }
 
@@ -268,7 +238,7 @@ static struct liar {
 
 static void hear(void)
 {
-    assert_int_equal(fi_recv(raw.ep, liar.heard, sizeof(liar.heard), fi_mr_desc(raw.mr),
+    assert_int_equal(fi_recv(raw.ep, liar.heard, sizeof(liar.heard), fi_mr_desc(heard_mr),
                              FI_ADDR_UNSPEC, liar.heard),
                      0);
 }
@@ -361,7 +331,8 @@ static void lies_of_a_peer_end_what_is_under_way_with_it(void **state)
 
     liar.own = 1;
     assert_int_equal(
-        fi_mr_reg(raw.domain, liar.heard, sizeof(liar.heard), FI_RECV, 0, 0, 0, &raw.mr, NULL), 0);
+        fi_mr_reg(raw.domain, liar.heard, sizeof(liar.heard), FI_RECV, 0, 0, 0, &heard_mr, NULL),
+        0);
     hear();
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         meet();
@@ -441,7 +412,7 @@ static void a_peer_that_starts_again_is_a_new_one(void **state)
     struct fi_cq_tagged_entry entry;
 
     assert_true(none(&a));
-    close_end(&b);
+    end_close(&b);
     open_end(&b, STACK, CAPS, &old);
     assert_int_equal(b.name_len, old.name_len);
     assert_memory_equal(b.name, old.name, b.name_len);
@@ -479,8 +450,8 @@ static void all_first_packets_of_an_unknown_peer_count(void **state)
         got += fi_cq_read(y.cq, &entry, 1) == 1;
     for (int i = 0; i < FIRST; i++)
         assert_memory_equal(bytes[i], out + i, 8);
-    close_end(&x);
-    close_end(&y);
+    end_close(&x);
+    end_close(&y);
 }
 
 static long long now_ms(void)
@@ -508,8 +479,8 @@ static void closing_beside_an_idle_peer_is_quick(void **state)
         fi_cq_read(y.cq, NULL, 0);
     assert_true(next(&y, &entry));
     begin = now_ms();
-    close_end(&y);
-    close_end(&x);
+    end_close(&y);
+    end_close(&x);
     assert_true(now_ms() - begin < 1500);
 }
 
@@ -532,14 +503,14 @@ static void a_peer_that_owes_an_answer_dies(bool sleeps)
         fi_cq_read(taker.cq, NULL, 0);
         fi_cq_read(x.cq, NULL, 0);
     }
-    close_end(&taker);
+    end_close(&taker);
     for (begin = now_ms(); rc == -FI_EAGAIN && now_ms() - begin < 60000;)
         rc = sleeps ? fi_cq_sread(x.cq, &entry, 1, NULL, 60000) : fi_cq_read(x.cq, &entry, 1);
     assert_int_equal(rc, -FI_EAVAIL);
     assert_int_equal(fi_cq_readerr(x.cq, &err, 0), 1);
     assert_ptr_equal(err.op_context, &x);
     assert_int_equal(err.err, FI_ECONNREFUSED);
-    close_end(&x);
+    end_close(&x);
 }
 
 static void a_dead_peer_is_asked_for_its_answer(void **state)
@@ -585,8 +556,8 @@ static void peer_that_never_reads_is_waited_for(void **state)
         got++;
         assert_int_equal(fi_recv(y.ep, in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
     }
-    close_end(&x);
-    close_end(&y);
+    end_close(&x);
+    end_close(&y);
 }
 
 static void request_of_a_large_message_is_small(void **state)
@@ -602,8 +573,8 @@ static void request_of_a_large_message_is_small(void **state)
     while (fi_cq_read(taker.cq, &entry, 1) != 1)
         assert_int_equal(fi_cq_read(x.cq, &entry, 1), -FI_EAGAIN);
     assert_true(entry.len < 4096);
-    close_end(&taker);
-    close_end(&x);
+    end_close(&taker);
+    end_close(&x);
 }
 
 int main(void)

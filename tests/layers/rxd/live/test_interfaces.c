@@ -17,6 +17,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "../../../support/end.h"
 #include "../../../support/other_host.h"
 
 enum {
@@ -24,29 +25,19 @@ enum {
     KEY = 3,
 };
 
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
+struct host {
+    struct end end;
     struct fid_mr *mr;
-    fi_addr_t peer;
-    char name[64];
     uint64_t memory[LONG / 8];
 };
 
-static struct end near, far;
+static struct host near, far;
 static uint64_t out[LONG / 8], in[LONG / 8];
 
 /* node NULL: of every interface. */
-static void open_end(struct end *end, const char *node)
+static void open_host(struct host *host, const char *node)
 {
-    struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av_attr = {0};
-    size_t len = sizeof(end->name);
+    struct fi_info *hints = fi_allocinfo(), *info;
 
     assert_non_null(hints);
     hints->caps = FI_MSG | FI_RMA | FI_ATOMIC;
@@ -54,31 +45,18 @@ static void open_end(struct end *end, const char *node)
     hints->domain_attr->mr_mode = 0;
     hints->fabric_attr->prov_name = strdup("rxd;udp");
     assert_int_equal(
-        fi_getinfo(FI_VERSION(2, 6), node, node ? NULL : "0", FI_SOURCE, hints, &end->info), 0);
+        fi_getinfo(FI_VERSION(2, 6), node, node ? NULL : "0", FI_SOURCE, hints, &info), 0);
     fi_freeinfo(hints);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &len), 0);
-    assert_int_equal(fi_mr_reg(end->domain, end->memory, LONG, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                               KEY, 0, &end->mr, NULL),
+    end_open(&host->end, info, FI_CQ_FORMAT_TAGGED);
+    assert_int_equal(fi_mr_reg(host->end.domain, host->memory, LONG,
+                               FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &host->mr, NULL),
                      0);
 }
 
-static void close_end(struct end *end)
+static void close_host(struct host *host)
 {
-    assert_int_equal(fi_close(&end->ep->fid), 0);
-    assert_int_equal(fi_close(&end->mr->fid), 0);
-    assert_int_equal(fi_close(&end->av->fid), 0);
-    assert_int_equal(fi_close(&end->cq->fid), 0);
-    assert_int_equal(fi_close(&end->domain->fid), 0);
-    assert_int_equal(fi_close(&end->fabric->fid), 0);
-    fi_freeinfo(end->info);
+    assert_int_equal(fi_close(&host->mr->fid), 0);
+    end_close(&host->end);
 }
 
 static void await(struct end *at, struct end *other, const void *context)
@@ -92,36 +70,37 @@ static void await(struct end *at, struct end *other, const void *context)
     assert_ptr_equal(entry.op_context, context);
 }
 
-static void pass_all(struct end *from, struct end *to)
+static void pass_all(struct host *from, struct host *to)
 {
-    assert_int_equal(fi_recv(to->ep, in, LONG, NULL, FI_ADDR_UNSPEC, in), 0);
-    assert_int_equal(fi_send(from->ep, out, LONG, NULL, from->peer, out), 0);
-    await(to, from, in);
+    assert_int_equal(fi_recv(to->end.ep, in, LONG, NULL, FI_ADDR_UNSPEC, in), 0);
+    assert_int_equal(fi_send(from->end.ep, out, LONG, NULL, from->end.peer, out), 0);
+    await(&to->end, &from->end, in);
     assert_memory_equal(in, out, LONG);
-    await(from, to, out);
-    assert_int_equal(fi_write(from->ep, out, LONG, NULL, from->peer, 0, KEY, out), 0);
-    await(from, to, out);
+    await(&from->end, &to->end, out);
+    assert_int_equal(fi_write(from->end.ep, out, LONG, NULL, from->end.peer, 0, KEY, out), 0);
+    await(&from->end, &to->end, out);
     memset(in, 0, sizeof(in));
-    assert_int_equal(fi_read(from->ep, in, LONG, NULL, from->peer, 0, KEY, in), 0);
-    await(from, to, in);
+    assert_int_equal(fi_read(from->end.ep, in, LONG, NULL, from->end.peer, 0, KEY, in), 0);
+    await(&from->end, &to->end, in);
     assert_memory_equal(in, out, LONG);
 }
 
 /* The largest atomics of the initiator: results, too, which the target may have to cut. */
-static void add_all(struct end *from, struct end *to)
+static void add_all(struct host *from, struct host *to)
 {
     size_t most = 0;
 
-    assert_int_equal(fi_fetch_atomicvalid(from->ep, FI_UINT64, FI_SUM, &most), 0);
+    assert_int_equal(fi_fetch_atomicvalid(from->end.ep, FI_UINT64, FI_SUM, &most), 0);
     assert_in_range(most, 1, LONG / 8);
     memset(in, 0, sizeof(in));
     assert_int_equal(
-        fi_atomic(from->ep, out, most, NULL, from->peer, 0, KEY, FI_UINT64, FI_SUM, out), 0);
-    assert_int_equal(fi_fetch_atomic(from->ep, out, most, NULL, in, NULL, from->peer, 0, KEY,
-                                     FI_UINT64, FI_SUM, in),
+        fi_atomic(from->end.ep, out, most, NULL, from->end.peer, 0, KEY, FI_UINT64, FI_SUM, out),
+        0);
+    assert_int_equal(fi_fetch_atomic(from->end.ep, out, most, NULL, in, NULL, from->end.peer, 0,
+                                     KEY, FI_UINT64, FI_SUM, in),
                      0);
-    await(from, to, out);
-    await(from, to, in);
+    await(&from->end, &to->end, out);
+    await(&from->end, &to->end, in);
     for (size_t i = 0; i < most; i++) {
         assert_int_equal(in[i], 2 * out[i]); /* it was written before */
         assert_int_equal(to->memory[i], 3 * out[i]);
@@ -134,18 +113,17 @@ static void interfaces_of_different_mtu_meet(void **state)
 
     if (!other_host(text))
         skip();
-    open_end(&near, "127.0.0.1");
-    open_end(&far, text);
-    assert_int_equal(fi_av_insert(near.av, far.name, 1, &near.peer, 0, NULL), 1);
-    assert_int_equal(fi_av_insert(far.av, near.name, 1, &far.peer, 0, NULL), 1);
+    open_host(&near, "127.0.0.1");
+    open_host(&far, text);
+    end_meet(&near.end, &far.end);
     for (size_t i = 0; i < LONG / 8; i++)
         out[i] = i * 2654435761U;
     pass_all(&near, &far);
     add_all(&near, &far);
     pass_all(&far, &near);
     add_all(&far, &near);
-    close_end(&near);
-    close_end(&far);
+    close_host(&near);
+    close_host(&far);
 }
 
 /* near knows it by another address than far's name says. */
@@ -153,12 +131,12 @@ static void open_far_everywhere(void)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
-    open_end(&near, "127.0.0.1");
-    open_end(&far, NULL);
-    assert_string_equal(far.info->domain_attr->name, "udp");
-    addr.sin_port = ((struct sockaddr_in *)(void *)far.name)->sin_port;
-    assert_int_equal(fi_av_insert(near.av, &addr, 1, &near.peer, 0, NULL), 1);
-    assert_int_equal(fi_av_insert(far.av, near.name, 1, &far.peer, 0, NULL), 1);
+    open_host(&near, "127.0.0.1");
+    open_host(&far, NULL);
+    assert_string_equal(far.end.info->domain_attr->name, "udp");
+    addr.sin_port = ((struct sockaddr_in *)(void *)far.end.name)->sin_port;
+    assert_int_equal(fi_av_insert(near.end.av, &addr, 1, &near.end.peer, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(far.end.av, near.end.name, 1, &far.end.peer, 0, NULL), 1);
     for (size_t i = 0; i < LONG / 8; i++)
         out[i] = i * 2654435761U;
 }
@@ -168,8 +146,8 @@ static void an_endpoint_of_every_interface_is_reached(void **state)
     open_far_everywhere();
     pass_all(&near, &far);
     pass_all(&far, &near);
-    close_end(&near);
-    close_end(&far);
+    close_host(&near);
+    close_host(&far);
 }
 
 /* A peer that has sent it nothing yet knows it by its address vector. */
@@ -178,8 +156,8 @@ static void an_endpoint_of_every_interface_speaks_first(void **state)
     open_far_everywhere();
     pass_all(&far, &near);
     pass_all(&near, &far);
-    close_end(&near);
-    close_end(&far);
+    close_host(&near);
+    close_host(&far);
 }
 
 int main(void)

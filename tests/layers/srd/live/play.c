@@ -38,8 +38,7 @@ static struct fid_mr *box_mr, *out_mr;
 void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
 {
     struct fi_info *hints = fi_allocinfo();
-    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av_attr = {0};
+    struct fi_info *info;
 
     assert_non_null(hints);
     hints->caps = caps;
@@ -48,28 +47,9 @@ void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->prov_name = strdup(stack);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &end->info), 0);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
     fi_freeinfo(hints);
-    assert_int_equal(fi_fabric(end->info->fabric_attr, &end->fabric, NULL), 0);
-    assert_int_equal(fi_domain(end->fabric, end->info, &end->domain, NULL), 0);
-    assert_int_equal(fi_cq_open(end->domain, &cq_attr, &end->cq, NULL), 0);
-    assert_int_equal(fi_av_open(end->domain, &av_attr, &end->av, NULL), 0);
-    assert_int_equal(fi_endpoint(end->domain, end->info, &end->ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
-    assert_int_equal(fi_enable(end->ep), 0);
-    end->name_len = sizeof(end->name);
-    assert_int_equal(fi_getname(&end->ep->fid, end->name, &end->name_len), 0);
-}
-
-void close_end(struct end *end)
-{
-    assert_int_equal(fi_close(&end->ep->fid), 0);
-    assert_int_equal(fi_close(&end->av->fid), 0);
-    assert_int_equal(fi_close(&end->cq->fid), 0);
-    assert_int_equal(fi_close(&end->domain->fid), 0);
-    assert_int_equal(fi_close(&end->fabric->fid), 0);
-    fi_freeinfo(end->info);
+    end_open(end, info, FI_CQ_FORMAT_TAGGED);
 }
 
 struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access)
@@ -84,8 +64,7 @@ static int open_with(uint64_t order)
 {
     open_end(&a, "srd;loop(shape=srd,seed=5)", FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, order);
     open_end(&raw, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0);
-    assert_int_equal(fi_av_insert(a.av, raw.name, 1, &a.peer, 0, NULL), 1);
-    assert_int_equal(fi_av_insert(raw.av, a.name, 1, &raw.peer, 0, NULL), 1);
+    end_meet(&a, &raw);
     box_mr = reg(&raw, box.bytes, sizeof(box.bytes), FI_SEND | FI_RECV);
     out_mr = reg(&raw, out, sizeof(out), FI_SEND | FI_RECV);
     region = reg(&a, memory, 1024, FI_REMOTE_READ | FI_REMOTE_WRITE);
@@ -114,8 +93,8 @@ int close_all(void **state)
     assert_int_equal(fi_close(&region->fid), 0);
     assert_int_equal(fi_close(&out_mr->fid), 0);
     assert_int_equal(fi_close(&box_mr->fid), 0);
-    close_end(&a);
-    close_end(&raw);
+    end_close(&a);
+    end_close(&raw);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "layers/srd/srd_wire.h"
+#include "tests/support/end.h"
 
 enum {
     PACKET = 8192,
@@ -21,18 +22,6 @@ enum {
     LARGE = 1 << 20,
     CONNID = 0x1234567,
     FEATURES = SRD_CAN_DC | SRD_WANTS_CONNID | SRD_CAN_NACK,
-};
-
-struct end {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
-    fi_addr_t peer;
-    _Alignas(8) char name[64];
-    size_t name_len;
 };
 
 /* srd's end; the played one; a region of srd's domain over `memory`; bytes of a packet that is made
@@ -45,7 +34,6 @@ extern uint32_t connid, next_msg;
 
 /* Another end, of any stack. */
 void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order);
-void close_end(struct end *end);
 /* A region under the domain's key. */
 struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access);
 /* Fixtures: srd over loop, and the peer that is played; with FI_ORDER_SAS. */

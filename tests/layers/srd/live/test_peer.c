@@ -313,7 +313,7 @@ static void numbers_of_another_peer_are_nothing(void **state)
     assert_int_equal(ended(), 0);
     assert_memory_equal(in, "helloyou!", 9);
     assert_int_equal(fi_close(&mr->fid), 0);
-    close_end(&stranger);
+    end_close(&stranger);
 }
 
 static void more_than_there_is_kills(void **state)
