@@ -117,6 +117,11 @@ static inline struct trace_object *trace_of(struct fid *fid)
     return *hook_own(fid);
 }
 
+/* The same for an object of the hook's, as functions: each of the many calls that transfer no data
+ * would otherwise hold a copy. trace_left returns rc. */
+uint64_t trace_entered(struct fid *fid, enum trace_call call, const struct trace_args *args);
+ssize_t trace_left(struct fid *fid, uint64_t place, ssize_t rc);
+
 /* A new object of the file, below `above`; 0: of none. */
 void trace_object_init(struct trace_object *object, size_t fclass, uint32_t above);
 

@@ -5,20 +5,22 @@
 #include "core/base/hash.h"
 #include "layers/trace/trace.h"
 
+uint64_t trace_entered(struct fid *fid, enum trace_call call, const struct trace_args *args)
+{
+    return trace_enter(trace_of(fid), call, args);
+}
+
+ssize_t trace_left(struct fid *fid, uint64_t place, ssize_t rc)
+{
+    trace_leave(trace_of(fid), place, rc);
+    return rc;
+}
+
 static uint64_t enter(struct fid *fid, enum trace_call call, uint64_t len, uint64_t tag)
 {
     const struct trace_args args = {.len = len, .tag = tag, .peer = FI_ADDR_NOTAVAIL};
 
-    return trace_enter(trace_of(fid), call, &args);
-}
-
-static ssize_t leave(struct fid *fid, uint64_t place, ssize_t rc)
-{
-    const struct trace_object *object = trace_of(fid);
-
-    if (object)
-        trace_leave(object, place, rc);
-    return rc;
+    return trace_entered(fid, call, &args);
 }
 
 /* ---- Addresses of the network: by which processes are found in the traces of others ---- */
@@ -62,37 +64,37 @@ static void record_inserted(struct fid_av *av, const fi_addr_t *numbers, size_t 
 static ssize_t cancel(fid_t fid, void *context)
 {
     const struct trace_args args = {.context = trace_word(context), .peer = FI_ADDR_NOTAVAIL};
-    uint64_t place = trace_enter(trace_of(fid), TRACE_CANCEL, &args);
+    uint64_t place = trace_entered(fid, TRACE_CANCEL, &args);
 
-    return leave(fid, place, hook_ep_ops.cancel(fid, context));
+    return trace_left(fid, place, hook_ep_ops.cancel(fid, context));
 }
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     uint64_t place = enter(fid, TRACE_GETOPT, len ? *len : 0, (uint64_t)name);
 
-    return (int)leave(fid, place, hook_ep_ops.getopt(fid, level, name, value, len));
+    return (int)trace_left(fid, place, hook_ep_ops.getopt(fid, level, name, value, len));
 }
 
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     uint64_t place = enter(fid, TRACE_SETOPT, len, (uint64_t)name);
 
-    return (int)leave(fid, place, hook_ep_ops.setopt(fid, level, name, value, len));
+    return (int)trace_left(fid, place, hook_ep_ops.setopt(fid, level, name, value, len));
 }
 
 static int ep_setname(fid_t fid, void *addr, size_t len)
 {
     uint64_t place = enter(fid, TRACE_SETNAME, len, 0);
 
-    return (int)leave(fid, place, hook_cm_ops.setname(fid, addr, len));
+    return (int)trace_left(fid, place, hook_cm_ops.setname(fid, addr, len));
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
     const size_t room = *len;
     uint64_t place = enter(fid, TRACE_GETNAME, room, 0);
-    int rc = (int)leave(fid, place, hook_cm_ops.getname(fid, addr, len));
+    int rc = (int)trace_left(fid, place, hook_cm_ops.getname(fid, addr, len));
 
     if (!rc && *len <= room)
         record_address(fid, FI_ADDR_NOTAVAIL, addr, *len);
@@ -103,42 +105,42 @@ static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *len)
 {
     uint64_t place = enter(&ep->fid, TRACE_GETPEER, *len, 0);
 
-    return (int)leave(&ep->fid, place, hook_cm_ops.getpeer(ep, addr, len));
+    return (int)trace_left(&ep->fid, place, hook_cm_ops.getpeer(ep, addr, len));
 }
 
 static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
 {
     uint64_t place = enter(&ep->fid, TRACE_CONNECT, len, 0);
 
-    return (int)leave(&ep->fid, place, hook_cm_ops.connect(ep, addr, param, len));
+    return (int)trace_left(&ep->fid, place, hook_cm_ops.connect(ep, addr, param, len));
 }
 
 static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
 {
     uint64_t place = enter(&ep->fid, TRACE_ACCEPT, len, 0);
 
-    return (int)leave(&ep->fid, place, hook_cm_ops.accept(ep, param, len));
+    return (int)trace_left(&ep->fid, place, hook_cm_ops.accept(ep, param, len));
 }
 
 static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
 {
     uint64_t place = enter(&ep->fid, TRACE_SHUTDOWN, 0, flags);
 
-    return (int)leave(&ep->fid, place, hook_cm_ops.shutdown(ep, flags));
+    return (int)trace_left(&ep->fid, place, hook_cm_ops.shutdown(ep, flags));
 }
 
 static int pep_listen(struct fid_pep *pep)
 {
     uint64_t place = enter(&pep->fid, TRACE_LISTEN, 0, 0);
 
-    return (int)leave(&pep->fid, place, hook_pep_cm_ops.listen(pep));
+    return (int)trace_left(&pep->fid, place, hook_pep_cm_ops.listen(pep));
 }
 
 static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
 {
     uint64_t place = enter(&pep->fid, TRACE_REJECT, len, trace_word(handle));
 
-    return (int)leave(&pep->fid, place, hook_pep_cm_ops.reject(pep, handle, param, len));
+    return (int)trace_left(&pep->fid, place, hook_pep_cm_ops.reject(pep, handle, param, len));
 }
 
 /* ---- Address vectors: peer is the first address that an insert gave ---- */
@@ -188,17 +190,17 @@ static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64
 {
     const struct trace_args args = {
         .len = count, .tag = flags, .peer = count ? *fi_addr : FI_ADDR_NOTAVAIL};
-    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_REMOVE, &args);
+    uint64_t place = trace_entered(&av->fid, TRACE_AV_REMOVE, &args);
 
-    return (int)leave(&av->fid, place, hook_av_ops.remove(av, fi_addr, count, flags));
+    return (int)trace_left(&av->fid, place, hook_av_ops.remove(av, fi_addr, count, flags));
 }
 
 static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *len)
 {
     const struct trace_args args = {.peer = fi_addr};
-    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_LOOKUP, &args);
+    uint64_t place = trace_entered(&av->fid, TRACE_AV_LOOKUP, &args);
 
-    return (int)leave(&av->fid, place, hook_av_ops.lookup(av, fi_addr, addr, len));
+    return (int)trace_left(&av->fid, place, hook_av_ops.lookup(av, fi_addr, addr, len));
 }
 
 /* ---- Counters; reading one is no event ---- */
@@ -207,35 +209,35 @@ static int cntr_add(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADD, 0, value);
 
-    return (int)leave(&cntr->fid, place, hook_cntr_ops.add(cntr, value));
+    return (int)trace_left(&cntr->fid, place, hook_cntr_ops.add(cntr, value));
 }
 
 static int cntr_set(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_SET, 0, value);
 
-    return (int)leave(&cntr->fid, place, hook_cntr_ops.set(cntr, value));
+    return (int)trace_left(&cntr->fid, place, hook_cntr_ops.set(cntr, value));
 }
 
 static int cntr_adderr(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_ADDERR, 0, value);
 
-    return (int)leave(&cntr->fid, place, hook_cntr_ops.adderr(cntr, value));
+    return (int)trace_left(&cntr->fid, place, hook_cntr_ops.adderr(cntr, value));
 }
 
 static int cntr_seterr(struct fid_cntr *cntr, uint64_t value)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_SETERR, 0, value);
 
-    return (int)leave(&cntr->fid, place, hook_cntr_ops.seterr(cntr, value));
+    return (int)trace_left(&cntr->fid, place, hook_cntr_ops.seterr(cntr, value));
 }
 
 static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 {
     uint64_t place = enter(&cntr->fid, TRACE_CNTR_WAIT, 0, threshold);
 
-    return (int)leave(&cntr->fid, place, hook_cntr_ops.wait(cntr, threshold, timeout));
+    return (int)trace_left(&cntr->fid, place, hook_cntr_ops.wait(cntr, threshold, timeout));
 }
 
 /* ---- Wait sets and poll sets; fi_poll, which is called in vain again and again, is no event ----
@@ -245,7 +247,7 @@ static int set_wait(struct fid_wait *set, int timeout)
 {
     uint64_t place = enter(&set->fid, TRACE_WAIT, 0, (uint64_t)timeout);
 
-    return (int)leave(&set->fid, place, hook_wait_ops.wait(set, timeout));
+    return (int)trace_left(&set->fid, place, hook_wait_ops.wait(set, timeout));
 }
 
 static struct fi_ops_wait wait_ops = {
@@ -266,14 +268,14 @@ static int poll_add(struct fid_poll *set, struct fid *fid, uint64_t flags)
 {
     uint64_t place = enter_member(set, TRACE_POLL_ADD, fid);
 
-    return (int)leave(&set->fid, place, hook_poll_ops.poll_add(set, fid, flags));
+    return (int)trace_left(&set->fid, place, hook_poll_ops.poll_add(set, fid, flags));
 }
 
 static int poll_del(struct fid_poll *set, struct fid *fid, uint64_t flags)
 {
     uint64_t place = enter_member(set, TRACE_POLL_DEL, fid);
 
-    return (int)leave(&set->fid, place, hook_poll_ops.poll_del(set, fid, flags));
+    return (int)trace_left(&set->fid, place, hook_poll_ops.poll_del(set, fid, flags));
 }
 
 /* ---- Event queues ---- */
@@ -333,7 +335,7 @@ static ssize_t eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size
 {
     uint64_t place = enter(&eq->fid, TRACE_EQ_WRITE, len, event);
 
-    return leave(&eq->fid, place, hook_eq_ops.write(eq, event, buf, len, flags));
+    return trace_left(&eq->fid, place, hook_eq_ops.write(eq, event, buf, len, flags));
 }
 
 static struct fi_ops_cm cm_ops = {

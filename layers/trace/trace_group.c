@@ -11,57 +11,48 @@ static uint64_t enter(const struct fid_av_set *set, enum trace_call call,
     const struct trace_object *than = other ? trace_of((struct fid *)(uintptr_t)&other->fid) : NULL;
     const struct trace_args args = {.buf = trace_named(than), .peer = addr};
 
-    return trace_enter(trace_of((struct fid *)(uintptr_t)&set->fid), call, &args);
-}
-
-static int leave(struct fid_av_set *set, uint64_t place, int rc)
-{
-    const struct trace_object *object = trace_of(&set->fid);
-
-    if (object)
-        trace_leave(object, place, rc);
-    return rc;
+    return trace_entered((struct fid *)(uintptr_t)&set->fid, call, &args);
 }
 
 static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_UNION, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, hook_av_set_ops.set_union(dst, src));
+    return (int)trace_left(&dst->fid, place, hook_av_set_ops.set_union(dst, src));
 }
 
 static int set_intersect(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_INTERSECT, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, hook_av_set_ops.intersect(dst, src));
+    return (int)trace_left(&dst->fid, place, hook_av_set_ops.intersect(dst, src));
 }
 
 static int set_diff(struct fid_av_set *dst, const struct fid_av_set *src)
 {
     uint64_t place = enter(dst, TRACE_SET_DIFF, src, FI_ADDR_NOTAVAIL);
 
-    return leave(dst, place, hook_av_set_ops.diff(dst, src));
+    return (int)trace_left(&dst->fid, place, hook_av_set_ops.diff(dst, src));
 }
 
 static int set_insert(struct fid_av_set *set, fi_addr_t addr)
 {
     uint64_t place = enter(set, TRACE_SET_INSERT, NULL, addr);
 
-    return leave(set, place, hook_av_set_ops.insert(set, addr));
+    return (int)trace_left(&set->fid, place, hook_av_set_ops.insert(set, addr));
 }
 
 static int set_remove(struct fid_av_set *set, fi_addr_t addr)
 {
     uint64_t place = enter(set, TRACE_SET_REMOVE, NULL, addr);
 
-    return leave(set, place, hook_av_set_ops.remove(set, addr));
+    return (int)trace_left(&set->fid, place, hook_av_set_ops.remove(set, addr));
 }
 
 static int set_addr(struct fid_av_set *set, fi_addr_t *addr)
 {
     uint64_t place = enter(set, TRACE_SET_ADDR, NULL, FI_ADDR_NOTAVAIL);
-    int rc = leave(set, place, hook_av_set_ops.addr(set, addr));
+    int rc = (int)trace_left(&set->fid, place, hook_av_set_ops.addr(set, addr));
 
     if (!rc)
         trace_amend(trace_of(&set->fid), place)->peer = *addr;

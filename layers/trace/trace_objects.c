@@ -44,7 +44,7 @@ static uint64_t opening(struct fid *parent, enum trace_call call, const void *co
 {
     const struct trace_args args = {.context = trace_word(context), .len = len, .tag = tag};
 
-    return trace_enter(trace_of(parent), call, &args);
+    return trace_entered(parent, call, &args);
 }
 
 /* ---- Fabric and domain ---- */
@@ -211,7 +211,7 @@ static int open_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_a
                                     .len = attr ? attr->count : 0,
                                     .peer = attr ? attr->start_addr : FI_ADDR_NOTAVAIL,
                                     .tag = attr ? attr->flags : 0};
-    uint64_t place = trace_enter(trace_of(&av->fid), TRACE_AV_SET, &args);
+    uint64_t place = trace_entered(&av->fid, TRACE_AV_SET, &args);
     int rc = hook_av_ops.av_set(av, attr, set, context);
 
     return opened(&av->fid, place, rc, rc ? NULL : &(*set)->fid);
@@ -312,27 +312,19 @@ static int close_traced(struct fid *fid)
 
 static int bind_traced(struct fid *fid, struct fid *target, uint64_t flags)
 {
-    const struct trace_object *object = trace_of(fid);
     const struct trace_object *other = target ? trace_of(target) : NULL;
     const struct trace_args args = {.buf = trace_named(other), .tag = flags};
-    uint64_t place = trace_enter(object, TRACE_BIND, &args);
-    int rc = hook_fid_ops(fid->fclass)->bind(fid, target, flags);
+    uint64_t place = trace_entered(fid, TRACE_BIND, &args);
 
-    if (object)
-        trace_leave(object, place, rc);
-    return rc;
+    return (int)trace_left(fid, place, hook_fid_ops(fid->fclass)->bind(fid, target, flags));
 }
 
 static int control_traced(struct fid *fid, int command, void *arg)
 {
-    const struct trace_object *object = trace_of(fid);
     const struct trace_args args = {.tag = (uint64_t)command};
-    uint64_t place = trace_enter(object, TRACE_CONTROL, &args);
-    int rc = hook_fid_ops(fid->fclass)->control(fid, command, arg);
+    uint64_t place = trace_entered(fid, TRACE_CONTROL, &args);
 
-    if (object)
-        trace_leave(object, place, rc);
-    return rc;
+    return (int)trace_left(fid, place, hook_fid_ops(fid->fclass)->control(fid, command, arg));
 }
 
 static struct fi_ops fid_ops = {
