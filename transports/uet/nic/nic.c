@@ -160,9 +160,8 @@ static int join(struct uet_nic *nic, const struct uet_nic_settings *settings)
         nic->ids = uet_share_blocks(nic->share);
         return 0;
     }
-    uet_share_close(nic->share);
+    uet_share_close(nic->share, nic->fd);
     nic->share = NULL;
-    close(nic->fd);
     return make_socket(nic, settings) ? -FI_ENOMEM : rc;
 }
 
@@ -277,8 +276,7 @@ void uet_nic_close(struct uet_nic *nic)
         return;
     if (nic->fd >= 0) {
         uet_nic_flush(nic);
-        uet_share_close(nic->share);
-        close(nic->fd);
+        uet_share_close(nic->share, nic->fd);
     }
     for (unsigned i = 0; i < nic->source_count; i++)
         close(nic->sources[i].fd);

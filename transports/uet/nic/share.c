@@ -259,7 +259,7 @@ int uet_share_open(const union addr *addr, struct uet_share **ret_share)
     name_page(addr, share->path);
     rc = open_page(share);
     if (rc) {
-        uet_share_close(share);
+        uet_share_close(share, -1);
         return rc;
     }
     *ret_share = share;
@@ -345,10 +345,13 @@ int uet_share_join(struct uet_share *share, int fd, int wanted)
     return 0;
 }
 
-void uet_share_close(struct uet_share *share)
+void uet_share_close(struct uet_share *share, int fd)
 {
-    if (!share)
+    if (!share) {
+        if (fd >= 0)
+            close(fd);
         return;
+    }
     if (share->page && share->process == getpid() && (share->guarded || !guard(share, TRIES))) {
         if (share->slot != NONE)
             leave(share);
@@ -356,6 +359,8 @@ void uet_share_close(struct uet_share *share)
         if (!members_of(share->page))
             unlink(share->path);
     }
+    if (fd >= 0)
+        close(fd);
     if (share->page)
         munmap(share->page, sizeof(struct page));
     if (share->file >= 0)

@@ -23,9 +23,9 @@ int uet_share_open(const union addr *addr, struct uet_share **share);
 /* fd is bound to that address. slot: the one wanted, or -1. -FI_EADDRINUSE: it, or all of them, are
  * taken; -FI_EOPNOTSUPP: the kernel steers nothing. */
 int uet_share_join(struct uet_share *share, int fd, int slot);
-/* Leaves; fd is to be closed then. In a child of the process that joined, it only forgets. Takes
- * NULL. */
-void uet_share_close(struct uet_share *share);
+/* Leaves, and closes fd (-1: none) before another joins, since the kernel numbers the sockets that
+ * there are. In a child of the process that joined, it only forgets. share may be NULL. */
+void uet_share_close(struct uet_share *share, int fd);
 
 unsigned uet_share_slot(const struct uet_share *share);
 /* Bit b: PDC ids from b * STEER_IDS on are of this endpoint. */
