@@ -16,7 +16,9 @@ static const uint64_t kind_flags[BIND_KINDS] = {
 
 bool binding_is_late(const struct fid *fid)
 {
-    return fid->fclass == FI_CLASS_CNTR || fid->fclass == FI_CLASS_STX_CTX;
+    const struct cntr *cntr = cntr_of((struct fid *)(uintptr_t)fid);
+
+    return cntr ? !cntr->early : fid->fclass == FI_CLASS_CNTR || fid->fclass == FI_CLASS_STX_CTX;
 }
 
 /* The report's progress domain and the object's become one. */

@@ -291,7 +291,8 @@ struct cntr *cntr_of(struct fid *fid)
 {
     struct fid_cntr *cntr = object_of(fid, struct fid_cntr, fid);
 
-    if (fid->fclass != FI_CLASS_CNTR || (cntr->ops != &own_ops && cntr->ops != &peer_ops))
+    if (fid->fclass != FI_CLASS_CNTR ||
+        (cntr->ops->wait != cntr_wait && cntr->ops != &peer_ops)) /* which parts keep */
         return NULL;
     return object_of(cntr, struct cntr, fid);
 }

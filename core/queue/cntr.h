@@ -31,6 +31,7 @@ struct cntr {
     /* Called after the application has set or added to the values, by its thread, no lock held;
      * NULL: not called. Of the part that has the counter. */
     void (*changed)(struct cntr *cntr);
+    bool early; /* of a part: endpoints take it before they are enabled, and not after */
 };
 
 /* As cq_open, cq_init, ... ; FI_CNTR_EVENTS_COMP only (-FI_ENOSYS for BYTES). */
