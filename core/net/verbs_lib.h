@@ -43,11 +43,21 @@
     X(int, destroy_qp, (struct ibv_qp *))                                                          \
     X(const char *, wc_status_str, (enum ibv_wc_status))
 
+struct ibv_comp_cntr; /* which verbs.h may be too old to know */
+
 /* Newer ones, NULL in a library without. */
 #define VERBS_NEWER(X)                                                                             \
     X(struct ibv_qp_ex *, qp_to_qp_ex, (struct ibv_qp *))                                          \
     X(struct ibv_mr *, reg_dmabuf_mr, (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int))     \
-    X(int, query_qp_data_in_order, (struct ibv_qp *, enum ibv_wr_opcode, uint32_t))
+    X(int, query_qp_data_in_order, (struct ibv_qp *, enum ibv_wr_opcode, uint32_t))                \
+    X(int, destroy_comp_cntr, (struct ibv_comp_cntr *))                                            \
+    X(int, set_comp_cntr, (struct ibv_comp_cntr *, uint64_t))                                      \
+    X(int, set_err_comp_cntr, (struct ibv_comp_cntr *, uint64_t))                                  \
+    X(int, inc_comp_cntr, (struct ibv_comp_cntr *, uint64_t))                                      \
+    X(int, inc_err_comp_cntr, (struct ibv_comp_cntr *, uint64_t))                                  \
+    X(int, read_comp_cntr, (struct ibv_comp_cntr *, uint64_t *))                                   \
+    X(int, read_err_comp_cntr, (struct ibv_comp_cntr *, uint64_t *))                               \
+    X(int, qp_attach_comp_cntr, (struct ibv_qp *, struct ibv_comp_cntr *, void *))
 
 #define VERBS_MEMBER(result, name, parameters) result(*name) parameters;
 struct verbs_lib {

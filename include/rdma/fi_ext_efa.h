@@ -123,7 +123,9 @@ struct fi_efa_ops_gda {
                        struct fi_efa_cq_init_attr *efa_attr, struct fid_cq **cq, void *context);
     /* FI_KEY_NOTAVAIL: the region is not with the device. */
     uint64_t (*get_mr_lkey)(struct fid_mr *mr);
-    /* Since 2.5. -FI_EOPNOTSUPP always: no counter of a device is used. */
+    /* Since 2.5. The device counts for the endpoints that it is bound to before they are enabled,
+     * in memory of the application's where that is given. -FI_EOPNOTSUPP: neither the device nor
+     * its libraries have counters, or the domain has a hook. */
     int (*cntr_open_ext)(struct fid_domain *domain, struct fi_cntr_attr *attr,
                          struct fid_cntr **cntr, void *context,
                          struct fi_efa_comp_cntr_init_attr *efa_attr);

@@ -144,6 +144,8 @@ int efa_query_device(struct ibv_context *context, struct efadv_device_attr *attr
         if (settings()->limits.unsolicited)
             full.device_caps |= EFA_CAP_UNSOLICITED;
     }
+    if (settings()->limits.counters)
+        full.device_caps |= EFA_CAP_COUNTERS;
     if (!context_device(context)->efa)
         return EOPNOTSUPP;
     memset(attr, 0, size);

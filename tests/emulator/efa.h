@@ -37,6 +37,7 @@ enum {
     /* Newer than efadv.h of rdma-core 44: of device_caps, of a queue, of a queue pair. */
     EFA_CAP_WRITE = 1 << 3,
     EFA_CAP_UNSOLICITED = 1 << 4,
+    EFA_CAP_COUNTERS = 1 << 6,
     EFA_CQ_UNSOLICITED = 1 << 1,
     EFA_QP_UNSOLICITED = 1 << 0,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* libefa.so.1: all of it is in the other library, which has the devices. */
+#include "counter.h"
 #include "efa.h"
 
 /* efadv.h may declare it, or be too old to. */
@@ -9,6 +10,18 @@ __attribute__((visibility("default"), used)) int query_mr(struct ibv_mr *mr,
                                                           struct efa_mr_attr *attr, uint32_t size)
 {
     return efa_query_mr(mr, attr, size);
+}
+
+/* attr: the properties of verbs.h, of which there is a choice of one. */
+void *create_counter(struct ibv_context *context, const void *attr,
+                     const struct efa_counter_attr *efa,
+                     uint32_t size) __asm__("efadv_create_comp_cntr");
+
+__attribute__((visibility("default"), used)) void *
+create_counter(struct ibv_context *context, const void *attr, const struct efa_counter_attr *efa,
+               uint32_t size)
+{
+    return efa_create_counter(context, efa, size);
 }
 
 int efadv_query_device(struct ibv_context *context, struct efadv_device_attr *attr, uint32_t size)

@@ -5,6 +5,7 @@
  * reads ours from its standard input, and answers each message with another one.
  *   lives [memory]    the stack is FI_PROVIDER's; memory: registrations fail from a certain one on
  *   lives endpoints   of fabric efa-direct
+ *   lives counters    of a device that counts
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_efa.h>
 
 #include "tests/support/end.h"
 
@@ -328,8 +330,76 @@ static void thousand_endpoints(void **state)
     end_close(&own);
 }
 
+/* ---- Counters of the device ---- */
+
+static uint64_t counted[2]; /* in our memory: what succeeded, what failed */
+
+static struct fid_cntr *open_counted(void)
+{
+    struct fi_efa_comp_cntr_init_attr init = {
+        .flags = FI_EFA_COMP_CNTR_INIT_WITH_COMP_EXTERNAL_MEM |
+                 FI_EFA_COMP_CNTR_INIT_WITH_ERR_EXTERNAL_MEM,
+        .comp_cntr_ext_mem = {.ptr = (uint8_t *)&counted[0]},
+        .err_cntr_ext_mem = {.ptr = (uint8_t *)&counted[1]},
+    };
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fi_efa_ops_gda *gda;
+    struct fid_cntr *cntr;
+
+    assert_int_equal(fi_open_ops(&own.domain->fid, FI_EFA_GDA_OPS, 0, (void **)&gda, NULL), 0);
+    assert_int_equal(gda->cntr_open_ext(own.domain, &attr, &cntr, NULL, &init), 0);
+    return cntr;
+}
+
+static void expect_count(struct fid_cntr *cntr, uint64_t count, uint64_t errors)
+{
+    assert_int_equal(fi_cntr_read(cntr), count);
+    assert_int_equal(fi_cntr_readerr(cntr), errors);
+    assert_int_equal(counted[0], count);
+    assert_int_equal(counted[1], errors);
+}
+
+/* Of an endpoint to itself; a message that is longer than its receive fails. */
+static void devices_count(void **state)
+{
+    struct fid_cntr *cntr;
+    struct fid_ep *ep;
+    uint8_t name[NAME];
+    size_t len = NAME;
+
+    (void)state;
+    end_open(&own, ask("efa-direct"), FI_CQ_FORMAT_DATA);
+    cntr = open_counted();
+    assert_int_equal(fi_endpoint(own.domain, own.info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &own.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(ep, &own.av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(own.ep, &cntr->fid, FI_SEND), -FI_EOPBADSTATE);
+    assert_int_equal(fi_ep_bind(ep, &cntr->fid, FI_SEND), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    assert_int_equal(fi_close(&cntr->fid), -FI_EBUSY);
+    assert_int_equal(fi_getname(&ep->fid, name, &len), 0);
+    assert_int_equal(fi_av_insert(own.av, name, 1, &own.peer, 0, NULL), 1);
+    assert_int_equal(fi_recv(ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(ep, NULL, 0, NULL, own.peer, NULL), 0);
+    assert_int_equal(fi_cntr_wait(cntr, 1, WAIT_MS), 0);
+    expect_count(cntr, 1, 0);
+    assert_int_equal(fi_recv(ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(ep, word, sizeof(word), NULL, own.peer, NULL), 0);
+    assert_int_equal(fi_cntr_wait(cntr, 2, WAIT_MS), -FI_EAVAIL);
+    expect_count(cntr, 1, 1);
+    assert_int_equal(fi_cntr_add(cntr, 5), 0);
+    expect_count(cntr, 6, 1);
+    assert_int_equal(fi_cntr_set(cntr, 2), 0);
+    assert_int_equal(fi_cntr_seterr(cntr, 0), 0);
+    expect_count(cntr, 2, 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&cntr->fid), 0);
+    end_close(&own);
+}
+
 int main(int argc, char **argv)
 {
+    const struct CMUnitTest counting[] = {cmocka_unit_test(devices_count)};
     const struct CMUnitTest lives[] = {
         cmocka_unit_test(peers_die_and_return),
         cmocka_unit_test(stopped_peers_hold_nothing_up),
@@ -347,6 +417,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "memory"))
         return cmocka_run_group_tests(failing, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "counters"))
+        return cmocka_run_group_tests(counting, NULL, NULL);
     if (argc > 1) {
         if (!getrlimit(RLIMIT_NOFILE, &files)) {
             files.rlim_cur = files.rlim_max;

@@ -255,6 +255,7 @@ int ibv_destroy_qp(struct ibv_qp *public)
     qp_reset(qp);
     table[public->handle] = NULL;
     attach_users(qp, -1);
+    counter_detach_all(qp);
     context_forget(public->context, qp);
     object_remove(&qp->object);
     loop_unlock();

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
+#include "counter.h"
 #include "cq.h"
 #include "loop.h"
 #include "node.h"
@@ -106,6 +107,7 @@ struct qp {
     struct responder responder;
     struct recv_queue receives;
     struct link_waiter waiter;
+    struct counter *counters[COUNTER_OPS]; /* of counter.c */
     struct object object;
     struct list groups; /* of multicast.c */
     struct list held;   /* of srd.c: packets that others overtake, and the next two */

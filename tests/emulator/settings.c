@@ -55,13 +55,34 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct limits, name)                                                       \
     }
-    LIMIT(max_qp),        LIMIT(max_qp_wr),      LIMIT(max_sge),     LIMIT(max_sge_rd),
-    LIMIT(max_cq),        LIMIT(max_cqe),        LIMIT(max_mr),      LIMIT(max_pd),
-    LIMIT(max_ah),        LIMIT(max_qp_rd_atom), LIMIT(max_srq),     LIMIT(max_srq_wr),
-    LIMIT(max_srq_sge),   LIMIT(max_inline),     LIMIT(max_msg_sz),  LIMIT(max_mr_bytes),
-    LIMIT(max_mcast_grp), LIMIT(wr_api),         LIMIT(cq_ex),       LIMIT(td),
-    LIMIT(rdma),          LIMIT(rdma_opcodes),   LIMIT(unsolicited), LIMIT(levels),
-    LIMIT(place_bits),    LIMIT(reuse),          LIMIT(in_order)
+    LIMIT(max_qp),
+    LIMIT(max_qp_wr),
+    LIMIT(max_sge),
+    LIMIT(max_sge_rd),
+    LIMIT(max_cq),
+    LIMIT(max_cqe),
+    LIMIT(max_mr),
+    LIMIT(max_pd),
+    LIMIT(max_ah),
+    LIMIT(max_qp_rd_atom),
+    LIMIT(max_srq),
+    LIMIT(max_srq_wr),
+    LIMIT(max_srq_sge),
+    LIMIT(max_inline),
+    LIMIT(max_msg_sz),
+    LIMIT(max_mr_bytes),
+    LIMIT(max_mcast_grp),
+    LIMIT(wr_api),
+    LIMIT(cq_ex),
+    LIMIT(td),
+    LIMIT(rdma),
+    LIMIT(rdma_opcodes),
+    LIMIT(unsolicited),
+    LIMIT(levels),
+    LIMIT(place_bits),
+    LIMIT(reuse),
+    LIMIT(in_order),
+    LIMIT(counters)
 #undef LIMIT
 };
 

@@ -17,8 +17,8 @@ struct limits {
      * look like those of sends, as of older drivers; 1 also with data of writes that takes no
      * receive; the highest service level; bits of a queue pair's number that count those of a
      * process; 1: numbers that are free are taken again at once; 1: the device says that it writes
-     * the bytes of a block of 128 in order. */
-    long rdma, rdma_opcodes, unsolicited, levels, place_bits, reuse, in_order;
+     * the bytes of a block of 128 in order; how many completion counters there are. */
+    long rdma, rdma_opcodes, unsolicited, levels, place_bits, reuse, in_order, counters;
 };
 
 struct settings {

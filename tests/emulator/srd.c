@@ -83,6 +83,13 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
     return opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
 }
 
+static enum counter_op counter_of(enum ibv_wr_opcode opcode)
+{
+    if (!srd_is_rdma(opcode))
+        return COUNTER_SEND;
+    return opcode == IBV_WR_RDMA_READ ? COUNTER_READ : COUNTER_WRITE;
+}
+
 static void complete(struct qp *qp, struct send_wr *wr, enum ibv_wc_status status, unsigned vendor)
 {
     struct requester *requester = &qp->requester;
@@ -106,6 +113,7 @@ static void complete(struct qp *qp, struct send_wr *wr, enum ibv_wc_status statu
         requester->head++;
     if ((int32_t)(requester->next - requester->head) < 0)
         requester->next = requester->head;
+    counter_count(qp, counter_of(wr->opcode), status == IBV_WC_SUCCESS);
     cq_push(cq_of(qp->ex.qp_base.send_cq), &completion, false);
 }
 
@@ -323,6 +331,8 @@ static void complete_receive(struct qp *qp, const struct wire_packet *packet,
     completion.has_gid = ahn == EFA_NO_AHN;
     memcpy(completion.gid, packet->source_gid, sizeof(completion.gid));
     qp->responder.taken = false;
+    if (!is_write)
+        counter_count(qp, COUNTER_RECV, status == IBV_WC_SUCCESS);
     cq_push(cq_of(qp->ex.qp_base.recv_cq), &completion, false);
 }
 

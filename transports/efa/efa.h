@@ -12,6 +12,7 @@
  *   efa_cq      completions                        efa_inject  memory for injected writes
  *   efa_chain   requests, several at once          efa_quick   the usual message
  *   efa_option  options of endpoints               efa_ops     tables of fi_open_ops
+ *   efa_cntr    counters of the device
  */
 #ifndef WEFT_EFA_EFA_H
 #define WEFT_EFA_EFA_H
@@ -44,6 +45,8 @@
 /* Newer ones, NULL in a library without. */
 #define EFA_NEWER(X)                                                                               \
     X(int, query_mr, (struct ibv_mr *, void *, uint32_t))                                          \
+    X(struct ibv_comp_cntr *, create_comp_cntr,                                                    \
+      (struct ibv_context *, void *, const void *, uint32_t))                                      \
     X(struct ibv_cq_ex *, create_cq,                                                               \
       (struct ibv_context *, struct ibv_cq_init_attr_ex *, struct efadv_cq_init_attr *, uint32_t)) \
     X(struct efadv_cq *, cq_from_ibv_cq_ex, (struct ibv_cq_ex *))
@@ -67,6 +70,7 @@ enum {
     /* Newer than efadv.h of rdma-core 44. Of device_caps: */
     EFA_CAP_WRITE = 1 << 3,
     EFA_CAP_UNSOLICITED = 1 << 4,
+    EFA_CAP_COUNTERS = 1 << 6,
     EFA_CQ_UNSOLICITED = 1 << 1, /* of a queue's wc_flags */
     EFA_QP_UNSOLICITED = 1 << 0, /* of a queue pair's flags */
 };
@@ -385,6 +389,16 @@ void efa_cq_poll_started(struct efa_ep *ep);
 bool efa_cq_is_of_write(const struct efa_ep *ep);
 /* The device has refused a request that had been accepted, with a positive errno. */
 void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err);
+
+/* ---- efa_cntr.c ---- */
+
+/* Why there are no counters of the device; NULL: there are. */
+const char *efa_cntr_lacking(const struct efa_domain *domain);
+/* places: a struct fi_efa_comp_cntr_init_attr, which is efadv.h's too. */
+int efa_cntr_open(struct efa_domain *domain, const struct fi_cntr_attr *attr, const void *places,
+                  size_t places_size, struct fid_cntr **cntr, void *context);
+/* The endpoint's queue pair, which is not ready yet, is counted by those that are bound. */
+int efa_cntr_attach(struct efa_ep *ep);
 
 /* ---- efa_option.c ---- */
 

@@ -138,9 +138,19 @@ static int cntr_open_ext(struct fid_domain *domain, struct fi_cntr_attr *attr,
                          struct fid_cntr **cntr, void *context,
                          struct fi_efa_comp_cntr_init_attr *efa_attr)
 {
-    return refuse(
-        "cntr_open_ext",
-        "counters of the device are not offered; fi_cntr_open gives counters in software");
+    struct fid *own = own_of(domain ? &domain->fid : NULL, FI_EFA_GDA_OPS, FI_CLASS_DOMAIN);
+    struct fi_efa_comp_cntr_init_attr none = {.flags = 0};
+    struct efa_domain *efa;
+    const char *why;
+
+    if (!own || !cntr)
+        return -FI_EINVAL;
+    efa = object_of(own, struct efa_domain, base.fid.fid);
+    why = own == &domain->fid ? efa_cntr_lacking(efa)
+                              : "what is above the part has no part of a counter of the device";
+    if (why)
+        return refuse("cntr_open_ext", why);
+    return efa_cntr_open(efa, attr, efa_attr ? efa_attr : &none, sizeof(none), cntr, context);
 }
 
 static struct fi_efa_ops_gda gda_ops = {

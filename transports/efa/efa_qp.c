@@ -224,6 +224,8 @@ int efa_qp_open(struct efa_ep *ep)
     ep->cq = open_queue(ep, (int)(ep->base.tx_size + ep->base.rx_size), vector);
     rc = ep->cq ? open_queue_pair(ep) : verbs_error(-1);
     if (!rc)
+        rc = efa_cntr_attach(ep);
+    if (!rc)
         rc = make_ready(ep);
     if (rc) {
         LOG_WARN("efa", FI_LOG_EP_CTRL, "%s gives no %s of %zu sends and %zu receives: %s%s",
