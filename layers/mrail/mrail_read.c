@@ -284,6 +284,8 @@ void mrail_read_done(struct flow *flow, struct flow_read *base, int err)
             fi_close(&read->local[i]->fid);
     }
     pool_put(&ep->reads, read);
+    if (ep->closing)
+        return; /* fi_close writes no completion: the upper may have let go of the context */
     if (err)
         complete_error(&ep->up.base.binding, BIND_READ, &entry);
     else
