@@ -309,8 +309,8 @@ void srd_written(struct message_ep *ep, size_t len, uint64_t data, fi_addr_t src
 
 /* ---- srd_rest.c ---- */
 
-/* Of a packet that its receiver was not ready for: it goes again. False: it ends, since the peer has,
- * or is an operation whose application asked for the error. */
+/* Of a packet that its receiver was not ready for: it goes again. False: it ends, since the peer
+ * has, or is an operation whose application asked for the error. */
 bool srd_rest(struct message_packet *packet);
 /* The peer has taken a packet. */
 void srd_rest_over(struct srd_peer *peer);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receivers that are not ready. The device asks again as often as FI_OPT_EFA_RNR_RETRY says, without end
- * unless it was set; then a packet comes back here. It goes out again, at once the first time, and
- * behind a pause for its peer that doubles each further time, until the peer takes one. Where the application wants no
- * resource management (FI_RM_DISABLED), a message that is one packet ends in FI_ENORX instead.
+ * Receivers that are not ready. The device asks again as often as FI_OPT_EFA_RNR_RETRY says,
+ * without end unless it was set; then a packet comes back here. It goes out again, at once the
+ * first time, and behind a pause for its peer that doubles each further time, until the peer takes
+ * one. Where the application wants no resource management (FI_RM_DISABLED), a message that is one
+ * packet ends in FI_ENORX instead.
  */
 #include <rdma/fi_errno.h>
 

@@ -44,8 +44,8 @@ static void open_host(struct host *host, const char *node)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = 0;
     hints->fabric_attr->prov_name = strdup("rxd;udp");
-    assert_int_equal(
-        fi_getinfo(FI_VERSION(2, 6), node, node ? NULL : "0", FI_SOURCE, hints, &info), 0);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), node, node ? NULL : "0", FI_SOURCE, hints, &info),
+                     0);
     fi_freeinfo(hints);
     end_open(&host->end, info, FI_CQ_FORMAT_TAGGED);
     assert_int_equal(fi_mr_reg(host->end.domain, host->memory, LONG,
