@@ -275,17 +275,21 @@ static void a_sleeper_hears_of_a_request(void)
 
 /* ---- Ends ---- */
 
-static void the_peer_hears_of_a_shutdown(void)
+static void both_hear_of_a_shutdown(void)
 {
     struct link *link = connected((struct conf_want){0});
+    bool own = false, peers = false;
     union event event;
     ssize_t rc;
 
     conf_post(&link->pair, fi_recv(link->pair.b.ep, in, 10, link->in_desc, 0, in));
     must("fi_shutdown", fi_shutdown(link->pair.a.ep, 0));
-    do
+    while (!own || !peers) {
         next_event(link, FI_SHUTDOWN, &event);
-    while (event.entry.fid != &link->pair.b.ep->fid);
+        conf_check(!(event.entry.fid == &link->pair.a.ep->fid ? own : peers), "an end comes twice");
+        own |= event.entry.fid == &link->pair.a.ep->fid;
+        peers |= event.entry.fid == &link->pair.b.ep->fid;
+    }
     conf_check(conf_wait(&link->pair, &link->pair.b, in).err, "the receive that nothing can meet");
     rc = fi_send(link->pair.b.ep, out, 10, link->out_desc, 0, out);
     if (!rc)
@@ -552,7 +556,7 @@ const struct conf_case conf_connected_cases[] = {
     {"connected: a request may be left alone", requests_may_be_left_alone},
     {"connected: names and peers", names_and_peers},
     {"connected: a sleeper hears of a request", a_sleeper_hears_of_a_request},
-    {"connected: the peer hears of a shutdown", the_peer_hears_of_a_shutdown},
+    {"connected: both ends hear of a shutdown", both_hear_of_a_shutdown},
     {"connected: what was sent before the end arrives", what_was_sent_before_the_end_arrives},
     {"connected: messages of all lengths", messages_of_all_lengths},
     {"connected: order, data and injects", order_data_and_injects},

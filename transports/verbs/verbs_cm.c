@@ -314,7 +314,6 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
     if (state != VERBS_CONNECTED)
         return state == VERBS_DOWN ? 0 : -FI_ENOTCONN;
     progress_lock(ep->eq->progress);
-    atomic_store(&ep->told, true); /* of one's own deed nothing is told */
     end_locked(ep);
     verbs_cm_lib.disconnect(ep->id);
     progress_unlock(ep->eq->progress);

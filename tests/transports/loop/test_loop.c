@@ -621,6 +621,7 @@ static void connections(const char *mode)
     assert_int_equal(fi_recv(b.ep, in, 8, NULL, 0, in), 0);
     assert_int_equal(fi_send(a.ep, "def", 4, NULL, 0, NULL), 0);
     assert_int_equal(fi_shutdown(a.ep, 0), 0);
+    assert_int_equal(event_of(a.eq, &event, sizeof(event), &len), FI_SHUTDOWN);
     assert_int_equal(event_of(b.eq, &event, sizeof(event), &len), FI_SHUTDOWN);
     assert_ptr_equal(event.entry.fid, &b.ep->fid);
     next(b.rx, NULL);

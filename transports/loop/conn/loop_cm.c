@@ -354,6 +354,7 @@ static int cm_shutdown(struct fid_ep *fid, uint64_t flags)
     end_peer(ep);
     loop_world_unlock();
     fail_receives(ep, FI_ECANCELED);
+    write_event(ep->base.eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     progress_unlock(ep->base.binding.progress);
     return 0;
 }
