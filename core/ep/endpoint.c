@@ -57,12 +57,18 @@ static int bind_one(struct endpoint *ep, struct fid *fid, uint64_t flags)
     }
 }
 
+/* libfabric's endpoints take their first event queue, too, once they are enabled. */
+static bool is_late(const struct endpoint *ep, struct fid *other)
+{
+    return binding_is_late(other) || (other->fclass == FI_CLASS_EQ && !ep->eq);
+}
+
 static int endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct endpoint *ep = endpoint_of(fid);
     int rc;
 
-    if (ep->enabled && !binding_is_late(other))
+    if (ep->enabled && !is_late(ep, other))
         return -FI_EOPBADSTATE;
     rc = bind_one(ep, other, flags);
     return rc || !ep->ops->bound ? rc : ep->ops->bound(ep, other, flags);

@@ -566,7 +566,7 @@ static void atomics_are_checked(void **state)
     header.op = FI_ATOMIC_READ;
     send_packet(header, value, 8);
     assert_int_equal(expect(SRD_ATOMRSP).len, 8);
-    send_packet(header, NULL, 0);
+    send_packet(header, value, 0);
     assert_int_equal(expect(SRD_ATOMRSP).len, 8);
     header.op = FI_SUM;
     header.datatype = 200;

@@ -23,6 +23,8 @@ static void counters_count_from_then_on(void **state)
     struct fid_cntr *written, *received;
     struct end a, b;
     fi_addr_t peer;
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
+    struct fid_eq *eq;
     struct fid_mr *mr;
     char memory[8] = {0}, in;
 
@@ -38,6 +40,8 @@ static void counters_count_from_then_on(void **state)
     assert_int_equal(fi_ep_bind(a.ep, &written->fid, FI_WRITE), 0);
     assert_int_equal(fi_ep_bind(b.ep, &received->fid, FI_RECV), 0);
     assert_int_equal(fi_ep_bind(a.ep, &written->fid, FI_WRITE), -FI_EINVAL);
+    assert_int_equal(fi_eq_open(a.fabric, &eq_attr, &eq, NULL), 0);
+    assert_int_equal(fi_ep_bind(a.ep, &eq->fid, 0), 0);
     assert_int_equal(fi_ep_bind(a.ep, &a.cq->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
     assert_int_equal(fi_ep_bind(a.ep, &a.av->fid, 0), -FI_EOPBADSTATE);
     end_post(&a, &b, fi_write(a.ep, "after", 6, NULL, peer, 0, KEY, NULL));
@@ -54,6 +58,7 @@ static void counters_count_from_then_on(void **state)
     a.ep = b.ep = NULL;
     assert_int_equal(fi_close(&written->fid), 0);
     assert_int_equal(fi_close(&received->fid), 0);
+    assert_int_equal(fi_close(&eq->fid), 0);
     end_close(&a);
     end_close(&b);
 }
