@@ -185,7 +185,7 @@ void message_turn(struct message_ep *ep)
 {
     progress_poll(ep->progress);
     progress_unlock(ep->progress);
-    progress_drive_others(ep->progress, false);
+    binding_drive_others(&ep->endpoint.binding);
     sched_yield();
     progress_lock(ep->progress);
 }

@@ -168,3 +168,9 @@ bool binding_is_top(const struct binding *binding)
     return (!binding->tx || binding->tx->sink == &binding->tx->peer) &&
            (!binding->rx || binding->rx->sink == &binding->rx->peer);
 }
+
+void binding_drive_others(const struct binding *binding)
+{
+    if (progress_root(binding->progress)->locked || binding_is_top(binding))
+        progress_drive_others(binding->progress, false);
+}

@@ -376,7 +376,7 @@ static void drive_until(struct uet_ep *ep, long long until, bool (*busy)(struct 
     while (busy(ep) && clock_ms() < until) {
         progress_poll(progress);
         progress_unlock(progress);
-        progress_drive_others(progress, false);
+        binding_drive_others(&ep->base.binding);
         sched_yield();
         progress_lock(progress);
     }
