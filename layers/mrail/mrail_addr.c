@@ -227,9 +227,9 @@ static int get_rails(const unsigned char *raw, size_t size, struct mrail_addr *a
         struct mrail_addr_rail *rail = &addr->rail[i];
         size_t len;
 
-        len = size - at < RAIL_HEAD ? size : len_of(raw[at + 2]);
-        if (len > size - at - RAIL_HEAD)
+        if (size - at < RAIL_HEAD || len_of(raw[at + 2]) > size - at - RAIL_HEAD)
             return fail(why, why_size, "rail %zu of %zu is cut short", i + 1, addr->count);
+        len = len_of(raw[at + 2]);
         rail->kind = (uint16_t)(raw[at] | raw[at + 1] << 8);
         if (!rail->kind || !get_rail(raw[at + 2], raw + at + RAIL_HEAD, len, rail))
             return fail(why, why_size, "the address on rail %zu is none", i + 1);
