@@ -27,10 +27,11 @@ static const struct param_def uet_params[] = {
     COUNT("port", "4793", 1, 65535, "UDP port of endpoints, where it is not taken."),
     {.key = "shared",
      .type = PARAM_BOOL,
-     .default_text = "yes",
+     .default_text = "no",
      .help = "Endpoints at one address, also of several processes of a user, share that port; the "
              "kernel gives each its packets by PDC id and PIDonFEP (SO_ATTACH_REUSEPORT_CBPF). "
-             "Where that is off, or cannot be, all but the first take any port."},
+             "Where that is off, or cannot be, all but the first take any port. Not yet "
+             "for production: see docs/design/uet.md."},
     {.key = "profile",
      .type = PARAM_CHOICE,
      .choices = profile_choices,
