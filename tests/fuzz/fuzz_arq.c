@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/arq/session.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,12 +35,6 @@ static bool out[MESSAGES];
 static uint8_t payload[LARGEST];
 static uint64_t now;
 static bool takes_all; /* the lower does */
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static unsigned take(struct input *input, unsigned bytes)
 {

@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "transports/efa/efa_name.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_address(const struct efa_addr *addr)
 {

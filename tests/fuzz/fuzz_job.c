@@ -7,14 +7,9 @@
 #include <string.h>
 
 #include "tools/job_print.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void complain(const char *name, int line, const char *why)
 {

@@ -9,14 +9,9 @@
 #include "compose/links.h"
 #include "compose/rail_links.h"
 #include "compose/registry.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static size_t count_links(const char *text)
 {

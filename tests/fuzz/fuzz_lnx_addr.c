@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "layers/lnx/lnx_addr.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_branch(const struct lnx_addr_branch *branch)
 {

@@ -16,6 +16,7 @@
 #include "layers/lnx/lnx_keys.h"
 #include "layers/lnx/lnx_mr.h"
 #include "layers/lnx/lnx_stranger.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,12 +30,6 @@ enum {
 };
 
 static const uint64_t key_mask = (UINT64_C(1) << LNX_KEY_BITS) - 1;
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* ---- The input ---- */
 

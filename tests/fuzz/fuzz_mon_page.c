@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/top_view.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,12 +19,6 @@ enum {
     TEXTS = 64,
     BLOCKS = 2
 };
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void sound_header(struct weft_monitor_header *header)
 {

@@ -13,6 +13,7 @@
 #include "layers/mrail/mrail_intro.h"
 #include "layers/mrail/mrail_keys.h"
 #include "layers/mrail/mrail_rest.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,12 +33,6 @@ struct state {
     uint64_t delivered, now;
     unsigned refusing; /* rails that take nothing, a bit each */
 };
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static struct state *state_of(struct flow *flow)
 {

@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "layers/mrail/mrail_addr.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_rail(const struct mrail_addr_rail *rail)
 {

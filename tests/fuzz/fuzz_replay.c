@@ -16,6 +16,7 @@
 #include <rdma/fi_errno.h>
 
 #include "tools/replay_plan.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,12 +33,6 @@ struct file {
     };
     struct weft_trace_record records[RECORDS];
 };
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void sound_file(struct file *file)
 {

@@ -25,6 +25,7 @@
 #include "core/info/info.h"
 #include "layers/rxm/conn/rxm_proto.h"
 #include "layers/rxm/msgproto/rxm_packet.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -62,12 +63,6 @@ struct pair {
 static struct side victims[KINDS], attacker;
 static uint8_t region[REGION + 2 * GUARD_SIZE];
 static uint8_t rooms[OPS][ROOM + 2 * GUARD_SIZE];
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void open_side(struct side *side, const char *spec, enum fi_ep_type type)
 {

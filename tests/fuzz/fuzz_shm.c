@@ -21,6 +21,7 @@
 #include "core/info/info.h"
 #include "core/part/part.h"
 #include "transports/shm/shm_op.h"
+#include "tests/fuzz/must.h"
 
 extern const struct part shm_part;
 
@@ -64,12 +65,6 @@ struct game {
     uintptr_t posted;
     unsigned ended[OPS];
 };
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static struct params *resolve_params(const char *mode)
 {

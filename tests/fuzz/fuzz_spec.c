@@ -6,14 +6,9 @@
 
 #include "compose/spec.h"
 #include "../support/spec_print.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void round_trip(const struct spec *spec)
 {

@@ -5,14 +5,9 @@
 #include <string.h>
 
 #include "layers/srd/srd_wire.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_bounds(const struct srd_header *header, const uint8_t *raw, size_t size)
 {

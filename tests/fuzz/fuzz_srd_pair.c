@@ -25,6 +25,7 @@
 #include "core/info/abi.h"
 #include "core/info/info.h"
 #include "layers/srd/srd_wire.h"
+#include "tests/fuzz/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,10 +52,6 @@ enum {
     DO_FORGE,
     DO_OTHER,
     COMMANDS,
-};
-
-struct input {
-    const uint8_t *at, *end;
 };
 
 struct side {
@@ -107,25 +104,6 @@ static struct packet queue[QUEUE];
 static unsigned queued, kind;
 static uint32_t ids[IDS];
 static unsigned id_count;
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void *get(size_t len)
-{
-    void *bytes = calloc(1, len ? len : 1);
-
-    must(bytes != NULL);
-    return bytes;
-}
-
-static uint8_t next(struct input *input)
-{
-    return input->at < input->end ? *input->at++ : 0;
-}
 
 static size_t next_size(struct input *input)
 {

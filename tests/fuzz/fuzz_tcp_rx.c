@@ -22,6 +22,7 @@
 #include "core/info/info.h"
 #include "core/part/part.h"
 #include "transports/tcp/tcp_ep.h"
+#include "tests/fuzz/must.h"
 
 extern const struct part tcp_part;
 
@@ -45,12 +46,6 @@ static struct fid_ep *anchor,
     *anchor_srx; /* keep the set of sockets, which would be made each time */
 static uint8_t region[REGION + 2 * ROOM];
 static uint8_t rooms[OPS][3 * ROOM];
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static struct fi_info *pick(struct fi_info *list, bool shared)
 {

@@ -7,14 +7,9 @@
 
 #include "transports/tcp/tcp_cm_wire.h"
 #include "transports/tcp/tcp_wire.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* The short way says what the long one does, or nothing. */
 static void check_plain(const uint8_t *data, size_t size)

@@ -15,6 +15,7 @@
 #include <rdma/fabric.h>
 
 #include "tools/trace_print.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,12 +23,6 @@ enum {
     HEAD = offsetof(struct weft_trace_header, host),
     RECORDS = 64
 };
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void sound_header(struct weft_trace_header *header)
 {

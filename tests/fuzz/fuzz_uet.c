@@ -7,14 +7,9 @@
 #include "transports/uet/wire/address.h"
 #include "transports/uet/wire/pds_header.h"
 #include "transports/uet/wire/ses_header.h"
+#include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_request(uint8_t next, const uint8_t *at, size_t len)
 {

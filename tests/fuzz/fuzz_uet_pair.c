@@ -12,6 +12,7 @@
 
 #include "transports/uet/ses/ses.h"
 #include "transports/uet/wire/address.h"
+#include "tests/fuzz/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -61,33 +62,10 @@ struct packet {
     uint8_t *bytes;
 };
 
-struct input {
-    const uint8_t *at, *end;
-};
-
 static struct node nodes[NODES];
 static struct packet queue[QUEUE];
 static unsigned queued;
 static uint64_t now;
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void *get(size_t len)
-{
-    void *bytes = calloc(1, len ? len : 1);
-
-    must(bytes != NULL);
-    return bytes;
-}
-
-static uint8_t next(struct input *input)
-{
-    return input->at < input->end ? *input->at++ : 0;
-}
 
 static union addr addr_of(unsigned index)
 {

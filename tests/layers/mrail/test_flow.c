@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "tests/support/number.h"
 
 #define GBIT 0.125 /* bytes/ns of 1 Gbit/s */
 
@@ -574,13 +575,6 @@ static void one_run(uint64_t seed)
         all_came();
     rests += model.side[0].rests + model.side[1].rests;
     model_close(&model);
-}
-
-static uint64_t number_of(const char *name, uint64_t usual)
-{
-    const char *text = getenv(name);
-
-    return text && *text ? strtoull(text, NULL, 10) : usual;
 }
 
 static void drawn_deaths_lose_and_repeat_nothing(void **state)

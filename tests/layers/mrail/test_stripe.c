@@ -15,6 +15,7 @@
 
 #include "layers/mrail/mrail_keys.h"
 #include "model.h"
+#include "tests/support/number.h"
 
 #define GBIT 0.125 /* bytes/ns of 1 Gbit/s */
 #define LARGE (4 << 20)
@@ -254,13 +255,6 @@ static void one_run(uint64_t seed)
         assert_int_equal(model.side[i].reads_done, model.side[i].read_count);
     }
     model_close(&model);
-}
-
-static uint64_t number_of(const char *name, uint64_t usual)
-{
-    const char *text = getenv(name);
-
-    return text && *text ? strtoull(text, NULL, 10) : usual;
 }
 
 static void drawn_deaths_end_each_read_once(void **state)
