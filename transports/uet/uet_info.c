@@ -55,18 +55,7 @@ static uint8_t profile_of(const struct request *req)
 
 static void fill_domain(struct fi_domain_attr *attr)
 {
-    attr->mr_key_size = sizeof(uint64_t);
-    attr->cq_data_size = sizeof(uint64_t);
-    attr->cq_cnt = OBJECTS_MAX;
-    attr->ep_cnt = OBJECTS_MAX;
-    attr->tx_ctx_cnt = OBJECTS_MAX;
-    attr->rx_ctx_cnt = OBJECTS_MAX;
-    attr->max_ep_tx_ctx = 1;
-    attr->max_ep_rx_ctx = 1;
-    attr->max_ep_stx_ctx = OBJECTS_MAX;
-    attr->max_ep_srx_ctx = OBJECTS_MAX;
-    attr->cntr_cnt = OBJECTS_MAX;
-    attr->mr_cnt = OBJECTS_MAX;
+    info_set_limits(attr, OBJECTS_MAX);
     attr->mr_iov_limit = PDS_IOV;
     attr->caps = FI_LOCAL_COMM | FI_REMOTE_COMM | FI_AV_USER_ID;
     attr->tclass = INFO_ANY_TCLASS;
