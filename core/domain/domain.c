@@ -9,6 +9,7 @@
 #include "core/av/av.h"
 #include "core/base/enosys.h"
 #include "core/base/reach.h"
+#include "core/base/table.h"
 #include "core/domain/mr.h"
 #include "core/queue/cntr.h"
 #include "core/queue/cq.h"
@@ -96,6 +97,17 @@ int domain_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_c
                    void *context)
 {
     return cq_open(base_of(fid), attr, cq, context);
+}
+
+int domain_cq_open_read(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
+                        void *context, struct fi_ops_cq *reads)
+{
+    bool plain = !attr || !(attr->flags & FI_PEER);
+    int rc = domain_cq_open(fid, attr, cq, context);
+
+    if (!rc && plain && (!attr || attr->format <= FI_CQ_FORMAT_CONTEXT))
+        (*cq)->ops = table_inherit(reads, cq_ops);
+    return rc;
 }
 
 int domain_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,

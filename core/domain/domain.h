@@ -30,6 +30,10 @@ int domain_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
                    void *context);
 int domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                    void *context);
+/* The same; reads of contexts alone, of a queue that is no upper's, go by the part's own table, the
+ * rest of which becomes cq_ops'. */
+int domain_cq_open_read(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                        void *context, struct fi_ops_cq *reads);
 int domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                      void *context);
 int domain_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);

@@ -257,10 +257,5 @@ static struct fi_ops_cq cq_read_ops = {.size = sizeof(cq_read_ops), .read = quic
 int efa_quick_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                       void *context)
 {
-    bool plain = !attr || !(attr->flags & FI_PEER);
-    int rc = domain_cq_open(domain, attr, cq, context);
-
-    if (!rc && plain && (!attr || attr->format <= FI_CQ_FORMAT_CONTEXT))
-        (*cq)->ops = table_inherit(&cq_read_ops, cq_ops);
-    return rc;
+    return domain_cq_open_read(domain, attr, cq, context, &cq_read_ops);
 }
