@@ -119,12 +119,66 @@ static void wrong_bindings_are_refused(void **state)
     assert_int_equal(fi_close(&cntr->fid), 0);
 }
 
+static int polls;
+
+static void count_poll(struct progress_source *source)
+{
+    polls++;
+}
+
+static int is_idle(struct progress_source *source)
+{
+    return 0;
+}
+
+/* How often a sibling is polled as an endpoint waits in fi_close, under an upper or not. */
+static int polls_of_a_sibling(enum fi_threading threading, bool under)
+{
+    struct fi_domain_attr attr = {.threading = threading,
+                                  .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
+                                  .data_progress = FI_PROGRESS_MANUAL};
+    struct progress_source source = {.poll = count_poll, .trywait = is_idle, .fd = -1};
+    struct cq cq = {0};
+    struct fid_peer_cq upper = {0};
+    struct binding binding = {.rx = &cq};
+    struct progress_group *group;
+    struct progress *sibling;
+
+    cq.sink = under ? &upper : &cq.peer;
+    list_init(&source.link);
+    assert_int_equal(progress_group_create(&group), 0);
+    assert_int_equal(progress_create(&attr, "test", group, &binding.progress), 0);
+    assert_int_equal(progress_create(&attr, "test", group, &sibling), 0);
+    progress_lock(sibling);
+    assert_int_equal(progress_attach(sibling, &source), 0);
+    progress_unlock(sibling);
+    polls = 0;
+    binding_drive_others(&binding);
+    progress_lock(sibling);
+    progress_detach(sibling, &source);
+    progress_unlock(sibling);
+    progress_release(sibling);
+    progress_release(binding.progress);
+    progress_group_release(group);
+    return polls;
+}
+
+/* Without a lock of its own a sibling is another upper lock's. */
+static void siblings_under_a_layer_are_left_to_it(void **state)
+{
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, true), 0);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, false), 1);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, true), 1);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, false), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(completions_and_counts_go_where_they_are_bound, setup),
         cmocka_unit_test_setup(unbound_ends_are_dropped, setup),
         cmocka_unit_test_setup(wrong_bindings_are_refused, setup),
+        cmocka_unit_test(siblings_under_a_layer_are_left_to_it),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
