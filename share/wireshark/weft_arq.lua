@@ -164,6 +164,9 @@ function arq.dissector(buffer, pinfo, tree)
     return range:len()
 end
 
+-- Ahead of what stands at a well-known port: any of those may be the number here.
+pcall(set_preference, "udp.try_heuristic_first", true)
+
 arq:register_heuristic("udp", function(buffer, pinfo, tree)
     if buffer:len() < HEADER or buffer(0, 1):uint() ~= 0xa7 then return false end
     local second = buffer(1, 1):uint()

@@ -97,6 +97,9 @@ local function dissect(buffer, pinfo, root)
     pinfo.cols.info = info
 end
 
+-- Ahead of what stands at a well-known port: any of those may be the number here.
+pcall(set_preference, "udp.try_heuristic_first", true)
+
 -- Version 4, and a type that there is.
 srd:register_heuristic("udp", function(buffer, pinfo, root)
     if buffer:len() < 8 or buffer(1, 1):uint() ~= 4 or not types[buffer(0, 1):uint()] then

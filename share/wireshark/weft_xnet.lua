@@ -479,6 +479,9 @@ local function looks_like(tvb)
     return tvb(8, 8):uint64() == UInt64(0) and tvb(16, 8):uint64() == UInt64(0)
 end
 
+-- Ahead of what stands at a well-known port: any of those may be the number here.
+pcall(set_preference, "tcp.try_heuristic_first", true)
+
 xnet:register_heuristic("tcp", function(tvb, pinfo, tree)
     if not looks_like(tvb) then return false end
     pinfo.conversation = xnet
