@@ -278,16 +278,24 @@ static bool may_accept(struct shm_ep *ep)
     return count > HELLO_FDS;
 }
 
-/* The next request, or NULL; false when there is none. */
+/* The next request, or NULL where it was refused; false when there is none, or no memory for one:
+ * it waits, since its sender may have been told already that its messages are on their way. */
 static bool accept_link(struct shm_ep *ep, struct shm_link **link)
 {
     int fd;
 
-    *link = NULL;
+    *link = shm_link_new(ep);
+    if (!*link) {
+        say_it_waits(ep);
+        return false;
+    }
     shm_fork_hold();
     fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0 && shm_link_new(ep, fd, link))
-        close(fd);
+    if (shm_link_open(*link, fd)) {
+        *link = NULL;
+        if (fd >= 0)
+            close(fd);
+    }
     shm_fork_let();
     return fd >= 0;
 }
@@ -343,13 +351,20 @@ void shm_link_ring(struct shm_link *link)
 static int connect_link(struct shm_ep *ep, const struct sockaddr_un *sun, socklen_t len,
                         struct shm_link **link)
 {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), rc;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), rc = 0;
 
     if (fd < 0)
         return -errno;
-    rc = connect(fd, (const struct sockaddr *)sun, len) ? -errno : shm_link_new(ep, fd, link);
-    if (rc)
+    if (connect(fd, (const struct sockaddr *)sun, len))
+        rc = -errno;
+    else if (!(*link = shm_link_new(ep)))
+        rc = -FI_ENOMEM;
+    else
+        rc = shm_link_open(*link, fd);
+    if (rc) {
+        *link = NULL;
         close(fd);
+    }
     return rc;
 }
 

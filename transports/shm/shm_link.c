@@ -91,18 +91,16 @@ static bool is_same_user(const struct ucred *cred)
     return cred->pid && (!kill(cred->pid, 0) || errno != EPERM);
 }
 
-/* 0, -FI_ENOMEM, -FI_EACCES (a peer of another user), or what the kernel said. */
-static int check_peer(const struct shm_link *link, struct ucred *cred, struct epoll_event *event)
+static int check_peer(const struct shm_link *link, int fd, struct ucred *cred)
 {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = (void *)link};
     socklen_t len = sizeof(*cred);
 
-    if (link->number == UINT32_MAX)
-        return -FI_ENOMEM;
-    if (getsockopt(link->fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
         return -errno;
     if (!is_same_user(cred))
         return -FI_EACCES;
-    return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, link->fd, event) ? -errno : 0;
+    return epoll_ctl(link->ep->source.fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 /* 0, which is none, where there is no randomness. */
@@ -113,24 +111,33 @@ static uint64_t random_stamp(void)
     return getrandom(&stamp, sizeof(stamp), GRND_NONBLOCK) == sizeof(stamp) ? stamp : 0;
 }
 
-/* Forks are held, since the socket was made. */
-int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **ret_link)
+static void give_number_back(struct shm_link *link)
+{
+    struct shm_ep *ep = link->ep;
+
+    ep->numbers[link->number] = NULL;
+    if (link->number < ep->number_free)
+        ep->number_free = link->number;
+}
+
+struct shm_link *shm_link_new(struct shm_ep *ep)
 {
     struct shm_link *link = aligned_alloc(64, (sizeof(*link) + 63) & ~(size_t)63);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
-    struct ucred cred = {.pid = 0};
-    int rc;
 
     if (!link)
-        return -FI_ENOMEM;
+        return NULL;
     memset(link, 0, sizeof(*link));
     link->ep = ep;
-    link->fd = fd;
+    link->fd = -1;
     link->addr = FI_ADDR_UNSPEC;
     link->fence = true;
     link->cross_read = link->cross_tells = true;
     link->refs = 1;
     link->number = free_number(ep);
+    if (link->number == UINT32_MAX) {
+        free(link);
+        return NULL;
+    }
     list_init(&link->busy);
     list_init(&link->controls);
     list_init(&link->backlog);
@@ -141,19 +148,27 @@ int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **ret_link)
     list_init(&link->held);
     list_init(&link->unasked);
     list_init(&link->named);
-    rc = check_peer(link, &cred, &event);
+    return link;
+}
+
+/* Forks are held, since the socket was made. */
+int shm_link_open(struct shm_link *link, int fd)
+{
+    struct shm_ep *ep = link->ep;
+    struct ucred cred = {.pid = 0};
+    int rc = check_peer(link, fd, &cred);
+
     if (rc) {
-        if (link->number < ep->number_free)
-            ep->number_free = link->number;
+        give_number_back(link);
         free(link);
         return rc;
     }
+    link->fd = fd;
     link->pid = cred.pid;
     link->own = cred.pid == getpid();
     atomic_init(&link->stamp, random_stamp());
     ep->numbers[link->number] = link;
     list_attach(&link->all, &ep->links);
-    *ret_link = link;
     return 0;
 }
 
@@ -183,9 +198,7 @@ static void close_socket(struct shm_link *link)
 
     atomic_store(&link->stamp, 0);
     shm_fork_hold();
-    ep->numbers[link->number] = NULL;
-    if (link->number < ep->number_free)
-        ep->number_free = link->number;
+    give_number_back(link);
     if (link->fd >= 0) {
         if (ep->forks == fork_generation) {
             epoll_ctl(ep->source.fd, EPOLL_CTL_DEL, link->fd, NULL);

@@ -6,8 +6,13 @@
 #include "transports/shm/shm_ep.h"
 #include "transports/shm/shm_link.h"
 
-/* A link over a connected socket, which it takes over; the caller keeps it on errors. */
-int shm_link_new(struct shm_ep *ep, int fd, struct shm_link **link);
+/* A link without a socket yet, or NULL; shm_link_open comes next. */
+struct shm_link *shm_link_new(struct shm_ep *ep);
+
+/* Gives the link a connected socket, which it takes over. On errors there is no link any more, and
+ * the caller keeps the socket: -FI_ENOMEM, -FI_EACCES (a peer of another user), or what the kernel
+ * said. */
+int shm_link_open(struct shm_link *link, int fd);
 /* The memory, of which that half is ours to write (0: its maker), and the peer's name. False
  * without room for these; the region is the link's in any case. */
 bool shm_link_set_region(struct shm_link *link, void *region, int half, const char *name);
