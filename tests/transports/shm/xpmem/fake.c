@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -44,7 +45,7 @@ static struct {
 static struct shared {
     struct fake fake;
     pid_t owners[SEGMENTS]; /* a segment's number is its index in the upper half */
-    unsigned segments;
+    atomic_uint segments; /* two processes may make one at a time */
 } * shared;
 
 static void *map(void *at, size_t len, int protection, int flags, int fd, off_t offset)
@@ -99,12 +100,15 @@ char *fake_memory_at(uint64_t at, size_t len)
 
 static int make(int64_t *words)
 {
+    unsigned index;
+
     /* at, len, by, mode, segment */
     if (words[0] || words[1] != -1 || (int32_t)words[2] != 1 || words[3] != 0600)
         return EINVAL;
-    assert_true(++shared->segments < SEGMENTS);
-    shared->owners[shared->segments] = getpid();
-    words[4] = (int64_t)shared->segments << 32 | getpid();
+    index = atomic_fetch_add(&shared->segments, 1) + 1;
+    assert_true(index < SEGMENTS);
+    shared->owners[index] = getpid();
+    words[4] = (int64_t)index << 32 | getpid();
     return 0;
 }
 
