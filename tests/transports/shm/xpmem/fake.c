@@ -45,7 +45,7 @@ static struct {
 static struct shared {
     struct fake fake;
     pid_t owners[SEGMENTS]; /* a segment's number is its index in the upper half */
-    atomic_uint segments; /* two processes may make one at a time */
+    atomic_uint segments;   /* two processes may make one at a time */
 } * shared;
 
 static void *map(void *at, size_t len, int protection, int flags, int fd, off_t offset)
