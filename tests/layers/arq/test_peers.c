@@ -132,19 +132,15 @@ static void open_with(const struct child *child)
     child_expect(child, 1);
 }
 
-static void killed_peer_is_refused_within_seconds(void **state)
+/* Not when `patience` has ended, which is later than this test may take. */
+static void killed_peer_is_refused(void **state)
 {
     struct child child;
-    long long begin;
-    int err;
 
     child_open(&child, 0);
     open_with(&child);
     child_kill(&child);
-    begin = now_ms();
-    err = one_send();
-    assert_int_equal(err, FI_ECONNREFUSED);
-    assert_true(now_ms() - begin < 5000);
+    assert_int_equal(one_send(), FI_ECONNREFUSED);
     /* Nor does it come back for a second one. */
     assert_int_equal(one_send(), FI_ECONNREFUSED);
     end_close(&a);
@@ -439,7 +435,7 @@ static void replayed_opening_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_peer_is_refused_within_seconds),
+        cmocka_unit_test(killed_peer_is_refused),
         cmocka_unit_test(peer_that_starts_again_is_reached_again),
         cmocka_unit_test(stopped_peer_loses_nothing),
         cmocka_unit_test(many_send_to_one),
