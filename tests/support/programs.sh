@@ -70,11 +70,18 @@ check_bound() { # PROGRAM
         { echo "$1 does not get $WEFT_BUILD/libfabric.so.1"; exit 1; }
 }
 
+# Below those that the kernel chooses, for a connection say, before the port is used.
 free_port() {
-    python3 -c 'import socket
-s = socket.socket()
-s.bind(("", 0))
-print(s.getsockname()[1])'
+    python3 -c 'import random, socket
+while True:
+    port = random.randrange(12000, 32768)
+    with socket.socket() as s:
+        try:
+            s.bind(("", port))
+        except OSError:
+            continue
+    print(port)
+    break'
 }
 
 # wait_listening PORT PID: until someone listens on the port, or the process is gone, or a minute
