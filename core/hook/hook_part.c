@@ -12,12 +12,15 @@ static void fill_once(struct hook_part *part)
     pthread_mutex_unlock(&mutex);
 }
 
-int hook_part_open(struct hook_part *part, const struct open_args *args, struct fid_fabric **fabric,
-                   void *context)
+int hook_part_open(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
+    struct hook_part *part = args->part->hook;
     void *own;
-    int rc = part->create(args, &own);
+    int rc;
 
+    if (!part)
+        return hook_open_fabric(args, fabric, context, NULL);
+    rc = part->create(args, &own);
     if (rc)
         return rc;
     fill_once(part);

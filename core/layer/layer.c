@@ -474,9 +474,9 @@ static const struct hook_ops layer_tables = {
     .post = layer_post,
 };
 
-int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
-                      const struct layer_ops *ops)
+int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
+    const struct layer_ops *ops = args->part->layer;
     struct layer_fabric *own = calloc(1, sizeof(*own));
     struct hook_ops tables = *ops->hook;
     int rc = -FI_ENOMEM;

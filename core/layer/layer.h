@@ -110,9 +110,8 @@ struct layer_ep {
     struct match_watch watch, *watcher; /* an upper's, not told of the layer's own receives */
 };
 
-/* part.open_fabric of the layer. */
-int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context,
-                      const struct layer_ops *ops);
+/* part.open_fabric of the layer whose functions part.layer has. */
+int layer_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context);
 /* Tables of a layer base that adds nothing. The functions set in these are called by layers that
  * replace them. */
 extern struct fi_ops layer_ep_fid_ops;  /* bind, control, close */

@@ -43,7 +43,8 @@ struct param_def {
     int (*check)(const char *text, char *why, size_t why_size);
 };
 
-/* Rows of a table: on or off; a number (or size, time, percentage) between min and max. */
+/* Rows of a table: on or off; a number (or size, time, percentage) between min and max; one of
+ * `options`; a text, or list of texts, that `valid` takes. */
 #define PARAM_SWITCH(name, preset, text)                                                           \
     {                                                                                              \
         .key = (name), .type = PARAM_BOOL, .default_text = (preset), .help = (text)                \
@@ -52,6 +53,15 @@ struct param_def {
     {                                                                                              \
         .key = (name), .type = (kind), .default_text = (preset), .min = (low), .max = (high),      \
         .help = (text)                                                                             \
+    }
+#define PARAM_PICK(name, preset, options, text)                                                    \
+    {                                                                                              \
+        .key = (name), .type = PARAM_CHOICE, .default_text = (preset), .choices = (options),       \
+        .help = (text)                                                                             \
+    }
+#define PARAM_CHECKED(name, kind, preset, valid, text)                                             \
+    {                                                                                              \
+        .key = (name), .type = (kind), .default_text = (preset), .check = (valid), .help = (text)  \
     }
 
 /* Why the values of several parameters do not go together. */

@@ -20,6 +20,9 @@
 #include "core/base/reason.h"
 #include "core/param/param.h"
 
+struct hook_part;
+struct layer_ops;
+
 enum part_kind {
     PART_TRANSPORT, /* the end of a stack: stands on a device or the kernel */
     PART_LAYER,     /* stands on one lower */
@@ -193,6 +196,8 @@ struct part {
      * caller. Closing the fabric (fi_close) closes the lowers.
      */
     int (*open_fabric)(const struct open_args *args, struct fid_fabric **fabric, void *context);
+    struct hook_part *hook;        /* for hook_part_open (core/hook/hook_part.h) */
+    const struct layer_ops *layer; /* for layer_open_fabric (core/layer/layer.h) */
 };
 
 /* needs/offer of a part that changes nothing: a copy of the hints, a copy of the lower's info. */

@@ -202,13 +202,6 @@ static const struct layer_ops ops = {
     .busy = coll_busy,
 };
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return layer_open_fabric(args, fabric, context, &ops);
-}
-
-extern const struct part coll_part;
-
 const struct part coll_part = {
     .name = "coll",
     .prov_name = "ofi_coll",
@@ -241,5 +234,6 @@ const struct part coll_part = {
     .adds = FI_COLLECTIVE,
     .needs = needs,
     .offer = offer,
-    .open_fabric = open_fabric,
+    .layer = &ops,
+    .open_fabric = layer_open_fabric,
 };

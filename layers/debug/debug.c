@@ -155,7 +155,7 @@ static struct hook_part hook = {.fill = fill_ops, .create = root_create, .destro
 
 static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
 {
-    int rc = hook_part_open(&hook, args, fabric, context);
+    int rc = hook_part_open(args, fabric, context);
     struct debug_object *root;
 
     if (rc)
@@ -180,39 +180,19 @@ static int offer(const struct request *req, const struct fi_info *lower, struct 
 static const char *const aliases[] = {"hook_debug", NULL};
 
 static const struct param_def params[] = {
-    {
-        .key = "file",
-        .type = PARAM_STRING,
-        .check = path_check,
-        .help = "Where reports go, added at the end: %p is the process, %h the host. Without it: "
-                "standard error.",
-    },
-    {
-        .key = "abort",
-        .type = PARAM_BOOL,
-        .default_text = "0",
-        .help = "The first report ends the process by abort(3), for a debugger or a core file.",
-    },
-    {
-        .key = "limit",
-        .type = PARAM_INT,
-        .default_text = "10",
-        .min = 0,
-        .max = 1000000,
-        .help = "So many reports of one rule at most; how many more there were is said when the "
-                "fabric closes.",
-    },
-    {
-        .key = "demand",
-        .type = PARAM_LIST,
-        .check = check_demand,
-        .help = "Modes that are required of the application although the lower does not need "
-                "them: context, context2, mr_local. So a program is checked for lowers that do.",
-    },
+    PARAM_CHECKED("file", PARAM_STRING, NULL, path_check,
+                  "Where reports go, added at the end: %p is the process, %h the host. Without it: "
+                  "standard error."),
+    PARAM_SWITCH("abort", "0",
+                 "The first report ends the process by abort(3), for a debugger or a core file."),
+    PARAM_NUMBER("limit", PARAM_INT, "10", 0, 1000000,
+                 "So many reports of one rule at most; how many more there were is said when the "
+                 "fabric closes."),
+    PARAM_CHECKED("demand", PARAM_LIST, NULL, check_demand,
+                  "Modes that are required of the application although the lower does not need "
+                  "them: context, context2, mr_local. So a program is checked for lowers that do."),
     {.key = NULL},
 };
-
-extern const struct part debug_part;
 
 const struct part debug_part = {
     .name = "debug",
@@ -235,6 +215,7 @@ const struct part debug_part = {
         "It cannot see remote ranges (the target checks those), the type as which the "
         "application reads a buffer of completions, fi_mr_desc and fi_mr_key of a closed "
         "region, and threads that do not meet.",
+    .hook = &hook,
     .kind = PART_LAYER,
     .transparent = true,
     .params = params,

@@ -40,11 +40,6 @@ static int plan_create(const struct open_args *args, void **own)
 
 static struct hook_part hook = {.fill = fill_ops, .create = plan_create, .destroy = plan_destroy};
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_part_open(&hook, args, fabric, context);
-}
-
 /* Refuses faults that the lower's contract excludes, with the reason. */
 static int offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
@@ -108,8 +103,6 @@ static const struct param_def params[] = {
     {.key = NULL},
 };
 
-extern const struct part fault_part;
-
 const struct part fault_part = {
     .name = "fault",
     .prov_name = "ofi_hook_fault",
@@ -127,10 +120,8 @@ const struct part fault_part = {
         "Without parameters it does nothing.\n\n"
         "Doubled, overtaken and changed messages are copies: an endpoint without a completion "
         "queue for its sends has none of them, nor have messages of more than 16 MiB.",
-    .kind = PART_LAYER,
-    .transparent = true,
+    .hook = &hook,
+    HOOK_PART,
     .params = params,
-    .needs = part_needs_same,
     .offer = offer,
-    .open_fabric = open_fabric,
 };

@@ -72,11 +72,6 @@ static void fill_ops(struct hook_ops *ops)
 
 static struct hook_part hook = {.fill = fill_ops, .create = page_create, .destroy = page_destroy};
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_part_open(&hook, args, fabric, context);
-}
-
 static const char *const aliases[] = {"hook_monitor", NULL};
 
 static const struct param_def params[] = {
@@ -87,48 +82,20 @@ static const struct param_def params[] = {
         .help = "The folder for page files, which are in <uid>/<host> below it. It should be in "
                 "memory.",
     },
-    {
-        .key = "dir_mode",
-        .type = PARAM_STRING,
-        .check = check_mode,
-        .default_text = "01700",
-        .help = "Mode of folders that are made (octal). Where it is not given, basepath itself is "
-                "made with 01777, so that users can share it.",
-    },
-    {
-        .key = "file_mode",
-        .type = PARAM_STRING,
-        .check = check_mode,
-        .default_text = "0600",
-        .help = "Mode of page files (octal).",
-    },
-    {
-        .key = "tick_max",
-        .type = PARAM_INT,
-        .default_text = "1024",
-        .min = 1,
-        .max = INT32_MAX,
-        .help = "Taken, and without effect: pages are always current.",
-    },
-    {
-        .key = "linger",
-        .type = PARAM_BOOL,
-        .default_text = "0",
-        .help = "Leave the page file when the fabric is closed; fi_top --clean removes it.",
-    },
-    {
-        .key = "sample",
-        .type = PARAM_INT,
-        .default_text = "64",
-        .min = 0,
-        .max = 1000000000,
-        .help = "The time to the completion is taken of one in so many operations of a thread on "
-                "an endpoint; 0: of none.",
-    },
+    PARAM_CHECKED(
+        "dir_mode", PARAM_STRING, "01700", check_mode,
+        "Mode of folders that are made (octal). Where it is not given, basepath itself is "
+        "made with 01777, so that users can share it."),
+    PARAM_CHECKED("file_mode", PARAM_STRING, "0600", check_mode, "Mode of page files (octal)."),
+    PARAM_NUMBER("tick_max", PARAM_INT, "1024", 1, INT32_MAX,
+                 "Taken, and without effect: pages are always current."),
+    PARAM_SWITCH("linger", "0",
+                 "Leave the page file when the fabric is closed; fi_top --clean removes it."),
+    PARAM_NUMBER("sample", PARAM_INT, "64", 0, 1000000000,
+                 "The time to the completion is taken of one in so many operations of a thread on "
+                 "an endpoint; 0: of none."),
     {.key = NULL},
 };
-
-extern const struct part monitor_part;
 
 const struct part monitor_part = {
     .name = "monitor",
@@ -146,10 +113,8 @@ const struct part monitor_part = {
         "error of fi_fabric.\n\n"
         "Times are too large by at most 1/8 (12.5 %). An operation is recognized by its "
         "context: those with a null context, or none, are not timed.",
-    .kind = PART_LAYER,
-    .transparent = true,
+    .hook = &hook,
+    HOOK_PART,
     .params = params,
-    .needs = part_needs_same,
     .offer = part_offer_same,
-    .open_fabric = open_fabric,
 };

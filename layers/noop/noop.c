@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/hook/hook.h"
-#include "core/part/part.h"
-
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_open_fabric(args, fabric, context, NULL);
-}
+#include "core/hook/hook_part.h"
 
 /* Upstream's hooks for device memory copy it, or register it as a dmabuf of its vendor's library:
  * here the application gives dmabufs, and parts that would copy refuse FI_HMEM. */
@@ -24,9 +18,6 @@ const struct part noop_part = {
         "made.\n\n"
         "ofi_hook_hmem and ofi_hook_dmabuf_peer_mem are other names of it, for settings that "
         "were made for libfabric: they handle the memory of devices, which no part here offers.",
-    .kind = PART_LAYER,
-    .transparent = true,
-    .needs = part_needs_same,
+    HOOK_PART,
     .offer = part_offer_same,
-    .open_fabric = open_fabric,
 };

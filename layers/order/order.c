@@ -54,13 +54,6 @@ static const struct layer_ops ops = {
     .completed = order_completed,
 };
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return layer_open_fabric(args, fabric, context, &ops);
-}
-
-extern const struct part order_part;
-
 const struct part order_part = {
     .name = "order",
     .prov_name = "ofi_order",
@@ -85,5 +78,6 @@ const struct part order_part = {
     .adds = PART_ADDS_STRICT,
     .needs = needs,
     .offer = offer,
-    .open_fabric = open_fabric,
+    .layer = &ops,
+    .open_fabric = layer_open_fabric,
 };

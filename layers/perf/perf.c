@@ -95,50 +95,25 @@ static void fill_ops(struct hook_ops *ops)
 
 static struct hook_part hook = {.fill = fill_ops, .create = layer_create, .destroy = layer_destroy};
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_part_open(&hook, args, fabric, context);
-}
-
 static const char *const aliases[] = {"hook_perf", NULL};
 static const char *const formats[] = {"table", "json", NULL};
 static const char *const upstream_counters[] = {"cpu_cycles", "cpu_instr", NULL};
 
 static const struct param_def params[] = {
-    {
-        .key = "events",
-        .type = PARAM_LIST,
-        .check = perf_set_check,
-        .default_text = "cycles|instructions|cache_misses",
-        .help = "Events to count, six at most: cycles, instructions, cache_references, "
-                "cache_misses, branches, branch_misses; cpu_clock, task_clock (ns), "
-                "page_faults, context_switches, migrations; or tsc alone.",
-    },
-    {
-        .key = "cntr",
-        .type = PARAM_CHOICE,
-        .choices = upstream_counters,
-        .help = "libfabric's name for one event (its variable FI_PERF_CNTR); counts unless events "
-                "is given.",
-    },
-    {
-        .key = "file",
-        .type = PARAM_STRING,
-        .check = path_check,
-        .help = "Where the report goes, added at the end: %p is the process, %h the host. Without "
-                "it: standard error.",
-    },
-    {
-        .key = "format",
-        .type = PARAM_CHOICE,
-        .default_text = "table",
-        .choices = formats,
-        .help = "A table to read, or JSON: one line with the sums.",
-    },
+    PARAM_CHECKED("events", PARAM_LIST, "cycles|instructions|cache_misses", perf_set_check,
+                  "Events to count, six at most: cycles, instructions, cache_references, "
+                  "cache_misses, branches, branch_misses; cpu_clock, task_clock (ns), "
+                  "page_faults, context_switches, migrations; or tsc alone."),
+    PARAM_PICK("cntr", NULL, upstream_counters,
+               "libfabric's name for one event (its variable FI_PERF_CNTR); counts unless events "
+               "is given."),
+    PARAM_CHECKED(
+        "file", PARAM_STRING, NULL, path_check,
+        "Where the report goes, added at the end: %p is the process, %h the host. Without "
+        "it: standard error."),
+    PARAM_PICK("format", "table", formats, "A table to read, or JSON: one line with the sums."),
     {.key = NULL},
 };
-
-extern const struct part perf_part;
 
 const struct part perf_part = {
     .name = "perf",
@@ -154,10 +129,8 @@ const struct part perf_part = {
         "software events, such as task_clock, take a system call for each reading. Where the "
         "kernel has none of the events, or forbids them, it says so in one line and counts TSC "
         "cycles.",
-    .kind = PART_LAYER,
-    .transparent = true,
+    .hook = &hook,
+    HOOK_PART,
     .params = params,
-    .needs = part_needs_same,
     .offer = part_offer_same,
-    .open_fabric = open_fabric,
 };

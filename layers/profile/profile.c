@@ -204,61 +204,29 @@ static void fill_ops(struct hook_ops *ops)
 
 static struct hook_part hook = {.fill = fill_ops, .create = layer_create, .destroy = layer_destroy};
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_part_open(&hook, args, fabric, context);
-}
-
 static const char *const aliases[] = {"hook_profile", NULL};
 static const char *const signals[] = {"USR1", "USR2", "HUP", NULL};
 static const char *const formats[] = {"table", "json", "prometheus", NULL};
 
 static const struct param_def params[] = {
-    {
-        .key = "file",
-        .type = PARAM_STRING,
-        .check = path_check,
-        .help =
-            "Where reports go: %p is the process, %h the host. Tables and JSON are added at the "
-            "end, for Prometheus the file is replaced; where another process does so, this one "
-            "adds its number to the name. Without it: standard error.",
-    },
-    {
-        .key = "format",
-        .type = PARAM_CHOICE,
-        .default_text = "table",
-        .choices = formats,
-        .help = "A table to read, JSON (one line for each report), or Prometheus text.",
-    },
-    {
-        .key = "every",
-        .type = PARAM_TIME,
-        .default_text = "0",
-        .min = 0,
-        .max = 86400000,
-        .help = "Time from one report to the next, 0: a report only when the fabric is closed.",
-    },
-    {
-        .key = "signal",
-        .type = PARAM_CHOICE,
-        .choices = signals,
-        .help = "A report at each such signal: USR1, USR2 or HUP. A handler that the application "
-                "has installed before is called as well; one that it installs later takes the "
-                "place of this.",
-    },
-    {
-        .key = "sample",
-        .type = PARAM_INT,
-        .default_text = "64",
-        .min = 0,
-        .max = 1000000000,
-        .help = "The time to the completion is taken of one in so many operations of a thread; 0: "
-                "of none.",
-    },
+    PARAM_CHECKED(
+        "file", PARAM_STRING, NULL, path_check,
+        "Where reports go: %p is the process, %h the host. Tables and JSON are added at the "
+        "end, for Prometheus the file is replaced; where another process does so, this one "
+        "adds its number to the name. Without it: standard error."),
+    PARAM_PICK("format", "table", formats,
+               "A table to read, JSON (one line for each report), or Prometheus text."),
+    PARAM_NUMBER("every", PARAM_TIME, "0", 0, 86400000,
+                 "Time from one report to the next, 0: a report only when the fabric is closed."),
+    PARAM_PICK("signal", NULL, signals,
+               "A report at each such signal: USR1, USR2 or HUP. A handler that the application "
+               "has installed before is called as well; one that it installs later takes the "
+               "place of this."),
+    PARAM_NUMBER("sample", PARAM_INT, "64", 0, 1000000000,
+                 "The time to the completion is taken of one in so many operations of a thread; 0: "
+                 "of none."),
     {.key = NULL},
 };
-
-extern const struct part profile_part;
 
 const struct part profile_part = {
     .name = "profile",
@@ -274,10 +242,8 @@ const struct part profile_part = {
         "Percentiles of times come from buckets, and are too large by at most 1/32 (3.2 %). An "
         "operation is recognized by its context: those with a null context, or none, are not "
         "timed, nor is one of which the context is used again before it completes.",
-    .kind = PART_LAYER,
-    .transparent = true,
+    .hook = &hook,
+    HOOK_PART,
     .params = params,
-    .needs = part_needs_same,
     .offer = part_offer_same,
-    .open_fabric = open_fabric,
 };

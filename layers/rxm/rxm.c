@@ -37,16 +37,10 @@ static const struct param_def params[] = {
                  "tags=emulate: receive buffers are shared by all connections where the lower can "
                  "do that; else each connection has its own, msg_rx_size at most, and senders "
                  "count."),
-    {
-        .key = "msg_rx_size",
-        .type = PARAM_INT,
-        .default_text = "128",
-        .min = 8,
-        .max = 1024,
-        .help =
-            "tags=emulate: receive buffers of a connection, where they are not shared. It begins "
-            "with 8, and has more while its peer uses them up.",
-    },
+    PARAM_NUMBER(
+        "msg_rx_size", PARAM_INT, "128", 8, 1024,
+        "tags=emulate: receive buffers of a connection, where they are not shared. It begins "
+        "with 8, and has more while its peer uses them up."),
     PARAM_NUMBER("saved_size", PARAM_SIZE, "64m", 65536, INT64_MAX,
                  "tags=emulate: bytes of messages without a receive that an endpoint keeps; beyond "
                  "them it takes no more packets until some are received."),
@@ -70,8 +64,6 @@ static const struct param_def params[] = {
 
 /* The meaning of a bare transport name for FI_EP_RDM. */
 static const struct param_text unnamed[] = {{"tags", "pass"}, {NULL, NULL}};
-
-extern const struct part rxm_part;
 
 const struct part rxm_part = {
     .name = "rxm",

@@ -78,54 +78,26 @@ static void trace_destroy(void *own)
 
 static struct hook_part hook = {.fill = fill_ops, .create = trace_create, .destroy = trace_destroy};
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return hook_part_open(&hook, args, fabric, context);
-}
-
 static const char *const aliases[] = {"hook", "hook_trace", NULL};
 
 static const struct param_def params[] = {
-    {
-        .key = "file",
-        .type = PARAM_STRING,
-        .check = path_check,
-        .default_text = "weft-trace.%p",
-        .help =
-            "Where to record: %p is the process, %h the host. An older trace of that name is "
-            "replaced, another file is an error; where another process records into it, '.' and "
-            "the number of this one are added. Only its owner may read it. /dev/shm keeps disks "
-            "out of the times.",
-    },
-    {
-        .key = "size",
-        .type = PARAM_SIZE,
-        .default_text = "4m",
-        .min = 4096,
-        .max = 1ll << 32,
-        .help = "Bytes for each thread, rounded up to a power of two; a record has 64. The newest "
-                "stay. Of layers with the same file, the first that is opened decides.",
-    },
-    {
-        .key = "log",
-        .type = PARAM_BOOL,
-        .default_text = "0",
-        .help = "Calls, completions and events as lines of the log, too, when they have ended "
-                "(FI_LOG_LEVEL=trace shows them). That takes its time.",
-    },
-    {
-        .key = "threads",
-        .type = PARAM_INT,
-        .default_text = "64",
-        .min = 1,
-        .max = 4096,
-        .help = "The most threads that have records in the file. Later threads take the place "
-                "of threads that have ended, or are not recorded.",
-    },
+    PARAM_CHECKED(
+        "file", PARAM_STRING, "weft-trace.%p", path_check,
+        "Where to record: %p is the process, %h the host. An older trace of that name is "
+        "replaced, another file is an error; where another process records into it, '.' and "
+        "the number of this one are added. Only its owner may read it. /dev/shm keeps disks "
+        "out of the times."),
+    PARAM_NUMBER("size", PARAM_SIZE, "4m", 4096, 1ll << 32,
+                 "Bytes for each thread, rounded up to a power of two; a record has 64. The newest "
+                 "stay. Of layers with the same file, the first that is opened decides."),
+    PARAM_SWITCH("log", "0",
+                 "Calls, completions and events as lines of the log, too, when they have ended "
+                 "(FI_LOG_LEVEL=trace shows them). That takes its time."),
+    PARAM_NUMBER("threads", PARAM_INT, "64", 1, 4096,
+                 "The most threads that have records in the file. Later threads take the place "
+                 "of threads that have ended, or are not recorded."),
     {.key = NULL},
 };
-
-extern const struct part trace_part;
 
 const struct part trace_part = {
     .name = "trace",
@@ -144,10 +116,8 @@ const struct part trace_part = {
         "call, except for the first record of a thread. A file that cannot be written is an "
         "error of fi_fabric; a disk that is full later leaves the threads that come later "
         "unrecorded, and says so once. The child of a fork is not recorded.",
-    .kind = PART_LAYER,
-    .transparent = true,
+    .hook = &hook,
+    HOOK_PART,
     .params = params,
-    .needs = part_needs_same,
     .offer = part_offer_same,
-    .open_fabric = open_fabric,
 };

@@ -88,13 +88,6 @@ static const struct layer_ops ops = {
     .busy = trigger_busy,
 };
 
-static int open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)
-{
-    return layer_open_fabric(args, fabric, context, &ops);
-}
-
-extern const struct part trigger_part;
-
 const struct part trigger_part = {
     .name = "trigger",
     .prov_name = "ofi_trigger",
@@ -124,5 +117,6 @@ const struct part trigger_part = {
     .topmost = true,
     .needs = needs,
     .offer = offer,
-    .open_fabric = open_fabric,
+    .layer = &ops,
+    .open_fabric = layer_open_fabric,
 };

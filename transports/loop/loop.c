@@ -5,12 +5,10 @@
 static const char *const deliver_choices[] = {"progress", "post", NULL};
 
 static const struct param_def loop_params[] = {
-    {.key = "deliver",
-     .type = PARAM_CHOICE,
-     .choices = deliver_choices,
-     .default_text = "progress",
-     .help = "When a message reaches its receiver: when the receiver makes progress, or inside of "
-             "the sender's post (then all endpoints belong to one thread)."},
+    PARAM_PICK(
+        "deliver", "progress", deliver_choices,
+        "When a message reaches its receiver: when the receiver makes progress, or inside of "
+        "the sender's post (then all endpoints belong to one thread)."),
     {.key = "shape",
      .type = PARAM_CHOICE,
      .selects = true,
@@ -25,12 +23,8 @@ static const struct param_def loop_params[] = {
              "that wait at their sender for a posted receive; and reads of remote memory. 'ud' has "
              "datagrams of registered memory, with 40 bytes of the device's in front of each "
              "buffer (FI_MSG_PREFIX) and no multi-receive."},
-    {.key = "seed",
-     .type = PARAM_INT,
-     .default_text = "1",
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "shape=srd: decides the order in which packets are delivered."},
+    PARAM_NUMBER("seed", PARAM_INT, "1", 1, INT32_MAX,
+                 "shape=srd: decides the order in which packets are delivered."),
     {.key = NULL},
 };
 

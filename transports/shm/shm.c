@@ -13,47 +13,30 @@ static const struct param_def shm_params[] = {
      .default_text = "no",
      .help = "The user's promise that all peers are on this node: FI_REMOTE_COMM is offered too, "
              "for applications that insist on it."},
-    {.key = "cma",
-     .type = PARAM_CHOICE,
-     .choices = uses,
-     .default_text = "auto",
-     .help = "Large transfers by cross-memory attach (process_vm_readv): where a measurement says "
-             "that it is faster than copying through shared memory, always, or never."},
-    {.key = "xpmem",
-     .type = PARAM_CHOICE,
-     .choices = uses,
-     .default_text = "auto",
-     .help =
-         "Transfers of 64 KiB and more by memory of the peer's that is mapped by XPMEM, where "
-         "the kernel has this module (/dev/xpmem): where a measurement says that it is faster "
-         "than other ways, always, or never. It lets all processes of the user attach to this "
-         "one, so auto asks for it only where ptrace(2) lets them, too: kernel.yama.ptrace_scope "
-         "is 0, and this process is dumpable and has no capabilities."},
-    {.key = "connect_timeout",
-     .type = PARAM_TIME,
-     .default_text = "5s",
-     .min = 1,
-     .max = 3600000,
-     .help = "How long an operation to an address without a listener is tried again before it "
-             "ends in an error."},
-    {.key = "max_saved_size",
-     .type = PARAM_SIZE,
-     .default_text = "64m",
-     .help = "Bytes of unexpected messages that an endpoint keeps, with 136 for each; beyond, "
-             "messages wait at their senders, but for what each has on its way (at most 300 KiB). "
-             "There each waiting send takes one of tx_size."},
-    {.key = "tx_size",
-     .type = PARAM_INT,
-     .default_text = "4096",
-     .min = 1,
-     .max = 65536,
-     .help = "Operations that an endpoint can have outstanding before a post returns FI_EAGAIN."},
-    {.key = "rx_size",
-     .type = PARAM_INT,
-     .default_text = "4096",
-     .min = 1,
-     .max = 1048576,
-     .help = "Receives that can be posted to an endpoint."},
+    PARAM_PICK(
+        "cma", "auto", uses,
+        "Large transfers by cross-memory attach (process_vm_readv): where a measurement says "
+        "that it is faster than copying through shared memory, always, or never."),
+    PARAM_PICK(
+        "xpmem", "auto", uses,
+        "Transfers of 64 KiB and more by memory of the peer's that is mapped by XPMEM, where "
+        "the kernel has this module (/dev/xpmem): where a measurement says that it is faster "
+        "than other ways, always, or never. It lets all processes of the user attach to this "
+        "one, so auto asks for it only where ptrace(2) lets them, too: kernel.yama.ptrace_scope "
+        "is 0, and this process is dumpable and has no capabilities."),
+    PARAM_NUMBER("connect_timeout", PARAM_TIME, "5s", 1, 3600000,
+                 "How long an operation to an address without a listener is tried again before it "
+                 "ends in an error."),
+    PARAM_NUMBER(
+        "max_saved_size", PARAM_SIZE, "64m", 0, 0,
+        "Bytes of unexpected messages that an endpoint keeps, with 136 for each; beyond, "
+        "messages wait at their senders, but for what each has on its way (at most 300 KiB). "
+        "There each waiting send takes one of tx_size."),
+    PARAM_NUMBER(
+        "tx_size", PARAM_INT, "4096", 1, 65536,
+        "Operations that an endpoint can have outstanding before a post returns FI_EAGAIN."),
+    PARAM_NUMBER("rx_size", PARAM_INT, "4096", 1, 1048576,
+                 "Receives that can be posted to an endpoint."),
     {.key = NULL},
 };
 

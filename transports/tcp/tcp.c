@@ -29,59 +29,40 @@ static const struct param_def tcp_params[] = {
      .max = TCP_SHARED_SIZE,
      .help =
          "Receives that can be posted to an endpoint or shared receive context; 0: as tx_size."},
-    {.key = "max_inject",
-     .type = PARAM_SIZE,
-     .default_text = "128",
-     .max = 16384,
-     .help = "Largest message in bytes that fi_inject takes; messages up to this size are copied "
-             "when they must wait."},
-    {.key = "max_saved_size",
-     .type = PARAM_SIZE,
-     .default_text = "16m",
-     .help = "Bytes of unexpected messages that are kept for each connection; beyond, the "
-             "connection is not read until some are received."},
-    {.key = "rndv_size",
-     .type = PARAM_SIZE,
-     .default_text = "1m",
-     .help = "Tagged messages of more bytes wait at the sender for their receive, where the peer "
-             "supports it."},
-    {.key = "connect_timeout",
-     .type = PARAM_TIME,
-     .default_text = "15s",
-     .min = 1,
-     .max = 3600000,
-     .help =
-         "How long a connection may take to be opened. If given, the answer of the peer's program "
-         "is included; otherwise that may take ten minutes more."},
-    {.key = "nodelay",
-     .type = PARAM_BOOL,
-     .default_text = "yes",
-     .help = "Send small messages at once (TCP_NODELAY)."},
-    {.key = "coalesce",
-     .type = PARAM_BOOL,
-     .default_text = "yes",
-     .help = "Send several small operations that follow each other without a progress call in one "
-             "system call; the last of them may leave up to 2 ms later."},
-    {.key = "local_buffer_size",
-     .type = PARAM_SIZE,
-     .default_text = "256k",
-     .help = "Bytes that a sender may be ahead of its receiver inside of this host (SO_SNDBUF): "
-             "bytes that stay in the caches are copied faster. inf: the kernel decides."},
-    {.key = "io",
-     .type = PARAM_CHOICE,
-     .default_text = "sockets",
-     .choices = ios,
-     .help =
-         "How connections send and receive: sockets, by system calls; uring, through an "
-         "io_uring for each queue, or as sockets where the kernel refuses one. With uring, the "
-         "application's own epoll_wait on a queue's fd may end with EINTR without a signal, and "
-         "must try again."},
-    {.key = "zero_copy_size",
-     .type = PARAM_SIZE,
-     .default_text = "64k",
-     .help =
-         "Payloads of so many bytes or more are sent without a copy with io=uring; a connection "
-         "whose device copies them all the same stops asking for it. inf: none."},
+    PARAM_NUMBER(
+        "max_inject", PARAM_SIZE, "128", 0, 16384,
+        "Largest message in bytes that fi_inject takes; messages up to this size are copied "
+        "when they must wait."),
+    PARAM_NUMBER("max_saved_size", PARAM_SIZE, "16m", 0, 0,
+                 "Bytes of unexpected messages that are kept for each connection; beyond, the "
+                 "connection is not read until some are received."),
+    PARAM_NUMBER(
+        "rndv_size", PARAM_SIZE, "1m", 0, 0,
+        "Tagged messages of more bytes wait at the sender for their receive, where the peer "
+        "supports it."),
+    PARAM_NUMBER(
+        "connect_timeout", PARAM_TIME, "15s", 1, 3600000,
+        "How long a connection may take to be opened. If given, the answer of the peer's program "
+        "is included; otherwise that may take ten minutes more."),
+    PARAM_SWITCH("nodelay", "yes", "Send small messages at once (TCP_NODELAY)."),
+    PARAM_SWITCH(
+        "coalesce", "yes",
+        "Send several small operations that follow each other without a progress call in one "
+        "system call; the last of them may leave up to 2 ms later."),
+    PARAM_NUMBER(
+        "local_buffer_size", PARAM_SIZE, "256k", 0, 0,
+        "Bytes that a sender may be ahead of its receiver inside of this host (SO_SNDBUF): "
+        "bytes that stay in the caches are copied faster. inf: the kernel decides."),
+    PARAM_PICK(
+        "io", "sockets", ios,
+        "How connections send and receive: sockets, by system calls; uring, through an "
+        "io_uring for each queue, or as sockets where the kernel refuses one. With uring, the "
+        "application's own epoll_wait on a queue's fd may end with EINTR without a signal, and "
+        "must try again."),
+    PARAM_NUMBER(
+        "zero_copy_size", PARAM_SIZE, "64k", 0, 0,
+        "Payloads of so many bytes or more are sent without a copy with io=uring; a connection "
+        "whose device copies them all the same stops asking for it. inf: none."),
     PCAP_PARAMS,
     {.key = NULL},
 };
