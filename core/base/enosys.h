@@ -53,6 +53,10 @@ int enosys_ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, str
                      void *context);
 ssize_t enosys_ep_rx_size_left(struct fid_ep *ep);
 ssize_t enosys_ep_tx_size_left(struct fid_ep *ep);
+/* In a struct fi_ops_ep of an object that neither has contexts nor transfers data. */
+#define NO_EP_CONTEXTS                                                                             \
+    .tx_ctx = enosys_ep_tx_ctx, .rx_ctx = enosys_ep_rx_ctx,                                        \
+    .rx_size_left = enosys_ep_rx_size_left, .tx_size_left = enosys_ep_tx_size_left
 int enosys_cm_setname(fid_t fid, void *addr, size_t addrlen);
 int enosys_cm_getname(fid_t fid, void *addr, size_t *addrlen);
 int enosys_cm_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen);

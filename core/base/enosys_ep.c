@@ -45,10 +45,7 @@ struct fi_ops_ep enosys_ep_ops = {
     .cancel = enosys_ep_cancel,
     .getopt = enosys_ep_getopt,
     .setopt = enosys_ep_setopt,
-    .tx_ctx = enosys_ep_tx_ctx,
-    .rx_ctx = enosys_ep_rx_ctx,
-    .rx_size_left = enosys_ep_rx_size_left,
-    .tx_size_left = enosys_ep_tx_size_left,
+    NO_EP_CONTEXTS,
 };
 
 int enosys_cm_setname(fid_t fid, void *addr, size_t addrlen)

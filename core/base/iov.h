@@ -4,6 +4,7 @@
 #define WEFT_CORE_BASE_IOV_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -55,10 +56,9 @@ static inline size_t iov_copy(const struct iovec *to, size_t to_count, const str
     return done;
 }
 
-/* Copies len bytes into the segments from byte `at` of them on; bytes beyond their end are
- * dropped. */
-static inline void iov_scatter(const struct iovec *iov, size_t count, size_t at, const void *from,
-                               size_t len)
+/* iov_scatter (into the segments) and iov_gather, which each get a copy. */
+static inline __attribute__((always_inline)) void
+iov_move(const struct iovec *iov, size_t count, size_t at, char *bytes, size_t len, bool into)
 {
     for (size_t i = 0; i < count && len; i++) {
         size_t room = iov[i].iov_len;
@@ -70,32 +70,29 @@ static inline void iov_scatter(const struct iovec *iov, size_t count, size_t at,
         room -= at;
         if (room > len)
             room = len;
-        memcpy((char *)iov[i].iov_base + at, from, room);
-        from = (const char *)from + room;
+        if (into)
+            memcpy((char *)iov[i].iov_base + at, bytes, room);
+        else
+            memcpy(bytes, (const char *)iov[i].iov_base + at, room);
+        bytes += room;
         len -= room;
         at = 0;
     }
+}
+
+/* Copies len bytes into the segments from byte `at` of them on; bytes beyond their end are
+ * dropped. */
+static inline void iov_scatter(const struct iovec *iov, size_t count, size_t at, const void *from,
+                               size_t len)
+{
+    iov_move(iov, count, at, (char *)(uintptr_t)from, len, true);
 }
 
 /* Copies len bytes of the segments, from byte `at` of them on, which they have. */
 static inline void iov_gather(const struct iovec *iov, size_t count, size_t at, void *to,
                               size_t len)
 {
-    for (size_t i = 0; i < count && len; i++) {
-        size_t room = iov[i].iov_len;
-
-        if (at >= room) {
-            at -= room;
-            continue;
-        }
-        room -= at;
-        if (room > len)
-            room = len;
-        memcpy(to, (const char *)iov[i].iov_base + at, room);
-        to = (char *)to + room;
-        len -= room;
-        at = 0;
-    }
+    iov_move(iov, count, at, to, len, false);
 }
 
 #endif

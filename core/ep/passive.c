@@ -124,10 +124,7 @@ static struct fi_ops_ep ep_ops = {
     .cancel = enosys_ep_cancel,
     .getopt = pep_getopt,
     .setopt = pep_setopt,
-    .tx_ctx = enosys_ep_tx_ctx,
-    .rx_ctx = enosys_ep_rx_ctx,
-    .rx_size_left = enosys_ep_rx_size_left,
-    .tx_size_left = enosys_ep_tx_size_left,
+    NO_EP_CONTEXTS,
 };
 
 static struct fi_ops_cm cm_ops = {

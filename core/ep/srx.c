@@ -115,10 +115,7 @@ static struct fi_ops_ep own_ep_ops = {
     .cancel = srx_cancel,
     .getopt = srx_getopt,
     .setopt = srx_setopt,
-    .tx_ctx = enosys_ep_tx_ctx,
-    .rx_ctx = enosys_ep_rx_ctx,
-    .rx_size_left = enosys_ep_rx_size_left,
-    .tx_size_left = enosys_ep_tx_size_left,
+    NO_EP_CONTEXTS,
 };
 
 static int srx_close(struct fid *fid)

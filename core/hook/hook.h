@@ -344,6 +344,10 @@ int hook_control(struct fid *fid, int command, void *arg);
  * of ours says (CONTROL_OWN). */
 int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+/* All of a struct fi_ops but close, for an object that gives no tables of functions. */
+#define HOOK_FID_PASSES                                                                            \
+    .bind = hook_bind, .control = hook_control, .ops_open = enosys_ops_open,                       \
+    .tostr = enosys_tostr, .ops_set = hook_ops_set
 
 int hook_domain_open(struct hook_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
                      uint64_t flags, void *context);

@@ -154,11 +154,7 @@ int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, v
 struct fi_ops hook_object_fid_ops = {
     .size = sizeof(hook_object_fid_ops),
     .close = hook_object_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
+    HOOK_FID_PASSES,
 };
 
 static struct fid_domain *domain_down(struct hook_fabric *fabric, struct fid_domain *ours)
@@ -439,11 +435,7 @@ static int pep_close(struct fid *fid)
 struct fi_ops hook_pep_fid_ops = {
     .size = sizeof(hook_pep_fid_ops),
     .close = pep_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
+    HOOK_FID_PASSES,
 };
 
 static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
@@ -461,10 +453,7 @@ struct fi_ops_ep hook_pep_ops = {
     .cancel = enosys_ep_cancel,
     .getopt = pep_getopt,
     .setopt = pep_setopt,
-    .tx_ctx = enosys_ep_tx_ctx,
-    .rx_ctx = enosys_ep_rx_ctx,
-    .rx_size_left = enosys_ep_rx_size_left,
-    .tx_size_left = enosys_ep_tx_size_left,
+    NO_EP_CONTEXTS,
 };
 
 static int pep_setname(fid_t fid, void *addr, size_t addrlen)

@@ -221,28 +221,26 @@ static int srx_get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *att
     return entry_down(peer, owner->owner_ops->get_tag(owner, attr, entry), entry);
 }
 
-static int srx_queue_msg(struct fi_peer_rx_entry *entry)
+static int queue_entry(struct fi_peer_rx_entry *entry, bool tagged)
 {
     struct fid_peer_srx *peer = entry->srx, *owner = srx_below(peer)->owner;
     int rc;
 
     entry->srx = owner;
-    rc = owner->owner_ops->queue_msg(entry);
+    rc = tagged ? owner->owner_ops->queue_tag(entry) : owner->owner_ops->queue_msg(entry);
     if (rc)
         entry->srx = peer;
     return rc;
 }
 
+static int srx_queue_msg(struct fi_peer_rx_entry *entry)
+{
+    return queue_entry(entry, false);
+}
+
 static int srx_queue_tag(struct fi_peer_rx_entry *entry)
 {
-    struct fid_peer_srx *peer = entry->srx, *owner = srx_below(peer)->owner;
-    int rc;
-
-    entry->srx = owner;
-    rc = owner->owner_ops->queue_tag(entry);
-    if (rc)
-        entry->srx = peer;
-    return rc;
+    return queue_entry(entry, true);
 }
 
 static void srx_free_entry(struct fi_peer_rx_entry *entry)
@@ -299,41 +297,31 @@ struct fi_ops_srx_owner hook_srx_owner_ops = {
 
 /* ---- Shared receive contexts: down ---- */
 
-static struct fid_peer_srx *srx_above(struct fid_peer_srx *owner)
+/* Gives the entry to the lower; the functions for it there. */
+static const struct fi_ops_srx_peer *entry_to_lower(struct fi_peer_rx_entry *entry)
 {
-    return &object_of(owner->peer_ops, struct hook_ep, peer_ops)->peer;
+    entry->srx = &object_of(entry->srx->peer_ops, struct hook_ep, peer_ops)->peer;
+    return entry->srx->peer_ops;
 }
 
 static int srx_start_msg(struct fi_peer_rx_entry *entry)
 {
-    struct fid_peer_srx *peer = srx_above(entry->srx);
-
-    entry->srx = peer;
-    return peer->peer_ops->start_msg(entry);
+    return entry_to_lower(entry)->start_msg(entry);
 }
 
 static int srx_start_tag(struct fi_peer_rx_entry *entry)
 {
-    struct fid_peer_srx *peer = srx_above(entry->srx);
-
-    entry->srx = peer;
-    return peer->peer_ops->start_tag(entry);
+    return entry_to_lower(entry)->start_tag(entry);
 }
 
 static int srx_discard_msg(struct fi_peer_rx_entry *entry)
 {
-    struct fid_peer_srx *peer = srx_above(entry->srx);
-
-    entry->srx = peer;
-    return peer->peer_ops->discard_msg(entry);
+    return entry_to_lower(entry)->discard_msg(entry);
 }
 
 static int srx_discard_tag(struct fi_peer_rx_entry *entry)
 {
-    struct fid_peer_srx *peer = srx_above(entry->srx);
-
-    entry->srx = peer;
-    return peer->peer_ops->discard_tag(entry);
+    return entry_to_lower(entry)->discard_tag(entry);
 }
 
 struct fi_ops_srx_peer hook_srx_peer_ops = {

@@ -329,9 +329,5 @@ static int eq_close(struct fid *fid)
 struct fi_ops hook_eq_fid_ops = {
     .size = sizeof(hook_eq_fid_ops),
     .close = eq_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
+    HOOK_FID_PASSES,
 };

@@ -62,11 +62,7 @@ static int wait_close(struct fid *fid)
 struct fi_ops hook_wait_fid_ops = {
     .size = sizeof(hook_wait_fid_ops),
     .close = wait_close,
-    .bind = hook_bind,
-    .control = hook_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = hook_ops_set,
+    HOOK_FID_PASSES,
 };
 
 /* ---- Poll sets ---- */

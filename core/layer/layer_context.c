@@ -17,15 +17,18 @@ static struct layer_ep *own_of(struct fid_ep *fid)
 
 /* ---- Contexts of scalable endpoints ---- */
 
-/* The attr is the application's, in its layout, and is filled in. */
-int layer_tx_open(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                  void *context)
+/* The attr is the application's, in its layout of `size` bytes, and is filled in. */
+static int open_context(struct fid_ep *fid, int index, void *attr, size_t size, bool transmits,
+                        struct fid_ep **ep, void *context)
 {
+    union {
+        uint64_t caps; /* the first member of both */
+        struct fi_tx_attr tx;
+        struct fi_rx_attr rx;
+    } down = {.tx = {0}};
     struct layer_ep *sep = own_of(fid);
     struct layer_domain *domain = sep->domain;
     struct layer_ep *own = layer_ep_create(domain, info_dup(sep->info));
-    size_t size = abi_tx_attr_size(domain->base.fabric->abi);
-    struct fi_tx_attr down = {0};
     uint64_t added = 0;
     int rc;
 
@@ -37,7 +40,8 @@ int layer_tx_open(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct
         down.caps &= ~added;
     }
     progress_lock(domain->progress);
-    rc = hook_ep_ops.tx_ctx(fid, index, attr ? &down : NULL, ep, context);
+    rc = transmits ? hook_ep_ops.tx_ctx(fid, index, attr ? &down.tx : NULL, ep, context)
+                   : hook_ep_ops.rx_ctx(fid, index, attr ? &down.rx : NULL, ep, context);
     progress_unlock(domain->progress);
     rc = layer_ep_adopt(own, rc, ep);
     if (!rc && attr) {
@@ -47,32 +51,18 @@ int layer_tx_open(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct
     return rc;
 }
 
+int layer_tx_open(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+                  void *context)
+{
+    size_t size = abi_tx_attr_size(own_of(fid)->domain->base.fabric->abi);
+
+    return open_context(fid, index, attr, size, true, ep, context);
+}
+
 int layer_rx_open(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
                   void *context)
 {
-    struct layer_ep *sep = own_of(fid);
-    struct layer_domain *domain = sep->domain;
-    struct layer_ep *own = layer_ep_create(domain, info_dup(sep->info));
-    struct fi_rx_attr down = {0};
-    uint64_t added = 0;
-    int rc;
-
-    if (!own)
-        return -FI_ENOMEM;
-    if (attr) {
-        down = *attr;
-        added = down.caps & domain->ops->adds;
-        down.caps &= ~added;
-    }
-    progress_lock(domain->progress);
-    rc = hook_ep_ops.rx_ctx(fid, index, attr ? &down : NULL, ep, context);
-    progress_unlock(domain->progress);
-    rc = layer_ep_adopt(own, rc, ep);
-    if (!rc && attr) {
-        down.caps |= added;
-        *attr = down;
-    }
-    return rc;
+    return open_context(fid, index, attr, sizeof(*attr), false, ep, context);
 }
 
 /* ---- Shared contexts ---- */

@@ -58,6 +58,13 @@ static inline void finish(struct perf_layer *layer, unsigned depth, int kind)
         __atomic_store_n(&block->counts.most[kind], first, __ATOMIC_RELAXED);
 }
 
+/* A call that lies between begin and here returned rc. */
+static inline ssize_t counted(struct perf_layer *layer, unsigned depth, int kind, ssize_t rc)
+{
+    finish(layer, depth, kind);
+    return rc;
+}
+
 /* ---- Data transfers ---- */
 
 static ssize_t perf_post(struct ep *ep, struct op *op)
@@ -65,18 +72,15 @@ static ssize_t perf_post(struct ep *ep, struct op *op)
     struct perf_layer *layer = hook_ep_of(ep)->own;
     int call = op->call; /* the lower may change it */
     unsigned depth = begin(layer);
-    ssize_t rc = hook_post(ep, op);
 
-    finish(layer, depth, call);
-    return rc;
+    return counted(layer, depth, call, hook_post(ep, op));
 }
 
 /* ---- Completion queues ---- */
 
 static inline ssize_t read_done(struct perf_layer *layer, unsigned depth, ssize_t rc)
 {
-    finish(layer, depth, rc == -FI_EAGAIN || !rc ? PERF_CQ_READ_EMPTY : PERF_CQ_READ);
-    return rc;
+    return counted(layer, depth, rc == -FI_EAGAIN || !rc ? PERF_CQ_READ_EMPTY : PERF_CQ_READ, rc);
 }
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
@@ -99,20 +103,17 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 {
     struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     unsigned depth = begin(cq->own);
-    ssize_t rc = fi_cq_readerr(cq->lower, entry, flags);
 
-    finish(cq->own, depth, PERF_CQ_READERR);
-    return rc;
+    return counted(cq->own, depth, PERF_CQ_READERR, fi_cq_readerr(cq->lower, entry, flags));
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {
     struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     unsigned depth = begin(cq->own);
-    ssize_t rc = fi_cq_sread(cq->lower, buf, count, cond, timeout);
 
-    finish(cq->own, depth, PERF_CQ_SREAD);
-    return rc;
+    return counted(cq->own, depth, PERF_CQ_SREAD,
+                   fi_cq_sread(cq->lower, buf, count, cond, timeout));
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
@@ -120,20 +121,17 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 {
     struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     unsigned depth = begin(cq->own);
-    ssize_t rc = fi_cq_sreadfrom(cq->lower, buf, count, src, cond, timeout);
 
-    finish(cq->own, depth, PERF_CQ_SREAD);
-    return rc;
+    return counted(cq->own, depth, PERF_CQ_SREAD,
+                   fi_cq_sreadfrom(cq->lower, buf, count, src, cond, timeout));
 }
 
 static int cq_signal(struct fid_cq *fid)
 {
     struct hook_cq *cq = object_of(fid, struct hook_cq, fid);
     unsigned depth = begin(cq->own);
-    int rc = fi_cq_signal(cq->lower);
 
-    finish(cq->own, depth, PERF_CQ_SIGNAL);
-    return rc;
+    return (int)counted(cq->own, depth, PERF_CQ_SIGNAL, fi_cq_signal(cq->lower));
 }
 
 /* ---- Counters ---- */
@@ -162,30 +160,25 @@ static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
     struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
     unsigned depth = begin(cntr->own);
-    int rc = fi_cntr_add(cntr->lower, value);
 
-    finish(cntr->own, depth, PERF_CNTR_ADD);
-    return rc;
+    return (int)counted(cntr->own, depth, PERF_CNTR_ADD, fi_cntr_add(cntr->lower, value));
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
     struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
     unsigned depth = begin(cntr->own);
-    int rc = fi_cntr_set(cntr->lower, value);
 
-    finish(cntr->own, depth, PERF_CNTR_SET);
-    return rc;
+    return (int)counted(cntr->own, depth, PERF_CNTR_SET, fi_cntr_set(cntr->lower, value));
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     struct hook_cntr *cntr = object_of(fid, struct hook_cntr, fid);
     unsigned depth = begin(cntr->own);
-    int rc = fi_cntr_wait(cntr->lower, threshold, timeout);
 
-    finish(cntr->own, depth, PERF_CNTR_WAIT);
-    return rc;
+    return (int)counted(cntr->own, depth, PERF_CNTR_WAIT,
+                        fi_cntr_wait(cntr->lower, threshold, timeout));
 }
 
 /* ---- Objects that count ---- */

@@ -66,20 +66,17 @@ static int get_tag(struct fid_peer_srx *peer, struct fi_peer_match_attr *attr,
     return get(peer, TRACE_GET_TAG, attr, entry);
 }
 
-/* Before the call: the other side may release the entry. */
-static uint64_t entry_enter(const struct trace_object *object, enum trace_call call,
-                            const struct fi_peer_rx_entry *entry)
+/* The record is made before the call: the other side may release the entry. */
+static int cross(const struct trace_object *object, enum trace_call call,
+                 struct fi_peer_rx_entry *entry, int (*pass_on)(struct fi_peer_rx_entry *entry))
 {
     const struct trace_args args = {.context = trace_word(entry->context),
                                     .len = entry->msg_size,
                                     .peer = entry->addr,
                                     .tag = entry->tag};
+    uint64_t place = trace_enter(object, call, &args);
+    int rc = pass_on(entry);
 
-    return trace_enter(object, call, &args);
-}
-
-static int leave(const struct trace_object *object, uint64_t place, int rc)
-{
     if (object)
         trace_leave(object, place, rc);
     return rc;
@@ -90,58 +87,40 @@ static const struct trace_object *below(const struct fi_peer_rx_entry *entry)
     return object_of(entry->srx, struct hook_ep, peer)->own;
 }
 
-static int queue_msg(struct fi_peer_rx_entry *entry)
-{
-    const struct trace_object *object = below(entry);
-    uint64_t place = entry_enter(object, TRACE_QUEUE_MSG, entry);
-
-    return leave(object, place, hook_srx_owner_ops.queue_msg(entry));
-}
-
-static int queue_tag(struct fi_peer_rx_entry *entry)
-{
-    const struct trace_object *object = below(entry);
-    uint64_t place = entry_enter(object, TRACE_QUEUE_TAG, entry);
-
-    return leave(object, place, hook_srx_owner_ops.queue_tag(entry));
-}
-
 /* The upper's context leads to ours through the table that is set in it. */
 static const struct trace_object *above(const struct fi_peer_rx_entry *entry)
 {
     return object_of(entry->srx->peer_ops, struct hook_ep, peer_ops)->own;
 }
 
+static int queue_msg(struct fi_peer_rx_entry *entry)
+{
+    return cross(below(entry), TRACE_QUEUE_MSG, entry, hook_srx_owner_ops.queue_msg);
+}
+
+static int queue_tag(struct fi_peer_rx_entry *entry)
+{
+    return cross(below(entry), TRACE_QUEUE_TAG, entry, hook_srx_owner_ops.queue_tag);
+}
+
 static int start_msg(struct fi_peer_rx_entry *entry)
 {
-    const struct trace_object *object = above(entry);
-    uint64_t place = entry_enter(object, TRACE_START_MSG, entry);
-
-    return leave(object, place, hook_srx_peer_ops.start_msg(entry));
+    return cross(above(entry), TRACE_START_MSG, entry, hook_srx_peer_ops.start_msg);
 }
 
 static int start_tag(struct fi_peer_rx_entry *entry)
 {
-    const struct trace_object *object = above(entry);
-    uint64_t place = entry_enter(object, TRACE_START_TAG, entry);
-
-    return leave(object, place, hook_srx_peer_ops.start_tag(entry));
+    return cross(above(entry), TRACE_START_TAG, entry, hook_srx_peer_ops.start_tag);
 }
 
 static int discard_msg(struct fi_peer_rx_entry *entry)
 {
-    const struct trace_object *object = above(entry);
-    uint64_t place = entry_enter(object, TRACE_DISCARD_MSG, entry);
-
-    return leave(object, place, hook_srx_peer_ops.discard_msg(entry));
+    return cross(above(entry), TRACE_DISCARD_MSG, entry, hook_srx_peer_ops.discard_msg);
 }
 
 static int discard_tag(struct fi_peer_rx_entry *entry)
 {
-    const struct trace_object *object = above(entry);
-    uint64_t place = entry_enter(object, TRACE_DISCARD_TAG, entry);
-
-    return leave(object, place, hook_srx_peer_ops.discard_tag(entry));
+    return cross(above(entry), TRACE_DISCARD_TAG, entry, hook_srx_peer_ops.discard_tag);
 }
 
 static struct fi_ops_srx_peer srx_peer_ops = {

@@ -37,9 +37,7 @@ static struct fi_ops domain_fid_ops_own = {
     .close = domain_close,
     .bind = enosys_bind,
     .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static struct fi_ops_domain domain_ops = {

@@ -30,9 +30,7 @@ static struct fi_ops fid_ops = {
     .close = fabric_close,
     .bind = enosys_bind,
     .control = enosys_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 static struct fi_ops_fabric fabric_ops = {

@@ -47,9 +47,7 @@ static struct fi_ops mr_fid_ops = {
     .close = mr_close,
     .bind = mr_bind,
     .control = mr_control,
-    .ops_open = enosys_ops_open,
-    .tostr = enosys_tostr,
-    .ops_set = enosys_ops_set,
+    NO_FID_TABLES,
 };
 
 /* The device writes into what is received or read, and what peers write or change. */
