@@ -273,6 +273,19 @@ static inline void rxm_op_init(struct rxm_op *op)
     list_init(&op->link);
 }
 
+/* Sets what the report of a post says and depends on; len: bytes of the completion. */
+static inline void rxm_op_fill(struct rxm_op *op, const struct op *post, enum binding_kind kind,
+                               size_t len)
+{
+    op->user = post->context;
+    op->flags = post->kind;
+    op->is_inject = op_is_inject(post);
+    op->wanted = !op_is_inject(post) &&
+                 completion_wanted(op->conn->owner->base.binding.tx_selective, post->flags);
+    op->kind = kind;
+    op->len = len;
+}
+
 /* An operation of a connection; NULL without memory. Fields from `user` on are undefined, but for
  * those that say how it goes (counted, posted, pending, err, bounce, inbound, mrs). */
 struct rxm_op *rxm_op_get(struct rxm_conn *conn);
@@ -360,6 +373,9 @@ void msgproto_bare(struct rxm_conn *conn, const uint8_t *payload, size_t len, ui
 void msgproto_deliver(struct rxm_conn *conn, struct fi_peer_rx_entry *entry,
                       const struct rxm_packet *head, int err);
 void rxm_inbound_put(struct rxm_inbound *inbound);
+/* The same for a message that is complete, or never will be: it is delivered, unless the
+ * application discarded it. */
+void rxm_inbound_end(struct rxm_inbound *inbound, int err);
 /* The connection has ended: messages under way end in error, unmatched ones that have not come
  * whole will. */
 void msgproto_recv_fail(struct rxm_conn *conn, int err);

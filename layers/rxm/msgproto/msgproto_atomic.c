@@ -118,14 +118,9 @@ static void fill_op(struct rxm_op *op, const struct op *post, size_t count)
 {
     size_t size = atomic_size(post->datatype);
 
-    op->user = post->context;
-    op->flags = post->kind;
-    op->is_inject = op_is_inject(post);
-    op->wanted = !op_is_inject(post) &&
-                 completion_wanted(op->conn->owner->base.binding.tx_selective, post->flags);
-    op->kind = post->function ? BIND_READ : BIND_WRITE;
+    rxm_op_fill(op, post, post->function ? BIND_READ : BIND_WRITE,
+                post->function ? count * size : 0);
     op->state = WAITING;
-    op->len = post->function ? count * size : 0;
     op->iov_count = (unsigned)post->result.count;
     for (size_t i = 0; i < post->result.count; i++)
         op->iov[i] = (struct iovec){.iov_base = post->result.ioc[i].addr,

@@ -170,8 +170,7 @@ static void place_pieces(struct rxm_inbound *inbound)
     drop_pieces(inbound);
 }
 
-/* The message is complete and has its receive, or the application discarded it. */
-static void end_inbound(struct rxm_inbound *inbound, int err)
+void rxm_inbound_end(struct rxm_inbound *inbound, int err)
 {
     struct fi_peer_rx_entry *entry = inbound->discarded ? NULL : inbound->entry;
     struct rxm_conn *conn = inbound->conn;
@@ -314,7 +313,7 @@ static const char *add_segment(struct rxm_inbound *inbound, const struct rxm_pac
     if (!last)
         return NULL;
     if (inbound->matched || inbound->discarded) {
-        end_inbound(inbound, 0);
+        rxm_inbound_end(inbound, 0);
         return NULL;
     }
     inbound->conn->msgproto.piecemeal--;
@@ -402,7 +401,7 @@ static int start(struct fi_peer_rx_entry *entry)
     inbound->matched = true;
     inbound->room = match_entry_room(entry);
     if (inbound->lost) {
-        end_inbound(inbound, inbound->conn->msgproto.err);
+        rxm_inbound_end(inbound, inbound->conn->msgproto.err);
         return 0;
     }
     if (inbound->kind == RXM_IN_READ || inbound->kind == RXM_IN_WRITE) {
@@ -411,7 +410,7 @@ static int start(struct fi_peer_rx_entry *entry)
     }
     place_pieces(inbound);
     if (inbound->kind == RXM_IN_SAVED)
-        end_inbound(inbound, 0);
+        rxm_inbound_end(inbound, 0);
     return 0;
 }
 
@@ -467,7 +466,7 @@ void msgproto_recv_fail(struct rxm_conn *conn, int err)
         list_detach(&inbound->link);
         list_attach(&inbound->link, &conn->msgproto.inbounds);
         if (inbound->matched || inbound->discarded)
-            end_inbound(inbound, err);
+            rxm_inbound_end(inbound, err);
         else if (inbound->kind != RXM_IN_SAVED)
             inbound->lost = true;
     }

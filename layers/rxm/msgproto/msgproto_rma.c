@@ -179,13 +179,7 @@ static bool must_flush(const struct rxm_op *op, const struct op *post)
 
 static void fill(struct rxm_op *op, const struct op *post, size_t len)
 {
-    op->user = post->context;
-    op->flags = post->kind;
-    op->is_inject = op_is_inject(post);
-    op->wanted = !op_is_inject(post) &&
-                 completion_wanted(op->conn->owner->base.binding.tx_selective, post->flags);
-    op->kind = post->kind & FI_READ ? BIND_READ : BIND_WRITE;
-    op->len = len;
+    rxm_op_fill(op, post, post->kind & FI_READ ? BIND_READ : BIND_WRITE, len);
     if (must_flush(op, post)) {
         op->places[0] = (struct rxm_place){post->rma->addr, post->rma->len, post->rma->key};
         op->end = msgproto_flush;

@@ -198,18 +198,6 @@ static void say_read(struct rxm_inbound *inbound)
     rxm_send_control(inbound->conn, &packet, NULL, 0);
 }
 
-/* The payload is where it belongs, or never will be. */
-static void finish(struct rxm_inbound *inbound, int err)
-{
-    struct fi_peer_rx_entry *entry = inbound->discarded ? NULL : inbound->entry;
-    struct rxm_conn *conn = inbound->conn;
-    struct rxm_packet head = inbound->head;
-
-    rxm_inbound_put(inbound);
-    if (entry)
-        msgproto_deliver(conn, entry, &head, err);
-}
-
 static void read_ended(struct rxm_op *op, int err)
 {
     struct rxm_inbound *inbound = op->inbound;
@@ -217,7 +205,7 @@ static void read_ended(struct rxm_op *op, int err)
     rxm_op_put(op);
     if (!err)
         say_read(inbound);
-    finish(inbound, err);
+    rxm_inbound_end(inbound, err);
 }
 
 static int step_read(struct rxm_op *op)
@@ -243,7 +231,7 @@ static void start_reading(struct rxm_inbound *inbound)
         if (op)
             rxm_op_put(op);
         msgproto_conn_break(conn, "no memory for a rendezvous");
-        finish(inbound, -rc);
+        rxm_inbound_end(inbound, -rc);
         return;
     }
     op->inbound = inbound;
@@ -281,7 +269,7 @@ static void offer_memory(struct rxm_inbound *inbound)
 
     if (rc) {
         msgproto_conn_break(conn, "no memory for a rendezvous");
-        finish(inbound, -rc);
+        rxm_inbound_end(inbound, -rc);
         return;
     }
     inbound->mr_count = (unsigned)count;
@@ -294,12 +282,12 @@ static void offer_memory(struct rxm_inbound *inbound)
 void rxm_rndv_start(struct rxm_inbound *inbound)
 {
     if (inbound->conn->msgproto.dead)
-        finish(inbound, inbound->conn->msgproto.err);
+        rxm_inbound_end(inbound, inbound->conn->msgproto.err);
     else if (inbound->kind == RXM_IN_WRITE)
         offer_memory(inbound);
     else if (inbound->discarded) {
         say_read(inbound);
-        finish(inbound, 0);
+        rxm_inbound_end(inbound, 0);
     } else
         start_reading(inbound);
 }
@@ -312,7 +300,7 @@ const char *rxm_rndv_written(struct rxm_conn *conn, const struct rxm_packet *pac
         if (inbound->kind != RXM_IN_WRITE || !inbound->mr_count ||
             inbound->head.msg_id != packet->msg_id)
             continue;
-        finish(inbound, 0);
+        rxm_inbound_end(inbound, 0);
         return NULL;
     }
     return "the end of a rendezvous that there is not";

@@ -33,13 +33,7 @@ static void fill_packet(struct rxm_packet *packet, const struct rxm_conn *conn,
 
 static void fill_op(struct rxm_op *op, const struct op *post, size_t len)
 {
-    op->user = post->context;
-    op->flags = post->kind;
-    op->is_inject = op_is_inject(post);
-    op->wanted = !op_is_inject(post) &&
-                 completion_wanted(op->conn->owner->base.binding.tx_selective, post->flags);
-    op->kind = BIND_SEND;
-    op->len = len;
+    rxm_op_fill(op, post, BIND_SEND, len);
     op->lower_flags = msgproto_lower_flags(op->conn->owner->msgproto, post->flags & LOWER_FLAGS);
     if (msgproto_flushes(op->conn->owner->msgproto, post->flags)) {
         op->places[0] = (struct rxm_place){0};
