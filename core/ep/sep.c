@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/ep/sep.h"
 
+#include <string.h>
+
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
 #include "core/base/log.h"
 #include "core/domain/base.h"
+#include "core/ep/endpoint.h"
+#include "core/info/abi.h"
 #include "core/info/info.h"
 
 /* ---- Progress of contexts ---- */
@@ -72,38 +76,67 @@ void sep_leave(struct sep *sep, size_t class, unsigned index)
 
 /* ---- Contexts ---- */
 
-static int tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                  void *context)
+static int open_context(struct sep *sep, const struct sep_opening *opening, size_t count,
+                        struct endpoint **ep)
 {
-    struct sep *sep = sep_of(&fid->fid);
+    struct sep_slot *slot;
     int rc;
 
-    if (index < 0 || (size_t)index >= sep->info->ep_attr->tx_ctx_cnt)
+    if (opening->index >= count)
         return -FI_EINVAL;
+    slot = slot_of(sep, opening->class, opening->index);
     pthread_mutex_lock(&sep->mutex);
-    rc = sep->tx[index].taken ? -FI_EBUSY
-                              : sep->ops->open_tx(sep, (unsigned)index, attr, ep, context);
+    rc = slot->taken ? -FI_EBUSY : sep->ops->open(sep, opening, ep);
     if (!rc)
-        sep->tx[index].taken = true;
+        slot->taken = true;
     pthread_mutex_unlock(&sep->mutex);
     return rc;
 }
 
-static int rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+static int tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
                   void *context)
 {
     struct sep *sep = sep_of(&fid->fid);
-    int rc;
+    const struct sep_opening opening = {FI_CLASS_TX_CTX, (unsigned)index,
+                                        attr ? &attr->op_flags : NULL, attr ? attr->size : 0,
+                                        context};
+    struct fi_tx_attr got = *sep->info->tx_attr;
+    struct endpoint *ep;
+    int rc = open_context(sep, &opening, sep->info->ep_attr->tx_ctx_cnt, &ep);
 
-    if (index < 0 || (size_t)index >= sep->info->ep_attr->rx_ctx_cnt)
-        return -FI_EINVAL;
-    pthread_mutex_lock(&sep->mutex);
-    rc = sep->rx[index].taken ? -FI_EBUSY
-                              : sep->ops->open_rx(sep, (unsigned)index, attr, ep, context);
-    if (!rc)
-        sep->rx[index].taken = true;
-    pthread_mutex_unlock(&sep->mutex);
-    return rc;
+    if (rc)
+        return rc;
+    *ret_ep = &ep->fid;
+    if (!attr)
+        return 0;
+    got.op_flags = ep->tx_op_flags = attr->op_flags;
+    got.size = ep->tx_size;
+    memcpy(attr, &got, abi_tx_attr_size(sep->domain->fabric->abi));
+    return 0;
+}
+
+static int rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
+                  void *context)
+{
+    struct sep *sep = sep_of(&fid->fid);
+    const struct sep_opening opening = {FI_CLASS_RX_CTX, (unsigned)index,
+                                        attr ? &attr->op_flags : NULL, attr ? attr->size : 0,
+                                        context};
+    struct fi_rx_attr got = *sep->info->rx_attr;
+    struct endpoint *ep;
+    int rc = open_context(sep, &opening, sep->info->ep_attr->rx_ctx_cnt, &ep);
+
+    if (rc)
+        return rc;
+    *ret_ep = &ep->fid;
+    if (!attr)
+        return 0;
+    if (attr->size && attr->size < ep->rx_size)
+        ep->rx_size = attr->size;
+    got.op_flags = ep->rx_op_flags = attr->op_flags;
+    got.size = ep->rx_size;
+    *attr = got;
+    return 0;
 }
 
 bool sep_has_contexts(struct sep *sep)

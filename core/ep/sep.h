@@ -21,16 +21,23 @@ enum {
     SEP_CONTEXTS = 64
 };
 
+struct endpoint;
 struct sep;
+
+/* A context to be opened, and of the attributes that the caller gives those which count. */
+struct sep_opening {
+    size_t class;             /* FI_CLASS_TX_CTX or FI_CLASS_RX_CTX */
+    unsigned index;           /* free, and below the count of the endpoint's info */
+    const uint64_t *op_flags; /* NULL: those of the endpoint's info */
+    size_t size;              /* 0: that of the endpoint's info */
+    void *context;
+};
 
 /* The part's. */
 struct sep_ops {
-    /* The context of that index, which is free. attr may be NULL; it is set to the resulting
-     * attributes. sep->mutex is held. */
-    int (*open_tx)(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context);
-    int (*open_rx)(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context);
+    /* Opens a context. Default flags, and the size of a receive context, are set afterwards, as is
+     * what the caller is told. sep->mutex is held. */
+    int (*open)(struct sep *sep, const struct sep_opening *opening, struct endpoint **ep);
     int (*setname)(struct sep *sep, void *addr, size_t len);
     int (*getname)(struct sep *sep, void *addr, size_t *len);
     /* fi_control, but for FI_ENABLE. NULL: there is nothing else. */

@@ -2,7 +2,6 @@
 #include "core/layer/message_sep.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -10,7 +9,6 @@
 #include "core/base/log.h"
 #include "core/base/seam.h"
 #include "core/ep/sep.h"
-#include "core/info/abi.h"
 #include "core/layer/message_ep.h"
 #include "core/layer/message_wire.h"
 
@@ -154,52 +152,21 @@ static const struct endpoint_ops ops = {
     .own_sources = true,
 };
 
-static struct context *open_context(struct sep *base, unsigned index, size_t class, void *arg)
+static int open_context(struct sep *base, const struct sep_opening *opening,
+                        struct endpoint **ret_ep)
 {
     struct message_sep *sep = object_of(base, struct message_sep, base);
-    struct endpoint_attr attr = {.ops = &ops, .fclass = class, .context = arg};
+    struct endpoint_attr attr = {
+        .ops = &ops, .fclass = opening->class, .context = opening->context};
     struct context *context = calloc(1, sizeof(*context));
 
     if (!context)
-        return NULL;
+        return -FI_ENOMEM;
     message_context_init(&context->base, sep->ep, &attr);
-    context->base.index = index;
+    context->base.index = opening->index;
+    context->base.endpoint.any_srx = receives(context);
     context->sep = sep;
-    return context;
-}
-
-static int open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *arg)
-{
-    struct context *context = open_context(sep, index, FI_CLASS_TX_CTX, arg);
-    struct fi_tx_attr got = *sep->info->tx_attr;
-
-    if (!context)
-        return -FI_ENOMEM;
-    *ep = &context->base.fid;
-    if (!attr)
-        return 0;
-    got.op_flags = context->base.endpoint.tx_op_flags = attr->op_flags;
-    memcpy(attr, &got, abi_tx_attr_size(sep->domain->fabric->abi));
-    return 0;
-}
-
-static int open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *arg)
-{
-    struct context *context = open_context(sep, index, FI_CLASS_RX_CTX, arg);
-    struct fi_rx_attr got = *sep->info->rx_attr;
-
-    if (!context)
-        return -FI_ENOMEM;
-    context->base.endpoint.any_srx = true;
-    *ep = &context->base.fid;
-    if (!attr)
-        return 0;
-    got.op_flags = context->base.endpoint.rx_op_flags = attr->op_flags;
-    if (attr->size && attr->size < context->base.endpoint.rx_size)
-        got.size = context->base.endpoint.rx_size = attr->size;
-    *attr = got;
+    *ret_ep = &context->base.endpoint;
     return 0;
 }
 
@@ -226,8 +193,7 @@ static void sep_close(struct sep *base)
 }
 
 static const struct sep_ops sep_ops = {
-    .open_tx = open_tx,
-    .open_rx = open_rx,
+    .open = open_context,
     .setname = sep_setname,
     .getname = sep_getname,
     .close = sep_close,

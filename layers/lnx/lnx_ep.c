@@ -13,7 +13,6 @@
 #include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/ep/endpoint_option.h"
-#include "core/info/abi.h"
 #include "core/info/info.h"
 #include "core/op/atomic.h"
 #include "layers/lnx/lnx_info.h"
@@ -682,41 +681,16 @@ int lnx_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
     return rc;
 }
 
-static int open_context(struct sep *sep, unsigned index, size_t class, const uint64_t *op_flags,
-                        struct lnx_ep **ep, void *context)
+int lnx_ep_open_context(struct sep *sep, const struct sep_opening *opening,
+                        struct endpoint **ret_ep)
 {
-    const struct opening what = {class, object_of(sep, struct lnx_sep, base), index, op_flags};
-
-    return open_ep(object_of(sep->domain, struct lnx_domain, base), &what, sep->info, ep, context);
-}
-
-int lnx_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
-{
+    const struct opening what = {opening->class, object_of(sep, struct lnx_sep, base),
+                                 opening->index, opening->op_flags};
+    struct lnx_domain *domain = object_of(sep->domain, struct lnx_domain, base);
     struct lnx_ep *ep;
-    int rc = open_context(sep, index, FI_CLASS_TX_CTX, attr ? &attr->op_flags : NULL, &ep, context);
+    int rc = open_ep(domain, &what, sep->info, &ep, opening->context);
 
-    if (rc)
-        return rc;
-    if (attr)
-        memcpy(attr, ep->info->tx_attr, abi_tx_attr_size(sep->domain->fabric->abi));
-    *ret_ep = &ep->fid;
-    return 0;
-}
-
-int lnx_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
-{
-    struct lnx_ep *ep;
-    int rc = open_context(sep, index, FI_CLASS_RX_CTX, attr ? &attr->op_flags : NULL, &ep, context);
-
-    if (rc)
-        return rc;
-    if (attr) {
-        if (attr->size && attr->size < ep->base.rx_size)
-            ep->info->rx_attr->size = ep->base.rx_size = attr->size;
-        *attr = *ep->info->rx_attr;
-    }
-    *ret_ep = &ep->fid;
-    return 0;
+    if (!rc)
+        *ret_ep = &ep->base;
+    return rc;
 }

@@ -50,12 +50,10 @@ struct lnx_ep {
 
 struct lnx_sep;
 struct sep;
+struct sep_opening;
 
-/* Of the tables of a scalable endpoint (core/ep/sep.h). */
-int lnx_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context);
-int lnx_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context);
+/* Of the table of a scalable endpoint (core/ep/sep.h). */
+int lnx_ep_open_context(struct sep *sep, const struct sep_opening *opening, struct endpoint **ep);
 
 /* After -FI_EAGAIN: a poster that does nothing but try again makes progress, too. Progress domain
  * locked. */

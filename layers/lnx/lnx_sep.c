@@ -98,8 +98,7 @@ static void sep_close(struct sep *base)
 }
 
 static const struct sep_ops ops = {
-    .open_tx = lnx_ep_open_tx,
-    .open_rx = lnx_ep_open_rx,
+    .open = lnx_ep_open_context,
     .setname = sep_setname,
     .getname = sep_getname,
     .close = sep_close,

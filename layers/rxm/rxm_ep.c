@@ -2,7 +2,6 @@
 #include "layers/rxm/rxm_ep.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -10,7 +9,6 @@
 #include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/domain/base.h"
-#include "core/info/abi.h"
 #include "core/info/info.h"
 #include "core/part/part.h"
 #include "layers/rxm/conn/rxm_av.h"
@@ -345,66 +343,50 @@ static struct rxm_ep *new_ep(struct lower_domain *domain, struct rxm_sep *sep,
 }
 
 /* Takes ep, also when it fails. */
-static int finish_open(struct rxm_ep *ep, struct fid_ep **ret_ep)
+static int finish_open(struct rxm_ep *ep)
 {
     int rc = open_parts(ep);
 
     if (rc) {
         ep->sep = NULL; /* it does not know of it yet */
         close_ep(&ep->base);
-        return rc;
     }
-    *ret_ep = &ep->fid;
-    return 0;
+    return rc;
 }
 
 int rxm_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ret_ep, void *context)
 {
     struct rxm_ep *ep = new_ep(lower_domain_of(fid), NULL, info, FI_CLASS_EP, context);
+    int rc = ep ? finish_open(ep) : -FI_ENOMEM;
 
-    return ep ? finish_open(ep, ret_ep) : -FI_ENOMEM;
+    if (!rc)
+        *ret_ep = &ep->fid;
+    return rc;
 }
 
-int rxm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
+int rxm_ep_open_context(struct sep *sep, const struct sep_opening *opening,
+                        struct endpoint **ret_ep)
 {
     struct rxm_ep *ep =
         new_ep(object_of(sep->domain, struct lower_domain, base),
-               object_of(sep, struct rxm_sep, base), sep->info, FI_CLASS_TX_CTX, context);
+               object_of(sep, struct rxm_sep, base), sep->info, opening->class, opening->context);
+    bool sends = opening->class == FI_CLASS_TX_CTX;
     int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    ep->source = (uint8_t)(index + 1);
-    rc = finish_open(ep, ret_ep);
-    if (rc || !attr)
+    if (sends)
+        ep->source = (uint8_t)(opening->index + 1);
+    else
+        ep->target = (uint8_t)opening->index;
+    ep->base.any_srx = !sends;
+    rc = finish_open(ep);
+    if (rc)
         return rc;
-    ep->base.tx_op_flags = attr->op_flags;
-    ep->info->tx_attr->op_flags = attr->op_flags;
-    ep->lower_info->tx_attr->op_flags = lower_tx_flags(ep);
-    memcpy(attr, ep->info->tx_attr, abi_tx_attr_size(sep->domain->fabric->abi));
-    return 0;
-}
-
-int rxm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
-{
-    struct rxm_ep *ep =
-        new_ep(object_of(sep->domain, struct lower_domain, base),
-               object_of(sep, struct rxm_sep, base), sep->info, FI_CLASS_RX_CTX, context);
-    int rc;
-
-    if (!ep)
-        return -FI_ENOMEM;
-    ep->target = (uint8_t)index;
-    ep->base.any_srx = true;
-    rc = finish_open(ep, ret_ep);
-    if (rc || !attr)
-        return rc;
-    ep->base.rx_op_flags = attr->op_flags;
-    ep->info->rx_attr->op_flags = attr->op_flags;
-    if (attr->size && attr->size < ep->base.rx_size)
-        ep->info->rx_attr->size = ep->base.rx_size = attr->size;
-    *attr = *ep->info->rx_attr;
+    if (sends && opening->op_flags) {
+        ep->base.tx_op_flags = *opening->op_flags;
+        ep->lower_info->tx_attr->op_flags = lower_tx_flags(ep);
+    }
+    *ret_ep = &ep->base;
     return 0;
 }

@@ -72,11 +72,8 @@ struct rxm_ep {
 };
 
 int rxm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
-/* Contexts of a scalable endpoint; attr may be NULL; it is set to the resulting attributes. */
-int rxm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context);
-int rxm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context);
+/* Of the table of a scalable endpoint (core/ep/sep.h). */
+int rxm_ep_open_context(struct sep *sep, const struct sep_opening *opening, struct endpoint **ep);
 
 /* -FI_EAGAIN, after some progress: a loop of posts alone gets there. */
 ssize_t rxm_ep_try_again(struct rxm_ep *ep);

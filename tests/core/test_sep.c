@@ -12,6 +12,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/domain/domain.h"
+#include "core/ep/endpoint.h"
 #include "core/ep/sep.h"
 #include "core/info/info.h"
 #include "tests/core/objects.h"
@@ -22,7 +23,7 @@ enum {
 
 /* A context of a part: what it has of its own. */
 struct context {
-    struct fid_ep fid;
+    struct endpoint endpoint;
     size_t class;
     unsigned index;
     struct binding binding;
@@ -37,19 +38,12 @@ static bool refuses;
 
 /* ---- The part ---- */
 
-static int open_tx(struct sep *of, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context)
+static int open(struct sep *of, const struct sep_opening *opening, struct endpoint **ep)
 {
-    *(struct context *)context = (struct context){.class = FI_CLASS_TX_CTX, .index = index};
-    *ep = &((struct context *)context)->fid;
-    return refuses ? -FI_ENOMEM : 0;
-}
+    struct context *c = opening->context;
 
-static int open_rx(struct sep *of, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context)
-{
-    *(struct context *)context = (struct context){.class = FI_CLASS_RX_CTX, .index = index};
-    *ep = &((struct context *)context)->fid;
+    *c = (struct context){.class = opening->class, .index = opening->index};
+    *ep = &c->endpoint;
     return refuses ? -FI_ENOMEM : 0;
 }
 
@@ -71,11 +65,8 @@ static void give_back(struct sep *of)
     sep = NULL;
 }
 
-static const struct sep_ops ops = {.open_tx = open_tx,
-                                   .open_rx = open_rx,
-                                   .setname = set_name,
-                                   .getname = get_name,
-                                   .close = give_back};
+static const struct sep_ops ops = {
+    .open = open, .setname = set_name, .getname = get_name, .close = give_back};
 
 /* ---- Opening and closing ---- */
 

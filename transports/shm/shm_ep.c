@@ -10,7 +10,6 @@
 #include "core/base/enosys.h"
 #include "core/base/log.h"
 #include "core/domain/base.h"
-#include "core/info/abi.h"
 #include "core/info/info.h"
 #include "core/match/match_forward.h"
 #include "transports/shm/shm_backlog.h"
@@ -197,38 +196,6 @@ int shm_ep_open(struct fid_domain *domain_fid, struct fi_info *user_info, struct
 
 /* ---- Contexts of a scalable endpoint ---- */
 
-static struct shm_ep *new_context(struct sep *base, unsigned index)
-{
-    struct shm_ep *ep = new_ep(object_of(base->domain, struct shm_domain, base));
-    struct shm_sep *sep = object_of(base, struct shm_sep, base);
-
-    if (!ep)
-        return NULL;
-    ep->sep = sep;
-    ep->context = index;
-    memcpy(ep->name, sep->name, sizeof(ep->name));
-    return ep;
-}
-
-int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
-{
-    struct shm_ep *ep = new_context(sep, index);
-
-    if (!ep)
-        return -FI_ENOMEM;
-    *ret_ep = born(ep, sep->info, FI_CLASS_TX_CTX, context);
-    if (attr) {
-        ep->base.tx_op_flags = attr->op_flags;
-        if (attr->size && attr->size < ep->base.tx_size)
-            ep->base.tx_size = attr->size;
-        memcpy(attr, sep->info->tx_attr, abi_tx_attr_size(ep->domain->base.fabric->abi));
-        attr->op_flags = ep->base.tx_op_flags;
-        attr->size = ep->base.tx_size;
-    }
-    return 0;
-}
-
 /* The first one has the name itself, which the endpoint has kept for it. */
 static int listen_as(struct shm_ep *ep, unsigned index)
 {
@@ -239,25 +206,28 @@ static int listen_as(struct shm_ep *ep, unsigned index)
     return 0;
 }
 
-int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ret_ep,
-                   void *context)
+int shm_ep_open_context(struct sep *base, const struct sep_opening *opening,
+                        struct endpoint **ret_ep)
 {
-    struct shm_ep *ep = new_context(sep, index);
-    int rc = ep ? listen_as(ep, index) : -FI_ENOMEM;
+    struct shm_ep *ep = new_ep(object_of(base->domain, struct shm_domain, base));
+    struct shm_sep *sep = object_of(base, struct shm_sep, base);
+    bool sends = opening->class == FI_CLASS_TX_CTX;
+    int rc;
 
+    if (!ep)
+        return -FI_ENOMEM;
+    ep->sep = sep;
+    ep->context = opening->index;
+    memcpy(ep->name, sep->name, sizeof(ep->name));
+    rc = sends ? 0 : listen_as(ep, opening->index);
     if (rc) {
         free(ep);
         return rc;
     }
-    *ret_ep = born(ep, sep->info, FI_CLASS_RX_CTX, context);
-    ep->base.any_srx = true;
-    if (attr) {
-        ep->base.rx_op_flags = attr->op_flags;
-        if (attr->size && attr->size < ep->base.rx_size)
-            ep->base.rx_size = attr->size;
-        *attr = *sep->info->rx_attr;
-        attr->op_flags = ep->base.rx_op_flags;
-        attr->size = ep->base.rx_size;
-    }
+    born(ep, base->info, opening->class, opening->context);
+    ep->base.any_srx = !sends;
+    if (sends && opening->size && opening->size < ep->base.tx_size)
+        ep->base.tx_size = opening->size;
+    *ret_ep = &ep->base;
     return 0;
 }

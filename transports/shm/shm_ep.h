@@ -100,11 +100,8 @@ static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
 /* ---- shm_ep.c, shm_ep_ops.c ---- */
 
 int shm_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
-/* attr may be NULL. */
-int shm_ep_open_tx(struct sep *sep, unsigned index, struct fi_tx_attr *attr, struct fid_ep **ep,
-                   void *context);
-int shm_ep_open_rx(struct sep *sep, unsigned index, struct fi_rx_attr *attr, struct fid_ep **ep,
-                   void *context);
+/* Of the table of a scalable endpoint (core/ep/sep.h). */
+int shm_ep_open_context(struct sep *sep, const struct sep_opening *opening, struct endpoint **ep);
 void shm_ep_ops_init(struct shm_ep *ep, const struct fi_info *info, size_t class, void *context);
 int shm_ep_enable(struct endpoint *base);
 int shm_ep_join(struct endpoint *base);

@@ -66,8 +66,7 @@ static void sep_close(struct sep *base)
 }
 
 static const struct sep_ops ops = {
-    .open_tx = shm_ep_open_tx,
-    .open_rx = shm_ep_open_rx,
+    .open = shm_ep_open_context,
     .setname = sep_setname,
     .getname = sep_getname,
     .close = sep_close,

@@ -183,8 +183,7 @@ static void sep_close(struct sep *base)
 }
 
 static const struct sep_ops ops = {
-    .open_tx = rxm_ep_open_tx,
-    .open_rx = rxm_ep_open_rx,
+    .open = rxm_ep_open_context,
     .setname = sep_setname,
     .getname = sep_getname,
     .control = sep_control,

@@ -62,7 +62,6 @@ enum {
     RXM_CM_CONTEXTS_SIZE = 27, /* of a request that names contexts */
     RXM_CM_ANSWER_SIZE = 16,
     RXM_CM_REFUSAL_SIZE = 2,
-    RXM_EAGER_DEFAULT = 16384,
 };
 
 /* Fields of a type that has none of them are 0 when written, and anything when read. */
