@@ -62,16 +62,22 @@ enum {
         return true;                                                                               \
     } while (0)
 
-#define INTEGER(name, type, wide)                                                                  \
-    bool atomic_change_##name(enum fi_op op, void *value, const void *operand,                     \
-                              const void *compare)                                                 \
-    {                                                                                              \
-        type a, b, c = 0;                                                                          \
+#define CHANGE(name)                                                                               \
+    bool atomic_change_##name(enum fi_op op, void *value, const void *operand, const void *compare)
+
+/* The value, its operand and what it is compared with, if anything. */
+#define OPERANDS(type, a, b, c)                                                                    \
+    type a, b, c = 0;                                                                              \
                                                                                                    \
-        memcpy(&a, value, sizeof(a));                                                              \
-        memcpy(&b, operand, sizeof(b));                                                            \
-        if (compare)                                                                               \
-            memcpy(&c, compare, sizeof(c));                                                        \
+    memcpy(&a, value, sizeof(a));                                                                  \
+    memcpy(&b, operand, sizeof(b));                                                                \
+    if (compare)                                                                                   \
+        memcpy(&c, compare, sizeof(c));
+
+#define INTEGER(name, type, wide)                                                                  \
+    CHANGE(name)                                                                                   \
+    {                                                                                              \
+        OPERANDS(type, a, b, c)                                                                    \
         switch (op) {                                                                              \
             ORDER(a, b)                                                                            \
             LOGIC(a, b)                                                                            \
@@ -105,15 +111,9 @@ INTEGER(uint128, uint128, uint128)
 #endif
 
 #define FLOATING(name, type, bytes)                                                                \
-    bool atomic_change_##name(enum fi_op op, void *value, const void *operand,                     \
-                              const void *compare)                                                 \
+    CHANGE(name)                                                                                   \
     {                                                                                              \
-        type a, b, c = 0;                                                                          \
-                                                                                                   \
-        memcpy(&a, value, sizeof(a));                                                              \
-        memcpy(&b, operand, sizeof(b));                                                            \
-        if (compare)                                                                               \
-            memcpy(&c, compare, sizeof(c));                                                        \
+        OPERANDS(type, a, b, c)                                                                    \
         switch (op) {                                                                              \
             ORDER(a, b)                                                                            \
             LOGIC(a, b)                                                                            \
@@ -133,16 +133,10 @@ FLOATING(double, double, sizeof(double))
 FLOATING(long_double, long double, LONG_DOUBLE_BYTES)
 
 #define COMPLEX(name, type, part, bytes)                                                           \
-    bool atomic_change_##name(enum fi_op op, void *value, const void *operand,                     \
-                              const void *compare)                                                 \
+    CHANGE(name)                                                                                   \
     {                                                                                              \
-        type a, b, c = 0;                                                                          \
         part halves[2];                                                                            \
-                                                                                                   \
-        memcpy(&a, value, sizeof(a));                                                              \
-        memcpy(&b, operand, sizeof(b));                                                            \
-        if (compare)                                                                               \
-            memcpy(&c, compare, sizeof(c));                                                        \
+        OPERANDS(type, a, b, c)                                                                    \
         switch (op) {                                                                              \
             LOGIC(a, b)                                                                            \
             ARITHMETIC(a, b)                                                                       \
@@ -165,16 +159,10 @@ COMPLEX(long_double_complex, long double complex, long double, LONG_DOUBLE_BYTES
 /* In double precision, which holds every product of such numbers, and rounds their sums so that
  * rounding once more gives what rounding the exact sum would. */
 #define SMALL(name, type, format)                                                                  \
-    bool atomic_change_##name(enum fi_op op, void *value, const void *operand,                     \
-                              const void *compare)                                                 \
+    CHANGE(name)                                                                                   \
     {                                                                                              \
-        type old, with, against = 0;                                                               \
         double a, b, c;                                                                            \
-                                                                                                   \
-        memcpy(&old, value, sizeof(old));                                                          \
-        memcpy(&with, operand, sizeof(with));                                                      \
-        if (compare)                                                                               \
-            memcpy(&against, compare, sizeof(against));                                            \
+        OPERANDS(type, old, with, against)                                                         \
         a = small_float_decode(&(format), old);                                                    \
         b = small_float_decode(&(format), with);                                                   \
         c = small_float_decode(&(format), against);                                                \

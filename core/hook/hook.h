@@ -344,6 +344,11 @@ int hook_control(struct fid *fid, int command, void *arg);
  * of ours says (CONTROL_OWN). */
 int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+/* Of endpoints and passive endpoints. */
+int hook_getopt(fid_t fid, int level, int name, void *value, size_t *len);
+int hook_setopt(fid_t fid, int level, int name, const void *value, size_t len);
+int hook_setname(fid_t fid, void *addr, size_t len);
+int hook_getname(fid_t fid, void *addr, size_t *len);
 /* All of a struct fi_ops but close, for an object that gives no tables of functions. */
 #define HOOK_FID_PASSES                                                                            \
     .bind = hook_bind, .control = hook_control, .ops_open = enosys_ops_open,                       \

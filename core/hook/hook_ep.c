@@ -217,16 +217,6 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return fi_cancel(&ep_of(fid)->lower->fid, context);
 }
 
-static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
-{
-    return fi_getopt(&ep_of(fid)->lower->fid, level, optname, optval, optlen);
-}
-
-static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
-{
-    return fi_setopt(&ep_of(fid)->lower->fid, level, optname, optval, optlen);
-}
-
 static ssize_t ep_rx_size_left(struct fid_ep *ep)
 {
     struct fid_ep *lower = hook_lower_ep(ep);
@@ -244,8 +234,8 @@ static ssize_t ep_tx_size_left(struct fid_ep *ep)
 struct fi_ops_ep hook_ep_ops = {
     .size = sizeof(hook_ep_ops),
     .cancel = ep_cancel,
-    .getopt = ep_getopt,
-    .setopt = ep_setopt,
+    .getopt = hook_getopt,
+    .setopt = hook_setopt,
     .tx_ctx = ep_tx_ctx,
     .rx_ctx = ep_rx_ctx,
     .rx_size_left = ep_rx_size_left,
@@ -253,16 +243,6 @@ struct fi_ops_ep hook_ep_ops = {
 };
 
 /* ---- Connections ---- */
-
-static int ep_setname(fid_t fid, void *addr, size_t addrlen)
-{
-    return fi_setname(&ep_of(fid)->lower->fid, addr, addrlen);
-}
-
-static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
-{
-    return fi_getname(&ep_of(fid)->lower->fid, addr, addrlen);
-}
 
 static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
 {
@@ -319,8 +299,8 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 
 struct fi_ops_cm hook_cm_ops = {
     .size = sizeof(hook_cm_ops),
-    .setname = ep_setname,
-    .getname = ep_getname,
+    .setname = hook_setname,
+    .getname = hook_getname,
     .getpeer = ep_getpeer,
     .connect = ep_connect,
     .listen = enosys_cm_listen,

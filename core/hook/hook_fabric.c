@@ -151,6 +151,26 @@ int hook_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, v
     return fi_set_ops(hook_down(fid), name, flags, ops, context);
 }
 
+int hook_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    return fi_getopt(hook_down(fid), level, name, value, len);
+}
+
+int hook_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    return fi_setopt(hook_down(fid), level, name, value, len);
+}
+
+int hook_setname(fid_t fid, void *addr, size_t len)
+{
+    return fi_setname(hook_down(fid), addr, len);
+}
+
+int hook_getname(fid_t fid, void *addr, size_t *len)
+{
+    return fi_getname(hook_down(fid), addr, len);
+}
+
 struct fi_ops hook_object_fid_ops = {
     .size = sizeof(hook_object_fid_ops),
     .close = hook_object_close,
@@ -438,33 +458,13 @@ struct fi_ops hook_pep_fid_ops = {
     HOOK_FID_PASSES,
 };
 
-static int pep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
-{
-    return fi_getopt(&pep_of(fid)->lower->fid, level, optname, optval, optlen);
-}
-
-static int pep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
-{
-    return fi_setopt(&pep_of(fid)->lower->fid, level, optname, optval, optlen);
-}
-
 struct fi_ops_ep hook_pep_ops = {
     .size = sizeof(hook_pep_ops),
     .cancel = enosys_ep_cancel,
-    .getopt = pep_getopt,
-    .setopt = pep_setopt,
+    .getopt = hook_getopt,
+    .setopt = hook_setopt,
     NO_EP_CONTEXTS,
 };
-
-static int pep_setname(fid_t fid, void *addr, size_t addrlen)
-{
-    return fi_setname(&pep_of(fid)->lower->fid, addr, addrlen);
-}
-
-static int pep_getname(fid_t fid, void *addr, size_t *addrlen)
-{
-    return fi_getname(&pep_of(fid)->lower->fid, addr, addrlen);
-}
 
 static int pep_listen(struct fid_pep *pep)
 {
@@ -478,8 +478,8 @@ static int pep_reject(struct fid_pep *pep, fid_t handle, const void *param, size
 
 struct fi_ops_cm hook_pep_cm_ops = {
     .size = sizeof(hook_pep_cm_ops),
-    .setname = pep_setname,
-    .getname = pep_getname,
+    .setname = hook_setname,
+    .getname = hook_getname,
     .getpeer = enosys_cm_getpeer,
     .connect = enosys_cm_connect,
     .listen = pep_listen,

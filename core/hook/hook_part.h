@@ -30,8 +30,8 @@ struct hook_part {
  * part.hook it passes everything through. */
 int hook_part_open(const struct open_args *args, struct fid_fabric **fabric, void *context);
 
-/* Of the part table of a hook: all but `hook`, and `offer`, which is part_offer_same unless the hook
- * restricts it. */
+/* Of the part table of a hook: all but `hook`, and `offer`, which is part_offer_same unless the
+ * hook restricts it. */
 #define HOOK_PART                                                                                  \
     .kind = PART_LAYER, .transparent = true, .needs = part_needs_same, .open_fabric = hook_part_open
 
