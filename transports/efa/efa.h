@@ -152,7 +152,9 @@ struct efa_peer;
 struct efa_av {
     struct av base;
     struct peer_map by_index;
-    struct efa_peer *by_device;
+    struct pool peers;
+    struct efa_peer **buckets; /* of those found by their numbers; as many as a power of two */
+    size_t bucket_count, found_count;
 };
 
 /* Where a packet goes. */

@@ -8,18 +8,18 @@
 
 #include "transports/efa/efa.h"
 
-/* The device's name for a sender, with no bytes between. */
-struct efa_numbers {
-    uintptr_t handle; /* struct efa_handle */
-    uintptr_t qpn;
+enum {
+    FIRST_BUCKETS = 16
 };
 
+/* An idle address is one of these, so it is small. */
 struct efa_peer {
+    struct efa_peer *next; /* of the bucket */
+    struct efa_handle *handle;
     fi_addr_t index;
-    struct efa_numbers device;
-    UT_hash_handle by_device; /* of the latest address with these */
     uint32_t qkey;
-    bool found; /* by them */
+    uint16_t qpn;
+    bool found; /* by handle and qpn: it is the latest address with these */
 };
 
 static struct efa_av *efa_av_of(struct av *av)
@@ -30,11 +30,6 @@ static struct efa_av *efa_av_of(struct av *av)
 static struct efa_domain *home_of(const struct av *av)
 {
     return object_of(av->domain, struct efa_domain, base);
-}
-
-static struct efa_handle *handle_of(const struct efa_peer *peer)
-{
-    return (struct efa_handle *)peer->device.handle;
 }
 
 /* Endpoints forget the addresses that they remember. */
@@ -55,45 +50,107 @@ static bool usable(const struct av *av, const void *raw)
     return efa_av_usable(raw);
 }
 
+/* ---- By what the device tells of a sender ---- */
+
+static struct efa_peer **bucket(const struct efa_av *av, const struct efa_handle *handle,
+                                uint32_t qpn)
+{
+    uint64_t key = ((uintptr_t)handle >> 4 << 16) + qpn;
+
+    return &av->buckets[key * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (av->bucket_count - 1)];
+}
+
+/* Where it is linked, or the end of the bucket. */
+static struct efa_peer **place_of(const struct efa_av *av, const struct efa_handle *handle,
+                                  uint32_t qpn)
+{
+    struct efa_peer **at = bucket(av, handle, qpn);
+
+    while (*at && ((*at)->handle != handle || (*at)->qpn != qpn))
+        at = &(*at)->next;
+    return at;
+}
+
+static void link_peer(struct efa_av *av, struct efa_peer *peer)
+{
+    struct efa_peer **at = bucket(av, peer->handle, peer->qpn);
+
+    peer->next = *at;
+    *at = peer;
+}
+
+/* Without memory the buckets become longer. */
+static int make_buckets(struct efa_av *av)
+{
+    size_t count = av->bucket_count, more = count ? 2 * count : FIRST_BUCKETS;
+    struct efa_peer **old = av->buckets, **buckets;
+
+    if (av->found_count < count)
+        return 0;
+    buckets = calloc(more, sizeof(*buckets));
+    if (!buckets)
+        return count ? 0 : -FI_ENOMEM;
+    av->buckets = buckets;
+    av->bucket_count = more;
+    for (size_t i = 0; i < count; i++) {
+        for (struct efa_peer *peer = old[i], *next; peer; peer = next) {
+            next = peer->next;
+            link_peer(av, peer);
+        }
+    }
+    free(old);
+    return 0;
+}
+
+static void lose(struct efa_av *av, struct efa_peer *peer)
+{
+    struct efa_peer **at = place_of(av, peer->handle, peer->qpn);
+
+    *at = peer->next;
+    peer->found = false;
+    av->found_count--;
+}
+
 /* A queue pair number that is used again belongs to the address that was inserted last. */
 static void make_found(struct efa_av *av, struct efa_peer *peer)
 {
-    struct efa_peer *old;
+    struct efa_peer *old = *place_of(av, peer->handle, peer->qpn);
 
-    HASH_FIND(by_device, av->by_device, &peer->device, sizeof(peer->device), old);
-    if (old) {
-        HASH_DELETE(by_device, av->by_device, old);
-        old->found = false;
-    }
-    HASH_ADD(by_device, av->by_device, device, sizeof(peer->device), peer);
-    peer->found = peer->by_device.tbl != NULL;
+    if (old)
+        lose(av, old);
+    link_peer(av, peer);
+    peer->found = true;
+    av->found_count++;
 }
+
+/* ---- Insertions ---- */
 
 static void drop(struct efa_av *av, struct efa_peer *peer)
 {
-    efa_handle_release(home_of(&av->base), handle_of(peer));
-    free(peer);
+    efa_handle_release(home_of(&av->base), peer->handle);
+    pool_put(&av->peers, peer);
 }
 
 static int inserted(struct av *base, fi_addr_t index, const void *raw)
 {
     struct efa_av *av = efa_av_of(base);
-    struct efa_peer *peer = calloc(1, sizeof(*peer));
+    void **slot = peer_map_slot(&av->by_index, index);
     struct efa_handle *handle;
+    struct efa_peer *peer;
     struct efa_addr addr;
-    void **slot = peer ? peer_map_slot(&av->by_index, index) : NULL;
-    int rc = slot ? 0 : -FI_ENOMEM;
+    int rc = slot ? make_buckets(av) : -FI_ENOMEM;
 
     memcpy(&addr, raw, sizeof(addr));
     if (!rc)
         rc = efa_handle_hold(home_of(base), addr.gid, &handle);
-    if (rc) {
-        free(peer);
+    if (rc)
         return rc;
+    peer = pool_get(&av->peers);
+    if (!peer) {
+        efa_handle_release(home_of(base), handle);
+        return -FI_ENOMEM;
     }
-    peer->index = index;
-    peer->device = (struct efa_numbers){(uintptr_t)handle, addr.qpn};
-    peer->qkey = addr.qkey;
+    *peer = (struct efa_peer){.handle = handle, .index = index, .qkey = addr.qkey, .qpn = addr.qpn};
     *slot = peer;
     make_found(av, peer);
     changed(base);
@@ -109,7 +166,7 @@ static void removed(struct av *base, fi_addr_t index)
         return;
     changed(base);
     if (peer->found)
-        HASH_DELETE(by_device, av->by_device, peer);
+        lose(av, peer);
     *peer_map_slot(&av->by_index, index) = NULL;
     drop(av, peer);
 }
@@ -123,16 +180,18 @@ static void closed(struct av *base)
 {
     struct efa_av *av = efa_av_of(base);
 
-    HASH_CLEAR(by_device, av->by_device);
     for (fi_addr_t index = peer_map_next(&av->by_index, 0); index != FI_ADDR_NOTAVAIL;
          index = peer_map_next(&av->by_index, index + 1))
         drop(av, peer_map_at(&av->by_index, index));
     peer_map_finish(&av->by_index);
+    pool_finish(&av->peers);
+    free(av->buckets);
 }
 
 int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context)
 {
     struct efa_domain *domain = efa_domain_of(fid);
+    int rc;
 
     domain->kind = (struct av_kind){
         .size = EFA_ADDR_SIZE,
@@ -143,7 +202,10 @@ int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
         .identified = identified,
         .closed = closed,
     };
-    return av_open_kind(&domain->base, attr, &domain->kind, av, context);
+    rc = av_open_kind(&domain->base, attr, &domain->kind, av, context);
+    if (!rc)
+        pool_init(&efa_av_of(object_of(*av, struct av, fid))->peers, sizeof(struct efa_peer), 0);
+    return rc;
 }
 
 /* ---- Where to, and where from ---- */
@@ -165,11 +227,11 @@ int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
     pthread_mutex_lock(&base->mutex);
     peer = peer_map_at(&efa_av_of(base)->by_index, addr);
     if (peer)
-        rc = efa_handle_pin(domain, handle_of(peer), &ep->pins);
+        rc = efa_handle_pin(domain, peer->handle, &ep->pins);
     if (!rc) {
         ep->dest = addr;
-        ep->route = (struct efa_route){handle_of(peer)->ah, (uint32_t)peer->device.qpn, peer->qkey,
-                                       handle_of(peer)->number};
+        ep->route =
+            (struct efa_route){peer->handle->ah, peer->qpn, peer->qkey, peer->handle->number};
     }
     pthread_mutex_unlock(&base->mutex);
     ep->starved = rc == -FI_EAGAIN;
@@ -178,15 +240,18 @@ int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
 
 static fi_addr_t find(struct av *base, unsigned number, uint32_t qpn, const uint8_t *gid)
 {
-    struct efa_numbers key = {.qpn = qpn};
-    struct efa_peer *peer = NULL;
+    struct efa_av *av = efa_av_of(base);
+    const struct efa_handle *handle;
+    const struct efa_peer *peer = NULL;
+    fi_addr_t index;
 
     pthread_mutex_lock(&base->mutex);
-    key.handle = (uintptr_t)efa_handle_of(home_of(base), number, gid);
-    if (key.handle)
-        HASH_FIND(by_device, efa_av_of(base)->by_device, &key, sizeof(key), peer);
+    handle = efa_handle_of(home_of(base), number, gid);
+    if (handle && av->bucket_count)
+        peer = *place_of(av, handle, qpn);
+    index = peer ? peer->index : FI_ADDR_NOTAVAIL;
     pthread_mutex_unlock(&base->mutex);
-    return peer ? av_source(base, peer->index) : FI_ADDR_NOTAVAIL;
+    return peer ? av_source(base, index) : FI_ADDR_NOTAVAIL;
 }
 
 /* A packet that came before its sender's handle has the GID only: the handle may be there now. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of addresses that were inserted, and of peers that have talked once. */
+/* The memory of addresses that were inserted, and of peers that have talked once; over loop, or with
+ * the argument efa over an EFA device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -28,8 +29,9 @@ enum {
 };
 
 static struct end a, first;
+static const char *stack = "srd;loop(shape=srd)", *packets = "loop(shape=srd)";
 
-static struct fi_info *info_of(const char *stack)
+static struct fi_info *info_of(const char *spec)
 {
     struct fi_info *hints = fi_allocinfo(), *info;
 
@@ -38,7 +40,7 @@ static struct fi_info *info_of(const char *stack)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup(stack);
+    hints->fabric_attr->prov_name = strdup(spec);
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
     fi_freeinfo(hints);
     return info;
@@ -46,8 +48,8 @@ static struct fi_info *info_of(const char *stack)
 
 static int open_all(void **state)
 {
-    end_open(&a, info_of("srd;loop(shape=srd)"), FI_CQ_FORMAT_CONTEXT);
-    end_open(&first, info_of("loop(shape=srd)"), FI_CQ_FORMAT_MSG);
+    end_open(&a, info_of(stack), FI_CQ_FORMAT_CONTEXT);
+    end_open(&first, info_of(packets), FI_CQ_FORMAT_MSG);
     end_meet(&a, &first);
     return 0;
 }
@@ -59,18 +61,41 @@ static int close_all(void **state)
     return 0;
 }
 
-static void addresses_that_are_idle(void **state)
+/* The i-th of an end's kind: of EFA's, 64 of a host. */
+static void make_address(const struct end *end, uint32_t i, uint8_t address[SRD_ADDR_SIZE])
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(7)};
+    struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(7)};
+    uint32_t host = htonl(i / 64);
+
+    memset(address, 0, SRD_ADDR_SIZE);
+    if (end->info->addr_format == FI_ADDR_EFA) {
+        address[0] = 0xfe;
+        memcpy(address + 12, &host, sizeof(host));
+        address[16] = (uint8_t)(i % 64 + 1);
+        return;
+    }
+    in4.sin_addr.s_addr = htonl(0x0a000001 + i);
+    memcpy(address, &in4, sizeof(in4));
+}
+
+static void insert_many(struct end *end)
+{
     size_t before = heap_in_use();
+    uint8_t address[SRD_ADDR_SIZE];
     fi_addr_t at;
 
     for (uint32_t i = 0; i < IDLE; i++) {
-        addr.sin_addr.s_addr = htonl(0x0a000001 + i);
-        assert_int_equal(fi_av_insert(a.av, &addr, 1, &at, 0, NULL), 1);
+        make_address(end, i, address);
+        assert_int_equal(fi_av_insert(end->av, address, 1, &at, 0, NULL), 1);
     }
     print_message("%zu bytes for each address\n", (heap_in_use() - before) / IDLE);
     assert_true(heap_in_use() - before <= (size_t)IDLE * IDLE_MOST);
+}
+
+static void addresses_that_are_idle(void **state)
+{
+    insert_many(&a);
+    insert_many(&first);
 }
 
 /* ---- Peers ---- */
@@ -90,15 +115,19 @@ static void write_packet(struct talker *talker, uint32_t connid)
 {
     struct srd_header header = {.type = SRD_EAGER_MSG, .flags = SRD_RAW_ADDR, .len = 1};
     uint8_t addr[SRD_ADDR_SIZE] = {[10] = 0xff, [11] = 0xff};
+    uint8_t name[64];
+    size_t len = sizeof(name);
     struct sockaddr_in in4;
-    size_t len = sizeof(in4);
 
-    assert_int_equal(fi_getname(&talker->ep->fid, &in4, &len), 0);
+    assert_int_equal(fi_getname(&talker->ep->fid, name, &len), 0);
+    memcpy(&in4, name, sizeof(in4));
     memcpy(addr + 12, &in4.sin_addr, 4);
     addr[16] = (uint8_t)ntohs(in4.sin_port);
     addr[17] = (uint8_t)(ntohs(in4.sin_port) >> 8);
     for (int i = 0; i < 4; i++)
         addr[20 + i] = (uint8_t)(connid >> 8 * i);
+    if (first.info->addr_format == FI_ADDR_EFA)
+        memcpy(addr, name, sizeof(addr));
     header.raw_addr = addr;
     header.raw_len = sizeof(addr);
     talker->len = (size_t)(srd_header_put(&header, talker->out) - talker->out) + 1;
@@ -189,12 +218,16 @@ static void peers_that_have_talked_once(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(addresses_that_are_idle, open_all, close_all),
         cmocka_unit_test_setup_teardown(peers_that_have_talked_once, open_all, close_all),
     };
 
+    if (argc > 1 && !strcmp(argv[1], "efa")) {
+        stack = "srd;efa";
+        packets = "efa(fabric=efa-direct)";
+    }
     return cmocka_run_group_tests_name("srd: memory", tests, NULL, NULL);
 }
