@@ -370,6 +370,10 @@ static inline void message_peer_attend(struct message_peer *peer)
 /* The lower takes no more of its packets for now. */
 void message_peer_stall(struct message_peer *peer);
 void message_peers_take_changes(struct message_ep *ep);
+/* Is nothing under way with it, and nothing of it kept? */
+bool message_peer_is_idle(const struct message_peer *peer);
+/* Frees one that is idle, and not in the application's AV; it stays in the lower's. */
+void message_peer_forget(struct message_peer *peer, const void *name);
 /* Is something under way to a peer that may be there? */
 bool message_peers_await(const struct message_ep *ep);
 void message_peers_finish(struct message_ep *ep);

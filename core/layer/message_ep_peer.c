@@ -49,6 +49,10 @@ static void source_resolve(struct message_source *source, fi_addr_t addr)
 
 static void source_finish(struct message_source *source)
 {
+    struct message_ep *ep = source->peer->ep;
+
+    if (!ep->rx)
+        ep->source_count--;
     if (source->context->match)
         match_source_finish(&source->source);
     else
@@ -179,6 +183,8 @@ static void set_source(struct message_peer *peer, fi_addr_t addr)
     peer->addr = addr;
     for (struct message_source *i = peer->sources; i; i = i->next)
         source_resolve(i, addr);
+    if (peer->ep->wire->addressed)
+        peer->ep->wire->addressed(peer);
 }
 
 /* ---- Life ---- */
@@ -236,6 +242,8 @@ struct message_peer *message_peer_of(struct message_ep *ep, const void *name)
     peer->addr = find_addr(peer);
     peer->next = *head;
     *head = peer;
+    if (ep->wire->addressed)
+        ep->wire->addressed(peer);
     return peer;
 }
 
@@ -374,6 +382,29 @@ void message_peers_take_changes(struct message_ep *ep)
             take_away(ep, changes.removed[i]);
     }
     refresh_sources(ep);
+}
+
+bool message_peer_is_idle(const struct message_peer *peer)
+{
+    return list_empty(&peer->attended) && list_empty(&peer->broken) && list_empty(&peer->ops) &&
+           list_empty(&peer->out) && list_empty(&peer->flying) && list_empty(&peer->inbounds) &&
+           list_empty(&peer->accesses) && !peer->busy && !peer->takes;
+}
+
+void message_peer_forget(struct message_peer *peer, const void *name)
+{
+    struct message_peer **at = bucket(peer->ep, name);
+
+    while (*at != peer)
+        at = &(*at)->next;
+    *at = peer->next;
+    while (peer->sources) {
+        struct message_source *source = peer->sources;
+
+        peer->sources = source->next;
+        source_finish(source);
+    }
+    free(peer);
 }
 
 bool message_peers_await(const struct message_ep *ep)

@@ -197,7 +197,6 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_EFA_USE_SM2", FI_PARAM_BOOL, "shared memory is another part's: shm"},
     {"FI_EFA_EFA_CQ_READ_SIZE", FI_PARAM_SIZE_T, "a poll takes 16 completions of the device"},
     {"FI_EFA_SHM_CQ_READ_SIZE", FI_PARAM_SIZE_T, "shared memory is another part's: shm"},
-    {"FI_EFA_IMPLICIT_AV_SIZE", FI_PARAM_SIZE_T, "srd keeps a peer that talks until it is closed"},
     {"FI_EFA_FORK_SAFE", FI_PARAM_BOOL, "set IBV_FORK_SAFE or RDMAV_FORK_SAFE, for libibverbs"},
     {"FI_EFA_USE_HUGE_PAGE", FI_PARAM_BOOL, "packets have ordinary pages"},
     {"FI_EFA_USE_ZCPY_RX", FI_PARAM_BOOL, "fabric efa-direct receives without a copy"},

@@ -73,6 +73,17 @@ static const struct param_def params[] = {
         .variable = "FI_EFA_MAX_TIMEOUT",
         .help = "The longest of these pauses, in microseconds.",
     },
+    {
+        .key = "implicit_av_size",
+        .type = PARAM_SIZE,
+        .default_text = "0",
+        .min = 0,
+        .max = INT32_MAX,
+        .variable = "FI_EFA_IMPLICIT_AV_SIZE",
+        .help = "Peers of an endpoint that send to it and are not in its address vector; 0: any "
+                "number. Beyond it the one that was silent longest is put aside: what is left of "
+                "it is what its next message needs to be taken in its turn.",
+    },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},
 };

@@ -10,6 +10,7 @@
  *   srd_region  regions with the device's keys srd_lend     memory that peers read
  *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
  *   srd_native  accesses by the device         srd_burst    packets of one message out
+ *   srd_implicit  peers that the application has not inserted
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
 #define WEFT_LAYERS_SRD_SRD_H
@@ -135,6 +136,7 @@ struct srd_peer {
     size_t early_bytes;
     struct srd_inbound *partial;
     struct srd_inbound *recent; /* of these, that had a packet last; or NULL */
+    struct list implicit;       /* in ep->implicit, while they are limited and it is one */
     uint8_t name_len, name[];   /* as struct srd_name has it */
 };
 
@@ -165,6 +167,12 @@ struct srd_ep {
     size_t read_max;          /* bytes of one of its accesses */
     size_t lent_count;        /* messages that peers read */
     struct peer_map by_lower; /* by the lower's addresses */
+    size_t implicit_most;     /* peers that the application has not inserted; 0: no limit */
+    size_t implicit_count;
+    struct list implicit;  /* struct srd_peer, the one that was silent longest first */
+    struct peer_map aside; /* those that were put aside, by the lower's addresses */
+    struct pool aside_pool;
+    bool implicit_said;
     struct pool transfer_pool;
     struct list transfers; /* struct srd_transfer.base.link */
 };
@@ -230,6 +238,22 @@ struct message_peer *srd_peer_new(const void *name);
 int srd_peer_open(struct message_peer *peer);
 void srd_peer_close(struct message_peer *peer);
 void srd_peer_reset(struct message_peer *peer, int err);
+
+/* ---- srd_implicit.c: peers that the application has not inserted ---- */
+
+void srd_implicit_init(struct srd_ep *ep, const struct params *params);
+void srd_implicit_finish(struct srd_ep *ep);
+/* Entry of struct message_wire. */
+void srd_peer_addressed(struct message_peer *peer);
+/* It is none of them from now on: the application has an address of it. */
+void srd_implicit_end(struct srd_peer *peer);
+/* One of them has sent a packet; others may be put aside. */
+void srd_implicit_heard(struct srd_peer *peer);
+/* The peer that the lower has at `src` and that was put aside, as it was; NULL: there is none.
+ * *again: there is no memory for it now. */
+struct srd_peer *srd_implicit_return(struct srd_ep *ep, fi_addr_t src, bool *again);
+/* A new peer, which is in the lower's AV, goes on where it was put aside. */
+void srd_implicit_restore(struct srd_peer *peer);
 
 /* ---- srd_post.c ---- */
 

@@ -105,6 +105,7 @@ static int open_ep(struct message_ep *base)
     pool_init(&ep->transfer_pool, sizeof(struct srd_transfer), 0);
     set_lower(ep, base->lower_info);
     set_limits(ep, params);
+    srd_implicit_init(ep, params);
     ep->resends = base->info->domain_attr->resource_mgmt != FI_RM_DISABLED;
     ep->rest_us = (uint64_t)params_int(params, "rnr_pause");
     ep->rest_most_us = (uint64_t)params_int(params, "rnr_pause_most");
@@ -118,6 +119,7 @@ static int open_ep(struct message_ep *base)
 static void closed(struct message_ep *ep)
 {
     srd_transfers_finish(srd_ep_of(ep));
+    srd_implicit_finish(srd_ep_of(ep));
     peer_map_finish(&srd_ep_of(ep)->by_lower);
 }
 
@@ -145,6 +147,7 @@ static const struct message_wire wire = {
     .peer_at = srd_peer_at,
     .peer_new = srd_peer_new,
     .peer_open = srd_peer_open,
+    .addressed = srd_peer_addressed,
     .peer_close = srd_peer_close,
     .peer_reset = srd_peer_reset,
     .ask = srd_out_force,

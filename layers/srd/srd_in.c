@@ -70,12 +70,18 @@ static struct srd_peer *sender(struct srd_ep *ep, const struct srd_header *heade
     struct srd_peer *peer = srd_peer_by_lower(ep, src);
     uint32_t connid = header->connid;
 
+    if (__builtin_expect(!peer, 0))
+        peer = srd_implicit_return(ep, src, again);
+    if (__builtin_expect(*again, 0))
+        return NULL;
     if (srd_is_request(header->type) && header->flags & SRD_RAW_ADDR)
         peer = introduced(ep, header, peer, &connid, again);
     else if (!peer)
         message_say_wrong(&ep->base, "a packet of no peer");
     if (!peer)
         return NULL;
+    if (__builtin_expect(!list_empty(&peer->implicit), 0))
+        srd_implicit_heard(peer);
     if (header->flags & (SRD_CONNID | SRD_RAW_ADDR) && !is_of_this_life(peer, header, connid))
         return NULL;
     peer->base.heard = true;

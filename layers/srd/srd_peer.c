@@ -49,12 +49,16 @@ struct message_peer *srd_peer_at(struct message_ep *ep, const void *raw, int *rc
 {
     uint32_t format = ep->endpoint.av->format;
     struct srd_name name;
+    struct message_peer *peer;
     size_t len = srd_name_own_size(ep->lower_info);
 
     if (!len)
         len = format == FI_ADDR_STR ? strlen(raw) + 1 : addr_size(raw);
     *rc = srd_name_import(format, raw, len, &name) ? -FI_EINVAL : -FI_ENOMEM;
-    return *rc == -FI_EINVAL ? NULL : message_peer_of(ep, &name);
+    peer = *rc == -FI_EINVAL ? NULL : message_peer_of(ep, &name);
+    if (peer)
+        srd_implicit_end(srd_peer_of(peer));
+    return peer;
 }
 
 /* ---- Life ---- */
@@ -68,6 +72,7 @@ struct message_peer *srd_peer_new(const void *arg)
         return NULL;
     peer->name_len = (uint8_t)name->len;
     memcpy(peer->name, name->bytes, name->len);
+    list_init(&peer->implicit);
     return &peer->base;
 }
 
@@ -86,6 +91,7 @@ int srd_peer_open(struct message_peer *base)
         srd_peer_of(base)->known = true;
         srd_peer_of(base)->connid = srd_name_connid(&name);
     }
+    srd_implicit_restore(srd_peer_of(base));
     return 0;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of addresses that were inserted, and of peers that have talked once; over loop, or with
- * the argument efa over an EFA device. */
+/* The memory of addresses that were inserted, and of peers that have talked once; over loop, or
+ * with the argument efa over an EFA device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +26,12 @@ enum {
     IDLE_MOST = 128,
     PEERS = 512,
     PEER_MOST = 512,
+    ASIDE_MOST = 256,
     PACKET = 512,
 };
 
 static struct end a, first;
-static const char *stack = "srd;loop(shape=srd)", *packets = "loop(shape=srd)";
+static const char *packets = "loop(shape=srd)", *below = "loop(shape=srd)";
 
 static struct fi_info *info_of(const char *spec)
 {
@@ -46,12 +48,25 @@ static struct fi_info *info_of(const char *spec)
     return info;
 }
 
-static int open_all(void **state)
+static int open_with(const char *layer)
 {
+    char stack[128];
+
+    snprintf(stack, sizeof(stack), "%s;%s", layer, below);
     end_open(&a, info_of(stack), FI_CQ_FORMAT_CONTEXT);
     end_open(&first, info_of(packets), FI_CQ_FORMAT_MSG);
     end_meet(&a, &first);
     return 0;
+}
+
+static int open_all(void **state)
+{
+    return open_with("srd");
+}
+
+static int open_limited(void **state)
+{
+    return open_with("srd(implicit_av_size=8)");
 }
 
 static int close_all(void **state)
@@ -196,7 +211,7 @@ static void talk(struct talker *talker)
     assert_int_equal(received, 1);
 }
 
-static void peers_that_have_talked_once(void **state)
+static void talk_once(size_t most)
 {
     size_t before;
 
@@ -210,7 +225,7 @@ static void peers_that_have_talked_once(void **state)
     for (int i = 1; i < PEERS; i++)
         talk(&talkers[i]);
     print_message("%zu bytes for each peer\n", (heap_in_use() - before) / (PEERS - 1));
-    assert_true(heap_in_use() - before <= (size_t)(PEERS - 1) * PEER_MOST);
+    assert_true(heap_in_use() - before <= (PEERS - 1) * most);
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(fi_close(&talkers[i].ep->fid), 0);
         assert_int_equal(fi_close(&talkers[i].cq->fid), 0);
@@ -218,15 +233,27 @@ static void peers_that_have_talked_once(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
+static void peers_that_have_talked_once(void **state)
+{
+    talk_once(PEER_MOST);
+}
+
+/* All but eight. */
+static void peers_that_were_put_aside(void **state)
+{
+    talk_once(ASIDE_MOST);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(addresses_that_are_idle, open_all, close_all),
         cmocka_unit_test_setup_teardown(peers_that_have_talked_once, open_all, close_all),
+        cmocka_unit_test_setup_teardown(peers_that_were_put_aside, open_limited, close_all),
     };
 
     if (argc > 1 && !strcmp(argv[1], "efa")) {
-        stack = "srd;efa";
+        below = "efa";
         packets = "efa(fabric=efa-direct)";
     }
     return cmocka_run_group_tests_name("srd: memory", tests, NULL, NULL);
