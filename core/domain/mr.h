@@ -42,7 +42,8 @@ struct mr {
     struct cntr *remote_write; /* FI_RMA_EVENT binding, or NULL */
     struct cntr *remote_read;
     bool enabled;
-    bool bound; /* to an endpoint */
+    bool bound;  /* to an endpoint */
+    bool device; /* memory that the CPU does not reach: a layer's, whose lower does */
     struct mr_grant grant;
     struct children children; /* sub-regions */
     atomic_int users;         /* remote accesses under way, and the application's hold */

@@ -41,7 +41,8 @@ static struct fi_info *to_lower(const struct fi_info *hints, uint32_t version)
         need->mode |= FI_LOCAL_MR;
     } else {
         need->domain_attr->mr_mode =
-            (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
+            (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                  (hints->caps & FI_HMEM ? FI_MR_HMEM : 0));
     }
     need->handle = NULL;
     need->fabric_attr->fabric = NULL;

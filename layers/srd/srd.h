@@ -11,6 +11,7 @@
  *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
  *   srd_native  accesses by the device         srd_burst    packets of one message out
  *   srd_implicit  peers that the application has not inserted
+ *   srd_device  memory that the CPU does not reach
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
 #define WEFT_LAYERS_SRD_SRD_H
@@ -59,6 +60,7 @@ struct srd_transfer;
 /* An operation that sends something. */
 struct srd_op {
     struct message_op base;
+    bool device;                   /* its memory is none that the CPU reaches */
     bool gathers;                  /* packets may have its memory */
     void *desc[MESSAGE_IOV];       /* the lower's, of its segments, of those */
     struct srd_transfer *transfer; /* the lower's access, of a native one; or NULL */
@@ -88,9 +90,11 @@ struct srd_transfer {
     struct fid_mr *mrs[MESSAGE_IOV]; /* registered for it alone, or NULL */
     struct fi_rma_iov remote[SRD_PLACES];
     unsigned local_count, remote_count;
-    uint64_t kind, data; /* FI_READ or FI_WRITE; with FI_REMOTE_CQ_DATA of that */
-    size_t at, total;    /* asked of the lower; all */
-    unsigned left;       /* requests with the lower */
+    uint64_t kind, data;       /* FI_READ or FI_WRITE; with FI_REMOTE_CQ_DATA of that */
+    fi_addr_t to;              /* of the lower's: whose memory the places are */
+    struct srd_bounce *bounce; /* which they are then, and which is freed with it; or NULL */
+    size_t at, total;          /* asked of the lower; all */
+    unsigned left;             /* requests with the lower */
     int err;
     bool waits; /* the lower was full */
     bool lost;  /* its peer has ended */
@@ -106,6 +110,9 @@ struct srd_inbound {
     size_t runt;                   /* bytes that come without being asked for */
     struct srd_source *source;     /* where the rest is read; NULL: it is sent */
     struct srd_transfer *transfer; /* that reads it, or NULL */
+    bool to_device;                /* its receive is memory that the CPU does not reach: */
+    bool stuck;                    /* without memory for `bounce`, it ends with its peer */
+    struct srd_bounce *bounce;     /* its bytes, on their way there; NULL: there are none */
 };
 
 /* A failure that a peer is told of when it has said that it understands it. */
@@ -163,6 +170,8 @@ struct srd_ep {
     uint64_t rest_us, rest_most_us;
     bool reads, writes;       /* the lower accesses peers' memory, and has our regions */
     bool registers;           /* it wants memory registered */
+    bool devices;             /* operations may have memory that the CPU does not reach */
+    fi_addr_t self;           /* then: ours, in the lower's AV */
     bool gathers;             /* packets may have a segment of the application's memory */
     size_t read_max;          /* bytes of one of its accesses */
     size_t lent_count;        /* messages that peers read */
@@ -212,6 +221,7 @@ static inline struct srd_inbound *srd_inbound_of(const struct message_inbound *i
 
 /* ---- srd_info.c, srd_ep.c ---- */
 
+int srd_needs(const struct request *req, struct fi_info **lower_hints);
 int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info,
                    struct fi_info **lower_info);
@@ -300,6 +310,23 @@ void srd_transfers_lose(struct message_peer *peer, int err);
 void srd_transfers_finish(struct srd_ep *ep);
 /* A packet, or a request of a transfer, is with the lower no more. */
 void srd_sent(struct message_packet *packet, int err);
+
+/* ---- srd_device.c: memory that the CPU does not reach ---- */
+
+/* Is a segment of these descriptors such memory? */
+bool srd_is_device(const struct srd_ep *ep, void *const *desc, size_t count);
+bool srd_op_is_device(const struct srd_ep *ep, const struct op *op);
+/* May it be sent to that peer? 0, or the result of the call: -FI_EAGAIN until the peer's HANDSHAKE
+ * has come. */
+int srd_device_admit(struct srd_peer *peer, const struct op *op);
+/* Host memory for the bytes of a message that come in packets, up to `end`; those before `from` are
+ * in their place. False without memory. */
+bool srd_bounce_open(struct srd_inbound *inbound, size_t from, size_t end);
+void srd_bounce_close(struct srd_bounce *bounce);
+/* Where they are put: as an array of one segment, or none. */
+const struct iovec *srd_bounce_iov(const struct srd_bounce *bounce, size_t *count);
+/* All of them are there: the lower brings them into the receive, and the message goes on. */
+void srd_bounce_copy(struct srd_inbound *inbound);
 
 /* ---- srd_lend.c ---- */
 

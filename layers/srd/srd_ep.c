@@ -42,6 +42,8 @@ static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
     if (ep->efa)
         ep->connid = srd_name_connid(&name);
     ep->name_len = srd_name_put(format, &name, ep->connid, ep->name);
+    if (ep->devices && fi_av_insert(base->lower_av, raw, 1, &ep->self, 0, NULL) != 1)
+        return -FI_ENOMEM;
     return 0;
 }
 
@@ -78,6 +80,8 @@ static void set_lower(struct srd_ep *ep, const struct fi_info *lower)
     ep->gathers = lower->tx_attr->iov_limit > 1;
     ep->reads = ours && lower->caps & FI_RMA && lower->caps & FI_READ;
     ep->writes = ep->reads && lower->caps & FI_WRITE;
+    ep->devices = ep->base.info->caps & lower->caps & FI_HMEM;
+    ep->self = FI_ADDR_NOTAVAIL;
 }
 
 /* The bytes that its lower accesses at once. */

@@ -68,6 +68,54 @@ static bool registers_buffers(const struct request *req)
     return !mr_mode_is_old(req->hints, req->version) && !info_mr_is_any(mode) && mode & FI_MR_LOCAL;
 }
 
+/* ---- Memory of devices ---- */
+
+static bool asks_for_devices(const struct request *req)
+{
+    const struct fi_info *hints = req->hints;
+
+    return (hints->caps | hints->tx_attr->caps | hints->rx_attr->caps) & FI_HMEM;
+}
+
+/* Its bytes move by the lower alone, which reads them at a peer and here. */
+int srd_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    int rc = message_needs(req, lower_hints);
+
+    if (!rc && asks_for_devices(req)) {
+        (*lower_hints)->caps |= FI_HMEM | READS | WRITES;
+        (*lower_hints)->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
+    return rc;
+}
+
+static int check_devices(const struct request *req, const struct fi_info *lower)
+{
+    const uint64_t needed = FI_HMEM | FI_RMA | FI_READ;
+
+    if (!asks_for_devices(req))
+        return 0;
+    if ((lower->caps & needed) != needed)
+        reasons_add_at(req->reasons, REASON_CAPS,
+                       "caps: srd has FI_HMEM over a lower that has it and reads remote memory, "
+                       "since no byte of it passes the CPU");
+    else if (!(req->hints->domain_attr->mr_mode & FI_MR_HMEM) || !takes_device_keys(req, lower))
+        reasons_add_at(req->reasons, REASON_CAPS,
+                       "caps: FI_HMEM takes domain_attr->mr_mode with FI_MR_HMEM, "
+                       "FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY, and no FI_RMA_EVENT");
+    else
+        return 0;
+    return -FI_ENODATA;
+}
+
+static void add_devices(struct fi_info *info)
+{
+    info->caps |= FI_HMEM;
+    info->tx_attr->caps |= FI_HMEM;
+    info->rx_attr->caps |= FI_HMEM;
+    info->domain_attr->mr_mode |= FI_MR_HMEM;
+}
+
 static void describe_regions(struct fi_info *info, const struct request *req,
                              const struct fi_info *lower)
 {
@@ -97,6 +145,8 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
     int rc = message_check_lower(req, lower, "srd");
 
     *info = NULL;
+    if (!rc)
+        rc = check_devices(req, lower);
     if (rc)
         return rc;
     if (srd_name_own_size(lower) > SRD_NAME_MOST) {
@@ -112,6 +162,8 @@ int srd_offer(const struct request *req, const struct fi_info *lower, struct fi_
         (*info)->rx_attr->size = lower->rx_attr->size;
     if (takes_device_keys(req, lower))
         describe_regions(*info, req, lower);
+    if (asks_for_devices(req))
+        add_devices(*info);
     return 0;
 }
 
@@ -120,9 +172,10 @@ int srd_lower_info(const struct lower_fabric *fabric, const struct fi_info *info
                    struct fi_info **lower_info)
 {
     static const uint64_t wishes[] = {READS | WRITES, READS};
+    uint64_t devices = info->caps & FI_HMEM;
     int rc = -FI_ENODATA;
 
     for (size_t i = 0; i < 2 && rc == -FI_ENODATA && srd_has_device_keys(info); i++)
-        rc = message_lower_info(fabric, info, wishes[i], lower_info);
-    return rc == -FI_ENODATA ? message_lower_info(fabric, info, 0, lower_info) : rc;
+        rc = message_lower_info(fabric, info, wishes[i] | devices, lower_info);
+    return rc == -FI_ENODATA && !devices ? message_lower_info(fabric, info, 0, lower_info) : rc;
 }

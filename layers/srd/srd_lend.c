@@ -115,7 +115,9 @@ const char *srd_take_nack(struct message_peer *peer, const struct srd_header *he
     srd_lent_put(srd_ep_of(peer->ep), op->lent);
     op->lent = NULL;
     base->answered = !srd_is_dc(request.type);
-    if (send_anew(op, &request))
+    if (op->device && base->iov_count > 1)
+        message_peer_break(peer, FI_EIO, "memory of a device in several segments cannot be sent");
+    else if (send_anew(op, &request))
         message_peer_attend(peer);
     else
         message_peer_break(peer, FI_ENOMEM, "no memory for a message that is sent anew");

@@ -98,6 +98,7 @@ void srd_message_put(struct message_inbound *base)
     free_pieces(inbound);
     end_source(inbound);
     end_partial(inbound);
+    srd_bounce_close(inbound->bounce);
 }
 
 static bool make_source(struct srd_inbound *inbound, const struct srd_header *header)
@@ -145,7 +146,35 @@ void srd_message_answer(struct message_inbound *base)
 
 static void taken(struct message_taker *taker)
 {
-    message_inbound_end(object_of(taker, struct message_inbound, taker), 0);
+    struct message_inbound *base = object_of(taker, struct message_inbound, taker);
+
+    if (srd_inbound_of(base)->bounce)
+        srd_bounce_copy(srd_inbound_of(base));
+    else
+        message_inbound_end(base, 0);
+}
+
+/* Where bytes that come in packets are put. */
+static const struct iovec *place_of(const struct srd_inbound *inbound, size_t *count)
+{
+    const struct fi_peer_rx_entry *entry = inbound->base.entry;
+
+    if (__builtin_expect(inbound->to_device, 0))
+        return srd_bounce_iov(inbound->bounce, count);
+    *count = entry ? entry->count : 0;
+    return entry ? entry->iov : NULL;
+}
+
+/* It has met its receive. False: that is memory that the CPU does not reach, and there is no other
+ * for it. */
+static bool meet(struct srd_inbound *inbound)
+{
+    const struct fi_peer_rx_entry *entry = inbound->base.entry;
+
+    inbound->to_device =
+        srd_is_device(srd_ep_of(inbound->base.handle.peer->ep), entry->desc, entry->count);
+    return !inbound->to_device ||
+           srd_bounce_open(inbound, 0, inbound->source ? inbound->runt : inbound->base.told.size);
 }
 
 /* ---- The bytes that come of it ---- */
@@ -176,13 +205,20 @@ static void fetch_rest(struct srd_inbound *inbound)
 void srd_message_go_on(struct message_inbound *base)
 {
     struct srd_inbound *inbound = srd_inbound_of(base);
+    bool whole = base->taker.got == base->told.size;
 
-    if (base->taker.got == base->told.size) {
+    if (__builtin_expect(inbound->stuck, 0))
+        return;
+    if (__builtin_expect(inbound->bounce != NULL, 0) &&
+        (whole || (inbound->source && base->taker.got == inbound->runt))) {
+        srd_bounce_copy(inbound);
+        return;
+    }
+    if (whole) {
         message_inbound_end(base, 0);
         return;
     }
-    base->taker.iov = base->entry ? base->entry->iov : NULL;
-    base->taker.iov_count = base->entry ? base->entry->count : 0;
+    base->taker.iov = place_of(inbound, &base->taker.iov_count);
     base->taker.ended = taken;
     if (base->taker.got == inbound->runt)
         fetch_rest(inbound);
@@ -209,23 +245,35 @@ static bool add_piece(struct srd_inbound *inbound, const struct srd_header *head
 static const char *add_bytes(struct srd_inbound *inbound, const struct srd_header *header)
 {
     struct message_inbound *base = &inbound->base;
+    const struct iovec *iov;
+    size_t count;
 
     if (header->len > inbound->runt - base->taker.got || header->offset > base->told.size ||
         header->len > base->told.size - header->offset)
         return "more bytes than a message has";
     if (!base->matched && header->len && !add_piece(inbound, header))
         return no_memory;
+    iov = place_of(inbound, &count);
     if (base->entry)
-        iov_scatter(base->entry->iov, base->entry->count, header->offset, header->payload,
-                    header->len);
+        iov_scatter(iov, count, header->offset, header->payload, header->len);
     base->taker.got += header->len;
     return NULL;
 }
 
 void srd_message_place(struct message_inbound *base)
 {
-    for (const struct srd_piece *piece = srd_inbound_of(base)->pieces; piece; piece = piece->next)
-        iov_scatter(base->entry->iov, base->entry->count, piece->offset, piece->bytes, piece->len);
+    struct srd_inbound *inbound = srd_inbound_of(base);
+    const struct iovec *iov;
+    size_t count;
+
+    if (!meet(inbound)) {
+        inbound->stuck = true;
+        message_peer_break(base->handle.peer, FI_ENOMEM, no_memory);
+        return;
+    }
+    iov = place_of(inbound, &count);
+    for (const struct srd_piece *piece = inbound->pieces; piece; piece = piece->next)
+        iov_scatter(iov, count, piece->offset, piece->bytes, piece->len);
 }
 
 void srd_messages_refuse(struct srd_peer *peer)
@@ -269,7 +317,9 @@ static const char *begin(struct srd_peer *peer, const struct srd_header *header,
     struct srd_inbound *inbound;
     const char *wrong;
 
-    if (__builtin_expect(header->len == header->total && !header->read_count, 1)) {
+    if (__builtin_expect(header->len == header->total && !header->read_count &&
+                             !srd_is_device(srd_ep_of(peer->base.ep), entry->desc, entry->count),
+                         1)) {
         iov_scatter(entry->iov, entry->count, 0, header->payload, header->len);
         if (srd_is_dc(header->type))
             srd_out_receipt(&peer->base, header->send_id, header->msg_id);
@@ -283,7 +333,7 @@ static const char *begin(struct srd_peer *peer, const struct srd_header *header,
     }
     inbound->base.entry = entry;
     inbound->base.matched = true;
-    wrong = add_bytes(inbound, header);
+    wrong = meet(inbound) ? add_bytes(inbound, header) : no_memory;
     if (!wrong)
         srd_message_go_on(&inbound->base);
     return wrong; /* then it ends with the peer */
@@ -302,6 +352,8 @@ static const char *sent_anew(struct srd_inbound *inbound, const struct srd_heade
     if (!base || !base->matched || base->taker.handle || inbound->transfer || !inbound->source ||
         base->taker.got != inbound->runt || header->total != base->told.size || header->len)
         return "a message anew that was not asked for so";
+    if (inbound->to_device && !srd_bounce_open(inbound, base->taker.got, base->told.size))
+        return no_memory;
     end_partial(inbound);
     end_source(inbound);
     inbound->type = header->type;

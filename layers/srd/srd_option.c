@@ -68,6 +68,8 @@ static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
         return -FI_EINVAL;
     if (is)
         return ep->reads ? 0 : -FI_EOPNOTSUPP;
+    if (ep->devices)
+        return -FI_EOPNOTSUPP; /* their memory moves by the device alone */
     ep->reads = ep->writes = false;
     return 0;
 }
@@ -79,6 +81,30 @@ static int set_messages_in_order(struct endpoint *base, const void *value, size_
     int rc = read_bool(value, len, &is);
 
     return !rc && is ? -FI_EOPNOTSUPP : rc;
+}
+
+/* ---- Memory of devices: no byte of it passes the CPU ---- */
+
+static int answer_p2p(struct endpoint *base, void *value, size_t *len)
+{
+    const int required = FI_HMEM_P2P_REQUIRED;
+    size_t room = *len;
+
+    *len = sizeof(required);
+    if (room < sizeof(required))
+        return -FI_ETOOSMALL;
+    memcpy(value, &required, sizeof(required));
+    return 0;
+}
+
+static int set_p2p(struct endpoint *base, const void *value, size_t len)
+{
+    int how;
+
+    if (len != sizeof(how))
+        return -FI_EINVAL;
+    memcpy(&how, value, sizeof(how));
+    return how == FI_HMEM_P2P_DISABLED ? -FI_EOPNOTSUPP : 0;
 }
 
 /* ---- The device's affair ---- */
@@ -124,6 +150,8 @@ const struct endpoint_option srd_options[] = {
     ANSWER(FI_OPT_EFA_EMULATED_WRITE, answer_emulated_write),
     ANSWER(FI_OPT_EFA_EMULATED_ATOMICS, answer_emulated_atomics),
     SET(FI_OPT_EFA_HOMOGENEOUS_PEERS, set_without_effect),
+    SET(FI_OPT_CUDA_API_PERMITTED, set_without_effect),
+    {.name = FI_OPT_FI_HMEM_P2P, .kind = OPTION_FUNCTION, .set = set_p2p, .answer = answer_p2p},
     SET(FI_OPT_EFA_USE_DEVICE_RDMA, set_device_rdma),
     SET(FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES, set_messages_in_order),
     SET(FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES, set_writes_in_order),

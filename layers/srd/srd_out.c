@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets out: a header, and bytes that are copied behind it. They leave in the order in which they
  * are queued, as far as the lower takes them. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>
@@ -87,14 +88,21 @@ static bool set_slice(struct srd_packet *packet, struct message_move *move, size
     return true;
 }
 
+static bool is_device(const struct message_move *move)
+{
+    return srd_op_of(object_of(move, struct message_op, move))->device;
+}
+
 bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move)
 {
     struct srd_packet *packet = put_packet(peer, header, move);
 
     if (!packet)
         return false;
-    if (header->len >= SRD_GATHER && !move->held && set_slice(packet, move, header->len))
+    if (header->len && !move->held && (header->len >= SRD_GATHER || is_device(move)) &&
+        set_slice(packet, move, header->len))
         return true;
+    assert(move->held || !header->len || !is_device(move)); /* srd_device_admit */
     iov_gather(move->iov, move->iov_count, move->at, packet->bytes + packet->base.len, header->len);
     packet->base.len += header->len;
     return true;

@@ -17,6 +17,7 @@ bool srd_op_is_over(const struct message_op *op)
 
 void srd_op_init(struct message_op *op)
 {
+    srd_op_of(op)->device = false;
     srd_op_of(op)->transfer = NULL;
     srd_op_of(op)->lent = NULL;
 }
@@ -67,8 +68,9 @@ static void keep_segments(struct message_op *op, const struct op *post)
     struct srd_op *mine = srd_op_of(op);
 
     message_op_copy_segments(op, post);
-    mine->gathers = post->len >= SRD_GATHER && srd_ep_of(ep)->gathers &&
-                    !(post->flags & FI_INJECT) && !op_is_inject(post);
+    mine->device = srd_is_device(srd_ep_of(ep), post->desc, post->count);
+    mine->gathers = mine->device || (post->len >= SRD_GATHER && srd_ep_of(ep)->gathers &&
+                                     !(post->flags & FI_INJECT) && !op_is_inject(post));
     for (size_t i = 0; mine->gathers && i < post->count; i++) {
         struct fid_mr *mr = post->desc ? srd_region_below(ep, post->desc[i], &post->iov[i]) : NULL;
 
@@ -96,13 +98,24 @@ bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len)
 
 /* ---- Messages ---- */
 
-/* By size: the type without a tag, which that with one follows. */
-static uint8_t message_type(const struct srd_peer *peer, const struct srd_header *eager, size_t len,
-                            bool dc)
+/* Can the peer read what is that long? Until its HANDSHAKE has come messages are sent. */
+static bool may_lend(const struct srd_peer *peer, const struct op *post, size_t least)
 {
-    if (len <= srd_out_room(peer, eager))
+    return srd_ep_of(peer->base.ep)->reads && peer->features & SRD_CAN_READ && post->len >= least &&
+           !(post->flags & FI_INJECT) && !op_is_inject(post);
+}
+
+/* By size: the type without a tag, which that with one follows. Memory that the CPU does not reach
+ * is read by the peer if one segment of a packet does not take it. */
+static uint8_t message_type(const struct srd_peer *peer, const struct srd_header *eager,
+                            const struct op *post, bool dc)
+{
+    const struct srd_ep *ep = srd_ep_of(peer->base.ep);
+    bool device = srd_is_device(ep, post->desc, post->count);
+
+    if (post->len <= srd_out_room(peer, eager) && (!device || post->count == 1))
         return dc ? SRD_DC_EAGER_MSG : SRD_EAGER_MSG;
-    if (len <= srd_ep_of(peer->base.ep)->limits.medium)
+    if (post->len <= ep->limits.medium && !(device && may_lend(peer, post, 0)))
         return dc ? SRD_DC_MEDIUM_MSG : SRD_MEDIUM_MSG;
     return dc ? SRD_DC_LONGCTS_MSG : SRD_LONGCTS_MSG;
 }
@@ -126,13 +139,6 @@ static bool put_pieces(struct message_op *op, struct srd_header *header, size_t 
     return true;
 }
 
-/* Can the peer read what is that long? Until its HANDSHAKE has come messages are sent. */
-static bool may_lend(const struct srd_peer *peer, const struct op *post, size_t least)
-{
-    return srd_ep_of(peer->base.ep)->reads && peer->features & SRD_CAN_READ && post->len >= least &&
-           !(post->flags & FI_INJECT) && !op_is_inject(post);
-}
-
 /* A message that is to be delivered is read whole; others may begin with bytes that are sent, if
  * no other one is being read. */
 static bool lend_message(struct srd_peer *peer, struct message_op *op, const struct op *post,
@@ -142,7 +148,8 @@ static bool lend_message(struct srd_peer *peer, struct message_op *op, const str
     bool tagged = post->group == OP_GROUP_TSEND, runs;
     size_t runt = ep->limits.runt < post->len ? ep->limits.runt & ~(size_t)7 : post->len;
 
-    runs = runt && !srd_is_dc(header->type) && peer->features & SRD_CAN_RUNT && !ep->lent_count;
+    runs = runt && !srd_is_dc(header->type) && peer->features & SRD_CAN_RUNT && !ep->lent_count &&
+           (post->count == 1 || !srd_op_of(op)->device);
     if (!srd_lend(srd_op_of(op), post, header,
                   (uint8_t)((runs ? SRD_RUNTREAD_MSG : SRD_LONGREAD_MSG) + tagged)))
         return false;
@@ -155,14 +162,17 @@ static bool put_message(struct srd_peer *peer, struct message_op *op, const stru
                         struct srd_header *header)
 {
     uint8_t base = (uint8_t)(header->type - (post->group == OP_GROUP_TSEND));
+    bool device = srd_op_of(op)->device;
     size_t room;
 
     if (base == SRD_MEDIUM_MSG || base == SRD_DC_MEDIUM_MSG)
         return put_pieces(op, header, post->len);
     if ((base == SRD_LONGCTS_MSG || base == SRD_DC_LONGCTS_MSG) &&
-        may_lend(peer, post, srd_ep_of(peer->base.ep)->limits.read) &&
+        may_lend(peer, post, device ? 0 : srd_ep_of(peer->base.ep)->limits.read) &&
         lend_message(peer, op, post, header))
         return header->runt ? put_pieces(op, header, header->runt) : srd_put_bytes(op, header, 0);
+    if (device && post->count > 1)
+        return false;
     room = srd_out_room(peer, header);
     return srd_put_bytes(op, header, post->len < room ? post->len : room);
 }
@@ -176,7 +186,7 @@ static ssize_t start_message(struct srd_peer *peer, const struct message_posting
     bool put;
 
     set_data(&header, post);
-    header.type = (uint8_t)(message_type(peer, &header, post->len, dc) + tagged);
+    header.type = (uint8_t)(message_type(peer, &header, post, dc) + tagged);
     header.tag = tagged ? post->tag : 0;
     header.credits = (uint32_t)srd_ep_of(peer->base.ep)->credits;
     header.msg_id = peer->next_msg;
@@ -275,6 +285,8 @@ static ssize_t start_access(struct srd_peer *peer, const struct message_posting 
 {
     if (srd_is_native(peer, posting->op) && !srd_start_native(peer, posting))
         return 0;
+    if (posting->op->kind & FI_READ && srd_op_is_device(srd_ep_of(peer->base.ep), posting->op))
+        return -FI_EAGAIN;
     return posting->op->kind & FI_READ ? start_read(peer, posting) : start_write(peer, posting);
 }
 
@@ -354,10 +366,13 @@ ssize_t srd_start(struct message_peer *base, const struct message_posting *posti
     const struct op *op = posting->op;
     struct srd_peer *peer = srd_peer_of(base);
     ssize_t rc = peer->dead ? -FI_ECONNABORTED : await_features(peer, op);
+    bool device = srd_op_is_device(srd_ep_of(base->ep), op);
 
+    if (!rc && __builtin_expect(device, 0))
+        rc = srd_device_admit(peer, op);
     if (rc)
         return rc;
-    if (op->group & (OP_GROUP_SEND | OP_GROUP_TSEND) && srd_is_quick(peer, op))
+    if (op->group & (OP_GROUP_SEND | OP_GROUP_TSEND) && !device && srd_is_quick(peer, op))
         rc = srd_start_quick(peer, posting);
     else if (op->group == OP_GROUP_ATOMIC)
         rc = start_atomic(peer, posting);

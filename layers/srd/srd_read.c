@@ -60,7 +60,8 @@ bool srd_read_message(struct srd_inbound *inbound)
     }
     if (!srd_ep_of(peer->ep)->reads)
         return false;
-    transfer = srd_transfer_get(peer, entry->iov, entry->count, NULL, at, want - at, FI_READ);
+    transfer = srd_transfer_get(peer, entry->iov, entry->count,
+                                inbound->to_device ? entry->desc : NULL, at, want - at, FI_READ);
     if (!transfer)
         return false;
     srd_transfer_to(transfer, inbound->source->places, inbound->source->count, at);

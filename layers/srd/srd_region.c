@@ -42,6 +42,44 @@ static int register_below(struct lower_domain *domain, const struct fi_mr_attr *
     return attr->access & remote ? rc : 0;
 }
 
+/* Memory that the CPU does not reach: peers access it by the lower alone, so core's region grants
+ * no access, and has its place only. */
+static int register_device(struct lower_domain *domain, const struct fi_mr_attr *attr,
+                           uint64_t flags, struct fid_mr **ret_mr)
+{
+    const struct fi_mr_dmabuf *dmabuf = flags & FI_MR_DMABUF ? attr->dmabuf : NULL;
+    struct fi_mr_attr below_attr = *attr, own = {.iov_count = 1, .context = attr->context};
+    struct iovec iov;
+    struct fid_mr *below;
+    int rc;
+
+    if (dmabuf)
+        iov = (struct iovec){(char *)dmabuf->base_addr + dmabuf->offset, dmabuf->len};
+    else if (attr->mr_iov && attr->iov_count == 1)
+        iov = attr->mr_iov[0];
+    else
+        return -FI_EINVAL;
+    below_attr.access = access_below(domain, attr->access);
+    rc = fi_mr_regattr(domain->lower, &below_attr, flags & FI_MR_DMABUF, &below);
+    if (rc)
+        return rc;
+    own.mr_iov = &iov;
+    rc = mr_ops.regattr(&domain->base.fid.fid, &own, flags & ~FI_MR_DMABUF, ret_mr);
+    if (rc) {
+        fi_close(&below->fid);
+        return rc;
+    }
+    object_of(*ret_mr, struct mr, fid)->below = below;
+    object_of(*ret_mr, struct mr, fid)->device = true;
+    (*ret_mr)->key = fi_mr_key(below);
+    return 0;
+}
+
+static bool has_devices(const struct lower_domain *domain)
+{
+    return domain->base.info->domain_attr->mr_mode & FI_MR_HMEM;
+}
+
 static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t flags,
                    struct fid_mr **ret_mr)
 {
@@ -50,9 +88,11 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
     struct fid_mr *below;
     int rc;
 
-    if (!srd_has_device_keys(domain->base.info) || flags & FI_MR_DMABUF)
+    if (!srd_has_device_keys(domain->base.info) || (flags & FI_MR_DMABUF && !has_devices(domain)))
         return mr_ops.regattr(fid, theirs, flags, ret_mr);
     abi_mr_attr_import(theirs, (enum abi_level)domain->base.fabric->abi, &attr);
+    if (has_devices(domain) && (flags & FI_MR_DMABUF || attr.iface != FI_HMEM_SYSTEM))
+        return register_device(domain, &attr, flags, ret_mr);
     if (attr.iov_count > domain->base.info->domain_attr->mr_iov_limit || !attr.mr_iov)
         return -FI_EINVAL;
     rc = register_below(domain, &attr, &below);
@@ -87,7 +127,8 @@ struct fid_mr *srd_region_below(const struct message_ep *ep, void *desc, const s
     const struct mr *mr = desc;
     uintptr_t at = (uintptr_t)iov->iov_base, start;
 
-    if (!mr || !(info_mr_bits(domain->info) & FI_MR_LOCAL) || mr->domain != domain || !mr->below)
+    if (!mr || !(info_mr_bits(domain->info) & (FI_MR_LOCAL | FI_MR_HMEM)) || mr->domain != domain ||
+        !mr->below)
         return NULL;
     start = (uintptr_t)mr->iov[0].iov_base;
     if (at < start || at - start > mr->len || iov->iov_len > mr->len - (at - start))

@@ -15,6 +15,7 @@ static void close_regions(struct srd_transfer *transfer)
         if (transfer->mrs[i])
             fi_close(&transfer->mrs[i]->fid);
     }
+    srd_bounce_close(transfer->bounce);
 }
 
 static bool add_segment(struct srd_transfer *transfer, const struct iovec *iov, void *desc,
@@ -65,7 +66,11 @@ struct srd_transfer *srd_transfer_get(struct message_peer *peer, const struct io
     if (!transfer)
         return NULL;
     *transfer = (struct srd_transfer){
-        .base = {.ep = peer->ep, .peer = peer, .other = true}, .kind = kind, .total = len};
+        .base = {.ep = peer->ep, .peer = peer, .other = true},
+        .kind = kind,
+        .to = peer->lower,
+        .total = len,
+    };
     list_init(&transfer->base.link);
     for (size_t i = 0; i < count && has_all && len; i++) {
         struct iovec part = cut(&iov[i], &skip, &len);
@@ -118,7 +123,7 @@ static ssize_t post(struct srd_transfer *transfer, struct iovec *local, void *de
         .group = OP_GROUP_RMA,
         .kind = FI_RMA | (transfer->kind & (FI_READ | FI_WRITE)),
         .flags = FI_COMPLETION | (transfer->kind & FI_REMOTE_CQ_DATA),
-        .peer = transfer->base.peer->lower,
+        .peer = transfer->to,
         .context = &transfer->base,
         .iov = local,
         .desc = &desc,

@@ -204,8 +204,10 @@ static int add(struct fi_info **list, const struct question *question,
         add_accesses(info, question, device);
         add_device_memory(info, question->req->hints);
     }
-    if (kind == PACKETS)
+    if (kind == PACKETS) {
         add_packet_accesses(info, question, device);
+        add_device_memory(info, question->req->hints);
+    }
     rc = add_names(info, question, device, kind);
     if (rc) {
         info_free(info);
