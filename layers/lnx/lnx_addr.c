@@ -25,8 +25,22 @@ enum form {
     FORM_IN6,
     FORM_TEXT,
     FORM_RAW,
-    FORM_IN6_SCOPE
+    FORM_IN6_SCOPE,
+    FORM_EFA,
+    FORM_EFA_WIDE,
 };
+
+/* An address of EFA: a GID, the number of a queue pair, 2 zeros, its key, 8 zeros. */
+enum {
+    EFA_SIZE = 32,
+    EFA_GID = 16,
+    EFA_HOST = 8, /* in the GID, behind the prefix of a link */
+    EFA_QPN = 16,
+    EFA_KEY = 20,
+    EFA_NUMBERS = 6, /* bytes of both */
+};
+
+static const unsigned char link_prefix[EFA_HOST] = {0xfe, 0x80};
 
 uint16_t lnx_addr_kind(const struct fi_info *branch)
 {
@@ -74,12 +88,42 @@ static bool has_scope(const void *in6)
     return ((const struct sockaddr_in6 *)in6)->sin6_scope_id;
 }
 
+static bool is_zero(const unsigned char *bytes, size_t len)
+{
+    while (len && !bytes[len - 1])
+        len--;
+    return !len;
+}
+
+static enum form efa_form_of(const struct lnx_addr_branch *branch)
+{
+    const unsigned char *addr = branch->addr;
+
+    if (branch->len != EFA_SIZE || !is_zero(addr + EFA_QPN + 2, 2) ||
+        !is_zero(addr + EFA_KEY + 4, EFA_SIZE - EFA_KEY - 4))
+        return FORM_RAW;
+    return memcmp(addr, link_prefix, sizeof(link_prefix)) ? FORM_EFA_WIDE : FORM_EFA;
+}
+
+static size_t put_efa(const unsigned char *addr, size_t from, unsigned char *to, size_t room)
+{
+    size_t gid = EFA_GID - from;
+
+    if (room < gid + EFA_NUMBERS)
+        return 0;
+    memcpy(to, addr + from, gid);
+    memcpy(to + gid, addr + EFA_QPN, 2);
+    memcpy(to + gid + 2, addr + EFA_KEY, 4);
+    return gid + EFA_NUMBERS;
+}
+
 static enum form form_of(const struct lnx_addr_branch *branch)
 {
     switch (branch->format) {
     case FI_SOCKADDR_IN: return FORM_IN;
     case FI_SOCKADDR_IN6: return has_scope(branch->addr) ? FORM_IN6_SCOPE : FORM_IN6;
     case FI_ADDR_STR: return FORM_TEXT;
+    case FI_ADDR_EFA: return efa_form_of(branch);
     default: return FORM_RAW;
     }
 }
@@ -93,6 +137,8 @@ static size_t put_addr(const struct lnx_addr_branch *branch, enum form form, uns
     case FORM_IN6:
     case FORM_IN6_SCOPE: return put_in6((const void *)branch->addr, to, room);
     case FORM_TEXT: return lnx_text_pack((const char *)branch->addr, to, room);
+    case FORM_EFA:
+    case FORM_EFA_WIDE: return put_efa(branch->addr, form == FORM_EFA ? EFA_HOST : 0, to, room);
     default: break;
     }
     if (branch->len >= LNX_BRANCH_ADDR_MAX || room < branch->len + 1)
@@ -199,6 +245,23 @@ static size_t get_text(const unsigned char *from, size_t left, struct lnx_addr_b
     return used;
 }
 
+static size_t get_efa(const unsigned char *from, size_t left, bool wide,
+                      struct lnx_addr_branch *branch)
+{
+    size_t start = wide ? 0 : EFA_HOST, gid = EFA_GID - start;
+
+    if (left < gid + EFA_NUMBERS)
+        return 0;
+    memset(branch->addr, 0, EFA_SIZE);
+    memcpy(branch->addr, link_prefix, sizeof(link_prefix));
+    memcpy(branch->addr + start, from, gid);
+    memcpy(branch->addr + EFA_QPN, from + gid, 2);
+    memcpy(branch->addr + EFA_KEY, from + gid + 2, 4);
+    branch->format = FI_ADDR_EFA;
+    branch->len = EFA_SIZE;
+    return gid + EFA_NUMBERS;
+}
+
 static size_t get_raw(const unsigned char *from, size_t left, struct lnx_addr_branch *branch)
 {
     size_t len = left ? from[0] : 0;
@@ -221,6 +284,8 @@ static size_t get_addr(const unsigned char *from, size_t left, enum form form,
     case FORM_IN6_SCOPE: return get_in6(from, left, form == FORM_IN6_SCOPE, branch);
     case FORM_TEXT: return get_text(from, left, branch);
     case FORM_RAW: return get_raw(from, left, branch);
+    case FORM_EFA:
+    case FORM_EFA_WIDE: return get_efa(from, left, form == FORM_EFA_WIDE, branch);
     default: return 0;
     }
 }

@@ -11,8 +11,9 @@
  *     1      form of its address (3 bits), length of its token (5 bits)
  *     n      the token (core/base/seam.h, struct reach)
  *     m      the address: FORM_IN 2 of port, 4 of address, in network order; FORM_IN6 2 and 16,
- *            FORM_IN6_SCOPE 4 of scope behind them; FORM_TEXT lnx_text_pack; FORM_RAW 1 of length,
- *            and so many
+ *            FORM_IN6_SCOPE 4 of scope behind them; FORM_TEXT lnx_text_pack; FORM_EFA the last 8
+ *            bytes of a GID that begins with fe80::, FORM_EFA_WIDE 16 of any other, and 2 of queue
+ *            pair number and 4 of key behind; FORM_RAW 1 of length, and so many
  *   zeros up to the size, which is the same for all endpoints of a bracket (lnx_addr_size)
  */
 #ifndef WEFT_LAYERS_LNX_LNX_ADDR_H
@@ -42,8 +43,9 @@ enum {
 struct lnx_addr_branch {
     uint16_t kind;
     struct reach reach; /* len 0: it reaches all peers */
-    uint32_t format;    /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR; else FI_FORMAT_UNSPEC */
-    size_t len;         /* 0: it has no address; lnx_addr_decode has none of these */
+    /* FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, FI_ADDR_EFA; else FI_FORMAT_UNSPEC */
+    uint32_t format;
+    size_t len; /* 0: it has no address; lnx_addr_decode has none of these */
     _Alignas(8) unsigned char addr[LNX_BRANCH_ADDR_MAX];
 };
 

@@ -55,6 +55,15 @@ static void add_in6(const char *text, uint32_t scope)
     add(0x9abc, FI_SOCKADDR_IN6, &in6, sizeof(in6));
 }
 
+static void add_efa(const char *gid, uint8_t reserved)
+{
+    unsigned char bytes[32] = {[16] = 7, [20] = 1, [21] = 2, [22] = 3, [23] = 0x44};
+
+    inet_pton(AF_INET6, gid, bytes);
+    bytes[31] = reserved;
+    add(0xdef0, reserved ? FI_FORMAT_UNSPEC : FI_ADDR_EFA, bytes, sizeof(bytes));
+}
+
 static int start(void **state)
 {
     addr.count = 0;
@@ -97,6 +106,10 @@ static void the_longest_of_two_branches_has_56_bytes(void **state)
     add_text("fi_shm://4194304:4294967295:12345678");
     add_in6("2001:db8::1:2:3:4", 0);
     assert_comes_back(TWO);
+    start(state);
+    add_text("fi_shm://4194304:4294967295:12345678");
+    add_efa("fe80::5054:ff:fe12:3456", 0);
+    assert_comes_back(TWO);
 }
 
 static void every_form_comes_back(void **state)
@@ -107,6 +120,11 @@ static void every_form_comes_back(void **state)
     add_in6("fe80::1:2:3:4", 3);
     add_in6("::1", 0);
     assert_comes_back(lnx_addr_size(5));
+    start(state);
+    add_efa("fe80::1", 0);
+    add_efa("2001:db8::1:2:3:4", 0);
+    add_efa("fe80::2", 9); /* as no device has it */
+    assert_comes_back(lnx_addr_size(3));
 }
 
 static void what_is_too_long_is_left_out(void **state)
