@@ -88,6 +88,8 @@ static void add_part(const char *name, const char *prov_name, const struct param
         add_name(names, name, def->key);
         if (prov_name && strcasecmp(prov_name, name))
             add_name(names, prov_name, def->key);
+        if (def->variable)
+            add_text(names, def->variable);
     }
 }
 
