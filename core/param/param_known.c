@@ -192,8 +192,6 @@ const struct upstream_variable upstream_variables[] = {
     {"FI_EFA_RX_COPY_OOO", FI_PARAM_BOOL, "messages that come early are always copied"},
     {"FI_EFA_READCOPY_POOL_SIZE", FI_PARAM_INT,
      "packets for memory of other devices are collected by message"},
-    {"FI_EFA_ENABLE_SHM_TRANSFER", FI_PARAM_BOOL,
-     "shared memory inside of a node is a choice of stacks: lnx;[shm + srd;efa]"},
     {"FI_EFA_SHM_AV_SIZE", FI_PARAM_INT, "address vectors grow as they are needed"},
     {"FI_EFA_SHM_MAX_MEDIUM_SIZE", FI_PARAM_INT, "shared memory is another part's: shm"},
     {"FI_EFA_USE_SM2", FI_PARAM_BOOL, "shared memory is another part's: shm"},

@@ -84,6 +84,14 @@ static const struct param_def params[] = {
                 "number. Beyond it the one that was silent longest is put aside: what is left of "
                 "it is what its next message needs to be taken in its turn.",
     },
+    {
+        .key = "shm_transfer",
+        .type = PARAM_BOOL,
+        .default_text = "yes",
+        .variable = "FI_EFA_ENABLE_SHM_TRANSFER",
+        .help = "Whether FI_OPT_SHARED_MEMORY_PERMITTED may be set to true. There is no shared "
+                "memory in here: lnx;[shm + srd;efa] has it.",
+    },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},
 };

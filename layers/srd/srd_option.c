@@ -55,6 +55,18 @@ static int set_without_effect(struct endpoint *base, const void *value, size_t l
     return read_bool(value, len, &is);
 }
 
+/* Without effect here, but for its relation to FI_EFA_ENABLE_SHM_TRANSFER. */
+static int set_shared_memory(struct endpoint *base, const void *value, size_t len)
+{
+    const struct lower_domain *domain = ep_of(base)->base.domain;
+    bool is;
+    int rc = read_bool(value, len, &is);
+
+    if (!rc && is && !params_bool(domain->fabric->plain.params, "shm_transfer"))
+        return -FI_EINVAL;
+    return rc ? rc : message_set_shared_memory(base, value, len);
+}
+
 /* Before the first peer hears of it. */
 static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
 {
@@ -90,6 +102,8 @@ static int answer_p2p(struct endpoint *base, void *value, size_t *len)
     const int required = FI_HMEM_P2P_REQUIRED;
     size_t room = *len;
 
+    if (!ep_of(base)->devices)
+        return -FI_ENOPROTOOPT;
     *len = sizeof(required);
     if (room < sizeof(required))
         return -FI_ETOOSMALL;
@@ -97,10 +111,18 @@ static int answer_p2p(struct endpoint *base, void *value, size_t *len)
     return 0;
 }
 
+/* No function of CUDA's is called, permitted or not. */
+static int set_cuda(struct endpoint *base, const void *value, size_t len)
+{
+    return ep_of(base)->devices ? set_without_effect(base, value, len) : -FI_ENOPROTOOPT;
+}
+
 static int set_p2p(struct endpoint *base, const void *value, size_t len)
 {
     int how;
 
+    if (!ep_of(base)->devices)
+        return -FI_ENOPROTOOPT;
     if (len != sizeof(how))
         return -FI_EINVAL;
     memcpy(&how, value, sizeof(how));
@@ -145,12 +167,13 @@ static int set_unsolicited(struct endpoint *base, const void *value, size_t len)
     }
 
 const struct endpoint_option srd_options[] = {
+    SET(FI_OPT_SHARED_MEMORY_PERMITTED, set_shared_memory), /* instead of the next one */
     MESSAGE_OPTIONS,
     ANSWER(FI_OPT_EFA_EMULATED_READ, answer_emulated_read),
     ANSWER(FI_OPT_EFA_EMULATED_WRITE, answer_emulated_write),
     ANSWER(FI_OPT_EFA_EMULATED_ATOMICS, answer_emulated_atomics),
     SET(FI_OPT_EFA_HOMOGENEOUS_PEERS, set_without_effect),
-    SET(FI_OPT_CUDA_API_PERMITTED, set_without_effect),
+    SET(FI_OPT_CUDA_API_PERMITTED, set_cuda),
     {.name = FI_OPT_FI_HMEM_P2P, .kind = OPTION_FUNCTION, .set = set_p2p, .answer = answer_p2p},
     SET(FI_OPT_EFA_USE_DEVICE_RDMA, set_device_rdma),
     SET(FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES, set_messages_in_order),

@@ -4,6 +4,8 @@
  * thousand endpoints. The peer is this program again: it says its address on its standard output,
  * reads ours from its standard input, and answers each message with another one.
  *   lives [memory]    the stack is FI_PROVIDER's; memory: registrations fail from a certain one on
+ *   lives permitted, not-permitted    shared memory inside of the node, of an lnx
+ *   lives forbidden    the same, by FI_EFA_ENABLE_SHM_TRANSFER
  *   lives endpoints   of fabric efa-direct
  *   lives counters    of a device that counts
  */
@@ -41,11 +43,13 @@ struct peer {
 static struct end own;
 static char large[LARGE], word[8] = "ask", answer[8];
 
+static uint64_t caps = FI_MSG;
+
 static struct fi_info *ask(const char *fabric)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
 
-    hints->caps = FI_MSG;
+    hints->caps = caps;
     hints->mode = ~0ull;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -397,8 +401,81 @@ static void devices_count(void **state)
     end_close(&own);
 }
 
+/* ---- Inside of a node ---- */
+
+static bool permitted;
+
+/* Where shared memory is not permitted, or there is none, the device has the packets: that is the
+ * caller's to see. */
+static void messages_stay_in_the_node(void **state)
+{
+    struct fi_cq_data_entry entry;
+    struct end to;
+    bool sent = false, came = false;
+
+    (void)state;
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    end_open(&to, ask(NULL), FI_CQ_FORMAT_DATA);
+    assert_int_equal(fi_setopt(&own.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
+                               &permitted, sizeof(permitted)),
+                     0);
+    assert_int_equal(fi_av_insert(own.av, to.name, 1, &own.peer, 0, NULL), 1);
+    assert_int_equal(fi_recv(to.ep, answer, sizeof(answer), NULL, FI_ADDR_UNSPEC, NULL), 0);
+    assert_int_equal(fi_send(own.ep, word, sizeof(word), NULL, own.peer, NULL), 0);
+    for (int i = 0; i < WAIT_MS && !(sent && came); i++) {
+        sent = sent || fi_cq_read(own.cq, &entry, 1) == 1;
+        came = came || fi_cq_read(to.cq, &entry, 1) == 1;
+        pause_1ms();
+    }
+    assert_true(sent && came);
+    assert_string_equal(answer, word);
+    end_close(&own);
+    end_close(&to);
+}
+
+/* fi_efa(7): the variable forbids what the option would permit. */
+static void the_variable_forbids(void **state)
+{
+    bool is = true;
+
+    (void)state;
+    end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
+    assert_int_equal(
+        fi_setopt(&own.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &is, sizeof(is)),
+        -FI_EINVAL);
+    is = false;
+    assert_int_equal(
+        fi_setopt(&own.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &is, sizeof(is)),
+        0);
+    end_close(&own);
+}
+
+/* Hints that name peers of other nodes alone. */
+static void no_word_of_peers_here(void **state)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+
+    (void)state;
+    hints->caps = FI_TAGGED | FI_REMOTE_COMM;
+    hints->fabric_attr->name = strdup("efa");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    assert_true(info->caps & FI_REMOTE_COMM);
+    assert_false(info->caps & FI_LOCAL_COMM);
+    fi_freeinfo(info);
+    hints->caps |= FI_LOCAL_COMM;
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    assert_true(info->caps & FI_LOCAL_COMM);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
 int main(int argc, char **argv)
 {
+    const struct CMUnitTest inside[] = {cmocka_unit_test(messages_stay_in_the_node)};
+    const struct CMUnitTest forbidden[] = {
+        cmocka_unit_test(the_variable_forbids),
+        cmocka_unit_test(no_word_of_peers_here),
+    };
     const struct CMUnitTest counting[] = {cmocka_unit_test(devices_count)};
     const struct CMUnitTest lives[] = {
         cmocka_unit_test(peers_die_and_return),
@@ -415,6 +492,13 @@ int main(int argc, char **argv)
         be_child();
         return 0;
     }
+    permitted = argc > 1 && !strcmp(argv[1], "permitted");
+    if (argc > 1 && strstr("permitted not-permitted forbidden", argv[1]))
+        caps = FI_MSG | FI_TAGGED; /* not of fabric efa-direct */
+    if (permitted || (argc > 1 && !strcmp(argv[1], "not-permitted")))
+        return cmocka_run_group_tests(inside, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "forbidden"))
+        return cmocka_run_group_tests(forbidden, NULL, NULL);
     if (argc > 1 && !strcmp(argv[1], "memory"))
         return cmocka_run_group_tests(failing, NULL, NULL);
     if (argc > 1 && !strcmp(argv[1], "counters"))

@@ -139,6 +139,20 @@ static void add_device_memory(struct fi_info *info, const struct fi_info *hints)
     info->domain_attr->mr_mode |= FI_MR_HMEM;
 }
 
+/* An application that asks for peers of other nodes alone gets no promise about those of its own,
+ * as with libfabric, whose shared memory that turns off. */
+static void restrict_reach(struct fi_info *info, const struct fi_info *hints)
+{
+    uint64_t asked = hints->caps | hints->domain_attr->caps;
+
+    if (!(asked & FI_REMOTE_COMM) || asked & FI_LOCAL_COMM)
+        return;
+    info->caps &= ~FI_LOCAL_COMM;
+    info->tx_attr->caps &= ~FI_LOCAL_COMM;
+    info->rx_attr->caps &= ~FI_LOCAL_COMM;
+    info->domain_attr->caps &= ~FI_LOCAL_COMM;
+}
+
 /* Of packets, for a layer that asks for it: it knows what a write's data does. */
 static void add_packet_accesses(struct fi_info *info, const struct question *question,
                                 const struct efa_device *device)
@@ -206,6 +220,7 @@ static int add(struct fi_info **list, const struct question *question,
     }
     if (kind == PACKETS) {
         add_packet_accesses(info, question, device);
+        restrict_reach(info, question->req->hints);
         add_device_memory(info, question->req->hints);
     }
     rc = add_names(info, question, device, kind);

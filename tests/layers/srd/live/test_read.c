@@ -298,6 +298,23 @@ static void options_tell_of_the_device(void **state)
     assert_int_equal(fi_close(&ep->fid), 0);
 }
 
+/* loop knows no such option: what is accepted is the lower's affair. */
+static void shared_memory_may_be_forbidden(void **state)
+{
+    struct end end;
+    bool is = true;
+
+    open_end(&end, "srd(shm_transfer=no);loop(shape=srd)", FI_MSG, 0);
+    assert_int_equal(
+        fi_setopt(&end.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &is, sizeof(is)),
+        -FI_EINVAL);
+    is = false;
+    assert_int_equal(
+        fi_setopt(&end.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &is, sizeof(is)),
+        -FI_ENOPROTOOPT);
+    end_close(&end);
+}
+
 /* Of a number for a message that is not lent. */
 static void an_end_of_no_read_kills(void **state)
 {
@@ -325,6 +342,7 @@ int main(void)
         CASE(a_peers_write_is_read),
         CASE(a_read_needs_no_packet),
         CASE(options_tell_of_the_device),
+        cmocka_unit_test(shared_memory_may_be_forbidden),
         CASE(an_end_of_no_read_kills),
     };
 
