@@ -115,6 +115,7 @@ const char *srd_take_nack(struct message_peer *peer, const struct srd_header *he
     srd_lent_put(srd_ep_of(peer->ep), op->lent);
     op->lent = NULL;
     base->answered = !srd_is_dc(request.type);
+    op->gathers = op->device; /* the application may have closed the region, so it was not read */
     if (op->device && base->iov_count > 1)
         message_peer_break(peer, FI_EIO, "memory of a device in several segments cannot be sent");
     else if (send_anew(op, &request))

@@ -196,6 +196,70 @@ static void what_cannot_be_read_is_sent(void **state)
     assert_dead();
 }
 
+/* The application closes the region of a message while the peer reads it: the read fails, and the
+ * bytes are sent without the region; or the peer ends it, and so does the message, once. */
+static void a_region_closes_while_it_is_read(void **state)
+{
+    struct srd_header got, cts = {.type = SRD_CTS, .recv_id = 77, .window = 1000};
+    struct fid_mr *mr, *to = reg(&raw, in, LARGE, FI_READ);
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc = -FI_EAGAIN;
+
+    introduce_with(FEATURES | SRD_CAN_READ | SRD_CAN_ERROR);
+    for (int round = 0; round < 2; round++) {
+        mr = reg(&a, large, LARGE, FI_SEND);
+        assert_int_equal(fi_tsend(a.ep, large, LARGE, fi_mr_desc(mr), a.peer, 3, NULL), 0);
+        got = expect(SRD_LONGREAD_TAG);
+        assert_int_equal(fi_close(&mr->fid), 0);
+        if (!round) {
+            assert_int_equal(fi_read(raw.ep, in, 1000, fi_mr_desc(to), raw.peer, got.reads[0].addr,
+                                     got.reads[0].key, NULL),
+                             0);
+            for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+                fi_cq_read(a.cq, NULL, 0);
+                rc = fi_cq_read(raw.cq, &entry, 1);
+            }
+            assert_int_equal(rc, -FI_EAVAIL);
+            assert_int_equal(fi_cq_readerr(raw.cq, &error, 0), 1);
+        }
+        send_packet((struct srd_header){.type = SRD_READ_NACK, .send_id = got.send_id}, "", 0);
+        got = expect(SRD_LONGCTS_TAG);
+        cts.send_id = got.send_id;
+        send_packet(cts, "", 0);
+        got = expect(SRD_CTSDATA);
+        assert_memory_equal(got.payload, large, 1000);
+        send_packet((struct srd_header){.type = SRD_PEER_ERROR,
+                                        .send_id = cts.send_id,
+                                        .ref_kind = SRD_REF_OP,
+                                        .error = 4127},
+                    "", 0);
+        assert_int_equal(ended(), FI_ECONNABORTED);
+        assert_true(silent());
+        assert_int_equal(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN);
+    }
+    assert_int_equal(fi_close(&to->fid), 0);
+    assert_alive();
+}
+
+/* The same at the receiver, whose region is that of a message which is being read into it: by the
+ * peer's end it ends with an error, once. */
+static void a_lent_region_that_is_gone_is_an_error_once(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42};
+    struct fid_mr *mr = lend(&header);
+    struct fi_cq_tagged_entry entry;
+
+    introduce_with(SRD_CAN_DC | SRD_WANTS_CONNID | SRD_CAN_READ);
+    send_packet(header, "", 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    receive(8);
+    assert_int_equal(ended(), FI_EIO);
+    assert_int_equal(expect(SRD_EOR).send_id, 42);
+    assert_true(silent());
+    assert_int_equal(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN);
+}
+
 static void a_write_is_lent(void **state)
 {
     const struct srd_header nack = {.type = SRD_READ_NACK};
@@ -338,6 +402,8 @@ int main(void)
         CASE(an_old_peer_is_not_asked_to_send),
         CASE(a_large_message_is_lent),
         CASE(what_cannot_be_read_is_sent),
+        CASE(a_region_closes_while_it_is_read),
+        CASE(a_lent_region_that_is_gone_is_an_error_once),
         CASE(a_write_is_lent),
         CASE(a_peers_write_is_read),
         CASE(a_read_needs_no_packet),
