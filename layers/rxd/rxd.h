@@ -34,9 +34,11 @@ struct rxd_records {
 /* Memory of one packet, out or in. base.len: out: of records. */
 struct rxd_packet {
     struct message_packet base;
-    struct list ops;                  /* out: struct rxd_op.in_packet, that are sent with it */
-    struct rxd_inbound *reads;        /* of no bytes: the context of a read for it; or NULL */
-    struct fid_mr *mr;                /* that such a read writes to, or NULL */
+    struct list ops; /* out: struct rxd_op.in_packet, that are sent with it */
+    /* base.other: the context of a read, of no bytes: for whom, NULL once that is forgotten; and
+     * the memory that it writes to, or NULL. */
+    struct rxd_inbound *reads;
+    struct fid_mr *mr;
     struct iovec slices[MESSAGE_IOV]; /* out: of the application's memory, behind the records */
     size_t slice_count;
     bool ordered;

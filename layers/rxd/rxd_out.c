@@ -16,7 +16,6 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     if (!base)
         return NULL;
     packet = rxd_packet_of(base);
-    packet->reads = NULL;
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
     packet->slice_count = 0;
@@ -286,7 +285,7 @@ void rxd_sent(struct message_packet *base, int err)
     struct rxd_packet *packet = rxd_packet_of(base);
     struct message_peer *peer = base->peer;
 
-    if (__builtin_expect(!!packet->reads, 0)) {
+    if (__builtin_expect(base->other, 0)) {
         rxd_read_done(packet, err);
         return;
     }

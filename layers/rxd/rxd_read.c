@@ -44,6 +44,7 @@ static struct rxd_packet *context_of(struct rxd_inbound *inbound, const struct i
         return NULL;
     packet->base.ep = &ep->base;
     packet->base.in = false;
+    packet->base.other = true;
     packet->reads = inbound;
     packet->mr = NULL;
     list_init(&packet->base.link);
