@@ -55,6 +55,7 @@ static uint32_t filter_run(const struct sock_filter *filter, size_t count, const
 
         switch (f->code) {
         case BPF_RET | BPF_K: return f->k;
+        case BPF_RET | BPF_A: return a;
         case BPF_JMP | BPF_JA: i += f->k; break;
         case BPF_JMP | BPF_JEQ | BPF_K: i += a == f->k ? f->jt : f->jf; break;
         case BPF_JMP | BPF_JSET | BPF_K: i += a & f->k ? f->jt : f->jf; break;
@@ -103,6 +104,8 @@ static void the_kernel_and_we_agree(void **state)
             expected = table.slots[steer.number];
         else if (steer.kind == STEER_BLOCK)
             expected = table.blocks[steer.number];
+        else if (steer.kind == STEER_NUMBER)
+            expected = steer.number;
         assert_int_equal(filter_run(filter, count, bytes, len), expected < 0 ? 0 : expected);
     }
     assert_true(quick);
@@ -274,6 +277,45 @@ static void an_endpoint_gets_more_ids(void **state)
     uet_nic_close(b);
 }
 
+/* ---- Readers that come late ---- */
+
+/* Long after the page has changed. */
+static unsigned receive_late(struct uet_nic *nic)
+{
+    uint64_t now = clock_ns() + UINT64_C(1000000000);
+    unsigned count = 0;
+    bool more;
+
+    while (uet_nic_receive(nic, now, take, &count, &more))
+        ;
+    return count;
+}
+
+/* A packet for a block of no endpoint goes to the first; when that reads it, the block is
+ * another's. Both endpoints are where they were. */
+static void a_late_reader_changes_nothing(void **state)
+{
+    struct uet_nic *a, *b;
+    unsigned next;
+
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    assert_int_equal(open_at(-1, &a), 0);
+    assert_int_equal(open_at(-1, &b), 0);
+    next = (block_of(b) + 1) % STEER_BLOCKS;
+    send_some(b, uet_nic_addr(a), next, uet_nic_pid(a), 1);
+    assert_true(uet_nic_more_ids(b));
+    assert_true(uet_nic_ids(b) >> next & 1);
+    receive_late(a);
+    assert_true(uet_nic_misled(a));
+    /* a reads no more, and b has its packets. */
+    send_some(a, uet_nic_addr(b), block_of(b), uet_nic_pid(b), 10);
+    assert_int_equal(receive(b), 20);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 /* ---- What the machine refuses ---- */
 
 static int open_text(const char *text, struct uet_nic **nic)
@@ -385,6 +427,76 @@ static void what_a_killed_process_had_is_given_back(void **state)
         uet_nic_close(nics[i]);
 }
 
+/* What comes to another endpoint's socket, which is not read, is not lost for ever. Two processes
+ * die, and the page takes them out in another order than the kernel did. */
+static void an_endpoint_finds_itself_beside_one_that_does_not_look(void **state)
+{
+    struct uet_nic *a, *idle, *b;
+    unsigned probes = 0, got;
+    pid_t ranks[2];
+
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    assert_int_equal(open_at(-1, &a), 0);
+    ranks[0] = start_rank();
+    ranks[1] = start_rank();
+    assert_int_equal(open_at(-1, &idle), 0);
+    assert_int_equal(open_at(-1, &b), 0);
+    kill_rank(ranks[0]);
+    kill_rank(ranks[1]);
+    do {
+        assert_true(++probes < PROBES);
+        usleep(25000);
+        receive(a);
+        send_some(a, uet_nic_addr(b), block_of(b), uet_nic_pid(b), 2);
+        got = receive(b);
+    } while (got < 4);
+    uet_nic_close(a);
+    uet_nic_close(b);
+    uet_nic_close(idle);
+}
+
+/* Its owner has closed it, but a child has it still, and the kernel counts it. */
+static void a_socket_that_a_child_keeps_is_in_the_way_of_nothing(void **state)
+{
+    struct uet_nic *a, *kept, *b, *fresh;
+    unsigned probes = 0, got;
+    int status;
+    pid_t pid;
+
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    assert_int_equal(open_at(-1, &a), 0);
+    assert_int_equal(open_at(-1, &kept), 0);
+    assert_int_equal(open_at(-1, &b), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (!pid)
+        for (;;)
+            pause();
+    uet_nic_close(kept);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(open_at(-1, &fresh), 0);
+        do {
+            assert_true(++probes < PROBES);
+            usleep(25000);
+            receive(a);
+            send_some(a, uet_nic_addr(b), block_of(b), uet_nic_pid(b), 2);
+            send_some(a, uet_nic_addr(b), block_of(fresh), uet_nic_pid(fresh), 2);
+            got = receive(b) / 4 + receive(fresh) / 4;
+        } while (got < 2);
+        uet_nic_close(fresh);
+        if (!round) {
+            kill(pid, SIGKILL);
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+        }
+    }
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 static void a_child_takes_nothing_from_its_parent(void **state)
 {
     struct uet_nic *a, *b;
@@ -417,8 +529,11 @@ int main(void)
         cmocka_unit_test(each_packet_names_its_endpoint),
         cmocka_unit_test(packets_find_their_endpoint),
         cmocka_unit_test(an_endpoint_gets_more_ids),
+        cmocka_unit_test(a_late_reader_changes_nothing),
         cmocka_unit_test(a_port_that_is_taken_and_an_address_that_is_not_there),
         cmocka_unit_test(what_a_killed_process_had_is_given_back),
+        cmocka_unit_test(an_endpoint_finds_itself_beside_one_that_does_not_look),
+        cmocka_unit_test(a_socket_that_a_child_keeps_is_in_the_way_of_nothing),
         cmocka_unit_test(a_child_takes_nothing_from_its_parent),
     };
 

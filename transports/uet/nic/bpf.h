@@ -34,6 +34,7 @@ enum {
     BPF_JEQ = 0x10,
     BPF_JSET = 0x40,
     BPF_K = 0x00,
+    BPF_A = 0x10,
 };
 
 #define BPF_STMT(code, k)                                                                          \

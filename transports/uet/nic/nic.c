@@ -67,6 +67,7 @@ struct uet_nic {
     bool gso, crc;
     bool told;               /* the kernel keeps ICMP errors */
     bool too_long;           /* a packet was, for its route, and that was told */
+    bool came;               /* packets have, since the queue was found empty */
     bool merges;             /* the kernel puts packets together without asking whose they are */
     struct uet_share *share; /* NULL: the port is of this NIC alone; else: */
     uint64_t ids;            /* uet_share_blocks */
@@ -589,6 +590,10 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
     for (size_t at = 0; at < len; at += segment) {
         size_t size = len - at < segment ? len - at : segment;
 
+        if (nic->share && steer_is_inquiry(bytes + at, size)) {
+            uet_share_hear(nic->share, bytes + at);
+            continue;
+        }
         if (pcap_on(nic->flow))
             pcap_datagram(nic->flow, true, &slot->from.sa, &slot->iov, 1, at, size);
         if (!is_whole(nic, &slot->from, bytes + at, size))
@@ -671,6 +676,15 @@ static void stop_merging(struct uet_nic *nic)
         ;
 }
 
+/* The queue is empty, and there are other endpoints at the port. */
+static void look_around(struct uet_nic *nic, uint64_t now)
+{
+    if (nic->merges)
+        stop_merging(nic);
+    uet_share_look(nic->share, now, nic->came);
+    nic->came = false;
+}
+
 unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
                          bool *more)
 {
@@ -684,10 +698,11 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
         nic->burst = 1;
         nic->streak = 0;
         *more = false;
-        if (nic->merges && uet_share_has_company(nic->share))
-            stop_merging(nic);
+        if (nic->share && uet_share_has_company(nic->share))
+            look_around(nic, now);
         return 0;
     }
+    nic->came = true;
     set_burst(nic, (unsigned)count);
     for (unsigned i = 0; i < (unsigned)count; i++)
         take_read(nic, now, i, take, arg);

@@ -2,8 +2,9 @@
 /*
  * The kernel numbers the sockets of a port in the order in which they were bound; when one closes,
  * the last one takes its number. The page follows that rule. Where processes died in an order that
- * is not known, packets come to the wrong one, which then knows its true number: that of the owner
- * that the packet was for.
+ * is not known, or left a socket to a child, the page is wrong. So an endpoint that is in doubt
+ * sends inquiries to itself, one by each number: the one that comes back has its own. Nothing else
+ * shows it: a packet of another endpoint may have come here long ago, or when that had no owner.
  */
 #include "transports/uet/nic/share.h"
 
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,19 +40,25 @@
 #endif
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     GUARD = STEER_SLOTS, /* the byte whose lock guards the page; those before it are of slots */
     PATH_SIZE = 160,
     TRIES = 2000, /* of a millisecond */
     NONE = 0xff,
+    GHOSTS = 4, /* sockets that no endpoint has any more, and a child of its process holds */
 };
 
-#define SETTLED UINT64_C(20000000) /* ns: packets that were steered before a change have come */
+/* ns */
+#define SETTLED UINT64_C(20000000) /* packets that were steered before a change have come */
+#define SILENCE UINT64_C(20000000) /* after which an endpoint asks for its number; doubled up to */
+#define SILENCE_MAX UINT64_C(1000000000)
 
 struct page {
     uint32_t version;
     _Atomic uint32_t members;
     _Atomic uint64_t changed;            /* ns: when the kernel was told last */
+    _Atomic uint32_t doubts;             /* counts what may have made numbers wrong */
+    uint32_t spread;                     /* of these, what the endpoints were woken for */
     uint8_t last_slot, last_block;       /* that were given */
     uint8_t order[STEER_SLOTS];          /* slots, as the kernel numbers their sockets */
     _Atomic uint8_t at[STEER_SLOTS];     /* the other way; NONE: the slot is free */
@@ -61,6 +70,15 @@ struct uet_share {
     int file, socket;
     unsigned slot; /* NONE: it has not joined */
     bool guarded;
+    union addr addr;
+    uint64_t secret;
+    bool asks;          /* an inquiry is under way */
+    bool suspects;      /* that its number is wrong */
+    bool inquired;      /* inquiries have come, since uet_share_look was called last */
+    uint32_t doubts;    /* of the page, for which it has asked */
+    uint64_t since;     /* ns: silence, or the last inquiry */
+    uint64_t wait;      /* ns: so long from then on to the next one */
+    uint64_t suspected; /* ns: packets of others were looked at */
     pid_t process;
     char path[PATH_SIZE];
 };
@@ -125,6 +143,30 @@ static void put_at(struct page *page, unsigned index, unsigned slot)
         page->at[slot] = (uint8_t)index;
 }
 
+/* Numbers of no endpoint are in the middle only. */
+static void trim(struct page *page)
+{
+    unsigned members = members_of(page);
+
+    while (members && page->order[members - 1] == NONE)
+        members--;
+    page->members = members;
+}
+
+/* The slot's socket has that number; which one has its former number is not known. */
+static void set_number(struct page *page, unsigned slot, unsigned number)
+{
+    unsigned before = page->at[slot];
+
+    if (before >= STEER_SLOTS)
+        return;
+    put_at(page, before, page->order[number]);
+    put_at(page, number, slot);
+    if (number >= members_of(page))
+        page->members = number + 1;
+    trim(page);
+}
+
 /* Its socket closes, and the last one takes its number. */
 static void take_out(struct page *page, unsigned slot)
 {
@@ -141,6 +183,7 @@ static void take_out(struct page *page, unsigned slot)
         put_at(page, index, page->order[members]);
     page->order[members] = NONE;
     page->members = members;
+    trim(page);
 }
 
 /* Claims of processes that have died. True: there were some. */
@@ -155,7 +198,29 @@ static bool drop_dead(const struct uet_share *share)
         take_out(page, slot);
         some = true;
     }
+    page->doubts += some;
     return some;
+}
+
+static void inquire(const struct uet_share *share, uint64_t secret, unsigned number)
+{
+    const struct steer_inquiry inquiry = {(uint8_t)number, secret, share->page->changed};
+    uint8_t bytes[STEER_INQUIRY_SIZE];
+
+    steer_inquiry_put(&inquiry, bytes);
+    /* One that the kernel has no room for is lost, and the endpoint asks again. */
+    sendto(share->socket, bytes, sizeof(bytes), MSG_DONTWAIT, &share->addr.sa,
+           addr_size(&share->addr.sa));
+}
+
+/* Endpoints that sleep would not see that there are doubts. */
+static void spread_doubts(const struct uet_share *share)
+{
+    struct page *page = share->page;
+
+    for (unsigned i = 0; page->spread != page->doubts && i < members_of(page); i++)
+        inquire(share, 0, i);
+    page->spread = page->doubts;
 }
 
 static int attach(const struct uet_share *share)
@@ -179,10 +244,10 @@ static int attach(const struct uet_share *share)
         table.blocks[block] = owner < STEER_SLOTS ? table.slots[owner] : -1;
     }
     program.len = (unsigned short)steer_filter(&table, filter);
-    return setsockopt(share->socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
-                      sizeof(program))
-               ? -errno
-               : 0;
+    if (setsockopt(share->socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)))
+        return -errno;
+    spread_doubts(share);
+    return 0;
 }
 
 /* ---- Opening ---- */
@@ -256,8 +321,12 @@ int uet_share_open(const union addr *addr, struct uet_share **ret_share)
     share->file = share->socket = -1;
     share->slot = NONE;
     share->process = getpid();
+    share->addr = *addr;
+    share->wait = SILENCE;
     name_page(addr, share->path);
     rc = open_page(share);
+    if (!rc && getrandom(&share->secret, sizeof(share->secret), 0) != sizeof(share->secret))
+        rc = -FI_EAGAIN;
     if (rc) {
         uet_share_close(share, -1);
         return rc;
@@ -324,8 +393,9 @@ int uet_share_join(struct uet_share *share, int fd, int wanted)
     struct page *page = share->page;
     int rc;
 
-    drop_dead(share);
     share->socket = fd;
+    if (drop_dead(share))
+        attach(share);
     if (members_of(page) >= STEER_SLOTS || !choose_slot(share, wanted))
         return -FI_EADDRINUSE;
     if (!claim_block(share)) {
@@ -353,14 +423,16 @@ void uet_share_close(struct uet_share *share, int fd)
         return;
     }
     if (share->page && share->process == getpid() && (share->guarded || !guard(share, TRIES))) {
+        if (share->socket >= 0)
+            drop_dead(share);
         if (share->slot != NONE)
             leave(share);
-        drop_dead(share);
         if (!members_of(share->page))
             unlink(share->path);
     }
     if (fd >= 0)
         close(fd);
+    unguard(share); /* a child may have the file still, and the lock with it */
     if (share->page)
         munmap(share->page, sizeof(struct page));
     if (share->file >= 0)
@@ -408,7 +480,7 @@ static unsigned owner_of(const struct uet_share *share, struct steer steer)
     const struct page *page = share->page;
     unsigned slot = steer.number;
 
-    if (steer.kind == STEER_ANY)
+    if (steer.kind != STEER_SLOT && steer.kind != STEER_BLOCK)
         return NONE;
     if (steer.kind == STEER_BLOCK)
         slot = atomic_load_explicit(&page->owner[steer.number], memory_order_relaxed);
@@ -417,26 +489,24 @@ static unsigned owner_of(const struct uet_share *share, struct steer steer)
     return slot;
 }
 
-/* The kernel has given a packet of `owner` to this endpoint: it has the number that the page has
- * for the other one. */
-static void swap_numbers(const struct uet_share *share, unsigned owner)
-{
-    unsigned mine = share->page->at[share->slot], other = share->page->at[owner];
-
-    if (mine >= members_of(share->page) || other >= members_of(share->page))
-        return;
-    put_at(share->page, other, share->slot);
-    put_at(share->page, mine, owner);
-}
-
-static void mend(struct uet_share *share, unsigned owner)
+/* Claims of the dead are given back. False: another process is at the page. */
+static bool bury(struct uet_share *share)
 {
     if (share->process != getpid() || guard(share, 1))
-        return;
-    if (!drop_dead(share))
-        swap_numbers(share, owner);
-    attach(share);
+        return false;
+    if (drop_dead(share))
+        attach(share);
     unguard(share);
+    return true;
+}
+
+/* Once in a while: strays may come without end. */
+static void suspect(struct uet_share *share, uint64_t now)
+{
+    if (now < share->suspected + SETTLED || !bury(share))
+        return;
+    share->suspected = now;
+    share->suspects = true;
 }
 
 bool uet_share_is_foreign(struct uet_share *share, uint64_t now, const uint8_t *bytes, size_t len)
@@ -447,8 +517,85 @@ bool uet_share_is_foreign(struct uet_share *share, uint64_t now, const uint8_t *
     if (owner == share->slot || owner == NONE)
         return false;
     if (now > atomic_load_explicit(&share->page->changed, memory_order_relaxed) + SETTLED) {
-        mend(share, owner);
+        suspect(share, now);
         owner = owner_of(share, steer);
     }
     return owner != share->slot && owner != NONE;
+}
+
+/* ---- The own number ---- */
+
+/* The kernel has put an inquiry by the right number into our queue before the call returns; so
+ * where there is nothing, the number is wrong. An inquiry by a number that there is not comes to
+ * any socket, but behind the one by the true number. */
+static void ask(struct uet_share *share)
+{
+    unsigned numbers = members_of(share->page) + GHOSTS;
+    int size = 0;
+
+    if (share->process != getpid())
+        return;
+    share->asks = true;
+    inquire(share, share->secret, share->page->at[share->slot]);
+    if (ioctl(share->socket, FIONREAD, &size) || size)
+        return;
+    for (unsigned i = 0; i < numbers && i < STEER_SLOTS; i++)
+        inquire(share, share->secret, i);
+}
+
+void uet_share_look(struct uet_share *share, uint64_t now, bool came)
+{
+    uint32_t doubts = atomic_load_explicit(&share->page->doubts, memory_order_relaxed);
+    bool reason = share->suspects || share->doubts != doubts;
+
+    if (came && !share->inquired) {
+        share->since = now;
+        share->wait = SILENCE;
+    }
+    share->inquired = false;
+    if (!reason && now < share->since + share->wait)
+        return;
+    if (reason)
+        share->wait = SILENCE;
+    else
+        bury(share);
+    share->suspects = false;
+    share->doubts = doubts;
+    share->since = now;
+    share->wait = share->wait < SILENCE_MAX ? 2 * share->wait : SILENCE_MAX;
+    ask(share);
+}
+
+/* False: it is to ask again. */
+static bool move_to(struct uet_share *share, const struct steer_inquiry *inquiry)
+{
+    struct page *page = share->page;
+    bool valid;
+
+    if (page->changed != inquiry->version || inquiry->number >= STEER_SLOTS)
+        return false;
+    if (inquiry->number == page->at[share->slot])
+        return true;
+    if (share->process != getpid() || guard(share, 1))
+        return false;
+    valid = page->changed == inquiry->version && !drop_dead(share);
+    if (valid) {
+        set_number(page, share->slot, inquiry->number);
+        page->doubts++;
+        share->doubts = page->doubts;
+    }
+    attach(share);
+    unguard(share);
+    return valid;
+}
+
+void uet_share_hear(struct uet_share *share, const uint8_t *bytes)
+{
+    const struct steer_inquiry inquiry = steer_inquiry_get(bytes);
+
+    share->inquired = true;
+    if (!share->asks || inquiry.secret != share->secret)
+        return;
+    share->asks = false;
+    share->suspects |= !move_to(share, &inquiry);
 }

@@ -35,7 +35,12 @@ bool uet_share_grow(struct uet_share *share);
 /* There are others at the address. */
 bool uet_share_has_company(const struct uet_share *share);
 /* Is the packet another endpoint's, which lives? It came here because the kernel's view, or ours of
- * it, has changed; that is mended at times. */
+ * it, has changed; uet_share_look finds out. */
 bool uet_share_is_foreign(struct uet_share *share, uint64_t now, const uint8_t *bytes, size_t len);
+/* An inquiry has come (steer_is_inquiry). */
+void uet_share_hear(struct uet_share *share, const uint8_t *bytes);
+/* No more packets are there for now; came: some were, since it was called last. Where the
+ * endpoint's packets may go astray, which silence shows, too, it asks for its number. */
+void uet_share_look(struct uet_share *share, uint64_t now, bool came);
 
 #endif

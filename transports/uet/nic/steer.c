@@ -9,7 +9,10 @@ enum {
     SYN_BIT = PDS_SYN,
     PDCID_AT = STEER_ID_AT,
     NUMBER_AT = 4, /* of RUDI */
-    PID_AT = 8,    /* in a request's header of SES */
+    SOCKET_AT = 3, /* in an inquiry: */
+    SECRET_AT = 4,
+    VERSION_AT = 12,
+    PID_AT = 8, /* in a request's header of SES */
     PID_MASK = 0xfff,
     PID_SHIFT = 6,
     ID_SHIFT = 10,
@@ -41,6 +44,13 @@ static struct steer number_of(const uint8_t *bytes, size_t len)
     return (struct steer){STEER_SLOT, (uint8_t)(get32(bytes + NUMBER_AT) >> STEER_RUDI_BITS)};
 }
 
+static struct steer socket_of(const uint8_t *bytes, size_t len)
+{
+    if (len <= SOCKET_AT)
+        return (struct steer){STEER_ANY, 0};
+    return (struct steer){STEER_NUMBER, bytes[SOCKET_AT]};
+}
+
 struct steer steer_of(const uint8_t *bytes, size_t len)
 {
     unsigned prologue = len < 2 ? 0 : get16(bytes);
@@ -60,8 +70,27 @@ struct steer steer_of(const uint8_t *bytes, size_t len)
     case PDS_RUDI: return pid_of(bytes, len, HEADER_RUDI);
     case PDS_RUDI_RESPONSE: return number_of(bytes, len);
     case PDS_UUD: return pid_of(bytes, len, HEADER_UUD);
+    case STEER_INQUIRY: return socket_of(bytes, len);
     default: return (struct steer){STEER_ANY, 0};
     }
+}
+
+/* ---- Inquiries ---- */
+
+void steer_inquiry_put(const struct steer_inquiry *inquiry, uint8_t *bytes)
+{
+    put16(bytes, STEER_INQUIRY << TYPE_SHIFT);
+    bytes[SOCKET_AT - 1] = 0;
+    bytes[SOCKET_AT] = inquiry->number;
+    put64(bytes + SECRET_AT, inquiry->secret);
+    put64(bytes + VERSION_AT, inquiry->version);
+}
+
+struct steer_inquiry steer_inquiry_get(const uint8_t *bytes)
+{
+    return (struct steer_inquiry){.number = bytes[SOCKET_AT],
+                                  .secret = get64(bytes + SECRET_AT),
+                                  .version = get64(bytes + VERSION_AT)};
 }
 
 /* ---- The same for the kernel ---- */
@@ -165,8 +194,16 @@ static void by_control(struct writer *w, struct jumps *blocks)
     go(w, blocks);
 }
 
+/* An inquiry names the socket itself. */
+static void by_number(struct writer *w)
+{
+    add(w, BPF_LD | BPF_B | BPF_ABS, SOCKET_AT);
+    add(w, BPF_RET | BPF_A, 0);
+}
+
 enum {
-    BY_CONTROL = 4
+    BY_CONTROL = 4,
+    BY_NUMBER = 2,
 };
 
 size_t steer_filter(const struct steer_table *table, struct sock_filter *filter)
@@ -201,6 +238,8 @@ size_t steer_filter(const struct steer_table *table, struct sock_filter *filter)
     by_field(&w, BPF_H, HEADER_RUDI + PID_AT, &pids);
     unless_equal(&w, PDS_RUDI_RESPONSE, BY_FIELD);
     by_field(&w, BPF_W, NUMBER_AT, &numbers);
+    unless_equal(&w, STEER_INQUIRY, BY_NUMBER);
+    by_number(&w);
     give_first(&w);
     land_all(&w, &blocks);
     add(&w, BPF_LD | BPF_H | BPF_ABS, PDCID_AT);

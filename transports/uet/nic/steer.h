@@ -23,12 +23,15 @@ enum {
     STEER_RUDI_BITS = 26,   /* RUDI numbers below the slot of who sends them */
     STEER_FILTER_MAX = 512, /* instructions */
     STEER_ID_AT = 10,       /* of a PDC id in a packet */
+    STEER_INQUIRY = 31,     /* where a type of PDS has its place; no type has this number: */
+    STEER_INQUIRY_SIZE = 20,
 };
 
 enum steer_kind {
     STEER_ANY,   /* it names nothing: any endpoint may answer it */
     STEER_SLOT,  /* number: of an endpoint */
     STEER_BLOCK, /* number: of a block of PDC ids */
+    STEER_NUMBER /* number: of a socket, as the kernel counts those of the port */
 };
 
 struct steer {
@@ -50,6 +53,23 @@ static inline bool steer_names_block(const uint8_t *bytes, size_t len, unsigned 
     *block = bytes[STEER_ID_AT] >> 2;
     return (always | (bytes[1] & PDS_SYN ? 0 : opened)) >> (bytes[0] >> 3) & 1;
 }
+
+/* An endpoint sends it to itself to learn which number its socket has. It does not leave the
+ * host. */
+struct steer_inquiry {
+    uint8_t number;   /* the socket that it goes to */
+    uint64_t secret;  /* of the sender; 0: it only wakes that socket's owner */
+    uint64_t version; /* of what the kernel had been told */
+};
+
+static inline bool steer_is_inquiry(const uint8_t *bytes, size_t len)
+{
+    return len == STEER_INQUIRY_SIZE && bytes[0] >> 3 == STEER_INQUIRY;
+}
+
+/* bytes: STEER_INQUIRY_SIZE. */
+void steer_inquiry_put(const struct steer_inquiry *inquiry, uint8_t *bytes);
+struct steer_inquiry steer_inquiry_get(const uint8_t *bytes);
 
 /* Where each is, as the kernel counts the sockets of the port; -1: there is none, and any one may
  * answer. */
