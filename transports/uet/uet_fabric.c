@@ -304,6 +304,7 @@ static void read_settings(struct uet_settings *settings, const struct params *pa
     settings->nic.gso = params_bool(params, "gso");
     settings->nic.gro = params_bool(params, "gro");
     settings->nic.crc = params_bool(params, "crc");
+    settings->nic.short_rudi = settings->ses.pds.short_rudi;
 }
 
 static int fabric_close(struct plain_fabric *plain)

@@ -399,6 +399,78 @@ static void a_closed_port_is_told_of(void **state)
     uet_nic_close(b);
 }
 
+struct alone {
+    unsigned count;
+    size_t bytes;
+    const union addr *to;
+    struct uet_nic *from, *nic;
+};
+
+static void count(void *arg, const union addr *from, const uint8_t *bytes, size_t len, bool marked)
+{
+    struct alone *alone = arg;
+
+    assert_true(addr_equal(&from->sa, &uet_nic_addr(alone->from)->sa));
+    alone->count++;
+    alone->bytes += len;
+}
+
+/* Each has come before the next one leaves, and a look has found nothing behind it. */
+static unsigned come_alone(struct alone *alone, const void *packet, size_t len, unsigned packets)
+{
+    const struct iovec iov = {(void *)(uintptr_t)packet, len};
+    bool more;
+
+    alone->count = 0;
+    for (unsigned i = 0; i < packets; i++) {
+        uet_nic_send(alone->from, alone->to, &iov, 1, false);
+        assert_true(uet_nic_flush(alone->from));
+        assert_int_equal(uet_nic_receive(alone->nic, 0, count, alone, &more), 1);
+        assert_int_equal(uet_nic_receive(alone->nic, 0, count, alone, &more), 0);
+    }
+    return alone->count;
+}
+
+/* Acknowledgements, in one piece. */
+static unsigned come_together(struct alone *alone, const uint8_t *ack, size_t len, unsigned packets)
+{
+    const struct iovec iov = {(void *)(uintptr_t)ack, len};
+    bool more;
+
+    alone->count = 0;
+    for (unsigned i = 0; i < packets; i++)
+        uet_nic_send(alone->from, alone->to, &iov, 1, false);
+    assert_true(uet_nic_flush(alone->from));
+    while (uet_nic_receive(alone->nic, 0, count, alone, &more))
+        ;
+    return alone->count;
+}
+
+/* Packets that come one by one are read without notes, which would tell several from one. */
+static void what_comes_alone_is_one_packet(void **state)
+{
+    struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
+                   *b = open_nic(true, true, "127.0.0.1:0");
+    const uint8_t ack[12] = {PDS_ACK << 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, PDC};
+    uint8_t two[24];
+    struct alone alone = {.to = uet_nic_addr(b), .from = a, .nic = b};
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(come_alone(&alone, ack, sizeof(ack), 40), 40);
+        assert_int_equal(come_together(&alone, ack, sizeof(ack), 60), 60);
+    }
+    assert_int_equal(alone.bytes, 300 * sizeof(ack));
+    assert_int_equal(come_alone(&alone, ack, sizeof(ack), 20), 20);
+    memcpy(two, ack, sizeof(ack));
+    memcpy(two + sizeof(ack), ack, sizeof(ack));
+    assert_int_equal(come_alone(&alone, two, sizeof(two), 1), 0);
+    assert_int_equal(uet_nic_damaged(b), 1);
+    /* It is looked at when it comes again: what it is is not the NIC's to say. */
+    assert_int_equal(come_alone(&alone, two, sizeof(two), 1), 1);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 static void the_payload_is_what_the_mtu_leaves(void **state)
 {
     assert_int_equal(uet_nic_payload(65536), 8192);
@@ -436,6 +508,7 @@ int main(void)
         cmocka_unit_test(requests_leave_from_several_ports),
         cmocka_unit_test(a_path_that_loses_or_marks_packets_is_left),
         cmocka_unit_test(a_closed_port_is_told_of),
+        cmocka_unit_test(what_comes_alone_is_one_packet),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
         cmocka_unit_test(the_payload_of_a_pair_is_what_its_route_leaves),
     };

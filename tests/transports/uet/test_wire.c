@@ -17,6 +17,7 @@
 #include "transports/uet/wire/crc.h"
 #include "transports/uet/wire/pds_header.h"
 #include "transports/uet/wire/ses_header.h"
+#include "transports/uet/wire/whole.h"
 
 enum {
     ROOM = 128,
@@ -639,6 +640,87 @@ static void addresses_have_bytes_and_text(void **state)
         assert_false(uet_address_parse(bad[i], &address));
 }
 
+/* ---- Lengths ---- */
+
+static size_t make_request(struct ses_request request, uint8_t type, uint8_t *packet)
+{
+    struct pds_header header = {.type = type, .next = request.next, .spdcid = 7};
+    size_t size = pds_header_put(&header, false, packet);
+
+    return size + ses_request_put(&request, packet + size);
+}
+
+/* With so many bytes behind its headers, and with none that are more or less. */
+static void expect_payload(const uint8_t *packet, size_t headers, size_t payload)
+{
+    assert_true(packet_is_whole(packet, headers + payload, false));
+    assert_false(packet_is_whole(packet, headers + payload + 1, false));
+    assert_false(packet_is_whole(packet, headers + payload - 1, false));
+}
+
+static void requests_are_as_long_as_they_say(void **state)
+{
+    static uint8_t packet[9000];
+    const uint8_t all = SES_SOM | SES_EOM;
+    struct ses_request request = {.flags = all, .length = 100};
+
+    for (request.next = NEXT_SMALL; request.next <= NEXT_STANDARD; request.next++) {
+        request.opcode = SES_WRITE;
+        expect_payload(packet, make_request(request, PDS_RUD, packet), 100);
+        expect_payload(packet, make_request(request, PDS_RUDI, packet), 100);
+        request.opcode = SES_READ;
+        expect_payload(packet, make_request(request, PDS_ROD, packet), 0);
+        request.opcode = SES_FETCHING_ATOMIC;
+        request.atomic.opcode = AMO_SUM;
+        expect_payload(packet, make_request(request, PDS_ROD, packet), 100);
+        request.atomic.opcode = AMO_READ;
+        expect_payload(packet, make_request(request, PDS_ROD, packet), 0);
+        request.atomic.opcode = AMO_CSWAP;
+        expect_payload(packet, make_request(request, PDS_ROD, packet), 0);
+    }
+    request = (struct ses_request){.next = NEXT_STANDARD, .opcode = SES_SEND, .flags = all};
+    expect_payload(packet, make_request(request, PDS_UUD, packet), 0);
+    request.length = 3000;
+    expect_payload(packet, make_request(request, PDS_RUD, packet), 3000);
+    request.flags = SES_EOM;
+    request.payload_length = 952;
+    expect_payload(packet, make_request(request, PDS_RUD, packet), 952);
+    request.flags = SES_SOM;
+    for (size_t payload = 1024; payload <= 8192; payload *= 2)
+        expect_payload(packet, make_request(request, PDS_ROD_CC, packet), payload);
+    assert_false(packet_is_whole(packet, make_request(request, PDS_RUD, packet) + 512, false));
+    request.opcode = SES_RENDEZVOUS_TSEND;
+    request.flags = all;
+    request.rendezvous.eager_length = 64;
+    expect_payload(packet, make_request(request, PDS_RUD, packet), 64);
+}
+
+static void answers_are_as_long_as_they_say(void **state)
+{
+    static uint8_t packet[300];
+    struct pds_header header = {.type = PDS_ACK, .next = NEXT_NONE, .spdcid = 7};
+    struct ses_response response = {.next = NEXT_RESPONSE};
+    size_t size = pds_header_put(&header, false, packet);
+
+    expect_payload(packet, size, 0);
+    header.type = PDS_ACK_CC;
+    header.next = NEXT_RESPONSE;
+    size = pds_header_put(&header, false, packet);
+    expect_payload(packet, size + ses_response_put(&response, packet + size), 0);
+    response.payload_length = 200;
+    for (uint8_t next = NEXT_RESPONSE_DATA; next <= NEXT_RESPONSE_DATA_SMALL; next++) {
+        header.type = PDS_RUD;
+        header.next = response.next = next;
+        size = pds_header_put(&header, false, packet);
+        expect_payload(packet, size + ses_response_put(&response, packet + size), 200);
+    }
+    header = (struct pds_header){.type = PDS_CONTROL, .next = CONTROL_CLEAR, .spdcid = 7};
+    expect_payload(packet, pds_header_put(&header, false, packet), 0);
+    header = (struct pds_header){.type = PDS_NACK, .spdcid = 7};
+    expect_payload(packet, pds_header_put(&header, false, packet), 0);
+    assert_false(packet_is_whole(packet, 0, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -653,6 +735,8 @@ int main(void)
         cmocka_unit_test(requests_that_no_table_has_are_refused),
         cmocka_unit_test(published_pds_headers_are_read_and_written),
         cmocka_unit_test(published_ses_headers_are_read_and_written),
+        cmocka_unit_test(requests_are_as_long_as_they_say),
+        cmocka_unit_test(answers_are_as_long_as_they_say),
         cmocka_unit_test(the_crc_is_castagnoli),
         cmocka_unit_test(addresses_have_bytes_and_text),
     };

@@ -24,6 +24,7 @@
 #include "transports/uet/nic/steer.h"
 #include "transports/uet/nic/way.h"
 #include "transports/uet/wire/trailer.h"
+#include "transports/uet/wire/whole.h"
 
 enum {
     HEADERS = 160, /* of a packet: IPv6, UDP, security, PDS, SES, extension, tag */
@@ -34,6 +35,8 @@ enum {
     COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
+    ALONE = 8,    /* packets in turn, each with nothing behind it: the next will be, too */
+    NOTED = 16,   /* of packets that come alone, one of so many is asked for its marks */
     DROPS = 4096, /* reads */
     TRIES = 3,    /* of a call that fails */
     READ_BYTES = 65536,
@@ -64,7 +67,7 @@ struct uet_nic {
         union addr addr;
     } sources[UET_NIC_ENTROPY];  /* of requests, by PDC: */
     struct uet_entropy *entropy; /* NULL: there are none */
-    bool gso, crc;
+    bool gso, gro, crc, short_rudi;
     bool told;               /* the kernel keeps ICMP errors */
     bool too_long;           /* a packet was, for its route, and that was told */
     bool came;               /* packets have, since the queue was found empty */
@@ -80,6 +83,8 @@ struct uet_nic {
     unsigned named;        /* of these, with memory of the caller's */
     unsigned burst;        /* reads to ask for at once */
     unsigned streak;       /* looks, one after the other, that found a packet */
+    unsigned alone;        /* packets that came alone, one after the other */
+    bool lone;             /* the next does, too: the kernel puts none together */
     uint8_t *read;         /* BURST_MAX times READ_BYTES */
     struct mmsghdr messages[BURST_MAX];
     struct slot slots[BURST_MAX];
@@ -260,6 +265,8 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
     nic->addr = *addr;
     nic->packet = settings->packet + HEADERS;
     nic->gso = settings->gso;
+    nic->gro = settings->gro;
+    nic->short_rudi = settings->short_rudi;
     nic->crc = settings->crc;
     nic->burst = 1;
     rc = start(nic, settings);
@@ -587,6 +594,8 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
         addr_set_port(&sender.sa, addr_port(&nic->addr.sa));
     if (nic->ways)
         note_way(nic, &nic->messages[i].msg_hdr, &sender);
+    if (segment < len)
+        nic->alone = 0;
     for (size_t at = 0; at < len; at += segment) {
         size_t size = len - at < segment ? len - at : segment;
 
@@ -670,7 +679,7 @@ bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
  * would tell how long each is. It is lost, and comes again. */
 static void stop_merging(struct uet_nic *nic)
 {
-    nic->merges = false;
+    nic->merges = nic->gro = false;
     set(nic->fd, SOL_UDP, UDP_GRO, 0);
     for (int i = 0; i < DROPS && read_some(nic) > 0; i++)
         ;
@@ -685,6 +694,78 @@ static void look_around(struct uet_nic *nic, uint64_t now)
     nic->came = false;
 }
 
+/* ---- Packets that come alone ---- */
+
+/*
+ * A program that waits for each packet has them read by recvfrom, which costs less than recvmsg
+ * with notes. Nothing would tell how many packets a read has, so the kernel must not put any
+ * together. The queue may hold some that it did put together: it must be empty.
+ */
+static void expect_alone(struct uet_nic *nic)
+{
+    ssize_t rc = -1;
+
+    if (nic->alone < ALONE || nic->lone || nic->ways)
+        return;
+    if (nic->share && uet_share_has_company(nic->share))
+        return; /* which may ask whose socket this is, in what is no packet */
+    nic->alone = 0;
+    if (nic->gro) {
+        set(nic->fd, SOL_UDP, UDP_GRO, 0);
+        rc = recv(nic->fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT);
+        nic->told |= rc < 0 && errno != EAGAIN && errno != EINTR;
+    }
+    nic->lone = !nic->gro || (rc < 0 && errno == EAGAIN);
+    if (!nic->lone)
+        set(nic->fd, SOL_UDP, UDP_GRO, 1);
+}
+
+static void expect_several(struct uet_nic *nic)
+{
+    nic->lone = false;
+    nic->alone = 0;
+    if (nic->gro)
+        set(nic->fd, SOL_UDP, UDP_GRO, 1);
+}
+
+/* As read_some. A read that is not one packet is several that the kernel had put together just when
+ * it was told not to, or is wrong: it is lost, and what comes next is read with its notes. */
+static int read_lone(struct uet_nic *nic)
+{
+    struct slot *slot = &nic->slots[0];
+    struct msghdr *header = &nic->messages[0].msg_hdr;
+    ssize_t len;
+
+    header->msg_namelen = sizeof(slot->from);
+    header->msg_controllen = 0;
+    len = recvfrom(nic->fd, slot->iov.iov_base, READ_BYTES, MSG_DONTWAIT, &slot->from.sa,
+                   &header->msg_namelen);
+    if (len < 0)
+        return -1;
+    nic->messages[0].msg_len = (unsigned)len;
+    if (nic->crc || packet_is_whole(slot->iov.iov_base, (size_t)len, nic->short_rudi))
+        return 1;
+    expect_several(nic);
+    nic->messages[0].msg_len = 0;
+    nic->damaged++;
+    return 1;
+}
+
+/* Of a look that found nothing. */
+static void look_ends(struct uet_nic *nic)
+{
+    if (!nic->lone)
+        nic->alone = nic->burst == 1 ? nic->alone + nic->streak : 0;
+    nic->burst = 1;
+    nic->streak = 0;
+    expect_alone(nic);
+}
+
+static int read_next(struct uet_nic *nic)
+{
+    return nic->lone && nic->alone % NOTED ? read_lone(nic) : read_some(nic);
+}
+
 unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
                          bool *more)
 {
@@ -692,11 +773,10 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
     int count;
 
     do {
-        count = read_some(nic);
+        count = read_next(nic);
     } while (count < 0 && (errno == EINTR || (errno != EAGAIN && is_told(nic, errno, tries++))));
     if (count <= 0) {
-        nic->burst = 1;
-        nic->streak = 0;
+        look_ends(nic);
         *more = false;
         if (nic->share && uet_share_has_company(nic->share))
             look_around(nic, now);
@@ -704,6 +784,9 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
     }
     nic->came = true;
     set_burst(nic, (unsigned)count);
+    nic->alone += nic->lone;
+    if (nic->lone && nic->burst > 1)
+        expect_several(nic);
     for (unsigned i = 0; i < (unsigned)count; i++)
         take_read(nic, now, i, take, arg);
     *more = asked > 1 && (unsigned)count == asked;

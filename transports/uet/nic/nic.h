@@ -30,6 +30,7 @@ struct uet_nic_settings {
     uint8_t dscp;
     unsigned entropy;  /* source ports that requests leave from, by their PDC; 0: the one above */
     bool gso, gro;     /* the kernel cuts what leaves together, and puts together what comes */
+    bool short_rudi;   /* as pds_header_get */
     bool crc;          /* packets have a trailer (wire/trailer.h); those without are dropped */
     union addr name;   /* of the endpoint, where the address is the any address */
     struct pcap *pcap; /* NULL: no tap */
