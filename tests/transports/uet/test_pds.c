@@ -106,6 +106,51 @@ static void what_is_pushed_leaves_at_once(void **state)
     end();
 }
 
+enum {
+    OPEN = 2000 /* the message that opens the PDC */
+};
+
+static unsigned calm; /* packets that came while no peer waited */
+static void (*deliver)(void *arg, unsigned port, const union addr *from, const uint8_t *bytes,
+                       size_t len);
+
+static void deliver_and_count(void *arg, unsigned port, const union addr *from,
+                              const uint8_t *bytes, size_t len)
+{
+    calm += port == 1 && !pds_is_urgent(nodes[1].pds);
+    deliver(arg, port, from, bytes, len);
+}
+
+/* Packets of which none asks for it share an acknowledgement, which leaves when the caller has
+ * nothing better to do, until the peer may have to wait for it. */
+static void an_acknowledgement_that_no_packet_asks_for_can_wait(void **state)
+{
+    struct pds_settings settings = patient();
+    struct pds *to;
+    uint64_t acks;
+
+    begin(&settings);
+    to = nodes[1].pds;
+    send_message(0, 1, OPEN, 1);
+    run(sw.now + 10 * SECOND);
+    acks = pds_counters(to)->acks_sent;
+    calm = 0;
+    deliver = sw.deliver;
+    sw.deliver = deliver_and_count;
+    send_message(0, 1, 0, 200); /* whose last packet asks */
+    pds_run(nodes[0].pds, sw.now);
+    switch_run(&sw, switch_next(&sw));
+    assert_true(calm > settings.ack_trigger / settings.ack_least);
+    assert_true(calm <= 4 * settings.ack_trigger / settings.ack_least);
+    assert_int_equal(pds_counters(to)->acks_sent, acks);
+    assert_int_equal(pds_deadline(to), 0);
+    pds_run(to, sw.now);
+    assert_int_equal(pds_counters(to)->acks_sent, acks + 1);
+    run(sw.now + 10 * SECOND);
+    check_inbox(1, 0, 201);
+    end();
+}
+
 /* ---- One message of two packets, and what befalls it ---- */
 
 static void the_loss_of_any_packet_is_mended(void **state)
@@ -669,6 +714,7 @@ int main(void)
         cmocka_unit_test(guaranteed_answers_come_once),
         cmocka_unit_test(each_ack_setting_works),
         cmocka_unit_test(what_is_pushed_leaves_at_once),
+        cmocka_unit_test(an_acknowledgement_that_no_packet_asks_for_can_wait),
         cmocka_unit_test(the_loss_of_any_packet_is_mended),
         cmocka_unit_test(the_loss_of_each_control_packet_is_mended),
         cmocka_unit_test(the_loss_of_a_wish_is_mended),

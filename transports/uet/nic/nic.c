@@ -582,9 +582,12 @@ static void take_one(struct uet_nic *nic, const union addr *from, const uint8_t 
     take(arg, from, bytes, size, marked);
 }
 
-static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet *take, void *arg)
+/* How many packets it has. */
+static unsigned take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet *take,
+                          void *arg)
 {
     struct slot *slot = &nic->slots[i];
+    unsigned packets = 0;
     union addr sender = slot->from;
     const uint8_t *bytes = slot->iov.iov_base;
     size_t len = nic->messages[i].msg_len, segment = len;
@@ -594,9 +597,7 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
         addr_set_port(&sender.sa, addr_port(&nic->addr.sa));
     if (nic->ways)
         note_way(nic, &nic->messages[i].msg_hdr, &sender);
-    if (segment < len)
-        nic->alone = 0;
-    for (size_t at = 0; at < len; at += segment) {
+    for (size_t at = 0; at < len; at += segment, packets++) {
         size_t size = len - at < segment ? len - at : segment;
 
         if (nic->share && steer_is_inquiry(bytes + at, size)) {
@@ -610,6 +611,7 @@ static void take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_packet
         else if (!is_misled(nic, now, bytes + at, size))
             take_one(nic, &sender, bytes + at, size, marked, take, arg);
     }
+    return packets;
 }
 
 static int read_some(struct uet_nic *nic)
@@ -769,7 +771,7 @@ static int read_next(struct uet_nic *nic)
 unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
                          bool *more)
 {
-    unsigned asked = nic->burst, tries = 0;
+    unsigned asked = nic->burst, tries = 0, packets = 0;
     int count;
 
     do {
@@ -788,7 +790,10 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
     if (nic->lone && nic->burst > 1)
         expect_several(nic);
     for (unsigned i = 0; i < (unsigned)count; i++)
-        take_read(nic, now, i, take, arg);
-    *more = asked > 1 && (unsigned)count == asked;
+        packets += take_read(nic, now, i, take, arg);
+    if (packets > (unsigned)count)
+        nic->alone = 0;
+    /* What comes in pieces has others behind them. */
+    *more = packets > (unsigned)count || (asked > 1 && (unsigned)count == asked);
     return (unsigned)count;
 }

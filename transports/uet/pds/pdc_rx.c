@@ -9,6 +9,7 @@
 enum {
     NEGOTIATE_ON_OFF = 1,
     NEGOTIATE_WORDS = 2,
+    ACK_LATEST = 4, /* times ack_trigger */
 };
 
 /* The bits of every PDC that misses nothing: none is set. */
@@ -255,13 +256,23 @@ static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_
     return false;
 }
 
-static bool is_due(struct pdc *pdc, const struct pds_header *header, size_t len, bool marked)
+/* Is its acknowledgement due? The peer waits for it where it says so, or where so much has come
+ * that it may have to stop; else it leaves with what this side does next. */
+static void note_due(struct pdc *pdc, const struct pds_header *header, bool marked)
 {
     const struct pds_settings *settings = &pdc->pds->settings;
+    struct pdc_rx *rx = pdc->rx;
+    bool asked = header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each;
 
-    pdc->rx->bytes += len < settings->ack_least ? settings->ack_least : len;
-    return header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each ||
-           pdc->rx->bytes >= settings->ack_trigger;
+    rx->ack_due |= asked || rx->bytes >= settings->ack_trigger;
+    pdc->pds->urgent |= asked || rx->bytes >= ACK_LATEST * settings->ack_trigger;
+}
+
+static void count_bytes(struct pdc *pdc, size_t len)
+{
+    uint64_t least = pdc->pds->settings.ack_least;
+
+    pdc->rx->bytes += len < least ? least : len;
 }
 
 static void note_received(struct pdc *pdc, uint64_t number, size_t len)
@@ -272,7 +283,7 @@ static void note_received(struct pdc *pdc, uint64_t number, size_t len)
 }
 
 static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64_t number,
-                        const struct pds_answer *answer, bool due)
+                        const struct pds_answer *answer, bool marked)
 {
     uint8_t flags = header->flags & PDS_RETX ? PDS_RETX : 0;
 
@@ -283,8 +294,7 @@ static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64
     } else {
         acknowledge_soon(pdc, number, answer);
         pdc->rx->ack_retx = flags;
-        pdc->rx->ack_due |= due;
-        pdc->pds->urgent |= due;
+        note_due(pdc, header, marked);
     }
 }
 
@@ -303,7 +313,6 @@ static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t 
         .key = pdc->key,
         .ticket = ticket_of(pdc, number),
     };
-    bool due;
 
     pds->ops->request(pds->arg, &arrival, &answer);
     if (answer.kind == ANSWER_NACK) {
@@ -315,12 +324,12 @@ static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t 
         put_default(answer.header, &answer.header_len, SES_DEFAULT_RESPONSE);
     }
     note_received(pdc, number, len);
-    due = is_due(pdc, header, len, marked);
+    count_bytes(pdc, len);
     pdc->rx->ack_marked |= marked;
     /* Without memory for its place, the answer is lost with the acknowledgement that it is in. */
     if ((answer.kind == ANSWER_LATER || answer.guaranteed) && !store(pdc, number, &answer))
         pdc->failed = true;
-    take_answer(pdc, header, number, &answer, due);
+    take_answer(pdc, header, number, &answer, marked);
 }
 
 static uint64_t number_of(const struct pdc *pdc, uint32_t psn)
