@@ -91,6 +91,7 @@ struct uet_op {
     size_t done;        /* bytes of those before */
     size_t unit;        /* of an atomic's element */
     uint8_t iov_count, compare_count, result_count;
+    /* Of these a new operation has as many as the counts say. */
     struct iovec iov[UET_IOV], compare[UET_IOV], result[UET_IOV];
     struct fi_rma_iov rma[UET_RMA]; /* len in bytes */
     uint8_t inject[UET_INJECT];
@@ -117,6 +118,7 @@ struct uet_ep {
     uint32_t most;          /* of those that may come, whichever way */
     struct uet_paths paths; /* payload to each host */
     uint64_t now;           /* of what was read last */
+    unsigned polls;         /* since PDS ran, that took packets */
     uint64_t sleeps_until;  /* a waiter sleeps so long, where nothing comes; 0: none does */
     uint64_t orders;        /* that are kept, by ordered PDCs */
     uint32_t tclass;        /* FI_TC_UNSPEC: packets have the DSCP of the parameter */
@@ -151,6 +153,11 @@ struct uet_ep {
         uint32_t initiator;
         fi_addr_t fi_addr;
     } known; /* the last source */
+    struct {
+        fi_addr_t fi_addr; /* FI_ADDR_UNSPEC: nothing */
+        struct ses_target target;
+        uint8_t caps;
+    } aimed; /* at the last target, but for its mode */
 };
 
 static inline struct uet_ep *uet_ep_of(const struct endpoint *base)

@@ -19,6 +19,7 @@
 
 enum {
     BATCHES = 8,     /* of packets that one poll takes */
+    POLLS = 32,      /* that took packets, and left timers alone */
     REFUSALS = 64,   /* closed ports that one poll hears of */
     CLOSE_MS = 2000, /* fi_close waits so long for what was reported as complete */
     GOODBYE_MS = 20, /* and so for the peers to agree to close: that is asked three times */
@@ -42,6 +43,7 @@ static bool flush(struct uet_ep *ep)
 /* at: now. */
 static void run_at(struct uet_ep *ep, uint64_t at)
 {
+    ep->polls = 0;
     ses_run(ep->ses, at);
     if (__builtin_expect(pds_lacks_ids(ses_pds(ep->ses)), 0) && uet_nic_more_ids(ep->nic)) {
         pds_set_ids(ses_pds(ep->ses), uet_nic_ids(ep->nic));
@@ -144,7 +146,8 @@ static void poll_ep(struct progress_source *source)
         got += uet_nic_receive(ep->nic, ep->now, take_packet, ep, &more);
     } while (more && ++rounds < BATCHES);
     /* Completions go to the application first, unless a peer waits for something. */
-    if (got ? pds_is_urgent(ses_pds(ep->ses)) : ses_deadline(ep->ses) <= ep->now)
+    if (got ? pds_is_urgent(ses_pds(ep->ses)) || ++ep->polls >= POLLS
+            : ses_deadline(ep->ses) <= ep->now)
         run_at(ep, rounds ? clock_ns() : ep->now);
     else
         flush(ep);
@@ -554,6 +557,7 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
 
     if (ep) {
         ep->domain = domain;
+        ep->aimed.fi_addr = FI_ADDR_UNSPEC;
         list_init(&ep->listener.link);
         list_init(&ep->waiting);
         list_init(&ep->gathered);

@@ -178,6 +178,7 @@ void uet_resolve(struct uet_ep *ep)
 {
     atomic_store(&ep->stale, false);
     ep->known.addr.sa.sa_family = 0;
+    ep->aimed.fi_addr = FI_ADDR_UNSPEC;
     if (ep->base.in)
         ep->base.in->owner_ops->foreach_unspec_addr(ep->base.in, get_addr);
 }

@@ -345,7 +345,7 @@ static void set_message(struct uet_op *own, const struct op *op, bool packets)
     own->ses.opcode = op->group == OP_GROUP_TSEND ? SES_TAGGED_SEND : SES_SEND;
     own->tag = op->group == OP_GROUP_TSEND ? op->tag : 0;
     own->parts = 1;
-    own->rma[0].len = op->len;
+    own->rma[0] = (struct fi_rma_iov){.len = op->len};
     own->brief = op->len <= UET_INJECT && !(op->flags & more) && !packets;
     set_segments(own, op->iov, op->count, op->len, op->flags & FI_INJECT || own->brief);
 }
@@ -382,15 +382,16 @@ static void set_atomic(struct uet_op *own, const struct op *op)
     own->result_count = to_bytes(op->result.ioc, op->result.count, unit, own->result);
 }
 
-int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target, uint8_t *caps)
+/* Of all operations to a peer. */
+static int find_target(struct uet_ep *ep, fi_addr_t peer, struct ses_target *target, uint8_t *caps)
 {
-    const void *raw = av_addr(ep->base.av, op->peer);
+    const void *raw = av_addr(ep->base.av, peer);
     struct uet_address address;
     uint32_t job;
 
     if (!raw || !uet_address_get(raw, &address))
         return -FI_EINVAL;
-    if (!uet_job_to(ep, op->peer, &job)) {
+    if (!uet_job_to(ep, peer, &job)) {
         LOG_WARN("uet", FI_LOG_EP_DATA,
                  "the peer's authorization key was inserted after the endpoint was enabled");
         return -FI_EINVAL;
@@ -402,11 +403,29 @@ int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target
         .pid = address.pid,
         .index = address.index,
         .generation = address.generation,
-        .mode = uet_is_ordered(ep->orders, op) ? PDS_MODE_ROD : PDS_MODE_RUD,
     };
     target->brief = ep->self.caps & address.caps & UET_OPTIMIZED;
     /* One that does not say what it can is as this one. */
     *caps = address.flags & UET_HAS_CAPS ? ep->self.caps & address.caps : ep->self.caps;
+    return 0;
+}
+
+int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target, uint8_t *caps)
+{
+    int rc = 0;
+
+    /* The last one again, mostly; but the AV may have changed. */
+    if (op->peer != ep->aimed.fi_addr || op->peer == FI_ADDR_UNSPEC ||
+        atomic_load_explicit(&ep->stale, memory_order_relaxed)) {
+        ep->aimed.fi_addr = FI_ADDR_UNSPEC;
+        rc = find_target(ep, op->peer, &ep->aimed.target, &ep->aimed.caps);
+        if (rc)
+            return rc;
+        ep->aimed.fi_addr = op->peer;
+    }
+    *target = ep->aimed.target;
+    target->mode = uet_is_ordered(ep->orders, op) ? PDS_MODE_ROD : PDS_MODE_RUD;
+    *caps = ep->aimed.caps;
     return 0;
 }
 
@@ -483,7 +502,7 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
     own = pool_get(&ep->ops);
     if (!own)
         return -FI_ENOMEM;
-    memset(own, 0, offsetof(struct uet_op, inject));
+    memset(own, 0, offsetof(struct uet_op, iov));
     rc = uet_target(ep, op, &own->ses.target, &caps);
     if (!rc) {
         set_op(ep, own, op);

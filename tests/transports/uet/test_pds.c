@@ -95,8 +95,10 @@ static void what_is_pushed_leaves_at_once(void **state)
     assert_false(pds_is_urgent(pds));
     send_message(0, 1, 1, 3);
     sent = pds_counters(pds)->sent;
+    assert_true(pds_is_urgent(pds));
     pds_push(pds, sw.now, pdc_ref(list_item(pds->used.prev, struct pdc, used)));
     assert_int_equal(pds_counters(pds)->sent, sent + 3);
+    assert_false(pds_is_urgent(pds)); /* what was, has left */
     assert_int_equal(pds_deadline(pds), 0);
     pds_push(pds, sw.now, (struct pds_ref){0, 0});
     run(sw.now + 10 * SECOND);

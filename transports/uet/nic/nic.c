@@ -793,7 +793,7 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, v
         packets += take_read(nic, now, i, take, arg);
     if (packets > (unsigned)count)
         nic->alone = 0;
-    /* What comes in pieces has others behind them. */
+    /* Behind packets in one piece others follow. */
     *more = packets > (unsigned)count || (asked > 1 && (unsigned)count == asked);
     return (unsigned)count;
 }

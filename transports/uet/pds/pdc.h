@@ -147,11 +147,12 @@ struct pds {
     const struct pds_ops *ops;
     void *arg;
     uint64_t random, now, secret;
-    bool excused;     /* since the pause there was no timeout */
-    bool urgent;      /* a peer waits for what pds_run will do */
-    bool hurries;     /* the caller is about to leave */
-    uint64_t paused;  /* when the caller has last looked late */
-    struct pdc **ids; /* 65536; [0] is never used */
+    bool excused;      /* since the pause there was no timeout */
+    bool urgent;       /* a peer waits for what pds_run will do */
+    uint16_t pushable; /* the PDC whose new source is all that it is urgent for; 0: none */
+    bool hurries;      /* the caller is about to leave */
+    uint64_t paused;   /* when the caller has last looked late */
+    struct pdc **ids;  /* 65536; [0] is never used */
     uint16_t last_id;
     struct pds_ref chosen; /* by the last message */
     bool lacks_ids;
@@ -205,6 +206,15 @@ void pdc_touch(struct pdc *pdc);
 void pdc_activate(struct pdc *pdc);
 /* The same, but no peer waits for it. */
 void pdc_activate_later(struct pdc *pdc);
+/* The same, of one that has a new source: no peer waits once pds_push has sent it. */
+void pdc_activate_source(struct pdc *pdc);
+
+/* A peer waits for pds_run. */
+static inline void pds_hasten(struct pds *pds)
+{
+    pds->urgent = true;
+    pds->pushable = 0;
+}
 
 /* ---- pdc_rest.c ---- */
 
@@ -240,6 +250,8 @@ void pdc_tx_renumber(struct pdc *pdc, uint32_t start);
 void pdc_tx_fail(struct pdc *pdc);
 void pdc_tx_finish(struct pdc *pdc);
 bool pdc_tx_idle(const struct pdc *pdc);
+/* Packets have come: there may be room for what waits. Where nothing does there is no haste. */
+void pdc_tx_go_on(struct pdc *pdc);
 
 /* ---- pdc_ack.c: acknowledgements and refusals of what this side sent ---- */
 

@@ -163,7 +163,7 @@ static void note_progress(struct pdc *pdc, uint64_t came)
         tx->progressed = pdc->pds->now;
     }
     tx->heard = pdc->pds->now;
-    pdc_activate(pdc);
+    pdc_tx_go_on(pdc);
 }
 
 void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_t *body, size_t len)

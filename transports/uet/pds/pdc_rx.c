@@ -265,7 +265,8 @@ static void note_due(struct pdc *pdc, const struct pds_header *header, bool mark
     bool asked = header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each;
 
     rx->ack_due |= asked || rx->bytes >= settings->ack_trigger;
-    pdc->pds->urgent |= asked || rx->bytes >= ACK_LATEST * settings->ack_trigger;
+    if (asked || rx->bytes >= ACK_LATEST * settings->ack_trigger)
+        pds_hasten(pdc->pds);
 }
 
 static void count_bytes(struct pdc *pdc, size_t len)

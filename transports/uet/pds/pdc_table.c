@@ -152,7 +152,16 @@ void pdc_touch(struct pdc *pdc)
 
 void pdc_activate(struct pdc *pdc)
 {
-    pdc->pds->urgent = true;
+    pds_hasten(pdc->pds);
+    pdc_activate_later(pdc);
+}
+
+void pdc_activate_source(struct pdc *pdc)
+{
+    struct pds *pds = pdc->pds;
+
+    pds->pushable = pds->urgent ? 0 : pdc->id;
+    pds->urgent = true;
     pdc_activate_later(pdc);
 }
 

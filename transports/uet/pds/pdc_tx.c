@@ -259,6 +259,14 @@ void pdc_tx_send(struct pdc *pdc)
 
 /* ---- Ends ---- */
 
+void pdc_tx_go_on(struct pdc *pdc)
+{
+    if (!list_empty(&pdc->tx->sources) || !list_empty(&pdc->tx->resend))
+        pdc_activate(pdc);
+    else
+        pdc_activate_later(pdc);
+}
+
 void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pds_result *result)
 {
     struct pds *pds = pdc->pds;
@@ -274,7 +282,7 @@ void pdc_tx_complete(struct pdc *pdc, struct pds_packet *packet, const struct pd
     else if (packet->control == CONTROL_CLOSE && result->code == RC_OK)
         pdc->state = PDC_CLOSED;
     pool_put(&pds->packets, packet);
-    pdc_activate(pdc);
+    pdc_tx_go_on(pdc);
 }
 
 void pdc_tx_renumber(struct pdc *pdc, uint32_t start)

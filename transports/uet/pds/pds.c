@@ -274,7 +274,7 @@ static bool submit(struct pds *pds, struct pds_source *source)
     list_attach(&source->link, &pdc->tx->sources);
     source->pdc = pdc_ref(pdc);
     pdc_touch(pdc);
-    pdc_activate(pdc);
+    pdc_activate_source(pdc);
     return true;
 }
 
@@ -703,6 +703,8 @@ void pds_push(struct pds *pds, uint64_t now, struct pds_ref ref)
     if (pdc && !pdc->failed && !pdc->wants_close && pdc->state <= PDC_ESTABLISHED) {
         pdc_tx_send(pdc);
         pdc_activate_later(pdc);
+        if (pds->pushable == ref.id)
+            pds->urgent = false;
     }
 }
 
@@ -715,6 +717,7 @@ void pds_run(struct pds *pds, uint64_t now)
 {
     pds->now = now;
     pds->urgent = false;
+    pds->pushable = 0;
     note_pause(pds);
     wake_due(pds);
     rudi_run(pds);

@@ -130,7 +130,7 @@ static void time_out(struct pds *pds, struct pds_packet *packet)
 void rudi_submit(struct pds *pds, struct pds_source *source)
 {
     list_attach(&source->link, &pds->rudi.sources);
-    pds->urgent = true;
+    pds_hasten(pds);
 }
 
 void pds_withdraw(struct pds_source *source)
