@@ -32,6 +32,8 @@ static int watch_all(const struct udp_ep *ep, uint32_t interest)
     int op = ep->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     int rc = watch_socket(ep, &ep->main, op, interest);
 
+    if (ep->hot.sock.fd >= 0 && (!rc || rc == -EEXIST))
+        rc = watch_socket(ep, &ep->hot.sock, op, interest & EPOLLIN);
     list_for_each (pos, &ep->groups) {
         const struct udp_group *group = list_item(pos, struct udp_group, link);
 
@@ -88,6 +90,7 @@ static int trywait(struct progress_source *source)
         udp_batch_flush(ep);
     if (ep->base.eq)
         udp_errors_read(ep); /* they would wake it for ever */
+    udp_hot_before_sleep(&ep->hot);
     return udp_ep_watch(ep) ? -FI_EAGAIN : 0;
 }
 
@@ -194,6 +197,7 @@ static void free_ep(struct udp_ep *ep)
 {
     udp_receive_finish(ep);
     udp_socket_close(&ep->main);
+    udp_socket_close(&ep->hot.sock);
     if (ep->epoll_fd >= 0)
         close(ep->epoll_fd);
     if (ep->errors_fd >= 0)
@@ -314,7 +318,8 @@ static struct udp_ep *create(struct udp_fabric *fabric)
     if (!ep)
         return NULL;
     ep->fabric = fabric;
-    ep->main.fd = ep->epoll_fd = ep->errors_fd = -1;
+    ep->main.fd = ep->hot.sock.fd = ep->epoll_fd = ep->errors_fd = -1;
+    atomic_init(&ep->hot.errors, -1);
     ep->burst = 1;
     ep->gso = fabric->settings.gso;
     list_init(&ep->groups);

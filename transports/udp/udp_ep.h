@@ -22,6 +22,7 @@
 #include "core/ep/recv_queue.h"
 #include "transports/udp/udp_batch.h"
 #include "transports/udp/udp_fabric.h"
+#include "transports/udp/udp_hot.h"
 #include "transports/udp/udp_socket.h"
 
 struct udp_spill;
@@ -54,6 +55,7 @@ struct udp_ep {
     struct udp_batch *batch; /* posted with FI_MORE; NULL until there was one */
     bool gso;                /* UDP_SEGMENT: until it is refused */
     struct udp_known target; /* of a text address */
+    struct udp_hot hot;
     /* Receiving. */
     struct recv_queue posted;
     struct udp_spill *spill; /* NULL until there was a multi-receive buffer */

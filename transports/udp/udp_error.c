@@ -46,14 +46,14 @@ static void report(struct udp_ep *ep, const struct icmp_error *error)
     eq_write_error(ep->base.eq, &entry);
 }
 
-unsigned udp_errors_read(struct udp_ep *ep)
+static unsigned read_errors(struct udp_ep *ep, int fd)
 {
     struct icmp_error error;
     unsigned reports = 0;
     int rc;
 
     for (int i = 0; i < READS_MAX; i++) {
-        rc = icmp_read(ep->main.fd, &error, NULL, 0);
+        rc = icmp_read(fd, &error, NULL, 0);
         if (rc < 0)
             break;
         if (rc)
@@ -61,6 +61,14 @@ unsigned udp_errors_read(struct udp_ep *ep)
         reports += (unsigned)rc;
     }
     return reports;
+}
+
+unsigned udp_errors_read(struct udp_ep *ep)
+{
+    int hot = atomic_load(&ep->hot.errors);
+    unsigned reports = read_errors(ep, ep->main.fd);
+
+    return hot < 0 ? reports : reports + read_errors(ep, hot);
 }
 
 void udp_errors_ask(const struct udp_socket *sock)

@@ -21,6 +21,16 @@ static int read_number(const void *value, size_t len, uint32_t most, uint32_t *n
     return *number > most ? -FI_EINVAL : 0;
 }
 
+/* Of the main socket, and of that of the hot peer. */
+static int set_both(const struct udp_ep *ep, int option, int option6, int value)
+{
+    int rc = udp_socket_set(&ep->main, option, option6, value);
+
+    if (!rc && ep->hot.sock.fd >= 0)
+        rc = udp_socket_set(&ep->hot.sock, option, option6, value);
+    return rc;
+}
+
 static int set_fragments(struct endpoint *base, const void *value, size_t len)
 {
     static const int modes[][2] = {
@@ -34,9 +44,8 @@ static int set_fragments(struct endpoint *base, const void *value, size_t len)
 
     if (rc)
         return rc;
-    rc = udp_socket_set(&ep->main, IP_MTU_DISCOVER, IPV6_MTU_DISCOVER,
-                        modes[mode][ep->main.addr.sa.sa_family == AF_INET6]);
-    return rc;
+    return set_both(ep, IP_MTU_DISCOVER, IPV6_MTU_DISCOVER,
+                    modes[mode][ep->main.addr.sa.sa_family == AF_INET6]);
 }
 
 static int set_ecn(struct endpoint *base, const void *value, size_t len)
@@ -47,8 +56,7 @@ static int set_ecn(struct endpoint *base, const void *value, size_t len)
 
     if (rc)
         return rc;
-    return udp_socket_set(&ep->main, IP_TOS, IPV6_TCLASS,
-                          (int)(tclass_dscp(ep->tclass) << 2 | ecn));
+    return set_both(ep, IP_TOS, IPV6_TCLASS, (int)(tclass_dscp(ep->tclass) << 2 | ecn));
 }
 
 static void ask_for_notes(const struct udp_ep *ep, const struct udp_socket *sock)
@@ -62,6 +70,8 @@ static void ask_for_notes(const struct udp_ep *ep, const struct udp_socket *sock
 void udp_options_ask(const struct udp_ep *ep)
 {
     ask_for_notes(ep, &ep->main);
+    if (ep->hot.sock.fd >= 0)
+        ask_for_notes(ep, &ep->hot.sock);
     list_for_each (pos, &ep->groups)
         ask_for_notes(ep, &list_item(pos, struct udp_group, link)->sock);
 }

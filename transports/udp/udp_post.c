@@ -92,19 +92,22 @@ static const struct sockaddr *find_target(struct udp_ep *ep, const struct op *op
 
 /* ---- Sends ---- */
 
-static ssize_t call_kernel(const struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
+/* By the main socket; to NULL: by that of the hot peer. */
+static inline ssize_t call_kernel(const struct udp_ep *ep, const struct op *op,
+                                  const struct sockaddr *to)
 {
     struct msghdr header;
 
     if (__builtin_expect(op->count == 1, 1))
-        return sendto(ep->main.fd, op->iov->iov_base, op->iov->iov_len, MSG_DONTWAIT, to,
-                      addr_size(to));
+        return to ? sendto(ep->main.fd, op->iov->iov_base, op->iov->iov_len, MSG_DONTWAIT, to,
+                           addr_size(to))
+                  : send(ep->hot.sock.fd, op->iov->iov_base, op->iov->iov_len, MSG_DONTWAIT);
     memset(&header, 0, sizeof(header));
     header.msg_name = (void *)(uintptr_t)to;
-    header.msg_namelen = addr_size(to);
+    header.msg_namelen = to ? addr_size(to) : 0;
     header.msg_iov = (struct iovec *)(uintptr_t)op->iov;
     header.msg_iovlen = op->count;
-    return sendmsg(ep->main.fd, &header, MSG_DONTWAIT);
+    return sendmsg(to ? ep->main.fd : ep->hot.sock.fd, &header, MSG_DONTWAIT);
 }
 
 /* The kernel tells of an earlier datagram's end with the next call, once. */
@@ -119,7 +122,8 @@ static __attribute__((noinline)) int send_refused(struct udp_ep *ep, const struc
     return udp_is_full(err) ? -FI_EAGAIN : -err;
 }
 
-static ssize_t send_now(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
+/* To a peer that is not hot. */
+static int send_plainly(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
 {
     if (__builtin_expect(call_kernel(ep, op, to) < 0, 0)) {
         int rc = send_refused(ep, op, to, errno);
@@ -127,6 +131,30 @@ static ssize_t send_now(struct udp_ep *ep, const struct op *op, const struct soc
         if (rc)
             return rc;
     }
+    if (!udp_group_is(op->peer))
+        udp_hot_note(ep, to);
+    return 0;
+}
+
+/* By the socket of the hot peer; the main one says whether what that is refused for is so. */
+static inline int send_hot(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
+{
+    if (__builtin_expect(call_kernel(ep, op, NULL) >= 0, 1))
+        return 0;
+    if (udp_is_full(errno))
+        return -FI_EAGAIN;
+    udp_hot_cool(&ep->hot);
+    if (ep->base.eq)
+        udp_errors_read(ep);
+    return send_plainly(ep, op, to);
+}
+
+static ssize_t send_now(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
+{
+    int rc = udp_hot_is(&ep->hot, to) ? send_hot(ep, op, to) : send_plainly(ep, op, to);
+
+    if (__builtin_expect(rc, 0))
+        return rc;
     if (pcap_on(ep->main.flow))
         pcap_datagram(ep->main.flow, false, to, op->iov, op->count, 0, op->len);
     complete(&ep->base.binding, BIND_SEND,

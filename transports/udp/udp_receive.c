@@ -59,7 +59,7 @@ union control {
 
 static size_t drop_total(const struct udp_ep *ep)
 {
-    size_t total = ep->main.drops;
+    size_t total = (size_t)ep->main.drops + ep->hot.sock.drops;
 
     list_for_each (pos, &ep->groups)
         total += list_item(pos, struct udp_group, link)->sock.drops;
@@ -420,12 +420,14 @@ static inline bool is_bare(const struct udp_ep *ep)
 static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct iovec *iov,
                       struct arrival *arrival)
 {
+    /* The kernel copies the name for who wants it. */
+    bool named = ep->knows_sources || pcap_on(sock->flow);
     socklen_t len = sizeof(arrival->from);
     ssize_t rc;
 
     do {
         rc = recvfrom(sock->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_TRUNC,
-                      &arrival->from.sa, &len);
+                      named ? &arrival->from.sa : NULL, named ? &len : NULL);
     } while (rc < 0 && read_again(ep, errno));
     if (rc < 0)
         return false;
@@ -601,9 +603,27 @@ static unsigned receive_from(struct udp_ep *ep, struct udp_socket *sock)
     return done;
 }
 
+/* The main socket's, and those of the hot peer. */
+static unsigned receive_hot(struct udp_ep *ep)
+{
+    struct udp_socket *first, *second;
+    unsigned most, got;
+
+    udp_hot_order(ep, &first, &second);
+    most = receive_from(ep, first);
+    if (most)
+        udp_hot_brought(ep, first, most);
+    if (__builtin_expect(!second, 1) || udp_receive_has_spilled(ep))
+        return most;
+    got = receive_from(ep, second);
+    if (got)
+        udp_hot_brought(ep, second, got);
+    return got > most ? got : most;
+}
+
 static unsigned receive_from_all(struct udp_ep *ep)
 {
-    unsigned most = receive_from(ep, &ep->main);
+    unsigned most = ep->hot.sock.fd < 0 ? receive_from(ep, &ep->main) : receive_hot(ep);
 
     list_for_each (pos, &ep->groups) {
         struct udp_group *group = list_item(pos, struct udp_group, link);
@@ -621,6 +641,8 @@ static void turn_gro_on(struct udp_ep *ep)
 
     if (!setsockopt(ep->main.fd, SOL_UDP, UDP_GRO, &on, sizeof(on))) {
         ep->gro = true;
+        if (ep->hot.sock.fd >= 0)
+            setsockopt(ep->hot.sock.fd, SOL_UDP, UDP_GRO, &on, sizeof(on));
         return;
     }
     ep->gro_refused = true;

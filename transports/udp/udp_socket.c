@@ -2,12 +2,14 @@
 #include "transports/udp/udp_socket.h"
 
 #include <errno.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/net/datagram.h"
 #include "core/net/host.h"
 
 static const char *part_of(const struct udp_fabric *fabric)
@@ -165,6 +167,58 @@ int udp_socket_open_group(struct udp_fabric *fabric, const union addr *group,
         return refused(fabric, "join the group", sock, rc);
     sock->flow = pcap_socket_open(fabric->pcap, &sock->addr.sa);
     return 0;
+}
+
+/* ---- Beside another ---- */
+
+/* Its owner, or an upper, has asked the kernel for more since the main one was opened. */
+static void copy_options(const struct udp_socket *main, const struct udp_socket *sock)
+{
+    bool six = main->addr.sa.sa_family == AF_INET6;
+    const int options[][2] = {
+        {SOL_SOCKET, SO_PRIORITY},
+        {six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_TCLASS : IP_TOS},
+        {six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER},
+        {six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVERR : IP_RECVERR},
+        {SOL_UDP, UDP_GRO},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+        int value;
+        socklen_t len = sizeof(value);
+
+        if (!getsockopt(main->fd, options[i][0], options[i][1], &value, &len))
+            setsockopt(sock->fd, options[i][0], options[i][1], &value, sizeof(value));
+    }
+}
+
+static int share_address(const struct udp_socket *main, const struct udp_socket *sock)
+{
+    int on = 1, off = 0, rc = 0;
+
+    if (setsockopt(sock->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+        setsockopt(main->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
+        return -errno;
+    if (bind(sock->fd, &main->addr.sa, addr_size(&main->addr.sa)))
+        rc = -errno;
+    /* Else others could share it too. */
+    setsockopt(main->fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
+    setsockopt(sock->fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
+    return rc;
+}
+
+int udp_socket_open_beside(struct udp_fabric *fabric, const struct udp_socket *main,
+                           struct udp_socket *sock)
+{
+    int rc = make(fabric, &main->addr, sock);
+
+    if (rc)
+        return rc;
+    copy_options(main, sock);
+    rc = share_address(main, sock);
+    if (rc)
+        udp_socket_close(sock);
+    return rc;
 }
 
 void udp_socket_close(struct udp_socket *sock)

@@ -22,6 +22,10 @@ int udp_socket_open(struct udp_fabric *fabric, const union addr *addr, struct ud
  * (IPv4), or its index (IPv6). Errors as above. */
 int udp_socket_open_group(struct udp_fabric *fabric, const union addr *group,
                           const union addr *local, unsigned index, struct udp_socket *sock);
+/* Another one at the address of a main socket, with its options, which takes nothing from it until
+ * it is connected but what comes meanwhile. A negative errno. */
+int udp_socket_open_beside(struct udp_fabric *fabric, const struct udp_socket *main,
+                           struct udp_socket *sock);
 /* Also one that is closed. */
 void udp_socket_close(struct udp_socket *sock);
 
