@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/udp/udp_socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +13,11 @@
 #include "core/base/log.h"
 #include "core/net/datagram.h"
 #include "core/net/host.h"
+#include "core/net/netif.h"
+
+enum {
+    WHY_SIZE = 1024
+};
 
 static const char *part_of(const struct udp_fabric *fabric)
 {
@@ -101,12 +108,34 @@ static int make(struct udp_fabric *fabric, const union addr *addr, struct udp_so
     return 0;
 }
 
+/* Of an address that no interface has, or has any more: "; no interface matches ..., there are".
+ * Empty where there is nothing to say. */
+static void say_interfaces(const union addr *addr, char *why, size_t size)
+{
+    char host[INET6_ADDRSTRLEN];
+    bool six = addr->sa.sa_family == AF_INET6;
+    const void *bytes = six ? (const void *)&addr->in6.sin6_addr : &addr->in.sin_addr;
+    struct netif *list = NULL;
+    size_t count;
+    int rc = 0;
+
+    memcpy(why, "; ", 3);
+    if (inet_ntop(addr->sa.sa_family, bytes, host, sizeof(host)))
+        rc = netif_list(host, &list, &count, why + 2, size - 2);
+    if (rc == -FI_ENODATA)
+        return;
+    free(list);
+    *why = 0;
+}
+
 static int refused(struct udp_fabric *fabric, const char *what, struct udp_socket *sock, int rc)
 {
-    char text[ADDR_TEXT_MAX];
+    char text[ADDR_TEXT_MAX], why[WHY_SIZE] = "";
 
-    LOG_WARN(part_of(fabric), FI_LOG_EP_CTRL, "cannot %s %s: %s", what,
-             addr_text(&sock->addr.sa, text, sizeof(text)), fi_strerror(-rc));
+    if (rc == -EADDRNOTAVAIL)
+        say_interfaces(&sock->addr, why, sizeof(why));
+    LOG_WARN(part_of(fabric), FI_LOG_EP_CTRL, "cannot %s %s: %s%s", what,
+             addr_text(&sock->addr.sa, text, sizeof(text)), fi_strerror(-rc), why);
     udp_socket_close(sock);
     return rc;
 }

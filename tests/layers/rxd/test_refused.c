@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,7 +14,11 @@
 #include <cmocka.h>
 
 #include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+
+static const char gone[] = "udp"; /* an endpoint of it is opened */
 
 static const struct {
     const char *spec, *said;
@@ -35,8 +41,28 @@ static const struct {
                              "mean 'delay'?\n"
                              "  rxd;arq(cc=dely);udp\n"
                              "          ^~~~~~~\n"},
-    {"udp(iface=weft-gone)", "weft-gone"},
+    {"udp(iface=weft-gone)",
+     "FI_PROVIDER:5: iface: no interface matches 'weft-gone'; there are lo ("},
+    {"rxd;udp(iface=weft-gone)",
+     "FI_PROVIDER:9: iface: no interface matches 'weft-gone'; there are lo ("},
+    {"rxd;arq(cc=ecn);udp(iface=weft-gone)",
+     "FI_PROVIDER:21: iface: no interface matches 'weft-gone'; there are lo ("},
 };
+
+/* An endpoint at an address that was an interface's when fi_getinfo told of it. */
+static int open_gone(const struct fi_info *hints)
+{
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fi_info *info;
+    struct fid_ep *ep;
+
+    if (fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", NULL, FI_SOURCE, hints, &info) ||
+        fi_fabric(info->fabric_attr, &fabric, NULL) || fi_domain(fabric, info, &domain, NULL))
+        return 0;
+    inet_pton(AF_INET, "198.51.100.199", &((struct sockaddr_in *)info->src_addr)->sin_addr);
+    return fi_endpoint(domain, info, &ep, NULL);
+}
 
 static void say(const char *spec, int fd)
 {
@@ -47,6 +73,11 @@ static void say(const char *spec, int fd)
     setenv("FI_PROVIDER", spec, 1);
     if (!hints)
         _exit(2);
+    if (!strcmp(spec, gone)) {
+        hints->ep_attr->type = FI_EP_DGRAM;
+        setenv("FI_LOG_LEVEL", "warn", 1);
+        _exit(open_gone(hints) == -FI_EADDRNOTAVAIL ? 0 : 1);
+    }
     hints->ep_attr->type = FI_EP_UNSPEC;
     rc = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info);
     fi_freeinfo(hints);
@@ -83,10 +114,21 @@ static void what_cannot_be_is_said(void **state)
     }
 }
 
+static void an_interface_that_has_gone_is_said(void **state)
+{
+    static char text[1 << 16];
+
+    listen_to(gone, text, sizeof(text));
+    if (!strstr(text, "cannot open an endpoint at 198.51.100.199:0: ") ||
+        !strstr(text, "; no interface matches '198.51.100.199'; there are lo ("))
+        fail_msg("%s", text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(an_interface_that_has_gone_is_said),
     };
 
     return cmocka_run_group_tests_name("rxd: refused", tests, NULL, NULL);
