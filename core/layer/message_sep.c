@@ -6,7 +6,6 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/log.h"
 #include "core/base/seam.h"
 #include "core/ep/sep.h"
 #include "core/layer/message_ep.h"
@@ -221,12 +220,6 @@ int message_sep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep
 
     if (wire->contexts == 1)
         return -FI_ENOSYS;
-    if (domain->base.info->domain_attr->threading == FI_THREAD_COMPLETION) {
-        LOG_WARN(wire->name, FI_LOG_EP_CTRL,
-                 ": contexts of a scalable endpoint need a domain of FI_THREAD_SAFE or "
-                 "FI_THREAD_DOMAIN: they share the packets of their peers");
-        return -FI_EINVAL;
-    }
     sep = calloc(1, sizeof(*sep));
     if (!sep)
         return -FI_ENOMEM;
