@@ -14,6 +14,10 @@ enum {
     PACER_BURST = 16, /* packets that may leave at once after a pause */
 };
 
+/* ns: no packet waits longer for those before it. A round trip that a stopped peer made minutes
+ * long says nothing of the path; one packet in three seconds congests none (RFC 8085, 3.1.1). */
+#define PACER_LONGEST UINT64_C(3000000000)
+
 struct pacer {
     uint64_t next; /* ns: from when on packets may leave */
 };
@@ -24,9 +28,10 @@ struct pacer {
 static inline uint64_t pacer_interval(uint64_t bytes, uint64_t window, uint64_t smoothed,
                                       bool exact)
 {
-    if (window < (exact ? PACER_FEW : 1) * bytes)
-        return (uint64_t)((double)bytes / (double)window * (double)smoothed);
-    return (uint64_t)((double)bytes / (double)window * (double)smoothed * 0.8);
+    double even = (double)bytes / (double)window * (double)smoothed;
+    double interval = window < (exact ? PACER_FEW : 1) * bytes ? even : even * 0.8;
+
+    return interval < (double)PACER_LONGEST ? (uint64_t)interval : PACER_LONGEST;
 }
 
 static inline void pacer_sent(struct pacer *pacer, uint64_t now, uint64_t interval)

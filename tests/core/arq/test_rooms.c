@@ -9,6 +9,7 @@
 
 #include "core/arq/flight.h"
 #include "core/arq/gate.h"
+#include "core/arq/pacer.h"
 #include "core/arq/packet.h"
 #include "core/arq/path_mtu.h"
 #include "core/arq/serial.h"
@@ -220,6 +221,17 @@ static void path_mtu_below_the_base_is_not_believed(void **state)
     assert_false(path_mtu_limit(&mtu, 9000));
 }
 
+/* ---- pacer ---- */
+
+/* A peer that was stopped for minutes made the round trip as long: its window does not. */
+static void pacer_never_waits_for_minutes(void **state)
+{
+    assert_int_equal(pacer_interval(1000, 4000, 400000, false), 80000);
+    assert_int_equal(pacer_interval(1000, 500, 1000000, true), 2000000);
+    assert_int_equal(pacer_interval(1000, 500, UINT64_C(600000000000), true), PACER_LONGEST);
+    assert_int_equal(pacer_interval(1000, 1, UINT64_MAX, false), PACER_LONGEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +244,7 @@ int main(void)
         cmocka_unit_test(packet_is_read_as_written),
         cmocka_unit_test(packet_that_cannot_be_is_refused),
         cmocka_unit_test(path_mtu_below_the_base_is_not_believed),
+        cmocka_unit_test(pacer_never_waits_for_minutes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
