@@ -282,16 +282,15 @@ static bool may_accept(struct shm_ep *ep)
  * it waits, since its sender may have been told already that its messages are on their way. */
 static bool accept_link(struct shm_ep *ep, struct shm_link **link)
 {
-    int fd;
+    int fd = -1;
 
-    *link = shm_link_new(ep);
-    if (!*link) {
-        say_it_waits(ep);
-        return false;
-    }
     shm_fork_hold();
-    fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (shm_link_open(*link, fd)) {
+    *link = shm_link_new(ep);
+    if (!*link)
+        say_it_waits(ep);
+    else
+        fd = accept4(ep->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (*link && shm_link_open(*link, fd)) {
         *link = NULL;
         if (fd >= 0)
             close(fd);

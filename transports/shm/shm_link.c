@@ -151,7 +151,6 @@ struct shm_link *shm_link_new(struct shm_ep *ep)
     return link;
 }
 
-/* Forks are held, since the socket was made. */
 int shm_link_open(struct shm_link *link, int fd)
 {
     struct shm_ep *ep = link->ep;

@@ -6,7 +6,7 @@
 #include "transports/shm/shm_ep.h"
 #include "transports/shm/shm_link.h"
 
-/* A link without a socket yet, or NULL; shm_link_open comes next. */
+/* A link without a socket yet, or NULL; shm_link_open comes next. Forks are held for both. */
 struct shm_link *shm_link_new(struct shm_ep *ep);
 
 /* Gives the link a connected socket, which it takes over. On errors there is no link any more, and
