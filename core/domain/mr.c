@@ -21,6 +21,7 @@
 #include "core/av/av.h"
 #include "core/base/enosys.h"
 #include "core/base/log.h"
+#include "core/domain/mr_watch.h"
 #include "core/info/abi.h"
 #include "core/queue/binding.h"
 #include "core/queue/cntr.h"
@@ -338,7 +339,8 @@ static int mr_close(struct fid *fid)
     }
     if (mr->below)
         fi_close(&mr->below->fid);
-    atomic_store_explicit(&mr->closed, true, memory_order_release);
+    atomic_store(&mr->closed, true);
+    mr_watches_tell(mr);
     mr_release(mr);
     return 0;
 }
@@ -547,6 +549,7 @@ static struct mr *make(struct mr_map *map, const struct fi_mr_attr *attr, uint64
     mr->enabled =
         !(map->mode & FI_MR_ENDPOINT) && !(map->mode & FI_MR_RMA_EVENT && flags & FI_RMA_EVENT);
     atomic_init(&mr->users, 1);
+    list_init(&mr->watches);
     return mr;
 }
 

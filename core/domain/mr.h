@@ -48,6 +48,8 @@ struct mr {
     struct children children; /* sub-regions */
     atomic_int users;         /* remote accesses under way, and the application's hold */
     atomic_bool closed;
+    atomic_uint watched;
+    struct list watches; /* of mr_watch.c */
 };
 
 /* One per domain; has a lock of its own, taken for a look-up only. */

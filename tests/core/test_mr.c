@@ -11,7 +11,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/domain/mr.h"
+#include "core/domain/mr_watch.h"
 #include "core/info/abi.h"
 #include "core/queue/cntr.h"
 
@@ -573,6 +573,48 @@ static void a_part_has_flags_of_its_own(void **state)
     clear();
 }
 
+static unsigned told; /* times */
+
+static void tell(void *arg)
+{
+    assert_ptr_equal(arg, &told);
+    told++;
+}
+
+static void a_watch_is_told_when_its_region_is_closed(void **state)
+{
+    static char data[64];
+    struct iovec pieces[4];
+    struct mr_watch *watch[3];
+    struct progress *progress;
+    size_t count = 4;
+    struct mr *mr;
+
+    lay(0);
+    assert_int_equal(progress_create(&bed.attr, "test", NULL, &progress), 0);
+    assert_int_equal(reg(data, sizeof(data), FI_REMOTE_WRITE, 7, &bed.mr), 0);
+    assert_int_equal(mr_resolve(bed.map, 7, 0, 8, FI_REMOTE_WRITE, pieces, &count, &mr), 0);
+    progress_lock(progress);
+    for (int i = 0; i < 3; i++) {
+        watch[i] = mr_watch_open(mr, progress, tell, &told);
+        assert_non_null(watch[i]);
+    }
+    mr_watch_close(watch[1]);
+    mr_watch_close(NULL);
+    progress_unlock(progress);
+    told = 0;
+    assert_int_equal(fi_close(&bed.mr->fid), 0);
+    assert_int_equal(told, 2);
+    progress_lock(progress);
+    mr_watch_close(watch[0]);
+    mr_watch_close(watch[2]);
+    assert_null(mr_watch_open(mr, progress, tell, &told));
+    progress_unlock(progress);
+    mr_release(mr);
+    progress_release(progress);
+    clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -596,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_region_is_for_its_key_and_its_endpoint),
         cmocka_unit_test(a_part_makes_keys_of_its_own),
         cmocka_unit_test(a_part_has_flags_of_its_own),
+        cmocka_unit_test(a_watch_is_told_when_its_region_is_closed),
     };
 
     return cmocka_run_group_tests_name("core/domain/mr", tests, NULL, NULL);
